@@ -4,14 +4,13 @@ use std::error::Error;
 use std::io::Write;
 
 use clap::Subcommand;
-use domain::acquirer::AcquirerName;
 use domain::audit::Operator;
 use domain::charge::Charge;
 use domain::ids::{AccountId, ChargeId, Mode, Scope};
 use domain::shard::ShardedScope;
 use domain::tax_id::{Document, TaxId};
 use domain::time::Timestamp;
-use shared::acquirer::Banks;
+use shared::acquirer::Connections;
 use shared::charge::lost_cob_ends_at;
 use shared::concurrently;
 use shared::services::{ChargeRows, SearchHit, TimelineEntry, charge_timeline, search};
@@ -127,16 +126,20 @@ async fn expire(stack: &Stack, id: ChargeId, by: &Operator) -> Result<(), Box<dy
     let now = stack.clock.now();
     let stored = stack.existing_charge(id).await?;
     let charge = stored.clone().read_at(now);
-    if charge.acquirer != AcquirerName::Pix || !charge.can_expire() {
+    if !charge.acquirer.is_remote() || !charge.can_expire() {
         return Err("only an open live charge can be expired".into());
     }
     let ends_at = lost_cob_ends_at(charge.expires_at());
     if now < ends_at {
         return Err(format!("the charge can be expired from {ends_at} on, a day after its expiry").into());
     }
-    let banks = Banks::new(stack.acquirers()?.clone(), stack.clock.clone());
-    let bank = banks.at(charge.scope.account, charge.connection).await?;
-    if bank.knows_charge(&charge, now).await? {
+    let connections = Connections::new(stack.acquirers()?.clone(), stack.clock.clone());
+    let connection = connections.at(charge.scope.account, charge.connection).await?;
+    let is_known = match connection.as_pix() {
+        Some(bank) => bank.knows_charge(&charge, now).await?,
+        None => connection.connector().read(&charge).await?.is_some(),
+    };
+    if is_known {
         return Err("the bank has the cob of this charge, or a Pix with its txid; the service ends it".into());
     }
     let expired = stack.charges.expire_lost(stored, by, now).await?;

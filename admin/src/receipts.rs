@@ -8,10 +8,11 @@ use clap::Subcommand;
 use domain::acquirer::ReportedPix;
 use domain::charge::{Charge, IncomingPayment};
 use domain::ids::{AccountId, ChargeId, ConnectionId, EndToEndId, Mode, Scope};
+use domain::payment_method::PaymentMethod;
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use domain::wallet::ReturnStatus;
-use shared::acquirer::Banks;
+use shared::acquirer::Connections;
 use shared::services::{BankPayments, ReceiptError, Receipts};
 
 use crate::output::{Record, print_list, record};
@@ -162,8 +163,12 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         }
         Command::Record { end_to_end_id, account, connection, operator } => {
             let account = stack.existing_account(&account).await?.id;
-            let banks = Banks::new(stack.acquirers()?.clone(), stack.clock.clone());
-            let bank = banks.at(account, connection).await?;
+            let connections = Connections::new(stack.acquirers()?.clone(), stack.clock.clone());
+            let found = match connection {
+                None => connections.of_pix(account).await?,
+                connection => connections.at(account, connection).await?,
+            };
+            let bank = found.pix()?;
             let Some(pix) = bank.read_back(&end_to_end_id, None, (now, now)).await? else {
                 return Err(
                     "the bank does not know this Pix; check the id, and name the connection that received it"
@@ -171,7 +176,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
                 );
             };
             let payments = BankPayments::new(stack.store.clone(), stack.acquirers()?.clone());
-            let recorded = payments.record_for(&bank, &pix, (account, &operator.operator()), now).await?;
+            let recorded = payments.record_for(bank, &pix, (account, &operator.operator()), now).await?;
             let recorded = recorded.ok_or("the Pix was not recorded")?;
             print_json(&printed_pix(&recorded))
         }
@@ -217,7 +222,7 @@ async fn print_unowned(
         writeln!(std::io::stderr(), "Pix without an account are not listed: set SECRETS_TABLE_NAME")?;
         return Ok(());
     };
-    let Some(acquirer) = acquirers.find(&account).await? else { return Ok(()) };
+    let Some(acquirer) = acquirers.current(&account, PaymentMethod::Pix).await? else { return Ok(()) };
     let unowned = receipts.unowned(acquirer.acquirer.connection).await?;
     if unowned.is_empty() {
         return Ok(());

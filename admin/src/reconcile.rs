@@ -6,8 +6,9 @@ use std::error::Error;
 use clap::Args;
 use domain::calendar::Day;
 use domain::ids::{AccountId, ConnectionId};
+use domain::payment_method::PaymentMethod;
 use serde::Serialize;
-use shared::acquirer::Banks;
+use shared::acquirer::Connections;
 use shared::services::BankPayments;
 use shared::services::reconciliation::{Difference, ReconciliationError, reconcile, record_listed};
 
@@ -43,10 +44,14 @@ struct PrintedDifference<'a> {
 
 pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOutcome, Box<dyn Error>> {
     let account = stack.existing_account(&arguments.account).await?.id;
-    let banks = Banks::new(stack.acquirers()?.clone(), stack.clock.clone());
+    let connections = Connections::new(stack.acquirers()?.clone(), stack.clock.clone());
     let day = arguments.date;
     let connection = match arguments.connection {
-        None => stack.acquirers()?.find(&account).await?.map(|found| found.acquirer.connection),
+        None => stack
+            .acquirers()?
+            .current(&account, PaymentMethod::Pix)
+            .await?
+            .map(|found| found.acquirer.connection),
         former => former,
     };
     let at = (account, connection);
@@ -54,17 +59,20 @@ pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOu
         Some(connection) => format!("account {account}, connection {connection}: {error}"),
         None => error.to_string(),
     };
-    let mut reconciled = reconcile(&stack.store, &banks, at, day, stack.clock.now()).await.map_err(failed)?;
+    let mut reconciled =
+        reconcile(&stack.store, &connections, at, day, stack.clock.now()).await.map_err(failed)?;
     if arguments.apply {
-        let bank = match connection {
-            None => banks.of(account).await?,
-            connection => banks.at(account, connection).await?,
+        let found = match connection {
+            None => connections.of_pix(account).await?,
+            connection => connections.at(account, connection).await?,
         };
+        let bank = found.pix()?;
         let payments = BankPayments::new(stack.store.clone(), stack.acquirers()?.clone());
-        for recorded in record_listed(&payments, &bank, &reconciled.comparison, stack.clock.now()).await? {
+        for recorded in record_listed(&payments, bank, &reconciled.comparison, stack.clock.now()).await? {
             print_json(&printed_pix(&recorded))?;
         }
-        reconciled = reconcile(&stack.store, &banks, at, day, stack.clock.now()).await.map_err(failed)?;
+        reconciled =
+            reconcile(&stack.store, &connections, at, day, stack.clock.now()).await.map_err(failed)?;
     }
     let found = &reconciled.comparison;
     for (state, differences) in [("difference", &found.differences), ("pending", &found.pending)] {

@@ -89,7 +89,7 @@ async fn end_review(
     let now = stack.clock.now();
     let stored = stack.existing_charge(charge).await?;
     let charge = stored.as_stored();
-    let is_new = charge.is_held_for_review() && !charge.acquirer.traits().returns_at_once;
+    let is_new = charge.is_held_for_review() && charge.acquirer.is_remote();
     let held = charge.applied_payment.clone().filter(|_| is_new);
     if let (Decision::Return, Some(held)) = (decision, &held) {
         check_returnable(held.paid_at, now)?;

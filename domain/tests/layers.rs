@@ -15,7 +15,7 @@ struct Layer {
     forbidden: &'static [&'static str],
 }
 
-const LAYERS: [Layer; 5] = [
+const LAYERS: [Layer; 6] = [
     Layer {
         name: "artefacts",
         manifest: include_str!("../../artefacts/Cargo.toml"),
@@ -41,9 +41,17 @@ const LAYERS: [Layer; 5] = [
         forbidden: &AWS_OR_SERVER,
     },
     Layer {
+        name: "acquirer-kit",
+        manifest: include_str!("../../acquirers/kit/Cargo.toml"),
+        allowed: &["acquirer-http", "domain"],
+        allowed_in_tests: &[],
+        expected: "async-trait",
+        forbidden: &AWS_OR_SERVER,
+    },
+    Layer {
         name: "api-pix",
         manifest: include_str!("../../acquirers/api-pix/Cargo.toml"),
-        allowed: &["acquirer-http", "domain"],
+        allowed: &["acquirer-http", "acquirer-kit", "domain"],
         allowed_in_tests: &["bank"],
         expected: "hyper",
         forbidden: &AWS_OR_SERVER,
@@ -51,8 +59,8 @@ const LAYERS: [Layer; 5] = [
     Layer {
         name: "stripe-client",
         manifest: include_str!("../../acquirers/stripe/Cargo.toml"),
-        allowed: &["acquirer-http", "domain"],
-        allowed_in_tests: &[],
+        allowed: &["acquirer-http", "acquirer-kit", "domain"],
+        allowed_in_tests: &["stripe-stand-in"],
         expected: "hyper",
         forbidden: &AWS_OR_SERVER,
     },

@@ -11,6 +11,7 @@ use shared::acquirer::configuration::AccountAcquirers;
 use shared::api_key::ApiKeys;
 use shared::clock::Clock;
 use shared::store::Store;
+use stripe_stand_in::Stripe;
 use tokio::sync::{Notify, RwLock};
 
 use crate::acquirer_seed;
@@ -40,6 +41,7 @@ pub(crate) struct Contents {
     pub(crate) clock: Clock,
     pub(crate) bank: Arc<Bank>,
     pub(crate) bank_url: String,
+    pub(crate) cards: Arc<Stripe>,
     pub(crate) own_url: String,
     pub(crate) functions: Functions,
     pub(crate) changes: Changes,
@@ -58,11 +60,13 @@ impl Contents {
     }
 
     /// The API must be served, because some banks test the URL for notifications when it is registered.
-    pub(crate) async fn configure_bank(&self) -> Result<()> {
+    pub(crate) async fn configure_acquirers(&self) -> Result<()> {
         let secrets = Store::new(sdk::dynamodb(&self.endpoints.dynamodb_url), SECRETS_TABLE);
         let acquirers = AccountAcquirers::new(self.store(), secrets);
         let (directory, seeded) = (self.directory.as_deref(), (&self.seed, &*self.bank, &*self.bank_url));
-        acquirer_seed::configure(directory, seeded, acquirers, &self.own_url, &self.clock).await
+        acquirer_seed::configure(directory, seeded, acquirers.clone(), &self.own_url, &self.clock).await?;
+        let seeded = (&self.seed, self.cards.url());
+        acquirer_seed::configure_cards(directory, seeded, acquirers, &self.own_url, &self.clock).await
     }
 
     pub(crate) fn start_event_sources(&self) -> Result<()> {
@@ -94,7 +98,7 @@ impl Contents {
             self.start_event_sources()?;
         }
         drop(closed);
-        self.configure_bank().await
+        self.configure_acquirers().await
     }
 
     /// Kills the functions whose invocations do not end within `grace`.
@@ -111,11 +115,14 @@ impl Contents {
         if let Some(directory) = &self.directory {
             // Before the rows: after a kill in between, the streams are read from their oldest records.
             event_sources::remove_checkpoints(directory, &self.template)?;
-            remove(&directory.join(acquirer_seed::MARKER), |path| std::fs::remove_file(path))?;
+            for marker in [acquirer_seed::MARKER, acquirer_seed::CARDS_MARKER] {
+                remove(&directory.join(marker), |path| std::fs::remove_file(path))?;
+            }
             remove(&directory.join(CLOCK_FILE), |path| std::fs::remove_file(path))?;
         }
         self.clock.reset();
         self.bank.reset().map_err(|e| Error::because("emptying the bank's books", &e))?;
+        self.cards.reset().map_err(|e| Error::because("emptying the stand-in of Stripe", &e))?;
         if let Some(mails) = &self.mail_directory {
             remove(mails, |path| std::fs::remove_dir_all(path))?;
         }

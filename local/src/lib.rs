@@ -54,6 +54,7 @@ pub mod guard;
 pub mod http;
 pub mod lambda;
 mod local_bank;
+mod local_cards;
 pub mod local_routes;
 pub mod provision;
 pub mod sdk;

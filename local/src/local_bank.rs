@@ -96,8 +96,7 @@ async fn start_in(directory: &Path, options: Options, requested: Option<Profile>
 async fn start_on_new_port(file: &Path, options: Options) -> Result<Bank> {
     let mut attempts: usize = 0;
     loop {
-        let offset = u16::try_from(random::below(u64::from(PORTS))).unwrap_or_default();
-        let port = FIRST_PORT.saturating_add(offset);
+        let port = new_port();
         attempts = attempts.saturating_add(1);
         match Bank::start(Options { listen: loopback(port), ..options.clone() }).await {
             Ok(bank) => {
@@ -113,6 +112,11 @@ async fn start_on_new_port(file: &Path, options: Options) -> Result<Bank> {
     }
 }
 
+pub(crate) fn new_port() -> u16 {
+    let offset = u16::try_from(random::below(u64::from(PORTS))).unwrap_or_default();
+    FIRST_PORT.saturating_add(offset)
+}
+
 fn read(file: &Path) -> Result<Option<Stored>> {
     match std::fs::read(file) {
         Ok(text) => {
@@ -123,7 +127,7 @@ fn read(file: &Path) -> Result<Option<Stored>> {
     }
 }
 
-fn loopback(port: u16) -> SocketAddr {
+pub(crate) fn loopback(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
 

@@ -53,7 +53,7 @@ pub struct BankClient {
 
 /// The version of rows, tables and indexes. A state directory with another version is rejected, because its
 /// rows would be misread, or an index would be missing.
-const STATE_FORMAT: u32 = 11;
+const STATE_FORMAT: u32 = 12;
 
 /// The seeded accounts, users and secrets.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -65,6 +65,8 @@ pub struct Seed {
     /// A member can't manage API keys.
     pub member_email: String,
     pub bank: BankClient,
+    /// The API key of the stand-in of Stripe.
+    pub card_key: String,
     /// The secret that signs dashboard tokens.
     token_secret: String,
     tokens: TokenGeneration,
@@ -117,6 +119,7 @@ impl Seed {
             other: SeededAccount::generate("Outra Loja", "owner@outra.example", other)?,
             member_email: "member@loja.example".to_owned(),
             bank: BankClient::generate()?,
+            card_key: format!("sk_live_{}", random_text()?),
             token_secret: random_text()?,
             tokens: TokenGeneration::new(random_bytes()?),
         })

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use shared::charge::Charges;
 use shared::clock::Clock;
 use shared::store::Store;
+use stripe_stand_in::Stripe;
 use tokio::net::TcpListener;
 
 use crate::contents::{CLOCK_FILE, Contents};
@@ -26,6 +27,7 @@ use crate::gateway::{Gateway, LocalRoutes};
 use crate::guard::AllowedHost;
 use crate::lambda::Functions;
 use crate::local_bank::{self, BankSettings};
+use crate::local_cards;
 use crate::local_routes::{LOG_IN, LocalState, local_routes};
 use crate::sdk;
 use crate::seed::Seed;
@@ -107,6 +109,8 @@ pub struct Stack {
     pub seed: Seed,
     pub clock: Clock,
     pub bank: Arc<Bank>,
+    /// The stand-in of Stripe.
+    pub cards: Arc<Stripe>,
     pub functions: Functions,
     /// `None` unless [`Options::fault_proxy`] or [`Options::throttle`] is set.
     pub fault_proxy: Option<FaultProxy>,
@@ -176,6 +180,7 @@ impl Stack {
         let settings =
             BankSettings { profile: options.bank_profile, skew_seconds: options.bank_skew_seconds };
         let bank = Arc::new(local_bank::start(directory.as_deref(), &seed, &clock, &settings).await?);
+        let cards = Arc::new(local_cards::start(directory.as_deref(), &seed, &clock).await?);
         let fault_proxy = if options.fault_proxy || options.throttle.is_some() {
             Some(embedded.start_fault_proxy().await?)
         } else {
@@ -208,6 +213,7 @@ impl Stack {
             clock: clock.clone(),
             bank: Arc::clone(&bank),
             bank_url: options.fronts.url(Upstream::Bank, &bank.url()),
+            cards: Arc::clone(&cards),
             own_url: own_url.clone(),
             functions: functions.clone(),
             changes: embedded.changes(),
@@ -229,7 +235,7 @@ impl Stack {
         if options.event_sources {
             contents.start_event_sources()?;
         }
-        Box::pin(contents.configure_bank()).await?;
+        Box::pin(contents.configure_acquirers()).await?;
         Ok(Self {
             base_url,
             bank_url: bank.url(),
@@ -238,6 +244,7 @@ impl Stack {
             seed,
             clock,
             bank,
+            cards,
             functions,
             fault_proxy,
             gateway,
@@ -286,6 +293,7 @@ impl Stack {
         }
         self.contents.stop_event_sources(STOP_GRACE).await;
         self.bank.stop().await;
+        self.cards.stop().await;
         // It shares the database, whose file is closed next.
         drop(self.fault_proxy);
         self.embedded.stop().await;

@@ -7,7 +7,7 @@ use domain::url_policy::{AddressPolicy, LocalNames};
 
 use crate::account::Accounts;
 use crate::acquirer::configuration::AccountAcquirers;
-use crate::acquirer::{Acquirers, Banks};
+use crate::acquirer::{Acquirers, Connections};
 use crate::api_key::ApiKeys;
 use crate::auth::dashboard::Dashboard;
 use crate::charge::Charges;
@@ -17,7 +17,7 @@ use crate::http::OriginSecrets;
 use crate::med::MedCases;
 use crate::refund::Refunds;
 use crate::rollup::Rollups;
-use crate::services::{BankPayments, ChargeCancellation, ChargeCreation, PaymentList};
+use crate::services::{BankPayments, ChargeCancellation, ChargeCreation, PaymentList, RemoteCharges};
 use crate::store::{Aws, Store};
 use crate::wallet::Wallets;
 use crate::webhook::delivery::Deliveries;
@@ -35,8 +35,8 @@ pub struct Parts {
     pub api_keys: ApiKeys,
     pub charges: Charges,
     pub acquirers: Acquirers,
-    /// Records payments that banks received; `None` in functions that call no bank.
-    pub bank_payments: Option<BankPayments>,
+    /// Writes what acquirers say; `None` in functions that call no acquirer.
+    pub remote_charges: Option<RemoteCharges>,
     pub payment_list: PaymentList,
     pub refunds: Refunds,
     pub cases: MedCases,
@@ -88,9 +88,11 @@ impl App {
         let settings =
             secrets.map(|table| AccountAcquirers::new(store.clone(), Store::new(aws.dynamodb(), table)));
         Ok(Self(Arc::new(Parts {
-            bank_payments: settings.clone().map(|settings| BankPayments::new(store.clone(), settings)),
-            acquirers: settings.map_or_else(Acquirers::without_banks, |settings| {
-                Acquirers::with_banks(Banks::new(settings, clock.clone()))
+            remote_charges: settings.clone().map(|settings| {
+                RemoteCharges::new(store.clone(), BankPayments::new(store.clone(), settings))
+            }),
+            acquirers: settings.map_or_else(Acquirers::sandbox_only, |settings| {
+                Acquirers::with_connections(Connections::new(settings, clock.clone()))
             }),
             accounts: Accounts::new(store.clone()),
             api_keys,
@@ -123,8 +125,8 @@ impl App {
 
     /// Returns what the cancellation of a charge uses.
     pub fn charge_cancellation(&self) -> ChargeCancellation<'_> {
-        let Parts { charges, acquirers, bank_payments, .. } = &**self;
-        ChargeCancellation { charges, acquirers, payments: bank_payments.as_ref() }
+        let Parts { charges, acquirers, remote_charges, .. } = &**self;
+        ChargeCancellation { charges, acquirers, remote: remote_charges.as_ref() }
     }
 }
 

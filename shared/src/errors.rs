@@ -67,7 +67,8 @@ impl From<AcquirerError> for Problem {
     fn from(error: AcquirerError) -> Self {
         match error {
             AcquirerError::NotConfigured
-            | AcquirerError::MethodNotConfigured
+            | AcquirerError::MethodNotConfigured { .. }
+            | AcquirerError::NotTaken(_)
             | AcquirerError::MethodUnavailable { .. } => Self::Unprocessable(error.to_string()),
             AcquirerError::Store(error) => error.into(),
             AcquirerError::Unavailable(_) => Self::Unavailable(error.to_string()),

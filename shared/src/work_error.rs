@@ -2,7 +2,7 @@
 
 use tracing::Level;
 
-use crate::acquirer::AcquirerError;
+use crate::acquirer::{AcquirerError, KitError};
 use crate::charge::ChargeError;
 use crate::med::CaseError;
 use crate::object_store::ObjectStoreError;
@@ -43,6 +43,12 @@ pub enum WorkError {
     Webhook(#[from] WebhookError),
     #[error("a value can't be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
+}
+
+impl From<KitError> for WorkError {
+    fn from(error: KitError) -> Self {
+        Self::Acquirer(error.into())
+    }
 }
 
 impl MessageFailure for WorkError {

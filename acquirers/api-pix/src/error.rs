@@ -2,6 +2,7 @@ use std::fmt;
 use std::time::Duration;
 
 use acquirer_http::{Health, SendError};
+use acquirer_kit::KitError;
 use serde_json::Value;
 
 use crate::fields::Fields;
@@ -75,6 +76,23 @@ impl ApiError {
     /// refuses the credentials or the permission (401, 403), or TLS refuses a certificate.
     pub fn needs_operator(&self) -> bool {
         matches!(self, Self::Unauthorized { .. } | Self::Forbidden(_) | Self::Tls(_))
+    }
+}
+
+/// What an operator does about an error of the connection.
+pub const CHECK_CONNECTION: &str = "run `admin accounts check-acquirer`, and correct it with `set-acquirer`";
+
+/// Logs an error that only an operator can mend.
+pub fn note_operator_error(error: &ApiError) {
+    if error.needs_operator() {
+        tracing::error!(%error, "the bank does not accept the connection; {CHECK_CONNECTION}");
+    }
+}
+
+impl From<ApiError> for KitError {
+    fn from(error: ApiError) -> Self {
+        note_operator_error(&error);
+        Self::Unavailable(error.to_string())
     }
 }
 

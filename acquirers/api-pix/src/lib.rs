@@ -32,7 +32,7 @@ pub use client::Client;
 pub use clock::ClockOffsets;
 pub use cob::{Cob, CobStatus, Debtor, NewCob};
 pub use devolucao::{Devolucao, DevolucaoStatus, Nature};
-pub use error::{ApiError, ApiProblem, Violation};
+pub use error::{ApiError, ApiProblem, CHECK_CONNECTION, Violation, note_operator_error};
 pub use fields::{ParseError, Raw};
 pub use operations::Webhook;
 pub use pix::{MAX_PAGE_SIZE, MalformedItem, Payer, Pix, PixPage, PixQuery};

@@ -21,6 +21,12 @@ pub(super) fn connect(stack: &Stack, settings: &ConnectionSettings) -> Result<Cl
     Ok(client.map_err(|error| format!("the bank can't be called with these settings: {error}"))?)
 }
 
+/// The Pix key whose payments the bank reports.
+fn key_of(acquirer: &AccountAcquirer) -> Result<&PixKey, ApiError> {
+    let pix = acquirer.settings.pix();
+    Ok(&pix.ok_or(ApiError::InvalidRequest("the connection is to no bank of Pix"))?.pix_key)
+}
+
 /// Reads the Pix of one minute, which changes nothing at the bank.
 pub(super) async fn probe_list(client: &Client, now: Timestamp) -> Result<(), ApiError> {
     let ago = |seconds: i64| now.plus_seconds(seconds.saturating_neg()).unwrap_or(Timestamp::MIN);
@@ -42,10 +48,10 @@ pub(super) async fn try_credentials(client: &Client, now: Timestamp) -> Result<(
 
 pub(super) async fn register(
     client: &Client,
-    key: &PixKey,
+    acquirer: &AccountAcquirer,
     url: &SecretString,
 ) -> Result<(), Box<dyn Error>> {
-    let registered = client.put_webhook(key, url.expose_secret()).await;
+    let registered = client.put_webhook(key_of(acquirer)?, url.expose_secret()).await;
     Ok(registered.map_err(|error| {
         format!(
             "the change was made, but the bank did not register the URL: {error}. Register the printed URL at the bank, or run `accounts rotate-callback-token`"
@@ -64,9 +70,9 @@ pub(super) enum Registered<'a> {
 
 pub(super) async fn registered<'a>(
     client: &Client,
-    AccountAcquirer { account, settings, callback, .. }: &'a AccountAcquirer,
+    acquirer @ AccountAcquirer { account, callback, .. }: &'a AccountAcquirer,
 ) -> Result<Registered<'a>, ApiError> {
-    Ok(match client.get_webhook(&settings.pix_key).await? {
+    Ok(match client.get_webhook(key_of(acquirer)?).await? {
         None => Registered::Nothing,
         Some(webhook) => {
             callback.token_of_url(*account, &webhook.url).map_or(Registered::Other, Registered::Ours)
@@ -78,7 +84,7 @@ pub(super) async fn registered<'a>(
 /// remains.
 pub(super) async fn unregister(client: &Client, acquirer: &AccountAcquirer) -> Result<(), Box<dyn Error>> {
     let removed = match registered(client, acquirer).await {
-        Ok(Registered::Ours(_)) => client.delete_webhook(&acquirer.settings.pix_key).await,
+        Ok(Registered::Ours(_)) => client.delete_webhook(key_of(acquirer)?).await,
         Ok(Registered::Nothing | Registered::Other) => Ok(()),
         Err(error) => Err(error),
     };

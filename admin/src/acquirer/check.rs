@@ -11,12 +11,13 @@ use domain::tax_id::TaxId;
 use domain::time::{SECONDS_A_DAY, Timestamp};
 use serde::Serialize;
 use shared::acquirer::configuration::{
-    AccountAcquirer, AcquirerSettings, CERTIFICATE_WARNING_DAYS, ConfiguredAcquirer, ConnectionName,
-    SettingsError, TokenScope, days_left,
+    AccountAcquirer, CERTIFICATE_WARNING_DAYS, ConfiguredAcquirer, ConnectionName, PixSettings, TokenScope,
+    days_left,
 };
 use shared::random;
 
 use super::bank::{self, Registered, connect, probe_list};
+use super::stripe;
 use crate::target::Stack;
 use crate::{CommandOutcome, print_json, short_text};
 
@@ -59,6 +60,9 @@ const REASON: &str = "the payer filter of the bank was checked";
 pub(crate) struct CheckAcquirer {
     /// The account (acc_…)
     pub(super) id: AccountId,
+    /// The name of the connection [default: the only one, or the bank of Pix]
+    #[arg(long)]
+    name: Option<ConnectionName>,
     /// A Pix whose payer is known, for the check of the payer filter [default: the latest Pix of 30 days whose
     /// payer the bank reports]
     #[arg(long, value_name = "E2EID", requires = "known_payer")]
@@ -73,7 +77,7 @@ pub(crate) struct CheckAcquirer {
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Outcome {
+pub(super) enum Outcome {
     Ok,
     Failed,
     /// The check needs something that does not exist yet.
@@ -93,14 +97,14 @@ struct Line<'a> {
 
 /// Prints the checks of a bank, and remembers those that failed.
 #[derive(Debug)]
-struct Checks<'a> {
+pub(super) struct Checks<'a> {
     acquirer: &'a AccountAcquirer,
     failed: Vec<(&'static str, String)>,
 }
 
 impl Checks<'_> {
     /// Prints a check. One that fails for the same cause as an earlier one is printed as skipped.
-    fn print(
+    pub(super) fn print(
         &mut self,
         check: &'static str,
         mut result: Outcome,
@@ -120,7 +124,7 @@ impl Checks<'_> {
         print_json(&Line { account: *account, connection: *connection, name, check, result, detail })
     }
 
-    fn skip(&mut self, checks: &[&'static str], why: &str) -> Result<(), Box<dyn Error>> {
+    pub(super) fn skip(&mut self, checks: &[&'static str], why: &str) -> Result<(), Box<dyn Error>> {
         checks.iter().try_for_each(|check| self.print(check, Outcome::Skipped, why))
     }
 
@@ -147,25 +151,33 @@ impl Checks<'_> {
 pub(super) async fn run(stack: &Stack, arguments: &CheckAcquirer) -> Result<CommandOutcome, Box<dyn Error>> {
     let acquirers = stack.acquirers()?;
     let account = stack.existing_account(&arguments.id).await?.id;
-    let found = acquirers.find(&account).await?.ok_or(SettingsError::NoAcquirer(account))?;
+    let found = acquirers.named(account, arguments.name.as_ref()).await?;
     let acquirer = &found.acquirer;
     let (settings, now) = (&acquirer.settings, stack.clock.now());
     let mut checks = Checks { acquirer, failed: Vec::new() };
+    if settings.pix().is_none() {
+        Box::pin(stripe::check(&mut checks, stack, &found)).await?;
+        return Ok(if checks.failed.is_empty() {
+            CommandOutcome::Succeeded
+        } else {
+            CommandOutcome::FoundFaults
+        });
+    }
+    let pix = settings.pix().ok_or("the connection is to no bank of Pix")?;
     if let Some(client) = check_certificate(&mut checks, stack, &found, now)? {
         let token = client.check_token().await;
-        let token =
-            checks.request("token", token, |granted| describe_scopes(settings, granted.as_deref()))?;
+        let token = checks.request("token", token, |granted| describe_scopes(pix, granted.as_deref()))?;
         if token.is_some() {
             check_requests(&mut checks, &client, now).await?;
             check_clock(&mut checks, &client)?;
-            if let Some(verified) = check_filter(&mut checks, &client, settings, arguments, now).await? {
+            if let Some(verified) = check_filter(&mut checks, &client, pix, arguments, now).await? {
                 let operator = Operator {
                     actor: arguments.actor.clone(),
                     reason: REASON.to_owned(),
                     ..Operator::default()
                 };
-                let connection = acquirer.connection;
-                let stored = acquirers.set_filter_verified(account, connection, verified, &operator, now);
+                let name = &settings.name;
+                let stored = acquirers.set_filter_verified(account, name, verified, &operator, now);
                 Box::pin(stored).await?;
             }
         } else {
@@ -193,7 +205,7 @@ fn check_certificate(
     now: Timestamp,
 ) -> Result<Option<Client>, Box<dyn Error>> {
     let check = "client certificate";
-    let client = match connect(stack, &found.connection_settings()) {
+    let client = match connect(stack, &found.pix_connection()?) {
         // The circuit breaker must not hide the cause of the later failures.
         Ok(client) => client.at(Priority::Settle),
         Err(error) => {
@@ -201,7 +213,7 @@ fn check_certificate(
             return Ok(None);
         }
     };
-    let (result, detail) = match (&found.credentials.identity, found.certificate_validity()) {
+    let (result, detail) = match (found.identity(), found.certificate_validity()) {
         (None, _) => ok("none is set"),
         (Some(_), None) => (Outcome::Failed, "its validity can't be read".to_owned()),
         (Some(_), Some((starts_at, ends_at))) => {
@@ -218,7 +230,7 @@ fn check_certificate(
 
 /// Returns which scopes that the service needs are missing. A bank that names no scopes grants those that were
 /// requested (RFC 6749, section 5.1).
-fn describe_scopes(settings: &AcquirerSettings, granted: Option<&str>) -> (Outcome, String) {
+fn describe_scopes(settings: &PixSettings, granted: Option<&str>) -> (Outcome, String) {
     let requested = settings.scope.as_ref().map(TokenScope::as_str);
     let Some(granted) = granted.or(requested) else {
         return ok("the bank issued a token, and does not name its scopes; see the requests below");
@@ -277,7 +289,8 @@ fn check_clock(checks: &mut Checks<'_>, client: &Client) -> Result<(), Box<dyn E
 
 /// Checks whether the bank accepts the Pix key, by a cob that is removed again.
 async fn check_key(checks: &mut Checks<'_>, client: &Client, txid: &str) -> Result<(), Box<dyn Error>> {
-    let key = checks.acquirer.settings.pix_key.clone();
+    let pix = checks.acquirer.settings.pix().ok_or("the connection is to no bank of Pix")?;
+    let key = pix.pix_key.clone();
     let cob = NewCob {
         amount: Amount::parse(PROBE_CENTAVOS)?,
         expires_in_seconds: PROBE_EXPIRES_IN_SECONDS,
@@ -323,7 +336,7 @@ struct KnownPayment {
 async fn check_filter(
     checks: &mut Checks<'_>,
     client: &Client,
-    settings: &AcquirerSettings,
+    settings: &PixSettings,
     arguments: &CheckAcquirer,
     now: Timestamp,
 ) -> Result<Option<bool>, Box<dyn Error>> {
@@ -384,7 +397,7 @@ async fn check_filter(
 /// accepts, from now back.
 async fn find_known_payment(
     client: &Client,
-    settings: &AcquirerSettings,
+    settings: &PixSettings,
     now: Timestamp,
 ) -> Result<Option<KnownPayment>, ApiError> {
     let back =

@@ -6,17 +6,20 @@ mod arguments;
 mod bank;
 mod check;
 mod secret_files;
+mod stripe;
 
 use std::error::Error;
 use std::io::Write;
 
 use clap::Subcommand;
+use domain::account::AccountSettings;
 use domain::ids::{AccountId, ConnectionId};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use shared::acquirer::configuration::{ConfiguredAcquirer, ConnectionName, SettingsError};
+use shared::services::change_account_settings;
 
-use self::arguments::SetAcquirer;
+use self::arguments::{Kind, SetAcquirer, SetPix, SetStripe};
 use self::bank::{Registered, connect};
 use self::check::CheckAcquirer;
 use crate::target::Stack;
@@ -48,6 +51,9 @@ pub(crate) enum Command {
     Remove {
         /// The account (acc_…)
         id: AccountId,
+        /// The name of the connection [default: the only one, or the bank of Pix]
+        #[arg(long)]
+        name: Option<ConnectionName>,
         #[command(flatten)]
         operator: OperatorArguments,
     },
@@ -64,6 +70,9 @@ pub(crate) enum Command {
     RotateMedSecret {
         /// The account (acc_…)
         id: AccountId,
+        /// The name of the connection [default: the only one, or the bank of Pix]
+        #[arg(long)]
+        name: Option<ConnectionName>,
         #[command(flatten)]
         operator: OperatorArguments,
     },
@@ -73,6 +82,9 @@ pub(crate) enum Command {
 pub(crate) struct Rotate {
     /// The account (acc_…)
     id: AccountId,
+    /// The name of the connection [default: the only one, or the bank of Pix]
+    #[arg(long)]
+    name: Option<ConnectionName>,
     /// Create no token; remove all tokens but the newest, if the bank uses that one
     #[arg(long)]
     drop_old: bool,
@@ -100,7 +112,16 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
     let acquirers = stack.acquirers()?;
     let now = stack.clock.now();
     match command {
-        Command::Set(arguments) => Box::pin(set(stack, &arguments)).await?,
+        Command::Set(arguments) => {
+            let account = stack.existing_account(&arguments.id).await?.id;
+            match &arguments.kind {
+                Kind::Pix(pix) => Box::pin(set(stack, account, pix)).await?,
+                Kind::Stripe(stripe) => {
+                    Box::pin(stripe::set(stack, account, stripe)).await?;
+                    Box::pin(keep_fees(stack, account, stripe)).await?;
+                }
+            }
+        }
         Command::Show { id } => {
             let account = stack.existing_account(&id).await?.id;
             let (current, retired): (Vec<_>, Vec<_>) =
@@ -110,38 +131,44 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
             }
             let mut shown =
                 current.first().map_or_else(|| json!({"account": account}), ConfiguredAcquirer::view);
-            if let Some(fields) = shown.as_object_mut().filter(|_| !retired.is_empty()) {
-                let views: Vec<Value> = retired.iter().map(ConfiguredAcquirer::view).collect();
-                fields.insert("retired".to_owned(), views.into());
+            let others = current.get(1..).unwrap_or_default();
+            for (field, acquirers) in [("others", others), ("retired", &retired)] {
+                if let Some(fields) = shown.as_object_mut().filter(|_| !acquirers.is_empty()) {
+                    let views: Vec<Value> = acquirers.iter().map(ConfiguredAcquirer::view).collect();
+                    fields.insert(field.to_owned(), views.into());
+                }
             }
             print_json(&shown)?;
         }
         Command::Check(arguments) => return Box::pin(check::run(stack, &arguments)).await,
-        Command::Remove { id, operator } => {
+        Command::Remove { id, name, operator } => {
             let account = stack.existing_account(&id).await?.id;
-            let removed = Box::pin(acquirers.remove(account, &operator.operator(), now)).await?;
+            let removed =
+                Box::pin(acquirers.remove(account, name.as_ref(), &operator.operator(), now)).await?;
             print_json(&marked(&removed, "removed"))?;
         }
         Command::Forget(arguments) => Box::pin(forget(stack, arguments)).await?,
         Command::RotateCallbackToken(rotate) => Box::pin(rotate_callback_token(stack, rotate)).await?,
-        Command::RotateMedSecret { id, operator } => {
+        Command::RotateMedSecret { id, name, operator } => {
             let account = stack.existing_account(&id).await?.id;
-            let secret = Box::pin(acquirers.rotate_med_secret(account, &operator.operator(), now)).await?;
+            let operator = operator.operator();
+            let rotated = acquirers.rotate_med_secret(account, name.as_ref(), &operator, now);
+            let secret = Box::pin(rotated).await?;
             print_once(&json!({"account": account, "med_secret": secret.expose_secret()}))?;
         }
     }
     Ok(CommandOutcome::Succeeded)
 }
 
-async fn set(stack: &Stack, arguments: &SetAcquirer) -> Result<(), Box<dyn Error>> {
+async fn set(stack: &Stack, account: AccountId, arguments: &SetPix) -> Result<(), Box<dyn Error>> {
     let acquirers = stack.acquirers()?;
     let now = stack.clock.now();
-    let account = stack.existing_account(&arguments.id).await?.id;
     let operator = arguments.operator.clone().operator();
     let all = acquirers.all(&account).await?;
     let choice = arguments.choice(stack, all.first().map(|each| &each.acquirer.callback.choice))?;
     let name = choice.settings.name.clone();
-    let client = connect(stack, &choice.connection_settings())?;
+    let pix = choice.pix_connection().ok_or("the connection is to no bank of Pix")?;
+    let client = connect(stack, &pix)?;
     if arguments.no_check {
         writeln!(std::io::stderr(), "the credentials were not tried")?;
     } else {
@@ -158,7 +185,7 @@ async fn set(stack: &Stack, arguments: &SetAcquirer) -> Result<(), Box<dyn Error
         return Ok(());
     }
     let registered = match &set.new_callback_url {
-        Some(url) => bank::register(&client, &choice.settings.pix_key, url).await,
+        Some(url) => bank::register(&client, &set.current.acquirer, url).await,
         // The earlier token can't be registered again, because only its hash is stored.
         None => match bank::registered(&client, &set.current.acquirer).await {
             Ok(Registered::Ours(_)) => Ok(()),
@@ -171,6 +198,20 @@ async fn set(stack: &Stack, arguments: &SetAcquirer) -> Result<(), Box<dyn Error
     registered.map_err(at_bank(account, &name))
 }
 
+/// Sets whether a refund returns the fees, which an operator must say, because Stripe keeps its own.
+async fn keep_fees(stack: &Stack, account: AccountId, arguments: &SetStripe) -> Result<(), Box<dyn Error>> {
+    for method in arguments.methods() {
+        let set = |settings: &mut AccountSettings| {
+            settings.terms.0.entry(*method).or_default().fees_on_refund = arguments.fees_on_refund;
+        };
+        let (by, now) = (arguments.operator.clone().operator(), stack.clock.now());
+        let tables = (&stack.accounts, &stack.api_keys);
+        let changed = change_account_settings(tables, &account, "account.set-fees-on-refund", set, &by, now);
+        Box::pin(changed).await?;
+    }
+    Ok(())
+}
+
 /// Adds the account and the name of the connection to an error of a bank.
 fn at_bank(account: AccountId, name: &ConnectionName) -> impl Fn(Box<dyn Error>) -> Box<dyn Error> {
     move |error| format!("account {account}, connection {name}: {error}").into()
@@ -180,9 +221,16 @@ async fn rotate_callback_token(stack: &Stack, rotate: Rotate) -> Result<(), Box<
     let acquirers = stack.acquirers()?;
     let now = stack.clock.now();
     let account = stack.existing_account(&rotate.id).await?.id;
-    let operator = rotate.operator.operator();
-    let found = acquirers.find(&account).await?.ok_or(SettingsError::NoAcquirer(account))?;
-    let client = connect(stack, &found.connection_settings())?;
+    let operator = rotate.operator.clone().operator();
+    let found = acquirers.named(account, rotate.name.as_ref()).await?;
+    if found.acquirer.settings.pix().is_none() {
+        if rotate.drop_old || rotate.no_register_webhook {
+            return Err("--drop-old and --no-register-webhook are for banks of Pix only".into());
+        }
+        Box::pin(stripe::rotate(stack, account, &found, rotate.operator)).await?;
+        return print_json(&acquirers.named(account, rotate.name.as_ref()).await?.view());
+    }
+    let client = connect(stack, &found.pix_connection()?)?;
     let acquirer = found.acquirer;
     let name = &acquirer.settings.name;
     let in_use = if rotate.no_register_webhook {
@@ -196,10 +244,11 @@ async fn rotate_callback_token(stack: &Stack, rotate: Rotate) -> Result<(), Box<
         if !rotate.no_register_webhook && in_use.as_ref() != newest {
             return Err("nothing was changed, because the bank does not use the newest token".into());
         }
-        let changed = Box::pin(acquirers.drop_old_callback_tokens(account, &operator, now)).await?;
+        let changed =
+            Box::pin(acquirers.drop_old_callback_tokens(account, Some(name), &operator, now)).await?;
         return print_json(&json!({"account": account, "callback": changed.callback.view()}));
     }
-    let rotated = acquirers.rotate_callback_token(account, in_use.as_deref(), &operator, now);
+    let rotated = acquirers.rotate_callback_token(account, Some(name), in_use.as_deref(), &operator, now);
     let (changed, url) = Box::pin(rotated).await?;
     print_json(&json!({"account": account, "callback": changed.callback.view()}))?;
     print_once(&json!({"callback_url": url.expose_secret()}))?;
@@ -207,7 +256,7 @@ async fn rotate_callback_token(stack: &Stack, rotate: Rotate) -> Result<(), Box<
         writeln!(std::io::stderr(), "the URL was not registered at the bank")?;
         return Ok(());
     }
-    bank::register(&client, &acquirer.settings.pix_key, &url).await.map_err(at_bank(account, name))
+    bank::register(&client, &acquirer, &url).await.map_err(at_bank(account, name))
 }
 
 /// Forgets a retired acquirer. The URL is removed at the bank first, because that needs the credentials.
@@ -219,8 +268,10 @@ async fn forget(stack: &Stack, arguments: Forget) -> Result<(), Box<dyn Error>> 
     let found = acquirers.retired(account, connection).await?;
     if arguments.no_remove_webhook {
         writeln!(std::io::stderr(), "the URL was not removed at the bank")?;
+    } else if found.acquirer.settings.pix().is_none() {
+        Box::pin(stripe::unregister(stack, &found)).await?;
     } else {
-        let client = connect(stack, &found.connection_settings())?;
+        let client = connect(stack, &found.pix_connection()?)?;
         let removed = Box::pin(bank::unregister(&client, &found.acquirer)).await;
         removed.map_err(at_bank(account, &found.acquirer.settings.name))?;
     }

@@ -12,6 +12,7 @@ use bank::{Bank, Client as Receiver, FaultKind, PayRequest, Payer, Profile};
 use domain::acquirer::ConnectionSweep;
 use domain::ids::AccountId;
 use domain::money::Amount;
+use domain::payment_method::PaymentMethod;
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
@@ -131,14 +132,22 @@ impl BankFixture {
     }
 
     async fn callback(&self) -> Callback {
-        self.service.acquirers().find(&id(&self.account)).await.unwrap().unwrap().acquirer.callback
+        self.service
+            .acquirers()
+            .current(&id(&self.account), PaymentMethod::Pix)
+            .await
+            .unwrap()
+            .unwrap()
+            .acquirer
+            .callback
     }
 
     /// A client of the bank with the account's credentials, as the functions use it.
     async fn client(&self) -> Client {
-        let acquirer = self.service.acquirers().find(&id(&self.account)).await.unwrap().unwrap();
+        let acquirer =
+            self.service.acquirers().current(&id(&self.account), PaymentMethod::Pix).await.unwrap().unwrap();
         let clock = self.service.stack.clock.clone();
-        Client::new(&acquirer.connection_settings(), Arc::new(move || clock.now())).unwrap()
+        Client::new(&acquirer.pix_connection().unwrap(), Arc::new(move || clock.now())).unwrap()
     }
 
     /// The URL that is registered at the bank.
@@ -195,7 +204,8 @@ impl AdminFixture {
     /// The secret that signs the MED notices of an account's current bank.
     pub(crate) async fn med_secret(&self, account: &str) -> Option<SecretString> {
         let acquirers = self.acquirers();
-        let connection = acquirers.find(&id(account)).await.unwrap()?.acquirer.connection;
+        let connection =
+            acquirers.current(&id(account), PaymentMethod::Pix).await.unwrap()?.acquirer.connection;
         acquirers.med_secret(&id(account), connection).await.unwrap()
     }
 
@@ -331,9 +341,9 @@ async fn an_operator_sets_reads_and_removes_an_acquirer_and_never_sees_its_secre
         assert_eq!(shown[field].as_str().unwrap().len(), digits, "{field}");
     }
     // Reads the stored settings with their secrets, as the functions do.
-    let stored = service.acquirers().find(&id(&account)).await.unwrap().unwrap();
+    let stored = service.acquirers().current(&id(&account), PaymentMethod::Pix).await.unwrap().unwrap();
     assert_eq!(shown["connection"], stored.acquirer.connection.to_string());
-    let settings = stored.connection_settings();
+    let settings = stored.pix_connection().unwrap();
     assert_eq!(settings.client_secret.expose_secret(), BANK_SECRET);
     let identity = settings.identity.unwrap();
     assert_eq!(identity.certificate_pem, std::fs::read_to_string(&certificate).unwrap());

@@ -8,6 +8,7 @@ use domain::acquirer::ConnectionSweep;
 use domain::calendar::Day;
 use domain::charge::IncomingPayment;
 use domain::ids::{ConnectionId, Mode, PostingId, Scope};
+use domain::payment_method::PaymentMethod;
 use domain::shard::Shard;
 use domain::time::Timestamp;
 use domain::wallet::Posting;
@@ -251,8 +252,9 @@ async fn an_operator_expires_a_charge_whose_cob_the_bank_has_lost() {
         payer_request: None,
     };
     let (scope, clock) = (live.scope(), live.service.stack.clock.clone());
-    let acquirer = live.service.acquirers().find(&scope.account).await.unwrap().unwrap();
-    let settings = acquirer.connection_settings();
+    let acquirer =
+        live.service.acquirers().current(&scope.account, PaymentMethod::Pix).await.unwrap().unwrap();
+    let settings = acquirer.pix_connection().unwrap();
     let client = Client::new(&settings, Arc::new(move || clock.now())).unwrap();
     client.put_cob(&txid(&found), &cob).await.unwrap();
     refused(&found, &["the bank has the cob of this charge", "only an open live charge"]).await;
@@ -548,8 +550,8 @@ async fn an_account_that_changes_its_bank_finishes_the_charges_of_the_former_one
     // The credentials are removed together with the URL at the bank.
     let retired = live.retired(&current).await;
     let clock = live.service.stack.clock.clone();
-    let client = Client::new(&retired.connection_settings(), Arc::new(move || clock.now())).unwrap();
-    assert!(client.get_webhook(&retired.acquirer.settings.pix_key).await.unwrap().is_some());
+    let client = Client::new(&retired.pix_connection().unwrap(), Arc::new(move || clock.now())).unwrap();
+    assert!(client.get_webhook(&retired.acquirer.settings.pix().unwrap().pix_key).await.unwrap().is_some());
     let forget = |connection| ["accounts", "forget-acquirer", &live.account, connection, "--reason", "left"];
     // More than one, because the service may meet one too.
     second.inject_fault(FaultKind::Http500, 100);
@@ -559,7 +561,7 @@ async fn an_account_that_changes_its_bank_finishes_the_charges_of_the_former_one
     for connection in [&current, &former] {
         live.service.object(&forget(connection)).await;
     }
-    assert!(client.get_webhook(&retired.acquirer.settings.pix_key).await.unwrap().is_none());
+    assert!(client.get_webhook(&retired.acquirer.settings.pix().unwrap().pix_key).await.unwrap().is_none());
     live.advance(CACHED_SECONDS).await;
     assert_eq!(live.refund(&notified).await.0, 503);
     let message = live.service.failure(&of_former).await;

@@ -11,6 +11,7 @@
 
 mod acquirers;
 mod audit;
+mod cards;
 mod cost;
 mod doctor;
 mod erasure;

@@ -24,7 +24,7 @@ impl AdminFixture {
         let operator =
             Operator { actor: "bob".to_owned(), reason: "a test".to_owned(), ..Operator::default() };
         let (account, now) = (self.stack.seed.first.id, self.stack.clock.now());
-        let rotated = self.acquirers().rotate_callback_token(account, None, &operator, now).await;
+        let rotated = self.acquirers().rotate_callback_token(account, None, None, &operator, now).await;
         rotated.unwrap().1.expose_secret().to_owned()
     }
 

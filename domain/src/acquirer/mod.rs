@@ -27,19 +27,8 @@ pub enum AcquirerName {
     Sandbox,
     /// A bank that implements the Central Bank's API Pix.
     Pix,
-}
-
-/// Behaviour that differs between acquirers.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct AcquirerTraits {
-    /// True: a charge is expired as soon as its `expires_at` has passed. False: the acquirer must first
-    /// confirm that the charge was not paid.
-    pub expires_by_time: bool,
-    /// A payment that cannot be applied is back with its payer at once. Else the service must request its
-    /// return.
-    pub returns_at_once: bool,
-    /// A card payer authenticates on the service's own 3-D Secure page, which simulates the card's issuer.
-    pub simulates_issuer: bool,
+    /// An acquirer with a page of its own, on which the payer pays.
+    Hosted,
 }
 
 /// What an acquirer can do for a payment method.
@@ -63,16 +52,11 @@ pub struct RefundCapabilities {
 }
 
 impl AcquirerName {
-    /// Returns the acquirer's behaviour.
-    pub const fn traits(self) -> AcquirerTraits {
-        match self {
-            Self::Sandbox => {
-                AcquirerTraits { expires_by_time: true, returns_at_once: true, simulates_issuer: true }
-            }
-            Self::Pix => {
-                AcquirerTraits { expires_by_time: false, returns_at_once: false, simulates_issuer: false }
-            }
-        }
+    /// Whether it is called over the network, with the credentials of a connection. Then only its answer expires a
+    /// charge, it is asked for the return of a payment that was not credited, and a card payer authenticates at it. The
+    /// sandbox expires a charge when its time has passed, returns at once, and simulates the card's issuer.
+    pub const fn is_remote(self) -> bool {
+        !matches!(self, Self::Sandbox)
     }
 
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

@@ -438,7 +438,7 @@ impl Charge {
     fn read_at(self, now: Timestamp) -> Self {
         let at = self.expires_at();
         let overdue = self.can_expire() && now > at;
-        if overdue && self.acquirer.traits().expires_by_time {
+        if overdue && !self.acquirer.is_remote() {
             return transition::expired(self, at);
         }
         self

@@ -129,7 +129,7 @@ pub enum ReturnStatus {
 impl ReturnStatus {
     /// Returns the first status of a return at this acquirer.
     pub fn initial_at(acquirer: AcquirerName) -> Self {
-        if acquirer.traits().returns_at_once { Self::Returned } else { Self::Requested }
+        if acquirer.is_remote() { Self::Requested } else { Self::Returned }
     }
 }
 

@@ -47,10 +47,25 @@ pages::words! { pub(crate),
 pub(crate) async fn show(State(app): State<App>, headers: HeaderMap, raw_id: RawId) -> Response {
     let (now, language) = (app.clock.now(), Language::of(&headers));
     match find(&app, raw_id).await {
-        Ok(Some(charge)) => page(&charge.read_at(now), now, language),
+        Ok(Some(charge)) => {
+            let charge = charge.read_at(now);
+            hosted(&charge, now).unwrap_or_else(|| page(&charge, now, language))
+        }
         Ok(None) => not_found(language),
         Err(problem) => unavailable(&problem, language),
     }
+}
+
+/// 303 to the acquirer's page, while the charge can be paid there. `None`: this service's page is shown.
+fn hosted(charge: &Charge, now: Timestamp) -> Option<Response> {
+    let page = charge.artefacts.card.as_ref()?.page.as_ref().filter(|_| charge.is_payable_by_card(now))?;
+    let location = HeaderValue::from_str(&page.url).ok()?;
+    let headers = [
+        (header::LOCATION, location),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    ];
+    Some((StatusCode::SEE_OTHER, headers).into_response())
 }
 
 pub(crate) async fn decide(
@@ -64,7 +79,11 @@ pub(crate) async fn decide(
         let form = Query::parse(Some(&String::from_utf8_lossy(&bytes)));
         form.read(&mut Fields::new(), &STEP)
     });
-    let decided = match find(&app, raw_id).await {
+    let found = find(&app, raw_id).await.map(|found| {
+        // A real acquirer decides on its own page.
+        found.filter(|charge| !charge.as_stored().acquirer.is_remote())
+    });
+    let decided = match found {
         Ok(Some(charge)) => apply(&app, charge, step, now).await,
         Ok(None) => return not_found(language),
         Err(problem) => Err(problem),
@@ -81,9 +100,7 @@ pub(crate) async fn decide(
 
 async fn find(app: &App, raw_id: RawId) -> Result<Option<StoredCharge>, Problem> {
     let charge = app.charges.find(charge_id(raw_id)).await?;
-    let is_by_card =
-        |charge: &Charge| charge.acquirer.traits().simulates_issuer && charge.artefacts.card.is_some();
-    Ok(charge.filter(|charge| is_by_card(charge.as_stored())))
+    Ok(charge.filter(|charge| charge.as_stored().artefacts.card.is_some()))
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

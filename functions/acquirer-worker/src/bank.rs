@@ -1,13 +1,12 @@
-//! Work at banks for single rows: read a Pix back, expire a charge, return a payment.
+//! Work at acquirers for single rows: read a Pix or a charge, expire a charge, return a payment.
 
-use domain::acquirer::{ReportedPix, ReportedPixStatus};
-use domain::charge::StoredCharge;
-use domain::charge::transition::Command;
+use domain::acquirer::{Closing, ReportedPix, ReportedPixStatus};
+use domain::charge::TransactionStatus;
 use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId, Scope};
 use domain::refund::Refund;
 use domain::time::Timestamp;
 use shared::WorkError;
-use shared::acquirer::{Acquirer, AcquirerMessage, PixBank, Priority, Removal};
+use shared::acquirer::{Acquirer, AcquirerMessage, Priority};
 use shared::charge::lost_cob_ends_at;
 use shared::services::ReturnStep;
 
@@ -37,12 +36,13 @@ impl AcquirerWorker {
             return Ok(());
         }
         let now = self.clock.now();
-        let bank = self.acquirers.banks()?.at(known.account, Some(known.connection)).await?;
+        let connection = self.acquirers.connections()?.at(known.account, Some(known.connection)).await?;
+        let bank = connection.pix()?;
         let since = known.reported_at.plus_millis(READ_BACK_MS.saturating_neg()).unwrap_or(Timestamp::MIN);
         match bank.read_back(id, known.txid.as_deref(), (since, now)).await? {
             Some(pix) if known.txid.is_none() || pix.txid == known.txid => {
-                if let Some(recorded) = self.payments.record(&bank, &pix, None, now).await? {
-                    return self.payments.settle_read_back(&bank, &recorded, &pix, now).await;
+                if let Some(recorded) = self.payments.record(bank, &pix, None, now).await? {
+                    return self.payments.settle_read_back(bank, &recorded, &pix, now).await;
                 }
                 tracing::error!(pix = %id, "a notification names a Pix to a key of no account");
                 self.end_read_back(&known).await
@@ -67,7 +67,7 @@ impl AcquirerWorker {
         Ok(self.payments.replace_reported(&next, known).await?)
     }
 
-    /// Removes an overdue charge at its bank. Only then is it expired.
+    /// Closes an overdue charge at its acquirer. Only then is it expired.
     pub(crate) async fn expire(&self, id: ChargeId, message: AcquirerMessage) -> Result<(), WorkError> {
         let Some(stored) = self.charges.find(Some(id)).await? else {
             return Err(WorkError::Missing("a message names a charge that does not exist"));
@@ -78,19 +78,31 @@ impl AcquirerWorker {
         if !charge.can_expire() || now <= expires_at {
             return Ok(());
         }
-        let Acquirer::Pix(bank) = self.acquirers.of_charge(&charge).await? else { return Ok(()) };
-        let grace = i64::from(bank.settings().expire_after_seconds);
+        let Acquirer::Remote(connection) = self.acquirers.of_charge(&charge).await? else { return Ok(()) };
+        let grace = i64::from(connection.settings().expire_after_seconds);
         let removable_at = expires_at.plus_seconds(grace).unwrap_or(Timestamp::MAX);
         if now < removable_at {
             return Ok(self.queue.send_later(&message, removable_at.saturating_duration_since(now)).await?);
         }
-        match bank.remove(&charge, Priority::Background).await {
-            Ok(removal) => self.apply_removal(&bank, stored, removal, expires_at, now).await,
+        match connection.connector().close(&charge, Priority::Background).await {
+            Ok(Some(snapshot)) => {
+                let seen = (&snapshot, Some(Closing::Expire));
+                let followed = self.remote.follow(&connection, id, seen, now).await?;
+                self.read_later(id, followed.read_again_at, now).await
+            }
+            Ok(None) if now < lost_cob_ends_at(expires_at) => {
+                tracing::warn!(charge = %id, "the acquirer does not know an overdue charge");
+                Ok(())
+            }
+            Ok(None) => {
+                tracing::error!(charge = %id, "the acquirer has lost an overdue charge; an operator must end it: admin charges expire {id} --reason …");
+                Ok(())
+            }
             Err(error) => {
                 if now.millis_since(expires_at) > OVERDUE_ALARM_MS {
-                    tracing::error!(charge = %id, %error, "a charge is overdue for more than an hour, and its bank does not remove it");
+                    tracing::error!(charge = %id, %error, "a charge is overdue for more than an hour, and its acquirer does not close it");
                 } else {
-                    tracing::warn!(charge = %id, %error, "an overdue charge is not removed at its bank yet");
+                    tracing::warn!(charge = %id, %error, "an overdue charge is not closed at its acquirer yet");
                 }
                 // The scheduler sends further messages, with growing pauses.
                 Ok(())
@@ -98,37 +110,30 @@ impl AcquirerWorker {
         }
     }
 
-    async fn apply_removal(
-        &self,
-        bank: &PixBank,
-        stored: StoredCharge,
-        removal: Removal,
-        expires_at: Timestamp,
-        now: Timestamp,
-    ) -> Result<(), WorkError> {
-        let id = stored.as_stored().id;
-        let (stored, command) = match removal {
-            Removal::Removed => (stored, Command::Expire { at: expires_at }),
-            Removal::RemovedByBank => (stored, PixBank::removed_by_bank()),
-            Removal::Paid(paid) => {
-                for pix in &paid {
-                    self.payments.record(bank, pix, Some(id), now).await?;
-                }
-                // If the payment was not applied, for example because of its amount, the charge is still open,
-                // but its cob can't be paid any more.
-                (self.charges.get_existing(id).await?, Command::Expire { at: expires_at })
-            }
-            Removal::Unknown if now < lost_cob_ends_at(expires_at) => {
-                tracing::warn!(charge = %id, "the bank does not know the cob of an overdue charge");
-                return Ok(());
-            }
-            Removal::Unknown => {
-                tracing::error!(charge = %id, "the bank has lost the cob of an overdue charge; an operator must end it: admin charges expire {id} --reason …");
-                return Ok(());
-            }
+    /// Reads a charge at its acquirer, and writes what changed there.
+    pub(crate) async fn read(&self, id: ChargeId) -> Result<(), WorkError> {
+        let Some(stored) = self.charges.find(Some(id)).await? else {
+            return Err(WorkError::Missing("a message names a charge that does not exist"));
         };
-        self.charges.apply(stored, &command, now).await?;
-        Ok(())
+        let now = self.clock.now();
+        let charge = stored.read_at(now);
+        if charge.status == TransactionStatus::Pending {
+            // The answer to its creation may be lost.
+            Box::pin(self.finalise(id)).await?;
+        }
+        let Acquirer::Remote(connection) = self.acquirers.of_charge(&charge).await? else { return Ok(()) };
+        let Some(snapshot) = connection.connector().read(&charge).await? else {
+            tracing::warn!(charge = %id, "the acquirer does not know a charge that changed there");
+            return Ok(());
+        };
+        let followed = self.remote.follow(&connection, id, (&snapshot, None), now).await?;
+        self.read_later(id, followed.read_again_at, now).await
+    }
+
+    async fn read_later(&self, id: ChargeId, at: Option<Timestamp>, now: Timestamp) -> Result<(), WorkError> {
+        let Some(at) = at else { return Ok(()) };
+        let pause = at.saturating_duration_since(now);
+        Ok(self.queue.send_later(&AcquirerMessage::Read(id), pause).await?)
     }
 
     /// Requests the return of a payment from its bank, or asks for its progress.
@@ -144,11 +149,11 @@ impl AcquirerWorker {
         if incoming.open_return().is_none() {
             return Ok(());
         }
-        let bank = self.acquirers.banks()?.at(scope.account, incoming.connection).await?;
+        let connection = self.acquirers.connections()?.at(scope.account, incoming.connection).await?;
         let now = self.clock.now();
         let message =
             |refusals| AcquirerMessage::Return { scope: *scope, payment: payment.clone(), refusals };
-        match self.returns.advance(&bank, &incoming, now).await? {
+        match self.returns.advance(&connection, &incoming, now).await? {
             ReturnStep::Ended => Ok(()),
             ReturnStep::PollAgainAt(at) => {
                 Ok(self.queue.send_later(&message(0), at.saturating_duration_since(now)).await?)

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
-use domain::acquirer::AcquirerName;
 use domain::charge::{Charge, TransactionStatus};
 use domain::ids::{ChargeId, RefundId};
 use domain::refund::RefundOutcome;
@@ -21,14 +20,14 @@ use domain::time::Timestamp;
 use shared::WorkError;
 use shared::acquirer::configuration::AccountAcquirers;
 use shared::acquirer::{
-    Acquirer, AcquirerError, AcquirerMessage, AcquirerQueue, Acquirers, Banks, FINALISE_TIMEOUT_MS,
+    Acquirer, AcquirerError, AcquirerMessage, AcquirerQueue, Acquirers, Connections, FINALISE_TIMEOUT_MS,
     RefundAnswer, RefundProgress, not_finalised_in_time,
 };
 use shared::charge::Charges;
 use shared::clock::Clock;
 use shared::config::{ConfigError, PublicUrls, required};
 use shared::refund::Refunds;
-use shared::services::{BankPayments, LEASE_SECONDS, Returns};
+use shared::services::{BankPayments, LEASE_SECONDS, RemoteCharges, Returns};
 use shared::store::{Aws, Store};
 use shared::{queue, random};
 
@@ -51,6 +50,7 @@ pub struct AcquirerWorker {
     refunds: Refunds,
     returns: Returns,
     payments: BankPayments,
+    remote: RemoteCharges,
     queue: AcquirerQueue,
     clock: Clock,
     public_urls: PublicUrls,
@@ -70,12 +70,14 @@ impl AcquirerWorker {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
         let secrets = Store::new(aws.dynamodb(), required(var, "SECRETS_TABLE_NAME")?);
         let settings = AccountAcquirers::new(store.clone(), secrets);
+        let payments = BankPayments::new(store.clone(), settings.clone());
         Ok(Self {
             charges: Charges::new(store.clone()),
-            acquirers: Acquirers::with_banks(Banks::new(settings.clone(), clock.clone())),
+            acquirers: Acquirers::with_connections(Connections::new(settings.clone(), clock.clone())),
             refunds: Refunds::new(store.clone()),
             returns: Returns::new(store.clone()),
-            payments: BankPayments::new(store.clone(), settings),
+            remote: RemoteCharges::new(store.clone(), payments.clone()),
+            payments,
             store,
             queue: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
             clock,
@@ -100,6 +102,7 @@ impl AcquirerWorker {
             AcquirerMessage::Finalise(id) => Box::pin(self.finalise(id)).await,
             AcquirerMessage::Refund { id, refusals } => Box::pin(self.poll_refund(id, refusals)).await,
             AcquirerMessage::Expire(id) => Box::pin(self.expire(id, message)).await,
+            AcquirerMessage::Read(id) => Box::pin(self.read(id)).await,
             AcquirerMessage::ReadBack(ref id) => Box::pin(self.read_back(id)).await,
             AcquirerMessage::Return { scope, payment, refusals } => {
                 Box::pin(self.advance_return(&scope, &payment, refusals)).await
@@ -121,21 +124,22 @@ impl AcquirerWorker {
         }
         let account = self.payments.account_of(&charge).await?;
         let acquirer = self.acquirers.of_charge(&charge).await?;
-        let charge = match charge.acquirer {
-            AcquirerName::Sandbox => charge,
-            AcquirerName::Pix => match self.charges.lease(&charge, LEASE_SECONDS, now).await? {
+        let charge = if charge.acquirer.is_remote() {
+            match self.charges.lease(&charge, LEASE_SECONDS, now).await? {
                 Some(leased) => leased,
                 None => return Ok(()),
-            },
+            }
+        } else {
+            charge
         };
         let finalised = acquirer.finalise(&charge, &account.settings, &self.public_urls, false, now).await;
-        if let Acquirer::Pix(bank) = &acquirer {
-            self.acquirers.banks()?.note_clock(bank).await;
+        if let Acquirer::Remote(connection) = &acquirer {
+            self.acquirers.connections()?.note_clock(connection).await;
         }
         let is_in_time = now.millis_since(charge.created_at) < FINALISE_TIMEOUT_MS;
         let finalised = match finalised {
             Ok(finalised) => finalised,
-            Err(error) if is_in_time || charge.acquirer == AcquirerName::Pix => {
+            Err(error) if is_in_time || charge.acquirer.is_remote() => {
                 return self.defer_finalisation(&charge, error, now).await;
             }
             Err(error) => {
@@ -154,15 +158,13 @@ impl AcquirerWorker {
         error: AcquirerError,
         now: Timestamp,
     ) -> Result<(), WorkError> {
-        match charge.acquirer {
+        if !charge.acquirer.is_remote() {
             // SQS retries the message.
-            AcquirerName::Sandbox => Err(error.into()),
-            // The row is due again at once, so the scheduler sends a message every minute.
-            AcquirerName::Pix => {
-                tracing::warn!(charge = %charge.id, %error, "a charge is not finalised yet");
-                Ok(self.charges.release_lease(charge, now).await?)
-            }
+            return Err(error.into());
         }
+        // The row is due again at once, so the scheduler sends a message every minute.
+        tracing::warn!(charge = %charge.id, %error, "a charge is not finalised yet");
+        Ok(self.charges.release_lease(charge, now).await?)
     }
 
     /// Claims a pending refund and polls the acquirer for its progress. If the refund has not ended, a later
@@ -202,8 +204,10 @@ impl AcquirerWorker {
                 }
                 // Other devoluções are the usual cause of a failure. They debit the wallet before the refund
                 // credits it again.
-                if let (RefundOutcome::Failed, Acquirer::Pix(bank)) = (end, &acquirer) {
-                    self.payments.record_by_id(bank, refund.payment.as_str(), now).await?;
+                if let (RefundOutcome::Failed, Acquirer::Remote(connection)) = (end, &acquirer)
+                    && let Some(bank) = connection.as_pix()
+                {
+                    self.payments.record_by_id(bank, refund.payment.as_str(), None, now).await?;
                 }
                 self.refunds.end_at_bank(refund, end, said, now).await?;
                 Ok(())

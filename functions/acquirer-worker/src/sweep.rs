@@ -13,7 +13,7 @@ use domain::ids::ConnectionId;
 use domain::time::Timestamp;
 use shared::WorkError;
 use shared::acquirer::configuration::days_left;
-use shared::acquirer::{AcquirerMessage, PixBank, PixQuery};
+use shared::acquirer::{AcquirerMessage, Connection, PixBank, PixQuery};
 use shared::metrics;
 use shared::store::{CommitOutcome, Write};
 
@@ -24,6 +24,10 @@ const OVERLAP_SECONDS: i64 = 2 * 60 * 60;
 
 /// How long before now a sweep ends, in seconds. The bank's list may lack the newest Pix.
 const BEHIND_SECONDS: i64 = 5;
+
+/// How long before the watermark a sweep of changes begins, in seconds: ten minutes. A change may be listed later than
+/// its time says.
+const CHANGES_OVERLAP_SECONDS: i64 = 10 * 60;
 
 /// The pause between two sweeps, in seconds: five minutes.
 const PAUSE_SECONDS: i64 = 5 * 60;
@@ -61,13 +65,15 @@ impl AcquirerWorker {
         else {
             return Ok(());
         };
-        let banks = self.banks_of(&sweep).await;
-        if banks.is_empty() {
-            return Ok(());
-        }
-        let outcome = self.run_sweep(&banks, &mut sweep).await;
-        for bank in &banks {
-            self.acquirers.banks()?.note_clock(bank).await;
+        let connections = self.connections_of(&sweep).await;
+        let banks: Vec<PixBank> = connections.iter().filter_map(Connection::as_pix).cloned().collect();
+        let outcome = match connections.first() {
+            None => return Ok(()),
+            Some(connection) if banks.is_empty() => self.sweep_changes(connection, &sweep).await,
+            Some(_) => self.run_sweep(&banks, &mut sweep).await,
+        };
+        for connection in &connections {
+            self.acquirers.connections()?.note_clock(connection).await;
         }
         match outcome {
             Ok(()) => Ok(()),
@@ -149,6 +155,28 @@ impl AcquirerWorker {
         Ok(())
     }
 
+    /// Reads the charges that changed at an acquirer since the watermark. The acquirer lists the newest change first, so
+    /// the watermark moves after the last page. The messages are sent before, so that a crash loses no change.
+    async fn sweep_changes(&self, connection: &Connection, sweep: &ConnectionSweep) -> Result<(), WorkError> {
+        let now = self.clock.now();
+        let since = sweep.watermark.saturating_plus_seconds(-CHANGES_OVERLAP_SECONDS).max(first_time(sweep));
+        let mut cursor = None;
+        loop {
+            let page = connection.connector().changes(since, cursor.as_deref()).await?;
+            let messages: Vec<AcquirerMessage> =
+                page.charges.into_iter().map(AcquirerMessage::Read).collect();
+            self.queue.send(&messages).await?;
+            match page.next {
+                Some(next) => cursor = Some(next),
+                None => break,
+            }
+        }
+        let next_at = now.saturating_plus_seconds(PAUSE_SECONDS);
+        let watermark = now.saturating_plus_seconds(-BEHIND_SECONDS).max(sweep.watermark);
+        let next = ConnectionSweep { watermark, next_at, failing_since: None, ..sweep.next_version() };
+        self.store_sweep(sweep, next).await.map(|_stored_or_superseded| ())
+    }
+
     /// Continues a sweep in another run of the function.
     async fn sweep_on(&self, connection: ConnectionId) -> Result<(), WorkError> {
         Ok(self.queue.send_later(&AcquirerMessage::Sweep(connection), Duration::ZERO).await?)
@@ -156,13 +184,14 @@ impl AcquirerWorker {
 
     /// Returns the bank with the credentials of the first account that has any. If an account moved the connection
     /// to another base URL than the others, the bank at each base URL.
-    async fn banks_of(&self, sweep: &ConnectionSweep) -> Vec<PixBank> {
-        let mut found: Vec<PixBank> = Vec::new();
-        let Ok(banks) = self.acquirers.banks() else { return found };
+    async fn connections_of(&self, sweep: &ConnectionSweep) -> Vec<Connection> {
+        let mut found: Vec<Connection> = Vec::new();
+        let Ok(connections) = self.acquirers.connections() else { return found };
         for account in &sweep.accounts {
-            match banks.at(*account, Some(sweep.connection)).await {
-                Ok(bank) if found.iter().any(|other| other.has_base_url_of(&bank)) => {}
-                Ok(bank) => found.push(bank),
+            match connections.at(*account, Some(sweep.connection)).await {
+                Ok(same)
+                    if found.iter().any(|other| other.settings().base_url == same.settings().base_url) => {}
+                Ok(connection) => found.push(connection),
                 Err(error) => tracing::warn!(%error, "an account's credentials can't be used for a sweep"),
             }
         }
@@ -245,7 +274,11 @@ impl AcquirerWorker {
 
 /// Returns the longest period that all banks accept in one query, in seconds.
 fn longest_period(banks: &[PixBank]) -> i64 {
-    banks.iter().map(|bank| i64::from(bank.settings().max_period_seconds)).min().unwrap_or(MAX_PERIOD_SECONDS)
+    banks
+        .iter()
+        .map(|bank| i64::from(bank.pix_settings().max_period_seconds))
+        .min()
+        .unwrap_or(MAX_PERIOD_SECONDS)
 }
 
 /// Returns the earliest `horario` of a Pix that the sweep reads.

@@ -401,7 +401,7 @@ impl Scheduler {
         if charge.is_held_for_review() {
             return self.report_review(due, charge, now).await;
         }
-        if !charge.acquirer.traits().expires_by_time {
+        if charge.acquirer.is_remote() {
             // The bank must first confirm that the charge can't be paid any more.
             let message = AcquirerMessage::Expire(charge.id);
             return self.poll_acquirer(due, message, charge.expires_at(), now).await;

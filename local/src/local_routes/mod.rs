@@ -1,6 +1,7 @@
 //! `GET /` and the routes under `/_local/`, which only the service on one machine has.
 
 mod bank_routes;
+mod card_routes;
 
 use std::sync::Arc;
 
@@ -48,6 +49,7 @@ pub(crate) fn local_routes(state: LocalState, allowed_hosts: Vec<AllowedHost>) -
         .route("/_local/clock/advance", post(advance))
         .route("/_local/reset", post(reset))
         .merge(bank_routes::routes())
+        .merge(card_routes::routes())
         .fallback(async || Refusal(StatusCode::NOT_FOUND, "no such route".to_owned()))
         .layer(guard)
         .with_state(state)
@@ -101,6 +103,7 @@ async fn advance(Shared(state): Shared<LocalState>, body: String) -> Result<Json
     contents.clock.advance(milliseconds);
     contents.run_schedules_now.notify_one();
     contents.bank.wake();
+    contents.cards.wake();
     Ok(time_of(&contents.clock))
 }
 

@@ -10,7 +10,7 @@ use domain::row::Key;
 use domain::time::Timestamp;
 use domain::wallet::ReturnStatus;
 use serde_json::Value;
-use shared::acquirer::Banks;
+use shared::acquirer::Connections;
 use shared::services::Receipts;
 use shared::services::reconciliation::reconcile;
 
@@ -122,7 +122,7 @@ impl Live {
     async fn check_reconciliation(&self, pix: &[Value]) {
         let stack = &self.service.stack;
         let now = stack.clock.now();
-        let banks = Banks::new(self.service.acquirers(), stack.clock.clone());
+        let connections = Connections::new(self.service.acquirers(), stack.clock.clone());
         let day = |time: &Value| Day::of(Timestamp::parse_floor(time.as_str().unwrap()).unwrap());
         let returns = pix.iter().flat_map(|pix| pix["devolucoes"].as_array().unwrap());
         let settled = returns.map(|item| &item["horario"]["liquidacao"]).filter(|time| time.is_string());
@@ -130,8 +130,10 @@ impl Live {
         days.insert(Day::of(now));
         for day in days {
             let account = self.service.scope().account;
-            let found =
-                reconcile(&self.service.store(), &banks, (account, None), day, now).await.unwrap().comparison;
+            let found = reconcile(&self.service.store(), &connections, (account, None), day, now)
+                .await
+                .unwrap()
+                .comparison;
             assert_eq!((found.differences, found.pending), (Vec::new(), Vec::new()), "{day}");
         }
     }

@@ -5,6 +5,7 @@
 use axum::http::StatusCode;
 use bank::{Cents, FaultKind, PayError, PayRequest};
 use domain::charge::IncomingPayment;
+use domain::payment_method::PaymentMethod;
 use domain::wallet::ReturnStatus;
 use serde_json::{Value, json};
 use shared::store::from_item;
@@ -320,10 +321,11 @@ fn locked() -> Value {
 /// Records that `admin accounts check-acquirer` saw that the bank's filter by payer works.
 async fn verify_filter(live: &Live) {
     let (acquirers, account) = (live.service.acquirers(), live.service.scope().account);
-    let connection = acquirers.find(&account).await.unwrap().unwrap().acquirer.connection;
+    let current = acquirers.current(&account, PaymentMethod::Pix).await.unwrap().unwrap();
+    let name = &current.acquirer.settings.name;
     let now = live.service.stack.clock.now();
     let operator = crate::support::operator();
-    acquirers.set_filter_verified(account, connection, true, &operator, now).await.unwrap();
+    acquirers.set_filter_verified(account, name, true, &operator, now).await.unwrap();
     // The functions cache the former settings for a minute.
     live.service.advance_seconds(61).await;
 }

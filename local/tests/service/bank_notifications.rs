@@ -3,6 +3,7 @@
 
 use axum::http::Method;
 use domain::acquirer::{ReportedPix, ReportedPixStatus, SeenReturn};
+use domain::payment_method::PaymentMethod;
 use local::embedded::fault_proxy::{Fault, Report};
 use local::stack::Options;
 use serde_json::{Value, json};
@@ -63,7 +64,7 @@ impl Fixture {
     /// Changes how the sender is authenticated.
     async fn authenticate_by(&self, subject: Option<&str>, source_addresses: &[&str]) {
         let (acquirers, account) = (self.service.acquirers(), self.service.scope().account);
-        let mut choice = acquirers.find(&account).await.unwrap().unwrap().choice();
+        let mut choice = acquirers.current(&account, PaymentMethod::Pix).await.unwrap().unwrap().choice();
         choice.callback = CallbackChoice {
             authentication: match subject {
                 Some(_) => CallbackAuthentication::Mtls,
@@ -142,7 +143,7 @@ async fn a_replaced_token_is_valid_until_an_operator_drops_it() {
     }
     let account = fixture.service.scope().account;
     let now = fixture.service.stack.clock.now();
-    fixture.service.acquirers().drop_old_callback_tokens(account, &operator(), now).await.unwrap();
+    fixture.service.acquirers().drop_old_callback_tokens(account, None, &operator(), now).await.unwrap();
     refusal(&fixture.post_to(&fixture.path, "{}").await);
     fixture.post_to(&newer, "{}").await.expect(200);
 }

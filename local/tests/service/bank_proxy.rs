@@ -11,10 +11,11 @@ use axum::extract::{Request, State as Shared};
 use axum::http::header::{CONTENT_LENGTH, HOST};
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use domain::payment_method::PaymentMethod;
 use domain::url_policy::{AddressPolicy, LocalNames};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use shared::acquirer::Banks;
+use shared::acquirer::Connections;
 use shared::acquirer::configuration::{AcquirerSettings, AcquirerUrl};
 use url::form_urlencoded;
 
@@ -56,7 +57,8 @@ impl BankProxy {
     /// The direct connection to the bank is forgotten. Otherwise its sweep would find each Pix too.
     pub(crate) async fn start(service: &Service, change: impl FnOnce(&mut AcquirerSettings)) -> Self {
         let (acquirers, account) = (service.acquirers(), service.scope().account);
-        let direct = acquirers.find(&account).await.unwrap().unwrap().acquirer.connection;
+        let direct =
+            acquirers.current(&account, PaymentMethod::Pix).await.unwrap().unwrap().acquirer.connection;
         let proxy = Self::start_beside_bank(service, change).await;
         let now = service.stack.clock.now();
         acquirers.forget(account, direct, &operator(), now).await.unwrap();
@@ -85,19 +87,20 @@ impl BankProxy {
         let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
 
         let (acquirers, account) = (service.acquirers(), service.scope().account);
-        let mut choice = acquirers.find(&account).await.unwrap().unwrap().choice();
+        let mut choice = acquirers.current(&account, PaymentMethod::Pix).await.unwrap().unwrap().choice();
         let policy = AddressPolicy::PublicOrLocal(LocalNames::default());
         let moved = |bank_url: &str| bank_url.replace(&state.origin, &url);
         choice.settings.base_url = AcquirerUrl::base(&moved(&service.stack.bank_url), &policy).unwrap();
-        choice.credentials.token_url =
+        choice.credentials.pix_mut().unwrap().token_url =
             AcquirerUrl::token(&moved(&service.stack.bank_token_url), &policy).unwrap();
         choice.settings.name = "proxy".parse().unwrap();
         change(&mut choice.settings);
         let (now, operator) = (service.stack.clock.now(), operator());
         let set = acquirers.set(account, &choice, Some(&operator), now).await.unwrap();
         if let Some(url) = set.new_callback_url {
-            let bank = Banks::new(acquirers, service.stack.clock.clone()).of(account).await.unwrap();
-            bank.register_webhook(&url).await.unwrap();
+            let connections = Connections::new(acquirers, service.stack.clock.clone());
+            let connection = connections.of_pix(account).await.unwrap();
+            connection.pix().unwrap().register_webhook(&url).await.unwrap();
         }
         let proxy = Self { state, _server: server };
         proxy.take_requests();

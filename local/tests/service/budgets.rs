@@ -65,14 +65,15 @@ async fn a_new_or_replayed_charge_takes_two_requests_and_a_new_one_five_write_un
 
 /// The charge has a document, so both velocity guards count it.
 #[tokio::test]
-async fn a_live_charge_costs_six_requests_and_one_to_the_bank() {
+async fn a_live_charge_costs_five_requests_and_one_to_the_bank() {
     let service = service_with_counted_requests().await;
     let bank = BankProxy::start(&service, |_settings| {}).await;
     let key = service.stack.seed.first.live_api_key.clone();
     let body = json!({"amount": 1000, "customer": {"name": "Maria", "document": "29537995593"}});
-    // The first request reads the account's settings and fetches a token. The next ones use the cache.
+    // The first request reads the account's connections and its settings, and fetches a token. The next ones use the
+    // cache.
     for (order, most, at_bank) in [
-        ("order-0001", 6, ["POST", "PUT"].as_slice()),
+        ("order-0001", 7, ["POST", "PUT"].as_slice()),
         ("order-0002", 5, ["PUT"].as_slice()),
         ("order-0003", 5, ["PUT"].as_slice()),
     ] {

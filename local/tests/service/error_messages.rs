@@ -99,7 +99,7 @@ fn constructed(messages: &mut Messages) {
     let rejected = |rejection| ChargeError::Rejected { rejection, status }.into();
     for problem in [
         AcquirerError::NotConfigured.into(),
-        AcquirerError::MethodNotConfigured.into(),
+        AcquirerError::MethodNotConfigured { supported: "PIX".to_owned() }.into(),
         ChargeError::CustomerVelocityExceeded.into(),
         ChargeError::AccountVelocityExceeded.into(),
         rejected(Rejection::NotHeldForReview),

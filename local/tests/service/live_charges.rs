@@ -9,11 +9,12 @@ use domain::account::terms::MethodTerms;
 use domain::acquirer::{ConnectionSweep, ReportedPix, ReportedPixStatus};
 use domain::charge::{Charge, IncomingPayment};
 use domain::ids::{ChargeId, ConnectionId, Mode, Scope};
+use domain::payment_method::PaymentMethod;
 use domain::wallet::ReturnStatus;
 use local::embedded::fault_proxy::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
-use shared::acquirer::{Banks, PixBank};
+use shared::acquirer::{Connections, PixBank};
 use shared::services::{BankPayments, Receipts};
 use shared::store::{CommitOutcome, Write};
 
@@ -49,7 +50,13 @@ impl Live {
 
     /// Returns the row of the sweep of the first account's bank connection.
     pub(crate) async fn sweep_row(&self) -> ConnectionSweep {
-        let acquirer = self.service.acquirers().find(&self.service.scope().account).await.unwrap().unwrap();
+        let acquirer = self
+            .service
+            .acquirers()
+            .current(&self.service.scope().account, PaymentMethod::Pix)
+            .await
+            .unwrap()
+            .unwrap();
         let key = ConnectionSweep::key_of(acquirer.acquirer.connection);
         self.service.store().get(&key).await.unwrap().unwrap()
     }
@@ -132,8 +139,8 @@ impl Live {
     /// Returns the service that records Pix, whose requests pass the fault proxy, and the first account's bank.
     async fn recorder(&self) -> (BankPayments, PixBank) {
         let (acquirers, account) = (self.service.acquirers(), self.service.scope().account);
-        let banks = Banks::new(acquirers.clone(), self.service.stack.clock.clone());
-        let bank = banks.at(account, None).await.unwrap();
+        let connections = Connections::new(acquirers.clone(), self.service.stack.clock.clone());
+        let bank = connections.of_pix(account).await.unwrap().pix().unwrap().clone();
         (BankPayments::new(self.service.store_behind_proxy(), acquirers), bank)
     }
 
@@ -772,12 +779,12 @@ async fn a_pix_without_key_and_txid_belongs_to_neither_of_two_accounts_at_one_cl
     let live = Live::start_with(without_key()).await;
     let (acquirers, account, other) =
         (live.service.acquirers(), live.scope().account, live.service.stack.seed.other.id);
-    let first = acquirers.find(&account).await.unwrap().unwrap();
+    let first = acquirers.current(&account, PaymentMethod::Pix).await.unwrap().unwrap();
     let mut choice = first.choice();
-    choice.settings.pix_key = "0d2b4ac4-3a5b-4f0c-9d3e-5a1f6c7b8e9f".parse().unwrap();
+    choice.settings.pix_mut().unwrap().pix_key = "0d2b4ac4-3a5b-4f0c-9d3e-5a1f6c7b8e9f".parse().unwrap();
     let now = live.service.stack.clock.now();
     acquirers.set(other, &choice, Some(&operator()), now).await.unwrap();
-    let second = acquirers.find(&other).await.unwrap().unwrap();
+    let second = acquirers.current(&other, PaymentMethod::Pix).await.unwrap().unwrap();
     assert_eq!(second.acquirer.connection, first.acquirer.connection);
 
     let (charge, unowned) = pay_without_key_and_txid(&live).await;

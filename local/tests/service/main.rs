@@ -31,6 +31,7 @@ mod bank_refusals;
 mod bank_returns;
 mod brand;
 mod budgets;
+mod cards;
 mod charge_list;
 mod charges;
 mod commands;

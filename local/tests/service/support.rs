@@ -321,7 +321,8 @@ impl Service {
     /// The secret that signs the MED notices of the first account's bank.
     pub(crate) async fn med_secret(&self) -> secrecy::SecretString {
         let (acquirers, account) = (self.acquirers(), self.scope().account);
-        let connection = acquirers.find(&account).await.unwrap().unwrap().acquirer.connection;
+        let connection =
+            acquirers.current(&account, PaymentMethod::Pix).await.unwrap().unwrap().acquirer.connection;
         acquirers.med_secret(&account, connection).await.unwrap().unwrap()
     }
 
@@ -335,7 +336,7 @@ impl Service {
     pub(crate) async fn new_callback_path(&self) -> String {
         let now = self.stack.clock.now();
         let account = self.scope().account;
-        let rotated = self.acquirers().rotate_callback_token(account, None, &operator(), now).await;
+        let rotated = self.acquirers().rotate_callback_token(account, None, None, &operator(), now).await;
         let (_, url) = rotated.unwrap();
         url.expose_secret().strip_prefix(&self.base_url).unwrap().to_owned()
     }

@@ -21,7 +21,8 @@ const DAY: i64 = 24 * HOUR;
 async fn start_with_proxy(max_period_seconds: Option<u32>) -> (Live, BankProxy) {
     let live = Live::start().await;
     let proxy = BankProxy::start(&live.service, |settings| {
-        settings.max_period_seconds = max_period_seconds.unwrap_or(settings.max_period_seconds);
+        let pix = settings.pix_mut().unwrap();
+        pix.max_period_seconds = max_period_seconds.unwrap_or(pix.max_period_seconds);
     })
     .await;
     // The functions cache the former settings for a minute.

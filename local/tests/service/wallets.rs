@@ -363,7 +363,7 @@ async fn a_thousand_settlements_with_duplicate_notifications_and_conflicts_are_e
     clients.join_all().await;
     let terms = fees();
     let amounts = (0..1_000).map(|number| Amount::parse(1_000 + number).unwrap());
-    let net: i64 = amounts.map(|amount| terms.fees(amount).net_of(amount).get()).sum();
+    let net: i64 = amounts.map(|amount| terms.fees(amount, None).net_of(amount).get()).sum();
     let balance = service.balance().await;
     assert_eq!((&balance["available"], &balance["pending"]), (&json!(net), &json!(0)));
     assert_eq!(service.check_ledger().await.postings, 1_000);

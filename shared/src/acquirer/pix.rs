@@ -1,32 +1,36 @@
 //! A bank that serves API Pix, as the acquirer of an account's live charges. This module asks the bank and
 //! interprets its answers. It writes no rows.
 
+use std::sync::Arc;
+
+use acquirer_kit::{
+    Changes, Connector, KitError, NewCharge, Priority, ProviderStatus, RefundAnswer, RefundEnd,
+    RefundProgress, ReturnProgress,
+};
 use api_pix::{
     ApiError, Client, ClockOffsets, Cob, CobStatus, Debtor, Devolucao, DevolucaoStatus, NewCob, NewPixOut,
-    Payer, Pix, PixOut, PixOutStatus, PixPage, PixQuery, Priority,
+    Payer, Pix, PixOut, PixOutStatus, PixPage, PixQuery, note_operator_error,
 };
 use artefacts::brcode::{BrCode, DynamicBrCode};
+use async_trait::async_trait;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value};
 
 use domain::account::AccountSettings;
-use domain::acquirer::RefundCapabilities;
-use domain::charge::transition::{Command, Finalised};
+use domain::acquirer::{Capabilities, Decline, RefundCapabilities, RemotePayment, RemoteState, Snapshot};
+use domain::charge::transition::{Finalised, Payment};
 use domain::charge::{Artefacts, Charge, IncomingPayment};
 use domain::ids::{AccountId, AcquirerPaymentId, ConnectionId, EndToEndId, Mode, Scope};
-use domain::money::Amount;
+use domain::money::{Amount, Currency};
 use domain::payment_method::PaymentMethod;
 use domain::refund::{Refund, RefundOutcome};
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use domain::wallet::RefundStrategy;
 
-use super::configuration::{AcquirerSettings, ConfiguredAcquirer, SendPix};
+use super::configuration::{AcquirerSettings, ConfiguredAcquirer, PixSettings, SendPix};
 use super::pix_pages::PixPages;
-use super::{
-    AcquirerError, BankEnd, FINALISE_TIMEOUT_MS, ProviderStatus, RefundAnswer, RefundProgress,
-    not_finalised_in_time,
-};
+use super::{AcquirerError, FINALISE_TIMEOUT_MS, not_finalised_in_time};
 
 /// How long a Pix can be returned after the bank received it, in milliseconds: 90 days (API Pix: devolução).
 pub const RETURN_WINDOW_MS: i64 = 90 * 24 * 60 * 60 * 1_000;
@@ -59,39 +63,16 @@ const SHOWN_RETURN_FIELDS: [&str; 6] = ["id", "rtrId", "valor", "natureza", "hor
 /// A bank, with the credentials of one account. Clones share connections, token and circuit breaker.
 #[derive(Clone, Debug)]
 pub struct PixBank {
-    configured: ConfiguredAcquirer,
+    configured: Arc<ConfiguredAcquirer>,
+    pix: PixSettings,
     client: Client,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub enum Removal {
-    Removed,
-    /// The bank removed the cob on its own.
-    RemovedByBank,
-    /// The cob was paid before, by these Pix.
-    Paid(Vec<Pix>),
-    Unknown,
-}
-
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum ReturnProgress {
-    /// The bank executes it. Poll again at this time.
-    PollAgainAt(Timestamp),
-    /// The bank refuses this attempt as invalid, and a read shows that it does not know it. If it still does
-    /// so at this time, no attempt is possible.
-    RefusedUntil(Timestamp),
-    Returned(Option<String>),
-    /// The payer has the money by other devoluções, which this service did not request, such as by MED. If they
-    /// returned only a part, this service requested the rest.
-    ReturnedByBank,
-    NotRealised,
-    /// No attempt is possible: the 90 days are over.
-    Impossible,
-}
-
 impl PixBank {
-    pub(super) fn new(configured: ConfiguredAcquirer, client: Client) -> Self {
-        Self { configured, client }
+    pub(super) fn new(configured: Arc<ConfiguredAcquirer>, client: Client) -> Result<Self, AcquirerError> {
+        let pix = configured.acquirer.settings.pix().cloned();
+        let pix = pix.ok_or_else(|| AcquirerError::Unavailable("the connection is to no bank".to_owned()))?;
+        Ok(Self { configured, pix, client })
     }
 
     pub fn configured(&self) -> &ConfiguredAcquirer {
@@ -114,21 +95,14 @@ impl PixBank {
         &self.configured.acquirer.settings
     }
 
-    pub fn has_base_url_of(&self, other: &Self) -> bool {
-        self.settings().base_url == other.settings().base_url
+    pub fn pix_settings(&self) -> &PixSettings {
+        &self.pix
     }
 
     /// Registers the URL at which the service receives the bank's notifications for the account's Pix key.
-    pub async fn register_webhook(&self, url: &SecretString) -> Result<(), AcquirerError> {
+    pub async fn register_webhook(&self, url: &SecretString) -> Result<(), KitError> {
         let client = self.client.at(Priority::Create);
-        Ok(client.put_webhook(&self.settings().pix_key, url.expose_secret()).await?)
-    }
-
-    pub fn refund_capabilities(&self) -> RefundCapabilities {
-        RefundCapabilities {
-            methods: &[PaymentMethod::Pix],
-            cashout: self.settings().send_pix != SendPix::None,
-        }
+        Ok(client.put_webhook(&self.pix.pix_key, url.expose_secret()).await?)
     }
 
     /// Creates the cob of a pending charge. `is_first`: no earlier attempt can have reached the bank, so the
@@ -136,13 +110,13 @@ impl PixBank {
     ///
     /// # Errors
     ///
-    /// [`AcquirerError::Unavailable`] when the outcome is unknown. The caller must retry with `is_first` false.
-    pub async fn create(
+    /// [`KitError::Unavailable`] when the outcome is unknown. The caller must retry with `is_first` false.
+    async fn create_cob(
         &self,
         charge: &Charge,
         settings: &AccountSettings,
         is_first: bool,
-    ) -> Result<Finalised, AcquirerError> {
+    ) -> Result<Finalised, KitError> {
         let (txid, client) = (charge.id.txid(), self.client.at(Priority::Create));
         if !is_first {
             let found = client.get_cob(&txid).await;
@@ -175,21 +149,21 @@ impl PixBank {
             error => {
                 tracing::error!(
                     charge = %charge.id, %error,
-                    "the bank refuses charges for a reason that concerns the connection; {CHECK_CONNECTION}"
+                    "the bank refuses charges for a reason that concerns the connection; {}", api_pix::CHECK_CONNECTION
                 );
-                Err(AcquirerError::Unavailable(error.to_string()))
+                Err(KitError::Unavailable(error.to_string()))
             }
         }
     }
 
-    fn new_cob(&self, charge: &Charge, settings: &AccountSettings) -> Result<NewCob, AcquirerError> {
+    fn new_cob(&self, charge: &Charge, settings: &AccountSettings) -> Result<NewCob, KitError> {
         let expires_in_seconds = charge.pix_expires_in_seconds.unwrap_or(settings.charge_expires_in_seconds);
         let debtor = charge.payer_tax_id().zip(charge.customer.name.clone());
         Ok(NewCob {
             amount: charge.amount,
             expires_in_seconds: u32::try_from(expires_in_seconds)
-                .map_err(|error| AcquirerError::InvalidArtefact(error.to_string()))?,
-            key: self.settings().pix_key.clone(),
+                .map_err(|error| KitError::Invalid(error.to_string()))?,
+            key: self.pix.pix_key.clone(),
             debtor: debtor.map(|(tax_id, name)| Debtor { tax_id, name }),
             payer_request: charge.metadata.text("description"),
         })
@@ -205,13 +179,13 @@ impl PixBank {
         settings: &AccountSettings,
         cob: &Cob,
         earliest: Timestamp,
-    ) -> Result<Finalised, AcquirerError> {
+    ) -> Result<Finalised, KitError> {
         let is_ours = cob.txid == charge.id.txid()
             && cob.amount == charge.amount
-            && cob.key.as_deref() == Some(self.settings().pix_key.as_str());
+            && cob.key.as_deref() == Some(self.pix.pix_key.as_str());
         if !is_ours {
             tracing::error!(charge = %charge.id, "the bank has a cob with this charge's txid and another amount or key");
-            return Err(AcquirerError::Unavailable("the bank's cob is not the charge's".to_owned()));
+            return Err(KitError::Unavailable("the bank's cob is not the charge's".to_owned()));
         }
         match cob.status {
             CobStatus::RemovedByPsp | CobStatus::RemovedByReceiver => {
@@ -233,30 +207,29 @@ impl PixBank {
         Ok(Finalised::Made(Box::new(Artefacts { pix: Some(pix), ..Artefacts::default() })))
     }
 
-    /// Removes a charge's cob, so that it can't be paid any more.
+    /// Removes a charge's cob, so that it can't be paid any more. `None`: the bank does not know it.
     ///
     /// # Errors
     ///
-    /// [`AcquirerError::Unavailable`] when it is not known whether the cob can still be paid.
-    pub async fn remove(&self, charge: &Charge, priority: Priority) -> Result<Removal, AcquirerError> {
+    /// [`KitError::Unavailable`] when it is not known whether the cob can still be paid.
+    async fn remove(&self, charge: &Charge, priority: Priority) -> Result<Option<Snapshot>, KitError> {
         let txid = charge.id.txid();
         match self.client.at(priority).remove_cob(&txid).await {
-            Ok(cob) if cob.status == CobStatus::RemovedByReceiver => return Ok(Removal::Removed),
+            Ok(cob) if cob.status == CobStatus::RemovedByReceiver => return Ok(Some(snapshot(&cob))),
             Ok(_) | Err(ApiError::Refused { .. } | ApiError::NotFound(_)) => {}
             Err(error) => return Err(error.into()),
         }
         let Some(cob) = self.client.at(Priority::Settle).get_cob(&txid).await? else {
-            return Ok(Removal::Unknown);
+            return Ok(None);
         };
         match cob.status {
-            CobStatus::RemovedByReceiver => Ok(Removal::Removed),
-            CobStatus::RemovedByPsp => Ok(Removal::RemovedByBank),
-            CobStatus::Completed if !cob.pix.is_empty() => Ok(Removal::Paid(cob.pix)),
+            CobStatus::RemovedByReceiver | CobStatus::RemovedByPsp => Ok(Some(snapshot(&cob))),
+            CobStatus::Completed if !cob.pix.is_empty() => Ok(Some(snapshot(&cob))),
             CobStatus::Completed => {
-                Err(AcquirerError::Unavailable("the bank does not show the Pix of a paid cob yet".to_owned()))
+                Err(KitError::Unavailable("the bank does not show the Pix of a paid cob yet".to_owned()))
             }
             CobStatus::Active | CobStatus::Other(_) => {
-                Err(AcquirerError::Unavailable("the bank refuses to remove an open cob".to_owned()))
+                Err(KitError::Unavailable("the bank refuses to remove an open cob".to_owned()))
             }
         }
     }
@@ -267,19 +240,19 @@ impl PixBank {
         &self,
         charge: &Charge,
         found: Result<Option<Cob>, ApiError>,
-    ) -> Result<Finalised, AcquirerError> {
+    ) -> Result<Finalised, KitError> {
         let removal = match found {
-            Ok(None) => Ok(Removal::Unknown),
+            Ok(None) => Ok(None),
             Ok(Some(_)) => self.remove(charge, Priority::Create).await,
             Err(error) => Err(error.into()),
         };
         match removal {
-            Ok(Removal::Removed | Removal::RemovedByBank | Removal::Unknown) => {
-                tracing::error!(charge = %charge.id, "a charge could not be created at its bank in time; it is refused");
-            }
             // It was paid just now. The next attempt accepts it.
-            Ok(Removal::Paid(_)) => {
-                return Err(AcquirerError::Unavailable("the cob of a pending charge was paid".to_owned()));
+            Ok(Some(Snapshot { state: RemoteState::Paid, .. })) => {
+                return Err(KitError::Unavailable("the cob of a pending charge was paid".to_owned()));
+            }
+            Ok(_) => {
+                tracing::error!(charge = %charge.id, "a charge could not be created at its bank in time; it is refused");
             }
             Err(error) => {
                 tracing::error!(charge = %charge.id, %error, "a charge could not be created at its bank in time; it is refused, and its cob may exist");
@@ -289,12 +262,12 @@ impl PixBank {
     }
 
     /// Returns whether the bank has the cob of a charge, or a Pix with its txid.
-    pub async fn knows_charge(&self, charge: &Charge, now: Timestamp) -> Result<bool, AcquirerError> {
+    pub async fn knows_charge(&self, charge: &Charge, now: Timestamp) -> Result<bool, KitError> {
         let txid = charge.id.txid();
         if self.client.at(Priority::Settle).get_cob(&txid).await?.is_some() {
             return Ok(true);
         }
-        let longest = i64::from(self.settings().max_period_seconds);
+        let longest = i64::from(self.pix.max_period_seconds);
         let end = now.saturating_plus_seconds(LOOKUP_AHEAD_SECONDS);
         let mut from = charge.created_at.saturating_plus_seconds(-LOOKUP_AHEAD_SECONDS);
         while from < end {
@@ -309,20 +282,13 @@ impl PixBank {
     }
 
     /// Returns whether the bank has the devolução of a refund, or the Pix that it returns.
-    pub async fn knows_devolution(&self, refund: &Refund) -> Result<bool, AcquirerError> {
+    pub async fn knows_devolution(&self, refund: &Refund) -> Result<bool, KitError> {
         let (client, id) = (self.client.at(Priority::Settle), end_to_end_id(&refund.payment)?);
         Ok(client.get_devolucao(&id, &refund.bank_id()).await?.is_some()
             || client.get_pix(&id).await?.is_some())
     }
 
-    pub fn removed_by_bank() -> Command {
-        let reason = "The bank removed the charge.".to_owned();
-        Command::Decline { reason, code: CobStatus::RemovedByPsp.as_str().to_owned() }
-    }
-
-    /// Returns the status of a charge at the bank, without any document or name. `None`: the bank has no such
-    /// cob.
-    pub async fn status_of(&self, charge: &Charge) -> Result<Option<ProviderStatus>, AcquirerError> {
+    async fn status_of(&self, charge: &Charge) -> Result<Option<ProviderStatus>, KitError> {
         let txid = charge.id.txid();
         let cob = self.client.at(Priority::Settle).get_cob(&txid).await?;
         Ok(cob.map(|cob| ProviderStatus {
@@ -340,7 +306,7 @@ impl PixBank {
         end_to_end_id: &EndToEndId,
         txid: Option<&str>,
         (since, now): (Timestamp, Timestamp),
-    ) -> Result<Option<Pix>, AcquirerError> {
+    ) -> Result<Option<Pix>, KitError> {
         let client = self.client.at(Priority::Settle);
         let found = match client.get_pix(end_to_end_id).await? {
             Some(pix) => Some(pix),
@@ -361,13 +327,13 @@ impl PixBank {
         };
         let Some(pix) = found else { return Ok(None) };
         if pix.end_to_end_id != *end_to_end_id {
-            return Err(AcquirerError::Unavailable("the bank answered with another Pix".to_owned()));
+            return Err(KitError::Unavailable("the bank answered with another Pix".to_owned()));
         }
         Ok(Some(pix))
     }
 
     /// Reads a Pix that was sent for a refund, by the refund's id at the bank. `None`: the bank does not know it.
-    pub async fn pix_out(&self, id: &str) -> Result<Option<PixOut>, AcquirerError> {
+    pub async fn pix_out(&self, id: &str) -> Result<Option<PixOut>, KitError> {
         Ok(self.client.at(Priority::Background).get_pix_out(id).await?)
     }
 
@@ -375,7 +341,7 @@ impl PixBank {
         PixPages::new(self, query)
     }
 
-    pub(super) async fn list(&self, query: &PixQuery) -> Result<PixPage, AcquirerError> {
+    pub(super) async fn list(&self, query: &PixQuery) -> Result<PixPage, KitError> {
         Ok(self.client.at(Priority::Background).list_pix(query).await?)
     }
 
@@ -387,7 +353,7 @@ impl PixBank {
         charge: &Charge,
         pix: &Pix,
         now: Timestamp,
-    ) -> Result<bool, AcquirerError> {
+    ) -> Result<bool, KitError> {
         if pix.at <= charge.expires_at() || !charge.is_open() {
             return Ok(false);
         }
@@ -418,15 +384,11 @@ impl PixBank {
     /// Returns the document of the payer of a Pix. If the bank does not report it, and the charge expects a
     /// payer, asks the bank whether that payer paid it. The answer can confirm the expected payer, but never
     /// prove another one. It counts only if the bank says that it filtered by that payer. `None`: not known.
-    pub async fn payer_of(
-        &self,
-        pix: &Pix,
-        expected: Option<&TaxId>,
-    ) -> Result<Option<TaxId>, AcquirerError> {
+    pub async fn payer_of(&self, pix: &Pix, expected: Option<&TaxId>) -> Result<Option<TaxId>, KitError> {
         if let Payer::Document(document) = pix.payer {
             return Ok(Some(document));
         }
-        let Some(expected) = expected.filter(|_| self.settings().filter_verified) else { return Ok(None) };
+        let Some(expected) = expected.filter(|_| self.pix.filter_verified) else { return Ok(None) };
         let period = PixQuery::period(
             pix.at.saturating_plus_seconds(-LOOKUP_MARGIN_SECONDS),
             pix.at.saturating_plus_seconds(LOOKUP_MARGIN_SECONDS),
@@ -444,12 +406,12 @@ impl PixBank {
 
     /// Requests a refund if the bank does not know it yet, and returns its progress and the bank's id. The
     /// refund's id at the bank never changes, so a repetition can't send the money twice.
-    pub async fn refund_progress(
+    async fn refund_progress(
         &self,
         refund: &Refund,
         paid_at: Timestamp,
         now: Timestamp,
-    ) -> Result<RefundAnswer, AcquirerError> {
+    ) -> Result<RefundAnswer, KitError> {
         match refund.share.strategy {
             RefundStrategy::Devolution => self.devolution_progress(refund, paid_at, now).await,
             RefundStrategy::Cashout => self.cashout_progress(refund, now).await,
@@ -461,7 +423,7 @@ impl PixBank {
         refund: &Refund,
         paid_at: Timestamp,
         now: Timestamp,
-    ) -> Result<RefundAnswer, AcquirerError> {
+    ) -> Result<RefundAnswer, KitError> {
         let poll_again = RefundProgress::PollAgainAt(next_poll(refund.created_at, now));
         let end_to_end_id = end_to_end_id(&refund.payment)?;
         let id = refund.bank_id();
@@ -469,10 +431,10 @@ impl PixBank {
         let known = client.get_devolucao(&end_to_end_id, &id).await?;
         let devolucao = match known {
             Some(devolucao) => devolucao,
-            None if refund.requested_at_bank.is_some() => return Ok(RefundAnswer::of(poll_again)),
+            None if refund.requested_at_bank.is_some() => return Ok(answer(poll_again)),
             None if now.millis_since(paid_at) > RETURN_WINDOW_MS.saturating_add(RETURN_WINDOW_MARGIN_MS) => {
                 tracing::error!(refund = %refund.id, "the bank did not accept a refund before the 90 days were over");
-                return Ok(RefundAnswer::failed("The bank did not accept the refund within 90 days."));
+                return Ok(failed("The bank did not accept the refund within 90 days."));
             }
             None => {
                 match client
@@ -484,7 +446,7 @@ impl PixBank {
                         let is_refused = matches!(error, ApiError::Refused { .. });
                         if is_refused && self.is_used_up(refund, &end_to_end_id, &id).await? {
                             tracing::error!(refund = %refund.id, "other devoluções have used up a payment, so its refund fails");
-                            return Ok(RefundAnswer::failed(
+                            return Ok(failed(
                                 "Other returns left too little of the payment for the refund.",
                             ));
                         }
@@ -492,9 +454,9 @@ impl PixBank {
                         if let Some(reason) = refusal(&error)
                             && is_known().await?.is_none()
                         {
-                            return Ok(RefundAnswer::refused(refund, reason));
+                            return Ok(refused(refund, reason));
                         }
-                        return Ok(RefundAnswer::of(undecided(refund, now, &error, poll_again)));
+                        return Ok(answer(undecided(refund, now, &error, poll_again)));
                     }
                 }
             }
@@ -504,7 +466,7 @@ impl PixBank {
             DevolucaoStatus::NotRealised => RefundProgress::Ended(RefundOutcome::Failed),
             DevolucaoStatus::InProgress | DevolucaoStatus::Other(_) => poll_again,
         };
-        Ok(RefundAnswer { progress, said: BankEnd::of(&devolucao) })
+        Ok(RefundAnswer { progress, said: end_of(&devolucao) })
     }
 
     /// Whether other devoluções, which the bank has executed, leave no room for a refund that the bank does
@@ -514,7 +476,7 @@ impl PixBank {
         refund: &Refund,
         end_to_end_id: &EndToEndId,
         id: &str,
-    ) -> Result<bool, AcquirerError> {
+    ) -> Result<bool, KitError> {
         let Some(pix) = self.client.at(Priority::Settle).get_pix(end_to_end_id).await? else {
             return Ok(false);
         };
@@ -525,7 +487,7 @@ impl PixBank {
         Ok(!is_known && room < i128::from(refund.share.gross.minor()))
     }
 
-    async fn cashout_progress(&self, refund: &Refund, now: Timestamp) -> Result<RefundAnswer, AcquirerError> {
+    async fn cashout_progress(&self, refund: &Refund, now: Timestamp) -> Result<RefundAnswer, KitError> {
         let poll_again = RefundProgress::PollAgainAt(next_poll(refund.created_at, now));
         let id = refund.bank_id();
         let client = self.client.at(Priority::Settle);
@@ -534,7 +496,7 @@ impl PixBank {
         } else {
             let Some(key) = refund.destination.clone() else {
                 tracing::error!(refund = %refund.id, "a refund by cash-out has no Pix key");
-                return Ok(RefundAnswer::failed("The refund has no Pix key."));
+                return Ok(failed("The refund has no Pix key."));
             };
             let request = NewPixOut { amount: refund.share.gross, key, description: refund.reason.clone() };
             match client.put_pix_out(&id, &request).await {
@@ -543,9 +505,9 @@ impl PixBank {
                     if let Some(reason) = refusal(&error)
                         && client.get_pix_out(&id).await?.is_none()
                     {
-                        return Ok(RefundAnswer::refused(refund, reason));
+                        return Ok(refused(refund, reason));
                     }
-                    return Ok(RefundAnswer::of(undecided(refund, now, &error, poll_again)));
+                    return Ok(answer(undecided(refund, now, &error, poll_again)));
                 }
             }
         };
@@ -555,17 +517,17 @@ impl PixBank {
             PixOutStatus::InProgress | PixOutStatus::Other(_) => poll_again,
         };
         let id = pix_out.end_to_end_id.as_ref().map(ToString::to_string);
-        Ok(RefundAnswer { progress, said: BankEnd { id, reason: pix_out.reason } })
+        Ok(RefundAnswer { progress, said: RefundEnd { id, reason: pix_out.reason } })
     }
 
     /// Requests the current attempt of a payment's return if the bank does not know it yet, and returns its
     /// progress. If other devoluções have returned a part of the payment, the rest is requested.
-    pub async fn return_progress(
+    async fn return_progress(
         &self,
         payment: &IncomingPayment,
         id: &str,
         now: Timestamp,
-    ) -> Result<ReturnProgress, AcquirerError> {
+    ) -> Result<ReturnProgress, KitError> {
         let poll_again = ReturnProgress::PollAgainAt(next_poll(payment.recorded_at, now));
         let end_to_end_id = end_to_end_id(&payment.payment_id)?;
         let client = self.client.at(Priority::Settle);
@@ -600,7 +562,7 @@ impl PixBank {
         };
         Ok(match devolucao.status {
             DevolucaoStatus::Returned if devolucao.amount < payment.amount => ReturnProgress::ReturnedByBank,
-            DevolucaoStatus::Returned => ReturnProgress::Returned(BankEnd::of(&devolucao).id),
+            DevolucaoStatus::Returned => ReturnProgress::Returned(end_of(&devolucao).id),
             DevolucaoStatus::NotRealised => match self.returned_by_others(payment, id).await? {
                 ByOthers::Nothing | ByOthers::AllBut(_) => ReturnProgress::NotRealised,
                 ByOthers::Open => poll_again,
@@ -616,7 +578,7 @@ impl PixBank {
         &self,
         payment: &IncomingPayment,
         id: &str,
-    ) -> Result<ByOthers, AcquirerError> {
+    ) -> Result<ByOthers, KitError> {
         let pix = self.client.at(Priority::Settle).get_pix(&end_to_end_id(&payment.payment_id)?).await?;
         let others = pix.map(|pix| pix.returns).unwrap_or_default();
         let others = others.iter().filter(|other| other.id != id && counts_as_returned(other));
@@ -634,6 +596,59 @@ impl PixBank {
     }
 }
 
+#[async_trait]
+impl Connector for PixBank {
+    fn capabilities(&self, method: PaymentMethod) -> Option<Capabilities> {
+        let currencies = Some(&[Currency::BRL][..]);
+        let amounts = (Amount::MIN.minor(), Amount::MAX.minor());
+        (method == PaymentMethod::Pix).then_some(Capabilities { currencies, amounts, pays_after_close: true })
+    }
+
+    fn refund_capabilities(&self) -> RefundCapabilities {
+        RefundCapabilities { methods: &[PaymentMethod::Pix], cashout: self.pix.send_pix != SendPix::None }
+    }
+
+    async fn create(&self, new: NewCharge<'_>) -> Result<Finalised, KitError> {
+        self.create_cob(new.charge, new.settings, new.is_first).await
+    }
+
+    async fn read(&self, charge: &Charge) -> Result<Option<Snapshot>, KitError> {
+        let cob = self.client.at(Priority::Settle).get_cob(&charge.id.txid()).await?;
+        Ok(cob.as_ref().map(snapshot))
+    }
+
+    async fn close(&self, charge: &Charge, priority: Priority) -> Result<Option<Snapshot>, KitError> {
+        self.remove(charge, priority).await
+    }
+
+    async fn refund(
+        &self,
+        refund: &Refund,
+        paid_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<RefundAnswer, KitError> {
+        self.refund_progress(refund, paid_at, now).await
+    }
+
+    async fn give_back(
+        &self,
+        payment: &IncomingPayment,
+        attempt: &str,
+        now: Timestamp,
+    ) -> Result<ReturnProgress, KitError> {
+        self.return_progress(payment, attempt, now).await
+    }
+
+    /// API Pix lists payments and not changes of charges: see `acquirer-worker`'s sweep.
+    async fn changes(&self, _since: Timestamp, _cursor: Option<&str>) -> Result<Changes, KitError> {
+        Ok(Changes::default())
+    }
+
+    async fn status(&self, charge: &Charge) -> Result<Option<ProviderStatus>, KitError> {
+        self.status_of(charge).await
+    }
+}
+
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ByOthers {
     Nothing,
@@ -644,23 +659,54 @@ pub enum ByOthers {
     AllBut(Amount),
 }
 
-impl RefundAnswer {
-    fn of(progress: RefundProgress) -> Self {
-        Self { progress, said: BankEnd::default() }
-    }
+fn answer(progress: RefundProgress) -> RefundAnswer {
+    RefundAnswer { progress, said: RefundEnd::default() }
+}
 
-    fn because(progress: RefundProgress, reason: String) -> Self {
-        Self { progress, said: BankEnd { id: None, reason: Some(reason) } }
-    }
+fn because(progress: RefundProgress, reason: String) -> RefundAnswer {
+    RefundAnswer { progress, said: RefundEnd { id: None, reason: Some(reason) } }
+}
 
-    fn failed(reason: &str) -> Self {
-        Self::because(RefundProgress::Ended(RefundOutcome::Failed), reason.to_owned())
-    }
+fn failed(reason: &str) -> RefundAnswer {
+    because(RefundProgress::Ended(RefundOutcome::Failed), reason.to_owned())
+}
 
-    fn refused(refund: &Refund, reason: String) -> Self {
-        tracing::warn!(refund = %refund.id, reason, "the bank refuses a refund as invalid");
-        Self::because(RefundProgress::RefusedUntil(refused_until(refund.created_at)), reason)
-    }
+fn refused(refund: &Refund, reason: String) -> RefundAnswer {
+    tracing::warn!(refund = %refund.id, reason, "the bank refuses a refund as invalid");
+    because(RefundProgress::RefusedUntil(refused_until(refund.created_at)), reason)
+}
+
+/// What a bank said about the end of a devolução.
+pub fn end_of(item: &Devolucao) -> RefundEnd {
+    RefundEnd { id: item.rtr_id.as_ref().map(ToString::to_string), reason: item.reason.clone() }
+}
+
+/// The services of Pix read each Pix of a paid cob themselves, because only then its devoluções, its key and its payer
+/// are known.
+fn snapshot(cob: &Cob) -> Snapshot {
+    let payment = |pix: &Pix| RemotePayment {
+        payment: Payment {
+            id: pix.end_to_end_id.clone().into(),
+            method: PaymentMethod::Pix,
+            amount: pix.amount,
+            payer_document: None,
+            paid_at: pix.at,
+            is_in_time: true,
+            charged: None,
+        },
+        lacks_fee: false,
+    };
+    let state = match cob.status {
+        CobStatus::RemovedByReceiver => RemoteState::ClosedByUs,
+        CobStatus::RemovedByPsp => RemoteState::ClosedByAcquirer(Decline {
+            reason: "The bank removed the charge.".to_owned(),
+            code: cob.status.as_str().to_owned(),
+        }),
+        CobStatus::Completed => RemoteState::Paid,
+        CobStatus::Active | CobStatus::Other(_) => RemoteState::Open,
+    };
+    let payments = cob.pix.iter().map(payment).collect();
+    Snapshot { state, payments, last_decline: None, refunds: Vec::new(), disputes: Vec::new() }
 }
 
 /// How long a bank that refuses a refund as invalid is asked again, in seconds: five minutes. A bank may refuse
@@ -707,25 +753,9 @@ fn undecided(
     poll_again
 }
 
-/// What an operator does about an error of the connection.
-const CHECK_CONNECTION: &str = "run `admin accounts check-acquirer`, and correct it with `set-acquirer`";
-
-fn note_operator_error(error: &ApiError) {
-    if error.needs_operator() {
-        tracing::error!(%error, "the bank does not accept the connection; {CHECK_CONNECTION}");
-    }
-}
-
-impl From<ApiError> for AcquirerError {
-    fn from(error: ApiError) -> Self {
-        note_operator_error(&error);
-        Self::Unavailable(error.to_string())
-    }
-}
-
-fn end_to_end_id(payment: &AcquirerPaymentId) -> Result<EndToEndId, AcquirerError> {
+fn end_to_end_id(payment: &AcquirerPaymentId) -> Result<EndToEndId, KitError> {
     let parsed = payment.as_str().parse();
-    parsed.map_err(|_| AcquirerError::InvalidArtefact("a payment has no end-to-end id".to_owned()))
+    parsed.map_err(|_| KitError::Invalid("a payment has no end-to-end id".to_owned()))
 }
 
 fn next_poll(since: Timestamp, now: Timestamp) -> Timestamp {
@@ -736,8 +766,8 @@ fn next_poll(since: Timestamp, now: Timestamp) -> Timestamp {
 /// Returns the cob's BR Code. The bank's own code is checked before a payer sees it: it must parse, its CRC
 /// must be right, and it must name the cob's location and, if any, its amount. A bank may also report only
 /// the location; then the code is made here.
-fn br_code(cob: &Cob, settings: &AccountSettings) -> Result<String, AcquirerError> {
-    let unusable = |why: &str| AcquirerError::Unavailable(format!("the bank's payment code {why}"));
+fn br_code(cob: &Cob, settings: &AccountSettings) -> Result<String, KitError> {
+    let unusable = |why: &str| KitError::Unavailable(format!("the bank's payment code {why}"));
     let Some(code) = &cob.copia_e_cola else {
         let location = cob.location.as_deref().ok_or_else(|| unusable("and its location are missing"))?;
         let code = DynamicBrCode {

@@ -1,7 +1,7 @@
 use api_pix::{PixPage, PixQuery};
 
-use super::AcquirerError;
 use super::pix::PixBank;
+use acquirer_kit::KitError;
 
 /// The most pages of a query. A query with more must be split into shorter periods.
 const MAX_PAGES: u32 = 1_000;
@@ -29,12 +29,12 @@ impl<'a> PixPages<'a> {
     }
 
     /// Reads the next page. `None`: all pages are read.
-    pub async fn next(&mut self) -> Result<Option<PixPage>, AcquirerError> {
+    pub async fn next(&mut self) -> Result<Option<PixPage>, KitError> {
         if self.is_done {
             return Ok(None);
         }
         if self.query.page >= MAX_PAGES {
-            return Err(AcquirerError::Unavailable(format!(
+            return Err(KitError::Unavailable(format!(
                 "the bank lists more than {MAX_PAGES} pages; set a shorter maximum period of the acquirer"
             )));
         }

@@ -19,8 +19,10 @@ pub enum AcquirerMessage {
         #[serde(default)]
         refusals: u32,
     },
-    /// Remove this overdue charge at its bank, which then expires it.
+    /// Close this overdue charge at its acquirer, which then expires it.
     Expire(ChargeId),
+    /// Read this charge, which changed at its acquirer.
+    Read(ChargeId),
     /// Read this Pix back from the bank that reported it.
     ReadBack(EndToEndId),
     /// Return this incoming payment to its payer.
@@ -41,7 +43,7 @@ impl Message for AcquirerMessage {
     /// Groups messages by charge or payment, so that the messages of one do not delay those of others.
     fn group(&self) -> String {
         match self {
-            Self::Finalise(id) | Self::Expire(id) => id.raw(),
+            Self::Finalise(id) | Self::Expire(id) | Self::Read(id) => id.raw(),
             Self::Refund { id, .. } => id.charge().raw(),
             Self::ReadBack(id) => id.to_string(),
             Self::Return { payment, .. } => payment.to_string(),

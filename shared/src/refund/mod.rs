@@ -9,6 +9,6 @@ pub mod third_party;
 mod view;
 
 pub use error::RefundError;
-pub use repository::Refunds;
+pub use repository::{MadeThere, Refunds};
 pub use request::{NewRefund, REFUND_BODY, refusal, safe_strategy};
 pub use view::{RefundListView, RefundObject, RefundView};

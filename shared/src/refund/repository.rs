@@ -1,13 +1,13 @@
-use api_pix::{Devolucao, Nature};
 use domain::acquirer::RefundCapabilities;
 use domain::audit::{Audit, Operator};
 use domain::calendar::Day;
 use domain::charge::{Charge, RefundRefused, StoredCharge, TransactionStatus};
 use domain::ids::{ChargeId, RefundId};
+use domain::money::Amount;
 use domain::refund::{self, Refund, RefundOutcome, RefundStatus, RefundStep};
 use domain::time::Timestamp;
 
-use crate::acquirer::BankEnd;
+use crate::acquirer::RefundEnd;
 use crate::audit;
 use crate::auth::Caller;
 use crate::clock::Clock;
@@ -27,6 +27,16 @@ const REASON_AT_BANK: &str = "the payment was returned at the bank";
 const LOST_BY_BANK: &str = "The bank does not know the payment any more.";
 
 crate::store::repository!(Refunds);
+
+/// A refund that this service did not request.
+#[derive(Clone, Debug)]
+pub struct MadeThere<'a> {
+    pub id: &'a str,
+    pub amount: Amount,
+    /// The id that the acquirer gave to its execution.
+    pub its_id: Option<String>,
+    pub reason: String,
+}
 
 impl Refunds {
     /// Reads a refund of any scope; the caller checks the scope. Without an id nothing is read.
@@ -183,16 +193,15 @@ impl Refunds {
         Ok(now.millis_since(self.charge(id).await?.read_at(now).updated_at) < BUSY_FOR_MS)
     }
 
-    /// Records a devolução that this service did not request, as a pending refund. Nothing can prevent it,
-    /// because the bank has executed it. If it is recorded already, returns its refund.
-    pub async fn record_made_at_bank(
+    /// Records a refund that this service did not request, as a pending refund. Nothing can prevent it, because the
+    /// acquirer has executed it. If it is recorded already, returns its refund.
+    pub async fn record_made_there(
         &self,
         charge: ChargeId,
-        devolucao: &Devolucao,
+        made: MadeThere<'_>,
         now: Timestamp,
     ) -> Result<Refund, RefundError> {
-        let id = Refund::id_of_bank_return(charge, &devolucao.id);
-        let rtr_id = devolucao.rtr_id.as_ref().map(ToString::to_string);
+        let id = Refund::id_of_bank_return(charge, made.id);
         let mut update = self.store.start_update("the charge of a refund");
         loop {
             update.next_attempt().await?;
@@ -201,8 +210,8 @@ impl Refunds {
             }
             let charge = self.charge(id).await?.read_at(now);
             let is_held = charge.is_net_held(now);
-            let at_bank = (devolucao.id.as_str(), rtr_id.clone(), reason_at_bank(&devolucao.nature));
-            let step = Refund::requested_at_bank(&charge, at_bank, devolucao.amount, is_held, now)
+            let at_bank = (made.id, made.its_id.clone(), made.reason.clone());
+            let step = Refund::requested_at_bank(&charge, at_bank, made.amount, is_held, now)
                 .map_err(|why| RefundError::Refused { why, status: charge.status })?;
             let operator = Operator {
                 actor: AT_BANK.to_owned(),
@@ -230,17 +239,17 @@ impl Refunds {
         end: RefundOutcome,
         now: Timestamp,
     ) -> Result<Refund, RefundError> {
-        self.end_at_bank(refund, end, BankEnd::default(), now).await
+        self.end_at_bank(refund, end, RefundEnd::default(), now).await
     }
 
     pub async fn end_at_bank(
         &self,
         refund: Refund,
         end: RefundOutcome,
-        said: BankEnd,
+        said: RefundEnd,
         now: Timestamp,
     ) -> Result<Refund, RefundError> {
-        self.end_with(refund, (end, said), None, now).await
+        Box::pin(self.end_with(refund, (end, said), None, now)).await
     }
 
     /// Fails a refund whose Pix the bank has lost. The caller has asked the bank.
@@ -252,14 +261,14 @@ impl Refunds {
     ) -> Result<Refund, RefundError> {
         let (account, subject) = (refund.scope.account, refund.id.to_string());
         let audit = audit::by_operator(by, account, "refund.fail", subject, now)?;
-        let said = BankEnd { reason: Some(LOST_BY_BANK.to_owned()), ..BankEnd::default() };
+        let said = RefundEnd { reason: Some(LOST_BY_BANK.to_owned()), ..RefundEnd::default() };
         self.end_with(refund, (RefundOutcome::Failed, said), Some(&audit), now).await
     }
 
     async fn end_with(
         &self,
         refund: Refund,
-        (end, said): (RefundOutcome, BankEnd),
+        (end, said): (RefundOutcome, RefundEnd),
         audit: Option<&Audit>,
         now: Timestamp,
     ) -> Result<Refund, RefundError> {
@@ -306,19 +315,6 @@ impl Refunds {
         self.find(Some(id)).await?.ok_or_else(missing)
     }
 }
-
-fn reason_at_bank(nature: &Nature) -> String {
-    match nature {
-        Nature::Original | Nature::Withdrawal => "Requested at the bank.".to_owned(),
-        Nature::MedOperational | Nature::MedFraud | Nature::MedAutomaticPix | Nature::Other(_) => {
-            let is_plain = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
-            let nature: String = nature.as_str().chars().filter(is_plain).take(MAX_NATURE_CHARS).collect();
-            format!("Returned by the bank: {nature}.")
-        }
-    }
-}
-
-const MAX_NATURE_CHARS: usize = 40;
 
 /// Indexes of the writes that create a refund. The last one exists only if a daily limit applies.
 const CHARGE_WRITE: usize = 0;

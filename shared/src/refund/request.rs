@@ -1,7 +1,7 @@
 //! Validates and hashes the request that refunds a payment, and plans the refund.
 
 use domain::account::AccountSettings;
-use domain::acquirer::{AcquirerName, RefundCapabilities};
+use domain::acquirer::RefundCapabilities;
 use domain::charge::{Charge, RefundParameters};
 use domain::ids::{ChargeId, RefundId};
 use domain::money::{Amount, MinorUnits};
@@ -131,10 +131,10 @@ impl NewRefund {
         if method == PaymentMethod::Pix && strategy == RefundStrategy::Devolution {
             require_return_window(charge, now)?;
         }
-        let destination = match (charge.acquirer, strategy) {
-            (AcquirerName::Sandbox, _) => self.destination.clone(),
-            (AcquirerName::Pix, RefundStrategy::Devolution) => None,
-            (AcquirerName::Pix, RefundStrategy::Cashout) => Some(self.destination_at_bank(charge)?),
+        let destination = match strategy {
+            _ if !charge.acquirer.is_remote() => self.destination.clone(),
+            RefundStrategy::Devolution => None,
+            RefundStrategy::Cashout => Some(self.destination_at_bank(charge)?),
         };
         let third_party = destination.as_ref().is_some_and(|key| is_third_party(charge, key));
         if third_party && settings.refunds_to_payer_only {

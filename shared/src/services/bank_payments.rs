@@ -24,12 +24,13 @@ use domain::wallet::ReturnStatus;
 
 use crate::WorkError;
 use crate::acquirer::configuration::{AccountAcquirers, PixKeyClaim};
-use crate::acquirer::{BankEnd, PixBank};
+use crate::acquirer::pix::end_of;
+use crate::acquirer::{Connector as _, NewCharge, PixBank};
 use crate::audit;
 use crate::charge::{ChargeError, Charges, WritePlan, recorded_payment_writes};
 use crate::concurrently::concurrently;
 use crate::med::{BankMedReturn, MedCases};
-use crate::refund::{RefundError, Refunds};
+use crate::refund::{MadeThere, RefundError, Refunds};
 use crate::services::bank_returns::Returns;
 use crate::services::receipts::{ReceiptError, Receipts};
 use crate::store::{Store, StoreError, Write};
@@ -177,11 +178,12 @@ impl BankPayments {
         &self,
         bank: &PixBank,
         payment: &str,
+        paid_charge: Option<ChargeId>,
         now: Timestamp,
     ) -> Result<Option<ReportedPix>, WorkError> {
         let Ok(id) = payment.parse::<EndToEndId>() else { return Ok(None) };
         match bank.read_back(&id, None, (now, now)).await? {
-            Some(pix) => self.record(bank, &pix, None, now).await,
+            Some(pix) => self.record(bank, &pix, paid_charge, now).await,
             None => Ok(None),
         }
     }
@@ -297,7 +299,7 @@ impl BankPayments {
                 }
             };
             // The bank may confirm the payer later, so the Pix is read back again.
-            let is_to_confirm = holding == Holding::ForReview && bank.settings().filter_verified;
+            let is_to_confirm = holding == Holding::ForReview && bank.pix_settings().filter_verified;
             let recorded = if is_to_confirm { recorded.due(now) } else { recorded };
             let (recorded, write) = claim(known.as_ref(), recorded)?;
             writes.push(write);
@@ -318,7 +320,8 @@ impl BankPayments {
             return Ok(charge);
         }
         let account = self.account_of(&charge).await?;
-        let finalised = bank.create(&charge, &account.settings, false).await?;
+        let new = NewCharge { charge: &charge, settings: &account.settings, return_url: "", is_first: false };
+        let finalised = bank.create(new).await?;
         Ok(self.charges.finalise(charge, finalised, now).await?)
     }
 
@@ -361,7 +364,7 @@ impl BankPayments {
     async fn owner_of(&self, bank: &PixBank, pix: &Pix) -> Result<Owner, StoreError> {
         Ok(match &pix.key {
             None => Owner::Unknown,
-            Some(key) if key == bank.settings().pix_key.as_str() => Owner::Account(bank.account()),
+            Some(key) if key == bank.pix_settings().pix_key.as_str() => Owner::Account(bank.account()),
             Some(_) => {
                 let claim = self.claim_of(bank, pix).await?;
                 claim.map_or(Owner::Nobody, |claim| Owner::Account(claim.account))
@@ -580,7 +583,7 @@ impl BankPayments {
         let refund = match requested.find(|refund| !(is_executed && refund.status == RefundStatus::Failed)) {
             Some(refund) => refund,
             None if !is_executed => return Ok(true),
-            None => match self.refunds.record_made_at_bank(charge, item, now).await {
+            None => match self.refunds.record_made_there(charge, made_there(item), now).await {
                 Ok(refund) => refund,
                 Err(RefundError::Refused { why, status }) => {
                     tracing::error!(%charge, devolucao = item.id, status = status.as_str(), %why, "a devolução at the bank can't be recorded yet; it is tried again");
@@ -592,8 +595,17 @@ impl BankPayments {
         if refund.requested_at_bank.is_some() && !refund.is_done() {
             log_foreign_return(charge, item, has_failed_here);
         }
-        self.refunds.end_at_bank(refund, outcome, BankEnd::of(item), now).await?;
+        self.refunds.end_at_bank(refund, outcome, end_of(item), now).await?;
         Ok(true)
+    }
+}
+
+fn made_there(item: &Devolucao) -> MadeThere<'_> {
+    MadeThere {
+        id: &item.id,
+        amount: item.amount,
+        its_id: end_of(item).id,
+        reason: reason_at_bank(&item.nature),
     }
 }
 
@@ -605,6 +617,19 @@ fn log_foreign_return(charge: ChargeId, item: &Devolucao, has_failed_here: bool)
         tracing::error!(%charge, devolucao = id, nature, "the bank returned a Pix for a reason that an operator must classify; the wallet is debited");
     }
 }
+
+fn reason_at_bank(nature: &Nature) -> String {
+    match nature {
+        Nature::Original | Nature::Withdrawal => "Requested at the bank.".to_owned(),
+        Nature::MedOperational | Nature::MedFraud | Nature::MedAutomaticPix | Nature::Other(_) => {
+            let is_plain = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+            let nature: String = nature.as_str().chars().filter(is_plain).take(MAX_NATURE_CHARS).collect();
+            format!("Returned by the bank: {nature}.")
+        }
+    }
+}
+
+const MAX_NATURE_CHARS: usize = 40;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Holding {

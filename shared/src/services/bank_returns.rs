@@ -8,8 +8,7 @@ use domain::time::Timestamp;
 use domain::wallet::Posting;
 
 use crate::WorkError;
-use crate::acquirer::PixBank;
-use crate::acquirer::pix::ReturnProgress;
+use crate::acquirer::{Connection, ReturnProgress};
 use crate::charge::Charges;
 use crate::metrics;
 use crate::services::receipts::Receipts;
@@ -77,16 +76,16 @@ impl Returns {
         self.complete(&incoming, devolucao.rtr_id.as_ref().map(ToString::to_string), now).await
     }
 
-    /// Requests the return of a payment from its bank, or asks for its progress.
+    /// Requests the return of a payment from its acquirer, or asks for its progress.
     pub async fn advance(
         &self,
-        bank: &PixBank,
+        connection: &Connection,
         incoming: &IncomingPayment,
         now: Timestamp,
     ) -> Result<ReturnStep, WorkError> {
         let Some(open) = incoming.open_return() else { return Ok(ReturnStep::Ended) };
         let (id, attempt) = (open.id.clone(), open.attempt);
-        match bank.return_progress(incoming, id.as_str(), now).await? {
+        match connection.connector().give_back(incoming, id.as_str(), now).await? {
             ReturnProgress::PollAgainAt(at) => return Ok(ReturnStep::PollAgainAt(at)),
             ReturnProgress::RefusedUntil(until) => return Ok(ReturnStep::RefusedUntil(until)),
             ReturnProgress::Returned(rtr_id) => self.complete(incoming, rtr_id, now).await?,

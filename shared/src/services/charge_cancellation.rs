@@ -1,23 +1,21 @@
-//! Cancels a charge. A live charge is removed at its bank first, so that a cancelled charge can't be paid. If
-//! the process dies after that, the repeated request finds the charge removed.
+//! Cancels a charge. A live charge is closed at its acquirer first, so that a cancelled charge can't be paid. If
+//! the process dies after that, the repeated request finds the charge closed.
 
 use std::time::Duration;
 
-use api_pix::Priority;
-
-use domain::acquirer::AcquirerName;
+use domain::acquirer::RemoteState;
 use domain::charge::transition::Rejection;
 use domain::charge::{Charge, StoredCharge};
 use domain::time::Timestamp;
 
 use crate::WorkError;
-use crate::acquirer::{Acquirer, AcquirerError, Acquirers, PixBank, Removal, within};
+use crate::acquirer::{Acquirer, AcquirerError, Acquirers, Connection, Priority, within};
 use crate::auth::Caller;
 use crate::charge::{ChargeError, Charges};
-use crate::services::BankPayments;
+use crate::services::RemoteCharges;
 
 /// With all attempts.
-const REMOVE_TIME: Duration = Duration::from_secs(10);
+const CLOSE_TIME: Duration = Duration::from_secs(10);
 
 #[derive(Debug, thiserror::Error)]
 pub enum CancelError {
@@ -33,8 +31,8 @@ pub enum CancelError {
 pub struct ChargeCancellation<'a> {
     pub charges: &'a Charges,
     pub acquirers: &'a Acquirers,
-    /// `None` in a function that calls no bank.
-    pub payments: Option<&'a BankPayments>,
+    /// `None` in a function that calls no acquirer.
+    pub remote: Option<&'a RemoteCharges>,
 }
 
 pub async fn cancel_charge(
@@ -44,19 +42,21 @@ pub async fn cancel_charge(
     now: Timestamp,
 ) -> Result<Charge, CancelError> {
     let charge = stored.clone().read_at(now);
-    if charge.acquirer == AcquirerName::Sandbox || !charge.is_open() {
+    if !charge.acquirer.is_remote() || !charge.is_open() {
         return Ok(cancellation.charges.cancel(stored, caller, now).await?);
     }
     match cancellation.acquirers.of_charge(&charge).await? {
         Acquirer::Sandbox => Ok(cancellation.charges.cancel(stored, caller, now).await?),
-        Acquirer::Pix(bank) => Box::pin(cancellation.cancel_at_bank(&bank, stored, caller, now)).await,
+        Acquirer::Remote(connection) => {
+            Box::pin(cancellation.cancel_remotely(&connection, stored, caller, now)).await
+        }
     }
 }
 
 impl ChargeCancellation<'_> {
-    async fn cancel_at_bank(
+    async fn cancel_remotely(
         &self,
-        bank: &PixBank,
+        connection: &Connection,
         stored: StoredCharge,
         caller: &Caller,
         now: Timestamp,
@@ -65,24 +65,23 @@ impl ChargeCancellation<'_> {
         if charge.is_leased(now) {
             return Err(AcquirerError::Busy.into());
         }
-        let stored = match within(REMOVE_TIME, bank.remove(&charge, Priority::Create)).await? {
-            // A charge that was never finalised may be unknown to its bank.
-            Removal::Removed | Removal::Unknown => stored,
-            Removal::RemovedByBank => {
-                let failed = self.charges.apply(stored, &PixBank::removed_by_bank(), now).await?;
-                let rejection = Rejection::NotCancellable;
-                return Err(ChargeError::Rejected { rejection, status: failed.status }.into());
-            }
-            Removal::Paid(paid) => {
-                let missing = || AcquirerError::Unavailable("this function records no payments".to_owned());
-                let payments = self.payments.ok_or_else(missing)?;
-                for pix in &paid {
-                    payments.record(bank, pix, Some(charge.id), now).await?;
-                }
-                // If the payment settled the charge, the cancellation is refused now.
-                self.charges.get_existing(charge.id).await.map_err(ChargeError::from)?
-            }
-        };
-        Ok(self.charges.cancel(stored, caller, now).await?)
+        let close = within(CLOSE_TIME, connection.connector().close(&charge, Priority::Create));
+        let closed = close.await.map_err(AcquirerError::from)?;
+        // A charge that was never finalised may be unknown there.
+        let Some(snapshot) = closed else { return Ok(self.charges.cancel(stored, caller, now).await?) };
+        let missing = || AcquirerError::Unavailable("this function records no payments".to_owned());
+        let remote = self.remote.ok_or_else(missing)?;
+        let seen = (&snapshot, None);
+        let followed = Box::pin(remote.follow(connection, charge.id, seen, now)).await?;
+        let ends_there = matches!(snapshot.state, RemoteState::ClosedByAcquirer(_));
+        let status = followed.charge.clone().read_at(now).status;
+        if ends_there {
+            return Err(ChargeError::Rejected { rejection: Rejection::NotCancellable, status }.into());
+        }
+        // If a payment settled the charge, or its fee is not known yet, the cancellation is refused now.
+        if followed.read_again_at.is_some() {
+            return Err(ChargeError::Rejected { rejection: Rejection::NotCancellable, status }.into());
+        }
+        Ok(self.charges.cancel(followed.charge, caller, now).await?)
     }
 }

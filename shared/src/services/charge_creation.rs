@@ -2,19 +2,18 @@
 //! write stores the charge. If the sandbox simulates an acquirer that needs more time, the charge is stored as
 //! pending, and `acquirer-worker` finalises it.
 //!
-//! A live charge is stored as pending first, with a lease. The holder of the lease creates it at the bank and
-//! updates the row. If the holder dies, or the bank does not answer, the same request or the scheduler takes
-//! the lease and first asks the bank whether it has the charge. So a charge is created once.
+//! A live charge is stored as pending first, with a lease. The holder of the lease creates it at its acquirer and
+//! updates the row. If the holder dies, or the acquirer does not answer, the same request or the scheduler takes
+//! the lease and first asks the acquirer whether it has the charge. So a charge is created once.
 
 use std::time::{Duration, Instant};
 
 use domain::account::AccountSettings;
 use domain::charge::{Artefacts, Charge, Funds, StoredCharge, TransactionStatus, transition};
 use domain::ids::ChargeId;
-use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
 
-use crate::acquirer::{Acquirer, AcquirerError, Acquirers, PixBank, within};
+use crate::acquirer::{Acquirer, AcquirerError, Acquirers, Connection, within};
 use crate::auth::Caller;
 use crate::charge::request::NewCharge;
 use crate::charge::{ChargeError, Charges};
@@ -83,7 +82,7 @@ pub async fn create_charge(
     request: NewCharge,
     now: Timestamp,
 ) -> Result<Created<Charge>, CreateChargeError> {
-    let (acquirer, is_stopped) = creation.acquirers.for_new_charges(&caller.scope).await?;
+    let (acquirer, is_stopped) = creation.acquirers.for_new_charges(&caller.scope, &request.methods).await?;
     let id = ChargeId::derive(&caller.salt, caller.scope.mode, namespace.as_str(), idempotency_key);
     let charge = Charge {
         id,
@@ -132,8 +131,8 @@ pub async fn create_charge(
             }
         }
         // Boxed, because its future is large, and charges of test keys do not need it.
-        Acquirer::Pix(bank) => {
-            Box::pin(creation.create_at_bank((bank, is_stopped), caller, charge, now)).await
+        Acquirer::Remote(connection) => {
+            Box::pin(creation.create_remotely((connection, is_stopped), caller, charge, now)).await
         }
     }
 }
@@ -148,19 +147,17 @@ fn replayed(stored: StoredCharge, charge: &Charge, now: Timestamp) -> Result<Cha
 }
 
 impl ChargeCreation<'_> {
-    async fn create_at_bank(
+    async fn create_remotely(
         &self,
-        (bank, is_stopped): (&PixBank, bool),
+        (connection, is_stopped): (&Connection, bool),
         caller: &Caller,
         charge: Charge,
         now: Timestamp,
     ) -> Result<Created<Charge>, CreateChargeError> {
-        if charge.methods != [PaymentMethod::Pix] {
-            return Err(AcquirerError::MethodNotConfigured.into());
-        }
+        connection.check(&charge)?;
         let pending = Charge {
             status: TransactionStatus::Pending,
-            connection: Some(bank.connection()),
+            connection: Some(connection.id()),
             lease_until: now.plus_seconds(LEASE_SECONDS).ok(),
             ..charge
         };
@@ -173,12 +170,12 @@ impl ChargeCreation<'_> {
         };
         match inserted {
             Inserted::New => {
-                let created = self.finalise_at_bank(bank, &caller.settings, pending, true);
+                let created = self.finalise_remotely(connection, &caller.settings, pending, true);
                 Ok(Created::New(Box::pin(created).await?))
             }
             Inserted::Existing(stored) => {
                 let stored = replayed(stored, &pending, now)?;
-                Ok(Created::Replayed(Box::pin(self.finish_pending(bank, caller, stored)).await?))
+                Ok(Created::Replayed(Box::pin(self.finish_pending(connection, caller, stored)).await?))
             }
         }
     }
@@ -186,7 +183,7 @@ impl ChargeCreation<'_> {
     /// If no caller holds the lease, takes it and creates the charge.
     async fn finish_pending(
         &self,
-        bank: &PixBank,
+        connection: &Connection,
         caller: &Caller,
         stored: Charge,
     ) -> Result<Charge, CreateChargeError> {
@@ -200,7 +197,7 @@ impl ChargeCreation<'_> {
             if !charge.is_leased(now)
                 && let Some(leased) = self.charges.lease(&charge, LEASE_SECONDS, now).await?
             {
-                return self.finalise_at_bank(bank, &caller.settings, leased, false).await;
+                return self.finalise_remotely(connection, &caller.settings, leased, false).await;
             }
             if started_at.elapsed() >= WAIT_FOR_HOLDER {
                 return Err(AcquirerError::Busy.into());
@@ -211,16 +208,17 @@ impl ChargeCreation<'_> {
     }
 
     /// The caller holds the lease. After a failure the lease ends, so that a retry need not wait for it.
-    async fn finalise_at_bank(
+    async fn finalise_remotely(
         &self,
-        bank: &PixBank,
+        connection: &Connection,
         settings: &AccountSettings,
         leased: Charge,
         is_first: bool,
     ) -> Result<Charge, CreateChargeError> {
-        let created = within(CREATE_TIME, bank.create(&leased, settings, is_first)).await;
-        if let Ok(banks) = self.acquirers.banks() {
-            banks.note_clock(bank).await;
+        let create = connection.create(&leased, settings, self.public_urls, is_first);
+        let created = within(CREATE_TIME, create).await;
+        if let Ok(connections) = self.acquirers.connections() {
+            connections.note_clock(connection).await;
         }
         match created {
             Ok(finalised) => Ok(self.charges.finalise(leased, finalised, self.clock.now()).await?),
@@ -228,7 +226,7 @@ impl ChargeCreation<'_> {
                 if let Err(failed) = self.charges.release_lease(&leased, self.clock.now()).await {
                     tracing::warn!(charge = %leased.id, %failed, "a lease was not released; it ends by itself");
                 }
-                Err(error.into())
+                Err(AcquirerError::from(error).into())
             }
         }
     }

@@ -11,6 +11,7 @@ mod ledger_verification;
 mod payment_list;
 mod receipts;
 pub mod reconciliation;
+mod remote_charges;
 mod search;
 mod set_aside_items;
 
@@ -30,5 +31,6 @@ pub use payment_list::{
     PAYMENTS_QUERY, PaymentFilter, PaymentList, PaymentListError, PaymentListView, PaymentPage,
 };
 pub use receipts::{Applied, ReceiptError, Receipts, check_returnable};
+pub use remote_charges::{Followed, RemoteCharges};
 pub use search::{Located, SearchHit, SearchQuery, SearchResult, locate, search};
 pub use set_aside_items::{SetAsideError, SetAsideItems};

@@ -28,7 +28,7 @@ use domain::wallet::{Posting, PostingKind, RefundStrategy, ReturnStatus};
 
 use crate::WorkError;
 use crate::account::Accounts;
-use crate::acquirer::{AcquirerError, Banks, PixBank};
+use crate::acquirer::{AcquirerError, Connections, KitError, PixBank};
 use crate::charge::Charges;
 use crate::refund::Refunds;
 use crate::services::bank_payments::{BankPayments, is_med};
@@ -171,6 +171,12 @@ pub enum ReconciliationError {
 impl From<AcquirerError> for ReconciliationError {
     fn from(error: AcquirerError) -> Self {
         Self::Bank(error)
+    }
+}
+
+impl From<KitError> for ReconciliationError {
+    fn from(error: KitError) -> Self {
+        Self::Bank(error.into())
     }
 }
 
@@ -372,7 +378,7 @@ fn is_returned(item: &Devolucao) -> bool {
 /// compared.
 pub async fn reconcile(
     store: &Store,
-    banks: &Banks,
+    connections: &Connections,
     (account, connection): (AccountId, Option<ConnectionId>),
     day: Day,
     now: Timestamp,
@@ -380,16 +386,17 @@ pub async fn reconcile(
     if now < day.starts_at() {
         return Err(ReconciliationError::NotBegun(day));
     }
-    let bank = match connection {
-        None => banks.of(account).await,
-        Some(_) => banks.at(account, connection).await,
+    let found = match connection {
+        None => connections.of_pix(account).await,
+        Some(_) => connections.at(account, connection).await,
     };
-    let bank = bank.map_err(|error| match error {
+    let found = found.map_err(|error| match error {
         AcquirerError::NotConfigured => ReconciliationError::NoAcquirer(account),
         other => other.into(),
     })?;
+    let bank = found.pix()?;
     // The bank is read first: a Pix that is recorded meanwhile is then found in the records.
-    let mut listed = read_bank(&bank, day, now).await?;
+    let mut listed = read_bank(bank, day, now).await?;
     let sweep = store.get::<ConnectionSweep>(&ConnectionSweep::key_of(bank.connection())).await?;
     let accounts: BTreeSet<AccountId> =
         sweep.map(|sweep| sweep.accounts).unwrap_or_default().into_iter().chain([account]).collect();
@@ -416,7 +423,7 @@ pub async fn record_listed(
     let ids: BTreeSet<&str> = lacking.filter_map(|it| it.end_to_end_id.as_deref()).collect();
     let mut recorded = Vec::new();
     for id in ids {
-        recorded.extend(payments.record_by_id(bank, id, now).await?);
+        recorded.extend(payments.record_by_id(bank, id, None, now).await?);
     }
     Ok(recorded)
 }
@@ -431,7 +438,7 @@ async fn read_bank(bank: &PixBank, day: Day, now: Timestamp) -> Result<BankRecor
     let received_from = day.starts_at().saturating_plus_seconds(-MARGIN_SECONDS);
     let returned_from = day.minus_days(RETURNS_DAYS).starts_at();
     for (from, with_return) in [(received_from, None), (returned_from, Some(true))] {
-        let length = i64::from(bank.settings().max_period_seconds.max(1));
+        let length = i64::from(bank.pix_settings().max_period_seconds.max(1));
         let mut from = from;
         loop {
             let to = from.saturating_plus_seconds(length).min(end);

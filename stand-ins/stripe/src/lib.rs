@@ -17,6 +17,7 @@ mod server;
 mod state;
 mod values;
 
+use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -126,6 +127,12 @@ impl Stripe {
         self.server.state().rows.close();
         let mut tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         tasks.shutdown().await;
+    }
+}
+
+impl fmt::Debug for Stripe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stripe").field("url", &self.url).finish_non_exhaustive()
     }
 }
 

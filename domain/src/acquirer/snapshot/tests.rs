@@ -105,7 +105,7 @@ impl World {
     }
 
     fn become_(&mut self, charge: Charge, posting: Option<Posting>) {
-        for posting in &posting {
+        if let Some(posting) = &posting {
             self.wallet.post(posting).unwrap();
         }
         if charge.status != self.charge.status {

@@ -8,6 +8,7 @@
 
 mod authentication;
 mod bad_item;
+mod hosted;
 mod items;
 mod limit;
 mod med;
@@ -18,7 +19,9 @@ mod tests;
 
 use axum::Router;
 use axum::routing::post;
+use shared::acquirer::AcquirerQueue;
 use shared::acquirer::configuration::AccountAcquirers;
+use shared::charge::Charges;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
 use shared::http::{OriginSecrets, with_middleware};
@@ -33,6 +36,8 @@ pub struct BankNotifications {
     store: Store,
     acquirers: AccountAcquirers,
     cases: MedCases,
+    charges: Charges,
+    queue: AcquirerQueue,
     clock: Clock,
 }
 
@@ -47,6 +52,8 @@ impl BankNotifications {
         Ok(Self {
             acquirers: AccountAcquirers::new(store.clone(), secrets),
             cases: MedCases::new(store.clone()),
+            charges: Charges::new(store.clone()),
+            queue: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
             store,
             clock,
         })
@@ -60,6 +67,7 @@ pub fn router(bank: BankNotifications) -> Router {
         .route("/v1/acquirer-events/{account}/{token}", post(pix::receive))
         .route("/v1/acquirer-events/{account}/{token}/pix", post(pix::receive))
         .route("/v1/acquirer-events/{account}/{token}/med", post(med::receive))
+        .route("/v1/acquirer-events/{account}/{token}/hosted", post(hosted::receive))
         .with_state(bank);
     // Banks connect to hosts of their own, which no CDN serves.
     with_middleware(routes, OriginSecrets::default())

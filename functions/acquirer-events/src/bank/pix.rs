@@ -26,6 +26,9 @@ pub(super) async fn receive(
     sender: Sender,
     RawBody(body): RawBody<MAX_BODY_BYTES>,
 ) -> Result<Response, Problem> {
+    if sender.acquirer.settings.pix().is_none() {
+        return Err(Problem::UnknownSender);
+    }
     let (items, bad_items) = sort(&sender, &items::parse(&body)?);
     if !(items.is_empty() && bad_items.is_empty()) {
         store_all(&sender, items, bad_items).await?;

@@ -1,11 +1,11 @@
 //! The configuration of an account's acquirer for live payments, which an operator sets.
 //!
-//! An account has one current acquirer: a row of the state table with connection, Pix key, settings and the
-//! authentication of the bank's notifications, and a row of the table of secrets with the credentials. Both are
-//! replaced in one transaction and have the same version. An acquirer that was replaced or removed stays, as a
-//! retired one.
+//! An account has several connections, at most one for each payment method. Each has a row of the state table with
+//! settings and the authentication of the acquirer's notifications, and a row of the table of secrets with the
+//! credentials. Both are replaced in one transaction and have the same version. A connection that was replaced or
+//! removed stays, as a retired one.
 //!
-//! A *bank connection* has a name. Base URL, client id and certificate are its settings, which may change.
+//! A *connection* has a name. Base URL, client id and certificate are its settings, which may change.
 //! Accounts that begin with the same name, base URL and client id share a connection and its sweep.
 
 mod callback;
@@ -25,9 +25,11 @@ pub use live_charges::LiveChargesStop;
 pub use repository::{AccountAcquirers, AcquirerChange, AcquirerChoice, SettingsError};
 pub use rows::{AccountAcquirer, ConfiguredAcquirer, PixKeyClaim};
 pub use settings::{
-    AcquirerKind, AcquirerSettings, CERTIFICATE_WARNING_DAYS, Credentials, DEFAULT_EXPIRE_AFTER_SECONDS,
-    DEFAULT_MAX_PERIOD_SECONDS, DEFAULT_REQUESTS_PER_SECOND, SendPix, days_left,
+    AcquirerSettings, CERTIFICATE_WARNING_DAYS, Credentials, DEFAULT_EXPIRE_AFTER_SECONDS,
+    DEFAULT_MAX_PERIOD_SECONDS, DEFAULT_REQUESTS_PER_SECOND, KindSettings, PixCredentials, PixSettings,
+    SendPix, StripeCredentials, StripeSettings, days_left,
 };
 pub use values::{
-    AcquirerUrl, ClientId, ConnectionName, InvalidSetting, MAX_EXTRAS, NamedSecret, Secret, TokenScope,
+    AcquirerUrl, ClientId, ConnectionName, InvalidSetting, MAX_EXTRAS, NamedSecret, Secret, StripeAccount,
+    TokenScope,
 };

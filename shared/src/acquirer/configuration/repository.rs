@@ -9,6 +9,7 @@ use api_pix::{ClockOffsets, ConnectionSettings};
 use domain::acquirer::ConnectionSweep;
 use domain::audit::Operator;
 use domain::ids::{AccountId, ConnectionId};
+use domain::payment_method::PaymentMethod;
 use domain::pix_key::PixKey;
 use domain::row::{Replaceable, Row};
 use domain::time::Timestamp;
@@ -16,8 +17,8 @@ use domain::time::Timestamp;
 use super::callback::{Callback, CallbackChoice, CallbackToken};
 use super::live_charges::LiveChargesStop;
 use super::rows::{AccountAcquirer, AcquirerSecrets, ConfiguredAcquirer, MedSecret, PixKeyClaim};
-use super::settings::{AcquirerSettings, Credentials};
-use super::values::{InvalidSetting, Secret};
+use super::settings::{AcquirerSettings, Credentials, KindSettings, PixSettings};
+use super::values::{ConnectionName, InvalidSetting, Secret};
 use crate::audit;
 use crate::random::RandomError;
 use crate::store::{Item, Store, StoreError, Write, from_item, key_of_item};
@@ -31,6 +32,10 @@ pub enum SettingsError {
     KeyTaken(AccountId),
     #[error("the account {0} has no acquirer")]
     NoAcquirer(AccountId),
+    #[error("the account {0} has several connections; name one with --name")]
+    Several(AccountId),
+    #[error("the connection {0} also takes other methods; remove it first, or name it with --name")]
+    MethodTaken(ConnectionName),
     /// The account never used the connection, still uses it, or has forgotten it.
     #[error("the account {0} has no retired acquirer with the connection {1}")]
     NotRetired(AccountId, ConnectionId),
@@ -56,9 +61,9 @@ impl AcquirerChoice {
         self.callback.check()
     }
 
-    /// Returns the settings for the client of API Pix.
-    pub fn connection_settings(&self) -> ConnectionSettings {
-        self.credentials.connection_settings(&self.settings)
+    /// Returns the settings for the client of API Pix. `None`: they are of another kind.
+    pub fn pix_connection(&self) -> Option<ConnectionSettings> {
+        self.credentials.of_pix(&self.settings)
     }
 }
 
@@ -76,8 +81,12 @@ impl ConfiguredAcquirer {
     /// notifications stay the same.
     fn has_callback_url(&self, choice: &AcquirerChoice) -> bool {
         let registrant = |choice: &AcquirerChoice| {
-            let AcquirerSettings { base_url, client_id, pix_key, .. } = choice.settings.clone();
-            (base_url, client_id, pix_key, choice.callback.base_url.clone())
+            let AcquirerSettings { base_url, kind, .. } = &choice.settings;
+            let receives = match kind {
+                KindSettings::Pix(pix) => format!("{} {}", pix.client_id, pix.pix_key),
+                KindSettings::Stripe(stripe) => stripe.stripe_account.to_string(),
+            };
+            (base_url.clone(), receives, choice.callback.base_url.clone())
         };
         registrant(&self.choice()) == registrant(choice)
     }
@@ -103,18 +112,13 @@ impl AccountAcquirers {
         Self { state, secrets }
     }
 
-    pub async fn find(&self, account: &AccountId) -> Result<Option<ConfiguredAcquirer>, StoreError> {
-        Ok(self.find_with_stop(account, None).await?.0)
-    }
-
-    /// Reads the current acquirer, or the retired one of a connection, and whether new live charges are stopped,
-    /// in one request.
+    /// Reads a connection of an account, and whether new live charges are stopped, in one request.
     pub(crate) async fn find_with_stop(
         &self,
         account: &AccountId,
-        retired: Option<ConnectionId>,
+        connection: ConnectionId,
     ) -> Result<(Option<ConfiguredAcquirer>, bool), StoreError> {
-        let (key, stop) = (AccountAcquirer::key_of(account, retired), LiveChargesStop::the_key());
+        let (key, stop) = (AccountAcquirer::key_of(account, connection), LiveChargesStop::the_key());
         let keys = [key.clone(), stop.clone()];
         let (secrets, acquirer) = self.secrets.batch_get_with(&keys, (&self.state, &key)).await?;
         let is_stopped = secrets.iter().any(|item| key_of_item(item).as_ref() == Some(&stop));
@@ -122,7 +126,45 @@ impl AccountAcquirers {
         Ok((acquirer.map(|acquirer| joined(acquirer, of_acquirer)).transpose()?, is_stopped))
     }
 
-    /// Reads all acquirers of an account, the current one first.
+    /// Reads the connections of an account that take new charges, without their credentials.
+    pub(crate) async fn current_of(&self, account: &AccountId) -> Result<Vec<AccountAcquirer>, StoreError> {
+        let acquirers = self.state.partition(&AccountAcquirer::partition(account)).await?;
+        let acquirers: Result<Vec<AccountAcquirer>, StoreError> =
+            acquirers.into_iter().map(from_item).collect();
+        Ok(acquirers?.into_iter().filter(|acquirer| !acquirer.is_retired).collect())
+    }
+
+    /// Reads the connection that takes an account's new charges by a method.
+    pub async fn current(
+        &self,
+        account: &AccountId,
+        method: PaymentMethod,
+    ) -> Result<Option<ConfiguredAcquirer>, StoreError> {
+        let takes_it = |each: &ConfiguredAcquirer| {
+            !each.acquirer.is_retired && each.acquirer.settings.methods().contains(&method)
+        };
+        Ok(self.all(account).await?.into_iter().find(takes_it))
+    }
+
+    /// Reads the connection of an account that has this name, and is not retired. Without a name, the only one, or the
+    /// bank of Pix.
+    pub async fn named(
+        &self,
+        account: AccountId,
+        name: Option<&ConnectionName>,
+    ) -> Result<ConfiguredAcquirer, SettingsError> {
+        let mut current = self.all(&account).await?;
+        current.retain(|each| !each.acquirer.is_retired);
+        match name {
+            Some(name) => current.retain(|each| each.acquirer.settings.name == *name),
+            None if current.len() > 1 => current.retain(|each| each.acquirer.settings.pix().is_some()),
+            None => {}
+        }
+        let found = current.pop().ok_or(SettingsError::NoAcquirer(account))?;
+        if current.is_empty() { Ok(found) } else { Err(SettingsError::Several(account)) }
+    }
+
+    /// Reads all connections of an account, those that take new charges first.
     pub async fn all(&self, account: &AccountId) -> Result<Vec<ConfiguredAcquirer>, StoreError> {
         let partition = AccountAcquirer::partition(account);
         let (acquirers, secrets) = Box::pin(async {
@@ -135,7 +177,11 @@ impl AccountAcquirers {
             let of_acquirer = key_of_item(&item).and_then(|key| secrets.remove(&key));
             joined(item, of_acquirer)
         };
-        acquirers.into_iter().map(with_secrets).collect()
+        let all: Result<Vec<ConfiguredAcquirer>, StoreError> =
+            acquirers.into_iter().map(with_secrets).collect();
+        let mut all = all?;
+        all.sort_by_key(|each| each.acquirer.is_retired);
+        Ok(all)
     }
 
     /// Whether an account uses a connection, or did so before.
@@ -145,9 +191,9 @@ impl AccountAcquirers {
         connection: ConnectionId,
     ) -> Result<bool, StoreError> {
         // The functions' roles permit `BatchGetItem` on these rows, as `find_with_stop` needs, and not `GetItem`.
-        let keys = [None, Some(connection)].map(|retired| AccountAcquirer::key_of(account, retired));
-        let found: Vec<AccountAcquirer> = self.state.get_in_order(&keys).await?;
-        Ok(found.iter().any(|acquirer| acquirer.connection == connection))
+        let key = AccountAcquirer::key_of(account, connection);
+        let found: Vec<AccountAcquirer> = self.state.get_in_order(&[key]).await?;
+        Ok(!found.is_empty())
     }
 
     /// Reads the acquirer whose bank presents a token, and reads no credentials.
@@ -165,6 +211,55 @@ impl AccountAcquirers {
         Ok(None)
     }
 
+    /// Reads the secrets that sign the notices of a connection, the newest first.
+    pub async fn signing_secrets(
+        &self,
+        account: &AccountId,
+        connection: ConnectionId,
+    ) -> Result<Vec<SecretString>, StoreError> {
+        let found: Option<MedSecret> = self.secrets.get(&MedSecret::key_of(account, connection)).await?;
+        let secrets = found.into_iter().flat_map(|found| [Some(found.secret), found.former]);
+        Ok(secrets.flatten().map(|secret| secret.as_secret().clone()).collect())
+    }
+
+    /// Stores the URL for notifications that was registered at Stripe, and the secret of their signatures. The secret
+    /// before stays valid too. Returns the id of the URL that was registered before, which the caller removes.
+    pub async fn set_registered(
+        &self,
+        account: AccountId,
+        name: &ConnectionName,
+        (endpoint, secret): (&str, &SecretString),
+        now: Timestamp,
+    ) -> Result<Option<String>, SettingsError> {
+        let mut update = self.state.start_update(SUBJECT);
+        loop {
+            update.next_attempt().await?;
+            let current = self.named(account, Some(name)).await?;
+            let mut next = current.clone();
+            let KindSettings::Stripe(stripe) = &mut next.acquirer.settings.kind else {
+                return Err(SettingsError::NoAcquirer(account));
+            };
+            let before = stripe.webhook_endpoint.replace(endpoint.to_owned());
+            next.acquirer.updated_at = now;
+            next.acquirer.version = next.acquirer.version.saturating_add(1);
+            let key = MedSecret::key_of(&account, current.acquirer.connection);
+            let stored: Option<MedSecret> = self.secrets.get(&key).await?;
+            let version = stored.as_ref().map(|stored| stored.version);
+            let signing = MedSecret {
+                account,
+                connection: current.acquirer.connection,
+                secret: Secret::unchecked(secret.clone()),
+                former: stored.map(|stored| stored.secret).filter(|_| before.is_some()),
+                version: version.unwrap_or(0).saturating_add(1),
+            };
+            let mut writes = self.put(&next, Some(&current))?;
+            writes.push(put(&signing, version)?.in_table(self.secrets.table()));
+            if update.commit(writes).await? {
+                return Ok(before.filter(|before| before != endpoint));
+            }
+        }
+    }
+
     /// Reads the secret that signs the MED notices of a connection.
     pub async fn med_secret(
         &self,
@@ -180,13 +275,13 @@ impl AccountAcquirers {
         self.state.get(&PixKeyClaim::key_of(key)).await
     }
 
-    /// Sets an account's acquirer. If nothing changes, nothing is written. `by` is `None` for the seeded account of
+    /// Sets a connection of an account. If nothing changes, nothing is written. `by` is `None` for the seeded account of
     /// a local stack, which no operator set. The caller must check that the account exists.
     ///
-    /// The name in the settings selects the connection: the current one, a retired one, or a new one. Another
-    /// connection, bank, client, Pix key or callback base URL gets a new callback token. The newest earlier token
-    /// of the connection remains valid, because the bank may still send notifications with it. When the connection
-    /// changes, the former acquirer is retired.
+    /// The name in the settings selects the connection: a current one, a retired one, or a new one. Another acquirer,
+    /// client, Pix key or callback base URL gets a new callback token. The newest earlier token of the connection
+    /// remains valid, because the acquirer may still send notifications with it. A connection whose methods this one
+    /// takes over is retired.
     pub async fn set(
         &self,
         account: AccountId,
@@ -199,9 +294,9 @@ impl AccountAcquirers {
         loop {
             update.next_attempt().await?;
             let all = self.all(&account).await?;
-            let current = all.iter().find(|each| !each.acquirer.is_retired);
             let known = all.iter().find(|each| each.acquirer.settings.name == choice.settings.name);
             let same = known.filter(|known| !known.acquirer.is_retired);
+            let replaced = replaced(&all, &choice.settings)?;
             let connection =
                 known.map_or_else(|| choice.settings.new_connection(), |known| known.acquirer.connection);
             let has_callback_url = same.is_some_and(|same| same.has_callback_url(choice));
@@ -210,22 +305,16 @@ impl AccountAcquirers {
             if !has_callback_url {
                 callback = callback.with_token(stored_token.clone(), None);
             }
-            // What was seen of the payer filter is a fact about the bank at this base URL.
-            let filter_verified = same.is_some_and(|same| {
-                let settings = &same.acquirer.settings;
-                settings.filter_verified && settings.base_url == choice.settings.base_url
-            });
             let new_callback_url = (!has_callback_url).then(|| callback.url(account, &token));
-            let settings = AcquirerSettings { filter_verified, ..choice.settings.clone() };
             let next = ConfiguredAcquirer {
                 acquirer: AccountAcquirer {
                     account,
                     connection,
-                    settings,
+                    settings: choice.settings.clone().knowing(same.map(|same| &same.acquirer.settings)),
                     callback,
                     is_retired: false,
                     updated_at: now,
-                    version: current.map_or(1, |current| current.acquirer.version.saturating_add(1)),
+                    version: known.map_or(1, |known| known.acquirer.version.saturating_add(1)),
                 },
                 credentials: choice.credentials.clone(),
             };
@@ -235,14 +324,9 @@ impl AccountAcquirers {
             {
                 return Ok(AcquirerChange { current: same.clone(), new_callback_url });
             }
-            let mut writes = self.put(&next, current)?;
-            if same.is_none() {
-                writes.extend(
-                    current.map(|left| self.put(&retired(left), None)).transpose()?.into_iter().flatten(),
-                );
-            }
-            if let Some(returns) = known.filter(|known| known.acquirer.is_retired) {
-                writes.extend(self.delete(returns));
+            let mut writes = self.put(&next, known)?;
+            for left in &replaced {
+                writes.extend(self.put(&retired(left, now), Some(left))?);
             }
             if same.is_none() {
                 // The adapter for MED notices keeps the account's secret when the connection changes.
@@ -260,6 +344,7 @@ impl AccountAcquirers {
                     account,
                     connection,
                     secret,
+                    former: None,
                     version: version.unwrap_or(0).saturating_add(1),
                 };
                 writes.push(put(&next, version)?.in_table(self.secrets.table()));
@@ -268,8 +353,8 @@ impl AccountAcquirers {
             let from = known.map(|known| &known.acquirer);
             writes.extend(self.binding_writes(account, from, Some(&next.acquirer), now).await?);
             if let Some(by) = by {
-                let details = match current {
-                    Some(current) => format!("{} became {}", current.audit_view(), next.audit_view()),
+                let details = match same.or(replaced.first().copied()) {
+                    Some(before) => format!("{} became {}", before.audit_view(), next.audit_view()),
                     None => next.audit_view().to_string(),
                 };
                 writes.push(audit_write(by, account, "account.set-acquirer", details, now)?);
@@ -280,23 +365,23 @@ impl AccountAcquirers {
         }
     }
 
-    /// Removes an account's acquirer, so that the account can create no live charges. Returns the removed one.
+    /// Removes a connection of an account, which then takes no new charges by its methods. Returns the removed one.
     ///
-    /// The acquirer becomes a retired one: its credentials, its claim of the Pix key, its place in the sweep and
+    /// It becomes a retired one: its credentials, its claim of the Pix key, its place in the sweep and
     /// its callback settings remain, so that its charges, refunds and returns end. [`Self::forget`] removes
     /// them.
     pub async fn remove(
         &self,
         account: AccountId,
+        name: Option<&ConnectionName>,
         operator: &Operator,
         now: Timestamp,
     ) -> Result<ConfiguredAcquirer, SettingsError> {
         let mut update = self.state.start_update(SUBJECT);
         loop {
             update.next_attempt().await?;
-            let current = self.find(&account).await?.ok_or(SettingsError::NoAcquirer(account))?;
-            let mut writes = self.put(&retired(&current), None)?;
-            writes.extend(self.delete(&current));
+            let current = self.named(account, name).await?;
+            let mut writes = self.put(&retired(&current, now), Some(&current))?;
             let details = format!("was {}", current.audit_view());
             writes.push(audit_write(operator, account, "account.remove-acquirer", details, now)?);
             if update.commit(writes).await? {
@@ -306,7 +391,7 @@ impl AccountAcquirers {
     }
 
     /// Removes a retired acquirer with its claim of the Pix key and its place in the sweep. Returns the removed
-    /// one. Afterwards the account's charges, refunds and returns at this bank can't end.
+    /// one. Afterwards the account's charges, refunds and returns at this acquirer can't end.
     pub async fn forget(
         &self,
         account: AccountId,
@@ -336,7 +421,8 @@ impl AccountAcquirers {
         account: AccountId,
         connection: ConnectionId,
     ) -> Result<ConfiguredAcquirer, SettingsError> {
-        let (found, _) = self.find_with_stop(&account, Some(connection)).await?;
+        let (found, _) = self.find_with_stop(&account, connection).await?;
+        let found = found.filter(|found| found.acquirer.is_retired);
         found.ok_or(SettingsError::NotRetired(account, connection))
     }
 
@@ -345,14 +431,16 @@ impl AccountAcquirers {
     pub async fn rotate_callback_token(
         &self,
         account: AccountId,
+        name: Option<&ConnectionName>,
         in_use: Option<&str>,
         operator: &Operator,
         now: Timestamp,
     ) -> Result<(AccountAcquirer, SecretString), SettingsError> {
         let (token, stored_token) = CallbackToken::create(now)?;
-        let rotated = self.change(account, "account.rotate-callback-token", operator, now, |acquirer| {
-            acquirer.callback = acquirer.callback.with_token(stored_token.clone(), in_use);
-        });
+        let rotated =
+            self.change((account, name), "account.rotate-callback-token", operator, now, |acquirer| {
+                acquirer.callback = acquirer.callback.with_token(stored_token.clone(), in_use);
+            });
         let acquirer = rotated.await?;
         let url = acquirer.callback.url(account, &token);
         Ok((acquirer, url))
@@ -362,37 +450,38 @@ impl AccountAcquirers {
     pub async fn drop_old_callback_tokens(
         &self,
         account: AccountId,
+        name: Option<&ConnectionName>,
         operator: &Operator,
         now: Timestamp,
     ) -> Result<AccountAcquirer, SettingsError> {
-        self.change(account, "account.drop-old-callback-tokens", operator, now, |acquirer| {
+        self.change((account, name), "account.drop-old-callback-tokens", operator, now, |acquirer| {
             acquirer.callback = acquirer.callback.with_newest_token();
         })
         .await
     }
 
-    /// Stores whether the bank's payer filter excludes other payers. Nothing is written if the account meanwhile
-    /// has another connection than the one that was checked.
+    /// Stores whether the bank's payer filter excludes other payers.
     pub async fn set_filter_verified(
         &self,
         account: AccountId,
-        checked: ConnectionId,
+        checked: &ConnectionName,
         filter_verified: bool,
         operator: &Operator,
         now: Timestamp,
     ) -> Result<(), SettingsError> {
-        let changed = self.change(account, "account.check-acquirer", operator, now, |acquirer| {
-            if acquirer.connection == checked {
-                acquirer.settings.filter_verified = filter_verified;
-            }
-        });
+        let changed =
+            self.change((account, Some(checked)), "account.check-acquirer", operator, now, |acquirer| {
+                if let Some(pix) = acquirer.settings.pix_mut() {
+                    pix.filter_verified = filter_verified;
+                }
+            });
         changed.await.map(drop)
     }
 
-    /// Changes an account's current acquirer, with an audit row. Nothing is written if `change` changes nothing.
+    /// Changes a connection, with an audit row. Nothing is written if `change` changes nothing.
     async fn change(
         &self,
-        account: AccountId,
+        (account, name): (AccountId, Option<&ConnectionName>),
         action: &str,
         operator: &Operator,
         now: Timestamp,
@@ -401,7 +490,7 @@ impl AccountAcquirers {
         let mut update = self.state.start_update(SUBJECT);
         loop {
             update.next_attempt().await?;
-            let current = self.find(&account).await?.ok_or(SettingsError::NoAcquirer(account))?;
+            let current = self.named(account, name).await?;
             let mut next = current.clone();
             change(&mut next.acquirer);
             if next == current {
@@ -417,10 +506,11 @@ impl AccountAcquirers {
         }
     }
 
-    /// Replaces the secret that signs the MED notices of the current connection. Returns the new secret.
+    /// Replaces the secret that signs the MED notices of a connection. Returns the new secret.
     pub async fn rotate_med_secret(
         &self,
         account: AccountId,
+        name: Option<&ConnectionName>,
         operator: &Operator,
         now: Timestamp,
     ) -> Result<SecretString, SettingsError> {
@@ -428,16 +518,13 @@ impl AccountAcquirers {
         let mut update = self.state.start_update(SUBJECT);
         loop {
             update.next_attempt().await?;
-            let no_acquirer = SettingsError::NoAcquirer(account);
-            let connection = match self.find(&account).await? {
-                Some(current) => current.acquirer.connection,
-                None => return Err(no_acquirer),
-            };
+            let connection = self.named(account, name).await?.acquirer.connection;
             let found: Option<MedSecret> = self.secrets.get(&MedSecret::key_of(&account, connection)).await?;
-            let Some(found) = found else { return Err(no_acquirer) };
+            let found = found.ok_or(SettingsError::NoAcquirer(account))?;
             let version = found.version.saturating_add(1);
+            let before = found.version;
             let next = MedSecret { secret: secret.clone(), version, ..found };
-            let replace = Write::replace(&next, found.version)?.in_table(self.secrets.table());
+            let replace = Write::replace(&next, before)?.in_table(self.secrets.table());
             let action = "account.rotate-med-secret";
             let audit = audit_write(operator, account, action, format!("of {connection}"), now)?;
             if update.commit(vec![replace, audit]).await? {
@@ -474,19 +561,21 @@ impl AccountAcquirers {
     ) -> Result<Vec<Write>, SettingsError> {
         let mut writes = Vec::new();
         if let Some(AccountAcquirer { connection, settings, .. }) = to {
-            let claimed = self.claim_of_key(&settings.pix_key).await?;
-            if let Some(claim) = claimed.as_ref().filter(|claim| claim.account != account) {
-                return Err(SettingsError::KeyTaken(claim.account));
-            }
-            if claimed.as_ref().is_none_or(|claim| claim.connection != *connection) {
-                let version = claimed.map(|claim| claim.version);
-                let next = PixKeyClaim {
-                    key: settings.pix_key.clone(),
-                    account,
-                    connection: *connection,
-                    version: version.unwrap_or(0).saturating_add(1),
-                };
-                writes.push(put(&next, version)?);
+            if let Some(PixSettings { pix_key, .. }) = settings.pix() {
+                let claimed = self.claim_of_key(pix_key).await?;
+                if let Some(claim) = claimed.as_ref().filter(|claim| claim.account != account) {
+                    return Err(SettingsError::KeyTaken(claim.account));
+                }
+                if claimed.as_ref().is_none_or(|claim| claim.connection != *connection) {
+                    let version = claimed.map(|claim| claim.version);
+                    let next = PixKeyClaim {
+                        key: pix_key.clone(),
+                        account,
+                        connection: *connection,
+                        version: version.unwrap_or(0).saturating_add(1),
+                    };
+                    writes.push(put(&next, version)?);
+                }
             }
             match self.sweep(*connection).await? {
                 Some(sweep) => {
@@ -497,8 +586,10 @@ impl AccountAcquirers {
             }
         }
         let Some(AccountAcquirer { connection, settings, .. }) = from else { return Ok(writes) };
-        if to.is_none_or(|to| to.settings.pix_key != settings.pix_key)
-            && let Some(claim) = self.claim_of_key(&settings.pix_key).await?
+        let key = |settings: &AcquirerSettings| settings.pix().map(|pix| pix.pix_key.clone());
+        if let Some(left) =
+            key(settings).filter(|left| to.and_then(|to| key(&to.settings)).as_ref() != Some(left))
+            && let Some(claim) = self.claim_of_key(&left).await?
             && (claim.account, claim.connection) == (account, *connection)
         {
             let version = i64::try_from(claim.version).unwrap_or(i64::MAX);
@@ -544,9 +635,33 @@ fn joined(acquirer: Item, secrets: Option<Item>) -> Result<ConfiguredAcquirer, S
     }
 }
 
-fn retired(acquirer: &ConfiguredAcquirer) -> ConfiguredAcquirer {
-    let acquirer = acquirer.clone();
-    ConfiguredAcquirer { acquirer: AccountAcquirer { is_retired: true, ..acquirer.acquirer }, ..acquirer }
+fn retired(acquirer: &ConfiguredAcquirer, now: Timestamp) -> ConfiguredAcquirer {
+    let ConfiguredAcquirer { acquirer, credentials } = acquirer.clone();
+    let version = acquirer.version.saturating_add(1);
+    let acquirer = AccountAcquirer { is_retired: true, updated_at: now, version, ..acquirer };
+    ConfiguredAcquirer { acquirer, credentials }
+}
+
+/// Returns the connections whose methods a connection with these settings takes over.
+fn replaced<'a>(
+    all: &'a [ConfiguredAcquirer],
+    settings: &AcquirerSettings,
+) -> Result<Vec<&'a ConfiguredAcquirer>, SettingsError> {
+    let methods = settings.methods();
+    let is_other = |each: &&ConfiguredAcquirer| {
+        !each.acquirer.is_retired && each.acquirer.settings.name != settings.name
+    };
+    let mut replaced = Vec::new();
+    for other in all.iter().filter(is_other) {
+        let taken = other.acquirer.settings.methods();
+        let left = taken.iter().filter(|method| !methods.contains(method)).count();
+        if left == 0 {
+            replaced.push(other);
+        } else if left < taken.len() {
+            return Err(SettingsError::MethodTaken(other.acquirer.settings.name.clone()));
+        }
+    }
+    Ok(replaced)
 }
 
 /// Replaces a row that has this version, or inserts it.

@@ -16,7 +16,7 @@ fn pair() -> (String, String) {
 
 fn choice() -> AcquirerChoice {
     let (certificate, key) = pair();
-    let credentials = Credentials {
+    let credentials = Credentials::Pix(PixCredentials {
         token_url: AcquirerUrl::token("https://pix.example.com/oauth?v=2", &AddressPolicy::PublicOnly)
             .unwrap(),
         client_secret: Secret::credential("not-to-be-seen".into()).unwrap(),
@@ -24,21 +24,22 @@ fn choice() -> AcquirerChoice {
         headers: vec![NamedSecret::header("X-Conta-Corrente", "1234567".into()).unwrap()],
         query_parameters: vec![NamedSecret::query_parameter("app-key", "k3y-of-app".into()).unwrap()],
         webhook_headers: vec![NamedSecret::header("x-skip", "true".into()).unwrap()],
-    };
+    });
     let settings = AcquirerSettings {
-        kind: AcquirerKind::Pix,
         name: ConnectionName::default(),
         base_url: AcquirerUrl::base("https://pix.example.com/api/v2/", &AddressPolicy::PublicOnly).unwrap(),
-        client_id: "loja".parse().unwrap(),
-        pix_key: "pix@loja.example".parse().unwrap(),
-        token_authentication: TokenAuthentication::Body,
-        scope: Some("cob.write pix.read".parse().unwrap()),
-        additional_ca: Some(ServerAuthorities::new(&pair().0).unwrap()),
-        max_period_seconds: DEFAULT_MAX_PERIOD_SECONDS,
         requests_per_second: DEFAULT_REQUESTS_PER_SECOND,
         expire_after_seconds: DEFAULT_EXPIRE_AFTER_SECONDS,
-        send_pix: SendPix::None,
-        filter_verified: true,
+        kind: KindSettings::Pix(PixSettings {
+            client_id: "loja".parse().unwrap(),
+            pix_key: "pix@loja.example".parse().unwrap(),
+            token_authentication: TokenAuthentication::Body,
+            scope: Some("cob.write pix.read".parse().unwrap()),
+            additional_ca: Some(ServerAuthorities::new(&pair().0).unwrap()),
+            max_period_seconds: DEFAULT_MAX_PERIOD_SECONDS,
+            send_pix: SendPix::None,
+            filter_verified: true,
+        }),
     };
     let callback = CallbackChoice {
         base_url: AcquirerUrl::base("https://eventos.example.com", &AddressPolicy::PublicOnly).unwrap(),
@@ -125,7 +126,7 @@ fn only_a_certificate_with_its_own_key_is_accepted() {
 #[test]
 fn secrets_are_never_shown_and_each_has_a_fingerprint() {
     let choice = choice();
-    let key = &choice.credentials.identity.as_ref().unwrap().private_key;
+    let key = &choice.credentials.pix().unwrap().identity.as_ref().unwrap().private_key;
     let key = key.as_secret().expose_secret().to_owned();
     let body = key.lines().nth(1).unwrap();
     let for_audit = |choice: &AcquirerChoice| configured(choice).audit_view().to_string();
@@ -136,9 +137,9 @@ fn secrets_are_never_shown_and_each_has_a_fingerprint() {
         }
     }
     assert!(view.contains(r#""pix_key":"…mple""#) && !view.contains("pix@loja"), "{view}");
-    let with = |change: &dyn Fn(&mut Credentials)| {
+    let with = |change: &dyn Fn(&mut PixCredentials)| {
         let mut changed = choice.clone();
-        change(&mut changed.credentials);
+        change(changed.credentials.pix_mut().unwrap());
         changed
     };
     let with_key = "https://bank.example/token?app-key=s3cret";
@@ -174,9 +175,11 @@ fn the_rows_of_an_acquirer_can_be_read_back_and_only_one_has_its_secrets() {
 #[test]
 fn a_new_connection_depends_on_name_base_url_and_client_id_alone() {
     let first = choice().settings;
-    let other_key = AcquirerSettings { pix_key: "11222333000181".parse().unwrap(), ..first.clone() };
+    let mut other_key = first.clone();
+    other_key.pix_mut().unwrap().pix_key = "11222333000181".parse().unwrap();
     assert_eq!(other_key.new_connection(), first.new_connection());
-    let other_client = AcquirerSettings { client_id: "loja-2".parse().unwrap(), ..first.clone() };
+    let mut other_client = first.clone();
+    other_client.pix_mut().unwrap().client_id = "loja-2".parse().unwrap();
     assert_ne!(other_client.new_connection(), first.new_connection());
     let other_name = AcquirerSettings { name: "itau-2".parse().unwrap(), ..first.clone() };
     assert_ne!(other_name.new_connection(), first.new_connection());
@@ -194,12 +197,21 @@ fn settings_that_contradict_each_other_are_refused() {
     let local = AddressPolicy::PublicOrLocal(LocalNames::default());
     let many: Vec<_> = (0..=MAX_EXTRAS).map(|index| header(&format!("h{index}"))).collect();
     let cases: [(Change, &str); 6] = [
-        (&|choice| choice.settings.max_period_seconds = 3_599, "`max-period-seconds` must be 3600"),
+        (
+            &|choice| choice.settings.pix_mut().unwrap().max_period_seconds = 3_599,
+            "`max-period-seconds` must be 3600",
+        ),
         (&|choice| choice.settings.requests_per_second = 0, "`requests-per-second` must be 1 to"),
         (&|choice| choice.settings.expire_after_seconds = 3_601, "`expire-after-seconds` must be 0"),
-        (&|choice| choice.credentials.headers = vec![header("a"), header("A")], "`a` occurs twice"),
-        (&|choice| choice.credentials.webhook_headers = many.clone(), "at most 10"),
-        (&|choice| choice.settings.send_pix = SendPix::Local, "must be a loopback address"),
+        (
+            &|choice| choice.credentials.pix_mut().unwrap().headers = vec![header("a"), header("A")],
+            "`a` occurs twice",
+        ),
+        (&|choice| choice.credentials.pix_mut().unwrap().webhook_headers = many.clone(), "at most 10"),
+        (
+            &|choice| choice.settings.pix_mut().unwrap().send_pix = SendPix::Local,
+            "must be a loopback address",
+        ),
     ];
     for (change, why) in cases {
         let mut refused = valid.clone();
@@ -209,7 +221,9 @@ fn settings_that_contradict_each_other_are_refused() {
     }
     for url in ["http://127.0.0.1:9/v2", "http://localhost:9/v2", "http://[::1]:9/v2"] {
         let base_url = AcquirerUrl::base(url, &local).unwrap();
-        AcquirerSettings { send_pix: SendPix::Local, base_url, ..valid.settings.clone() }.check().unwrap();
+        let mut settings = AcquirerSettings { base_url, ..valid.settings.clone() };
+        settings.pix_mut().unwrap().send_pix = SendPix::Local;
+        settings.check().unwrap();
     }
 }
 
@@ -242,11 +256,9 @@ fn identity_until(year: i32, month: u8, day: u8) -> ClientIdentity {
 #[test]
 fn a_certificate_is_warned_of_for_thirty_days_before_it_ends() {
     let ending = |identity| {
-        let choice = choice();
-        configured(&AcquirerChoice {
-            credentials: Credentials { identity, ..choice.credentials.clone() },
-            ..choice
-        })
+        let mut choice = choice();
+        choice.credentials.pix_mut().unwrap().identity = identity;
+        configured(&choice)
     };
     // Until 2049 a certificate writes two digits of the year, and from 2050 on four.
     for (year, expected) in [(2026, "2026-12-24T00:00:00.000Z"), (2055, "2055-12-24T00:00:00.000Z")] {

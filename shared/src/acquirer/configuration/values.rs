@@ -74,7 +74,7 @@ impl AcquirerUrl {
         &self.0
     }
 
-    pub(super) fn is_loopback(&self) -> bool {
+    pub fn is_loopback(&self) -> bool {
         Url::parse(&self.0).is_ok_and(|url| match url.host() {
             Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
             Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -166,6 +166,23 @@ checked_text!(
     TokenScope,
     check_scope
 );
+
+checked_text!(
+    /// Stripe's id of an account (`acct_…`).
+    StripeAccount,
+    check_stripe_account
+);
+
+fn check_stripe_account(text: &str) -> Result<(), InvalidSetting> {
+    let id = text.strip_prefix("acct_").unwrap_or_default();
+    if (1..=MAX_CONNECTION_NAME_CHARS).contains(&id.len())
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    {
+        Ok(())
+    } else {
+        Err(InvalidSetting::because("must be acct_ and letters and digits"))
+    }
+}
 
 impl Default for ConnectionName {
     fn default() -> Self {

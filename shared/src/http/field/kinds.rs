@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use email_address::{EmailAddress, Options};
 
-use domain::ids::ChargeId;
+use domain::ids::{ChargeId, EndToEndId};
 use domain::money::{Amount, AmountError, Currency};
 use domain::tax_id::TaxId;
 use domain::text;
@@ -279,12 +279,12 @@ pub const fn instant(rule: &'static str) -> Parsed<Timestamp> {
 }
 
 /// A payment's id at its bank. `T` is the type of the id.
-pub const fn bank_id<T: FromStr>() -> Parsed<T> {
+pub const fn bank_id<T: From<EndToEndId>>() -> Parsed<T> {
     Parsed {
         chars: (1, 64),
         pattern: Some("^[0-9A-Za-z]{1,64}$"),
         format: None,
-        parse: |text| text.parse().ok(),
+        parse: |text| text.parse().ok().map(EndToEndId::into),
         rule: "must be 1 to 64 letters and digits",
     }
 }

@@ -247,7 +247,7 @@ impl State {
                 }
                 Some(Timer::ForgetKey(key)) => drop(self.rows.remove(&key)),
                 Some(Timer::Notify { event, endpoint, attempt, .. }) => {
-                    self.enqueue(&event, &endpoint, attempt)
+                    self.enqueue(&event, &endpoint, attempt);
                 }
                 None => {}
             }

@@ -19,7 +19,7 @@ const SERIAL: &str = "serial/";
 /// Rows by key. Objects have their ids as keys; keys of other rows contain a `/`.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
-    rows: BTreeMap<String, Value>,
+    by_id: BTreeMap<String, Value>,
     changed: BTreeSet<String>,
     file: Option<(PathBuf, File)>,
     /// Why nothing can be changed any more.
@@ -44,9 +44,9 @@ impl Rows {
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
         for line in lines {
-            rows.rows.extend(serde_json::from_slice::<BTreeMap<String, Value>>(line)?);
+            rows.by_id.extend(serde_json::from_slice::<BTreeMap<String, Value>>(line)?);
         }
-        rows.rows.retain(|_, row| !row.is_null());
+        rows.by_id.retain(|_, row| !row.is_null());
         rows.rewrite(path)?;
         Ok(rows)
     }
@@ -59,7 +59,7 @@ impl Rows {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut file = options.open(&new)?;
-        file.write_all(format!("{FORMAT}\n{}\n", json!(self.rows)).as_bytes())?;
+        file.write_all(format!("{FORMAT}\n{}\n", json!(self.by_id)).as_bytes())?;
         fs::rename(new, &path)?;
         self.file = Some((path, file));
         Ok(())
@@ -72,7 +72,7 @@ impl Rows {
             return Ok(());
         };
         let rows: BTreeMap<&String, Option<&Value>> =
-            changed.iter().map(|key| (key, self.rows.get(key))).collect();
+            changed.iter().map(|key| (key, self.by_id.get(key))).collect();
         // After a failure the file may end with a part of a line, which must stay the last.
         file.write_all(format!("{}\n", json!(rows)).as_bytes())
             .inspect_err(|error| self.failure = Some(error.to_string()))
@@ -90,7 +90,7 @@ impl Rows {
 
     /// Keeps only some rows, and the serial number, so that no id repeats.
     pub(crate) fn reset(&mut self, kept: &str) -> io::Result<()> {
-        self.rows.retain(|key, _| key == kept || key == SERIAL);
+        self.by_id.retain(|key, _| key == kept || key == SERIAL);
         self.changed.clear();
         let path = self.file.take().map(|(path, _)| path);
         path.map_or(Ok(()), |path| self.rewrite(path))
@@ -98,33 +98,33 @@ impl Rows {
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<&Value> {
-        self.rows.get(key)
+        self.by_id.get(key)
     }
 
     pub(crate) fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
-        let row = self.rows.get_mut(key)?;
+        let row = self.by_id.get_mut(key)?;
         self.changed.insert(key.to_owned());
         Some(row)
     }
 
     pub(crate) fn put(&mut self, key: &str, row: Value) {
         self.changed.insert(key.to_owned());
-        self.rows.insert(key.to_owned(), row);
+        self.by_id.insert(key.to_owned(), row);
     }
 
     pub(crate) fn remove(&mut self, key: &str) -> Option<Value> {
         self.changed.insert(key.to_owned());
-        self.rows.remove(key)
+        self.by_id.remove(key)
     }
 
     /// Returns the rows whose keys start with a prefix, in the order of their keys.
     pub(crate) fn with_prefix(&self, prefix: &str) -> impl DoubleEndedIterator<Item = (&String, &Value)> {
         // The character is larger than all that keys of objects, timers and notifications contain.
-        self.rows.range(prefix.to_owned()..format!("{prefix}~"))
+        self.by_id.range(prefix.to_owned()..format!("{prefix}~"))
     }
 
     pub(crate) fn next_serial(&mut self) -> i64 {
-        let serial = self.rows.get(SERIAL).and_then(Value::as_i64).unwrap_or_default().saturating_add(1);
+        let serial = self.by_id.get(SERIAL).and_then(Value::as_i64).unwrap_or_default().saturating_add(1);
         self.put(SERIAL, serial.into());
         serial
     }

@@ -157,6 +157,7 @@ impl World {
         self.stripe.wake();
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "calls are shorter")]
     pub(crate) fn control(&self, path: &str, body: Value) -> Value {
         let (status, answer) = self.stripe.control("POST", path, &body);
         assert_eq!(status, 200, "{path}: {answer:#}");
@@ -164,6 +165,7 @@ impl World {
     }
 
     /// Expects that an act is refused.
+    #[expect(clippy::needless_pass_by_value, reason = "calls are shorter")]
     pub(crate) fn refuse(&self, path: &str, body: Value) {
         let (status, answer) = self.stripe.control("POST", path, &body);
         assert_eq!(status, 400, "{path}: {answer:#}");

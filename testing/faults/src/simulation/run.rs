@@ -179,7 +179,7 @@ async fn notices(world: &World) -> Result<(String, SecretString)> {
     let store = world.store();
     let secrets = Store::new(store.client().clone(), "SecretsTable");
     let (acquirers, account) = (AccountAcquirers::new(store, secrets), world.scope(Mode::Live).account);
-    let rotated = acquirers.rotate_callback_token(account, None, &operator(), world.now()).await;
+    let rotated = acquirers.rotate_callback_token(account, None, None, &operator(), world.now()).await;
     let (acquirer, url) = rotated.map_err(Error::of("a callback token"))?;
     let secret =
         acquirers.med_secret(&account, acquirer.connection).await.map_err(Error::of("the MED secret"))?;

@@ -1,0 +1,68 @@
+//! Notifications of acquirers with a page of their own, signed by the acquirer. A notification only names a charge, which
+//! `acquirer-worker` then reads. One that is lost is found by the sweep.
+
+use axum::Json;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use domain::ids::{AcquirerPaymentId, ChargeId, Mode, Scope};
+use shared::acquirer::configuration::KindSettings;
+use shared::acquirer::{AcquirerMessage, NotificationView};
+use shared::http::{Problem, RawBody};
+use shared::store::StoreError;
+use stripe_client::{Event, verify};
+
+use super::authentication::Sender;
+use super::{BankNotifications, MAX_BODY_BYTES};
+
+const SIGNATURE: &str = "stripe-signature";
+
+/// An event about an object of another system is answered 200 and ignored.
+pub(super) async fn receive(
+    sender: Sender,
+    headers: HeaderMap,
+    RawBody(body): RawBody<MAX_BODY_BYTES>,
+) -> Result<Response, Problem> {
+    let Sender { bank, acquirer, now } = sender;
+    let KindSettings::Stripe(settings) = &acquirer.settings.kind else {
+        return Err(Problem::UnknownSender);
+    };
+    let secrets = bank.acquirers.signing_secrets(&acquirer.account, acquirer.connection).await?;
+    let header = headers.get(SIGNATURE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let event = verify(header, &body, &secrets, now).map_err(|error| {
+        tracing::warn!(connection = %acquirer.connection, %error, "a notification is refused");
+        Problem::UnknownSender
+    })?;
+    let is_own_account =
+        event.account.as_ref().is_none_or(|account| account == settings.stripe_account.as_str());
+    // A test key is accepted at a stand-in alone.
+    let is_own_mode = event.livemode || acquirer.settings.base_url.is_loopback();
+    if !is_own_account || !is_own_mode {
+        tracing::error!(connection = %acquirer.connection, event = event.id, "an event is of another account or mode");
+        return Ok(Json(NotificationView {}).into_response());
+    }
+    let scope = Scope { account: acquirer.account, mode: Mode::Live };
+    if let Some(charge) = charge_of(&bank, &scope, &event).await? {
+        bank.queue
+            .send_later(&AcquirerMessage::Read(charge), std::time::Duration::ZERO)
+            .await
+            .map_err(|error| Problem::Unavailable(format!("a notification can't be queued: {error}")))?;
+    }
+    Ok(Json(NotificationView {}).into_response())
+}
+
+/// The charge in the metadata of the event's object, or the one that the payment it names has paid.
+async fn charge_of(
+    bank: &BankNotifications,
+    scope: &Scope,
+    event: &Event,
+) -> Result<Option<ChargeId>, StoreError> {
+    let named = event.object.metadata.0.get("charge").and_then(|charge| charge.parse().ok());
+    if named.is_some() {
+        return Ok(named);
+    }
+    let payment: Option<AcquirerPaymentId> =
+        event.object.payment_intent.as_deref().and_then(|payment| payment.parse().ok());
+    let Some(payment) = payment else { return Ok(None) };
+    let incoming = bank.charges.find_payment(scope, &payment).await?;
+    Ok(incoming.and_then(|incoming| incoming.charge_id()))
+}

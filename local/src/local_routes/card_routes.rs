@@ -1,0 +1,30 @@
+//! `/_local/stripe/*`: the control routes of the stand-in, which `docs/stripe.md` lists.
+
+use axum::extract::{Path, State as Shared};
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use axum::{Json, Router};
+use serde_json::{Value, json};
+
+use super::{LocalState, Refusal};
+
+pub(super) fn routes() -> Router<LocalState> {
+    Router::new().route("/_local/stripe/{*path}", any(control))
+}
+
+async fn control(
+    Shared(state): Shared<LocalState>,
+    method: Method,
+    Path(path): Path<String>,
+    body: String,
+) -> Result<Response, Refusal> {
+    let body: Value = match body.trim() {
+        "" => json!({}),
+        text => serde_json::from_str(text)
+            .map_err(|error| Refusal(StatusCode::BAD_REQUEST, format!("the body is no JSON: {error}")))?,
+    };
+    let (status, answer) = state.contents.cards.control(method.as_str(), &format!("/{path}"), &body);
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    Ok((status, Json(answer)).into_response())
+}

@@ -1,0 +1,236 @@
+//! Tests of live charges by card at the stand-in of Stripe: a payer's tries, refunds, disputes, expiry and lost
+//! notifications.
+
+use serde_json::{Value, json};
+
+use axum::http::Method;
+
+use crate::live_charges::Live;
+use crate::support::{Client, Listener, eventually};
+
+const KEPT: &str = "POST /v1/checkout/sessions";
+
+fn of_card(key: &str) -> Value {
+    json!({"amount": 10_000, "currency": "BRL", "paymentMethods": ["CREDIT_CARD"], "idempotencyKey": key})
+}
+
+struct Cards {
+    live: Live,
+}
+
+impl Cards {
+    async fn start() -> Self {
+        Self { live: Live::start().await }
+    }
+
+    async fn create(&self, key: &str, body: Value) -> Value {
+        let mut whole = of_card(key);
+        whole.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
+        self.live.client.post("/v1/payments", &whole).await.expect(201)
+    }
+
+    /// Plays the payer, the payer's bank or the acquirer's dashboard.
+    #[expect(clippy::needless_pass_by_value, reason = "calls are shorter")]
+    fn act(&self, path: &str, charge: &Value, more: Value) -> Value {
+        let mut body = json!({"metadata": {"charge": format!("ch_{}", charge["id"].as_str().unwrap())}});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let (status, answer) = self.live.service.stack.cards.control("POST", path, &body);
+        assert!(status < 300, "{path}: {status} {answer}");
+        answer
+    }
+
+    fn fault(&self, kind: &str, on: &str) {
+        let mut fault = json!({"kind": kind, "count": 20});
+        if !on.is_empty() {
+            fault = json!({"kind": kind, "on": on, "count": 1});
+        }
+        let (status, answer) = self.live.service.stack.cards.control("POST", "/faults", &fault);
+        assert_eq!(status, 200, "{answer}");
+    }
+
+    async fn read(&self, charge: &Value) -> Value {
+        self.live.client.get(&format!("/v1/payments/{}", charge["id"].as_str().unwrap())).await.expect(200)
+    }
+
+    async fn until(&self, charge: &Value, status: &str) -> Value {
+        eventually(status, async || {
+            let read = self.read(charge).await;
+            (read["status"] == status).then_some(read)
+        })
+        .await
+    }
+
+    async fn refund(&self, charge: &Value, amount: i64) -> Value {
+        let path = format!("/v1/payments/{}/refund", charge["id"].as_str().unwrap());
+        self.live
+            .client
+            .post(&path, &json!({"amount": amount, "idempotencyKey": format!("refund-{amount}")}))
+            .await
+            .expect(201)
+    }
+
+    async fn check_ledger(&self) {
+        let scope = domain::ids::Scope { mode: domain::ids::Mode::Live, ..self.live.service.scope() };
+        let found = self.live.service.check_ledger_of(&scope).await;
+        assert!(found.differences.is_empty(), "{found:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_card_charge_is_paid_on_the_acquirers_page_and_the_fee_is_the_acquirers() {
+    let cards = Cards::start().await;
+    let listener = Listener::start().await;
+    cards.live.client.register_endpoint(&listener.url, &["charge.created", "charge.paid"]).await;
+    let charge =
+        cards.create("card-0001", json!({"metadata": {"returnUrl": "https://shop.example/back"}})).await;
+    assert_eq!(charge["status"], "WAITING_PAYMENT");
+    let read = cards.read(&charge).await;
+    let url = read["cardRedirectUrl"].as_str().unwrap();
+    let page = Client::of_other_server("").raw(Method::GET, url, &[], "").await;
+    assert_eq!(page.status, 303);
+    assert!(page.header("location").unwrap().starts_with(cards.live.service.stack.cards.url()), "{page:?}");
+    // Nothing of the provider is in what the merchant sees.
+    assert!(!read.to_string().to_lowercase().contains("stripe") && !read.to_string().contains("cs_live"));
+    cards.act("/pay", &charge, json!({}));
+    let paid = cards.until(&charge, "APPROVED").await;
+    // 3.99 % and 39 centavos.
+    assert_eq!(paid["providerFee"], 438, "{paid}");
+    listener.wait_for_event("charge.paid").await;
+    let ended = Client::of_other_server("").raw(Method::GET, url, &[], "").await;
+    assert_eq!(ended.status, 200);
+    cards.check_ledger().await;
+}
+
+#[tokio::test]
+async fn a_declined_payer_may_try_again_until_the_page_expires() {
+    let cards = Cards::start().await;
+    let retried = cards.create("card-0002", json!({})).await;
+    cards.act("/decline", &retried, json!({"decline_code": "insufficient_funds"}));
+    cards.act("/3ds", &retried, json!({"outcome": "challenge"}));
+    cards.until(&retried, "PROCESSING").await;
+    cards.act("/3ds", &retried, json!({"outcome": "succeed"}));
+    cards.until(&retried, "APPROVED").await;
+
+    let expired = cards.create("card-0003", json!({})).await;
+    cards.act("/decline", &expired, json!({"decline_code": "insufficient_funds"}));
+    cards.live.service.advance_seconds(24 * 60 * 60 + 60).await;
+    let read = cards.until(&expired, "EXPIRED").await;
+    let failure = &read["metadata"]["failure"];
+    assert_ne!(failure["providerErrorCode"], "expired", "{read}");
+    assert!(!failure.to_string().to_lowercase().contains("stripe"), "{failure}");
+}
+
+#[tokio::test]
+async fn a_cancelled_card_charge_can_not_be_paid_and_a_paid_one_not_cancelled() {
+    let cards = Cards::start().await;
+    let cancel = async |charge: &Value| {
+        let path = format!("/v1/payments/{}/cancel", charge["id"].as_str().unwrap());
+        cards.live.client.post(&path, &json!({})).await
+    };
+    let open = cards.create("card-0004", json!({})).await;
+    assert_eq!(cancel(&open).await.expect(200)["status"], "CANCELLED");
+    let body = json!({"metadata": {"charge": format!("ch_{}", open["id"].as_str().unwrap())}});
+    let (status, _) = cards.live.service.stack.cards.control("POST", "/pay", &body);
+    assert!(status >= 400, "a cancelled charge is closed there");
+
+    let paid = cards.create("card-0005", json!({})).await;
+    cards.fault("lost_notification", "");
+    cards.act("/pay", &paid, json!({}));
+    assert_eq!(cancel(&paid).await.status, 422);
+    cards.until(&paid, "APPROVED").await;
+    cards.check_ledger().await;
+}
+
+#[tokio::test]
+async fn refunds_in_parts_and_those_made_at_the_acquirer_debit_the_wallet_once() {
+    let cards = Cards::start().await;
+    let charge = cards.create("card-0006", json!({})).await;
+    cards.act("/pay", &charge, json!({}));
+    cards.until(&charge, "APPROVED").await;
+    // The net is held until the acquirer pays it.
+    cards.live.service.advance_seconds(32 * 24 * 60 * 60).await;
+    let refund = cards.refund(&charge, 3_000).await;
+    eventually("the refund", async || {
+        let path = format!("/v1/payments/{}/refunds", charge["id"].as_str().unwrap());
+        let listed = cards.live.client.get(&path).await.expect(200);
+        let ours =
+            listed["data"].as_array().unwrap().iter().find(|each| each["id"] == refund["id"]).cloned()?;
+        (ours["status"] == "REFUNDED").then_some(())
+    })
+    .await;
+    cards.act("/refund", &charge, json!({"amount": 2_000}));
+    eventually("the refund made there", async || {
+        let read = cards.read(&charge).await;
+        (read["refundedAmount"] == 5_000).then_some(())
+    })
+    .await;
+    cards.check_ledger().await;
+}
+
+#[tokio::test]
+async fn a_dispute_is_a_case_that_the_acquirer_decides() {
+    let cards = Cards::start().await;
+    for (number, kind, status, expected) in [
+        ("card-0007", "formal", "won", "refunded_to_merchant"),
+        ("card-0008", "formal", "lost", "lost"),
+        ("card-0009", "inquiry", "warning_closed", "refunded_to_merchant"),
+    ] {
+        let charge = cards.create(number, json!({})).await;
+        cards.act("/pay", &charge, json!({}));
+        cards.until(&charge, "APPROVED").await;
+        let dispute = cards.act("/dispute", &charge, json!({"kind": kind}));
+        cards.until(&charge, if kind == "formal" { "CHARGEBACK" } else { "DISPUTE" }).await;
+        let path = format!("/v1/med/cases?charge_id=ch_{}", charge["id"].as_str().unwrap());
+        let case = cards.live.client.get(&path).await.expect(200)["data"][0].clone();
+        assert_eq!(case["type"], if kind == "formal" { "chargeback" } else { "dispute" }, "{case}");
+        assert!(case["response_deadline"].is_string(), "{case}");
+        let id = dispute["id"].as_str().unwrap();
+        let ended = json!({"status": status});
+        let (code, answer) =
+            cards.live.service.stack.cards.control("POST", &format!("/disputes/{id}"), &ended);
+        assert_eq!(code, 200, "{answer}");
+        eventually(status, async || {
+            let case = cards.live.client.get(&path).await.expect(200)["data"][0].clone();
+            (case["money_outcome"] == expected).then_some(())
+        })
+        .await;
+    }
+    cards.check_ledger().await;
+}
+
+#[tokio::test]
+async fn lost_answers_and_lost_notifications_lose_nothing() {
+    let cards = Cards::start().await;
+    cards.fault("lost_answer", KEPT);
+    let create = async || cards.live.client.post("/v1/payments", &of_card("card-0010")).await;
+    let first = create().await;
+    let charge = if first.status == 201 { first.expect(201) } else { create().await.expect(201) };
+    assert_eq!(charge["status"], "WAITING_PAYMENT");
+    cards.fault("lost_notification", "");
+    cards.act("/pay", &charge, json!({}));
+    // The sweep reads the list of changes.
+    cards.live.service.advance_seconds(6 * 60).await;
+    cards.until(&charge, "APPROVED").await;
+    cards.check_ledger().await;
+}
+
+#[tokio::test]
+async fn only_signed_notifications_of_the_account_are_accepted() {
+    let cards = Cards::start().await;
+    let (status, requests) = cards.live.service.stack.cards.control("GET", "/books", &json!({}));
+    assert_eq!(status, 200);
+    let text = requests.to_string();
+    let url = text.split("\"url\":\"").find(|part| part.contains("/v1/acquirer-events/")).unwrap();
+    let url = url.split('"').next().unwrap();
+    let post = async |path: &str, headers: &[(&str, &str)]| {
+        Client::of_other_server("").raw(Method::POST, path, headers, "{}").await.status.as_u16()
+    };
+    assert_eq!(post(url, &[]).await, 401);
+    assert_eq!(post(url, &[("stripe-signature", "t=1,v1=00")]).await, 401);
+    let bank = url.trim_end_matches("/hosted");
+    assert_eq!(post(bank, &[]).await, 401, "a notification of Pix");
+    let mut mixed = of_card("card-0011");
+    mixed["paymentMethods"] = json!(["CREDIT_CARD", "PIX"]);
+    let refused = cards.live.client.post("/v1/payments", &mixed).await;
+    assert_eq!(refused.status, 422, "methods of two connections");
+}

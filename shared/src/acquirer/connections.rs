@@ -1,0 +1,328 @@
+//! The connections of the accounts that this function instance has used. An account's settings are cached for a
+//! minute. The client of a connection, with its token and its circuit breaker, lives as long as the instance.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use acquirer_kit::{Connector, KitError, NewCharge};
+use api_pix::Client;
+use sha2::{Digest, Sha256};
+use stripe_client::StripeConnector;
+use tracing::field::display;
+
+use domain::account::AccountSettings;
+use domain::acquirer::AcquirerName;
+use domain::charge::Charge;
+use domain::charge::transition::Finalised;
+use domain::ids::{AccountId, ConnectionId};
+use domain::payment_method::PaymentMethod;
+use domain::time::Timestamp;
+
+use super::AcquirerError;
+use super::configuration::{
+    AccountAcquirers, AcquirerSettings, ConfiguredAcquirer, Credentials, KindSettings,
+};
+use super::pix::PixBank;
+use crate::clock::Clock;
+use crate::config::PublicUrls;
+
+/// How long an account's settings and credentials are cached, in milliseconds.
+const CACHED_MS: i64 = 60_000;
+
+/// The most accounts and clients that one instance caches. Beyond, the cache is emptied.
+const MAX_CACHED: usize = 1_000;
+
+/// An acquirer with the credentials of one account. Clones share its client.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    configured: Arc<ConfiguredAcquirer>,
+    connector: Arc<dyn Connector>,
+    /// The services of Pix read lists of payments, which no other acquirer has.
+    pix: Option<PixBank>,
+}
+
+impl Connection {
+    pub fn configured(&self) -> &ConfiguredAcquirer {
+        &self.configured
+    }
+
+    pub fn account(&self) -> AccountId {
+        self.configured.acquirer.account
+    }
+
+    pub fn id(&self) -> ConnectionId {
+        self.configured.acquirer.connection
+    }
+
+    pub fn settings(&self) -> &AcquirerSettings {
+        &self.configured.acquirer.settings
+    }
+
+    pub fn connector(&self) -> &dyn Connector {
+        &*self.connector
+    }
+
+    pub fn name(&self) -> AcquirerName {
+        if self.pix.is_some() { AcquirerName::Pix } else { AcquirerName::Hosted }
+    }
+
+    /// `None`: the acquirer does not speak API Pix.
+    pub fn as_pix(&self) -> Option<&PixBank> {
+        self.pix.as_ref()
+    }
+
+    /// # Errors
+    ///
+    /// [`AcquirerError::Unavailable`] when the acquirer does not speak API Pix.
+    pub fn pix(&self) -> Result<&PixBank, AcquirerError> {
+        self.as_pix()
+            .ok_or_else(|| AcquirerError::Unavailable("the connection is to no bank of Pix".to_owned()))
+    }
+
+    /// Creates a pending charge, or finds the one that an earlier attempt created.
+    pub async fn create(
+        &self,
+        charge: &Charge,
+        settings: &AccountSettings,
+        public_urls: &PublicUrls,
+        is_first: bool,
+    ) -> Result<Finalised, KitError> {
+        let return_url = charge.return_url().unwrap_or_else(|| public_urls.checkout_url(charge.id));
+        let new = NewCharge { charge, settings, return_url: &return_url, is_first };
+        self.connector.create(new).await
+    }
+
+    /// Checks what the acquirer takes, so that a charge that it would refuse is not stored.
+    pub fn check(&self, charge: &Charge) -> Result<(), AcquirerError> {
+        for method in &charge.methods {
+            let Some(capabilities) = self.connector.capabilities(*method) else {
+                return Err(AcquirerError::MethodNotConfigured { supported: "other methods".to_owned() });
+            };
+            let name = method.as_str();
+            if capabilities.currencies.is_some_and(|currencies| !currencies.contains(&charge.currency)) {
+                return Err(AcquirerError::NotTaken(format!("`currency`: {name} does not take it.")));
+            }
+            let (least, greatest) = capabilities.amounts;
+            if !(least..=greatest).contains(&charge.amount.minor()) {
+                return Err(AcquirerError::NotTaken(format!(
+                    "`amount`: {name} takes {least} to {greatest} minor units."
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Connections {
+    repository: AccountAcquirers,
+    clock: Clock,
+    cache: Arc<Mutex<Cache>>,
+}
+
+#[derive(Debug, Default)]
+struct Cache {
+    connections: HashMap<(AccountId, ConnectionId), Cached>,
+    /// The connections of an account that take new charges.
+    routes: HashMap<AccountId, Routes>,
+    clients: HashMap<ClientKey, CachedClient>,
+}
+
+#[derive(Clone, Debug)]
+struct Cached {
+    until: Timestamp,
+    connection: Connection,
+    is_stopped: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Routes {
+    until: Timestamp,
+    connections: Vec<(ConnectionId, Vec<PaymentMethod>)>,
+}
+
+/// The clients by kind. A further kind of acquirers is added here and in [`KindSettings`].
+#[derive(Clone, Debug)]
+enum CachedClient {
+    Pix(Client),
+    Stripe(stripe_client::Client),
+}
+
+/// The hash of everything that a client is made of.
+type ClientKey = [u8; 32];
+
+impl Connections {
+    pub fn new(repository: AccountAcquirers, clock: Clock) -> Self {
+        Self { repository, clock, cache: Arc::default() }
+    }
+
+    /// Returns the connection that takes new charges with all of these methods, and whether an operator stopped new
+    /// live charges. Both are as they were up to a minute ago.
+    pub(super) async fn for_methods(
+        &self,
+        account: AccountId,
+        methods: &[PaymentMethod],
+    ) -> Result<(Connection, bool), AcquirerError> {
+        let routes = self.routes(account).await?.connections;
+        if routes.is_empty() {
+            return Err(AcquirerError::NotConfigured);
+        }
+        let takes_all = |(_, taken): &&(ConnectionId, Vec<PaymentMethod>)| {
+            methods.iter().all(|method| taken.contains(method))
+        };
+        let Some((id, _)) = routes.iter().find(takes_all) else {
+            let taken = routes.iter().flat_map(|(_, taken)| taken).map(|method| method.as_str());
+            let supported = taken.collect::<Vec<_>>().join(", ");
+            let several = if routes.len() > 1 { ", each in a charge of its own" } else { "" };
+            return Err(AcquirerError::MethodNotConfigured { supported: format!("{supported}{several}") });
+        };
+        let found = self.cached(account, Some(*id)).await?;
+        Ok((found.connection, found.is_stopped))
+    }
+
+    /// Returns the connection that takes an account's new charges by Pix.
+    pub async fn of_pix(&self, account: AccountId) -> Result<Connection, AcquirerError> {
+        self.for_methods(account, &[PaymentMethod::Pix]).await.map(|(connection, _)| connection)
+    }
+
+    async fn routes(&self, account: AccountId) -> Result<Routes, AcquirerError> {
+        let now = self.clock.now();
+        let cached = self.with_cache(|cache| cache.routes.get(&account).cloned());
+        if let Some(cached) = cached.filter(|cached| now < cached.until) {
+            return Ok(cached);
+        }
+        let acquirers = self.repository.current_of(&account).await?;
+        let connections: Vec<_> = acquirers
+            .into_iter()
+            .map(|acquirer| (acquirer.connection, acquirer.settings.methods().to_vec()))
+            .collect();
+        let until = now.plus_millis(CACHED_MS).unwrap_or(Timestamp::MAX);
+        let read = Routes { until, connections };
+        if !read.connections.is_empty() {
+            self.with_cache(|cache| cache.routes.insert(account, read.clone()));
+        }
+        Ok(read)
+    }
+
+    /// Returns the connection at which a charge was created or a payment arrived. Without an id, the account's first
+    /// one. All further log lines of the span name the account and the connection, if it has these fields.
+    ///
+    /// # Errors
+    ///
+    /// [`AcquirerError::Unavailable`] when an operator removed the credentials of this connection. It must be
+    /// configured again to finish its charges.
+    pub async fn at(
+        &self,
+        account: AccountId,
+        connection: Option<ConnectionId>,
+    ) -> Result<Connection, AcquirerError> {
+        Ok(self.cached(account, connection).await?.connection)
+    }
+
+    async fn cached(
+        &self,
+        account: AccountId,
+        connection: Option<ConnectionId>,
+    ) -> Result<Cached, AcquirerError> {
+        let span = tracing::Span::current();
+        span.record("account", display(account));
+        let id = match connection {
+            Some(id) => Some(id),
+            None => self.routes(account).await?.connections.first().map(|(id, _)| *id),
+        };
+        span.record("connection", id.map(display));
+        let found = match id {
+            Some(id) => self.read(account, id).await?,
+            None => None,
+        };
+        found.ok_or_else(|| {
+            tracing::error!("a charge or payment belongs to a connection without credentials; set it with `admin accounts set-acquirer`");
+            AcquirerError::Unavailable("the account has no credentials for this connection".to_owned())
+        })
+    }
+
+    /// Reports an acquirer whose times are more than a minute off, and stores by how much, for the sweeps. A failure
+    /// is only logged: the caller's work does not depend on it.
+    pub async fn note_clock(&self, connection: &Connection) {
+        let Some(offsets) = connection.as_pix().and_then(PixBank::report_clock) else { return };
+        let stored = self.repository.store_clock_offsets(connection.id(), offsets).await;
+        if let Err(error) = stored {
+            tracing::warn!(connection = %connection.id(), %error, "the offset of a bank's clock was not stored");
+        }
+    }
+
+    async fn read(&self, account: AccountId, id: ConnectionId) -> Result<Option<Cached>, AcquirerError> {
+        let now = self.clock.now();
+        let key = (account, id);
+        let cached = self.with_cache(|cache| cache.connections.get(&key).cloned());
+        if let Some(cached) = cached.filter(|cached| now < cached.until) {
+            return Ok(Some(cached));
+        }
+        let (found, is_stopped) = self.repository.find_with_stop(&account, id).await?;
+        let Some(configured) = found else { return Ok(None) };
+        let connection = self.connect(configured)?;
+        let until = now.plus_millis(CACHED_MS).unwrap_or(Timestamp::MAX);
+        let cached = Cached { until, connection, is_stopped };
+        self.with_cache(|cache| cache.connections.insert(key, cached.clone()));
+        Ok(Some(cached))
+    }
+
+    /// Accounts with the same credentials share a client.
+    fn connect(&self, configured: ConfiguredAcquirer) -> Result<Connection, AcquirerError> {
+        let key = client_key(&configured)?;
+        let known = self.with_cache(|cache| cache.clients.get(&key).cloned());
+        let clock = self.clock.clone();
+        let unusable = |error: &dyn std::fmt::Display| AcquirerError::Unavailable(error.to_string());
+        let client = match (known, &configured.acquirer.settings.kind, &configured.credentials) {
+            (Some(known), ..) => known,
+            (None, KindSettings::Pix(_), Credentials::Pix(_)) => {
+                let settings = configured.pix_connection().map_err(|error| unusable(&error))?;
+                let client = Client::new(&settings, Arc::new(move || clock.now()));
+                CachedClient::Pix(client.map_err(|error| unusable(&error))?)
+            }
+            (None, KindSettings::Stripe(stripe), Credentials::Stripe(credentials)) => {
+                let settings = credentials.connection(&configured.acquirer.settings, stripe);
+                let client = stripe_client::Client::new(&settings, Arc::new(move || clock.now()));
+                CachedClient::Stripe(client.map_err(|error| unusable(&error))?)
+            }
+            (None, ..) => return Err(unusable(&"the credentials are of another kind than the settings")),
+        };
+        let client = self.with_cache(|cache| cache.clients.entry(key).or_insert(client).clone());
+        let configured = Arc::new(configured);
+        match client {
+            CachedClient::Pix(client) => {
+                let bank = PixBank::new(Arc::clone(&configured), client)?;
+                Ok(Connection { configured, connector: Arc::new(bank.clone()), pix: Some(bank) })
+            }
+            CachedClient::Stripe(client) => {
+                let account = match &configured.acquirer.settings.kind {
+                    KindSettings::Stripe(stripe) => stripe.stripe_account.to_string(),
+                    KindSettings::Pix(_) => String::new(),
+                };
+                let connector = Arc::new(StripeConnector::new(client, account));
+                Ok(Connection { configured, connector, pix: None })
+            }
+        }
+    }
+
+    fn with_cache<T>(&self, use_cache: impl FnOnce(&mut Cache) -> T) -> T {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let most = cache.connections.len().max(cache.routes.len()).max(cache.clients.len());
+        if most > MAX_CACHED {
+            *cache = Cache::default();
+        }
+        use_cache(&mut cache)
+    }
+}
+
+/// Hashes what a client depends on.
+fn client_key(
+    ConfiguredAcquirer { acquirer, credentials }: &ConfiguredAcquirer,
+) -> Result<ClientKey, AcquirerError> {
+    let settings = &acquirer.settings;
+    let of_kind = settings.kind.of_client();
+    let fields =
+        serde_json::to_vec(&(&settings.base_url, settings.requests_per_second, of_kind, credentials));
+    let fields = fields.map_err(|error| AcquirerError::InvalidArtefact(error.to_string()))?;
+    Ok(Sha256::digest(fields).into())
+}

@@ -1,0 +1,186 @@
+//! Writes what an acquirer says about a charge. [`next_step`] decides; this module loads what is recorded, and writes
+//! one change at a time, each in one transaction. After a crash between two changes, the next read writes the rest.
+
+use domain::acquirer::{Closing, Known, RemoteRefund, Snapshot, Step, contradictions, next_step};
+use domain::charge::transition::Command;
+use domain::charge::{Charge, StoredCharge};
+use domain::ids::{AcquirerPaymentId, ChargeId, Scoped as _};
+use domain::med::{CASE_SORT, CaseNotification, MedCase};
+use domain::refund::{Refund, RefundOutcome};
+use domain::time::Timestamp;
+
+use crate::WorkError;
+use crate::acquirer::{Connection, RefundEnd};
+use crate::charge::Charges;
+use crate::med::MedCases;
+use crate::refund::{MadeThere, RefundError, Refunds};
+use crate::services::BankPayments;
+use crate::store::Store;
+
+/// The most changes that one read causes. Only a charge with more refunds and disputes needs a second read.
+const MAX_STEPS: usize = 32;
+
+#[derive(Clone, Debug)]
+pub struct RemoteCharges {
+    store: Store,
+    charges: Charges,
+    refunds: Refunds,
+    cases: MedCases,
+    payments: BankPayments,
+}
+
+/// The charge after all changes.
+#[derive(Debug)]
+pub struct Followed {
+    pub charge: StoredCharge,
+    /// When the acquirer must be read again, because it does not know a fee yet.
+    pub read_again_at: Option<Timestamp>,
+}
+
+impl RemoteCharges {
+    pub fn new(store: Store, payments: BankPayments) -> Self {
+        Self {
+            charges: Charges::new(store.clone()),
+            refunds: Refunds::new(store.clone()),
+            cases: MedCases::new(store.clone()),
+            store,
+            payments,
+        }
+    }
+
+    /// `closing`: why the caller closed the charge at the acquirer. A cancellation is left to the caller, whose actor
+    /// it records.
+    pub async fn follow(
+        &self,
+        connection: &Connection,
+        id: ChargeId,
+        (snapshot, closing): (&Snapshot, Option<Closing>),
+        now: Timestamp,
+    ) -> Result<Followed, WorkError> {
+        let mut tried: Vec<AcquirerPaymentId> = Vec::new();
+        for _ in 0..MAX_STEPS {
+            let stored = self.charges.get_existing(id).await?;
+            let charge = stored.clone().read_at(now);
+            let mut recorded = self.recorded(&charge, snapshot).await?;
+            recorded.payments.extend(tried.iter().cloned());
+            let known = Known {
+                charge: &charge,
+                payments: &recorded.payments,
+                refunds: &recorded.refunds,
+                cases: &recorded.cases,
+                terms: self.payments.account_of(&charge).await?.settings.terms.for_method(charge.method()),
+                closing,
+            };
+            let Some(step) = next_step(&known, snapshot, now) else {
+                for found in contradictions(&known, snapshot) {
+                    tracing::error!(charge = %id, found, "the acquirer contradicts what is recorded; an operator must look at it");
+                }
+                return Ok(Followed { charge: stored, read_again_at: None });
+            };
+            if let Step::ReadAgain(at) = step {
+                return Ok(Followed { charge: stored, read_again_at: Some(at) });
+            }
+            if let Step::Charge(command) = &step
+                && let Command::Pay { payment, .. } = &**command
+            {
+                tried.push(payment.id.clone());
+            }
+            if !Box::pin(self.write(connection, stored, recorded, step, now)).await? {
+                break;
+            }
+        }
+        Ok(Followed { charge: self.charges.get_existing(id).await?, read_again_at: None })
+    }
+
+    /// Reads only the rows that the snapshot can concern.
+    async fn recorded(&self, charge: &Charge, snapshot: &Snapshot) -> Result<Recorded, WorkError> {
+        let mut recorded = Recorded::default();
+        for remote in &snapshot.payments {
+            let incoming = self.charges.find_payment(&charge.scope, &remote.payment.id).await?;
+            // A Pix that named no charge waits for this one.
+            if incoming.is_some_and(|incoming| incoming.charge_id() == Some(charge.id)) {
+                recorded.payments.push(remote.payment.id.clone());
+            }
+        }
+        if !snapshot.refunds.is_empty() {
+            recorded.refunds = self.refunds.for_charge(Some(charge.id)).await?;
+        }
+        if !snapshot.disputes.is_empty() {
+            recorded.cases = self.store.rows_of_prefix(&Charge::key_of(charge.id).pk, CASE_SORT).await?;
+        }
+        Ok(recorded)
+    }
+
+    /// False if the step can't be written yet. It is logged, and the next read tries it again.
+    async fn write(
+        &self,
+        connection: &Connection,
+        stored: StoredCharge,
+        recorded: Recorded,
+        step: Step,
+        now: Timestamp,
+    ) -> Result<bool, WorkError> {
+        let charge = stored.as_stored().id;
+        match step {
+            Step::Charge(command) => match (&*command, connection.as_pix()) {
+                (Command::Pay { payment, .. }, Some(bank)) => {
+                    self.payments.record_by_id(bank, payment.id.as_str(), Some(charge), now).await?;
+                    let scope = stored.scope();
+                    if self.charges.find_payment(&scope, &payment.id).await?.is_none() {
+                        return Err(WorkError::Missing("the bank does not show the Pix of a paid cob yet"));
+                    }
+                }
+                (command, _) => drop(self.charges.apply(stored, command, now).await?),
+            },
+            Step::EndRefund(id, outcome, remote) => {
+                if let Some(refund) = recorded.refunds.into_iter().find(|refund| refund.id == id) {
+                    self.refunds.end_at_bank(refund, outcome, end_of(&remote), now).await?;
+                }
+            }
+            Step::RefundMadeThere(remote) => {
+                let made = MadeThere {
+                    id: &remote.id,
+                    amount: remote.amount,
+                    its_id: None,
+                    reason: "Requested at the acquirer.".to_owned(),
+                };
+                let refund = match self.refunds.record_made_there(charge, made, now).await {
+                    Ok(refund) => refund,
+                    Err(RefundError::Refused { why, status }) => {
+                        tracing::error!(%charge, refund = remote.id, status = status.as_str(), %why, "a refund that was made at the acquirer can't be recorded yet; it is tried again");
+                        return Ok(false);
+                    }
+                    Err(error) => return Err(error.into()),
+                };
+                self.refunds.end_at_bank(refund, RefundOutcome::Refunded, end_of(&remote), now).await?;
+            }
+            Step::OpenCase(_, notification) => {
+                let name = name_of(&notification);
+                self.cases.open(stored, &name, &notification, now).await?;
+            }
+            Step::DecideCase(id, decision) => {
+                if let Some(case) = recorded.cases.into_iter().find(|case| case.id == id) {
+                    self.cases.decide(case, decision, None, now).await?;
+                }
+            }
+            Step::ReadAgain(_) => {}
+        }
+        Ok(true)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Recorded {
+    payments: Vec<AcquirerPaymentId>,
+    refunds: Vec<Refund>,
+    cases: Vec<MedCase>,
+}
+
+/// The id of a case is derived from it, as [`Step::OpenCase`] says.
+fn name_of(notification: &CaseNotification) -> String {
+    format!("{}#{}", notification.kind.as_str(), notification.id.as_deref().unwrap_or_default())
+}
+
+fn end_of(remote: &RemoteRefund) -> RefundEnd {
+    RefundEnd { id: Some(remote.id.clone()), reason: remote.reason.clone() }
+}
