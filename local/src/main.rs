@@ -465,6 +465,7 @@ fn startup_message(stack: &Stack, location: &str) -> String {
   test key    {key}
   live key    {live}
   bank        {bank}
+  cards       {cards}  (a stand-in of Stripe)
   user        {email}  {password}  (dashboard, POST /v1/auth/login)
 
 Create a Pix charge of R$ 19,90, then open its `checkout_url` in a browser:
@@ -479,6 +480,7 @@ Create a Pix charge of R$ 19,90, then open its `checkout_url` in a browser:
         example = example_request(base_url, key),
         live = seed.live_api_key,
         bank = stack.bank_url,
+        cards = stack.cards.url(),
         email = seed.owner_email,
         password = seed.password,
     )

@@ -42,7 +42,7 @@ pub fn receipt(
         .map(|refund| {
             vec![
                 html! { (second(language, refund.updated_at)) },
-                html! { code { (refund.rtr_id.clone().unwrap_or_else(|| refund.id.to_string())) } },
+                html! { code { (refund.end_to_end_id().map_or_else(|| refund.id.to_string(), str::to_owned)) } },
                 sum(refund.share.gross.minor()),
             ]
         })

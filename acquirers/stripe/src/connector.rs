@@ -280,7 +280,7 @@ impl StripeConnector {
                 let query = ListQuery { payment_intent: Some(&intent.id), ..ListQuery::default() };
                 for dispute in self.all::<Dispute>(query).await? {
                     check_currency(&dispute.currency, charge.currency)?;
-                    snapshot.disputes.push(remote_dispute(dispute)?);
+                    snapshot.disputes.extend(remote_dispute(dispute)?);
                 }
             }
             Some(intent) => snapshot.last_decline = intent.last_payment_error.as_ref().map(decline),
@@ -771,7 +771,8 @@ fn refund_refusal(error: &ApiError) -> &'static str {
     }
 }
 
-fn remote_dispute(dispute: Dispute) -> Result<RemoteDispute, KitError> {
+/// `None`: no case follows from it, and an operator must look at it.
+fn remote_dispute(dispute: Dispute) -> Result<Option<RemoteDispute>, KitError> {
     use DisputeStatus as Status;
 
     let is_inquiry = matches!(
@@ -782,19 +783,22 @@ fn remote_dispute(dispute: Dispute) -> Result<RemoteDispute, KitError> {
         Status::Won | Status::WarningClosed => Some(Decision::Merchant),
         Status::Lost => Some(Decision::Payer),
         Status::Prevented | Status::Other(_) => {
-            tracing::error!(dispute = dispute.id, "an operator must look at a dispute that has no decision");
-            None
+            tracing::error!(
+                dispute = dispute.id,
+                "an operator must look at a dispute that was prevented, or has an unknown status"
+            );
+            return Ok(None);
         }
         _ => None,
     };
-    Ok(RemoteDispute {
+    Ok(Some(RemoteDispute {
         kind: if is_inquiry { CaseKind::Dispute } else { CaseKind::Chargeback },
         reason: Some(dispute.reason).filter(|reason| !reason.is_empty()),
         amount: amount(dispute.amount)?,
         due_by: dispute.evidence_details.due_by.map(time).transpose()?,
         decision,
         id: dispute.id,
-    })
+    }))
 }
 
 fn next_poll(since: Timestamp, now: Timestamp) -> Timestamp {

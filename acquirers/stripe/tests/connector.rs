@@ -606,12 +606,13 @@ async fn disputes_have_a_kind_a_deadline_and_a_decision() {
         ("under_review", CaseKind::Chargeback, None),
         ("won", CaseKind::Chargeback, Some(Decision::Merchant)),
         ("lost", CaseKind::Chargeback, Some(Decision::Payer)),
-        ("prevented", CaseKind::Chargeback, None),
     ] {
         world.control(&path, json!({"status": status}));
         let remote = read().await;
         assert_eq!((remote.kind, remote.decision), (kind, decision), "{status}");
     }
+    world.control(&path, json!({"status": "prevented"}));
+    assert_eq!(world.read(&charge).await.disputes, [], "an operator looks at it");
     for (order, body) in [("0", json!({"due_by": 0})), ("null", json!({"no_due_by": true}))] {
         let world = World::start().await;
         let charge = world.paid().await;

@@ -297,6 +297,12 @@ impl Refund {
         RefundId::derive(charge, &format!("bank#{devolucao}"))
     }
 
+    /// The end-to-end id of a refund by Pix, once the bank reported it. What other acquirers assign is for operators
+    /// alone.
+    pub fn end_to_end_id(&self) -> Option<&str> {
+        self.rtr_id.as_deref().filter(|_| self.acquirer != AcquirerName::Hosted)
+    }
+
     /// Returns the id under which the bank executes the refund: of a devolução, or of a Pix out.
     pub fn bank_id(&self) -> String {
         match &self.requested_at_bank {

@@ -117,7 +117,7 @@ async fn receipt(
         .map(|(amount, refund)| ReceiptReturn {
             amount: format(amount),
             at: refund.map(|refund| format_time(refund.updated_at)),
-            id: refund.and_then(|refund| refund.rtr_id.clone()),
+            id: refund.and_then(|refund| refund.end_to_end_id().map(str::to_owned)),
         })
         .collect();
     let pdf = receipt_pdf(&ReceiptDocument {

@@ -155,6 +155,7 @@ async fn refunds_in_parts_and_those_made_at_the_acquirer_debit_the_wallet_once()
         let listed = cards.live.client.get(&path).await.expect(200);
         let ours =
             listed["data"].as_array().unwrap().iter().find(|each| each["id"] == refund["id"]).cloned()?;
+        assert_eq!(ours["endToEndId"], Value::Null, "{ours}");
         (ours["status"] == "REFUNDED").then_some(())
     })
     .await;
@@ -164,6 +165,24 @@ async fn refunds_in_parts_and_those_made_at_the_acquirer_debit_the_wallet_once()
         (read["refundedAmount"] == 5_000).then_some(())
     })
     .await;
+    cards.check_ledger().await;
+}
+
+#[tokio::test]
+async fn a_payment_after_the_expiry_goes_back_to_the_payer() {
+    let cards = Cards::start().await;
+    let charge = cards.create("card-0012", json!({})).await;
+    cards.live.service.advance_seconds(24 * 60 * 60 + 60).await;
+    cards.until(&charge, "EXPIRED").await;
+    cards.act("/pay", &charge, json!({"late": true}));
+    let returned = eventually("the return", async || {
+        let read = cards.read(&charge).await;
+        let returned = read["returnedPayments"][0].clone();
+        (returned["status"] == "returned").then_some(returned)
+    })
+    .await;
+    assert_eq!((&returned["reason"], &returned["amount"]), (&json!("late"), &json!(10_000)), "{returned}");
+    assert_eq!(cards.read(&charge).await["status"], "EXPIRED");
     cards.check_ledger().await;
 }
 

@@ -70,7 +70,7 @@ impl<'a> RefundView<'a> {
             reason: refund.reason.as_deref(),
             strategy: Some(refund.share.strategy).filter(|_| refund.charge.paid_with == PaymentMethod::Pix),
             destination_key: refund.destination.as_ref().filter(|_| !refund.to_payer).map(PixKey::masked),
-            end_to_end_id: refund.rtr_id.as_deref(),
+            end_to_end_id: refund.end_to_end_id(),
             failure_reason: refund.failure_reason.as_deref(),
             created_at: refund.created_at,
             completed_at: Some(refund.updated_at).filter(|_| refund.status == RefundStatus::Refunded),
