@@ -233,7 +233,7 @@ fn file_list(page: &Page, case: &MedCase, files: &[Evidence]) -> Markup {
         let path = format!("{PATH}/{}/evidence/{}", case.id, evidence.id);
         let kilobytes = evidence.file.size.div_ceil(1024);
         vec![
-            html! { a href=(path) dir="auto" { (evidence.file.name.as_str()) } },
+            html! { a href=(path) dir="auto" { (without_documents(evidence.file.name.as_str())) } },
             html! { (kilobytes) " KB" },
             time(evidence.uploaded_at),
         ]
@@ -292,13 +292,17 @@ fn answer(page: &Page, case: &MedCase) -> Markup {
         @if !case.is_past_deadline(page.now()) {
             section.card {
                 h2 { (page.say(w::APPEAL)) }
+                // A draft may have documents, so only who may send it sees it whole.
+                @if let Some(draft) = case.appeal_draft.as_deref().filter(|_| !may) {
+                    p.soft dir="auto" { (without_documents(draft)) }
+                }
                 form.fields method="post" action=(action("appeal")) {
                     (page.mode_field())
                     div {
                         label for="reason" { (page.say(w::APPEAL_TEXT)) }
                         textarea #reason name="reason" rows="8" required minlength=(least) maxlength=(most) aria-describedby="once" {
                             // The browser drops the first line break of a field.
-                            "\n" (case.appeal_draft.as_deref().unwrap_or_default())
+                            "\n" (case.appeal_draft.as_deref().filter(|_| may).unwrap_or_default())
                         }
                     }
                     p #once.sm.soft { (page.say(w::APPEAL_ONCE)) }

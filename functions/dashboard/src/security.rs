@@ -15,14 +15,14 @@ const LISTED_LOG_INS: usize = 10;
 
 pages::words! { pub(crate),
     CONFIRM_TITLE = "Confirme que é você", "Confirm that it is you", "Confirme que es usted";
-    CONFIRM_MEANS = "A sua entrada tem mais de 10 minutos. Nada foi alterado: depois de confirmar, repita a ação.", "Your log-in is older than 10 minutes. Nothing was changed: after you confirm, repeat the action.", "Su entrada tiene más de 10 minutos. No se cambió nada: después de confirmar, repita la acción.";
+    CONFIRM_MEANS = "O seu login tem mais de 10 minutos. Nada foi alterado: depois de confirmar, repita a ação.", "Your log-in is older than 10 minutes. Nothing was changed: after you confirm, repeat the action.", "Su inicio de sesión tiene más de 10 minutos. No se cambió nada: después de confirmar, repita la acción.";
     CONFIRM = "Confirmar", "Confirm", "Confirmar";
     CODE = "Código do app autenticador, ou código de recuperação", "Code of the authenticator app, or recovery code", "Código de la app de autenticación, o código de recuperación";
     APP_CODE = "Código que o app mostra", "Code that the app shows", "Código que muestra la app";
     SECURITY = "Segurança", "Security", "Seguridad";
     THIS_SESSION = "esta sessão", "this session", "esta sesión";
     SECOND_FACTOR = "Verificação em duas etapas", "Second factor", "Verificación en dos pasos";
-    SECOND_FACTOR_MEANS = "Além da senha, a entrada pede um código do seu celular.", "Beside the password, the log-in asks for a code of your phone.", "Además de la contraseña, la entrada pide un código de su teléfono.";
+    SECOND_FACTOR_MEANS = "Além da senha, o login pede um código do seu celular.", "Beside the password, the log-in asks for a code of your phone.", "Además de la contraseña, el inicio de sesión pide un código de su teléfono.";
     DEMANDED = "O dono da conta exige a verificação em duas etapas. Ative-a para continuar.", "The owner of the account demands the second factor. Turn it on to go on.", "El dueño de la cuenta exige la verificación en dos pasos. Actívela para continuar.";
     ON_SINCE = "Ativa desde", "On since", "Activa desde";
     OFF = "Desativada", "Off", "Desactivada";
@@ -36,8 +36,8 @@ pages::words! { pub(crate),
     SESSIONS = "Sessões", "Sessions", "Sesiones";
     END_SESSIONS = "Encerrar todas as sessões", "End all sessions", "Cerrar todas las sesiones";
     END_SESSIONS_MEANS = "Também esta. Depois, entre de novo.", "This one too. Log in again afterwards.", "También esta. Después, entre de nuevo.";
-    NO_LOG_INS = "Nenhuma entrada entre as últimas 100 ações da conta. A auditoria tem as anteriores.", "No log-in among the last 100 actions of the account. The audit has the earlier ones.", "Ninguna entrada entre las últimas 100 acciones de la cuenta. La auditoría tiene las anteriores.";
-    LOG_INS = "Últimas entradas", "Last log-ins", "Últimas entradas";
+    NO_LOG_INS = "Nenhum acesso entre as últimas 100 ações da conta. A auditoria tem as anteriores.", "No log-in among the last 100 actions of the account. The audit has the earlier ones.", "Ningún acceso entre las últimas 100 acciones de la cuenta. La auditoría tiene las anteriores.";
+    LOG_INS = "Últimos acessos", "Last log-ins", "Últimos accesos";
     ALL_MEMBERS = "Todos os membros", "All members", "Todos los miembros";
     DEMAND = "Exigir de todos", "Demand it of all", "Exigir a todos";
     DEMAND_NO_LONGER = "Não exigir mais", "Demand it no longer", "No exigir más";

@@ -105,9 +105,9 @@ terms! {
         "user.confirm" = "Sessão confirmada", "Session confirmed", "Sesión confirmada";
         "user.end-sessions" = "Sessões encerradas", "Sessions ended", "Sesiones cerradas";
         "user.invite" = "Membro convidado", "Member invited", "Miembro invitado";
-        "user.lock-out" = "Entrada bloqueada", "Log-in blocked", "Entrada bloqueada";
-        "user.log-in" = "Entrada", "Log-in", "Entrada";
-        "user.log-out" = "Saída", "Log-out", "Salida";
+        "user.lock-out" = "Login bloqueado", "Log-in blocked", "Inicio de sesión bloqueado";
+        "user.log-in" = "Login", "Log-in", "Inicio de sesión";
+        "user.log-out" = "Logout", "Log-out", "Cierre de sesión";
         "user.remove" = "Membro removido", "Member removed", "Miembro quitado";
         "user.reset-password" = "Senha trocada", "Password changed", "Contraseña cambiada";
         "user.second-factor-off" = "Verificação em duas etapas desativada", "Second factor turned off", "Verificación en dos pasos desactivada";

@@ -45,7 +45,7 @@ pages::words! { pub(crate),
     CASE_ACCEPTED = "Perda aceita", "Loss accepted", "Pérdida aceptada";
     CASE_LOST = "Perdida", "Lost", "Perdida";
     CASE_CLOSED = "Encerrada", "Closed", "Cerrada";
-    DELIVERY_PENDING = "Nova tentativa", "Retrying", "Reintentando";
+    DELIVERY_PENDING = "Na fila", "Queued", "En cola";
     DELIVERED = "Entregue", "Delivered", "Entregado";
     ACTIVE = "Ativo", "Active", "Activo";
     PAUSED = "Pausado", "Paused", "Pausado";
@@ -73,11 +73,11 @@ pages::words! { pub(crate),
     STEP_WEBHOOK = "Registre um endpoint para receber os eventos.", "Register an endpoint to receive the events.", "Registre un endpoint para recibir los eventos.";
     GUIDE = "Guia da integração", "Integration guide", "Guía de integración";
 
-    NO_CHARGES = "Nenhuma cobrança ainda. Crie a primeira pela API.", "No charges yet. Create the first one with the API.", "Aún no hay cobros. Cree el primero con la API.";
+    NO_CHARGES = "Nenhuma cobrança ainda. Crie a primeira aqui ou pela API.", "No charges yet. Create the first one here or with the API.", "Aún no hay cobros. Cree el primero aquí o con la API.";
     NO_CHARGES_FOUND = "Nenhuma cobrança com estes filtros.", "No charges with these filters.", "Ningún cobro con estos filtros.";
     NONE_HERE = "Nenhuma nesta parte da lista. Continue em Mais antigas, ou escolha datas.", "None in this part of the list. Go on to Older, or choose dates.", "Ninguno en esta parte de la lista. Siga en Más antiguos, o elija fechas.";
     CSV = "Baixar CSV (até 1.000 linhas)", "Download CSV (up to 1,000 rows)", "Descargar CSV (hasta 1.000 filas)";
-    CSV_CUT = "O arquivo não tem tudo. Escolha datas mais próximas.", "The file does not have all. Choose closer dates.", "El archivo no tiene todo. Elija fechas más próximas.";
+    CSV_CUT = "O arquivo não tem tudo. Escolha um período menor.", "The file does not have all. Choose a shorter period.", "El archivo no tiene todo. Elija un período más corto.";
     CLEAR_FILTERS = "Limpar filtros", "Clear the filters", "Quitar los filtros";
     FILTERS = "Filtros", "Filters", "Filtros";
     FILTER = "Filtrar", "Filter", "Filtrar";
@@ -288,7 +288,7 @@ pages::words! { pub(crate),
     LINK_SENT = "Se este endereço tiver um usuário, o link chega em instantes.", "If this address has a user, the link arrives in a moment.", "Si esta dirección tiene un usuario, el enlace llega en instantes.";
     LINK_INVALID = "Este link não vale mais", "This link is no longer valid", "Este enlace ya no es válido";
     LINK_INVALID_MEANS = "Ele já foi usado, foi retirado ou expirou. Peça outro.", "It was used or withdrawn, or has expired. Ask for another one.", "Ya fue usado, fue retirado o venció. Pida otro.";
-    NO_AUDIT = "Nenhuma ação nestes filtros. Entradas, chaves, devoluções e mudanças da equipe aparecem aqui.", "No actions for these filters. Log-ins, keys, refunds and changes of the team appear here.", "Ninguna acción con estos filtros. Aquí aparecen entradas, claves, devoluciones y cambios del equipo.";
+    NO_AUDIT = "Nenhuma ação com estes filtros. Logins, chaves, devoluções e mudanças da equipe aparecem aqui.", "No actions for these filters. Log-ins, keys, refunds and changes of the team appear here.", "Ninguna acción con estos filtros. Aquí aparecen accesos, claves, devoluciones y cambios del equipo.";
     ACTION = "Ação", "Action", "Acción";
     ACTOR = "Quem", "Who", "Quién";
     DETAILS = "Detalhes", "Details", "Detalles";

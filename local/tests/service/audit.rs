@@ -309,7 +309,7 @@ async fn audit_pages_list_the_rows_of_keys_and_operators_in_the_order_in_which_t
     let html = browser.page(&format!("{by_operator}&day={}", day.minus_days(2).date())).await;
     assert!(html.contains("Nenhuma nesta parte da lista.") && html.contains("rel=\"next\""), "{html}");
     let html = browser.page(&format!("{by_operator}&day={}", day.plus_days(1).date())).await;
-    assert!(html.contains("Nenhuma ação nestes filtros.") && !html.contains("rel=\"next\""), "{html}");
+    assert!(html.contains("Nenhuma ação com estes filtros.") && !html.contains("rel=\"next\""), "{html}");
     let refused = browser.answer("/dashboard/audit?day=x", &[]).await;
     assert_eq!(refused.status, 400);
     assert!(crate::dashboard::text(&refused).contains("value=\"x\""), "{refused:?}");

@@ -6,6 +6,7 @@ use bank::PayRequest;
 use domain::ids::Mode;
 use serde_json::json;
 use shared::account::Role;
+use shared::med::MedCases;
 
 use crate::api_keys::change_user;
 use crate::brand::{png, upload};
@@ -202,11 +203,19 @@ async fn each_form_is_for_its_roles_and_needs_a_recent_log_in_where_it_says_so()
     assert_eq!(upload(service, owner.cookies(), "test", &file).await.status, 303);
     owner.submit(TEAM, "/dashboard/team/invites", &[("role", "ADMIN"), ("email", "bia@loja.example")]).await;
 
+    let draft = "O CPF 295.379.955-93 recebeu";
+    let (cases, id) = (MedCases::new(service.store()), objects[1].case.parse().unwrap());
+    cases.save_draft(id, draft, service.stack.clock.now()).await.unwrap();
+
     let people = [(Role::Member, Member), (Role::Admin, Admin), (Role::Owner, Owner)];
     // All pages first, because the forms remove what the pages show.
     for (role, has) in people {
         for (of_mode, objects) in objects.iter().enumerate() {
             let browser = enter(service, role, objects.mode).await;
+            if objects.mode == Mode::Live {
+                let shows_draft = browser.page(&objects.page(CASE)).await.contains(draft);
+                assert_eq!(shows_draft, role != Role::Member, "a draft may have documents");
+            }
             for (template, least, _, shown, _) in FORMS {
                 let (On(page) | OnlyTo(page)) = shown else { continue };
                 let html = browser.page(&objects.page(page)).await;

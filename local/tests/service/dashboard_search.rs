@@ -297,7 +297,7 @@ async fn a_csv_file_has_at_most_1000_rows_and_says_when_it_is_cut() {
     let report = proxy.report();
     assert!(report.requests() <= 13 && report.read_units <= 1_030.0, "{report:?}");
     assert_eq!(lines.len(), 1_002);
-    let note = format!("O arquivo não tem tudo. Escolha datas mais próximas.{}", ";".repeat(14));
+    let note = format!("O arquivo não tem tudo. Escolha um período menor.{}", ";".repeat(14));
     assert_eq!(lines.last(), Some(&note));
     assert_eq!(lines[0].matches(';').count(), 14);
 }

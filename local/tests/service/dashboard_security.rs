@@ -324,7 +324,7 @@ async fn a_new_password_and_the_end_of_all_sessions_end_earlier_tokens() {
     assert_eq!(api_log_in(&service, None).await.status, 401, "the old password");
     let browser = Browser::with_cookies(&service, cookie(&changed));
     let page = browser.page(SECURITY).await;
-    assert!(page.contains("127.0.0.1") && page.contains("Últimas entradas"), "{page}");
+    assert!(page.contains("127.0.0.1") && page.contains("Últimos acessos"), "{page}");
     let email = service.stack.seed.first.owner_email.as_str();
     let fields = [("email", email), ("password", "a new pass phrase")];
     let second =
