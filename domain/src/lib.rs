@@ -32,6 +32,7 @@ pub mod retention;
 pub mod rollup;
 pub mod row;
 pub mod shard;
+pub mod snapshot;
 pub mod source_address;
 pub mod tax_id;
 pub mod text;

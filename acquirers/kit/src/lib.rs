@@ -1,7 +1,7 @@
 //! The common interface of acquirers.
 //!
 //! A [`Connector`] calls one acquirer with the credentials of one account, and says what it answered. It writes no
-//! rows and decides nothing: [`domain::acquirer::next_step`] compares a [`Snapshot`] with what is recorded. Leases,
+//! rows and decides nothing: [`domain::snapshot::next_step`] compares a [`Snapshot`] with what is recorded. Leases,
 //! the queue of reads, the sweep behind a watermark, routing and retired connections are the caller's.
 
 use std::fmt;
@@ -9,12 +9,13 @@ use std::fmt;
 pub use acquirer_http::Priority;
 use async_trait::async_trait;
 use domain::account::AccountSettings;
-use domain::acquirer::{Capabilities, RefundCapabilities, Snapshot};
+use domain::acquirer::{Capabilities, RefundCapabilities};
 use domain::charge::transition::Finalised;
 use domain::charge::{Charge, IncomingPayment};
 use domain::ids::ChargeId;
 use domain::payment_method::PaymentMethod;
 use domain::refund::{Refund, RefundOutcome};
+use domain::snapshot::Snapshot;
 use domain::time::Timestamp;
 use serde_json::{Map, Value};
 

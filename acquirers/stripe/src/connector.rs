@@ -7,10 +7,7 @@ use acquirer_kit::{
     RefundProgress, ReturnProgress,
 };
 use async_trait::async_trait;
-use domain::acquirer::{
-    Capabilities, Charged, Decline, RefundCapabilities, RemoteDispute, RemotePayment, RemoteRefund,
-    RemoteState, Snapshot,
-};
+use domain::acquirer::{Capabilities, Charged, Decline, RefundCapabilities};
 use domain::charge::transition::{Finalised, Payment};
 use domain::charge::{Artefacts, Card, Charge, HostedPage, IncomingPayment};
 use domain::ids::{AcquirerPaymentId, ChargeId};
@@ -18,6 +15,7 @@ use domain::med::{CaseKind, Decision};
 use domain::money::{Amount, Currency, MinorUnits};
 use domain::payment_method::PaymentMethod;
 use domain::refund::{Refund, RefundOutcome};
+use domain::snapshot::{RemoteDispute, RemotePayment, RemoteRefund, RemoteState, Snapshot};
 use domain::time::Timestamp;
 use serde_json::{Map, Value};
 

@@ -16,7 +16,7 @@ use acquirer_kit::{
 };
 use domain::account::AccountSettings;
 use domain::account::terms::MethodTerms;
-use domain::acquirer::{AcquirerName, Charged, RemotePayment, RemoteState, Snapshot};
+use domain::acquirer::{AcquirerName, Charged};
 use domain::charge::transition::{self, Command, Finalised, Outcome};
 use domain::charge::{
     Artefacts, Charge, Customer, Funds, IncomingPayment, Metadata, RefundParameters, TransactionStatus,
@@ -28,6 +28,7 @@ use domain::payment_method::PaymentMethod;
 use domain::refund::{Refund, RefundOutcome, RefundPlan};
 use domain::request_id::StoredRequestId;
 use domain::shard::ShardCount;
+use domain::snapshot::{RemotePayment, RemoteState, Snapshot};
 use domain::time::Timestamp;
 use domain::wallet::RefundStrategy;
 use serde_json::{Value, json};

@@ -2,21 +2,17 @@
 
 mod reported_pix;
 mod set_aside_item;
-mod snapshot;
 mod sweep;
 
 pub use reported_pix::{PixDetails, ReportedPix, ReportedPixStatus, SeenReturn};
 use serde::{Deserialize, Serialize};
 pub use set_aside_item::SetAsideItem;
-pub use snapshot::{
-    Charged, Closing, Decline, Known, RemoteDispute, RemotePayment, RemoteRefund, RemoteState, Snapshot,
-    Step, contradictions, next_step,
-};
 use strum::VariantArray;
 pub use sweep::ConnectionSweep;
 
-use crate::money::Currency;
+use crate::money::{Currency, MinorUnits};
 use crate::payment_method::PaymentMethod;
+use crate::time::Timestamp;
 
 /// An acquirer's name, as stored in rows.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, VariantArray)]
@@ -29,6 +25,24 @@ pub enum AcquirerName {
     Pix,
     /// An acquirer with a page of its own, on which the payer pays.
     Hosted,
+}
+
+/// Why an acquirer declined a payment or closed a charge, in words for the merchant, without a provider's name.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Decline {
+    /// The reason.
+    pub reason: String,
+    /// The acquirer's code.
+    pub code: String,
+}
+
+/// What an acquirer took for a payment, in place of the plan's fee and hold.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Charged {
+    /// Fee in minor units of the charge's currency.
+    pub fee: MinorUnits,
+    /// When the acquirer pays the net.
+    pub available_at: Timestamp,
 }
 
 /// What an acquirer can do for a payment method.

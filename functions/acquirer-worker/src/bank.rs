@@ -1,9 +1,10 @@
 //! Work at acquirers for single rows: read a Pix or a charge, expire a charge, return a payment.
 
-use domain::acquirer::{Closing, ReportedPix, ReportedPixStatus};
+use domain::acquirer::{ReportedPix, ReportedPixStatus};
 use domain::charge::TransactionStatus;
 use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId, Scope};
 use domain::refund::Refund;
+use domain::snapshot::Closing;
 use domain::time::Timestamp;
 use shared::WorkError;
 use shared::acquirer::{Acquirer, AcquirerMessage, Priority};

@@ -189,7 +189,7 @@ fn batches(records: &[Value], random: &mut SeededRandom) -> Vec<Vec<Value>> {
 
 /// Dispatches a batch as Lambda does: again while a record fails. A fault may meet all tries of one request.
 async fn dispatch_until_done(service: &Service, batch: &[Value]) {
-    for _ in 0..20 {
+    for _ in 0..100 {
         let answer = invoke(&service.stack, "EventDispatcherFunction", batch).await;
         if answer["batchItemFailures"] == json!([]) {
             return;

@@ -226,7 +226,7 @@ operations! {
         [200 [Media "application/pdf"]] .access(Access::Public);
     "GET /checkout/{raw_id}/card" "showCardAuthentication" Checkout "Show the page of a payment by card"
         "Its URL is the payment's `cardRedirectUrl`. With a test key it is the sandbox's 3-D Secure page, with a live key it leads to the acquirer's page."
-        [200 [Media "text/html"], 303] .access(Access::Public) .page() .response_headers(&["Location"]);
+        [200 [Media "text/html"], 303] .access(Access::Public) .page();
     "POST /checkout/{raw_id}/card" "decideCardAuthentication" Checkout "Decide the authentication of a test card"
         "The form of the sandbox's 3-D Secure page."
         [303] .access(Access::Public) .page() .response_headers(&["Location"]) .form(CARD_FORM);

@@ -17,13 +17,14 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value};
 
 use domain::account::AccountSettings;
-use domain::acquirer::{Capabilities, Decline, RefundCapabilities, RemotePayment, RemoteState, Snapshot};
+use domain::acquirer::{Capabilities, Decline, RefundCapabilities};
 use domain::charge::transition::{Finalised, Payment};
 use domain::charge::{Artefacts, Charge, IncomingPayment};
 use domain::ids::{AccountId, AcquirerPaymentId, ConnectionId, EndToEndId, Mode, Scope};
 use domain::money::{Amount, Currency};
 use domain::payment_method::PaymentMethod;
 use domain::refund::{Refund, RefundOutcome};
+use domain::snapshot::{RemotePayment, RemoteState, Snapshot};
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use domain::wallet::RefundStrategy;

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use domain::acquirer::RemoteState;
 use domain::charge::transition::Rejection;
 use domain::charge::{Charge, StoredCharge};
+use domain::snapshot::RemoteState;
 use domain::time::Timestamp;
 
 use crate::WorkError;

@@ -1,12 +1,12 @@
 //! Writes what an acquirer says about a charge. [`next_step`] decides; this module loads what is recorded, and writes
 //! one change at a time, each in one transaction. After a crash between two changes, the next read writes the rest.
 
-use domain::acquirer::{Closing, Known, RemoteRefund, Snapshot, Step, contradictions, next_step};
 use domain::charge::transition::Command;
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::{AcquirerPaymentId, ChargeId, Scoped as _};
 use domain::med::{CASE_SORT, CaseNotification, MedCase};
 use domain::refund::{Refund, RefundOutcome};
+use domain::snapshot::{Closing, Known, RemoteRefund, Snapshot, Step, contradictions, next_step};
 use domain::time::Timestamp;
 
 use crate::WorkError;

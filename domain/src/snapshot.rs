@@ -5,11 +5,12 @@
 //! only changes when the acquirer is read.
 
 use crate::account::terms::MethodTerms;
+use crate::acquirer::Decline;
 use crate::charge::transition::{Command, Payment};
 use crate::charge::{Charge, TransactionStatus};
 use crate::ids::{AcquirerPaymentId, MedCaseId, RefundId};
 use crate::med::{CaseKind, CaseNotification, CaseStatus, Decision, MedCase, MoneyOutcome};
-use crate::money::{Amount, MinorUnits};
+use crate::money::Amount;
 use crate::refund::{Refund, RefundOutcome, RefundStatus};
 use crate::time::Timestamp;
 
@@ -51,15 +52,6 @@ pub enum RemoteState {
     Paid,
 }
 
-/// Why an acquirer declined a payment or closed a charge, in words for the merchant, without a provider's name.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Decline {
-    /// The reason.
-    pub reason: String,
-    /// The acquirer's code.
-    pub code: String,
-}
-
 /// A payment that succeeded.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RemotePayment {
@@ -67,15 +59,6 @@ pub struct RemotePayment {
     pub payment: Payment,
     /// True: the acquirer does not know its fee yet.
     pub lacks_fee: bool,
-}
-
-/// What an acquirer took for a payment, in place of the plan's fee and hold.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Charged {
-    /// Fee in minor units of the charge's currency.
-    pub fee: MinorUnits,
-    /// When the acquirer pays the net.
-    pub available_at: Timestamp,
 }
 
 /// A refund at an acquirer.

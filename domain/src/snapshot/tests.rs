@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::acquirer::Charged;
 use crate::charge::testing::{at, paid, payment as pix, waiting};
 use crate::charge::transition::{self, IncomingPaymentWrite, Outcome, RecordedPayment};
 use crate::charge::{Card, IncomingPayment};
 use crate::money::Currency;
+use crate::money::MinorUnits;
 use crate::payment_method::PaymentMethod;
 use crate::wallet::{LedgerAccount, Posting, Wallet};
 
