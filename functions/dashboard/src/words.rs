@@ -45,7 +45,7 @@ pages::words! { pub(crate),
     CASE_ACCEPTED = "Perda aceita", "Loss accepted", "Pérdida aceptada";
     CASE_LOST = "Perdida", "Lost", "Perdida";
     CASE_CLOSED = "Encerrada", "Closed", "Cerrada";
-    DELIVERY_PENDING = "Na fila", "Queued", "En cola";
+    DELIVERY_PENDING = "Aguardando", "Waiting", "En espera";
     DELIVERED = "Entregue", "Delivered", "Entregado";
     ACTIVE = "Ativo", "Active", "Activo";
     PAUSED = "Pausado", "Paused", "Pausado";
