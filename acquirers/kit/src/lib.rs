@@ -39,7 +39,7 @@ pub trait Connector: fmt::Debug + Send + Sync {
     /// Reads a charge. `None`: the acquirer does not know it.
     async fn read(&self, charge: &Charge) -> Result<Option<Snapshot>, KitError>;
 
-    /// Closes a charge, so that nobody can pay it any more, and reads it. One that is paid or closed is no error.
+    /// Closes a charge, so that nobody can pay it any more, and reads it. It may be paid or closed already.
     /// `None`: the acquirer does not know it.
     async fn close(&self, charge: &Charge, priority: Priority) -> Result<Option<Snapshot>, KitError>;
 

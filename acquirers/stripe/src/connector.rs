@@ -80,7 +80,7 @@ const MAX_PAGES: u32 = 500;
 /// The longest name of an item on a page, in characters.
 const MAX_NAME_CHARS: usize = 250;
 
-/// Reasons for the cancellation of a payment that somebody gave. Stripe's own are others.
+/// Reasons of cancellations that a person requested. Stripe gives other reasons when it cancels a payment itself.
 const CANCELED_ELSEWHERE: [&str; 4] = ["abandoned", "duplicate", "fraudulent", "requested_by_customer"];
 
 /// The connector of one account.
@@ -224,8 +224,9 @@ impl StripeConnector {
         Ok(intent)
     }
 
-    /// Returns the state of a charge. Stripe does not tell who ended a session: if its time is not over, this service
-    /// did, or somebody in the dashboard, whose charge then expires by its own time.
+    /// Returns the state of a charge. Stripe does not tell who ended a session. One that ended before its time
+    /// counts as ended by this service. If a person ended it in Stripe's dashboard, the charge expires when its time is
+    /// over.
     fn state(
         &self,
         session: &CheckoutSession,
@@ -340,7 +341,8 @@ impl StripeConnector {
         }
     }
 
-    /// Requests a refund unless Stripe knows one with this name. Its keys end after 24 hours, so only that tells.
+    /// Requests a refund, unless Stripe has one with this name in its metadata. An idempotency key is valid for 24 hours
+    /// only, so it can't prevent a second refund after that.
     async fn request(
         &self,
         payment: &str,
@@ -639,7 +641,8 @@ fn declined() -> Decline {
     words("card_declined", "The card's issuer declined the payment.")
 }
 
-/// A lost or stolen card and a suspicion of fraud are plain declines: nobody shall learn of them by trying.
+/// A lost or stolen card, and a suspicion of fraud, look like any other decline. Otherwise a thief could find them out
+/// by trying.
 fn decline(last: &DeclinedPayment) -> Decline {
     let code = last.decline_code.as_deref().or(last.code.as_deref()).unwrap_or_default();
     match (last.code.as_deref(), code) {
