@@ -94,27 +94,29 @@ async fn start_in(directory: &Path, options: Options, requested: Option<Profile>
 }
 
 async fn start_on_new_port(file: &Path, options: Options) -> Result<Bank> {
-    let mut attempts: usize = 0;
-    loop {
-        let port = new_port();
-        attempts = attempts.saturating_add(1);
-        match Bank::start(Options { listen: loopback(port), ..options.clone() }).await {
-            Ok(bank) => {
-                let stored = Stored { port, profile: options.profile.name().to_owned() };
-                let text =
-                    serde_json::to_vec(&stored).map_err(|e| Error::because("writing bank.json", &e))?;
-                write_atomically(file, &text)?;
-                return Ok(bank);
-            }
-            Err(error) if error.kind() == ErrorKind::AddrInUse && attempts < PORT_ATTEMPTS => {}
-            Err(error) => return Err(failed(&error)),
-        }
-    }
+    let start = async |listen| Bank::start(Options { listen, ..options.clone() }).await;
+    let (port, bank) = on_new_port(start).await.map_err(|error| failed(&error))?;
+    let stored = Stored { port, profile: options.profile.name().to_owned() };
+    let text = serde_json::to_vec(&stored).map_err(|e| Error::because("writing bank.json", &e))?;
+    write_atomically(file, &text)?;
+    Ok(bank)
 }
 
-pub(crate) fn new_port() -> u16 {
-    let offset = u16::try_from(random::below(u64::from(PORTS))).unwrap_or_default();
-    FIRST_PORT.saturating_add(offset)
+/// Starts a server on a port that is free. Returns the port too.
+pub(crate) async fn on_new_port<T>(
+    start: impl AsyncFn(SocketAddr) -> std::io::Result<T>,
+) -> std::io::Result<(u16, T)> {
+    let mut attempts: usize = 0;
+    loop {
+        let offset = u16::try_from(random::below(u64::from(PORTS))).unwrap_or_default();
+        let port = FIRST_PORT.saturating_add(offset);
+        attempts = attempts.saturating_add(1);
+        match start(loopback(port)).await {
+            Ok(server) => return Ok((port, server)),
+            Err(error) if error.kind() == ErrorKind::AddrInUse && attempts < PORT_ATTEMPTS => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 fn read(file: &Path) -> Result<Option<Stored>> {

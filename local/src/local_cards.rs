@@ -2,7 +2,6 @@
 //!
 //! The rows of a state refer to it by its URL, so its port is stored in the state directory.
 
-use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,10 +9,8 @@ use shared::clock::Clock;
 use stripe_stand_in::{Options, Stripe};
 
 use crate::error::{Error, Result};
-use crate::local_bank::{loopback, new_port};
+use crate::local_bank::{loopback, on_new_port};
 use crate::seed::{Seed, write_atomically};
-
-const PORT_ATTEMPTS: usize = 20;
 
 pub(crate) async fn start(directory: Option<&Path>, seed: &Seed, clock: &Clock) -> Result<Stripe> {
     let clock = clock.clone();
@@ -34,19 +31,10 @@ pub(crate) async fn start(directory: Option<&Path>, seed: &Seed, clock: &Clock) 
             ))
         });
     }
-    let mut attempts: usize = 0;
-    loop {
-        let port = new_port();
-        attempts = attempts.saturating_add(1);
-        match Stripe::start(Options { listen: loopback(port), ..options.clone() }).await {
-            Ok(stripe) => {
-                write_atomically(&file, port.to_string().as_bytes())?;
-                return Ok(stripe);
-            }
-            Err(error) if error.kind() == ErrorKind::AddrInUse && attempts < PORT_ATTEMPTS => {}
-            Err(error) => return Err(failed(&error)),
-        }
-    }
+    let start = async |listen| Stripe::start(Options { listen, ..options.clone() }).await;
+    let (port, stripe) = on_new_port(start).await.map_err(|error| failed(&error))?;
+    write_atomically(&file, port.to_string().as_bytes())?;
+    Ok(stripe)
 }
 
 fn failed(error: &std::io::Error) -> Error {
