@@ -103,6 +103,10 @@ pub(super) struct Checks<'a> {
 }
 
 impl Checks<'_> {
+    fn outcome(&self) -> CommandOutcome {
+        if self.failed.is_empty() { CommandOutcome::Succeeded } else { CommandOutcome::FoundFaults }
+    }
+
     /// Prints a check. One that fails for the same cause as an earlier one is printed as skipped.
     pub(super) fn print(
         &mut self,
@@ -155,15 +159,10 @@ pub(super) async fn run(stack: &Stack, arguments: &CheckAcquirer) -> Result<Comm
     let acquirer = &found.acquirer;
     let (settings, now) = (&acquirer.settings, stack.clock.now());
     let mut checks = Checks { acquirer, failed: Vec::new() };
-    if settings.pix().is_none() {
+    let Some(pix) = settings.pix() else {
         Box::pin(stripe::check(&mut checks, stack, &found)).await?;
-        return Ok(if checks.failed.is_empty() {
-            CommandOutcome::Succeeded
-        } else {
-            CommandOutcome::FoundFaults
-        });
-    }
-    let pix = settings.pix().ok_or("the connection is to no bank of Pix")?;
+        return Ok(checks.outcome());
+    };
     if let Some(client) = check_certificate(&mut checks, stack, &found, now)? {
         let token = client.check_token().await;
         let token = checks.request("token", token, |granted| describe_scopes(pix, granted.as_deref()))?;
@@ -187,9 +186,7 @@ pub(super) async fn run(stack: &Stack, arguments: &CheckAcquirer) -> Result<Comm
         checks.skip(&["token"], "the settings can't be used")?;
         checks.skip(&REQUESTS, "the settings can't be used")?;
     }
-    let outcome =
-        if checks.failed.is_empty() { CommandOutcome::Succeeded } else { CommandOutcome::FoundFaults };
-    Ok(outcome)
+    Ok(checks.outcome())
 }
 
 fn ok(detail: &str) -> (Outcome, String) {
