@@ -88,7 +88,7 @@ impl AcquirerWorker {
         match connection.connector().close(&charge, Priority::Background).await {
             Ok(Some(snapshot)) => {
                 let seen = (&snapshot, Some(Closing::Expire));
-                let followed = self.remote.follow(&connection, id, seen, now).await?;
+                let followed = self.remote.follow(&connection, &charge, seen, now).await?;
                 self.read_later(id, followed.read_again_at, now).await
             }
             Ok(None) if now < lost_cob_ends_at(expires_at) => {
@@ -127,7 +127,7 @@ impl AcquirerWorker {
             tracing::warn!(charge = %id, "the acquirer does not know a charge that changed there");
             return Ok(());
         };
-        let followed = self.remote.follow(&connection, id, (&snapshot, None), now).await?;
+        let followed = self.remote.follow(&connection, &charge, (&snapshot, None), now).await?;
         self.read_later(id, followed.read_again_at, now).await
     }
 

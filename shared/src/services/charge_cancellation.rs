@@ -72,14 +72,11 @@ impl ChargeCancellation<'_> {
         let missing = || AcquirerError::Unavailable("this function records no payments".to_owned());
         let remote = self.remote.ok_or_else(missing)?;
         let seen = (&snapshot, None);
-        let followed = Box::pin(remote.follow(connection, charge.id, seen, now)).await?;
-        let ends_there = matches!(snapshot.state, RemoteState::ClosedByAcquirer(_));
-        let status = followed.charge.clone().read_at(now).status;
-        if ends_there {
-            return Err(ChargeError::Rejected { rejection: Rejection::NotCancellable, status }.into());
-        }
-        // If a payment settled the charge, or its fee is not known yet, the cancellation is refused now.
-        if followed.read_again_at.is_some() {
+        let followed = Box::pin(remote.follow(connection, &charge, seen, now)).await?;
+        // If the acquirer ended the charge, or the fee of its payment is not known yet, the cancellation is refused here.
+        // A charge that a payment settled refuses it itself.
+        if matches!(snapshot.state, RemoteState::ClosedByAcquirer(_)) || followed.read_again_at.is_some() {
+            let status = followed.charge.read_at(now).status;
             return Err(ChargeError::Rejected { rejection: Rejection::NotCancellable, status }.into());
         }
         Ok(self.charges.cancel(followed.charge, caller, now).await?)

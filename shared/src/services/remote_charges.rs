@@ -3,7 +3,7 @@
 
 use domain::charge::transition::Command;
 use domain::charge::{Charge, StoredCharge};
-use domain::ids::{AcquirerPaymentId, ChargeId, Scoped as _};
+use domain::ids::{AcquirerPaymentId, Scoped as _};
 use domain::med::{CASE_SORT, CaseNotification, MedCase};
 use domain::refund::{Refund, RefundOutcome};
 use domain::snapshot::{Closing, Known, RemoteRefund, Snapshot, Step, contradictions, next_step};
@@ -53,10 +53,11 @@ impl RemoteCharges {
     pub async fn follow(
         &self,
         connection: &Connection,
-        id: ChargeId,
+        charge: &Charge,
         (snapshot, closing): (&Snapshot, Option<Closing>),
         now: Timestamp,
     ) -> Result<Followed, WorkError> {
+        let (id, terms) = (charge.id, self.payments.account_of(charge).await?.settings.terms);
         let mut tried: Vec<AcquirerPaymentId> = Vec::new();
         for _ in 0..MAX_STEPS {
             let stored = self.charges.get_existing(id).await?;
@@ -68,7 +69,7 @@ impl RemoteCharges {
                 payments: &recorded.payments,
                 refunds: &recorded.refunds,
                 cases: &recorded.cases,
-                terms: self.payments.account_of(&charge).await?.settings.terms.for_method(charge.method()),
+                terms: terms.for_method(charge.method()),
                 closing,
             };
             let Some(step) = next_step(&known, snapshot, now) else {
