@@ -164,10 +164,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         Command::Record { end_to_end_id, account, connection, operator } => {
             let account = stack.existing_account(&account).await?.id;
             let connections = Connections::new(stack.acquirers()?.clone(), stack.clock.clone());
-            let found = match connection {
-                None => connections.of_pix(account).await?,
-                connection => connections.at(account, connection).await?,
-            };
+            let found = connections.at(account, connection).await?;
             let bank = found.pix()?;
             let Some(pix) = bank.read_back(&end_to_end_id, None, (now, now)).await? else {
                 return Err(

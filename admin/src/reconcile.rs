@@ -62,10 +62,7 @@ pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOu
     let mut reconciled =
         reconcile(&stack.store, &connections, at, day, stack.clock.now()).await.map_err(failed)?;
     if arguments.apply {
-        let found = match connection {
-            None => connections.of_pix(account).await?,
-            connection => connections.at(account, connection).await?,
-        };
+        let found = connections.at(account, connection).await?;
         let bank = found.pix()?;
         let payments = BankPayments::new(stack.store.clone(), stack.acquirers()?.clone());
         for recorded in record_listed(&payments, bank, &reconciled.comparison, stack.clock.now()).await? {

@@ -56,7 +56,7 @@ pub(crate) async fn configure(
     let configured = acquirers.set(account, &choice, None, now).await.map_err(|error| failed(&error))?;
     if let Some(url) = configured.new_callback_url {
         let connections = Connections::new(acquirers, clock.clone());
-        let connection = connections.of_pix(account).await.map_err(|error| failed(&error))?;
+        let connection = connections.at(account, None).await.map_err(|error| failed(&error))?;
         let bank = connection.pix().map_err(|error| failed(&error))?;
         bank.register_webhook(&url).await.map_err(|error| failed(&error))?;
     }

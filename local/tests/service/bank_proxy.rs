@@ -99,7 +99,7 @@ impl BankProxy {
         let set = acquirers.set(account, &choice, Some(&operator), now).await.unwrap();
         if let Some(url) = set.new_callback_url {
             let connections = Connections::new(acquirers, service.stack.clock.clone());
-            let connection = connections.of_pix(account).await.unwrap();
+            let connection = connections.at(account, None).await.unwrap();
             connection.pix().unwrap().register_webhook(&url).await.unwrap();
         }
         let proxy = Self { state, _server: server };

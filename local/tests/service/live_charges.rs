@@ -140,7 +140,7 @@ impl Live {
     async fn recorder(&self) -> (BankPayments, PixBank) {
         let (acquirers, account) = (self.service.acquirers(), self.service.scope().account);
         let connections = Connections::new(acquirers.clone(), self.service.stack.clock.clone());
-        let bank = connections.of_pix(account).await.unwrap().pix().unwrap().clone();
+        let bank = connections.at(account, None).await.unwrap().pix().unwrap().clone();
         (BankPayments::new(self.service.store_behind_proxy(), acquirers), bank)
     }
 

@@ -176,13 +176,8 @@ impl Connections {
             let several = if routes.len() > 1 { ", each in a charge of its own" } else { "" };
             return Err(AcquirerError::MethodNotConfigured { supported: format!("{supported}{several}") });
         };
-        let found = self.cached(account, Some(*id)).await?;
+        let found = self.cached(account, *id).await?;
         Ok((found.connection, found.is_stopped))
-    }
-
-    /// Returns the connection that takes an account's new charges by Pix.
-    pub async fn of_pix(&self, account: AccountId) -> Result<Connection, AcquirerError> {
-        self.for_methods(account, &[PaymentMethod::Pix]).await.map(|(connection, _)| connection)
     }
 
     async fn routes(&self, account: AccountId) -> Result<Routes, AcquirerError> {
@@ -204,8 +199,8 @@ impl Connections {
         Ok(read)
     }
 
-    /// Returns the connection at which a charge was created or a payment arrived. Without an id, the account's first
-    /// one. All further log lines of the span name the account and the connection, if it has these fields.
+    /// Returns the connection at which a charge was created or a payment arrived. Without an id, the one
+    /// that takes new charges by Pix. All further log lines of the span name the account and the connection, if it has these fields.
     ///
     /// # Errors
     ///
@@ -216,26 +211,17 @@ impl Connections {
         account: AccountId,
         connection: Option<ConnectionId>,
     ) -> Result<Connection, AcquirerError> {
-        Ok(self.cached(account, connection).await?.connection)
+        match connection {
+            Some(id) => Ok(self.cached(account, id).await?.connection),
+            None => Ok(self.for_methods(account, &[PaymentMethod::Pix]).await?.0),
+        }
     }
 
-    async fn cached(
-        &self,
-        account: AccountId,
-        connection: Option<ConnectionId>,
-    ) -> Result<Cached, AcquirerError> {
+    async fn cached(&self, account: AccountId, id: ConnectionId) -> Result<Cached, AcquirerError> {
         let span = tracing::Span::current();
         span.record("account", display(account));
-        let id = match connection {
-            Some(id) => Some(id),
-            None => self.routes(account).await?.connections.first().map(|(id, _)| *id),
-        };
-        span.record("connection", id.map(display));
-        let found = match id {
-            Some(id) => self.read(account, id).await?,
-            None => None,
-        };
-        found.ok_or_else(|| {
+        span.record("connection", display(id));
+        self.read(account, id).await?.ok_or_else(|| {
             tracing::error!("a charge or payment belongs to a connection without credentials; set it with `admin accounts set-acquirer`");
             AcquirerError::Unavailable("the account has no credentials for this connection".to_owned())
         })

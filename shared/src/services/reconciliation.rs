@@ -386,11 +386,7 @@ pub async fn reconcile(
     if now < day.starts_at() {
         return Err(ReconciliationError::NotBegun(day));
     }
-    let found = match connection {
-        None => connections.of_pix(account).await,
-        Some(_) => connections.at(account, connection).await,
-    };
-    let found = found.map_err(|error| match error {
+    let found = connections.at(account, connection).await.map_err(|error| match error {
         AcquirerError::NotConfigured => ReconciliationError::NoAcquirer(account),
         other => other.into(),
     })?;
