@@ -7,7 +7,7 @@ use std::io::Write;
 use clap::Subcommand;
 use domain::acquirer::ReportedPix;
 use domain::charge::{Charge, IncomingPayment};
-use domain::ids::{AccountId, ChargeId, ConnectionId, EndToEndId, Mode, Scope};
+use domain::ids::{AccountId, AcquirerPaymentId, ChargeId, ConnectionId, EndToEndId, Mode, Scope};
 use domain::payment_method::PaymentMethod;
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
@@ -30,9 +30,9 @@ pub(crate) enum Command {
         /// The account (acc_…)
         #[arg(long)]
         account: AccountId,
-        /// Continue after this payment, the last one of the previous page (end-to-end id)
+        /// Continue after this payment, the last one of the previous page
         #[arg(long)]
-        starting_after: Option<EndToEndId>,
+        starting_after: Option<AcquirerPaymentId>,
     },
     /// Apply payments that match no charge to open or expired charges of exactly their amounts
     ///
@@ -69,9 +69,22 @@ pub(crate) enum Command {
     },
     /// Return payments that match no charge to their payers, or request returns that stopped again
     Return {
-        /// The payments (end-to-end ids)
+        /// The payments (end-to-end ids; of other methods the acquirer's ids)
         #[arg(required = true)]
-        ids: Vec<EndToEndId>,
+        ids: Vec<AcquirerPaymentId>,
+        /// The account (acc_…)
+        #[arg(long)]
+        account: AccountId,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+    /// Give the merchant the money of a refund that failed after it had succeeded
+    ///
+    /// `list` shows such a refund with the reason `refund_failed`. Do this when the payer got the money in another
+    /// way. `return` requests the refund again.
+    Credit {
+        /// The refund (the acquirer's id)
+        id: AcquirerPaymentId,
         /// The account (acc_…)
         #[arg(long)]
         account: AccountId,
@@ -128,7 +141,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         Command::List { account, starting_after } => {
             let scope = live(stack, account).await?;
             let cursor = match starting_after {
-                Some(id) => Some(receipts.find(&scope, &id.into()).await?.ok_or(ReceiptError::NotFound)?),
+                Some(id) => Some(receipts.find(&scope, &id).await?.ok_or(ReceiptError::NotFound)?),
                 None => None,
             };
             let (payments, has_more) = receipts.waiting(&scope, cursor.as_ref()).await?;
@@ -181,11 +194,14 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             let scope = live(stack, account).await?;
             let operator = operator.operator();
             for_each(&ids, async |id| {
-                let payment = id.clone().into();
-                let returned = receipts.give_back(&scope, &payment, Some(&operator), now).await?;
+                let returned = receipts.give_back(&scope, id, Some(&operator), now).await?;
                 print_json(&printed(&returned, None, now))
             })
             .await
+        }
+        Command::Credit { id, account, operator } => {
+            let scope = live(stack, account).await?;
+            print_json(&printed(&receipts.credit(&scope, &id, &operator.operator(), now).await?, None, now))
         }
     }
 }

@@ -8,8 +8,8 @@ use crate::account::terms::MethodTerms;
 use crate::acquirer::Decline;
 use crate::charge::transition::{Command, Payment};
 use crate::charge::{Charge, TransactionStatus};
-use crate::ids::{AcquirerPaymentId, MedCaseId, RefundId};
-use crate::med::{CaseKind, CaseNotification, CaseStatus, Decision, MedCase, MoneyOutcome};
+use crate::ids::{AcquirerPaymentId, ChargeId, MedCaseId, RefundId};
+use crate::med::{CaseKind, CaseNotification, CaseStatus, Decision, DisputeFees, MedCase, MoneyOutcome};
 use crate::money::Amount;
 use crate::refund::{Refund, RefundOutcome, RefundStatus};
 use crate::time::Timestamp;
@@ -94,6 +94,8 @@ pub struct RemoteDispute {
     pub due_by: Option<Timestamp>,
     /// The decision. `None`: it is open.
     pub decision: Option<Decision>,
+    /// What the acquirer charges for it.
+    pub fees: DisputeFees,
 }
 
 /// What is recorded about a charge.
@@ -101,7 +103,8 @@ pub struct RemoteDispute {
 pub struct Known<'a> {
     /// The charge.
     pub charge: &'a Charge,
-    /// The payments of the snapshot that are recorded: credited, held, or on their way back.
+    /// The payments of the snapshot that are recorded: credited, held, or on their way back. Also the refunds of
+    /// [`Step::RefundCameBack`].
     pub payments: &'a [AcquirerPaymentId],
     /// All its refunds.
     pub refunds: &'a [Refund],
@@ -135,8 +138,12 @@ pub enum Step {
     RefundMadeThere(RemoteRefund),
     /// A new case.
     OpenCase(MedCaseId, Box<CaseNotification>),
+    /// Fees of a case that are not posted yet.
+    ChargeFees(MedCaseId, DisputeFees),
     /// The end of a case.
     DecideCase(MedCaseId, Decision),
+    /// A refund that failed after it had succeeded: its money is back at the acquirer.
+    RefundCameBack(RemoteRefund),
 }
 
 /// Returns the first change that is missing. `None`: everything that the acquirer says is recorded.
@@ -174,6 +181,10 @@ fn refund(known: &Known<'_>, snapshot: &Snapshot) -> Option<Step> {
                 (!is_recorded).then(|| Step::RefundMadeThere(remote.clone()))
             }
             (None, RefundOutcome::Refunded) => Some(Step::RefundMadeThere(remote.clone())),
+            (Some(ours), RefundOutcome::Failed) if ours.status == RefundStatus::Refunded => {
+                let is_recorded = remote.came_back_as().is_none_or(|id| known.payments.contains(&id));
+                (!is_recorded).then(|| Step::RefundCameBack(remote.clone()))
+            }
             (None, RefundOutcome::Failed) | (Some(_), _) => None,
         }
     })
@@ -192,16 +203,19 @@ fn case(known: &Known<'_>, snapshot: &Snapshot) -> Option<Step> {
     known.charge.settlement?;
     let find = |id: MedCaseId| known.cases.iter().find(|case| case.id == id);
     snapshot.disputes.iter().find_map(|remote| {
-        let formal = find(case_id(known.charge, remote, CaseKind::Chargeback));
+        let formal = find(case_id(known.charge.id, remote, CaseKind::Chargeback));
         if remote.kind == CaseKind::Dispute && formal.is_some() {
             // What was read is older than the formal dispute.
             return None;
         }
-        let id = case_id(known.charge, remote, remote.kind);
+        let id = remote.case_of(known.charge.id);
         let Some(case) = find(id) else {
             return Some(Step::OpenCase(id, Box::new(notification(remote))));
         };
-        let inquiry = find(case_id(known.charge, remote, CaseKind::Dispute));
+        if case.fees.with(remote.fees) != case.fees {
+            return Some(Step::ChargeFees(id, remote.fees));
+        }
+        let inquiry = find(case_id(known.charge.id, remote, CaseKind::Dispute));
         if let Some(inquiry) = inquiry.filter(|inquiry| inquiry.id != id && !inquiry.status.is_over()) {
             return Some(Step::DecideCase(inquiry.id, Decision::Withdrawn));
         }
@@ -210,8 +224,22 @@ fn case(known: &Known<'_>, snapshot: &Snapshot) -> Option<Step> {
     })
 }
 
-fn case_id(charge: &Charge, remote: &RemoteDispute, kind: CaseKind) -> MedCaseId {
-    MedCaseId::derive(charge.id, &format!("{}#{}", kind.as_str(), remote.id))
+impl RemoteRefund {
+    /// The id of the payment that records that this refund came back. `None`: the acquirer's id is no id of a payment.
+    pub fn came_back_as(&self) -> Option<AcquirerPaymentId> {
+        self.id.parse().ok()
+    }
+}
+
+impl RemoteDispute {
+    /// The case of this dispute.
+    pub fn case_of(&self, charge: ChargeId) -> MedCaseId {
+        case_id(charge, self, self.kind)
+    }
+}
+
+fn case_id(charge: ChargeId, remote: &RemoteDispute, kind: CaseKind) -> MedCaseId {
+    MedCaseId::derive(charge, &format!("{}#{}", kind.as_str(), remote.id))
 }
 
 fn notification(remote: &RemoteDispute) -> CaseNotification {
@@ -257,15 +285,8 @@ fn end(known: &Known<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<Step> {
 /// Returns what an operator must look at, because no step can make it right.
 pub fn contradictions(known: &Known<'_>, snapshot: &Snapshot) -> Vec<String> {
     let mut found = Vec::new();
-    for remote in &snapshot.refunds {
-        let ours = known.refunds.iter().find(|refund| is_same(refund, remote));
-        let was_refunded = ours.is_some_and(|refund| refund.status == RefundStatus::Refunded);
-        if was_refunded && remote.outcome == Some(RefundOutcome::Failed) {
-            found.push(format!("refund {} failed after it had succeeded", remote.id));
-        }
-    }
     for remote in &snapshot.disputes {
-        let id = case_id(known.charge, remote, remote.kind);
+        let id = remote.case_of(known.charge.id);
         let Some(case) = known.cases.iter().find(|case| case.id == id) else { continue };
         if case.amount != remote.amount {
             found.push(format!("dispute {} claims another amount than its case {id}", remote.id));

@@ -11,7 +11,7 @@ use domain::acquirer::{Capabilities, Charged, Decline, RefundCapabilities};
 use domain::charge::transition::{Finalised, Payment};
 use domain::charge::{Artefacts, Card, Charge, HostedPage, IncomingPayment};
 use domain::ids::{AcquirerPaymentId, ChargeId};
-use domain::med::{CaseKind, Decision};
+use domain::med::{CaseKind, Decision, DisputeFees};
 use domain::money::{Amount, Currency, MinorUnits};
 use domain::payment_method::PaymentMethod;
 use domain::refund::{Refund, RefundOutcome};
@@ -79,6 +79,11 @@ const MAX_PAGES: u32 = 500;
 
 /// The longest name of an item on a page, in characters.
 const MAX_NAME_CHARS: usize = 250;
+
+/// The names in the metadata of a refund: of one that a merchant requested, and of the return of money that no
+/// merchant has.
+const REFUND: &str = "refund";
+const RETURN: &str = "return";
 
 /// Reasons of cancellations that a person requested. Stripe gives other reasons when it cancels a payment itself.
 const CANCELED_ELSEWHERE: [&str; 4] = ["abandoned", "duplicate", "fraudulent", "requested_by_customer"];
@@ -273,7 +278,8 @@ impl StripeConnector {
         match intent {
             Some(intent) if snapshot.state == RemoteState::Paid => {
                 snapshot.payments.push(payment(charge, &intent)?);
-                for refund in self.refunds(&intent.id).await? {
+                let refunds = self.refunds(&intent.id).await?;
+                for refund in refunds.into_iter().filter(|refund| !refund.metadata.0.contains_key(RETURN)) {
                     snapshot.refunds.push(remote_refund(charge, &intent, refund)?);
                 }
                 let query = ListQuery { payment_intent: Some(&intent.id), ..ListQuery::default() };
@@ -347,10 +353,10 @@ impl StripeConnector {
         &self,
         payment: &str,
         amount: Amount,
-        name: &str,
+        (kind, name): (&str, &str),
         charge: Option<ChargeId>,
     ) -> Result<Requested, KitError> {
-        let of_refund = ("refund".to_owned(), name.to_owned());
+        let of_refund = (kind.to_owned(), name.to_owned());
         let of_charge = charge.map(|charge| ("charge".to_owned(), charge.to_string()));
         let metadata: Metadata = [of_refund].into_iter().chain(of_charge).collect();
         for key in [format!("refund-{name}"), format!("refund-{name}-2")] {
@@ -460,7 +466,7 @@ impl Connector for StripeConnector {
         } else {
             let (payment, amount) = (refund.payment.as_str(), refund.share.gross);
             let (name, charge) = (refund.id.to_string(), refund.id.charge());
-            at.request(payment, amount, &name, Some(charge)).await?
+            at.request(payment, amount, (REFUND, &name), Some(charge)).await?
         };
         let answer = |progress, id, reason: Option<&str>| RefundAnswer {
             progress,
@@ -486,11 +492,16 @@ impl Connector for StripeConnector {
         now: Timestamp,
     ) -> Result<ReturnProgress, KitError> {
         let at = self.at(Priority::Settle);
-        let id = payment.payment_id.as_str();
         let poll_again = ReturnProgress::PollAgainAt(next_poll(payment.recorded_at, now));
-        let refunds = at.refunds(id).await?;
+        let id = payment.payment_id.to_string();
+        // A refund that came back has its own id. The payment that it refunds has other refunds, too.
+        let came_back: Option<objects::Refund> =
+            if id.starts_with("re_") { at.retrieve(&id).await? } else { None };
+        let is_whole = came_back.is_none();
+        let id = came_back.and_then(|refund| refund.payment_intent).unwrap_or(id);
+        let refunds = at.refunds(&id).await?;
         let is_other = |refund: &&objects::Refund| {
-            !is_named(refund, attempt) && outcome(refund) != Some(RefundOutcome::Failed)
+            is_whole && !is_named(refund, attempt) && outcome(refund) != Some(RefundOutcome::Failed)
         };
         let others: Vec<&objects::Refund> = refunds.iter().filter(is_other).collect();
         let by_others = others.iter().fold(0_i64, |sum, refund| sum.saturating_add(refund.amount));
@@ -504,7 +515,7 @@ impl Connector for StripeConnector {
             Ok(rest) => rest,
         };
         let charge = payment.charge.as_deref().and_then(|raw| ChargeId::parse_any(raw).ok());
-        Ok(match at.request(id, rest, attempt, charge).await? {
+        Ok(match at.request(&id, rest, (RETURN, attempt), charge).await? {
             Requested::Later => poll_again,
             Requested::Refused(_) => {
                 let since = payment.first_recorded_at.unwrap_or(payment.recorded_at);
@@ -722,7 +733,7 @@ fn remote_refund(
     check_currency(&refund.currency, charge.currency)?;
     Ok(RemoteRefund {
         payment: payment_id(intent)?,
-        ours: refund.metadata.0.get("refund").and_then(|name| name.parse().ok()),
+        ours: refund.metadata.0.get(REFUND).and_then(|name| name.parse().ok()),
         amount: amount(refund.amount)?,
         outcome: outcome(&refund),
         reason: failure_reason(&refund).map(str::to_owned),
@@ -731,7 +742,7 @@ fn remote_refund(
 }
 
 fn is_named(refund: &objects::Refund, name: &str) -> bool {
-    refund.metadata.0.get("refund").is_some_and(|known| known == name)
+    [REFUND, RETURN].iter().any(|kind| refund.metadata.0.get(*kind).is_some_and(|known| known == name))
 }
 
 fn named(refunds: Vec<objects::Refund>, name: &str) -> Option<Box<objects::Refund>> {
@@ -798,8 +809,28 @@ fn remote_dispute(dispute: Dispute) -> Result<Option<RemoteDispute>, KitError> {
         amount: amount(dispute.amount)?,
         due_by: dispute.evidence_details.due_by.map(time).transpose()?,
         decision,
+        fees: dispute_fees(&dispute.id, &dispute.currency, &dispute.balance_transactions),
         id: dispute.id,
     }))
+}
+
+/// Fees in a currency other than the payment's can't be posted in the charge's ledger.
+fn dispute_fees(id: &str, currency: &str, moved: &[BalanceTransaction]) -> DisputeFees {
+    let mut fees = DisputeFees::default();
+    for moved in moved {
+        if moved.currency != currency {
+            tracing::error!(
+                dispute = id,
+                fee = moved.fee,
+                currency = moved.currency,
+                "the fee of a dispute is in another currency, so it is not posted"
+            );
+            continue;
+        }
+        let sum = if moved.fee < 0 { &mut fees.returned } else { &mut fees.charged };
+        *sum = MinorUnits::new(sum.get().saturating_add(moved.fee.saturating_abs()));
+    }
+    fees
 }
 
 fn next_poll(since: Timestamp, now: Timestamp) -> Timestamp {

@@ -576,6 +576,7 @@ async fn a_payment_is_given_back_once() {
 fn incoming(snapshot: &Snapshot) -> IncomingPayment {
     let payment = &snapshot.payments[0].payment;
     IncomingPayment {
+        currency: Currency::BRL,
         payment_id: payment.id.clone(),
         method: payment.method,
         scope: brl().scope,

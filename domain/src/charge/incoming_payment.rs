@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Charge;
-use super::transition::Payment;
+use super::transition::{IncomingPaymentWrite, Payment, RecordedPayment};
 use crate::acquirer::AcquirerName;
 use crate::ids::{AcquirerPaymentId, ChargeId, ConnectionId, PostingId, ReturnId, Scope, Scoped};
 use crate::money::{Amount, Currency};
@@ -38,6 +38,9 @@ pub enum UnappliedReason {
     Cancelled,
     /// The payment matched no charge, and an operator decided to return it.
     Unmatched,
+    /// No payment arrived: a refund came back after it had succeeded. Only operators see it.
+    #[schemars(skip)]
+    RefundFailed,
 }
 
 /// The return of a payment to its payer.
@@ -112,8 +115,11 @@ pub struct IncomingPayment {
     /// The bank connection that received the payment. `None`: the acquirer is not a bank.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection: Option<ConnectionId>,
-    /// Paid amount in minor units of the charge's currency.
+    /// Paid amount in minor units.
     pub amount: Amount,
+    /// That of the charge.
+    #[serde(default = "brl", skip_serializing_if = "is_brl")]
+    pub currency: Currency,
     /// When the receiving bank received the payment, as the acquirer reported it.
     #[serde(with = "domain::time::millis")]
     pub paid_at: Timestamp,
@@ -143,6 +149,7 @@ impl IncomingPayment {
             charge: Some(charge.id.raw()),
             connection: charge.connection,
             amount: payment.amount,
+            currency: charge.currency,
             paid_at: payment.paid_at,
             recorded_at: now,
             first_recorded_at: None,
@@ -150,6 +157,36 @@ impl IncomingPayment {
             returned: None,
             version: 1,
         }
+    }
+
+    /// Records under this id that a refund came back after it had succeeded. Its money waits for an operator, like
+    /// that of a return that was stopped. `None`: the charge was not paid.
+    pub fn refund_came_back(
+        charge: &Charge,
+        id: AcquirerPaymentId,
+        amount: Amount,
+        now: Timestamp,
+    ) -> Option<RecordedPayment> {
+        let applied = charge.applied_payment.as_ref()?;
+        let (method, paid_at) = (applied.method, now);
+        let payment =
+            Payment { id, method, amount, payer_document: None, paid_at, is_in_time: false, charged: None };
+        let incoming = Self::unapplied(charge, &payment, UnappliedReason::RefundFailed, now);
+        let returned = incoming.returned.map(|back| Return { status: ReturnStatus::Stopped, ..back });
+        let incoming = Self { returned, ..incoming };
+        let posting = rules::refund_came_back(incoming.cause(), amount);
+        Some(RecordedPayment { incoming_payment: IncomingPaymentWrite::Insert(incoming), posting })
+    }
+
+    /// An operator gives the merchant the money of a refund that came back. `None`: it does not wait, or it is no
+    /// such refund.
+    pub fn credited_to_merchant(&self, now: Timestamp) -> Option<(Self, Posting)> {
+        let back = self.returned.as_ref().filter(|back| back.status == ReturnStatus::Stopped)?;
+        (back.reason == UnappliedReason::RefundFailed).then(|| {
+            let next = Self { returned: None, ..self.next_version(now) };
+            let posting = rules::receipt_credited(next.cause(), self.amount);
+            (next, posting)
+        })
     }
 
     pub(super) fn unapplied(
@@ -183,6 +220,7 @@ impl IncomingPayment {
             charge: None,
             connection: Some(connection),
             amount: payment.amount,
+            currency: Currency::BRL,
             paid_at: payment.paid_at,
             recorded_at: now,
             first_recorded_at: None,
@@ -309,7 +347,7 @@ impl IncomingPayment {
         let first = self.posting_id(self.first_recorded_at.unwrap_or(self.recorded_at), 1);
         let last = self.posting_id(self.recorded_at, self.version);
         [(of_charge, first), (Shard::FIRST, last)]
-            .map(|(shard, id)| Posting::key_of((&self.scope, shard), Currency::BRL, id, false))
+            .map(|(shard, id)| Posting::key_of((&self.scope, shard), self.currency, id, false))
     }
 
     pub(super) fn cause(&self) -> Cause {
@@ -317,7 +355,7 @@ impl IncomingPayment {
             id: self.posting_id(self.recorded_at, self.version),
             scope: self.scope,
             shard: Shard::FIRST,
-            currency: Currency::BRL,
+            currency: self.currency,
             at: self.recorded_at,
             subject: Subject {
                 charge: self.charge_id(),
@@ -353,6 +391,15 @@ impl IncomingPayment {
     pub fn operators_sort(&self) -> String {
         format!("{}#{}", sortable(self.paid_at), self.payment_id)
     }
+}
+
+fn brl() -> Currency {
+    Currency::BRL
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_brl(currency: &Currency) -> bool {
+    *currency == Currency::BRL
 }
 
 /// *Receipt* is the older word for an incoming payment.

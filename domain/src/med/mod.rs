@@ -195,6 +195,9 @@ pub struct MedCase {
     /// Part of the claim that the payer's bank has taken before the case's end.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub lost: MinorUnits,
+    /// What the acquirer charged for the dispute. The platform bears it.
+    #[serde(default, skip_serializing_if = "DisputeFees::are_zero")]
+    pub fees: DisputeFees,
     /// Waits for an operator's confirmation, because the claim differs from the charge's amount.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unconfirmed: bool,
@@ -259,6 +262,27 @@ pub struct MedCase {
     /// The API key that last changed the row, with the version that it wrote; the source of audit rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<Actor>,
+}
+
+/// What an acquirer charges for a dispute, in minor units. Both sums only grow.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct DisputeFees {
+    /// Fees that were charged.
+    pub charged: MinorUnits,
+    /// Fees that were given back, such as for a dispute that was won.
+    pub returned: MinorUnits,
+}
+
+impl DisputeFees {
+    fn are_zero(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns the fees after a report, which may be older than these.
+    #[must_use]
+    pub fn with(self, reported: Self) -> Self {
+        Self { charged: self.charged.max(reported.charged), returned: self.returned.max(reported.returned) }
+    }
 }
 
 /// A change of a case that is published as `med_case.updated`: a status change, or a request for evidence.
@@ -417,6 +441,7 @@ impl MedCase {
             currency: charge.currency,
             moved: MinorUnits::ZERO,
             lost,
+            fees: DisputeFees::default(),
             unconfirmed: amount != charge.amount,
             reason: notification.reason.clone(),
             response_deadline: notification.response_deadline,
@@ -602,6 +627,25 @@ impl MedCase {
         };
         let step = case.with_move(posting.as_ref()).without_money(charge, now);
         Ok(Some(CaseStep { charge: Charge { funds, ..step.charge }, posting, ..step }))
+    }
+
+    /// Posts what the acquirer charges for the dispute. It moves none of the merchant's money. `None`: it is posted.
+    pub fn with_fees(
+        &self,
+        charge: &Charge,
+        reported: DisputeFees,
+        now: Timestamp,
+    ) -> Result<Option<CaseStep>, FundsError> {
+        let fees = self.fees.with(reported);
+        if fees == self.fees {
+            return Ok(None);
+        }
+        let now = self.change_time(charge, now);
+        let case = Self { fees, ..self.next_version(now) };
+        let charged = fees.charged.checked_sub(self.fees.charged)?;
+        let returned = fees.returned.checked_sub(self.fees.returned)?;
+        let posting = Some(rules::dispute_fees(case.cause(charge), charged, returned)?);
+        Ok(Some(CaseStep { posting, ..case.without_money(charge, now) }))
     }
 
     /// A further notice about the open case: reason, fraud method and deadline, not the amount. `None`: the

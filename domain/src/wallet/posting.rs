@@ -64,6 +64,9 @@ pub enum PostingKind {
     CaseWon,
     /// A MED case was lost.
     CaseLost,
+    /// The acquirer charged a fee for a dispute, which the platform bears, or gave it back.
+    #[schemars(skip)]
+    DisputeFees,
     /// A payout was requested.
     Payout,
     /// A payout reached the merchant's bank.

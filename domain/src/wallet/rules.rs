@@ -190,6 +190,25 @@ pub fn case_lost(cause: Cause, held_now: MinorUnits, lost: MinorUnits) -> Result
     Ok(Posting { amount: lost.checked_neg()?, ..Posting::new(cause, PostingKind::CaseLost, &transfers) })
 }
 
+/// Posts what an acquirer charged for a dispute, and gave back. The platform bears it.
+pub fn dispute_fees(cause: Cause, charged: MinorUnits, returned: MinorUnits) -> Result<Posting, MoneyError> {
+    let transfers =
+        [transfer(PlatformExpense, AcquirerFees, charged), transfer(AcquirerFees, PlatformExpense, returned)];
+    let amount = returned.checked_sub(charged)?;
+    Ok(Posting { amount, ..Posting::new(cause, PostingKind::DisputeFees, &transfers) })
+}
+
+/// Posts a refund that failed after it had succeeded: the acquirer has the money again, and an operator decides.
+pub fn refund_came_back(cause: Cause, amount: Amount) -> Posting {
+    unapplied(cause, amount, ReturnStatus::Stopped)
+}
+
+/// Posts that an operator gave the money of such a refund to the merchant.
+pub fn receipt_credited(cause: Cause, amount: Amount) -> Posting {
+    let credited = transfer(ReturnsInFlight, MerchantAvailable, amount);
+    Posting { amount: amount.into(), ..Posting::new(cause, PostingKind::Adjustment, &[credited]) }
+}
+
 /// Posts the request of a payout. The caller must check that the available balance covers the amount.
 pub fn payout_requested(cause: Cause, amount: Amount) -> Posting {
     let taken = transfer(MerchantAvailable, Payouts, amount);
@@ -274,6 +293,9 @@ mod tests {
             (case_opened(cause(), minor).unwrap(), (-1000, 0)),
             (case_won(cause(), minor), (1000, 0)),
             (case_lost(cause(), MinorUnits::ZERO, minor).unwrap(), (-1000, 0)),
+            (dispute_fees(cause(), minor, MinorUnits::new(300)).unwrap(), (-700, 0)),
+            (refund_came_back(cause(), amount), (1000, 0)),
+            (receipt_credited(cause(), amount), (1000, 0)),
             (payout_requested(cause(), amount), (-1000, 0)),
             (payout_paid(cause(), amount), (-1000, 0)),
             (payout_failed(cause(), amount), (1000, 0)),

@@ -219,7 +219,7 @@ fn unapplied(reason: UnappliedReason) -> Word {
         UnappliedReason::PayerMismatch => PAYER_MISMATCH,
         UnappliedReason::ReviewReturned => REVIEW_RETURNED,
         UnappliedReason::Cancelled => CANCELLED_IN_REVIEW,
-        UnappliedReason::Unmatched => UNMATCHED,
+        UnappliedReason::Unmatched | UnappliedReason::RefundFailed => UNMATCHED,
     }
 }
 

@@ -4,6 +4,11 @@
 use serde_json::{Value, json};
 
 use axum::http::Method;
+use domain::audit::Operator;
+use domain::ids::{AcquirerPaymentId, Mode, Scope};
+use domain::money::Currency;
+use domain::wallet::LedgerAccount;
+use shared::services::Receipts;
 
 use crate::live_charges::Live;
 use crate::support::{Client, Listener, eventually};
@@ -69,10 +74,19 @@ impl Cards {
             .expect(201)
     }
 
+    fn scope(&self) -> Scope {
+        Scope { mode: Mode::Live, ..self.live.service.scope() }
+    }
+
     async fn check_ledger(&self) {
-        let scope = domain::ids::Scope { mode: domain::ids::Mode::Live, ..self.live.service.scope() };
-        let found = self.live.service.check_ledger_of(&scope).await;
+        let found = self.live.service.check_ledger_of(&self.scope()).await;
         assert!(found.differences.is_empty(), "{found:?}");
+    }
+
+    async fn balance_of(&self, account: LedgerAccount) -> i64 {
+        let scope = self.live.service.sharded(&self.scope()).await;
+        let wallets = self.live.service.wallets().for_scope(&scope).await.unwrap();
+        wallets.get(&Currency::BRL).map_or(0, |wallet| wallet.balance(account).unwrap().get())
     }
 }
 
@@ -168,6 +182,67 @@ async fn refunds_in_parts_and_those_made_at_the_acquirer_debit_the_wallet_once()
     cards.check_ledger().await;
 }
 
+/// The acquirer has the money again, so it waits for an operator, who gives it to the payer or to the merchant.
+#[tokio::test]
+async fn a_refund_that_fails_after_it_succeeded_waits_for_an_operator() {
+    let cards = Cards::start().await;
+    let charge = cards.create("card-0013", json!({})).await;
+    cards.act("/pay", &charge, json!({}));
+    cards.until(&charge, "APPROVED").await;
+    cards.live.service.advance_seconds(32 * 24 * 60 * 60).await;
+    let [first, second] =
+        [1_000, 2_000].map(|amount| cards.act("/refund", &charge, json!({"amount": amount})));
+    eventually("both refunds", async || (cards.read(&charge).await["refundedAmount"] == 3_000).then_some(()))
+        .await;
+    let receipts = Receipts::new(cards.live.service.store());
+    let fail = async |refund: &Value| {
+        let id = refund["id"].as_str().unwrap();
+        let body = json!({"status": "failed", "failure_reason": "expired_or_canceled_card"});
+        let (status, answer) =
+            cards.live.service.stack.cards.control("POST", &format!("/refunds/{id}"), &body);
+        assert_eq!(status, 200, "{answer}");
+        let id: AcquirerPaymentId = id.parse().unwrap();
+        eventually("the receipt", async || {
+            let (waiting, _) = receipts.waiting(&cards.scope(), None).await.unwrap();
+            waiting.iter().any(|each| each.payment_id == id).then_some(())
+        })
+        .await;
+        id
+    };
+    let (first, second) = (fail(&first).await, fail(&second).await);
+    assert_eq!(cards.read(&charge).await["refundedAmount"], 3_000, "the status stays");
+    assert_eq!(cards.balance_of(LedgerAccount::ReturnsInFlight).await, 3_000);
+    let (operator, now) = (Operator::default(), cards.live.service.stack.clock.now());
+    let available = cards.balance_of(LedgerAccount::MerchantAvailable).await;
+    receipts.credit(&cards.scope(), &first, &operator, now).await.unwrap();
+    assert!(receipts.credit(&cards.scope(), &first, &operator, now).await.is_err(), "once");
+    assert_eq!(cards.balance_of(LedgerAccount::MerchantAvailable).await, available + 1_000);
+    receipts.give_back(&cards.scope(), &second, Some(&operator), now).await.unwrap();
+    eventually("the second try", async || {
+        (cards.balance_of(LedgerAccount::ReturnsInFlight).await == 0).then_some(())
+    })
+    .await;
+    // The second try is no refund of the merchant.
+    cards.live.service.advance_seconds(6 * 60).await;
+    assert_eq!(cards.read(&charge).await["refundedAmount"], 3_000);
+    cards.check_ledger().await;
+}
+
+#[tokio::test]
+async fn a_late_payment_in_another_currency_goes_back_in_the_ledger_of_that_currency() {
+    let cards = Cards::start().await;
+    let charge = cards.create("card-0014", json!({"amount": 500, "currency": "JPY"})).await;
+    cards.live.service.advance_seconds(24 * 60 * 60 + 60).await;
+    cards.until(&charge, "EXPIRED").await;
+    cards.act("/pay", &charge, json!({"late": true}));
+    eventually("the return", async || {
+        (cards.read(&charge).await["returnedPayments"][0]["status"] == "returned").then_some(())
+    })
+    .await;
+    assert_eq!(cards.balance_of(LedgerAccount::ReturnsInFlight).await, 0, "nothing moves in BRL");
+    cards.check_ledger().await;
+}
+
 #[tokio::test]
 async fn a_payment_after_the_expiry_goes_back_to_the_payer() {
     let cards = Cards::start().await;
@@ -214,6 +289,11 @@ async fn a_dispute_is_a_case_that_the_acquirer_decides() {
         })
         .await;
     }
+    // Of two formal disputes. The platform bears them.
+    eventually("the fees", async || {
+        (cards.balance_of(LedgerAccount::PlatformExpense).await == -11_000).then_some(())
+    })
+    .await;
     cards.check_ledger().await;
 }
 

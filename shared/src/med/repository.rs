@@ -4,7 +4,7 @@
 use domain::audit::{Audit, Operator};
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::{ChargeId, MedCaseId};
-use domain::med::{AppealReason, CaseNotification, CaseStep, Decision, MedCase};
+use domain::med::{AppealReason, CaseNotification, CaseStep, Decision, DisputeFees, MedCase};
 use domain::time::Timestamp;
 
 use super::CaseError;
@@ -106,6 +106,16 @@ impl MedCases {
     ) -> Result<MedCase, CaseError> {
         let audit = audit_row(by, &case, "med.decide", Some(decision.as_str().to_owned()), now)?;
         self.change(case, audit.as_ref(), |case, charge| Ok(case.decided(charge, decision, now)?)).await
+    }
+
+    /// Posts what the acquirer charges for the dispute of a case.
+    pub(crate) async fn charge_fees(
+        &self,
+        case: MedCase,
+        fees: DisputeFees,
+        now: Timestamp,
+    ) -> Result<MedCase, CaseError> {
+        self.change(case, None, |case, charge| Ok(case.with_fees(charge, fees, now)?)).await
     }
 
     /// A case whose amount differs from the charge's retains no money before this. Any other case is returned

@@ -29,6 +29,8 @@ pub enum ReceiptError {
     NoCharge,
     #[error(transparent)]
     Refused(#[from] ReceiptRefused),
+    #[error("this is no refund that came back, or an operator has decided about it")]
+    NoRefund,
     #[error("the payment is applied, or its return is in progress or completed")]
     NotWaiting,
     #[error(
@@ -141,7 +143,7 @@ impl Receipts {
                 (None, Some(next)) => (next, None),
                 (None, None) => return Err(ReceiptError::NotWaiting),
             };
-            if by.is_some() {
+            if by.is_some() && incoming.method == PaymentMethod::Pix {
                 check_returnable(incoming.paid_at, now)?;
             }
             let mut writes = vec![Write::replace(&next, incoming.version)?];
@@ -154,6 +156,29 @@ impl Receipts {
                 writes.extend(counters::posting_writes(posting, DebitCheck::Unchecked)?);
             }
             writes.extend(self.charges.return_progress_write(&next, now).await?);
+            if update.commit(writes).await? {
+                return Ok(next);
+            }
+        }
+    }
+
+    /// Gives the merchant the money of a refund that came back after it had succeeded, because the payer got it in
+    /// another way.
+    pub async fn credit(
+        &self,
+        scope: &Scope,
+        payment: &AcquirerPaymentId,
+        by: &Operator,
+        now: Timestamp,
+    ) -> Result<IncomingPayment, ReceiptError> {
+        let mut update = self.store.start_update("an unapplied receipt");
+        loop {
+            update.next_attempt().await?;
+            let incoming = self.find(scope, payment).await?.ok_or(ReceiptError::NotFound)?;
+            let (next, posting) = incoming.credited_to_merchant(now).ok_or(ReceiptError::NoRefund)?;
+            let audit = audit::by_operator(by, scope.account, "receipt.credit", payment.to_string(), now)?;
+            let mut writes = vec![Write::replace(&next, incoming.version)?, Write::audit(&audit)];
+            writes.extend(counters::posting_writes(&posting, DebitCheck::Unchecked)?);
             if update.commit(writes).await? {
                 return Ok(next);
             }

@@ -615,6 +615,7 @@ impl Posted {
             | PostingKind::CaseOpened
             | PostingKind::CaseWon
             | PostingKind::CaseLost
+            | PostingKind::DisputeFees
             | PostingKind::Payout
             | PostingKind::PayoutPaid
             | PostingKind::PayoutFailed

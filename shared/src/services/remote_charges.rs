@@ -2,7 +2,7 @@
 //! one change at a time, each in one transaction. After a crash between two changes, the next read writes the rest.
 
 use domain::charge::transition::Command;
-use domain::charge::{Charge, StoredCharge};
+use domain::charge::{Charge, IncomingPayment, StoredCharge};
 use domain::ids::{AcquirerPaymentId, Scoped as _};
 use domain::med::{CASE_SORT, CaseNotification, MedCase};
 use domain::refund::{Refund, RefundOutcome};
@@ -11,8 +11,9 @@ use domain::time::Timestamp;
 
 use crate::WorkError;
 use crate::acquirer::{Connection, RefundEnd};
-use crate::charge::Charges;
+use crate::charge::{Charges, recorded_payment_writes};
 use crate::med::MedCases;
+use crate::metrics;
 use crate::refund::{MadeThere, RefundError, Refunds};
 use crate::services::BankPayments;
 use crate::store::Store;
@@ -103,6 +104,13 @@ impl RemoteCharges {
                 recorded.payments.push(remote.payment.id.clone());
             }
         }
+        for failed in snapshot.refunds.iter().filter(|remote| remote.outcome == Some(RefundOutcome::Failed)) {
+            if let Some(id) = failed.came_back_as()
+                && self.charges.find_payment(&charge.scope, &id).await?.is_some()
+            {
+                recorded.payments.push(id);
+            }
+        }
         if !snapshot.refunds.is_empty() {
             recorded.refunds = self.refunds.for_charge(Some(charge.id)).await?;
         }
@@ -158,6 +166,21 @@ impl RemoteCharges {
             Step::OpenCase(_, notification) => {
                 let name = name_of(&notification);
                 self.cases.open(stored, &name, &notification, now).await?;
+            }
+            Step::ChargeFees(id, fees) => {
+                if let Some(case) = recorded.cases.into_iter().find(|case| case.id == id) {
+                    self.cases.charge_fees(case, fees, now).await?;
+                }
+            }
+            Step::RefundCameBack(remote) => {
+                tracing::error!(%charge, refund = remote.id, "a refund failed after it had succeeded; an operator must decide who gets the money: `admin receipts list` shows it");
+                metrics::increment(metrics::RETURNS_FAILED);
+                let came_back = remote.came_back_as().and_then(|id| {
+                    IncomingPayment::refund_came_back(stored.as_stored(), id, remote.amount, now)
+                });
+                let Some(came_back) = came_back else { return Ok(false) };
+                // If the row exists, another caller has recorded it.
+                let _recorded = self.store.commit(recorded_payment_writes(&came_back)?).await?;
             }
             Step::DecideCase(id, decision) => {
                 if let Some(case) = recorded.cases.into_iter().find(|case| case.id == id) {

@@ -118,6 +118,7 @@ impl ChargeSums {
             | PostingKind::CaseOpened
             | PostingKind::CaseWon
             | PostingKind::CaseLost
+            | PostingKind::DisputeFees
             | PostingKind::Payout
             | PostingKind::PayoutPaid
             | PostingKind::PayoutFailed
