@@ -4,12 +4,14 @@
 //! Commands print a case as the merchant's API shows it, plus three fields for operators: `scope`, `moved`
 //! and `unconfirmed`.
 
+mod forward;
+
 use std::error::Error;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use domain::ids::{MedCaseId, Scope};
+use domain::ids::{EvidenceId, MedCaseId, Scope};
 use domain::med::{CaseStatus, Decision, MedCase};
 use serde::Serialize;
 use shared::med::evidence::{EvidenceView, MAX_BYTES};
@@ -66,6 +68,22 @@ pub(crate) enum Command {
         #[command(flatten)]
         operator: OperatorArguments,
     },
+    /// Show what evidence of a dispute can be sent to the payer's bank, and with --submit send it, once
+    ///
+    /// The appeal's text and one file for each field of evidence are sent. Without --file, the only file that can be
+    /// sent is `uncategorized_file`.
+    Forward {
+        /// The case (med_…)
+        id: MedCaseId,
+        /// The field of a file, such as `evd_…=shipping_documentation`; of the files, only those named are sent
+        #[arg(long, value_name = "FILE=FIELD", value_parser = parse_field)]
+        file: Vec<(EvidenceId, String)>,
+        /// Send it. The bank accepts no more afterwards
+        #[arg(long)]
+        submit: bool,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
     /// List and add evidence files of a case
     #[command(subcommand)]
     Evidence(EvidenceCommand),
@@ -90,6 +108,11 @@ pub(crate) enum EvidenceCommand {
         #[command(flatten)]
         operator: OperatorArguments,
     },
+}
+
+fn parse_field(text: &str) -> Result<(EvidenceId, String), String> {
+    let (id, field) = text.split_once('=').ok_or("must be FILE=FIELD")?;
+    Ok((id.parse().map_err(|_| "must begin with the id of a file")?, field.to_owned()))
 }
 
 fn describe(decision: Decision) -> &'static str {
@@ -153,6 +176,10 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         Command::RequestEvidence { id, operator } => {
             let case = find_ongoing(stack, id).await?;
             stack.cases.request_evidence(case, Some(&operator.operator()), now).await?
+        }
+        Command::Forward { id, file, submit, operator } => {
+            let case = find(stack, id).await?;
+            return Box::pin(forward::run(stack, case, &file, submit.then(|| operator.operator()))).await;
         }
         Command::Evidence(command) => return evidence(stack, command).await,
         Command::Notices(command) => return notices::run(stack, command).await,

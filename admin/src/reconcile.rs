@@ -1,5 +1,5 @@
-//! `admin reconcile`: compares a day at the bank with the records of the service. The comparison itself is in
-//! [`shared::services::reconciliation`].
+//! `admin reconcile`: compares a day at the acquirer with the records of the service. The comparisons themselves are in
+//! [`shared::services`].
 
 use std::error::Error;
 
@@ -8,9 +8,9 @@ use domain::calendar::Day;
 use domain::ids::{AccountId, ConnectionId};
 use domain::payment_method::PaymentMethod;
 use serde::Serialize;
-use shared::acquirer::Connections;
-use shared::services::BankPayments;
+use shared::acquirer::{Connection, Connections};
 use shared::services::reconciliation::{Difference, ReconciliationError, reconcile, record_listed};
+use shared::services::{BankPayments, RemoteCharges, reconcile_movements};
 
 use crate::output::record;
 use crate::receipts::printed_pix;
@@ -19,17 +19,17 @@ use crate::{CommandOutcome, print_json};
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// An account that uses the bank connection (acc_…)
+    /// An account that uses the connection (acc_…)
     #[arg(long)]
     account: AccountId,
-    /// A connection that the account used before, as `accounts show-acquirer` lists it in `retired` [default:
-    /// the current connection]
+    /// A connection, as `accounts show-acquirer` lists it, also a retired one [default:
+    /// the bank of Pix]
     #[arg(long)]
     connection: Option<ConnectionId>,
     /// The day in São Paulo, such as 2026-11-21
     #[arg(long)]
     date: Day,
-    /// First record what the bank lists and the records lack: Pix, and devoluções
+    /// First record what the acquirer lists and the records lack
     #[arg(long)]
     apply: bool,
 }
@@ -40,6 +40,34 @@ struct PrintedDifference<'a> {
     state: &'static str,
     #[serde(flatten)]
     difference: &'a Difference,
+}
+
+/// Compares the acquirer's balance transactions of a day.
+async fn movements(
+    stack: &Stack,
+    connection: &Connection,
+    arguments: &Arguments,
+) -> Result<CommandOutcome, Box<dyn Error>> {
+    let (day, now) = (arguments.date, stack.clock.now());
+    if now < day.starts_at() {
+        return Err(ReconciliationError::NotBegun(day).into());
+    }
+    let payments = BankPayments::new(stack.store.clone(), stack.acquirers()?.clone());
+    let charges = RemoteCharges::new(stack.store.clone(), payments);
+    let what = (day, arguments.apply);
+    let found = Box::pin(reconcile_movements(&stack.store, &charges, connection, what, now)).await?;
+    for difference in &found.differences {
+        print_json(difference)?;
+    }
+    print_json(&record! {
+        date: day,
+        connection: connection.id(),
+        payments: found.payments,
+        others: found.others,
+        differences: found.differences.len(),
+    })?;
+    let has_none = found.differences.is_empty();
+    Ok(if has_none { CommandOutcome::Succeeded } else { CommandOutcome::FoundFaults })
 }
 
 pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOutcome, Box<dyn Error>> {
@@ -54,6 +82,12 @@ pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOu
             .map(|found| found.acquirer.connection),
         former => former,
     };
+    if let Some(id) = connection {
+        let found = connections.at(account, Some(id)).await?;
+        if found.as_pix().is_none() {
+            return movements(stack, &found, &arguments).await;
+        }
+    }
     let at = (account, connection);
     let failed = |error: ReconciliationError| match connection {
         Some(connection) => format!("account {account}, connection {connection}: {error}"),

@@ -12,7 +12,8 @@ use domain::account::AccountSettings;
 use domain::acquirer::{Capabilities, RefundCapabilities};
 use domain::charge::transition::Finalised;
 use domain::charge::{Charge, IncomingPayment};
-use domain::ids::ChargeId;
+use domain::ids::{AcquirerPaymentId, ChargeId};
+use domain::money::{Currency, MinorUnits};
 use domain::payment_method::PaymentMethod;
 use domain::refund::{Refund, RefundOutcome};
 use domain::snapshot::Snapshot;
@@ -65,6 +66,32 @@ pub trait Connector: fmt::Debug + Send + Sync {
     /// before.
     async fn changes(&self, since: Timestamp, cursor: Option<&str>) -> Result<Changes, KitError>;
 
+    /// Lists the movements of the account's balance that were created in a period, for the reconciliation. An acquirer
+    /// without such a list refuses.
+    async fn movements(
+        &self,
+        _period: (Timestamp, Timestamp),
+        _cursor: Option<&str>,
+    ) -> Result<Movements, KitError> {
+        Err(KitError::Invalid("it lists no movements".to_owned()))
+    }
+
+    /// Why a file can't be sent as evidence, by its type and its length in bytes. `None`: it can be sent.
+    fn refuses_evidence(&self, _mime_type: &str, _bytes: u64) -> Option<&'static str> {
+        Some("the acquirer takes no evidence")
+    }
+
+    /// The names of the fields of evidence that take a file, one each; the first takes any file.
+    fn evidence_fields(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Uploads evidence for a dispute, and submits it to the payer's bank. It is refused if some was submitted before.
+    /// Returns the dispute's status there.
+    async fn submit_evidence(&self, _dispute: &str, _evidence: DisputeEvidence) -> Result<String, KitError> {
+        Err(KitError::Invalid("it takes no evidence".to_owned()))
+    }
+
     /// The status of a charge at the acquirer, without any document or name. `None`: the acquirer does not know it.
     async fn status(&self, charge: &Charge) -> Result<Option<ProviderStatus>, KitError>;
 }
@@ -90,6 +117,56 @@ pub struct Changes {
     pub charges: Vec<ChargeId>,
     /// `None`: this is the last page.
     pub next: Option<String>,
+}
+
+/// Evidence against a dispute.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct DisputeEvidence {
+    /// The merchant's words.
+    pub text: Option<String>,
+    /// The files.
+    pub files: Vec<EvidenceToSend>,
+}
+
+/// A file of evidence.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct EvidenceToSend {
+    /// Which evidence it is: one of [`Connector::evidence_fields`].
+    pub field: String,
+    /// Its name, in visible ASCII. The same name and content is uploaded once.
+    pub name: String,
+    /// Such as `application/pdf`.
+    pub mime_type: &'static str,
+    /// Its content.
+    pub content: Vec<u8>,
+}
+
+/// A page of movements.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Movements {
+    /// The movements, in any order.
+    pub movements: Vec<Movement>,
+    /// `None`: this is the last page.
+    pub next: Option<String>,
+}
+
+/// A movement of an account's balance at an acquirer.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Movement {
+    /// Its id there.
+    pub id: String,
+    /// When it was created.
+    pub at: Timestamp,
+    /// The payment, if it credits one. `None`: another movement, such as a refund or the acquirer's own fee.
+    pub payment: Option<AcquirerPaymentId>,
+    /// The charge of this service that it belongs to. `None`: none.
+    pub charge: Option<ChargeId>,
+    /// In minor units; negative: a debit.
+    pub amount: MinorUnits,
+    /// What the acquirer charged for it, in minor units.
+    pub fee: MinorUnits,
+    /// That of the balance.
+    pub currency: Option<Currency>,
 }
 
 /// Why an acquirer could not be asked. The texts contain no document and no secret. They are for logs: a merchant

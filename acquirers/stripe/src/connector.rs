@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use acquirer_kit::{
-    Changes, Connector, KitError, NewCharge, Priority, ProviderStatus, RefundAnswer, RefundEnd,
-    RefundProgress, ReturnProgress,
+    Changes, Connector, DisputeEvidence, EvidenceToSend, KitError, Movement, Movements, NewCharge, Priority,
+    ProviderStatus, RefundAnswer, RefundEnd, RefundProgress, ReturnProgress,
 };
 use async_trait::async_trait;
 use domain::acquirer::{Capabilities, Charged, Decline, RefundCapabilities};
@@ -26,7 +26,7 @@ use crate::objects::{
     Metadata, Page, PaymentIntent, PaymentIntentStatus, PaymentStatus, RefundStatus, Resource, SessionStatus,
 };
 use crate::requests::{ListQuery, NewSession};
-use crate::verify::Event;
+use crate::verify::{Event, EventObject};
 
 /// The types of events that can change a charge: for the list of events, which takes 20 at most, and for webhook
 /// endpoints.
@@ -88,6 +88,22 @@ const RETURN: &str = "return";
 /// Reasons of cancellations that a person requested. Stripe gives other reasons when it cancels a payment itself.
 const CANCELED_ELSEWHERE: [&str; 4] = ["abandoned", "duplicate", "fraudulent", "requested_by_customer"];
 
+/// The largest file of evidence, in bytes.
+const MAX_EVIDENCE_BYTES: u64 = 5_242_880;
+
+/// The fields of evidence that take a file. The first takes any.
+const EVIDENCE_FIELDS: [&str; 9] = [
+    "uncategorized_file",
+    "cancellation_policy",
+    "customer_communication",
+    "customer_signature",
+    "duplicate_charge_documentation",
+    "receipt",
+    "refund_policy",
+    "service_documentation",
+    "shipping_documentation",
+];
+
 /// The connector of one account.
 #[derive(Clone, Debug)]
 pub struct StripeConnector {
@@ -122,8 +138,11 @@ impl StripeConnector {
             tracing::warn!(event = event.id, "an event is of another account or mode");
             return Ok(None);
         }
-        let (named, payment) = (charge_in(&event.object.metadata), &event.object.payment_intent);
-        match (named, payment) {
+        self.charge_of_object(&event.object).await
+    }
+
+    async fn charge_of_object(&self, object: &EventObject) -> Result<Option<ChargeId>, KitError> {
+        match (charge_in(&object.metadata), &object.payment_intent) {
             (Some(charge), _) => Ok(Some(charge)),
             (None, Some(id)) => {
                 let intent = self.retrieve::<PaymentIntent>(id).await?;
@@ -551,6 +570,65 @@ impl Connector for StripeConnector {
             changes.charges.extend(new);
         }
         Ok(changes)
+    }
+
+    async fn movements(
+        &self,
+        period: (Timestamp, Timestamp),
+        cursor: Option<&str>,
+    ) -> Result<Movements, KitError> {
+        let at = self.at(Priority::Background);
+        let (from, to) = (period.0.seconds(), period.1.seconds());
+        let (created_from, created_to, expand) = (Some(from), Some(to), &["data.source"][..]);
+        let query = ListQuery { created_from, created_to, expand, after: cursor, ..ListQuery::default() };
+        let page: Page<BalanceTransaction> = at.client.list(query).await?;
+        let next = page.next_cursor().map(str::to_owned);
+        let mut movements = Vec::new();
+        for moved in page.data {
+            let source = moved.source.unwrap_or_default();
+            let is_payment = source.kind == "charge" && moved.amount > 0;
+            let payment = source.payment_intent.as_ref().filter(|_| is_payment);
+            movements.push(Movement {
+                at: time(moved.created)?,
+                payment: payment.and_then(|id| id.parse().ok()),
+                charge: at.charge_of_object(&source).await?,
+                amount: MinorUnits::new(moved.amount),
+                fee: MinorUnits::new(moved.fee),
+                currency: Currency::parse(&moved.currency.to_ascii_uppercase()).ok(),
+                id: moved.id,
+            });
+        }
+        Ok(Movements { movements, next })
+    }
+
+    fn refuses_evidence(&self, mime_type: &str, bytes: u64) -> Option<&'static str> {
+        if !["application/pdf", "image/jpeg", "image/png"].contains(&mime_type) {
+            return Some("the acquirer takes PDF, JPEG and PNG only");
+        }
+        (bytes > MAX_EVIDENCE_BYTES).then_some("the acquirer takes at most 5 MB")
+    }
+
+    fn evidence_fields(&self) -> &'static [&'static str] {
+        &EVIDENCE_FIELDS
+    }
+
+    async fn submit_evidence(&self, dispute: &str, evidence: DisputeEvidence) -> Result<String, KitError> {
+        let at = self.at(Priority::Settle);
+        let known: Dispute = at.client.retrieve(dispute).await?;
+        if known.evidence_details.submission_count > 0 {
+            return Err(KitError::Invalid("evidence was submitted before".to_owned()));
+        }
+        let mut fields: Vec<(String, String)> = Vec::new();
+        fields.extend(evidence.text.map(|text| ("uncategorized_text".to_owned(), text)));
+        for EvidenceToSend { field, name, mime_type, content } in evidence.files {
+            let file = at.client.upload_file(&name, mime_type, &content, &format!("evidence-{name}")).await?;
+            fields.push((field, file.id));
+        }
+        let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let key = format!("evidence-of-{dispute}");
+        let dispute = at.client.update_dispute(dispute, &fields, true, &key).await?;
+        let status = serde_json::to_value(&dispute.status).unwrap_or_default();
+        Ok(status.as_str().unwrap_or_default().to_owned())
     }
 
     async fn status(&self, charge: &Charge) -> Result<Option<ProviderStatus>, KitError> {

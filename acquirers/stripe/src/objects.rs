@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
-use crate::verify::Event;
+use crate::verify::{Event, EventObject};
 
 /// What the service stored with an object.
 pub type Metadata = BTreeMap<String, String>;
@@ -97,7 +98,7 @@ impl<T: Resource> Page<T> {
 /// Defines an enum of Stripe's texts in snake case. An unknown text is kept in `Other`.
 macro_rules! text_enum {
     ($name:ident: $($variant:ident),*) => {
-        #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+        #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
         #[serde(rename_all = "snake_case")]
         pub enum $name {
             $($variant,)*
@@ -197,8 +198,9 @@ pub struct BalanceTransaction {
     pub fee: i64,
     pub net: i64,
     pub currency: String,
-    /// The id of the object that caused it.
-    pub source: Option<String>,
+    /// The object that caused it. Only its id, unless the request expanded it.
+    #[serde(default, deserialize_with = "id_or_object")]
+    pub source: Option<EventObject>,
     pub available_on: i64,
     pub created: i64,
 }
@@ -267,6 +269,14 @@ pub struct WebhookEndpoint {
 
 fn null_as_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     Option::deserialize(from).map(Option::unwrap_or_default)
+}
+
+fn id_or_object<'de, D: Deserializer<'de>>(from: D) -> Result<Option<EventObject>, D::Error> {
+    Ok(match Value::deserialize(from)? {
+        Value::Object(object) => Some(object.into()),
+        Value::String(id) => Some(EventObject { id: Some(id), ..EventObject::default() }),
+        _ => None,
+    })
 }
 
 fn time_or_zero<'de, D: Deserializer<'de>>(from: D) -> Result<Option<i64>, D::Error> {

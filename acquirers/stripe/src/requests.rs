@@ -133,6 +133,10 @@ pub struct ListQuery<'a> {
     pub types: &'a [&'a str],
     /// The first time of creation. Not of webhook endpoints.
     pub created_from: Option<i64>,
+    /// The end of the time of creation, exclusive.
+    pub created_to: Option<i64>,
+    /// The references that are replaced by their objects.
+    pub expand: &'a [&'a str],
     /// [`Page::next_cursor`](crate::Page::next_cursor) of the page before.
     pub after: Option<&'a str>,
 }
@@ -144,6 +148,8 @@ impl ListQuery<'_> {
             .set_some("payment_intent", self.payment_intent)
             .list("types", self.types)
             .set_some("created[gte]", self.created_from)
+            .set_some("created[lt]", self.created_to)
+            .list("expand", self.expand)
             .set_some("starting_after", self.after)
     }
 }

@@ -85,7 +85,7 @@ pub struct Event {
 }
 
 /// The object that an event is about.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "EventData")]
 pub struct EventObject {
     /// Such as `checkout.session`.
@@ -103,8 +103,14 @@ struct EventData {
 }
 
 impl From<EventData> for EventObject {
+    fn from(data: EventData) -> Self {
+        data.object.into()
+    }
+}
+
+impl From<Map<String, Value>> for EventObject {
     /// Reads an object of any kind: what is missing or has another type is absent.
-    fn from(EventData { object }: EventData) -> Self {
+    fn from(object: Map<String, Value>) -> Self {
         let text = |name| object.get(name).and_then(Value::as_str).map(str::to_owned);
         let kind = text("object").unwrap_or_default();
         let payment_intent = text(if kind == "payment_intent" { "id" } else { "payment_intent" });

@@ -14,8 +14,8 @@ mod view;
 use std::time::Duration;
 
 pub use acquirer_kit::{
-    Changes, Connector, KitError, NewCharge, Priority, ProviderStatus, RefundAnswer, RefundEnd,
-    RefundProgress, ReturnProgress,
+    Changes, Connector, DisputeEvidence, EvidenceToSend, KitError, Movement, Movements, NewCharge, Priority,
+    ProviderStatus, RefundAnswer, RefundEnd, RefundProgress, ReturnProgress,
 };
 pub use api_pix::PixQuery;
 pub use connections::{Connection, Connections};

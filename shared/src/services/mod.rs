@@ -8,6 +8,7 @@ mod charge_creation;
 mod charge_timeline;
 mod erasure;
 mod ledger_verification;
+mod movement_reconciliation;
 mod payment_list;
 mod receipts;
 pub mod reconciliation;
@@ -27,6 +28,7 @@ pub use charge_timeline::{
 };
 pub use erasure::{ErasureError, ErasureOutcome, erase_customer};
 pub use ledger_verification::verify_ledger;
+pub use movement_reconciliation::{MovementDifference, MovementReconciliation, reconcile_movements};
 pub use payment_list::{
     PAYMENTS_QUERY, PaymentFilter, PaymentList, PaymentListError, PaymentListView, PaymentPage,
 };

@@ -1,9 +1,10 @@
 //! Writes what an acquirer says about a charge. [`next_step`] decides; this module loads what is recorded, and writes
 //! one change at a time, each in one transaction. After a crash between two changes, the next read writes the rest.
 
+use domain::account::terms::MethodTerms;
 use domain::charge::transition::Command;
 use domain::charge::{Charge, IncomingPayment, StoredCharge};
-use domain::ids::{AcquirerPaymentId, Scoped as _};
+use domain::ids::{AcquirerPaymentId, ChargeId, Scoped as _};
 use domain::med::{CASE_SORT, CaseNotification, MedCase};
 use domain::refund::{Refund, RefundOutcome};
 use domain::snapshot::{Closing, Known, RemoteRefund, Snapshot, Step, contradictions, next_step};
@@ -65,14 +66,7 @@ impl RemoteCharges {
             let charge = stored.clone().read_at(now);
             let mut recorded = self.recorded(&charge, snapshot).await?;
             recorded.payments.extend(tried.iter().cloned());
-            let known = Known {
-                charge: &charge,
-                payments: &recorded.payments,
-                refunds: &recorded.refunds,
-                cases: &recorded.cases,
-                terms: terms.for_method(charge.method()),
-                closing,
-            };
+            let known = recorded.known(&charge, terms.for_method(charge.method()), closing);
             let Some(step) = next_step(&known, snapshot, now) else {
                 for found in contradictions(&known, snapshot) {
                     tracing::error!(charge = %id, found, "the acquirer contradicts what is recorded; an operator must look at it");
@@ -92,6 +86,20 @@ impl RemoteCharges {
             }
         }
         Ok(Followed { charge: self.charges.get_existing(id).await?, read_again_at: None })
+    }
+
+    /// The first change that is missing, and what no change can make right. It writes nothing.
+    pub(super) async fn missing(
+        &self,
+        charge: ChargeId,
+        snapshot: &Snapshot,
+        now: Timestamp,
+    ) -> Result<(Option<Step>, Vec<String>), WorkError> {
+        let charge = self.charges.get_existing(charge).await?.read_at(now);
+        let terms = self.payments.account_of(&charge).await?.settings.terms;
+        let recorded = self.recorded(&charge, snapshot).await?;
+        let known = recorded.known(&charge, terms.for_method(charge.method()), None);
+        Ok((next_step(&known, snapshot, now), contradictions(&known, snapshot)))
     }
 
     /// Reads only the rows that the snapshot can concern.
@@ -198,6 +206,13 @@ struct Recorded {
     payments: Vec<AcquirerPaymentId>,
     refunds: Vec<Refund>,
     cases: Vec<MedCase>,
+}
+
+impl Recorded {
+    fn known<'a>(&'a self, charge: &'a Charge, terms: MethodTerms, closing: Option<Closing>) -> Known<'a> {
+        let Self { payments, refunds, cases } = self;
+        Known { charge, payments, refunds, cases, terms, closing }
+    }
 }
 
 /// The id of a case is derived from it, as [`Step::OpenCase`] says.

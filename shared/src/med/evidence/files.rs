@@ -69,6 +69,15 @@ impl EvidenceFiles {
         Ok(())
     }
 
+    /// Reads a confirmed file.
+    pub async fn read(&self, evidence: &Evidence) -> Result<Vec<u8>, ObjectStoreError> {
+        let get = self.client.get_object().bucket(&self.bucket).key(evidence.object());
+        let body = get.send().await?.body.collect().await;
+        let body =
+            body.map_err(|error| ObjectStoreError::Unavailable(DisplayErrorContext(error).to_string()))?;
+        Ok(body.to_vec())
+    }
+
     /// One request reads both, so that size and bytes belong to the same version of the file. `None` when no
     /// file was uploaded.
     pub async fn read_upload(&self, upload: &Upload) -> Result<Option<UploadedFile>, ObjectStoreError> {
