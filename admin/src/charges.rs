@@ -134,11 +134,12 @@ async fn expire(stack: &Stack, id: ChargeId, by: &Operator) -> Result<(), Box<dy
         return Err(format!("the charge can be expired from {ends_at} on, a day after its expiry").into());
     }
     let connections = Connections::new(stack.acquirers()?.clone(), stack.clock.clone());
-    let connection = connections.at(charge.scope.account, charge.connection).await?;
-    let is_known = match connection.as_pix() {
+    let connection = connections.of_charge(&charge).await?;
+    let has_pix = match connection.as_pix() {
         Some(bank) => bank.knows_charge(&charge, now).await?,
-        None => connection.connector().read(&charge).await?.is_some(),
+        None => false,
     };
+    let is_known = has_pix || connection.connector().read(&charge).await?.is_some();
     if is_known {
         return Err("the bank has the cob of this charge, or a Pix with its txid; the service ends it".into());
     }

@@ -8,7 +8,7 @@ use domain::calendar::Day;
 use domain::ids::{AccountId, ConnectionId};
 use domain::payment_method::PaymentMethod;
 use serde::Serialize;
-use shared::acquirer::{Connection, Connections};
+use shared::acquirer::{Acquirers, Connection, Connections};
 use shared::services::reconciliation::{Difference, ReconciliationError, reconcile, record_listed};
 use shared::services::{BankPayments, RemoteCharges, reconcile_movements};
 
@@ -55,7 +55,10 @@ async fn movements(
     let payments = BankPayments::new(stack.store.clone(), stack.acquirers()?.clone());
     let charges = RemoteCharges::new(stack.store.clone(), payments);
     let what = (day, arguments.apply);
-    let found = Box::pin(reconcile_movements(&stack.store, &charges, connection, what, now)).await?;
+    let connections = Connections::new(stack.acquirers()?.clone(), stack.clock.clone());
+    let acquirers = Acquirers::with_connections(connections);
+    let at = (&acquirers, connection);
+    let found = Box::pin(reconcile_movements(&stack.store, &charges, at, what, now)).await?;
     for difference in &found.differences {
         print_json(difference)?;
     }

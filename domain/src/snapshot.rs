@@ -4,7 +4,7 @@
 //! returns the first change that is missing. It sees no notification: one that is lost, repeated or out of order
 //! only changes when the acquirer is read.
 
-use crate::account::terms::MethodTerms;
+use crate::account::terms::Terms;
 use crate::acquirer::Decline;
 use crate::charge::transition::{Command, Payment};
 use crate::charge::{Charge, TransactionStatus};
@@ -33,6 +33,37 @@ pub struct Snapshot {
     pub refunds: Vec<RemoteRefund>,
     /// All disputes about these payments, the oldest first.
     pub disputes: Vec<RemoteDispute>,
+}
+
+impl Snapshot {
+    /// Joins what two acquirers say about one charge.
+    #[must_use]
+    pub fn joined(mut self, other: Option<Self>) -> Self {
+        let Some(other) = other else { return self };
+        if other.state.rank() > self.state.rank() {
+            self.state = other.state;
+        }
+        self.last_decline = self.last_decline.or(other.last_decline);
+        self.payments.extend(other.payments);
+        self.payments.sort_by_key(|remote| remote.payment.paid_at);
+        self.refunds.extend(other.refunds);
+        self.disputes.extend(other.disputes);
+        self
+    }
+}
+
+impl RemoteState {
+    /// Of two acquirers, that with the higher rank decides: a charge that can be paid at one can be paid.
+    fn rank(&self) -> u8 {
+        match self {
+            Self::ClosedByAcquirer(_) => 0,
+            Self::Expired => 1,
+            Self::ClosedByUs => 2,
+            Self::Open => 3,
+            Self::InProgress => 4,
+            Self::Paid => 5,
+        }
+    }
 }
 
 /// Whether a charge can still be paid at its acquirer.
@@ -110,8 +141,8 @@ pub struct Known<'a> {
     pub refunds: &'a [Refund],
     /// All its cases.
     pub cases: &'a [MedCase],
-    /// The terms of the method that pays.
-    pub terms: MethodTerms,
+    /// The account's terms.
+    pub terms: &'a Terms,
     /// Why the caller closes the charge at its acquirer. `None`: it only reads.
     pub closing: Option<Closing>,
 }
@@ -161,7 +192,8 @@ fn payment(known: &Known<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<Ste
     if remote.lacks_fee && known.charge.is_open() && now < paid_at.saturating_plus_seconds(FEE_SECONDS) {
         return Some(Step::ReadAgain(now.saturating_plus_seconds(FEE_PAUSE_SECONDS)));
     }
-    Some(Step::Charge(Box::new(Command::Pay { payment: remote.payment.clone(), terms: known.terms })))
+    let terms = known.terms.for_method(remote.payment.method);
+    Some(Step::Charge(Box::new(Command::Pay { payment: remote.payment.clone(), terms })))
 }
 
 /// Refunds of a payment that was not credited belong to its return.

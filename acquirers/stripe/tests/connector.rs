@@ -55,6 +55,7 @@ fn at(seconds: i64) -> Timestamp {
 fn pending(name: &str, minor: i64, currency: &str) -> Charge {
     let sent = json!({"returnUrl": RETURN_URL});
     Charge {
+        elsewhere: Vec::new(),
         id: ChargeId::derive(b"salt", Mode::Live, "charges", name),
         scope: Scope { account: AccountId::new([7; 10]), mode: Mode::Live },
         shards: ShardCount::ONE,

@@ -24,7 +24,8 @@ pub(super) async fn run(
     let charge = stack.charges.get_existing(case.id.charge()).await?;
     let charge = charge.as_stored();
     let connections = Connections::new(stack.acquirers()?.clone(), stack.clock.clone());
-    let id = charge.connection.ok_or("the acquirer of this case takes no evidence")?;
+    let paid_at = charge.paid_with().and_then(|method| charge.connection_of(method));
+    let id = paid_at.ok_or("the acquirer of this case takes no evidence")?;
     let connection = connections.at(charge.scope.account, Some(id)).await?;
     let connector = connection.connector();
     let snapshot = connector.read(charge).await?.ok_or("the acquirer does not know the charge")?;

@@ -133,6 +133,19 @@ pub struct Artefacts {
 }
 
 impl Artefacts {
+    /// Adds those of another acquirer.
+    #[must_use]
+    pub fn joined(self, other: Self) -> Self {
+        Self {
+            pix: self.pix.or(other.pix),
+            card: self.card.or(other.card),
+            mbway: self.mbway.or(other.mbway),
+            multibanco: self.multibanco.or(other.multibanco),
+            boleto: self.boleto.or(other.boleto),
+            crypto: self.crypto.or(other.crypto),
+        }
+    }
+
     /// Returns when the charge stops being payable by a method. `None`: it cannot be paid by that method.
     pub fn expires_at(&self, method: PaymentMethod) -> Option<Timestamp> {
         match method {

@@ -147,7 +147,7 @@ impl IncomingPayment {
             method: payment.method,
             scope: charge.scope,
             charge: Some(charge.id.raw()),
-            connection: charge.connection,
+            connection: charge.connection_of(payment.method),
             amount: payment.amount,
             currency: charge.currency,
             paid_at: payment.paid_at,

@@ -173,9 +173,12 @@ pub struct Charge {
     /// The acquirer that processes the charge.
     #[serde(default, skip_serializing_if = "AcquirerName::is_default")]
     pub acquirer: AcquirerName,
-    /// The bank connection at which the charge was created. `None`: the acquirer is not a bank.
+    /// The connection at which the charge was created. `None`: the acquirer has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection: Option<ConnectionId>,
+    /// The methods that belong to other connections.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub elsewhere: Vec<(PaymentMethod, ConnectionId)>,
     /// Until when a caller creates the charge at its bank, so that no other caller does. `None`: none does now.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub lease_until: Option<Timestamp>,
@@ -364,6 +367,26 @@ impl Charge {
     /// Returns the method that the charge was paid with, else the first requested method.
     pub fn method(&self) -> PaymentMethod {
         self.paid_with().or_else(|| self.methods.first().copied()).unwrap_or(PaymentMethod::Pix)
+    }
+
+    /// The connection of a method.
+    pub fn connection_of(&self, method: PaymentMethod) -> Option<ConnectionId> {
+        let elsewhere = self.elsewhere.iter().find(|(other, _)| *other == method);
+        elsewhere.map(|(_, connection)| *connection).or(self.connection)
+    }
+
+    /// The acquirer of a method.
+    pub fn acquirer_of(&self, method: PaymentMethod) -> AcquirerName {
+        match (self.acquirer.is_remote(), method) {
+            (false, _) => self.acquirer,
+            (true, PaymentMethod::Pix) => AcquirerName::Pix,
+            (true, _) => AcquirerName::Hosted,
+        }
+    }
+
+    /// Whether the charge was paid at one of several connections, so that the others must close it.
+    pub fn is_paid_at_one_of_several(&self) -> bool {
+        !self.elsewhere.is_empty() && !self.is_open() && self.applied_payment.is_some()
     }
 
     /// Returns the latest expiry of the charge's methods; the creation time when no method has one.

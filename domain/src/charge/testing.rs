@@ -34,6 +34,7 @@ pub(crate) fn waiting() -> Charge {
         metadata: Metadata::default(),
         acquirer: AcquirerName::Sandbox,
         connection: None,
+        elsewhere: Vec::new(),
         lease_until: None,
         artefacts: Artefacts {
             pix: Some(Pix { br_code: "code".to_owned(), expires_at: at(3600), ttl_seconds: 3600 }),

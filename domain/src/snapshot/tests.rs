@@ -56,7 +56,7 @@ impl World {
 
     fn next(&self, snapshot: &Snapshot, now: Timestamp) -> Option<Step> {
         let payments: Vec<AcquirerPaymentId> = self.incoming.keys().cloned().collect();
-        let (refunds, cases, terms) = (&self.refunds, &self.cases, MethodTerms::default());
+        let (refunds, cases, terms) = (&self.refunds, &self.cases, &Terms::default());
         let known =
             Known { charge: &self.charge, payments: &payments, refunds, cases, terms, closing: self.closing };
         assert_eq!(contradictions(&known, snapshot), Vec::<String>::new());
@@ -347,7 +347,7 @@ fn a_declined_try_keeps_the_status_and_becomes_the_failure_of_the_expiry() {
 fn a_charge_that_was_closed_here_ends_as_its_closer_wanted() {
     let charge = World::new().charge;
     let step = |state, closing| {
-        let (payments, refunds, cases, terms) = (&[], &[], &[], MethodTerms::default());
+        let (payments, refunds, cases, terms) = (&[], &[], &[], &Terms::default());
         let known = Known { charge: &charge, payments, refunds, cases, terms, closing };
         next_step(&known, &Snapshot { state, ..open() }, at(120))
     };
@@ -387,7 +387,7 @@ fn what_no_step_can_make_right_is_reported() {
         payments: &[],
         refunds: &[ended.refund],
         cases: &[won.case],
-        terms: MethodTerms::default(),
+        terms: &Terms::default(),
         closing: None,
     };
     let failed = Snapshot { refunds: vec![remote(RefundOutcome::Failed, None)], ..open() };

@@ -80,7 +80,7 @@ impl AcquirerWorker {
             return Ok(());
         }
         let Acquirer::Remote(connection) = self.acquirers.of_charge(&charge).await? else { return Ok(()) };
-        let grace = i64::from(connection.settings().expire_after_seconds);
+        let grace = i64::from(connection.expire_after_seconds());
         let removable_at = expires_at.plus_seconds(grace).unwrap_or(Timestamp::MAX);
         if now < removable_at {
             return Ok(self.queue.send_later(&message, removable_at.saturating_duration_since(now)).await?);
@@ -123,7 +123,13 @@ impl AcquirerWorker {
             Box::pin(self.finalise(id)).await?;
         }
         let Acquirer::Remote(connection) = self.acquirers.of_charge(&charge).await? else { return Ok(()) };
-        let Some(snapshot) = connection.connector().read(&charge).await? else {
+        let connector = connection.connector();
+        let read = if charge.is_paid_at_one_of_several() {
+            connector.close(&charge, Priority::Background).await?
+        } else {
+            connector.read(&charge).await?
+        };
+        let Some(snapshot) = read else {
             tracing::warn!(charge = %id, "the acquirer does not know a charge that changed there");
             return Ok(());
         };

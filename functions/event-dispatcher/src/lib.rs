@@ -253,9 +253,16 @@ impl Dispatcher {
             // dies, the scheduler takes over.
             let waits_for_acquirer =
                 is_new && new.status == TransactionStatus::Pending && new.lease_until.is_none();
+            let is_open_elsewhere =
+                new.is_paid_at_one_of_several() && old.is_some_and(|old| !old.is_paid_at_one_of_several());
+            let acquirer = match (waits_for_acquirer, is_open_elsewhere) {
+                (true, _) => Some(AcquirerMessage::Finalise(new.id)),
+                (false, true) => Some(AcquirerMessage::Read(new.id)),
+                (false, false) => None,
+            };
             return Ok(StreamActions {
                 events: Event::of_charge(old, new, &self.public_urls)?.into_iter().collect(),
-                acquirer: waits_for_acquirer.then_some(AcquirerMessage::Finalise(new.id)),
+                acquirer,
                 audit: audit_trail::for_charge(old, new).map(Box::new),
                 figure: Figure::of_charge(old, new),
                 lookups: Lookups::of(new).filter(|_| is_new),

@@ -277,6 +277,7 @@ mod tests {
             currency: Currency::BRL,
             moved: MinorUnits::new(123_456),
             lost: MinorUnits::ZERO,
+            fees: domain::med::DisputeFees::default(),
             reported_at: None,
             opened_by_return: false,
             infraction: None,

@@ -95,7 +95,7 @@ async fn provider_status(
     CallerOwned { app, found: Payment(charge), now, .. }: CallerOwned<Payment>,
 ) -> Result<Response, Problem> {
     let charge = charge.read_at(now);
-    let status = app.acquirers.of_charge(&charge).await?.status_of(&charge).await?;
+    let status = app.acquirers.of_payment(&charge).await?.status_of(&charge).await?;
     Ok(Json(ProviderStatusView::new(&charge, status)).into_response())
 }
 

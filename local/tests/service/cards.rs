@@ -4,8 +4,9 @@
 use serde_json::{Value, json};
 
 use axum::http::Method;
+use bank::{FaultKind, PayRequest};
 use domain::audit::Operator;
-use domain::ids::{AcquirerPaymentId, Mode, Scope};
+use domain::ids::{AcquirerPaymentId, ChargeId, Mode, Scope};
 use domain::money::Currency;
 use domain::wallet::LedgerAccount;
 use shared::services::Receipts;
@@ -182,6 +183,149 @@ async fn refunds_in_parts_and_those_made_at_the_acquirer_debit_the_wallet_once()
     cards.check_ledger().await;
 }
 
+/// The bank's charge of Pix and the page for cards belong to one charge.
+impl Cards {
+    async fn of_both(&self, key: &str) -> Value {
+        let charge = self.create(key, json!({"paymentMethods": ["PIX", "CREDIT_CARD"]})).await;
+        assert_eq!(charge["status"], "WAITING_PAYMENT", "{charge}");
+        let read = self.read(&charge).await;
+        assert!(read["cardRedirectUrl"].is_string() && self.cob(&charge)["status"] == "ATIVA", "{read}");
+        read
+    }
+
+    fn txid(charge: &Value) -> String {
+        ChargeId::parse_any(charge["id"].as_str().unwrap()).unwrap().txid()
+    }
+
+    fn cob(&self, charge: &Value) -> Value {
+        let books = self.live.service.stack.bank.snapshot();
+        let cobs = books["cobs"].as_array().unwrap();
+        cobs.iter().find(|cob| cob["txid"] == Self::txid(charge)).cloned().unwrap_or_default()
+    }
+
+    fn session(&self, charge: &Value) -> Value {
+        let (_, books) = self.live.service.stack.cards.control("GET", "/books", &json!({}));
+        let id = format!("ch_{}", charge["id"].as_str().unwrap());
+        let is_its =
+            |object: &&Value| object["object"] == "checkout.session" && object["client_reference_id"] == id;
+        objects(&books).into_iter().find(is_its).cloned().unwrap_or_default()
+    }
+
+    fn pay_by_pix(&self, charge: &Value) {
+        let request = PayRequest { txid: Self::txid(charge), ..PayRequest::default() };
+        self.live.service.stack.bank.pay(&request).unwrap();
+    }
+
+    async fn until_closed(&self, charge: &Value) {
+        eventually("closed at both", async || {
+            (self.session(charge)["status"] != "open" && self.cob(charge)["status"] != "ATIVA").then_some(())
+        })
+        .await;
+    }
+}
+
+/// All objects in a value.
+fn objects(value: &Value) -> Vec<&Value> {
+    let children: Vec<&Value> = match value {
+        Value::Array(items) => items.iter().collect(),
+        Value::Object(fields) => fields.values().collect(),
+        _ => Vec::new(),
+    };
+    let mut found: Vec<&Value> = children.into_iter().flat_map(objects).collect();
+    found.extend(value.is_object().then_some(value));
+    found
+}
+
+#[tokio::test]
+async fn a_charge_by_pix_or_card_is_closed_at_the_one_that_is_not_paid() {
+    let cards = Cards::start().await;
+    let by_pix = cards.of_both("both-0001").await;
+    cards.pay_by_pix(&by_pix);
+    let paid = cards.until(&by_pix, "PAID").await;
+    assert_eq!(paid["paidWith"], "PIX", "{paid}");
+    cards.until_closed(&by_pix).await;
+    cards.refund(&by_pix, 1_000).await;
+    let by_card = cards.of_both("both-0002").await;
+    cards.act("/pay", &by_card, json!({}));
+    let paid = cards.until(&by_card, "APPROVED").await;
+    assert_eq!(paid["paidWith"], "CREDIT_CARD", "{paid}");
+    cards.until_closed(&by_card).await;
+    cards.live.service.advance_seconds(32 * 24 * 60 * 60).await;
+    cards.refund(&by_card, 2_000).await;
+    for (charge, amount) in [(&by_pix, 1_000), (&by_card, 2_000)] {
+        eventually("the refund at its own acquirer", async || {
+            (cards.read(charge).await["refundedAmount"] == amount).then_some(())
+        })
+        .await;
+    }
+    cards.check_ledger().await;
+}
+
+#[tokio::test]
+async fn a_charge_by_pix_or_card_that_is_paid_by_both_keeps_the_first_and_returns_the_second() {
+    let cards = Cards::start().await;
+    let charge = cards.of_both("both-0003").await;
+    cards.fault("lost_notification", "");
+    cards.act("/pay", &charge, json!({}));
+    cards.pay_by_pix(&charge);
+    let back = eventually("the return of the second", async || {
+        let back = cards.read(&charge).await["returnedPayments"][0].clone();
+        (back["status"] == "returned").then_some(back)
+    })
+    .await;
+    assert_eq!((&back["reason"], &back["amount"]), (&json!("second_payment"), &json!(10_000)), "{back}");
+    // A sweep may find the payment by card first.
+    let read = cards.read(&charge).await;
+    let is_by_pix = read["status"] == "PAID" && read["paidWith"] == "PIX";
+    assert!(is_by_pix || (read["status"] == "APPROVED" && read["paidWith"] == "CREDIT_CARD"), "{read}");
+    assert_eq!(read["returnedPayments"].as_array().unwrap().len(), 1);
+    cards.check_ledger().await;
+}
+
+#[tokio::test]
+async fn a_charge_by_pix_or_card_ends_at_both() {
+    let cards = Cards::start().await;
+    let cancelled = cards.of_both("both-0004").await;
+    let path = format!("/v1/payments/{}/cancel", cancelled["id"].as_str().unwrap());
+    assert_eq!(cards.live.client.post(&path, &json!({})).await.expect(200)["status"], "CANCELLED");
+    assert_eq!(cards.session(&cancelled)["status"], "expired");
+    assert_eq!(cards.cob(&cancelled)["status"], "REMOVIDA_PELO_USUARIO_RECEBEDOR");
+
+    // A Pix whose notification is lost: the cancellation finds it.
+    let paid = cards.of_both("both-0005").await;
+    cards.live.fault(FaultKind::LostNotification, 1);
+    cards.pay_by_pix(&paid);
+    let path = format!("/v1/payments/{}/cancel", paid["id"].as_str().unwrap());
+    assert_eq!(cards.live.client.post(&path, &json!({})).await.status, 422);
+    cards.until(&paid, "PAID").await;
+
+    let expired = cards.of_both("both-0006").await;
+    // The Pix ends before the page for cards.
+    cards.live.service.advance_seconds(26 * 60 * 60).await;
+    cards.until(&expired, "EXPIRED").await;
+    cards.until_closed(&expired).await;
+
+    // If one acquirer refuses the charge, it can't be paid at the other.
+    cards.fault("http_402", KEPT);
+    let refused = cards.create("both-0007", json!({"paymentMethods": ["PIX", "CREDIT_CARD"]})).await;
+    assert_eq!(refused["status"], "REFUSED", "{refused}");
+    assert_eq!(cards.cob(&refused)["status"], "REMOVIDA_PELO_USUARIO_RECEBEDOR");
+
+    // A lost answer makes no second page and no second cob.
+    cards.fault("lost_answer", KEPT);
+    let mut body = of_card("both-0008");
+    body["paymentMethods"] = json!(["PIX", "CREDIT_CARD"]);
+    let create = async || cards.live.client.post("/v1/payments", &body).await;
+    let first = create().await;
+    let charge = if first.status == 201 { first.expect(201) } else { create().await.expect(201) };
+    let (_, books) = cards.live.service.stack.cards.control("GET", "/books", &json!({}));
+    let id = json!(format!("ch_{}", charge["id"].as_str().unwrap()));
+    let is_its =
+        |object: &&Value| object["object"] == "checkout.session" && object["client_reference_id"] == id;
+    assert_eq!(objects(&books).into_iter().filter(is_its).count(), 1);
+    cards.check_ledger().await;
+}
+
 /// The acquirer has the money again, so it waits for an operator, who gives it to the payer or to the merchant.
 #[tokio::test]
 async fn a_refund_that_fails_after_it_succeeded_waits_for_an_operator() {
@@ -329,7 +473,7 @@ async fn only_signed_notifications_of_the_account_are_accepted() {
     let bank = url.trim_end_matches("/hosted");
     assert_eq!(post(bank, &[]).await, 401, "a notification of Pix");
     let mut mixed = of_card("card-0011");
-    mixed["paymentMethods"] = json!(["CREDIT_CARD", "PIX"]);
+    mixed["paymentMethods"] = json!(["CREDIT_CARD", "BOLETO"]);
     let refused = cards.live.client.post("/v1/payments", &mixed).await;
-    assert_eq!(refused.status, 422, "methods of two connections");
+    assert_eq!(refused.status, 422, "a method without a connection");
 }

@@ -22,6 +22,7 @@ use super::AcquirerError;
 use super::configuration::{
     AccountAcquirers, AcquirerSettings, ConfiguredAcquirer, Credentials, KindSettings,
 };
+use super::joined::Joined;
 use super::pix::PixBank;
 use crate::clock::Clock;
 use crate::config::PublicUrls;
@@ -39,6 +40,9 @@ pub struct Connection {
     connector: Arc<dyn Connector>,
     /// The services of Pix read lists of payments, which no other acquirer has.
     pix: Option<PixBank>,
+    /// The methods of a charge that belong to other connections.
+    elsewhere: Vec<(PaymentMethod, ConnectionId)>,
+    expire_after_seconds: u32,
 }
 
 impl Connection {
@@ -63,7 +67,35 @@ impl Connection {
     }
 
     pub fn name(&self) -> AcquirerName {
-        if self.pix.is_some() { AcquirerName::Pix } else { AcquirerName::Hosted }
+        if self.settings().pix().is_some() { AcquirerName::Pix } else { AcquirerName::Hosted }
+    }
+
+    /// The methods of a charge that belong to other connections. Its connector does the work at all of them.
+    pub fn elsewhere(&self) -> Vec<(PaymentMethod, ConnectionId)> {
+        self.elsewhere.clone()
+    }
+
+    /// How long an overdue charge is left open.
+    pub fn expire_after_seconds(&self) -> u32 {
+        self.expire_after_seconds
+    }
+
+    /// Joins the connections of a charge, at least one. The first is the charge's own.
+    fn joined(parts: Vec<(Self, Vec<PaymentMethod>)>) -> Option<Self> {
+        let (first, _) = parts.first()?;
+        if parts.len() == 1 {
+            return Some(first.clone());
+        }
+        let others = parts.iter().skip(1);
+        let elsewhere =
+            others.flat_map(|(other, methods)| methods.iter().map(|method| (*method, other.id()))).collect();
+        Some(Self {
+            configured: Arc::clone(&first.configured),
+            pix: parts.iter().find_map(|(part, _)| part.pix.clone()),
+            expire_after_seconds: parts.iter().map(|(part, _)| part.expire_after_seconds).max()?,
+            elsewhere,
+            connector: Arc::new(Joined(parts)),
+        })
     }
 
     /// `None`: the acquirer does not speak API Pix.
@@ -164,20 +196,47 @@ impl Connections {
         methods: &[PaymentMethod],
     ) -> Result<(Connection, bool), AcquirerError> {
         let routes = self.routes(account).await?.connections;
-        if routes.is_empty() {
-            return Err(AcquirerError::NotConfigured);
-        }
-        let takes_all = |(_, taken): &&(ConnectionId, Vec<PaymentMethod>)| {
-            methods.iter().all(|method| taken.contains(method))
+        let route = |method: PaymentMethod| {
+            let (id, _) = routes.iter().find(|(_, taken)| taken.contains(&method))?;
+            Some((method, *id))
         };
-        let Some((id, _)) = routes.iter().find(takes_all) else {
+        let Some(wanted) = methods.iter().map(|method| route(*method)).collect::<Option<Vec<_>>>() else {
+            if routes.is_empty() {
+                return Err(AcquirerError::NotConfigured);
+            }
             let taken = routes.iter().flat_map(|(_, taken)| taken).map(|method| method.as_str());
-            let supported = taken.collect::<Vec<_>>().join(", ");
-            let several = if routes.len() > 1 { ", each in a charge of its own" } else { "" };
-            return Err(AcquirerError::MethodNotConfigured { supported: format!("{supported}{several}") });
+            return Err(AcquirerError::MethodNotConfigured {
+                supported: taken.collect::<Vec<_>>().join(", "),
+            });
         };
-        let found = self.cached(account, *id).await?;
-        Ok((found.connection, found.is_stopped))
+        self.join(account, &wanted).await
+    }
+
+    /// Returns the connections at which a charge was created.
+    pub async fn of_charge(&self, charge: &Charge) -> Result<Connection, AcquirerError> {
+        let of_method = |method: &PaymentMethod| Some((*method, charge.connection_of(*method)?));
+        let wanted: Vec<_> = charge.methods.iter().filter_map(of_method).collect();
+        Ok(self.join(charge.scope.account, &wanted).await?.0)
+    }
+
+    /// Joins the connections of these methods. Also returns whether an operator stopped new live charges.
+    async fn join(
+        &self,
+        account: AccountId,
+        methods: &[(PaymentMethod, ConnectionId)],
+    ) -> Result<(Connection, bool), AcquirerError> {
+        let (mut parts, mut is_stopped) = (Vec::<(Connection, Vec<PaymentMethod>)>::new(), false);
+        for (method, id) in methods {
+            if let Some((_, taken)) = parts.iter_mut().find(|(part, _)| part.id() == *id) {
+                taken.push(*method);
+                continue;
+            }
+            let found = self.cached(account, *id).await?;
+            is_stopped |= found.is_stopped;
+            parts.push((found.connection, vec![*method]));
+        }
+        let joined = Connection::joined(parts).ok_or(AcquirerError::NotConfigured)?;
+        Ok((joined, is_stopped))
     }
 
     async fn routes(&self, account: AccountId) -> Result<Routes, AcquirerError> {
@@ -275,10 +334,13 @@ impl Connections {
         };
         let client = self.with_cache(|cache| cache.clients.entry(key).or_insert(client).clone());
         let configured = Arc::new(configured);
+        let expire_after_seconds = configured.acquirer.settings.expire_after_seconds;
+        let elsewhere = Vec::new();
         match client {
             CachedClient::Pix(client) => {
                 let bank = PixBank::new(Arc::clone(&configured), client)?;
-                Ok(Connection { configured, connector: Arc::new(bank.clone()), pix: Some(bank) })
+                let connector = Arc::new(bank.clone());
+                Ok(Connection { configured, connector, pix: Some(bank), elsewhere, expire_after_seconds })
             }
             CachedClient::Stripe(client) => {
                 let account = match &configured.acquirer.settings.kind {
@@ -286,7 +348,7 @@ impl Connections {
                     KindSettings::Pix(_) => String::new(),
                 };
                 let connector = Arc::new(StripeConnector::new(client, account));
-                Ok(Connection { configured, connector, pix: None })
+                Ok(Connection { configured, connector, pix: None, elsewhere, expire_after_seconds })
             }
         }
     }

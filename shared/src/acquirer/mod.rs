@@ -5,6 +5,7 @@
 
 pub mod configuration;
 mod connections;
+mod joined;
 pub mod pix;
 mod pix_pages;
 mod queue;
@@ -154,7 +155,17 @@ impl Acquirers {
     }
 
     pub async fn of_charge(&self, charge: &Charge) -> Result<Acquirer, AcquirerError> {
-        self.named(charge.acquirer, charge.scope.account, charge.connection).await
+        if !charge.acquirer.is_remote() {
+            return Ok(Acquirer::Sandbox);
+        }
+        Ok(Acquirer::Remote(Box::new(self.connections()?.of_charge(charge).await?)))
+    }
+
+    /// Returns the acquirer that has the charge's payment, or may get it first.
+    pub async fn of_payment(&self, charge: &Charge) -> Result<Acquirer, AcquirerError> {
+        let method = charge.method();
+        let connection = charge.connection_of(method);
+        self.named(charge.acquirer_of(method), charge.scope.account, connection).await
     }
 
     pub fn connections(&self) -> Result<&Connections, AcquirerError> {

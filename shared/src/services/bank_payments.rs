@@ -343,7 +343,7 @@ impl BankPayments {
             let charge = stored.as_stored();
             let is_live = charge.scope.mode == Mode::Live;
             if is_live
-                && (charge.connection == Some(bank.connection())
+                && (charge.connection_of(PaymentMethod::Pix) == Some(bank.connection())
                     || self.is_of_same_account(bank, pix, charge).await?)
             {
                 return Ok(Some(Match::Charge(Box::new(stored))));
@@ -382,7 +382,7 @@ impl BankPayments {
         charge: &Charge,
     ) -> Result<bool, StoreError> {
         let account = charge.scope.account;
-        let Some(connection) = charge.connection else { return Ok(false) };
+        let Some(connection) = charge.connection_of(PaymentMethod::Pix) else { return Ok(false) };
         let is_owner = match self.owner_of(bank, pix).await? {
             Owner::Account(owner) => owner == account,
             Owner::Nobody => false,

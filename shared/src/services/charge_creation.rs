@@ -98,6 +98,7 @@ pub async fn create_charge(
         metadata: request.metadata,
         acquirer: acquirer.name(),
         connection: None,
+        elsewhere: Vec::new(),
         lease_until: None,
         artefacts: Artefacts::default(),
         pix_expires_in_seconds: request.pix_expires_in_seconds,
@@ -158,6 +159,7 @@ impl ChargeCreation<'_> {
         let pending = Charge {
             status: TransactionStatus::Pending,
             connection: Some(connection.id()),
+            elsewhere: connection.elsewhere(),
             lease_until: now.plus_seconds(LEASE_SECONDS).ok(),
             ..charge
         };
@@ -175,7 +177,14 @@ impl ChargeCreation<'_> {
             }
             Inserted::Existing(stored) => {
                 let stored = replayed(stored, &pending, now)?;
-                Ok(Created::Replayed(Box::pin(self.finish_pending(connection, caller, stored)).await?))
+                // The account's connections may have changed since.
+                match self.acquirers.of_charge(&stored).await? {
+                    Acquirer::Remote(connection) => {
+                        let finished = self.finish_pending(&connection, caller, stored);
+                        Ok(Created::Replayed(Box::pin(finished).await?))
+                    }
+                    Acquirer::Sandbox => Ok(Created::Replayed(stored)),
+                }
             }
         }
     }

@@ -19,7 +19,7 @@ use domain::wallet::{Posting, PostingKind};
 use serde::Serialize;
 
 use crate::WorkError;
-use crate::acquirer::{Connection, Movement};
+use crate::acquirer::{Acquirer, Acquirers, Connection, Movement};
 use crate::charge::Charges;
 use crate::services::RemoteCharges;
 use crate::store::{Order, Store, StoreError, from_item};
@@ -63,7 +63,7 @@ impl MovementDifference {
 pub async fn reconcile_movements(
     store: &Store,
     charges: &RemoteCharges,
-    connection: &Connection,
+    (acquirers, connection): (&Acquirers, &Connection),
     (day, apply): (Day, bool),
     now: Timestamp,
 ) -> Result<MovementReconciliation, WorkError> {
@@ -112,9 +112,10 @@ pub async fn reconcile_movements(
         {
             continue;
         }
+        let Acquirer::Remote(whole) = acquirers.of_charge(charge).await? else { continue };
         found
             .differences
-            .extend(differences(charges, connection, charge, (&movements, &payments), apply, now).await?);
+            .extend(differences(charges, &whole, charge, (&movements, &payments), apply, now).await?);
     }
     Ok(found)
 }

@@ -1,11 +1,12 @@
 //! Writes what an acquirer says about a charge. [`next_step`] decides; this module loads what is recorded, and writes
 //! one change at a time, each in one transaction. After a crash between two changes, the next read writes the rest.
 
-use domain::account::terms::MethodTerms;
+use domain::account::terms::Terms;
 use domain::charge::transition::Command;
 use domain::charge::{Charge, IncomingPayment, StoredCharge};
 use domain::ids::{AcquirerPaymentId, ChargeId, Scoped as _};
 use domain::med::{CASE_SORT, CaseNotification, MedCase};
+use domain::payment_method::PaymentMethod;
 use domain::refund::{Refund, RefundOutcome};
 use domain::snapshot::{Closing, Known, RemoteRefund, Snapshot, Step, contradictions, next_step};
 use domain::time::Timestamp;
@@ -60,13 +61,16 @@ impl RemoteCharges {
         now: Timestamp,
     ) -> Result<Followed, WorkError> {
         let (id, terms) = (charge.id, self.payments.account_of(charge).await?.settings.terms);
+        if connection.elsewhere() != charge.elsewhere {
+            return Err(WorkError::Missing("a charge must be read at all its connections"));
+        }
         let mut tried: Vec<AcquirerPaymentId> = Vec::new();
         for _ in 0..MAX_STEPS {
             let stored = self.charges.get_existing(id).await?;
             let charge = stored.clone().read_at(now);
             let mut recorded = self.recorded(&charge, snapshot).await?;
             recorded.payments.extend(tried.iter().cloned());
-            let known = recorded.known(&charge, terms.for_method(charge.method()), closing);
+            let known = recorded.known(&charge, &terms, closing);
             let Some(step) = next_step(&known, snapshot, now) else {
                 for found in contradictions(&known, snapshot) {
                     tracing::error!(charge = %id, found, "the acquirer contradicts what is recorded; an operator must look at it");
@@ -98,7 +102,7 @@ impl RemoteCharges {
         let charge = self.charges.get_existing(charge).await?.read_at(now);
         let terms = self.payments.account_of(&charge).await?.settings.terms;
         let recorded = self.recorded(&charge, snapshot).await?;
-        let known = recorded.known(&charge, terms.for_method(charge.method()), None);
+        let known = recorded.known(&charge, &terms, None);
         Ok((next_step(&known, snapshot, now), contradictions(&known, snapshot)))
     }
 
@@ -140,7 +144,7 @@ impl RemoteCharges {
         let charge = stored.as_stored().id;
         match step {
             Step::Charge(command) => match (&*command, connection.as_pix()) {
-                (Command::Pay { payment, .. }, Some(bank)) => {
+                (Command::Pay { payment, .. }, Some(bank)) if payment.method == PaymentMethod::Pix => {
                     self.payments.record_by_id(bank, payment.id.as_str(), Some(charge), now).await?;
                     let scope = stored.scope();
                     if self.charges.find_payment(&scope, &payment.id).await?.is_none() {
@@ -209,7 +213,7 @@ struct Recorded {
 }
 
 impl Recorded {
-    fn known<'a>(&'a self, charge: &'a Charge, terms: MethodTerms, closing: Option<Closing>) -> Known<'a> {
+    fn known<'a>(&'a self, charge: &'a Charge, terms: &'a Terms, closing: Option<Closing>) -> Known<'a> {
         let Self { payments, refunds, cases } = self;
         Known { charge, payments, refunds, cases, terms, closing }
     }

@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use domain::acquirer::{ReportedPix, ReportedPixStatus, SetAsideItem};
 use domain::charge::Charge;
 use domain::ids::{ConnectionId, EndToEndId, Mode, Scope};
+use domain::payment_method::PaymentMethod;
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
 use serde::Deserialize;
@@ -116,12 +117,15 @@ struct ChargeOwner {
     scope: Scope,
     #[serde(default)]
     connection: Option<ConnectionId>,
+    #[serde(default)]
+    elsewhere: Vec<(PaymentMethod, ConnectionId)>,
 }
 
 fn is_own_charge(sender: &Sender, charge: &StoredItem) -> bool {
     let Ok(owner) = from_item::<ChargeOwner>(charge.clone()) else { return false };
     owner.scope == Scope { account: sender.acquirer.account, mode: Mode::Live }
-        && owner.connection == Some(sender.acquirer.connection)
+        && (owner.connection == Some(sender.acquirer.connection)
+            || owner.elsewhere.contains(&(PaymentMethod::Pix, sender.acquirer.connection)))
 }
 
 /// Checks whether a stored Pix must be read back again, because the notification contains the end of a

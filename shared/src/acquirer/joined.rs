@@ -1,0 +1,101 @@
+//! The connections of a charge whose methods belong to several, as one connector. Each creates its part of the charge.
+//! A payment at one is followed by closing the charge at the others; a second payment meanwhile goes back.
+
+use acquirer_kit::{
+    Changes, Connector, KitError, NewCharge, Priority, ProviderStatus, RefundAnswer, ReturnProgress,
+};
+use async_trait::async_trait;
+use domain::acquirer::{Capabilities, RefundCapabilities};
+use domain::charge::transition::Finalised;
+use domain::charge::{Artefacts, Charge, IncomingPayment, TransactionStatus};
+use domain::payment_method::PaymentMethod;
+use domain::refund::Refund;
+use domain::snapshot::{RemoteState, Snapshot};
+use domain::time::Timestamp;
+
+use super::Connection;
+
+/// At least one, each with its methods of the charge.
+#[derive(Debug)]
+pub(super) struct Joined(pub(super) Vec<(Connection, Vec<PaymentMethod>)>);
+
+impl Joined {
+    fn connectors(&self) -> impl DoubleEndedIterator<Item = &dyn Connector> {
+        self.0.iter().map(|(connection, _)| connection.connector())
+    }
+}
+
+/// Refunds, returns and changes are those of a payment or of one connection.
+fn of_one_connection<T>() -> Result<T, KitError> {
+    Err(KitError::Invalid("this is done at one connection".to_owned()))
+}
+
+#[async_trait]
+impl Connector for Joined {
+    fn capabilities(&self, method: PaymentMethod) -> Option<Capabilities> {
+        let (connection, _) = self.0.iter().find(|(_, methods)| methods.contains(&method))?;
+        connection.connector().capabilities(method)
+    }
+
+    fn refund_capabilities(&self) -> RefundCapabilities {
+        RefundCapabilities { methods: &[], cashout: false }
+    }
+
+    /// If one refuses, the charge is closed where it was created.
+    async fn create(&self, new: NewCharge<'_>) -> Result<Finalised, KitError> {
+        let mut artefacts = Artefacts::default();
+        for (number, connector) in self.connectors().enumerate() {
+            match connector.create(new).await? {
+                Finalised::Made(made) => artefacts = artefacts.joined(*made),
+                refused @ Finalised::Refused { .. } => {
+                    for created in self.connectors().take(number) {
+                        created.close(new.charge, Priority::Create).await?;
+                    }
+                    return Ok(refused);
+                }
+            }
+        }
+        Ok(Finalised::Made(Box::new(artefacts)))
+    }
+
+    async fn read(&self, charge: &Charge) -> Result<Option<Snapshot>, KitError> {
+        let mut joined: Option<Snapshot> = None;
+        for connector in self.connectors() {
+            let read = connector.read(charge).await?;
+            joined = read.map(|read| read.joined(joined.take())).or(joined);
+        }
+        Ok(joined)
+    }
+
+    /// `None` also if one has lost the charge and it is not paid: then it must not end here.
+    async fn close(&self, charge: &Charge, priority: Priority) -> Result<Option<Snapshot>, KitError> {
+        let (mut joined, mut is_lost) = (None::<Snapshot>, false);
+        for connector in self.connectors() {
+            let closed = connector.close(charge, priority).await?;
+            is_lost |= closed.is_none() && charge.status != TransactionStatus::Pending;
+            joined = closed.map(|closed| closed.joined(joined.take())).or(joined);
+        }
+        Ok(joined.filter(|joined| !is_lost || joined.state == RemoteState::Paid))
+    }
+
+    async fn refund(&self, _: &Refund, _: Timestamp, _: Timestamp) -> Result<RefundAnswer, KitError> {
+        of_one_connection()
+    }
+
+    async fn give_back(
+        &self,
+        _: &IncomingPayment,
+        _: &str,
+        _: Timestamp,
+    ) -> Result<ReturnProgress, KitError> {
+        of_one_connection()
+    }
+
+    async fn changes(&self, _: Timestamp, _: Option<&str>) -> Result<Changes, KitError> {
+        of_one_connection()
+    }
+
+    async fn status(&self, _: &Charge) -> Result<Option<ProviderStatus>, KitError> {
+        of_one_connection()
+    }
+}
