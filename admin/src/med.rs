@@ -75,7 +75,7 @@ pub(crate) enum Command {
     Forward {
         /// The case (med_…)
         id: MedCaseId,
-        /// The field of a file, such as `evd_…=shipping_documentation`; of the files, only those named are sent
+        /// The field of a file, such as `mev_…=shipping_documentation`; of the files, only those named are sent
         #[arg(long, value_name = "FILE=FIELD", value_parser = parse_field)]
         file: Vec<(EvidenceId, String)>,
         /// Send it. The bank accepts no more afterwards

@@ -6,7 +6,7 @@ use domain::audit::Operator;
 use domain::ids::EvidenceId;
 use domain::med::MedCase;
 use domain::snapshot::RemoteDispute;
-use shared::acquirer::{Connections, DisputeEvidence, EvidenceToSend};
+use shared::acquirer::{Connections, DisputeEvidence, EvidenceToSend, KitError};
 use shared::audit;
 use shared::med::evidence::Evidence;
 
@@ -89,6 +89,10 @@ pub(super) async fn run(
     let names: Vec<&str> = to_send.iter().map(|file| &*file.name).collect();
     let audit = audit.with_details(format!("text: {has_text}, files: {}", names.join(" ")));
     audit::append(&stack.store, &audit).await?;
-    let status = connector.submit_evidence(&dispute.id, DisputeEvidence { text, files: to_send }).await?;
+    let evidence = DisputeEvidence { text, files: to_send };
+    let status = connector.submit_evidence(&dispute.id, evidence).await.map_err(|error| match error {
+        KitError::Invalid(why) => why,
+        unavailable @ KitError::Unavailable(_) => unavailable.to_string(),
+    })?;
     print_json(&record! { case: case.id, text: has_text, files: count, submitted: true, status: status })
 }
