@@ -22,11 +22,12 @@ use shared::http::{Problem, Query};
 use shared::random;
 use shared::refund::{RefundError, refusal};
 use shared::services::{ChargeRows, ChargeTimeline, TimelineEntry, TimelineKind, charge_timeline};
+use shared::webhook::delivery::Delivery;
 
 use crate::states::{State as _, all};
 use crate::terms::{details_of, reason, rule, words_of};
 use crate::visit::{Page, Visitor};
-use crate::webhooks::pretty;
+use crate::webhooks::{pretty, resend_button};
 use crate::words as w;
 
 const PATH: &str = "/dashboard/charges";
@@ -538,7 +539,9 @@ fn metadata(page: &Page, charge: &Charge) -> Markup {
 fn timeline_list(page: &Page, timeline: &ChargeTimeline, currency: Currency) -> Markup {
     html! {
         ol.line {
-            @for entry in timeline.merchants_entries().rev() { li { (timeline_entry(page, entry, currency)) } }
+            @for entry in timeline.merchants_entries().rev() {
+                li { (timeline_entry(page, entry, currency)) (resend(page, timeline, entry)) }
+            }
         }
         @if !timeline.is_complete { p.sm.soft { (page.say(w::PARTIAL)) } }
     }
@@ -561,8 +564,16 @@ fn timeline_entry(page: &Page, entry: &TimelineEntry, currency: Currency) -> Mar
             @if let Some(id) = &entry.request_id { " · " (page.language.fill(w::IN_REQUEST, &[id])) }
         }
         @if let Some(details) = details_of(page.language, entry) { div.sm.soft { (details) } }
-        @if let (TimelineKind::Delivery, Some(id)) = (entry.what, &entry.id) {
-            (page.button_once(&format!("/dashboard/deliveries/{id}/resend"), (w::RESEND, "quiet sm"), Need::Member))
-        }
     }
+}
+
+fn resend(page: &Page, timeline: &ChargeTimeline, entry: &TimelineEntry) -> Markup {
+    let is_it = |delivery: &&Delivery| {
+        entry.what == TimelineKind::Delivery && entry.id == Some(delivery.id.to_string())
+    };
+    let Some(delivery) = timeline.deliveries.iter().find(is_it) else { return html! {} };
+    let endpoint = timeline.endpoints.iter().find(|endpoint| Some(endpoint.id) == delivery.endpoint);
+    let event = timeline.events.iter().find(|event| event.id == delivery.event);
+    let has_event = event.is_some_and(|event| event.is_kept(page.now()));
+    resend_button(page, delivery, (has_event, endpoint), "quiet sm")
 }

@@ -18,7 +18,7 @@ use pages::{
 use serde::Serialize;
 use serde_json::Value;
 use shared::http::{Problem, Query};
-use shared::webhook::delivery::{DayFigures, DeliveryStatus, RecentDeliveries, RecentFilter};
+use shared::webhook::delivery::{DayFigures, Delivery, DeliveryStatus, RecentDeliveries, RecentFilter};
 use shared::webhook::endpoint::{Endpoint, EndpointStatus};
 use shared::webhook::log::{EventFilter, EventListView};
 
@@ -106,6 +106,26 @@ fn endpoint_actions(page: &Page, endpoint: &Endpoint) -> Markup {
 fn inactive(endpoint: &Endpoint) -> Option<Word> {
     let is_inactive = endpoint.status == EndpointStatus::Inactive;
     is_inactive.then(|| if endpoint.disabled.is_some() { w::IS_SWITCHED_OFF } else { w::IS_PAUSED })
+}
+
+/// The button that sends a delivery again. It is disabled, with the reason, if it would be refused. `has_event`: its
+/// event has not expired.
+pub(crate) fn resend_button(
+    page: &Page,
+    delivery: &Delivery,
+    (has_event, endpoint): (bool, Option<&Endpoint>),
+    class: &str,
+) -> Markup {
+    let refused = match (delivery.endpoint, endpoint) {
+        _ if !has_event => Some(w::EVENT_EXPIRED),
+        (Some(_), None) => Some(w::IS_DELETED),
+        (_, endpoint) => endpoint.and_then(inactive),
+    };
+    let action = || format!("/dashboard/deliveries/{}/resend", delivery.id);
+    match refused {
+        Some(reason) => disabled(page.language, w::RESEND, reason),
+        None => page.button_once(&action(), (w::RESEND, class), Need::Member),
+    }
 }
 
 /// The reason in the row is the API's, in English.
@@ -326,20 +346,12 @@ pub(crate) async fn delivery(visitor: Visitor, Path(id): Path<String>) -> Result
         .await?;
     let payload: Option<Value> = payload.and_then(|payload| serde_json::from_str(&payload).ok());
     let name = delivery.event_type.as_str();
-    let refused = match (&payload, delivery.endpoint, &endpoint) {
-        (None, ..) => Some(w::EVENT_EXPIRED),
-        (_, Some(_), None) => Some(w::IS_DELETED),
-        (_, _, endpoint) => endpoint.as_ref().and_then(inactive),
-    };
     let error = delivery.error();
     let main = html! {
         p.crumb { a href=(PATH) { (page.say(w::WEBHOOKS)) } " / " (page.say(w::KIND_DELIVERY)) }
         h1 { (name) }
         div.actions {
-            @match refused {
-                Some(reason) => (disabled(page.language, w::RESEND, reason)),
-                None => (page.button_once(&format!("/dashboard/deliveries/{}/resend", delivery.id), (w::RESEND, ""), Need::Member)),
-            }
+            (resend_button(&page, &delivery, (payload.is_some(), endpoint.as_ref()), ""))
             (copy_button(page.language, w::COPY_ID, &delivery.id.to_string()))
         }
         div #delivery data-refresh=[(!delivery.is_done()).then_some("10")] {

@@ -445,11 +445,17 @@ async fn a_delivery_is_sent_again() {
     // Nothing new is sent to an endpoint that is paused or deleted.
     let endpoint = format!("/v1/webhooks/endpoints/{}", delivery["endpointId"].as_str().unwrap());
     service.patch(&endpoint, &json!({"status": "INACTIVE"})).await.expect(200);
-    assert!(member.page(&page).await.contains("Enviar de novo (o endpoint está pausado: ative-o antes)"));
+    for path in [&page, &of_charge] {
+        let html = member.page(path).await;
+        assert!(html.contains("Enviar de novo (o endpoint está pausado: ative-o antes)"), "{path}: {html}");
+        assert!(!html.contains("/resend\""), "{path}: {html}");
+    }
     let sent = member.post(&resend, &[("mode", "test"), ("idempotency_key", "k-2")]).await;
     assert_eq!(sent.header("location"), Some(format!("{page}?error=unprocessable_entity").as_str()));
     service.delete(&endpoint).await.expect(200);
-    assert!(member.page(&page).await.contains("Enviar de novo (o endpoint foi excluído)"));
+    for path in [&page, &of_charge] {
+        assert!(member.page(path).await.contains("Enviar de novo (o endpoint foi excluído)"), "{path}");
+    }
     assert_eq!(member.page(&of_event).await.matches("href=\"/dashboard/deliveries/wd_").count(), 4);
 }
 

@@ -23,7 +23,7 @@ use domain::wallet::Posting;
 
 use crate::store::{Item, Store, StoreError, from_item, key_of_item};
 use crate::webhook::delivery::{Delivery, deletions};
-use crate::webhook::endpoint::Endpoints;
+use crate::webhook::endpoint::{Endpoint, Endpoints};
 use crate::webhook::event::{Event, EventRef};
 use crate::webhook::resend::MAX_RESENT;
 
@@ -113,7 +113,9 @@ pub struct ChargeTimeline {
     pub postings: Vec<Posting>,
     pub events: Vec<Event>,
     pub deliveries: Vec<Delivery>,
-    /// All of these in the order of time.
+    /// All of the scope, as they are now.
+    pub endpoints: Vec<Endpoint>,
+    /// All entries in the order of time.
     pub entries: Vec<TimelineEntry>,
     /// `false`: the charge has so many events or receivers that some entries are missing.
     pub is_complete: bool,
@@ -201,6 +203,7 @@ pub async fn charge_timeline(
         postings,
         events,
         deliveries,
+        endpoints,
         entries,
         is_complete: is_complete && has_all_deliveries && has_all_resends,
     })
