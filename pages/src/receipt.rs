@@ -60,7 +60,7 @@ pub fn receipt(
                 (say(w::PAYER), text(details.payer)),
                 (say(w::DOCUMENT), text(details.document)),
                 (say(w::PAID_ON), html! { (second(language, paid.paid_at)) }),
-                (say(w::METHOD), html! { (paid.method.facts().name) }),
+                (say(w::METHOD), html! { (say(w::of_method(paid.method))) }),
                 ("End-to-end id", html! { @if paid.method == PaymentMethod::Pix { code { (paid.payment_id) } } }),
                 (say(w::TRANSACTION), html! { code { (charge.id.raw()) } }),
                 (say(w::REFUNDED_SUM), html! { @if returned > 0 { (sum(returned)) } }),

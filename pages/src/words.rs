@@ -1,5 +1,6 @@
 //! The words that more than one function's pages show.
 
+use domain::payment_method::PaymentMethod;
 use shared::account::Role;
 
 use crate::Word;
@@ -57,6 +58,8 @@ crate::words! { pub,
     PAYER = "Pagador", "Payer", "Pagador";
     PAID_ON = "Pago em", "Paid on", "Pagado el";
     METHOD = "Meio", "Method", "Medio";
+    CARD = "Cartão de crédito", "Credit card", "Tarjeta de crédito";
+    CRYPTO = "Criptomoeda", "Cryptocurrency", "Criptomoneda";
     TRANSACTION = "Transação", "Transaction", "Transacción";
     EMAIL = "E-mail", "E-mail", "Correo";
     AMOUNT = "Valor", "Amount", "Importe";
@@ -136,6 +139,18 @@ pub fn of_role(role: Role) -> Word {
         Role::Owner => ROLE_OWNER,
         Role::Admin => ROLE_ADMIN,
         Role::Member => ROLE_MEMBER,
+    }
+}
+
+/// The other methods have one name in all languages.
+pub fn of_method(method: PaymentMethod) -> Word {
+    let name = method.facts().name;
+    match method {
+        PaymentMethod::CreditCard => CARD,
+        PaymentMethod::Crypto => CRYPTO,
+        PaymentMethod::Pix | PaymentMethod::Boleto | PaymentMethod::Mbway | PaymentMethod::Multibanco => {
+            Word { pt: name, en: name, es: name }
+        }
     }
 }
 

@@ -289,20 +289,10 @@ impl CheckoutPage<'_> {
         self.language.fill(w::AT, &[&minute])
     }
 
-    fn method_name(&self, method: PaymentMethod) -> &'static str {
-        match method {
-            PaymentMethod::CreditCard => self.say(w::CARD),
-            PaymentMethod::Crypto => self.say(w::CRYPTO),
-            PaymentMethod::Pix | PaymentMethod::Boleto | PaymentMethod::Mbway | PaymentMethod::Multibanco => {
-                method.facts().name
-            }
-        }
-    }
-
     fn receipt(&self) -> Markup {
         let Some(payment) = &self.charge.applied_payment else { return Markup::default() };
         html! {
-            div { dt { (self.say(w::PAID_BY)) } dd { (self.method_name(payment.method)) } }
+            div { dt { (self.say(w::PAID_BY)) } dd { (self.say(w::of_method(payment.method))) } }
             div { dt { (self.say(w::PAID_AT)) } dd { (self.minute(payment.paid_at)) } }
             @if payment.method == PaymentMethod::Pix {
                 div { dt { (self.say(w::END_TO_END)) } dd.address { (payment.payment_id) } }
@@ -320,7 +310,7 @@ impl CheckoutPage<'_> {
                 h2 { (self.say(w::METHODS)) }
                 @for (index, (method, end)) in methods.iter().enumerate() {
                     details.way name="method" open[index == 0] {
-                        summary { (self.method_name(*method)) }
+                        summary { (self.say(w::of_method(*method))) }
                         (self.method_content(*method, *end))
                     }
                 }
@@ -412,7 +402,7 @@ impl CheckoutPage<'_> {
                             input type="hidden" name="method" value=(method.as_str());
                             button name="outcome" value="paid" {
                                 @if methods.len() > 1 {
-                                    (self.language.fill(w::AS_PAID_BY, &[self.method_name(*method)]))
+                                    (self.language.fill(w::AS_PAID_BY, &[self.say(w::of_method(*method))]))
                                 } @else { (self.say(w::AS_PAID)) }
                             }
                         }

@@ -2,6 +2,7 @@
 
 pub(crate) use pages::words::{
     BACK_TO_SHOP, CHARGE_NOT_FOUND, CHARGE_NOT_FOUND_MEANS, PAGE_UNAVAILABLE, PAY_BY_CARD, PAYMENT_REFUSED,
+    of_method,
 };
 
 pages::words! { pub(crate),
@@ -51,8 +52,6 @@ pages::words! { pub(crate),
     END_TO_END = "Id da transação", "Transaction id", "Id de la transacción";
     CONTACT = "Fale com a loja:", "Contact the shop:", "Hable con la tienda:";
     METHODS = "Escolha como pagar", "Choose how to pay", "Elija cómo pagar";
-    CARD = "Cartão de crédito", "Credit card", "Tarjeta de crédito";
-    CRYPTO = "Criptomoeda", "Cryptocurrency", "Criptomoneda";
     OPEN_BOLETO = "Abrir o boleto", "Open the boleto", "Abrir el boleto";
     MBWAY = "Confirme o pagamento no aplicativo MB WAY do telefone terminado em",
         "Confirm the payment in the MB WAY app of the phone that ends in",

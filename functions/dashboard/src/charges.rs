@@ -146,7 +146,7 @@ fn row(page: &Page, charge: &Charge) -> Vec<Markup> {
     vec![
         time(charge.created_at),
         html! { a href={ (PATH) "/" (charge.id) } dir="auto" { (title(charge)) } },
-        html! { (charge.method().facts().name) },
+        html! { (page.say(w::of_method(charge.method()))) },
         charge.status.tag(page.language),
         html! { (money(charge.amount.minor(), charge.currency)) },
     ]
@@ -232,7 +232,7 @@ fn filters(page: &Page, query: &Query, problem: Option<&Problem>) -> Markup {
                     select #method name="method" {
                         option value="" { (page.say(w::ALL_METHODS)) }
                         @for (name, each) in PaymentMethod::vocabulary() {
-                            option value=(name) selected[method == Some(each)] { (each.facts().name) }
+                            option value=(name) selected[method == Some(each)] { (page.say(w::of_method(each))) }
                         }
                     }
                 }
@@ -271,7 +271,7 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
                 (money(charge.amount.minor(), charge.currency)) " " (charge.status.tag(page.language))
             }
             p.soft {
-                (charge.method().facts().name) " · " (time(charge.created_at))
+                (page.say(w::of_method(charge.method()))) " · " (time(charge.created_at))
                 @if let Some(customer) = customer(charge) { " · " span dir="auto" { (customer) } }
             }
             div.actions {

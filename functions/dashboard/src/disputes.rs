@@ -211,7 +211,7 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
                         (facts(vec![
                             (page.say(w::AMOUNT), html! { (money(charge.amount.minor(), charge.currency)) }),
                             (page.say(w::STATE), charge.status.tag(page.language)),
-                            (page.say(w::METHOD), html! { (charge.method().facts().name) }),
+                            (page.say(w::METHOD), html! { (page.say(w::of_method(charge.method()))) }),
                             (page.say(w::CREATED), time(charge.created_at)),
                             (page.say(w::PAID), charge.applied_payment.as_ref().map(|paid| time(paid.paid_at)).unwrap_or_default()),
                         ]))

@@ -113,7 +113,7 @@ fn charge_values(charge: &Charge) -> impl Iterator<Item = Part> {
         (w::CHARGE, Some(charge.id.to_string())),
         (w::ORDER, charge.metadata.order_number()),
         (w::AMOUNT, Some(money(charge.amount.minor(), charge.currency))),
-        (w::METHOD, Some(charge.method().facts().name.to_owned())),
+        (w::METHOD, Some(w::of_method(charge.method()).pt.to_owned())),
         (w::STATE, Some(charge.status.shown().1.pt.to_owned())),
         (w::CREATED, Some(format_second(charge.created_at))),
         (w::PAID, paid.map(|paid| format_second(paid.paid_at))),

@@ -95,7 +95,7 @@ fn row(language: Language, charge: &Charge) -> Result<Vec<String>, Problem> {
         text(order(charge)),
         text(customer(charge)),
         text(masked_payer(charge)),
-        charge.method().facts().name.to_owned(),
+        language.say(w::of_method(charge.method())).to_owned(),
         language.say(charge.status.shown().1).to_owned(),
         charge.currency.to_string(),
         sum(charge.amount.into()),

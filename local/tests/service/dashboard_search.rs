@@ -301,3 +301,31 @@ async fn a_csv_file_has_at_most_1000_rows_and_says_when_it_is_cut() {
     assert_eq!(lines.last(), Some(&note));
     assert_eq!(lines[0].matches(';').count(), 14);
 }
+
+#[tokio::test]
+async fn a_method_has_a_name_in_the_users_language_on_every_page_and_file() {
+    let service = Service::without_event_sources().await;
+    let body = json!({"amount": 10_000, "paymentMethods": ["CREDIT_CARD"], "idempotencyKey": "card-0001"});
+    let payment = service.post("/v1/payments", &body).await.expect(201);
+    let charge = format!("ch_{}", id(&payment));
+    service.sandbox(&json!({"id": charge}), "pay", &json!({})).await;
+    let case = service.sandbox_answer(&json!({"id": charge}), "med-cases", &json!({})).await;
+    let browser = Browser::owner(&service).await;
+    let mut paths = vec![
+        "/dashboard/charges".to_owned(),
+        "/dashboard/charges.csv".to_owned(),
+        format!("/dashboard/charges/{charge}"),
+        format!("/dashboard/charges/{charge}/receipt"),
+    ];
+    if case.status == 201 {
+        paths.push(format!("/dashboard/disputes/{}", id(&case.body)));
+    }
+    for path in &paths {
+        for (language, name) in
+            [("pt-BR", "Cartão de crédito"), ("en", "Credit card"), ("es", "Tarjeta de crédito")]
+        {
+            let shown = text(&browser.answer(path, &[("accept-language", language)]).await);
+            assert!(shown.contains(name), "{path} {language}: {shown}");
+        }
+    }
+}
