@@ -129,12 +129,12 @@ impl Shell<'_> {
                     }
                     form method="post" action="/dashboard/language" {
                         (hidden("next", self.here))
-                        select name="language" aria-label=(say(w::LANGUAGE)) data-submit {
+                        select name="language" aria-label=(say(w::LANGUAGE)) {
                             @for each in Language::ALL {
                                 option value=(each.tag()) lang=(each.tag()) selected[each == language] { (each.name()) }
                             }
                         }
-                        button.quiet data-noscript { (say(w::CHOOSE)) }
+                        button.quiet { (say(w::CHOOSE)) }
                     }
                     form method="post" action="/dashboard/logout" { button.quiet { (say(w::LOG_OUT)) } }
                 }

@@ -1,11 +1,10 @@
 (()=>{"use strict";
-// 1 copy; 2 confirm; 3 choices that submit; 4 refresh of fragments; 5 keys; 6 uploads. Every page works without this file, but for uploads.
+// 1 copy; 2 confirm; 3 refresh of fragments; 4 keys; 5 uploads. Every page works without this file, but for uploads.
 const d=document;
 d.addEventListener("click",async e=>{const b=e.target.closest("[data-copy]");if(!b)return;b.dataset.usual??=b.textContent;if(e.detail)b.blur();try{await navigator.clipboard.writeText(b.dataset.copy);b.textContent=b.dataset.done}catch{b.textContent="✕"}setTimeout(()=>{b.textContent=b.dataset.usual},2000)});
 d.addEventListener("submit",e=>{const f=e.target;if(f.dataset.confirm&&!confirm(f.dataset.confirm)){e.preventDefault();return}if(f.method==="post")setTimeout(()=>f.querySelectorAll("button").forEach(b=>{b.disabled=true}),0)});
 // A page that the browser shows again from its memory has its buttons back.
 addEventListener("pageshow",e=>{if(e.persisted)location.reload()});
-d.addEventListener("change",e=>{if(e.target.matches("[data-submit]"))e.target.form.requestSubmit()});
 for(const b of d.querySelectorAll("[data-copy]"))b.hidden=false;
 for(const b of d.querySelectorAll("[data-noscript]"))b.hidden=true;
 d.addEventListener("keydown",e=>{const q=d.getElementById("q");if(q&&e.key==="/"&&!/^(INPUT|TEXTAREA|SELECT)$/.test(d.activeElement.tagName)){e.preventDefault();q.focus()}});

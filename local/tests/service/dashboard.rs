@@ -292,6 +292,8 @@ async fn a_page_is_in_the_users_language() {
             );
         }
     }
+    let home = browser.page("/dashboard").await;
+    assert!(home.contains("</select><button class=\"quiet\">Escolher</button>"), "{home}");
     let chosen =
         browser.post("/dashboard/language", &[("language", "es"), ("next", "/dashboard/charges")]).await;
     assert_eq!(chosen.header("location"), Some("/dashboard/charges"));
