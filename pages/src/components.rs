@@ -15,19 +15,20 @@ pub fn money(minor: i64, currency: Currency) -> String {
     pt_br::format_money(Money { minor: MinorUnits::new(minor), currency })
 }
 
-/// The text with each CPF and CNPJ masked, with or without its punctuation.
+/// The text with each CPF and CNPJ masked, with or without its punctuation, also as the name of a file.
 pub fn without_documents(text: &str) -> String {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '/');
     let mut shown = String::with_capacity(text.len());
     for piece in text.split_inclusive(|c| !is_part(c)) {
         let word = piece.trim_end_matches(|c| !is_part(c)).trim_end_matches('.');
-        let bare: String = word.chars().filter(char::is_ascii_alphanumeric).collect();
-        if let Ok(document) = TaxId::parse(&bare) {
-            shown.push_str(&document.masked());
-            shown.push_str(piece.get(word.len()..).unwrap_or_default());
-        } else {
-            shown.push_str(piece);
-        }
+        let stem = word.rsplit_once('.').map_or(word, |(stem, _extension)| stem);
+        let found = [word, stem].into_iter().find_map(|part| {
+            let bare: String = part.chars().filter(char::is_ascii_alphanumeric).collect();
+            TaxId::parse(&bare).ok().map(|document| (document.masked(), part.len()))
+        });
+        let (masked, rest) = found.unwrap_or_default();
+        shown.push_str(&masked);
+        shown.push_str(piece.get(rest..).unwrap_or_default());
     }
     shown
 }

@@ -176,7 +176,10 @@ async fn wrong_codes_count_as_failed_log_ins() {
         assert_eq!(location(&owner.post("/dashboard/security/totp/off", &off).await), WRONG);
     }
     let code = phone.next_code().await;
-    assert!(location(&send_code(&service, &begun, &code).await).contains("error=rate_limited"));
+    let limited = location(&send_code(&service, &begun, &code).await).to_owned();
+    assert!(limited.contains("error=rate_limited"), "{limited}");
+    let html = text(&service.raw(Method::GET, &limited, &[], "").await);
+    assert!(html.contains("a espera é de até 15 minutos."), "{html}");
     assert_eq!(api_log_in(&service, Some(&code)).await.problem().0, 429);
     let confirm = owner.post("/dashboard/confirm", &[TEST, ("code", &code)]).await;
     assert_eq!(location(&confirm), "/dashboard/confirm?error=rate_limited&next=%2Fdashboard");
