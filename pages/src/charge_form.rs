@@ -29,27 +29,29 @@ impl ChargeForm<'_> {
             ("expires_in", w::EXPIRES_IN, "number"),
         ];
         // Such as `customer.document`.
-        let wrong = self.refused.and_then(Problem::param).and_then(|path| path.rsplit('.').next());
-        let wrong = wrong.filter(|wrong| fields.iter().any(|(name, ..)| name == wrong));
+        let wrong = self.refused.map(Problem::params).unwrap_or_default();
+        let wrong: Vec<&str> = wrong.iter().filter_map(|path| path.rsplit('.').next()).collect();
+        let is_field = |(name, ..): &(&str, Word, &str)| wrong.contains(name);
         let why = self.refused.map(|problem| say(w::of_code(problem.code())));
         html! {
             p.crumb { a href="/dashboard/charges" { (say(w::CHARGES)) } }
             h1 { (say(w::NEW_CHARGE)) }
-            @if let (Some(why), None) = (why, wrong) { div.alert.bad role="alert" { (why) } }
+            @if let (Some(why), None) = (why, fields.iter().find(|field| is_field(field))) { div.alert.bad role="alert" { (why) } }
             section.card {
                 form.fields method="post" action="/dashboard/charges" {
                     (hidden("mode", self.mode.as_str()))
                     (hidden("idempotency_key", self.key))
-                    @for (name, label, kind) in fields {
-                        @let is_wrong = wrong == Some(name);
+                    @for field @ (name, label, kind) in fields {
+                        @let is_wrong = is_field(&field);
+                        @let rule = format!("{name}-error");
                         @let is_amount = name == "amount";
                         div {
                             label for=(name) { (say(label)) @if is_amount { " (R$)" } }
                             input id=(name) name=(name) type=(kind) value=[self.typed.text(name)]
                                 required[is_amount] inputmode=[is_amount.then_some("decimal")] placeholder=[is_amount.then_some("129,90")]
                                 min=[(kind == "number").then_some("1")] max=[(kind == "number").then_some("1440")]
-                                aria-invalid=[is_wrong.then_some("true")] aria-describedby=[is_wrong.then_some("why")];
-                            @if is_wrong { p #why.alert.bad role="alert" { (why.unwrap_or_default()) } }
+                                aria-invalid=[is_wrong.then_some("true")] aria-describedby=[is_wrong.then_some(&rule)];
+                            @if is_wrong { p.alert.bad id=(rule) role="alert" { (why.unwrap_or_default()) } }
                         }
                     }
                     div { button { (say(w::CREATE)) } }

@@ -315,8 +315,8 @@ pub fn refusal(problem: Problem, back: &str) -> Result<String, Problem> {
     if !is_correctable(&problem) {
         return Err(problem);
     }
-    let field = problem.param().map(|field| ("field", field));
-    let parameters: Vec<_> = std::iter::once(("error", problem.code())).chain(field).collect();
+    let fields = problem.params().into_iter().map(|field| ("field", field));
+    let parameters: Vec<_> = std::iter::once(("error", problem.code())).chain(fields).collect();
     Ok(path_with(back, &parameters))
 }
 

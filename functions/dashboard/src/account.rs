@@ -129,7 +129,7 @@ pub(crate) async fn audit(visitor: Visitor) -> Result<Response, Problem> {
     let main = html! {
         p.crumb { a href=(TEAM) { (page.say(w::TEAM)) } }
         h1 { (page.say(w::AUDIT)) }
-        @if day.is_err() { div.alert.bad role="alert" { (page.say(w::of_code("invalid_request"))) " " code { "day" } } }
+        @if day.is_err() { (page.refusal("invalid_request", std::iter::once("day"))) }
         details.card open[actor.is_some() || query.text("day").is_some()] {
             summary { (page.say(w::FILTERS)) }
             form.row method="get" action=(AUDIT) {

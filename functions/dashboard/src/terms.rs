@@ -163,6 +163,7 @@ terms! {
         "customer.name" = "Cliente", "Customer", "Cliente";
         "customer_email" = "E-mail", "E-mail", "Correo";
         "customer_id" = "CPF ou CNPJ", "CPF or CNPJ", "CPF o CNPJ";
+        "day" = "Dia", "Day", "Día";
         "description" = "Descrição", "Description", "Descripción";
         "email" = "E-mail", "E-mail", "Correo";
         "end_to_end_id" = "End-to-end id", "End-to-end id", "End-to-end id";
@@ -172,10 +173,12 @@ terms! {
         "metadata.order_id" = "Pedido", "Order", "Pedido";
         "name" = "Nome", "Name", "Nombre";
         "order_id" = "Pedido", "Order", "Pedido";
+        "object" = "Objeto", "Object", "Objeto";
         "phone" = "Telefone", "Phone", "Teléfono";
         "reason" = "Motivo", "Reason", "Motivo";
         "role" = "Papel", "Role", "Rol";
         "txid" = "txid", "txid", "txid";
+        "type" = "Tipo", "Type", "Tipo";
         "url" = "URL", "URL", "URL";
     }
 }

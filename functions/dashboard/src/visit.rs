@@ -198,6 +198,16 @@ impl Page {
         Form { session, language: self.language, mode: visitor.mode, page, key: &self.key, refused: None }
     }
 
+    /// Why a form or a filter was refused. The fields have the words of their labels.
+    pub(crate) fn refusal<'a>(&self, code: &str, fields: impl Iterator<Item = &'a str>) -> Markup {
+        let fields: Vec<&str> = fields.filter_map(field).map(|word| self.say(word)).collect();
+        html! {
+            div.alert.bad role="alert" {
+                (self.say(w::of_code(code))) @if !fields.is_empty() { " (" (fields.join(", ")) ")" }
+            }
+        }
+    }
+
     pub(crate) fn render(&self, title: &str, main: &Markup) -> Response {
         let Visit { session, visitor } = &self.visit;
         let shell = Shell::of(session, visitor.mode, &visitor.here);
@@ -205,10 +215,7 @@ impl Page {
         let done = visitor.context.query.text("done");
         let main = html! {
             @if let Some(code) = notice {
-                div.alert.bad role="alert" {
-                    (self.say(w::of_code(code)))
-                    @if let Some(field) = visitor.context.query.text("field").and_then(field) { " (" (self.say(field)) ")" }
-                }
+                (self.refusal(code, visitor.context.query.texts("field")))
             } @else if done.is_some() {
                 div.alert.good role="status" { (self.say(w::DONE)) }
             }

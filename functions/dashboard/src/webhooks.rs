@@ -427,9 +427,7 @@ pub(crate) async fn events(visitor: Visitor) -> Result<Response, Problem> {
         p.crumb { a href=(PATH) { (page.say(w::WEBHOOKS)) } }
         h1 { (page.say(w::EVENTS)) }
         @if let Err(problem) = &filter {
-            div.alert.bad role="alert" {
-                (page.say(w::of_code(problem.code()))) @for field in problem.params() { " " code { (field) } }
-            }
+            (page.refusal(problem.code(), problem.params().into_iter()))
         }
         (event_filters(&page, &query))
         @if filter.is_ok() {

@@ -312,5 +312,6 @@ async fn audit_pages_list_the_rows_of_keys_and_operators_in_the_order_in_which_t
     assert!(html.contains("Nenhuma ação com estes filtros.") && !html.contains("rel=\"next\""), "{html}");
     let refused = browser.answer("/dashboard/audit?day=x", &[]).await;
     assert_eq!(refused.status, 400);
-    assert!(crate::dashboard::text(&refused).contains("value=\"x\""), "{refused:?}");
+    let html = crate::dashboard::text(&refused);
+    assert!(html.contains("value=\"x\"") && html.contains("Corrija e envie de novo. (Dia)"), "{html}");
 }

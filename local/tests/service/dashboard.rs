@@ -329,11 +329,12 @@ async fn a_filtered_list_has_only_matching_charges_and_a_link_to_the_next_page()
         (html.matches("\">charge.paid</a>").count() == 13).then_some(html)
     });
     assert!(!events.await.contains("\">charge.created</a>"));
-    let refused = browser.answer("/dashboard/events?type=charge.paid&created_after=ontem", &[]).await;
+    let refused =
+        browser.answer("/dashboard/events?type=charge.paid&created_after=ontem&created_before=x", &[]).await;
     let html = text(&refused);
     assert_eq!(refused.status, 400);
     for part in [
-        "<code>created_after</code>",
+        "Corrija e envie de novo. (De, Até)",
         "value=\"ontem\"",
         "value=\"charge.paid\" selected",
         "<nav class=\"menu\"",

@@ -98,6 +98,13 @@ async fn a_refused_new_charge_keeps_what_was_typed_and_its_expiry_is_in_minutes(
     let browser = Browser::member(&service).await;
     let typed = [("amount", "129,90"), ("document", "123"), ("name", "Maria <b>"), ("expires_in", "15")];
     let sent = [&[("mode", "test"), ("idempotency_key", "0123456789abcdef")], &typed[..]].concat();
+    // Each refused field is marked.
+    let two = [&sent[..], &[("email", "maria")]].concat();
+    let html = text(&browser.post("/dashboard/charges", &two).await);
+    for name in ["document", "email"] {
+        assert!(html.contains(&format!("aria-describedby=\"{name}-error\"")), "{name}: {html}");
+    }
+    assert_eq!(html.matches("aria-invalid").count(), 2, "{html}");
     let refused = browser.post("/dashboard/charges", &sent).await;
     let html = String::from_utf8(refused.bytes.to_vec()).unwrap();
     assert_eq!((refused.status.as_u16(), refused.header("location")), (400, None), "{html}");
@@ -110,7 +117,7 @@ async fn a_refused_new_charge_keeps_what_was_typed_and_its_expiry_is_in_minutes(
     }
     let field = html.split("id=\"document\"").nth(1).unwrap();
     assert!(
-        field.contains("aria-invalid=\"true\" aria-describedby=\"why\"><p class=\"alert bad\" id=\"why\""),
+        field.contains("aria-invalid=\"true\" aria-describedby=\"document-error\"><p class=\"alert bad\" id=\"document-error\""),
         "{html}"
     );
     let corrected = [("document", "29537995593"), ("name", "Maria")];

@@ -214,6 +214,9 @@ async fn charges_are_filtered_by_amount_as_people_write_it() {
         let led = led.header("location").unwrap().to_owned();
         assert_eq!(led, "/dashboard/wallet?error=invalid_request&field=created_after");
         assert!(browser.page(&led).await.contains("Corrija e envie de novo. (De)"), "{led}");
+        let led = browser.answer(&format!("{path}?created_after=ontem&created_before=x"), &[]).await;
+        let led = led.header("location").unwrap().to_owned();
+        assert!(browser.page(&led).await.contains("Corrija e envie de novo. (De, Até)"), "{led}");
     }
 }
 
