@@ -27,6 +27,18 @@ const MODES = ["test", "live"];
 const PASSWORD = "cavalo bateria grampo";
 // Edges of fields and buttons against what is behind them (WCAG 1.4.11).
 const LEAST_EDGE = 3;
+// Milliseconds to the largest contentful paint on a slow phone.
+const MOST_PAINT_MS = 2_000;
+// Pages that answer with an error, which the browser reports.
+const IS_ERROR = /^(not-found|link-invalid|refused-.*)$/;
+// Forms whose answer is a page: the page of the form, its action, and the fields.
+const ANSWERED = [
+  ["/dashboard/charges/new", "/dashboard/charges", { amount: "1", document: "123", email: "x" }],
+  ["/dashboard/webhooks", "/dashboard/webhooks", { url: "https://shop.example:1/" }],
+  ["/dashboard/team", "/dashboard/team/invites", { email: "x" }],
+  ["/dashboard/settings", "/dashboard/settings", { color: "x", phone: "x" }],
+  ["/dashboard/developers", "/dashboard/developers/keys", { label: "browser" }],
+];
 // Pages that are inspected at the same time.
 const TABS = 3;
 
@@ -252,14 +264,19 @@ async function main() {
     pages.delivery = both("deliveries", ({ delivery }) => delivery.id);
     pages.event = both("events", ({ event }) => event.id);
     pages.receipt = both("charges", ({ charges: of }) => `${of.refunded.id}/receipt`);
+    const filters = { charges: "amount=x&created_after=x", events: "created_after=x", audit: "day=x" };
+    for (const [list, filter] of Object.entries(filters)) pages[`refused-${list}`] = `/dashboard/${list}?${filter}`;
     await inspectAll(sessions, pages);
+    findings.push(...await judgeAnswers(sessions[0].context));
     await setBrand(sessions[0].context);
     await inspectAll(sessions, { "branded-settings": "/dashboard/settings", "branded-receipt": pages.receipt });
     await inspectAll(nobody, { "branded-checkout": checkout, "branded-expired": outside["checkout-expired"], "branded-paid": outside["checkout-paid"] });
     findings.push(...missingPairs(seen, looks, sessions));
     console.log(`${seen.length} pages opened`);
     for (const [name, url] of Object.entries({ home: "/dashboard", "charge-paid": pages["charge-paid"].test, checkout })) {
-      console.log(`${name}: largest contentful paint after ${await largestPaint(sessions[0].context, url)} ms on a slow phone`);
+      const paint = await largestPaint(sessions[0].context, url);
+      console.log(`${name}: largest contentful paint after ${paint} ms on a slow phone`);
+      if (paint > MOST_PAINT_MS) findings.push(`${name}: the largest contentful paint takes ${paint} ms`);
     }
     for (const hasScript of [true, false]) {
       const shop = await shopOf(hasScript ? "with-script" : "no-script");
@@ -313,6 +330,25 @@ async function setBrand(context) {
   await page.close();
 }
 
+// Sends forms without the browser's own checks, and judges the pages that answer them.
+async function judgeAnswers(context) {
+  const page = await context.newPage();
+  const found = [];
+  const send = (action, fields) => {
+    const form = document.querySelector(`form[action="${action}"]`);
+    for (const [name, value] of Object.entries(fields)) form.elements[name].value = value;
+    form.submit();
+  };
+  for (const [from, action, fields] of ANSWERED) {
+    await page.goto(`${ready.base_url}${from}`);
+    await Promise.all([page.waitForNavigation(), page.evaluate(send, action, fields)]);
+    if (!await page.$("[aria-invalid], #secret")) found.push(`${action} answers neither a refused field nor a key`);
+    found.push(...(await judge(page)).map((finding) => `the answer to ${action}: ${finding}`));
+  }
+  await page.close();
+  return found;
+}
+
 // Milliseconds to the largest contentful paint on a slow phone: a fourth of the CPU's speed, and slow 4G.
 async function largestPaint(context, url) {
   const page = await context.newPage();
@@ -341,7 +377,7 @@ async function inspect({ name, url, session, screen, scheme, language }) {
     // The checkout page and the documentation have no icon; browsers ask for one. The page of an error has the
     // status of the error, which the browser reports.
     const at = message.location().url ?? "";
-    const isExpected = at.endsWith("/favicon.ico") || (["not-found", "link-invalid"].includes(name) && at.endsWith(url));
+    const isExpected = at.endsWith("/favicon.ico") || (IS_ERROR.test(name) && at.endsWith(url));
     if (message.type() === "error" && !isExpected) found.push(`the console shows: ${message.text()}`);
   });
   const sizes = [];
@@ -355,7 +391,7 @@ async function inspect({ name, url, session, screen, scheme, language }) {
   const motion = { name: "prefers-reduced-motion", value: scheme === "dark" ? "reduce" : "no-preference" };
   await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }, motion]);
   const answer = await page.goto(`${ready.base_url}${url}`, { waitUntil: "load" });
-  if (!answer.ok() && !["not-found", "link-invalid"].includes(name)) found.push(`the page answers ${answer.status()}`);
+  if (!answer.ok() && !IS_ERROR.test(name)) found.push(`the page answers ${answer.status()}`);
   if (screenshots) {
     await page.screenshot({ path: path.join(screenshots, `${name}-${screen}-${scheme}.png`), fullPage: name !== "docs" });
   }
