@@ -174,6 +174,7 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
         }
         div.actions {
             @if page.may(Need::Admin) { a.btn.quiet href={ (PATH) "/" (case.id) "/dossier" } download { (page.say(w::DOSSIER_PDF)) } }
+            @else { (page.submit((w::DOSSIER_PDF, ""), Need::Admin)) }
             (copy_button(page.language, w::COPY_ID, &case.id.to_string()))
         }
         div.two {
@@ -309,6 +310,7 @@ fn answer(page: &Page, case: &MedCase) -> Markup {
                     div.actions {
                         (page.submit((w::DO_APPEAL, ""), Need::Admin))
                         @if may { button.quiet name="draft" value="1" formnovalidate { (page.say(w::SAVE_DRAFT)) } }
+                        @else { (page.submit((w::SAVE_DRAFT, ""), Need::Admin)) }
                     }
                 }
             }

@@ -29,14 +29,13 @@ pub(crate) async fn team(visitor: Visitor) -> Result<Response, Problem> {
             Ok(users.team(&visit.session.account.id, visit.visitor.now).await?)
         })
         .await?;
-    let is_owner = page.may(Need::Owner);
     let invited = invites.iter().map(|invite| {
         let withdraw = format!("{TEAM}/invites/{}/withdraw", invite.hash.as_str());
         vec![
             html! { (invite.email) },
             html! { (page.say(w::of_role(invite.role))) },
             time(invite.expires_at),
-            html! { @if is_owner { (page.button(&withdraw, (w::WITHDRAW, "quiet"), Need::Owner, &html! {})) } },
+            page.button(&withdraw, (w::WITHDRAW, "quiet"), Need::Owner, &html! {}),
         ]
     });
     let main = html! {
@@ -73,7 +72,7 @@ pub(crate) async fn team(visitor: Visitor) -> Result<Response, Problem> {
     Ok(page.render(page.say(w::TEAM), &main))
 }
 
-/// The row of a user, with the forms of an owner.
+/// The row of a user, with the forms that an owner may send.
 fn member(page: &Page, user: &User) -> Vec<Markup> {
     vec![
         html! {
@@ -84,15 +83,13 @@ fn member(page: &Page, user: &User) -> Vec<Markup> {
         html! { (page.say(w::of_role(user.role))) },
         time(user.created_at),
         html! {
-            @if page.may(Need::Owner) {
-                div.actions {
-                    form.row method="post" action={ (TEAM) "/" (user.id) "/role" } {
-                        (page.mode_field())
-                        div.f { (role_choice(page.language, None, user.role)) }
-                        button.quiet { (page.say(w::CHANGE_ROLE)) }
-                    }
-                    (page.confirmed(&format!("{TEAM}/{}/remove", user.id), (w::REMOVE, "danger"), Need::Owner, w::REMOVE_ASK))
+            div.actions {
+                form.row method="post" action={ (TEAM) "/" (user.id) "/role" } {
+                    (page.mode_field())
+                    div.f { (role_choice(page.language, None, user.role)) }
+                    (page.submit((w::CHANGE_ROLE, "quiet"), Need::Owner))
                 }
+                (page.confirmed(&format!("{TEAM}/{}/remove", user.id), (w::REMOVE, "danger"), Need::Owner, w::REMOVE_ASK))
             }
         },
     ]

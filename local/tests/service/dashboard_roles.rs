@@ -37,7 +37,7 @@ enum Recent {
 enum Shown {
     /// Who may not send it sees it disabled, with the role that it needs.
     On(&'static str),
-    /// Who may not send it does not see it.
+    /// It does not exist in the other mode.
     OnlyTo(&'static str),
     /// It follows another form, or needs a file or a second factor.
     Elsewhere,
@@ -86,9 +86,9 @@ const FORMS: &[Row] = &[
     ("/dashboard/developers/keys/{id}/rotate", [Admin, Admin], InLive, On(KEYS), &[]),
     ("/dashboard/developers/keys/{id}/revoke", [Admin, Admin], InLive, On(KEYS), &[]),
     ("/dashboard/team/invites", [Owner, Owner], Always, On(TEAM), &[("role", "MEMBER"), ("email", "x")]),
-    ("/dashboard/team/invites/{hash}/withdraw", [Owner, Owner], Always, OnlyTo(TEAM), &[]),
-    ("/dashboard/team/{id}/role", [Owner, Owner], Always, OnlyTo(TEAM), &[("role", "MEMBER")]),
-    ("/dashboard/team/{id}/remove", [Owner, Owner], Always, OnlyTo(TEAM), &[]),
+    ("/dashboard/team/invites/{hash}/withdraw", [Owner, Owner], Always, On(TEAM), &[]),
+    ("/dashboard/team/{id}/role", [Owner, Owner], Always, On(TEAM), &[("role", "MEMBER")]),
+    ("/dashboard/team/{id}/remove", [Owner, Owner], Always, On(TEAM), &[]),
     (SETTINGS, [Admin, Admin], Always, On(SETTINGS), &[("color", "x")]),
     (LOGO, [Admin, Admin], Always, On(SETTINGS), &[]),
     ("/dashboard/settings/logo/remove", [Admin, Admin], Always, On(SETTINGS), &[]),
@@ -213,8 +213,13 @@ async fn each_form_is_for_its_roles_and_needs_a_recent_log_in_where_it_says_so()
         for (of_mode, objects) in objects.iter().enumerate() {
             let browser = enter(service, role, objects.mode).await;
             if objects.mode == Mode::Live {
-                let shows_draft = browser.page(&objects.page(CASE)).await.contains(draft);
+                let case = browser.page(&objects.page(CASE)).await;
+                let shows_draft = case.contains(draft);
                 assert_eq!(shows_draft, role != Role::Member, "a draft may have documents");
+                for action in ["Dossiê em PDF", "Guardar rascunho"] {
+                    let named = case.contains(&format!("{action} (precisa de administrador)</button>"));
+                    assert_eq!(named, role == Role::Member, "{action}: {case}");
+                }
             }
             for (template, least, _, shown, _) in FORMS {
                 let (On(page) | OnlyTo(page)) = shown else { continue };
