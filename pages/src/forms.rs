@@ -160,17 +160,36 @@ impl<A: Sessions> MemberForm<A> {
 }
 
 impl<A: Sessions> MemberForm<A> {
-    /// 409 `idempotency_key_reused` if the form was sent before. A form that is refused afterwards is drawn with another
-    /// key. Without this, a form that is sent twice would send two events, or make two endpoints or API keys.
+    /// Runs `act`, or returns 409 `idempotency_key_reused` if the form was sent before. A form whose action failed can
+    /// be sent again. Without this, a form that is sent twice would send two events, make two endpoints or API keys, or
+    /// not find what it has deleted.
     ///
     /// `action` names what it does and to what, because all forms of a page have the same key.
-    pub async fn once(&self, action: &str) -> Result<(), Problem> {
+    pub async fn once<T, E>(
+        &self,
+        action: &str,
+        act: impl Future<Output = Result<T, E>>,
+    ) -> Result<Result<T, E>, Problem> {
         let key = self.form.text("idempotency_key").unwrap_or_default();
         let dashboard = self.app.dashboard().ok_or_else(missing_secret)?;
-        if dashboard.begin_form(self.session.user.id, (action, key), self.now).await? {
-            Ok(())
-        } else {
-            Err(Problem::IdempotencyKeyReused)
+        let begun = dashboard.begin_form(self.session.user.id, (action, key), self.now).await?;
+        let form = begun.ok_or(Problem::IdempotencyKeyReused)?;
+        let done = act.await;
+        if done.is_err() {
+            dashboard.release_form(&form).await;
+        }
+        Ok(done)
+    }
+
+    /// Like [`Self::once`], for an action without a result: a form that was sent before is answered as it was then.
+    pub async fn once_alike<E>(
+        &self,
+        action: &str,
+        act: impl Future<Output = Result<(), E>>,
+    ) -> Result<Result<(), E>, Problem> {
+        match self.once(action, act).await {
+            Err(Problem::IdempotencyKeyReused) => Ok(Ok(())),
+            done => done,
         }
     }
 }

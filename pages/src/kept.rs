@@ -46,12 +46,11 @@ struct Input {
 
 impl Form<'_> {
     pub fn hidden(&self) -> Markup {
-        html! { (hidden("mode", self.mode.as_str())) (hidden("back", self.page)) }
-    }
-
-    /// For a form whose action would be repeated if the form were sent twice.
-    pub fn hidden_with_key(&self) -> Markup {
-        html! { (self.hidden()) (hidden("idempotency_key", self.key)) }
+        html! {
+            (hidden("mode", self.mode.as_str()))
+            (hidden("back", self.page))
+            (hidden("idempotency_key", self.key))
+        }
     }
 
     pub fn submit(&self, button: (Word, &str), need: Need) -> Markup {
@@ -104,7 +103,7 @@ pub fn endpoint_form(form: &Form<'_>, (action, button): (&str, Word), endpoint: 
     let present = endpoint.map(|endpoint| endpoint.url.as_str());
     html! {
         form.fields method="post" action=(action) {
-            (form.hidden_with_key())
+            (form.hidden())
             // A change of other fields does not count as one of the URL.
             @if let Some(before) = form.value("before", present) { (hidden("before", before)) }
             (form.input(&url, present))

@@ -13,8 +13,8 @@ use pages::forms::{MemberForm, Need, Sessions, answer, body};
 use pages::{errors_as_pages, path_with, safe_path, words as w};
 use secrecy::ExposeSecret;
 use serde_json::json;
-use shared::api_key::ApiKeyError;
 use shared::api_key::request::NewApiKey;
+use shared::api_key::{ApiKeyError, IssuedApiKey};
 use shared::auth::dashboard::log_in::{Credentials, LogIn};
 use shared::auth::dashboard::token::{PENDING_SECONDS, TokenKind};
 use shared::auth::dashboard::{Dashboard, PENDING_COOKIE, SESSION_COOKIE, Session};
@@ -139,33 +139,45 @@ async fn issue(member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
         Ok(request) => request,
         Err(problem) => return answer(Err(problem), DEVELOPERS),
     };
-    if let Err(problem) = member.once("key").await {
-        return answer(Err(problem), DEVELOPERS);
+    let operator = session.member.operator();
+    let issue = Box::pin(app.api_keys.issue(&session.account.id, &request, &operator, *now));
+    key_page(&member, member.once("key", issue).await)
+}
+
+fn key_page(
+    member: &MemberForm<ApiKeysApp>,
+    issued: Result<Result<IssuedApiKey, ApiKeyError>, Problem>,
+) -> Result<Response, Problem> {
+    match issued {
+        Ok(issued) => Ok(member.secret_page(w::NEW_KEY, issued?.cleartext.expose_secret(), DEVELOPERS)),
+        Err(problem) => answer(Err(problem), DEVELOPERS),
     }
-    let issued = app.api_keys.issue(&session.account.id, &request, &session.member.operator(), *now).await?;
-    Ok(member.secret_page(w::NEW_KEY, issued.cleartext.expose_secret(), DEVELOPERS))
 }
 
 /// 404 for a key of another account or mode.
-async fn own_key(member: &MemberForm<ApiKeysApp>, id: &str) -> Result<Option<ApiKeyId>, Problem> {
+async fn own_key(member: &MemberForm<ApiKeysApp>, id: &str) -> Result<Option<ApiKeyId>, ApiKeyError> {
     let id: Option<ApiKeyId> = id.parse().ok();
     let key = member.app.api_keys.find(&member.session.account.id, id.as_ref()).await?;
-    if key.mode == member.caller.scope.mode { Ok(id) } else { Err(ApiKeyError::NotFound.into()) }
+    if key.mode == member.caller.scope.mode { Ok(id) } else { Err(ApiKeyError::NotFound) }
 }
 
 async fn rotate(Path(id): Path<String>, member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
     member.require(Need::Keys)?;
     let MemberForm { app, session, now, .. } = &member;
-    let id = own_key(&member, &id).await?;
-    let operator = session.member.operator();
-    let rotated = app.api_keys.rotate(&session.account.id, id.as_ref(), None, &operator, *now).await?;
-    Ok(member.secret_page(w::NEW_KEY, rotated.cleartext.expose_secret(), DEVELOPERS))
+    let rotate = async {
+        let (id, operator) = (own_key(&member, &id).await?, session.member.operator());
+        app.api_keys.rotate(&session.account.id, id.as_ref(), None, &operator, *now).await
+    };
+    key_page(&member, member.once(&format!("rotate#{id}"), Box::pin(rotate)).await)
 }
 
 async fn revoke(Path(id): Path<String>, member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
     member.require(Need::Keys)?;
     let MemberForm { app, session, now, .. } = &member;
-    let id = own_key(&member, &id).await?;
-    app.api_keys.revoke(&session.account.id, id.as_ref(), &session.member.operator(), *now).await?;
+    let revoke = async {
+        let (id, operator) = (own_key(&member, &id).await?, session.member.operator());
+        app.api_keys.revoke(&session.account.id, id.as_ref(), &operator, *now).await.map(drop)
+    };
+    member.once_alike(&format!("revoke#{id}"), Box::pin(revoke)).await??;
     answer(Ok(DEVELOPERS.to_owned()), DEVELOPERS)
 }

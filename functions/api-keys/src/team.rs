@@ -107,7 +107,7 @@ pub(crate) async fn set_role(
     member: MemberForm<ApiKeysApp>,
 ) -> Result<Response, Problem> {
     let by = by(&member)?;
-    change(&member, &id, &UserChange::Role(role_of(&member.form)?), &by).await
+    changed(change(&member, &id, &UserChange::Role(role_of(&member.form)?), &by).await.map(drop))
 }
 
 pub(crate) async fn remove(
@@ -115,7 +115,13 @@ pub(crate) async fn remove(
     member: MemberForm<ApiKeysApp>,
 ) -> Result<Response, Problem> {
     let by = by(&member)?;
-    change(&member, &id, &UserChange::Remove, &by).await
+    let secrets = member.app.dashboard.secrets()?;
+    let remove = async {
+        let user = change(&member, &id, &UserChange::Remove, &by).await?;
+        forget_second_factor(secrets, &user).await;
+        Ok(())
+    };
+    changed(member.once_alike(&format!("remove#{id}"), Box::pin(remove)).await?)
 }
 
 async fn change(
@@ -123,15 +129,15 @@ async fn change(
     id: &str,
     change: &UserChange,
     by: &By,
-) -> Result<Response, Problem> {
-    let id: UserId = id.parse().map_err(|_| Problem::NotFound { what: "user" })?;
-    match app.users.change((&session.account.id, id), change, by, *now).await {
-        Ok(_changed) => {
-            if matches!(change, UserChange::Remove) {
-                forget_second_factor(app.dashboard.secrets()?, &id).await;
-            }
-            answer(Ok(TEAM.to_owned()), TEAM)
-        }
+) -> Result<UserId, UserError> {
+    let id: UserId = id.parse().map_err(|_| UserError::NotFound)?;
+    app.users.change((&session.account.id, id), change, by, *now).await?;
+    Ok(id)
+}
+
+fn changed(done: Result<(), UserError>) -> Result<Response, Problem> {
+    match done {
+        Ok(()) => answer(Ok(TEAM.to_owned()), TEAM),
         Err(error) => refusal(TEAM, error),
     }
 }

@@ -61,7 +61,7 @@ pub(crate) async fn developers(visitor: Visitor) -> Result<Response, Problem> {
                     details {
                         summary { (page.say(w::NEW_API_KEY)) }
                         form.row method="post" action=(KEYS) {
-                            (page.form().hidden_with_key())
+                            (page.mode_field())
                             div.f {
                                 label for="label" { (page.say(w::LABEL)) }
                                 input #label name="label" maxlength="64";

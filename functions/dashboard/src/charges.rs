@@ -12,6 +12,7 @@ use domain::vocabulary::Vocabulary;
 use domain::wallet::ReturnStatus;
 use maud::{Markup, html};
 use pages::forms::{Need, invalid_amount, minor_units};
+use pages::kept::Form;
 use pages::{
     Cell, ChargeForm, ReceiptDetails, Tone, Word, copy_button, empty, facts, money, next_page, table, tag,
     time, without_documents,
@@ -402,8 +403,7 @@ fn actions(page: &Page, charge: &Charge, has_no_case: bool) -> Result<Markup, Pr
             details.card {
                 summary { (page.say(w::REFUND)) }
                 form.row method="post" action=(action("refund")) data-confirm=(page.say(w::REFUND_ASK)) {
-                    (page.mode_field())
-                    (pages::hidden("idempotency_key", &refund_key(page, charge)))
+                    (Form { key: &refund_key(page, charge), ..page.form() }.hidden())
                     div.f {
                         label for="refund-amount" { (page.say(w::AMOUNT)) " (" (money(refundable.get(), charge.currency)) ")" }
                         input #refund-amount name="amount" inputmode="decimal" placeholder=(page.say(w::ALL_OF_IT));

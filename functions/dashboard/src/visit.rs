@@ -171,12 +171,6 @@ impl Page {
         }
     }
 
-    /// Like [`Page::button`], for what would be done again if the form were sent twice.
-    pub(crate) fn button_once(&self, action: &str, button: (Word, &str), need: Need) -> Markup {
-        let form = self.form();
-        html! { form method="post" action=(action) { (form.hidden_with_key()) (form.submit(button, need)) } }
-    }
-
     /// Like [`Page::button`], after a question.
     pub(crate) fn confirmed(&self, action: &str, button: (Word, &str), need: Need, question: Word) -> Markup {
         html! {
@@ -187,7 +181,7 @@ impl Page {
         }
     }
 
-    /// With the page to return to, if the form needs a log-in that is more recent.
+    /// With the key of the page's forms, and the page to return to if the form needs a log-in that is more recent.
     pub(crate) fn mode_field(&self) -> Markup {
         self.form().hidden()
     }

@@ -94,7 +94,7 @@ fn endpoint_actions(page: &Page, endpoint: &Endpoint) -> Markup {
             (page.button(&action("status"), (label, "quiet"), Need::Admin, &pages::hidden("status", next.as_str())))
             @match inactive(endpoint) {
                 Some(reason) => (disabled(page.language, w::SEND_TEST, reason)),
-                None => (page.button_once(&action("test"), (w::SEND_TEST, "quiet"), Need::Admin)),
+                None => (page.button(&action("test"), (w::SEND_TEST, "quiet"), Need::Admin, &html! {})),
             }
             (page.confirmed(&action("rotate"), (w::ROTATE, "quiet"), Need::Admin, w::ROTATE_SECRET_ASK))
             (page.confirmed(&action("delete"), (w::DELETE, "danger"), Need::Admin, w::DELETE_ASK))
@@ -124,7 +124,7 @@ pub(crate) fn resend_button(
     let action = || format!("/dashboard/deliveries/{}/resend", delivery.id);
     match refused {
         Some(reason) => disabled(page.language, w::RESEND, reason),
-        None => page.button_once(&action(), (w::RESEND, class), Need::Member),
+        None => page.button(&action(), (w::RESEND, class), Need::Member, &html! {}),
     }
 }
 

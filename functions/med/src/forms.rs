@@ -12,6 +12,7 @@ use pages::errors_as_pages;
 use pages::forms::{MemberForm, Need, answer, body};
 use serde_json::json;
 use shared::http::{Problem, RequestContext};
+use shared::med::CaseError;
 use shared::med::evidence::CaseEvidence;
 use shared::med::request::appeal_reason;
 
@@ -63,7 +64,12 @@ async fn appeal(
     // A browser sends a line break as two characters, which would count twice.
     let text = member.form.text("reason").unwrap_or_default().replace("\r\n", "\n");
     let is_draft = member.form.text("draft").is_some();
-    let sent = if is_draft { Ok(()) } else { Box::pin(send(&member, case, &text)).await };
+    let mut sent = if is_draft { Ok(()) } else { Box::pin(send(&member, case, &text)).await };
+    if sent.is_err() {
+        // A form that is sent twice is answered alike.
+        let stored = member.app.cases.find(Some(id)).await?.and_then(|case| case.appeal_reason);
+        sent = if stored.as_deref() == Some(text.as_str()) { Ok(()) } else { sent };
+    }
     if is_draft || sent.is_err() {
         member.app.cases.save_draft(id, &text, member.now).await?;
     }
@@ -92,14 +98,19 @@ async fn accept(
 /// The loss is final, so the member types its amount.
 async fn accepted(member: &MemberForm, case: MedCase) -> Result<(), Problem> {
     member.require(Need::Admin)?;
-    require_open(&case)?;
+    // A form that is sent twice is answered alike.
+    if case.status != CaseStatus::Accepted {
+        require_open(&case)?;
+    }
     let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
     let typed = digits(member.form.text("amount").unwrap_or_default());
     if typed != digits(&pt_br::format_amount(case.amount, case.currency)) {
         return Err(pages::forms::invalid_amount());
     }
-    member.app.cases.accept(case, &member.caller, member.now).await?;
-    Ok(())
+    match member.app.cases.accept(case, &member.caller, member.now).await {
+        Err(CaseError::NotOpen(CaseStatus::Accepted)) => Ok(()),
+        accepted => Ok(accepted.map(drop)?),
+    }
 }
 
 /// Answers the page's script with the same ticket as the API.

@@ -5,7 +5,7 @@ use axum::extract::Path;
 use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::post;
-use domain::charge::StoredCharge;
+use domain::charge::{StoredCharge, TransactionStatus};
 use pages::errors_as_pages;
 use pages::forms::{MemberForm, Need, answer, body, invalid_amount, minor_units};
 use serde_json::json;
@@ -61,5 +61,12 @@ async fn cancel(
     let path = format!("/dashboard/charges/{}", charge.as_stored().id);
     let MemberForm { app, caller, now, .. } = &member;
     let cancelled = Box::pin(cancel_charge(app.charge_cancellation(), charge, caller, *now)).await;
-    answer(cancelled.map(|_charge| path.clone()).map_err(Problem::from), &path)
+    let cancelled = match cancelled.map_err(Problem::from) {
+        // A form that is sent twice is answered alike.
+        Err(Problem::PaymentNotCancellable { status }) if status == TransactionStatus::Cancelled.as_str() => {
+            Ok(())
+        }
+        cancelled => cancelled.map(drop),
+    };
+    answer(cancelled.map(|()| path.clone()), &path)
 }

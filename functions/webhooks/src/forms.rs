@@ -58,9 +58,9 @@ async fn registered(
     let events: Vec<&str> = form.texts("events").collect();
     let request = body(json!({"url": form.text("url"), "events": events}))?;
     let request = NewEndpoint::parse(&request, &app.address_policy)?;
-    member.once("endpoint").await?;
     let (id, secret) = (EndpointId::new(*now, random::bytes()?), new_secret()?);
-    secrets.register(caller, request, (id, &secret), *now).await?;
+    let register = Box::pin(secrets.register(caller, request, (id, &secret), *now));
+    member.once("endpoint", register).await??;
     Ok((id, secret))
 }
 
@@ -106,8 +106,9 @@ async fn test(Path(id): Path<String>, member: MemberForm) -> Result<Response, Pr
 async fn tested(member: &MemberForm, id: EndpointId) -> Result<(), Problem> {
     let MemberForm { app, caller, now, .. } = member;
     let endpoint = app.endpoints.find(&caller.scope, id).await?;
-    member.once(&format!("test#{id}")).await?;
-    app.resends.test(&endpoint, ResendId::new(*now, random::bytes()?), *now).await?;
+    let resend = ResendId::new(*now, random::bytes()?);
+    let test = Box::pin(app.resends.test(&endpoint, resend, *now));
+    member.once(&format!("test#{id}"), test).await??;
     Ok(())
 }
 
@@ -119,8 +120,11 @@ async fn rotate(
     member.require(Need::Admin)?;
     let (id, path) = parsed(&id)?;
     let secret = new_secret()?;
-    Box::pin(secrets.rotate(&member.caller, id, &secret, member.now)).await?;
-    Ok(secret_page(&member, &secret, &path))
+    let rotate = Box::pin(secrets.rotate(&member.caller, id, &secret, member.now));
+    match member.once(&format!("rotate#{id}"), rotate).await {
+        Ok(rotated) => rotated.map(|()| secret_page(&member, &secret, &path)).map_err(Problem::from),
+        Err(problem) => answer(Err(problem), &path),
+    }
 }
 
 async fn delete(
@@ -130,7 +134,8 @@ async fn delete(
 ) -> Result<Response, Problem> {
     member.require(Need::Admin)?;
     let (id, path) = parsed(&id)?;
-    let deleted = Box::pin(secrets.delete(&member.caller, id, member.now)).await;
+    let delete = Box::pin(secrets.delete(&member.caller, id, member.now));
+    let deleted = member.once_alike(&format!("delete#{id}"), delete).await?;
     answer(deleted.map(|()| PATH.to_owned()).map_err(Problem::from), &path)
 }
 
@@ -140,9 +145,9 @@ async fn resend(Path(id): Path<String>, member: MemberForm) -> Result<Response, 
 
 /// Returns the page of the new delivery.
 async fn resent(member: &MemberForm, id: &str) -> Result<String, Problem> {
-    member.once(&format!("resend#{id}")).await?;
     let resend = ResendId::new(member.now, random::bytes()?);
     let (scope, now) = (&member.caller.scope, member.now);
-    let (delivery, _body) = member.app.resends.resend_delivery(scope, id.parse().ok(), resend, now).await?;
+    let sent = Box::pin(member.app.resends.resend_delivery(scope, id.parse().ok(), resend, now));
+    let (delivery, _body) = member.once(&format!("resend#{id}"), sent).await??;
     Ok(format!("{DELIVERIES}/{}", delivery.id))
 }

@@ -321,7 +321,8 @@ async fn an_endpoint_is_registered_paused_rotated_and_deleted() {
     let first = secret(&registered);
     assert_eq!(first.len(), 64);
     assert!(!owner.page(&page).await.contains(&first));
-    let rotated = owner.post(&format!("{page}/rotate"), &[("mode", "test")]).await;
+    let rotate = [("mode", "test"), ("idempotency_key", "k-1")];
+    let rotated = owner.post(&format!("{page}/rotate"), &rotate).await;
     assert_ne!(secret(&rotated), first);
     let paused = owner.submit(&page, &format!("{page}/status"), &[]).await;
     assert_eq!(paused, format!("{page}?done=1"));
@@ -348,6 +349,109 @@ async fn an_endpoint_is_registered_paused_rotated_and_deleted() {
         (html.contains("Endpoint registrado") && html.contains("usr_")).then_some(html)
     });
     audit.await;
+}
+
+#[tokio::test]
+async fn a_form_that_is_sent_twice_is_done_once_and_never_answered_with_an_error_page() {
+    let service = Service::start().await;
+    let owner = Browser::owner(&service).await;
+    let endpoint = service.register_endpoint("http://127.0.0.1:9/", &["charge.paid"]).await;
+    let (open, failing, expiring) = (service.charge().await, service.charge().await, service.charge().await);
+    let charge = |charge: &Value| format!("/dashboard/charges/{}", id(charge));
+    let (developers, team) = ("/dashboard/developers", "/dashboard/team");
+    let webhook = format!("/dashboard/webhooks/{}", id(&endpoint));
+    let html = owner.page(developers).await;
+    let keys: Vec<String> =
+        html.split("action=\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()).collect();
+    let rotate_key = keys.iter().find(|action| action.ends_with("/rotate")).unwrap();
+    let member = domain::ids::UserId::from_email(&service.stack.seed.member_email);
+    owner.submit(team, "/dashboard/team/invites", &[("role", "ADMIN"), ("email", "bia@loja.example")]).await;
+    let once = "?error=idempotency_key_reused";
+    // The page, the form, its fields, and where the first and the second answer lead. A secret is shown at the first.
+    for (page, action, fields, led) in [
+        (&*charge(&open), format!("{}/cancel", charge(&open)), vec![], ["?done=1"; 2]),
+        (
+            &charge(&failing),
+            format!("{}/simulate", charge(&failing)),
+            vec![("outcome", "declined")],
+            ["?done=1"; 2],
+        ),
+        (
+            &charge(&expiring),
+            format!("{}/simulate", charge(&expiring)),
+            vec![("outcome", "expired")],
+            ["?done=1"; 2],
+        ),
+        (developers, rotate_key.clone(), vec![], ["", once]),
+        (&webhook, format!("{webhook}/rotate"), vec![], ["", once]),
+        (&webhook, format!("{webhook}/status"), vec![], ["?done=1"; 2]),
+        (
+            &webhook,
+            format!("{webhook}/change"),
+            vec![("url", "http://127.0.0.1:9/b"), ("events", "charge.paid")],
+            ["?done=1"; 2],
+        ),
+        (team, format!("{team}/{member}/role"), vec![("role", "ADMIN")], ["?done=1"; 2]),
+        (team, format!("{team}/{member}/remove"), vec![], ["?done=1"; 2]),
+        (
+            team,
+            "/dashboard/team/invites".to_owned(),
+            vec![("role", "ADMIN"), ("email", "eva@loja.example")],
+            ["?done=1"; 2],
+        ),
+        ("/dashboard/settings", "/dashboard/settings".to_owned(), vec![("name", "Loja")], ["?done=1"; 2]),
+    ] {
+        let hidden = fields_of(&owner.page(page).await, &action);
+        assert!(
+            hidden.iter().any(|(name, value)| name == "idempotency_key" && value.len() == 32),
+            "{action}"
+        );
+        let hidden = hidden.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let fields: Vec<(&str, &str)> = hidden.chain(fields).collect();
+        for led in led {
+            let answer = owner.post(&action, &fields).await;
+            let location = answer.header("location").map(str::to_owned);
+            let expected = (!led.is_empty()).then(|| format!("{page}{led}"));
+            assert_eq!(
+                (answer.status.as_u16(), location),
+                (if led.is_empty() { 200 } else { 303 }, expected),
+                "{action}: {answer:?}"
+            );
+        }
+    }
+    let said = "Um segredo ou uma chave aparece só na primeira resposta: se não apareceu, troque de novo.";
+    assert!(owner.page(&format!("{developers}{once}")).await.contains(said));
+    // What is gone is not looked for again.
+    let revoke = keys.iter().find(|action| action.ends_with("/revoke")).unwrap().rsplit_once('/').unwrap().0;
+    let other = owner.page(developers).await;
+    let revoke =
+        other.split("action=\"").find(|form| form.contains("/revoke\"") && !form.contains(revoke)).unwrap();
+    let revoke = revoke.split('"').next().unwrap();
+    let delete = format!("{webhook}/delete");
+    for (page, action, led) in
+        [(developers, revoke, developers), (&*webhook, delete.as_str(), "/dashboard/webhooks")]
+    {
+        let key = key_of(&owner.page(page).await, action);
+        for _ in 0..2 {
+            let answer = owner.post(action, &[("mode", "test"), ("idempotency_key", &key)]).await;
+            assert_eq!(
+                answer.header("location"),
+                Some(format!("{led}?done=1").as_str()),
+                "{action}: {answer:?}"
+            );
+        }
+    }
+    let (rows, _) = shared::audit::page(&service.store(), &service.scope().account, None).await.unwrap();
+    for (action, times) in [
+        ("api-key.rotate", 1),
+        ("api-key.revoke", 1),
+        ("user.set-role", 1),
+        ("user.remove", 1),
+        ("user.invite", 2),
+        ("webhook-endpoint.delete", 1),
+    ] {
+        assert_eq!(rows.iter().filter(|row| row.action == action).count(), times, "{action}");
+    }
 }
 
 /// The key of the form with this action.
@@ -459,11 +563,15 @@ async fn a_delivery_is_sent_again() {
     }
     let sent = member.post(&resend, &[("mode", "test"), ("idempotency_key", "k-2")]).await;
     assert_eq!(sent.header("location"), Some(format!("{page}?error=unprocessable_entity").as_str()));
+    // A form that was refused counts when it is sent again.
+    service.patch(&endpoint, &json!({"status": "ACTIVE"})).await.expect(200);
+    let sent = member.post(&resend, &[("mode", "test"), ("idempotency_key", "k-2")]).await;
+    assert!(sent.header("location").unwrap().ends_with("?done=1"), "{sent:?}");
     service.delete(&endpoint).await.expect(200);
     for path in [&page, &of_charge] {
         assert!(member.page(path).await.contains("Enviar de novo (o endpoint foi excluído)"), "{path}");
     }
-    assert_eq!(member.page(&of_event).await.matches("href=\"/dashboard/deliveries/wd_").count(), 4);
+    assert_eq!(member.page(&of_event).await.matches("href=\"/dashboard/deliveries/wd_").count(), 5);
 }
 
 #[tokio::test]

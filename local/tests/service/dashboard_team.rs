@@ -44,7 +44,9 @@ impl Browser<'_> {
 
     async fn change(&self, email: &str, action: &str, role: &str) -> Answer {
         let path = format!("{TEAM}/{}/{action}", UserId::from_email(email));
-        self.post(&path, &[("mode", "test"), ("role", role)]).await
+        let key = format!("{:?}", shared::random::bytes::<16>().unwrap());
+        let key = key.replace(|c: char| !c.is_ascii_digit(), "");
+        self.post(&path, &[("mode", "test"), ("role", role), ("idempotency_key", &key)]).await
     }
 }
 

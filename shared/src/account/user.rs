@@ -284,6 +284,9 @@ impl Users {
             update.next_attempt().await?;
             let user = self.find(&id).await?.filter(|user| user.account == *account);
             let user = user.ok_or(UserError::NotFound)?;
+            if matches!(change, UserChange::Role(role) if *role == user.role) {
+                return Ok(user);
+            }
             let (next, mut writes) = user.changed(change, by, now)?;
             let stays_owner = next.role == Role::Owner && !matches!(change, UserChange::Remove);
             if by.keeps_owner && user.role == Role::Owner && !stays_owner {

@@ -16,7 +16,7 @@ use super::Dashboard;
 use crate::account::User;
 use crate::http::{Problem, RequestContext};
 use crate::request_limit::{Window, count_in_minute};
-use crate::store::{Bound, Inserted, Store};
+use crate::store::{Bound, Inserted, Store, Write};
 
 /// In seconds. For all users, a window begins at every full quarter of an hour.
 const WINDOW_SECONDS: i64 = 15 * 60;
@@ -34,7 +34,10 @@ const MAX_RESETS_FROM_ADDRESS: i64 = 30;
 
 /// An account's invites in a day (UTC). Withdrawn ones count, so that an account can't be used to mail strangers.
 const MAX_INVITES_A_DAY: i64 = 50;
-const MAX_FORM_KEY_BYTES: usize = 64;
+
+/// Of the key of a form with the action and the id of its object.
+const MAX_FORM_KEY_BYTES: usize = 256;
+
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
 /// With all tokens of the user and on all routes of the API.
@@ -125,8 +128,8 @@ impl Throttle {
 }
 
 /// A form that was sent, by the key that its page has. It is kept for longer than a session lasts.
-#[derive(Deserialize, Serialize)]
-struct SentForm {
+#[derive(Debug, Deserialize, Serialize)]
+pub struct SentForm {
     user: UserId,
     key: String,
     #[serde(with = "domain::time::millis")]
@@ -162,18 +165,25 @@ impl Dashboard {
         Ok(())
     }
 
-    /// Records that a form was sent. `false`: it was sent before.
+    /// Records that a form was sent. `None`: it was sent before.
     pub async fn begin_form(
         &self,
         user: UserId,
         (action, key): (&str, &str),
         now: Timestamp,
-    ) -> Result<bool, Problem> {
-        if key.is_empty() || key.len() > MAX_FORM_KEY_BYTES {
+    ) -> Result<Option<SentForm>, Problem> {
+        let form = SentForm { user, key: format!("{key}#{action}"), sent_at: now };
+        if key.is_empty() || form.key.len() > MAX_FORM_KEY_BYTES {
             return Err(Problem::field("idempotency_key", "must be the key in the page of the form"));
         }
-        let form = SentForm { user, key: format!("{key}#{action}"), sent_at: now };
-        Ok(matches!(self.store.insert(&form).await?, Inserted::New))
+        Ok(matches!(self.store.insert(&form).await?, Inserted::New).then_some(form))
+    }
+
+    /// Lets a form be sent again, because what it is for was not done.
+    pub async fn release_form(&self, form: &SentForm) {
+        if let Err(error) = self.store.commit(vec![Write::remove_any(form.key())]).await {
+            tracing::error!(%error, "a form whose action failed can't be sent again");
+        }
     }
 
     /// 429 `rate_limited` above 50 invites of an account in a day.
