@@ -1,14 +1,18 @@
 //! The account: developers, audit and notices.
 
+use std::collections::BTreeSet;
+
 use axum::http::StatusCode;
 use axum::response::Response;
 use domain::audit::Audit;
 use domain::calendar::Day;
-use domain::ids::{ApiKeyId, EmailId};
+use domain::ids::{ApiKeyId, EmailId, UserId};
+use domain::row::Key;
 use domain::time::Timestamp;
 use maud::{Markup, html};
 use pages::forms::Need;
 use pages::{Cell, Tone, code_block, empty, next_page, table, tag, time};
+use shared::account::User;
 use shared::audit;
 use shared::email::{EmailRecord, EmailTopic, Emails};
 use shared::http::Problem;
@@ -24,6 +28,9 @@ pub(crate) const AUDIT: &str = "/dashboard/audit";
 pub(crate) const NOTICES: &str = "/dashboard/notices";
 
 const NOTICES_SHOWN: usize = 100;
+
+/// The most users whose e-mail addresses a page of the audit reads.
+const MOST_NAMED: usize = 15;
 
 pub(crate) async fn developers(visitor: Visitor) -> Result<Response, Problem> {
     let visit = visitor.enter_alone().await?;
@@ -99,16 +106,27 @@ pub(crate) async fn audit(visitor: Visitor) -> Result<Response, Problem> {
     let query = visitor.query().only(|name| ["actor", "day", "starting_after"].contains(&name));
     let before = query.text("starting_after").and_then(|number| number.parse().ok());
     let day = query.text("day").map(|day| Timestamp::parse_floor(day).map(Day::of)).transpose();
-    let actor = query.text("actor");
+    // A user's id is derived from the e-mail address.
+    let id_of =
+        |who: &str| if who.contains('@') { UserId::from_email(who).to_string() } else { who.to_owned() };
+    let actor = query.text("actor").map(id_of);
     let visit = visitor.enter_alone().await?;
-    let (page, (found, has_more)) = visit
+    let (page, (found, has_more, users)) = visit
         .load(async |visit| {
-            Ok(audit::page_before(&visit.visitor.pages.store, &visit.session.account.id, before).await?)
+            let (store, account) = (&visit.visitor.pages.store, &visit.session.account.id);
+            let (found, has_more) = audit::page_before(store, account, before).await?;
+            let actors: BTreeSet<UserId> = found.iter().filter_map(|row| row.actor.parse().ok()).collect();
+            let keys: Vec<Key> = actors.iter().take(MOST_NAMED).map(User::key_of).collect();
+            Ok((found, has_more, store.get_in_order::<User>(&keys).await?))
         })
         .await?;
+    let email_of = |actor: &str| {
+        let user = users.iter().find(|user| user.id.to_string() == actor);
+        user.map(|user| user.email.as_str()).unwrap_or_default()
+    };
     let is_shown = |row: &&Audit| {
         let is_of_day = matches!(day, Ok(day) if day.is_none_or(|day| day == Day::of(row.at)));
-        is_of_day && actor.is_none_or(|actor| actor == row.actor)
+        is_of_day && actor.as_ref().is_none_or(|actor| *actor == row.actor)
     };
     // A row is written after its action, so the rows before one that was written before the day are not of the day.
     let starts_at = day.as_ref().ok().copied().flatten().map_or(Timestamp::MIN, Day::starts_at);
@@ -120,7 +138,10 @@ pub(crate) async fn audit(visitor: Visitor) -> Result<Response, Problem> {
         vec![
             time(row.at),
             html! { span title=(row.action) { (action(page.language, &row.action)) } },
-            html! { a href={ (AUDIT) "?" (query.only(|name| name == "day").with("actor", &row.actor)) } { (row.actor) } },
+            html! {
+                a href={ (AUDIT) "?" (query.only(|name| name == "day").with("actor", &row.actor)) } { (row.actor) }
+                " " (email_of(&row.actor))
+            },
             html! { (row.subject) },
             html! { (details(page.language, row.details.as_deref().unwrap_or_default())) },
             html! { @if let Some(ip) = row.source.ip() { (ip) } },

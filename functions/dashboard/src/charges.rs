@@ -25,6 +25,7 @@ use shared::refund::{RefundError, refusal};
 use shared::services::{ChargeRows, ChargeTimeline, TimelineEntry, TimelineKind, charge_timeline};
 use shared::webhook::delivery::Delivery;
 
+use crate::account::AUDIT;
 use crate::states::{State as _, all};
 use crate::terms::{details_of, reason, rule, words_of};
 use crate::visit::{Page, Visitor};
@@ -560,7 +561,7 @@ fn timeline_entry(page: &Page, entry: &TimelineEntry, currency: Currency) -> Mar
         @if let Some(amount) = entry.amount { " " (money(amount, currency)) }
         div.sm.soft {
             (time(entry.at))
-            @if let Some(by) = &entry.by { " · " (page.language.fill(w::BY_KEY, &[by])) }
+            @if let Some(by) = &entry.by { " · " (page.say(w::BY)) " " a href={ (AUDIT) "?actor=" (by) } { (by) } }
             @if let Some(id) = &entry.request_id { " · " (page.language.fill(w::IN_REQUEST, &[id])) }
         }
         @if let Some(details) = details_of(page.language, entry) { div.sm.soft { (details) } }

@@ -104,7 +104,7 @@ pages::words! { pub(crate),
     COPY_ID = "Copiar id", "Copy the id", "Copiar id";
     METADATA = "Metadados", "Metadata", "Metadatos";
     SAME_BY_API = "O mesmo pela API", "The same with the API", "Lo mismo con la API";
-    BY_KEY = "por {}", "by {}", "por {}";
+    BY = "por", "by", "por";
     IN_REQUEST = "na requisição {}", "in the request {}", "en la solicitud {}";
     KIND_STATUS = "Cobrança", "Charge", "Cobro";
     KIND_PAYMENT = "Pagamento recebido", "Payment received", "Pago recibido";

@@ -310,6 +310,13 @@ async fn audit_pages_list_the_rows_of_keys_and_operators_in_the_order_in_which_t
     assert!(html.contains("Nenhuma nesta parte da lista.") && html.contains("rel=\"next\""), "{html}");
     let html = browser.page(&format!("{by_operator}&day={}", day.plus_days(1).date())).await;
     assert!(html.contains("Nenhuma ação com estes filtros.") && !html.contains("rel=\"next\""), "{html}");
+    // A member is found by e-mail address, which is shown beside the id.
+    let email = &service.stack.seed.first.owner_email;
+    let owner = domain::ids::UserId::from_email(email).to_string();
+    let html = browser.page(&format!("/dashboard/audit?actor={}", email.to_uppercase())).await;
+    assert!(html.contains(&format!("actor={owner}\">{owner}</a> {email}</td>")), "{html}");
+    let html = browser.page("/dashboard/audit?actor=nobody%40loja.example").await;
+    assert!(!html.contains("title=\"user.log-in\""), "{html}");
     let refused = browser.answer("/dashboard/audit?day=x", &[]).await;
     assert_eq!(refused.status, 400);
     let html = crate::dashboard::text(&refused);

@@ -419,6 +419,9 @@ async fn a_form_that_is_sent_twice_is_done_once_and_never_answered_with_an_error
             );
         }
     }
+    // The timeline links to what the member did.
+    let html = owner.page(&charge(&open)).await;
+    assert!(html.contains("por <a href=\"/dashboard/audit?actor=usr_"), "{html}");
     let said = "Um segredo ou uma chave aparece só na primeira resposta: se não apareceu, troque de novo.";
     assert!(owner.page(&format!("{developers}{once}")).await.contains(said));
     // What is gone is not looked for again.
