@@ -34,16 +34,13 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
     let query = visitor.query();
     let filter = recent_filter(&query, None);
     let visit = visitor.enter_alone().await?;
-    let (page, (endpoints, deliveries)) = visit
+    let (page, deliveries) = visit
         .load(async |visit| {
-            let (app, scope) = (&visit.visitor.pages.app, visit.scope());
-            let (endpoints, deliveries) = tokio::join!(
-                Box::pin(app.endpoints.list(&scope.scope)),
-                Box::pin(app.deliveries.recent(&scope, &filter, visit.visitor.now)),
-            );
-            Ok((endpoints?, deliveries?))
+            let deliveries = &visit.visitor.pages.app.deliveries;
+            Ok(deliveries.recent(&visit.scope(), &filter, visit.visitor.now).await?)
         })
         .await?;
+    let endpoints = &deliveries.endpoints;
     let rows = endpoints.iter().map(|endpoint| {
         vec![
             html! { a href={ (PATH) "/" (endpoint.id) } dir="auto" { (endpoint.url) } },
@@ -303,7 +300,7 @@ pub(crate) async fn endpoint(visitor: Visitor, Path(id): Path<String>) -> Result
             Ok(deliveries.recent(&visit.scope(), &filter, visit.visitor.now).await?)
         })
         .await?;
-    let endpoint = recent.endpoint.as_ref().ok_or_else(unknown)?;
+    let endpoint = recent.endpoints.first().ok_or_else(unknown)?;
     let main = html! {
         p.crumb { a href=(PATH) { (page.say(w::WEBHOOKS)) } }
         h1 dir="auto" { (endpoint.url) }
@@ -501,15 +498,17 @@ fn objects_of(event: &Value) -> Markup {
 
 pub(crate) async fn event(visitor: Visitor, Path(id): Path<String>) -> Result<Response, Problem> {
     let id: Option<EventId> = id.parse().ok();
+    let after: Option<DeliveryId> = visitor.query().text("starting_after").and_then(|id| id.parse().ok());
     let visit = visitor.enter_alone().await?;
-    let (page, (event, deliveries)) = visit
+    let (page, (event, deliveries, next)) = visit
         .load(async |visit| {
             let (scope, now) = (visit.scope(), visit.visitor.now);
-            let (event, deliveries) =
-                visit.visitor.pages.app.events.find_with_deliveries(&scope, id, now).await?;
-            Ok((value(&event)?, deliveries))
+            let events = &visit.visitor.pages.app.events;
+            let (event, deliveries, next) = events.find_with_deliveries(&scope, id, after, now).await?;
+            Ok((value(&event)?, deliveries, next))
         })
         .await?;
+    let next = next.map(|last| format!("{EVENTS}/{}?starting_after={last}", text(&event, "id")));
     let rows = deliveries.iter().map(|delivery| {
         vec![
             html! { a href={ "/dashboard/deliveries/" (delivery.id) } { (time(delivery.dated_at())) } },
@@ -523,7 +522,7 @@ pub(crate) async fn event(visitor: Visitor, Path(id): Path<String>) -> Result<Re
         p.crumb { a href=(PATH) { (page.say(w::WEBHOOKS)) } " / " a href=(EVENTS) { (page.say(w::EVENTS)) } }
         h1 { (event_name(&event)) }
         p { (at(&event, "created_at")) " " (objects_of(&event)) }
-        @if deliveries.is_empty() { p { (page.say(w::NOT_DELIVERED)) } } @else {
+        @if deliveries.is_empty() && next.is_none() { p { (page.say(w::NOT_DELIVERED)) } } @else {
             section.card {
                 (table(page.say(w::DELIVERIES), &[
                     (Cell::Main, page.say(w::WHEN)),
@@ -532,6 +531,7 @@ pub(crate) async fn event(visitor: Visitor, Path(id): Path<String>) -> Result<Re
                 ], rows.collect()))
             }
         }
+        (next_page(page.language, w::NEWER, next))
         section.card {
             h2 { (page.say(w::BODY)) }
             (code_block(page.language, &pretty(&event)))

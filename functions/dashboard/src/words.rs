@@ -86,6 +86,7 @@ pages::words! { pub(crate),
     ALL_METHODS = "Todos", "All", "Todos";
     ALL = "Todas", "All", "Todos";
     LATER = "Prazos seguintes", "Later deadlines", "Plazos siguientes";
+    NEWER = "Mais novas", "Newer", "Más nuevas";
     OLDER = "Mais antigas", "Older", "Más antiguos";
     CREATED = "Criada", "Created", "Creado";
     ORDER_AND_CUSTOMER = "Pedido e cliente", "Order and customer", "Pedido y cliente";

@@ -491,6 +491,43 @@ async fn pages_stay_within_their_budgets() {
     }
 }
 
+#[tokio::test]
+async fn pages_of_webhooks_stay_within_their_budgets_with_50_endpoints() {
+    let service = Service::without_event_sources().await;
+    let names = ["charge.created", "charge.paid", "charge.expired", "charge.failed", "refund.created"];
+    for number in 0..50 {
+        let url = format!("https://shop.example/hooks/a-path-of-a-usual-length/{number}");
+        service.register_endpoint(&url, &names).await;
+    }
+    service.charge().await;
+    service.stack.clock.advance(3_600_000);
+    crate::invocations::dispatch(&service.stack).await;
+    let browser = Browser::owner(&service).await;
+    let event = service.get("/v1/events?limit=1").await.expect(200)["data"][0].clone();
+    let event = format!("/dashboard/events/{}", id(&event));
+    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    let within = async |path: &str, requests: usize| {
+        proxy.reset();
+        let html = browser.page(path).await;
+        let report = proxy.report();
+        assert!(report.requests() <= requests && report.sequential_requests <= 3, "{path}: {report:?}");
+        assert!(report.read_units <= 30.0, "{path}: {report:?}");
+        html
+    };
+    within("/dashboard/webhooks", 5).await;
+    within("/dashboard/webhooks?status=PENDING", 5).await;
+    let (mut path, mut shown) = (event, 0);
+    loop {
+        let html = within(&path, 5).await;
+        shown += html.matches("href=\"/dashboard/deliveries/wd_").count();
+        if !html.contains("rel=\"next\"") {
+            break;
+        }
+        path = next_of(&html);
+    }
+    assert_eq!(shown, 50);
+}
+
 /// The link to the next page of a list.
 pub(crate) fn next_of(html: &str) -> String {
     let before = html.split("\" rel=\"next\"").next().unwrap();

@@ -28,7 +28,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use domain::charge::{Charge, StoredCharge};
-use domain::ids::{ChargeId, EventId, MedCaseId, PayoutId, Scope};
+use domain::ids::{ChargeId, DeliveryId, EventId, MedCaseId, PayoutId, Scope};
 use domain::med::MedCase;
 use domain::payout::Payout;
 use domain::refund::Refund;
@@ -201,15 +201,17 @@ impl EventLog {
         &self,
         scope: &ShardedScope,
         id: Option<EventId>,
+        after: Option<DeliveryId>,
         now: Timestamp,
-    ) -> Result<(EventView, Vec<Delivery>), WebhookError> {
+    ) -> Result<(EventView, Vec<Delivery>, Option<DeliveryId>), WebhookError> {
         let deliveries = Deliveries::new(self.store.clone());
         let id = id.ok_or(WebhookError::NoEvent)?;
         let first = async { Ok(deliveries.first_of(scope, id).await?) };
         let (listed, first) = tokio::try_join!(Box::pin(self.listed(scope, Some(id), now)), Box::pin(first))?;
-        let mut found = deliveries.with_rows(&scope.scope, (&first, &listed.row.resent)).await?;
+        let ids = (&*first, &*listed.row.resent);
+        let (mut found, next) = deliveries.with_rows(&scope.scope, ids, after).await?;
         found.retain(|delivery| delivery.event_id() == id);
-        Ok((EventView::new(&listed)?, found))
+        Ok((EventView::new(&listed)?, found, next))
     }
 
     async fn listed(

@@ -21,7 +21,6 @@ use crate::http::{Fields, Problem, Query};
 use crate::store::{Order, PageError, StoreError};
 use crate::webhook::delivery::DeliveryStats;
 use crate::webhook::endpoint::Endpoint;
-use crate::webhook::event::Event;
 
 crate::fields! {
     STATUS: Word<DeliveryStatus> = "status", Word::ALL, Optional, "FAILED",
@@ -51,6 +50,9 @@ crate::fields! {
         Optional, "wd_01kb5cpq4t0000000000000000",
         "The cursor: the id of the last delivery of the previous page. It can't be combined with `offset`.";
 }
+
+/// The deliveries of an event on a page of the dashboard. Each takes a read unit, and one for its endpoint.
+const DELIVERIES_OF_EVENT: usize = 10;
 
 /// The query string of `GET /v1/webhooks/deliveries`.
 pub const DELIVERIES_QUERY: Definitions =
@@ -155,19 +157,25 @@ impl Deliveries {
         Ok(log.entries.into_iter().filter(is_of_event).collect())
     }
 
-    /// Returns deliveries as they are shown, oldest first. `resent`: those that resends of the event created.
+    /// Returns a page of deliveries as they are shown, oldest first, and the cursor of the next page. `resent`: those
+    /// that resends of the event created. `after`: the last one of the previous page.
     pub(in crate::webhook) async fn with_rows(
         &self,
         scope: &Scope,
         (first, resent): (&[Entry], &[DeliveryId]),
-    ) -> Result<Vec<Delivery>, StoreError> {
+        after: Option<DeliveryId>,
+    ) -> Result<(Vec<Delivery>, Option<DeliveryId>), StoreError> {
+        let ids = first.iter().map(|entry| entry.id).chain(resent.iter().copied());
+        let ids: BTreeSet<DeliveryId> = ids.filter(|id| Some(*id) > after).collect();
+        let on_page: BTreeSet<DeliveryId> = ids.iter().copied().take(DELIVERIES_OF_EVENT).collect();
+        let receivers = first.iter().filter(|entry| on_page.contains(&entry.id));
+        let receivers = receivers.filter_map(|entry| Some(Endpoint::key_of(scope, entry.endpoint?)));
+        let keys = on_page.iter().map(|id| Delivery::key_of(scope, *id)).chain(receivers).collect();
         let mut rows = Rows::of(*scope);
-        let of_first = first.iter().flat_map(|entry| rows_of(scope, entry)).filter(|key| !Event::is_at(key));
-        let of_resent = resent.iter().map(|id| Delivery::key_of(scope, *id));
-        self.load(&mut rows, of_first.chain(of_resent).collect()).await?;
-        let ids: BTreeSet<DeliveryId> =
-            first.iter().map(|entry| entry.id).chain(resent.iter().copied()).collect();
-        Ok(ids.into_iter().filter_map(|id| rows.delivery(id)).map(|(delivery, _body)| delivery).collect())
+        self.load(&mut rows, keys).await?;
+        let next = on_page.last().copied().filter(|_| ids.len() > on_page.len());
+        let shown = on_page.into_iter().filter_map(|id| rows.delivery(id)).map(|(delivery, _body)| delivery);
+        Ok((shown.collect(), next))
     }
 
     /// Returns the row of one delivery, unless it is too old for lists to show it.

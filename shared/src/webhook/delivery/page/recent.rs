@@ -3,7 +3,6 @@
 
 use domain::calendar::Day;
 use domain::ids::{DeliveryId, EndpointId};
-use domain::row::Key;
 use domain::shard::ShardedScope;
 use domain::time::Timestamp;
 
@@ -14,7 +13,7 @@ use super::super::rows::Rows;
 use super::super::{Deliveries, Delivery, DeliveryStatus};
 use super::{Selection, Tally};
 use crate::store::{Order, StoreError};
-use crate::webhook::endpoint::Endpoint;
+use crate::webhook::endpoint::{Endpoint, Endpoints};
 
 /// The most deliveries of a page. A row of one that failed may take two read units.
 const PAGE: usize = 15;
@@ -44,8 +43,8 @@ pub struct RecentDeliveries {
     /// Newest first.
     pub deliveries: Vec<Delivery>,
     pub next: Option<DeliveryId>,
-    /// The endpoint of the filter. `None`: it does not exist.
-    pub endpoint: Option<Endpoint>,
+    /// All of the scope, or only that of the filter if it exists.
+    pub endpoints: Vec<Endpoint>,
     /// Today and yesterday. Only on the first page of all deliveries to an endpoint. Some of the last four minutes
     /// are missing if more than `WINDOW` were made in them.
     pub days: Option<[DayFigures; 2]>,
@@ -78,18 +77,27 @@ impl Deliveries {
             }
         };
         let has_figures = filter.endpoint.is_some() && filter.status.is_none() && filter.after.is_none();
+        let endpoints = async {
+            // That of the filter is read with the rows.
+            if filter.endpoint.is_some() {
+                return Ok(Vec::new());
+            }
+            Endpoints::new(self.store.clone()).list(&scope.scope).await
+        };
         let counts = async {
             if has_figures { self.load_counts(&scope.scope, of_days.first).await.map(Some) } else { Ok(None) }
         };
-        let (entries, counts) = tokio::try_join!(Box::pin(entries), Box::pin(counts))?;
+        let (entries, endpoints, counts) =
+            tokio::try_join!(Box::pin(entries), Box::pin(endpoints), Box::pin(counts))?;
         let matching: Vec<&Entry> =
             entries.entries.iter().filter(|entry| shown.admits_endpoint(entry.endpoint)).collect();
         let on_page = || matching.iter().take(PAGE);
-        let receivers = on_page().filter_map(|entry| entry.endpoint).chain(filter.endpoint);
-        let receivers: Vec<Key> = receivers.map(|id| Endpoint::key_of(&scope.scope, id)).collect();
-        let keys = on_page().map(|entry| Delivery::key_of(&scope.scope, entry.id)).chain(receivers).collect();
+        let receiver = filter.endpoint.map(|id| Endpoint::key_of(&scope.scope, id));
+        let keys = on_page().map(|entry| Delivery::key_of(&scope.scope, entry.id)).chain(receiver).collect();
         let mut rows = Rows::of(scope.scope);
         self.load(&mut rows, keys).await?;
+        let endpoints =
+            filter.endpoint.map_or(endpoints, |id| rows.endpoint(id).cloned().into_iter().collect());
         let days = counts.map(|counts| {
             let counted_to = counts.counted_to.as_ref().and_then(|id| id.parse::<DeliveryId>().ok());
             let mut days = counts::by_day(&counts, &of_days);
@@ -109,10 +117,10 @@ impl Deliveries {
             },
             deliveries: on_page()
                 .filter_map(|entry| rows.delivery(entry.id))
-                .map(|(delivery, _)| delivery)
+                .map(|(delivery, _)| delivery.as_shown(&endpoints))
                 .filter(is_shown)
                 .collect(),
-            endpoint: filter.endpoint.and_then(|id| rows.endpoint(id).cloned()),
+            endpoints,
             days,
         })
     }
