@@ -516,6 +516,8 @@ async fn pages_of_webhooks_stay_within_their_budgets_with_50_endpoints() {
     };
     within("/dashboard/webhooks", 5).await;
     within("/dashboard/webhooks?status=PENDING", 5).await;
+    // Also reads the pending deliveries, because those of a paused endpoint are shown as cancelled.
+    within("/dashboard/webhooks?status=CANCELLED", 6).await;
     let (mut path, mut shown) = (event, 0);
     loop {
         let html = within(&path, 5).await;

@@ -1,6 +1,8 @@
 //! Pages of deliveries for people, without bodies and totals. A page takes two rounds of requests, and the same read
 //! units at any number of deliveries.
 
+use std::cmp::Reverse;
+
 use domain::calendar::Day;
 use domain::ids::{DeliveryId, EndpointId};
 use domain::shard::ShardedScope;
@@ -10,7 +12,7 @@ use super::super::counts;
 use super::super::entry::Entry;
 use super::super::log::LogPage;
 use super::super::rows::Rows;
-use super::super::{Deliveries, Delivery, DeliveryStatus};
+use super::super::{Cause, Deliveries, Delivery, DeliveryStatus};
 use super::{Selection, Tally};
 use crate::store::{Order, StoreError};
 use crate::webhook::endpoint::{Endpoint, Endpoints};
@@ -77,6 +79,13 @@ impl Deliveries {
             }
         };
         let has_figures = filter.endpoint.is_some() && filter.status.is_none() && filter.after.is_none();
+        // An abandoned delivery is listed as pending until the scheduler cancels it.
+        let pending = async {
+            if filter.status != Some(DeliveryStatus::Cancelled) || from > to {
+                return Ok(LogPage::default());
+            }
+            self.listed(&scope.scope, (format!("PENDING#{from}"), format!("PENDING#{to}~")), WINDOW).await
+        };
         let endpoints = async {
             // That of the filter is read with the rows.
             if filter.endpoint.is_some() {
@@ -87,10 +96,19 @@ impl Deliveries {
         let counts = async {
             if has_figures { self.load_counts(&scope.scope, of_days.first).await.map(Some) } else { Ok(None) }
         };
-        let (entries, endpoints, counts) =
-            tokio::try_join!(Box::pin(entries), Box::pin(endpoints), Box::pin(counts))?;
-        let matching: Vec<&Entry> =
-            entries.entries.iter().filter(|entry| shown.admits_endpoint(entry.endpoint)).collect();
+        let (entries, pending, endpoints, counts) =
+            tokio::try_join!(Box::pin(entries), Box::pin(pending), Box::pin(endpoints), Box::pin(counts))?;
+        let may_be_abandoned = |entry: &&Entry| {
+            let endpoint = endpoints.iter().find(|endpoint| Some(endpoint.id) == entry.endpoint);
+            let is_abandoned = || Cause::of_generation(entry.generation, endpoint).is_some();
+            entry.endpoint.is_some()
+                && entries.read_to.is_none_or(|read_to| read_to <= entry.id)
+                && (filter.endpoint.is_some() || is_abandoned())
+        };
+        let abandoned = pending.entries.iter().filter(may_be_abandoned);
+        let mut matching: Vec<&Entry> = entries.entries.iter().chain(abandoned).collect();
+        matching.retain(|entry| shown.admits_endpoint(entry.endpoint));
+        matching.sort_by_key(|entry| Reverse(entry.id));
         let on_page = || matching.iter().take(PAGE);
         let receiver = filter.endpoint.map(|id| Endpoint::key_of(&scope.scope, id));
         let keys = on_page().map(|entry| Delivery::key_of(&scope.scope, entry.id)).chain(receiver).collect();
