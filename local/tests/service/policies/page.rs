@@ -15,8 +15,12 @@ const HEADER: &str = "# Permissions of the functions
 Which function may do what, by its role in `template.yaml`
 ([095](decisions/095-own-roles-by-row.md)). `local/tests/service/policies/` writes this page from the
 template and compares it: `UPDATE_PERMISSIONS=1 cargo test -p local --test service permissions`. The
-rows are those of the [data model](data-model.md). `X/index/y` is the index `y` of the table `X`.
+rows are those of the [data model](data-model.md). `X/index/y` is the index `y` of the table `X`. Each
+function may also write its log.
 ";
+
+const LOGS: &str = "Logs";
+const WRITE_LOG: &str = "logs:CreateLogStream, logs:PutLogEvents";
 
 fn page() -> String {
     let mut page = HEADER.to_owned();
@@ -26,14 +30,26 @@ fn page() -> String {
         if !rows.is_empty() {
             page.push_str("\n| table or index | partition keys | actions |\n| --- | --- | --- |\n");
         }
+        // The rows that a function may use alike are one line.
+        let mut alike: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
         for ((resource, keys), actions) in rows {
             let actions: Vec<&str> = actions.iter().map(String::as_str).collect();
-            writeln!(page, "| `{resource}` | {keys} | {} |", actions.join(", ")).unwrap();
+            alike.entry((resource, actions.join(", "))).or_default().push(keys);
         }
-        page.push_str("\n| other resource | actions |\n| --- | --- |\n");
+        for ((resource, actions), keys) in alike {
+            writeln!(page, "| `{resource}` | {} | {actions} |", keys.join(", ")).unwrap();
+        }
         let mut others: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (action, resource, _conditions) in granted(role) {
             others.entry(resource).or_default().push(action);
+        }
+        assert_eq!(
+            others.remove(LOGS).map(|actions| actions.join(", ")).as_deref(),
+            Some(WRITE_LOG),
+            "{function}"
+        );
+        if !others.is_empty() {
+            page.push_str("\n| other resource | actions |\n| --- | --- |\n");
         }
         for (resource, actions) in others {
             writeln!(page, "| `{resource}` | {} |", actions.join(", ")).unwrap();
