@@ -1,4 +1,4 @@
-//! What merchants, payers and the sandbox's acquirer do with each charge, and what was answered.
+//! What merchants, payers and acquirers do with each charge, and what was answered.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -12,8 +12,17 @@ use soak::{Error, Result};
 use tokio::task::JoinSet;
 
 use crate::load::Soak;
-use crate::plan::{Action, LIVE, OTHER, Plan};
+use crate::plan::{Action, LIVE, Method as PaidBy, OTHER, Plan};
 use crate::verify::{Answered, PAID};
+
+/// The routes of the acquirers on this machine.
+pub(crate) const BANK: &str = "/_local/bank";
+pub(crate) const STRIPE: &str = "/_local/stripe";
+
+/// Returns the name under which a fault is counted.
+pub(crate) fn fault(stand_in: &str, kind: &str) -> String {
+    format!("{}fault {kind}", if stand_in == STRIPE { "card " } else { "" })
+}
 
 /// The lists and statistics that a dashboard reads, and after how many of 1,000 charges.
 const LOOKS: [(&str, u64); 6] = [
@@ -34,7 +43,10 @@ impl Soak {
         let mut is_alone = !self.alone.is_zero();
         for number in 0.. {
             ticks.tick().await;
-            if began.elapsed() >= self.options.duration() {
+            if match self.options.charges {
+                Some(most) => usize::try_from(most).is_ok_and(|most| number >= most),
+                None => began.elapsed() >= self.options.duration(),
+            } {
                 break;
             }
             if is_alone && began.elapsed() >= self.alone {
@@ -56,7 +68,7 @@ impl Soak {
     async fn use_charge(self: Arc<Self>, plan: Plan) {
         let dice = Dice::new(self.plans.seed, plan.number);
         let api = self.api(&plan);
-        self.begin(&plan.faults).await;
+        self.begin(&plan, &plan.faults).await;
         let Some(id) = self.create(&plan).await else { return };
         if dice.chance("reads", 300) {
             self.must(api, Call::get(format!("/v1/charges/{id}")), &[200]).await;
@@ -66,7 +78,7 @@ impl Soak {
             for _ in 0..step.ticks {
                 let _ = ticks.changed().await;
             }
-            self.begin(&step.faults).await;
+            self.begin(&plan, &step.faults).await;
             self.act(&plan, &id, &step.action).await;
         }
         for (path, per_mille) in LOOKS {
@@ -88,11 +100,12 @@ impl Soak {
     }
 
     /// Begins a step: injects its faults, and lets a kill that is due follow.
-    async fn begin(&self, faults: &[String]) {
+    async fn begin(&self, plan: &Plan, faults: &[String]) {
+        let stand_in = if plan.method == PaidBy::LiveCard { STRIPE } else { BANK };
         for kind in faults {
-            let inject = Call::post("/_local/bank/faults", json!({"kind": kind}));
+            let inject = Call::post(format!("{stand_in}/faults"), json!({"kind": kind}));
             if self.must(&self.scopes[LIVE].api, inject, &[200]).await.is_some() {
-                self.count(format_args!("fault {kind}"));
+                self.count(fault(stand_in, kind));
             }
         }
         self.steps.send_modify(|steps| *steps = steps.wrapping_add(1));
@@ -138,6 +151,18 @@ impl Soak {
     async fn act(&self, plan: &Plan, id: &str, action: &Action) {
         match action {
             Action::Pay(payment) => self.pay(plan, id, payment).await,
+            Action::Card(act, fields) => self.act_at_stripe(plan, id, act, fields).await,
+            Action::Decide(status) => {
+                let dispute = self.notes().answered.get(&plan.number).and_then(|one| one.dispute.clone());
+                if let Some(dispute) = dispute {
+                    self.at_acquirer(
+                        plan,
+                        &format!("{STRIPE}/disputes/{dispute}"),
+                        json!({"status": status}),
+                    )
+                    .await;
+                }
+            }
             Action::Cancel => self.cancel(plan, id).await,
             Action::PayAndCancel(payment) => {
                 tokio::join!(self.pay(plan, id, payment), self.cancel(plan, id));
@@ -163,21 +188,40 @@ impl Soak {
         if plan.scope != LIVE {
             return self.pay_in_sandbox(plan, id, payment).await;
         }
+        if plan.method == PaidBy::LiveCard {
+            return self.act_at_stripe(plan, id, "pay", payment).await;
+        }
         let mut body = payment.clone();
         body["charge_id"] = json!(id);
-        if let Some(paid) = self.at_bank(plan, "pay", body).await.filter(|_| payment.get("txid").is_some()) {
+        if let Some(paid) = self
+            .at_acquirer(plan, &format!("{BANK}/pay"), body)
+            .await
+            .filter(|_| payment.get("txid").is_some())
+        {
             self.note(plan, |answered| answered.unmatched.push(text(&paid, "end_to_end_id").to_owned()));
         }
     }
 
-    /// Acts at the bank once: a payer whose bank does not answer does not pay again. `None`: no answer, or the bank
-    /// refuses it, for example because the charge is expired or too little is left.
-    async fn at_bank(&self, plan: &Plan, act: &str, body: Value) -> Option<Value> {
+    /// Plays the payer, the issuer or the dashboard at the acquirer of cards.
+    pub(crate) async fn act_at_stripe(&self, plan: &Plan, id: &str, act: &str, fields: &Value) {
+        let mut body = fields.clone();
+        body["metadata"] = json!({"charge": id});
+        let done = self.at_acquirer(plan, &format!("{STRIPE}/{act}"), body).await;
+        self.count(format_args!("card {act}{}", if done.is_some() { "" } else { " refused" }));
+        if let Some(dispute) = done.filter(|_| act == "dispute") {
+            self.note(plan, |answered| answered.dispute = Some(text(&dispute, "id").to_owned()));
+        }
+    }
+
+    /// Acts at an acquirer once: a payer whose bank does not answer does not pay again. `None`: no answer, or the
+    /// acquirer refuses it, for example because the charge is expired or too little is left.
+    async fn at_acquirer(&self, plan: &Plan, path: &str, body: Value) -> Option<Value> {
         self.service.wait_until_up().await;
-        let call = Call::post(format!("/_local/bank/{act}"), body);
+        let call = Call::post(path, body);
         match self.api(plan).send(&call).await? {
             Answer { status: 200, body } => return Some(body),
             Answer { status: 404 | 409, .. } => {}
+            Answer { status: 400, .. } if path.starts_with(STRIPE) => {}
             answer => self.violation(format!("{call:?} was answered {answer:?}")),
         }
         None
@@ -228,7 +272,7 @@ impl Soak {
         if pix.is_string() {
             let mut body = fields.clone();
             body["end_to_end_id"] = pix;
-            self.at_bank(plan, "med-devolucao", body).await;
+            self.at_acquirer(plan, &format!("{BANK}/med-devolucao"), body).await;
         }
     }
 

@@ -13,16 +13,19 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, FixedOffset};
 use serde_json::{Value, json};
 use soak::dice::Dice;
-use soak::http::{Api, Call, text};
+use soak::http::{Api, Call, items, text};
 use soak::{Counts, Error, Result, count, say};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::charges::{BANK, STRIPE, fault};
 use crate::listener::{HANGS, Listener, REFUSES};
 use crate::observe::{Stores, percentile};
 use crate::plan::{FIRST, LIVE, Load, Method, OTHER, Plan, SCOPES};
 use crate::service::Service;
-use crate::verify::{Answered, Events, PIX_FEE, PIX_OUT_FEE, Paths, World, open_transfers, verify};
+use crate::verify::{
+    Answered, Events, PIX_FEE, PIX_OUT_FEE, Paths, World, add_cards, open_transfers, verify,
+};
 use crate::{Options, TICK};
 
 /// The number of the charge before the load, with which the operator verifies the bank's filter by payer.
@@ -168,16 +171,17 @@ impl Soak {
             i64::try_from(options.duration().as_secs().checked_div(TICK.as_secs()).unwrap_or_default());
         let days = i64::from(options.days).saturating_mul(86_400);
         let faults = scopes[LIVE].api.read("/_local/bank/faults").await?;
+        let started = scopes[FIRST].api.advance_clock(0).await?;
         let plans = Load {
             seed: options.seed,
             methods: options.methods.clone(),
             faults: faults.as_object().into_iter().flatten().map(|(kind, _)| kind.clone()).collect(),
             is_uneven: options.throttle.is_some(),
             step_s: days.checked_div(steps.unwrap_or_default().max(1)).unwrap_or_default(),
+            started_s: time(&started)?.timestamp(),
         };
         let alone = if plans.is_uneven { options.duration().div_f64(3.0) } else { Duration::ZERO };
         let (ticks, steps) = (watch::Sender::new(0), watch::Sender::new(0));
-        let started = scopes[FIRST].api.advance_clock(0).await?;
         let (is_over, notes) = (AtomicBool::new(false), Mutex::default());
         let soak = Self {
             options,
@@ -206,7 +210,7 @@ impl Soak {
     }
 
     fn has_live(&self) -> bool {
-        self.options.methods.contains(&Method::Live)
+        self.options.methods.iter().any(|method| method.is_live())
     }
 
     pub(crate) fn violation(&self, text: String) {
@@ -237,17 +241,18 @@ impl Soak {
         let fee = PIX_FEE / 2;
         let (fee, pix_out) = (format!("{fee}+0"), PIX_OUT_FEE.to_string());
         for Scope { account, .. } in &self.scopes[FIRST..] {
-            let settings: [&[&str]; 4] = [
+            let settings: [&[&str]; 5] = [
                 &["set-velocity", account, "--per-customer", PER_CUSTOMER, "--per-account", "1000000"],
                 &["set-fees", account, "--method", "pix", "--acquirer", &fee, "--platform", &fee],
                 &["set-fees-on-refund", account, "--method", "pix", "--fees", "keep"],
+                &["set-fees-on-refund", account, "--method", "credit-card", "--fees", "keep"],
                 &["set-pix-out-fee", account, "--centavos", &pix_out],
             ];
             for setting in settings {
                 self.service.admin_must(&[&["accounts"], setting, &["--reason", "soak"]].concat()).await?;
             }
         }
-        if !self.has_live() {
+        if !self.options.methods.contains(&Method::Live) {
             return Ok(());
         }
         let Scope { api, account, .. } = &self.scopes[LIVE];
@@ -415,11 +420,40 @@ impl Soak {
 
     /// Counts the faults out that have not occurred, because a kill or the end removes them.
     async fn count_pending_faults(&self) -> Result<()> {
-        let pending = self.scopes[LIVE].api.read("/_local/bank/faults").await?;
-        for (kind, pending) in pending.as_object().into_iter().flatten() {
-            if let Some(count) = self.notes().counts.get_mut(&format!("fault {kind}")) {
+        let api = &self.scopes[LIVE].api;
+        let at_bank = api.read(format!("{BANK}/faults")).await?;
+        let at_bank =
+            at_bank.as_object().into_iter().flatten().map(|(kind, count)| (fault(BANK, kind), count));
+        let at_stripe = api.read(format!("{STRIPE}/faults")).await?;
+        let at_stripe = items(&at_stripe).iter().map(|one| (fault(STRIPE, text(one, "kind")), &one["count"]));
+        for (name, pending) in at_bank.chain(at_stripe) {
+            if let Some(count) = self.notes().counts.get_mut(&name) {
                 *count = count.saturating_sub(pending.as_u64().unwrap_or_default());
             }
+        }
+        Ok(())
+    }
+
+    /// Lets the payers and the acquirer of cards end what they have begun: authentications fail, refunds succeed, and
+    /// disputes are lost.
+    async fn end_at_stripe(&self) -> Result<()> {
+        let api = &self.scopes[LIVE].api;
+        let books = api.read(format!("{STRIPE}/books")).await?;
+        let of = |book: &str, statuses: &[&str]| -> Vec<Value> {
+            let is_open = |one: &&Value| statuses.contains(&text(one, "status"));
+            items(&books[book]).iter().filter(is_open).cloned().collect()
+        };
+        for intent in of("payment_intents", &["requires_action"]) {
+            let fail = json!({"payment_intent": intent["id"], "outcome": "fail"});
+            api.expect(&Call::post(format!("{STRIPE}/3ds"), fail), 200).await?;
+        }
+        let refunds = of("refunds", &["pending", "requires_action"]);
+        let open = ["needs_response", "under_review", "warning_needs_response", "warning_under_review"];
+        let disputes = of("disputes", &open);
+        let ends = refunds.iter().map(|refund| ("refunds", refund, "succeeded"));
+        for (book, one, status) in ends.chain(disputes.iter().map(|dispute| ("disputes", dispute, "lost"))) {
+            let end = Call::post(format!("{STRIPE}/{book}/{}", text(one, "id")), json!({"status": status}));
+            api.expect(&end, 200).await?;
         }
         Ok(())
     }
@@ -457,7 +491,10 @@ impl Soak {
     /// Ends the faults and the throttling. Throttled webhooks must arrive before.
     pub(crate) async fn calm(&self) -> Result<()> {
         self.count_pending_faults().await?;
-        self.scopes[LIVE].api.expect(&Call::delete("/_local/bank/faults"), 204).await?;
+        let api = &self.scopes[LIVE].api;
+        api.expect(&Call::delete(format!("{BANK}/faults")), 204).await?;
+        api.expect(&Call::delete(format!("{STRIPE}/faults")), 200).await?;
+        self.end_at_stripe().await?;
         if self.options.throttle.is_some() {
             let began = Instant::now();
             let missing =
@@ -485,6 +522,7 @@ impl Soak {
         self.settle_once().await?;
         if self.has_live() {
             self.decide().await?;
+            self.pay_late().await;
             self.settle_once().await?;
         }
         self.advance(SETTLE_S).await?;
@@ -537,7 +575,7 @@ impl Soak {
             deliveries = waiting.into_iter().fold(deliveries, u64::saturating_add);
             pending = pending.saturating_add(api.list("/v1/charges?limit=100&status=pending").await?.len());
         }
-        let transfers = open_transfers(&self.scopes[LIVE].api.read("/_local/bank").await?);
+        let transfers = open_transfers(&self.scopes[LIVE].api.read(BANK).await?);
         due.truncate(MOST_NAMED);
         let rows = (rows > 0).then(|| format!("{rows} due rows such as {}", due.join(", ")));
         let counts = [
@@ -596,6 +634,17 @@ impl Soak {
         Ok(())
     }
 
+    /// Lets payers pay pages that ended, as if they had confirmed the payment before.
+    async fn pay_late(&self) {
+        let answered = self.notes().answered.clone();
+        for (number, answered) in answered.iter().filter(|(number, _)| **number != FIRST_CHARGE) {
+            let plan = Plan::new(&self.plans, *number);
+            if let Some(id) = answered.ids.first().filter(|_| plan.is_paid_late) {
+                self.act_at_stripe(&plan, id, "pay", &json!({"late": true})).await;
+            }
+        }
+    }
+
     /// Gathers what the verifier compares, and compares it. Returns the counts and the violations.
     pub(crate) async fn compare(&self) -> Result<(Counts, Vec<String>)> {
         let numbers: Vec<usize> = self.notes().answered.keys().copied().collect();
@@ -622,7 +671,8 @@ impl Soak {
             }
             (world.paths, world.events) = (*paths, events);
             if number == LIVE {
-                world.books = api.read("/_local/bank").await?;
+                world.books = api.read(BANK).await?;
+                add_cards(&mut world.books, &api.read(format!("{STRIPE}/books")).await?);
                 (world.unapplied, world.held) = (unapplied.clone(), held.clone());
                 self.reconcile().await?;
             }
@@ -651,10 +701,8 @@ impl Soak {
     /// Reconciles each day of São Paulo, which is 3 hours behind UTC all year, from the start to the service's clock.
     async fn reconcile(&self) -> Result<()> {
         let zone = FixedOffset::west_opt(3 * 60 * 60).ok_or_else(|| Error::new("no zone"))?;
-        let day =
-            |time: &str| DateTime::parse_from_rfc3339(time).map(|at| at.with_timezone(&zone).date_naive());
-        let last = day(&self.advance(0).await?).map_err(Error::of("reading the time of the service"))?;
-        let first = day(&self.started).map_err(Error::of("reading the time of the service"))?;
+        let day = |at: &str| time(at).map(|at| at.with_timezone(&zone).date_naive());
+        let (last, first) = (day(&self.advance(0).await?)?, day(&self.started)?);
         let account = self.scopes[LIVE].account.as_str();
         for day in first.iter_days().take_while(|day| *day <= last) {
             self.command_must_agree(&["reconcile", "--account", account, "--date", &day.to_string()]).await?;
@@ -672,6 +720,10 @@ impl Soak {
         }
         Ok(())
     }
+}
+
+fn time(text: &str) -> Result<DateTime<FixedOffset>> {
+    DateTime::parse_from_rfc3339(text).map_err(Error::of("reading the time of the service"))
 }
 
 /// Writes a file until the disk is full.

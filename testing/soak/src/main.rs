@@ -22,15 +22,18 @@ use soak::{Error, Result, exit_code, say};
 /// The time between two steps of the clock.
 const TICK: Duration = Duration::from_secs(5);
 
-/// Put the service under a mixed load while its bank fails, it is killed, its disk is full, its clock advances by days
+/// Put the service under a mixed load while its acquirers fail, it is killed, its disk is full, its clock advances by days
 /// or its partitions are throttled. At the end, everything that was answered must be there once, everything must have
-/// ended, and the bank's books must agree.
+/// ended, and the acquirers' books must agree.
 #[derive(Clone, Parser)]
 #[command(version)]
 struct Options {
     /// How long the load lasts
     #[arg(long, default_value_t = 10.0, value_name = "N", value_parser = positive)]
     minutes: f64,
+    /// End after so many charges instead
+    #[arg(long, conflicts_with = "minutes", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    charges: Option<u32>,
     /// How many charges are created in a second
     #[arg(long, default_value_t = 2.0, value_name = "N", value_parser = positive)]
     rate: f64,
@@ -40,15 +43,16 @@ struct Options {
     /// How often the service is killed under load; if at all, also during its first start
     #[arg(long, default_value_t = 0)]
     kills: usize,
-    /// How often the disk is filled under load; needs --directory on a small disk and --methods without live, because
-    /// the local bank does not continue after a full disk
+    /// How often the disk is filled under load; needs --directory on a small disk and --methods without live ones,
+    /// because the local acquirers do not continue after a full disk
     #[arg(long, default_value_t = 0, requires = "directory", value_name = "N")]
     fill: usize,
-    /// How charges are paid: live at the local bank, the others in test mode
+    /// How charges are paid: live by Pix (`PIX`, `live`) or by card (`CREDIT_CARD`, `live_card`), the others in test
+    /// mode
     #[arg(
         long,
         value_delimiter = ',',
-        default_value = "live,pix,credit_card,mbway,multibanco,boleto,crypto"
+        default_value = "PIX,CREDIT_CARD,pix,credit_card,mbway,multibanco,boleto,crypto"
     )]
     methods: Vec<Method>,
     /// The write units that a partition key accepts in a second. The second account creates one charge in ten, and in
@@ -65,7 +69,8 @@ struct Options {
 
 impl Options {
     fn duration(&self) -> Duration {
-        Duration::try_from_secs_f64(self.minutes * 60.0).unwrap_or_default()
+        let seconds = self.charges.map_or(self.minutes * 60.0, |charges| f64::from(charges) / self.rate);
+        Duration::try_from_secs_f64(seconds).unwrap_or_default()
     }
 }
 
@@ -80,8 +85,8 @@ async fn main() -> ExitCode {
 }
 
 async fn run(options: Options) -> Result<ExitCode> {
-    if options.fill > 0 && options.methods.contains(&Method::Live) {
-        return Err(Error::new("--fill needs --methods without live"));
+    if options.fill > 0 && options.methods.iter().any(|method| method.is_live()) {
+        return Err(Error::new("--fill needs --methods without PIX and CREDIT_CARD"));
     }
     let began = Instant::now();
     let directory = options.directory.clone().unwrap_or_else(std::env::temp_dir);

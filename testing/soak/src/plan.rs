@@ -1,5 +1,5 @@
-//! What is done with each charge: how it is created, paid, cancelled, refunded and disputed, and which faults of the
-//! bank precede each step. A plan is a pure function of the load and the charge's number. It has no ids and no times.
+//! What is done with each charge: how it is created, paid, cancelled, refunded and disputed, and which faults of its
+//! acquirer precede each step. A plan is a pure function of the load and the charge's number. It has no ids and no times.
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
@@ -12,6 +12,17 @@ const PAY: &str = "read_back_404 lost_notification duplicate_notification late_n
                    med_devolucao removed_by_psp filter_ignored filter_lags";
 const CANCEL: &str = "removed_by_psp";
 const REFUND: &str = "devolucao_unrealized devolucao_stuck devolucao_refused duplicate_notification";
+
+/// The same at the acquirer of cards.
+const CARD_ANY: &str = "http_500 stored_500 stored_500_after_write lost_answer rate_limit lock_timeout key_expired \
+                        no_permission";
+const CARD_CREATE: &str = "stored_500 stored_500_after_write lost_answer http_402";
+const CARD_PAY: &str = "lost_notification duplicate_notification late_notification reordered_notification";
+const CARD_REFUND: &str = "refund_pending refund_requires_action refund_fails lost_notification";
+const CARD_SLOW: &str = "timeout slow";
+
+/// Why issuers decline, as the acquirer of cards names it.
+const DECLINES: [&str; 4] = ["insufficient_funds", "expired_card", "stolen_card", "generic_decline"];
 
 /// Faults that cost about ten seconds each, so they are rare.
 const SLOW: &str = "timeout timeout_after_store slow";
@@ -30,17 +41,20 @@ const FORCED: usize = 6;
 /// How many documents the customers share. The service limits live charges by document.
 const CUSTOMERS: u64 = 5_000;
 
-/// The scopes: the first account in live mode, with charges at the bank, and both accounts in test mode.
+/// The scopes: the first account in live mode, with charges at its acquirers, and both accounts in test mode.
 pub(crate) const SCOPES: usize = 3;
 pub(crate) const LIVE: usize = 0;
 pub(crate) const FIRST: usize = 1;
 pub(crate) const OTHER: usize = 2;
 
-/// How charges are paid: at the bank, or by a method of test mode.
+/// How charges are paid: live, by Pix at the bank or by card at its acquirer, or by a method of test mode.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Method {
+    #[value(alias = "PIX")]
     Live,
+    #[value(alias = "CREDIT_CARD")]
+    LiveCard,
     Pix,
     CreditCard,
     Mbway,
@@ -54,10 +68,19 @@ impl Method {
         matches!(self, Self::Live | Self::Pix)
     }
 
+    pub(crate) fn is_live(self) -> bool {
+        matches!(self, Self::Live | Self::LiveCard)
+    }
+
     /// Returns the name in requests.
     fn name(self) -> String {
-        let name = self.to_possible_value().filter(|_| !self.is_pix());
-        name.map_or_else(|| "PIX".to_owned(), |value| value.get_name().to_uppercase())
+        match self {
+            Self::Live | Self::Pix => "PIX".to_owned(),
+            Self::LiveCard | Self::CreditCard => "CREDIT_CARD".to_owned(),
+            other => {
+                other.to_possible_value().map(|value| value.get_name().to_uppercase()).unwrap_or_default()
+            }
+        }
     }
 }
 
@@ -72,6 +95,8 @@ pub(crate) struct Load {
     pub is_uneven: bool,
     /// By how many seconds the clock advances at a tick, on average.
     pub step_s: i64,
+    /// The time of the service's clock at the start, in Unix seconds.
+    pub started_s: i64,
 }
 
 /// The plan of a charge.
@@ -91,6 +116,8 @@ pub(crate) struct Plan {
     /// What the operator does near the end with a payment of this charge that waits for a decision: true accepts it,
     /// false returns it.
     pub decision: Option<bool>,
+    /// Near the end, a payer still pays a page of this charge that ended.
+    pub is_paid_late: bool,
 }
 
 /// A step.
@@ -108,9 +135,13 @@ pub(crate) struct Step {
 pub(crate) enum Action {
     /// A payer pays. At the bank, with these fields of `/_local/bank/pay`; in test mode, with those that it has.
     Pay(Value),
+    /// At the acquirer of cards, a payer or the acquirer does this, with these fields of `/_local/stripe/…`.
+    Card(&'static str, Value),
     Cancel,
     /// A payer pays while the merchant cancels.
     PayAndCancel(Value),
+    /// The acquirer of cards decides the dispute that it opened.
+    Decide(&'static str),
     /// The merchant requests refunds concurrently, with these bodies.
     Refund(Vec<Value>),
     /// The bank returns a part of the payment by MED, with these fields of `/_local/bank/med-devolucao`.
@@ -123,12 +154,15 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    fn own_faults(&self) -> &'static str {
+    fn own_faults(&self, method: Method) -> &'static str {
         match self {
+            Self::Card(..) | Self::Decide(_) => CARD_PAY,
+            Self::PayAndCancel(_) if method == Method::LiveCard => CARD_PAY,
+            Self::Refund(_) if method == Method::LiveCard => CARD_REFUND,
             Self::Pay(_) | Self::PayAndCancel(_) => PAY,
-            Self::Cancel => CANCEL,
+            Self::Cancel if method == Method::Live => CANCEL,
             Self::Refund(_) => REFUND,
-            Self::Med(_) | Self::Dispute { .. } => "",
+            Self::Cancel | Self::Med(_) | Self::Dispute { .. } => "",
         }
     }
 }
@@ -136,9 +170,11 @@ impl Action {
 impl Load {
     /// Returns how a charge is paid, and its scope.
     fn place(&self, number: usize, dice: &Dice) -> (Method, usize) {
-        let tests: Vec<Method> = self.methods.iter().copied().filter(|one| *one != Method::Live).collect();
-        if tests.len() < self.methods.len() && (tests.is_empty() || number.is_multiple_of(3)) {
-            return (Method::Live, LIVE);
+        let (live, tests): (Vec<Method>, Vec<Method>) = self.methods.iter().partition(|one| one.is_live());
+        if !live.is_empty() && (tests.is_empty() || number.is_multiple_of(3)) {
+            let is_turn = |method: &&Method| (**method == Method::Live) == number.is_multiple_of(2);
+            let method = live.iter().find(is_turn).or(live.first());
+            return (method.copied().unwrap_or(Method::Live), LIVE);
         }
         let is_pix = tests.contains(&Method::Pix) && dice.chance("is Pix", 500);
         let method = dice.pick("method", &tests).copied().filter(|_| !is_pix).unwrap_or(Method::Pix);
@@ -154,8 +190,11 @@ impl Plan {
         let (method, scope) = load.place(number, &dice);
         let is_live = scope == LIVE;
         let amount = dice.between("amount", 1_000, 200_000);
-        let is_forced = is_live && number.is_multiple_of(FORCED);
-        let kind = is_forced.then(|| load.faults.iter().cycle().nth(number / FORCED)).flatten();
+        let is_card = method == Method::LiveCard;
+        let kinds = if is_card { &card_faults() } else { &load.faults };
+        let is_forced = is_live && number % FORCED == if is_card { FORCED / 2 } else { 0 };
+        let place = (number / FORCED).checked_rem(kinds.len()).filter(|_| is_forced);
+        let kind = place.and_then(|place| kinds.get(place));
         let is_of_filter = kind.is_some_and(|kind| OF_FILTER.contains(&kind.as_str()));
         let customer = usize::try_from(dice.below("customer", CUSTOMERS)).unwrap_or_default();
         let has_customer = is_of_filter || dice.chance("has customer", 700);
@@ -165,7 +204,8 @@ impl Plan {
         let mut steps = Vec::new();
         let mut act = |purpose: &str, most_ticks: i64, action: Action| {
             let ticks = dice.between(&format!("ticks of {purpose}"), most_ticks.min(1), most_ticks);
-            let faults = if is_live { faults(&dice, purpose, action.own_faults()) } else { Vec::new() };
+            let faults =
+                if is_live { faults(&dice, purpose, method, action.own_faults(method)) } else { Vec::new() };
             steps.push(Step { ticks, faults, action });
         };
         let payment = |purpose: &str, fields: Value| {
@@ -178,9 +218,15 @@ impl Plan {
         };
         let exact = || payment("payer", json!({}));
         let mut expires = dice.chance("short", 300);
+        if is_card {
+            for (place, (most_ticks, action)) in card_steps(&dice, load, amount).into_iter().enumerate() {
+                act(&format!("step {place}"), most_ticks, action);
+            }
+        }
         // The story: parts of 100. Other methods than Pix expire after minutes or days, so they do not wait for it. In
         // test mode, a payment names its charge.
         match story {
+            _ if is_card => {}
             44..50 if method.is_pix() => {
                 let wrong = amount.saturating_add(dice.between("wrong amount", 1, 2_000));
                 act("pay", 0, Action::Pay(payment("payer", json!({"amount": wrong}))));
@@ -207,13 +253,13 @@ impl Plan {
             88.. => act("cancel", 0, Action::Cancel),
             _ => act("pay", 0, Action::Pay(exact())),
         }
-        if dice.chance("late cancel", 60) {
+        if !is_card && dice.chance("late cancel", 60) {
             act("late cancel", 1, Action::Cancel);
         }
         let is_first = dice.chance("med first", 500);
         let dispute = (method.is_pix() && dice.chance("med", 60)).then(|| dispute(&dice, is_live, amount));
         dispute.iter().filter(|_| is_first).for_each(|dispute| act("med", 1, dispute.clone()));
-        if (method.is_pix() || method == Method::CreditCard) && dice.chance("refund", 400) {
+        if (method.is_pix() || method.name() == "CREDIT_CARD") && dice.chance("refund", 400) {
             for (place, action) in refunds(&dice, amount, method).into_iter().enumerate() {
                 act(&format!("refund {place}"), 1, action);
             }
@@ -226,13 +272,18 @@ impl Plan {
             amount,
             creation: Value::Null,
             has_own_url: method == Method::Pix && dice.chance("own URL", 100),
-            faults: if is_live { faults(&dice, "create", CREATE) } else { Vec::new() },
+            faults: Vec::new(),
             steps,
             decision: dice.pick("decision", &[None, Some(true), Some(false)]).copied().flatten(),
+            is_paid_late: is_card && dice.chance("late", 300),
         };
+        if is_live {
+            plan.faults = faults(&dice, "create", method, if is_card { CARD_CREATE } else { CREATE });
+        }
         plan.creation = plan.body(document, is_locked, expires_in(&dice, load.step_s, expires));
         if let Some(kind) = kind {
-            let step = plan.steps.iter_mut().find(|step| step.action.own_faults().contains(kind.as_str()));
+            let step =
+                plan.steps.iter_mut().find(|step| step.action.own_faults(method).contains(kind.as_str()));
             step.map_or(&mut plan.faults, |step| &mut step.faults).push(kind.clone());
         }
         plan
@@ -273,8 +324,15 @@ fn expires_in(dice: &Dice, step_s: i64, is_short: bool) -> i64 {
     }
 }
 
-fn faults(dice: &Dice, step: &str, own: &str) -> Vec<String> {
-    let groups = [("any", ANY, ANY_PER_MILLE), ("own", own, OWN_PER_MILLE), ("slow", SLOW, SLOW_PER_MILLE)];
+/// Returns all kinds of faults of the acquirer of cards.
+fn card_faults() -> Vec<String> {
+    let kinds = [CARD_ANY, CARD_CREATE, CARD_PAY, CARD_REFUND, CARD_SLOW];
+    kinds.into_iter().flat_map(str::split_whitespace).map(str::to_owned).collect()
+}
+
+fn faults(dice: &Dice, step: &str, method: Method, own: &str) -> Vec<String> {
+    let (any, slow) = if method == Method::LiveCard { (CARD_ANY, CARD_SLOW) } else { (ANY, SLOW) };
+    let groups = [("any", any, ANY_PER_MILLE), ("own", own, OWN_PER_MILLE), ("slow", slow, SLOW_PER_MILLE)];
     let occurring = groups.into_iter().filter_map(|(group, kinds, per_mille)| {
         let purpose = format!("{group} fault of {step}");
         let kinds: Vec<&str> = kinds.split_whitespace().collect();
@@ -292,6 +350,54 @@ fn payer(dice: &Dice, purpose: &str, is_locked: bool) -> Value {
         24..30 if is_locked => json!({"payer_tax_id": null}),
         _ => json!({}),
     }
+}
+
+/// What happens to a charge by card, each step after at most so many ticks. Later come refunds by the merchant.
+fn card_steps(dice: &Dice, load: &Load, amount: i64) -> Vec<(i64, Action)> {
+    let challenge = |outcome: &str| Action::Card("3ds", json!({"outcome": outcome}));
+    let decline = || {
+        let code = dice.pick("decline", &DECLINES).copied().unwrap_or_default();
+        Action::Card("decline", json!({"decline_code": code}))
+    };
+    // The wallet has the net at once or up to two days after the start.
+    let available_on = load.started_s.saturating_add(dice.between("available", -172_800, 172_800));
+    let fields = json!({"available_on": available_on});
+    let pay = || Action::Card("pay", fields.clone());
+    let with = |name: &str, value: Value| {
+        let mut fields = fields.clone();
+        fields[name] = value;
+        fields
+    };
+    let succeed = || (1, Action::Card("3ds", with("outcome", "succeed".into())));
+    let mut steps = match dice.below("story of a card", 100) {
+        0..32 => vec![(0, pay())],
+        32..42 => vec![(0, decline()), (1, pay())],
+        42..52 => vec![(0, challenge("challenge")), succeed()],
+        52..58 => vec![(0, challenge("challenge")), (1, challenge("fail")), (0, pay())],
+        58..63 => vec![(0, Action::Card("pay", with("processing_s", load.step_s.max(60).into())))],
+        63..71 => vec![(dice.between("race later", 0, 1), Action::PayAndCancel(fields.clone()))],
+        71..76 => vec![(0, challenge("challenge")), (0, Action::Cancel), succeed()],
+        76..84 => return vec![(1, Action::Cancel)],
+        84..88 => return vec![(0, decline())],
+        88..92 => return vec![(0, decline()), (0, Action::Card("cancel", json!({})))],
+        _ => return Vec::new(),
+    };
+    let part = dice.between("part there", 1, amount / 2);
+    match dice.below("later", 100) {
+        0..8 => steps.push((1, Action::Card("refund", json!({})))),
+        8..16 => steps.push((1, Action::Card("refund", json!({"amount": part})))),
+        16..24 => steps.extend(disputed("formal", "lost", part)),
+        24..32 => steps.extend(disputed("formal", "won", part)),
+        32..38 => steps.extend(disputed("inquiry", "warning_closed", part)),
+        38..42 => steps.extend(disputed("inquiry", "lost", amount)),
+        42..44 => steps.push((1, Action::Card("dispute", json!({"kind": "formal"})))),
+        _ => {}
+    }
+    steps
+}
+
+fn disputed(kind: &str, status: &'static str, amount: i64) -> [(i64, Action); 2] {
+    [(1, Action::Card("dispute", json!({"kind": kind, "amount": amount}))), (2, Action::Decide(status))]
 }
 
 fn dispute(dice: &Dice, is_live: bool, amount: i64) -> Action {
@@ -343,7 +449,7 @@ mod tests {
         let kinds = [ANY, CREATE, PAY, CANCEL, REFUND, SLOW].join(" ");
         let kinds: BTreeSet<String> = kinds.split_whitespace().map(str::to_owned).collect();
         let faults = kinds.into_iter().collect();
-        Load { seed: 7, methods: methods.to_vec(), faults, is_uneven: false, step_s: 600 }
+        Load { seed: 7, methods: methods.to_vec(), faults, is_uneven: false, step_s: 600, started_s: 0 }
     }
 
     #[test]
@@ -353,10 +459,12 @@ mod tests {
         let faults = |plan: &Plan| -> Vec<String> {
             plan.steps.iter().flat_map(|step| &step.faults).chain(&plan.faults).cloned().collect()
         };
-        let (live, test): (Vec<&Plan>, Vec<&Plan>) = plans.iter().partition(|plan| plan.scope == LIVE);
-        let occurring: BTreeSet<String> = live.into_iter().flat_map(faults).collect();
-        assert_eq!(occurring.into_iter().collect::<Vec<_>>(), load.faults);
-        assert!(test.iter().all(|plan| faults(plan).is_empty()));
+        let occurring = |method: Method| -> BTreeSet<String> {
+            plans.iter().filter(|plan| plan.method == method).flat_map(faults).collect()
+        };
+        assert_eq!(occurring(Method::Live).into_iter().collect::<Vec<_>>(), load.faults);
+        assert_eq!(occurring(Method::LiveCard), card_faults().into_iter().collect());
+        assert!(plans.iter().filter(|plan| plan.scope != LIVE).all(|plan| faults(plan).is_empty()));
         assert_eq!(plans.iter().map(|plan| plan.method.name()).collect::<BTreeSet<_>>().len(), 6);
     }
 

@@ -1,10 +1,10 @@
-//! The one verifier: compares what was answered to merchants, payers and operators, and the bank's books, with what
-//! the service shows at the end. It has its own logic and shares none with the reconciliation of the service.
+//! The one verifier: compares what was answered to merchants, payers and operators, and the acquirers' books, with
+//! what the service shows at the end. It has its own logic and shares none with the reconciliation of the service.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use soak::http::{Api, items, text};
 use soak::{Counts, Result, count};
 
@@ -30,6 +30,8 @@ pub(crate) struct Answered {
     pub refunds: BTreeMap<String, Value>,
     /// The MED case.
     pub case: Option<String>,
+    /// The dispute at the acquirer of cards.
+    pub dispute: Option<String>,
     /// Its Pix with a foreign txid or none.
     pub unmatched: Vec<String>,
     /// The operator approved its review, or applied a payment to it.
@@ -54,7 +56,7 @@ pub(crate) type Events = BTreeMap<(&'static str, String), BTreeMap<String, usize
 /// the operator's command show them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct World {
-    /// The bank's books; null in test mode.
+    /// The bank's books, with those of the acquirer of cards by [`add_cards`]; null in test mode.
     pub books: Value,
     /// By the number of the charge.
     pub answered: BTreeMap<usize, Answered>,
@@ -105,9 +107,64 @@ fn credited(charge: &Value) -> Option<&str> {
     charge["settlement"]["end_to_end_id"].as_str().or(paid.map(|_| text(charge, "id")))
 }
 
-/// Returns the fee of a charge's payment.
-fn fee(charge: &Value) -> i64 {
-    if is_pix(charge) && credited(charge).is_some() { PIX_FEE } else { 0 }
+/// The `natureza` of a dispute by card in the books.
+const DISPUTE: &str = "MED_DISPUTE";
+
+/// Adds the books of the acquirer of cards to those of the bank, in the same form. A payment has the id of its charge.
+/// Refunds are devoluções, as are disputes, which are executed if they are lost.
+pub(crate) fn add_cards(books: &mut Value, cards: &Value) {
+    let reais = |amount: i64| format!("{}.{:02}", amount / 100, amount % 100);
+    let by_id: BTreeMap<&str, &Value> = ["charges", "balance_transactions"]
+        .into_iter()
+        .flat_map(|book| items(&cards[book]))
+        .map(|one| (text(one, "id"), one))
+        .collect();
+    let back = |book: &str, intent: &Value| -> Vec<Value> {
+        let of_intent = items(&cards[book]).iter().filter(|one| one["payment_intent"] == intent["id"]);
+        let transfer = |one: &Value| {
+            let status = text(one, "status");
+            let (state, outcome) = match status {
+                "succeeded" | "lost" => ("DEVOLVIDO", "lost"),
+                "failed" | "canceled" | "won" | "warning_closed" => ("NAO_REALIZADO", "refunded_to_merchant"),
+                _ => ("EM_PROCESSAMENTO", ""),
+            };
+            json!({
+                "id": one["id"], "valor": reais(integer(one, "amount")), "status": state, "outcome": outcome,
+                "natureza": if book == "disputes" { DISPUTE } else { "ORIGINAL" },
+                "kind": if status.starts_with("warning_") { "dispute" } else { "chargeback" },
+            })
+        };
+        of_intent.map(transfer).collect()
+    };
+    let paid = items(&cards["payment_intents"]).iter().filter(|intent| intent["status"] == "succeeded");
+    let payments = paid.map(|intent| {
+        let moved =
+            by_id.get(text(intent, "latest_charge")).map(|charge| text(charge, "balance_transaction"));
+        let fee = moved.and_then(|moved| by_id.get(moved)).map(|moved| integer(moved, "fee"));
+        let returns = [back("refunds", intent), back("disputes", intent)].concat();
+        json!({
+            "endToEndId": intent["metadata"]["charge"], "valor": reais(integer(intent, "amount_received")),
+            "fee": fee, "devolucoes": returns,
+        })
+    });
+    let sessions = items(&cards["sessions"]).iter().map(|session| {
+        json!({
+            "txid": session["metadata"]["charge"], "valor": {"original": reais(integer(session, "amount_total"))},
+            "status": if session["status"] == "open" { "ATIVA" } else { "CONCLUIDA" },
+        })
+    });
+    for (book, added) in [("pix", payments.collect::<Vec<_>>()), ("cobs", sessions.collect())] {
+        books[book] = [items(&books[book]), &added].concat().into();
+    }
+}
+
+/// Returns the fee of a charge's payment. That of a live payment by card is in the books.
+fn fee(charge: &Value, pix: &BTreeMap<&str, &Value>) -> i64 {
+    match credited(charge) {
+        Some(_) if is_pix(charge) => PIX_FEE,
+        Some(id) => pix.get(id).map_or(0, |card| integer(card, "fee")),
+        None => 0,
+    }
 }
 
 /// Whether a devolução or a Pix that was sent is neither executed nor refused.
@@ -244,6 +301,7 @@ pub(crate) fn verify(world: &World) -> Findings {
         sent(world, &mut findings);
         money(world, &mut findings);
         payer_lock(world, &mut findings);
+        disputes(world, &mut findings);
     } else {
         sandbox(world, &mut findings);
     }
@@ -259,8 +317,9 @@ fn charges(world: &World, findings: &mut Findings) {
         if !listed.insert(id) {
             findings.violation(format!("charge {id} is listed twice"));
         }
-        if status == "pending" {
-            findings.violation(format!("charge {id} is still pending"));
+        let is_held = world.held.iter().any(|held| held["charge"] == charge["id"]);
+        if status == "pending" || (status == "processing" && !is_held) {
+            findings.violation(format!("charge {id} is still {status}"));
         }
     }
     for (number, Answered { ids, .. }) in &world.answered {
@@ -298,13 +357,14 @@ fn sandbox(world: &World, findings: &mut Findings) {
     }
 }
 
-/// Each charge has one cob of its amount, and none can still be paid.
+/// Each charge has one cob, or one page of the acquirer of cards, of its amount, and none can still be paid.
 fn cobs(world: &World, findings: &mut Findings) {
     // A charge that failed before the service read its cob does not show the txid.
     let failed = world.charges.iter().filter(|one| one["status"] == "failed" && one["pix"].is_null());
     let mut failed: Vec<i64> = failed.map(|charge| integer(charge, "amount")).collect();
-    let by_txid: BTreeMap<&str, &Value> =
-        world.charges.iter().map(|charge| (text(&charge["pix"], "txid"), charge)).collect();
+    let txid = |charge: &'_ Value| charge["pix"]["txid"].as_str().unwrap_or(text(charge, "id")).to_owned();
+    let by_txid: BTreeMap<String, &Value> =
+        world.charges.iter().map(|charge| (txid(charge), charge)).collect();
     let mut seen = BTreeSet::new();
     for cob in items(&world.books["cobs"]) {
         let (txid, status) = (text(cob, "txid"), text(cob, "status"));
@@ -333,7 +393,10 @@ fn payments(world: &World, findings: &mut Findings) {
     let mut recorded: BTreeMap<&str, Vec<(&str, i64)>> = BTreeMap::new();
     let credited = world.charges.iter().filter_map(|charge| Some((credited(charge)?, "credited", charge)));
     let held = world.held.iter().map(|held| (text(held, "payment"), "held for review", held));
-    let unapplied = world.unapplied.iter().map(|one| (text(one, "end_to_end_id"), "unapplied", one));
+    // The books name a payment by card by its charge.
+    let payment = |one| Some(text(one, "charge")).filter(|_| !text(one, "end_to_end_id").starts_with('E'));
+    let name = |one| payment(one).unwrap_or(text(one, "end_to_end_id"));
+    let unapplied = world.unapplied.iter().map(|one| (name(one), "unapplied", one));
     for (id, outcome, object) in credited.chain(held).chain(unapplied) {
         recorded.entry(id).or_default().push((outcome, integer(object, "amount")));
     }
@@ -341,7 +404,8 @@ fn payments(world: &World, findings: &mut Findings) {
         let mut found = recorded.remove(id).unwrap_or_default();
         let amount = centavos(&pix["valor"]);
         let returns = items(&pix["devolucoes"]);
-        let returned = sum(executed(returns));
+        // A payer who disputes a payment that is on its way back changes nothing at the service.
+        let returned = sum(executed(returns.iter().filter(|item| item["natureza"] != DISPUTE)));
         if returned > 0 && found.iter().all(|(outcome, _)| *outcome != "credited") {
             found.push(("returned", returned));
         }
@@ -351,8 +415,9 @@ fn payments(world: &World, findings: &mut Findings) {
                 findings.violation(format!("the devolução {} of Pix {id} is not final", text(item, "id")));
             }
         }
+        let method = if id.starts_with("ch_") { "card payments" } else { "Pix" };
         match found.as_slice() {
-            [(outcome, found)] if *found == amount => findings.count(format_args!("Pix {outcome}")),
+            [(outcome, found)] if *found == amount => findings.count(format_args!("{method} {outcome}")),
             [] => findings.violation(format!("Pix {id} of {amount} is nowhere")),
             _ => findings.violation(format!("Pix {id} of {amount} is {found:?}; devoluções: {returns:?}")),
         }
@@ -364,13 +429,14 @@ fn payments(world: &World, findings: &mut Findings) {
 
 /// Each credited charge has one settlement in the statement, and no other charge has one.
 fn settlements(world: &World, findings: &mut Findings) {
+    let pix = world.pix();
     let mut by_charge: BTreeMap<&str, Vec<(i64, i64, i64)>> = BTreeMap::new();
     for movement in world.movements.iter().filter(|movement| movement["type"] == "settlement") {
         let [amount, fee, net] = ["amount", "fee", "net"].map(|field| integer(movement, field));
         by_charge.entry(text(movement, "charge_id")).or_default().push((amount, fee, net));
     }
     for charge in world.charges.iter().filter(|charge| credited(charge).is_some()) {
-        let (id, amount, fee) = (text(charge, "id"), integer(charge, "amount"), fee(charge));
+        let (id, amount, fee) = (text(charge, "id"), integer(charge, "amount"), fee(charge, &pix));
         let expected = (amount, fee, amount.saturating_sub(fee));
         let found = by_charge.remove(id).unwrap_or_default();
         if found != [expected] {
@@ -423,7 +489,7 @@ fn refunds(world: &World, findings: &mut Findings) {
         let returns = credited(charge).and_then(|id| pix.get(id)).map(|pix| items(&pix["devolucoes"]));
         let lost = if let Some(returns) = returns {
             let at_bank = executed(returns.iter().filter(|item| !is_med(item)));
-            let devolutions = completed.iter().filter(|refund| refund["strategy"] == "devolution");
+            let devolutions = completed.iter().filter(|refund| refund["strategy"] != "cashout");
             let mut devolutions: Vec<i64> = devolutions.map(|refund| integer(refund, "amount")).collect();
             devolutions.sort_unstable();
             if at_bank != devolutions {
@@ -442,11 +508,12 @@ fn refunds(world: &World, findings: &mut Findings) {
         }
         let fees = sum(completed.iter().map(|refund| world.refund_fee(refund)));
         let credited = if credited(charge).is_some() { integer(charge, "amount") } else { 0 };
-        let expected = [fee(charge), refunded, fees, lost].into_iter().fold(credited, i64::saturating_sub);
+        let expected =
+            [fee(charge, &pix), refunded, fees, lost].into_iter().fold(credited, i64::saturating_sub);
         let net = nets.remove(id).unwrap_or_default();
         if net != expected {
             findings.violation(format!(
-                "charge {id}: {credited} credited, {refunded} refunded for {fees}, {lost} lost by MED; the statement \
+                "charge {id}: {credited} credited, {refunded} refunded for {fees}, {lost} lost by MED or dispute; the statement \
                  has {net}, not {expected}"
             ));
         }
@@ -539,7 +606,7 @@ fn money(world: &World, findings: &mut Findings) {
     let returned = sum(executed(paid().flat_map(|pix| items(&pix["devolucoes"]))));
     let sent = sum(executed(items(&world.books["pixOut"])));
     let refund_fees = sum(world.completed().map(|refund| world.refund_fee(refund)));
-    let fees = sum(world.charges.iter().map(fee)).saturating_add(refund_fees);
+    let fees = sum(world.charges.iter().map(|charge| fee(charge, &pix))).saturating_add(refund_fees);
     let expected = [returned, sent, fees].into_iter().fold(received, i64::saturating_sub);
     let balance = sum(world.balances().into_values());
     if expected != balance {
@@ -569,6 +636,36 @@ fn payer_lock(world: &World, findings: &mut Findings) {
     }
 }
 
+/// Each dispute about a credited payment by card is a case with its amount and decision. An inquiry that became formal
+/// may be a second case.
+fn disputes(world: &World, findings: &mut Findings) {
+    let pix = world.pix();
+    for charge in world.charges.iter().filter(|charge| !is_pix(charge)) {
+        let of_charge = |case: &&Value| case["charge_id"] == charge["id"];
+        let mut cases: Vec<&Value> = world.cases.iter().filter(of_charge).collect();
+        let payment = credited(charge).and_then(|id| pix.get(id));
+        let disputes = payment.into_iter().flat_map(|card| items(&card["devolucoes"]));
+        for dispute in disputes.filter(|item| is_med(item)) {
+            findings.count(format_args!("disputes {} {}", text(dispute, "kind"), text(dispute, "outcome")));
+            let is_same = |case: &&Value| {
+                case["type"] == dispute["kind"]
+                    && case["money_outcome"] == dispute["outcome"]
+                    && integer(case, "amount") == centavos(&dispute["valor"])
+            };
+            match cases.iter().position(is_same) {
+                Some(place) => drop(cases.swap_remove(place)),
+                None => findings.violation(format!("the dispute {dispute} is none of {cases:?}")),
+            }
+            if dispute["kind"] == "chargeback" {
+                cases.retain(|case| case["type"] != "dispute");
+            }
+        }
+        if !cases.is_empty() {
+            findings.violation(format!("no dispute at the acquirer is of {cases:?}"));
+        }
+    }
+}
+
 /// Each change had its event at each endpoint that was subscribed, under one id, and no unpaid charge was reported paid.
 fn events(world: &World, findings: &mut Findings) {
     let Paths { all, failing, own } = world.paths;
@@ -585,7 +682,9 @@ fn events(world: &World, findings: &mut Findings) {
     };
     let paid = || ids(&|charge| credited(charge).is_some());
     let refunded = || ids(&|charge| integer(charge, "amount_refunded") > 0);
-    let cases = world.answered.values().filter_map(|answered| answered.case.clone()).collect();
+    let mut cases: BTreeSet<String> =
+        world.answered.values().filter_map(|answered| answered.case.clone()).collect();
+    cases.extend(world.cases.iter().filter(|_| world.is_live()).map(|case| text(case, "id").to_owned()));
     let mut expected = vec![
         // A charge that failed may have had no artefacts, so it was not created for the payer.
         (all, "charge.created", ids(&|charge| charge["status"] != "failed")),
@@ -621,8 +720,6 @@ fn events(world: &World, findings: &mut Findings) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     /// A live charge that was credited, refunded both ways and lost a part by MED. Three other Pix are returned,
@@ -698,6 +795,61 @@ mod tests {
         world
     }
 
+    /// A charge by card, whose payment was refunded in part and disputed in vain, and another, whose payment is returned.
+    fn card() -> World {
+        let back = |id: &str, intent: &str, amount: i64, status: &str| json!({"id": id, "payment_intent": intent, "amount": amount, "status": status});
+        let paid = |id: &str, charge: &str, latest: &str| {
+            json!({"id": id, "metadata": {"charge": charge}, "amount_received": 1000, "latest_charge": latest,
+                "status": "succeeded"})
+        };
+        let session = |charge: &str, status: &str| json!({"metadata": {"charge": charge}, "amount_total": 1000, "status": status});
+        let cards = json!({
+            "sessions": [session("ch_1", "complete"), session("ch_2", "expired")],
+            "payment_intents": [paid("pi_1", "ch_1", "c1"), paid("pi_2", "ch_2", "c2"), {"id": "pi_3", "status": "canceled"}],
+            "charges": [{"id": "c1", "balance_transaction": "txn_1"}],
+            "balance_transactions": [{"id": "txn_1", "fee": 50}],
+            "refunds": [back("re_1", "pi_1", 100, "succeeded"), back("re_2", "pi_1", 9, "failed"),
+                back("re_3", "pi_2", 1000, "succeeded")],
+            "disputes": [back("du_1", "pi_1", 30, "won"), back("du_2", "pi_1", 50, "lost")],
+        });
+        let mut world = good();
+        world.books = json!({});
+        add_cards(&mut world.books, &cards);
+        let mut other = world.charges[0].clone();
+        let first = &mut world.charges[0];
+        (first["payment_method"], first["paid_at"]) = (json!("credit_card"), json!("2026-11-27T12:00:00Z"));
+        (first["amount_refunded"], first["pix"], first["settlement"]) = (json!(100), Value::Null, json!({}));
+        first["expected_payer_tax_id"] = Value::Null;
+        other["payment_method"] = json!("credit_card");
+        (other["id"], other["status"], other["amount_refunded"]) =
+            (json!("ch_2"), json!("expired"), json!(0));
+        (other["pix"], other["settlement"]) = (Value::Null, json!({}));
+        world.charges.push(other);
+        world
+            .answered
+            .insert(1, Answered { ids: BTreeSet::from(["ch_2".to_owned()]), ..Answered::default() });
+        world.answered.values_mut().for_each(|answered| {
+            answered.refunds.retain(|id, _| id == "re_1");
+        });
+        world.refunds.retain(|refund| refund["id"] == "re_1");
+        world.refunds[0]["strategy"] = Value::Null;
+        world.movements.retain(|movement| movement["net"] != -215);
+        world.balance["balances"][0]["total"] = json!(800);
+        world.statistics["totalTransactions"] = json!(2);
+        let case = |id: &str, amount: i64, outcome: &str| json!({"id": id, "charge_id": "ch_1", "type": "chargeback", "amount": amount, "money_outcome": outcome});
+        world.cases = vec![case("case_1", 30, "refunded_to_merchant"), case("case_2", 50, "lost")];
+        for (event, id) in [
+            ("charge.created", "ch_2"),
+            ("charge.expired", "ch_2"),
+            ("med_case.created", "case_1"),
+            ("med_case.created", "case_2"),
+        ] {
+            world.events.entry(("/all", event.to_owned())).or_default().insert(id.to_owned(), 1);
+        }
+        (world.unapplied, world.held) = (Vec::new(), Vec::new());
+        world
+    }
+
     #[test]
     fn a_consistent_world_has_no_violations() {
         let findings = verify(&good());
@@ -706,6 +858,11 @@ mod tests {
             assert_eq!(findings.counts[&format!("Pix {outcome}")], 1);
         }
         assert_eq!(verify(&sandbox()).violations, [""; 0]);
+        let findings = verify(&card());
+        assert_eq!(findings.violations, [""; 0]);
+        for outcome in ["credited", "returned"] {
+            assert_eq!(findings.counts[&format!("card payments {outcome}")], 1);
+        }
     }
 
     #[test]
@@ -789,7 +946,18 @@ mod tests {
             ("was answered as", |world| world.refunds[0]["status"] = json!("FAILED")),
             ("the statement has 585, not 635", |world| world.cases.clear()),
         ];
+        let by_card: [Damage; 6] = [
+            ("ch_2 of 1000 is nowhere", |world| world.books["pix"][1]["devolucoes"] = Value::Null),
+            ("ch_1 can still be paid", |world| world.books["cobs"][0]["status"] = json!("ATIVA")),
+            ("(1000, 51, 949)", |world| world.books["pix"][0]["fee"] = json!(51)),
+            ("the bank returned [], refunds completed [100]", |world| {
+                world.books["pix"][0]["devolucoes"][0]["status"] = json!("NAO_REALIZADO");
+            }),
+            ("is none of", |world| world.cases[1]["money_outcome"] = json!("refunded_to_merchant")),
+            ("no dispute at the acquirer is of", |world| world.cases.push(world.cases[0].clone())),
+        ];
         let cases = live.map(|damage| (good(), damage)).into_iter();
+        let cases = cases.chain(by_card.map(|damage| (card(), damage)));
         for (mut world, (expected, damage)) in cases.chain(test.map(|damage| (sandbox(), damage))) {
             damage(&mut world);
             let violations = verify(&world).violations;
