@@ -42,6 +42,8 @@ pub(crate) struct Contents {
     pub(crate) bank: Arc<Bank>,
     pub(crate) bank_url: String,
     pub(crate) cards: Arc<Stripe>,
+    /// As the functions reach it.
+    pub(crate) cards_url: String,
     pub(crate) own_url: String,
     pub(crate) functions: Functions,
     pub(crate) changes: Changes,
@@ -65,7 +67,7 @@ impl Contents {
         let acquirers = AccountAcquirers::new(self.store(), secrets);
         let (directory, seeded) = (self.directory.as_deref(), (&self.seed, &*self.bank, &*self.bank_url));
         acquirer_seed::configure(directory, seeded, acquirers.clone(), &self.own_url, &self.clock).await?;
-        let seeded = (&self.seed, self.cards.url());
+        let seeded = (&self.seed, &*self.cards_url);
         acquirer_seed::configure_cards(directory, seeded, acquirers, &self.own_url, &self.clock).await
     }
 

@@ -10,6 +10,8 @@ pub enum Upstream {
     /// S3.
     S3,
     Bank,
+    /// The stand-in of Stripe.
+    Cards,
 }
 
 type UrlOf = dyn Fn(Upstream, &str) -> String + Send + Sync;

@@ -214,6 +214,7 @@ impl Stack {
             bank: Arc::clone(&bank),
             bank_url: options.fronts.url(Upstream::Bank, &bank.url()),
             cards: Arc::clone(&cards),
+            cards_url: options.fronts.url(Upstream::Cards, cards.url()),
             own_url: own_url.clone(),
             functions: functions.clone(),
             changes: embedded.changes(),

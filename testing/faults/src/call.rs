@@ -10,7 +10,7 @@ use serde_json::Value;
 /// A service that functions call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Service {
-    /// An AWS service or the bank.
+    /// An AWS service or an acquirer.
     Upstream(Upstream),
     /// The merchant's webhook server.
     Receiver,
@@ -34,7 +34,7 @@ impl fmt::Display for Call {
     }
 }
 
-/// The functions that call the bank, of which the request does not name one.
+/// The functions that call an acquirer, of which the request does not name one.
 pub const BANK_CLIENT: &str = "bank client";
 
 /// A caller that is no function.
@@ -46,7 +46,7 @@ pub fn describe(service: Service, head: &Parts, body: &Bytes) -> (String, String
     // On this machine, the session token of a function's credentials is its logical id.
     let function = match service {
         Service::Receiver => "WebhookWorkerFunction",
-        Service::Upstream(Upstream::Bank) => BANK_CLIENT,
+        Service::Upstream(Upstream::Bank | Upstream::Cards) => BANK_CLIENT,
         Service::Upstream(_) => header("x-amz-security-token").unwrap_or(CLIENT),
     };
     let operation = header("x-amz-target").and_then(|target| target.rsplit('.').next()).unwrap_or_default();
@@ -62,15 +62,17 @@ pub fn describe(service: Service, head: &Parts, body: &Bytes) -> (String, String
             let path = head.uri.path().trim_start_matches('/');
             format!("S3 {} {}", head.method, path.split('/').take(2).collect::<Vec<_>>().join("/"))
         }
-        Service::Upstream(Upstream::Bank) => {
-            let is_fixed = |segment: &&str| segment.len() < 12 && !segment.contains(|c: char| c.is_numeric());
+        Service::Upstream(acquirer @ (Upstream::Bank | Upstream::Cards)) => {
+            let is_word = |segment: &str| !segment.contains(|c: char| c.is_numeric());
+            let is_fixed = |segment: &&str| is_word(segment) && (segment.len() < 12 || segment.contains('_'));
             let path: Vec<&str> = head
                 .uri
                 .path()
                 .split('/')
                 .map(|segment| Some(segment).filter(is_fixed).unwrap_or("*"))
                 .collect();
-            format!("bank {} {}", head.method, path.join("/"))
+            let name = if acquirer == Upstream::Bank { "bank" } else { "cards" };
+            format!("{name} {} {}", head.method, path.join("/"))
         }
         Service::Receiver => format!("webhook {}", header("x-service-event-type").unwrap_or_default()),
     };

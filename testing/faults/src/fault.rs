@@ -91,10 +91,10 @@ pub fn refusal(service: Service, fault: Fault, body: &Bytes) -> Answer {
             s3_error(StatusCode::SERVICE_UNAVAILABLE, "SlowDown")
         }
         (Service::Upstream(Upstream::S3), _) => s3_error(StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
-        (Service::Upstream(Upstream::Bank) | Service::Receiver, Fault::Throttled) => {
+        (Service::Upstream(Upstream::Bank | Upstream::Cards) | Service::Receiver, Fault::Throttled) => {
             answer(StatusCode::TOO_MANY_REQUESTS, "application/json", "{}".to_owned())
         }
-        (Service::Upstream(Upstream::Bank) | Service::Receiver, _) => {
+        (Service::Upstream(Upstream::Bank | Upstream::Cards) | Service::Receiver, _) => {
             answer(StatusCode::INTERNAL_SERVER_ERROR, "application/json", "{}".to_owned())
         }
     }

@@ -75,7 +75,8 @@ pub struct Webhook {
 #[error("no response")]
 struct NoResponse;
 
-const UPSTREAMS: [Upstream; 4] = [Upstream::DynamoDb, Upstream::Sqs, Upstream::S3, Upstream::Bank];
+const UPSTREAMS: [Upstream; 5] =
+    [Upstream::DynamoDb, Upstream::Sqs, Upstream::S3, Upstream::Bank, Upstream::Cards];
 
 impl Front {
     pub async fn start() -> Result<Self> {
@@ -222,7 +223,7 @@ impl Shared {
         Some(fault)
     }
 
-    /// Kills a function. A call to the bank does not name its function, so all functions are killed that run.
+    /// Kills a function. A call to an acquirer does not name its function, so all functions are killed that run.
     fn kill(&self, function: &str) {
         let Some(functions) = self.functions.get() else { return };
         if function == BANK_CLIENT {

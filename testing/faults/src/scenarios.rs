@@ -57,6 +57,15 @@ scenarios! {
     "pay" => pay,
     "pay-live" => pay_live,
     "pay-late" => pay_late,
+    "card-create" => card_create,
+    "card-pay" => card_pay,
+    "card-declined-then-paid" => card_declined,
+    "card-cancel" => card_cancel,
+    "card-expire" => card_expire,
+    "card-paid-at-its-end" => card_paid_at_its_end,
+    "card-refund" => card_refund,
+    "card-refund-there" => card_refund_there,
+    "card-dispute-lost" => card_dispute_lost,
     "wrong-amount" => wrong_amount,
     "wrong-amount-live" => wrong_amount_live,
     "payer-lock" => payer_lock,
@@ -93,6 +102,10 @@ const PNG: &[u8] = b"\x89PNG\r\n\x1a\nand so on";
 /// removed at the bank first.
 const PAST_EXPIRY_S: i64 = 61;
 
+/// In how many seconds a page of the acquirer of cards, and its charge, have ended; and a time just before.
+const PAGE_ENDED_S: i64 = 86_400;
+const PAGE_ENDS_S: i64 = 86_000;
+
 impl World {
     async fn charge(&self, mode: Mode, body: Value) -> Result<Value> {
         let headers = [("apikey", self.key(mode)), ("idempotency-key", "order-00001")];
@@ -121,10 +134,39 @@ impl World {
         let body = json!({"amount": 1000, "customer": {"name": "Maria", "document": MARIA}});
         let charge = self.charge(Mode::Live, body).await?;
         self.pay_at_bank(&charge, PayRequest::default())?;
-        let path = format!("/v1/charges/{}", text(&charge, "id"));
+        self.until_paid(&charge).await?;
+        Ok(charge)
+    }
+
+    async fn until_paid(&self, charge: &Value) -> Result<()> {
+        let path = format!("/v1/charges/{}", text(charge, "id"));
         while text(&self.get(Mode::Live, &path).await?, "status") != "paid" {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+        Ok(())
+    }
+
+    async fn card_charge(&self) -> Result<Value> {
+        let body = json!({"amount": 1000, "currency": "BRL", "paymentMethods": ["CREDIT_CARD"], "idempotencyKey": "order-00001"});
+        let created = self.post(Mode::Live, "/v1/payments", &body).await?.expect(201)?;
+        Ok(json!({"id": format!("ch_{}", raw_id(&created))}))
+    }
+
+    /// Plays the payer, the issuer or the dashboard at the acquirer of cards.
+    fn act_at_cards(&self, charge: &Value, path: &str, fields: Value) -> Result<Value> {
+        let mut body = fields;
+        body["metadata"] = json!({"charge": charge["id"]});
+        match self.stack.cards.control("POST", path, &body) {
+            (200, answer) => Ok(answer),
+            (status, answer) => Err(Error::new(format!("{path}: {status} {answer}"))),
+        }
+    }
+
+    /// Returns a paid charge by card, whose net is available at once.
+    async fn paid_by_card(&self) -> Result<Value> {
+        let charge = self.card_charge().await?;
+        self.act_at_cards(&charge, "/pay", json!({"available_on": 1}))?;
+        self.until_paid(&charge).await?;
         Ok(charge)
     }
 
@@ -197,6 +239,72 @@ async fn wrong_amount_live(world: &World) -> Result<()> {
     let charge = world.charge(Mode::Live, json!({"amount": 1000})).await?;
     world.begin().await?;
     world.pay_at_bank(&charge, PayRequest { amount: Cents::new(999), ..PayRequest::default() })
+}
+
+async fn card_create(world: &World) -> Result<()> {
+    world.begin().await?;
+    world.card_charge().await.map(drop)
+}
+
+async fn card_pay(world: &World) -> Result<()> {
+    let charge = world.card_charge().await?;
+    world.begin().await?;
+    world.act_at_cards(&charge, "/pay", json!({})).map(drop)
+}
+
+async fn card_declined(world: &World) -> Result<()> {
+    let charge = world.card_charge().await?;
+    world.begin().await?;
+    world.act_at_cards(&charge, "/decline", json!({"decline_code": "insufficient_funds"}))?;
+    world.idle().await?;
+    world.act_at_cards(&charge, "/pay", json!({})).map(drop)
+}
+
+async fn card_cancel(world: &World) -> Result<()> {
+    let charge = world.card_charge().await?;
+    world.begin().await?;
+    world.cancel(Mode::Live, &charge).await
+}
+
+async fn card_expire(world: &World) -> Result<()> {
+    world.card_charge().await?;
+    world.begin().await?;
+    world.pass(PAGE_ENDED_S).await
+}
+
+/// No notification of the payment arrives, and its page ends two minutes later.
+async fn card_paid_at_its_end(world: &World) -> Result<()> {
+    let charge = world.card_charge().await?;
+    world.pass(PAGE_ENDS_S).await?;
+    world.begin().await?;
+    let lost = json!({"kind": "lost_notification", "count": 100});
+    world.stack.cards.control("POST", "/faults", &lost);
+    world.act_at_cards(&charge, "/pay", json!({}))?;
+    world.pass(PAGE_ENDED_S - PAGE_ENDS_S).await
+}
+
+async fn card_refund(world: &World) -> Result<()> {
+    let charge = world.paid_by_card().await?;
+    world.begin().await?;
+    world.refund(Mode::Live, &charge, json!({"amount": 400})).await
+}
+
+async fn card_refund_there(world: &World) -> Result<()> {
+    let charge = world.paid_by_card().await?;
+    world.begin().await?;
+    world.act_at_cards(&charge, "/refund", json!({"amount": 400})).map(drop)
+}
+
+async fn card_dispute_lost(world: &World) -> Result<()> {
+    let charge = world.paid_by_card().await?;
+    world.begin().await?;
+    let dispute = world.act_at_cards(&charge, "/dispute", json!({"kind": "formal"}))?;
+    world.idle().await?;
+    let path = format!("/disputes/{}", text(&dispute, "id"));
+    match world.stack.cards.control("POST", &path, &json!({"status": "lost"})) {
+        (200, _) => Ok(()),
+        (status, answer) => Err(Error::new(format!("{path}: {status} {answer}"))),
+    }
 }
 
 fn locked() -> Value {

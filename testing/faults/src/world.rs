@@ -234,7 +234,7 @@ impl World {
         Err(Error::new("the service is still busy after 30 s".to_owned()))
     }
 
-    /// Returns what a merchant, an operator and the bank see at the end, without ids and times. Two runs of a
+    /// Returns what a merchant, an operator and the acquirers see at the end, without ids and times. Two runs of a
     /// scenario that lose and double nothing see the same.
     pub async fn observe(&self) -> Result<Value> {
         let mut seen = serde_json::Map::new();
@@ -242,6 +242,7 @@ impl World {
             seen.insert(mode.as_str().to_owned(), self.observe_mode(mode).await?);
         }
         seen.insert("bank".to_owned(), self.observe_bank());
+        seen.insert("cards".to_owned(), self.observe_cards());
         seen.insert("audit".to_owned(), counted(self.audit_actions().await?));
         seen.insert("due".to_owned(), self.observe_due().await?);
         Ok(Value::Object(seen))
@@ -324,6 +325,18 @@ impl World {
             .iter()
             .map(|sent| format!("{} {}", text(sent, "valor"), text(sent, "status")));
         json!({"cobs": counted(cobs.collect()), "pix": counted(pix.collect()), "sent": counted(sent.collect())})
+    }
+
+    fn observe_cards(&self) -> Value {
+        let (_, books) = self.stack.cards.control("GET", "/books", &json!({}));
+        let of = |book: &str| {
+            let shown = |one: &Value| format!("{} {}", text(one, "status"), one["amount"]);
+            counted(items(&books[book]).iter().map(shown).collect())
+        };
+        ["sessions", "payment_intents", "refunds", "disputes"]
+            .map(|book| (book.to_owned(), of(book)))
+            .into_iter()
+            .collect()
     }
 
     /// Returns the actions in the audit, sorted. A log-in counts once, because a log-in whose answer was lost is
