@@ -29,14 +29,23 @@ pub struct Form<'a> {
 pub struct Refused<'a> {
     pub typed: &'a Query,
     pub code: &'a str,
-    /// The fields that failed. That of a list may have an index.
+    /// The fields that failed, such as `customer.document`. That of a list may have an index.
     pub fields: &'a [&'a str],
+}
+
+impl Refused<'_> {
+    fn names(&self, input: &str) -> bool {
+        let name_of =
+            |field: &&str| field.split('[').next().and_then(|path| path.rsplit('.').next()) == Some(input);
+        self.fields.iter().any(name_of)
+    }
 }
 
 struct Input {
     name: &'static str,
     kind: &'static str,
     label: Word,
+    /// The most characters; the highest number.
     max: &'static str,
     is_required: bool,
     example: Option<&'static str>,
@@ -64,19 +73,19 @@ impl Form<'_> {
     /// What is wrong with a field, as an element with the id `…-error`.
     fn error(&self, name: &str, rule: Option<Word>) -> Option<Markup> {
         let refused = self.refused.as_ref()?;
-        let is_it = |field: &&str| field.split('[').next() == Some(name);
-        let rule = refused.fields.iter().any(is_it).then(|| rule.unwrap_or(w::of_code(refused.code)))?;
+        let rule = refused.names(name).then(|| rule.unwrap_or(w::of_code(refused.code)))?;
         Some(html! { p.alert.bad id={ (name) "-error" } { (self.language.say(rule)) } })
     }
 
     fn input(&self, input: &Input, present: Option<&str>) -> Markup {
         let Input { name, kind, label, max, is_required, example, rule } = *input;
-        let error = self.error(name, rule);
+        let (error, is_number) = (self.error(name, rule), kind == "number");
         let described = error.is_some().then(|| format!("{name}-error"));
         html! {
             div.f {
                 label for=(name) { (self.language.say(label)) }
-                input id=(name) name=(name) type=(kind) maxlength=(max) required[is_required] placeholder=[example]
+                input id=(name) name=(name) type=(kind) maxlength=[(!is_number).then_some(max)] required[is_required] placeholder=[example]
+                    min=[is_number.then_some("1")] max=[is_number.then_some(max)] inputmode=[(name == "amount").then_some("decimal")]
                     value=[self.value(name, present)] autocomplete="off" autofocus[error.is_some()] aria-invalid=[error.as_ref().map(|_| "true")] aria-describedby=[described];
                 @if let Some(error) = error { (error) }
             }
@@ -119,6 +128,37 @@ pub fn endpoint_form(form: &Form<'_>, (action, button): (&str, Word), endpoint: 
                 }
             }
             div { (form.submit((button, ""), Need::Admin)) }
+        }
+    }
+}
+
+/// The form of a new charge, with its heading.
+pub fn charge_form(form: &Form<'_>) -> Markup {
+    let say = |word| form.language.say(word);
+    let inputs = [
+        ("amount", "text", w::AMOUNT_IN_BRL, "32", Some("129,90")),
+        ("order_id", "text", w::ORDER, "500", None),
+        ("name", "text", w::CUSTOMER, "200", None),
+        ("document", "text", w::DOCUMENT, "32", None),
+        ("email", "email", w::EMAIL, "254", None),
+        ("description", "text", w::DESCRIPTION, "500", None),
+        ("expires_in", "number", w::EXPIRES_IN, "1440", None),
+    ];
+    let is_marked = |refused: &Refused<'_>| inputs.iter().any(|(name, ..)| refused.names(name));
+    html! {
+        p.crumb { a href="/dashboard/charges" { (say(w::CHARGES)) } }
+        h1 { (say(w::NEW_CHARGE)) }
+        @if let Some(refused) = form.refused.as_ref().filter(|refused| !is_marked(refused)) {
+            div.alert.bad role="alert" { (say(w::of_code(refused.code))) }
+        }
+        section.card {
+            form.fields method="post" action="/dashboard/charges" {
+                (form.hidden())
+                @for (name, kind, label, max, example) in inputs {
+                    (form.input(&Input { name, kind, label, max, is_required: name == "amount", example, rule: None }, None))
+                }
+                div { button { (say(w::CREATE)) } }
+            }
         }
     }
 }

@@ -3,7 +3,6 @@
 //! their URL, so that the content security policy allows nothing inline.
 
 pub mod assets;
-mod charge_form;
 mod components;
 pub mod forms;
 pub mod kept;
@@ -13,7 +12,6 @@ mod response;
 pub mod upload;
 pub mod words;
 
-pub use charge_form::ChargeForm;
 pub use components::{
     Cell, Chart, Tone, chips, code_block, copy_button, empty, facts, hidden, money, next_page, table, tag,
     time, without_documents,

@@ -62,6 +62,7 @@ crate::words! { pub,
     CRYPTO = "Criptomoeda", "Cryptocurrency", "Criptomoneda";
     TRANSACTION = "Transação", "Transaction", "Transacción";
     EMAIL = "E-mail", "E-mail", "Correo";
+    AMOUNT_IN_BRL = "Valor (R$)", "Amount (R$)", "Importe (R$)";
     AMOUNT = "Valor", "Amount", "Importe";
     CUSTOMER = "Cliente", "Customer", "Cliente";
     NEW_CHARGE = "Nova cobrança", "New charge", "Nuevo cobro";

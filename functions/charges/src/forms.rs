@@ -6,14 +6,13 @@ use axum::http::header::LOCATION;
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use domain::hex;
-use pages::forms::{MemberForm, body, invalid_amount, is_correctable, minor_units};
-use pages::{ChargeForm, errors_as_pages, words as w};
+use pages::forms::{MemberForm, body, invalid_amount, is_correctable, minor_units, new_key};
+use pages::kept::{Form, Refused, charge_form};
+use pages::{errors_as_pages, words as w};
 use serde_json::json;
 use shared::app::App;
 use shared::charge::request::{ChargeRoute, NewCharge};
 use shared::http::{Fields, Problem, RequestContext};
-use shared::random;
 use shared::services::{IdempotencyNamespace, create_charge};
 
 const NEW: &str = "/dashboard/charges/new";
@@ -36,18 +35,15 @@ async fn create(context: RequestContext, member: MemberForm) -> Result<Response,
     problem.log();
     // After a failure the charge may exist, so another try has the same key.
     let key = match (&problem, member.form.text("idempotency_key")) {
-        (Problem::IdempotencyKeyReused, _) | (_, None) => hex::encode(random::bytes::<16>()?),
+        (Problem::IdempotencyKeyReused, _) | (_, None) => new_key()?,
         (_, Some(key)) => key.to_owned(),
     };
     // The page has personal data, so it is the answer to the form and not a URL.
-    let form = ChargeForm {
-        language: member.language,
-        mode: member.caller.scope.mode,
-        key: &key,
-        typed: &member.form,
-        refused: Some(&problem),
-    };
-    let mut response = member.page(w::NEW_CHARGE, form.render(), NEW);
+    let MemberForm { session, language, caller, form: typed, .. } = &member;
+    let refused = Refused { typed, code: problem.code(), fields: &problem.params() };
+    let (language, mode) = (*language, caller.scope.mode);
+    let form = Form { session, language, mode, page: NEW, key: &key, refused: Some(refused) };
+    let mut response = member.page(w::NEW_CHARGE, charge_form(&form), NEW);
     *response.status_mut() = problem.status();
     Ok(response)
 }

@@ -12,15 +12,14 @@ use domain::vocabulary::Vocabulary;
 use domain::wallet::ReturnStatus;
 use maud::{Markup, html};
 use pages::forms::{Need, invalid_amount, minor_units};
-use pages::kept::Form;
+use pages::kept::{Form, charge_form};
 use pages::{
-    Cell, ChargeForm, ReceiptDetails, Tone, Word, copy_button, empty, facts, money, next_page, table, tag,
-    time, without_documents,
+    Cell, ReceiptDetails, Tone, Word, copy_button, empty, facts, money, next_page, table, tag, time,
+    without_documents,
 };
 use sha2::{Digest, Sha256};
 use shared::charge::{CHARGES_QUERY, ChargeFilter};
 use shared::http::{Problem, Query};
-use shared::random;
 use shared::refund::{RefundError, refusal};
 use shared::services::{ChargeRows, ChargeTimeline, TimelineEntry, TimelineKind, charge_timeline};
 use shared::webhook::delivery::Delivery;
@@ -359,14 +358,7 @@ pub(crate) async fn own_rows(
 pub(crate) async fn new(visitor: Visitor) -> Result<Response, Problem> {
     let visit = visitor.enter_alone().await?;
     let (page, ()) = visit.load(async |_| Ok(())).await?;
-    let form = ChargeForm {
-        language: page.language,
-        mode: page.visit.visitor.mode,
-        key: &hex::encode(random::bytes::<16>()?),
-        typed: &Query::parse(None),
-        refused: None,
-    };
-    Ok(page.render(page.say(w::NEW_CHARGE), &form.render()))
+    Ok(page.render(page.say(w::NEW_CHARGE), &charge_form(&page.form())))
 }
 
 /// What the user may do with the charge now. An action that would be refused is disabled, and says why.
