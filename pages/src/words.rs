@@ -132,7 +132,7 @@ crate::words! { pub,
     CODE_BALANCE = "O saldo disponível não cobre a devolução.", "The available balance does not cover the refund.", "El saldo disponible no cubre la devolución.";
     CODE_NO_REFUND = "Este meio de pagamento não permite esta devolução.", "This payment method does not support this refund.", "Este medio de pago no permite esta devolución.";
     CODE_LIMITED = "Requisições demais. Espere um pouco e tente de novo. Depois de muitas senhas, códigos ou pedidos de link, a espera é de até 15 minutos.", "Too many requests. Wait a little and retry. After many passwords, codes or requests for a link, the wait is up to 15 minutes.", "Demasiadas solicitudes. Espere un poco e inténtelo de nuevo. Después de muchas contraseñas, códigos o pedidos de enlace, la espera es de hasta 15 minutos.";
-    CODE_UNAVAILABLE = "Uma parte do serviço não respondeu. Tente de novo em instantes; enviar de novo não repete a ação.", "A part of the service did not answer. Retry in a moment; sending again does not repeat the action.", "Una parte del servicio no respondió. Inténtelo de nuevo; enviar otra vez no repite la acción.";
+    CODE_UNAVAILABLE = "Uma parte do serviço não respondeu. Veja na página se a ação foi feita; se não, tente de novo em instantes.", "A part of the service did not answer. Look on the page whether the action was done; if not, retry in a moment.", "Una parte del servicio no respondió. Vea en la página si la acción se hizo; si no, inténtelo de nuevo.";
 }
 
 pub fn of_role(role: Role) -> Word {
