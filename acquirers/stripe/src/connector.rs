@@ -412,7 +412,7 @@ impl StripeConnector {
 impl Connector for StripeConnector {
     fn capabilities(&self, method: PaymentMethod) -> Option<Capabilities> {
         let amounts = (50, 99_999_999);
-        let capabilities = Capabilities { currencies: None, amounts, pays_after_close: false };
+        let capabilities = Capabilities { currencies: None, amounts };
         (method == PaymentMethod::CreditCard).then_some(capabilities)
     }
 

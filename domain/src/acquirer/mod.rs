@@ -52,8 +52,6 @@ pub struct Capabilities {
     pub currencies: Option<&'static [Currency]>,
     /// The least and the greatest amount in minor units.
     pub amounts: (i64, i64),
-    /// Whether a payment can arrive after the charge was closed there.
-    pub pays_after_close: bool,
 }
 
 /// The refunds that an acquirer supports.

@@ -602,7 +602,7 @@ impl Connector for PixBank {
     fn capabilities(&self, method: PaymentMethod) -> Option<Capabilities> {
         let currencies = Some(&[Currency::BRL][..]);
         let amounts = (Amount::MIN.minor(), Amount::MAX.minor());
-        (method == PaymentMethod::Pix).then_some(Capabilities { currencies, amounts, pays_after_close: true })
+        (method == PaymentMethod::Pix).then_some(Capabilities { currencies, amounts })
     }
 
     fn refund_capabilities(&self) -> RefundCapabilities {

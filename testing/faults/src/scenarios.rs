@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bank::{Cents, FaultKind, PayRequest, Payer};
 use domain::account::terms::MethodTerms;
-use domain::ids::{MedCaseId, Mode, PayoutId};
+use domain::ids::{ChargeId, MedCaseId, Mode, PayoutId};
 use domain::money::{Amount, Currency};
 use domain::payment_method::PaymentMethod;
 use domain::payout::PayoutOutcome;
@@ -66,6 +66,10 @@ scenarios! {
     "card-refund" => card_refund,
     "card-refund-there" => card_refund_there,
     "card-dispute-lost" => card_dispute_lost,
+    "either-create" => either_create,
+    "either-paid-by-pix" => either_paid_by_pix,
+    "either-paid-by-both" => either_paid_by_both,
+    "either-cancel" => either_cancel,
     "wrong-amount" => wrong_amount,
     "wrong-amount-live" => wrong_amount_live,
     "payer-lock" => payer_lock,
@@ -147,9 +151,20 @@ impl World {
     }
 
     async fn card_charge(&self) -> Result<Value> {
-        let body = json!({"amount": 1000, "currency": "BRL", "paymentMethods": ["CREDIT_CARD"], "idempotencyKey": "order-00001"});
+        self.charge_by(&["CREDIT_CARD"]).await
+    }
+
+    /// Creates a charge that can be paid by Pix at the bank or by card.
+    async fn either_charge(&self) -> Result<Value> {
+        self.charge_by(&["PIX", "CREDIT_CARD"]).await
+    }
+
+    async fn charge_by(&self, methods: &[&str]) -> Result<Value> {
+        let body = json!({"amount": 1000, "currency": "BRL", "paymentMethods": methods, "idempotencyKey": "order-00001"});
         let created = self.post(Mode::Live, "/v1/payments", &body).await?.expect(201)?;
-        Ok(json!({"id": format!("ch_{}", raw_id(&created))}))
+        let id = format!("ch_{}", raw_id(&created));
+        let txid = ChargeId::parse_any(&id).map_err(Error::of("the id of a charge"))?.txid();
+        Ok(json!({"id": id, "pix": {"txid": txid}}))
     }
 
     /// Plays the payer, the issuer or the dashboard at the acquirer of cards.
@@ -239,6 +254,34 @@ async fn wrong_amount_live(world: &World) -> Result<()> {
     let charge = world.charge(Mode::Live, json!({"amount": 1000})).await?;
     world.begin().await?;
     world.pay_at_bank(&charge, PayRequest { amount: Cents::new(999), ..PayRequest::default() })
+}
+
+async fn either_create(world: &World) -> Result<()> {
+    world.begin().await?;
+    world.either_charge().await.map(drop)
+}
+
+/// The page for cards is closed then.
+async fn either_paid_by_pix(world: &World) -> Result<()> {
+    let charge = world.either_charge().await?;
+    world.begin().await?;
+    world.pay_at_bank(&charge, PayRequest::default())
+}
+
+/// The second payment goes back.
+async fn either_paid_by_both(world: &World) -> Result<()> {
+    let charge = world.either_charge().await?;
+    world.begin().await?;
+    let lost = json!({"kind": "lost_notification", "count": 100});
+    world.stack.cards.control("POST", "/faults", &lost);
+    world.act_at_cards(&charge, "/pay", json!({}))?;
+    world.pay_at_bank(&charge, PayRequest::default())
+}
+
+async fn either_cancel(world: &World) -> Result<()> {
+    let charge = world.either_charge().await?;
+    world.begin().await?;
+    world.cancel(Mode::Live, &charge).await
 }
 
 async fn card_create(world: &World) -> Result<()> {
