@@ -159,6 +159,8 @@ async fn a_cancelled_card_charge_can_not_be_paid_and_a_paid_one_not_cancelled() 
 #[tokio::test]
 async fn refunds_in_parts_and_those_made_at_the_acquirer_debit_the_wallet_once() {
     let cards = Cards::start().await;
+    let listener = Listener::start().await;
+    cards.live.client.register_endpoint(&listener.url, &["payment.refunded"]).await;
     let charge = cards.create("card-0006", json!({})).await;
     cards.act("/pay", &charge, json!({}));
     cards.until(&charge, "APPROVED").await;
@@ -180,6 +182,21 @@ async fn refunds_in_parts_and_those_made_at_the_acquirer_debit_the_wallet_once()
         (read["refundedAmount"] == 5_000).then_some(())
     })
     .await;
+    eventually("the event of the refund made there", async || {
+        let ended = |hook: &Value| {
+            hook["data"]["refund"]["status"] == "REFUNDED" && hook["data"]["refund"]["amount"] == 2_000
+        };
+        listener.hooks().iter().any(|hook| ended(&hook.json())).then_some(())
+    })
+    .await;
+    let account = cards.live.service.scope().account;
+    let audit = cards.live.service.rows(&format!("audit#{account}"), "").await;
+    let made_there = |row: &&std::collections::HashMap<_, aws_sdk_dynamodb::types::AttributeValue>| {
+        row.get("action")
+            .and_then(|action| action.as_s().ok())
+            .is_some_and(|action| action == "refund.at-bank")
+    };
+    assert_eq!(audit.iter().filter(made_there).count(), 1);
     cards.check_ledger().await;
 }
 
@@ -476,4 +493,216 @@ async fn only_signed_notifications_of_the_account_are_accepted() {
     mixed["paymentMethods"] = json!(["CREDIT_CARD", "BOLETO"]);
     let refused = cards.live.client.post("/v1/payments", &mixed).await;
     assert_eq!(refused.status, 422, "a method without a connection");
+}
+
+/// Sends an event of a charge to the service again, so many times at once.
+async fn resend(cards: &Cards, event: &str, copies: i64) {
+    let key = cards.live.service.stack.seed.card_key.clone();
+    let url = format!("{}/v1/events?type={event}", cards.live.service.stack.cards.url());
+    let headers = [("authorization", &*format!("Bearer {key}"))];
+    let listed = Client::of_other_server("").raw(Method::GET, &url, &headers, "").await.expect(200);
+    let path = format!("/events/{}/resend", listed["data"][0]["id"].as_str().unwrap());
+    let body = json!({"copies": copies});
+    let (status, answer) = cards.live.service.stack.cards.control("POST", &path, &body);
+    assert_eq!(status, 200, "{answer}");
+}
+
+impl Cards {
+    /// Waits until the stand-in has no notification left to send, and the service has processed them.
+    async fn until_quiet(&self) {
+        eventually("no notification", async || {
+            let (_, books) = self.live.service.stack.cards.control("GET", "/books", &json!({}));
+            let functions = &self.live.service.stack.functions;
+            let is_idle = functions.running_invocations() == 0;
+            (books["unsent_notifications"] == 0 && is_idle).then_some(())
+        })
+        .await;
+    }
+
+    async fn settlements(&self) -> usize {
+        let listed = self.live.client.get("/v1/wallets/transactions?limit=100").await.expect(200);
+        let data = listed["data"].as_array().unwrap();
+        data.iter().filter(|movement| movement["type"] == "settlement").count()
+    }
+
+    async fn refunds(&self, charge: &Value) -> Value {
+        let path = format!("/v1/payments/{}/refunds", charge["id"].as_str().unwrap());
+        self.live.client.get(&path).await.expect(200)["data"].clone()
+    }
+
+    async fn paid(&self, key: &str) -> Value {
+        let charge = self.create(key, json!({})).await;
+        self.act("/pay", &charge, json!({"available_on": 1}));
+        self.until(&charge, "APPROVED").await;
+        charge
+    }
+}
+
+#[tokio::test]
+async fn a_notification_before_the_charge_is_finalised_leads_to_its_payment() {
+    let cards = Cards::start().await;
+    // The page exists, and its answer is lost until the payer has paid.
+    let (status, _) = cards.live.service.stack.cards.control(
+        "POST",
+        "/faults",
+        &json!({"kind": "lost_answer", "on": KEPT, "count": 20}),
+    );
+    assert_eq!(status, 200);
+    let first = cards.live.client.post("/v1/payments", &of_card("card-0013")).await;
+    assert_eq!(first.status, 503);
+    let (_, books) = cards.live.service.stack.cards.control("GET", "/books", &json!({}));
+    let session = books["sessions"][0]["id"].clone();
+    let (status, _) = cards.live.service.stack.cards.control("POST", "/pay", &json!({"session": session}));
+    assert_eq!(status, 200);
+    let (status, _) = cards.live.service.stack.cards.control("DELETE", "/faults", &json!({}));
+    assert_eq!(status, 200);
+    let charge = eventually("the charge", async || {
+        let listed = cards.live.client.get("/v1/payments").await.expect(200);
+        let charge = listed["data"][0].clone();
+        charge["id"].is_string().then_some(charge)
+    })
+    .await;
+    cards.until(&charge, "APPROVED").await;
+    assert_eq!(cards.settlements().await, 1);
+    cards.check_ledger().await;
+}
+
+#[tokio::test]
+async fn one_event_on_three_connections_settles_once_also_beside_the_return_of_the_payer() {
+    let cards = Cards::start().await;
+    let listener = Listener::start().await;
+    cards.live.client.register_endpoint(&listener.url, &["charge.paid"]).await;
+    let charge = cards.create("card-0014", json!({})).await;
+    cards.fault("lost_notification", "");
+    cards.act("/pay", &charge, json!({}));
+    let url = cards.read(&charge).await["cardRedirectUrl"].as_str().unwrap().to_owned();
+    let payer = Client::of_other_server("");
+    tokio::join!(resend(&cards, "checkout.session.completed", 3), async {
+        let page = payer.raw(Method::GET, &url, &[], "").await;
+        assert!([200, 303].contains(&page.status.as_u16()), "{page:?}");
+    });
+    cards.until(&charge, "APPROVED").await;
+    cards.until_quiet().await;
+    assert_eq!(cards.settlements().await, 1);
+    listener.wait_for_event("charge.paid").await;
+    let ids: std::collections::BTreeSet<String> =
+        listener.hooks().iter().map(|hook| hook.json()["id"].to_string()).collect();
+    assert_eq!(ids.len(), 1);
+    cards.check_ledger().await;
+}
+
+#[tokio::test]
+async fn a_decline_that_arrives_after_the_payment_changes_nothing() {
+    let cards = Cards::start().await;
+    let charge = cards.create("card-0015", json!({})).await;
+    cards.fault("lost_notification", "");
+    cards.act("/decline", &charge, json!({}));
+    cards.act("/pay", &charge, json!({}));
+    resend(&cards, "payment_intent.succeeded", 1).await;
+    cards.until(&charge, "APPROVED").await;
+    resend(&cards, "payment_intent.payment_failed", 1).await;
+    cards.until_quiet().await;
+    assert_eq!(cards.read(&charge).await["status"], "APPROVED");
+    cards.check_ledger().await;
+}
+
+#[tokio::test]
+async fn the_end_of_a_charge_finds_it_paid_without_any_notification() {
+    let cards = Cards::start().await;
+    let charge = cards.create("card-0016", json!({})).await;
+    // The session ends 24 hours less 5 minutes after the creation.
+    cards.live.service.advance_seconds(24 * 60 * 60 - 6 * 60).await;
+    cards.fault("lost_notification", "");
+    cards.fault("http_500", "GET /v1/events");
+    cards.act("/pay", &charge, json!({}));
+    cards.live.service.advance_seconds(2 * 60).await;
+    let read = cards.until(&charge, "APPROVED").await;
+    assert_eq!(read["metadata"]["failure"], Value::Null, "{read}");
+    cards.check_ledger().await;
+}
+
+#[tokio::test]
+async fn a_refund_that_waits_for_days_is_requested_once_and_keeps_its_money_reserved() {
+    let cards = Cards::start().await;
+    let charge = cards.paid("card-0018").await;
+    cards.fault("refund_pending", "POST /v1/refunds");
+    let refund = cards.refund(&charge, 4_000).await;
+    for _ in 0..3 {
+        cards.live.service.advance_seconds(24 * 60 * 60).await;
+        cards.until_quiet().await;
+        assert_eq!(cards.refunds(&charge).await[0]["status"], "IN_PROGRESS");
+    }
+    let (_, books) = cards.live.service.stack.cards.control("GET", "/books", &json!({}));
+    let at_acquirer = books["refunds"].as_array().unwrap();
+    assert_eq!(at_acquirer.len(), 1, "{at_acquirer:?}");
+    let again = format!("/v1/payments/{}/refund", charge["id"].as_str().unwrap());
+    let rest = json!({"amount": 6_001, "idempotencyKey": "refund-rest"});
+    assert_eq!(cards.live.client.post(&again, &rest).await.status, 422, "{refund}");
+    let path = format!("/refunds/{}", at_acquirer[0]["id"].as_str().unwrap());
+    cards.live.service.stack.cards.control("POST", &path, &json!({"status": "succeeded"}));
+    eventually("the refund", async || {
+        (cards.refunds(&charge).await[0]["status"] == "REFUNDED").then_some(())
+    })
+    .await;
+    cards.check_ledger().await;
+}
+
+#[tokio::test]
+async fn a_refund_that_fails_after_it_succeeded_stays_refunded() {
+    let cards = Cards::start().await;
+    let charge = cards.paid("card-0019").await;
+    cards.refund(&charge, 4_000).await;
+    let status = async || cards.refunds(&charge).await[0]["status"].clone();
+    eventually("the refund", async || (status().await == "REFUNDED").then_some(())).await;
+    let (_, books) = cards.live.service.stack.cards.control("GET", "/books", &json!({}));
+    let path = format!("/refunds/{}", books["refunds"][0]["id"].as_str().unwrap());
+    cards.live.service.stack.cards.control("POST", &path, &json!({"status": "failed"}));
+    cards.until_quiet().await;
+    assert_eq!(status().await, "REFUNDED");
+    assert_eq!(cards.read(&charge).await["refundedAmount"], 4_000);
+    cards.check_ledger().await;
+}
+
+#[tokio::test]
+async fn a_dispute_that_was_decided_before_the_payment_is_known_is_recorded_after_it() {
+    let cards = Cards::start().await;
+    let listener = Listener::start().await;
+    cards.live.client.register_endpoint(&listener.url, &["charge.paid", "med_case.created"]).await;
+    let charge = cards.create("card-0020", json!({})).await;
+    cards.fault("lost_notification", "");
+    cards.act("/pay", &charge, json!({}));
+    let dispute = cards.act("/dispute", &charge, json!({"kind": "formal"}));
+    let path = format!("/disputes/{}", dispute["id"].as_str().unwrap());
+    cards.live.service.stack.cards.control("POST", &path, &json!({"status": "lost"}));
+    // No notification of the close is awaited: the sweep reads the outcome.
+    cards.live.service.advance_seconds(6 * 60).await;
+    let cases = format!("/v1/med/cases?charge_id=ch_{}", charge["id"].as_str().unwrap());
+    eventually("the decision", async || {
+        let listed = cards.live.client.get(&cases).await.expect(200);
+        let data = listed["data"].as_array().unwrap().clone();
+        (data.len() == 1 && data[0]["money_outcome"] == "lost").then_some(())
+    })
+    .await;
+    listener.wait_for_event("charge.paid").await;
+    listener.wait_for_event("med_case.created").await;
+    assert_eq!(cards.settlements().await, 1);
+    cards.check_ledger().await;
+}
+
+#[tokio::test]
+async fn lost_and_reordered_notifications_of_many_charges_end_in_the_same_state() {
+    let cards = Cards::start().await;
+    for (number, kind) in
+        [(21, "reordered_notification"), (22, "late_notification"), (23, "duplicate_notification")]
+    {
+        let charge = cards.create(&format!("card-00{number}"), json!({})).await;
+        cards.fault(kind, "");
+        cards.act("/decline", &charge, json!({}));
+        cards.act("/pay", &charge, json!({}));
+        cards.live.service.advance_seconds(31 * 60).await;
+        cards.until(&charge, "APPROVED").await;
+        cards.live.service.stack.cards.control("DELETE", "/faults", &json!({}));
+    }
+    assert_eq!(cards.settlements().await, 3);
+    cards.check_ledger().await;
 }
