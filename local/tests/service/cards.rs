@@ -525,6 +525,11 @@ impl Cards {
         data.iter().filter(|movement| movement["type"] == "settlement").count()
     }
 
+    async fn cancel(&self, charge: &Value) -> u16 {
+        let path = format!("/v1/payments/{}/cancel", charge["id"].as_str().unwrap());
+        self.live.client.post(&path, &json!({})).await.status.as_u16()
+    }
+
     async fn refunds(&self, charge: &Value) -> Value {
         let path = format!("/v1/payments/{}/refunds", charge["id"].as_str().unwrap());
         self.live.client.get(&path).await.expect(200)["data"].clone()
@@ -618,6 +623,21 @@ async fn the_end_of_a_charge_finds_it_paid_without_any_notification() {
     cards.live.service.advance_seconds(2 * 60).await;
     let read = cards.until(&charge, "APPROVED").await;
     assert_eq!(read["metadata"]["failure"], Value::Null, "{read}");
+    cards.check_ledger().await;
+}
+
+#[tokio::test]
+async fn a_payment_in_progress_is_neither_paid_nor_cancelled_until_it_ends() {
+    let cards = Cards::start().await;
+    let charge = cards.create("card-0017", json!({})).await;
+    // The session completes unpaid.
+    cards.act("/pay", &charge, json!({"processing_s": 600}));
+    cards.until(&charge, "PROCESSING").await;
+    cards.until_quiet().await;
+    assert_eq!(cards.settlements().await, 0);
+    assert!([422, 503].contains(&cards.cancel(&charge).await));
+    cards.live.service.advance_seconds(601).await;
+    cards.until(&charge, "APPROVED").await;
     cards.check_ledger().await;
 }
 

@@ -73,9 +73,10 @@ impl ChargeCancellation<'_> {
         let remote = self.remote.ok_or_else(missing)?;
         let seen = (&snapshot, None);
         let followed = Box::pin(remote.follow(connection, &charge, seen, now)).await?;
-        // If the acquirer ended the charge, or the fee of its payment is not known yet, the cancellation is refused here.
-        // A charge that a payment settled refuses it itself.
-        if matches!(snapshot.state, RemoteState::ClosedByAcquirer(_)) || followed.read_again_at.is_some() {
+        // If the acquirer ended the charge, a payment is in progress there, or the fee of its payment is not known yet, the
+        // cancellation is refused here. A charge that a payment settled refuses it itself.
+        let is_refused = matches!(snapshot.state, RemoteState::ClosedByAcquirer(_) | RemoteState::InProgress);
+        if is_refused || followed.read_again_at.is_some() {
             let status = followed.charge.read_at(now).status;
             return Err(ChargeError::Rejected { rejection: Rejection::NotCancellable, status }.into());
         }
