@@ -86,6 +86,7 @@ terms! {
         "med.confirm" = "Disputa confirmada", "Dispute confirmed", "Disputa confirmada";
         "med.decide" = "Disputa decidida", "Dispute decided", "Disputa decidida";
         "med.dismiss-notice" = "Aviso de disputa descartado", "Notice of a dispute dismissed", "Aviso de disputa descartado";
+        "med.forward" = "Provas enviadas ao banco", "Evidence sent to the bank", "Pruebas enviadas al banco";
         "med.request-evidence" = "Provas pedidas", "Evidence requested", "Pruebas solicitadas";
         "med.retry-notice" = "Aviso de disputa reprocessado", "Notice of a dispute processed again", "Aviso de disputa reprocesado";
         "notification.resolve" = "Notificação do banco resolvida", "Notification of the bank resolved", "Notificación del banco resuelta";
@@ -94,6 +95,7 @@ terms! {
         "payout.fail" = "Repasse que falhou", "Payout failed", "Retiro fallido";
         "payout.settle" = "Repasse transferido", "Payout transferred", "Retiro transferido";
         "receipt.apply" = "Pagamento atribuído a uma cobrança", "Payment applied to a charge", "Pago aplicado a un cobro";
+        "receipt.credit" = "Reembolso que voltou, creditado", "Returned refund credited", "Reembolso devuelto, acreditado";
         "receipt.record" = "Pagamento registrado", "Payment recorded", "Pago registrado";
         "receipt.return" = "Pagamento devolvido ao pagador", "Payment returned to the payer", "Pago devuelto al pagador";
         "refund.at-bank" = "Devolução encontrada no banco", "Refund found at the bank", "Devolución encontrada en el banco";
