@@ -61,7 +61,9 @@ async fn a_timeline_has_all_that_happened_to_a_charge_and_every_delivery() {
 
     let entries = eventually("the refund", async || {
         let entries = timeline(&service, &charge).await;
-        states(&entries, "refund").contains(&"REFUNDED").then_some(entries)
+        // The event is stored after the refund has ended.
+        let has_event = states(&entries, "event").contains(&"refund.succeeded");
+        (has_event && states(&entries, "refund").contains(&"REFUNDED")).then_some(entries)
     })
     .await;
     assert_eq!(states(&entries, "status"), ["WAITING_PAYMENT", "PAID", "DISPUTE", "PAID"]);
