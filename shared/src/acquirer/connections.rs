@@ -289,10 +289,10 @@ impl Connections {
     /// Reports an acquirer whose times are more than a minute off, and stores by how much, for the sweeps. A failure
     /// is only logged: the caller's work does not depend on it.
     pub async fn note_clock(&self, connection: &Connection) {
-        let Some(offsets) = connection.as_pix().and_then(PixBank::report_clock) else { return };
-        let stored = self.repository.store_clock_offsets(connection.id(), offsets).await;
-        if let Err(error) = stored {
-            tracing::warn!(connection = %connection.id(), %error, "the offset of a bank's clock was not stored");
+        let Some(bank) = connection.as_pix() else { return };
+        let Some(offsets) = bank.report_clock() else { return };
+        if let Err(error) = self.repository.store_clock_offsets(bank.connection(), offsets).await {
+            tracing::warn!(connection = %bank.connection(), %error, "the offset of a bank's clock was not stored");
         }
     }
 
