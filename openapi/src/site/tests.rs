@@ -234,7 +234,7 @@ fn the_index_lists_chapters_and_routes() {
     - [Team](/docs.md#team): Owners of an account invite and remove the users of its dashboard, and decide their roles.
     - [Test with the sandbox](/docs.md#sandbox): With a test key, no request reaches a bank.
     - [Build a shop](/docs.md#shop): A shop needs seven programs, from the order to the end of the day.
-    - [Going live](/docs.md#going-live): A live key creates charges at the bank of your account.
+    - [Going live](/docs.md#going-live): A live key creates charges at the bank of your account, and by card at its card acquirer.
     - [Changelog](/docs.md#changelog): What changes in the API for merchants.
 
     ## Reference
