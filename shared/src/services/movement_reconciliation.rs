@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::acquirer::ConnectionSweep;
 use domain::calendar::Day;
+use domain::charge::transition::Command;
 use domain::charge::{Charge, IncomingPayment};
 use domain::ids::{AccountId, AcquirerPaymentId, ChargeId, Mode, PostingId, Scope};
 use domain::money::MinorUnits;
@@ -22,12 +23,11 @@ use crate::WorkError;
 use crate::acquirer::{Acquirer, Acquirers, Connection, Movement};
 use crate::charge::Charges;
 use crate::services::RemoteCharges;
-use crate::store::{Order, Store, StoreError, from_item};
+use crate::store::{Store, StoreError};
 use crate::wallet::Wallets;
 
 /// A payment may be recorded so long after it was made: its fee may be unknown for two hours.
 const RECORDED_SECONDS: i64 = 3 * 60 * 60;
-const POSTINGS_PER_READ: usize = 1_000;
 
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct MovementReconciliation {
@@ -171,7 +171,7 @@ async fn differences(
 fn missing_step(step: &Step) -> Option<&'static str> {
     match step {
         Step::Charge(command) => {
-            let is_payment = matches!(**command, domain::charge::transition::Command::Pay { .. });
+            let is_payment = matches!(**command, Command::Pay { .. });
             is_payment.then_some("a payment is not recorded")
         }
         Step::ReadAgain(_) => Some("the acquirer does not know the fee of a payment yet"),
@@ -193,30 +193,15 @@ async fn recorded_payments(
     let scope = Scope { account, mode: Mode::Live };
     let wallets = Wallets::new(store.clone());
     let sharded = wallets.sharded_scope(&scope).await?;
-    let partitions = sharded.partitions(Posting::partition);
     let first = PostingId::first_at(day.starts_at());
     let last = PostingId::last_at(day.ends_at().saturating_plus_seconds(RECORDED_SECONDS));
     let mut received: BTreeSet<AcquirerPaymentId> = BTreeSet::new();
     for currency in wallets.for_scope(&sharded).await?.into_keys() {
-        for sort in [Posting::wallet_sort, Posting::other_sort] {
-            let (mut from, to) = (sort(currency, first), sort(currency, last));
-            loop {
-                let range = (from.as_str(), to.as_str());
-                let page =
-                    store.range_of_each(&partitions, range, Order::OldestFirst, POSTINGS_PER_READ).await?;
-                let is_last = page.len() < POSTINGS_PER_READ;
-                for item in page {
-                    let posting: Posting = from_item(item)?;
-                    from = sort(currency, posting.id);
-                    let is_receipt =
-                        matches!(posting.kind, PostingKind::Settlement | PostingKind::UnappliedReceipt);
-                    received.extend(posting.subject.payment.filter(|_| is_receipt));
-                }
-                if is_last {
-                    break;
-                }
-            }
-        }
+        let add = |posting: Posting| {
+            let is_receipt = matches!(posting.kind, PostingKind::Settlement | PostingKind::UnappliedReceipt);
+            received.extend(posting.subject.payment.filter(|_| is_receipt));
+        };
+        wallets.each_posting(&sharded, currency, (first, last), add).await?;
     }
     let keys: Vec<Key> = received.iter().map(|payment| IncomingPayment::key_of(&scope, payment)).collect();
     let mut rows: Vec<IncomingPayment> = store.get_in_order(&keys).await?;

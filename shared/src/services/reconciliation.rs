@@ -27,12 +27,12 @@ use domain::time::Timestamp;
 use domain::wallet::{Posting, PostingKind, RefundStrategy, ReturnStatus};
 
 use crate::WorkError;
-use crate::account::Accounts;
 use crate::acquirer::{AcquirerError, Connections, KitError, PixBank};
 use crate::charge::Charges;
 use crate::refund::Refunds;
 use crate::services::bank_payments::{BankPayments, is_med};
-use crate::store::{Order, Store, StoreError, from_item};
+use crate::store::{Store, StoreError};
+use crate::wallet::Wallets;
 
 /// One hour. The sweep needs some minutes to find a Pix whose notification was lost, and a bank may list a Pix
 /// late.
@@ -50,7 +50,6 @@ const BEHIND_SECONDS: i64 = 5;
 /// How far this service's clock may be behind the bank's. A posting is found even if its time is that much
 /// earlier than the `horario` of its Pix.
 const CLOCK_SECONDS: i64 = 60 * 60;
-const POSTINGS_PER_READ: usize = 1_000;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct BankPix {
@@ -568,28 +567,11 @@ impl Records<'_> {
         let mut posted = Posted::default();
         let first = PostingId::first_at(self.day.starts_at().saturating_plus_seconds(-CLOCK_SECONDS));
         let last = PostingId::last_at(Timestamp::MAX);
-        let scope = Accounts::new(self.store.clone()).sharded_scope(scope).await?;
-        let partitions = scope.partitions(Posting::partition);
-        for sort in [Posting::wallet_sort, Posting::other_sort] {
-            let (mut from, to) = (sort(Currency::BRL, first), sort(Currency::BRL, last));
-            loop {
-                let range = (from.as_str(), to.as_str());
-                let page = self
-                    .store
-                    .range_of_each(&partitions, range, Order::OldestFirst, POSTINGS_PER_READ)
-                    .await?;
-                let is_last = page.len() < POSTINGS_PER_READ;
-                for item in page {
-                    let posting: Posting = from_item(item)?;
-                    from = sort(Currency::BRL, posting.id);
-                    posted.add(posting, self.day);
-                }
-                // The next page begins with the last posting of this one. Adding it again changes nothing.
-                if is_last {
-                    break;
-                }
-            }
-        }
+        let wallets = Wallets::new(self.store.clone());
+        let scope = wallets.sharded_scope(scope).await?;
+        // Adding a posting again changes nothing.
+        let add = |posting| posted.add(posting, self.day);
+        wallets.each_posting(&scope, Currency::BRL, (first, last), add).await?;
         Ok(posted)
     }
 }

@@ -15,8 +15,11 @@ use domain::wallet::{Cause, LedgerAccount, Posting, Subject, Wallet, rules};
 use crate::account::Accounts;
 use crate::audit;
 use crate::random::{self, RandomError};
-use crate::store::{Item, StoreError, Update, Write, key_of_item};
+use crate::store::{Item, Order, StoreError, Update, Write, from_item, key_of_item};
 use crate::wallet::counters::{self, CounterRow, DebitCheck, HELD, Tranche};
+
+/// The most postings that one query returns.
+const POSTINGS_PER_READ: usize = 1_000;
 
 #[derive(Debug)]
 #[must_use]
@@ -81,6 +84,38 @@ crate::store::repository!(Wallets);
 impl Wallets {
     pub async fn sharded_scope(&self, scope: &Scope) -> Result<ShardedScope, StoreError> {
         Accounts::new(self.store.clone()).sharded_scope(scope).await
+    }
+
+    /// Reads the postings of a currency from `first` to `last`, each at least once.
+    pub(crate) async fn each_posting(
+        &self,
+        scope: &ShardedScope,
+        currency: Currency,
+        (first, last): (PostingId, PostingId),
+        mut each: impl FnMut(Posting) + Send,
+    ) -> Result<(), StoreError> {
+        let partitions = scope.partitions(Posting::partition);
+        for sort in [Posting::wallet_sort, Posting::other_sort] {
+            let (mut from, to) = (sort(currency, first), sort(currency, last));
+            loop {
+                let range = (from.as_str(), to.as_str());
+                let page = self
+                    .store
+                    .range_of_each(&partitions, range, Order::OldestFirst, POSTINGS_PER_READ)
+                    .await?;
+                let is_last = page.len() < POSTINGS_PER_READ;
+                for item in page {
+                    let posting: Posting = from_item(item)?;
+                    from = sort(currency, posting.id);
+                    each(posting);
+                }
+                // The next page begins with the last posting of this one.
+                if is_last {
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// One query for each shard.
