@@ -1,6 +1,6 @@
 //! The files of logos in S3. No other module accesses them.
 
-use aws_sdk_s3::error::{DisplayErrorContext, ProvideErrorMetadata};
+use aws_sdk_s3::error::ProvideErrorMetadata;
 use domain::account::LogoHash;
 
 use crate::config::{ConfigError, required};
@@ -37,12 +37,7 @@ impl Logos {
     pub async fn get(&self, hash: &LogoHash) -> Result<Option<Vec<u8>>, ObjectStoreError> {
         let get = self.client.get_object().bucket(&self.bucket).key(hash.file());
         match get.send().await {
-            Ok(answer) => {
-                let file = answer.body.collect().await;
-                let file = file
-                    .map_err(|error| ObjectStoreError::Unavailable(DisplayErrorContext(error).to_string()))?;
-                Ok(Some(file.to_vec()))
-            }
+            Ok(answer) => Ok(Some(answer.body.collect().await?.to_vec())),
             // Without the permission to list the bucket, S3 reports a missing file as AccessDenied.
             Err(error) if matches!(error.code(), Some("NoSuchKey" | "AccessDenied")) => Ok(None),
             Err(error) => Err(error.into()),

@@ -72,10 +72,7 @@ impl EvidenceFiles {
     /// Reads a confirmed file.
     pub async fn read(&self, evidence: &Evidence) -> Result<Vec<u8>, ObjectStoreError> {
         let get = self.client.get_object().bucket(&self.bucket).key(evidence.object());
-        let body = get.send().await?.body.collect().await;
-        let body =
-            body.map_err(|error| ObjectStoreError::Unavailable(DisplayErrorContext(error).to_string()))?;
-        Ok(body.to_vec())
+        Ok(get.send().await?.body.collect().await?.to_vec())
     }
 
     /// One request reads both, so that size and bytes belong to the same version of the file. `None` when no
@@ -133,10 +130,8 @@ async fn read(answer: GetObjectOutput) -> Result<UploadedFile, ObjectStoreError>
     let size = size.and_then(|(_, size)| size.parse().ok()).ok_or_else(|| missing("its size"))?;
     let e_tag = answer.e_tag().ok_or_else(|| missing("an ETag"))?.to_owned();
     let version = answer.version_id().map(str::to_owned);
-    let leading = answer.body.collect().await;
-    let leading =
-        leading.map_err(|error| ObjectStoreError::Unavailable(DisplayErrorContext(error).to_string()))?;
-    Ok(UploadedFile { size, e_tag, version, leading: leading.to_vec() })
+    let leading = answer.body.collect().await?.to_vec();
+    Ok(UploadedFile { size, e_tag, version, leading })
 }
 
 /// S3 checks the time by its own clock, which must agree with the service's clock.
