@@ -36,19 +36,21 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Joins what two acquirers say about one charge.
-    #[must_use]
-    pub fn joined(mut self, other: Option<Self>) -> Self {
-        let Some(other) = other else { return self };
-        if other.state.rank() > self.state.rank() {
-            self.state = other.state;
+    /// Joins what two acquirers say about one charge. `None`: the acquirer does not know it.
+    pub fn joined(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        let (mut one, other) = match (one, other) {
+            (Some(one), Some(other)) => (one, other),
+            (one, other) => return one.or(other),
+        };
+        if other.state.rank() > one.state.rank() {
+            one.state = other.state;
         }
-        self.last_decline = self.last_decline.or(other.last_decline);
-        self.payments.extend(other.payments);
-        self.payments.sort_by_key(|remote| remote.payment.paid_at);
-        self.refunds.extend(other.refunds);
-        self.disputes.extend(other.disputes);
-        self
+        one.last_decline = one.last_decline.or(other.last_decline);
+        one.payments.extend(other.payments);
+        one.payments.sort_by_key(|remote| remote.payment.paid_at);
+        one.refunds.extend(other.refunds);
+        one.disputes.extend(other.disputes);
+        Some(one)
     }
 }
 

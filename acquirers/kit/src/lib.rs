@@ -40,7 +40,7 @@ pub trait Connector: fmt::Debug + Send + Sync {
     /// Reads a charge. `None`: the acquirer does not know it.
     async fn read(&self, charge: &Charge) -> Result<Option<Snapshot>, KitError>;
 
-    /// Closes a charge, so that nobody can pay it any more, and reads it. It may be paid or closed already.
+    /// Closes a charge, so that it can't be paid any more, and reads it. It may be paid or closed already.
     /// `None`: the acquirer does not know it.
     async fn close(&self, charge: &Charge, priority: Priority) -> Result<Option<Snapshot>, KitError>;
 
@@ -153,10 +153,6 @@ pub struct Movements {
 /// A movement of an account's balance at an acquirer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Movement {
-    /// Its id there.
-    pub id: String,
-    /// When it was created.
-    pub at: Timestamp,
     /// The payment, if it credits one. `None`: another movement, such as a refund or the acquirer's own fee.
     pub payment: Option<AcquirerPaymentId>,
     /// The charge of this service that it belongs to. `None`: none.

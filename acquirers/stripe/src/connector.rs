@@ -248,7 +248,7 @@ impl StripeConnector {
         Ok(intent)
     }
 
-    /// Returns the state of a charge. Stripe does not tell who ended a session. One that ended before its time
+    /// Returns the state of a charge. Stripe does not say who ended a session. One that ended before its time
     /// counts as ended by this service. If a person ended it in Stripe's dashboard, the charge expires when its time is
     /// over.
     fn state(
@@ -589,13 +589,11 @@ impl Connector for StripeConnector {
             let is_payment = source.kind == "charge" && moved.amount > 0;
             let payment = source.payment_intent.as_ref().filter(|_| is_payment);
             movements.push(Movement {
-                at: time(moved.created)?,
                 payment: payment.and_then(|id| id.parse().ok()),
                 charge: at.charge_of_object(&source).await?,
                 amount: MinorUnits::new(moved.amount),
                 fee: MinorUnits::new(moved.fee),
                 currency: Currency::parse(&moved.currency.to_ascii_uppercase()).ok(),
-                id: moved.id,
             });
         }
         Ok(Movements { movements, next })

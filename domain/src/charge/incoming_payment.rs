@@ -174,7 +174,7 @@ impl IncomingPayment {
         let incoming = Self::unapplied(charge, &payment, UnappliedReason::RefundFailed, now);
         let returned = incoming.returned.map(|back| Return { status: ReturnStatus::Stopped, ..back });
         let incoming = Self { returned, ..incoming };
-        let posting = rules::refund_came_back(incoming.cause(), amount);
+        let posting = rules::unapplied(incoming.cause(), amount, ReturnStatus::Stopped);
         Some(RecordedPayment { incoming_payment: IncomingPaymentWrite::Insert(incoming), posting })
     }
 

@@ -63,7 +63,8 @@ pub fn review_returned(cause: Cause, amount: Amount, status: ReturnStatus) -> Po
     Posting { amount: amount.into(), ..Posting::new(cause, PostingKind::ReviewReturn, &[back]) }
 }
 
-/// Posts a new payment that cannot be applied, and its return.
+/// Posts a new payment that cannot be applied, and its return. Also a refund that failed after it had succeeded: its
+/// return is stopped until an operator decides.
 pub fn unapplied(cause: Cause, amount: Amount, status: ReturnStatus) -> Posting {
     let transfers = [
         transfer(AcquirerClearing, UnappliedReceipts, amount),
@@ -198,12 +199,7 @@ pub fn dispute_fees(cause: Cause, charged: MinorUnits, returned: MinorUnits) -> 
     Ok(Posting { amount, ..Posting::new(cause, PostingKind::DisputeFees, &transfers) })
 }
 
-/// Posts a refund that failed after it had succeeded: the acquirer has the money again, and an operator decides.
-pub fn refund_came_back(cause: Cause, amount: Amount) -> Posting {
-    unapplied(cause, amount, ReturnStatus::Stopped)
-}
-
-/// Posts that an operator gave the money of such a refund to the merchant.
+/// Posts that an operator gave the merchant the money of a refund that failed after it had succeeded.
 pub fn receipt_credited(cause: Cause, amount: Amount) -> Posting {
     let credited = transfer(ReturnsInFlight, MerchantAvailable, amount);
     Posting { amount: amount.into(), ..Posting::new(cause, PostingKind::Adjustment, &[credited]) }
@@ -294,7 +290,7 @@ mod tests {
             (case_won(cause(), minor), (1000, 0)),
             (case_lost(cause(), MinorUnits::ZERO, minor).unwrap(), (-1000, 0)),
             (dispute_fees(cause(), minor, MinorUnits::new(300)).unwrap(), (-700, 0)),
-            (refund_came_back(cause(), amount), (1000, 0)),
+            (unapplied(cause(), amount, ReturnStatus::Stopped), (1000, 0)),
             (receipt_credited(cause(), amount), (1000, 0)),
             (payout_requested(cause(), amount), (-1000, 0)),
             (payout_paid(cause(), amount), (-1000, 0)),

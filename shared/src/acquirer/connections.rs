@@ -71,8 +71,8 @@ impl Connection {
     }
 
     /// The methods of a charge that belong to other connections. Its connector does the work at all of them.
-    pub fn elsewhere(&self) -> Vec<(PaymentMethod, ConnectionId)> {
-        self.elsewhere.clone()
+    pub fn elsewhere(&self) -> &[(PaymentMethod, ConnectionId)] {
+        &self.elsewhere
     }
 
     /// How long an overdue charge is left open.

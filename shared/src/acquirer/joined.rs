@@ -20,7 +20,7 @@ use super::Connection;
 pub(super) struct Joined(pub(super) Vec<(Connection, Vec<PaymentMethod>)>);
 
 impl Joined {
-    fn connectors(&self) -> impl DoubleEndedIterator<Item = &dyn Connector> {
+    fn connectors(&self) -> impl Iterator<Item = &dyn Connector> {
         self.0.iter().map(|(connection, _)| connection.connector())
     }
 }
@@ -61,8 +61,7 @@ impl Connector for Joined {
     async fn read(&self, charge: &Charge) -> Result<Option<Snapshot>, KitError> {
         let mut joined: Option<Snapshot> = None;
         for connector in self.connectors() {
-            let read = connector.read(charge).await?;
-            joined = read.map(|read| read.joined(joined.take())).or(joined);
+            joined = Snapshot::joined(connector.read(charge).await?, joined);
         }
         Ok(joined)
     }
@@ -73,7 +72,7 @@ impl Connector for Joined {
         for connector in self.connectors() {
             let closed = connector.close(charge, priority).await?;
             is_lost |= closed.is_none() && charge.status != TransactionStatus::Pending;
-            joined = closed.map(|closed| closed.joined(joined.take())).or(joined);
+            joined = Snapshot::joined(closed, joined);
         }
         Ok(joined.filter(|joined| !is_lost || joined.state == RemoteState::Paid))
     }

@@ -159,7 +159,7 @@ impl ChargeCreation<'_> {
         let pending = Charge {
             status: TransactionStatus::Pending,
             connection: Some(connection.id()),
-            elsewhere: connection.elsewhere(),
+            elsewhere: connection.elsewhere().to_vec(),
             lease_until: now.plus_seconds(LEASE_SECONDS).ok(),
             ..charge
         };
