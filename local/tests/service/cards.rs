@@ -210,27 +210,29 @@ impl Cards {
         read
     }
 
-    fn txid(charge: &Value) -> String {
-        ChargeId::parse_any(charge["id"].as_str().unwrap()).unwrap().txid()
+    /// As the charges surface shows it.
+    fn with_pix(charge: &Value) -> Value {
+        let id = ChargeId::parse_any(charge["id"].as_str().unwrap()).unwrap();
+        json!({"pix": {"txid": id.txid()}})
     }
 
     fn cob(&self, charge: &Value) -> Value {
-        let books = self.live.service.stack.bank.snapshot();
-        let cobs = books["cobs"].as_array().unwrap();
-        cobs.iter().find(|cob| cob["txid"] == Self::txid(charge)).cloned().unwrap_or_default()
+        self.live.cob(&Self::with_pix(charge))
+    }
+
+    fn sessions(&self, charge: &Value) -> Vec<Value> {
+        let (_, books) = self.live.service.stack.cards.control("GET", "/books", &json!({}));
+        let id = json!(format!("ch_{}", charge["id"].as_str().unwrap()));
+        let sessions = books["sessions"].as_array().unwrap().iter();
+        sessions.filter(|session| session["client_reference_id"] == id).cloned().collect()
     }
 
     fn session(&self, charge: &Value) -> Value {
-        let (_, books) = self.live.service.stack.cards.control("GET", "/books", &json!({}));
-        let id = format!("ch_{}", charge["id"].as_str().unwrap());
-        let is_its =
-            |object: &&Value| object["object"] == "checkout.session" && object["client_reference_id"] == id;
-        objects(&books).into_iter().find(is_its).cloned().unwrap_or_default()
+        self.sessions(charge).remove(0)
     }
 
     fn pay_by_pix(&self, charge: &Value) {
-        let request = PayRequest { txid: Self::txid(charge), ..PayRequest::default() };
-        self.live.service.stack.bank.pay(&request).unwrap();
+        self.live.pay(&Self::with_pix(charge), PayRequest::default());
     }
 
     async fn until_closed(&self, charge: &Value) {
@@ -239,18 +241,6 @@ impl Cards {
         })
         .await;
     }
-}
-
-/// All objects in a value.
-fn objects(value: &Value) -> Vec<&Value> {
-    let children: Vec<&Value> = match value {
-        Value::Array(items) => items.iter().collect(),
-        Value::Object(fields) => fields.values().collect(),
-        _ => Vec::new(),
-    };
-    let mut found: Vec<&Value> = children.into_iter().flat_map(objects).collect();
-    found.extend(value.is_object().then_some(value));
-    found
 }
 
 #[tokio::test]
@@ -335,11 +325,7 @@ async fn a_charge_by_pix_or_card_ends_at_both() {
     let create = async || cards.live.client.post("/v1/payments", &body).await;
     let first = create().await;
     let charge = if first.status == 201 { first.expect(201) } else { create().await.expect(201) };
-    let (_, books) = cards.live.service.stack.cards.control("GET", "/books", &json!({}));
-    let id = json!(format!("ch_{}", charge["id"].as_str().unwrap()));
-    let is_its =
-        |object: &&Value| object["object"] == "checkout.session" && object["client_reference_id"] == id;
-    assert_eq!(objects(&books).into_iter().filter(is_its).count(), 1);
+    assert_eq!(cards.sessions(&charge).len(), 1);
     cards.check_ledger().await;
 }
 

@@ -171,7 +171,11 @@ impl World {
     fn act_at_cards(&self, charge: &Value, path: &str, fields: Value) -> Result<Value> {
         let mut body = fields;
         body["metadata"] = json!({"charge": charge["id"]});
-        match self.stack.cards.control("POST", path, &body) {
+        self.control_cards(path, &body)
+    }
+
+    fn control_cards(&self, path: &str, body: &Value) -> Result<Value> {
+        match self.stack.cards.control("POST", path, body) {
             (200, answer) => Ok(answer),
             (status, answer) => Err(Error::new(format!("{path}: {status} {answer}"))),
         }
@@ -273,7 +277,7 @@ async fn either_paid_by_both(world: &World) -> Result<()> {
     let charge = world.either_charge().await?;
     world.begin().await?;
     let lost = json!({"kind": "lost_notification", "count": 100});
-    world.stack.cards.control("POST", "/faults", &lost);
+    world.control_cards("/faults", &lost)?;
     world.act_at_cards(&charge, "/pay", json!({}))?;
     world.pay_at_bank(&charge, PayRequest::default())
 }
@@ -321,7 +325,7 @@ async fn card_paid_at_its_end(world: &World) -> Result<()> {
     world.pass(PAGE_ENDS_S).await?;
     world.begin().await?;
     let lost = json!({"kind": "lost_notification", "count": 100});
-    world.stack.cards.control("POST", "/faults", &lost);
+    world.control_cards("/faults", &lost)?;
     world.act_at_cards(&charge, "/pay", json!({}))?;
     world.pass(PAGE_ENDED_S - PAGE_ENDS_S).await
 }
@@ -344,10 +348,7 @@ async fn card_dispute_lost(world: &World) -> Result<()> {
     let dispute = world.act_at_cards(&charge, "/dispute", json!({"kind": "formal"}))?;
     world.idle().await?;
     let path = format!("/disputes/{}", text(&dispute, "id"));
-    match world.stack.cards.control("POST", &path, &json!({"status": "lost"})) {
-        (200, _) => Ok(()),
-        (status, answer) => Err(Error::new(format!("{path}: {status} {answer}"))),
-    }
+    world.control_cards(&path, &json!({"status": "lost"})).map(drop)
 }
 
 fn locked() -> Value {
