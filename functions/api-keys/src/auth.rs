@@ -17,7 +17,7 @@ pub(crate) async fn log_in(
 ) -> Result<Response, Problem> {
     context.query.require_empty()?;
     let credentials = Credentials::parse(&body?.0)?;
-    match app.dashboard.log_in(TokenKind::Api, credentials, context.source, app.clock.now()).await? {
+    match app.dashboard.log_in(TokenKind::Api, credentials, &context, app.clock.now()).await? {
         LogIn::Done(token) => Ok(Json(NewTokenView::new(&token)).into_response()),
         LogIn::Pending(_) => Err(Problem::SecondFactorRequired),
     }

@@ -68,7 +68,7 @@ pub(crate) async fn enter(
     context: &RequestContext,
     next: &str,
 ) -> Result<Response, Problem> {
-    match app.dashboard.log_in(TokenKind::Session, credentials, context.source, app.clock.now()).await {
+    match app.dashboard.log_in(TokenKind::Session, credentials, context, app.clock.now()).await {
         Ok(LogIn::Done(token)) => Ok(led(next.to_owned(), token.cookies())),
         Ok(LogIn::Pending(token)) => {
             let cookie = set_cookie(PENDING_COOKIE, token.expose_secret(), PENDING_SECONDS);

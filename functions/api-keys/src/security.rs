@@ -2,7 +2,7 @@
 //! Each is open to a member without the second factor that the account demands, except the demand itself.
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::http::header::SET_COOKIE;
 use axum::middleware::from_fn;
@@ -44,6 +44,7 @@ pub(crate) fn routes() -> Router<ApiKeysApp> {
         .route("/dashboard/security/demand", post(demand))
         .route("/dashboard/security/password", post(change_password))
         .route("/dashboard/security/sessions", post(end_sessions))
+        .route("/dashboard/security/sessions/{id}/end", post(end_session))
         .layer(from_fn(errors_as_pages))
 }
 
@@ -70,7 +71,7 @@ async fn log_in_with_code(
     let code = form.text("code").unwrap_or_default();
     let pending = cookie(&headers, PENDING_COOKIE);
     // The cookie of the log-in expires by itself. Without a code it is worth nothing.
-    match app.dashboard.log_in_with_code(pending, code, context.source, app.clock.now()).await {
+    match app.dashboard.log_in_with_code(pending, code, &context, app.clock.now()).await {
         Ok(token) => Ok(led(next.to_owned(), token.cookies())),
         // The password was right more than five minutes ago.
         Err(Problem::NotLoggedIn) => {
@@ -172,6 +173,11 @@ async fn change_password(UnenrolledForm(member): Form) -> Result<Response, Probl
     };
     notify_of_password(app, session.user.id, *now).await;
     Ok(led(format!("{SECURITY}?done=1"), token.cookies()))
+}
+
+async fn end_session(Path(id): Path<String>, UnenrolledForm(member): Form) -> Result<Response, Problem> {
+    let ended = member.app.dashboard.end_session(&member.session, &id, member.now).await;
+    answer(ended.map(|()| SECURITY.to_owned()), SECURITY)
 }
 
 /// Also ends the session of this form.

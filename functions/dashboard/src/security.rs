@@ -5,13 +5,12 @@ use axum::response::Response;
 use maud::{Markup, html};
 use pages::forms::Need;
 use pages::{Cell, Document, Language, Tone, Word, safe_path, table, tag, time};
-use shared::audit;
+use shared::auth::dashboard::IssuedToken;
+use shared::auth::dashboard::token::TokenKind;
 use shared::http::{Problem, RequestContext};
 
 use crate::visit::{Page, Visitor};
 use crate::words as w;
-
-const LISTED_LOG_INS: usize = 10;
 
 pages::words! { pub(crate),
     CONFIRM_TITLE = "Confirme que é você", "Confirm that it is you", "Confirme que es usted";
@@ -36,8 +35,10 @@ pages::words! { pub(crate),
     SESSIONS = "Sessões", "Sessions", "Sesiones";
     END_SESSIONS = "Encerrar todas as sessões", "End all sessions", "Cerrar todas las sesiones";
     END_SESSIONS_MEANS = "Também esta. Depois, entre de novo.", "This one too. Log in again afterwards.", "También esta. Después, entre de nuevo.";
-    NO_LOG_INS = "Nenhum acesso entre as últimas 100 ações da conta. A auditoria tem as anteriores.", "No log-in among the last 100 actions of the account. The audit has the earlier ones.", "Ningún acceso entre las últimas 100 acciones de la cuenta. La auditoría tiene las anteriores.";
-    LOG_INS = "Últimos acessos", "Last log-ins", "Últimos accesos";
+    OPEN_SESSIONS = "Sessões abertas", "Open sessions", "Sesiones abiertas";
+    END_SESSION = "Encerrar", "End", "Cerrar";
+    DEVICE = "Navegador", "Browser", "Navegador";
+    UNKNOWN_DEVICE = "desconhecido", "unknown", "desconocido";
     ALL_MEMBERS = "Todos os membros", "All members", "Todos los miembros";
     DEMAND = "Exigir de todos", "Demand it of all", "Exigir a todos";
     DEMAND_NO_LONGER = "Não exigir mais", "Demand it no longer", "No exigir más";
@@ -110,23 +111,12 @@ pub(crate) async fn confirm(visitor: Visitor) -> Result<Response, Problem> {
 
 pub(crate) async fn show(visitor: Visitor) -> Result<Response, Problem> {
     let visit = visitor.enter_to_enrol().await?;
-    let (page, (found, _)) = visit
+    let (page, sessions) = visit
         .load(async |visit| {
-            Ok(audit::page(&visit.visitor.pages.store, &visit.session.account.id, None).await?)
+            visit.visitor.pages.dashboard.open_sessions(&visit.session, visit.visitor.now).await
         })
         .await?;
-    let member = &page.visit.session.member;
-    let user = member.user.to_string();
-    let begins = |action: &str| matches!(action, "user.log-in" | "user.confirm");
-    let log_ins = found.iter().filter(|row| row.actor == user && begins(&row.action));
-    let log_ins = log_ins.take(LISTED_LOG_INS).map(|row| {
-        let is_this = row.at.seconds() == member.logged_in_at();
-        vec![
-            html! { (time(row.at)) @if is_this { " " (tag(Tone::Info, page.say(THIS_SESSION))) } },
-            html! { @if let Some(ip) = row.source.ip() { (ip) } },
-        ]
-    });
-    let log_ins: Vec<_> = log_ins.collect();
+    let sessions: Vec<_> = sessions.iter().map(|issued| session_row(&page, issued)).collect();
     let main = html! {
         p.crumb { a href="/dashboard/team" { (page.say(w::TEAM)) } }
         h1 { (page.say(SECURITY)) }
@@ -150,17 +140,65 @@ pub(crate) async fn show(visitor: Visitor) -> Result<Response, Problem> {
         }
         section.card {
             h2 { (page.say(SESSIONS)) }
-            @if log_ins.is_empty() { p { (page.say(NO_LOG_INS)) } } @else {
-                (table(page.say(LOG_INS), &[
-                    (Cell::Time, page.say(w::WHEN)),
-                    (Cell::Main, page.say(w::ADDRESS)),
-                ], log_ins))
-            }
+            (table(page.say(OPEN_SESSIONS), &[
+                (Cell::Time, page.say(w::WHEN)),
+                (Cell::Main, page.say(DEVICE)),
+                (Cell::Other, page.say(w::ADDRESS)),
+                (Cell::State, page.say(END_SESSION)),
+            ], sessions))
             p { (page.say(END_SESSIONS_MEANS)) }
             (page.button("/dashboard/security/sessions", (END_SESSIONS, "danger"), Need::Member, &html! {}))
         }
     };
     Ok(page.render(page.say(SECURITY), &main))
+}
+
+fn session_row(page: &Page, issued: &IssuedToken) -> Vec<Markup> {
+    let device = match (issued.kind, issued.agent.as_deref().map(device)) {
+        (TokenKind::Api, _) => "API".to_owned(),
+        (_, Some(device)) if !device.is_empty() => device,
+        _ => page.say(UNKNOWN_DEVICE).to_owned(),
+    };
+    let path = format!("/dashboard/security/sessions/{}/end", issued.id());
+    vec![
+        html! { @if let Some(at) = issued.logged_in_at() { (time(at)) } },
+        html! { span title=(issued.agent.as_deref().unwrap_or_default()) { (device) } },
+        html! { @if let Some(ip) = issued.source.ip() { (ip) } },
+        html! {
+            @if page.visit.session.member.is_with(issued) { (tag(Tone::Info, page.say(THIS_SESSION))) } @else {
+                (page.button(&path, (END_SESSION, ""), Need::Member, &html! {}))
+            }
+        },
+    ]
+}
+
+/// The browser and the system that a `User-Agent` names, such as `Firefox · Windows`. The first name that is found
+/// counts, because most browsers also name those that they are like.
+fn device(agent: &str) -> String {
+    let named = |names: &[(&str, &'static str)]| {
+        names.iter().find(|(part, _)| agent.contains(part)).map(|(_, name)| *name)
+    };
+    let browsers = [
+        ("Edg", "Edge"),
+        ("OPR/", "Opera"),
+        ("SamsungBrowser/", "Samsung Internet"),
+        ("Firefox/", "Firefox"),
+        ("FxiOS/", "Firefox"),
+        ("Chrome/", "Chrome"),
+        ("CriOS/", "Chrome"),
+        ("Safari/", "Safari"),
+    ];
+    let systems = [
+        ("Android", "Android"),
+        ("iPhone", "iOS"),
+        ("iPad", "iOS"),
+        ("Windows", "Windows"),
+        ("Macintosh", "macOS"),
+        ("CrOS", "ChromeOS"),
+        ("Linux", "Linux"),
+    ];
+    let browser = named(&browsers).or_else(|| agent.split(['/', ' ']).next()).unwrap_or_default();
+    [Some(browser), named(&systems)].into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
 fn second_factor(page: &Page) -> Markup {
@@ -209,6 +247,27 @@ fn demand(page: &Page) -> Markup {
                 (pages::hidden("required", value))
                 (page.submit((label, ""), Need::Owner))
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::device;
+
+    #[test]
+    fn a_device_is_named_by_its_browser_and_system() {
+        let gecko = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:146.0) Gecko/20100101 Firefox/146.0";
+        let webkit = "(KHTML, like Gecko) Chrome/143.0.0.0";
+        for (agent, name) in [
+            (gecko.to_owned(), "Firefox · Windows"),
+            (format!("Mozilla/5.0 (Linux; Android 10; K) {webkit} Mobile Safari/537.36"), "Chrome · Android"),
+            (format!("Mozilla/5.0 (Windows NT 10.0) {webkit} Safari/537.36 Edg/143.0"), "Edge · Windows"),
+            ("Mozilla/5.0 (iPhone; CPU iPhone OS 18_7) Version/26.1 Safari/604.1".to_owned(), "Safari · iOS"),
+            ("curl/8.14.1".to_owned(), "curl"),
+            (String::new(), ""),
+        ] {
+            assert_eq!(device(&agent), name, "{agent}");
         }
     }
 }

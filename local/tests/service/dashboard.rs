@@ -17,7 +17,7 @@ pub(crate) struct Browser<'a> {
 }
 
 pub(crate) const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
-const SAME_ORIGIN: (&str, &str) = ("sec-fetch-site", "same-origin");
+pub(crate) const SAME_ORIGIN: (&str, &str) = ("sec-fetch-site", "same-origin");
 
 pub(crate) fn encoded(fields: &[(&str, &str)]) -> String {
     url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish()

@@ -98,6 +98,8 @@ const FORMS: &[Row] = &[
     ("/dashboard/security/totp/off", [Member, Member], Never, Elsewhere, &[("password", "x")]),
     ("/dashboard/security/password", [Member, Member], Never, On(SECURITY), &[("new", "x")]),
     ("/dashboard/confirm", [Member, Member], Never, Elsewhere, &[("password", "x")]),
+    // For another session, which this test does not begin.
+    ("/dashboard/security/sessions/{id}/end", [Member, Member], Never, Elsewhere, &[]),
     ("/dashboard/security/demand", [Owner, Owner], Always, On(SECURITY), &[("required", "0")]),
     // Ends the session, so it is the last one.
     (SESSIONS, [Member, Member], Never, On(SECURITY), &[]),

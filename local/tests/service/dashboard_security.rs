@@ -5,7 +5,7 @@ use domain::ids::Mode;
 use serde_json::json;
 use totp_rs::{Builder, Secret, Totp};
 
-use crate::dashboard::{Browser, cookie, post, text};
+use crate::dashboard::{Browser, FORM, SAME_ORIGIN, cookie, encoded, post, text};
 use crate::support::{Answer, Service};
 
 const SECURITY: &str = "/dashboard/security";
@@ -326,8 +326,6 @@ async fn a_new_password_and_the_end_of_all_sessions_end_earlier_tokens() {
     }
     assert_eq!(api_log_in(&service, None).await.status, 401, "the old password");
     let browser = Browser::with_cookies(&service, cookie(&changed));
-    let page = browser.page(SECURITY).await;
-    assert!(page.contains("127.0.0.1") && page.contains("Últimos acessos"), "{page}");
     let email = service.stack.seed.first.owner_email.as_str();
     let fields = [("email", email), ("password", "a new pass phrase")];
     let second =
@@ -345,4 +343,47 @@ async fn a_new_password_and_the_end_of_all_sessions_end_earlier_tokens() {
         assert_eq!(row["source"].as_s().unwrap(), "127.0.0.1", "{action}");
         assert!(again.page("/dashboard/audit").await.contains(action));
     }
+}
+
+#[tokio::test]
+async fn a_user_sees_and_ends_own_sessions_one_by_one() {
+    let service = Service::start().await;
+    let owner = Browser::owner(&service).await;
+    let seed = &service.stack.seed.first;
+    let fields = [("email", seed.owner_email.as_str()), ("password", seed.password.as_str())];
+    let agent = "Mozilla/5.0 (X11; Linux x86_64; rv:146.0) Gecko/20100101 <Firefox/146.0>";
+    let headers = [FORM, SAME_ORIGIN, ("user-agent", agent)];
+    let sent = service.raw(Method::POST, "/dashboard/login", &headers, encoded(&fields)).await;
+    let other = Browser::with_cookies(&service, cookie(&sent));
+    let token = api_log_in(&service, None).await.expect(200)["token"].as_str().unwrap().to_owned();
+    let member = Browser::member(&service).await;
+
+    let page = owner.page(SECURITY).await;
+    assert_eq!(page.matches("esta sessão").count(), 1);
+    assert!(
+        page.contains("Firefox · Linux") && page.contains(">API<") && page.contains("127.0.0.1"),
+        "{page}"
+    );
+    assert!(!page.contains("<Firefox"), "escaped");
+    let ends: Vec<String> = page
+        .split("action=\"")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+        .filter(|path| path.ends_with("/end"))
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(ends.len(), 2, "{page}");
+    for end in &ends {
+        assert_eq!(member.post(end, &[TEST]).await.status, 404, "another user's session");
+    }
+    other.page("/dashboard").await;
+    for end in [&ends[0], &ends[1], &ends[1]] {
+        assert_eq!(location(&owner.post(end, &[TEST]).await), "/dashboard/security?done=1");
+    }
+    assert!(location(&other.answer("/dashboard", &[]).await).starts_with("/dashboard/login"));
+    let bearer = [("authorization", &*format!("Bearer {token}"))];
+    assert_eq!(service.raw(Method::GET, "/v1/api-keys", &bearer, "").await.status, 401);
+    let page = owner.page(SECURITY).await;
+    assert!(page.contains("esta sessão") && !page.contains("/end\""), "{page}");
+    assert_eq!(member.page(SECURITY).await.matches("esta sessão").count(), 1);
 }

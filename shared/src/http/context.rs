@@ -97,6 +97,8 @@ pub struct ClientHeaders {
     pub idempotency_key: Option<HeaderValue>,
     /// `Accept`.
     pub accept: Accept,
+    /// `User-Agent`.
+    pub user_agent: Option<String>,
 }
 
 impl ClientHeaders {
@@ -107,6 +109,7 @@ impl ClientHeaders {
             bearer: text("authorization").and_then(bearer),
             idempotency_key: headers.get(IDEMPOTENCY_KEY.name).cloned(),
             accept: Accept::of(headers),
+            user_agent: text("user-agent").map(str::to_owned),
         }
     }
 }

@@ -28,7 +28,7 @@ use self::throttle::{Counted, Throttle};
 use self::token::{Claims, TokenKind, Tokens};
 pub use self::totp::{Enrolment, forget_second_factor};
 use crate::account::password::{PasswordChecker, PasswordHash};
-use crate::account::{Role, USER, User};
+use crate::account::{Role, TokenGeneration, USER, User};
 use crate::audit;
 use crate::config::{ConfigError, required};
 use crate::http::{Problem, RequestContext};
@@ -36,7 +36,11 @@ use crate::metrics;
 use crate::random;
 use crate::store::{CommitOutcome, Store, Write, from_item, text};
 
-const REVOKED_TOKEN: &str = "ended-token";
+/// Rows of sessions, by user.
+const SESSIONS: &str = "session#";
+
+/// The longest `User-Agent` that is stored, in characters.
+const MAX_AGENT: usize = 200;
 
 #[derive(Clone, Debug)]
 pub struct Member {
@@ -45,7 +49,7 @@ pub struct Member {
     pub role: Role,
     /// Of the request; of no use where only pages are read.
     pub source: SourceAddress,
-    token: Claims,
+    issued: IssuedToken,
 }
 
 impl Member {
@@ -60,22 +64,65 @@ impl Member {
     }
 }
 
-/// A token that was revoked before its expiry. DynamoDB removes the row after that expiry.
+/// A dashboard token, in its user's list of sessions. A token that the row does not call ended is valid, also without
+/// a row. DynamoDB removes the row after the token's expiry.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-struct RevokedToken {
+pub struct IssuedToken {
+    user: UserId,
+    account: AccountId,
+    pub kind: TokenKind,
+    generation: TokenGeneration,
     jti: String,
     exp: i64,
+    /// Of the log-in or the confirmation that began the session.
+    pub source: SourceAddress,
+    /// What the browser or program calls itself, at most 200 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// When it was revoked by a log-out or a confirmation, or from another session.
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    ended_at: Option<Timestamp>,
+    /// 0: not stored.
+    version: u64,
 }
 
-impl RevokedToken {
-    fn key_of(jti: &str) -> Key {
-        Key { pk: format!("ended-token#{jti}"), sk: REVOKED_TOKEN.to_owned() }
+impl IssuedToken {
+    fn of(claims: &Claims, kind: TokenKind) -> Self {
+        Self {
+            user: claims.sub,
+            account: claims.account_id,
+            kind,
+            generation: claims.generation,
+            jti: claims.jti.clone(),
+            exp: claims.exp,
+            source: SourceAddress::default(),
+            agent: None,
+            ended_at: None,
+            version: 0,
+        }
+    }
+
+    /// Ids sort by time.
+    pub fn id(&self) -> String {
+        format!("{:012}-{}", self.exp, self.jti)
+    }
+
+    fn key_of(user: UserId, id: String) -> Key {
+        Key { pk: format!("{SESSIONS}{user}"), sk: id }
+    }
+
+    pub fn logged_in_at(&self) -> Option<Timestamp> {
+        Timestamp::MIN.plus_seconds(self.exp.saturating_sub(token::TOKEN_SECONDS)).ok()
+    }
+
+    fn is_open(&self, user: &User, now: Timestamp) -> bool {
+        self.ended_at.is_none() && self.exp > now.seconds() && self.generation == user.token_generation
     }
 }
 
-impl Row for RevokedToken {
+impl Row for IssuedToken {
     fn key(&self) -> Key {
-        Self::key_of(&self.jti)
+        Self::key_of(self.user, self.id())
     }
 
     fn removable_at(&self) -> Option<Timestamp> {
@@ -84,9 +131,14 @@ impl Row for RevokedToken {
 }
 
 impl Member {
+    /// Whether the member acts with this token.
+    pub fn is_with(&self, issued: &IssuedToken) -> bool {
+        self.issued.jti == issued.jti
+    }
+
     /// When the member logged in, in seconds of Unix time.
     pub fn logged_in_at(&self) -> i64 {
-        self.token.exp.saturating_sub(token::TOKEN_SECONDS)
+        self.issued.exp.saturating_sub(token::TOKEN_SECONDS)
     }
 }
 
@@ -129,14 +181,14 @@ impl Dashboard {
     /// minute; 403 `totp_enrolment_required`; 400 `invalid_request` for any query parameter.
     pub async fn authenticate(&self, context: &RequestContext, now: Timestamp) -> Result<Member, Problem> {
         let claims = self.claims(TokenKind::Api, context.headers.bearer.as_ref(), now)?;
-        let (user, account) = self.holder(&claims).await?;
+        let (user, account, issued) = self.holder(&claims, TokenKind::Api).await?;
         self.throttle.count_request(&user, Counted::Api, context, now).await?;
         if lacks_second_factor(&user, &account.ok_or(Problem::NotLoggedIn)?) {
             return Err(Problem::SecondFactorDemanded);
         }
         context.query.require_empty()?;
         let source = context.source;
-        Ok(Member { user: user.id, account: user.account, role: user.role, source, token: claims })
+        Ok(Member { user: user.id, account: user.account, role: user.role, source, issued })
     }
 
     fn claims(
@@ -148,21 +200,24 @@ impl Dashboard {
         token.and_then(|token| self.tokens.verify(kind, token, now)).ok_or(Problem::NotLoggedIn)
     }
 
-    /// The user whose token is valid, and the user's account, in one request.
-    async fn holder(&self, claims: &Claims) -> Result<(User, Option<Account>), Problem> {
-        let account = Account::key_of(&claims.account_id);
-        let keys = [User::key_of(&claims.sub), RevokedToken::key_of(&claims.jti), account];
-        let (mut user, mut is_revoked, mut account) = (None, false, None);
+    /// The user whose token is valid, the user's account, and the token's row, in one request.
+    async fn holder(
+        &self,
+        claims: &Claims,
+        kind: TokenKind,
+    ) -> Result<(User, Option<Account>, IssuedToken), Problem> {
+        let mut issued = IssuedToken::of(claims, kind);
+        let keys = [User::key_of(&claims.sub), issued.key(), Account::key_of(&claims.account_id)];
+        let (mut user, mut account) = (None, None);
         for row in self.store.batch_get(&keys).await? {
-            match text(&row, "sk").as_deref() {
-                Some(REVOKED_TOKEN) => is_revoked = true,
-                Some(USER) => user = Some(from_item::<User>(row)?),
+            match text(&row, "pk") {
+                Some(pk) if pk.starts_with(SESSIONS) => issued = from_item(row)?,
+                _ if text(&row, "sk").as_deref() == Some(USER) => user = Some(from_item::<User>(row)?),
                 _ => account = Some(from_item::<Account>(row)?),
             }
         }
-        let user =
-            user.filter(|user| !is_revoked && claims.is_valid_for(user)).ok_or(Problem::NotLoggedIn)?;
-        Ok((user, account))
+        let user = user.filter(|user| issued.ended_at.is_none() && claims.is_valid_for(user));
+        Ok((user.ok_or(Problem::NotLoggedIn)?, account, issued))
     }
 
     /// Logs the result with the user's id. The account's audit records log-ins, and the failure that locks the
@@ -172,17 +227,17 @@ impl Dashboard {
         &self,
         kind: TokenKind,
         Credentials { email, password, totp }: Credentials,
-        source: SourceAddress,
+        context: &RequestContext,
         now: Timestamp,
     ) -> Result<LogIn, Problem> {
         let id = UserId::from_email(&email);
         let shown = (Some(password), totp.as_ref().map(ExposeSecret::expose_secret));
-        let user = self.prove((id, false), shown, source, now).await?;
+        let user = self.prove((id, false), shown, context.source, now).await?;
         if user.second_factor_at.is_some() && totp.is_none() {
             let holder = (user.id, user.account, user.role, user.token_generation);
             return Ok(LogIn::Pending(self.tokens.issue(TokenKind::Pending, holder, "", now)?.0));
         }
-        self.enter(kind, &user, source, now).await.map(LogIn::Done)
+        self.enter(kind, &user, context, now).await.map(LogIn::Done)
     }
 
     /// Completes a log-in whose password was right. 401 `unauthorized` if that was more than five minutes ago, or for a
@@ -191,14 +246,14 @@ impl Dashboard {
         &self,
         pending: Option<&str>,
         code: &str,
-        source: SourceAddress,
+        context: &RequestContext,
         now: Timestamp,
     ) -> Result<NewToken, Problem> {
         let claims = self.claims(TokenKind::Pending, pending.map(SecretString::from).as_ref(), now)?;
-        let user = self.prove((claims.sub, false), (None, Some(code)), source, now).await?;
+        let user = self.prove((claims.sub, false), (None, Some(code)), context.source, now).await?;
         // A new password since then ended the log-in too.
         if claims.is_valid_for(&user) {
-            self.enter(TokenKind::Session, &user, source, now).await
+            self.enter(TokenKind::Session, &user, context, now).await
         } else {
             Err(Problem::NotLoggedIn)
         }
@@ -253,15 +308,41 @@ impl Dashboard {
         &self,
         kind: TokenKind,
         user: &User,
-        source: SourceAddress,
+        context: &RequestContext,
         now: Timestamp,
     ) -> Result<NewToken, Problem> {
-        self.audit(user, source, "user.log-in", now).await?;
+        let source = context.source;
+        let agent = context.headers.user_agent.as_ref().map(|agent| agent.chars().take(MAX_AGENT).collect());
+        let (token, issued) = self.new_token(kind, user, (source, agent), now)?;
+        let audit = audit_row(user.id, user.account, ("user.log-in", BY_LOG_IN), source, now)?;
+        self.begin(vec![Write::insert(&issued)?, Write::audit(&audit)]).await?;
         tracing::info!(user = %user.id, account = %user.account, source = source.ip().map(field::display), "log-in");
-        self.new_token(kind, user, now)
+        Ok(token)
     }
 
-    fn new_token(&self, kind: TokenKind, user: &User, now: Timestamp) -> Result<NewToken, Problem> {
+    /// A token after this session's, which has ended.
+    async fn renew(&self, session: &Session, user: &User, now: Timestamp) -> Result<NewToken, Problem> {
+        let Member { source, issued, .. } = &session.member;
+        let (token, issued) =
+            self.new_token(TokenKind::Session, user, (*source, issued.agent.clone()), now)?;
+        self.begin(vec![Write::insert(&issued)?]).await?;
+        Ok(token)
+    }
+
+    async fn begin(&self, writes: Vec<Write>) -> Result<(), Problem> {
+        match self.store.commit(writes).await? {
+            CommitOutcome::Done => Ok(()),
+            CommitOutcome::Conflict { .. } => Err(Problem::Busy),
+        }
+    }
+
+    fn new_token(
+        &self,
+        kind: TokenKind,
+        user: &User,
+        (source, agent): (SourceAddress, Option<String>),
+        now: Timestamp,
+    ) -> Result<(NewToken, IssuedToken), Problem> {
         let jti = hex::encode(random::bytes::<16>()?);
         // The token has the generation in the row whose password was verified. If the password is reset
         // between the read of that row and here, the new token is already invalid.
@@ -269,7 +350,8 @@ impl Dashboard {
         let (token, claims) = self.tokens.issue(kind, holder, &jti, now)?;
         let expires_at = Timestamp::MIN.plus_seconds(claims.exp);
         let expires_at = expires_at.map_err(|error| Problem::Internal(error.to_string()))?;
-        Ok(NewToken { token, expires_at, language: user.language })
+        let issued = IssuedToken { source, agent, version: 1, ..IssuedToken::of(&claims, kind) };
+        Ok((NewToken { token, expires_at, language: user.language }, issued))
     }
 
     /// At most as many at the same time as passwords are verified.
@@ -296,7 +378,7 @@ impl Dashboard {
         source: SourceAddress,
         now: Timestamp,
     ) -> Result<(), Problem> {
-        if self.end_token(member, "user.log-out", source, now).await? {
+        if self.end_token(&member.issued, "user.log-out", source, now).await? {
             let Member { user, account, .. } = member;
             tracing::info!(%user, %account, source = source.ip().map(field::display), "log-out");
         }
@@ -306,15 +388,20 @@ impl Dashboard {
     /// `false`: it was revoked before.
     async fn end_token(
         &self,
-        member: &Member,
+        issued: &IssuedToken,
         action: &str,
         source: SourceAddress,
         now: Timestamp,
     ) -> Result<bool, Problem> {
-        let Member { user, account, token, .. } = member;
-        let revoked = RevokedToken { jti: token.jti.clone(), exp: token.exp };
-        let audit = audit_row(*user, *account, (action, BY_LOG_OUT), source, now)?;
-        let outcome = self.store.commit(vec![Write::insert(&revoked)?, Write::audit(&audit)]).await?;
+        let version = issued.version.saturating_add(1);
+        let ended = IssuedToken { ended_at: Some(now), version, ..issued.clone() };
+        let write = if issued.version == 0 {
+            Write::insert(&ended)?
+        } else {
+            Write::replace(&ended, issued.version)?
+        };
+        let audit = audit_row(issued.user, issued.account, (action, BY_LOG_OUT), source, now)?;
+        let outcome = self.store.commit(vec![write, Write::audit(&audit)]).await?;
         Ok(outcome == CommitOutcome::Done)
     }
 }

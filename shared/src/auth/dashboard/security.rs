@@ -6,12 +6,14 @@ use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 
 use super::log_in::NewToken;
-use super::token::TokenKind;
 use super::totp::forget_second_factor;
-use super::{Dashboard, Session};
+use super::{Dashboard, IssuedToken, Session};
 use crate::account::{AccountError, Accounts, TokenGeneration, User, UserChange, UserError, Users};
 use crate::http::Problem;
 use crate::random;
+use crate::store::{Order, from_item};
+
+const LISTED_SESSIONS: usize = 20;
 
 impl Dashboard {
     /// Renews a session after the code of the second factor or, without one, the password. The old token ends. 401
@@ -28,10 +30,10 @@ impl Dashboard {
             None => (Some(SecretString::from(shown)), None),
         };
         let user = self.prove((session.user.id, true), shown, source, now).await?;
-        let ended = self.end_token(&session.member, "user.confirm", source, now).await?;
+        let ended = self.end_token(&session.member.issued, "user.confirm", source, now).await?;
         // A log-out or a new password meanwhile ended the session.
-        if ended && session.member.token.is_valid_for(&user) {
-            self.new_token(TokenKind::Session, &user, now)
+        if ended && session.member.issued.generation == user.token_generation {
+            self.renew(session, &user, now).await
         } else {
             Err(Problem::NotLoggedIn)
         }
@@ -51,7 +53,8 @@ impl Dashboard {
         self.prove((session.user.id, true), (Some(old), code), source, now).await?;
         let hash = self.hash(new).await?;
         let change = UserChange::Password(hash, TokenGeneration::new(random::bytes()?));
-        self.new_token(TokenKind::Session, &self.change_own(session, &change, now).await?, now)
+        let user = self.change_own(session, &change, now).await?;
+        self.renew(session, &user, now).await
     }
 
     /// Ends all sessions, and begins a new one. 401 `unauthorized` if the password or the code is wrong.
@@ -66,7 +69,34 @@ impl Dashboard {
         let change = UserChange::SecondFactorOff(TokenGeneration::new(random::bytes()?));
         let user = self.change_own(session, &change, now).await?;
         forget_second_factor(self.secrets()?, &user.id).await;
-        self.new_token(TokenKind::Session, &user, now)
+        self.renew(session, &user, now).await
+    }
+
+    /// The open ones among the user's last 20, newest first.
+    pub async fn open_sessions(
+        &self,
+        session: &Session,
+        now: Timestamp,
+    ) -> Result<Vec<IssuedToken>, Problem> {
+        let partition = IssuedToken::key_of(session.user.id, String::new()).pk;
+        let newest = self.store.range(&partition, ("0", "9"), Order::NewestFirst, LISTED_SESSIONS).await?;
+        let mut issued: Vec<IssuedToken> = newest.into_iter().map(from_item).collect::<Result<_, _>>()?;
+        issued.retain(|issued| issued.is_open(&session.user, now));
+        // It may be older than those, or have no row.
+        if !issued.iter().any(|issued| session.member.is_with(issued)) {
+            issued.push(session.member.issued.clone());
+        }
+        Ok(issued)
+    }
+
+    /// Ends one session of the user. 404 `not_found`; no effect if it has ended.
+    pub async fn end_session(&self, session: &Session, id: &str, now: Timestamp) -> Result<(), Problem> {
+        let key = IssuedToken::key_of(session.user.id, id.to_owned());
+        let issued: IssuedToken = self.store.get(&key).await?.ok_or(Problem::NotFound { what: "session" })?;
+        if issued.ended_at.is_none() {
+            self.end_token(&issued, "user.log-out", session.member.source, now).await?;
+        }
+        Ok(())
     }
 
     pub async fn end_sessions(&self, session: &Session, now: Timestamp) -> Result<(), Problem> {

@@ -88,9 +88,9 @@ impl Dashboard {
 
     /// Like [`Dashboard::session`], for the few pages and forms by which a user turns on the second factor.
     pub async fn session_to_enrol(&self, claims: Claims) -> Result<Session, Problem> {
-        let (user, account) = self.holder(&claims).await?;
+        let (user, account, issued) = self.holder(&claims, TokenKind::Session).await?;
         let (account_id, source) = (user.account, SourceAddress::default());
-        let member = Member { user: user.id, account: account_id, role: user.role, source, token: claims };
+        let member = Member { user: user.id, account: account_id, role: user.role, source, issued };
         Ok(Session { account: account.ok_or(Problem::NotLoggedIn)?, user, member })
     }
 

@@ -15,7 +15,8 @@ use crate::account::{Role, TokenGeneration, User};
 use crate::config::ConfigError;
 
 /// What a token is for. Each kind has an issuer of its own, and no route takes one kind for another.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum TokenKind {
     /// The Bearer token of `/v1/api-keys`.
     Api,

@@ -13,7 +13,6 @@ use domain::row::{Key, Row};
 use domain::time::Timestamp;
 
 use super::log_in::NewToken;
-use super::token::TokenKind;
 use super::{Dashboard, Session};
 use crate::account::{TokenGeneration, User};
 use crate::audit;
@@ -207,7 +206,7 @@ impl Dashboard {
             Write::audit(&audit),
         ];
         match self.store.commit(writes).await? {
-            CommitOutcome::Done => Ok((codes, self.new_token(TokenKind::Session, &on, now)?)),
+            CommitOutcome::Done => Ok((codes, self.renew(session, &on, now).await?)),
             CommitOutcome::Conflict { .. } => Err(Problem::Busy),
         }
     }
