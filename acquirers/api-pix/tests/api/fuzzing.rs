@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
+use strum::VariantArray;
 
 use crate::mutation::{Mutation, mutated, mutations};
 use crate::proxy::Substitute;
@@ -35,7 +36,7 @@ const HEADERS: [(&str, &str); 10] = [
 ];
 
 /// An operation of the client.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, VariantArray)]
 enum Operation {
     PutCob,
     GetCob,
@@ -51,22 +52,6 @@ enum Operation {
     GetPixOut,
     CheckToken,
 }
-
-const OPERATIONS: [Operation; 13] = [
-    Operation::PutCob,
-    Operation::GetCob,
-    Operation::RemoveCob,
-    Operation::GetPix,
-    Operation::ListPix,
-    Operation::PutDevolucao,
-    Operation::GetDevolucao,
-    Operation::PutWebhook,
-    Operation::GetWebhook,
-    Operation::DeleteWebhook,
-    Operation::PutPixOut,
-    Operation::GetPixOut,
-    Operation::CheckToken,
-];
 
 impl Operation {
     /// Returns a valid answer.
@@ -273,7 +258,7 @@ fn run(future: impl Future<Output = ()>) {
 #[test]
 fn any_answer_of_a_bank_is_a_result_or_an_error() {
     let mut runner = TestRunner::new(Config::with_source_file(file!()));
-    let outcome = runner.run(&vec((select(&OPERATIONS[..]), answer()), 1..4), |answers| {
+    let outcome = runner.run(&vec((select(Operation::VARIANTS), answer()), 1..4), |answers| {
         run(async {
             for (operation, answer) in &answers {
                 check(*operation, answer).await;
@@ -288,12 +273,12 @@ fn any_answer_of_a_bank_is_a_result_or_an_error() {
 
 #[test]
 fn an_unchanged_answer_of_each_operation_is_a_success() {
-    for operation in OPERATIONS {
+    for operation in Operation::VARIANTS {
         let headers = vec![HEADERS[0]];
         let answer = Answer::Json { status: 200, headers, is_problem: false, mutations: Vec::new() };
         run(async {
             let world = World::start().await;
-            world.substitute_for(operation, &answer);
+            world.substitute_for(*operation, &answer);
             assert_eq!(operation.run(&world).await, Ok(()), "{operation:?}");
         });
     }

@@ -16,175 +16,78 @@ const ODD_VALUES: &str = r#"
     {"a":{"a":1,"a":2}}
 "#;
 
-/// Keys that are added, as JSON texts.
-const ODD_KEYS: &str = r#""" "a" "_a" "med" "id" "amount" "metadata" "__proto__" "\u0000" "\ud800" "é" 1"#;
-
-/// The largest body of the API, in bytes, and the sizes beside it.
-const SIZES: [usize; 4] = [10_000, 262_143, 262_144, 262_145];
-
-/// Levels of arrays. The API accepts 64.
-const LEVELS: [usize; 6] = [1, 63, 64, 65, 200, 20_000];
+/// Keys that are added, as JSON texts. Some are in each document, so they are duplicates.
+const KEYS: &str = r#""id" "txid" "status" "valor" "pix" "horario" "" "__proto__" "\u0000" "\ud800" "é" 1"#;
 
 /// One change of a document.
 #[derive(Clone, Debug)]
 pub(crate) enum Mutation {
-    /// Replaces a value by this text.
-    Replace(Index, String),
-    /// Removes a member of an object or array.
-    Remove(Index, Index),
-    /// Repeats a member of an object or array with this value.
-    Repeat(Index, Index, String),
-    /// Adds a member with this key and value to an object.
-    Add(Index, String, String),
-    /// Puts a value into this many arrays.
-    Nest(Index, usize),
-    /// Cuts the text.
-    Truncate(Index),
-    /// Inserts bytes into the text.
-    Insert(Index, Vec<u8>),
-    /// Replaces a byte of the text.
-    SetByte(Index, u8),
-    /// Appends spaces up to this size.
-    Pad(usize),
+    /// Replaces a value by these texts, with the value between them if it is kept.
+    Replace { at: Index, before: String, is_kept: bool, after: String },
+    /// Removes a field or an item.
+    Remove(Index),
+    /// Replaces so many bytes of the text by these.
+    Splice(Index, usize, Vec<u8>),
 }
 
-/// A JSON document whose keys and values are texts, so that they need not be valid.
-enum Node {
-    Text(String),
-    Array(Vec<Self>),
-    Object(Vec<(String, Self)>),
-}
-
-impl Node {
-    fn of(value: &Value) -> Self {
-        match value {
-            Value::Array(items) => Self::Array(items.iter().map(Self::of).collect()),
-            Value::Object(members) => Self::Object(
-                members
-                    .iter()
-                    .map(|(key, value)| (Value::from(key.as_str()).to_string(), Self::of(value)))
-                    .collect(),
-            ),
-            other => Self::Text(other.to_string()),
+/// Collects the JSON pointers of a value and of all values in it.
+fn pointers(value: &Value, at: String, found: &mut Vec<String>) {
+    match value {
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(place, item)| pointers(item, format!("{at}/{place}"), found));
         }
-    }
-
-    fn len(&self) -> usize {
-        1 + match self {
-            Self::Text(_) => 0,
-            Self::Array(items) => items.iter().map(Self::len).sum(),
-            Self::Object(members) => members.iter().map(|(_, value)| value.len()).sum(),
+        Value::Object(fields) => {
+            fields.iter().for_each(|(name, item)| pointers(item, format!("{at}/{name}"), found));
         }
+        _ => {}
     }
-
-    /// Returns the node with this number in preorder.
-    fn nth(&mut self, number: &mut usize) -> Option<&mut Self> {
-        if *number == 0 {
-            return Some(self);
-        }
-        *number -= 1;
-        match self {
-            Self::Text(_) => None,
-            Self::Array(items) => items.iter_mut().find_map(|item| item.nth(number)),
-            Self::Object(members) => members.iter_mut().find_map(|(_, value)| value.nth(number)),
-        }
-    }
-
-    fn pick(&mut self, index: Index) -> &mut Self {
-        let mut number = index.index(self.len());
-        self.nth(&mut number).unwrap()
-    }
-
-    fn write(&self, text: &mut String) {
-        match self {
-            Self::Text(value) => text.push_str(value),
-            Self::Array(items) => {
-                text.push('[');
-                for (index, item) in items.iter().enumerate() {
-                    text.push_str(if index == 0 { "" } else { "," });
-                    item.write(text);
-                }
-                text.push(']');
-            }
-            Self::Object(members) => {
-                text.push('{');
-                for (index, (key, value)) in members.iter().enumerate() {
-                    text.push_str(if index == 0 { "" } else { "," });
-                    text.push_str(key);
-                    text.push(':');
-                    value.write(text);
-                }
-                text.push('}');
-            }
-        }
-    }
-
-    /// Applies a change of values. Returns whether it was one.
-    fn change(&mut self, mutation: &Mutation) -> bool {
-        match mutation {
-            Mutation::Replace(at, text) => *self.pick(*at) = Self::Text(text.clone()),
-            Mutation::Remove(at, member) => match self.pick(*at) {
-                Self::Array(items) if !items.is_empty() => drop(items.remove(member.index(items.len()))),
-                Self::Object(members) if !members.is_empty() => {
-                    drop(members.remove(member.index(members.len())));
-                }
-                Self::Text(_) | Self::Array(_) | Self::Object(_) => {}
-            },
-            Mutation::Repeat(at, member, text) => match self.pick(*at) {
-                Self::Array(items) => items.push(Self::Text(text.clone())),
-                Self::Object(members) if !members.is_empty() => {
-                    let key = members[member.index(members.len())].0.clone();
-                    members.push((key, Self::Text(text.clone())));
-                }
-                Self::Text(_) | Self::Object(_) => {}
-            },
-            Mutation::Add(at, key, text) => {
-                if let Self::Object(members) = self.pick(*at) {
-                    members.push((key.clone(), Self::Text(text.clone())));
-                }
-            }
-            Mutation::Nest(at, levels) => {
-                let node = self.pick(*at);
-                let mut text = "[".repeat(*levels);
-                node.write(&mut text);
-                text.push_str(&"]".repeat(*levels));
-                *node = Self::Text(text);
-            }
-            Mutation::Truncate(_) | Mutation::Insert(..) | Mutation::SetByte(..) | Mutation::Pad(_) => {
-                return false;
-            }
-        }
-        true
-    }
+    found.push(at);
 }
 
 /// Applies changes to a document: first those of values, then those of the text.
 pub(crate) fn mutated(document: &Value, mutations: &[Mutation]) -> Vec<u8> {
-    let mut node = Node::of(document);
-    let of_text: Vec<&Mutation> = mutations.iter().filter(|mutation| !node.change(mutation)).collect();
-    let mut text = String::new();
-    node.write(&mut text);
-    let mut bytes = text.into_bytes();
-    for mutation in of_text {
+    let (mut document, mut texts) = (document.clone(), Vec::new());
+    // A text need not be JSON, so a mark stands in its place until the document is a text.
+    let mark = |number: usize| format!("mark {number}");
+    for mutation in mutations {
+        let mut found = Vec::new();
+        pointers(&document, String::new(), &mut found);
         match mutation {
-            Mutation::Truncate(at) => bytes.truncate(at.index(bytes.len() + 1)),
-            Mutation::Insert(at, more) => {
-                let at = at.index(bytes.len() + 1);
-                bytes.splice(at..at, more.iter().copied());
+            Mutation::Replace { at, before, is_kept, after } => {
+                let value = document.pointer_mut(at.get::<String>(&found)).unwrap();
+                let kept = if *is_kept { value.to_string() } else { String::new() };
+                *value = mark(texts.len()).into();
+                texts.push(format!("{before}{kept}{after}"));
             }
-            Mutation::SetByte(at, byte) if !bytes.is_empty() => {
-                let at = at.index(bytes.len());
-                bytes[at] = *byte;
+            Mutation::Remove(at) => {
+                if let Some((parent, name)) = at.get::<String>(&found).rsplit_once('/') {
+                    match document.pointer_mut(parent).unwrap() {
+                        Value::Array(items) => drop(items.remove(name.parse().unwrap())),
+                        parent => drop(parent.as_object_mut().unwrap().remove(name)),
+                    }
+                }
             }
-            Mutation::Pad(size) if bytes.len() < *size => bytes.resize(*size, b' '),
-            _ => {}
+            Mutation::Splice(..) => {}
+        }
+    }
+    let mut text = document.to_string();
+    // A text may contain the marks of earlier ones.
+    for (number, replacement) in texts.iter().enumerate().rev() {
+        text = text.replace(&format!("\"{}\"", mark(number)), replacement);
+    }
+    let mut bytes = text.into_bytes();
+    for mutation in mutations {
+        if let Mutation::Splice(at, removed, added) = mutation {
+            let at = at.index(bytes.len() + 1);
+            let end = at.saturating_add(*removed).min(bytes.len());
+            bytes.splice(at..end, added.iter().copied());
         }
     }
     bytes
 }
 
 /// The text of a value: usually JSON, but not one that the document has at its place.
-pub(crate) fn value_text() -> impl Strategy<Value = String> {
+fn value_text() -> impl Strategy<Value = String> {
     prop_oneof![
         8 => select(ODD_VALUES.split_whitespace().collect::<Vec<_>>()).prop_map(str::to_owned),
         2 => "-?[0-9]{1,30}(\\.[0-9]{1,30})?([eE][+-]?[0-9]{1,4})?",
@@ -194,25 +97,19 @@ pub(crate) fn value_text() -> impl Strategy<Value = String> {
     ]
 }
 
-fn key_text() -> impl Strategy<Value = String> {
-    prop_oneof![
-        select(ODD_KEYS.split_whitespace().collect::<Vec<_>>()).prop_map(str::to_owned),
-        any::<String>().prop_map(|text| Value::from(text).to_string()),
-    ]
-}
-
 fn mutation() -> impl Strategy<Value = Mutation> {
     let index = any::<Index>;
+    let replace = |at, before, is_kept, after| Mutation::Replace { at, before, is_kept, after };
+    let keys: Vec<&str> = KEYS.split_whitespace().collect();
     prop_oneof![
-        8 => (index(), value_text()).prop_map(|(at, text)| Mutation::Replace(at, text)),
-        2 => (index(), index()).prop_map(|(at, member)| Mutation::Remove(at, member)),
-        2 => (index(), index(), value_text()).prop_map(|(at, member, text)| Mutation::Repeat(at, member, text)),
-        2 => (index(), key_text(), value_text()).prop_map(|(at, key, text)| Mutation::Add(at, key, text)),
-        1 => (index(), select(&LEVELS[..])).prop_map(|(at, levels)| Mutation::Nest(at, levels)),
-        1 => index().prop_map(Mutation::Truncate),
-        1 => (index(), vec(any::<u8>(), 1..5)).prop_map(|(at, bytes)| Mutation::Insert(at, bytes)),
-        1 => (index(), any::<u8>()).prop_map(|(at, byte)| Mutation::SetByte(at, byte)),
-        1 => select(&SIZES[..]).prop_map(Mutation::Pad),
+        8 => (index(), value_text()).prop_map(move |(at, text)| replace(at, text, false, String::new())),
+        4 => (index(), select(keys), value_text())
+            .prop_map(move |(at, key, text)| replace(at, String::new(), true, format!(",{key}:{text}"))),
+        1 => (index(), select(vec![1, 127, 128, 20_000]))
+            .prop_map(move |(at, levels)| replace(at, "[".repeat(levels), true, "]".repeat(levels))),
+        2 => index().prop_map(Mutation::Remove),
+        3 => (index(), select(vec![0, 1, usize::MAX]), vec(any::<u8>(), 0..5))
+            .prop_map(|(at, removed, added)| Mutation::Splice(at, removed, added)),
     ]
 }
 
