@@ -1,6 +1,5 @@
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use acquirer_http::{Channel, Now, Priority, SettingsError, TlsSettings, checked_base_url};
 use domain::time::Timestamp;
@@ -59,11 +58,6 @@ impl Client {
     #[must_use]
     pub fn at(&self, priority: Priority) -> Self {
         Self { channel: self.channel.at(priority), ..self.clone() }
-    }
-
-    #[must_use]
-    pub fn with_deadline(&self, deadline: Duration) -> Self {
-        Self { channel: self.channel.with_deadline(deadline), ..self.clone() }
     }
 
     /// Whether the key is a live one, so that its objects have `livemode`.

@@ -121,7 +121,6 @@ pub struct Account {
     pub id: String,
     /// ISO 3166, such as `BR`.
     pub country: Option<String>,
-    pub default_currency: Option<String>,
     #[serde(default)]
     pub charges_enabled: bool,
     /// Such as `card_payments`: `active`, `inactive` or `pending`.
@@ -144,7 +143,6 @@ pub struct CheckoutSession {
     pub client_reference_id: Option<String>,
     #[serde(default, deserialize_with = "null_as_default")]
     pub metadata: Hidden<Metadata>,
-    pub created: i64,
     pub expires_at: i64,
 }
 
@@ -162,7 +160,6 @@ pub struct PaymentIntent {
     pub latest_charge: Option<Expandable<Charge>>,
     #[serde(default, deserialize_with = "null_as_default")]
     pub metadata: Hidden<Metadata>,
-    pub created: i64,
 }
 
 /// Why the last try was declined.
@@ -178,10 +175,6 @@ pub struct DeclinedPayment {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Charge {
     pub id: String,
-    pub paid: bool,
-    pub amount: i64,
-    pub amount_refunded: i64,
-    pub currency: String,
     /// `None`: the fee is not known yet.
     pub balance_transaction: Option<Expandable<BalanceTransaction>>,
     pub created: i64,
@@ -191,18 +184,13 @@ pub struct Charge {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct BalanceTransaction {
     pub id: String,
-    /// Such as `charge`, `refund` or `adjustment`.
-    #[serde(rename = "type")]
-    pub kind: String,
     pub amount: i64,
     pub fee: i64,
-    pub net: i64,
     pub currency: String,
     /// The object that caused it. Only its id, unless the request expanded it.
     #[serde(default, deserialize_with = "id_or_object")]
     pub source: Option<EventObject>,
     pub available_on: i64,
-    pub created: i64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -212,31 +200,23 @@ pub struct Refund {
     pub amount: i64,
     pub currency: String,
     pub payment_intent: Option<String>,
-    pub pending_reason: Option<String>,
     pub failure_reason: Option<String>,
-    pub balance_transaction: Option<String>,
-    /// The movement that brought the money back because the refund failed.
-    pub failure_balance_transaction: Option<String>,
     #[serde(default, deserialize_with = "null_as_default")]
     pub metadata: Hidden<Metadata>,
-    pub created: i64,
 }
 
 /// A dispute, or with a status that begins with `Warning` an inquiry, which moves no money.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Dispute {
     pub id: String,
-    pub livemode: bool,
     pub status: DisputeStatus,
     /// Such as `fraudulent` or `product_not_received`.
     pub reason: String,
     pub amount: i64,
     pub currency: String,
-    pub payment_intent: Option<String>,
     /// The debit, and the credit of a dispute that was won. None: no money moved.
     pub balance_transactions: Vec<BalanceTransaction>,
     pub evidence_details: EvidenceDetails,
-    pub created: i64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -244,7 +224,6 @@ pub struct EvidenceDetails {
     /// The last time at which evidence is accepted. `None`: the payer's bank allows no response (0), or none is known.
     #[serde(default, deserialize_with = "time_or_zero")]
     pub due_by: Option<i64>,
-    pub has_evidence: bool,
     pub submission_count: u32,
 }
 
@@ -256,7 +235,6 @@ pub struct UploadedFile {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct WebhookEndpoint {
     pub id: String,
-    pub livemode: bool,
     /// Contains the token of the route.
     pub url: Hidden<String>,
     pub status: String,

@@ -72,14 +72,9 @@ pub enum VerifyError {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Event {
     pub id: String,
-    /// Such as `checkout.session.completed`. It decides nothing: the object does.
-    #[serde(rename = "type")]
-    pub kind: String,
     pub livemode: bool,
     /// The connected account that it is of. `None`: the account of the key.
     pub account: Option<String>,
-    pub api_version: Option<String>,
-    pub created: i64,
     #[serde(rename = "data")]
     pub object: EventObject,
 }

@@ -109,11 +109,15 @@ async fn an_answer_that_is_no_object_or_of_another_object_is_malformed() {
 }
 
 #[tokio::test]
-async fn an_answer_is_limited_to_eight_mebibytes() {
+async fn an_answer_is_limited_to_eight_mebibytes_and_its_headers_to_less() {
     let world = World::start().await;
     let headers = vec![("content-type", "application/json".to_owned())];
     world.proxy.substitute(Substitute::Answer(200, headers, vec![b' '; 8 * 1024 * 1024 + 1].into()));
     assert_eq!(world.client.get_cob(&txid(1)).await, Err(malformed("larger than 8 MiB")));
+    let headers = vec![("x-huge", "a".repeat(256 * 1024))];
+    world.proxy.substitute(Substitute::Answer(200, headers, "{}".into()));
+    let expected = ApiError::Connection("the answer's headers are too large".to_owned());
+    assert_eq!(world.client.get_cob(&txid(1)).await, Err(expected));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::time::Timestamp;
 use stripe_client::{
-    ApiError, Client, ConnectionSettings, ListQuery, Priority, Refund, Remedy, SendError, SettingsError,
+    ApiError, Client, ConnectionSettings, Priority, Refund, Remedy, SendError, SettingsError,
 };
 
 use crate::document::object;
@@ -78,94 +78,40 @@ async fn an_answer_that_is_not_the_apis_counts_as_lost() {
     }
 }
 
-#[tokio::test]
-async fn a_lost_answer_is_repeated_with_the_same_key() {
-    let world = World::start().await;
-    world.reply(Reply::Bytes(Vec::new()));
-    let closed = SendError::Connection("closed before the answer was complete".to_owned());
-    let error = create(&world).await;
-    assert_eq!((error.remedy(), error), (Remedy::Repeat, ApiError::Send(closed.clone())));
-    let whole = object("checkout.session", "full").to_string();
-    let part = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", whole.len(), &whole[..40]);
-    world.reply(Reply::Bytes(part.into_bytes()));
-    assert_eq!(create(&world).await, ApiError::Send(closed));
-    world.reply(Reply::Bytes(b"SSH-2.0-OpenSSH_9.2\r\n\r\n".to_vec()));
-    let error = create(&world).await;
-    let expected = SendError::Connection("the answer is not HTTP/1.1".to_owned());
-    assert_eq!((error.remedy(), error), (Remedy::Repeat, ApiError::Send(expected)));
-    world.reply(Reply::Hang);
-    let hasty = world.client.with_deadline(Duration::from_millis(50));
-    let error = hasty.create_session(&new_session(), "charge-42-1").await.unwrap_err();
-    assert_eq!((error.remedy(), error), (Remedy::Repeat, ApiError::Send(SendError::Timeout)));
-    assert!(world.requests().iter().all(|sent| sent.header("idempotency-key") == Some("charge-42-1")));
-    assert!(world.requests().windows(2).all(|pair| pair[0].body == pair[1].body));
-}
-
-#[tokio::test]
-async fn a_huge_answer_is_not_read() {
-    let world = World::start().await;
-    world.reply(Reply::new(200, "", &vec![b' '; 8 * 1024 * 1024 + 1]));
-    let error = create(&world).await;
-    assert_eq!((error.remedy(), error), (Remedy::Repeat, ApiError::Send(SendError::TooLarge)));
-    let headers = format!("X-Huge: {}\r\n", "a".repeat(256 * 1024));
-    world.reply(Reply::new(200, &headers, b"{}"));
-    let expected = SendError::Connection("the answer's headers are too large".to_owned());
-    assert_eq!(create(&world).await, ApiError::Send(expected));
-}
-
-#[tokio::test]
-async fn after_a_429_background_requests_wait() {
-    let world = World::start().await;
-    let body = br#"{"error": {"type": "invalid_request_error", "code": "rate_limit"}}"#;
-    world.reply(Reply::new(429, "Retry-After: 2\r\n", body));
-    let limited = |seconds| {
-        let retry_after = Duration::from_secs(seconds);
-        ApiError::Send(SendError::TooManyRequests { retry_after })
-    };
-    assert_eq!(create(&world).await, limited(2));
-    let background = world.client.at(Priority::Background);
-    world.advance_s(1);
-    assert_eq!(background.list::<Refund>(ListQuery::default()).await, Err(limited(1)));
-    assert_eq!(world.requests().len(), 1);
-    world.advance_s(1);
-    world.reply(Reply::json(200, &serde_json::json!({"data": [], "has_more": false})));
-    background.list::<Refund>(ListQuery::default()).await.unwrap();
-}
-
-#[tokio::test]
-async fn after_five_failures_only_requests_that_settle_are_sent() {
-    let world = World::start().await;
-    for _ in 0..5 {
-        world.reply(Reply::error(500, "api_error", ""));
-        create(&world).await;
+#[test]
+fn a_request_without_an_answer_is_repeated_and_one_that_was_not_sent_is_sent_later() {
+    let retry_after = Duration::from_secs(1);
+    for (error, remedy) in [
+        (SendError::Timeout, Remedy::Repeat),
+        (SendError::Connection("refused".to_owned()), Remedy::Repeat),
+        (SendError::Tls("expired".to_owned()), Remedy::Repeat),
+        (SendError::TooLarge, Remedy::Repeat),
+        (SendError::TooManyRequests { retry_after }, Remedy::RetryLater),
+        (SendError::CircuitOpen, Remedy::RetryLater),
+    ] {
+        assert_eq!(ApiError::Send(error.clone()).remedy(), remedy, "{error}");
     }
-    let error = create(&world).await;
-    assert_eq!((error.remedy(), error), (Remedy::RetryLater, ApiError::Send(SendError::CircuitOpen)));
-    assert_eq!(world.requests().len(), 5);
-    world.reply(Reply::json(200, &object("refund", "full")));
-    world.client.at(Priority::Settle).retrieve::<Refund>("re_1").await.unwrap();
-    world.reply(Reply::json(200, &object("checkout.session", "full")));
-    world.client.create_session(&new_session(), "charge-42-1").await.unwrap();
 }
 
+/// The tests of `api-pix` check what a connection does after an answer that does not come.
 #[tokio::test]
-async fn the_rate_limit_is_that_of_the_settings() {
-    let world = World::start_with(|settings| settings.requests_per_second = Some(1)).await;
-    world.reply(Reply::json(200, &object("refund", "full")));
-    world.client.retrieve::<Refund>("re_1").await.unwrap();
-    let hasty = world.client.with_deadline(Duration::from_millis(50));
-    let error = hasty.retrieve::<Refund>("re_1").await.unwrap_err();
-    assert_eq!(error.remedy(), Remedy::RetryLater, "{error}");
-    assert_eq!(world.requests().len(), 1);
-}
-
-#[tokio::test]
-async fn the_clock_is_measured_by_the_date_of_answers() {
+async fn the_clock_the_priority_and_the_pause_after_a_429_are_those_of_the_connection() {
     let world = World::start().await;
     assert_eq!(world.client.clock_offset_seconds(), None);
     world.reply(Reply::new(200, "Date: Sun, 22 Nov 2026 12:05:10 GMT\r\n", b"{}"));
     create(&world).await;
     assert_eq!(world.client.clock_offset_seconds(), Some(310));
+    world.reply(Reply(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"id\": ".to_vec()));
+    let closed = SendError::Connection("closed before the answer was complete".to_owned());
+    assert_eq!(create(&world).await, ApiError::Send(closed));
+    world.reply(Reply::new(429, "Retry-After: 2\r\n", b""));
+    assert_eq!(create(&world).await.remedy(), Remedy::RetryLater);
+    let sent = world.requests().len();
+    let background = world.client.at(Priority::Background);
+    assert_eq!(background.retrieve::<Refund>("re_1").await.unwrap_err().remedy(), Remedy::RetryLater);
+    assert_eq!(world.requests().len(), sent);
+    world.reply(Reply::json(200, &object("refund", "full")));
+    world.client.at(Priority::Settle).retrieve::<Refund>("re_1").await.unwrap();
 }
 
 #[test]

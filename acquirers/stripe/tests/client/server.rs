@@ -14,13 +14,8 @@ use tokio::net::{TcpListener, TcpStream};
 pub(crate) const START_MS: i64 = 1_795_348_800_000;
 pub(crate) const KEY: &str = "rk_test_51abcDEF";
 
-/// What the server does with the next request.
-pub(crate) enum Reply {
-    /// Writes these bytes, and closes the connection.
-    Bytes(Vec<u8>),
-    /// Answers nothing, and keeps the connection open.
-    Hang,
-}
+/// The bytes that answer the next request. Then the connection is closed.
+pub(crate) struct Reply(pub(crate) Vec<u8>);
 
 impl Reply {
     pub(crate) fn new(status: u16, headers: &str, body: &[u8]) -> Self {
@@ -28,7 +23,7 @@ impl Reply {
             "HTTP/1.1 {status} x\r\nContent-Length: {}\r\nConnection: close\r\n{headers}\r\n",
             body.len()
         );
-        Self::Bytes([head.as_bytes(), body].concat())
+        Self([head.as_bytes(), body].concat())
     }
 
     pub(crate) fn json(status: u16, body: &Value) -> Self {
@@ -146,16 +141,10 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
         state.requests.push(request);
         state.replies.pop_front()
     };
-    match reply {
-        Some(Reply::Bytes(bytes)) => {
-            // The client may close the connection before it has read everything.
-            let _ = stream.write_all(&bytes).await;
-            let _ = stream.shutdown().await;
-        }
-        Some(Reply::Hang) => {
-            let _ = stream.read(&mut [0]).await;
-        }
-        None => {}
+    if let Some(Reply(bytes)) = reply {
+        // The client may close the connection before it has read everything.
+        let _ = stream.write_all(&bytes).await;
+        let _ = stream.shutdown().await;
     }
 }
 

@@ -32,8 +32,8 @@ fn body() -> Vec<u8> {
 fn a_signed_event_names_its_object() {
     let header = format!("t={NOW},v1={}", sign(SECRET, &NOW.to_string(), &body()));
     let event = check(&header, &body(), &[SECRET]).unwrap();
-    assert_eq!((event.id.as_str(), event.kind.as_str(), event.livemode), ("evt_1", "type", false));
-    assert_eq!((event.account.as_deref(), event.created), (Some("account"), NOW));
+    assert_eq!((event.id.as_str(), event.account.as_deref()), ("evt_1", Some("account")));
+    assert!(!event.livemode);
     assert_eq!((event.object.kind.as_str(), event.object.id.as_deref()), ("refund", Some("re_1")));
     assert_eq!(event.object.payment_intent.as_deref(), Some("pi_1"));
 }
