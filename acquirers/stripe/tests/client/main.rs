@@ -1,8 +1,8 @@
 //! Tests of the client against a small server whose answers the test chooses.
 //!
-//! `parameters.json` has the parameters of each operation, `objects.json` three forms of each object: only what is
-//! required, all that can be null is null, and all fields. Both are made from Stripe's OpenAPI document, version
-//! 2026-05-27.dahlia (MIT licence). The server checks each request.
+//! `objects.json` has three forms of each object: only what is required, all that can be null is null, and all fields.
+//! They are made from Stripe's OpenAPI document, version 2026-05-27.dahlia (MIT licence). The stand-in of Stripe, with
+//! which the tests of the connector and of the service run, checks the client's requests.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::indexing_slicing,
