@@ -17,7 +17,6 @@ use crate::values::{at, int, merge, sha256, text};
 /// How late the fault `slow` answers: just before a client that waits 10 s gives up.
 pub(crate) const SLOW_S: i64 = 9;
 const KEY_MAX: usize = 255;
-const LOGGED_REQUESTS: usize = 10_000;
 
 type File = (String, Bytes);
 
@@ -93,13 +92,10 @@ impl ApiRequest {
 }
 
 /// Executes a request to the API. `is_slow`: the answer is sent [`SLOW_S`] later.
-pub(crate) fn answer(state: &mut State, api_keys: &[String], request: &ApiRequest, is_slow: bool) -> Answer {
+pub(crate) fn answer(state: &mut State, own_key: &str, request: &ApiRequest, is_slow: bool) -> Answer {
     let key = &request.idempotency_key;
-    let request_id = state.log_request(json!({
-        "method": request.method, "path": request.path, "version": request.version,
-        "idempotency_key": key,
-    }));
-    let (route, id, stored) = match admit(state, api_keys, request) {
+    let request_id = state.new_request_id();
+    let (route, id, stored) = match admit(state, own_key, request) {
         Ok(found) => found,
         Err(error) => return Answer::new(Err(error), request_id),
     };
@@ -131,14 +127,10 @@ pub(crate) fn answer(state: &mut State, api_keys: &[String], request: &ApiReques
 
 /// Checks everything that comes before the parameters. Returns the route, the id in the path, and the answer that is
 /// stored under the `Idempotency-Key`, or null.
-fn admit(
-    state: &mut State,
-    api_keys: &[String],
-    request: &ApiRequest,
-) -> Result<(&'static Route, String, Value)> {
+fn admit(state: &mut State, own_key: &str, request: &ApiRequest) -> Result<(&'static Route, String, Value)> {
     let what = request.what();
     let refuse = |status, code, message: &str| Err(ApiError::new(status, code, message));
-    if !api_keys.contains(&request.api_key) {
+    if request.api_key != own_key {
         return refuse(401, "", "No or an invalid API Key was provided.");
     }
     if request.version.as_ref().is_some_and(|version| version != API_VERSION) {
@@ -258,7 +250,6 @@ fn operate(
             let reason = params.text("/failure_reason").unwrap_or("unknown");
             state.end_refund(id, params.text("/status").unwrap_or_default(), reason)
         }
-        "pay_out" => state.pay_out(params),
         "resend" => state.resend(id, params.int("/copies").unwrap_or(1).min(100)),
         "roll_secret" => state.roll_secret(id, params.int("/old_for_s").unwrap_or_default()),
         "set_account" => {
@@ -279,8 +270,6 @@ fn operate(
             Ok(state.faults.pending())
         }
         "faults" => Ok(state.faults.pending()),
-        "requests" => Ok(json!(state.log)),
-        "clear_requests" => Ok(json!(std::mem::take(&mut state.log))),
         "behaviour" => Ok(json!(state.behaviour)),
         "books" => Ok(state.books()),
         other => Err(ApiError::new(500, "", format!("The stand-in lacks the operation {other}."))),
@@ -288,14 +277,9 @@ fn operate(
 }
 
 impl State {
-    /// Notes a request, and returns a new id for it.
-    fn log_request(&mut self, request: Value) -> String {
+    fn new_request_id(&mut self) -> String {
         self.requests = self.requests.saturating_add(1);
         let id = sha256(format!("{} {}", self.now, self.requests).as_bytes());
-        if self.log.len() >= LOGGED_REQUESTS {
-            self.log.pop_front();
-        }
-        self.log.push_back(request);
         format!("req_{}", id.get(..14).unwrap_or_default())
     }
 

@@ -39,13 +39,8 @@ pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 pub struct Options {
     /// The address to listen on. Port 0 is any free port.
     pub listen: SocketAddr,
-    /// The origin of the payer's pages. `None`: that of `listen`.
-    pub public_origin: Option<String>,
-    /// The API keys: `sk_live_…` or `rk_live_…`.
-    pub api_keys: Vec<String>,
-    /// The country (ISO 3166-1) and currency (ISO 4217, lower case) of a new account.
-    pub country: String,
-    pub currency: String,
+    /// `sk_live_…` or `rk_live_…`.
+    pub api_key: String,
     pub behaviour: Behaviour,
     pub clock: Clock,
     /// The file of the rows, which one stand-in uses at a time. `None`: the rows are lost with the process.
@@ -55,14 +50,11 @@ pub struct Options {
 }
 
 impl Options {
-    /// Returns options for a Brazilian account, on any loopback port, with one API key.
+    /// Returns options for any loopback port.
     pub fn new(clock: Clock, api_key: &str) -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            public_origin: None,
-            api_keys: vec![api_key.to_owned()],
-            country: "BR".to_owned(),
-            currency: "brl".to_owned(),
+            api_key: api_key.to_owned(),
             behaviour: Behaviour::default(),
             clock,
             file: None,
@@ -87,11 +79,10 @@ impl Stripe {
         let url = format!("http://{}", listener.local_addr()?);
         let mut rows = Rows::open(options.file)?;
         if rows.get(ACCOUNT).is_none() {
-            let account = json!({"id": "acct_1StandIn", "country": options.country, "default_currency": options.currency});
-            rows.put(ACCOUNT, values::object("account", account));
+            rows.put(ACCOUNT, values::object("account", json!({})));
         }
-        let state = State::new(rows, options.behaviour, options.public_origin.unwrap_or_else(|| url.clone()));
-        let server = Arc::new(Server::new(options.clock, options.api_keys, options.serves_control, state));
+        let state = State::new(rows, options.behaviour, url.clone());
+        let server = Arc::new(Server::new(options.clock, options.api_key, options.serves_control, state));
         let mut tasks = JoinSet::new();
         tasks.spawn(Arc::clone(&server).accept(listener));
         tasks.spawn(Arc::clone(&server).run_timers());

@@ -37,7 +37,7 @@ type Reply = Response<Full<Bytes>>;
 
 pub(crate) struct Server {
     clock: Clock,
-    api_keys: Vec<String>,
+    api_key: String,
     serves_control: bool,
     state: Mutex<State>,
     wake: Notify,
@@ -45,9 +45,9 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(clock: Clock, api_keys: Vec<String>, serves_control: bool, state: State) -> Self {
+    pub(crate) fn new(clock: Clock, api_key: String, serves_control: bool, state: State) -> Self {
         let webhooks = HttpClient::builder(TokioExecutor::new()).build_http();
-        Self { clock, api_keys, serves_control, state: Mutex::new(state), wake: Notify::new(), webhooks }
+        Self { clock, api_key, serves_control, state: Mutex::new(state), wake: Notify::new(), webhooks }
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -169,7 +169,7 @@ impl Server {
             return Err(io::ErrorKind::TimedOut.into());
         }
         let is_slow = take("slow");
-        let answer = self.change(|state| api::answer(state, &self.api_keys, &request, is_slow))?;
+        let answer = self.change(|state| api::answer(state, &self.api_key, &request, is_slow))?;
         if is_slow {
             self.wait_s(api::SLOW_S).await;
         }

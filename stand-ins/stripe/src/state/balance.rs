@@ -1,10 +1,8 @@
-//! Balance transactions and payouts.
+//! Balance transactions.
 
 use serde_json::{Value, json};
 
-use super::{ACCOUNT, Result, State};
-use crate::error::ApiError;
-use crate::form::Params;
+use super::{ACCOUNT, State};
 use crate::values::{int, object, share, text};
 
 impl State {
@@ -59,31 +57,5 @@ impl State {
         let available_on = given("_available_on").unwrap_or(available_on);
         self.patch(&transaction, json!({"available_on": available_on}));
         self.patch(charge_id, json!({"balance_transaction": transaction}));
-    }
-
-    /// Pays out all that is available in a currency.
-    pub(crate) fn pay_out(&mut self, params: &Params) -> Result<Value> {
-        let account = self.object(ACCOUNT);
-        let currency = params.text("/currency").unwrap_or(text(&account, "default_currency"));
-        let is_available = |transaction: &&Value| {
-            text(transaction, "currency") == currency
-                && int(transaction, "available_on") <= self.now
-                && transaction.get("_payout").is_none()
-        };
-        let available: Vec<Value> = self.objects("txn_").filter(is_available).cloned().collect();
-        let amount = available.iter().fold(0_i64, |sum, item| sum.saturating_add(int(item, "net")));
-        if amount <= 0 {
-            return Err(ApiError::refused("balance_insufficient", "Nothing is available."));
-        }
-        let id = self.new_id("po_", 14);
-        let payout = json!({"id": id, "amount": amount, "created": self.now, "currency": currency, "arrival_date": self.now});
-        self.put(object("payout", payout));
-        let own = self.move_balance("payout", "payout", &id, amount.saturating_neg(), 0);
-        self.patch(&id, json!({"balance_transaction": own}));
-        for transaction in available.iter().map(|item| text(item, "id")).chain([own.as_str()]) {
-            self.patch(transaction, json!({"_payout": id}));
-        }
-        self.emit("payout.paid", &id);
-        Ok(self.view(&id))
     }
 }

@@ -65,9 +65,7 @@ pub(crate) struct State {
     pub(crate) request: Value,
     /// The `Idempotency-Key`s of requests that are not answered yet, with the time when they are.
     pub(crate) in_use: BTreeMap<String, i64>,
-    /// The latest API requests.
-    pub(crate) log: VecDeque<Value>,
-    /// How many there were since the start.
+    /// How many API requests there were since the start.
     pub(crate) requests: u64,
     /// The origin of the payer's pages.
     origin: String,
@@ -86,7 +84,6 @@ impl State {
             now: 0,
             request: Value::Null,
             in_use: BTreeMap::new(),
-            log: VecDeque::new(),
             requests: 0,
             origin,
             unsent,
@@ -213,7 +210,7 @@ impl State {
             && bound("/created/gte", i64::ge)
             && bound("/created/lt", i64::lt)
             && bound("/created/lte", i64::le);
-        let names = ["charge", "currency", "payment_intent", "payout", "source", "status", "type"];
+        let names = ["charge", "currency", "payment_intent", "source", "status", "type"];
         // A session whose `payment_intent` was cleared is still found by it.
         let is_equal = names.iter().all(|name| {
             params.text(&format!("/{name}")).is_none_or(|wanted| {

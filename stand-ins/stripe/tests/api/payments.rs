@@ -220,23 +220,6 @@ async fn a_payment_can_be_settled_in_the_currency_of_the_account() {
 }
 
 #[tokio::test]
-async fn a_payout_names_the_transactions_that_it_pays() {
-    let world = World::start().await;
-    world.paid("ch_1").await;
-    world.refuse("/payout", json!({}));
-    world.advance_s(30 * 86_400);
-    world.paid("ch_2").await;
-    let payout = world.control("/payout", json!({}));
-    assert_eq!(payout["amount"], 9_562);
-    let path = format!("/v1/balance_transactions?payout={}", payout["id"].as_str().unwrap());
-    let paid: Vec<_> = world.api.list(&path).await.iter().map(|item| item["type"].clone()).collect();
-    assert_eq!(paid, ["payout", "charge"]);
-    assert_eq!(world.api.list("/v1/balance_transactions?type=charge").await.len(), 2);
-    let path = format!("/v1/balance_transactions?created[gte]={}", START_S + 30 * 86_400);
-    assert_eq!(world.api.list(&path).await.len(), 2);
-}
-
-#[tokio::test]
 async fn invalid_sessions_are_refused() {
     let world = World::start().await;
     let price = "line_items[0][price_data][unit_amount]";
