@@ -139,37 +139,3 @@ pub fn operations() -> Value {
     let of_api = routes::ROUTES.iter().filter(|route| route.path.starts_with("/v1/"));
     of_api.map(|route| json!({"method": route.method, "path": route.path, "fields": route.lines})).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    /// Returns the dependencies that a manifest lists one a line, with their settings.
-    fn dependencies(manifest: &str) -> Vec<(&str, &str)> {
-        let mut is_listed = false;
-        let mut listed = Vec::new();
-        for line in manifest.lines() {
-            if line.starts_with('[') {
-                is_listed = line.ends_with("dependencies]");
-            } else if let (true, Some(end)) = (is_listed, line.find(['.', ' ', '='])) {
-                listed.push(line.split_at(end));
-            }
-        }
-        listed
-    }
-
-    #[test]
-    fn the_stand_in_uses_no_other_crate_of_the_workspace() {
-        let ours: Vec<&str> = dependencies(include_str!("../../../Cargo.toml"))
-            .into_iter()
-            .filter(|(_, settings)| settings.contains("path"))
-            .map(|(name, _)| name)
-            .collect();
-        let used = dependencies(include_str!("../Cargo.toml"));
-        assert!(
-            ours.contains(&"domain") && used.iter().any(|(name, _)| *name == "hyper"),
-            "{ours:?} {used:?}"
-        );
-        for (name, settings) in used {
-            assert!(!ours.contains(&name) && !settings.contains("path"), "{name} belongs to the service");
-        }
-    }
-}

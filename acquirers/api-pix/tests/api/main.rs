@@ -10,6 +10,8 @@
 )]
 
 mod breaker;
+#[path = "../../../../stand-ins/bank/tests/api/certificates.rs"]
+mod certificates;
 mod faults;
 mod fuzzing;
 mod limits;

@@ -43,7 +43,7 @@ async fn a_payment_is_reported_within_a_second() {
     world.advance_ms(1_000);
     let callbacks = receiver.callbacks(1).await;
     assert_eq!(callbacks[0], world.api.get(&format!("/pix/{end_to_end_id}")).await.expect(200));
-    assert_eq!(receiver.received()[0].0, "/hooks/pix?a=1");
+    assert_eq!(receiver.received()[0].path, "/hooks/pix?a=1");
 }
 
 #[tokio::test]

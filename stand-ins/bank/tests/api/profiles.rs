@@ -31,8 +31,8 @@ async fn every_profile_serves_a_charge_from_creation_to_return() {
             Some(receiver.received()).filter(|received| received.len() > tests)
         })
         .await;
-        assert_eq!(sent[tests].0, format!("/hooks{}", behaviour.callback_suffix));
-        assert_eq!(sent[tests].1, json!({"pix": [pix]}));
+        assert_eq!(sent[tests].path, format!("/hooks{}", behaviour.callback_suffix));
+        assert_eq!(sent[tests].json(), json!({"pix": [pix]}));
 
         let devolucao = format!("/pix/{end_to_end_id}/devolucao/r1");
         world.api.put(&devolucao, &json!({"valor": "10.00"})).await.expect(201);
@@ -97,7 +97,12 @@ async fn the_minimal_profile_tests_a_callback_url_before_it_registers_it() {
     world.api.get(&webhook).await.expect(404);
     receiver.answer(200);
     world.api.register_webhook(&receiver.url).await;
-    assert!(receiver.received().iter().all(|(path, body)| path == "/hooks" && body.get("pix").is_none()));
+    assert!(
+        receiver
+            .received()
+            .iter()
+            .all(|posted| posted.path == "/hooks" && posted.json().get("pix").is_none())
+    );
 
     let authorization = format!("Bearer {}", world.api.token);
     let url = format!("{}{webhook}", world.bank.url());
@@ -122,12 +127,12 @@ async fn one_callback_can_have_several_pix_that_are_due_together() {
     let requests = eventually("all Pix arrive again", async || {
         world.advance_ms(1_000);
         let requests = receiver.received();
-        let pix: usize = requests.iter().map(|(_, body)| body["pix"].as_array().unwrap().len()).sum();
+        let pix: usize = requests.iter().map(|posted| posted.json()["pix"].as_array().unwrap().len()).sum();
         (pix >= 6).then_some(requests)
     })
     .await;
-    for (_, body) in &requests {
-        assert_callback(body);
+    for posted in &requests {
+        assert_callback(&posted.json());
     }
     assert_eq!(requests.len(), 2, "{requests:#?}");
 }

@@ -1,27 +1,27 @@
-//! A bank with a clock that the test moves, a client of it, and a receiver of callbacks.
+//! A bank with a clock that the test moves, and a client of it.
 
-use std::sync::atomic::{AtomicI64, AtomicU16, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use bank::{
     Bank, CallbackTls, Client, FaultKind, Options, Paid, PayRequest, Profile, ServerTls, TokenAuthentication,
 };
 use base64::Engine as _;
 use http_body_util::{BodyExt as _, Full};
-use hyper::body::{Bytes, Incoming};
-use hyper::{Request, Response};
+use hyper::Request;
+use hyper::body::Bytes;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioExecutor;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
 
+pub(crate) use crate::certificates::{Identity, identities};
+use crate::receiver::Posted;
+pub(crate) use crate::receiver::{Receiver, eventually};
 use crate::schema::{assert_answer, assert_callback};
 
 /// 2026-11-22T12:00:00Z in Unix milliseconds.
@@ -34,41 +34,6 @@ pub(crate) const PERIOD: &str = "inicio=2026-11-22T00:00:00Z&fim=2026-11-24T00:0
 /// Returns a txid that ends with the number.
 pub(crate) fn txid(number: u32) -> String {
     format!("charge{number:026}")
-}
-
-/// Waits until a condition holds.
-pub(crate) async fn eventually<T, F: AsyncFnMut() -> Option<T>>(expected: &str, mut condition: F) -> T {
-    let deadline = Instant::now() + Duration::from_mins(1);
-    loop {
-        if let Some(value) = condition().await {
-            return value;
-        }
-        assert!(Instant::now() < deadline, "not within a minute: {expected}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
-/// A certificate and its key, in PEM.
-#[derive(Clone)]
-pub(crate) struct Identity {
-    pub(crate) certificate: String,
-    pub(crate) key: String,
-}
-
-/// Returns an authority's certificate, and certificates that it issued: for a server on 127.0.0.1 and for two
-/// clients.
-pub(crate) fn identities() -> (String, Identity, [Identity; 2]) {
-    let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();
-    parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    let key = rcgen::KeyPair::generate().unwrap();
-    let authority = parameters.self_signed(&key).unwrap().pem();
-    let issuer = rcgen::Issuer::new(parameters, key);
-    let issue = |name: &str| {
-        let key = rcgen::KeyPair::generate().unwrap();
-        let parameters = rcgen::CertificateParams::new(vec![name.to_owned()]).unwrap();
-        Identity { certificate: parameters.signed_by(&key, &issuer).unwrap().pem(), key: key.serialize_pem() }
-    };
-    (authority, issue("127.0.0.1"), [issue("client-a.example"), issue("client-b.example")])
 }
 
 fn https_client(
@@ -361,89 +326,16 @@ impl World {
     }
 }
 
-/// A server that receives callbacks, and validates those with `pix`.
-#[derive(Clone)]
-pub(crate) struct Receiver {
-    pub(crate) url: String,
-    status: Arc<AtomicU16>,
-    received: Arc<Mutex<Vec<(String, Value)>>>,
-}
-
 impl Receiver {
-    pub(crate) async fn start() -> Self {
-        Self::start_tls(None).await
-    }
-
-    pub(crate) async fn start_tls(tls: Option<TlsAcceptor>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let scheme = if tls.is_some() { "https" } else { "http" };
-        let url = format!("{scheme}://{}/hooks", listener.local_addr().unwrap());
-        let receiver =
-            Self { url, status: Arc::new(AtomicU16::new(200)), received: Arc::new(Mutex::new(Vec::new())) };
-        let shared = receiver.clone();
-        tokio::spawn(async move {
-            loop {
-                let (stream, _) = listener.accept().await.unwrap();
-                let (shared, tls) = (shared.clone(), tls.clone());
-                tokio::spawn(async move {
-                    match tls {
-                        None => shared.serve(TokioIo::new(stream)).await,
-                        Some(tls) => {
-                            if let Ok(stream) = tls.accept(stream).await {
-                                shared.serve(TokioIo::new(stream)).await;
-                            }
-                        }
-                    }
-                });
-            }
-        });
-        receiver
-    }
-
-    async fn serve<S: hyper::rt::Read + hyper::rt::Write + Unpin>(self, stream: S) {
-        let service = hyper::service::service_fn(|request: Request<Incoming>| {
-            let receiver = self.clone();
-            async move {
-                let path = request.uri().path_and_query().unwrap().to_string();
-                let body = request.into_body().collect().await.unwrap().to_bytes();
-                let body: Value = serde_json::from_slice(&body).unwrap();
-                // A test that sees this request may change the status for the next one.
-                let status = receiver.status.load(Ordering::SeqCst);
-                receiver.received.lock().unwrap().push((path, body));
-                Ok::<_, hyper::Error>(
-                    Response::builder().status(status).body(Full::new(Bytes::new())).unwrap(),
-                )
-            }
-        });
-        let _ = hyper::server::conn::http1::Builder::new().serve_connection(stream, service).await;
-    }
-
-    /// Answers further callbacks with this status.
-    pub(crate) fn answer(&self, status: u16) {
-        self.status.store(status, Ordering::SeqCst);
-    }
-
-    /// Returns the paths and bodies received so far.
-    pub(crate) fn received(&self) -> Vec<(String, Value)> {
-        self.received.lock().unwrap().clone()
-    }
-
     /// Waits for a number of callbacks, and returns the Pix of each. Every callback is validated.
     pub(crate) async fn callbacks(&self, count: usize) -> Vec<Value> {
-        let received = eventually(&format!("{count} callbacks arrive"), async || {
-            let received = self.received();
-            (received.len() >= count).then_some(received)
-        })
-        .await;
-        assert_eq!(received.len(), count, "{received:#?}");
-        received
-            .into_iter()
-            .map(|(_, body)| {
-                assert_callback(&body);
-                assert_eq!(body["pix"].as_array().unwrap().len(), 1);
-                body["pix"][0].clone()
-            })
-            .collect()
+        let pix_of = |posted: &Posted| {
+            let body = posted.json();
+            assert_callback(&body);
+            assert_eq!(body["pix"].as_array().unwrap().len(), 1);
+            body["pix"][0].clone()
+        };
+        self.wait_for(count).await.iter().map(pix_of).collect()
     }
 }
 

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
+use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use crate::support::{Receiver, World, identities, tls, txid};
@@ -52,7 +54,14 @@ async fn callbacks_present_the_banks_certificate() {
             PrivateKeyDer::from_pem_slice(server.key.as_bytes()).unwrap(),
         )
         .unwrap();
-    let receiver = Receiver::start_tls(Some(TlsAcceptor::from(Arc::new(config)))).await;
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let receiver = Receiver::new(format!("https://{}/hooks", listener.local_addr().unwrap()));
+    let accepting = receiver.clone();
+    tokio::spawn(async move {
+        let stream = acceptor.accept(listener.accept().await.unwrap().0).await.unwrap();
+        accepting.serve(TokioIo::new(stream)).await;
+    });
 
     let mut world = World::start_with(|options| options.callback_tls = Some(callback_tls)).await;
     world.api.authenticate().await;

@@ -14,6 +14,9 @@ mod idempotency;
 mod notifications;
 mod page;
 mod payments;
+#[allow(dead_code, reason = "the tests of the bank use the rest")]
+#[path = "../../../bank/tests/api/receiver.rs"]
+mod receiver;
 mod refunds;
 mod restart;
 mod support;

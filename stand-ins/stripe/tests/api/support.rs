@@ -1,37 +1,25 @@
-//! A stand-in with a clock that the test moves, a client of it, and a receiver of notifications.
+//! A stand-in with a clock that the test moves, and a client of it.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicI64, AtomicU16, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use http_body_util::{BodyExt as _, Full};
-use hyper::body::{Bytes, Incoming};
+use hyper::Request;
+use hyper::body::Bytes;
 use hyper::header::HeaderMap;
-use hyper::{Request, Response};
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioExecutor;
 use serde_json::{Value, json};
 use stripe_stand_in::{Behaviour, Options, Stripe};
-use tokio::net::TcpListener;
+
+pub(crate) use crate::receiver::{Receiver, eventually};
 
 /// 2026-11-22T12:00:00Z in Unix seconds.
 pub(crate) const START_S: i64 = 1_795_348_800;
 pub(crate) const KEY: &str = "sk_live_test0000000000000000";
 pub(crate) const VERSION: &str = "2026-05-27.dahlia";
-
-/// Waits until a condition holds.
-pub(crate) async fn eventually<T, F: AsyncFnMut() -> Option<T>>(expected: &str, mut condition: F) -> T {
-    let deadline = Instant::now() + Duration::from_mins(1);
-    loop {
-        if let Some(value) = condition().await {
-            return value;
-        }
-        assert!(Instant::now() < deadline, "not within a minute: {expected}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
 
 /// An answer of the stand-in.
 #[derive(Debug)]
@@ -229,68 +217,17 @@ pub(crate) fn with<'a>(
     form
 }
 
-/// A server that records notifications.
-#[derive(Clone)]
-pub(crate) struct Receiver {
-    pub(crate) url: String,
-    status: Arc<AtomicU16>,
-    received: Arc<Mutex<Vec<(String, String)>>>,
-}
-
 impl Receiver {
-    pub(crate) async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let receiver = Self {
-            url: format!("http://{}/hook", listener.local_addr().unwrap()),
-            status: Arc::new(AtomicU16::new(200)),
-            received: Arc::default(),
-        };
-        let accepting = receiver.clone();
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let receiver = accepting.clone();
-                tokio::spawn(async move {
-                    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-                        let receiver = receiver.clone();
-                        async move {
-                            let signature =
-                                request.headers()["stripe-signature"].to_str().unwrap().to_owned();
-                            let body = request.into_body().collect().await.unwrap().to_bytes();
-                            let status = receiver.status.load(Ordering::SeqCst);
-                            let body = String::from_utf8(body.to_vec()).unwrap();
-                            receiver.received.lock().unwrap().push((signature, body));
-                            let answer = Response::builder().status(status);
-                            Ok::<_, hyper::Error>(answer.body(Full::new(Bytes::new())).unwrap())
-                        }
-                    });
-                    let io = TokioIo::new(stream);
-                    let _ = hyper::server::conn::http1::Builder::new().serve_connection(io, service).await;
-                });
-            }
-        });
-        receiver
-    }
-
-    /// Answers further notifications with this status.
-    pub(crate) fn answer(&self, status: u16) {
-        self.status.store(status, Ordering::SeqCst);
-    }
-
-    /// Returns the signatures and bodies received so far.
-    pub(crate) fn received(&self) -> Vec<(String, String)> {
-        self.received.lock().unwrap().clone()
-    }
-
     /// Waits for a number of notifications, and returns the types of their events in the order of arrival.
     pub(crate) async fn types(&self, count: usize) -> Vec<String> {
-        let received = eventually(&format!("{count} notifications arrive"), async || {
-            let received = self.received();
-            (received.len() >= count).then_some(received)
-        })
-        .await;
-        assert_eq!(received.len(), count, "{received:#?}");
-        let event = |body: &str| serde_json::from_str::<Value>(body).unwrap();
-        received.iter().map(|(_, body)| event(body)["type"].as_str().unwrap().to_owned()).collect()
+        let received = self.wait_for(count).await;
+        received.iter().map(|posted| posted.json()["type"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Returns the signature and the body of a notification.
+    pub(crate) fn signed(&self, index: usize) -> (String, String) {
+        let posted = self.received().swap_remove(index);
+        (posted.headers["stripe-signature"].to_str().unwrap().to_owned(), posted.text)
     }
 }
 
