@@ -38,20 +38,6 @@ async fn each_status_is_its_error_and_nothing_is_stored() {
 }
 
 #[tokio::test]
-async fn a_400_may_hide_that_the_cob_was_stored() {
-    let world = World::start().await;
-    world.fault(FaultKind::Http400AfterStore, 1);
-    match world.client.put_cob(&txid(1), &new_cob()).await {
-        Err(ApiError::Refused { status: 400, problem }) => {
-            assert_eq!(problem.kind, "CobOperacaoInvalida");
-            assert_eq!(problem.violations[0].property, "requisicao");
-        }
-        other => panic!("{other:?}"),
-    }
-    assert!(world.client.get_cob(&txid(1)).await.unwrap().is_some());
-}
-
-#[tokio::test]
 async fn a_refusal_names_the_fields() {
     let world = World::start().await;
     let mut cob = new_cob();

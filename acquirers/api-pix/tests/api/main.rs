@@ -15,6 +15,7 @@ mod certificates;
 mod faults;
 mod fuzzing;
 mod limits;
+mod logs;
 mod mutation;
 mod operations;
 mod parsing;

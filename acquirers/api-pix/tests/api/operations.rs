@@ -6,7 +6,7 @@ use api_pix::{
     Client, ClockOffsets, CobStatus, DevolucaoStatus, Nature, NewPixOut, Payer, PixOutStatus, PixQuery,
     Webhook,
 };
-use bank::{MedNature, PayRequest, Profile};
+use bank::{PayRequest, Profile};
 use domain::time::Timestamp;
 
 use crate::support::{
@@ -172,30 +172,8 @@ async fn a_pix_is_returned_in_parts() {
         world.client.put_devolucao(&end_to_end_id, "r2", reais(6), None).await.unwrap();
         let pix = world.pix(&end_to_end_id).await;
         assert_eq!(pix.returns.iter().map(|item| item.amount).collect::<Vec<_>>(), [reais(4), reais(6)]);
-
-        // An id is used once, and the sum of all returns is at most the amount.
-        for (return_id, amount) in [("r1", 4), ("r3", 1)] {
-            let error = world.client.put_devolucao(&end_to_end_id, return_id, reais(amount), None).await;
-            assert!(matches!(error, Err(api_pix::ApiError::Refused { status: 400, .. })), "{error:?}");
-        }
     })
     .await;
-}
-
-#[tokio::test]
-async fn a_return_by_med_shows_its_nature() {
-    let world = World::start().await;
-    let end_to_end_id = world.paid_cob(1).await;
-    for (nature, expected) in [
-        (MedNature::Fraud, Nature::MedFraud),
-        (MedNature::Operational, Nature::MedOperational),
-        (MedNature::AutomaticPix, Nature::MedAutomaticPix),
-    ] {
-        let amount = bank::Cents::new(100);
-        let return_id = world.bank.open_med_devolucao(end_to_end_id.as_str(), amount, nature).unwrap();
-        let devolucao = world.client.get_devolucao(&end_to_end_id, &return_id).await.unwrap().unwrap();
-        assert_eq!(devolucao.nature, expected);
-    }
 }
 
 #[tokio::test]

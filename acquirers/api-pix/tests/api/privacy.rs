@@ -1,47 +1,14 @@
 //! Logs, `Debug` and errors contain no secret and no document.
 
-use std::cell::RefCell;
-use std::io::{self, Write};
-
 use api_pix::{NewPixOut, PixQuery};
 use bank::{FaultKind, Profile};
 
+use crate::logs::{assert_private, record, recorded};
 use crate::support::{CPF, KEY, SECRET, World, day, key, new_cob, reais, tax_id, txid};
-
-thread_local! {
-    static LOGS: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Collects the logs of each thread, and so of each test.
-struct Logs;
-
-impl Write for Logs {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        LOGS.with_borrow_mut(|logs| logs.extend_from_slice(bytes));
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-fn assert_private(text: &str, private: &[&str]) {
-    for private in private {
-        assert!(!text.contains(private), "{private} in {text}");
-    }
-}
 
 #[tokio::test]
 async fn logs_of_all_levels_contain_no_secret_and_no_document() {
-    // A subscriber of this thread alone would miss events that another thread reached first.
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::TRACE)
-        .with_ansi(false)
-        .with_writer(|| Logs)
-        .finish();
-    tracing::subscriber::set_global_default(subscriber).unwrap();
-    tracing::callsite::rebuild_interest_cache();
+    record();
 
     let world = World::start_as(Profile::AppKey).await;
     let end_to_end_id = world.paid_cob(1).await;
@@ -53,7 +20,7 @@ async fn logs_of_all_levels_contain_no_secret_and_no_document() {
     let token = token.strip_prefix("Bearer ").unwrap();
     let (_, app_key) = world.bank.behaviour().required_parameter.unwrap();
 
-    let logs = String::from_utf8(LOGS.take()).unwrap();
+    let logs = recorded();
     // The logs of the client are there.
     assert!(logs.contains("operation=\"list_pix\"") && logs.contains("the bank answered 500"), "{logs}");
     assert_private(&logs, &[CPF, SECRET, token, app_key, "Maria", "Pedido 1", "Troca"]);

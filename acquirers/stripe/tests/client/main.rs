@@ -16,6 +16,8 @@
 mod document;
 mod errors;
 mod fuzzing;
+#[path = "../../../api-pix/tests/api/logs.rs"]
+mod logs;
 mod objects;
 mod operations;
 mod privacy;

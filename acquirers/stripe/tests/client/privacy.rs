@@ -1,55 +1,22 @@
 //! Logs, `Debug` and errors contain no key, no secret and no personal data.
 
-use std::cell::RefCell;
-use std::io::{self, Write};
-
 use serde_json::json;
 use stripe_client::{CheckoutSession, Event, Hidden};
 
 use crate::document::object;
+use crate::logs::{assert_private, record, recorded};
 use crate::operations::new_session;
 use crate::server::{KEY, Reply, World};
 
-thread_local! {
-    static LOGS: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Collects the logs of each thread, and so of each test.
-struct Logs;
-
-impl Write for Logs {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        LOGS.with_borrow_mut(|logs| logs.extend_from_slice(bytes));
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-fn assert_private(text: &str, private: &[&str]) {
-    for private in private {
-        assert!(!text.contains(private), "{private} in {text}");
-    }
-}
-
 #[tokio::test]
 async fn logs_of_all_levels_contain_no_key_and_no_personal_data() {
-    // A subscriber of this thread alone would miss events that another thread reached first.
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::TRACE)
-        .with_ansi(false)
-        .with_writer(|| Logs)
-        .finish();
-    tracing::subscriber::set_global_default(subscriber).unwrap();
-    tracing::callsite::rebuild_interest_cache();
+    record();
     let world = World::start().await;
     world.reply(Reply::json(200, &object("checkout.session", "full")));
     world.client.create_session(&new_session(), "charge-42-1").await.unwrap();
     world.reply(Reply::error(500, "api_error", ""));
     world.client.create_session(&new_session(), "charge-42-1").await.unwrap_err();
-    let logs = String::from_utf8(LOGS.take()).unwrap();
+    let logs = recorded();
     // The logs of the client are there.
     assert!(logs.contains("operation=\"/v1/checkout/sessions\"") && logs.contains("status=500"), "{logs}");
     assert_private(

@@ -98,9 +98,14 @@ async fn the_bank_returns_a_pix_by_med() {
     let returned = world.api.get(&path(&pix, &id)).await.expect(200);
     assert_eq!((&returned["natureza"], &returned["status"]), (&json!("MED_FRAUDE"), &json!("DEVOLVIDO")));
     assert_eq!(open(Cents::new(701), MedNature::Operational), Err(MedError::InvalidAmount));
-    let rest = open(None, MedNature::Operational).unwrap();
-    let rest = world.api.get(&path(&pix, &rest)).await.expect(200);
-    assert_eq!((&rest["natureza"], &rest["valor"]), (&json!("MED_OPERACIONAL"), &json!("7.00")));
+    for (amount, nature, expected) in [
+        (Cents::new(200), MedNature::Operational, ["MED_OPERACIONAL", "2.00"]),
+        (None, MedNature::AutomaticPix, ["MED_PIX_AUTOMATICO", "5.00"]),
+    ] {
+        let id = open(amount, nature).unwrap();
+        let returned = world.api.get(&path(&pix, &id)).await.expect(200);
+        assert_eq!([&returned["natureza"], &returned["valor"]], expected);
+    }
     assert_eq!(open(None, MedNature::AutomaticPix), Err(MedError::InvalidAmount));
     assert_eq!(world.bank.open_med_devolucao("E1", None, MedNature::Fraud), Err(MedError::UnknownPix));
 }
