@@ -1,7 +1,7 @@
 //! A bank that serves the Central Bank's API Pix, for laptops and tests. `docs/bank.md` describes it.
 //!
-//! It uses no other crate of the workspace. The service and the bank therefore can't share a mistake: the
-//! bank has its own BR Code, CRC, amounts and ids.
+//! It uses no crate of the service. The service and the bank therefore can't share a mistake: the bank has
+//! its own BR Code, CRC, amounts and ids.
 //!
 //! The books are in memory, and optionally also in a file, which a restart reads. The clock is an argument, and
 //! all delays of the bank follow it, so that moving the clock moves the bank too. Ids and
@@ -24,27 +24,25 @@ use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use serde_json::Value;
+use stand_in_kit::{Host, Tasks};
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 pub use fault::{FaultKind, UnknownFault};
 pub use pix::MedNature;
 pub use profile::{Behaviour, Profile, TokenAuthentication};
+pub use stand_in_kit::Clock;
 pub use state::{MedError, Paid, PayError, PayRequest, Payer, ReportedTxid};
 pub use tls::{CallbackTls, ServerTls};
 pub use values::Cents;
 
-use books::{Books, Journal};
+use books::Books;
 use fault::Faults;
 use server::Server;
 use state::State;
-
-/// Returns the current time in Unix milliseconds.
-pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
 /// A receiver with an account at the bank.
 #[derive(Clone)]
@@ -104,8 +102,7 @@ impl Options {
 pub struct Bank {
     server: Arc<Server>,
     origin: String,
-    /// `None` after [`Self::stop`].
-    tasks: Mutex<Option<[JoinHandle<()>; 2]>>,
+    tasks: Tasks,
 }
 
 impl Bank {
@@ -118,22 +115,15 @@ impl Bank {
             None => None,
             Some(tls) => Some(TlsAcceptor::from(tls::server_config(tls)?)),
         };
-        let callback_tls = tls::client_config(options.callback_tls.as_ref())?;
+        let callback_tls = options.callback_tls.as_ref().map(tls::client_config).transpose()?;
         let listener = TcpListener::bind(options.listen).await?;
         let origin = format!("{scheme}://{}", listener.local_addr()?);
-        let mut state = State::new(options.seed, behaviour, options.clients);
-        let journal = match &options.books {
-            None => None,
-            Some(path) => Some(Journal::open(path, &mut state)?),
-        };
-        let skew_ms = options.skew_s.saturating_mul(1_000);
-        let books = Books::new(state, journal);
-        let server = Arc::new(Server::new(behaviour, options.clock, skew_ms, books, callback_tls));
-        let tasks = [
-            tokio::spawn(Arc::clone(&server).accept(listener, acceptor)),
-            tokio::spawn(Arc::clone(&server).run_timers()),
-        ];
-        Ok(Self { server, origin, tasks: Mutex::new(Some(tasks)) })
+        let books = Books::open(State::new(options.seed, behaviour, options.clients), options.books)?;
+        let (clock, skew_ms) = (options.clock, options.skew_s.saturating_mul(1_000));
+        let clock: Clock = Arc::new(move || clock().saturating_add(skew_ms));
+        let server = Arc::new(Server { behaviour, host: Host::new(books, clock, callback_tls)? });
+        let tasks = Tasks::start(&server, listener, acceptor);
+        Ok(Self { server, origin, tasks })
     }
 
     pub fn url(&self) -> String {
@@ -189,7 +179,9 @@ impl Bank {
     /// Returns the bank's books: `{cobs, pix, pixOut}`. They show the payer and cob of a Pix in every
     /// profile, and also contain Pix that the API does not show yet.
     pub fn snapshot(&self) -> Value {
-        self.server.snapshot()
+        // If the books can't be saved, shows them with the last change, which was not saved.
+        let _ = self.server.change(|_, _| ());
+        self.server.host.books().state.snapshot()
     }
 
     /// Empties the books and removes all faults, as for a bank that starts for the first time. Its clients need new
@@ -199,40 +191,27 @@ impl Bank {
     ///
     /// When the file of the books can't be written. Then no further change is possible.
     pub fn reset(&self) -> io::Result<()> {
-        self.server.reset()
+        self.server.host.books().reset()
     }
 
     /// Makes the bank look at its clock at once. Otherwise it does so every 20 ms, and only while something waits
     /// for a time.
     pub fn wake(&self) {
-        self.server.wake();
+        self.server.host.wake();
     }
 
     /// Stops the bank. It drops requests and callbacks in progress, as by a kill. When this function returns,
     /// the address is free.
     pub async fn stop(&self) {
-        for task in self.abort() {
-            // The result says only that the task was aborted.
-            let _ = task.await;
-        }
-    }
-
-    /// Ends all changes, and aborts the tasks. An aborted task ends at its next await point.
-    fn abort(&self) -> Vec<JoinHandle<()>> {
-        // From now on, another bank may read the books.
-        self.server.close();
-        let tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let tasks: Vec<JoinHandle<()>> = tasks.into_iter().flatten().collect();
-        for task in &tasks {
-            task.abort();
-        }
-        tasks
+        self.server.host.books().journal.close();
+        self.tasks.stop().await;
     }
 }
 
 impl Drop for Bank {
+    /// The tasks end at their next await point. Until then they change nothing, so another bank may read the books.
     fn drop(&mut self) {
-        self.abort();
+        self.server.host.books().journal.close();
     }
 }
 
@@ -259,14 +238,18 @@ mod tests {
     }
 
     #[test]
-    fn the_stand_ins_use_no_other_crate_of_the_workspace() {
+    fn the_stand_ins_use_no_crate_of_the_service() {
         let ours: Vec<&str> = dependencies(include_str!("../../../Cargo.toml"))
             .into_iter()
-            .filter(|(_, settings)| settings.contains("path"))
+            .filter(|(name, settings)| settings.contains("path") && *name != "stand-in-kit")
             .map(|(name, _)| name)
             .collect();
         assert!(ours.contains(&"domain"), "{ours:?}");
-        for manifest in [include_str!("../Cargo.toml"), include_str!("../../stripe/Cargo.toml")] {
+        for manifest in [
+            include_str!("../Cargo.toml"),
+            include_str!("../../kit/Cargo.toml"),
+            include_str!("../../stripe/Cargo.toml"),
+        ] {
             let used = dependencies(manifest);
             assert!(used.iter().any(|(name, _)| *name == "hyper"), "{used:?}");
             for (name, settings) in used {

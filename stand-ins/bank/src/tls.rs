@@ -68,14 +68,12 @@ pub(crate) fn server_config(tls: &ServerTls) -> io::Result<Arc<ServerConfig>> {
     Ok(Arc::new(config))
 }
 
-/// Without settings, no certificate is trusted, so that only callback URLs with `http` work.
-pub(crate) fn client_config(tls: Option<&CallbackTls>) -> io::Result<ClientConfig> {
-    let roots = tls.map_or_else(|| Ok(RootCertStore::empty()), |tls| roots(&tls.server_ca_pem))?;
+pub(crate) fn client_config(tls: &CallbackTls) -> io::Result<ClientConfig> {
     let builder = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(invalid)?
-        .with_root_certificates(roots);
-    match tls.and_then(|tls| tls.identity.as_ref()) {
+        .with_root_certificates(roots(&tls.server_ca_pem)?);
+    match &tls.identity {
         None => Ok(builder.with_no_client_auth()),
         Some((certificate_pem, key_pem)) => builder
             .with_client_auth_cert(certificates(certificate_pem)?, private_key(key_pem)?)

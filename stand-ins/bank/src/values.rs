@@ -62,10 +62,6 @@ pub(crate) fn rfc3339(at_ms: i64) -> String {
     at(at_ms).to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
-pub(crate) fn http_date(at_ms: i64) -> String {
-    at(at_ms).format("%a, %d %b %Y %H:%M:%S GMT").to_string()
-}
-
 pub(crate) fn parse_rfc3339(text: &str) -> Option<i64> {
     DateTime::parse_from_rfc3339(text).ok().map(|time| time.timestamp_millis())
 }

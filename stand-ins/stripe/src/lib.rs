@@ -1,6 +1,6 @@
 //! A server that plays Stripe, for laptops and tests. `docs/stripe.md` describes it.
 //!
-//! It uses no other crate of the workspace. The service and the stand-in therefore can't share a mistake.
+//! It uses no crate of the service. The service and the stand-in therefore can't share a mistake.
 //!
 //! The rows are in memory, and optionally also in a file, which a restart reads. The clock is an argument, and all
 //! delays follow it, so that moving the clock moves the stand-in too. Ids follow from the order of requests.
@@ -21,19 +21,17 @@ use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
+use stand_in_kit::{Host, Tasks};
 use tokio::net::TcpListener;
-use tokio::task::JoinSet;
 
 pub use behaviour::{Behaviour, ExpiredPaymentIntent};
+pub use stand_in_kit::Clock;
 
 use server::Server;
 use state::{ACCOUNT, Rows, State};
-
-/// Returns the current time in Unix milliseconds.
-pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
 #[derive(Clone)]
 pub struct Options {
@@ -69,7 +67,7 @@ impl Options {
 pub struct Stripe {
     server: Arc<Server>,
     url: String,
-    tasks: Mutex<JoinSet<()>>,
+    tasks: Tasks,
 }
 
 impl Stripe {
@@ -82,11 +80,11 @@ impl Stripe {
             rows.put(ACCOUNT, values::object("account", json!({})));
         }
         let state = State::new(rows, options.behaviour, url.clone());
-        let server = Arc::new(Server::new(options.clock, options.api_key, options.serves_control, state));
-        let mut tasks = JoinSet::new();
-        tasks.spawn(Arc::clone(&server).accept(listener));
-        tasks.spawn(Arc::clone(&server).run_timers());
-        Ok(Self { server, url, tasks: Mutex::new(tasks) })
+        let host = Host::new(state, options.clock, None)?;
+        let Options { api_key, serves_control, .. } = options;
+        let server = Arc::new(Server { host, api_key, serves_control });
+        let tasks = Tasks::start(&server, listener, None);
+        Ok(Self { server, url, tasks })
     }
 
     /// Returns the base URL of the API, of file uploads and of the payer's pages.
@@ -105,19 +103,18 @@ impl Stripe {
     ///
     /// When the file can't be written. Then no further change is possible.
     pub fn reset(&self) -> io::Result<()> {
-        self.server.state().reset()
+        self.server.host.books().reset()
     }
 
     /// Reads the clock at once. Otherwise it is read every 20 ms, while something waits for a time.
     pub fn wake(&self) {
-        self.server.wake();
+        self.server.host.wake();
     }
 
     /// Stops at once, as by a kill. When this function returns, the address is free.
     pub async fn stop(&self) {
-        self.server.state().rows.close();
-        let mut tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
-        tasks.shutdown().await;
+        self.server.host.books().rows.journal.close();
+        self.tasks.stop().await;
     }
 }
 
@@ -130,7 +127,7 @@ impl fmt::Debug for Stripe {
 impl Drop for Stripe {
     /// The tasks end at their next await point. Until then they change nothing, so another stand-in may read the file.
     fn drop(&mut self) {
-        self.server.state().rows.close();
+        self.server.host.books().rows.journal.close();
     }
 }
 

@@ -26,7 +26,6 @@ use crate::values::rfc3339;
 
 pub use payments::{Paid, PayError, PayRequest, Payer, ReportedTxid};
 pub use returns::MedError;
-pub(crate) use saved::Changes;
 pub(crate) use timers::Callback;
 
 use table::Table;
@@ -85,6 +84,11 @@ impl State {
     pub(crate) fn emptied(&self) -> Self {
         let new = Self::new(self.seed, self.behaviour, self.clients.clone());
         Self { serial: self.serial, ..new }
+    }
+
+    /// Returns the time as the bank writes it in cobs and Pix, by its clock. Both are in Unix milliseconds.
+    pub(crate) fn time(&self, clock_ms: i64) -> i64 {
+        clock_ms.saturating_add(self.behaviour.times_ahead_s.saturating_mul(1_000))
     }
 
     /// Returns the clients' ids. Rows refer to a client by its place.

@@ -90,7 +90,7 @@ impl State {
     }
 
     /// Returns the next notification to send. It stays in the outbox until [`Self::end_delivery`].
-    pub(crate) fn next_delivery(&mut self) -> Option<Delivery> {
+    pub(super) fn next_notification(&mut self) -> Option<Delivery> {
         while let Some(key) = self.unsent.pop_front() {
             let row = self.object(&key);
             let (event, endpoint) = (self.view(text(&row, "event")), self.object(text(&row, "endpoint")));

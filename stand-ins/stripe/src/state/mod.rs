@@ -12,9 +12,11 @@ mod sessions;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use stand_in_kit::Books;
 
 use crate::behaviour::Behaviour;
 use crate::error::ApiError;
@@ -91,7 +93,7 @@ impl State {
     }
 
     /// Removes all objects and faults.
-    pub(crate) fn reset(&mut self) -> std::io::Result<()> {
+    pub(crate) fn reset(&mut self) -> io::Result<()> {
         self.faults.clear();
         self.unsent.clear();
         self.rows.reset(ACCOUNT)
@@ -232,7 +234,7 @@ impl State {
     }
 
     /// Executes all timers that are due, each at its time, then sets the time.
-    pub(crate) fn advance_to(&mut self, now: i64) {
+    fn run_timers(&mut self, now: i64) {
         while let Some((due, key)) = self.first_timer().filter(|(due, _)| *due <= now) {
             self.now = self.now.max(due);
             match self.rows.remove(&key).and_then(|row| serde_json::from_value(row).ok()) {
@@ -257,11 +259,6 @@ impl State {
         Some((key.split('/').nth(1)?.parse().ok()?, key.clone()))
     }
 
-    /// True if nothing happens without a request.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.unsent.is_empty() && self.first_timer().is_none()
-    }
-
     /// Stores the answer of a request with an `Idempotency-Key` for a day.
     pub(crate) fn store_answer(&mut self, key: &str, answer: Value) {
         self.rows.put(&format!("key/{key}"), answer);
@@ -278,5 +275,29 @@ impl State {
         let endpoints: Vec<Value> = self.objects("we_").map(|endpoint| self.shown(endpoint)).collect();
         merge(&mut books, json!({"webhook_endpoints": endpoints}));
         books
+    }
+}
+
+impl Books for State {
+    type Delivery = Delivery;
+
+    fn check(&self) -> io::Result<()> {
+        self.rows.journal.check()
+    }
+
+    fn advance_to(&mut self, now_ms: i64) {
+        self.run_timers(now_ms.div_euclid(1_000));
+    }
+
+    fn save(&mut self) -> io::Result<()> {
+        self.rows.save()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.unsent.is_empty() && self.first_timer().is_none()
+    }
+
+    fn next_delivery(&mut self) -> Option<Delivery> {
+        self.next_notification()
     }
 }

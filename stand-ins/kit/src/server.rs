@@ -1,0 +1,254 @@
+use std::io;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{CONTENT_TYPE, DATE, HeaderName};
+use hyper::{Request, Response, StatusCode};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+/// How often a stand-in looks at its clock, which may be moved at any time, while something waits for a time.
+const CLOCK_POLL: Duration = Duration::from_millis(20);
+/// How long a receiver may take to answer a notification, and a client for a TLS handshake, in real time.
+const NETWORK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Returns the current time in Unix milliseconds.
+pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
+
+pub type Reply = Response<Full<Bytes>>;
+
+/// The state of a stand-in.
+pub trait Books: Send + 'static {
+    /// A notification to send.
+    type Delivery: Send;
+
+    /// An error says why nothing can be changed any more.
+    fn check(&self) -> io::Result<()>;
+
+    /// Executes everything that is due.
+    fn advance_to(&mut self, now_ms: i64);
+
+    /// Writes what changed since the last call.
+    fn save(&mut self) -> io::Result<()>;
+
+    /// True if nothing happens without a request.
+    fn is_idle(&self) -> bool;
+
+    /// Returns the next notification to send.
+    fn next_delivery(&mut self) -> Option<Self::Delivery>;
+}
+
+/// A server that plays an acquirer.
+pub trait StandIn: Send + Sync + 'static {
+    type Books: Books;
+
+    fn host(&self) -> &Host<Self::Books>;
+
+    /// Answers a request. An error closes the connection without an answer. `certificate` is that of the client.
+    fn answer(
+        &self,
+        request: Request<Incoming>,
+        certificate: Option<&[u8]>,
+    ) -> impl Future<Output = io::Result<Reply>> + Send;
+
+    /// Sends a notification, and records whether it was accepted.
+    fn deliver(&self, delivery: <Self::Books as Books>::Delivery) -> impl Future<Output = ()> + Send;
+}
+
+/// The books of a stand-in, its clock, and its client of receivers.
+pub struct Host<B> {
+    books: Mutex<B>,
+    clock: Clock,
+    wake: Notify,
+    receivers: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+}
+
+impl<B: Books> Host<B> {
+    /// `tls` is for receivers with `https`. `None`: the stand-in trusts no certificate.
+    pub fn new(books: B, clock: Clock, tls: Option<ClientConfig>) -> io::Result<Self> {
+        let tls = match tls {
+            Some(tls) => tls,
+            None => ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+                .with_safe_default_protocol_versions()
+                .map_err(io::Error::other)?
+                .with_root_certificates(RootCertStore::empty())
+                .with_no_client_auth(),
+        };
+        let connector =
+            HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();
+        let receivers = Client::builder(TokioExecutor::new()).build(connector);
+        Ok(Self { books: Mutex::new(books), clock, wake: Notify::new(), receivers })
+    }
+
+    pub fn books(&self) -> MutexGuard<'_, B> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Executes what is due, then `act` with the time, and saves what they changed.
+    pub fn change<T>(&self, act: impl FnOnce(&mut B, i64) -> T) -> io::Result<T> {
+        let (result, is_idle) = self.apply(act);
+        if !is_idle {
+            self.wake();
+        }
+        result
+    }
+
+    /// As [`Self::change`], without waking the tasks that wait. Also returns whether nothing is left to do.
+    fn apply<T>(&self, act: impl FnOnce(&mut B, i64) -> T) -> (io::Result<T>, bool) {
+        let mut books = self.books();
+        if let Err(error) = books.check() {
+            return (Err(error), true);
+        }
+        let now_ms = self.now_ms();
+        books.advance_to(now_ms);
+        let result = act(&mut books, now_ms);
+        (books.save().map(|()| result), books.is_idle())
+    }
+
+    /// The time by the stand-in's clock, in Unix milliseconds.
+    pub fn now_ms(&self) -> i64 {
+        (self.clock)()
+    }
+
+    /// Lets everything that waits for a time look at the clock.
+    pub fn wake(&self) {
+        self.wake.notify_waiters();
+    }
+
+    pub async fn wait_until(&self, at_ms: i64) {
+        while self.now_ms() < at_ms {
+            let _ = tokio::time::timeout(CLOCK_POLL, self.wake.notified()).await;
+        }
+    }
+
+    /// Sends a request to a receiver. Returns true if the answer has a 2xx status.
+    pub async fn post(&self, request: hyper::http::Result<Request<Full<Bytes>>>) -> bool {
+        let Ok(request) = request else {
+            return false;
+        };
+        let answer = tokio::time::timeout(NETWORK_TIMEOUT, self.receivers.request(request)).await;
+        matches!(answer, Ok(Ok(answer)) if answer.status().is_success())
+    }
+}
+
+/// The tasks of a running stand-in, which end when this is dropped.
+pub struct Tasks(Mutex<JoinSet<()>>);
+
+impl Tasks {
+    pub fn start(stand_in: &Arc<impl StandIn>, listener: TcpListener, tls: Option<TlsAcceptor>) -> Self {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(accept(Arc::clone(stand_in), listener, tls));
+        tasks.spawn(run_timers(Arc::clone(stand_in)));
+        Self(Mutex::new(tasks))
+    }
+
+    /// Drops requests and notifications in progress, as a kill does. When this returns, the address is free.
+    pub async fn stop(&self) {
+        let mut tasks = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        tasks.shutdown().await;
+    }
+}
+
+async fn accept(stand_in: Arc<impl StandIn>, listener: TcpListener, tls: Option<TlsAcceptor>) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    let (stand_in, tls) = (Arc::clone(&stand_in), tls.clone());
+                    // Responses are small. Without this option, TCP would delay them to fill a segment.
+                    let _ = stream.set_nodelay(true);
+                    connections.spawn(async move {
+                        let Some(tls) = tls else {
+                            return serve(stand_in, stream, None).await;
+                        };
+                        // A client whose certificate is missing or wrong ends here.
+                        if let Ok(Ok(stream)) =
+                            tokio::time::timeout(NETWORK_TIMEOUT, tls.accept(stream)).await
+                        {
+                            let chain = stream.get_ref().1.peer_certificates();
+                            let certificate = chain.and_then(|chain| Some(Arc::from(&**chain.first()?)));
+                            serve(stand_in, stream, certificate).await;
+                        }
+                    });
+                }
+                // Most likely, the process is out of file descriptors. Waits until other connections are closed.
+                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn serve(
+    stand_in: Arc<impl StandIn>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    certificate: Option<Arc<[u8]>>,
+) {
+    let service = hyper::service::service_fn(move |request| {
+        let (stand_in, certificate) = (Arc::clone(&stand_in), certificate.clone());
+        async move {
+            let mut reply = stand_in.answer(request, certificate.as_deref()).await?;
+            // Otherwise the header would be the machine's time.
+            let now = Duration::from_millis(u64::try_from(stand_in.host().now_ms()).unwrap_or_default());
+            let now = SystemTime::UNIX_EPOCH.checked_add(now).unwrap_or(SystemTime::UNIX_EPOCH);
+            set_header(&mut reply, &DATE, &httpdate::fmt_http_date(now));
+            Ok::<Reply, io::Error>(reply)
+        }
+    });
+    // A broken connection needs no handling: the client notices it.
+    let _ = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}
+
+/// Executes what is due and sends notifications until the task is aborted.
+async fn run_timers(stand_in: Arc<impl StandIn>) {
+    let mut sending = JoinSet::new();
+    loop {
+        // Enabled before the state is read, so that a change after the read wakes this task.
+        let mut woken = pin!(stand_in.host().wake.notified());
+        woken.as_mut().enable();
+        let is_idle = loop {
+            let (next, is_idle) = stand_in.host().apply(|books, _| books.next_delivery());
+            let Ok(Some(delivery)) = next else { break is_idle };
+            let stand_in = Arc::clone(&stand_in);
+            sending.spawn(async move { stand_in.deliver(delivery).await });
+        };
+        while sending.try_join_next().is_some() {}
+        if is_idle {
+            woken.await;
+        } else {
+            let _ = tokio::time::timeout(CLOCK_POLL, woken).await;
+        }
+    }
+}
+
+/// Returns a reply. An empty content type is left out.
+pub fn reply(status: u16, content_type: &str, body: String) -> Reply {
+    let mut reply = Response::new(Full::new(Bytes::from(body)));
+    *reply.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    if !content_type.is_empty() {
+        set_header(&mut reply, &CONTENT_TYPE, content_type);
+    }
+    reply
+}
+
+/// Sets a header. A text that is no valid header is left out.
+pub fn set_header(reply: &mut Reply, name: &HeaderName, text: &str) {
+    if let Ok(value) = text.try_into() {
+        reply.headers_mut().insert(name, value);
+    }
+}
