@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use http_body_util::{BodyDataStream, Full};
 use hyper::body::Bytes;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use hyper::http::request::Parts;
@@ -9,7 +10,6 @@ use serde_json::{Value, json};
 
 use crate::error::ApiError;
 use crate::form::{self, Params};
-use crate::multipart;
 use crate::routes::Route;
 use crate::state::{ACCOUNT, API_VERSION, Result, State};
 use crate::values::{at, int, merge, sha256, text};
@@ -51,14 +51,14 @@ impl Answer {
 }
 
 impl ApiRequest {
-    pub(crate) fn read(head: &Parts, body: &Bytes) -> Self {
+    pub(crate) async fn read(head: &Parts, body: &Bytes) -> Self {
         let own = |name: &str| header(&head.headers, name).map(str::to_owned);
         let content_type = header(&head.headers, CONTENT_TYPE.as_str()).unwrap_or_default();
         let is_post = head.method == "POST";
         let query = head.uri.query().unwrap_or_default();
         let (pairs, file) = if !is_post {
             (form::decode(query), None)
-        } else if let Some((mut pairs, file)) = multipart::parse(content_type, body) {
+        } else if let Some((mut pairs, file)) = read_multipart(content_type, body).await {
             // The hash stands for the content, so that an `Idempotency-Key` covers it.
             pairs.extend(file.as_ref().map(|(_, content)| ("file".to_owned(), sha256(content))));
             (pairs, file)
@@ -290,6 +290,22 @@ impl State {
             .map_err(|error| ApiError::new(400, "", format!("The behaviour is not valid: {error}.")))?;
         Ok(json!(self.behaviour))
     }
+}
+
+/// Reads `multipart/form-data`: the fields, and the field `file`. `None` if the body has another form.
+async fn read_multipart(content_type: &str, body: &Bytes) -> Option<(Vec<(String, String)>, Option<File>)> {
+    let boundary = multer::parse_boundary(content_type).ok()?;
+    let mut parts = multer::Multipart::new(BodyDataStream::new(Full::new(body.clone())), boundary);
+    let (mut pairs, mut file) = (Vec::new(), None);
+    while let Some(part) = parts.next_field().await.ok()? {
+        let name = part.name()?.to_owned();
+        match part.file_name().map(str::to_owned) {
+            Some(filename) if name == "file" => file = Some((filename, part.bytes().await.ok()?)),
+            Some(_) => return None,
+            None => pairs.push((name, part.text().await.ok()?)),
+        }
+    }
+    Some((pairs, file))
 }
 
 pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {

@@ -10,7 +10,6 @@ mod behaviour;
 mod error;
 mod fault;
 mod form;
-mod multipart;
 mod page;
 mod routes;
 mod server;

@@ -52,7 +52,7 @@ impl Server {
     }
 
     async fn api(&self, head: &Parts, body: &Bytes) -> io::Result<Reply> {
-        let request = ApiRequest::read(head, body);
+        let request = ApiRequest::read(head, body).await;
         let what = request.what();
         let take = |fault| self.host.books().faults.take(fault, &what);
         if take("timeout") {

@@ -5,17 +5,19 @@ use stripe_stand_in::Behaviour;
 
 use crate::support::{KEY, START_S, World};
 
+const END: &str = "\r\n--x--\r\n";
+
 async fn read(world: &World, dispute: &Value) -> Value {
     world.api.get(&format!("/v1/disputes/{}", dispute["id"].as_str().unwrap())).await.expect(200)
 }
 
-async fn upload(world: &World, content: &str) -> crate::support::Answer {
+async fn upload(world: &World, content: &str, end: &str) -> crate::support::Answer {
     let authorization = format!("Bearer {KEY}");
     let headers =
         [("authorization", authorization.as_str()), ("content-type", "multipart/form-data; boundary=x")];
     let body = format!(
         "--x\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\ndispute_evidence\r\n--x\r\n\
-         Content-Disposition: form-data; name=\"file\"; filename=\"a.pdf\"\r\n\r\n{content}\r\n--x--\r\n"
+         Content-Disposition: form-data; name=\"file\"; filename=\"a.pdf\"\r\n\r\n{content}{end}"
     );
     world.api.send("POST", "/v1/files", &headers, body).await.unwrap()
 }
@@ -83,8 +85,9 @@ async fn evidence_is_staged_then_submitted_once() {
     world.paid("ch_1").await;
     let dispute = world.control("/dispute", json!({"metadata": {"charge": "ch_1"}, "kind": "formal"}));
     let path = format!("/v1/disputes/{}", dispute["id"].as_str().unwrap());
-    upload(&world, "GIF89a").await.error(400);
-    let file = upload(&world, "%PDF-1.7 receipt").await.expect(200);
+    upload(&world, "GIF89a", END).await.error(400);
+    upload(&world, "%PDF-1.7 receipt", "").await.error(400);
+    let file = upload(&world, "%PDF-1.7 receipt", END).await.expect(200);
     assert_eq!((&file["type"], &file["size"]), (&json!("pdf"), &json!(16)));
     let file = file["id"].as_str().unwrap();
     let staged =
