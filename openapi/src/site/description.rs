@@ -3,9 +3,7 @@
 use serde_json::{Map, Value};
 
 /// The methods of operations, in the order in which the reference lists them.
-const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
-
-const JSON: &str = "application/json";
+const METHODS: [&str; 4] = ["get", "post", "patch", "delete"];
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Description<'a> {
@@ -17,12 +15,12 @@ pub(super) struct Operation<'a> {
     pub(super) method: String,
     pub(super) path: &'a str,
     pub(super) value: &'a Value,
-    parameters: Vec<&'a Value>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Content<'a> {
     pub(super) media_type: &'a str,
+    /// Null unless the content is JSON or a form.
     pub(super) schema: &'a Value,
     media: &'a Value,
 }
@@ -38,16 +36,9 @@ impl<'a> Description<'a> {
         Self { document }
     }
 
-    pub(super) fn title(self) -> &'a str {
-        self.document.pointer("/info/title").and_then(Value::as_str).unwrap_or_default()
-    }
-
-    pub(super) fn summary(self) -> &'a str {
-        self.document.pointer("/info/summary").and_then(Value::as_str).unwrap_or_default()
-    }
-
-    pub(super) fn text(self) -> &'a str {
-        self.document.pointer("/info/description").and_then(Value::as_str).unwrap_or_default()
+    /// Returns a text of the member `info`.
+    pub(super) fn info(self, member: &str) -> &'a str {
+        self.document.get("info").map_or("", |info| text(info, member))
     }
 
     pub(super) fn resolve(self, value: &'a Value) -> &'a Value {
@@ -57,58 +48,40 @@ impl<'a> Description<'a> {
 
     /// Returns the tags with their descriptions and operations, in the order of the document.
     pub(super) fn tags(self) -> Vec<(&'a str, &'a str, Vec<Operation<'a>>)> {
-        let operations = self.operations();
-        let tags = self.document.get("tags").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let tags = tags.iter().map(|tag| {
+        let operations: Vec<Operation<'a>> = operations(self.document.get("paths")).collect();
+        let tags = elements(self.document.get("tags")).iter().map(|tag| {
             let name = text(tag, "name");
-            let tagged = operations.iter().filter(|operation| operation.tag() == name).cloned().collect();
-            (name, text(tag, "description"), tagged)
+            let is_tagged =
+                |operation: &&Operation<'a>| operation.value.pointer("/tags/0") == tag.get("name");
+            (name, text(tag, "description"), operations.iter().filter(is_tagged).cloned().collect())
         });
-        tags.filter(|(.., operations): &(_, _, Vec<_>)| !operations.is_empty()).collect()
+        tags.collect()
     }
 
-    pub(super) fn operations(self) -> Vec<Operation<'a>> {
-        members(self.document.get("paths")).flat_map(|(path, item)| self.operations_of(path, item)).collect()
-    }
-
-    pub(super) fn events(self) -> Vec<Operation<'a>> {
-        members(self.document.get("webhooks"))
-            .flat_map(|(name, item)| self.operations_of(name, item))
-            .collect()
+    pub(super) fn events(self) -> impl Iterator<Item = Operation<'a>> {
+        operations(self.document.get("webhooks"))
     }
 
     pub(super) fn schemas(self) -> impl Iterator<Item = (&'a str, &'a Value)> {
         members(self.document.pointer("/components/schemas"))
     }
 
-    fn operations_of(self, path: &'a str, item: &'a Value) -> impl Iterator<Item = Operation<'a>> {
-        METHODS.into_iter().filter_map(move |method| {
-            let value = item.get(method)?;
-            let parameters =
-                [item, value].into_iter().filter_map(|holder| holder.get("parameters")?.as_array());
-            let parameters = parameters.flatten().map(|parameter| self.resolve(parameter)).collect();
-            Some(Operation { method: method.to_uppercase(), path, value, parameters })
-        })
-    }
-
     /// Empty: it is public.
     pub(super) fn credentials(self, operation: &Operation<'a>) -> Vec<Credential<'a>> {
-        let own = operation.value.get("security").or_else(|| self.document.get("security"));
-        let requirements = own.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let names = requirements.iter().filter_map(Value::as_object).flat_map(Map::keys);
-        names
-            .filter_map(|name| {
-                let scheme = self.document.pointer("/components/securitySchemes")?.get(name)?;
-                Some(match text(scheme, "type") {
-                    "apiKey" => Credential::Header(text(scheme, "name")),
-                    _ => Credential::Bearer,
-                })
+        let requirements = elements(operation.value.get("security")).iter().filter_map(Value::as_object);
+        let schemes = requirements.flat_map(Map::keys).filter_map(|name| {
+            let scheme = self.document.pointer("/components/securitySchemes")?.get(name)?;
+            Some(match text(scheme, "type") {
+                "apiKey" => Credential::Header(text(scheme, "name")),
+                _ => Credential::Bearer,
             })
-            .collect()
+        });
+        schemes.collect()
     }
 
-    pub(super) fn body(self, operation: &Operation<'a>) -> Option<Content<'a>> {
-        contents(self.resolve(operation.value.get("requestBody")?)).next()
+    pub(super) fn parameters(self, operation: &Operation<'a>) -> impl Iterator<Item = &'a Value> {
+        let parameters = elements(operation.value.get("parameters")).iter();
+        parameters.map(move |parameter| self.resolve(parameter))
     }
 
     pub(super) fn responses(self, operation: &Operation<'a>) -> Vec<(&'a str, &'a Value, Vec<Content<'a>>)> {
@@ -121,21 +94,10 @@ impl<'a> Description<'a> {
             .collect()
     }
 
-    /// Without examples of its own, a body has those of its schema.
-    pub(super) fn examples(self, content: Content<'a>) -> Vec<(&'a str, &'a Value)> {
-        let named = members(content.media.get("examples")).filter_map(|(name, example)| {
-            let example = self.resolve(example);
-            let summary = Some(text(example, "summary")).filter(|summary| !summary.is_empty());
-            Some((summary.unwrap_or(name), example.get("value")?))
-        });
-        let named: Vec<_> = named.collect();
-        if !named.is_empty() {
-            return named;
-        }
-        let schema = self.resolve(content.schema);
-        let only = content.media.get("example").or_else(|| schema.get("example"));
-        let only = only.or_else(|| schema.get("examples")?.as_array()?.first());
-        only.map(|example| ("", example)).into_iter().collect()
+    /// Without an example of its own, a body has that of its schema.
+    pub(super) fn example(self, content: Content<'a>) -> Option<&'a Value> {
+        let own = content.media.pointer("/examples/default/value");
+        own.or_else(|| self.resolve(content.schema).pointer("/examples/0"))
     }
 }
 
@@ -144,23 +106,12 @@ impl<'a> Operation<'a> {
         text(self.value, "operationId")
     }
 
-    /// Returns the summary; without one, the path.
     pub(super) fn summary(&self) -> &'a str {
-        Some(text(self.value, "summary")).filter(|summary| !summary.is_empty()).unwrap_or(self.path)
+        text(self.value, "summary")
     }
 
-    fn tag(&self) -> &'a str {
-        self.value.pointer("/tags/0").and_then(Value::as_str).unwrap_or_default()
-    }
-
-    pub(super) fn parameters(&self, location: &str) -> impl Iterator<Item = &'a Value> {
-        self.parameters.iter().copied().filter(move |parameter| text(parameter, "in") == location)
-    }
-}
-
-impl Content<'_> {
-    pub(super) fn is_json(&self) -> bool {
-        self.media_type == JSON
+    pub(super) fn body(&self) -> Option<Content<'a>> {
+        contents(self.value.get("requestBody")?).next()
     }
 }
 
@@ -173,13 +124,23 @@ pub(super) fn members(value: Option<&Value>) -> impl Iterator<Item = (&str, &Val
     value.and_then(Value::as_object).into_iter().flatten().map(|(name, value)| (name.as_str(), value))
 }
 
-fn contents(holder: &Value) -> impl Iterator<Item = Content<'_>> {
-    let all = || {
-        members(holder.get("content")).map(|(media_type, media)| Content {
-            media_type,
-            schema: media.get("schema").unwrap_or(&Value::Null),
-            media,
+/// Returns the elements of an array, or none.
+pub(super) fn elements(value: Option<&Value>) -> &[Value] {
+    value.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+fn operations(items: Option<&Value>) -> impl Iterator<Item = Operation<'_>> {
+    members(items).flat_map(|(path, item)| {
+        METHODS.into_iter().filter_map(move |method| {
+            Some(Operation { method: method.to_uppercase(), path, value: item.get(method)? })
         })
-    };
-    all().filter(Content::is_json).chain(all().filter(|content| !content.is_json()))
+    })
+}
+
+fn contents(holder: &Value) -> impl Iterator<Item = Content<'_>> {
+    members(holder.get("content")).map(|(media_type, media)| Content {
+        media_type,
+        schema: media.get("schema").unwrap_or(&Value::Null),
+        media,
+    })
 }

@@ -51,20 +51,20 @@ pub(super) fn site(description: Description<'_>, blocks: &[Block]) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (description.title()) }
+                title { (description.info("title")) }
                 style { (PreEscaped(STYLE)) }
             }
             body {
                 a.skip href="#content" { "Skip to the content" }
                 header {
-                    p.title { a href="/docs" { (description.title()) } }
+                    p.title { a href="/docs" { (description.info("title")) } }
                     p.jump { a href="#contents" { "Contents" } }
                 }
                 div.columns {
                     main #content {
                         article data-page="" data-title="Documentation" {
-                            h1 { (description.title()) }
-                            (markdown(description.text()))
+                            h1 { (description.info("title")) }
+                            (markdown(description.info("description")))
                             p {
                                 "All pages as one " a href="/docs.md" { "Markdown text" } ", as an "
                                 a href="/v1/openapi.json" { "OpenAPI 3.1 description" } ", and as an "

@@ -15,8 +15,8 @@ pub(super) fn index(description: Description<'_>) -> String {
          - [Guide and reference](/docs.md): everything as one Markdown page\n\
          - [OpenAPI 3.1 description](/v1/openapi.json): all routes, schemas and events\n\n\
          ## Guide\n\n",
-        description.title(),
-        description.summary(),
+        description.info("title"),
+        description.info("summary"),
     );
     for chapter in CHAPTERS {
         let (name, title) = (chapter.name, chapter.title());

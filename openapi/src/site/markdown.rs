@@ -8,7 +8,7 @@ use super::description::Description;
 /// Returns the whole documentation as Markdown. Each heading has an anchor, because links name ids that a
 /// renderer would not derive from the heading alone.
 pub(super) fn page(description: Description<'_>, blocks: &[Block]) -> String {
-    let mut page = format!("# {}\n\n{}\n", description.title(), description.text().trim());
+    let mut page = format!("# {}\n\n{}\n", description.info("title"), description.info("description").trim());
     write(blocks, &mut page);
     page
 }

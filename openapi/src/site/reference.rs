@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::block::{Block, slug};
-use super::description::{Content, Credential, Description, Operation, members, text};
+use super::description::{Content, Credential, Description, Operation, elements, members, text};
 
 /// Deeper objects are shown by their type alone.
 const MAX_DEPTH: usize = 4;
@@ -34,7 +34,7 @@ pub(super) fn blocks(description: Description<'_>) -> Vec<Block> {
     let mut blocks = vec![heading(2, REFERENCE.to_owned(), "Reference"), Block::Text(groups)];
     for (tag, about, operations) in description.tags() {
         blocks.push(heading(3, tag_id(tag), tag));
-        blocks.extend(paragraph(about));
+        blocks.push(paragraph(about));
         blocks.extend(operations.iter().flat_map(|operation| operation_blocks(description, operation)));
     }
     blocks.push(heading(3, "events".to_owned(), "Events"));
@@ -44,7 +44,7 @@ pub(super) fn blocks(description: Description<'_>) -> Vec<Block> {
     blocks.push(heading(3, "schemas".to_owned(), "Schemas"));
     for (name, schema) in description.schemas() {
         blocks.push(heading(4, format!("schema-{name}"), name));
-        blocks.extend(paragraph(text(schema, "description")));
+        blocks.push(paragraph(text(schema, "description")));
         blocks.push(schema_block(description, schema));
     }
     blocks
@@ -54,8 +54,8 @@ fn heading(level: u8, id: String, text: &str) -> Block {
     Block::Heading { level, id, text: text.to_owned() }
 }
 
-fn paragraph(text: &str) -> Option<Block> {
-    (!text.is_empty()).then(|| Block::Text(format!("{}\n", text.trim())))
+fn paragraph(text: &str) -> Block {
+    Block::Text(format!("{text}\n"))
 }
 
 fn operation_blocks(description: Description<'_>, operation: &Operation<'_>) -> Vec<Block> {
@@ -63,16 +63,16 @@ fn operation_blocks(description: Description<'_>, operation: &Operation<'_>) -> 
         heading(4, operation_id(operation), operation.summary()),
         Block::Route { method: operation.method.clone(), path: operation.path.to_owned() },
     ];
-    blocks.extend(paragraph(text(operation.value, "description")));
+    blocks.push(paragraph(text(operation.value, "description")));
     blocks.push(Block::Text(authentication(&description.credentials(operation))));
-    let parameters = parameters(operation);
+    let parameters = parameters(description, operation);
     if !parameters.is_empty() {
         blocks.push(Block::Fields { head: ["parameter", "type", "description"], rows: parameters });
     }
-    if let Some(body) = description.body(operation) {
+    if let Some(body) = operation.body() {
         blocks.push(Block::Text(format!("The request has a body, `{}`:\n", body.media_type)));
         blocks.push(schema_block(description, body.schema));
-        blocks.extend(examples(description, "Example of a request", body));
+        blocks.extend(example(description, "Example of a request", body));
     }
     blocks.extend(response_blocks(description, operation));
     blocks
@@ -81,11 +81,10 @@ fn operation_blocks(description: Description<'_>, operation: &Operation<'_>) -> 
 fn event_blocks(description: Description<'_>, event: &Operation<'_>) -> Vec<Block> {
     let mut blocks =
         vec![heading(4, format!("event-{}", event.path.replace('.', "-")), &format!("`{}`", event.path))];
-    let about = Some(text(event.value, "description")).filter(|about| !about.is_empty());
-    blocks.extend(paragraph(about.unwrap_or(text(event.value, "summary"))));
-    if let Some(body) = description.body(event) {
+    blocks.push(paragraph(text(event.value, "description")));
+    if let Some(body) = event.body() {
         blocks.push(Block::Text(format!("Body: {}\n", type_of(body.schema))));
-        blocks.extend(examples(description, "Example", body));
+        blocks.extend(example(description, "Example", body));
     }
     blocks
 }
@@ -105,18 +104,17 @@ fn authentication(credentials: &[Credential<'_>]) -> String {
     }
 }
 
-fn parameters(operation: &Operation<'_>) -> Vec<[String; 3]> {
-    let locations = ["path", "header", "query"];
-    let listed = locations.into_iter().flat_map(|location| {
-        let listed = operation.parameters(location).filter(|parameter| text(parameter, "name") != REQUEST_ID);
-        listed.map(move |parameter| {
+fn parameters(description: Description<'_>, operation: &Operation<'_>) -> Vec<[String; 3]> {
+    let all: Vec<&Value> = description.parameters(operation).collect();
+    let listed = ["path", "header", "query"].into_iter().flat_map(|location| {
+        let listed = all.iter().filter(move |parameter| text(parameter, "in") == location);
+        listed.filter(|parameter| text(parameter, "name") != REQUEST_ID).map(move |parameter| {
             let schema = parameter.get("schema").unwrap_or(&Value::Null);
             let is_required = parameter.get("required").and_then(Value::as_bool).unwrap_or_default();
-            let about = Some(text(parameter, "description")).filter(|about| !about.is_empty());
             [
                 format!("`{}`", text(parameter, "name")),
                 format!("{location}; {}", kind(schema, is_required)),
-                about.unwrap_or(text(schema, "description")).to_owned(),
+                text(parameter, "description").to_owned(),
             ]
         })
     });
@@ -128,12 +126,10 @@ fn response_blocks(description: Description<'_>, operation: &Operation<'_>) -> V
     let rows = responses.iter().map(|(status, response, contents)| {
         let bodies: Vec<String> = contents
             .iter()
-            .map(|content| match (content.is_json(), content.schema.is_null()) {
-                (true, false) => match error_codes(content.schema).as_slice() {
-                    [] => type_of(content.schema),
-                    codes => format!("{} with {}", type_of(content.schema), codes.join(", ")),
-                },
-                _ => format!("`{}`", content.media_type),
+            .map(|content| match error_codes(content.schema).as_slice() {
+                _ if content.schema.is_null() => format!("`{}`", content.media_type),
+                [] => type_of(content.schema),
+                codes => format!("{} with {}", type_of(content.schema), codes.join(", ")),
             })
             .collect();
         let body = if bodies.is_empty() { "none".to_owned() } else { bodies.join(", ") };
@@ -142,36 +138,25 @@ fn response_blocks(description: Description<'_>, operation: &Operation<'_>) -> V
     let mut blocks = vec![Block::Fields { head: ["status", "body", "meaning"], rows: rows.collect() }];
     for (status, _, contents) in responses.iter().filter(|(status, ..)| status.starts_with('2')) {
         let summary = format!("Example of a response with {status}");
-        blocks.extend(contents.iter().flat_map(|content| examples(description, &summary, *content)));
+        blocks.extend(contents.iter().filter_map(|content| example(description, &summary, *content)));
     }
     blocks
 }
 
 fn error_codes(schema: &Value) -> Vec<String> {
-    let parts = schema.get("allOf").and_then(Value::as_array).into_iter().flatten();
-    let codes = parts.filter_map(|part| part.pointer("/properties/error/properties/code"));
-    let values = codes.flat_map(|code| match code.get("enum").and_then(Value::as_array) {
-        Some(values) => values.iter().collect(),
-        None => code.get("const").into_iter().collect::<Vec<_>>(),
-    });
-    values.map(|value| format!("`{}`", bare(value))).collect()
+    let parts = elements(schema.get("allOf")).iter();
+    let codes = parts.flat_map(|part| elements(part.pointer("/properties/error/properties/code/enum")));
+    codes.map(|code| format!("`{}`", bare(code))).collect()
 }
 
-fn examples(description: Description<'_>, summary: &str, content: Content<'_>) -> Vec<Block> {
-    let fold = |(name, example): (&str, &Value)| {
-        let (language, code) = match example.as_str().filter(|_| !content.is_json()) {
-            Some(text) => ("text", text.to_owned()),
-            None => ("json", serde_json::to_string_pretty(example).unwrap_or_default()),
-        };
-        let name = if name.is_empty() || name == "default" { String::new() } else { format!(": {name}") };
-        Block::Fold {
-            summary: format!("{summary}{name}"),
-            group: None,
-            is_open: false,
-            blocks: vec![Block::Code { language, text: format!("{}\n", code.trim_end()) }],
-        }
-    };
-    description.examples(content).into_iter().map(fold).collect()
+fn example(description: Description<'_>, summary: &str, content: Content<'_>) -> Option<Block> {
+    let code = serde_json::to_string_pretty(description.example(content)?).unwrap_or_default();
+    Some(Block::Fold {
+        summary: summary.to_owned(),
+        group: None,
+        is_open: false,
+        blocks: vec![Block::Code { language: "json", text: format!("{code}\n") }],
+    })
 }
 
 fn schema_block(description: Description<'_>, schema: &Value) -> Block {
@@ -191,18 +176,12 @@ fn collect(
     depth: usize,
     rows: &mut Vec<[String; 3]>,
 ) {
-    for part in schema.get("allOf").and_then(Value::as_array).into_iter().flatten() {
+    for part in elements(schema.get("allOf")) {
         collect(description, description.resolve(part), prefix, depth, rows);
     }
-    let required: Vec<&str> = schema
-        .get("required")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
+    let required = elements(schema.get("required"));
     let fields = || members(schema.get("properties"));
-    let is_required = |name: &str| required.contains(&name);
+    let is_required = |name: &str| required.iter().any(|required| required == name);
     let ordered =
         fields().filter(|(name, _)| is_required(name)).chain(fields().filter(|(name, _)| !is_required(name)));
     for (name, field) in ordered {
