@@ -31,8 +31,7 @@ const LAST_DAY: i32 = 18_999;
 /// The reason why a boleto can't be built or parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BoletoError {
-    /// The text does not have 44 or 47 digits, or it is a line with misplaced dots or spaces.
-    #[error("must be the 44 digits of a boleto's barcode number or the 47 digits of its line")]
+    #[error("must be the 44 digits of a boleto's barcode number")]
     Digits,
     #[error("a check digit is wrong")]
     CheckDigit,
@@ -93,23 +92,6 @@ impl Boleto {
         if read.barcode() == barcode { Ok(read) } else { Err(BoletoError::CheckDigit) }
     }
 
-    /// Parses a digitable line of 47 digits, with or without the dots and spaces of [`Self::formatted_line`].
-    pub fn from_line(text: &str, near: NaiveDate) -> Result<Self, BoletoError> {
-        let formatted = text.len() == FORMATTED_LEN;
-        let bare = if formatted { text.replace(['.', ' '], "") } else { text.to_owned() };
-        let line = Digits::<47>::parse(&bare)?;
-        if formatted && format_line(&line) != text {
-            return Err(BoletoError::Digits);
-        }
-        if line.values().nth(3) != Some(CURRENCY) {
-            return Err(BoletoError::Currency);
-        }
-        let free_field = format!("{}{}{}", line.part::<5>(4)?, line.part::<10>(10)?, line.part::<10>(21)?);
-        let free_field = Digits::parse(&free_field)?;
-        let read = Self::read(line.part(0)?, line.part(33)?, line.part(37)?, free_field, near)?;
-        if read.line() == line { Ok(read) } else { Err(BoletoError::CheckDigit) }
-    }
-
     fn read(
         bank: Digits<3>,
         factor: Digits<4>,
@@ -161,7 +143,16 @@ impl Boleto {
     /// Returns the digitable line with its dots and spaces:
     /// `00000.00000 00000.000000 00000.000000 0 00000000000000`.
     pub fn formatted_line(&self) -> String {
-        format_line(&self.line())
+        let mut text = String::new();
+        for (at, digit) in self.line().as_str().chars().enumerate() {
+            match at {
+                5 | 15 | 26 => text.push('.'),
+                10 | 21 | 32 | 33 => text.push(' '),
+                _ => (),
+            }
+            text.push(digit);
+        }
+        text
     }
 
     /// Returns the digits before the barcode number's check digit.
@@ -186,22 +177,6 @@ impl Boleto {
             digit => u8::try_from(digit).unwrap_or_default(),
         }
     }
-}
-
-/// The length of `00000.00000 00000.000000 00000.000000 0 00000000000000`.
-const FORMATTED_LEN: usize = 54;
-
-fn format_line(line: &Digits<47>) -> String {
-    let mut text = String::with_capacity(FORMATTED_LEN);
-    for (at, digit) in line.as_str().chars().enumerate() {
-        match at {
-            5 | 15 | 26 => text.push('.'),
-            10 | 21 | 32 | 33 => text.push(' '),
-            _ => (),
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// Appends the check digit to a field of the line: modulo 10 with weights 2 and 1 from the right, summing the
@@ -282,7 +257,6 @@ mod tests {
             let (barcode, line) = (text(&vector, "barcode"), text(&vector, "digitable_line"));
             let due = day(text(&vector, "due_date"));
             let read = Boleto::from_barcode(barcode, day("2026-11-21")).unwrap();
-            assert_eq!(Boleto::from_line(line, day("2026-11-21")), Ok(read));
             assert_eq!((read.due(), read.amount_centavos()), (due, vector["amount_cents"].as_u64().unwrap()));
 
             let free_field = Digits::parse(barcode.split_at(19).1).unwrap();
@@ -340,24 +314,6 @@ mod tests {
     }
 
     #[test]
-    fn a_formatted_line_is_parsed_only_with_its_exact_dots_and_spaces() {
-        let near = day("2026-11-21");
-        let line = sandbox().formatted_line();
-        assert_eq!(Boleto::from_line(&line, near), Ok(sandbox()));
-        for text in [
-            "",
-            &line.replacen('.', " ", 1),
-            &line.replace(' ', "."),
-            &format!("{line} "),
-            &line.replace('.', ""),
-            &line.replace(' ', "é"),
-            sandbox().barcode().as_str(),
-        ] {
-            assert_eq!(Boleto::from_line(text, near), Err(BoletoError::Digits), "{text}");
-        }
-    }
-
-    #[test]
     fn a_barcode_with_another_currency_or_without_an_amount_or_a_due_date_is_rejected() {
         let near = day("2026-11-21");
         let change = |at: usize, replacement: &str| {
@@ -385,22 +341,19 @@ mod tests {
             let near = NaiveDate::from_num_days_from_ce_opt(FACTOR_EPOCH_DAY + days + away).unwrap();
             let boleto = Boleto::new(Digits::from_number(bank).unwrap(), centavos, due, Digits::from_id(id)).unwrap();
             prop_assert_eq!(Boleto::from_barcode(boleto.barcode().as_str(), near), Ok(boleto));
-            prop_assert_eq!(Boleto::from_line(boleto.line().as_str(), near), Ok(boleto));
-            prop_assert_eq!(Boleto::from_line(&boleto.formatted_line(), near), Ok(boleto));
         }
 
         #[test]
-        fn a_line_with_one_changed_digit_is_rejected(at in 0_usize..47, other in b'0'..=b'9') {
-            let mut bytes = sandbox().line().as_str().as_bytes().to_vec();
+        fn a_barcode_with_one_changed_digit_is_rejected(at in 0_usize..44, other in b'0'..=b'9') {
+            let mut bytes = sandbox().barcode().as_str().as_bytes().to_vec();
             prop_assume!(bytes[at] != other);
             bytes[at] = other;
-            prop_assert!(Boleto::from_line(&String::from_utf8(bytes).unwrap(), sandbox().due()).is_err());
+            prop_assert!(Boleto::from_barcode(&String::from_utf8(bytes).unwrap(), sandbox().due()).is_err());
         }
 
         #[test]
-        fn parsing_never_panics(text in "[0-9 .]{44,54}|.*") {
+        fn parsing_never_panics(text in "[0-9]{44}|.*") {
             let _ = Boleto::from_barcode(&text, sandbox().due());
-            let _ = Boleto::from_line(&text, sandbox().due());
         }
     }
 }

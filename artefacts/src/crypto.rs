@@ -37,19 +37,6 @@ pub fn sandbox_address(id: [u8; 16], network: Network) -> String {
     }
 }
 
-/// The address may still belong to no wallet.
-pub fn is_well_formed(address: &str, network: Network) -> bool {
-    match network {
-        Network::Tron => {
-            let mut bytes = [0; TRON_LEN];
-            let length = bs58::decode(address).onto(&mut bytes);
-            let Some((covered, given)) = bytes.split_last_chunk::<CHECKSUM_LEN>() else { return false };
-            length == Ok(TRON_LEN) && covered.first() == Some(&TRON_PREFIX) && *given == checksum(covered)
-        }
-        Network::BitcoinTestnet => segwit::decode(address).is_ok_and(|(network, ..)| network == hrp::TB),
-    }
-}
-
 fn sandbox_hash(id: [u8; 16], network: Network) -> [u8; HASH_LEN] {
     let network: &[u8] = match network {
         Network::Tron => b"tron\0",
@@ -70,50 +57,18 @@ mod tests {
 
     use super::*;
 
-    /// The address of the USDT contract on TRON.
-    const TRON: &str = "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t";
-    /// An example of BIP-173.
-    const TESTNET: &str = "tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx";
-
-    #[test]
-    fn published_addresses_are_well_formed_on_their_network_only() {
-        for (address, network, other) in [
-            (TRON, Network::Tron, Network::BitcoinTestnet),
-            (TESTNET, Network::BitcoinTestnet, Network::Tron),
-        ] {
-            assert!(is_well_formed(address, network), "{address}");
-            assert!(!is_well_formed(address, other), "{address}");
-        }
+    /// Returns the bytes of an address of TRON, after a check of its checksum.
+    fn decode_tron(address: &str) -> Vec<u8> {
+        let bytes = bs58::decode(address).into_vec().unwrap();
+        let (covered, given) = bytes.split_last_chunk::<CHECKSUM_LEN>().unwrap();
+        assert_eq!(*given, checksum(covered), "{address}");
+        bytes
     }
 
     #[test]
-    fn a_text_with_another_form_prefix_or_checksum_is_not_well_formed() {
-        for address in [
-            "",
-            "T",
-            // One character differs.
-            "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6s",
-            // A leading zero byte.
-            "1TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t",
-            " TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t",
-            // Bitcoin's first address, which has another prefix.
-            "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa",
-            "0x0000000000000000000000000000000000000000",
-            "Té",
-        ] {
-            assert!(!is_well_formed(address, Network::Tron), "{address}");
-        }
-        for address in [
-            "",
-            "tb1",
-            // From BIP-173: the main network; a wrong checksum; mixed case; excess padding bits.
-            "BC1QW508D6QEJXTDG4Y5R3ZARVARY0C5XW7KV8F3T4",
-            "tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsq",
-            "tb1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3q0sL5k7",
-            "tb1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3pjxtptv",
-        ] {
-            assert!(!is_well_formed(address, Network::BitcoinTestnet), "{address}");
-        }
+    fn the_checksum_is_that_of_a_published_address() {
+        // The address of the USDT contract on TRON.
+        assert_eq!(decode_tron("TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t").len(), TRON_LEN);
     }
 
     #[test]
@@ -126,16 +81,12 @@ mod tests {
         #[test]
         fn a_sandbox_address_is_well_formed(id: [u8; 16], other: [u8; 16]) {
             let tron = sandbox_address(id, Network::Tron);
-            prop_assert!(tron.starts_with('T') && tron.len() == 34 && is_well_formed(&tron, Network::Tron), "{tron}");
+            let bytes = decode_tron(&tron);
+            prop_assert!(tron.starts_with('T') && bytes.len() == TRON_LEN && bytes[0] == TRON_PREFIX, "{tron}");
             let bitcoin = sandbox_address(id, Network::BitcoinTestnet);
-            prop_assert!(bitcoin.starts_with("tb1q") && is_well_formed(&bitcoin, Network::BitcoinTestnet), "{bitcoin}");
+            let decoded = segwit::decode(&bitcoin);
+            prop_assert!(decoded.is_ok_and(|(network, ..)| network == hrp::TB), "{bitcoin}");
             prop_assert_eq!(tron == sandbox_address(other, Network::Tron), id == other);
-        }
-
-        #[test]
-        fn validation_never_panics(address in ".*|[1-9A-Za-z]{0,200}|tb1[0-9a-z]{0,100}") {
-            is_well_formed(&address, Network::Tron);
-            is_well_formed(&address, Network::BitcoinTestnet);
         }
     }
 }

@@ -2,7 +2,6 @@
 //! leading zeros are significant.
 
 use std::fmt;
-use std::str::FromStr;
 
 /// Exactly `N` digits, `[0-9]{N}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -77,14 +76,6 @@ impl<const N: usize> fmt::Display for Digits<N> {
 impl<const N: usize> fmt::Debug for Digits<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
-    }
-}
-
-impl<const N: usize> FromStr for Digits<N> {
-    type Err = DigitsError;
-
-    fn from_str(text: &str) -> Result<Self, DigitsError> {
-        Self::parse(text)
     }
 }
 

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use artefacts::boleto::Boleto;
-use artefacts::crypto::{self, Network};
 use artefacts::digits::Digits;
 use artefacts::multibanco;
 use axum::http::Method;
@@ -143,11 +142,9 @@ async fn each_method_creates_its_payment_details_and_settles() {
     let read = service.read_payment(&multibanco).await;
     assert_eq!(filled_method_fields(&read), ["mbEntity", "mbReference", "mbExpiresAt"]);
     let [entity, reference] = fields(&read, &["mbEntity", "mbReference"]).try_into().unwrap();
-    assert!(multibanco::is_valid(
-        &Digits::parse(&entity).unwrap(),
-        &Digits::parse(&reference).unwrap(),
-        43_211
-    ));
+    let (entity, reference) = (Digits::parse(&entity).unwrap(), Digits::parse(&reference).unwrap());
+    let number = reference.part(0).unwrap();
+    assert_eq!(multibanco::reference(&entity, &number, 43_211), Ok(reference));
 
     let boleto = service.payment(json!({"paymentMethods": ["BOLETO"], "customerName": "Maria"})).await;
     let read = service.read_payment(&boleto).await;
@@ -158,8 +155,8 @@ async fn each_method_creates_its_payment_details_and_settles() {
     let [barcode, line, url] =
         fields(&read, &["boletoBarcode", "boletoLine", "boletoPdfUrl"]).try_into().unwrap();
     let today = service.stack.clock.now().to_chrono().date_naive();
-    let slip = Boleto::from_line(&line, today).unwrap();
-    assert_eq!((slip.barcode().to_string(), slip.amount_centavos()), (barcode, 1000));
+    let slip = Boleto::from_barcode(&barcode, today).unwrap();
+    assert_eq!((slip.line().to_string(), slip.amount_centavos()), (line, 1000));
     let expires_at = read["boletoExpiresAt"].as_str().unwrap();
     assert!(
         expires_at.ends_with("T02:59:59.999Z"),
@@ -170,12 +167,12 @@ async fn each_method_creates_its_payment_details_and_settles() {
     assert!(pdf.bytes.starts_with(b"%PDF-") && pdf.bytes.len() < 20_000);
     let boleto_url = url;
 
-    for (currency, amount, token_amount, network, token) in [
-        ("BRL", 1_000, "2.000000", Network::Tron, "USDT"),
-        ("USDT", 1_234_567, "1.234567", Network::Tron, "USDT"),
+    for (currency, amount, token_amount, address, token) in [
+        ("BRL", 1_000, "2.000000", "T", "USDT"),
+        ("USDT", 1_234_567, "1.234567", "T", "USDT"),
         // One token costs 0.90 EUR. The token amount is rounded up.
-        ("EUR", 100, "1.111112", Network::Tron, "USDT"),
-        ("BTC", 1, "0.00000001", Network::BitcoinTestnet, "BTC"),
+        ("EUR", 100, "1.111112", "T", "USDT"),
+        ("BTC", 1, "0.00000001", "tb1q", "BTC"),
     ] {
         let body = json!({"paymentMethods": ["CRYPTO"], "currency": currency, "amount": amount});
         let read = service.read_payment(&service.payment(body).await).await;
@@ -184,7 +181,7 @@ async fn each_method_creates_its_payment_details_and_settles() {
             ["cryptoAddress", "cryptoAmount", "cryptoNetwork", "cryptoCurrency"]
         );
         assert_eq!((&read["cryptoAmount"], &read["cryptoCurrency"]), (&json!(token_amount), &json!(token)));
-        assert!(crypto::is_well_formed(read["cryptoAddress"].as_str().unwrap(), network));
+        assert!(read["cryptoAddress"].as_str().unwrap().starts_with(address), "{read}");
     }
     let crypto = service.payment(json!({"paymentMethods": ["CRYPTO"], "currency": "USDT"})).await;
 
