@@ -1,43 +1,10 @@
 //! Checks that someone receives the alarms, and that none is on.
 
-use std::collections::HashMap;
-
-use serde::Deserialize;
+use serde_json::Value;
 
 use super::Checked;
-use super::aws_cli::Time;
+use super::aws_cli::{list, text, time};
 use super::deployed::{ALARM, Deployed};
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct DescribeAlarms {
-    #[serde(default)]
-    metric_alarms: Vec<Alarm>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Alarm {
-    #[serde(rename = "AlarmName")]
-    name: String,
-    #[serde(default)]
-    actions_enabled: bool,
-    state_value: String,
-    state_updated_timestamp: Time,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Topic {
-    attributes: Subscriptions,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Subscriptions {
-    subscriptions_confirmed: String,
-    subscriptions_pending: String,
-}
 
 pub(super) async fn check(deployed: &Deployed) -> Vec<Checked> {
     vec![check_topic(deployed).await, check_alarms(deployed).await]
@@ -47,16 +14,16 @@ async fn check_topic(deployed: &Deployed) -> Checked {
     let Some(topic) = deployed.parameter("AlarmTopicArn") else {
         return Ok(vec!["no one is notified: the parameter AlarmTopicArn is not set".to_owned()]);
     };
-    let read = deployed.cli.read::<Topic>(&["sns", "get-topic-attributes", "--topic-arn", topic]).await?;
-    let Some(Topic { attributes }) = read else {
+    let read = deployed.cli.read(&["sns", "get-topic-attributes", "--topic-arn", topic]).await?;
+    let Some(read) = read else {
         return Ok(vec![format!("no one is notified: the topic {topic} does not exist")]);
     };
     let mut found = Vec::new();
-    if attributes.subscriptions_confirmed == "0" {
+    if text(&read, "/Attributes/SubscriptionsConfirmed") == "0" {
         found.push(format!("no one is notified: the topic {topic} has no confirmed subscription"));
     }
-    if attributes.subscriptions_pending != "0" {
-        let pending = attributes.subscriptions_pending;
+    let pending = text(&read, "/Attributes/SubscriptionsPending");
+    if pending != "0" {
         found.push(format!("{pending} subscriptions of the topic {topic} are not confirmed"));
     }
     Ok(found)
@@ -67,23 +34,25 @@ async fn check_alarms(deployed: &Deployed) -> Checked {
     let declared: Vec<(&str, &str)> = deployed.of_type(ALARM).collect();
     let names = declared.iter().map(|(_, name)| *name);
     let words = ["cloudwatch", "describe-alarms", "--alarm-names"].into_iter().chain(names);
-    let read: DescribeAlarms = deployed.cli.read_existing(&words.collect::<Vec<_>>()).await?;
-    let alarms: HashMap<&str, &Alarm> =
-        read.metric_alarms.iter().map(|alarm| (alarm.name.as_str(), alarm)).collect();
-    let findings = declared.into_iter().flat_map(|(logical_id, name)| match alarms.get(name) {
-        None => vec![format!("{logical_id}: the alarm {name} does not exist")],
-        Some(alarm) => findings(logical_id, alarm),
+    let read = deployed.cli.read_existing(&words.collect::<Vec<_>>()).await?;
+    let alarms = list(&read, "/MetricAlarms");
+    let findings = declared.into_iter().flat_map(|(logical_id, name)| {
+        match alarms.iter().find(|alarm| text(alarm, "/AlarmName") == name) {
+            None => vec![format!("{logical_id}: the alarm {name} does not exist")],
+            Some(alarm) => findings(logical_id, alarm),
+        }
     });
     Ok(findings.collect())
 }
 
-fn findings(logical_id: &str, alarm: &Alarm) -> Vec<String> {
+fn findings(logical_id: &str, alarm: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    if !alarm.actions_enabled {
+    if alarm.get("ActionsEnabled") != Some(&Value::Bool(true)) {
         found.push(format!("{logical_id}: its actions were disabled by hand"));
     }
-    if alarm.state_value == "ALARM" {
-        found.push(format!("{logical_id}: it is on since {}", alarm.state_updated_timestamp.0));
+    if text(alarm, "/StateValue") == "ALARM" {
+        let since = time(alarm, "/StateUpdatedTimestamp").map(|at| format!(" since {at}"));
+        found.push(format!("{logical_id}: it is on{}", since.unwrap_or_default()));
     }
     found
 }

@@ -5,8 +5,7 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use domain::time::Timestamp;
-use serde::Deserialize;
-use serde::de::{DeserializeOwned, Deserializer, Error as _};
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 const PROGRAM: &str = "aws";
@@ -32,7 +31,7 @@ impl AwsCli {
     }
 
     /// `None`: the object that it names does not exist.
-    pub(super) async fn read<T: DeserializeOwned>(&self, words: &[&str]) -> Result<Option<T>, CliError> {
+    pub(super) async fn read(&self, words: &[&str]) -> Result<Option<Value>, CliError> {
         let error = |reason: String| CliError { command: words.join(" "), reason };
         let mut command = Command::new(PROGRAM);
         command.args(words).args(["--output", "json"]).env("AWS_PAGER", "");
@@ -46,13 +45,16 @@ impl AwsCli {
             return if is_missing { Ok(None) } else { Err(error(message.trim().to_owned())) };
         }
         // The CLI prints nothing for an answer without members.
-        let answer = if stdout.trim_ascii().is_empty() { b"{}".as_slice() } else { &stdout };
-        let parsed = serde_json::from_slice(answer).map(Some);
-        parsed.map_err(|wrong| error(format!("an unexpected answer: {wrong}")))
+        if stdout.trim_ascii().is_empty() {
+            return Ok(Some(json!({})));
+        }
+        serde_json::from_slice(&stdout)
+            .map(Some)
+            .map_err(|wrong| error(format!("an unexpected answer: {wrong}")))
     }
 
     /// Runs a read of an object that must exist.
-    pub(super) async fn read_existing<T: DeserializeOwned>(&self, words: &[&str]) -> Result<T, CliError> {
+    pub(super) async fn read_existing(&self, words: &[&str]) -> Result<Value, CliError> {
         let missing =
             || CliError { command: words.join(" "), reason: "the object does not exist".to_owned() };
         self.read(words).await?.ok_or_else(missing)
@@ -69,27 +71,23 @@ fn is_not_found(code: &str) -> bool {
     ["NotFound", "NoSuch", "NonExistent", "DoesNotExist"].iter().any(|part| code.contains(part))
 }
 
-/// Version 2 of the CLI prints ISO 8601, version 1 also seconds since 1970.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Time(pub(super) Timestamp);
+/// Returns a text of an answer; empty if there is none.
+pub(super) fn text<'a>(answer: &'a Value, pointer: &str) -> &'a str {
+    answer.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
 
-impl<'de> Deserialize<'de> for Time {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Printed {
-            Seconds(serde_json::Number),
-            Iso(String),
+/// Returns a list of an answer; empty if there is none.
+pub(super) fn list<'a>(answer: &'a Value, pointer: &str) -> &'a [Value] {
+    answer.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Version 2 of the CLI prints ISO 8601, version 1 also seconds since 1970.
+pub(super) fn time(answer: &Value, pointer: &str) -> Option<Timestamp> {
+    match answer.pointer(pointer)? {
+        Value::String(text) => text.parse().ok(),
+        seconds => {
+            let seconds: i64 = seconds.to_string().split('.').next()?.parse().ok()?;
+            Timestamp::from_millis(seconds.saturating_mul(1_000)).ok()
         }
-        let at = match Printed::deserialize(deserializer)? {
-            Printed::Iso(text) => text.parse(),
-            Printed::Seconds(number) => {
-                let text = number.to_string();
-                let seconds = text.split('.').next().unwrap_or_default();
-                let seconds: i64 = seconds.parse().map_err(D::Error::custom)?;
-                Timestamp::from_millis(seconds.saturating_mul(1_000))
-            }
-        };
-        at.map(Self).map_err(D::Error::custom)
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::error::Error;
 
-use serde::Deserialize;
+use serde_json::Value;
 
-use super::aws_cli::AwsCli;
+use super::aws_cli::{AwsCli, list, text};
 
 pub(super) const ALARM: &str = "AWS::CloudWatch::Alarm";
 pub(super) const RULE: &str = "AWS::Events::Rule";
@@ -31,75 +31,28 @@ pub(super) struct Deployed {
     status: String,
     parameters: HashMap<String, String>,
     outputs: HashMap<String, String>,
-    resources: Vec<Resource>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Stacks {
-    stacks: Vec<StackDescription>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct StackDescription {
-    stack_status: String,
-    #[serde(default)]
-    parameters: Vec<Parameter>,
-    #[serde(default)]
-    outputs: Vec<Output>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Parameter {
-    parameter_key: String,
-    #[serde(default)]
-    parameter_value: String,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Output {
-    output_key: String,
-    output_value: String,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Resources {
-    stack_resource_summaries: Vec<Resource>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Resource {
-    logical_resource_id: String,
-    physical_resource_id: Option<String>,
-    #[serde(rename = "ResourceType")]
-    kind: String,
+    resources: Vec<Value>,
 }
 
 impl Deployed {
     pub(super) async fn read(cli: AwsCli, name: String) -> Result<Self, Box<dyn Error>> {
         let words = |operation: &'static str| ["cloudformation", operation, "--stack-name", name.as_str()];
         let (of_stack, of_resources) = (words("describe-stacks"), words("list-stack-resources"));
-        let (stacks, resources) = tokio::join!(
-            cli.read_existing::<Stacks>(&of_stack),
-            cli.read_existing::<Resources>(&of_resources)
-        );
+        let (stacks, resources) =
+            tokio::join!(cli.read_existing(&of_stack), cli.read_existing(&of_resources));
         let (stacks, resources) = (stacks?, resources?);
-        let stack = stacks.stacks.into_iter().next().ok_or_else(|| format!("there is no stack {name}"))?;
-        let parameters =
-            stack.parameters.into_iter().map(|given| (given.parameter_key, given.parameter_value));
-        let outputs = stack.outputs.into_iter().map(|output| (output.output_key, output.output_value));
+        let stack = stacks.pointer("/Stacks/0").ok_or_else(|| format!("there is no stack {name}"))?;
+        let pairs = |members: &str, key: &str, value: &str| {
+            let pair = |member: &Value| (text(member, key).to_owned(), text(member, value).to_owned());
+            list(stack, members).iter().map(pair).collect()
+        };
         Ok(Self {
             cli,
             name,
-            status: stack.stack_status,
-            parameters: parameters.collect(),
-            outputs: outputs.collect(),
-            resources: resources.stack_resource_summaries,
+            status: text(stack, "/StackStatus").to_owned(),
+            parameters: pairs("/Parameters", "/ParameterKey", "/ParameterValue"),
+            outputs: pairs("/Outputs", "/OutputKey", "/OutputValue"),
+            resources: list(&resources, "/StackResourceSummaries").to_vec(),
         })
     }
 
@@ -120,9 +73,10 @@ impl Deployed {
     }
 
     pub(super) fn of_type(&self, kind: &str) -> impl Iterator<Item = (&str, &str)> {
-        let of_type = self.resources.iter().filter(move |resource| resource.kind == kind);
+        let of_type = self.resources.iter().filter(move |resource| text(resource, "/ResourceType") == kind);
+        // A resource that is being created has no physical id yet.
         of_type.filter_map(|resource| {
-            Some((resource.logical_resource_id.as_str(), resource.physical_resource_id.as_deref()?))
+            Some((text(resource, "/LogicalResourceId"), resource.get("PhysicalResourceId")?.as_str()?))
         })
     }
 

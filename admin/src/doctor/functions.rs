@@ -4,50 +4,23 @@
 use std::collections::BTreeMap;
 
 use domain::row::WRITTEN_FORMAT;
-use serde::Deserialize;
+use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::Checked;
-use super::aws_cli::{AwsCli, CliError};
+use super::aws_cli::{AwsCli, CliError, text};
 use super::deployed::{Deployed, EVENT_SOURCE, FUNCTION, VERSION};
 
 const ALIAS: &str = "live";
 
 /// The environment variable with the newest format of rows that a version reads.
-const READ_ROW_FORMAT: &str = "READ_ROW_FORMAT";
+const READ_ROW_FORMAT: &str = "/Environment/Variables/READ_ROW_FORMAT";
 
 /// The format of rows that a version without that variable reads.
 const FIRST_FORMAT: u64 = 1;
 
 /// Runs that must remain for the functions of the API and the schedule, besides those of queues and streams.
 const RUNS_FOR_REQUESTS: u64 = 100;
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Alias {
-    function_version: String,
-    routing_config: Option<Routing>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Routing {
-    #[serde(default)]
-    additional_version_weights: BTreeMap<String, f64>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Configuration {
-    environment: Option<Environment>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Environment {
-    #[serde(default)]
-    variables: BTreeMap<String, String>,
-}
 
 #[derive(Debug)]
 struct Function {
@@ -56,7 +29,7 @@ struct Function {
     published: Option<String>,
     /// The version of the alias, and those to which it sends a part of the invocations.
     serving: Vec<String>,
-    configurations: BTreeMap<String, Option<Configuration>>,
+    configurations: BTreeMap<String, Option<Value>>,
 }
 
 pub(super) async fn check(deployed: &Deployed) -> Vec<Checked> {
@@ -84,9 +57,10 @@ async fn read(
 ) -> Result<Function, CliError> {
     let of_alias = ["lambda", "get-alias", "--function-name", &name, "--name", ALIAS];
     let mut serving = Vec::new();
-    if let Some(alias) = cli.read::<Alias>(&of_alias).await? {
-        serving.push(alias.function_version);
-        serving.extend(alias.routing_config.unwrap_or_default().additional_version_weights.into_keys());
+    if let Some(alias) = cli.read(&of_alias).await? {
+        serving.push(text(&alias, "/FunctionVersion").to_owned());
+        let weights = alias.pointer("/RoutingConfig/AdditionalVersionWeights").and_then(Value::as_object);
+        serving.extend(weights.into_iter().flatten().map(|(version, _)| version.clone()));
     }
     let mut configurations = BTreeMap::new();
     for version in &serving {
@@ -120,54 +94,20 @@ fn findings(function: &Function) -> Vec<String> {
     found
 }
 
-fn version_findings(
-    logical_id: &str,
-    version: &str,
-    configuration: Option<&Configuration>,
-) -> Option<String> {
+fn version_findings(logical_id: &str, version: &str, configuration: Option<&Value>) -> Option<String> {
     let Some(configuration) = configuration else {
         return Some(format!("{logical_id}: its version {version} does not exist"));
     };
-    let variables = configuration.environment.as_ref().map(|environment| &environment.variables);
-    let format = variables.and_then(|variables| variables.get(READ_ROW_FORMAT));
-    let format = format.and_then(|format| format.parse().ok()).unwrap_or(FIRST_FORMAT);
+    let format = text(configuration, READ_ROW_FORMAT).parse().unwrap_or(FIRST_FORMAT);
     (format < WRITTEN_FORMAT).then(|| format!(
         "{logical_id}: its version {version} reads rows up to the format {format}, and this release writes the format {WRITTEN_FORMAT}: first deploy a release that reads it"
     ))
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct EventSource {
-    state: String,
-    scaling_config: Option<Scaling>,
-    parallelization_factor: Option<u64>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Scaling {
-    maximum_concurrency: Option<u64>,
-}
-
-impl EventSource {
-    /// Returns the most runs that it starts at once; for a stream, of one shard.
-    fn runs(&self) -> u64 {
-        let of_queue = self.scaling_config.as_ref().and_then(|scaling| scaling.maximum_concurrency);
-        of_queue.or(self.parallelization_factor).unwrap_or(1)
-    }
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct AccountSettings {
-    account_limit: AccountLimit,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct AccountLimit {
-    concurrent_executions: u64,
+/// Returns the most runs that an event source starts at once; for a stream, of one shard.
+fn runs(source: &Value) -> u64 {
+    let of_queue = source.pointer("/ScalingConfig/MaximumConcurrency");
+    of_queue.or(source.get("ParallelizationFactor")).and_then(Value::as_u64).unwrap_or(1)
 }
 
 pub(super) async fn check_concurrency(deployed: &Deployed) -> Checked {
@@ -175,17 +115,19 @@ pub(super) async fn check_concurrency(deployed: &Deployed) -> Checked {
     let mut needed = RUNS_FOR_REQUESTS;
     for (logical_id, id) in deployed.of_type(EVENT_SOURCE) {
         let words = ["lambda", "get-event-source-mapping", "--uuid", id];
-        let Some(source) = deployed.cli.read::<EventSource>(&words).await? else {
+        let Some(source) = deployed.cli.read(&words).await? else {
             found.push(format!("{logical_id}: the event source does not exist"));
             continue;
         };
-        needed = needed.saturating_add(source.runs());
-        if source.state != "Enabled" {
-            found.push(format!("{logical_id}: the event source is in the state {}", source.state));
+        needed = needed.saturating_add(runs(&source));
+        let state = text(&source, "/State");
+        if state != "Enabled" {
+            found.push(format!("{logical_id}: the event source is in the state {state}"));
         }
     }
-    let settings = deployed.cli.read_existing::<AccountSettings>(&["lambda", "get-account-settings"]).await?;
-    let quota = settings.account_limit.concurrent_executions;
+    let settings = deployed.cli.read_existing(&["lambda", "get-account-settings"]).await?;
+    let quota =
+        settings.pointer("/AccountLimit/ConcurrentExecutions").and_then(Value::as_u64).unwrap_or_default();
     if quota < needed {
         found.push(format!(
             "the stack needs {needed} concurrent runs, and the quota of the AWS account is {quota}: request a higher one"

@@ -1,17 +1,10 @@
 //! Checks that no schedule was disabled by hand, and that no stream record waits for `events replay`.
 
-use serde::Deserialize;
-
 use super::Checked;
+use super::aws_cli::text;
 use super::deployed::{Deployed, RULE};
 
 const VERIFY_LEDGERS: &str = "LedgerVerifierFunctionDaily";
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Rule {
-    state: String,
-}
 
 /// `SchedulerStoppedAlarm` begins only if several of them do not run.
 pub(super) async fn check_schedules(deployed: &Deployed) -> Vec<Checked> {
@@ -21,10 +14,10 @@ pub(super) async fn check_schedules(deployed: &Deployed) -> Vec<Checked> {
         if is_off && logical_id == VERIFY_LEDGERS {
             continue;
         }
-        let rule = deployed.cli.read::<Rule>(&["events", "describe-rule", "--name", name]).await;
+        let rule = deployed.cli.read(&["events", "describe-rule", "--name", name]).await;
         checked.push(rule.map(|rule| match rule {
             None => vec![format!("{logical_id}: the schedule {name} does not exist")],
-            Some(rule) if rule.state == "DISABLED" => {
+            Some(rule) if text(&rule, "/State") == "DISABLED" => {
                 vec![format!("{logical_id}: the schedule {name} is disabled")]
             }
             Some(_) => Vec::new(),
@@ -33,28 +26,16 @@ pub(super) async fn check_schedules(deployed: &Deployed) -> Vec<Checked> {
     checked
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Objects {
-    #[serde(default)]
-    contents: Vec<Object>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Object {
-    key: String,
-}
-
 /// `RecordsSetAsideAlarm` ends while they still wait.
 pub(super) async fn check_failed_records(deployed: &Deployed) -> Checked {
     let Some(bucket) = deployed.output("FailedRecordsBucketName") else {
         return Ok(vec!["the stack has no output FailedRecordsBucketName".to_owned()]);
     };
     let words = ["s3api", "list-objects-v2", "--bucket", &bucket, "--max-keys", "1", "--no-paginate"];
-    let objects = deployed.cli.read_existing::<Objects>(&words).await?;
-    let waiting = objects.contents.first().map(|object| {
-        format!("stream records were not processed, the first is {}: run `events replay`", object.key)
+    let objects = deployed.cli.read_existing(&words).await?;
+    let waiting = objects.pointer("/Contents/0").map(|object| {
+        let key = text(object, "/Key");
+        format!("stream records were not processed, the first is {key}: run `events replay`")
     });
     Ok(waiting.into_iter().collect())
 }
