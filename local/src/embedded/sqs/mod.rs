@@ -37,6 +37,8 @@ const MAX_BATCH: usize = 10;
 /// does so while the queue has such messages. A newly sent message wakes the poll at once.
 const POLL_PERIOD: Duration = Duration::from_millis(50);
 
+const INVALID_VALUE: &str = "InvalidParameterValue";
+
 type Result<T> = std::result::Result<T, Failure>;
 
 /// Dropping this stops it.
@@ -104,22 +106,22 @@ struct Fields {
 
 impl Fields {
     fn queue(&self) -> Result<&str> {
-        self.queue_url.as_deref().and_then(|url| url.rsplit('/').next()).ok_or(Failure::NoQueue)
+        self.queue_url.as_deref().and_then(|url| url.rsplit('/').next()).ok_or_else(Failure::no_queue)
     }
 
     fn receipt_handle(&self) -> Result<&str> {
-        self.receipt_handle.as_deref().ok_or(Failure::Missing("ReceiptHandle"))
+        self.receipt_handle.as_deref().ok_or_else(|| Failure::missing("ReceiptHandle"))
     }
 
     fn draft(&self) -> Result<Draft> {
         let body = self.message_body.clone().filter(|body| !body.is_empty());
-        let body = body.ok_or(Failure::Missing("MessageBody"))?;
+        let body = body.ok_or_else(|| Failure::missing("MessageBody"))?;
         if body.len() > MAX_MESSAGE_BYTES {
             let text = format!("Reason: Message must be shorter than {MAX_MESSAGE_BYTES} bytes.");
-            return Err(Failure::Value(text));
+            return Err(Failure(INVALID_VALUE, text));
         }
         if self.message_attributes.is_some() {
-            return Err(Failure::Value("This SQS does not have message attributes.".to_owned()));
+            return Err(Failure(INVALID_VALUE, "This SQS does not have message attributes.".to_owned()));
         }
         let delay = in_range("DelaySeconds", self.delay_seconds, 0, 900)?;
         let id = uuid::Uuid::new_v4().to_string();
@@ -128,7 +130,7 @@ impl Fields {
 
     fn entries(&self) -> Result<&[Self]> {
         let bytes = |entry: &Self| entry.message_body.as_ref().map_or(0, String::len);
-        let refused = |shape, text: &str| Err(Failure::Batch(shape, text.to_owned()));
+        let refused = |shape, text: &str| Err(Failure(shape, text.to_owned()));
         match self.entries.len() {
             0 => refused("EmptyBatchRequest", "There should be at least one entry in the request."),
             count if count > MAX_BATCH => {
@@ -145,9 +147,12 @@ impl Fields {
 fn in_range(name: &str, value: Option<i64>, least: i64, most: i64) -> Result<Option<i64>> {
     match value.filter(|value| !(least..=most).contains(value)) {
         None => Ok(value),
-        Some(value) => Err(Failure::Value(format!(
-            "Value {value} for parameter {name} is invalid. Reason: Must be between {least} and {most}."
-        ))),
+        Some(value) => Err(Failure(
+            INVALID_VALUE,
+            format!(
+                "Value {value} for parameter {name} is invalid. Reason: Must be between {least} and {most}."
+            ),
+        )),
     }
 }
 
@@ -157,16 +162,19 @@ impl Front {
         let operation = target.and_then(|target| target.rsplit('.').next()).unwrap_or_default().to_owned();
         let body = Limited::new(request.into_body(), MAX_REQUEST_BYTES).collect().await;
         let fields = body.ok().and_then(|body| serde_json::from_slice(&body.to_bytes()).ok());
+        let malformed =
+            || Failure("SerializationException", "The body is not a request of this API.".to_owned());
+        let fields = fields.ok_or_else(malformed);
         respond(match fields {
-            Some(fields) => self.execute(&operation, &fields).await,
-            None => Err(Failure::NotARequest),
+            Ok(fields) => self.execute(&operation, &fields).await,
+            Err(failure) => Err(failure),
         })
     }
 
     async fn execute(&self, operation: &str, fields: &Fields) -> Result<Value> {
         match operation {
             "CreateQueue" => {
-                let name = fields.queue_name.as_deref().ok_or(Failure::Missing("QueueName"))?;
+                let name = fields.queue_name.as_deref().ok_or_else(|| Failure::missing("QueueName"))?;
                 self.with(|queues, _| queues.create(name, &fields.attributes))?;
                 Ok(json!({"QueueUrl": self.queue_url(name)}))
             }
@@ -187,7 +195,7 @@ impl Front {
             "DeleteMessage" => self.delete(fields, fields),
             "ChangeMessageVisibility" => {
                 let seconds = in_range("VisibilityTimeout", fields.visibility_timeout, 0, 43_200)?;
-                let seconds = seconds.ok_or(Failure::Missing("VisibilityTimeout"))?;
+                let seconds = seconds.ok_or_else(|| Failure::missing("VisibilityTimeout"))?;
                 let handle = fields.receipt_handle()?;
                 self.with(|queues, now| queues.hide(fields.queue()?, handle, seconds, now))?;
                 self.changed.notify_waiters();
@@ -199,7 +207,10 @@ impl Front {
                 self.with(|queues, _| queues.purge(fields.queue()?))?;
                 Ok(json!({}))
             }
-            unknown => Err(Failure::Unsupported(unknown.to_owned())),
+            unknown => {
+                let text = format!("This SQS does not have the operation {unknown}.");
+                Err(Failure("UnsupportedOperation", text))
+            }
         }
     }
 
@@ -270,8 +281,7 @@ impl Front {
                     done.as_object_mut().map(|done| done.insert("Id".to_owned(), entry.id.clone().into()));
                     successful.push(done);
                 }
-                Err(failure) => {
-                    let (_, code, message) = failure.parts();
+                Err(Failure(code, message)) => {
                     failed
                         .push(json!({"Id": entry.id, "SenderFault": true, "Code": code, "Message": message}));
                 }
@@ -287,7 +297,6 @@ fn is_requested(names: &[String], name: &str) -> bool {
 
 fn received(message: &Message, requested: &[String]) -> Value {
     let known = [
-        ("ApproximateFirstReceiveTimestamp", message.first_received_at.map(|at| at.to_string())),
         ("ApproximateReceiveCount", Some(message.receives.to_string())),
         ("MessageGroupId", message.group.clone()),
         ("SenderId", Some(ACCOUNT.to_owned())),
@@ -310,22 +319,17 @@ fn md5_of(body: &str) -> String {
 }
 
 fn respond(answer: Result<Value>) -> Response<Full<Bytes>> {
-    let (status, code, body) = match answer {
-        Ok(body) => (StatusCode::OK, None, body),
-        Err(failure) => {
-            let (shape, code, message) = failure.parts();
+    let (status, body) = match answer {
+        Ok(body) => (StatusCode::OK, body),
+        Err(Failure(shape, message)) => {
             let body = json!({"__type": format!("com.amazonaws.sqs#{shape}"), "message": message});
-            (StatusCode::BAD_REQUEST, Some(code), body)
+            (StatusCode::BAD_REQUEST, body)
         }
     };
     let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
     *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-amz-json-1.0"));
-    // The code of the older query protocol, which SDKs still report.
-    if let Some(code) = code.and_then(|code| format!("{code};Sender").parse().ok()) {
-        headers.insert("x-amzn-query-error", code);
-    }
+    let content_type = HeaderValue::from_static("application/x-amz-json-1.0");
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
     response
 }
 
@@ -425,7 +429,7 @@ mod tests {
                 .visibility_timeout(0)
                 .send()
         };
-        assert_eq!(code(hide(&first).await), "AWS.SimpleQueueService.MessageNotInflight");
+        assert_eq!(code(hide(&first).await), "MessageNotInflight");
         hide(&second).await.unwrap();
         assert_eq!(receive(&client, &url).await, [], "it was not deleted, but received twice");
     }
@@ -499,11 +503,11 @@ mod tests {
             client.send_message_batch().queue_url(&url).set_entries(Some(entries)).send()
         };
         let eleven = (0..11).map(|n| entry(&n.to_string(), "x", 0)).collect();
-        assert_eq!(code(send(eleven).await), "AWS.SimpleQueueService.TooManyEntriesInBatchRequest");
-        assert_eq!(code(send(vec![]).await), "AWS.SimpleQueueService.EmptyBatchRequest");
+        assert_eq!(code(send(eleven).await), "TooManyEntriesInBatchRequest");
+        assert_eq!(code(send(vec![]).await), "EmptyBatchRequest");
         let half = "x".repeat(MAX_MESSAGE_BYTES / 2 + 1);
         let heavy = vec![entry("a", &half, 0), entry("b", &half, 0)];
-        assert_eq!(code(send(heavy).await), "AWS.SimpleQueueService.BatchRequestTooLong");
+        assert_eq!(code(send(heavy).await), "BatchRequestTooLong");
 
         let mixed = send(vec![entry("a", "x", 900), entry("b", "x", 901), entry("c", "", 0)]).await.unwrap();
         assert_eq!(mixed.successful.iter().map(|entry| entry.id.as_str()).collect::<Vec<_>>(), ["a"]);

@@ -17,57 +17,21 @@ const DELAY: &str = "DelaySeconds";
 const RETENTION: &str = "MessageRetentionPeriod";
 const VISIBILITY: &str = "VisibilityTimeout";
 
+/// Why a request is refused: the shape of the error, and its message.
 #[derive(Debug)]
-pub(super) enum Failure {
-    /// The queue does not exist.
-    NoQueue,
-    OtherAttributes,
-    /// The receipt handle is not one of this queue.
-    Handle,
-    /// The message is not in flight.
-    NotInFlight,
-    Missing(&'static str),
-    Value(String),
-    Batch(&'static str, String),
-    /// The operation is not supported.
-    Unsupported(String),
-    NotARequest,
-}
+pub(super) struct Failure(pub(super) &'static str, pub(super) String);
 
 impl Failure {
-    pub(super) fn parts(&self) -> (&str, String, String) {
-        let older = |shape: &str| format!("AWS.SimpleQueueService.{shape}");
-        let (shape, code, message) = match self {
-            Self::NoQueue => ("QueueDoesNotExist", older("NonExistentQueue"), "The queue does not exist."),
-            Self::OtherAttributes => (
-                "QueueNameExists",
-                "QueueAlreadyExists".to_owned(),
-                "A queue already exists with the same name and a different value for an attribute.",
-            ),
-            Self::Handle => {
-                let shape = "ReceiptHandleIsInvalid";
-                (shape, shape.to_owned(), "The input receipt handle is invalid.")
-            }
-            Self::NotInFlight => {
-                let shape = "MessageNotInflight";
-                (shape, older(shape), "The message referred to isn't in flight.")
-            }
-            Self::Missing(name) => {
-                let message = format!("The request must contain the parameter {name}.");
-                return ("MissingParameter", "MissingParameter".to_owned(), message);
-            }
-            Self::Value(text) => ("InvalidParameterValue", "InvalidParameterValue".to_owned(), text.as_str()),
-            Self::Batch(shape, text) => (*shape, older(shape), text.as_str()),
-            Self::Unsupported(operation) => {
-                let message = format!("This SQS does not have the operation {operation}.");
-                return ("UnsupportedOperation", older("UnsupportedOperation"), message);
-            }
-            Self::NotARequest => {
-                let shape = "SerializationException";
-                (shape, shape.to_owned(), "The body is not a request of this API.")
-            }
-        };
-        (shape, code, message.to_owned())
+    pub(super) fn missing(name: &str) -> Self {
+        Self("MissingParameter", format!("The request must contain the parameter {name}."))
+    }
+
+    pub(super) fn no_queue() -> Self {
+        Self("QueueDoesNotExist", "The queue does not exist.".to_owned())
+    }
+
+    fn not_in_flight() -> Self {
+        Self("MessageNotInflight", "The message referred to isn't in flight.".to_owned())
     }
 }
 
@@ -84,7 +48,6 @@ pub(super) struct Message {
     /// When it becomes visible, in milliseconds.
     visible_at: i64,
     pub(super) receives: u32,
-    pub(super) first_received_at: Option<i64>,
 }
 
 impl Message {
@@ -95,7 +58,7 @@ impl Message {
 
 fn number_in(handle: &str) -> Result<u64> {
     let number = handle.split_once('-').and_then(|(number, _)| number.parse().ok());
-    number.ok_or(Failure::Handle)
+    number.ok_or_else(|| Failure("ReceiptHandleIsInvalid", "The input receipt handle is invalid.".to_owned()))
 }
 
 pub(super) struct Draft {
@@ -151,7 +114,11 @@ impl Queues {
     /// Creates a queue, unless it exists with the same attributes.
     pub(super) fn create(&mut self, name: &str, attributes: &BTreeMap<String, String>) -> Result<()> {
         match self.by_name.get(name) {
-            Some(existing) if existing.attributes != *attributes => Err(Failure::OtherAttributes),
+            Some(existing) if existing.attributes != *attributes => {
+                let text =
+                    "A queue already exists with the same name and a different value for an attribute.";
+                Err(Failure("QueueNameExists", text.to_owned()))
+            }
             Some(_) => Ok(()),
             None => {
                 let queue = Queue { attributes: attributes.clone(), ..Queue::default() };
@@ -204,7 +171,6 @@ impl Queues {
             sent_at: now,
             visible_at: now.saturating_add(delay.saturating_mul(1_000)),
             receives: 0,
-            first_received_at: None,
         });
         self.next_number = number.saturating_add(1);
         Ok(())
@@ -234,7 +200,6 @@ impl Queues {
                 continue;
             }
             message.receives = message.receives.saturating_add(1);
-            message.first_received_at.get_or_insert(now);
             message.visible_at = visible_at;
             received.push(message);
         }
@@ -265,8 +230,8 @@ impl Queues {
         let number = number_in(handle)?;
         let is_in_flight =
             |message: &&Message| message.receipt_handle() == handle && message.visible_at > now;
-        queue.messages.get(&number).filter(is_in_flight).ok_or(Failure::NotInFlight)?;
-        let message = queue.remove(number).ok_or(Failure::NotInFlight)?;
+        queue.messages.get(&number).filter(is_in_flight).ok_or_else(Failure::not_in_flight)?;
+        let message = queue.remove(number).ok_or_else(Failure::not_in_flight)?;
         queue.put(Message { visible_at: now.saturating_add(seconds.saturating_mul(1_000)), ..message });
         Ok(())
     }
@@ -295,6 +260,6 @@ impl Queues {
     }
 
     fn queue(&mut self, name: &str) -> Result<&mut Queue> {
-        self.by_name.get_mut(name).ok_or(Failure::NoQueue)
+        self.by_name.get_mut(name).ok_or_else(Failure::no_queue)
     }
 }
