@@ -8,80 +8,53 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 
+/// A pattern whose operators are supported.
 #[derive(Debug, Clone)]
-pub struct Pattern(Vec<(String, Rule)>);
-
-#[derive(Debug, Clone)]
-enum Rule {
-    Nested(Pattern),
-    AnyOf(Vec<Test>),
-}
-
-#[derive(Debug, Clone)]
-enum Test {
-    Equals(Value),
-    HasPrefix(String),
-}
+pub struct Pattern(Value);
 
 impl Pattern {
     pub fn parse(text: &str) -> Result<Self> {
         let value = serde_json::from_str(text).map_err(|e| Error::because("parsing a filter pattern", &e))?;
-        Self::from_json(&value)
-    }
-
-    fn from_json(value: &Value) -> Result<Self> {
-        let Some(fields) = value.as_object().filter(|fields| !fields.is_empty()) else {
-            return Err(unsupported(value));
-        };
-        let rules = fields.iter().map(|(name, value)| Ok((name.clone(), Rule::from_json(value)?)));
-        rules.collect::<Result<_>>().map(Self)
+        check(&value)?;
+        Ok(Self(value))
     }
 
     pub fn matches(&self, record: &Value) -> bool {
-        self.0.iter().all(|(name, rule)| match (record.get(name), rule) {
-            (Some(value), Rule::Nested(pattern)) => pattern.matches(value),
-            (Some(value), Rule::AnyOf(tests)) => tests.iter().any(|test| test.matches(value)),
-            (None, _) => false,
-        })
+        is_match(&self.0, Some(record))
     }
 }
 
-impl Rule {
-    fn from_json(value: &Value) -> Result<Self> {
-        match value {
-            Value::Array(tests) if !tests.is_empty() => {
-                tests.iter().map(Test::from_json).collect::<Result<_>>().map(Self::AnyOf)
-            }
-            Value::Object(_) => Pattern::from_json(value).map(Self::Nested),
-            _ => Err(unsupported(value)),
-        }
+fn check(pattern: &Value) -> Result<()> {
+    match pattern {
+        Value::Object(fields) if !fields.is_empty() => fields.values().try_for_each(|rule| match rule {
+            Value::Array(tests) if !tests.is_empty() && tests.iter().all(is_supported) => Ok(()),
+            nested => check(nested),
+        }),
+        _ => Err(Error::new(format!("{pattern} in a filter pattern is not supported on this machine"))),
     }
 }
 
-impl Test {
-    fn from_json(value: &Value) -> Result<Self> {
-        match value {
-            Value::Object(operator) if operator.len() == 1 => match operator.get("prefix") {
-                Some(Value::String(prefix)) => Ok(Self::HasPrefix(prefix.clone())),
-                _ => Err(unsupported(value)),
-            },
-            Value::Object(_) | Value::Array(_) => Err(unsupported(value)),
-            Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Null => {
-                Ok(Self::Equals(value.clone()))
-            }
+fn is_supported(test: &Value) -> bool {
+    match test {
+        Value::Object(operator) => {
+            operator.len() == 1 && operator.get("prefix").is_some_and(Value::is_string)
         }
-    }
-
-    fn matches(&self, value: &Value) -> bool {
-        match self {
-            Self::Equals(expected) => expected == value,
-            Self::HasPrefix(prefix) => value.as_str().is_some_and(|text| text.starts_with(prefix)),
-        }
+        Value::Array(_) => false,
+        Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Null => true,
     }
 }
 
-fn unsupported(value: &Value) -> Error {
-    Error::new(format!("{value} in a filter pattern is not supported on this machine"))
+/// Whether a value has all fields of a pattern, or passes one of the tests in a list.
+fn is_match(rule: &Value, value: Option<&Value>) -> bool {
+    let Some(value) = value else { return false };
+    match rule {
+        Value::Object(fields) => fields.iter().all(|(name, rule)| is_match(rule, value.get(name))),
+        Value::Array(tests) => tests.iter().any(|test| match test.get("prefix").and_then(Value::as_str) {
+            Some(prefix) => value.as_str().is_some_and(|text| text.starts_with(prefix)),
+            None => test == value,
+        }),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
