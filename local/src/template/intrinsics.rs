@@ -53,39 +53,12 @@ fn intrinsic(value: &Value) -> Option<(&str, &Value)> {
     is_intrinsic.then_some((name.as_str(), argument))
 }
 
-pub(super) fn check_literal(value: &Value, at: &str) -> Result<()> {
-    if let Some((name, _)) = intrinsic(value) {
-        return Err(unsupported(name, at));
-    }
-    match value {
-        Value::Array(items) => items.iter().try_for_each(|item| check_literal(item, at)),
-        Value::Object(map) => {
-            map.iter().try_for_each(|(key, item)| check_literal(item, &format!("{at}.{key}")))
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
-    }
-}
-
 /// Returns the resource of a `GetAtt`, whose attribute must be `wanted`.
 pub(super) fn get_att_resource<'a>(value: Option<&'a Value>, wanted: &str, at: &str) -> Result<&'a str> {
-    match value.and_then(intrinsic) {
-        Some(("Fn::GetAtt", argument)) => match get_att(argument, at)? {
-            (resource, attribute) if attribute == wanted => Ok(resource),
-            (_, other) => {
-                Err(Error::new(format!("{at}: expected the {wanted} of a resource, not its {other}")))
-            }
-        },
-        Some((name, _)) => {
-            Err(Error::new(format!("{at}: {name} is not supported on this machine, use !GetAtt")))
-        }
-        None => Err(Error::new(format!("{at}: expected the {wanted} of a resource"))),
-    }
-}
-
-fn get_att<'a>(argument: &'a Value, at: &str) -> Result<(&'a str, &'a str)> {
-    match argument.as_array().map(Vec::as_slice) {
-        Some([Value::String(resource), Value::String(attribute)]) => Ok((resource, attribute)),
-        _ => Err(Error::new(format!("{at}: Fn::GetAtt takes a resource and an attribute"))),
+    let argument = value.and_then(|value| value.get("Fn::GetAtt")?.as_array());
+    match argument.map(Vec::as_slice) {
+        Some([Value::String(resource), Value::String(attribute)]) if attribute == wanted => Ok(resource),
+        _ => Err(Error::new(format!("{at}: expected !GetAtt with the {wanted} of a resource"))),
     }
 }
 
@@ -171,7 +144,7 @@ impl Resolver<'_> {
         }
         let template = self.template;
         if let Some(parameter) = template.parameters.get(target) {
-            let value = self.values.parameters.get(target).or(parameter.default.as_ref());
+            let value = self.values.parameters.get(target).or(parameter.as_ref());
             return value.cloned().ok_or_else(|| self.error(&format!("the parameter {target} has no value")));
         }
         let is_table = template.tables.iter().any(|table| table.logical_id == target);

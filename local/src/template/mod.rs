@@ -29,7 +29,8 @@ pub const TEMPLATE: &str = include_str!("../../../template.yaml");
 /// The supported parts of a template. Each list is sorted by logical id.
 #[derive(Debug, Clone)]
 pub struct Template {
-    pub parameters: BTreeMap<String, Parameter>,
+    /// Each with its value when the stack does not set one.
+    pub parameters: BTreeMap<String, Option<String>>,
     pub tables: Vec<Table>,
     pub queues: Vec<Queue>,
     /// S3 buckets.
@@ -37,12 +38,6 @@ pub struct Template {
     /// Logical ids of the secrets in Secrets Manager.
     pub secrets: Vec<String>,
     pub functions: Vec<Function>,
-}
-
-#[derive(Debug, Clone)]
-pub struct Parameter {
-    /// The value when the stack does not set one.
-    pub default: Option<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -189,7 +184,7 @@ impl Template {
         let root = to_json(&yaml, "the template")?;
         let globals = root.pointer("/Globals/Function").cloned().unwrap_or_else(|| json!({}));
         let mut template = Self {
-            parameters: resources::parameters(&root)?,
+            parameters: resources::parameters(&root),
             tables: Vec::new(),
             queues: Vec::new(),
             buckets: Vec::new(),
@@ -206,7 +201,7 @@ impl Template {
                 "AWS::SecretsManager::Secret" => template.secrets.push(logical_id.clone()),
                 "AWS::Serverless::Function" => {
                     template.functions.push(resources::function(logical_id, properties, &globals, |name| {
-                        values.get(name).or(template.parameters.get(name)?.default.as_ref()).cloned()
+                        values.get(name).or(template.parameters.get(name)?.as_ref()).cloned()
                     })?);
                 }
                 _ => {}

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::intrinsics::{check_literal, get_att_resource, number, object, scalar, string, unsupported};
-use super::{Function, Parameter, Queue, QueueSource, Redrive, Route, Schedule, StreamSource, Table};
+use super::intrinsics::{get_att_resource, number, object, scalar, string, unsupported};
+use super::{Function, Queue, QueueSource, Redrive, Route, Schedule, StreamSource, Table};
 use crate::error::{Error, Result};
 use crate::filter::Pattern;
 
@@ -14,16 +14,9 @@ const DEFAULT_TIMEOUT_SECONDS: u64 = 3;
 const DEFAULT_STREAM_BATCH: usize = 100;
 const DEFAULT_QUEUE_BATCH: u32 = 10;
 
-pub(super) fn parameters(root: &Value) -> Result<BTreeMap<String, Parameter>> {
-    let mut parameters = BTreeMap::new();
-    let Some(declared) = root.get("Parameters") else {
-        return Ok(parameters);
-    };
-    for (name, declaration) in object(Some(declared), "Parameters")? {
-        let default = declaration.get("Default").and_then(scalar);
-        parameters.insert(name.clone(), Parameter { default });
-    }
-    Ok(parameters)
+pub(super) fn parameters(root: &Value) -> BTreeMap<String, Option<String>> {
+    let declared = root.get("Parameters").and_then(Value::as_object).into_iter().flatten();
+    declared.map(|(name, declaration)| (name.clone(), declaration.get("Default").and_then(scalar))).collect()
 }
 
 /// Adds `StreamEnabled` to the stream's specification, because `CreateTable` requires it and the template
@@ -46,7 +39,6 @@ pub(super) fn table(logical_id: &str, properties: &Value) -> Result<Table> {
         let stream = json!({"StreamEnabled": true, "StreamViewType": view});
         create.as_object_mut().map(|map| map.insert("StreamSpecification".to_owned(), stream));
     }
-    check_literal(&create, logical_id)?;
     let ttl = properties
         .get("TimeToLiveSpecification")
         .filter(|ttl| ttl.get("Enabled") == Some(&Value::Bool(true)));
