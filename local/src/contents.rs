@@ -16,7 +16,7 @@ use tokio::sync::{Notify, RwLock};
 
 use crate::acquirer_seed;
 use crate::embedded::Endpoints;
-use crate::embedded::signals::Changes;
+use crate::embedded::dynamodb::Database;
 use crate::error::{Error, Result};
 use crate::event_sources::{self, Dependencies, EventSources};
 use crate::lambda::Functions;
@@ -46,7 +46,7 @@ pub(crate) struct Contents {
     pub(crate) cards_url: String,
     pub(crate) own_url: String,
     pub(crate) functions: Functions,
-    pub(crate) changes: Changes,
+    pub(crate) database: Database,
     pub(crate) run_schedules_now: Arc<Notify>,
     /// `None`: the service runs without event sources.
     pub(crate) event_sources: Mutex<Option<Arc<EventSources>>>,
@@ -55,7 +55,7 @@ pub(crate) struct Contents {
 
 impl Contents {
     pub(crate) async fn create(&self) -> Result<()> {
-        provision::provision(&self.template, &self.endpoints).await?;
+        provision::provision(&self.template, &self.database, &self.endpoints).await?;
         let store = self.store();
         let api_keys = ApiKeys::new(store.clone(), API_KEYS_TABLE);
         self.seed.insert_rows(&store, &api_keys, self.clock.now()).await
@@ -76,7 +76,7 @@ impl Contents {
             template: &self.template,
             functions: &self.functions,
             endpoints: &self.endpoints,
-            changes: &self.changes,
+            database: &self.database,
             directory: self.directory.as_ref(),
             clock: &self.clock,
             run_schedules_now: &self.run_schedules_now,
@@ -128,7 +128,7 @@ impl Contents {
         if let Some(mails) = &self.mail_directory {
             remove(mails, |path| std::fs::remove_dir_all(path))?;
         }
-        provision::delete(&self.template, &self.endpoints).await
+        provision::delete(&self.template, &self.database, &self.endpoints).await
     }
 
     fn store(&self) -> Store {

@@ -9,22 +9,17 @@ use std::collections::HashMap;
 use aws_sdk_s3::error::ProvideErrorMetadata;
 use aws_sdk_s3::types::Object;
 use aws_sdk_sqs::types::QueueAttributeName;
+use dynoxide::DynoxideError;
 use serde_json::{Value, json};
 
 use crate::embedded::Endpoints;
+use crate::embedded::dynamodb::Database;
 use crate::error::{Error, Result};
 use crate::sdk;
 use crate::template::{Bucket, Queue, Table, Template, queue_arn, queue_url};
-use crate::wire::JsonClient;
 
-pub async fn provision(template: &Template, endpoints: &Endpoints) -> Result<()> {
-    let tables = async {
-        let dynamodb = JsonClient::new(&endpoints.dynamodb_url);
-        for table in &template.tables {
-            create_table(&dynamodb, table).await?;
-        }
-        Ok::<_, Error>(())
-    };
+pub async fn provision(template: &Template, database: &Database, endpoints: &Endpoints) -> Result<()> {
+    template.tables.iter().try_for_each(|table| create_table(database, table))?;
     let queues = async {
         let sqs = sdk::sqs(&endpoints.sqs_url);
         // A dead-letter queue must exist before the redrive policy that refers to it.
@@ -42,23 +37,16 @@ pub async fn provision(template: &Template, endpoints: &Endpoints) -> Result<()>
         }
         Ok(())
     };
-    tokio::try_join!(tables, queues, buckets).map(|((), (), ())| ())
+    tokio::try_join!(queues, buckets).map(|((), ())| ())
 }
 
-pub async fn delete(template: &Template, endpoints: &Endpoints) -> Result<()> {
-    let tables = async {
-        let dynamodb = JsonClient::new(&endpoints.dynamodb_url);
-        for table in &template.tables {
-            let name = json!({"TableName": table.logical_id});
-            match dynamodb.call("DynamoDB_20120810.DeleteTable", &name).await {
-                Err(error) if !error.is("ResourceNotFoundException") => {
-                    return Err(Error::because(&format!("deleting the table {}", table.logical_id), &error));
-                }
-                Ok(_) | Err(_) => {}
-            }
+pub async fn delete(template: &Template, database: &Database, endpoints: &Endpoints) -> Result<()> {
+    for Table { logical_id, .. } in &template.tables {
+        match database.call("DeleteTable", &json!({ "TableName": logical_id })) {
+            Ok(_) | Err(DynoxideError::ResourceNotFoundException(_)) => {}
+            Err(error) => return Err(Error::because(&format!("deleting the table {logical_id}"), &error)),
         }
-        Ok(())
-    };
+    }
     let queues = async {
         let sqs = sdk::sqs(&endpoints.sqs_url);
         for Queue { logical_id, .. } in &template.queues {
@@ -83,21 +71,21 @@ pub async fn delete(template: &Template, endpoints: &Endpoints) -> Result<()> {
         }
         Ok(())
     };
-    tokio::try_join!(tables, queues, buckets).map(|((), (), ())| ())
+    tokio::try_join!(queues, buckets).map(|((), ())| ())
 }
 
-async fn create_table(dynamodb: &JsonClient, table: &Table) -> Result<()> {
-    let doing = format!("creating the table {}", table.logical_id);
-    match dynamodb.call("DynamoDB_20120810.CreateTable", &table.create).await {
-        Err(error) if !error.is("ResourceInUseException") => return Err(Error::because(&doing, &error)),
-        Ok(_) | Err(_) => {}
+fn create_table(database: &Database, table: &Table) -> Result<()> {
+    let failed =
+        |error: DynoxideError| Error::because(&format!("creating the table {}", table.logical_id), &error);
+    match database.call("CreateTable", &table.create) {
+        Ok(_) | Err(DynoxideError::ResourceInUseException(_)) => {}
+        Err(error) => return Err(failed(error)),
     }
     let Some(attribute) = &table.ttl_attribute else {
         return Ok(());
     };
     let name = json!({"TableName": table.logical_id});
-    let current = dynamodb.call("DynamoDB_20120810.DescribeTimeToLive", &name).await;
-    let current = current.map_err(|e| Error::because(&doing, &e))?;
+    let current = database.call("DescribeTimeToLive", &name).map_err(failed)?;
     if current.pointer("/TimeToLiveDescription/TimeToLiveStatus").and_then(Value::as_str) == Some("ENABLED") {
         return Ok(());
     }
@@ -105,11 +93,7 @@ async fn create_table(dynamodb: &JsonClient, table: &Table) -> Result<()> {
         "TableName": table.logical_id,
         "TimeToLiveSpecification": {"AttributeName": attribute, "Enabled": true},
     });
-    dynamodb
-        .call("DynamoDB_20120810.UpdateTimeToLive", &ttl)
-        .await
-        .map_err(|e| Error::because(&doing, &e))?;
-    Ok(())
+    database.call("UpdateTimeToLive", &ttl).map(drop).map_err(failed)
 }
 
 async fn create_queue(sqs: &aws_sdk_sqs::Client, queue: &Queue) -> Result<()> {

@@ -17,8 +17,8 @@ use stripe_stand_in::Stripe;
 use tokio::net::TcpListener;
 
 use crate::contents::{CLOCK_FILE, Contents};
+use crate::embedded::dynamodb::Database;
 use crate::embedded::fault_proxy::{Ceiling, FaultProxy};
-use crate::embedded::signals::Changes;
 use crate::embedded::{ACCESS_KEY, Embedded, Endpoints, Listen, REGION, SECRET_KEY, State};
 use crate::error::{Error, Result};
 use crate::fronts::{Fronts, Upstream};
@@ -217,7 +217,7 @@ impl Stack {
             cards_url: options.fronts.url(Upstream::Cards, cards.url()),
             own_url: own_url.clone(),
             functions: functions.clone(),
-            changes: embedded.changes(),
+            database: embedded.database(),
             run_schedules_now: Arc::default(),
             event_sources: Mutex::default(),
             gate: Arc::default(),
@@ -259,8 +259,8 @@ impl Stack {
         self.gateway.as_ref().map(Gateway::port)
     }
 
-    pub fn changes(&self) -> Changes {
-        self.embedded.changes()
+    pub fn database(&self) -> Database {
+        self.embedded.database()
     }
 
     pub fn ready(&self) -> Result<Value> {

@@ -808,9 +808,7 @@ async fn quarantined_records_are_replayed_and_removed_and_unreadable_records_sta
     let registered = json!({"url": shop.url, "events": ["charge.created"]});
     merchant.send("POST", "/v1/webhooks/endpoints", registered).await;
     let records =
-        local::event_sources::stream_records(&service.stack.endpoints.dynamodb_url, "StateTable", None)
-            .await
-            .unwrap();
+        local::event_sources::stream_records(&service.stack.database(), "StateTable", None).unwrap();
     let is_new_charge = |record: &&Value| {
         record["eventName"] == "INSERT"
             && record["dynamodb"]["Keys"]["pk"]["S"].as_str().unwrap().starts_with("charge#")

@@ -6,7 +6,6 @@
 pub mod dynamodb;
 pub mod fault_proxy;
 pub mod s3;
-pub(crate) mod signals;
 pub mod sqs;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,10 +14,9 @@ use std::path::PathBuf;
 use shared::clock::Clock;
 use tokio::net::TcpListener;
 
-use self::dynamodb::DynamoDb;
+use self::dynamodb::{Database, DynamoDb};
 use self::fault_proxy::FaultProxy;
 use self::s3::S3;
-use self::signals::Changes;
 use self::sqs::Sqs;
 use crate::error::{Error, Result};
 
@@ -120,11 +118,11 @@ impl Embedded {
     }
 
     pub(crate) async fn start_fault_proxy(&self) -> Result<FaultProxy> {
-        FaultProxy::start(&self.dynamodb).await
+        FaultProxy::start(self.database()).await
     }
 
-    pub fn changes(&self) -> Changes {
-        self.dynamodb.changes()
+    pub fn database(&self) -> Database {
+        self.dynamodb.database()
     }
 
     pub async fn stop(self) {

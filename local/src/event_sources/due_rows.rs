@@ -3,12 +3,12 @@
 use domain::time::Timestamp;
 use shared::store::{DuePartition, Store, StoreError, due_limit};
 
-use crate::embedded::signals::Changes;
+use crate::embedded::dynamodb::Database;
 
 pub(super) struct DueRows {
     store: Store,
     shard: u8,
-    changes: Changes,
+    database: Database,
     known: Option<Known>,
 }
 
@@ -20,18 +20,18 @@ struct Known {
 }
 
 impl DueRows {
-    pub(super) fn new(store: Store, changes: &Changes, shard: u8) -> Self {
-        Self { store, shard, changes: changes.clone(), known: None }
+    pub(super) fn new(store: Store, database: &Database, shard: u8) -> Self {
+        Self { store, shard, database: database.clone(), known: None }
     }
 
     /// Returns the version of the database.
     pub(super) fn version(&self) -> u64 {
-        self.changes.version()
+        self.database.version()
     }
 
     /// Returns true if a row is due, or if that is unknown because the database has changed.
     pub(super) fn may_exist(&self, now: Timestamp) -> bool {
-        let Some(known) = self.known.as_ref().filter(|known| known.version == self.changes.version()) else {
+        let Some(known) = self.known.as_ref().filter(|known| known.version == self.database.version()) else {
             return true;
         };
         known.earliest.as_ref().is_some_and(|earliest| *earliest < due_limit(now))
@@ -40,7 +40,7 @@ impl DueRows {
     /// Finds the earliest row if the database still has the version from before a run.
     pub(super) async fn update(&mut self, version: u64) {
         self.known = None;
-        if version == self.changes.version() {
+        if version == self.database.version() {
             match self.earliest().await {
                 Ok(earliest) => self.known = Some(Known { version, earliest }),
                 Err(error) => tracing::warn!(%error, "the next due row was not found"),

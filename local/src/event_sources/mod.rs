@@ -35,7 +35,7 @@ use self::schedule::ScheduledFunction;
 pub use self::shard::{sequence_number, stream_records};
 use self::stream::StreamPoller;
 use crate::embedded::Endpoints;
-use crate::embedded::signals::Changes;
+use crate::embedded::dynamodb::Database;
 use crate::error::{Error, Result};
 use crate::lambda::Functions;
 use crate::sdk;
@@ -58,7 +58,7 @@ pub struct Dependencies<'a> {
     pub template: &'a Template,
     pub functions: &'a Functions,
     pub endpoints: &'a Endpoints,
-    pub changes: &'a Changes,
+    pub database: &'a Database,
     /// `None`: none are saved, and each start reads the streams from the oldest record.
     pub directory: Option<&'a PathBuf>,
     pub clock: &'a Clock,
@@ -88,7 +88,7 @@ impl EventSources {
             for schedule in &function.schedules {
                 let shard = schedule.input.as_ref().and_then(|input| input.get("shard")?.as_u64());
                 let shard = shard.and_then(|shard| u8::try_from(shard).ok());
-                let due_rows = shard.map(|shard| DueRows::new(store.clone(), dependencies.changes, shard));
+                let due_rows = shard.map(|shard| DueRows::new(store.clone(), dependencies.database, shard));
                 scheduled.push(ScheduledFunction {
                     schedule: schedule.clone(),
                     invoke: Arc::clone(invoke),

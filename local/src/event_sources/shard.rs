@@ -1,10 +1,10 @@
-//! Reads the stream of a table through the API of DynamoDB Streams.
+//! Reads the stream of a table by the operations of DynamoDB Streams.
 
 use serde_json::{Value, json};
 
 use crate::embedded::REGION;
+use crate::embedded::dynamodb::Database;
 use crate::error::{Error, Result};
-use crate::wire::{JsonClient, JsonClientError};
 
 const PAGE_SIZE: usize = 1000;
 
@@ -15,29 +15,16 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    pub(super) async fn for_table(
-        wire: &JsonClient,
-        table: &str,
-    ) -> std::result::Result<Self, JsonClientError> {
-        let described = wire.call("DynamoDB_20120810.DescribeTable", &json!({ "TableName": table })).await?;
-        let text = |value: &Value, pointer: &str| {
-            let found = value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-            found.ok_or_else(|| JsonClientError::Failed(format!("the table {table} has no {pointer}")))
-        };
+    pub(super) fn for_table(database: &Database, table: &str) -> Result<Self> {
+        let described = call(database, "DescribeTable", &json!({ "TableName": table }))?;
         let stream_arn = text(&described, "/Table/LatestStreamArn")?;
-        let described =
-            wire.call("DynamoDBStreams_20120810.DescribeStream", &json!({ "StreamArn": stream_arn })).await?;
-        let id = text(&described, "/StreamDescription/Shards/0/ShardId")?;
-        Ok(Self { stream_arn, id })
+        let described = call(database, "DescribeStream", &json!({ "StreamArn": stream_arn }))?;
+        Ok(Self { stream_arn, id: text(&described, "/StreamDescription/Shards/0/ShardId")? })
     }
 
     /// Returns a shard iterator that starts after the record with the sequence number `after`. `None`: it
     /// starts at the oldest record.
-    pub(super) async fn iterator(
-        &self,
-        wire: &JsonClient,
-        after: Option<&str>,
-    ) -> std::result::Result<String, JsonClientError> {
+    pub(super) fn iterator(&self, database: &Database, after: Option<&str>) -> Result<String> {
         let mut request = json!({
             "StreamArn": self.stream_arn,
             "ShardId": self.id,
@@ -47,20 +34,18 @@ impl Shard {
             fields.insert("ShardIteratorType".to_owned(), "AFTER_SEQUENCE_NUMBER".into());
             fields.insert("SequenceNumber".to_owned(), number.into());
         }
-        let response = wire.call("DynamoDBStreams_20120810.GetShardIterator", &request).await?;
-        let iterator = response.get("ShardIterator").and_then(Value::as_str);
-        iterator.map(str::to_owned).ok_or_else(|| JsonClientError::Failed("no shard iterator".to_owned()))
+        text(&call(database, "GetShardIterator", &request)?, "/ShardIterator")
     }
 
     /// Reads at most `limit` records, in the form in which Lambda passes them to a function.
-    pub(super) async fn records(
+    pub(super) fn records(
         &self,
-        wire: &JsonClient,
+        database: &Database,
         iterator: &str,
         limit: usize,
-    ) -> std::result::Result<(Vec<Value>, Option<String>), JsonClientError> {
+    ) -> Result<(Vec<Value>, Option<String>)> {
         let request = json!({"ShardIterator": iterator, "Limit": limit});
-        let mut response = wire.call("DynamoDBStreams_20120810.GetRecords", &request).await?;
+        let mut response = call(database, "GetRecords", &request)?;
         let next = response.get("NextShardIterator").and_then(Value::as_str).map(str::to_owned);
         let records = match response.get_mut("Records").map(Value::take) {
             Some(Value::Array(records)) => records,
@@ -84,16 +69,23 @@ pub fn sequence_number(record: &Value) -> Option<&str> {
     record.pointer("/dynamodb/SequenceNumber")?.as_str()
 }
 
+fn call(database: &Database, operation: &str, request: &Value) -> Result<Value> {
+    database.call(operation, request).map_err(|e| Error::because("reading a stream", &e))
+}
+
+fn text(value: &Value, pointer: &str) -> Result<String> {
+    let found = value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    found.ok_or_else(|| Error::new(format!("reading a stream: there is no {pointer}")))
+}
+
 /// Reads all records that the stream of a table still contains, in the form in which Lambda passes them to a
 /// function. `after`: only those after the record with this sequence number.
-pub async fn stream_records(dynamodb_url: &str, table: &str, after: Option<&str>) -> Result<Vec<Value>> {
-    let wire = JsonClient::new(dynamodb_url);
-    let failed = |e: JsonClientError| Error::because("reading a stream", &e);
-    let shard = Shard::for_table(&wire, table).await.map_err(failed)?;
-    let mut iterator = shard.iterator(&wire, after).await.map_err(failed)?;
+pub fn stream_records(database: &Database, table: &str, after: Option<&str>) -> Result<Vec<Value>> {
+    let shard = Shard::for_table(database, table)?;
+    let mut iterator = shard.iterator(database, after)?;
     let mut all = Vec::new();
     loop {
-        let (records, next) = shard.records(&wire, &iterator, PAGE_SIZE).await.map_err(failed)?;
+        let (records, next) = shard.records(database, &iterator, PAGE_SIZE)?;
         let is_end = records.is_empty();
         all.extend(records);
         match next {

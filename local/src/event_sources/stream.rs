@@ -17,12 +17,12 @@ use super::checkpoint::{Checkpoint, CheckpointFile};
 use super::lanes::{LaneBatch, Lanes};
 use super::shard::{Shard, sequence_number};
 use super::{Dependencies, ERROR_PAUSE, batch_item_failures};
-use crate::embedded::signals::Changes;
+use crate::embedded::dynamodb::Database;
+use crate::error::{Error, Result};
 use crate::filter::Pattern;
 use crate::lambda::Invoke;
 use crate::shutdown::Shutdown;
 use crate::template::StreamSource;
-use crate::wire::{JsonClient, JsonClientError};
 
 /// The minimum time between two reads of a stream of which the first returned no records. Other tables than the
 /// stream's may change often, and each change causes a read.
@@ -44,26 +44,24 @@ const RECORDS_AT_ONCE: usize = 1_000;
 const MAX_WAITING: usize = 10_000;
 
 pub(super) struct StreamPoller {
-    wire: JsonClient,
+    database: Database,
     table: String,
     batch_size: usize,
     lanes: usize,
     filters: Vec<Pattern>,
     checkpoint: CheckpointFile,
-    changes: Changes,
     invoke: Invoke,
 }
 
 impl StreamPoller {
     pub(super) fn new(dependencies: &Dependencies<'_>, source: &StreamSource, invoke: &Invoke) -> Arc<Self> {
         Arc::new(Self {
-            wire: JsonClient::new(&dependencies.endpoints.dynamodb_url),
+            database: dependencies.database.clone(),
             table: source.table.clone(),
             batch_size: source.batch_size,
             lanes: source.parallelization_factor,
             filters: source.filters.clone(),
             checkpoint: CheckpointFile::new(dependencies.directory, &source.table),
-            changes: dependencies.changes.clone(),
             invoke: Arc::clone(invoke),
         })
     }
@@ -82,8 +80,8 @@ impl StreamPoller {
     }
 
     /// Polls until shutdown is requested or the stream returns an error.
-    async fn poll(self: &Arc<Self>, shutdown: &mut Shutdown) -> Result<(), JsonClientError> {
-        let shard = Shard::for_table(&self.wire, &self.table).await?;
+    async fn poll(self: &Arc<Self>, shutdown: &mut Shutdown) -> Result<()> {
+        let shard = Shard::for_table(&self.database, &self.table)?;
         let checkpoint = self.checkpoint.load().filter(|checkpoint| checkpoint.shard == shard.id);
         let after = checkpoint.map(|checkpoint| checkpoint.sequence_number);
         let shard_id = shard.id.clone();
@@ -104,14 +102,14 @@ impl StreamPoller {
                     }
                 }
                 Some(ended) = running.join_next() => {
-                    let ended = ended.map_err(|error| JsonClientError::Failed(error.to_string()))?;
+                    let ended = ended.map_err(|error| Error::because("processing a stream", &error))?;
                     // `None`: shutdown is requested.
                     if let Some((lane, numbers)) = ended {
                         lanes.ended(lane, numbers);
                     }
                 }
                 Some(read) = reading.join_next() => {
-                    return read.unwrap_or_else(|error| Err(JsonClientError::Failed(error.to_string())));
+                    return read.unwrap_or_else(|error| Err(Error::because("reading a stream", &error)));
                 }
                 () = shutdown.requested() => {}
             }
@@ -136,14 +134,13 @@ impl StreamPoller {
         shard: Shard,
         mut after: Option<String>,
         sender: mpsc::Sender<Vec<Value>>,
-    ) -> Result<(), JsonClientError> {
-        let mut iterator = shard.iterator(&self.wire, after.as_deref()).await?;
-        let mut changes = self.changes.clone();
+    ) -> Result<()> {
+        let mut iterator = shard.iterator(&self.database, after.as_deref())?;
         loop {
             // Before the read, so that a change during the read causes another read.
-            let version = changes.version();
+            let version = self.database.version();
             let began = Instant::now();
-            let (records, next) = shard.records(&self.wire, &iterator, RECORDS_AT_ONCE).await?;
+            let (records, next) = shard.records(&self.database, &iterator, RECORDS_AT_ONCE)?;
             let pause = if let Some(last) = records.last().and_then(sequence_number) {
                 after = Some(last.to_owned());
                 if sender.send(records).await.is_err() {
@@ -151,7 +148,7 @@ impl StreamPoller {
                 }
                 SHORTEST_READ
             } else {
-                changes.since(version).await;
+                self.database.changed_since(version).await;
                 SHORTEST_POLL
             };
             if let Some(next_read) = began.checked_add(pause) {
@@ -159,7 +156,7 @@ impl StreamPoller {
             }
             iterator = match next {
                 Some(next) => next,
-                None => shard.iterator(&self.wire, after.as_deref()).await?,
+                None => shard.iterator(&self.database, after.as_deref())?,
             };
         }
     }

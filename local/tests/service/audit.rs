@@ -159,7 +159,7 @@ async fn a_repeated_stream_record_or_request_adds_no_audit_row() {
 async fn a_record_whose_audit_row_could_not_be_written_is_retried() {
     let service = Service::without_event_sources().await;
     service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
-    let records = stream_records(&service.stack).await;
+    let records = stream_records(&service.stack);
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
     for _ in 0..50 {
         proxy.inject("PutItem", Fault::InternalError);

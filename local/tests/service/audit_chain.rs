@@ -62,7 +62,7 @@ async fn concurrent_actions_of_keys_users_operators_and_dispatchers_form_one_unb
     for _ in 0..12 {
         service.cancel().await;
     }
-    let records = stream_records(&service.stack).await;
+    let records = stream_records(&service.stack);
     let seed = &service.stack.seed;
     let bearer = format!("Bearer {}", seed.owner_token(&seed.first, service.stack.clock.now()).unwrap());
     let mut work: JoinSet<()> = JoinSet::new();
@@ -120,7 +120,7 @@ async fn a_row_costs_one_write_unit_and_many_rows_of_a_batch_one_request() {
 async fn a_repeated_record_appends_nothing_however_many_rows_follow() {
     let service = Service::without_event_sources().await;
     service.cancel().await;
-    let records = stream_records(&service.stack).await;
+    let records = stream_records(&service.stack);
     // The first row of the action is written an hour later, and 130 rows follow.
     service.stack.clock.advance(DAY_MS / 24);
     dispatch_records(&service.stack, &records).await;

@@ -11,17 +11,17 @@ pub(crate) async fn invoke(stack: &Stack, function: &str, records: &[Value]) -> 
 
 /// Dispatches all records of the stream in one batch.
 pub(crate) async fn dispatch(stack: &Stack) {
-    dispatch_records(stack, &stream_records(stack).await).await;
+    dispatch_records(stack, &stream_records(stack)).await;
 }
 
 /// Reads all records of the stream.
-pub(crate) async fn stream_records(stack: &Stack) -> Vec<Value> {
-    stream_records_after(stack, None).await
+pub(crate) fn stream_records(stack: &Stack) -> Vec<Value> {
+    stream_records_after(stack, None)
 }
 
 /// Reads the records of the stream after the one with this sequence number.
-pub(crate) async fn stream_records_after(stack: &Stack, after: Option<&str>) -> Vec<Value> {
-    local::event_sources::stream_records(&stack.endpoints.dynamodb_url, "StateTable", after).await.unwrap()
+pub(crate) fn stream_records_after(stack: &Stack, after: Option<&str>) -> Vec<Value> {
+    local::event_sources::stream_records(&stack.database(), "StateTable", after).unwrap()
 }
 
 /// Invokes the dispatcher with one batch of records. Fails if the dispatcher reports a failed record.

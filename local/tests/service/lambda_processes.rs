@@ -289,7 +289,7 @@ fn event_sources(service: &Service, functions: &Functions) -> EventSources {
         template: &Template::deployed().unwrap(),
         functions,
         endpoints: &service.stack.endpoints,
-        changes: &service.stack.changes(),
+        database: &service.stack.database(),
         directory: None,
         clock: &service.stack.clock,
         run_schedules_now: &Arc::new(Notify::new()),
@@ -419,7 +419,7 @@ async fn the_dispatcher_writes_the_business_figures_of_live_charges() {
     variables["EventDispatcherFunction"]["METRICS_NAMESPACE"] = json!("payments");
     let binary = build().await.join("event-dispatcher");
     let process = LambdaProcess::start(&binary, &variables["EventDispatcherFunction"]).await;
-    let records = stream_records(&live.service.stack).await;
+    let records = stream_records(&live.service.stack);
     let answer = process.invoke()(json!({ "Records": records })).await.unwrap();
     assert_eq!(answer["batchItemFailures"], json!([]));
     let lines = process.lines();

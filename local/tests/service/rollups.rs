@@ -202,11 +202,11 @@ async fn dispatch_until_done(service: &Service, batch: &[Value]) {
 async fn sums_equal_a_recount_for_any_cut_repetition_and_interleaving_of_batches() {
     let service = Service::without_event_sources().await;
     let expected = create_histories(&service, 24).await;
-    let mut records = stream_records(&service.stack).await;
+    let mut records = stream_records(&service.stack);
     dispatch(&service.stack).await;
     assert_eq!(counted_sums(&service).await, expected, "all records in one batch");
     // The dispatcher's own writes are in the stream too.
-    records.extend(stream_records(&service.stack).await.split_off(records.len()));
+    records.extend(stream_records(&service.stack).split_off(records.len()));
     for seed in 0..6 {
         delete_rollups(&service).await;
         let proxy = service.stack.fault_proxy.as_ref().unwrap();
@@ -234,7 +234,7 @@ async fn sums_equal_a_recount_for_any_cut_repetition_and_interleaving_of_batches
 async fn a_late_change_that_could_not_be_counted_is_retried() {
     let service = Service::without_event_sources().await;
     let charge = service.charge().await;
-    let records = stream_records(&service.stack).await;
+    let records = stream_records(&service.stack);
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
     service.stack.clock.advance(LATE_MS);
     proxy.inject_every("TransactWriteItems", 1, Fault::InternalError);
@@ -293,7 +293,7 @@ async fn sums_equal_a_recount_while_folds_run_and_after_an_outage_of_twelve_hour
         let (steps, additional) = HISTORIES[number % HISTORIES.len()];
         let charge = create_charge_with_history(&service, steps).await;
         add(&mut expected, &service, &charge, additional).await;
-        let records = stream_records(&service.stack).await.split_off(seen);
+        let records = stream_records(&service.stack).split_off(seen);
         seen += records.len();
         if (20..30).contains(&number) {
             // The dispatcher does not run.
@@ -328,7 +328,7 @@ async fn sums_equal_a_recount_while_folds_run_and_after_an_outage_of_twelve_hour
     let (_, checkpoint) = rollups.all_time(&scope).await.unwrap();
     assert_eq!(rollups.changes_after(&service.sharded(&scope).await, checkpoint).await.unwrap(), []);
     // Records that are replayed after the fold count nothing again. The responses of some writes are still lost.
-    dispatch_until_done(&service, &stream_records(&service.stack).await).await;
+    dispatch_until_done(&service, &stream_records(&service.stack)).await;
     Box::pin(fold_twice(&service)).await;
     assert_eq!(counted_sums(&service).await, expected, "after a replay");
 }

@@ -100,7 +100,7 @@ async fn repeat(service: &Service, created: &Mutex<Vec<(String, bool)>>, is_done
         if *is_paid {
             notify(service, charge).await;
         }
-        let records = stream_records(&service.stack).await;
+        let records = stream_records(&service.stack);
         let from = random.below(records.len());
         let to = (from + 1 + random.below(40)).min(records.len());
         dispatch_records(&service.stack, &records[from..to]).await;

@@ -70,7 +70,7 @@ pub(crate) async fn service_with_one_row_of_each_kind() -> Service {
 #[tokio::test]
 async fn the_filter_passes_the_rows_that_the_dispatcher_acts_on_and_no_others() {
     let service = service_with_one_row_of_each_kind().await;
-    let records = stream_records(&service.stack).await;
+    let records = stream_records(&service.stack);
     let (passing, filtered_out): (Vec<Value>, Vec<Value>) = records.iter().cloned().partition(passes_filter);
     let kinds = |records: &[Value]| records.iter().map(kind).collect::<BTreeSet<String>>();
     assert_eq!(
@@ -108,7 +108,7 @@ async fn the_filter_passes_the_rows_that_the_dispatcher_acts_on_and_no_others() 
 
     // Dispatching the filtered-out records writes nothing, so the filter loses nothing.
     dispatch_records(&service.stack, &filtered_out).await;
-    assert_eq!(stream_records(&service.stack).await.len(), records.len());
+    assert_eq!(stream_records(&service.stack).len(), records.len());
     // Dispatching the passing records creates the delivery of the resend.
     let before = service.deliveries("").await.len();
     dispatch_records(&service.stack, &passing).await;
@@ -120,7 +120,7 @@ async fn the_record_of_a_removed_row_is_filtered_out() {
     let service = Service::without_event_sources().await;
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     service.delete(&format!("/v1/webhooks/endpoints/{}", id(&endpoint))).await.expect(200);
-    let records = stream_records(&service.stack).await;
+    let records = stream_records(&service.stack);
     let removed: Vec<&Value> = records.iter().filter(|record| record["eventName"] == "REMOVE").collect();
     assert_eq!(removed.len(), 1);
     assert!(!passes_filter(removed[0]));
@@ -133,10 +133,10 @@ async fn the_record_of_a_delivery_cancelled_before_any_attempt_is_filtered_out()
     service.charge().await;
     dispatch(&service.stack).await;
     service.delete(&format!("/v1/webhooks/endpoints/{}", id(&endpoint))).await.expect(200);
-    let before = stream_records(&service.stack).await.len();
+    let before = stream_records(&service.stack).len();
     let cancelled = service.deliveries("&status=CANCELLED").await.remove(0);
     run_webhook_worker(&service.stack, &cancelled).await;
-    let records = stream_records(&service.stack).await;
+    let records = stream_records(&service.stack);
     let cancelled: Vec<&Value> =
         records[before..].iter().filter(|record| kind(record) == "delivery").collect();
     assert!(cancelled.iter().any(|record| record["dynamodb"]["NewImage"]["attempts"]["N"] == "0"));
@@ -156,7 +156,7 @@ async fn two_of_the_13_records_of_a_paid_and_delivered_charge_pass_the_filter() 
     // Dispatches the endpoint's records first, because the registration's audit row does not belong to the
     // charge.
     dispatch(&service.stack).await;
-    let before = stream_records(&service.stack).await.len();
+    let before = stream_records(&service.stack).len();
     let charge = service.charge().await;
     dispatch(&service.stack).await;
     service.sandbox(&charge, "pay", &json!({})).await;
@@ -166,7 +166,7 @@ async fn two_of_the_13_records_of_a_paid_and_delivered_charge_pass_the_filter() 
         run_webhook_worker(&service.stack, delivery).await;
     }
     // The rows of counts and sums change for some deliveries and events only.
-    let records = &stream_records(&service.stack).await[before..];
+    let records = &stream_records(&service.stack)[before..];
     let records: Vec<&Value> = records.iter().filter(|record| !is_of_counts(record)).collect();
     let passing = records.iter().filter(|record| passes_filter(record)).count();
     let kinds: Vec<String> = records.iter().map(|record| kind(record)).collect();

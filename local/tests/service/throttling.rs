@@ -121,7 +121,7 @@ async fn throttled_records_of_an_account_do_not_delay_another_and_are_published_
     }
     // The last records of the batch.
     other.new_charge("order-0001", &json!({"amount": 1000})).await;
-    let records = stream_records(&service.stack).await;
+    let records = stream_records(&service.stack);
     let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
     // The partition of the account's events is hot for the whole invocation. The other account writes less.
     proxy(&service).throttle(Ceiling { write: 12.0, period: Duration::from_hours(1) });
@@ -235,7 +235,7 @@ async fn an_account_above_its_ceiling_gets_each_webhook_after_the_throttle_and_a
 async fn a_throttle_of_the_whole_table_sets_no_record_aside() {
     let service = Service::without_event_sources().await;
     service.charge().await;
-    let records = stream_records(&service.stack).await;
+    let records = stream_records(&service.stack);
     let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
     proxy(&service).inject_where("", Fault::Throttled);
     let answer = dispatcher(json!({ "Records": records })).await.unwrap();

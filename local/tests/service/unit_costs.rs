@@ -281,9 +281,8 @@ impl Flow {
 
     /// Dispatches the new records of the stream in batches. `false`: there are none.
     async fn dispatch(&mut self) -> bool {
-        let url = &self.stack.endpoints.dynamodb_url;
-        let after = self.dispatched.as_deref();
-        let records = local::event_sources::stream_records(url, &self.stream.table, after).await.unwrap();
+        let (database, after) = (self.stack.database(), self.dispatched.as_deref());
+        let records = local::event_sources::stream_records(&database, &self.stream.table, after).unwrap();
         let Some(last) = records.last() else { return false };
         self.dispatched = Some(last["dynamodb"]["SequenceNumber"].as_str().unwrap().to_owned());
         for batch in records.chunks(self.stream.batch_size) {

@@ -67,7 +67,7 @@ async fn no_secret_is_in_a_row_or_a_stream_record_of_the_state_table() {
     attempt_pending(&service).await;
 
     let (rows, secrets) = (all_rows(&service.store()).await, all_rows(&service.secrets()).await);
-    let records = json!(stream_records(&service.stack).await).to_string();
+    let records = json!(stream_records(&service.stack)).to_string();
     assert!(rows.contains(id(&endpoint)) && records.contains(id(&endpoint)));
     let in_force = [secret(&rotated), secret(&overrides[1])];
     let others = [secret(&endpoint), secret(&deleted), secret(&overrides[0])];

@@ -496,9 +496,7 @@ async fn stream_records_dispatched_again_write_no_row_and_send_no_webhook() {
     .await;
 
     let records =
-        local::event_sources::stream_records(&service.stack.endpoints.dynamodb_url, "StateTable", None)
-            .await
-            .unwrap();
+        local::event_sources::stream_records(&service.stack.database(), "StateTable", None).unwrap();
     let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
     // The batches: all records, all in reverse order, and each record alone. A retry may split a batch in
     // another way, and records of different shards arrive in any order.

@@ -23,6 +23,7 @@ use dynoxide::actions::{
 use dynoxide::storage::Storage;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use shared::clock::Clock;
 
 use super::tokens::{Seen, Tokens};
@@ -111,6 +112,12 @@ impl Engine {
         }
     }
 
+    /// Executes an operation with a request and a response as JSON.
+    pub(crate) fn call(&mut self, operation: &str, request: &Value) -> Result<Value> {
+        let response = self.execute(operation, request.to_string().as_bytes())?;
+        serde_json::from_slice(&response).map_err(|error| internal(&error))
+    }
+
     fn delete_table(&mut self, body: &[u8]) -> Result<Vec<u8>> {
         let request: delete_table::DeleteTableRequest = parse(body)?;
         let name = request.table_name.clone();
@@ -196,7 +203,7 @@ pub(crate) fn internal(error: &dyn Display) -> DynoxideError {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
     use shared::clock::Clock;
 
     use super::*;

@@ -13,7 +13,7 @@
 mod engine;
 mod tokens;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -22,13 +22,13 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
 use shared::clock::Clock;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 pub(super) use self::engine::{Engine, Result as EngineResult, internal};
 use super::State;
-use super::signals::{Announcer, Changes};
 use crate::error::{Error, Result};
 use crate::http::{self, Server};
 use crate::shutdown::{self, Shutdown, Trigger};
@@ -46,7 +46,7 @@ const TARGETS: [&str; 2] = ["DynamoDB_20120810.", "DynamoDBStreams_20120810."];
 #[derive(Debug)]
 pub struct DynamoDb {
     url: String,
-    front: Arc<Front>,
+    database: Database,
     trigger: Trigger,
     thread: Option<JoinHandle<()>>,
 }
@@ -57,26 +57,25 @@ impl DynamoDb {
         let io = |e: std::io::Error| Error::because("starting DynamoDB", &e);
         let url = http::url_of(listener.local_addr().map_err(io)?);
         let (trigger, shutdown) = shutdown::channel();
-        let announcer = Announcer::default();
-        let front = Arc::new(Front { engine: Mutex::new(engine), announcer, clock: clock.clone() });
+        let database = Database(Arc::new(Shared {
+            engine: Mutex::new(Some(engine)),
+            changes: watch::Sender::new(0),
+            clock: clock.clone(),
+        }));
         // The server's own runtime uses the listener.
         let listener = listener.into_std().map_err(io)?;
-        let of_thread = Arc::clone(&front);
+        let of_thread = database.clone();
         let thread = std::thread::Builder::new().name("dynamodb".to_owned());
         let thread = thread.spawn(move || run(listener, of_thread, shutdown)).map_err(io)?;
-        Ok(Self { url, front, trigger, thread: Some(thread) })
-    }
-
-    pub(super) fn front(&self) -> Arc<Front> {
-        Arc::clone(&self.front)
+        Ok(Self { url, database, trigger, thread: Some(thread) })
     }
 
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    pub fn changes(&self) -> Changes {
-        self.front.announcer.changes()
+    pub fn database(&self) -> Database {
+        self.database.clone()
     }
 
     pub async fn stop(mut self) {
@@ -84,21 +83,23 @@ impl DynamoDb {
         if let Some(thread) = self.thread.take() {
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }
+        // Closes the file, so that another service can open it.
+        *self.database.lock() = None;
     }
 }
 
-fn run(listener: std::net::TcpListener, front: Arc<Front>, mut shutdown: Shutdown) {
+fn run(listener: std::net::TcpListener, database: Database, mut shutdown: Shutdown) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return tracing::error!(%error, "DynamoDB did not start"),
     };
     runtime.block_on(async move {
-        let shared = Arc::clone(&front);
+        let shared = database.clone();
         let make = move |_| {
-            let front = Arc::clone(&shared);
+            let database = shared.clone();
             http::service(move |request| {
-                let front = Arc::clone(&front);
-                async move { front.handle(request).await }
+                let database = database.clone();
+                async move { database.handle(request).await }
             })
         };
         let server = TcpListener::from_std(listener).and_then(|listener| Server::start(listener, make));
@@ -107,7 +108,7 @@ fn run(listener: std::net::TcpListener, front: Arc<Front>, mut shutdown: Shutdow
             Err(error) => return tracing::error!(%error, "DynamoDB did not start"),
         };
         tokio::select! {
-            () = front.sweep() => {}
+            () = database.sweep() => {}
             () = shutdown.requested() => server.stop().await,
         }
     });
@@ -140,19 +141,44 @@ impl ApiRequest {
     }
 }
 
-pub(super) struct Front {
-    engine: Mutex<Engine>,
-    announcer: Announcer,
+/// The database, which this process also uses without requests by HTTP.
+#[derive(Clone)]
+pub struct Database(Arc<Shared>);
+
+struct Shared {
+    /// `None`: it is closed.
+    engine: Mutex<Option<Engine>>,
+    /// The version of the database.
+    changes: watch::Sender<u64>,
     clock: Clock,
 }
 
-impl std::fmt::Debug for Front {
+impl std::fmt::Debug for Database {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Front").finish_non_exhaustive()
+        f.debug_struct("Database").finish_non_exhaustive()
     }
 }
 
-impl Front {
+impl Database {
+    /// Returns the version of the database. It differs after each change.
+    pub fn version(&self) -> u64 {
+        *self.0.changes.borrow()
+    }
+
+    /// Waits until the database has another version than `seen`.
+    pub(crate) async fn changed_since(&self, seen: u64) {
+        // The sender lives as long as this object.
+        let _ = self.0.changes.subscribe().wait_for(|version| *version != seen).await;
+    }
+
+    pub(crate) fn call(&self, operation: &str, request: &Value) -> EngineResult<Value> {
+        self.with_engine(|engine| engine.call(operation, request))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Engine>> {
+        self.0.engine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn handle(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         match ApiRequest::read(request).await {
             Ok(request) => {
@@ -168,14 +194,16 @@ impl Front {
         &self,
         call: impl FnOnce(&mut Engine) -> EngineResult<T>,
     ) -> EngineResult<T> {
-        let mut engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = call(&mut engine);
-        self.announcer.announce(engine.changes());
+        let mut engine = self.lock();
+        let engine = engine.as_mut().ok_or_else(|| internal(&"the database is closed"))?;
+        let result = call(engine);
+        let version = engine.changes();
+        self.0.changes.send_if_modified(|latest| std::mem::replace(latest, version) != version);
         result
     }
 
     async fn sweep(&self) {
-        let end_of_retention = || self.clock.now().saturating_plus_seconds(-STREAM_RETENTION_S);
+        let end_of_retention = || self.0.clock.now().saturating_plus_seconds(-STREAM_RETENTION_S);
         let mut previous = end_of_retention();
         loop {
             tokio::time::sleep(SWEEP_PERIOD).await;

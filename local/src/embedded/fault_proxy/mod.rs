@@ -32,7 +32,7 @@ use self::report::RequestRecord;
 pub use self::report::{KeyUnits, Report};
 pub use self::throttle::Ceiling;
 use self::throttle::Throttle;
-use super::dynamodb::{ApiRequest, DynamoDb, Engine, EngineResult, Front, encoded, respond};
+use super::dynamodb::{ApiRequest, Database, Engine, EngineResult, encoded, respond};
 use crate::error::{Error, Result};
 use crate::http::{self, Server};
 
@@ -69,15 +69,15 @@ struct State {
 }
 
 impl FaultProxy {
-    pub(super) async fn start(dynamodb: &DynamoDb) -> Result<Self> {
+    pub(super) async fn start(database: Database) -> Result<Self> {
         let io = |e: std::io::Error| Error::because("starting the fault proxy", &e);
-        let (proxy, front) = (Arc::new(Proxy::default()), dynamodb.front());
+        let proxy = Arc::new(Proxy::default());
         let shared = Arc::clone(&proxy);
         let make = move |_| {
-            let (proxy, front) = (Arc::clone(&shared), Arc::clone(&front));
+            let (proxy, database) = (Arc::clone(&shared), database.clone());
             hyper::service::service_fn(move |request| {
-                let (proxy, front) = (Arc::clone(&proxy), Arc::clone(&front));
-                async move { proxy.handle(&front, request).await }
+                let (proxy, database) = (Arc::clone(&proxy), database.clone());
+                async move { proxy.handle(&database, request).await }
             })
         };
         let server = Server::start(http::bind_loopback().await.map_err(io)?, make).map_err(io)?;
@@ -164,7 +164,7 @@ impl Proxy {
 
     async fn handle(
         &self,
-        dynamodb: &Front,
+        database: &Database,
         request: Request<Incoming>,
     ) -> std::result::Result<Response<Full<Bytes>>, NoResponse> {
         let began = Instant::now();
@@ -187,7 +187,7 @@ impl Proxy {
                 (fault.response(&operation, &body), Units::default(), Vec::new())
             }
             Some(Fault::ResponseLost) | None => {
-                let executed = dynamodb.with_engine(|engine| self.execute(engine, &operation, &body));
+                let executed = database.with_engine(|engine| self.execute(engine, &operation, &body));
                 executed.unwrap_or_else(|error| (encoded(Err(error)), Units::default(), Vec::new()))
             }
         };

@@ -83,7 +83,7 @@ impl Partitions {
         if let Some(schema) = self.schemas.get(table) {
             return Ok(Arc::clone(schema));
         }
-        let described = call(engine, "DescribeTable", &json!({ "TableName": table }))?;
+        let described = engine.call("DescribeTable", &json!({ "TableName": table }))?;
         let schema = Arc::new(TableSchema::of(table, described.get("Table").unwrap_or(&Value::Null)));
         self.schemas.insert(table.to_owned(), Arc::clone(&schema));
         Ok(schema)
@@ -94,15 +94,10 @@ impl Partitions {
 pub(super) fn read(engine: &mut Engine, writes: &[RowWrite]) -> EngineResult<Vec<Option<Item>>> {
     let mut read_one = |write: &RowWrite| {
         let get = json!({"TableName": write.schema.name, "Key": write.key, "ConsistentRead": true});
-        let found = call(engine, "GetItem", &get)?.get_mut("Item").map(Value::take);
+        let found = engine.call("GetItem", &get)?.get_mut("Item").map(Value::take);
         found.map(|item| serde_json::from_value(item).map_err(|error| internal(&error))).transpose()
     };
     writes.iter().map(&mut read_one).collect()
-}
-
-fn call(engine: &mut Engine, operation: &str, request: &Value) -> EngineResult<Value> {
-    let response = engine.execute(operation, request.to_string().as_bytes())?;
-    serde_json::from_slice(&response).map_err(|error| internal(&error))
 }
 
 impl TableSchema {

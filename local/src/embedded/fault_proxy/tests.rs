@@ -14,7 +14,7 @@ use crate::template::Template;
 
 async fn start() -> (Embedded, FaultProxy, aws_sdk_dynamodb::Client) {
     let embedded = Embedded::start(&State::InMemory, Listen::AnyPort, &Clock::default()).await.unwrap();
-    provision(&Template::deployed().unwrap(), &embedded.endpoints()).await.unwrap();
+    provision(&Template::deployed().unwrap(), &embedded.database(), &embedded.endpoints()).await.unwrap();
     let proxy = embedded.start_fault_proxy().await.unwrap();
     let client = sdk::dynamodb(&proxy.url());
     (embedded, proxy, client)

@@ -62,7 +62,7 @@ impl Fixture {
         let text = TEMPLATE.replace("ParallelizationFactor: 10", &format!("ParallelizationFactor: {lanes}"));
         let template = Template::parse(&text).unwrap();
         let embedded = Embedded::start(&state, Listen::AnyPort, &Clock::default()).await.unwrap();
-        provision(&template, &embedded.endpoints()).await.unwrap();
+        provision(&template, &embedded.database(), &embedded.endpoints()).await.unwrap();
         let directory = state.directory().cloned();
         Self { embedded, directory, template, run_schedules_now: Arc::new(Notify::new()) }
     }
@@ -78,7 +78,7 @@ impl Fixture {
             template: &self.template,
             functions: &functions,
             endpoints: &self.embedded.endpoints(),
-            changes: &self.embedded.changes(),
+            database: &self.embedded.database(),
             directory: self.directory.as_ref(),
             clock: &Clock::default(),
             run_schedules_now: &self.run_schedules_now,

@@ -36,11 +36,11 @@ async fn the_scheduler_runs_while_a_row_is_due_and_when_notified_until_the_event
 #[tokio::test]
 async fn the_scheduler_can_find_a_due_row_after_a_change_and_when_a_row_becomes_due() {
     let fixture = Fixture::start(State::InMemory).await;
-    let changes = fixture.embedded.changes();
+    let database = fixture.embedded.database();
     let store = Store::new(sdk::dynamodb(&fixture.embedded.endpoints().dynamodb_url), "StateTable");
     let now = Clock::default().now();
     let later = now.saturating_plus_seconds(60);
-    let mut due_rows = DueRows::new(store, &changes, SHARD_OF_DUE);
+    let mut due_rows = DueRows::new(store, &database, SHARD_OF_DUE);
     assert!(due_rows.may_exist(now), "the index was not read yet");
     let version = due_rows.version();
     due_rows.update(version).await;

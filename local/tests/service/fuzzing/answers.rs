@@ -138,7 +138,7 @@ fn any_answer_of_a_receiver_delivers_the_webhook_or_leads_to_a_retry() {
         let registered = service.register_endpoint(&url, &["charge.created"]).await;
         *endpoint.borrow_mut() = Some(id(&registered).to_owned());
         service.charge().await;
-        dispatch_records(&service.stack, &stream.new_records(&service).await).await;
+        dispatch_records(&service.stack, &stream.new_records(&service)).await;
         let delivery = service.get("/v1/webhooks/deliveries?limit=1").await.expect(200)["data"][0].clone();
         assert_eq!((&delivery["status"], &delivery["endpointId"]), (&json!("PENDING"), &registered["id"]));
 

@@ -151,7 +151,7 @@ fn bad_stream_records_are_set_aside_or_retried_and_the_good_one_beside_them_is_p
     let (service, corpus, stream) = runtime.block_on(async {
         let service = service_with_one_row_of_each_kind().await;
         let stream = StreamReader::default();
-        let corpus = stream.new_records(&service).await;
+        let corpus = stream.new_records(&service);
         (service, corpus, stream)
     });
     let number = Cell::new(0_u64);
@@ -172,7 +172,7 @@ fn bad_stream_records_are_set_aside_or_retried_and_the_good_one_beside_them_is_p
         let bad: BTreeSet<String> = batch.iter().map(number_of).collect();
         let charge = service.charge().await;
         let place = place.index(batch.len() + 1);
-        batch.splice(place..place, stream.new_records(&service).await);
+        batch.splice(place..place, stream.new_records(&service));
 
         let response = invoke(&service.stack, "EventDispatcherFunction", &batch).await;
         let failed = failed(&response);
@@ -188,7 +188,7 @@ fn bad_stream_records_are_set_aside_or_retried_and_the_good_one_beside_them_is_p
             s3.delete_object().bucket(BUCKET).key(&key).send().await.unwrap();
         }
         // Records of events and deliveries that the batch caused. Their effects are not of interest.
-        stream.new_records(&service).await;
+        stream.new_records(&service);
     });
 }
 
@@ -241,7 +241,7 @@ fn bad_messages_of_deliveries_are_reported_and_the_good_one_beside_them_is_deliv
     });
     let new_message = async || {
         service.charge().await;
-        dispatch_records(&service.stack, &stream.new_records(&service).await).await;
+        dispatch_records(&service.stack, &stream.new_records(&service)).await;
         let newest = service.get("/v1/webhooks/deliveries?limit=1").await.expect(200);
         let delivery = &newest["data"][0];
         json!({"scope": service.scope(), "delivery": delivery["id"], "endpoint": delivery["endpointId"]})

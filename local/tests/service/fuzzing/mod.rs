@@ -79,9 +79,9 @@ where
 struct StreamReader(RefCell<Option<String>>);
 
 impl StreamReader {
-    async fn new_records(&self, service: &Service) -> Vec<Value> {
+    fn new_records(&self, service: &Service) -> Vec<Value> {
         let after = self.0.borrow().clone();
-        let records = stream_records_after(&service.stack, after.as_deref()).await;
+        let records = stream_records_after(&service.stack, after.as_deref());
         if let Some(last) = records.last() {
             *self.0.borrow_mut() = Some(sequence_number(last).unwrap().to_owned());
         }

@@ -106,7 +106,7 @@ impl Pump {
         let manner = Manner::ByChance(dice, place);
         match dice.below(&format!("delivery {place}"), 10) {
             0..=3 => {
-                self.read(world).await?;
+                self.read(world)?;
                 let shard = manner.up_to("shard", SHARDS).saturating_sub(1);
                 self.dispatch(world, shard, manner).await?;
             }
@@ -127,7 +127,7 @@ impl Pump {
     pub async fn drain(&mut self, world: &World) -> Result<bool> {
         let mut was_busy = false;
         for _ in 0..MOST_FAILURES {
-            self.read(world).await?;
+            self.read(world)?;
             let mut is_busy = false;
             for shard in 0..SHARDS {
                 is_busy |= self.dispatch(world, shard, Manner::Once).await?;
@@ -147,9 +147,8 @@ impl Pump {
     }
 
     /// Reads the new records of the stream.
-    async fn read(&mut self, world: &World) -> Result<()> {
-        let url = &world.stack.endpoints.dynamodb_url;
-        let records = stream_records(url, "StateTable", self.read_up_to.as_deref()).await;
+    fn read(&mut self, world: &World) -> Result<()> {
+        let records = stream_records(&world.stack.database(), "StateTable", self.read_up_to.as_deref());
         for record in records.map_err(Error::of("reading the stream"))? {
             if let Some(number) = sequence_number(&record) {
                 self.read_up_to = Some(number.to_owned());
