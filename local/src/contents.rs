@@ -14,7 +14,7 @@ use shared::store::Store;
 use stripe_stand_in::Stripe;
 use tokio::sync::{Notify, RwLock};
 
-use crate::acquirer_seed;
+use crate::acquirer_seed::{self, AcquirerSeed};
 use crate::embedded::Endpoints;
 use crate::embedded::dynamodb::Database;
 use crate::error::{Error, Result};
@@ -64,11 +64,15 @@ impl Contents {
     /// The API must be served, because some banks test the URL for notifications when it is registered.
     pub(crate) async fn configure_acquirers(&self) -> Result<()> {
         let secrets = Store::new(sdk::dynamodb(&self.endpoints.dynamodb_url), SECRETS_TABLE);
-        let acquirers = AccountAcquirers::new(self.store(), secrets);
-        let (directory, seeded) = (self.directory.as_deref(), (&self.seed, &*self.bank, &*self.bank_url));
-        acquirer_seed::configure(directory, seeded, acquirers.clone(), &self.own_url, &self.clock).await?;
-        let seeded = (&self.seed, &*self.cards_url);
-        acquirer_seed::configure_cards(directory, seeded, acquirers, &self.own_url, &self.clock).await
+        let acquirers = AcquirerSeed {
+            directory: self.directory.as_deref(),
+            seed: &self.seed,
+            acquirers: AccountAcquirers::new(self.store(), secrets),
+            base_url: &self.own_url,
+            clock: &self.clock,
+        };
+        acquirers.configure_pix(&self.bank, &self.bank_url).await?;
+        acquirers.configure_cards(&self.cards_url).await
     }
 
     pub(crate) fn start_event_sources(&self) -> Result<()> {

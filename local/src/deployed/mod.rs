@@ -19,15 +19,16 @@ use shared::store::Store;
 
 pub(crate) use self::invoke::deployed_functions;
 pub use self::resources::Resources;
+use crate::acquirer_seed::AcquirerSeed;
 use crate::embedded::Endpoints;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::local_bank::{self, BankSettings};
+use crate::sdk;
 use crate::seed::Seed;
 use crate::stack::{API_KEYS_TABLE, BUCKET, SECRETS_TABLE, STATE_TABLE, listen_on, ready};
 use crate::template::Template;
 use crate::wire::http_client;
-use crate::{acquirer_seed, sdk};
 
 #[derive(Debug)]
 pub struct Options {
@@ -71,8 +72,14 @@ impl DeployedStack {
 
         let functions = deployed_functions(&template, &resources, &invoke_url);
         let gateway = Gateway::start(listener, &template, &functions, None)?;
-        let acquirers = AccountAcquirers::new(store, table(SECRETS_TABLE)?);
-        acquirer_seed::configure(None, (&seed, &bank, &bank.url()), acquirers, &base_url, &clock).await?;
+        let acquirers = AcquirerSeed {
+            directory: None,
+            seed: &seed,
+            acquirers: AccountAcquirers::new(store, table(SECRETS_TABLE)?),
+            base_url: &base_url,
+            clock: &clock,
+        };
+        acquirers.configure_pix(&bank, &bank.url()).await?;
         let tokens = [
             log_in(&base_url, &seed.first.owner_email, &seed.first.password).await?,
             log_in(&base_url, &seed.member_email, &seed.first.password).await?,
