@@ -14,8 +14,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
-
-use crate::shutdown::{self, Shutdown, Trigger};
+use tokio_util::sync::CancellationToken;
 
 /// The time that running requests have to finish after shutdown is requested.
 const GRACE: Duration = Duration::from_secs(5);
@@ -23,7 +22,7 @@ const GRACE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
-    trigger: Trigger,
+    shutdown: CancellationToken,
     task: Option<JoinHandle<()>>,
 }
 
@@ -39,9 +38,9 @@ impl Server {
         B::Error: Into<Box<dyn StdError + Send + Sync>>,
     {
         let address = listener.local_addr()?;
-        let (trigger, shutdown) = shutdown::channel();
-        let task = Some(tokio::spawn(accept(listener, make, shutdown)));
-        Ok(Self { address, trigger, task })
+        let shutdown = CancellationToken::new();
+        let task = Some(tokio::spawn(accept(listener, make, shutdown.clone())));
+        Ok(Self { address, shutdown, task })
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -55,7 +54,7 @@ impl Server {
 
     /// Stops accepting connections and waits up to five seconds for running requests.
     pub async fn stop(mut self) {
-        self.trigger.fire();
+        self.shutdown.cancel();
         if let Some(task) = self.task.take() {
             let _ = task.await;
         }
@@ -96,7 +95,7 @@ pub async fn bind_loopback() -> io::Result<TcpListener> {
     TcpListener::bind(("127.0.0.1", 0)).await
 }
 
-async fn accept<M, S, B>(listener: TcpListener, make: M, mut shutdown: Shutdown)
+async fn accept<M, S, B>(listener: TcpListener, make: M, shutdown: CancellationToken)
 where
     M: Fn(SocketAddr) -> S + Send + 'static,
     S: Service<Request<Incoming>, Response = Response<B>> + Send + 'static,
@@ -108,7 +107,7 @@ where
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
-            () = shutdown.requested() => break,
+            () = shutdown.cancelled() => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
                     connections.spawn(serve(stream, make(peer), shutdown.clone()));
@@ -126,7 +125,7 @@ where
     let _ = tokio::time::timeout(GRACE, finished).await;
 }
 
-async fn serve<S, B>(stream: TcpStream, service: S, mut shutdown: Shutdown)
+async fn serve<S, B>(stream: TcpStream, service: S, shutdown: CancellationToken)
 where
     S: Service<Request<Incoming>, Response = Response<B>> + Send + 'static,
     S::Future: Send,
@@ -143,7 +142,7 @@ where
     tokio::select! {
         // An error of the connection is ignored, because the client notices it too.
         _ = connection.as_mut() => return,
-        () = shutdown.requested() => connection.as_mut().graceful_shutdown(),
+        () = shutdown.cancelled() => connection.as_mut().graceful_shutdown(),
     }
     let _ = connection.await;
 }

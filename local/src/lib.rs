@@ -59,7 +59,6 @@ pub mod local_routes;
 pub mod provision;
 pub mod sdk;
 pub mod seed;
-mod shutdown;
 pub mod stack;
 pub mod template;
 pub mod wire;

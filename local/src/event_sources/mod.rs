@@ -26,6 +26,7 @@ use shared::clock::Clock;
 use shared::store::Store;
 use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use self::checkpoint::CheckpointFile;
 use self::due_rows::DueRows;
@@ -39,7 +40,6 @@ use crate::embedded::dynamodb::Database;
 use crate::error::{Error, Result};
 use crate::lambda::Functions;
 use crate::sdk;
-use crate::shutdown::{self, Trigger};
 use crate::stack::STATE_TABLE;
 use crate::template::Template;
 
@@ -49,7 +49,7 @@ const ERROR_PAUSE: Duration = Duration::from_millis(500);
 /// Dropping this aborts their tasks.
 #[derive(Debug)]
 pub struct EventSources {
-    trigger: Trigger,
+    shutdown: CancellationToken,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -68,7 +68,7 @@ pub struct Dependencies<'a> {
 
 impl EventSources {
     pub fn start(dependencies: Dependencies<'_>) -> Result<Self> {
-        let (trigger, shutdown) = shutdown::channel();
+        let shutdown = CancellationToken::new();
         // The sources share clients, because creating one takes milliseconds in a development build.
         let sqs = sdk::sqs(&dependencies.endpoints.sqs_url);
         let store = Store::new(sdk::dynamodb(&dependencies.endpoints.dynamodb_url), STATE_TABLE);
@@ -98,12 +98,12 @@ impl EventSources {
         }
         let clock = dependencies.clock.clone();
         let run_now = Arc::clone(dependencies.run_schedules_now);
-        tasks.push(tokio::spawn(schedule::run(scheduled, clock, run_now, shutdown)));
-        Ok(Self { trigger, tasks: Mutex::new(tasks) })
+        tasks.push(tokio::spawn(schedule::run(scheduled, clock, run_now, shutdown.clone())));
+        Ok(Self { shutdown, tasks: Mutex::new(tasks) })
     }
 
     pub async fn stop(&self) {
-        self.trigger.fire();
+        self.shutdown.cancel();
         for task in self.tasks.lock().await.drain(..) {
             let _ = task.await;
         }

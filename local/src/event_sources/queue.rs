@@ -9,12 +9,12 @@ use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, MessageSystemA
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use super::{ERROR_PAUSE, batch_item_failures};
 use crate::embedded::REGION;
 use crate::error::{Error, Result};
 use crate::lambda::Invoke;
-use crate::shutdown::Shutdown;
 use crate::template::{QueueSource, queue_arn, queue_url};
 
 /// The maximum number of concurrent invocations of an event source without a limit in the template.
@@ -58,11 +58,11 @@ impl QueuePoller {
 
     /// Polls until shutdown is requested, then waits for the running invocations. A receipt in progress is
     /// aborted; SQS delivers its messages again after their visibility timeout.
-    pub(super) async fn run(self: Arc<Self>, mut shutdown: Shutdown) {
+    pub(super) async fn run(self: Arc<Self>, shutdown: CancellationToken) {
         let mut invocations = JoinSet::new();
         tokio::select! {
             () = Arc::clone(&self).poll(&mut invocations) => {}
-            () = shutdown.requested() => {}
+            () = shutdown.cancelled() => {}
         }
         while invocations.join_next().await.is_some() {}
     }

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use shared::clock::Clock;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use super::due_rows::DueRows;
 use crate::embedded::{ACCOUNT, REGION};
 use crate::lambda::Invoke;
-use crate::shutdown::Shutdown;
 use crate::template::{MINUTES_OF_A_DAY, Schedule};
 
 /// The duration of a schedule's minute on this machine. It is short, so that due rows are processed within a
@@ -32,7 +32,7 @@ pub(super) async fn run(
     functions: Vec<ScheduledFunction>,
     clock: Clock,
     run_now: Arc<Notify>,
-    mut shutdown: Shutdown,
+    shutdown: CancellationToken,
 ) {
     let mut tasks = JoinSet::new();
     let mut waiting = Vec::new();
@@ -41,10 +41,10 @@ pub(super) async fn run(
         waiting.push(Arc::clone(&run_now));
         tasks.spawn(run_one(function, clock.clone(), run_now, shutdown.clone()));
     }
-    while !shutdown.is_requested() {
+    while !shutdown.is_cancelled() {
         tokio::select! {
             () = run_now.notified() => waiting.iter().for_each(|schedule| schedule.notify_one()),
-            () = shutdown.requested() => {}
+            () = shutdown.cancelled() => {}
         }
     }
     while tasks.join_next().await.is_some() {}
@@ -52,7 +52,12 @@ pub(super) async fn run(
 
 /// Invokes a function once per period, and at once when `run_now` is notified. A daily schedule follows the
 /// service's clock instead, so that it does not run at each notification.
-async fn run_one(function: ScheduledFunction, clock: Clock, run_now: Arc<Notify>, mut shutdown: Shutdown) {
+async fn run_one(
+    function: ScheduledFunction,
+    clock: Clock,
+    run_now: Arc<Notify>,
+    shutdown: CancellationToken,
+) {
     let ScheduledFunction { schedule, invoke, mut due_rows } = function;
     let period = MINUTE.saturating_mul(schedule.minutes);
     let is_daily = schedule.minutes == MINUTES_OF_A_DAY;
@@ -60,7 +65,7 @@ async fn run_one(function: ScheduledFunction, clock: Clock, run_now: Arc<Notify>
     loop {
         let is_notified = tokio::select! {
             biased;
-            () = shutdown.requested() => return,
+            () = shutdown.cancelled() => return,
             () = run_now.notified() => true,
             () = tokio::time::sleep(period) => false,
         };

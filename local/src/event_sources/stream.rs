@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::checkpoint::{Checkpoint, CheckpointFile};
 use super::lanes::{LaneBatch, Lanes};
@@ -21,7 +22,6 @@ use crate::embedded::dynamodb::Database;
 use crate::error::{Error, Result};
 use crate::filter::Pattern;
 use crate::lambda::Invoke;
-use crate::shutdown::Shutdown;
 use crate::template::StreamSource;
 
 /// The minimum time between two reads of a stream of which the first returned no records. Other tables than the
@@ -67,20 +67,20 @@ impl StreamPoller {
     }
 
     /// Polls until shutdown is requested.
-    pub(super) async fn run(self: Arc<Self>, mut shutdown: Shutdown) {
-        while !shutdown.is_requested() {
-            if let Err(error) = self.poll(&mut shutdown).await {
+    pub(super) async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        while !shutdown.is_cancelled() {
+            if let Err(error) = self.poll(&shutdown).await {
                 tracing::error!(%error, table = self.table, "polling a stream failed");
                 tokio::select! {
                     () = tokio::time::sleep(ERROR_PAUSE) => {}
-                    () = shutdown.requested() => {}
+                    () = shutdown.cancelled() => {}
                 }
             }
         }
     }
 
     /// Polls until shutdown is requested or the stream returns an error.
-    async fn poll(self: &Arc<Self>, shutdown: &mut Shutdown) -> Result<()> {
+    async fn poll(self: &Arc<Self>, shutdown: &CancellationToken) -> Result<()> {
         let shard = Shard::for_table(&self.database, &self.table)?;
         let checkpoint = self.checkpoint.load().filter(|checkpoint| checkpoint.shard == shard.id);
         let after = checkpoint.map(|checkpoint| checkpoint.sequence_number);
@@ -90,7 +90,7 @@ impl StreamPoller {
         reading.spawn(Arc::clone(self).read(shard, after, sender));
         let mut lanes = Lanes::new(self.lanes);
         let mut running = JoinSet::new();
-        while !shutdown.is_requested() {
+        while !shutdown.is_cancelled() {
             for batch in lanes.take(self.batch_size) {
                 running.spawn(Arc::clone(self).process(batch, shutdown.clone()));
             }
@@ -111,7 +111,7 @@ impl StreamPoller {
                 Some(read) = reading.join_next() => {
                     return read.unwrap_or_else(|error| Err(Error::because("reading a stream", &error)));
                 }
-                () = shutdown.requested() => {}
+                () = shutdown.cancelled() => {}
             }
             if let Some(sequence_number) = lanes.checkpoint() {
                 self.checkpoint.save(&Checkpoint { shard: shard_id.clone(), sequence_number });
@@ -169,7 +169,7 @@ impl StreamPoller {
     async fn process(
         self: Arc<Self>,
         batch: LaneBatch,
-        mut shutdown: Shutdown,
+        shutdown: CancellationToken,
     ) -> Option<(usize, Vec<String>)> {
         let LaneBatch { lane, mut records } = batch;
         let numbers = records.iter().filter_map(sequence_number).map(str::to_owned).collect();
@@ -192,7 +192,7 @@ impl StreamPoller {
             }
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = shutdown.requested() => return None,
+                () = shutdown.cancelled() => return None,
             }
             pause = pause.saturating_mul(2).min(LONGEST_RETRY);
         }

@@ -26,12 +26,12 @@ use serde_json::{Value, json};
 use shared::clock::Clock;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(super) use self::engine::{Engine, Result as EngineResult, internal};
 use super::State;
 use crate::error::{Error, Result};
 use crate::http::{self, Server};
-use crate::shutdown::{self, Shutdown, Trigger};
 
 /// The interval between two deletions of expired rows and of old stream records. Requests wait for the deletion,
 /// which reads every row: in a development build, up to two seconds for 30,000 rows. The first one is this long after
@@ -47,8 +47,9 @@ const TARGETS: [&str; 2] = ["DynamoDB_20120810.", "DynamoDBStreams_20120810."];
 pub struct DynamoDb {
     url: String,
     database: Database,
-    trigger: Trigger,
-    thread: Option<JoinHandle<()>>,
+    /// Dropping it ends the thread.
+    shutdown: DropGuard,
+    thread: JoinHandle<()>,
 }
 
 impl DynamoDb {
@@ -56,7 +57,8 @@ impl DynamoDb {
         let engine = Engine::open(state, clock).map_err(|e| Error::because("opening the database", &e))?;
         let io = |e: std::io::Error| Error::because("starting DynamoDB", &e);
         let url = http::url_of(listener.local_addr().map_err(io)?);
-        let (trigger, shutdown) = shutdown::channel();
+        let shutdown = CancellationToken::new();
+        let guard = shutdown.clone().drop_guard();
         let database = Database(Arc::new(Shared {
             engine: Mutex::new(Some(engine)),
             changes: watch::Sender::new(0),
@@ -66,8 +68,8 @@ impl DynamoDb {
         let listener = listener.into_std().map_err(io)?;
         let of_thread = database.clone();
         let thread = std::thread::Builder::new().name("dynamodb".to_owned());
-        let thread = thread.spawn(move || run(listener, of_thread, shutdown)).map_err(io)?;
-        Ok(Self { url, database, trigger, thread: Some(thread) })
+        let thread = thread.spawn(move || run(listener, of_thread, &shutdown)).map_err(io)?;
+        Ok(Self { url, database, shutdown: guard, thread })
     }
 
     pub fn url(&self) -> &str {
@@ -78,17 +80,15 @@ impl DynamoDb {
         self.database.clone()
     }
 
-    pub async fn stop(mut self) {
-        self.trigger.fire();
-        if let Some(thread) = self.thread.take() {
-            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
-        }
+    pub async fn stop(self) {
+        drop(self.shutdown);
+        let _ = tokio::task::spawn_blocking(move || self.thread.join()).await;
         // Closes the file, so that another service can open it.
         *self.database.lock() = None;
     }
 }
 
-fn run(listener: std::net::TcpListener, database: Database, mut shutdown: Shutdown) {
+fn run(listener: std::net::TcpListener, database: Database, shutdown: &CancellationToken) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return tracing::error!(%error, "DynamoDB did not start"),
@@ -109,7 +109,7 @@ fn run(listener: std::net::TcpListener, database: Database, mut shutdown: Shutdo
         };
         tokio::select! {
             () = database.sweep() => {}
-            () = shutdown.requested() => server.stop().await,
+            () = shutdown.cancelled() => server.stop().await,
         }
     });
 }
