@@ -380,24 +380,6 @@ mod tests {
     }
 
     #[test]
-    fn an_amount_has_the_same_number_of_minor_units_signed_and_unsigned() {
-        let amount = Amount::parse(1_990).unwrap();
-        assert_eq!((amount.minor(), amount.minor_unsigned()), (1_990, 1_990));
-    }
-
-    #[test]
-    fn minor_units_are_compared_with_integers() {
-        assert_eq!(MinorUnits::new(7), 7);
-        assert_ne!(MinorUnits::new(7), 8);
-    }
-
-    #[test]
-    fn only_a_negative_decimal_has_a_sign() {
-        let decimals = [-5, 0, 5].map(|minor| money(minor, Currency::BRL).decimal());
-        assert_eq!(decimals, ["-0.05", "0.00", "0.05"]);
-    }
-
-    #[test]
     fn a_sum_of_minor_units_that_does_not_fit_is_an_error() {
         let (most, one) = (MinorUnits::new(i64::MAX), MinorUnits::from(Amount::MIN));
         assert_eq!(MinorUnits::checked_sum([most, one]), Err(MoneyError::Overflow));
@@ -417,29 +399,22 @@ mod tests {
     }
 
     #[test]
-    fn each_currency_constant_equals_its_parsed_code() {
-        for (code, currency, exponent) in [
-            ("BRL", Currency::BRL, 2),
-            ("EUR", Currency::EUR, 2),
-            ("USD", Currency::USD, 2),
-            ("USDT", Currency::USDT, 6),
-            ("JPY", Currency::JPY, 0),
+    fn a_currency_has_the_decimals_of_iso_4217_and_otherwise_two() {
+        for (constant, code, exponent) in [
+            (Some(Currency::BRL), "BRL", 2),
+            (Some(Currency::EUR), "EUR", 2),
+            (Some(Currency::USD), "USD", 2),
+            (Some(Currency::USDT), "USDT", 6),
+            (Some(Currency::BTC), "BTC", 8),
+            (Some(Currency::JPY), "JPY", 0),
+            (None, "BHD", 3),
+            (None, "CLF", 4),
+            (None, "XYZ", 2),
         ] {
-            assert_eq!(Currency::parse(code), Ok(currency));
+            let currency = Currency::parse(code).unwrap();
             assert_eq!(currency.exponent(), exponent, "{code}");
+            assert!(constant.is_none_or(|constant| constant == currency), "{code}");
         }
-    }
-
-    #[test]
-    fn a_currency_has_the_decimals_of_iso_4217() {
-        for (code, exponent) in [("CLP", 0), ("CAD", 2), ("BHD", 3), ("CLF", 4), ("USDC", 6), ("BTC", 8)] {
-            assert_eq!(Currency::parse(code).unwrap().exponent(), exponent, "{code}");
-        }
-    }
-
-    #[test]
-    fn an_unknown_currency_has_two_decimals() {
-        assert_eq!(Currency::parse("XYZ").unwrap().exponent(), 2);
     }
 
     #[test]
@@ -474,7 +449,7 @@ mod tests {
             assert_eq!(Amount::parse(minor).unwrap().decimal(exponent), expected);
         }
         assert_eq!(Amount::MAX.decimal(2), "9999999999.99");
-        assert_eq!(money(-5, Currency::BRL).decimal(), "-0.05");
+        assert_eq!([-5, 0].map(|minor| money(minor, Currency::BRL).decimal()), ["-0.05", "0.00"]);
         assert_eq!(money(i64::MIN, Currency::JPY).decimal(), "-9223372036854775808");
     }
 
@@ -505,12 +480,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn subtraction_reverses_addition(a in -1_000_000_000_000_i64..1_000_000_000_000, b in -1_000_000_000_000_i64..1_000_000_000_000) {
-            let (a, b) = (money(a, Currency::BRL), money(b, Currency::BRL));
-            prop_assert_eq!(a.checked_add(b).unwrap().checked_sub(b), Ok(a));
-        }
-
         #[test]
         fn a_decimal_without_its_point_is_the_amount(minor in 1_i64..=999_999_999_999, exponent in 0_u32..=8) {
             let text = Amount::parse(minor).unwrap().decimal(exponent);

@@ -323,66 +323,12 @@ mod tests {
         format!("{body}{}{}", char::from(first), char::from(second))
     }
 
-    // A document whose first check digit is 0 may stay valid when one digit changes, so the tests exclude it.
-    // The remainders 0 and 1 both give the digit 0. A change from one remainder to the other therefore leaves
-    // the first check digit 0. The second check digit may miss this change too, for one of two reasons: its
-    // remainder also changes between 0 and 1, or the changed digit is the first of a CPF. That digit has the
-    // weight 11 in the second sum, so it does not affect the remainder.
-    fn has_blind_spot(document: &str) -> bool {
-        document.bytes().nth_back(1) == Some(b'0')
-    }
-
-    /// Valid documents without a blind spot, whose body matches a pattern.
-    fn documents(body: &'static str, weights: &'static [u32]) -> impl Strategy<Value = String> {
-        let documents = body.prop_map(|body| with_check_digits(&body, weights));
-        documents.prop_filter("it is valid without a blind spot", |document| {
-            TaxId::parse(document).is_ok() && !has_blind_spot(document)
-        })
-    }
-
-    /// Replaces the character at an index.
-    fn changed(document: &str, at: usize, other: char) -> String {
-        document.chars().enumerate().map(|(index, c)| if index == at { other } else { c }).collect()
-    }
-
-    /// Replaces the digit at an index by one that is `by` (1 to 9) greater, modulo 10.
-    fn with_other_digit(document: &str, at: usize, by: u8) -> String {
-        let digit = document.as_bytes()[at] - b'0';
-        changed(document, at, char::from(b'0' + (digit + by) % 10))
-    }
-
     proptest! {
-        #[test]
-        fn a_cpf_with_one_changed_digit_is_refused(
-            valid in documents("[0-9]{9}", &CPF_WEIGHTS), at in 0_usize..11, by in 1_u8..10,
-        ) {
-            prop_assert!(TaxId::parse(&with_other_digit(&valid, at, by)).is_err());
-        }
-
-        #[test]
-        fn a_cnpj_with_one_changed_digit_is_refused(
-            valid in documents("[0-9]{12}", &CNPJ_WEIGHTS), at in 0_usize..14, by in 1_u8..10,
-        ) {
-            prop_assert!(TaxId::parse(&with_other_digit(&valid, at, by)).is_err());
-        }
-
         #[test]
         fn an_alphanumeric_cnpj_is_parsed_unchanged(body in "[0-9A-Z]{11}[A-Z]") {
             let valid = with_check_digits(&body, &CNPJ_WEIGHTS);
             let tax_id = TaxId::parse(&valid).unwrap();
             prop_assert_eq!(tax_id.as_str(), valid);
-        }
-
-        // The check digits do not distinguish characters whose values are equal modulo 11, such as `A` (17) and
-        // `6`.
-        #[test]
-        fn an_alphanumeric_cnpj_with_one_changed_character_is_refused(
-            valid in documents("[0-9A-Z]{11}[A-Z]", &CNPJ_WEIGHTS), at in 0_usize..14, other in "[0-9A-Z]",
-        ) {
-            let other = other.as_bytes()[0];
-            let is_distinguished = !other.abs_diff(valid.as_bytes()[at]).is_multiple_of(11);
-            let changed = changed(&valid, at, char::from(other));
-            prop_assert!(!is_distinguished || TaxId::parse(&changed).is_err());
         }
 
         #[test]

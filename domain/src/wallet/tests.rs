@@ -114,6 +114,17 @@ fn minor(minor: i64) -> MinorUnits {
     MinorUnits::new(minor)
 }
 
+/// Returns the parameters of a refund by devolution.
+fn devolution(gross: Option<i64>) -> RefundParameters {
+    RefundParameters {
+        gross: gross.map(|gross| Amount::parse(gross).unwrap()),
+        strategy: RefundStrategy::Devolution,
+        pix_out_fee: MinorUnits::ZERO,
+        merchant_bears_pix_out: false,
+        is_held: false,
+    }
+}
+
 /// Returns how much of a charge can still be refunded.
 fn refundable(charge: &Charge) -> i64 {
     charge.funds.refundable(charge.amount).unwrap().get()
@@ -479,17 +490,11 @@ proptest! {
     ) {
         let mut world = World::new();
         world.settle(amount, hold_days, FeesOnRefund::Return);
-        let parameters = |gross| RefundParameters {
-            gross,
-            strategy: RefundStrategy::Devolution,
-            pix_out_fee: MinorUnits::ZERO,
-            merchant_bears_pix_out: false,
-            is_held: hold_days > 0,
-        };
+        let parameters = |gross| RefundParameters { is_held: hold_days > 0, ..devolution(gross) };
         for cut in cuts {
             let gross = part_of(amount, cut).filter(|gross| gross.minor() <= refundable(&world.charges[0]));
             if let Some(gross) = gross {
-                world.refund(0, &parameters(Some(gross)));
+                world.refund(0, &parameters(Some(gross.minor())));
             }
         }
         if refundable(&world.charges[0]) > 0 {
@@ -503,17 +508,6 @@ proptest! {
             prop_assert_eq!(world.balance(account), 0, "{:?}", account);
         }
         prop_assert!(world.charges[0].funds.is_refunded(world.charges[0].amount).unwrap());
-    }
-}
-
-/// Returns the parameters of a refund by devolution.
-fn devolution(gross: Option<i64>) -> RefundParameters {
-    RefundParameters {
-        gross: gross.map(|gross| Amount::parse(gross).unwrap()),
-        strategy: RefundStrategy::Devolution,
-        pix_out_fee: MinorUnits::ZERO,
-        merchant_bears_pix_out: false,
-        is_held: false,
     }
 }
 
@@ -683,24 +677,18 @@ fn a_surplus_of_returned_fees_is_credited_when_the_last_refund_completes() {
 
 #[test]
 fn a_refund_debits_pending_money_first_and_a_failure_restores_it_before_the_release_day() {
-    let parameters = |gross: i64, is_held| RefundParameters {
-        gross: Some(Amount::parse(gross).unwrap()),
-        strategy: RefundStrategy::Devolution,
-        pix_out_fee: MinorUnits::ZERO,
-        merchant_bears_pix_out: false,
-        is_held,
-    };
+    let held = |gross| RefundParameters { is_held: true, ..devolution(Some(gross)) };
     let mut world = World::new();
     world.settle(10_000, 1, FeesOnRefund::Keep);
     world.settle(10_000, 0, FeesOnRefund::Keep);
     // The acquirer's fee is 0.99 % plus 7, and the platform's is 1.5 %.
     let net = 10_000 - 106 - 150;
     assert_eq!((world.pending(), world.available()), (net, net));
-    world.refund(0, &parameters(1_000, true));
+    world.refund(0, &held(1_000));
     assert_eq!((world.pending(), world.available()), (net - 1_000, net));
     world.end_refund(0, false);
     assert_eq!((world.pending(), world.available()), (net, net));
-    world.refund(0, &parameters(9_900, true));
+    world.refund(0, &held(9_900));
     assert_eq!((world.pending(), world.available()), (0, net - 156));
     // After the release day, the money of a failed refund becomes available.
     world.step(&Step::Days(1));
@@ -743,14 +731,7 @@ fn inconsistent_funds_are_refused() {
     let mut world = World::new();
     world.settle(1_000, 0, FeesOnRefund::Return);
     let (amount, whole) = (world.charges[0].amount, world.charges[0].funds);
-    let parameters = RefundParameters {
-        gross: Some(Amount::parse(600).unwrap()),
-        strategy: RefundStrategy::Devolution,
-        pix_out_fee: MinorUnits::ZERO,
-        merchant_bears_pix_out: false,
-        is_held: false,
-    };
-    let (reserved, share) = world.charges[0].reserve_refund(&parameters).unwrap();
+    let (reserved, share) = world.charges[0].reserve_refund(&devolution(Some(600))).unwrap();
     let (failed, _) = reserved.failed(amount, &share).unwrap();
     assert_eq!(failed, whole);
     assert!(
@@ -775,25 +756,18 @@ fn cases_and_refunds_never_take_the_same_money() {
     let mut world = World::new();
     world.settle(1_000, 0, FeesOnRefund::Return);
     world.settle(100_000, 0, FeesOnRefund::Return);
-    let parameters = |gross: Option<i64>, strategy| RefundParameters {
-        gross: gross.map(|gross| Amount::parse(gross).unwrap()),
-        strategy,
-        pix_out_fee: MinorUnits::ZERO,
-        merchant_bears_pix_out: false,
-        is_held: false,
-    };
-    world.refund(0, &parameters(Some(300), RefundStrategy::Devolution));
-    world.refund(0, &parameters(Some(200), RefundStrategy::Cashout));
+    world.refund(0, &devolution(Some(300)));
+    world.refund(0, &RefundParameters { strategy: RefundStrategy::Cashout, ..devolution(Some(200)) });
     // A devolution returns the contested payment, so it reduces the sum that a case can hold. A cash-out is
     // another payment and does not reduce it.
     world.step(&Step::OpenCase { charge: 0, part: 1500 });
     assert_eq!(world.charges[0].funds.med_held, 700);
-    let refused = world.charges[0].reserve_refund(&parameters(None, RefundStrategy::Devolution));
+    let refused = world.charges[0].reserve_refund(&devolution(None));
     assert_eq!(refused, Err(RefundRefused::Disputed));
     world.step(&Step::OpenCase { charge: 0, part: 1000 });
     assert_eq!(world.charges[0].funds.med_held, 700);
     world.step(&Step::EndCase { case: 0, won: false });
-    let refused = world.charges[0].reserve_refund(&parameters(None, RefundStrategy::Devolution));
+    let refused = world.charges[0].reserve_refund(&devolution(None));
     assert_eq!(refused, Err(RefundRefused::ExceedsRemaining { remaining: minor(0) }));
     // When the devolution fails, the lost case takes the rest of its claim.
     assert_eq!(world.charges[0].funds.med_lost, 700);

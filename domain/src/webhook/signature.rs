@@ -181,17 +181,6 @@ mod tests {
     }
 
     #[test]
-    fn the_signature_depends_on_secret_time_and_body() {
-        let v1 = |secret: &str, t, body| {
-            canonical(&secret.into(), t, body).split_once(",v1=").unwrap().1.to_owned()
-        };
-        let signed = v1(SECRET, 1, b"{}");
-        assert_ne!(signed, v1(&SECRET.to_uppercase(), 1, b"{}"));
-        assert_ne!(signed, v1(SECRET, 2, b"{}"));
-        assert_ne!(signed, v1(SECRET, 1, b"{} "));
-    }
-
-    #[test]
     fn a_secret_is_32_random_bytes_in_lower_case_hex() {
         let mut random = [0; 32];
         for (byte, value) in random.iter_mut().zip([0x00, 0x01, 0x0a, 0x9f, 0xf0, 0xff]) {
