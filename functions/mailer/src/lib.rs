@@ -11,7 +11,6 @@ pub mod message;
 pub mod sender;
 pub mod ses;
 #[cfg(test)]
-#[expect(dead_code, reason = "the emails need one of the example charges")]
 #[path = "../../../domain/src/charge/testing.rs"]
 mod testing;
 mod text;

@@ -255,8 +255,8 @@ fn lines(fields: &[(&str, String)]) -> String {
 mod tests {
     use domain::charge::Metadata;
     use domain::ids::{ChargeId, EndpointId, MedCaseId};
-    use domain::money::{Currency, MinorUnits};
-    use domain::request_id::StoredRequestId;
+    use domain::med::CaseNotification;
+    use domain::money::MinorUnits;
     use shared::webhook::endpoint::{Disabled, EndpointStatus};
 
     use super::*;
@@ -266,40 +266,19 @@ mod tests {
     }
 
     fn case() -> MedCase {
-        let charge = ChargeId::derive(b"salt", Mode::Live, "charges", "order-1");
-        MedCase {
-            shards: domain::shard::ShardCount::ONE,
-            id: MedCaseId::derive(charge, "1"),
-            scope: "acc_0123456789abcdef:live".parse().unwrap(),
+        let charge = crate::testing::paid();
+        let notification = CaseNotification {
+            id: None,
             kind: CaseKind::Med,
-            status: CaseStatus::Open,
-            amount: Amount::parse(123_456).unwrap(),
-            currency: Currency::BRL,
-            moved: MinorUnits::new(123_456),
-            lost: MinorUnits::ZERO,
-            fees: domain::med::DisputeFees::default(),
-            reported_at: None,
-            opened_by_return: false,
-            infraction: None,
-            unconfirmed: false,
             reason: Some("Não reconheço, meu CPF é 295.379.955-93".to_owned()),
+            method: None,
             response_deadline: Some(at("2026-12-01T00:00:00Z")),
-            evidence_requested_at: None,
-            appeal_draft: None,
-            appeal_reason: None,
-            appealed_at: None,
-            evidence_count: 0,
-            money_outcome: None,
-            withdrawn: false,
-            closed_at: None,
-            request_id: StoredRequestId::new("req-1"),
-            published_updates: Vec::new(),
-            money_moves: Vec::new(),
-            created_at: at("2026-11-21T18:04:05Z"),
-            updated_at: at("2026-11-21T18:04:05Z"),
-            version: 1,
-            actor: None,
-        }
+            amount: None,
+            reported_at: None,
+        };
+        let id = MedCaseId::derive(ChargeId::derive(b"salt", Mode::Live, "charges", "order-1"), "1");
+        let opened = MedCase::open(id, &charge, &notification, at("2026-11-21T18:04:05Z")).unwrap();
+        MedCase { amount: Amount::parse(123_456).unwrap(), moved: MinorUnits::new(123_456), ..opened.case }
     }
 
     fn charge() -> Charge {
