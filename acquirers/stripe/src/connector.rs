@@ -108,7 +108,6 @@ const EVIDENCE_FIELDS: [&str; 9] = [
 #[derive(Clone, Debug)]
 pub struct StripeConnector {
     client: Client,
-    account: String,
 }
 
 /// What became of a request to refund.
@@ -121,26 +120,16 @@ enum Requested {
 }
 
 impl StripeConnector {
-    /// `account`: Stripe's id of the account, of which notifications are accepted.
-    pub fn new(client: Client, account: String) -> Self {
-        Self { client, account }
+    pub fn new(client: Client) -> Self {
+        Self { client }
     }
 
     fn at(&self, priority: Priority) -> Self {
-        Self { client: self.client.at(priority), ..self.clone() }
+        Self { client: self.client.at(priority) }
     }
 
-    /// Returns the charge that an event is about. It is in the object's metadata, or in those of the payment that the
-    /// event names. `None`: another system made the object, or the event is of another account or mode.
-    pub async fn charge_of(&self, event: &Event) -> Result<Option<ChargeId>, KitError> {
-        let is_of_account = event.account.as_ref().is_none_or(|account| *account == self.account);
-        if !is_of_account || event.livemode != self.client.is_live() {
-            tracing::warn!(event = event.id, "an event is of another account or mode");
-            return Ok(None);
-        }
-        self.charge_of_object(&event.object).await
-    }
-
+    /// Returns the charge that an object belongs to. It is in the object's metadata, or in those of the payment that the
+    /// object names. `None`: another system made the object.
     async fn charge_of_object(&self, object: &EventObject) -> Result<Option<ChargeId>, KitError> {
         match (charge_in(&object.metadata), &object.payment_intent) {
             (Some(charge), _) => Ok(Some(charge)),
@@ -565,7 +554,7 @@ impl Connector for StripeConnector {
             if charge_in(&object.metadata).is_none() && !asked.insert(object.payment_intent.as_deref()) {
                 continue;
             }
-            let charge = at.charge_of(event).await?;
+            let charge = at.charge_of_object(object).await?;
             let new = charge.filter(|charge| !changes.charges.contains(charge));
             changes.charges.extend(new);
         }

@@ -343,11 +343,7 @@ impl Connections {
                 Ok(Connection { configured, connector, pix: Some(bank), elsewhere, expire_after_seconds })
             }
             CachedClient::Stripe(client) => {
-                let account = match &configured.acquirer.settings.kind {
-                    KindSettings::Stripe(stripe) => stripe.stripe_account.to_string(),
-                    KindSettings::Pix(_) => String::new(),
-                };
-                let connector = Arc::new(StripeConnector::new(client, account));
+                let connector = Arc::new(StripeConnector::new(client));
                 Ok(Connection { configured, connector, pix: None, elsewhere, expire_after_seconds })
             }
         }
