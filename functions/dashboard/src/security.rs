@@ -166,7 +166,7 @@ fn session_row(page: &Page, issued: &IssuedToken) -> Vec<Markup> {
         html! { @if let Some(ip) = issued.source.ip() { (ip) } },
         html! {
             @if page.visit.session.member.is_with(issued) { (tag(Tone::Info, page.say(THIS_SESSION))) } @else {
-                (page.button(&path, (END_SESSION, ""), Need::Member, &html! {}))
+                (page.button(&path, (END_SESSION, "quiet"), Need::Member, &html! {}))
             }
         },
     ]
