@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn nothing_is_changed_after_the_end() {
         let state = State::new(0, Profile::Complete.behaviour(), Vec::new());
-        let host = Host::new(Books::open(state, None).unwrap(), Arc::new(|| 0), None).unwrap();
+        let host = Host::new(Books::open(state, None).unwrap(), Arc::new(|| 0));
         assert_eq!(host.change(|_, now_ms| now_ms).unwrap(), 0);
         host.books().journal.close();
         let mut is_executed = false;

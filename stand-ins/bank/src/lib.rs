@@ -36,7 +36,7 @@ pub use pix::MedNature;
 pub use profile::{Behaviour, Profile, TokenAuthentication};
 pub use stand_in_kit::Clock;
 pub use state::{MedError, Paid, PayError, PayRequest, Payer, ReportedTxid};
-pub use tls::{CallbackTls, ServerTls};
+pub use tls::ServerTls;
 pub use values::Cents;
 
 use books::Books;
@@ -71,8 +71,6 @@ pub struct Options {
     /// Determines tokens and locations.
     pub seed: u64,
     pub tls: Option<ServerTls>,
-    /// Required for callback URLs with `https`.
-    pub callback_tls: Option<CallbackTls>,
     /// The file of the books, which one bank uses at a time. The bank restores it at the start, and writes
     /// every change to it before an answer or callback shows the change. `None`: the books are lost with the
     /// process.
@@ -90,7 +88,6 @@ impl Options {
             skew_s: 0,
             seed: 0,
             tls: None,
-            callback_tls: None,
             books: None,
         }
     }
@@ -115,13 +112,12 @@ impl Bank {
             None => None,
             Some(tls) => Some(TlsAcceptor::from(tls::server_config(tls)?)),
         };
-        let callback_tls = options.callback_tls.as_ref().map(tls::client_config).transpose()?;
         let listener = TcpListener::bind(options.listen).await?;
         let origin = format!("{scheme}://{}", listener.local_addr()?);
         let books = Books::open(State::new(options.seed, behaviour, options.clients), options.books)?;
         let (clock, skew_ms) = (options.clock, options.skew_s.saturating_mul(1_000));
         let clock: Clock = Arc::new(move || clock().saturating_add(skew_ms));
-        let server = Arc::new(Server { behaviour, host: Host::new(books, clock, callback_tls)? });
+        let server = Arc::new(Server { behaviour, host: Host::new(books, clock) });
         let tasks = Tasks::start(&server, listener, acceptor);
         Ok(Self { server, origin, tasks })
     }

@@ -5,7 +5,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{RootCertStore, ServerConfig};
 
 /// The server's certificate, and the authority whose certificates clients must present. All texts are PEM.
 #[derive(Clone)]
@@ -15,15 +15,6 @@ pub struct ServerTls {
     /// The authority of client certificates. With it, a connection without a certificate of this authority
     /// fails.
     pub client_ca_pem: Option<String>,
-}
-
-/// How the bank connects to callback URLs with `https`. All texts are PEM.
-#[derive(Clone)]
-pub struct CallbackTls {
-    /// The authority of the receivers' certificates.
-    pub server_ca_pem: String,
-    /// The bank's certificate chain and private key for mTLS.
-    pub identity: Option<(String, String)>,
 }
 
 fn provider() -> Arc<CryptoProvider> {
@@ -66,17 +57,4 @@ pub(crate) fn server_config(tls: &ServerTls) -> io::Result<Arc<ServerConfig>> {
         .with_single_cert(certificates(&tls.certificate_pem)?, private_key(&tls.key_pem)?)
         .map_err(invalid)?;
     Ok(Arc::new(config))
-}
-
-pub(crate) fn client_config(tls: &CallbackTls) -> io::Result<ClientConfig> {
-    let builder = ClientConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()
-        .map_err(invalid)?
-        .with_root_certificates(roots(&tls.server_ca_pem)?);
-    match &tls.identity {
-        None => Ok(builder.with_no_client_auth()),
-        Some((certificate_pem, key_pem)) => builder
-            .with_client_auth_cert(certificates(certificate_pem)?, private_key(key_pem)?)
-            .map_err(invalid),
-    }
 }

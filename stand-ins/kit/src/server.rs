@@ -7,11 +7,9 @@ use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, DATE, HeaderName};
 use hyper::{Request, Response, StatusCode};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -71,24 +69,13 @@ pub struct Host<B> {
     books: Mutex<B>,
     clock: Clock,
     wake: Notify,
-    receivers: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    receivers: Client<HttpConnector, Full<Bytes>>,
 }
 
 impl<B: Books> Host<B> {
-    /// `tls` is for receivers with `https`. `None`: the stand-in trusts no certificate.
-    pub fn new(books: B, clock: Clock, tls: Option<ClientConfig>) -> io::Result<Self> {
-        let tls = match tls {
-            Some(tls) => tls,
-            None => ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-                .with_safe_default_protocol_versions()
-                .map_err(io::Error::other)?
-                .with_root_certificates(RootCertStore::empty())
-                .with_no_client_auth(),
-        };
-        let connector =
-            HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();
-        let receivers = Client::builder(TokioExecutor::new()).build(connector);
-        Ok(Self { books: Mutex::new(books), clock, wake: Notify::new(), receivers })
+    pub fn new(books: B, clock: Clock) -> Self {
+        let receivers = Client::builder(TokioExecutor::new()).build_http();
+        Self { books: Mutex::new(books), clock, wake: Notify::new(), receivers }
     }
 
     pub fn books(&self) -> MutexGuard<'_, B> {
@@ -132,7 +119,7 @@ impl<B: Books> Host<B> {
         }
     }
 
-    /// Sends a request to a receiver. Returns true if the answer has a 2xx status.
+    /// Sends a request to a receiver, by plain HTTP. Returns true if the answer has a 2xx status.
     pub async fn post(&self, request: hyper::http::Result<Request<Full<Bytes>>>) -> bool {
         let Ok(request) = request else {
             return false;

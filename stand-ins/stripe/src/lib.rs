@@ -79,7 +79,7 @@ impl Stripe {
             rows.put(ACCOUNT, values::object("account", json!({})));
         }
         let state = State::new(rows, options.behaviour, url.clone());
-        let host = Host::new(state, options.clock, None)?;
+        let host = Host::new(state, options.clock);
         let Options { api_key, serves_control, .. } = options;
         let server = Arc::new(Server { host, api_key, serves_control });
         let tasks = Tasks::start(&server, listener, None);

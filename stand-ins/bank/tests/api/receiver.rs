@@ -10,7 +10,7 @@ use hyper::header::HeaderMap;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 
 /// Waits until a condition holds.
 pub(crate) async fn eventually<T, F: AsyncFnMut() -> Option<T>>(expected: &str, mut condition: F) -> T {
@@ -46,14 +46,10 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// Returns a receiver with a URL, for which the caller accepts connections.
-    pub(crate) fn new(url: String) -> Self {
-        Self { url, status: Arc::new(AtomicU16::new(200)), posted: Arc::default() }
-    }
-
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let receiver = Self::new(format!("http://{}/hooks", listener.local_addr().unwrap()));
+        let url = format!("http://{}/hooks", listener.local_addr().unwrap());
+        let receiver = Self { url, status: Arc::new(AtomicU16::new(200)), posted: Arc::default() };
         let accepting = receiver.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -63,7 +59,7 @@ impl Receiver {
         receiver
     }
 
-    pub(crate) async fn serve<S: hyper::rt::Read + hyper::rt::Write + Unpin>(self, stream: S) {
+    async fn serve(self, stream: TokioIo<TcpStream>) {
         let service = hyper::service::service_fn(|request: Request<Incoming>| {
             let receiver = self.clone();
             async move {

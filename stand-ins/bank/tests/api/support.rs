@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use bank::{
-    Bank, CallbackTls, Client, FaultKind, Options, Paid, PayRequest, Profile, ServerTls, TokenAuthentication,
-};
+use bank::{Bank, Client, FaultKind, Options, Paid, PayRequest, Profile, ServerTls, TokenAuthentication};
 use base64::Engine as _;
 use http_body_util::{BodyExt as _, Full};
 use hyper::Request;
@@ -339,17 +337,11 @@ impl Receiver {
     }
 }
 
-/// The settings of a bank with mTLS, and of its callbacks.
-pub(crate) fn tls(authority: &str, server: &Identity, callbacks: &Identity) -> (ServerTls, CallbackTls) {
-    (
-        ServerTls {
-            certificate_pem: server.certificate.clone(),
-            key_pem: server.key.clone(),
-            client_ca_pem: Some(authority.to_owned()),
-        },
-        CallbackTls {
-            server_ca_pem: authority.to_owned(),
-            identity: Some((callbacks.certificate.clone(), callbacks.key.clone())),
-        },
-    )
+/// The settings of a bank with mTLS.
+pub(crate) fn tls(authority: &str, server: &Identity) -> ServerTls {
+    ServerTls {
+        certificate_pem: server.certificate.clone(),
+        key_pem: server.key.clone(),
+        client_ca_pem: Some(authority.to_owned()),
+    }
 }
