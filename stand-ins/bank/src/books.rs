@@ -1,7 +1,7 @@
 //! The bank's books, and their file.
 //!
 //! The first line has the format and the clients. Every other line has what one operation changed. At each start the
-//! file is rewritten with one line for each row.
+//! file is rewritten with one line for all rows.
 
 use std::io;
 use std::path::PathBuf;
@@ -52,9 +52,10 @@ impl Books {
         Ok(books)
     }
 
+    /// All rows of the state count as changed.
     fn rewrite(&mut self, path: PathBuf) -> io::Result<()> {
         let header = Header { format: FORMAT, clients: self.state.client_ids().cloned().collect() };
-        self.journal.rewrite(path, &header, self.state.all_rows())
+        self.journal.rewrite(path, &header, &self.state.take_changes())
     }
 
     pub(crate) fn reset(&mut self) -> io::Result<()> {

@@ -1,5 +1,5 @@
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, BufWriter};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -20,19 +20,13 @@ impl Journal {
     /// Passes each line of the file to `restore`, if the file exists. The caller then rewrites the file, which lacks
     /// the end of a line that was cut off.
     pub fn read(path: &Path, mut restore: impl FnMut(usize, &[u8]) -> io::Result<()>) -> io::Result<()> {
-        let mut file = match File::open(path) {
-            Ok(file) => BufReader::new(file),
+        let text = match fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(of_file(path, &error)),
+            text => text.map_err(|error| of_file(path, &error))?,
         };
-        let mut text = Vec::new();
-        for number in 1.. {
-            text.clear();
-            file.read_until(b'\n', &mut text).map_err(|error| of_file(path, &error))?;
-            // The last line ends without a line break if a kill cut it off.
-            let Some(line) = text.strip_suffix(b"\n") else {
-                break;
-            };
+        // The last line ends without a line break if a kill cut it off.
+        let lines = text.split_inclusive(|byte| *byte == b'\n').filter_map(|line| line.strip_suffix(b"\n"));
+        for (number, line) in (1..).zip(lines) {
             restore(number, line).map_err(|error| {
                 of_file(path, &io::Error::new(error.kind(), format!("line {number}: {error}")))
             })?;
@@ -40,12 +34,12 @@ impl Journal {
         Ok(())
     }
 
-    /// Replaces the file by one with these lines.
-    pub fn rewrite<T: Serialize>(
+    /// Replaces the file by one with two lines: the header, and all rows.
+    pub fn rewrite(
         &mut self,
         path: PathBuf,
         header: &impl Serialize,
-        rows: impl Iterator<Item = T>,
+        rows: &impl Serialize,
     ) -> io::Result<()> {
         let file = write_new(&path, header, rows).map_err(|error| of_file(&path, &error));
         self.file = Some((path, file.inspect_err(|error| self.failure = Some(error.to_string()))?));
@@ -76,28 +70,21 @@ impl Journal {
     }
 }
 
-fn write_new<T: Serialize>(
-    path: &Path,
-    header: &impl Serialize,
-    rows: impl Iterator<Item = T>,
-) -> io::Result<File> {
+fn write_new(path: &Path, header: &impl Serialize, rows: &impl Serialize) -> io::Result<File> {
     let new = path.with_extension("new");
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
     // The books contain secrets, and payers' documents.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = BufWriter::new(options.open(&new)?);
+    let mut file = options.open(&new)?;
     write_line(&mut file, header)?;
-    for row in rows {
-        write_line(&mut file, &row)?;
-    }
-    let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+    write_line(&mut file, rows)?;
     fs::rename(new, path)?;
     Ok(file)
 }
 
-fn write_line(file: &mut impl io::Write, line: &impl Serialize) -> io::Result<()> {
+fn write_line(file: &mut File, line: &impl Serialize) -> io::Result<()> {
     let mut text = serde_json::to_vec(line)?;
     text.push(b'\n');
     file.write_all(&text)

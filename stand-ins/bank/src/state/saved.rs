@@ -69,10 +69,11 @@ impl State {
         }
     }
 
-    /// Restores changes that were saved. Changes must be restored in the order in which they were saved.
+    /// Restores changes that were saved, in the order in which they were saved. They count as changes, so that those
+    /// that are taken next lead from an empty state to this one.
     pub(crate) fn restore(&mut self, saved: Changes) {
         if let Some(serial) = saved.serial {
-            (self.serial, self.saved_serial) = (serial, serial);
+            self.serial = serial;
         }
         self.cobs.restore(saved.cobs);
         self.pix.restore(saved.pix);
@@ -82,20 +83,5 @@ impl State {
         self.outbox.restore(saved.outbox);
         // A callback that was being sent is sent again: its answer is unknown.
         self.unsent = self.outbox.keys().copied().collect();
-    }
-
-    /// Returns changes that lead from an empty state to this one. Each has one row, so that none is large.
-    pub(crate) fn all_rows(&self) -> impl Iterator<Item = Changes> {
-        fn saved<K: Clone, V: Clone>((key, row): (&K, &V)) -> Vec<Row<K, V>> {
-            vec![(key.clone(), Some(row.clone()))]
-        }
-        let serial = Changes { serial: Some(self.serial), ..Changes::default() };
-        std::iter::once(serial)
-            .chain(self.cobs.iter().map(|row| Changes { cobs: saved(row), ..Changes::default() }))
-            .chain(self.pix.iter().map(|row| Changes { pix: saved(row), ..Changes::default() }))
-            .chain(self.pix_out.iter().map(|row| Changes { pix_out: saved(row), ..Changes::default() }))
-            .chain(self.webhooks.iter().map(|row| Changes { webhooks: saved(row), ..Changes::default() }))
-            .chain(self.timers.iter().map(|row| Changes { timers: saved(row), ..Changes::default() }))
-            .chain(self.outbox.iter().map(|row| Changes { outbox: saved(row), ..Changes::default() }))
     }
 }

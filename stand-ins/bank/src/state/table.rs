@@ -70,13 +70,13 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
             .collect()
     }
 
-    /// Restores rows that were saved. They do not count as changed.
+    /// Restores rows that were saved. They count as changed.
     pub(super) fn restore(&mut self, saved: Vec<Row<K, V>>) {
         for (key, row) in saved {
             match row {
-                Some(row) => self.rows.insert(key, row),
-                None => self.rows.remove(&key),
-            };
+                Some(row) => self.insert(key, row),
+                None => drop(self.remove(&key)),
+            }
         }
     }
 }

@@ -42,7 +42,7 @@ impl Rows {
     }
 
     fn rewrite(&mut self, path: PathBuf) -> io::Result<()> {
-        self.journal.rewrite(path, &FORMAT, std::iter::once(&self.by_id))
+        self.journal.rewrite(path, &FORMAT, &self.by_id)
     }
 
     /// Writes what changed since the last call.
