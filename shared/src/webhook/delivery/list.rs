@@ -13,13 +13,12 @@ use super::super::WebhookError;
 use super::counts;
 use super::entry::Entry;
 use super::log::{ENTRIES_PER_QUERY, rows_of};
-use super::page::{DeliveryPage, Selection, Window};
+use super::page::{Selection, Window};
 use super::rows::Rows;
 use super::{Deliveries, Delivery, DeliveryStatus};
 use crate::http::field::{Count, Definitions, LIMIT, Parsed, TimeBound, Word};
 use crate::http::{Fields, Problem, Query};
-use crate::store::{Order, PageError, StoreError};
-use crate::webhook::delivery::DeliveryStats;
+use crate::store::{Order, StoreError};
 use crate::webhook::endpoint::Endpoint;
 
 crate::fields! {
@@ -65,8 +64,8 @@ pub const DELIVERIES_QUERY: Definitions =
 /// `offset`.
 #[derive(Clone, Debug)]
 pub struct DeliveryFilter {
-    selection: Selection,
-    window: Window,
+    pub(super) selection: Selection,
+    pub(super) window: Window,
 }
 
 impl DeliveryFilter {
@@ -108,20 +107,6 @@ impl DeliveryFilter {
 }
 
 impl Deliveries {
-    /// Returns a page of a scope's deliveries, newest first, with their bodies.
-    ///
-    /// # Errors
-    ///
-    /// [`PageError::UnknownCursor`] when `starting_after` is not a delivery of this scope.
-    pub async fn list(
-        &self,
-        scope: &ShardedScope,
-        filter: &DeliveryFilter,
-        now: Timestamp,
-    ) -> Result<DeliveryPage, PageError> {
-        self.page(scope, &filter.selection, &filter.window, now).await
-    }
-
     /// Returns one delivery with its body and its endpoint. An abandoned delivery is returned as `CANCELLED`, even
     /// if its row is still `PENDING`.
     ///
@@ -192,14 +177,5 @@ impl Deliveries {
     /// Returns the row of one delivery; `None`: it does not exist.
     pub async fn row(&self, scope: &Scope, id: DeliveryId) -> Result<Option<Delivery>, StoreError> {
         Ok(self.store.get_in_order(&[Delivery::key_of(scope, id)]).await?.pop())
-    }
-
-    /// Returns how many of a scope's deliveries of the last 90 days are in each status.
-    pub async fn stats(&self, scope: &ShardedScope, now: Timestamp) -> Result<DeliveryStats, StoreError> {
-        let mut stats = DeliveryStats::default();
-        for (status, count) in self.count_by_status(scope, now).await? {
-            stats.add(status, count);
-        }
-        Ok(stats)
     }
 }

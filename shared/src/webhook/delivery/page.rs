@@ -20,14 +20,13 @@ use domain::ids::{DeliveryId, EndpointId, Scope};
 use domain::row::Key;
 use domain::shard::ShardedScope;
 use domain::time::Timestamp;
-use domain::vocabulary::Vocabulary;
 use domain::webhook::event_type::EventType;
 
 use super::counts::{self, Tally, first_day};
 use super::entry::Entry;
 use super::log::{ENTRIES_PER_QUERY, IdRange, LogPage, rows_of};
 use super::rows::Rows;
-use super::{Deliveries, Delivery, DeliveryStatus};
+use super::{Deliveries, Delivery, DeliveryFilter, DeliveryStats, DeliveryStatus};
 use crate::checkpoint::Loaded;
 use crate::store::{ListIndex, Order, PageError, StoreError};
 use crate::webhook::endpoint::Endpoint;
@@ -230,31 +229,24 @@ impl Found {
 
 impl Deliveries {
     /// Returns how many of a scope's deliveries of the last 90 days are in each status.
-    pub(super) async fn count_by_status(
-        &self,
-        scope: &ShardedScope,
-        now: Timestamp,
-    ) -> Result<Vec<(DeliveryStatus, u64)>, StoreError> {
+    pub async fn stats(&self, scope: &ShardedScope, now: Timestamp) -> Result<DeliveryStats, StoreError> {
         let selection = Selection::shown(now);
         // For this status, the open and the newest deliveries are read.
         let read = Selection { status: Some(DeliveryStatus::Delivered), ..selection };
         let mut found = Box::pin(self.find_first(scope, &read, (selection.ids().1, 0))).await?;
         self.load_found(&mut found, Vec::new()).await?;
-        let days = found.by_day(&selection);
-        let of = |status| days.values().fold(0, |sum: u64, day| sum.saturating_add(day.of(Some(status))));
-        Ok(DeliveryStatus::all().map(|status| (status, of(status))).collect())
+        Ok(DeliveryStats::new(&found.by_day(&selection)))
     }
 
-    /// Returns a page of a scope's deliveries, newest first.
+    /// Returns a page of a scope's deliveries, newest first, with their bodies.
     ///
     /// # Errors
     ///
     /// [`PageError::UnknownCursor`] when the page is to begin after a delivery that does not exist.
-    pub(super) async fn page(
+    pub async fn list(
         &self,
         scope: &ShardedScope,
-        selection: &Selection,
-        window: &Window,
+        DeliveryFilter { selection, window }: &DeliveryFilter,
         now: Timestamp,
     ) -> Result<DeliveryPage, PageError> {
         let selection = Selection { first: selection.first.max(first_day(now)), ..*selection };

@@ -1,17 +1,20 @@
 //! Deliveries in API responses.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use domain::calendar::Day;
 use domain::ids::{DeliveryId, EndpointId};
 use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 
 use crate::webhook::body_schema::body_or_null_schema;
 
+use super::counts::Tally;
 use super::{Delivery, DeliveryFilter, DeliveryPage, DeliveryStatus};
 
 /// The numbers of webhook deliveries by status.
@@ -35,17 +38,14 @@ pub struct DeliveryStats {
 }
 
 impl DeliveryStats {
-    /// Adds `count` deliveries in a status.
-    pub(super) fn add(&mut self, status: DeliveryStatus, count: u64) {
-        self.total = self.total.saturating_add(count);
-        let counter = match status {
-            DeliveryStatus::Pending => &mut self.pending,
-            DeliveryStatus::Processing => &mut self.processing,
-            DeliveryStatus::Delivered => &mut self.delivered,
-            DeliveryStatus::Failed => &mut self.failed,
-            DeliveryStatus::Cancelled => &mut self.cancelled,
-        };
-        *counter = counter.saturating_add(count);
+    /// Sums up the numbers of days.
+    pub(super) fn new(days: &BTreeMap<Day, Tally>) -> Self {
+        use DeliveryStatus::{Cancelled, Delivered, Failed, Pending, Processing};
+        let counts = [Pending, Processing, Delivered, Failed, Cancelled]
+            .map(|status| days.values().fold(0, |sum: u64, day| sum.saturating_add(day.of(Some(status)))));
+        let total = counts.into_iter().fold(0, u64::saturating_add);
+        let [pending, processing, delivered, failed, cancelled] = counts;
+        Self { total, pending, processing, delivered, failed, cancelled }
     }
 }
 
