@@ -284,11 +284,19 @@ impl Scheduler {
         } else if Charge::is_at(&due.key) {
             self.expire_or_finalise(due, now).await
         } else if Refund::is_at(&due.key) {
-            self.poll_refund(due, now).await
+            let poll =
+                |Refund { id, created_at, .. }| (created_at, AcquirerMessage::Refund { id, refusals: 0 });
+            self.poll(due, self.store.get(&due.key).await, poll, now).await
         } else if IncomingPayment::is_at(&due.key) {
-            self.advance_return(due, now).await
+            let poll = |IncomingPayment { scope, payment_id: payment, recorded_at, .. }| {
+                (recorded_at, AcquirerMessage::Return { scope, payment, refusals: 0 })
+            };
+            self.poll(due, self.store.get(&due.key).await, poll, now).await
         } else if ReportedPix::is_at(&due.key) {
-            self.read_back(due, now).await
+            let poll = |ReportedPix { end_to_end_id, reported_at, .. }| {
+                (reported_at, AcquirerMessage::ReadBack(end_to_end_id))
+            };
+            self.poll(due, self.store.get(&due.key).await, poll, now).await
         } else if MedNotice::is_at(&due.key) {
             self.process_notice(due, now).await.map(|()| DueAction::Nothing)
         } else if ConnectionSweep::is_at(&due.key) {
@@ -326,32 +334,17 @@ impl Scheduler {
         Deliveries::new(self.store.clone())
     }
 
-    async fn poll_refund(&self, due: &DueRow, now: Timestamp) -> Result<DueAction, WorkError> {
-        let Some(refund) = self.store.get::<Refund>(&due.key).await? else { return Ok(DueAction::Nothing) };
-        self.poll_acquirer(
-            due,
-            AcquirerMessage::Refund { id: refund.id, refusals: 0 },
-            refund.created_at,
-            now,
-        )
-        .await
-    }
-
-    async fn advance_return(&self, due: &DueRow, now: Timestamp) -> Result<DueAction, WorkError> {
-        let Some(incoming) = self.store.get::<IncomingPayment>(&due.key).await? else {
-            return Ok(DueAction::Nothing);
-        };
-        let message =
-            AcquirerMessage::Return { scope: incoming.scope, payment: incoming.payment_id, refusals: 0 };
-        self.poll_acquirer(due, message, incoming.recorded_at, now).await
-    }
-
-    async fn read_back(&self, due: &DueRow, now: Timestamp) -> Result<DueAction, WorkError> {
-        let Some(reported) = self.store.get::<ReportedPix>(&due.key).await? else {
-            return Ok(DueAction::Nothing);
-        };
-        let message = AcquirerMessage::ReadBack(reported.end_to_end_id);
-        self.poll_acquirer(due, message, reported.reported_at, now).await
+    /// Polls the acquirer about a row, unless it no longer exists. `poll` returns since when the row is polled.
+    async fn poll<R>(
+        &self,
+        due: &DueRow,
+        found: Result<Option<R>, StoreError>,
+        poll: impl FnOnce(R) -> (Timestamp, AcquirerMessage),
+        now: Timestamp,
+    ) -> Result<DueAction, WorkError> {
+        let Some(row) = found? else { return Ok(DueAction::Nothing) };
+        let (since, message) = poll(row);
+        self.poll_acquirer(due, message, since, now).await
     }
 
     /// Processes a MED notice whose Pix was not recorded when it arrived. That needs no request to a bank.
