@@ -150,7 +150,7 @@ impl AcquirerWorker {
         payment: &AcquirerPaymentId,
         refusals: u32,
     ) -> Result<(), WorkError> {
-        let Some(incoming) = self.returns.find(scope, payment).await? else {
+        let Some(incoming) = self.charges.find_payment(scope, payment).await? else {
             return Err(WorkError::Missing("a message names a payment that does not exist"));
         };
         if incoming.open_return().is_none() {

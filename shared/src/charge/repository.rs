@@ -174,7 +174,7 @@ impl Charges {
                 .map_err(|rejection| ChargeError::Rejected { rejection, status: current.status })?;
             let mut planned = match outcome {
                 Outcome::Unchanged => return Ok(current),
-                outcome => WritePlan::from_outcome(with_actor(by.caller(), outcome), &current)?,
+                outcome => WritePlan::from_outcome(outcome, by.caller(), &current)?,
             };
             planned.writes.extend(self.slot_release_writes(&current, &planned.next, now).await?);
             planned.writes.extend(by.audit().map(Write::audit));
@@ -255,20 +255,6 @@ impl<'a> Author<'a> {
     }
 }
 
-fn with_actor(caller: Option<&Caller>, outcome: Outcome) -> Outcome {
-    let Some(caller) = caller else { return outcome };
-    let by = |next: Box<Charge>| {
-        let actor = Some(caller.actor(next.version));
-        Box::new(Charge { actor, ..*next })
-    };
-    match outcome {
-        Outcome::Unchanged => Outcome::Unchanged,
-        Outcome::Changed(next) => Outcome::Changed(by(next)),
-        Outcome::Paid { charge, moved } => Outcome::Paid { charge: by(charge), moved },
-        Outcome::Credited { charge, posting } => Outcome::Credited { charge: by(charge), posting },
-    }
-}
-
 pub(crate) struct WritePlan {
     pub(crate) writes: Vec<Write>,
     pub(crate) next: Charge,
@@ -277,27 +263,23 @@ pub(crate) struct WritePlan {
 }
 
 impl WritePlan {
-    pub(crate) fn from_outcome(outcome: Outcome, current: &Charge) -> Result<Self, StoreError> {
-        let replace = |next: &Charge| Write::replace(next, current.version);
-        let mut planned = Self { writes: Vec::new(), next: current.clone(), payment_insert: None };
-        let (posting, moved) = match outcome {
-            Outcome::Unchanged => return Ok(planned),
-            Outcome::Changed(next) => {
-                planned.writes.push(replace(&next)?);
-                planned.next = *next;
-                return Ok(planned);
+    pub(crate) fn from_outcome(
+        outcome: Outcome,
+        by: Option<&Caller>,
+        current: &Charge,
+    ) -> Result<Self, StoreError> {
+        let (next, posting, moved) = match outcome {
+            Outcome::Unchanged => {
+                return Ok(Self { writes: Vec::new(), next: current.clone(), payment_insert: None });
             }
-            Outcome::Credited { charge: next, posting } => {
-                planned.writes.push(replace(&next)?);
-                planned.next = *next;
-                (Some(*posting), None)
-            }
-            Outcome::Paid { charge: next, moved } => {
-                planned.writes.push(replace(&next)?);
-                planned.next = *next;
-                (None, Some(moved))
-            }
+            Outcome::Changed(next) => (next, None, None),
+            Outcome::Credited { charge: next, posting } => (next, Some(posting), None),
+            Outcome::Paid { charge: next, moved } => (next, None, Some(moved)),
         };
+        let actor = by.map(|caller| caller.actor(next.version));
+        let next = Charge { actor: actor.or(next.actor), ..*next };
+        let writes = vec![Write::replace(&next, current.version)?];
+        let mut planned = Self { writes, next, payment_insert: None };
         if let Some(moved) = moved {
             if matches!(moved.incoming_payment, IncomingPaymentWrite::Insert(_)) {
                 planned.payment_insert = Some(planned.writes.len());

@@ -224,14 +224,19 @@ impl BankPayments {
         Ok(self.replace_reported(&recorded.read_back(), recorded).await?)
     }
 
-    async fn held_charge(&self, known: &ReportedPix) -> Result<Option<StoredCharge>, StoreError> {
-        let payment = AcquirerPaymentId::from(known.end_to_end_id.clone());
+    /// Returns the charge to which a Pix was applied.
+    async fn charge_of(&self, known: &ReportedPix) -> Result<Option<StoredCharge>, StoreError> {
+        let (_, payment) = payment_of(known);
         let stored = self.charges.find(known.charge).await?;
         Ok(stored.filter(|stored| {
-            let charge = stored.as_stored();
-            let applied = charge.applied_payment.as_ref();
-            charge.is_held_for_review() && applied.is_some_and(|applied| applied.payment_id == payment)
+            let applied = stored.as_stored().applied_payment.as_ref();
+            applied.is_some_and(|applied| applied.payment_id == payment)
         }))
+    }
+
+    async fn held_charge(&self, known: &ReportedPix) -> Result<Option<StoredCharge>, StoreError> {
+        let applied = self.charge_of(known).await?;
+        Ok(applied.filter(|applied| applied.as_stored().is_held_for_review()))
     }
 
     /// If another caller changed the row meanwhile, nothing is written.
@@ -412,7 +417,7 @@ impl BankPayments {
                     Outcome::Paid { charge, .. } if charge.settlement.is_some() => Holding::Credited,
                     _ => Holding::NotCredited,
                 };
-                Ok((WritePlan::from_outcome(outcome, charge)?.writes, holding))
+                Ok((WritePlan::from_outcome(outcome, None, charge)?.writes, holding))
             }
             Err(rejection) => {
                 tracing::error!(charge = %charge.id, %rejection, "a charge refuses a payment");
@@ -428,8 +433,7 @@ impl BankPayments {
         charge: ChargeId,
         now: Timestamp,
     ) -> Result<ReportedPix, WorkError> {
-        let payment = AcquirerPaymentId::from(known.end_to_end_id.clone());
-        let scope = Scope { account: known.account, mode: Mode::Live };
+        let (scope, payment) = payment_of(&known);
         match self.receipts.apply(&scope, &payment, charge, None, now).await {
             Ok(applied) => Ok(applied.reported.unwrap_or(known)),
             Err(ReceiptError::Refused(refused)) => {
@@ -456,7 +460,10 @@ impl BankPayments {
         if unseen.is_empty() {
             return Ok(known);
         }
-        let Some(charge) = self.credited_charge(&known).await? else {
+        let applied = self.charge_of(&known).await?;
+        let credited = applied.filter(|applied| applied.as_stored().settlement.is_some());
+        // Otherwise the Pix matches no charge, is held for review, or goes back to its payer.
+        let Some(charge) = credited.map(|credited| credited.as_stored().id) else {
             return self.record_returns_of_uncredited(known, pix, now).await;
         };
         let med: Vec<BankMedReturn> = final_returns.iter().filter_map(|item| med_return(item)).collect();
@@ -472,17 +479,6 @@ impl BankPayments {
         self.remember_returns(known, &processed).await
     }
 
-    /// `None`: the Pix matches no charge, is held for review, or goes back to its payer.
-    async fn credited_charge(&self, known: &ReportedPix) -> Result<Option<ChargeId>, StoreError> {
-        let payment = AcquirerPaymentId::from(known.end_to_end_id.clone());
-        let stored = self.charges.find(known.charge).await?;
-        let charge = stored.as_ref().map(StoredCharge::as_stored).filter(|charge| {
-            let applied = charge.applied_payment.as_ref();
-            charge.settlement.is_some() && applied.is_some_and(|applied| applied.payment_id == payment)
-        });
-        Ok(charge.map(|charge| charge.id))
-    }
-
     /// Of its automatic return, and those that this service did not request. If the latter returned the whole
     /// Pix, it counts as returned. If they returned a part, they are not remembered, so that they are processed
     /// again if the Pix is credited.
@@ -492,21 +488,22 @@ impl BankPayments {
         pix: &Pix,
         now: Timestamp,
     ) -> Result<ReportedPix, WorkError> {
-        let scope = Scope { account: known.account, mode: Mode::Live };
+        let (scope, payment) = payment_of(&known);
+        let incoming = self.charges.find_payment(&scope, &payment).await?;
         let (mut seen, mut by_bank): (Vec<&Devolucao>, Vec<&Devolucao>) = (Vec::new(), Vec::new());
         for item in pix.returns.iter().filter(|item| is_final(item)) {
             if item.status == DevolucaoStatus::NotRealised {
                 // The message of an automatic return asks the bank for this status itself.
                 seen.push(item);
-            } else if self.returns.is_attempt(&known, &item.id).await? {
-                self.returns.complete_attempt(&known, item, now).await?;
+            } else if let Some(incoming) = incoming.as_ref().filter(|it| it.has_return_attempt(&item.id)) {
+                self.returns.complete_attempt(incoming, item, now).await?;
                 seen.push(item);
             } else {
                 by_bank.push(item);
             }
         }
         let sum: i128 = by_bank.iter().map(|item| i128::from(item.amount.minor())).sum();
-        let incoming = self.returns.find(&scope, &known.end_to_end_id.clone().into()).await?;
+        let incoming = self.charges.find_payment(&scope, &payment).await?;
         let returned = incoming.and_then(|incoming| incoming.returned).map(|returned| returned.status);
         if returned == Some(ReturnStatus::Returned) {
             seen.extend(by_bank);
@@ -524,8 +521,7 @@ impl BankPayments {
     /// The bank has returned the money: a return is requested, and then finds that the bank has executed it.
     /// False if the Pix was credited meanwhile.
     async fn return_without_credit(&self, known: &ReportedPix, now: Timestamp) -> Result<bool, WorkError> {
-        let scope = Scope { account: known.account, mode: Mode::Live };
-        let payment = AcquirerPaymentId::from(known.end_to_end_id.clone());
+        let (scope, payment) = payment_of(known);
         if let Some(held) = self.held_charge(known).await? {
             let account = self.account_of(held.as_stored()).await?;
             let terms = account.settings.terms.for_method(PaymentMethod::Pix);
@@ -544,7 +540,7 @@ impl BankPayments {
                 }
             }
         }
-        let incoming = self.returns.find(&scope, &payment).await?;
+        let incoming = self.charges.find_payment(&scope, &payment).await?;
         Ok(incoming.is_some_and(|incoming| incoming.returned.is_some()))
     }
 
@@ -562,7 +558,7 @@ impl BankPayments {
         }
         let next = known.with_returns(seen);
         // If another caller changed the row, it processes the same devoluções again, which changes nothing.
-        let _conflict_or_done = self.store.commit(vec![Write::replace(&next, known.version)?]).await?;
+        self.replace_reported(&next, &known).await?;
         Ok(next)
     }
 
@@ -598,6 +594,11 @@ impl BankPayments {
         self.refunds.end_at_bank(refund, outcome, end_of(item), now).await?;
         Ok(true)
     }
+}
+
+/// Returns the row of incoming money that a Pix has.
+fn payment_of(known: &ReportedPix) -> (Scope, AcquirerPaymentId) {
+    (Scope { account: known.account, mode: Mode::Live }, known.end_to_end_id.clone().into())
 }
 
 fn made_there(item: &Devolucao) -> MadeThere<'_> {

@@ -1,9 +1,7 @@
 //! Automatic returns: payments that were not credited and go back to their payers through the bank.
 
 use api_pix::Devolucao;
-use domain::acquirer::ReportedPix;
 use domain::charge::IncomingPayment;
-use domain::ids::{AcquirerPaymentId, Mode, Scope};
 use domain::time::Timestamp;
 use domain::wallet::Posting;
 
@@ -11,8 +9,7 @@ use crate::WorkError;
 use crate::acquirer::{Connection, ReturnProgress};
 use crate::charge::Charges;
 use crate::metrics;
-use crate::services::receipts::Receipts;
-use crate::store::{Store, StoreError, Write};
+use crate::store::{Store, Write};
 use crate::wallet::counters::{self, DebitCheck};
 
 /// The index of the payment's row among the writes of a return's progress.
@@ -33,47 +30,28 @@ pub enum ReturnStep {
 #[derive(Clone, Debug)]
 pub struct Returns {
     store: Store,
-    receipts: Receipts,
     charges: Charges,
 }
 
 impl Returns {
     pub fn new(store: Store) -> Self {
-        Self { receipts: Receipts::new(store.clone()), charges: Charges::new(store.clone()), store }
+        Self { charges: Charges::new(store.clone()), store }
     }
 
-    pub async fn find(
-        &self,
-        scope: &Scope,
-        payment: &AcquirerPaymentId,
-    ) -> Result<Option<IncomingPayment>, StoreError> {
-        self.receipts.find(scope, payment).await
-    }
-
-    pub async fn is_attempt(&self, known: &ReportedPix, devolucao: &str) -> Result<bool, StoreError> {
-        let scope = Scope { account: known.account, mode: Mode::Live };
-        let payment = AcquirerPaymentId::from(known.end_to_end_id.clone());
-        let found = self.find(&scope, &payment).await?;
-        Ok(found.is_some_and(|incoming| incoming.has_return_attempt(devolucao)))
-    }
-
+    /// Ends the open return of a payment if the devolução is its attempt.
     pub async fn complete_attempt(
         &self,
-        known: &ReportedPix,
+        incoming: &IncomingPayment,
         devolucao: &Devolucao,
         now: Timestamp,
     ) -> Result<(), WorkError> {
-        let scope = Scope { account: known.account, mode: Mode::Live };
-        let Some(incoming) = self.find(&scope, &known.end_to_end_id.clone().into()).await? else {
-            return Ok(());
-        };
         if incoming.open_return().is_none_or(|open| open.id.as_str() != devolucao.id) {
             return Ok(());
         }
         if devolucao.amount < incoming.amount {
-            return self.complete_by_bank(&incoming, now).await;
+            return self.complete_by_bank(incoming, now).await;
         }
-        self.complete(&incoming, devolucao.rtr_id.as_ref().map(ToString::to_string), now).await
+        self.complete(incoming, devolucao.rtr_id.as_ref().map(ToString::to_string), now).await
     }
 
     /// Requests the return of a payment from its acquirer, or asks for its progress.
