@@ -162,8 +162,8 @@ mod tests {
     use super::*;
     use crate::auth::Caller;
     use crate::charge::testing::{at, waiting};
+    use crate::webhook::endpoint::EndpointStatus;
     use crate::webhook::endpoint::testing::endpoint;
-    use crate::webhook::endpoint::{Disabled, EndpointStatus};
     use domain::account::AccountSettings;
     use domain::audit::{ActorId, BY_API_KEY, BY_MEMBER};
     use domain::charge::StoredCharge;
@@ -218,24 +218,6 @@ mod tests {
     }
 
     #[test]
-    fn a_cancel_has_one_audit_row_and_only_if_its_version_has_an_actor() {
-        let before = waiting();
-        let after = cancelled(&before);
-        assert_eq!(for_charge(Some(&before), &after), None, "a cancel without an actor");
-        let after = Charge { actor: Some(caller().actor(after.version)), ..after };
-        let entry = for_charge(Some(&before), &after);
-        assert_eq!(
-            entry,
-            for_charge(Some(&before), &after),
-            "a repeated stream record has the same audit row"
-        );
-        assert_eq!(entry.as_ref().unwrap().at, after.updated_at);
-        insta::assert_snapshot!(line(entry).unwrap(), @"charge.cancel ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9: test BRL 1000, before: WAITING_PAYMENT");
-        let later = transition::next_version(after.clone(), at(100));
-        assert_eq!(for_charge(Some(&after), &later), None, "the actor made an earlier change");
-    }
-
-    #[test]
     fn audit_rows_of_an_endpoint_contain_no_secret_path_or_query() {
         const HIDDEN: [&str; 3] = ["/hook", "token", "s3cret"];
         let by_key = |row: Endpoint, version| Endpoint {
@@ -274,23 +256,6 @@ mod tests {
         // The webhook worker stores a failure in the row. The row's actor is still that of an earlier change.
         let failing = Endpoint { version: 2, failing_since: Some(at(20)), ..old.clone() };
         assert_eq!(for_endpoint(Some(&old), &failing), None);
-    }
-
-    #[test]
-    fn an_endpoint_that_the_service_switches_off_has_an_audit_row_of_the_worker() {
-        let old = Endpoint { actor: Some(caller().actor(1)), ..endpoint() };
-        let disabled = Some(Disabled { at: at(20), reason: "answered 500".to_owned() });
-        let status = EndpointStatus::Inactive;
-        let off = Endpoint { status, disabled, updated_at: at(20), version: 2, ..old.clone() };
-        let audit = for_endpoint(Some(&old), &off).unwrap();
-        assert_eq!(Some(&audit), for_endpoint(Some(&old), &off).as_ref());
-        assert_eq!((audit.actor.as_str(), audit.reason.as_str()), ("webhook-worker", "answered 500"));
-        assert_eq!((audit.action.as_str(), audit.at), ("webhook-endpoint.disable", at(20)));
-        assert_eq!((audit.subject, audit.details.as_deref()), (off.id.to_string(), Some("test")));
-        // A later change by the merchant has a row of its own.
-        let events = vec![EventType::ChargeFailed];
-        let changed = Endpoint { events, version: 3, actor: Some(caller().actor(3)), ..off.clone() };
-        assert_eq!(for_endpoint(Some(&off), &changed).unwrap().action, "webhook-endpoint.change");
     }
 
     #[test]

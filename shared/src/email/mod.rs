@@ -271,10 +271,7 @@ impl Row for EmailRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::charge::testing::{at, paid};
-    use crate::http::JsonObject;
-    use domain::med::Decision;
-    use domain::vocabulary::Vocabulary;
+    use crate::charge::testing::at;
 
     fn email() -> Email {
         Email {
@@ -282,28 +279,6 @@ mod tests {
             about: EmailTopic::EndpointDisabled(EndpointId::new(at(0), [7; 10])),
             version: 3,
             at: at(0),
-        }
-    }
-
-    #[test]
-    fn a_case_causes_an_email_when_it_opens_and_when_its_outcome_is_published() {
-        let claim = crate::med::request::case_notification(&JsonObject::new()).unwrap();
-        let step = MedCase::open(MedCaseId::derive(paid().id, "1"), &paid(), &claim, at(100)).unwrap();
-        let opened = step.case.clone();
-        let of = |old: Option<&MedCase>, new: &MedCase, outcome_notices| {
-            let event = Event::of_case(old, new, outcome_notices).unwrap();
-            Email::for_case(new, event.as_ref())
-        };
-        let first = of(None, &opened, false).unwrap();
-        assert_eq!((first.about, first.version, first.at), (EmailTopic::MedOpened(opened.id), 1, at(100)));
-        let requested = opened.evidence_requested(&step.charge, at(110)).unwrap().case;
-        assert_eq!(of(Some(&opened), &requested, true), None);
-        for decision in Decision::all() {
-            let over = requested.decided(&step.charge, decision, at(120)).unwrap().unwrap().case;
-            let last = of(Some(&requested), &over, true).unwrap();
-            assert_eq!((last.about, last.version, last.at), (EmailTopic::MedResolved(opened.id), 3, at(120)));
-            assert_ne!(last.id(), first.id());
-            assert_eq!(of(Some(&requested), &over, false), None, "outcome notices are turned off");
         }
     }
 
@@ -321,27 +296,5 @@ mod tests {
             matches!(&read, QueuedEmail::ToUser(UserEmail::Reset { token: same }) if same.as_str() == token.as_str())
         );
         assert!(!format!("{read:?}").contains(token.as_str()));
-    }
-
-    #[test]
-    fn a_claim_holds_until_its_lease_expires_or_is_released() {
-        let first = EmailRecord::first_claim(&email(), 1, at(0));
-        assert_eq!(first.claim_again(2, at(59)), Claim::Busy { until: at(60) });
-        let Claim::Claimed(second) = first.claim_again(2, at(60)) else { panic!("the lease has expired") };
-        assert_eq!((second.attempts, second.leased_until, second.version), (2, Some(at(120)), 2));
-        assert_ne!(second.claim, first.claim);
-        let Claim::Claimed(third) = second.released().claim_again(3, at(61)) else {
-            panic!("the lease was released")
-        };
-        assert_eq!((third.attempts, third.version), (3, 4));
-    }
-
-    #[test]
-    fn a_sent_email_cannot_be_claimed() {
-        let sent = EmailRecord::first_claim(&email(), 1, at(0)).sent(at(1));
-        assert_eq!((sent.sent_at, sent.leased_until), (Some(at(1)), None));
-        for now in [at(1), at(1_000_000)] {
-            assert_eq!(sent.claim_again(2, now), Claim::Sent);
-        }
     }
 }

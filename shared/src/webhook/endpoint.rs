@@ -722,11 +722,6 @@ mod tests {
         EndpointChange { status: Some(status), ..EndpointChange::default() }.apply(endpoint, now)
     }
 
-    fn disabled(at: Timestamp) -> Endpoint {
-        let disabled = Some(Disabled { at, reason: "answered 500".to_owned() });
-        Endpoint { status: EndpointStatus::Inactive, disabled, ..endpoint() }
-    }
-
     #[test]
     fn each_deactivation_by_the_merchant_abandons_once_and_its_time_never_moves_back() {
         let abandoned = |endpoint: &Endpoint| {
@@ -741,28 +736,6 @@ mod tests {
         // A clock that is behind.
         let off = changed(on, EndpointStatus::Inactive, at(5));
         assert_eq!(abandoned(&off), Some((at(10), 2, 2)));
-    }
-
-    #[test]
-    fn deliveries_of_a_switched_off_endpoint_are_abandoned_when_the_merchant_deactivates_it_too() {
-        let off = disabled(at(10));
-        assert_eq!((off.abandoned, off.generation()), (None, 0));
-        for behind in [20, 5] {
-            let both = changed(off.clone(), EndpointStatus::Inactive, at(behind));
-            assert_eq!((both.generation(), both.disabled.is_some()), (1, true));
-            let again = changed(both.clone(), EndpointStatus::Inactive, at(30));
-            assert_eq!(again.abandoned, both.abandoned);
-            let on = changed(again, EndpointStatus::Active, at(40));
-            assert_eq!((on.generation(), on.disabled, on.status), (1, None, EndpointStatus::Active));
-        }
-        let on = changed(off, EndpointStatus::Active, at(40));
-        assert_eq!((on.generation(), on.disabled), (0, None), "pending deliveries are still attempted");
-        // The merchant deactivated and activated it, and then the service switched it off.
-        let before = Endpoint { abandoned: Some(Abandoned { at: at(1), generation: 3 }), ..disabled(at(10)) };
-        assert_eq!(
-            (before.generation(), changed(before, EndpointStatus::Inactive, at(11)).generation()),
-            (3, 4)
-        );
     }
 
     #[test]

@@ -275,30 +275,11 @@ fn minute_of(now: Timestamp) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::queue::testing::{ENDPOINT, message};
+
     use super::*;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_millis(seconds * 1_000).unwrap()
-    }
-
-    #[test]
-    fn a_mark_is_of_one_receiver_or_of_all_servers_until_its_end() {
-        let scope = "acc_0123456789abcdef:test";
-        let (endpoint, server) = (message(scope, Some(ENDPOINT), None), message(scope, None, Some("s1")));
-        let is_marked = |receiver: &str, sent: &DeliveryMessage, seconds| {
-            Marks([(receiver.to_owned(), 10_000)].into()).include(sent, at(seconds))
-        };
-        for (receiver, sent) in [(ENDPOINT, &endpoint), ("s1", &server), (ALL_OVERRIDES, &server)] {
-            assert!(is_marked(receiver, sent, 9), "{receiver}");
-            assert!(!is_marked(receiver, sent, 10), "{receiver}");
-        }
-        for (receiver, sent) in [("s2", &server), ("s1", &endpoint), (ALL_OVERRIDES, &endpoint)] {
-            assert!(!is_marked(receiver, sent, 9), "{receiver}");
-        }
-        let ends = [(ENDPOINT, 10), (ALL_OVERRIDES, 10), ("s1", 10), ("s2", 9)];
-        let marks = Marks(ends.map(|(receiver, end_s)| (receiver.to_owned(), end_s * 1_000)).into());
-        assert_eq!((marks.servers(at(9)), marks.ended(at(9))), (vec!["s1"], vec!["s2"]));
     }
 
     #[test]

@@ -235,82 +235,34 @@ mod tests {
     }
 
     #[test]
-    fn a_rejection_names_each_failing_field() {
+    fn values_that_only_look_valid_are_refused() {
+        let card = |return_url: &str| json!({"paymentMethods": ["CREDIT_CARD"], "metadata": {"returnUrl": return_url}});
+        let of_mbway = |amount: i64, phone: &str| json!({"paymentMethods": ["MBWAY"], "currency": "EUR", "amount": amount, "metadata": {"phone": phone}});
         for (extra, param) in [
-            (json!({"amount": 0}), "amount"),
-            (json!({"currency": "BLR"}), "currency"),
             (json!({"currency": "BR"}), "currency"),
-            (json!({"currency": "EUR"}), "paymentMethods"),
-            (json!({"paymentMethods": []}), "paymentMethods"),
             (json!({"paymentMethods": "PIX"}), "paymentMethods"),
             (json!({"paymentMethods": ["pix"]}), "paymentMethods"),
             (json!({"paymentMethods": ["PIX", "PIX"]}), "paymentMethods"),
             (json!({"paymentMethods": ["PIX", "MULTIBANCO"]}), "paymentMethods"),
-            (json!({"paymentMethods": null}), "paymentMethods"),
-            (json!({"idempotencyKey": null}), "idempotencyKey"),
-            (json!({"idempotencyKey": ""}), "idempotencyKey"),
             (json!({"idempotencyKey": "k".repeat(256)}), "idempotencyKey"),
-            (json!({"customerEmail": "maria@"}), "customerEmail"),
-            (json!({"customerEmail": "maria silva@example.com"}), "customerEmail"),
-            (json!({"customerDocument": " 123"}), "customerDocument"),
+            (json!({"customerEmail": "Maria <m@example.com>"}), "customerEmail"),
             (json!({"customerDocument": "1".repeat(33)}), "customerDocument"),
             (json!({"customerDocument": "12\u{202e}3"}), "customerDocument"),
-            (json!({"customerName": 7}), "customerName"),
-            (json!({"customerName": "  "}), "customerName"),
-            (json!({"customerName": "Maria\u{2067}"}), "customerName"),
             (json!({"customerName": "\u{feff}"}), "customerName"),
             (json!({"customerId": "a\u{1b}[31m"}), "customerId"),
-            (json!({"customerId": "\u{200b}"}), "customerId"),
-            (json!({"customerEmail": "\u{202a}m@example.com"}), "customerEmail"),
-            (json!({"metadata": []}), "metadata"),
-            (
-                json!({"paymentMethods": ["CREDIT_CARD"], "metadata": {"returnUrl": "javascript:alert(1)"}}),
-                "metadata.returnUrl",
-            ),
-            (
-                json!({"paymentMethods": ["CREDIT_CARD"], "metadata": {"returnUrl": "https://a:b@example.com"}}),
-                "metadata.returnUrl",
-            ),
-            (
-                json!({"paymentMethods": ["CREDIT_CARD"], "metadata": {"returnUrl": " https://example.com/"}}),
-                "metadata.returnUrl",
-            ),
-            (
-                json!({"paymentMethods": ["CREDIT_CARD"], "metadata": {"returnUrl": "https://example.com/a\tb"}}),
-                "metadata.returnUrl",
-            ),
-            (
-                json!({"paymentMethods": ["CREDIT_CARD"], "metadata": {"returnUrl": "https://example.com/\u{85}"}}),
-                "metadata.returnUrl",
-            ),
-            (
-                json!({"paymentMethods": ["CREDIT_CARD"], "metadata": {"returnUrl": format!("https://example.com/{}", "é".repeat(700))}}),
-                "metadata.returnUrl",
-            ),
-            (json!({"customerEmail": "Maria <m@example.com>"}), "customerEmail"),
-            (json!({"customerEmail": "x\r\nBcc: v@example.com <a@example.com>"}), "customerEmail"),
-            (json!({"webhookUrl": "http://example.com/hook"}), "webhookUrl"),
-            (json!({"webhookUrl": "https://10.0.0.1/hook"}), "webhookUrl"),
-            (json!({"webhookUrl": "https://shop.test/hook"}), "webhookUrl"),
-            (json!({"webhookUrl": "https://example.com:80/hook"}), "webhookUrl"),
-            (json!({"paymentMethods": ["MBWAY"], "currency": "EUR"}), "metadata.phone"),
-            (
-                json!({"paymentMethods": ["MBWAY"], "currency": "EUR", "metadata": {"phone": "912345678"}}),
-                "metadata.phone",
-            ),
-            (
-                json!({"paymentMethods": ["MBWAY"], "currency": "EUR", "amount": 500_001, "metadata": {"phone": "+351912345678"}}),
-                "amount",
-            ),
-            (json!({"paymentMethods": ["MULTIBANCO"], "currency": "EUR", "amount": 100_000_000}), "amount"),
+            (card("javascript:alert(1)"), "metadata.returnUrl"),
+            (card("https://a:b@example.com"), "metadata.returnUrl"),
+            (card(" https://example.com/"), "metadata.returnUrl"),
+            (card("https://example.com/a\tb"), "metadata.returnUrl"),
+            (card("https://example.com/\u{85}"), "metadata.returnUrl"),
+            (card(&format!("https://example.com/{}", "é".repeat(700))), "metadata.returnUrl"),
+            (of_mbway(500_000, "912345678"), "metadata.phone"),
+            (of_mbway(500_001, "+351912345678"), "amount"),
             (json!({"paymentMethods": ["BOLETO"], "amount": 10_000_000_000_i64}), "amount"),
         ] {
             let failed = failing(extra.clone());
             assert_eq!(failed, [param], "{extra}");
         }
-        let all =
-            failing(json!({"amount": 0, "currency": "x", "customerEmail": "x", "idempotencyKey": null}));
-        assert_eq!(all, ["amount", "currency", "idempotencyKey", "customerEmail"]);
     }
 
     #[test]

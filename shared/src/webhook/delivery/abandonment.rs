@@ -262,39 +262,12 @@ fn cancellation(entry: &Entry, by: &Abandonment) -> Write {
 
 #[cfg(test)]
 mod tests {
-    use std::borrow::Cow;
 
     use super::super::testing::delivery;
     use super::*;
     use crate::charge::testing::at;
-    use crate::store::{from_item, key_of_item, to_item};
+
     use crate::webhook::endpoint::testing::endpoint;
-
-    #[test]
-    fn an_abandonment_is_due_at_once() {
-        let row = Abandonment::by_deletion(&endpoint(), at(0));
-        assert_eq!((row.generation, row.indexes().due), (1, Some(at(0))));
-        let item = to_item(&row).unwrap();
-        assert_eq!(key_of_item(&item).unwrap(), row.key());
-        assert!(Abandonment::is_at(&row.key()));
-        assert_eq!(from_item::<Abandonment>(item).unwrap(), row);
-    }
-
-    #[test]
-    fn an_abandoned_deliverys_error_is_the_cause_and_the_failure_of_the_last_attempt() {
-        let waiting = delivery(&[endpoint()], at(0));
-        let attempted =
-            Delivery { last_error: Some("answered 502".to_owned()), attempts: 1, ..waiting.clone() };
-        let error = |delivery: Delivery| delivery.error().map(Cow::into_owned);
-        let error_for_cause =
-            |delivery: &Delivery, cause| error(delivery.clone().cancelled(cause, None)).unwrap();
-        assert_eq!(error(waiting.clone()), None);
-        assert_eq!(error_for_cause(&waiting, Cause::Deactivated), "the endpoint was set to INACTIVE");
-        assert_eq!(
-            error_for_cause(&attempted, Cause::Deleted),
-            "the endpoint was deleted; the last attempt: answered 502"
-        );
-    }
 
     #[test]
     fn an_abandonment_covers_the_earlier_deliveries_to_its_endpoint() {

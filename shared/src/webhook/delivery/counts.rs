@@ -253,53 +253,11 @@ pub(super) fn parse_or_log(item: Item) -> Option<Delivery> {
 
 #[cfg(test)]
 mod tests {
-    use domain::webhook::event_type::EventType;
 
     use super::super::testing::delivery;
     use super::*;
     use crate::charge::testing::at;
     use crate::webhook::endpoint::testing::endpoint;
-
-    #[test]
-    fn deliveries_that_neither_failed_nor_are_open_are_delivered() {
-        let mut tally = Tally::default();
-        tally.add_to_all(10);
-        for (status, count) in
-            [(DeliveryStatus::Pending, 1), (DeliveryStatus::Failed, 2), (DeliveryStatus::Cancelled, 3)]
-        {
-            tally.add(status, count);
-            assert_eq!(tally.of(Some(status)), u64::try_from(count).unwrap());
-        }
-        assert_eq!((tally.of(None), tally.of(Some(DeliveryStatus::Delivered))), (10, 4));
-        tally.add(DeliveryStatus::Processing, 9);
-        assert_eq!(tally.of(Some(DeliveryStatus::Delivered)), 0);
-    }
-
-    #[test]
-    fn counts_are_filtered_by_day_endpoint_and_event_type() {
-        let entry = delivery(&[endpoint()], at(0)).entry();
-        let (other, later) = (
-            Entry { endpoint: None, ..entry },
-            Entry { id: DeliveryId::first_at(at(2 * 86_400)), event_type: EventType::ChargeCreated, ..entry },
-        );
-        let mut loaded = Loaded::default();
-        for (entry, what) in [(entry, ALL), (entry, "FAILED"), (other, ALL), (later, ALL)] {
-            let (sort, sums) = addition_of(&entry, what);
-            loaded.days.entry(sort).or_default().add_all(&sums);
-        }
-        let all = Selection::shown(at(3 * 86_400));
-        for (selection, expected) in [
-            (all, (3, 1)),
-            (Selection { endpoint: entry.endpoint, ..all }, (2, 1)),
-            (Selection { event_type: Some(EventType::ChargeCreated), ..all }, (1, 0)),
-            (Selection { first: Day::of(at(86_400)), ..all }, (1, 0)),
-            (Selection { last: Day::of(at(86_400)), ..all }, (2, 1)),
-        ] {
-            let sum =
-                |status| by_day(&loaded, &selection).values().map(|tally| tally.of(status)).sum::<u64>();
-            assert_eq!((sum(None), sum(Some(DeliveryStatus::Failed))), expected, "{selection:?}");
-        }
-    }
 
     #[test]
     fn the_row_of_a_day_expires_after_the_deliveries_of_the_day() {

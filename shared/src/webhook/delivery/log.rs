@@ -121,20 +121,3 @@ impl Deliveries {
 pub(super) fn rows_of(scope: &Scope, entry: &Entry) -> Vec<Key> {
     entry.keys(scope).into_iter().chain(Rows::receiver_keys(scope, entry.endpoint)).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use domain::time::Timestamp;
-
-    use super::*;
-
-    #[test]
-    fn a_range_contains_the_entries_of_both_its_ends() {
-        let id = |millis: i64| DeliveryId::first_at(Timestamp::from_millis(millis).unwrap());
-        let (from, to) = sort_keys((id(5), id(7)));
-        for (millis, is_in) in [(4, false), (5, true), (7, true), (8, false)] {
-            let sort = format!("{}#evt_1#charge.paid#-", id(millis));
-            assert_eq!(*from <= *sort && *sort <= *to, is_in, "{millis}");
-        }
-    }
-}

@@ -484,30 +484,13 @@ pub(crate) mod testing {
 
 #[cfg(test)]
 mod tests {
-    use domain::ids::ResendId;
 
-    use super::testing::{delivery, event};
+    use super::testing::delivery;
     use super::*;
     use crate::charge::testing::at;
     use crate::store::{from_item, to_item};
-    use crate::webhook::endpoint::Abandoned;
-    use crate::webhook::endpoint::testing::endpoint;
 
-    #[test]
-    fn a_delivery_has_the_generation_of_its_endpoint_and_is_listed_if_its_event_is_late() {
-        let new = delivery(&[endpoint()], at(0));
-        assert_eq!((new.generation, new.listed, new.indexes().due), (0, false, None));
-        let abandoned = Some(Abandoned { generation: 3, at: at(0) });
-        let deactivated = Endpoint { abandoned, ..endpoint() };
-        let late_s = LATE_MS / 1_000;
-        assert!(!delivery(&[endpoint()], at(late_s - 1)).listed);
-        let late = delivery(std::slice::from_ref(&deactivated), at(late_s));
-        assert_eq!((late.generation, late.listed), (3, true));
-        assert_eq!(late.indexes().due, Some(at(late_s + FIRST_DUE_SECONDS)));
-        let resend = ResendId::new(at(0), [1; 10]);
-        let again = Delivery::for_resend(&event(), &[deactivated], &resend, at(0)).remove(0);
-        assert_eq!((again.generation, again.listed), (3, true));
-    }
+    use crate::webhook::endpoint::testing::endpoint;
 
     #[test]
     fn a_row_is_read_as_it_was_written_and_recognised_by_its_key() {

@@ -445,37 +445,3 @@ impl Deliveries {
         Ok((selected, None))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn days_without_a_wanted_match_are_skipped() {
-        let day = |text: &str| -> Day { text.parse().unwrap() };
-        let tally = |all| {
-            let mut tally = Tally::default();
-            tally.add_to_all(all);
-            tally
-        };
-        let days = BTreeMap::from([
-            (day("2026-11-10"), tally(5)),
-            (day("2026-11-16"), tally(0)),
-            (day("2026-11-20"), tally(3)),
-        ]);
-        let (newest, noon) = (last_of(day("2026-11-30")), last_of(day("2026-11-16")).previous());
-        let (second, third) = (last_of(day("2026-11-20")), last_of(day("2026-11-10")));
-        for (start, skip, expected) in [
-            (newest, 0, Some((second, 0))),
-            (newest, 2, Some((second, 2))),
-            (newest, 3, Some((third, 0))),
-            (newest, 7, Some((third, 4))),
-            (newest, 8, None),
-            (noon, 0, Some((third, 0))),
-            (third.previous(), 0, Some((third.previous(), 0))),
-            (last_of(day("2026-11-09")), 0, None),
-        ] {
-            assert_eq!(begin(&days, None, start, skip), expected, "{start} {skip}");
-        }
-    }
-}
