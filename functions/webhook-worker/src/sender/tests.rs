@@ -1,4 +1,3 @@
-use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Mutex;
 use std::time::Instant;
@@ -162,10 +161,6 @@ async fn attempt(response: impl Into<Vec<u8>>) -> Attempt {
     post(&local().build().unwrap(), &endpoint.url()).await
 }
 
-async fn response_body(response: impl Into<Vec<u8>>) -> String {
-    attempt(response).await.response_body().unwrap().to_owned()
-}
-
 #[tokio::test]
 async fn the_request_has_the_given_headers_and_body_and_three_more_headers() {
     let endpoint = Endpoint::answering(OK).await;
@@ -205,87 +200,64 @@ async fn any_2xx_is_delivered_and_leaves_no_error() {
     }
 }
 
+/// The response's lines after its status line, and the refusal's delay and excerpt.
 #[tokio::test]
-async fn interim_responses_are_skipped() {
-    let response = format!("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n{OK}");
-    assert_eq!(attempt(response).await, Attempt::Delivered { status_code: 200 });
-}
-
-#[tokio::test]
-async fn a_redirect_is_a_failure_and_is_not_followed() {
-    let target = Endpoint::answering(OK).await;
-    let response = format!("HTTP/1.1 301 Moved\r\nLocation: {}\r\nContent-Length: 0\r\n\r\n", target.url());
-    let attempt = attempt(response).await;
-    assert!(!attempt.is_delivered());
-    assert_eq!(attempt.status_code(), Some(301));
-    assert_eq!(attempt.error().unwrap(), "answered 301; redirects are not followed");
-    assert!(target.requests().is_empty());
-}
-
-#[tokio::test]
-async fn a_429_returns_its_retry_after() {
-    let attempt = attempt("HTTP/1.1 429 Too Many\r\nRetry-After: 120\r\nContent-Length: 4\r\n\r\nslow").await;
-    assert_eq!(attempt.status_code(), Some(429));
-    assert_eq!(attempt.retry_after(), Some("120"));
-    assert_eq!(attempt.error().unwrap(), "answered 429");
-    assert_eq!(attempt.response_body(), Some("slow"));
-}
-
-#[tokio::test]
-async fn a_retry_after_that_cannot_be_valid_is_dropped() {
-    for value in ["\u{e9}".to_owned(), "9".repeat(65)] {
-        let response = format!("HTTP/1.1 503 Busy\r\nRetry-After: {value}\r\nContent-Length: 0\r\n\r\n");
-        assert_eq!(attempt(response).await.retry_after(), None);
+async fn a_refusal_keeps_its_delay_and_a_safe_excerpt_of_its_body() {
+    let sized = |head: &str, body: &str| format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).into();
+    let mut unsafe_text = b"Connection: close\r\n\r\na\x00b\x1b[31mc\x7fd\xff\xc3e".to_vec();
+    unsafe_text.extend("\u{9b}f\u{202e}g\u{2066}h".bytes());
+    let rows: Vec<(Vec<u8>, Option<&str>, String)> = vec![
+        (sized("Retry-After: 120\r\n", "slow"), Some("120"), "slow".to_owned()),
+        (sized("Retry-After: \u{e9}\r\n", ""), None, String::new()),
+        (sized(&format!("Retry-After: {}\r\n", "9".repeat(65)), ""), None, String::new()),
+        (sized("", "no\tway\n"), None, "no\tway\n".to_owned()),
+        // A limit in bytes would cut these earlier, or within a character.
+        (sized("", &"é".repeat(3000)), None, "é".repeat(1024)),
+        (sized("", &"💸".repeat(3000)), None, "💸".repeat(1024)),
+        (unsafe_text, None, "a�b�[31mc�d��e�f�g�h".to_owned()),
+        (
+            sized("Content-Encoding: gzip\r\n", "\x1f\x0b\x08\x00"),
+            None,
+            "(not shown: content-encoding gzip)".to_owned(),
+        ),
+        (sized("Content-Encoding: Identity\r\n", "no"), None, "no".to_owned()),
+    ];
+    for (lines, retry_after, excerpt) in rows {
+        for status in [404, 429, 500] {
+            let response = [format!("HTTP/1.1 {status} Oops\r\n").into_bytes(), lines.clone()].concat();
+            let attempt = attempt(response).await;
+            assert_eq!(attempt.status_code(), Some(status), "{excerpt}");
+            assert_eq!(attempt.error(), Some(format!("answered {status}")), "{excerpt}");
+            assert_eq!((attempt.retry_after(), attempt.response_body()), (retry_after, Some(&*excerpt)));
+        }
     }
 }
 
 #[tokio::test]
-async fn a_500_returns_its_body() {
-    let attempt = attempt("HTTP/1.1 500 Oops\r\nContent-Length: 7\r\n\r\nno\tway\n").await;
-    assert_eq!(attempt.status_code(), Some(500));
-    assert_eq!(attempt.error().unwrap(), "answered 500");
-    assert_eq!(attempt.response_body(), Some("no\tway\n"));
-}
-
-#[tokio::test]
-async fn a_refusal_without_a_body_has_an_empty_excerpt() {
-    assert_eq!(response_body("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").await, "");
-}
-
-#[tokio::test]
-async fn an_excerpt_is_cut_at_1024_characters() {
-    // Each character has two bytes, so a limit in bytes would cut earlier, or within a character.
-    let body = "é".repeat(3000);
-    let head = format!("HTTP/1.1 500 Oops\r\nContent-Length: {}\r\n\r\n", body.len());
-    assert_eq!(response_body(head + &body).await, "é".repeat(1024));
-
-    let body = "💸".repeat(3000);
-    let head = format!("HTTP/1.1 500 Oops\r\nContent-Length: {}\r\n\r\n", body.len());
-    assert_eq!(response_body(head + &body).await, "💸".repeat(1024));
-}
-
-#[tokio::test]
-async fn an_excerpt_is_safe_to_show() {
-    let mut response = b"HTTP/1.1 500 Oops\r\nConnection: close\r\n\r\n".to_vec();
-    response.extend(b"a\x00b\x1b[31mc\x7fd\xff\xc3e");
-    response.extend("\u{9b}f\u{202e}g\u{2066}h".bytes());
-    assert_eq!(response_body(response).await, "a�b�[31mc�d��e�f�g�h");
-}
-
-#[tokio::test]
-async fn a_compressed_body_is_neither_decompressed_nor_shown() {
-    let mut response =
-        b"HTTP/1.1 500 Oops\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08\x00".to_vec();
-    assert_eq!(response_body(response.clone()).await, "(not shown: content-encoding gzip)");
-
-    response.splice(9..12, *b"200");
-    assert_eq!(attempt(response).await, Attempt::Delivered { status_code: 200 });
-}
-
-#[tokio::test]
-async fn a_body_with_content_encoding_identity_is_shown() {
-    let response = "HTTP/1.1 500 Oops\r\nContent-Encoding: Identity\r\nContent-Length: 2\r\n\r\nno";
-    assert_eq!(response_body(response).await, "no");
+async fn a_response_is_delivered_once_its_head_is_whole_and_valid() {
+    let long = format!("HTTP/1.1 200 OK\r\nX-Long: {}\r\n\r\n", "x".repeat(200 * 1024));
+    let many: String = (0..101).map(|number| format!("X-{number}: x\r\n")).collect();
+    for (response, failure, error) in [
+        (
+            format!("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n{OK}"),
+            None,
+            "",
+        ),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nok".to_owned(), None, ""),
+        ("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx".to_owned(), None, ""),
+        (
+            "HTTP/1.1 200 OK\r\nContent-".to_owned(),
+            Some(Failure::Closed),
+            "connection closed before an answer",
+        ),
+        ("SSH-2.0-OpenSSH_9.9\r\n\r\n".to_owned(), Some(Failure::NotHttp), "answer is not HTTP/1.1"),
+        (long, Some(Failure::HeadTooLarge), "answer's headers too large"),
+        (format!("HTTP/1.1 200 OK\r\n{many}\r\n"), Some(Failure::HeadTooLarge), "answer's headers too large"),
+    ] {
+        let attempt = attempt(response).await;
+        assert_eq!(attempt.error().unwrap_or_default(), error);
+        assert_eq!(attempt, failure.map_or(Attempt::Delivered { status_code: 200 }, Attempt::failed));
+    }
 }
 
 #[tokio::test]
@@ -311,12 +283,19 @@ async fn a_body_of_exactly_the_limit_ends_the_attempt_although_the_connection_st
 }
 
 #[tokio::test]
-async fn an_endpoint_that_sends_no_response_is_a_timeout() {
-    let endpoint = Endpoint::start(vec![vec![Reply::Hold(Vec::new())]]).await;
-    let attempt = post(&local().time_limit(SHORT).build().unwrap(), &endpoint.url()).await;
-    assert_eq!(attempt, Attempt::failed(Failure::Timeout(SHORT)));
-    assert_eq!(attempt.error().unwrap(), "timeout after 300 ms");
+async fn a_response_that_does_not_end_in_time_keeps_its_status_and_a_refusals_body() {
+    let timed_out = |status_code| Attempt::Failed { status_code, failure: Failure::Timeout(SHORT) };
+    let hold = async |response: &str| {
+        let endpoint = Endpoint::start(vec![vec![Reply::Hold(response.into())]]).await;
+        post(&local().time_limit(SHORT).build().unwrap(), &endpoint.url()).await
+    };
+    assert_eq!(hold("").await, timed_out(None));
+    assert_eq!(hold("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nok").await, timed_out(Some(200)));
+    let refused = hold("HTTP/1.1 503 Busy\r\nRetry-After: 9\r\nContent-Length: 5\r\n\r\nbusy").await;
+    assert_eq!((refused.status_code(), refused.retry_after()), (Some(503), Some("9")));
+    assert_eq!(refused.response_body(), Some("busy"));
     assert_eq!(Failure::Timeout(TIME_LIMIT).to_string(), "timeout after 30 s");
+    assert_eq!(Failure::Timeout(SHORT).to_string(), "timeout after 300 ms");
 }
 
 /// The test waits for a second, because the limit counts real time.
@@ -341,63 +320,12 @@ async fn a_server_that_hangs_before_the_tls_handshake_is_a_timeout() {
 }
 
 #[tokio::test]
-async fn a_2xx_that_does_not_end_in_time_is_a_timeout() {
-    let hold = Reply::Hold(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nok".to_vec());
-    let endpoint = Endpoint::start(vec![vec![hold]]).await;
-    let attempt = post(&local().time_limit(SHORT).build().unwrap(), &endpoint.url()).await;
-    let expected = Attempt::Failed { status_code: Some(200), failure: Failure::Timeout(SHORT) };
-    assert_eq!(attempt, expected);
-}
-
-#[tokio::test]
-async fn a_503_that_does_not_end_in_time_keeps_its_status_and_body() {
-    let hold = Reply::Hold(b"HTTP/1.1 503 Busy\r\nRetry-After: 9\r\nContent-Length: 5\r\n\r\nbusy".to_vec());
-    let endpoint = Endpoint::start(vec![vec![hold]]).await;
-    let attempt = post(&local().time_limit(SHORT).build().unwrap(), &endpoint.url()).await;
-    assert_eq!((attempt.status_code(), attempt.retry_after()), (Some(503), Some("9")));
-    assert_eq!(attempt.response_body(), Some("busy"));
-}
-
-#[tokio::test]
-async fn a_2xx_whose_body_breaks_off_is_delivered() {
-    let attempt = attempt("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nok").await;
-    assert_eq!(attempt, Attempt::Delivered { status_code: 200 });
-}
-
-#[tokio::test]
 async fn an_endpoint_that_closes_without_a_response_gets_one_request() {
     let endpoint = Endpoint::start(vec![vec![Reply::Close], vec![send(OK)]]).await;
     let attempt = post(&local().build().unwrap(), &endpoint.url()).await;
     assert_eq!(attempt, Attempt::failed(Failure::Closed));
     assert_eq!(attempt.error().unwrap(), "connection closed before an answer");
     assert_eq!(endpoint.connection_of_each_request(), [0]);
-}
-
-#[tokio::test]
-async fn a_response_that_breaks_off_in_its_head_is_a_closed_connection() {
-    assert_eq!(attempt("HTTP/1.1 200 OK\r\nContent-").await, Attempt::failed(Failure::Closed));
-}
-
-#[tokio::test]
-async fn a_response_that_is_not_http_is_a_failure() {
-    let attempt = attempt("SSH-2.0-OpenSSH_9.9\r\n\r\n").await;
-    assert_eq!(attempt, Attempt::failed(Failure::NotHttp));
-    assert_eq!(attempt.error().unwrap(), "answer is not HTTP/1.1");
-}
-
-#[tokio::test]
-async fn a_head_of_200_kib_or_101_headers_is_too_large() {
-    let long = format!("HTTP/1.1 200 OK\r\nX-Long: {}\r\n\r\n", "x".repeat(200 * 1024));
-    let mut many = "HTTP/1.1 200 OK\r\n".to_owned();
-    for number in 0..101 {
-        write!(many, "X-{number}: x\r\n").unwrap();
-    }
-    many.push_str("\r\n");
-    for response in [long, many] {
-        let attempt = attempt(response).await;
-        assert_eq!(attempt, Attempt::failed(Failure::HeadTooLarge));
-        assert_eq!(attempt.error().unwrap(), "answer's headers too large");
-    }
 }
 
 #[tokio::test]
@@ -449,15 +377,6 @@ async fn the_machines_resolver_finds_localhost() {
 }
 
 #[tokio::test]
-async fn a_connection_is_reused() {
-    let endpoint = Endpoint::start(vec![vec![send(OK), send(OK)]]).await;
-    let sender = local().build().unwrap();
-    assert!(post(&sender, &endpoint.url()).await.is_delivered());
-    assert!(post(&sender, &endpoint.url()).await.is_delivered());
-    assert_eq!(endpoint.connection_of_each_request(), [0, 0]);
-}
-
-#[tokio::test]
 async fn a_request_is_repeated_if_its_reused_connection_closes() {
     let endpoint = Endpoint::start(vec![vec![send(OK), Reply::Close], vec![send(OK)]]).await;
     let sender = local().build().unwrap();
@@ -470,31 +389,23 @@ async fn a_request_is_repeated_if_its_reused_connection_closes() {
     assert_eq!(lost, again);
 }
 
+/// Two attempts of one sender: the second one's outcome, and the connection of each request.
 #[tokio::test]
-async fn a_connection_that_closed_while_idle_does_not_fail_the_attempt() {
-    let endpoint = Endpoint::start(vec![vec![send(OK)], vec![send(OK)]]).await;
-    let sender = local().build().unwrap();
-    assert!(post(&sender, &endpoint.url()).await.is_delivered());
-    assert!(post(&sender, &endpoint.url()).await.is_delivered());
-    assert_eq!(endpoint.connection_of_each_request(), [0, 1]);
-}
-
-#[tokio::test]
-async fn an_endpoint_that_closes_the_new_connection_too_gets_no_third_request() {
-    let endpoint =
-        Endpoint::start(vec![vec![send(OK), Reply::Close], vec![Reply::Close], vec![send(OK)]]).await;
-    let sender = local().build().unwrap();
-    assert!(post(&sender, &endpoint.url()).await.is_delivered());
-    assert_eq!(post(&sender, &endpoint.url()).await, Attempt::failed(Failure::Closed));
-    assert_eq!(endpoint.connection_of_each_request(), [0, 0, 1]);
-}
-
-#[tokio::test]
-async fn a_request_is_not_repeated_after_an_invalid_response_on_a_reused_connection() {
-    let endpoint = Endpoint::start(vec![vec![send(OK), send("nonsense\r\n\r\n")], vec![send(OK)]]).await;
-    let sender = local().build().unwrap();
-    assert!(post(&sender, &endpoint.url()).await.is_delivered());
-    assert_eq!(post(&sender, &endpoint.url()).await, Attempt::failed(Failure::NotHttp));
+async fn a_connection_is_reused_and_a_request_repeated_once_if_it_closed() {
+    let delivered = Attempt::Delivered { status_code: 200 };
+    let (closed, not_http) = (Attempt::failed(Failure::Closed), Attempt::failed(Failure::NotHttp));
+    for (scripts, outcome, connections) in [
+        (vec![vec![send(OK), send(OK)]], &delivered, &[0, 0][..]),
+        (vec![vec![send(OK)], vec![send(OK)]], &delivered, &[0, 1]),
+        (vec![vec![send(OK), Reply::Close], vec![Reply::Close], vec![send(OK)]], &closed, &[0, 0, 1]),
+        (vec![vec![send(OK), send("nonsense\r\n\r\n")], vec![send(OK)]], &not_http, &[0, 0]),
+    ] {
+        let endpoint = Endpoint::start(scripts).await;
+        let sender = local().build().unwrap();
+        assert!(post(&sender, &endpoint.url()).await.is_delivered());
+        assert_eq!(post(&sender, &endpoint.url()).await, *outcome);
+        assert_eq!(endpoint.connection_of_each_request(), connections);
+    }
 }
 
 /// A listener for tests that check that no connection was opened.
