@@ -2,22 +2,19 @@
 //! `shared::webhook`.
 
 use self::payouts::pending;
-use domain::account::Account;
-use domain::audit::Actor;
 use domain::charge::RefundParameters;
 use domain::charge::transition::IncomingPaymentWrite;
-use domain::charge::transition::{self, Command, Outcome};
+use domain::charge::transition::{self};
 use domain::ids::{ConnectionId, EndToEndId, EndpointId, MedCaseId, Mode, RefundId};
-use domain::med::{AppealReason, CaseKind, CaseNotification, CaseStep, Decision};
+use domain::med::{CaseKind, CaseNotification, CaseStep};
 use domain::money::{Amount, MinorUnits};
-use domain::payout::PayoutOutcome;
-use domain::refund::{RefundOutcome, RefundPlan, RefundStep};
+use domain::refund::{RefundPlan, RefundStep};
 use domain::row::{READ_FORMAT, Row};
 use domain::wallet::RefundStrategy;
 use domain::webhook::event_type::EventType;
 use serde_json::json;
 use shared::store::to_item;
-use shared::webhook::endpoint::{Disabled, EndpointStatus};
+use shared::webhook::endpoint::EndpointStatus;
 
 use charges::{at, paid, waiting};
 
@@ -75,12 +72,8 @@ fn modify<R: Row>(old: &R, new: &R) -> EventRecord {
 
 /// The actions that a record leads to, one a line.
 fn actions(record: &EventRecord) -> String {
-    actions_of(&dispatcher(), record)
-}
-
-fn actions_of(dispatcher: &Dispatcher, record: &EventRecord) -> String {
     let StreamActions { events, resend, delivery, acquirer, email, audit, figure, lookups } =
-        dispatcher.read(record).unwrap();
+        dispatcher().read(record).unwrap();
     let mut lines = Vec::new();
     for event in events {
         let names: Vec<&str> = event.types().map(EventType::as_str).collect();
@@ -105,19 +98,6 @@ fn actions_of(dispatcher: &Dispatcher, record: &EventRecord) -> String {
     lines.extend(figure.map(|figure| format!("metric {figure:?}")));
     lines.extend(lookups.map(|lookups| format!("{} rows to find it by", lookups.rows(b"salt").count())));
     if lines.is_empty() { "nothing".to_owned() } else { lines.join("\n") }
-}
-
-fn after(charge: &Charge, command: &Command) -> Charge {
-    match transition::apply(charge, command, at(90)).unwrap() {
-        Outcome::Changed(charge) => *charge,
-        other => panic!("{other:?}"),
-    }
-}
-
-/// The API key that wrote a version of a row.
-fn by_key(version: u64) -> Actor {
-    let actor = json!({"fingerprint": "0123456789abcdef0123456789abcdef", "version": version});
-    serde_json::from_value(actor).unwrap()
 }
 
 pub(crate) fn refund() -> RefundStep {
@@ -184,30 +164,6 @@ fn paid_events(webhook_url: Option<&str>) -> Event {
 }
 
 #[test]
-fn a_new_charge_is_published_and_counted() {
-    insta::assert_snapshot!(actions(&insert(&waiting())), @"
-    publish charge.created, payment.created, payment.status_changed
-    count on 2026-11-21 in BRL: c9 +1, made +1, s_wp +1
-    count for all time: made +1, s_wp +1
-    ");
-}
-
-#[test]
-fn rows_to_find_a_charge_by_are_written_when_it_is_new_and_change_neither_events_nor_statistics() {
-    let metadata = domain::charge::Metadata::default().with_text("order_id", "4711");
-    let customer = domain::charge::Customer {
-        email: Some("maria@example.com".to_owned()),
-        ..domain::charge::Customer::default()
-    };
-    let findable =
-        |charge: Charge| Charge { metadata: metadata.clone(), customer: customer.clone(), ..charge };
-    let plain = actions(&insert(&waiting()));
-    assert_eq!(actions(&insert(&findable(waiting()))), format!("{plain}\n2 rows to find it by"));
-    let (before, after) = (findable(waiting()), findable(paid()));
-    assert_eq!(actions(&modify(&before, &after)), actions(&modify(&waiting(), &paid())));
-}
-
-#[test]
 fn a_new_charge_that_the_acquirer_must_finalise_is_queued_for_it_once() {
     let pending = Charge { status: TransactionStatus::Pending, ..waiting() };
     insta::assert_snapshot!(actions(&insert(&pending)), @r#"
@@ -223,151 +179,6 @@ fn a_new_charge_that_the_acquirer_must_finalise_is_queued_for_it_once() {
     count on 2026-11-21 in BRL: s_pe -1, s_wp +1
     count for all time: s_pe -1, s_wp +1
     ");
-}
-
-#[test]
-fn a_paid_charge_is_published_and_its_payment_counted() {
-    insta::assert_snapshot!(actions(&modify(&waiting(), &paid())), @"
-    publish charge.paid, payment.completed, payment.status_changed
-    count on 2026-11-21 in BRL: n_px +1, p9 +1, paid +1, s_pa +1, s_wp -1, seconds +60, tried +1, v_px +1000, volume +1000
-    count for all time: s_pa +1, s_wp -1
-    ");
-}
-
-#[test]
-fn an_expired_charge_is_published_and_counted() {
-    let expired = after(&waiting(), &Command::Expire { at: at(3600) });
-    insta::assert_snapshot!(actions(&modify(&waiting(), &expired)), @"
-    publish charge.expired, payment.expired, payment.failed, payment.status_changed
-    count on 2026-11-21 in BRL: b_ex +1, s_ex +1, s_wp -1
-    count for all time: s_ex +1, s_wp -1
-    ");
-}
-
-#[test]
-fn a_cancelled_charge_is_audited_only_if_an_api_key_cancelled_it() {
-    let cancelled = after(&waiting(), &Command::Cancel);
-    insta::assert_snapshot!(actions(&modify(&waiting(), &cancelled)), @"
-    publish charge.failed, payment.failed, payment.status_changed
-    count on 2026-11-21 in BRL: b_ca +1, s_ca +1, s_wp -1
-    count for all time: s_ca +1, s_wp -1
-    ");
-    let cancelled = Charge { actor: Some(by_key(cancelled.version)), ..cancelled };
-    insta::assert_snapshot!(actions(&modify(&waiting(), &cancelled)), @"
-    publish charge.failed, payment.failed, payment.status_changed
-    count on 2026-11-21 in BRL: b_ca +1, s_ca +1, s_wp -1
-    count for all time: s_ca +1, s_wp -1
-    audit charge.cancel ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9
-    ");
-}
-
-#[test]
-fn a_change_that_keeps_a_charges_status_leads_to_nothing() {
-    let changed = transition::next_version(paid(), at(90));
-    insta::assert_snapshot!(actions(&modify(&paid(), &changed)), @"nothing");
-}
-
-#[test]
-fn a_refund_is_queued_for_the_acquirer_and_audited_once_and_each_step_is_published() {
-    let step = refund();
-    let requested = Refund { actor: Some(by_key(1)), ..step.refund };
-    let started = requested.started(&step.charge, at(101)).unwrap().unwrap();
-    let ended = started.ended(&step.charge, RefundOutcome::Refunded, at(103)).unwrap().unwrap().refund;
-    insta::assert_snapshot!(actions(&insert(&requested)), @r#"
-    publish refund.created, payment.refunded
-    ask acquirer {"refund":{"id":"re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2","refusals":0}}
-    audit refund.create re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2
-    "#);
-    insta::assert_snapshot!(actions(&modify(&requested, &started)), @"publish payment.refunded");
-    insta::assert_snapshot!(actions(&modify(&started, &ended)), @"publish refund.succeeded, payment.refunded");
-    let failed = started.ended(&step.charge, RefundOutcome::Failed, at(103)).unwrap().unwrap().refund;
-    insta::assert_snapshot!(actions(&modify(&started, &failed)), @"publish refund.failed, payment.refunded");
-    insta::assert_snapshot!(actions(&modify(&ended, &ended)), @"nothing");
-}
-
-#[test]
-fn a_new_refund_to_a_third_party_is_also_mailed() {
-    let to_other = Refund { third_party: true, ..refund().refund };
-    insta::assert_snapshot!(actions(&insert(&to_other)), @r#"
-    publish refund.created, payment.refunded
-    ask acquirer {"refund":{"id":"re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2","refusals":0}}
-    mail {"scope":"acc_0w3ge1r70w3ge1r7:test","about":{"refund_destination":"re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2"},"version":1,"at":"2026-11-21T12:01:40.000Z"}
-    "#);
-}
-
-#[test]
-fn a_med_case_is_mailed_when_it_opens_and_when_it_is_decided() {
-    let CaseStep { case: opened, charge, .. } = case();
-    insta::assert_snapshot!(actions(&insert(&opened)), @r#"
-    publish med_case.created
-    mail {"scope":"acc_0w3ge1r70w3ge1r7:test","about":{"med_opened":"med_7m6nt71kcbhzd8xb6nhy78wpdsegmehasb614x41e2"},"version":1,"at":"2026-11-21T12:01:40.000Z"}
-    "#);
-    let reason = AppealReason::parse("Entregue").unwrap();
-    let appealed = opened.appealed(&charge, &reason, at(110)).unwrap().case;
-    let appealed = MedCase { actor: Some(by_key(appealed.version)), ..appealed };
-    insta::assert_snapshot!(actions(&modify(&opened, &appealed)), @"
-    publish med_case.updated
-    audit med.appeal med_7m6nt71kcbhzd8xb6nhy78wpdsegmehasb614x41e2
-    ");
-    let decided = appealed.decided(&charge, Decision::Payer, at(120)).unwrap().unwrap().case;
-    insta::assert_snapshot!(actions(&modify(&appealed, &decided)), @r#"
-    publish med_case.updated, med.resolved
-    mail {"scope":"acc_0w3ge1r70w3ge1r7:test","about":{"med_resolved":"med_7m6nt71kcbhzd8xb6nhy78wpdsegmehasb614x41e2"},"version":3,"at":"2026-11-21T12:02:00.000Z"}
-    "#);
-}
-
-#[test]
-fn the_end_of_a_med_case_is_neither_published_nor_mailed_where_outcome_notices_are_off() {
-    let CaseStep { case: opened, charge, .. } = case();
-    let decided = opened.decided(&charge, Decision::Payer, at(120)).unwrap().unwrap().case;
-    let silent = Dispatcher { med_outcome_notices: false, ..dispatcher() };
-    insta::assert_snapshot!(actions_of(&silent, &modify(&opened, &decided)), @"nothing");
-}
-
-#[test]
-fn an_endpoint_is_audited_when_an_api_key_changes_it_and_when_it_is_switched_off() {
-    let registered = Endpoint { actor: Some(by_key(1)), ..endpoint() };
-    insta::assert_snapshot!(actions(&insert(&registered)), @"audit webhook-endpoint.register wh_01m7yzmhg00w3ge1r70w3ge1r7");
-    let failing = Endpoint { failing_since: Some(at(60)), version: 2, ..registered.clone() };
-    insta::assert_snapshot!(actions(&modify(&registered, &failing)), @"nothing");
-    let disabled = Some(Disabled { at: at(90), reason: "answered 500".to_owned() });
-    let status = EndpointStatus::Inactive;
-    let off = Endpoint { status, disabled, updated_at: at(90), version: 3, ..failing.clone() };
-    insta::assert_snapshot!(actions(&modify(&failing, &off)), @r#"
-    mail {"scope":"acc_0w3ge1r70w3ge1r7:test","about":{"endpoint_disabled":"wh_01m7yzmhg00w3ge1r70w3ge1r7"},"version":3,"at":"2026-11-21T12:01:30.000Z"}
-    audit webhook-endpoint.disable wh_01m7yzmhg00w3ge1r70w3ge1r7
-    "#);
-}
-
-#[test]
-fn a_payout_is_published_when_it_is_created_and_when_it_ends() {
-    insta::assert_snapshot!(actions(&insert(&pending())), @"
-    publish payout.created, withdrawal.created
-    ");
-    let paid = pending().ended(&PayoutOutcome::Paid, at(60)).unwrap().unwrap();
-    insta::assert_snapshot!(actions(&modify(&pending(), &paid)), @"
-    publish payout.paid, withdrawal.completed, withdrawal.status_changed
-    ");
-    let reason = "account closed".to_owned();
-    let failed = pending().ended(&PayoutOutcome::Failed { reason }, at(60)).unwrap().unwrap();
-    insta::assert_snapshot!(actions(&modify(&pending(), &failed)), @"
-    publish payout.failed, withdrawal.failed, withdrawal.status_changed
-    ");
-}
-
-#[test]
-fn live_charges_refunds_and_cases_are_counted_in_the_metrics() {
-    let live = scopes()[0];
-    let metrics = |record: &EventRecord| {
-        let actions = actions(record);
-        actions.lines().filter(|line| line.starts_with("metric")).collect::<Vec<_>>().join(" ")
-    };
-    let created = Charge { scope: live, ..waiting() };
-    insta::assert_snapshot!(metrics(&insert(&created)), @"metric ChargeCreated(BRL)");
-    let requested = Refund { scope: live, ..refund().refund };
-    let failed = Refund { status: domain::refund::RefundStatus::Failed, ..requested.clone() };
-    insta::assert_snapshot!(metrics(&modify(&requested, &failed)), @"metric RefundFailed");
-    insta::assert_snapshot!(metrics(&insert(&MedCase { scope: live, ..case().case })), @"metric CaseOpened");
 }
 
 #[test]
@@ -403,15 +214,6 @@ fn a_reported_pix_is_read_back_from_the_bank_when_it_is_reported() {
         assert_eq!(actions(&modify(old, new)), "nothing", "{new:?}");
     }
     assert_eq!(actions(&insert(&recorded)), "nothing");
-}
-
-#[test]
-fn a_resend_request_is_published_only_when_it_is_new() {
-    insta::assert_snapshot!(actions(&insert(&resend())), @"
-    publish charge.paid, payment.completed, payment.status_changed
-    resend rs_01m7yzr6p00w3ge1r70w3ge1r7
-    ");
-    insta::assert_snapshot!(actions(&modify(&resend(), &resend())), @"nothing");
 }
 
 #[test]
@@ -461,19 +263,6 @@ async fn a_batch_is_retried_from_the_first_record_that_can_not_be_set_aside() {
     let batch = json!({"Records": [unreadable("99"), unreadable("100")]});
     let response = dispatcher().handle(batch).await.unwrap();
     insta::assert_snapshot!(serde_json::to_string(&response).unwrap(), @r#"{"batchItemFailures":[{"itemIdentifier":"99"}]}"#);
-}
-
-#[test]
-fn rows_of_other_kinds_lead_to_nothing() {
-    let event = paid_events(None);
-    assert_eq!(actions(&insert(&event)), "nothing");
-    assert_eq!(actions(&modify(&event, &event)), "nothing");
-    let charge = waiting();
-    let upload = Key { pk: charge.key().pk, sk: "upload#1".to_owned() };
-    for Key { pk, sk } in [upload, Account::key_of(&charge.scope.account)] {
-        let row = json!({"pk": {"S": pk}, "sk": {"S": sk}});
-        assert_eq!(actions(&record("INSERT", &Value::Null, &row)), "nothing", "{row}");
-    }
 }
 
 #[test]

@@ -49,22 +49,6 @@ mod tests {
         is_valid(&SECRET.into(), header, body, now)
     }
 
-    #[test]
-    fn a_signature_is_valid_for_its_body_and_five_minutes_around_its_time() {
-        let body = br#"{"notice_id": "n-1"}"#;
-        let header = canonical(&SECRET.into(), T, body);
-        for seconds in [T - 300, T, T + 300] {
-            assert!(accepts(&header, body, seconds), "{seconds}");
-        }
-        assert!(!accepts(&header, body, T - 301) && !accepts(&header, body, T + 301));
-        assert!(!accepts(&header, b"{}", T));
-        let other = canonical(&"other".into(), T, body);
-        assert!(!accepts(&other, body, T));
-        let digest = |header: &str| header.split_once("v1=").unwrap().1.to_owned();
-        assert!(accepts(&format!("t={T}, v1={}, v1={}", digest(&other), digest(&header)), body, T));
-        assert!(accepts(&format!("t={T},v1={}", digest(&header).to_uppercase()), body, T));
-    }
-
     // The digest is the output of `printf '1700000000.{"id":"evt_1"}' | openssl dgst -sha256 -hmac "$SECRET"`.
     #[test]
     fn the_signature_is_that_of_openssl() {

@@ -4,10 +4,9 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use axum::body::Body;
-use axum::http::{Method, Request, StatusCode};
+use axum::http::{Method, Request};
 use serde_json::json;
 use serde_json::value::RawValue;
-use shared::http::Problem;
 use tower::ServiceExt;
 use tracing_subscriber::layer::SubscriberExt;
 
@@ -23,12 +22,6 @@ fn parsed(body: &serde_json::Value) -> (Vec<Item>, usize) {
     let good: Vec<Item> = raw.iter().filter_map(|raw| Item::parse(raw)).collect();
     let bad = raw.len() - good.len();
     (good, bad)
-}
-
-fn refused(body: &[u8]) -> String {
-    let problem = items::parse(body).unwrap_err();
-    assert_eq!(problem.status(), StatusCode::BAD_REQUEST);
-    problem.message()
 }
 
 #[test]
@@ -98,35 +91,6 @@ fn an_item_without_a_valid_end_to_end_id_is_bad_and_the_others_remain() {
     assert_eq!((good.len(), count), (1, bad.len()));
     let repeated = RawValue::from_string(r#"{"endToEndId": "E1", "endToEndId": "E2"}"#.to_owned()).unwrap();
     assert_eq!(Item::parse(&repeated), None);
-}
-
-#[test]
-fn a_body_without_pix_has_no_items() {
-    for body in ["", "{}", r#"{"evento": "teste_webhook"}"#, r#"{"pix": null}"#, r#"{"pix": []}"#] {
-        assert!(items::parse(body.as_bytes()).unwrap().is_empty(), "{body}");
-    }
-}
-
-#[test]
-fn a_body_that_is_no_list_of_pix_is_refused() {
-    let many = json!({"pix": vec![json!({}); 1_001]}).to_string();
-    let bodies: [&[u8]; 7] =
-        [b"[]", b"5", b"{", b"\xff", br#"{"pix": {}}"#, br#"{"pix": [], "pix": []}"#, many.as_bytes()];
-    insta::assert_debug_snapshot!(bodies.map(refused), @r#"
-    [
-        "The body must be a JSON object.",
-        "The body must be a JSON object.",
-        "The body is not valid JSON: EOF while parsing an object at line 1 column 1.",
-        "The body is not valid JSON: invalid utf-8 sequence of 1 bytes from index 0.",
-        "`pix` must be an array.",
-        "The body is not valid JSON: duplicate field `pix` at line 1 column 17.",
-        "`pix` must have at most 1000 elements.",
-    ]
-    "#);
-    assert_eq!(
-        items::parse(json!({"pix": vec![json!({}); 1_000]}).to_string().as_bytes()).unwrap().len(),
-        1_000
-    );
 }
 
 #[test]
@@ -205,10 +169,4 @@ async fn the_log_contains_the_route_and_never_the_token() {
             r#""POST" "(no route)" 404"#,
         ]
     );
-}
-
-#[test]
-fn the_response_to_an_unknown_sender_does_not_name_the_failed_check() {
-    let problem = Problem::UnknownSender;
-    assert_eq!((problem.status().as_u16(), problem.code()), (401, "unauthorized"));
 }

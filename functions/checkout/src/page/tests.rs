@@ -180,26 +180,6 @@ fn only_the_page_of_a_test_charge_that_can_be_paid_has_the_form_that_simulates_i
 }
 
 #[test]
-fn the_form_has_a_button_for_each_method_that_has_not_expired() {
-    let differs = json!({
-        "scope": "acc_0123456789abcdef:test",
-        "currency": "EUR",
-        "methods": ["multibanco", "mbway"],
-        "artefacts": {
-            "multibanco": {
-                "entity": "00000", "reference": "123456789", "expires_at": at("2026-11-24T17:04:30Z").millis(),
-            },
-            "mbway": {"phone": "+351912345678", "expires_at": at("2026-11-21T17:08:30Z").millis()},
-        },
-    });
-    let both = page_at("2026-11-21T17:05:00Z", &differs);
-    assert!(both.contains("Pago: Multibanco") && both.contains("Pago: MB WAY"), "{both}");
-    let one = page_at("2026-11-21T17:09:00Z", &differs);
-    assert!(one.contains(r#"value="MULTIBANCO""#) && one.contains(">Pago</button>"), "{one}");
-    assert!(!one.contains(r#"value="MBWAY""#));
-}
-
-#[test]
 fn html_in_values_is_escaped() {
     let name = r#""><script>x</script>"#;
     let description = r#"</dd></style><script>alert(1)</script> "a" & 'b' <img src=x onerror=y>"#;
