@@ -537,36 +537,4 @@ mod tests {
         assert_eq!(headers["x-request-id"], body["request_id"].as_str().unwrap());
         assert!(!text.contains("secret"), "{text}");
     }
-
-    #[tokio::test]
-    async fn a_response_is_converted_with_its_cookies() {
-        let gateway = gateway().await;
-        let (status, headers, _) = call(&gateway, Request::get("/"), "/v1/charges", b"").await;
-        assert_eq!(
-            (status, &headers["content-type"]),
-            (StatusCode::OK, &HeaderValue::from_static("application/json"))
-        );
-        assert_eq!(headers.get_all("set-cookie").iter().count(), 2);
-    }
-
-    #[tokio::test]
-    async fn a_body_that_is_too_large_for_api_gateway_is_rejected_before_any_function() {
-        let gateway = gateway().await;
-        let (status, headers, body) = call(
-            &gateway,
-            Request::post("/").header("x-request-id", "mine"),
-            "/v1/charges",
-            &vec![b'x'; MAX_BODY_BYTES + 1],
-        )
-        .await;
-        let body: Value = serde_json::from_slice(&body).unwrap();
-        assert_eq!(
-            (status, &headers["x-request-id"]),
-            (StatusCode::BAD_REQUEST, &HeaderValue::from_static("mine"))
-        );
-        assert_eq!(
-            (&body["error"]["code"], &body["request_id"]),
-            (&json!("invalid_request"), &json!("mine"))
-        );
-    }
 }

@@ -1,7 +1,6 @@
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
-use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::builders::PutBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem};
 use shared::clock::Clock;
@@ -137,28 +136,6 @@ async fn writes_above_the_ceiling_of_a_partition_are_throttled_in_the_table_and_
     let other = client.put_item().table_name("StateTable").item("pk", text("z")).item("sk", text("1"));
     other.send().await.unwrap();
     assert_eq!(proxy.throttled_requests(), 2);
-}
-
-#[tokio::test]
-async fn an_injected_fault_applies_to_one_request_of_its_operation() {
-    let (_embedded, proxy, client) = start().await;
-    // The SDK retries the request after each of these faults, and the retry succeeds.
-    for fault in [Fault::Throttled, Fault::InternalError, Fault::ResponseLost] {
-        proxy.inject("PutItem", fault);
-        put(&client, "a").send().await.unwrap();
-        assert_eq!(proxy.pending_faults(), 0, "{fault:?}");
-    }
-    proxy.inject("PutItem", Fault::ResponseLost);
-    let retried = put(&client, "c").condition_expression("attribute_not_exists(pk)").send().await;
-    assert!(retried.unwrap_err().as_service_error().unwrap().is_conditional_check_failed_exception());
-
-    proxy.inject("TransactWriteItems", Fault::TransactionConflict);
-    let items = transaction(transactional_put(&client, "d"));
-    let error = client.transact_write_items().set_transact_items(Some(items)).send().await.unwrap_err();
-    let TransactWriteItemsError::TransactionCanceledException(cancelled) = error.into_service_error() else {
-        panic!("not cancelled")
-    };
-    assert_eq!(cancelled.cancellation_reasons()[0].code(), Some("TransactionConflict"));
 }
 
 #[test]

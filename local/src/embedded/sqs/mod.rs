@@ -337,10 +337,7 @@ fn respond(answer: Result<Value>) -> Response<Full<Bytes>> {
 mod tests {
     use aws_sdk_sqs::Client;
     use aws_sdk_sqs::error::ProvideErrorMetadata;
-    use aws_sdk_sqs::types::{
-        DeleteMessageBatchRequestEntry, MessageSystemAttributeName, QueueAttributeName,
-        SendMessageBatchRequestEntry,
-    };
+    use aws_sdk_sqs::types::{MessageSystemAttributeName, QueueAttributeName, SendMessageBatchRequestEntry};
 
     use super::*;
     use crate::sdk;
@@ -445,40 +442,6 @@ mod tests {
 
     fn code<T: std::fmt::Debug, E: ProvideErrorMetadata>(result: std::result::Result<T, E>) -> String {
         result.err().unwrap().code().unwrap().to_owned()
-    }
-
-    #[tokio::test]
-    async fn a_sent_message_is_received_at_once_with_its_attributes_and_can_be_deleted() {
-        let (sqs, client, url) = queue().await;
-        assert!(url.starts_with(&sqs.url()), "{url}");
-        let waiting = tokio::spawn({
-            let receive = client.receive_message().queue_url(&url).wait_time_seconds(20);
-            receive.message_system_attribute_names(MessageSystemAttributeName::All).send()
-        });
-        let sent =
-            client.send_message().queue_url(&url).message_body("hello").message_group_id("g").send().await;
-        let sent = sent.unwrap();
-        let started = Instant::now();
-        let received = waiting.await.unwrap().unwrap().messages.unwrap();
-        assert!(started.elapsed() < Duration::from_secs(5), "the message must wake the long poll");
-        assert_eq!(received[0].message_id, sent.message_id);
-        assert_eq!(
-            received[0].attributes.as_ref().unwrap()[&MessageSystemAttributeName::ApproximateReceiveCount],
-            "1"
-        );
-        let attributes = received[0].attributes.as_ref().unwrap();
-        assert_eq!(attributes[&MessageSystemAttributeName::MessageGroupId], "g");
-        let handle = received[0].receipt_handle.clone().unwrap();
-        let entry = |id: &str, handle: &str| {
-            DeleteMessageBatchRequestEntry::builder().id(id).receipt_handle(handle).build().unwrap()
-        };
-        let deleted = client.delete_message_batch().queue_url(&url).entries(entry("a", &handle));
-        let deleted = deleted.entries(entry("b", "nonsense")).send().await.unwrap();
-        assert_eq!(deleted.successful[0].id, "a");
-        assert_eq!(
-            (deleted.failed[0].id.as_str(), deleted.failed[0].code.as_str()),
-            ("b", "ReceiptHandleIsInvalid")
-        );
     }
 
     #[tokio::test]

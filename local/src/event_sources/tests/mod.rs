@@ -1,6 +1,5 @@
 //! Tests of the event sources with the embedded services. This module contains the tests' helpers.
 
-mod queue;
 mod schedule;
 mod stream;
 
@@ -22,7 +21,7 @@ use crate::embedded::{Embedded, Listen, State};
 use crate::lambda::{Functions, Invoke, event_function};
 use crate::provision::provision;
 use crate::sdk;
-use crate::template::{TEMPLATE, Template, queue_url};
+use crate::template::{TEMPLATE, Template};
 
 /// The events that a function received.
 type Received = Arc<Mutex<Vec<Value>>>;
@@ -108,14 +107,6 @@ impl Fixture {
         let client = sdk::dynamodb(&self.embedded.endpoints().dynamodb_url);
         client.put_item().table_name("StateTable").set_item(Some(item)).send().await.unwrap();
     }
-
-    async fn send_messages(&self, bodies: &[&str]) {
-        let url = &self.embedded.endpoints().sqs_url;
-        for body in bodies {
-            let send = sdk::sqs(url).send_message().queue_url(queue_url(url, "DeliveryQueue"));
-            send.message_body(*body).send().await.unwrap();
-        }
-    }
 }
 
 /// Returns the charge ids in a stream event.
@@ -123,12 +114,6 @@ fn charge_ids(event: &Value) -> Vec<String> {
     let records = event["Records"].as_array().unwrap();
     let pk = |record: &Value| record["dynamodb"]["Keys"]["pk"]["S"].as_str().unwrap().to_owned();
     records.iter().map(|record| pk(record).trim_start_matches("charge#").to_owned()).collect()
-}
-
-/// Returns the message bodies in a queue event.
-fn bodies(event: &Value) -> Vec<String> {
-    let records = event["Records"].as_array().unwrap();
-    records.iter().map(|record| record["body"].as_str().unwrap().to_owned()).collect()
 }
 
 /// Returns the values that `extract` finds in all received events.
