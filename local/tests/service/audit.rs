@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 
 use domain::audit::Audit;
 use local::embedded::fault_proxy::Fault;
-use serde_json::{Value, json};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use crate::invocations::{dispatch, dispatch_records, run_acquirer_worker, stream_records};
-use crate::support::{Client, Service, eventually, id, operator};
+use crate::invocations::{api_event, dispatch, dispatch_records, run_acquirer_worker, stream_records};
+use crate::support::{Client, Service, eventually, id, operator, raw_id};
 
 /// The action, subject and details of an audit row.
 type AuditLine = (String, String, String);
@@ -37,10 +37,6 @@ impl Service {
     }
 }
 
-fn raw_id(charge: &Value) -> &str {
-    id(charge).trim_start_matches("ch_")
-}
-
 fn audit_line(action: &str, subject: &str, details: &str) -> AuditLine {
     (action.to_owned(), subject.to_owned(), details.to_owned())
 }
@@ -49,8 +45,8 @@ fn audit_line(action: &str, subject: &str, details: &str) -> AuditLine {
 async fn the_audit_records_an_api_keys_money_and_security_actions_with_key_and_source_address() {
     let service = Service::start().await;
     let open = service.charge().await;
-    let (refunded, contested) = (service.paid_charge(1000).await, service.paid_charge(500).await);
-    let accepted = service.paid_charge(300).await;
+    let (refunded, contested) = (service.pay(1000).await, service.pay(500).await);
+    let accepted = service.pay(300).await;
     let appeal = service.open_case(&contested, json!({})).await;
     let accept = service.open_case(&accepted, json!({})).await;
 
@@ -58,9 +54,8 @@ async fn the_audit_records_an_api_keys_money_and_security_actions_with_key_and_s
     let cancel = format!("/v1/payments/{}/cancel", raw_id(&open));
     service.post(&cancel, &json!({})).await.expect(200);
     service.advance_one_second().await;
-    let refund = json!({"idempotencyKey": "refund-01", "amount": 400, "destinationKey": "maria@example.com"});
-    let refund =
-        service.post(&format!("/v1/payments/{}/refund", raw_id(&refunded)), &refund).await.expect(201);
+    let parts = json!({"amount": 400, "destinationKey": "maria@example.com"});
+    let refund = service.refund(&refunded, "refund-01", parts).await.expect(201);
     service.advance_one_second().await;
     service.answer_case(&appeal, "appeal", json!({"reason": "Entregue a Maria"})).await.expect(200);
     service.advance_one_second().await;
@@ -123,8 +118,8 @@ async fn the_audit_records_an_api_keys_money_and_security_actions_with_key_and_s
 async fn a_repeated_stream_record_or_request_adds_no_audit_row() {
     let service = Service::without_event_sources().await;
     let open = service.charge().await;
-    let paid = service.paid_charge(1000).await;
-    let contested = service.paid_charge(500).await;
+    let paid = service.pay(1000).await;
+    let contested = service.pay(500).await;
     let case = service.open_case(&contested, json!({})).await;
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     let path = format!("/v1/webhooks/endpoints/{}", id(&endpoint));
@@ -218,10 +213,9 @@ async fn forty_concurrent_rotations_of_the_override_secret_all_succeed_and_are_a
 #[tokio::test]
 async fn changes_by_the_acquirer_the_scheduler_and_the_sandbox_are_not_attributed_to_the_key() {
     let service = Service::without_event_sources().await;
-    let paid = service.paid_charge(1000).await;
-    let body = json!({"idempotencyKey": "refund-01", "amount": 400});
-    let refund = service.post(&format!("/v1/payments/{}/refund", raw_id(&paid)), &body).await.expect(201);
-    let case = service.open_case(&service.paid_charge(500).await, json!({})).await;
+    let paid = service.pay(1000).await;
+    let refund = service.refund(&paid, "refund-01", json!({"amount": 400})).await.expect(201);
+    let case = service.open_case(&service.pay(500).await, json!({})).await;
     service.advance_one_second().await;
     service.answer_case(&case, "appeal", json!({"reason": "Entregue"})).await.expect(200);
     // The decision and the refund's steps update rows that still store the key as their actor.
@@ -244,17 +238,9 @@ async fn the_source_address_comes_from_api_gateway_and_not_from_the_clients_head
     let payments = service.stack.functions.get("PaymentsFunction").unwrap().clone();
     let charge = service.charge().await;
     let path = format!("/v1/payments/{}/cancel", raw_id(&charge));
-    let event = json!({
-        "version": "2.0", "routeKey": "ANY /v1/payments/{proxy+}", "rawPath": path, "rawQueryString": "",
-        "headers": {
-            "host": "localhost", "apikey": service.key(), "x-forwarded-for": "192.0.2.1", "forwarded": "for=192.0.2.1",
-        },
-        "requestContext": {
-            "http": {"method": "POST", "path": path, "protocol": "HTTP/1.1", "sourceIp": "2001:db8::7", "userAgent": ""},
-            "requestId": "r", "stage": "$default", "time": "", "timeEpoch": 0
-        },
-        "isBase64Encoded": false,
-    });
+    let key = service.key();
+    let headers = [("apikey", &*key), ("x-forwarded-for", "192.0.2.1"), ("forwarded", "for=192.0.2.1")];
+    let event = api_event(("POST", &path), &headers, "2001:db8::7", "");
     let answer = payments(event).await.unwrap();
     assert_eq!(answer["statusCode"], 200, "{answer}");
     assert!(!answer.to_string().contains("2001:db8"), "{answer}");

@@ -6,7 +6,8 @@ use domain::ids::{AccountId, Mode};
 use serde_json::json;
 use shared::api_key::{self, ApiKey, ApiKeys};
 
-use crate::support::{Service, id};
+use crate::invocations::api_event;
+use crate::support::{Client, Service, id};
 
 #[tokio::test]
 async fn a_request_without_a_valid_key_gets_401() {
@@ -40,15 +41,7 @@ async fn a_key_with_whitespace_around_it_is_invalid() {
     for (sent, status) in
         [(key.clone(), 200), (format!(" {key}"), 401), (format!("{key} "), 401), (format!("{key}\t"), 401)]
     {
-        let event = json!({
-            "version": "2.0", "routeKey": "ANY /v1/charges", "rawPath": "/v1/charges", "rawQueryString": "",
-            "headers": {"apikey": sent, "host": "localhost"},
-            "requestContext": {
-                "http": {"method": "GET", "path": "/v1/charges", "protocol": "HTTP/1.1", "sourceIp": "127.0.0.1", "userAgent": ""},
-                "requestId": "r", "stage": "$default", "time": "", "timeEpoch": 0
-            },
-            "isBase64Encoded": false,
-        });
+        let event = api_event(("GET", "/v1/charges"), &[("apikey", &sent)], "127.0.0.1", "");
         let answer = charges(event).await.unwrap();
         assert_eq!(answer["statusCode"], status, "{sent:?}");
     }
@@ -70,11 +63,8 @@ async fn a_scope_cannot_read_or_change_another_scopes_data() {
         let cursor = format!("/v1/charges?starting_after={}", id(&charge));
         assert_eq!(service.get_as(key, &cursor).await.params(), ["starting_after"]);
     }
-    let stranger = &seed.other.test_api_key;
     for what in ["pay", "fail", "expire"] {
-        let answer = service
-            .post_as(stranger, &format!("/v1/sandbox/charges/{}/{what}", id(&charge)), &json!({}), &[])
-            .await;
+        let answer = service.other_account().sandbox_answer(&charge, what, &json!({})).await;
         assert_eq!(answer.problem(), (404, "not_found_error", "not_found"));
     }
     assert_eq!(service.get_charge(&charge).await["status"], "pending");
@@ -83,13 +73,9 @@ async fn a_scope_cannot_read_or_change_another_scopes_data() {
 #[tokio::test]
 async fn the_same_idempotency_key_creates_a_separate_charge_in_each_scope() {
     let service = Service::start().await;
-    let other = service.stack.seed.other.test_api_key.clone();
     let body = json!({"amount": 1000});
     let mine = service.post_charge("order-0001", &body).await.expect(201);
-    let theirs = service
-        .post_as(&other, "/v1/pix/charges", &body, &[("idempotency-key", "order-0001")])
-        .await
-        .expect(201);
+    let theirs = service.other_account().new_charge("order-0001", &body).await;
     assert_ne!(mine["id"], theirs["id"]);
 }
 
@@ -120,9 +106,8 @@ async fn a_key_over_its_rate_limit_is_refused_until_the_next_minute() {
         assert_eq!(answer.header("x-ratelimit-limit-minute"), Some("3"));
         assert_eq!(answer.header("x-ratelimit-remaining-minute"), Some(left));
     }
-    let over_limit = service
-        .post_as(&key, "/v1/pix/charges", &json!({"amount": 1}), &[("idempotency-key", "order-0001")])
-        .await;
+    let limited = Client::new(&service.base_url, &key);
+    let over_limit = limited.post_charge("order-0001", &json!({"amount": 1})).await;
     assert_eq!(over_limit.problem(), (429, "rate_limit_error", "rate_limited"));
     assert_eq!(over_limit.header("x-ratelimit-remaining-minute"), Some("0"));
     let wait: i64 = over_limit.header("retry-after").unwrap().parse().unwrap();

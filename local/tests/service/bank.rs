@@ -232,14 +232,8 @@ async fn refused_requests_name_the_reason() {
         (json!({"charge_id": unknown.raw()}), 404, "no cob of the charge ch_"),
         (json!({"charge_id": "order-1"}), 404, "no charge has the id order-1"),
         (json!({}), 400, "missing field `charge_id`"),
-        (with("charge_id", json!(1)), 400, "charge_id: invalid type: integer `1`, expected a string"),
         (with("amount", json!(0)), 400, "amount: the amount must be at least 0.01"),
-        (with("amount", json!(1.5)), 400, "amount: invalid type"),
-        (with("amount", json!(1_000_000_000_000_u64)), 400, "amount: the amount has more than ten digits"),
         (with("payer_tax_id", json!("1")), 400, "payer_tax_id or payer_name: the payer needs a CPF"),
-        (with("payer_name", json!("a".repeat(201))), 400, "a name of at most 200 characters"),
-        (with("txid", json!("a-b")), 400, "txid: the reported txid must be 1 to 35 letters and digits"),
-        (with("again", json!("yes")), 400, r#"again: invalid type: string "yes", expected a boolean"#),
         (with("value", json!(1)), 400, "unknown field `value`, expected one of `charge_id`"),
         (
             json!({"charge_id": paid.raw(), "payer_tax_id": null, "payer_name": "Ana"}),
@@ -295,20 +289,7 @@ async fn faults_are_counted_listed_and_cleared() {
         api.call(Method::GET, &cob, &Value::Null).await.expect(status);
     }
     let names: Vec<&str> = FaultKind::ALL.iter().map(|kind| kind.name()).collect();
-    let refusals = [
-        (json!({"kind": "http_418"}), 400, names.join(", ")),
-        (json!({}), 400, "missing field `kind`".to_owned()),
-        (
-            json!({"kind": "slow", "count": 0}),
-            400,
-            "count: invalid value: integer `0`, expected a nonzero".to_owned(),
-        ),
-        (json!({"kind": "slow", "number": 1}), 400, "unknown field `number`".to_owned()),
-    ];
-    let refusals: Vec<(Value, u16, &str)> =
-        refusals.iter().map(|(body, status, reason)| (body.clone(), *status, reason.as_str())).collect();
-    check_refusals(&service, PATH, &refusals).await;
-    assert_eq!(service.stack.bank.pending_faults(FaultKind::Slow), 0);
+    check_refusals(&service, PATH, &[(json!({"kind": "http_418"}), 400, &names.join(", "))]).await;
 }
 
 #[tokio::test]
@@ -332,22 +313,6 @@ async fn the_bank_returns_a_pix_by_med() {
         assert_eq!((&shown["id"], &shown["valor"], &shown["natureza"]), expected);
     }
     check_refusals(&service, path, &[(rest, 409, "at most the remaining amount")]).await;
-}
-
-#[tokio::test]
-async fn the_banks_clock_can_be_ahead_of_the_services_or_behind() {
-    for skew_seconds in [90, -90] {
-        let options = Options { bank_skew_seconds: skew_seconds, ..Options::in_memory() };
-        let service = Service::start_with(options).await;
-        let api = BankApi::of(&service).await;
-        let charge = charge_id("order-1");
-        let now = || service.stack.clock.now().plus_millis(skew_seconds * 1_000).unwrap().to_iso();
-        let before = now();
-        api.create_cob(charge).await;
-        let paid = pay(&service, &json!({"charge_id": charge.raw()})).await;
-        let horario = paid["horario"].as_str().unwrap();
-        assert!((before.as_str()..=now().as_str()).contains(&horario), "{before} {horario}");
-    }
 }
 
 fn options_in(directory: &Path) -> Options {

@@ -13,7 +13,7 @@ use shared::store::from_item;
 use crate::bank_books::Fates;
 use crate::bank_returns::refused_for_good;
 use crate::live_charges::{JOAO, Live, MARIA, futures_join};
-use crate::support::{Answer, eventually};
+use crate::support::{Answer, eventually, raw_id};
 
 /// Declares a test for each kind of fault.
 macro_rules! fault_tests {
@@ -498,7 +498,7 @@ async fn devolucao_unrealized_case(kind: FaultKind) {
             json!({"amount": 400, "idempotencyKey": format!("refund-{strategy}"), "strategy": strategy});
         let refund = live.refund(&charge, body).await.expect(201);
         eventually("the refund fails", async || {
-            let path = format!("/v1/payments/{}/refunds", Live::raw_id(&charge));
+            let path = format!("/v1/payments/{}/refunds", raw_id(&charge));
             let listed = live.client.get(&path).await.expect(200);
             let mut listed = listed["data"].as_array().unwrap().iter();
             listed.any(|item| item["id"] == refund["id"] && item["status"] == "FAILED").then_some(())
@@ -545,7 +545,7 @@ async fn devolucao_stuck_case(kind: FaultKind) {
     }
     live.sweep_after(3 * 3_600).await;
     for charge in [&charge, &sent] {
-        let path = format!("/v1/payments/{}/refunds", Live::raw_id(charge));
+        let path = format!("/v1/payments/{}/refunds", raw_id(charge));
         let listed = live.client.get(&path).await.expect(200);
         assert!(!["REFUNDED", "FAILED"].contains(&listed["data"][0]["status"].as_str().unwrap()), "{listed}");
     }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use shared::acquirer::configuration::{CallbackAuthentication, CallbackChoice};
 use shared::store::{CommitOutcome, Write};
 
+use crate::invocations::api_event;
 use crate::support::{Answer, Client, Service, id, operator};
 
 /// The largest body, in bytes.
@@ -82,20 +83,11 @@ impl Fixture {
     /// Invokes the function with the event of a request whose client certificate API Gateway verified.
     async fn notify_with_certificate(&self, subject: Option<&str>) -> i64 {
         let function = self.service.stack.functions.get("BankNotificationsFunction").unwrap().clone();
-        let authentication = subject.map(|subject| json!({"clientCert": {
+        let mut event = api_event(("POST", &self.path), &[], "203.0.113.9", "{}");
+        event["requestContext"]["authentication"] = json!(subject.map(|subject| json!({"clientCert": {
             "clientCertPem": "-----BEGIN CERTIFICATE-----", "issuerDN": "CN=Banks", "serialNumber": "1",
             "subjectDN": subject, "validity": {"notBefore": "May 28 12:30:02 2026 GMT", "notAfter": "Aug  5 09:36:04 2027 GMT"},
-        }}));
-        let event = json!({
-            "version": "2.0", "routeKey": "POST /v1/acquirer-events/{account}/{token}", "rawPath": self.path,
-            "rawQueryString": "", "headers": {"host": "localhost", "content-type": "application/json"},
-            "requestContext": {
-                "authentication": authentication,
-                "http": {"method": "POST", "path": self.path, "protocol": "HTTP/1.1", "sourceIp": "203.0.113.9", "userAgent": ""},
-                "requestId": "r", "stage": "$default", "time": "", "timeEpoch": 0,
-            },
-            "body": "{}", "isBase64Encoded": false,
-        });
+        }})));
         function(event).await.unwrap()["statusCode"].as_i64().unwrap()
     }
 }
@@ -131,21 +123,6 @@ async fn a_sender_without_a_valid_token_is_refused_like_one_of_an_unknown_accoun
     }
     let get = fixture.service.raw(Method::GET, &fixture.path, &[], "").await;
     assert_eq!(get.problem(), (404, "not_found_error", "not_found"));
-}
-
-#[tokio::test]
-async fn a_replaced_token_is_valid_until_an_operator_drops_it() {
-    let fixture = Fixture::start().await;
-    let newer = fixture.service.new_callback_path().await;
-    assert_ne!(newer, fixture.path);
-    for path in [&fixture.path, &newer] {
-        fixture.post_to(path, "{}").await.expect(200);
-    }
-    let account = fixture.service.scope().account;
-    let now = fixture.service.stack.clock.now();
-    fixture.service.acquirers().drop_old_callback_tokens(account, None, &operator(), now).await.unwrap();
-    refusal(&fixture.post_to(&fixture.path, "{}").await);
-    fixture.post_to(&newer, "{}").await.expect(200);
 }
 
 #[tokio::test]
@@ -236,18 +213,6 @@ async fn one_bad_item_is_set_aside_and_does_not_refuse_its_batch() {
 }
 
 #[tokio::test]
-async fn a_repeated_notification_writes_nothing() {
-    let fixture = Fixture::start().await;
-    let pix = json!([{"endToEndId": "E1"}, {"endToEndId": "E2", "txid": "abc"}, {"endToEndId": "E1"}]);
-    let first = fixture.accepted(&pix).await;
-    // The settings, the rows that exist, the number of unknown Pix, and two inserts.
-    assert_eq!(first.requests(), 5, "{first:?}");
-    let repeated = fixture.accepted(&pix).await;
-    assert_eq!((repeated.requests(), wrote(&repeated)), (2, false), "{repeated:?}");
-    assert_eq!(fixture.find("E1").await.unwrap().version, 1);
-}
-
-#[tokio::test]
 async fn concurrent_notifications_of_one_pix_store_it_once() {
     let fixture = Fixture::start().await;
     let pix = json!([{"endToEndId": "E1"}]);
@@ -297,7 +262,7 @@ async fn the_end_of_a_devolucao_makes_a_recorded_pix_be_read_back_again() {
 #[tokio::test]
 async fn of_the_pix_that_name_no_charge_600_an_hour_are_stored() {
     let fixture = Fixture::start().await;
-    let live = Client::new(&fixture.service.stack.base_url, &fixture.service.stack.seed.first.live_api_key);
+    let live = fixture.service.live_client();
     let charge = live.new_charge("order-0001", &json!({"amount": 1000})).await;
     let test_charge = fixture.service.charge().await;
     let txid = |charge: &Value| charge["pix"]["txid"].as_str().unwrap().to_owned();
@@ -352,17 +317,7 @@ async fn the_api_of_merchants_refuses_notifications() {
     let default = service.stack.functions.get("CheckoutFunction").unwrap().clone();
     for suffix in ["", "/pix", "/med"] {
         let path = format!("/v1/acquirer-events/{}/token{suffix}", service.scope().account);
-        let event = json!({
-            "version": "2.0", "routeKey": "$default", "rawPath": path, "rawQueryString": "",
-            "headers": {"host": "localhost", "content-type": "application/json"},
-            "requestContext": {
-                "http": {"method": "POST", "path": path, "protocol": "HTTP/1.1", "sourceIp": "192.0.2.1", "userAgent": ""},
-                "requestId": "r", "stage": "$default", "time": "", "timeEpoch": 0
-            },
-            "body": "{}",
-            "isBase64Encoded": false,
-        });
-        let answer = default(event).await.unwrap();
+        let answer = default(api_event(("POST", &path), &[], "192.0.2.1", "{}")).await.unwrap();
         assert_eq!(answer["statusCode"], 404, "{answer}");
     }
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::bank_proxy::BankProxy;
 use crate::invocations::{dispatch, run_webhook_worker, run_webhook_workers};
-use crate::support::{Listener, Service, id};
+use crate::support::{Client, Listener, Service, id, raw_id};
 use crate::unit_costs::{self, Budget, Cost, highest};
 
 /// The minimum latency of a DynamoDB request in tests that count sequential requests. It is long enough that
@@ -68,7 +68,7 @@ async fn a_new_or_replayed_charge_takes_two_requests_and_a_new_one_five_write_un
 async fn a_live_charge_costs_five_requests_and_one_to_the_bank() {
     let service = service_with_counted_requests().await;
     let bank = BankProxy::start(&service, |_settings| {}).await;
-    let key = service.stack.seed.first.live_api_key.clone();
+    let client = service.live_client();
     let body = json!({"amount": 1000, "customer": {"name": "Maria", "document": "29537995593"}});
     // The first request reads the account's connections and its settings, and fetches a token. The next ones use the
     // cache.
@@ -77,9 +77,7 @@ async fn a_live_charge_costs_five_requests_and_one_to_the_bank() {
         ("order-0002", 5, ["PUT"].as_slice()),
         ("order-0003", 5, ["PUT"].as_slice()),
     ] {
-        let headers = [("idempotency-key", order)];
-        let live = service.post_as(&key, "/v1/pix/charges", &body, &headers);
-        let (created, report) = cost(&service, live).await;
+        let (created, report) = cost(&service, client.post_charge(order, &body)).await;
         created.expect(201);
         assert!(report.requests() <= most, "{order}: {report:?}");
         let requests = bank.take_requests();
@@ -92,11 +90,9 @@ async fn a_live_charge_costs_five_requests_and_one_to_the_bank() {
 #[tokio::test]
 async fn a_live_charge_of_an_account_without_an_acquirer_is_refused_after_two_reads() {
     let service = service_with_counted_requests().await;
-    let key = service.stack.seed.other.live_api_key.clone();
-    let headers = [("idempotency-key", "order-0001")];
+    let live = Client::new(&service.base_url, &service.stack.seed.other.live_api_key);
     let body = json!({"amount": 1000});
-    let live = service.post_as(&key, "/v1/pix/charges", &body, &headers);
-    let (refused, report) = cost(&service, live).await;
+    let (refused, report) = cost(&service, live.post_charge("order-0001", &body)).await;
     assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"));
     assert_eq!(report.requests(), 2, "{report:?}");
 }
@@ -149,8 +145,7 @@ async fn reading_a_balance_takes_two_requests_for_any_number_of_movements() {
     let mut read_units = Vec::new();
     for settlements in [3, 150] {
         for _ in 0..settlements {
-            let charge = service.charge().await;
-            service.sandbox(&charge, "pay", &json!({})).await;
+            service.pay(1_000).await;
         }
         for path in ["/v1/wallets", "/v1/wallets/balance", "/v1/wallets/balance?currency=BRL"] {
             let (_, report) = cost(&service, service.get(path)).await;
@@ -212,14 +207,10 @@ async fn a_page_of_the_event_log_stays_within_its_budget_with_any_filter() {
     let service = service_with_counted_requests().await;
     let mut paid = Value::Null;
     for _ in 0..50 {
-        paid = service.charge().await;
-        service.sandbox(&paid, "pay", &json!({})).await;
+        paid = service.pay(1_000).await;
     }
-    let raw = id(&paid).trim_start_matches("ch_").to_owned();
-    service
-        .post(&format!("/v1/payments/{raw}/refund"), &json!({"idempotencyKey": "refund-01"}))
-        .await
-        .expect(201);
+    let raw = raw_id(&paid);
+    service.refund(&paid, "refund-01", json!({})).await.expect(201);
     dispatch(&service.stack).await;
     let first = service.get("/v1/events?limit=100").await.expect(200);
     let cursor = first["next_cursor"].as_str().unwrap();
@@ -417,7 +408,7 @@ async fn the_row_of_a_typical_charge_is_at_most_one_kilobyte() {
     service.sandbox(&charge, "pay", &json!({})).await;
     let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
     let text = |text: String| AttributeValue::S(text);
-    let pk = format!("charge#{}", id(&charge).trim_start_matches("ch_"));
+    let pk = format!("charge#{}", raw_id(&charge));
     let item =
         client.get_item().table_name("StateTable").key("pk", text(pk)).key("sk", text("charge".to_owned()));
     let item = item.send().await.unwrap().item.unwrap();

@@ -35,14 +35,23 @@ impl Cards {
         self.live.client.post("/v1/payments", &whole).await.expect(201)
     }
 
+    /// Calls a route that controls the stand-in.
+    fn control(&self, method: &str, path: &str, body: &Value) -> Value {
+        let (status, answer) = self.live.service.stack.cards.control(method, path, body);
+        assert!(status < 300, "{path}: {status} {answer}");
+        answer
+    }
+
+    fn books(&self) -> Value {
+        self.control("GET", "/books", &json!({}))
+    }
+
     /// Plays the payer, the payer's bank or the acquirer's dashboard.
     #[expect(clippy::needless_pass_by_value, reason = "calls are shorter")]
     fn act(&self, path: &str, charge: &Value, more: Value) -> Value {
         let mut body = json!({"metadata": {"charge": format!("ch_{}", charge["id"].as_str().unwrap())}});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let (status, answer) = self.live.service.stack.cards.control("POST", path, &body);
-        assert!(status < 300, "{path}: {status} {answer}");
-        answer
+        self.control("POST", path, &body)
     }
 
     fn fault(&self, kind: &str, on: &str) {
@@ -50,8 +59,7 @@ impl Cards {
         if !on.is_empty() {
             fault = json!({"kind": kind, "on": on, "count": 1});
         }
-        let (status, answer) = self.live.service.stack.cards.control("POST", "/faults", &fault);
-        assert_eq!(status, 200, "{answer}");
+        self.control("POST", "/faults", &fault);
     }
 
     async fn read(&self, charge: &Value) -> Value {
@@ -221,7 +229,7 @@ impl Cards {
     }
 
     fn sessions(&self, charge: &Value) -> Vec<Value> {
-        let (_, books) = self.live.service.stack.cards.control("GET", "/books", &json!({}));
+        let books = self.books();
         let id = json!(format!("ch_{}", charge["id"].as_str().unwrap()));
         let sessions = books["sessions"].as_array().unwrap().iter();
         sessions.filter(|session| session["client_reference_id"] == id).cloned().collect()
@@ -345,9 +353,7 @@ async fn a_refund_that_fails_after_it_succeeded_waits_for_an_operator() {
     let fail = async |refund: &Value| {
         let id = refund["id"].as_str().unwrap();
         let body = json!({"status": "failed", "failure_reason": "expired_or_canceled_card"});
-        let (status, answer) =
-            cards.live.service.stack.cards.control("POST", &format!("/refunds/{id}"), &body);
-        assert_eq!(status, 200, "{answer}");
+        cards.control("POST", &format!("/refunds/{id}"), &body);
         let id: AcquirerPaymentId = id.parse().unwrap();
         eventually("the receipt", async || {
             let (waiting, _) = receipts.waiting(&cards.scope(), None).await.unwrap();
@@ -379,35 +385,26 @@ async fn a_refund_that_fails_after_it_succeeded_waits_for_an_operator() {
 }
 
 #[tokio::test]
-async fn a_late_payment_in_another_currency_goes_back_in_the_ledger_of_that_currency() {
+async fn a_payment_after_the_expiry_goes_back_to_the_payer_in_its_currency() {
     let cards = Cards::start().await;
-    let charge = cards.create("card-0014", json!({"amount": 500, "currency": "JPY"})).await;
-    cards.live.service.advance_seconds(24 * 60 * 60 + 60).await;
-    cards.until(&charge, "EXPIRED").await;
-    cards.act("/pay", &charge, json!({"late": true}));
-    eventually("the return", async || {
-        (cards.read(&charge).await["returnedPayments"][0]["status"] == "returned").then_some(())
-    })
-    .await;
-    assert_eq!(cards.balance_of(LedgerAccount::ReturnsInFlight).await, 0, "nothing moves in BRL");
-    cards.check_ledger().await;
-}
-
-#[tokio::test]
-async fn a_payment_after_the_expiry_goes_back_to_the_payer() {
-    let cards = Cards::start().await;
-    let charge = cards.create("card-0012", json!({})).await;
-    cards.live.service.advance_seconds(24 * 60 * 60 + 60).await;
-    cards.until(&charge, "EXPIRED").await;
-    cards.act("/pay", &charge, json!({"late": true}));
-    let returned = eventually("the return", async || {
-        let read = cards.read(&charge).await;
-        let returned = read["returnedPayments"][0].clone();
-        (returned["status"] == "returned").then_some(returned)
-    })
-    .await;
-    assert_eq!((&returned["reason"], &returned["amount"]), (&json!("late"), &json!(10_000)), "{returned}");
-    assert_eq!(cards.read(&charge).await["status"], "EXPIRED");
+    for (number, amount, currency) in [("card-0012", 10_000, "BRL"), ("card-0014", 500, "JPY")] {
+        let charge = cards.create(number, json!({"amount": amount, "currency": currency})).await;
+        cards.live.service.advance_seconds(24 * 60 * 60 + 60).await;
+        cards.until(&charge, "EXPIRED").await;
+        cards.act("/pay", &charge, json!({"late": true}));
+        let returned = eventually("the return", async || {
+            let returned = cards.read(&charge).await["returnedPayments"][0].clone();
+            (returned["status"] == "returned").then_some(returned)
+        })
+        .await;
+        assert_eq!(
+            (&returned["reason"], &returned["amount"]),
+            (&json!("late"), &json!(amount)),
+            "{returned}"
+        );
+        assert_eq!(cards.read(&charge).await["status"], "EXPIRED");
+        assert_eq!(cards.balance_of(LedgerAccount::ReturnsInFlight).await, 0, "in BRL");
+    }
     cards.check_ledger().await;
 }
 
@@ -429,10 +426,7 @@ async fn a_dispute_is_a_case_that_the_acquirer_decides() {
         assert_eq!(case["type"], if kind == "formal" { "chargeback" } else { "dispute" }, "{case}");
         assert!(case["response_deadline"].is_string(), "{case}");
         let id = dispute["id"].as_str().unwrap();
-        let ended = json!({"status": status});
-        let (code, answer) =
-            cards.live.service.stack.cards.control("POST", &format!("/disputes/{id}"), &ended);
-        assert_eq!(code, 200, "{answer}");
+        cards.control("POST", &format!("/disputes/{id}"), &json!({"status": status}));
         eventually(status, async || {
             let case = cards.live.client.get(&path).await.expect(200)["data"][0].clone();
             (case["money_outcome"] == expected).then_some(())
@@ -466,9 +460,7 @@ async fn lost_answers_and_lost_notifications_lose_nothing() {
 #[tokio::test]
 async fn only_signed_notifications_of_the_account_are_accepted() {
     let cards = Cards::start().await;
-    let (status, requests) = cards.live.service.stack.cards.control("GET", "/books", &json!({}));
-    assert_eq!(status, 200);
-    let text = requests.to_string();
+    let text = cards.books().to_string();
     let url = text.split("\"url\":\"").find(|part| part.contains("/v1/acquirer-events/")).unwrap();
     let url = url.split('"').next().unwrap();
     let post = async |path: &str, headers: &[(&str, &str)]| {
@@ -492,15 +484,14 @@ async fn resend(cards: &Cards, event: &str, copies: i64) {
     let listed = Client::of_other_server("").raw(Method::GET, &url, &headers, "").await.expect(200);
     let path = format!("/events/{}/resend", listed["data"][0]["id"].as_str().unwrap());
     let body = json!({"copies": copies});
-    let (status, answer) = cards.live.service.stack.cards.control("POST", &path, &body);
-    assert_eq!(status, 200, "{answer}");
+    cards.control("POST", &path, &body);
 }
 
 impl Cards {
     /// Waits until the stand-in has no notification left to send, and the service has processed them.
     async fn until_quiet(&self) {
         eventually("no notification", async || {
-            let (_, books) = self.live.service.stack.cards.control("GET", "/books", &json!({}));
+            let books = self.books();
             let functions = &self.live.service.stack.functions;
             let is_idle = functions.running_invocations() == 0;
             (books["unsent_notifications"] == 0 && is_idle).then_some(())
@@ -536,20 +527,12 @@ impl Cards {
 async fn a_notification_before_the_charge_is_finalised_leads_to_its_payment() {
     let cards = Cards::start().await;
     // The page exists, and its answer is lost until the payer has paid.
-    let (status, _) = cards.live.service.stack.cards.control(
-        "POST",
-        "/faults",
-        &json!({"kind": "lost_answer", "on": KEPT, "count": 20}),
-    );
-    assert_eq!(status, 200);
+    cards.control("POST", "/faults", &json!({"kind": "lost_answer", "on": KEPT, "count": 20}));
     let first = cards.live.client.post("/v1/payments", &of_card("card-0013")).await;
     assert_eq!(first.status, 503);
-    let (_, books) = cards.live.service.stack.cards.control("GET", "/books", &json!({}));
-    let session = books["sessions"][0]["id"].clone();
-    let (status, _) = cards.live.service.stack.cards.control("POST", "/pay", &json!({"session": session}));
-    assert_eq!(status, 200);
-    let (status, _) = cards.live.service.stack.cards.control("DELETE", "/faults", &json!({}));
-    assert_eq!(status, 200);
+    let session = cards.books()["sessions"][0]["id"].clone();
+    cards.control("POST", "/pay", &json!({"session": session}));
+    cards.control("DELETE", "/faults", &json!({}));
     let charge = eventually("the charge", async || {
         let listed = cards.live.client.get("/v1/payments").await.expect(200);
         let charge = listed["data"][0].clone();
@@ -641,14 +624,14 @@ async fn a_refund_that_waits_for_days_is_requested_once_and_keeps_its_money_rese
         cards.until_quiet().await;
         assert_eq!(cards.refunds(&charge).await[0]["status"], "IN_PROGRESS");
     }
-    let (_, books) = cards.live.service.stack.cards.control("GET", "/books", &json!({}));
+    let books = cards.books();
     let at_acquirer = books["refunds"].as_array().unwrap();
     assert_eq!(at_acquirer.len(), 1, "{at_acquirer:?}");
     let again = format!("/v1/payments/{}/refund", charge["id"].as_str().unwrap());
     let rest = json!({"amount": 6_001, "idempotencyKey": "refund-rest"});
     assert_eq!(cards.live.client.post(&again, &rest).await.status, 422, "{refund}");
     let path = format!("/refunds/{}", at_acquirer[0]["id"].as_str().unwrap());
-    cards.live.service.stack.cards.control("POST", &path, &json!({"status": "succeeded"}));
+    cards.control("POST", &path, &json!({"status": "succeeded"}));
     eventually("the refund", async || {
         (cards.refunds(&charge).await[0]["status"] == "REFUNDED").then_some(())
     })
@@ -666,7 +649,7 @@ async fn a_dispute_that_was_decided_before_the_payment_is_known_is_recorded_afte
     cards.act("/pay", &charge, json!({}));
     let dispute = cards.act("/dispute", &charge, json!({"kind": "formal"}));
     let path = format!("/disputes/{}", dispute["id"].as_str().unwrap());
-    cards.live.service.stack.cards.control("POST", &path, &json!({"status": "lost"}));
+    cards.control("POST", &path, &json!({"status": "lost"}));
     // No notification of the close is awaited: the sweep reads the outcome.
     cards.live.service.advance_seconds(6 * 60).await;
     let cases = format!("/v1/med/cases?charge_id=ch_{}", charge["id"].as_str().unwrap());
@@ -694,7 +677,7 @@ async fn lost_and_reordered_notifications_of_many_charges_end_in_the_same_state(
         cards.act("/pay", &charge, json!({}));
         cards.live.service.advance_seconds(31 * 60).await;
         cards.until(&charge, "APPROVED").await;
-        cards.live.service.stack.cards.control("DELETE", "/faults", &json!({}));
+        cards.control("DELETE", "/faults", &json!({}));
     }
     assert_eq!(cards.settlements().await, 3);
     cards.check_ledger().await;

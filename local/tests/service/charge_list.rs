@@ -152,16 +152,9 @@ async fn a_charge_is_found_by_its_order_number_email_payment_txid_and_amount() {
     // Not the charge's amount, so the payment goes back.
     let wrong = json!({"amount": 1, "end_to_end_id": "E00000000202611211000abcdefghijl"});
     service.sandbox(&charges[1], "pay", &wrong).await;
+    let same = body(1000, json!({"order_id": "4711"}), Some("maria@example.com"));
+    service.other_account().new_charge("order-of-other-account", &same).await;
     let other = &service.stack.seed.other.test_api_key;
-    service
-        .post_as(
-            other,
-            "/v1/pix/charges",
-            &body(1000, json!({"order_id": "4711"}), Some("maria@example.com")),
-            &[("idempotency-key", "order-of-other-account")],
-        )
-        .await
-        .expect(201);
     eventually("the lookup rows are written", async || {
         let last = service.get("/v1/charges?order_id=4712").await.expect(200);
         let others = service.get_as(other, "/v1/charges?order_id=4711").await.expect(200);

@@ -241,25 +241,6 @@ async fn the_log_line_of_a_checkout_page_names_the_charge() {
 }
 
 #[tokio::test]
-async fn the_hosted_checkout_needs_no_key_and_shows_no_payer_data() {
-    let service = Service::start().await;
-    let body = json!({"amount": 1990, "description": "Pedido <1>", "customer": {"name": "Maria", "document": "29537995593"}});
-    let charge = service.new_charge(&body).await;
-    let page = service.raw(Method::GET, charge["checkout_url"].as_str().unwrap(), &[], "").await;
-    assert_eq!(page.status, 200);
-    assert!(page.header("content-type").unwrap().starts_with("text/html"));
-    let text = String::from_utf8(page.bytes.to_vec()).unwrap();
-    assert!(text.contains(charge["pix"]["br_code"].as_str().unwrap()));
-    assert!(text.contains("Pedido &lt;1&gt;"));
-    assert!(!text.contains("29537995593") && !text.contains("Maria"));
-    service.sandbox(&charge, "pay", &json!({})).await;
-    let page = service.raw(Method::GET, charge["checkout_url"].as_str().unwrap(), &[], "").await;
-    assert!(
-        !String::from_utf8(page.bytes.to_vec()).unwrap().contains(charge["pix"]["br_code"].as_str().unwrap())
-    );
-}
-
-#[tokio::test]
 async fn a_charge_that_the_acquirer_refuses_is_created_as_failed_and_without_a_code() {
     let service = Service::start().await;
     let listener = Listener::start().await;

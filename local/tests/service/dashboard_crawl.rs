@@ -218,9 +218,8 @@ async fn seed_more(service: &Service, charges: &[String]) {
     for number in 0..3 {
         service.sandbox(&charge(number), "pay", &json!({})).await;
     }
-    let payment = |number: usize| format!("/v1/payments/{}", charges[number].trim_start_matches("ch_"));
-    let refund = json!({"amount": 1_000, "reason": HOSTILE, "idempotencyKey": "refund-0001"});
-    service.post(&format!("{}/refund", payment(0)), &refund).await.expect(201);
+    let refund = json!({"amount": 1_000, "reason": HOSTILE});
+    service.refund(&charge(0), "refund-0001", refund).await.expect(201);
     let case = json!({"reason": HOSTILE, "response_deadline": "2030-01-01T00:00:00Z"});
     let case = service.sandbox_answer(&charge(1), "med-cases", &case).await.expect(201);
     let appeal = json!({"reason": HOSTILE});

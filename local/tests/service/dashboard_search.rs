@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::dashboard::{Browser, text};
 use crate::invocations::dispatch;
-use crate::support::{Service, id};
+use crate::support::{Service, id, raw_id};
 
 const MARIA: &str = "29537995593";
 
@@ -41,9 +41,7 @@ async fn a_search_with_one_hit_leads_to_its_page() {
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     let charge = charge_of_order(&service, "4711").await;
     let paid = service.sandbox(&charge, "pay", &json!({})).await;
-    let payment = format!("/v1/payments/{}", id(&charge).trim_start_matches("ch_"));
-    let refund = json!({"amount": 300, "idempotencyKey": "refund-0001"});
-    let refund = service.post(&format!("{payment}/refund"), &refund).await.expect(201);
+    let refund = service.refund(&charge, "refund-0001", json!({"amount": 300})).await.expect(201);
     let case = service.sandbox_answer(&charge, "med-cases", &json!({})).await.expect(201);
     let foreign = json!({
         "amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "order-0001", "customerDocument": "PT 123",
@@ -58,7 +56,7 @@ async fn a_search_with_one_hit_leads_to_its_page() {
     let page = format!("/dashboard/charges/{}", id(&charge));
     let txid = charge["pix"]["txid"].as_str().unwrap();
     let end_to_end_id = paid["settlement"]["end_to_end_id"].as_str().unwrap();
-    let raw = id(&charge).trim_start_matches("ch_");
+    let raw = raw_id(&charge);
     let texts = [
         id(&charge),
         &format!("tx_{raw}"),

@@ -95,7 +95,7 @@ impl Service {
 
     /// Opens a case on a new paid charge, and returns the queue message of its email.
     async fn queue_case_email(&self) -> String {
-        let charge = self.paid_charge(1000).await;
+        let charge = self.pay(1000).await;
         self.open_case(&charge, json!({})).await;
         dispatch(&self.stack).await;
         self.take_queued_emails().await.remove(0)
@@ -197,7 +197,7 @@ async fn the_contact_gets_an_email_when_a_case_opens_and_when_it_ends() {
 async fn a_repeated_record_or_message_sends_one_email() {
     let mails = MailDirectory::new();
     let service = Service::start_without_event_sources(&mails).await;
-    let charge = service.paid_charge(1000).await;
+    let charge = service.pay(1000).await;
     let case = service.open_case(&charge, json!({})).await;
     service.answer_case(&case, "accept", json!({})).await.expect(200);
     // The stream is dispatched three times, and each message is handled twice.
@@ -262,16 +262,16 @@ async fn a_contact_without_an_address_or_with_mail_off_gets_no_email() {
     let service = Service::start_without_event_sources(&mails).await;
     let address = service.stack.seed.first.owner_email.parse().unwrap();
     service.change_contact(|contact| contact.mail_off = true).await;
-    service.open_case(&service.paid_charge(1000).await, json!({})).await;
+    service.open_case(&service.pay(1000).await, json!({})).await;
     service.dispatch_and_run_mailer().await;
     service.change_contact(|contact| *contact = Contact::default()).await;
-    service.open_case(&service.paid_charge(1000).await, json!({})).await;
+    service.open_case(&service.pay(1000).await, json!({})).await;
     service.dispatch_and_run_mailer().await;
     assert!(mails.all().is_empty() && service.email_rows().await.is_empty());
     // Once the contact has an address and mail is on, later emails are sent.
     service.change_contact(|contact| contact.address = Some(Clone::clone(&address))).await;
     service.take_queued_emails().await;
-    let case = service.open_case(&service.paid_charge(1000).await, json!({})).await;
+    let case = service.open_case(&service.pay(1000).await, json!({})).await;
     dispatch(&service.stack).await;
     for body in service.take_queued_emails().await.iter().filter(|body| body.contains(id(&case))) {
         assert!(service.run_mailer(body).await);
@@ -286,7 +286,7 @@ async fn an_empty_mail_from_stops_all_emails_and_med_outcome_notices_off_stops_t
         let parameters = [(parameter.to_owned(), value.to_owned())].into();
         let service =
             Service::start_with(Options { event_sources: false, parameters, ..mails.options() }).await;
-        let case = service.open_case(&service.paid_charge(1000).await, json!({})).await;
+        let case = service.open_case(&service.pay(1000).await, json!({})).await;
         service.decide_case(&case, "payer").await.expect(200);
         service.dispatch_and_run_mailer().await;
         assert_eq!(mails.all().len(), expected, "{parameter}");
@@ -301,7 +301,7 @@ async fn an_email_that_cannot_be_sent_is_retried_and_delays_no_case_and_no_webho
     let service = Service::start_with(mails.options()).await;
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["med_case.created", "med.resolved"]).await;
-    let case = service.open_case(&service.paid_charge(1000).await, json!({})).await;
+    let case = service.open_case(&service.pay(1000).await, json!({})).await;
     let attempts = async |at_least: i64| {
         eventually("the mailer has failed attempts", async || {
             let rows = service.email_rows().await;
@@ -326,7 +326,7 @@ async fn a_mail_that_fails_five_times_goes_to_the_dead_letter_queue_and_can_be_s
     let mails = MailDirectory::new();
     mails.block();
     let service = Service::start_without_event_sources(&mails).await;
-    service.open_case(&service.paid_charge(1000).await, json!({})).await;
+    service.open_case(&service.pay(1000).await, json!({})).await;
     dispatch(&service.stack).await;
     let (sqs, url) = service.queue("MailQueue");
     let mut attempts = 0;
@@ -414,7 +414,7 @@ async fn a_mail_in_test_mode_takes_six_requests_and_three_write_units() {
     let mails = MailDirectory::new();
     let service = Service::start_with(Options { event_sources: false, ..mails.options() }).await;
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
-    let charge = service.paid_charge(1000).await;
+    let charge = service.pay(1000).await;
     proxy.reset();
     let case = service.open_case(&charge, json!({})).await;
     dispatch(&service.stack).await;
@@ -437,9 +437,9 @@ async fn test_mode_sends_at_most_a_hundred_mails_a_day() {
     for _ in 0..99 {
         assert!(emails.count_test_email(&service.scope(), now).await.unwrap());
     }
-    let first = service.open_case(&service.paid_charge(1000).await, json!({})).await;
+    let first = service.open_case(&service.pay(1000).await, json!({})).await;
     assert!(mails.received(1).await[0].text.contains(id(&first)));
-    service.open_case(&service.paid_charge(1000).await, json!({})).await;
+    service.open_case(&service.pay(1000).await, json!({})).await;
     eventually("the second email is recorded as done without a mail", async || {
         (service.email_rows().await.iter().filter(|row| row["sent_at"].is_number()).count() == 2)
             .then_some(())
@@ -447,7 +447,7 @@ async fn test_mode_sends_at_most_a_hundred_mails_a_day() {
     .await;
     assert_eq!(mails.all().len(), 1);
     service.advance_seconds(DAY).await;
-    let tomorrow = service.open_case(&service.paid_charge(1000).await, json!({})).await;
+    let tomorrow = service.open_case(&service.pay(1000).await, json!({})).await;
     assert!(mails.received(2).await[1].text.contains(id(&tomorrow)));
 }
 
@@ -458,12 +458,9 @@ async fn the_first_refund_to_a_new_pix_key_sends_one_email_with_the_key_masked()
     let (payer, other) = ("29537995593", "maria.souza@example.com");
     let charge = service.new_charge(&json!({"amount": 1000})).await;
     service.sandbox(&charge, "pay", &json!({"payer_tax_id": payer})).await;
-    let path = format!("/v1/payments/{}/refund", id(&charge).trim_start_matches("ch_"));
     let refund = async |number: u8, destination: Option<&str>| {
-        let body = json!({
-            "idempotencyKey": format!("refund-{number:02}"), "amount": 123, "destinationKey": destination,
-        });
-        service.post(&path, &body).await.expect(201)
+        let body = json!({"amount": 123, "destinationKey": destination});
+        service.refund(&charge, &format!("refund-{number:02}"), body).await.expect(201)
     };
     // A refund to the payer sends no mail, whether its key is named or not.
     refund(1, None).await;

@@ -20,7 +20,7 @@ use shared::refund::RefundError;
 use shared::services::PaymentListError;
 use shared::webhook::WebhookError;
 
-use crate::support::{Answer, Service, id};
+use crate::support::{Answer, Service, id, raw_id};
 
 /// An id that no object has.
 const NONE: &str = "00000000-0000-0000-0000-000000000000";
@@ -281,7 +281,7 @@ const QUERIES: [&str; 18] = [
     "/v1/med/cases?limit=0&starting_after=x&charge_id=x&status=x&type=x&created_after=x&created_before=x",
     "/v1/wallets/transactions?limit=0&starting_after=x&currency=x&created_after=x&created_before=x",
     "/v1/wallets/transactions?starting_after=mv_00000000000000000000000000",
-    "/v1/webhooks/deliveries?limit=0&starting_after=x&endpointId=x&status=x&eventType=x&offset=x",
+    "/v1/webhooks/deliveries?limit=0&starting_after=x&endpointId=x&status=x&eventType=x&offset=x&created_after=x&created_before=2026-13-01",
     "/v1/webhooks/deliveries?offset=1&starting_after=wd_00000000000000000000000000",
     "/v1/events?limit=0&starting_after=x&object=x&type=x&created_after=x",
 ];
@@ -293,8 +293,7 @@ async fn collect_messages() -> Messages {
     let case =
         service.post(&format!("/v1/sandbox/charges/{}/med-cases", id(&paid)), &json!({})).await.expect(201);
     let endpoint = service.register_endpoint("https://example.com/", &["charge.paid"]).await;
-    let settled = service.charge().await;
-    service.sandbox(&settled, "pay", &json!({})).await;
+    let settled = service.pay(1_000).await;
 
     let mut messages = Messages::default();
     constructed(&mut messages);
@@ -315,11 +314,10 @@ async fn collect_messages() -> Messages {
     ] {
         messages.add_answer(&service.raw(Method::POST, "/v1/webhooks/endpoints", headers, body).await);
     }
-    let raw = |charge: &Value| id(charge).trim_start_matches("ch_").to_owned();
-    for (path, bodies) in bodies(id(&open), &raw(&settled), id(&case), id(&endpoint)) {
+    for (path, bodies) in bodies(id(&open), raw_id(&settled), id(&case), id(&endpoint)) {
         let mut heading = path.clone();
         for (text, name) in
-            [(id(&open), "{id}"), (&raw(&settled), "{id}"), (id(&case), "{id}"), (id(&endpoint), "{id}")]
+            [(id(&open), "{id}"), (raw_id(&settled), "{id}"), (id(&case), "{id}"), (id(&endpoint), "{id}")]
         {
             heading = heading.replace(text, name).replace("ch_{id}", "{id}");
         }
@@ -342,7 +340,7 @@ async fn collect_messages() -> Messages {
     let change = json!({"url": 7, "events": 7, "status": "PAUSED"});
     messages.add_answer(&service.patch(&format!("/v1/webhooks/endpoints/{}", id(&endpoint)), &change).await);
     messages.heading("GET /v1/payments/{id}/receipt");
-    messages.add_answer(&service.get(&format!("/v1/payments/{}/receipt", raw(&open))).await);
+    messages.add_answer(&service.get(&format!("/v1/payments/{}/receipt", raw_id(&open))).await);
 
     messages.heading("Notifications of banks");
     let path = service.new_callback_path().await;
@@ -366,7 +364,7 @@ async fn collect_messages() -> Messages {
     }
 
     messages.heading("The form of the checkout page");
-    let path = format!("/checkout/{}/simulate", raw(&open));
+    let path = format!("/checkout/{}/simulate", raw_id(&open));
     let form_type = "application/x-www-form-urlencoded";
     for (content_type, form) in [
         ("text/plain", ""),
@@ -396,7 +394,7 @@ async fn collect_messages() -> Messages {
         "/v1/webhooks/deliveries/x".to_owned(),
         "/v1/events/x".to_owned(),
         format!("/checkout/{NONE}/qr.png"),
-        format!("/checkout/{}/boleto.pdf", raw(&open)),
+        format!("/checkout/{}/boleto.pdf", raw_id(&open)),
     ] {
         messages.add_answer(&service.get(&path).await);
     }

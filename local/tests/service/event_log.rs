@@ -8,12 +8,11 @@ use domain::webhook::event_type::EventType;
 use serde_json::{Value, json};
 use shared::payout::Payouts;
 use shared::random;
-use shared::store::key_attributes;
 use shared::webhook::event::{Event, Origin, SentObject};
 
 use crate::description::example_body;
 use crate::invocations::dispatch;
-use crate::support::{Listener, Service, eventually, id, operator};
+use crate::support::{Listener, Service, eventually, id, operator, raw_id};
 use crate::webhooks::{CANONICAL, LEGACY};
 
 /// Reads all events that match a query, in pages of `limit`.
@@ -60,8 +59,7 @@ async fn the_log_has_every_event_as_it_was_sent_even_without_a_subscriber() {
     wait_for_events(&service, "", 3).await;
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &[&CANONICAL[..], &LEGACY].concat()).await;
-    let charge = service.charge().await;
-    service.sandbox(&charge, "pay", &json!({})).await;
+    service.pay(1_000).await;
     let hooks = listener.received(6).await;
     let events = wait_for_events(&service, "", 9).await;
     assert_eq!(events.len(), 9);
@@ -100,8 +98,7 @@ async fn the_log_has_every_event_as_it_was_sent_even_without_a_subscriber() {
 #[tokio::test]
 async fn a_page_reads_on_until_it_is_full_and_says_whether_there_are_more_events() {
     let service = Service::without_event_sources().await;
-    let first = service.charge().await;
-    service.sandbox(&first, "pay", &json!({})).await;
+    let first = service.pay(1_000).await;
     // More rows than a page of one event reads at first.
     for _ in 0..30 {
         service.charge().await;
@@ -129,8 +126,7 @@ async fn a_page_reads_on_until_it_is_full_and_says_whether_there_are_more_events
 async fn the_log_is_filtered_by_type_and_time_and_refuses_unknown_cursors() {
     let service = Service::start().await;
     for _ in 0..4 {
-        let charge = service.charge().await;
-        service.sandbox(&charge, "pay", &json!({})).await;
+        service.pay(1_000).await;
     }
     let events = wait_for_events(&service, "", 24).await;
     for (event_type, count) in [
@@ -177,15 +173,12 @@ async fn the_log_is_filtered_by_type_and_time_and_refuses_unknown_cursors() {
 async fn the_events_of_a_charge_include_those_of_its_refunds() {
     let service = Service::start().await;
     for _ in 0..3 {
-        let charge = service.charge().await;
-        service.sandbox(&charge, "pay", &json!({})).await;
+        service.pay(1_000).await;
     }
-    let charge = service.charge().await;
-    service.sandbox(&charge, "pay", &json!({})).await;
-    let raw = id(&charge).trim_start_matches("ch_").to_owned();
+    let charge = service.pay(1_000).await;
+    let raw = raw_id(&charge);
     for (part, key) in [(400, "refund-01"), (600, "refund-02")] {
-        let body = json!({"amount": part, "idempotencyKey": key});
-        service.post(&format!("/v1/payments/{raw}/refund"), &body).await.expect(201);
+        service.refund(&charge, key, json!({"amount": part})).await.expect(201);
     }
     eventually("both refunds are completed", async || {
         service.advance_seconds(3).await;
@@ -214,8 +207,7 @@ async fn the_events_of_a_charge_include_those_of_its_refunds() {
     let until = all_events(&service, &format!("&object={raw}&created_before={at}"), 100).await;
     assert_eq!(until, events[events.iter().position(|event| event["created_at"] == at).unwrap()..]);
 
-    let other = service.stack.seed.other.test_api_key.clone();
-    let strangers = service.get_as(&other, &format!("/v1/events?object={raw}")).await.expect(200);
+    let strangers = service.other_account().get(&format!("/v1/events?object={raw}")).await.expect(200);
     assert_eq!(strangers["data"], json!([]));
     let elsewhere = every.iter().find(|event| !about(event)).unwrap();
     let answer = service.get(&format!("/v1/events?object={raw}&starting_after={}", id(elsewhere))).await;
@@ -225,7 +217,7 @@ async fn the_events_of_a_charge_include_those_of_its_refunds() {
 #[tokio::test]
 async fn the_events_of_a_charge_include_those_of_its_med_cases_and_each_case_has_its_own() {
     let service = Service::start().await;
-    let charge = service.paid_charge(1000).await;
+    let charge = service.pay(1000).await;
     let won = service.open_case(&charge, json!({"reason": "Golpe"})).await;
     let lost = service.open_case(&charge, json!({"reason": "Outro", "amount": 300})).await;
     let request = format!("/v1/sandbox/med/cases/{}/request-evidence", id(&won));
@@ -237,7 +229,7 @@ async fn the_events_of_a_charge_include_those_of_its_med_cases_and_each_case_has
     service.answer_case(&won, "appeal", json!({"reason": "Entregue"})).await.expect(200);
     service.decide_case(&won, "merchant").await.expect(200);
     service.answer_case(&lost, "accept", json!({})).await.expect(200);
-    let other = service.paid_charge(500).await;
+    let other = service.pay(500).await;
     service.open_case(&other, json!({})).await;
 
     let case_events = |events: &[Value]| -> Vec<Value> {
@@ -288,13 +280,11 @@ async fn the_events_of_a_charge_include_those_of_its_med_cases_and_each_case_has
     // Without its row, an event counts as unpublished, and the log omits it. So the test deletes a row.
     let unpublished: EventId = id(&resolved[0]).parse().unwrap();
     let key = Event::key_of(&service.scope(), Shard::FIRST, unpublished.row_id());
-    let dynamodb = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
-    let delete = dynamodb.delete_item().table_name("StateTable").set_key(Some(key_attributes(&key)));
-    delete.send().await.unwrap();
+    service.delete_row(&key.pk, &key.sk).await;
     assert_eq!(all_events(&service, &format!("{path}&type=med.resolved"), 1).await, resolved[1..]);
 
-    let stranger = service.stack.seed.other.test_api_key.clone();
-    let theirs = service.get_as(&stranger, &format!("/v1/events?object={}", id(&won))).await.expect(200);
+    let path_of_won = format!("/v1/events?object={}", id(&won));
+    let theirs = service.other_account().get(&path_of_won).await.expect(200);
     assert_eq!(theirs["data"], json!([]));
     let nothing = MedCaseId::derive(ChargeId::parse_any(id(&charge)).unwrap(), "another notification");
     assert!(all_events(&service, &format!("&object={nothing}"), 25).await.is_empty());
@@ -303,8 +293,7 @@ async fn the_events_of_a_charge_include_those_of_its_med_cases_and_each_case_has
 #[tokio::test]
 async fn the_events_of_a_payout_are_found_by_its_id() {
     let service = Service::start().await;
-    let charge = service.charge().await;
-    service.sandbox(&charge, "pay", &json!({})).await;
+    service.pay(1_000).await;
     let payouts = Payouts::new(service.store());
     let now = service.stack.clock.now();
     let payout = domain::ids::PayoutId::new(now, random::bytes().unwrap());
@@ -464,28 +453,4 @@ async fn pages_list_each_event_once_even_when_all_have_the_same_timestamp() {
         }
         service.get(&format!("/v1/events/{}", row.id)).await.expect(404);
     }
-}
-
-#[tokio::test]
-async fn an_event_is_found_by_id_among_events_with_the_same_timestamp() {
-    let service = Service::start().await;
-    // Boletos of one day expire together: 40 event rows have the same millisecond.
-    for order in 0..20 {
-        let key = format!("boleto-{order}");
-        let body = json!({"amount": 1000, "paymentMethods": ["BOLETO"], "idempotencyKey": key});
-        service.post("/v1/payments", &body).await.expect(201);
-    }
-    service.advance_seconds(5 * 86_400).await;
-    for (name, count) in [("charge.expired", 20), ("payment.expired", 20)] {
-        let events = eventually(name, async || {
-            let page = service.get(&format!("/v1/events?limit=100&type={name}")).await.expect(200);
-            Some(page["data"].as_array().unwrap().clone()).filter(|events| events.len() == count)
-        })
-        .await;
-        for event in events {
-            assert_eq!(service.get(&format!("/v1/events/{}", id(&event))).await.expect(200), event);
-        }
-    }
-    let unknown = service.get("/v1/events/evt_01m7yzmhg0cavxyzbktq0jycz4").await;
-    assert_eq!(unknown.code(), "not_found");
 }

@@ -20,7 +20,7 @@ const PNG: &[u8] = b"\x89PNG\r\n\x1a\nand so on";
 
 impl Service {
     async fn case(&self) -> Value {
-        let charge = self.paid_charge(1000).await;
+        let charge = self.pay(1000).await;
         self.open_case(&charge, json!({})).await
     }
 
@@ -297,7 +297,7 @@ async fn a_file_replaced_during_its_check_is_not_stored_as_evidence() {
 #[tokio::test]
 async fn evidence_is_listed_newest_first_and_only_under_its_case() {
     let service = Service::start().await;
-    let charge = service.paid_charge(1000).await;
+    let charge = service.pay(1000).await;
     let (case, twin) =
         (service.open_case(&charge, json!({})).await, service.open_case(&charge, json!({})).await);
     let mut ids = Vec::new();
@@ -321,8 +321,8 @@ async fn evidence_is_listed_newest_first_and_only_under_its_case() {
     for unknown in [&ticket, &json!({"id": "mev_1"}), &json!({"id": "mev_00000000000000000000000000"})] {
         assert_eq!(service.complete(&case, unknown).await.problem(), (404, "not_found_error", "not_found"));
     }
-    let other = Client::new(&service.base_url, &service.stack.seed.other.test_api_key);
-    let live = Client::new(&service.base_url, &service.stack.seed.first.live_api_key);
+    let other = service.other_account();
+    let live = service.live_client();
     let body = json!({"file_name": "a.png", "file_size": 10, "mime_type": "image/png"});
     for stranger in [&other, &live] {
         assert_eq!(stranger.complete(&twin, &ticket).await.code(), "not_found");

@@ -63,3 +63,24 @@ pub(crate) async fn try_acquirer_worker(stack: &Stack, message: &Value) -> Value
     let record = json!({"messageId": "m", "body": message.to_string(), "eventSource": "aws:sqs"});
     invoke(stack, "AcquirerWorkerFunction", &[record]).await
 }
+
+/// Returns the event of API Gateway for a request with the content type of JSON from this address.
+pub(crate) fn api_event(
+    (method, path): (&str, &str),
+    headers: &[(&str, &str)],
+    source_address: &str,
+    body: &str,
+) -> Value {
+    let mut all = json!({"host": "localhost", "content-type": "application/json"});
+    all.as_object_mut()
+        .unwrap()
+        .extend(headers.iter().map(|(name, value)| ((*name).to_owned(), json!(value))));
+    json!({
+        "version": "2.0", "routeKey": "$default", "rawPath": path, "rawQueryString": "", "headers": all,
+        "requestContext": {
+            "http": {"method": method, "path": path, "protocol": "HTTP/1.1", "sourceIp": source_address, "userAgent": ""},
+            "requestId": "r", "stage": "$default", "time": "", "timeEpoch": 0,
+        },
+        "body": body, "isBase64Encoded": false,
+    })
+}

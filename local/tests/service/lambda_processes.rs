@@ -25,7 +25,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use crate::invocations::stream_records;
+use crate::invocations::{api_event, stream_records};
 use crate::live_charges::Live;
 use crate::support::{Listener, Service};
 use crate::wallets::tamper;
@@ -187,40 +187,8 @@ async fn build() -> PathBuf {
 
 /// The event of an HTTP API for `POST /v1/pix/charges`.
 fn create_charge(key: &str, idempotency_key: &str, request_id: &str) -> Value {
-    let route = "POST /v1/pix/charges";
-    let path = "/v1/pix/charges";
-    let http = json!({
-        "method": "POST",
-        "path": path,
-        "protocol": "HTTP/1.1",
-        "sourceIp": "127.0.0.1",
-        "userAgent": "test",
-    });
-    json!({
-        "version": "2.0",
-        "routeKey": route,
-        "rawPath": path,
-        "rawQueryString": "",
-        "headers": {
-            "apikey": key,
-            "content-type": "application/json",
-            "idempotency-key": idempotency_key,
-            "x-request-id": request_id,
-        },
-        "requestContext": {
-            "accountId": "123456789012",
-            "apiId": "local",
-            "domainName": "localhost",
-            "http": http,
-            "requestId": "request-1",
-            "routeKey": route,
-            "stage": "$default",
-            "time": "22/Nov/2026:12:00:00 +0000",
-            "timeEpoch": 1_795_348_800_000_u64,
-        },
-        "body": r#"{"amount": 1990}"#,
-        "isBase64Encoded": false,
-    })
+    let headers = [("apikey", key), ("idempotency-key", idempotency_key), ("x-request-id", request_id)];
+    api_event(("POST", "/v1/pix/charges"), &headers, "127.0.0.1", r#"{"amount": 1990}"#)
 }
 
 #[tokio::test]

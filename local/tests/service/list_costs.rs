@@ -6,7 +6,6 @@ use domain::charge::{Charge, StoredCharge};
 use domain::ids::ChargeId;
 use local::embedded::fault_proxy::Report;
 use serde_json::{Value, json};
-use shared::store::key_attributes;
 
 use crate::seeding::seed;
 use crate::support::{Service, id};
@@ -21,7 +20,7 @@ async fn service_with_payments(payments: usize) -> Service {
     let key = Charge::key_of(ChargeId::parse_any(id(&first)).unwrap());
     let template: StoredCharge = service.store().get(&key).await.unwrap().unwrap();
     let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
-    client.delete_item().table_name("StateTable").set_key(Some(key_attributes(&key))).send().await.unwrap();
+    service.delete_row(&key.pk, &key.sk).await;
     seed(&client, template.as_stored(), payments, 40, &[1, payments / 2, payments - 2]).await;
     service
 }

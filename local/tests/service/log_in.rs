@@ -7,6 +7,7 @@ use domain::audit::Audit;
 use domain::ids::UserId;
 use serde_json::{Value, json};
 
+use crate::invocations::api_event;
 use crate::support::{Answer, CapturedLog, Client, Service};
 
 async fn log_in(client: &Client, email: &str, password: &str) -> Answer {
@@ -24,18 +25,10 @@ async fn advance_to_next_window(service: &Service) {
 /// Invokes the function with a log-in request from this source address, as API Gateway does.
 async fn log_in_from(service: &Service, address: &str, email: &str, password: &str) -> Value {
     let api_keys = service.stack.functions.get("ApiKeysFunction").unwrap().clone();
-    let event = json!({
-        "version": "2.0", "routeKey": "ANY /v1/auth/{proxy+}", "rawPath": "/v1/auth/login", "rawQueryString": "",
-        // The limit counts by `sourceIp`. It must ignore `x-forwarded-for`, because a client can send any
-        // value.
-        "headers": {"host": "localhost", "content-type": "application/json", "x-forwarded-for": "192.0.2.1"},
-        "requestContext": {
-            "http": {"method": "POST", "path": "/v1/auth/login", "protocol": "HTTP/1.1", "sourceIp": address, "userAgent": ""},
-            "requestId": "r", "stage": "$default", "time": "", "timeEpoch": 0
-        },
-        "body": json!({"email": email, "password": password}).to_string(),
-        "isBase64Encoded": false,
-    });
+    let body = json!({"email": email, "password": password}).to_string();
+    // The limit counts by `sourceIp`. It must ignore `x-forwarded-for`, because a client can send any value.
+    let headers = [("x-forwarded-for", "192.0.2.1")];
+    let event = api_event(("POST", "/v1/auth/login"), &headers, address, &body);
     api_keys(event).await.unwrap()
 }
 

@@ -95,11 +95,6 @@ async fn recover(service: &Service) -> Result<Value, String> {
     scheduler(json!({"task": "recover-messages"})).await
 }
 
-async fn run_due_rows(service: &Service) {
-    let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
-    scheduler(json!({})).await.unwrap();
-}
-
 /// Starts a service without event sources, with charges whose deliveries have a message in the queue.
 async fn with_queued_deliveries(charges: usize) -> (Service, Listener, Vec<Value>) {
     let service = Service::without_event_sources().await;
@@ -167,7 +162,7 @@ async fn a_delivery_whose_message_was_given_up_gets_another_one_while_the_dead_l
     queue.delete(&message).await;
     service.stack.clock.advance(900_000);
     recover(&service).await.unwrap();
-    run_due_rows(&service).await;
+    service.run_scheduler().await;
     assert_eq!(work(&service).await, (1, 0));
     assert_eq!(listener.hooks().len(), 1);
     assert_eq!(dead.count().await, ("1".to_owned(), "0".to_owned()), "the alarm counts visible messages");
@@ -186,10 +181,10 @@ async fn a_lost_message_is_sent_again_and_the_delivery_is_listed_meanwhile() {
         assert_eq!((&page["total"], page["data"].as_array().unwrap().len()), (&json!(2), 2));
         assert_eq!(service.get("/v1/webhooks/stats").await.expect(200)["PENDING"], count);
     };
-    run_due_rows(&service).await;
+    service.run_scheduler().await;
     expect_pending(2).await;
     service.stack.clock.advance(900_000);
-    run_due_rows(&service).await;
+    service.run_scheduler().await;
     assert_eq!(queue.count().await.0, "0", "the deliveries are not in the due index");
     expect_pending(2).await;
 
@@ -200,14 +195,14 @@ async fn a_lost_message_is_sent_again_and_the_delivery_is_listed_meanwhile() {
         let _outcome = recover(&service).await;
     }
     expect_pending(2).await;
-    run_due_rows(&service).await;
+    service.run_scheduler().await;
     assert_eq!(queue.count().await.0, "2");
     assert_eq!(work(&service).await, (2, 0));
     assert_eq!(listener.hooks().len(), 2);
     expect_pending(0).await;
     service.stack.clock.advance(900_000);
     recover(&service).await.unwrap();
-    run_due_rows(&service).await;
+    service.run_scheduler().await;
     assert_eq!(queue.count().await, ("0".to_owned(), "0".to_owned()), "delivered deliveries are not due");
 }
 
@@ -229,18 +224,14 @@ async fn a_scope_that_cant_be_read_is_checked_later_and_delays_no_other() {
 
     service.stack.clock.advance(900_000);
     recover(&service).await.unwrap_err();
-    run_due_rows(&service).await;
+    service.run_scheduler().await;
     assert_eq!(queue.count().await.0, "1", "the message of the other scope is sent again");
     let unchecked = Period::unchecked(&service.store(), service.stack.clock.now()).await.unwrap();
     assert_eq!(unchecked, []);
 
     service.stack.clock.advance(900_000);
     recover(&service).await.unwrap_err();
-    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
-    let delete = client.delete_item().table_name("StateTable");
-    let delete =
-        delete.key("pk", S("account#acc_00000000000000ff".to_owned())).key("sk", S("account".to_owned()));
-    delete.send().await.unwrap();
+    service.delete_row("account#acc_00000000000000ff", "account").await;
     service.stack.clock.advance(900_000);
     recover(&service).await.unwrap();
 }

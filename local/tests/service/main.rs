@@ -78,7 +78,6 @@ mod reset;
 mod restart;
 mod rollups;
 mod row_compatibility;
-mod search;
 mod seeding;
 mod set_aside;
 mod settlement;

@@ -21,11 +21,6 @@ const ALL_EVENTS: [&str; 9] = [
 ];
 
 impl Service {
-    pub(crate) async fn paid_charge(&self, amount: i64) -> Value {
-        let charge = self.new_charge(&json!({"amount": amount})).await;
-        self.sandbox(&charge, "pay", &json!({})).await
-    }
-
     pub(crate) async fn open_case(&self, charge: &Value, body: Value) -> Value {
         self.sandbox_answer(charge, "med-cases", &body).await.expect(201)
     }
@@ -55,12 +50,6 @@ impl Client {
         let path = format!("/v1/sandbox/med/cases/{}/resolve", id(case));
         self.post(&path, &json!({ "decision": decision })).await
     }
-
-    async fn refund_with_key(&self, charge: &Value, key: &str, body: Value) -> Answer {
-        let mut body = body;
-        body["idempotencyKey"] = json!(key);
-        self.post(&format!("/v1/payments/{}/refund", id(charge).trim_start_matches("ch_")), &body).await
-    }
 }
 
 #[tokio::test]
@@ -68,7 +57,7 @@ async fn a_case_retains_the_money_until_it_is_decided_for_the_merchant() {
     let service = Service::start().await;
     let listener = Listener::start().await;
     let endpoint = service.register_endpoint(&listener.url, &ALL_EVENTS).await;
-    let charge = service.paid_charge(1000).await;
+    let charge = service.pay(1000).await;
     let notification =
         json!({"reason": "Golpe", "method": "scam", "response_deadline": "2026-12-01T00:00:00Z"});
     let case = service.open_case(&charge, notification).await;
@@ -91,7 +80,7 @@ async fn a_case_retains_the_money_until_it_is_decided_for_the_merchant() {
         (&med["referenceId"], &med["status"], &med["method"], &med["amountMismatch"]),
         (&disputed["settlement"]["end_to_end_id"], &json!("created"), &json!("scam"), &Value::Null)
     );
-    let refused = service.refund_with_key(&charge, "refund-01", json!({})).await;
+    let refused = service.refund(&charge, "refund-01", json!({})).await;
     assert_eq!(refused.problem(), (422, "invalid_request_error", "charge_disputed"));
 
     let evidence = format!("/v1/sandbox/med/cases/{}/request-evidence", id(&case));
@@ -153,7 +142,7 @@ async fn retained_money_returns_to_the_merchant_only_if_the_case_is_won_or_withd
         ("closed_without_refund", "closed", "closed_without_refund", "disputed"),
         ("accept", "accepted", "lost", "disputed"),
     ] {
-        let charge = service.paid_charge(1000).await;
+        let charge = service.pay(1000).await;
         let case = service.open_case(&charge, json!({})).await;
         assert_eq!(service.available_and_retained().await, (available, 1000));
         let ended = match decision {
@@ -175,15 +164,9 @@ async fn retained_money_returns_to_the_merchant_only_if_the_case_is_won_or_withd
         let refused = service.answer_case(&case, "accept", json!({})).await;
         assert_eq!(refused.status, 400);
         if charge_status == "disputed" {
-            assert_eq!(
-                service.refund_with_key(&charge, "refund-01", json!({})).await.code(),
-                "charge_disputed"
-            );
+            assert_eq!(service.refund(&charge, "refund-01", json!({})).await.code(), "charge_disputed");
         } else {
-            service
-                .refund_with_key(&charge, "refund-01", json!({"reason": "sandbox:hold"}))
-                .await
-                .expect(201);
+            service.refund(&charge, "refund-01", json!({"reason": "sandbox:hold"})).await.expect(201);
             available -= 1000;
         }
     }
@@ -193,7 +176,7 @@ async fn retained_money_returns_to_the_merchant_only_if_the_case_is_won_or_withd
 #[tokio::test]
 async fn a_repeated_case_notification_opens_one_case() {
     let service = Service::start().await;
-    let charge = service.paid_charge(1000).await;
+    let charge = service.pay(1000).await;
     let notification = json!({"notice_id": "bank-0001"});
     let (first, again) = tokio::join!(
         service.open_case(&charge, notification.clone()),
@@ -206,21 +189,18 @@ async fn a_repeated_case_notification_opens_one_case() {
     assert_eq!(service.available_and_retained().await, (1000, 0));
     let other = service.open_case(&charge, json!({"notice_id": "bank-0002"})).await;
     assert_ne!(other["id"], first["id"]);
-    let wrong = json!({"notice_id": "a\nb", "reason": "\u{1b}[31m"});
-    let refused = service.sandbox_answer(&charge, "med-cases", &wrong).await;
-    assert_eq!((refused.code(), refused.params()), ("invalid_request", vec!["notice_id", "reason"]));
 }
 
 #[tokio::test]
 async fn a_case_with_another_amount_moves_no_money_until_it_is_confirmed_or_accepted() {
     let service = Service::start().await;
-    let charge = service.paid_charge(1000).await;
+    let charge = service.pay(1000).await;
     let case = service.open_case(&charge, json!({"amount": 300})).await;
     assert_eq!((&case["status"], &case["amount"]), (&json!("open"), &json!(300)));
     assert_eq!(service.available_and_retained().await, (1000, 0));
     let read = service.get_charge(&charge).await;
     assert_eq!((&read["status"], &read["metadata"]["med"]["amountMismatch"]), (&json!("paid"), &json!(true)));
-    assert_eq!(service.refund_with_key(&charge, "refund-01", json!({})).await.code(), "charge_disputed");
+    assert_eq!(service.refund(&charge, "refund-01", json!({})).await.code(), "charge_disputed");
     service.decide_case(&case, "merchant").await.expect(200);
     assert_eq!(
         (service.status_of(&charge).await, service.available_and_retained().await),
@@ -270,12 +250,6 @@ async fn an_unpaid_charge_cannot_have_a_case() {
     let charge = service.charge().await;
     let refused = service.sandbox_answer(&charge, "med-cases", &json!({})).await;
     assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"));
-    let paid = service.paid_charge(1000).await;
-    let body =
-        json!({"type": "theft", "reason": 7, "response_deadline": "soon", "amount": -1, "method": "magic"});
-    let invalid = service.sandbox_answer(&paid, "med-cases", &body).await;
-    assert_eq!(invalid.params(), ["type", "reason", "method", "response_deadline", "amount"]);
-    assert_eq!(service.available_and_retained().await, (1000, 0));
 }
 
 #[tokio::test]
@@ -283,7 +257,7 @@ async fn cases_are_listed_by_every_filter_and_only_in_their_scope() {
     let service = Service::start().await;
     let mut cases = Vec::new();
     for kind in ["med", "fraud", "med", "chargeback", "med"] {
-        let charge = service.paid_charge(1000).await;
+        let charge = service.pay(1000).await;
         service.advance_seconds(1).await;
         cases.push(service.open_case(&charge, json!({ "type": kind })).await);
     }
@@ -332,7 +306,7 @@ async fn cases_are_listed_by_every_filter_and_only_in_their_scope() {
             assert_eq!(listed, expected, "{path} {filter}");
         }
     }
-    let twice = service.paid_charge(1000).await;
+    let twice = service.pay(1000).await;
     let older = service.open_case(&twice, json!({})).await;
     service.advance_seconds(1).await;
     let newer = service.open_case(&twice, json!({})).await;
@@ -345,8 +319,8 @@ async fn cases_are_listed_by_every_filter_and_only_in_their_scope() {
     }
 
     // Other scopes cannot read or change the cases.
-    let other = Client::new(&service.base_url, &service.stack.seed.other.test_api_key);
-    let live = Client::new(&service.base_url, &service.stack.seed.first.live_api_key);
+    let other = service.other_account();
+    let live = service.live_client();
     for stranger in [&other, &live] {
         let path = format!("/v1/med/cases/{}", id(&cases[2]));
         assert_eq!(stranger.get(&path).await.code(), "not_found");

@@ -13,16 +13,9 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::invocations::{dispatch, run_acquirer_worker};
-use crate::support::{Answer, Client, Listener, ReceivedWebhook, Service, eventually, id};
+use crate::support::{Answer, Client, Listener, ReceivedWebhook, Service, eventually, id, raw_id};
 
 impl Service {
-    /// Creates a charge of `amount` centavos and pays it. Returns the charge as it was before the payment.
-    async fn paid(&self, amount: i64) -> Value {
-        let charge = self.new_charge(&json!({"amount": amount})).await;
-        self.sandbox(&charge, "pay", &json!({})).await;
-        charge
-    }
-
     async fn available(&self) -> i64 {
         self.get("/v1/wallets/balance?currency=BRL").await.expect(200)["available"].as_i64().unwrap()
     }
@@ -34,23 +27,13 @@ impl Service {
     }
 }
 
-fn raw_id(charge: &Value) -> &str {
-    id(charge).trim_start_matches("ch_")
-}
-
 impl Client {
-    async fn refund(&self, charge: &Value, key: &str, extra: Value) -> Answer {
-        let mut body = json!({ "idempotencyKey": key });
-        body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-        self.post(&format!("/v1/payments/{}/refund", raw_id(charge)), &body).await
-    }
-
     async fn refunds(&self, charge: &Value) -> Vec<Value> {
         let list = self.get(&format!("/v1/payments/{}/refunds", raw_id(charge))).await.expect(200);
         list["data"].as_array().unwrap().clone()
     }
 
-    async fn resolve(&self, refund: &Value, status: &str) -> Answer {
+    pub(crate) async fn resolve(&self, refund: &Value, status: &str) -> Answer {
         self.post(&format!("/v1/sandbox/refunds/{}/resolve", id(refund)), &json!({ "status": status })).await
     }
 
@@ -76,8 +59,8 @@ fn statuses(transaction: &str, public: &str) -> (String, String) {
 #[tokio::test]
 async fn a_refund_records_the_request_that_created_it() {
     let service = Service::without_event_sources().await;
-    let charge = service.paid(1000).await;
-    let path = format!("/v1/payments/{}/refund", id(&charge).trim_start_matches("ch_"));
+    let charge = service.pay(1000).await;
+    let path = format!("/v1/payments/{}/refund", raw_id(&charge));
     let body = json!({"idempotencyKey": "refund-01", "amount": 400});
     let answer =
         service.post_as(&service.key(), &path, &body, &[("x-request-id", "req-of-the-refund")]).await;
@@ -89,7 +72,7 @@ async fn a_refund_records_the_request_that_created_it() {
 #[tokio::test]
 async fn a_refund_is_created_pending_and_completed_by_the_worker() {
     let service = Service::start().await;
-    let charge = service.paid(1000).await;
+    let charge = service.pay(1000).await;
     let refund = service.refund(&charge, "refund-01", json!({"reason": "Devolvido"})).await.expect(201);
     assert_eq!(
         refund,
@@ -110,7 +93,7 @@ async fn a_refund_is_created_pending_and_completed_by_the_worker() {
 #[tokio::test]
 async fn partial_refunds_add_up_and_are_listed_newest_first() {
     let service = Service::start().await;
-    let charge = service.paid(1000).await;
+    let charge = service.pay(1000).await;
     let hold = |amount: i64| json!({"amount": amount, "reason": "sandbox:hold"});
     let first = service.refund(&charge, "refund-01", hold(300)).await.expect(201);
     service.advance_seconds(1).await;
@@ -137,7 +120,7 @@ async fn partial_refunds_add_up_and_are_listed_newest_first() {
 #[tokio::test]
 async fn a_replay_is_recognised_before_the_state_and_the_balance_are_checked() {
     let service = Service::start().await;
-    let charge = service.paid(1000).await;
+    let charge = service.pay(1000).await;
     let refund = service.refund(&charge, "refund-01", json!({})).await.expect(201);
     service.wait_for_refund_status(&charge, "REFUNDED").await;
     // Neither the balance nor the status allows another refund now.
@@ -149,7 +132,7 @@ async fn a_replay_is_recognised_before_the_state_and_the_balance_are_checked() {
     assert_eq!(reused.problem(), (409, "conflict_error", "idempotency_key_reused"));
     assert_eq!(service.refunds(&charge).await.len(), 1);
     // Each payment has its own idempotency namespace.
-    let other = service.paid(1000).await;
+    let other = service.pay(1000).await;
     let other = service.refund(&other, "refund-01", json!({})).await.expect(201);
     assert_ne!(other["id"], refund["id"]);
 }
@@ -159,8 +142,8 @@ async fn a_refund_is_limited_by_the_wallets_available_balance() {
     let service = Service::start().await;
     let fee = MethodTerms { platform_fee: Fee::new(100, 0).unwrap(), ..MethodTerms::default() };
     service.set_terms(fee).await;
-    let charge = service.paid(1000).await;
-    let other = service.paid(1000).await;
+    let charge = service.pay(1000).await;
+    let other = service.pay(1000).await;
     // Each charge has a net of 900. A partial refund returns its share of the fee.
     service.refund(&other, "refund-01", json!({"amount": 500, "reason": "sandbox:hold"})).await.expect(201);
     assert_eq!(service.available().await, 1350);
@@ -186,7 +169,7 @@ async fn a_refund_is_limited_by_the_wallets_available_balance() {
 async fn a_due_tranche_can_be_refunded_before_the_scheduler_releases_it() {
     let service = Service::without_event_sources().await;
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
-    let charge = service.paid(1000).await;
+    let charge = service.pay(1000).await;
     service.stack.clock.advance(2 * 86_400_000);
     assert_eq!(service.available_and_pending().await, (0, 1000));
     service.refund(&charge, "refund-01", json!({})).await.expect(201);
@@ -205,7 +188,7 @@ async fn an_unsettled_unsupported_invalid_or_foreign_refund_is_refused() {
     service.sandbox(&boleto, "pay", &json!({})).await;
     let refused = service.refund(&boleto, "refund-01", json!({})).await;
     assert_eq!(refused.problem(), (422, "invalid_request_error", "REFUND_NOT_SUPPORTED"));
-    let paid = service.paid(1000).await;
+    let paid = service.pay(1000).await;
     let refused = service.refund(&paid, "short", json!({"amount": 0, "strategy": "pix"})).await;
     assert_eq!(refused.problem(), (400, "invalid_request_error", "invalid_amount"));
     assert_eq!(refused.params(), ["amount", "idempotencyKey", "strategy"]);
@@ -224,7 +207,7 @@ async fn an_unsettled_unsupported_invalid_or_foreign_refund_is_refused() {
     let stranger = Client::new(&service.base_url, &other.test_api_key);
     assert_eq!(stranger.resolve(&refund, "FAILED").await.problem().0, 404);
     assert_eq!(service.resolve(&json!({"id": "re_x"}), "FAILED").await.problem().0, 404);
-    let live = Client::new(&service.base_url, &service.stack.seed.first.live_api_key);
+    let live = service.live_client();
     assert_eq!(live.resolve(&refund, "FAILED").await.problem().0, 403);
     assert_eq!(service.resolve(&refund, "PENDING").await.params(), ["status"]);
 }
@@ -259,23 +242,23 @@ async fn is_due(service: &Service, charge: &Value) -> bool {
 #[tokio::test]
 async fn a_refund_whose_message_was_lost_is_resumed_by_the_scheduler() {
     let service = Service::without_event_sources().await;
-    let charge = service.paid(1000).await;
+    let charge = service.pay(1000).await;
     service.refund(&charge, "refund-01", json!({})).await.expect(201);
     dispatch(&service.stack).await;
     let queue = local::template::queue_url(&service.stack.endpoints.sqs_url, "AcquirerQueue");
     let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
     sqs.purge_queue().queue_url(&queue).send().await.unwrap();
-    let invoke = |name: &str| service.stack.functions.get(name).unwrap().clone();
+    let worker = service.stack.functions.get("AcquirerWorkerFunction").unwrap().clone();
     assert!(is_due(&service, &charge).await);
     service.stack.clock.advance(119_000);
-    invoke("SchedulerFunction")(json!({})).await.unwrap();
+    service.run_scheduler().await;
     let none = sqs.receive_message().queue_url(&queue).send().await.unwrap().messages.unwrap_or_default();
     assert!(none.iter().all(|message| !message.body.as_deref().unwrap().contains("refund")));
     service.stack.clock.advance(1_000);
     // The first message starts the refund and the next completes it.
     for (status, wait) in [("IN_PROGRESS", 0), ("REFUNDED", 600_000)] {
         service.stack.clock.advance(wait);
-        invoke("SchedulerFunction")(json!({})).await.unwrap();
+        service.run_scheduler().await;
         let receive = sqs.receive_message().queue_url(&queue).max_number_of_messages(10);
         let received = receive.send().await.unwrap().messages.unwrap();
         // The other message starts the sweep of the bank.
@@ -284,7 +267,7 @@ async fn a_refund_whose_message_was_lost_is_resumed_by_the_scheduler() {
         // Deliver each message twice. The duplicate does nothing.
         for _ in 0..2 {
             let batch = json!({"Records": [{"messageId": "1", "body": body}]});
-            let answer = invoke("AcquirerWorkerFunction")(batch).await.unwrap();
+            let answer = worker(batch).await.unwrap();
             assert_eq!(answer["batchItemFailures"], json!([]));
         }
         sqs.purge_queue().queue_url(&queue).send().await.unwrap();
@@ -297,7 +280,7 @@ async fn a_refund_whose_message_was_lost_is_resumed_by_the_scheduler() {
 #[tokio::test]
 async fn completing_a_refund_is_postponed_for_a_bounded_time_while_clients_change_its_charge() {
     let service = Service::without_event_sources().await;
-    let charge = service.paid(1000).await;
+    let charge = service.pay(1000).await;
     let part = json!({"amount": 100});
     let first = service.refund(&charge, "refund-01", part.clone()).await.expect(201);
     run_acquirer_worker(&service.stack, &first).await;
@@ -318,7 +301,7 @@ async fn each_step_of_a_refund_emits_an_event() {
     let service = Service::start().await;
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["payment.refunded", "payment.status_changed"]).await;
-    let charge = service.paid(1000).await;
+    let charge = service.pay(1000).await;
     service.refund(&charge, "refund-01", json!({})).await.expect(201);
     service.wait_for_refund_status(&charge, "REFUNDED").await;
     // Three events are for the charge (waiting, paid, refunded) and three for the refund's steps.
@@ -359,7 +342,7 @@ async fn a_refund_is_published_as_the_api_shows_it_and_a_full_refund_as_its_char
     let events =
         ["refund.created", "refund.succeeded", "refund.failed", "charge.refunded", "payment.refunded"];
     service.register_endpoint(&listener.url, &events).await;
-    let charge = service.paid(1000).await;
+    let charge = service.pay(1000).await;
     let failing = json!({"reason": "sandbox:fail"});
     let failed = service.refund(&charge, "refund-01", failing).await.expect(201);
     service.wait_for_refund_status(&charge, "FAILED").await;
@@ -416,11 +399,10 @@ async fn a_charge_is_published_as_refunded_when_its_payer_lock_is_broken_but_nev
         json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": "29537995593"});
     let charge = service.new_charge(&locked).await;
     service.sandbox(&charge, "pay", &json!({"payer_tax_id": "25524893033"})).await;
-    let disputed = service.paid(1000).await;
+    let disputed = service.pay(1000).await;
     let held = service.refund(&disputed, "refund-01", json!({"reason": "sandbox:hold"})).await.expect(201);
     let case = service.open_case(&disputed, json!({})).await;
-    let path = format!("/v1/sandbox/refunds/{}/resolve", held["id"].as_str().unwrap());
-    service.post(&path, &json!({"status": "REFUNDED"})).await.expect(200);
+    service.resolve(&held, "REFUNDED").await.expect(200);
     assert_eq!(service.get_charge(&disputed).await["status"], "disputed");
     service.decide_case(&case, "merchant").await.expect(200);
     let names = async |charge: &Value| -> Vec<String> {
@@ -496,7 +478,7 @@ async fn concurrent_refunds_after_a_hold_ends_see_the_money_that_one_of_them_rel
     let service = Service::without_event_sources().await;
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
     for _round in 0..10 {
-        let charge = service.paid(1000).await;
+        let charge = service.pay(1000).await;
         service.stack.clock.advance(2 * 86_400_000);
         let quarter = async |key: &str| service.refund(&charge, key, json!({"amount": 250})).await.status;
         let statuses = tokio::join!(
@@ -515,7 +497,7 @@ async fn concurrent_refunds_after_a_hold_ends_see_the_money_that_one_of_them_rel
 #[tokio::test]
 async fn a_refund_shows_its_strategy_and_its_masked_destination() {
     let service = Service::start().await;
-    let charge = service.paid(1000).await;
+    let charge = service.pay(1000).await;
     for (number, (extra, strategy, destination)) in [
         (json!({"destinationKey": "29537995593"}), "cashout", json!("*********93")),
         (json!({"destinationKey": "+5511987654321"}), "cashout", json!("+***********21")),

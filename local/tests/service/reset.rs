@@ -41,7 +41,7 @@ async fn a_reset_leaves_only_what_a_first_start_creates() {
     let stack = &service.stack;
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.created"]).await;
-    let charge = service.paid_charge(1_000).await;
+    let charge = service.pay(1_000).await;
     service.open_case(&charge, json!({})).await;
     eventually("an e-mail", async || mails.exists().then_some(())).await;
     let live_order = json!({"amount": 2_000, "customer": {"name": "Maria", "document": "29537995593"}});
@@ -74,7 +74,7 @@ async fn a_reset_leaves_only_what_a_first_start_creates() {
     let log_in = json!({"email": ready["dashboard"]["email"], "password": ready["dashboard"]["password"]});
     service.raw(Method::POST, "/v1/auth/login", &json_body, log_in.to_string()).await.expect(200);
     service.register_endpoint(&listener.url, &["charge.paid"]).await;
-    let charge = service.paid_charge(700).await;
+    let charge = service.pay(700).await;
     let paid = listener.wait_for_event("charge.paid").await;
     assert_eq!(paid.json()["data"]["object"]["id"], charge["id"]);
     let again = live.client.new_charge("order-0001", &live_order).await;

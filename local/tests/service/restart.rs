@@ -10,7 +10,7 @@ use axum::response::IntoResponse;
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
-use crate::support::{Client, Listener, eventually, id};
+use crate::support::{Client, Listener, eventually, id, raw_id};
 
 /// A service that runs as a separate process in its own directory.
 pub(crate) struct Process {
@@ -66,8 +66,7 @@ async fn a_killed_service_loses_no_confirmed_change() {
     let directory = TemporaryDirectory::new();
     let process = Process::start(&directory.0).await;
     let paid = process.client.new_charge("order-0001", &json!({"amount": 1000})).await;
-    let paid =
-        process.client.post(&format!("/v1/sandbox/charges/{}/pay", id(&paid)), &json!({})).await.expect(200);
+    let paid = process.client.sandbox(&paid, "pay", &json!({})).await;
     let waiting = process.client.new_charge("order-0002", &json!({"amount": 2000, "expires_in": 60})).await;
     process.client.advance_seconds(30).await;
     process.kill().await;
@@ -87,7 +86,7 @@ async fn a_killed_service_loses_no_confirmed_change() {
 
 /// Replaces a charge's URLs with those of the restarted service, because its port differs.
 fn with_urls_of(process: &Process, mut charge: Value) -> Value {
-    let raw_id = id(&charge).trim_start_matches("ch_").to_owned();
+    let raw_id = raw_id(&charge).to_owned();
     charge["checkout_url"] = format!("{}/checkout/{raw_id}", process.client.base_url).into();
     charge["pix"]["qr_code_url"] = format!("{}/checkout/{raw_id}/qr.png", process.client.base_url).into();
     charge
@@ -113,11 +112,7 @@ async fn events_that_were_not_delivered_before_a_kill_are_delivered_after_the_re
     let mut charges = Vec::new();
     for order in 0..20 {
         let charge = process.client.new_charge(&format!("order-{order:04}"), &json!({"amount": 1000})).await;
-        process
-            .client
-            .post(&format!("/v1/sandbox/charges/{}/pay", id(&charge)), &json!({}))
-            .await
-            .expect(200);
+        process.client.sandbox(&charge, "pay", &json!({})).await;
         charges.push(id(&charge).to_owned());
     }
     // The kill interrupts the work: some events are not dispatched, some deliveries have failed, and some are

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use shared::checkpoint::{LATE_MS, PASSED_AFTER_MS};
 use shared::config::PublicUrls;
 use shared::rollup::Rollups;
-use shared::store::{Item, key_attributes, text, to_item};
+use shared::store::{Item, text, to_item};
 use shared::webhook::event::Event;
 
 use crate::invocations::{dispatch, dispatch_records, invoke, stream_records};
@@ -155,9 +155,7 @@ async fn delete_rollups(service: &Service) {
     for item in scan.items.unwrap() {
         let pk = text(&item, "pk").unwrap();
         if ["rollup#", "events#"].iter().any(|prefix| pk.starts_with(prefix)) {
-            let delete = client.delete_item().table_name("StateTable");
-            let delete = delete.key("pk", item["pk"].clone()).key("sk", item["sk"].clone());
-            delete.send().await.unwrap();
+            service.delete_row(&pk, item["sk"].as_s().unwrap()).await;
         }
     }
 }
@@ -255,25 +253,6 @@ async fn a_late_change_that_could_not_be_counted_is_retried() {
     assert!(rows(&service).await.iter().all(|row| !row.contains_key("ttl")), "a sum never expires");
 }
 
-#[tokio::test]
-async fn scopes_have_separate_counts() {
-    let service = Service::start().await;
-    service.charge().await;
-    let other = &service.stack.seed.other.test_api_key;
-    let body = json!({"amount": 500});
-    for order in ["order-0001", "order-0002"] {
-        let key = [("idempotency-key", order)];
-        service.post_as(other, "/v1/pix/charges", &body, &key).await.expect(201);
-    }
-    let mine = service.scope();
-    let theirs = domain::ids::Scope { account: service.stack.seed.other.id, ..mine };
-    eventually("the counts are one and two", async || {
-        let counts = (created_count(&service, &mine).await, created_count(&service, &theirs).await);
-        (counts == (1, 2)).then_some(())
-    })
-    .await;
-}
-
 /// Advances the checkpoint as far as it can be now, by two folds at once.
 async fn fold_twice(service: &Service) {
     let (rollups, scope, now) = (Rollups::new(service.store()), service.scope(), service.stack.clock.now());
@@ -365,7 +344,7 @@ async fn statistics_and_totals_are_exact_within_a_minute_after_3000_changes_in_t
     let key = Charge::key_of(ChargeId::parse_any(id(&first)).unwrap());
     let template: StoredCharge = service.store().get(&key).await.unwrap().unwrap();
     let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
-    client.delete_item().table_name("StateTable").set_key(Some(key_attributes(&key))).send().await.unwrap();
+    service.delete_row(&key.pk, &key.sk).await;
     let urls = PublicUrls::new("https://pay.example.com/checkout").unwrap();
     let rows = (0..CHANGES).flat_map(|number| {
         let charge = Charge {
@@ -388,7 +367,6 @@ async fn statistics_and_totals_are_exact_within_a_minute_after_3000_changes_in_t
     };
     let requests_before = stats().await;
     rollups.schedule_fold(&scope, true, service.stack.clock.now()).await.unwrap();
-    let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
     // The checkpoint passes some of the changes in the second of these runs, which can't store the sums of the
     // others, and all in the third.
     for after_ms in [6_000, 210_700, 300_000] {
@@ -398,7 +376,7 @@ async fn statistics_and_totals_are_exact_within_a_minute_after_3000_changes_in_t
         if after_ms == 210_700 {
             (0..20).for_each(|_| proxy.inject("UpdateItem", Fault::InternalError));
         }
-        scheduler(json!({})).await.unwrap();
+        service.run_scheduler().await;
         let requests = stats().await;
         assert!(requests <= 3 && requests < requests_before, "{requests} after {requests_before}");
         let page = service.get("/v1/payments").await.expect(200);

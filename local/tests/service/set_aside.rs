@@ -23,7 +23,7 @@ fn proxy(service: &Service) -> &FaultProxy {
 }
 
 fn other_account(service: &Service) -> Client {
-    Client::new(&service.stack.base_url, &service.stack.seed.other.test_api_key)
+    service.other_account()
 }
 
 /// Returns the keys of the objects that were set aside.
@@ -72,16 +72,8 @@ fn dispatcher_with_bucket_at(service: &Service, s3_url: &str) -> Dispatcher {
 
 /// Sets the number of expired charges in the first account's statistics of all time.
 async fn set_expired_count(service: &Service, value: AttributeValue) {
-    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
-    let update = client.update_item().table_name("StateTable");
-    update
-        .key("pk", AttributeValue::S(format!("rollup#{}", service.scope())))
-        .key("sk", AttributeValue::S("total".to_owned()))
-        .update_expression("SET s_ex = :expired")
-        .expression_attribute_values(":expired", value)
-        .send()
-        .await
-        .unwrap();
+    let rollup = format!("rollup#{}", service.scope());
+    service.set_attributes(&rollup, "total", &[("s_ex", value)]).await;
 }
 
 /// Waits until a counter of all time has a value.

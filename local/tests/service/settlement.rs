@@ -16,20 +16,6 @@ async fn charge_locked_to_payer(service: &Service) -> Value {
 }
 
 #[tokio::test]
-async fn a_payment_of_the_exact_amount_settles_the_charge() {
-    let service = Service::start().await;
-    let charge = service.charge().await;
-    let paid = service
-        .sandbox(&charge, "pay", &json!({"method": "PIX", "amount": 1000, "payer_name": "Maria"}))
-        .await;
-    assert_eq!(paid["status"], "paid");
-    let end_to_end_id = paid["settlement"]["end_to_end_id"].as_str().unwrap();
-    assert_eq!((end_to_end_id.len(), &end_to_end_id[..1]), (32, "E"));
-    assert_eq!(service.get_charge(&charge).await, paid);
-    assert_eq!(service.count_returned_payments().await, 0);
-}
-
-#[tokio::test]
 async fn a_payment_is_applied_or_returned_once_even_if_a_later_notification_differs() {
     let service = Service::start().await;
     let notification = |id: &str, amount: i64| json!({"end_to_end_id": id, "amount": amount});
@@ -48,13 +34,9 @@ async fn a_payment_is_applied_or_returned_once_even_if_a_later_notification_diff
     assert_eq!(service.sandbox(&locked, "pay", &mismatch).await, locked);
     assert_eq!(service.count_returned_payments().await, 2);
     // The end-to-end id is unique within a scope only.
-    let seed = &service.stack.seed.other;
-    let body = json!({"amount": 1000});
-    let theirs = service
-        .post_as(&seed.test_api_key, "/v1/pix/charges", &body, &[("idempotency-key", "order-0001")])
-        .await;
-    let path = format!("/v1/sandbox/charges/{}/pay", id(&theirs.expect(201)));
-    let paid = service.post_as(&seed.test_api_key, &path, &notification("E2", 1000), &[]).await.expect(200);
+    let other = service.other_account();
+    let theirs = other.new_charge("order-0001", &json!({"amount": 1000})).await;
+    let paid = other.sandbox(&theirs, "pay", &notification("E2", 1000)).await;
     assert_eq!(paid["status"], "paid");
 }
 

@@ -233,8 +233,7 @@ async fn a_refund_is_covered_by_the_credits_of_all_shards() {
     service.raise_shards(count(16)).await;
     let mut charges = Vec::new();
     for _ in 0..8 {
-        let charge = service.charge().await;
-        service.sandbox(&charge, "pay", &json!({})).await;
+        let charge = service.pay(1_000).await;
         charges.push(charge);
     }
     for charge in &charges {
@@ -267,8 +266,7 @@ async fn a_refund_is_covered_by_the_credits_of_all_shards() {
 #[tokio::test]
 async fn the_rows_of_an_account_with_one_shard_have_no_shard() {
     let service = Service::without_event_sources().await;
-    let charge = service.charge().await;
-    service.sandbox(&charge, "pay", &json!({})).await;
+    let charge = service.pay(1_000).await;
     let charge = stored(&service, id(&charge)).await;
     let item = to_item(&charge).unwrap();
     assert!(!item.contains_key("shards"), "{item:?}");

@@ -42,11 +42,11 @@ pub(crate) async fn service_with_one_row_of_each_kind() -> Service {
     let service = Service::without_event_sources().await;
     let listener = Listener::answering(|_| StatusCode::BAD_GATEWAY.into_response()).await;
     service.register_endpoint(&listener.url, &["charge.paid"]).await;
-    let charge = service.paid_charge(1000).await;
+    let charge = service.pay(1000).await;
     let raw = id(&charge).trim_start_matches("ch_").to_owned();
     let refund = json!({"amount": 300, "idempotencyKey": "refund-01"});
     service.post(&format!("/v1/payments/{raw}/refund"), &refund).await.expect(201);
-    let contested = service.paid_charge(500).await;
+    let contested = service.pay(500).await;
     let case = service.open_case(&contested, json!({})).await;
     let file = json!({"file_name": "a.png", "file_size": 10, "mime_type": "image/png"});
     service.answer_case(&case, "evidence", file).await.expect(201);

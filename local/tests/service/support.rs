@@ -213,6 +213,21 @@ impl Client {
         self.post_charge(idempotency_key, body).await.expect(201)
     }
 
+    pub(crate) async fn refund(&self, charge: &Value, key: &str, mut body: Value) -> Answer {
+        body["idempotencyKey"] = json!(key);
+        self.post(&format!("/v1/payments/{}/refund", raw_id(charge)), &body).await
+    }
+
+    /// Calls a sandbox route of a charge, which simulates the acquirer, and expects 200. `action` is the
+    /// route's last segment, such as `pay` or `fail`.
+    pub(crate) async fn sandbox(&self, charge: &Value, action: &str, body: &Value) -> Value {
+        self.sandbox_answer(charge, action, body).await.expect(200)
+    }
+
+    pub(crate) async fn sandbox_answer(&self, charge: &Value, action: &str, body: &Value) -> Answer {
+        self.post(&format!("/v1/sandbox/charges/{}/{action}", id(charge)), body).await
+    }
+
     pub(crate) async fn get_charge(&self, charge: &Value) -> Value {
         self.get(&format!("/v1/charges/{}", id(charge))).await.expect(200)
     }
@@ -243,6 +258,29 @@ impl Service {
     pub(crate) async fn put_item(&self, item: Item) {
         let client = local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url);
         client.put_item().table_name("StateTable").set_item(Some(item)).send().await.unwrap();
+    }
+
+    /// Sets attributes of a row of the state table, as no function of the service does.
+    pub(crate) async fn set_attributes(&self, pk: &str, sk: &str, attributes: &[(&str, AttributeValue)]) {
+        let client = local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url);
+        let mut update = client.update_item().table_name("StateTable");
+        let mut assignments = Vec::new();
+        for (index, (name, value)) in attributes.iter().enumerate() {
+            update = update.expression_attribute_names(format!("#n{index}"), *name);
+            update = update.expression_attribute_values(format!(":v{index}"), value.clone());
+            assignments.push(format!("#n{index} = :v{index}"));
+        }
+        let update = update.update_expression(format!("SET {}", assignments.join(", ")));
+        let text = |text: &str| AttributeValue::S(text.to_owned());
+        update.key("pk", text(pk)).key("sk", text(sk)).send().await.unwrap();
+    }
+
+    /// Deletes a row of the state table.
+    pub(crate) async fn delete_row(&self, pk: &str, sk: &str) {
+        let client = local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url);
+        let text = |text: &str| AttributeValue::S(text.to_owned());
+        let delete = client.delete_item().table_name("StateTable").key("pk", text(pk)).key("sk", text(sk));
+        delete.send().await.unwrap();
     }
 
     /// Returns how long a row is still kept, in seconds.
@@ -282,14 +320,15 @@ impl Service {
         self.new_charge(&json!({"amount": 1000})).await
     }
 
-    /// Calls a sandbox route of a charge, which simulates the acquirer, and expects 200. `action` is the
-    /// route's last segment, such as `pay` or `fail`.
-    pub(crate) async fn sandbox(&self, charge: &Value, action: &str, body: &Value) -> Value {
-        self.sandbox_answer(charge, action, body).await.expect(200)
+    /// Creates a charge of `amount` centavos and pays it. Returns the charge after the payment.
+    pub(crate) async fn pay(&self, amount: i64) -> Value {
+        let charge = self.new_charge(&json!({ "amount": amount })).await;
+        self.sandbox(&charge, "pay", &json!({})).await
     }
 
-    pub(crate) async fn sandbox_answer(&self, charge: &Value, action: &str, body: &Value) -> Answer {
-        self.post(&format!("/v1/sandbox/charges/{}/{action}", id(charge)), body).await
+    /// Does what is due, as each run of the schedule.
+    pub(crate) async fn run_scheduler(&self) {
+        self.stack.functions.get("SchedulerFunction").unwrap()(json!({})).await.unwrap();
     }
 
     /// Returns a store on the state table that bypasses the functions and the fault proxy.
@@ -342,6 +381,15 @@ impl Service {
     }
 
     /// Returns the scope of the first account's test key.
+    /// A client of another account's test key.
+    pub(crate) fn other_account(&self) -> Client {
+        Client::new(&self.base_url, &self.stack.seed.other.test_api_key)
+    }
+
+    pub(crate) fn live_client(&self) -> Client {
+        Client::new(&self.base_url, &self.stack.seed.first.live_api_key)
+    }
+
     pub(crate) fn scope(&self) -> Scope {
         Scope { account: self.stack.seed.first.id, mode: Mode::Test }
     }
@@ -477,6 +525,11 @@ pub(crate) fn id(object: &Value) -> &str {
 }
 
 /// Reads the sums of all time, with the changes after the checkpoint.
+/// Returns the id that the payments of the public API have.
+pub(crate) fn raw_id(charge: &Value) -> &str {
+    id(charge).trim_start_matches("ch_")
+}
+
 pub(crate) async fn all_time_sums(service: &Service, scope: &Scope) -> Sums {
     let rollups = Rollups::new(service.store());
     let (mut sums, checkpoint) = rollups.all_time(scope).await.unwrap();

@@ -12,9 +12,9 @@ use local::embedded::fault_proxy::{Ceiling, Fault, FaultProxy};
 use serde_json::{Value, json};
 use shared::store::due_attributes;
 
-use crate::invocations::{dispatch, run_webhook_worker, stream_records};
+use crate::invocations::{dispatch, stream_records};
 use crate::set_aside::{set_aside_objects, set_aside_text};
-use crate::support::{CapturedLog, Client, Listener, Service, eventually, id};
+use crate::support::{CapturedLog, Listener, Service, eventually, id};
 
 /// The number of concurrent requests. Together, they write several times as much as [`CEILING`] allows while
 /// they are retried.
@@ -111,7 +111,7 @@ async fn a_throttled_payment_ends_in_200_or_503_and_credits_the_money_once() {
 #[tokio::test]
 async fn throttled_records_of_an_account_do_not_delay_another_and_are_published_once_later() {
     let service = Service::without_event_sources().await;
-    let other = Client::new(&service.stack.base_url, &service.stack.seed.other.test_api_key);
+    let other = service.other_account();
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.created"]).await;
     other.register_endpoint(&listener.url, &["charge.created"]).await;
@@ -189,7 +189,7 @@ async fn replay_postponed(service: &Service, minutes: i64) {
 #[tokio::test]
 async fn an_account_above_its_ceiling_gets_each_webhook_after_the_throttle_and_another_one_meanwhile() {
     let service = Arc::new(Service::start().await);
-    let other = Client::new(&service.stack.base_url, &service.stack.seed.other.test_api_key);
+    let other = service.other_account();
     let (listener, others_listener) = (Listener::start().await, Listener::start().await);
     // Each event has three deliveries, so the log of deliveries gets more units than a charge's own partitions.
     for _ in 0..3 {
@@ -243,28 +243,6 @@ async fn a_throttle_of_the_whole_table_sets_no_record_aside() {
     proxy(&service).reset();
     assert_eq!(set_aside_objects(&service).await, [""; 0]);
     dispatch(&service.stack).await;
-}
-
-#[tokio::test]
-async fn the_message_of_a_throttled_delivery_is_retried() {
-    let service = Service::without_event_sources().await;
-    let listener = Listener::start().await;
-    service.register_endpoint(&listener.url, &["charge.created"]).await;
-    service.charge().await;
-    dispatch(&service.stack).await;
-    let delivery = service.deliveries("").await.remove(0);
-    let worker = service.stack.functions.get("WebhookWorkerFunction").unwrap().clone();
-    let scope = service.scope().to_string();
-    let body = json!({"scope": scope, "delivery": delivery["id"], "endpoint": delivery["endpointId"]});
-    let message = json!({"messageId": "m", "body": body.to_string(), "eventSource": "aws:sqs"});
-    proxy(&service).inject_where(&format!("delivery#{scope}#{}", id(&delivery)), Fault::Throttled);
-    let answer = worker(json!({ "Records": [message] })).await.unwrap();
-    assert_eq!(answer["batchItemFailures"], json!([{"itemIdentifier": "m"}]));
-    assert_eq!(listener.hooks().len(), 0);
-
-    proxy(&service).reset();
-    run_webhook_worker(&service.stack, &delivery).await;
-    assert_eq!(listener.hooks().len(), 1);
 }
 
 /// Inserts a row that is due since `at`. `shard`: the shard of the due index that it must be in.

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::invocations::dispatch;
 use crate::support::{Listener, Service, eventually, id};
+use crate::webhook_resends::resend;
 
 const MARIA: &str = "29537995593";
 
@@ -40,21 +41,15 @@ async fn a_timeline_has_all_that_happened_to_a_charge_and_every_delivery() {
     let charge = service.new_charge(&body).await;
     service.sandbox(&charge, "pay", &json!({"payer_tax_id": MARIA, "payer_name": "Maria Souza"})).await;
     service.sandbox(&charge, "pay", &json!({"amount": 500})).await;
-    let payment = format!("/v1/payments/{}", id(&charge).trim_start_matches("ch_"));
-    let refund = json!({"amount": 300, "idempotencyKey": "refund-0001"});
-    let refund = service.post(&format!("{payment}/refund"), &refund).await.expect(201);
-    let case = service.sandbox_answer(&charge, "med-cases", &json!({"reason": "Golpe"})).await.expect(201);
-    service
-        .post(&format!("/v1/med/cases/{}/appeal", id(&case)), &json!({"reason": "Entregue"}))
-        .await
-        .expect(200);
-    let decision = json!({"decision": "merchant"});
-    service.post(&format!("/v1/sandbox/med/cases/{}/resolve", id(&case)), &decision).await.expect(200);
+    let refund = service.refund(&charge, "refund-0001", json!({"amount": 300})).await.expect(201);
+    let case = service.open_case(&charge, json!({"reason": "Golpe"})).await;
+    service.answer_case(&case, "appeal", json!({"reason": "Entregue"})).await.expect(200);
+    service.decide_case(&case, "merchant").await.expect(200);
 
     let first = delivered(&service, 1).await.remove(0);
     let again = service.post(&format!("/v1/webhooks/deliveries/{}/resend", id(&first)), &json!({})).await;
     let again = again.expect(200);
-    service.post(&format!("{payment}/resend-webhook"), &json!({})).await.expect(200);
+    resend(&service, &charge).await;
     delivered(&service, 3).await;
     // The receivers of the past are found after the endpoint is gone.
     service.delete(&format!("/v1/webhooks/endpoints/{}", id(&endpoint))).await.expect(200);
@@ -104,12 +99,9 @@ async fn a_timeline_takes_seven_requests_three_in_sequence_for_any_number_of_cha
     let service = Service::without_event_sources().await;
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.created", "charge.paid"]).await;
-    let charge = service.charge().await;
-    service.sandbox(&charge, "pay", &json!({})).await;
+    let charge = service.pay(1_000).await;
     service.sandbox(&charge, "pay", &json!({"amount": 1})).await;
-    let refund = json!({"amount": 300, "idempotencyKey": "refund-0001"});
-    let path = format!("/v1/payments/{}/refund", id(&charge).trim_start_matches("ch_"));
-    service.post(&path, &refund).await.expect(201);
+    service.refund(&charge, "refund-0001", json!({"amount": 300})).await.expect(201);
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
     let path = format!("/v1/charges/{}/timeline", id(&charge));
     for others in [0, 40] {

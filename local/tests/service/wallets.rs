@@ -6,7 +6,6 @@ use std::sync::Arc;
 use aws_sdk_dynamodb::types::AttributeValue;
 use axum::http::Method;
 use domain::account::terms::{Fee, Fees, MethodTerms};
-use domain::charge::Charge;
 use domain::ids::{PayoutId, PostingId};
 use domain::money::{Amount, Currency, MinorUnits};
 use domain::payout::{Payout, PayoutOutcome};
@@ -54,11 +53,6 @@ impl Service {
         let wallet =
             self.wallets().in_currency(&self.sharded(&self.scope()).await, Currency::BRL).await.unwrap();
         wallet.releases().next().unwrap()
-    }
-
-    pub(crate) async fn pay(&self, amount: i64) -> Value {
-        let charge = self.new_charge(&json!({ "amount": amount })).await;
-        self.sandbox(&charge, "pay", &json!({})).await
     }
 
     /// Adjusts the balance as an operator does. `note` is shown to the merchant.
@@ -647,8 +641,7 @@ async fn the_postings_of_refunds_and_cases_debit_covered_balances_or_write_nothi
     // The failed refund's 900 were credited to the tranche, which is released on its date. After that there
     // is no tranche to debit.
     service.stack.clock.advance(86_400_000);
-    let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
-    scheduler(json!({})).await.unwrap();
+    service.run_scheduler().await;
     assert_eq!(balances().await, [400, 0, 0]);
     assert!(matches!(refund(&share(1, 0)).await, Ok(CommitOutcome::Conflict { .. })));
     let nets: i64 =
@@ -697,23 +690,9 @@ async fn verification_finds_changed_and_missing_counters_tranches_and_postings()
     assert!(held.contains(&("merchant_pending against its tranches".to_owned(), 1_000, 1_001)), "{held:?}");
     assert!(held.contains(&(format!("held until {}", release.at()), 1_000, 1_001)), "{held:?}");
     // With all counter rows deleted, the postings still show the expected totals.
-    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
-    let delete = async |pk: &str, sk: &str| {
-        let text = |text: &str| aws_sdk_dynamodb::types::AttributeValue::S(text.to_owned());
-        client
-            .delete_item()
-            .table_name("StateTable")
-            .key("pk", text(pk))
-            .key("sk", text(sk))
-            .send()
-            .await
-            .unwrap();
-    };
-    let sort = |row: &std::collections::HashMap<String, aws_sdk_dynamodb::types::AttributeValue>| {
-        row["sk"].as_s().unwrap().clone()
-    };
+    let sort = |row: &HashMap<String, AttributeValue>| row["sk"].as_s().unwrap().clone();
     for row in service.rows(&wallet, "BRL#").await {
-        delete(&wallet, &sort(&row)).await;
+        service.delete_row(&wallet, &sort(&row)).await;
     }
     let differences = found().await;
     assert!(differences.contains(&("merchant_pending credits".to_owned(), 1_000, 0)), "{differences:?}");
@@ -721,12 +700,7 @@ async fn verification_finds_changed_and_missing_counters_tranches_and_postings()
     let other = Service::start().await;
     other.pay(1_000).await;
     let ledger = format!("ledger#{}", other.scope());
-    let posting = sort(&other.rows(&ledger, "wallet#").await[0]);
-    let client = local::sdk::dynamodb(&other.stack.endpoints.dynamodb_url);
-    let text = |text: &str| aws_sdk_dynamodb::types::AttributeValue::S(text.to_owned());
-    let delete =
-        client.delete_item().table_name("StateTable").key("pk", text(&ledger)).key("sk", text(&posting));
-    delete.send().await.unwrap();
+    other.delete_row(&ledger, &sort(&other.rows(&ledger, "wallet#").await[0])).await;
     let now = other.stack.clock.now();
     let sources = (&other.wallets(), &Charges::new(other.store()));
     let missing = verify_ledger(sources, &other.scope(), now, &|_count| {}).await.unwrap().differences;
@@ -746,67 +720,4 @@ async fn a_ledger_that_does_not_move_is_compared_after_two_reads_of_its_counters
     assert_eq!((found.postings, found.differences.len(), found.is_moving), (1, 0, false));
     // A page of postings, the counters, the two ranges of the newest postings, and the counters again.
     assert_eq!(proxy.report().operations.get("Query"), Some(&5));
-}
-
-#[tokio::test]
-async fn verification_compares_the_funds_of_each_charge_with_the_postings() {
-    let service = Service::start().await;
-    let charge = service.pay(1_000).await;
-    let path = format!("/v1/payments/{}/refund", id(&charge).trim_start_matches("ch_"));
-    let refund = json!({"amount": 400, "idempotencyKey": "partial-1", "reason": "sandbox:hold"});
-    assert_eq!(service.post(&path, &refund).await.status, 201);
-    service.check_ledger().await;
-    let (wallets, charges) = (service.wallets(), Charges::new(service.store()));
-    let key = Charge::key_of(id(&charge).parse().unwrap());
-    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
-    let number = |minor: i64| AttributeValue::N(minor.to_string());
-    let funds = HashMap::from([("med_lost".to_owned(), number(7))]);
-    client
-        .update_item()
-        .table_name("StateTable")
-        .key("pk", AttributeValue::S(key.pk.clone()))
-        .key("sk", AttributeValue::S(key.sk))
-        .update_expression("SET funds = :funds")
-        .expression_attribute_values(":funds", AttributeValue::M(funds))
-        .send()
-        .await
-        .unwrap();
-    let now = service.stack.clock.now();
-    let found = verify_ledger((&wallets, &charges), &service.scope(), now, &|_count| {}).await.unwrap();
-    let found: Vec<(String, i64, i64)> = found
-        .differences
-        .into_iter()
-        .map(|difference| {
-            (difference.figure.replace(id(&charge), "ch"), difference.posted, difference.stored)
-        })
-        .collect();
-    let expected = [("ch refunds in progress", 400, 0), ("ch lost to MED cases", 0, 7)]
-        .map(|(what, posted, kept)| (what.to_owned(), posted, kept));
-    assert_eq!(found, expected);
-}
-
-#[tokio::test]
-async fn a_ledger_verifies_while_it_is_in_use() {
-    let service = Arc::new(Service::start().await);
-    let mut payers = JoinSet::new();
-    for _ in 0..4 {
-        let service = Arc::clone(&service);
-        payers.spawn(async move {
-            for _ in 0..40 {
-                service.pay(1_000).await;
-            }
-        });
-    }
-    let (mut checks, mut counted) = (0, 0);
-    while !payers.is_empty() {
-        let (wallets, charges) = (service.wallets(), Charges::new(service.store()));
-        let now = service.stack.clock.now();
-        let found = verify_ledger((&wallets, &charges), &service.scope(), now, &|_count| {}).await.unwrap();
-        assert_eq!(found.differences, []);
-        assert!(found.postings >= counted);
-        (checks, counted) = (checks + 1, found.postings);
-        while payers.try_join_next().is_some() {}
-    }
-    assert!(checks > 1 && counted > 0, "{checks} checks of {counted} postings");
-    assert_eq!(service.check_ledger().await.postings, 160);
 }

@@ -9,13 +9,13 @@ use axum::response::IntoResponse;
 use serde_json::{Value, json};
 
 use crate::invocations::dispatch;
-use crate::support::{Listener, ReceivedWebhook, Service, eventually, id};
+use crate::support::{Listener, ReceivedWebhook, Service, eventually, id, raw_id};
 use crate::webhooks::{
     CANONICAL, LEGACY, secret, verify, verify_legacy, wait_for_empty_queue, without_secrets,
 };
 
-async fn resend(service: &Service, payment: &Value) -> Value {
-    let path = format!("/v1/payments/{}/resend-webhook", id(payment).trim_start_matches("ch_"));
+pub(crate) async fn resend(service: &Service, payment: &Value) -> Value {
+    let path = format!("/v1/payments/{}/resend-webhook", raw_id(payment));
     service.post(&path, &json!({})).await.expect(200)
 }
 
@@ -68,21 +68,16 @@ async fn a_resend_after_a_dispute_or_a_refund_repeats_the_original_event() {
     let service = Service::start().await;
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["payment.completed", "payment.refunded"]).await;
-    let disputed = service.charge().await;
-    service.sandbox(&disputed, "pay", &json!({})).await;
+    let disputed = service.pay(1_000).await;
     let case = service.sandbox_answer(&disputed, "med-cases", &json!({})).await.expect(201);
-    let path = format!("/v1/sandbox/med/cases/{}/resolve", id(&case));
-    service.post(&path, &json!({"decision": "merchant"})).await.expect(200);
+    service.decide_case(&case, "merchant").await.expect(200);
     assert_eq!(resend(&service, &disputed).await, json!({"resent": true, "status": "PAID"}));
     let completed = listener.received(2).await;
     assert_eq!(completed[0].body, completed[1].body);
     assert_eq!(of_event_type(&completed, "payment.completed").len(), 2);
 
-    let path = format!("/v1/payments/{}/refund", id(&disputed).trim_start_matches("ch_"));
-    let body = json!({"idempotencyKey": "refund-01", "reason": "sandbox:hold"});
-    let refund = service.post(&path, &body).await.expect(201);
-    let path = format!("/v1/sandbox/refunds/{}/resolve", id(&refund));
-    service.post(&path, &json!({"status": "REFUNDED"})).await.expect(200);
+    let refund = service.refund(&disputed, "refund-01", json!({"reason": "sandbox:hold"})).await.expect(201);
+    service.resolve(&refund, "REFUNDED").await.expect(200);
     listener.received(5).await;
     assert_eq!(resend(&service, &disputed).await, json!({"resent": true, "status": "REFUNDED"}));
     let hooks = listener.received(6).await;
@@ -99,13 +94,10 @@ async fn a_resend_after_a_partial_refund_repeats_the_payment_and_no_refund() {
     let service = Service::start().await;
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["payment.completed", "payment.refunded"]).await;
-    let charge = service.charge().await;
-    service.sandbox(&charge, "pay", &json!({})).await;
-    let path = format!("/v1/payments/{}/refund", id(&charge).trim_start_matches("ch_"));
-    let body = json!({"idempotencyKey": "refund-01", "amount": 100, "reason": "sandbox:hold"});
-    let refund = service.post(&path, &body).await.expect(201);
-    let path = format!("/v1/sandbox/refunds/{}/resolve", id(&refund));
-    service.post(&path, &json!({"status": "REFUNDED"})).await.expect(200);
+    let charge = service.pay(1_000).await;
+    let held = json!({"amount": 100, "reason": "sandbox:hold"});
+    let refund = service.refund(&charge, "refund-01", held).await.expect(201);
+    service.resolve(&refund, "REFUNDED").await.expect(200);
     listener.received(4).await;
     assert_eq!(resend(&service, &charge).await, json!({"resent": true, "status": "PAID"}));
     listener.received(5).await;
@@ -144,8 +136,7 @@ async fn a_resend_without_an_active_subscriber_sends_nothing() {
     assert_eq!(hook.json()["data"]["object"]["id"], charge["id"]);
 
     let path = format!("/v1/payments/{}/resend-webhook", id(&charge));
-    let other_key = service.stack.seed.other.test_api_key.clone();
-    let answer = service.post_as(&other_key, &path, &json!({}), &[]).await;
+    let answer = service.other_account().post(&path, &json!({})).await;
     assert_eq!(answer.problem(), (404, "not_found_error", "not_found"));
 }
 
@@ -195,16 +186,12 @@ async fn a_resend_after_an_events_retention_recreates_the_same_event() {
     let service = Service::start().await;
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.paid", "payment.completed"]).await;
-    let charge = service.charge().await;
-    service.sandbox(&charge, "pay", &json!({})).await;
+    let charge = service.pay(1_000).await;
     listener.received(2).await;
     let scope = format!("events#{}", service.scope());
-    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
     // Deletes the events' rows, as DynamoDB's TTL does after 90 days.
     for row in service.rows(&scope, "evt_").await {
-        let delete = client.delete_item().table_name("StateTable");
-        let delete = delete.key("pk", row["pk"].clone()).key("sk", row["sk"].clone());
-        delete.send().await.unwrap();
+        service.delete_row(&scope, row["sk"].as_s().unwrap()).await;
     }
     service.advance_seconds(91 * 24 * 60 * 60).await;
     resend(&service, &charge).await;
@@ -274,9 +261,8 @@ async fn resending_a_delivery_creates_a_new_delivery_of_the_same_event() {
         let answer = service.get(&format!("/v1/webhooks/deliveries/{unknown}")).await;
         assert_eq!(answer.problem(), (404, "not_found_error", "not_found"));
     }
-    let other_key = service.stack.seed.other.test_api_key.clone();
-    assert_eq!(service.post_as(&other_key, &resend_path, &json!({}), &[]).await.status, 404);
-    assert_eq!(service.get_as(&other_key, &path_of(&failed)).await.status, 404);
+    assert_eq!(service.other_account().post(&resend_path, &json!({})).await.status, 404);
+    assert_eq!(service.other_account().get(&path_of(&failed)).await.status, 404);
     service.patch(&path, &json!({"status": "INACTIVE"})).await.expect(200);
     let refused = service.post(&resend_path, &json!({})).await;
     assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"));
@@ -337,8 +323,7 @@ async fn a_test_event_goes_only_to_the_tested_endpoint_whatever_its_subscription
 
     service.patch(&path, &json!({"status": "INACTIVE"})).await.expect(200);
     assert_eq!(service.post(&format!("{path}/test"), &json!({})).await.status, 422);
-    let other_key = service.stack.seed.other.test_api_key.clone();
-    assert_eq!(service.post_as(&other_key, &format!("{path}/test"), &json!({}), &[]).await.status, 404);
+    assert_eq!(service.other_account().post(&format!("{path}/test"), &json!({})).await.status, 404);
 }
 
 #[tokio::test]
@@ -372,8 +357,7 @@ async fn a_resend_keeps_its_event_for_at_least_sixteen_more_days() {
     const MAX_DELIVERY: i64 = 16 * DAY;
     let service = Service::without_event_sources().await;
     service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
-    let charge = service.charge().await;
-    service.sandbox(&charge, "pay", &json!({})).await;
+    let charge = service.pay(1_000).await;
     dispatch(&service.stack).await;
     let delivery = service.deliveries("").await.remove(0);
     let event_ttl = async || {
