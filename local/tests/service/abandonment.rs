@@ -13,7 +13,7 @@ use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 use local::embedded::fault_proxy::Fault;
 use serde_json::{Value, json};
-use shared::store::{from_item, key_attributes, to_item};
+use shared::store::{from_item, to_item};
 use shared::webhook::delivery::{Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::{Event, Origin};
@@ -166,8 +166,7 @@ async fn cancelling_the_rows_of_abandoned_deliveries_changes_no_response_and_no_
         let endpoint = service.register_endpoint(&listener.url, &["charge.created"]).await;
         let pending = two_pending_deliveries(&service).await;
         service.register_endpoint(&other.url, &["charge.paid"]).await;
-        let charge = service.charge().await;
-        service.sandbox(&charge, "pay", &json!({})).await;
+        service.pay(1_000).await;
         let own = json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "own", "webhookUrl": other.url});
         service.post("/v1/payments", &own).await.expect(201);
         dispatch(&service.stack).await;
@@ -275,7 +274,7 @@ async fn an_attempt_in_flight_during_abandonment_ends_as_delivered_or_cancelled(
             let delivery = service.deliveries("").await.remove(0);
             let attempts = AttributeValue::N(attempts_before.to_string());
             let partition = format!("delivery#{}#{}", service.scope(), id(&delivery));
-            set_attribute(&service, &partition, id(&delivery), "attempts", attempts).await;
+            service.set_attributes(&partition, id(&delivery), &[("attempts", attempts)]).await;
             run_webhook_worker(&service.stack, &delivery).await;
             let ended = read_delivery(&service, &delivery).await;
             assert_eq!(ended["attempts"], attempts_before + 1, "{case}");
@@ -309,25 +308,7 @@ async fn an_attempt_in_flight_during_abandonment_ends_as_delivered_or_cancelled(
 }
 
 async fn count_dead_letters(service: &Service) -> usize {
-    let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
-    let url = local::template::queue_url(&service.stack.endpoints.sqs_url, "ExhaustedDeliveriesQueue");
-    let received = sqs.receive_message().queue_url(url).max_number_of_messages(10).send().await.unwrap();
-    received.messages().len()
-}
-
-/// Sets an attribute of a row.
-async fn set_attribute(service: &Service, partition: &str, sk: &str, name: &str, value: AttributeValue) {
-    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
-    let update = client.update_item().table_name("StateTable");
-    update
-        .key("pk", AttributeValue::S(partition.to_owned()))
-        .key("sk", AttributeValue::S(sk.to_owned()))
-        .update_expression("SET #name = :value")
-        .expression_attribute_names("#name", name)
-        .expression_attribute_values(":value", value)
-        .send()
-        .await
-        .unwrap();
+    service.take_messages("ExhaustedDeliveriesQueue").await.len()
 }
 
 #[tokio::test]
@@ -504,9 +485,7 @@ async fn a_delivery_reads_cancelled_when_neither_its_endpoint_nor_an_abandonment
     let pending = service.deliveries("").await.remove(0);
     // Deletes only the endpoint's row. The API would also write a tombstone: the deletion's abandonment row.
     let key = Endpoint::key_of(&service.scope(), id(&endpoint).parse().unwrap());
-    let delete =
-        dynamodb(&service).delete_item().table_name("StateTable").set_key(Some(key_attributes(&key)));
-    delete.send().await.unwrap();
+    service.delete_row(&key.pk, &key.sk).await;
     let read = read_delivery(&service, &pending).await;
     assert_eq!(
         (&read["status"], &read["lastError"]),
