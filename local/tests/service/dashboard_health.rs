@@ -16,8 +16,7 @@ use crate::support::{Listener, Service, eventually, id};
 #[tokio::test]
 async fn home_counts_all_open_disputes_and_names_the_first_deadline() {
     let service = Service::without_event_sources().await;
-    let charge = service.charge().await;
-    service.sandbox(&charge, "pay", &json!({})).await;
+    let charge = service.pay(1_000).await;
     let first = json!({"response_deadline": "2030-01-02T15:00:00Z"});
     let case = service.sandbox_answer(&charge, "med-cases", &first).await.expect(201);
     let browser = Browser::owner(&service).await;
@@ -103,8 +102,7 @@ async fn the_page_of_an_endpoint_shows_its_figures_and_the_last_failure_in_words
     let healthy = Listener::start().await;
     let other = service.register_endpoint(&healthy.url, &["charge.created", "charge.paid"]).await;
     for _ in 0..3 {
-        let charge = service.charge().await;
-        service.sandbox(&charge, "pay", &json!({})).await;
+        service.pay(1_000).await;
     }
     let browser = Browser::member(&service).await;
     let page = format!("/dashboard/webhooks/{}", id(&endpoint));
@@ -150,34 +148,4 @@ async fn deliveries_have_a_link_to_the_older_ones() {
         assert_eq!(second.matches("href=\"/dashboard/deliveries/wd_").count(), 2, "{second}");
         assert!(!second.contains("rel=\"next\""), "{second}");
     }
-}
-
-#[tokio::test]
-async fn an_abandoned_delivery_is_listed_as_cancelled_before_its_row_is() {
-    let service = Service::without_event_sources().await;
-    let endpoint = service.register_endpoint("http://127.0.0.1:9/", &["charge.created"]).await;
-    let other = service.register_endpoint("http://127.0.0.1:9/b", &["charge.created"]).await;
-    service.charge().await;
-    // A late delivery is listed as pending from the start.
-    service.stack.clock.advance(3_600_000);
-    crate::invocations::dispatch(&service.stack).await;
-    let path = |endpoint: &serde_json::Value| format!("/v1/webhooks/endpoints/{}", id(endpoint));
-    service.patch(&path(&endpoint), &json!({"status": "INACTIVE"})).await.expect(200);
-    let browser = Browser::member(&service).await;
-    let shown = async |list: &str, status: &str| {
-        let html = browser.page(&format!("{list}?status={status}")).await;
-        html.matches("href=\"/dashboard/deliveries/wd_").count()
-    };
-    let list = "/dashboard/webhooks";
-    for (cancelled, pending) in [(1, 1), (2, 0)] {
-        assert_eq!((shown(list, "CANCELLED").await, shown(list, "PENDING").await), (cancelled, pending));
-        assert_eq!(service.deliveries("&status=CANCELLED").await.len(), cancelled);
-        let html = browser.page(list).await;
-        assert_eq!(html.matches("Cancelada</span>").count(), cancelled, "{html}");
-        if cancelled == 1 {
-            service.delete(&path(&other)).await.expect(200);
-        }
-    }
-    let of_endpoint = format!("{list}/{}", id(&endpoint));
-    assert_eq!((shown(&of_endpoint, "CANCELLED").await, shown(&of_endpoint, "PENDING").await), (1, 0));
 }

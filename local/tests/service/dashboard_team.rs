@@ -206,58 +206,6 @@ async fn an_account_has_20_open_invites_and_50_in_a_day() {
 }
 
 #[tokio::test]
-async fn only_an_owner_with_a_recent_log_in_changes_the_team() {
-    let service = Service::start().await;
-    let owner = Browser::owner(&service).await;
-    let email = service.stack.seed.member_email.clone();
-    let other = service.stack.seed.first.owner_email.clone();
-    assert_eq!(owner.invite(BIA, "MEMBER").await, DONE);
-    let user = UserId::from_email(&other);
-    let forms = [
-        format!("{TEAM}/invites"),
-        format!("{TEAM}/invites/{}/withdraw", "0".repeat(64)),
-        format!("{TEAM}/{user}/role"),
-        format!("{TEAM}/{user}/remove"),
-    ];
-    for role in ["MEMBER", "ADMIN"] {
-        assert_eq!(location(&owner.change(&email, "role", role).await), DONE);
-        for mode in [Mode::Test, Mode::Live] {
-            let member = Browser::member(&service).await.in_mode(mode);
-            let page = member.page(TEAM).await;
-            assert!(page.contains("Remover (precisa de dono)"), "{page}");
-            for form in &forms {
-                let fields = [("mode", mode.as_str()), ("email", "eva@loja.example"), ("role", "MEMBER")];
-                assert_eq!(member.post(form, &fields).await.status, 403, "{role} {mode} {form}");
-            }
-        }
-    }
-    let foreign = [
-        ("cookie", owner.cookies()),
-        ("content-type", "application/x-www-form-urlencoded"),
-        ("sec-fetch-site", "cross-site"),
-    ];
-    let token = "a".repeat(43);
-    let public = [
-        "/dashboard/reset".to_owned(),
-        format!("/dashboard/reset/{token}"),
-        format!("/dashboard/invite/{token}"),
-    ];
-    for form in forms.iter().chain(&public) {
-        let body = format!("mode=test&role=MEMBER&email=eva@loja.example&password={PASSWORD}");
-        assert_eq!(service.raw(Method::POST, form, &foreign, body).await.status, 403, "{form}");
-    }
-    service.stack.clock.advance(601_000);
-    for form in &forms {
-        let fields = [("mode", "test"), ("email", "eva@loja.example"), ("role", "MEMBER")];
-        let again = owner.post(form, &fields).await;
-        assert_eq!(location(&again), "/dashboard/confirm?next=%2Fdashboard", "{form}");
-    }
-    let team =
-        Users::new(service.store()).team(&service.scope().account, service.stack.clock.now()).await.unwrap();
-    assert_eq!((team.users.len(), team.invites.len()), (2, 1));
-}
-
-#[tokio::test]
 async fn a_role_counts_from_the_next_request_and_a_removal_ends_the_sessions() {
     let service = Service::start().await;
     let owner = Browser::owner(&service).await;
