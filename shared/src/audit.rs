@@ -73,14 +73,16 @@ pub async fn append_derived(
     audits.dedup_by_key(|audit| audit.id);
     let mut update = store.start_update("the audit rows of an account");
     'attempts: loop {
-        update.next_attempt().await?;
         let (mut head, ids) = rows_written_since(store, account, oldest).await?;
         let missing: Vec<&Audit> = audits.iter().copied().filter(|audit| !ids.contains(&audit.id)).collect();
         let at_once = if missing.len() > MAX_SINGLE_APPENDS { ROWS_A_TRANSACTION } else { 1 };
         for rows in missing.chunks(at_once) {
             match store.append_after(&head, rows, now).await? {
                 Some(next) => head = next,
-                None => continue 'attempts,
+                None => {
+                    update.pause().await?;
+                    continue 'attempts;
+                }
             }
         }
         return Ok(());

@@ -600,10 +600,9 @@ async fn the_postings_of_refunds_and_cases_debit_covered_balances_or_write_nothi
     };
     let refund = async |share: &RefundShare| {
         let posting = rules::refund_requested(cause(), share, Some(held.day), MinorUnits::ZERO).unwrap();
-        let mut update = store.start_update("a wallet");
         let mut credits = CachedCredits::default();
         match wallets
-            .plan_debit((&mut update, &mut credits), ShardCount::ONE, &posting, Vec::new())
+            .plan_debit((&[], &mut credits), ShardCount::ONE, &posting, Vec::new())
             .await
             .unwrap()
         {

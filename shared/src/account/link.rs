@@ -242,7 +242,6 @@ impl Users {
         let change = UserChange::Password(hash, generation);
         let mut update = self.store.start_update("a user");
         loop {
-            update.next_attempt().await?;
             let reset = self.reset_of(token, now).await?.ok_or(UserError::LinkInvalid)?;
             let user = self.find(&reset.user).await?;
             // The other links end with the first that is used.

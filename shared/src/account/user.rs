@@ -281,7 +281,6 @@ impl Users {
     ) -> Result<User, UserError> {
         let mut update = self.store.start_update("a user");
         loop {
-            update.next_attempt().await?;
             let user = self.find(&id).await?.filter(|user| user.account == *account);
             let user = user.ok_or(UserError::NotFound)?;
             if matches!(change, UserChange::Role(role) if *role == user.role) {

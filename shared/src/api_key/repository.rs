@@ -108,7 +108,6 @@ impl ApiKeys {
     ) -> Result<IssuedApiKey, ApiKeyError> {
         let mut update = self.store.start_update("an account");
         loop {
-            update.next_attempt().await?;
             let account = self.account(account).await?;
             let issued = new_key(&account, request, now)?;
             let audit = audit::by_operator(operator, account.id, "api-key.issue", issued.fingerprint(), now)?;
@@ -137,7 +136,6 @@ impl ApiKeys {
     ) -> Result<IssuedApiKey, ApiKeyError> {
         let mut update = self.store.start_update("an account");
         loop {
-            update.next_attempt().await?;
             let (old, account) = tokio::join!(self.find(account, id), self.account(account));
             let (old, account) = (old?, account?);
             let request =

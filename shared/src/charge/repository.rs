@@ -143,7 +143,6 @@ impl Charges {
         let mut payment_insert = None;
         let mut update = self.store.start_update("a charge");
         loop {
-            update.next_attempt().await?;
             let charge = reuse_or_read(&mut just_read, self.get_existing(id)).await?;
             // The payment's insert failed because its row exists: the payment was processed when it was first
             // reported.

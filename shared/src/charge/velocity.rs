@@ -140,7 +140,6 @@ impl Charges {
         let key = CustomerSlots::key_of(&charge.scope, document);
         let mut update = self.store.start_update("a customer's charges");
         loop {
-            update.next_attempt().await?;
             if update.failed().contains(&CHARGE_WRITE) {
                 return Ok(Inserted::Existing(self.get_existing(charge.id).await?));
             }

@@ -73,7 +73,6 @@ impl MedCases {
     ) -> Result<bool, CaseError> {
         let mut update = self.store.start_update("the MED cases of a charge");
         loop {
-            update.next_attempt().await?;
             // The amount to record is computed from the rows of each attempt, so that two concurrent calls
             // cannot record it twice.
             let charge = self.get_charge(id).await?;

@@ -184,7 +184,6 @@ impl MedCases {
         let mut just_read = Some(charge);
         let mut update = self.store.start_update("the MED cases of a charge");
         loop {
-            update.next_attempt().await?;
             let charge = reuse_or_read(&mut just_read, self.get_charge(charge_id)).await?.read_at(now);
             let mut cases: Vec<MedCase> = if charge.disputes.is_some() {
                 self.store.rows_of_prefix(&Charge::key_of(charge_id).pk, CASE_SORT).await?

@@ -104,7 +104,6 @@ impl MedCases {
     ) -> Result<MedCaseId, NoticeError> {
         let mut update = self.store.start_update("a MED notice");
         loop {
-            update.next_attempt().await?;
             let notice = self.get_notice(account, notice_id).await?;
             if let Some(case) = notice.case {
                 return Ok(case);
@@ -138,7 +137,6 @@ impl MedCases {
     ) -> Result<MedNotice, NoticeError> {
         let mut update = self.store.start_update("a MED notice");
         loop {
-            update.next_attempt().await?;
             let notice = self.get_notice(account, notice_id).await?;
             if let Some(case) = notice.case {
                 return Err(NoticeError::Processed(case));

@@ -38,7 +38,6 @@ impl MedCases {
         let mut just_read = Some(charge);
         let mut update = self.store.start_update("the charge of a case");
         loop {
-            update.next_attempt().await?;
             if let Some(stored) = self.find(Some(id)).await? {
                 return Ok(stored);
             }
@@ -137,7 +136,6 @@ impl MedCases {
         let (id, mut just_read) = (case.id, Some(case));
         let mut update = self.store.start_update("a MED case");
         loop {
-            update.next_attempt().await?;
             let case = reuse_or_read(&mut just_read, self.get_existing(id)).await?;
             let charge = self.charge(id).await?;
             // A charge with a case is settled, so it cannot expire.

@@ -72,7 +72,6 @@ impl Payouts {
         let mut credits = CachedCredits::default();
         let mut update = self.store.start_update("a wallet");
         loop {
-            update.next_attempt().await?;
             if let Some(stored) = self.find(id).await? {
                 return replayed(stored, scope, amount, currency);
             }
@@ -80,7 +79,7 @@ impl Payouts {
                 return Err(PayoutError::IdNotRecent);
             }
             let change = vec![Write::insert(&payout)?, Write::audit(&audit)];
-            match wallets.plan_debit((&mut update, &mut credits), shards, &posting, change).await? {
+            match wallets.plan_debit((update.failed(), &mut credits), shards, &posting, change).await? {
                 DebitPlan::Writes(writes) => {
                     if update.commit(writes).await? {
                         return Ok(payout);

@@ -13,7 +13,7 @@ use crate::auth::Caller;
 use crate::clock::Clock;
 use crate::http::Created;
 use crate::refund::{NewRefund, RefundError, third_party};
-use crate::store::{CommitOutcome, StoreError, Update, Write, reuse_or_read};
+use crate::store::{CommitOutcome, StoreError, Write, reuse_or_read};
 use crate::wallet::counters::{self, DebitCheck, Tranche};
 use crate::wallet::{CachedCredits, DebitPlan, Wallets};
 
@@ -86,7 +86,6 @@ impl Refunds {
         let (mut just_read, mut credits) = (Some(charge), CachedCredits::default());
         let mut update = self.store.start_update("the charge of a refund");
         loop {
-            update.next_attempt().await?;
             // A concurrent request with the same idempotency key created the refund.
             if update.failed().contains(&REFUND_WRITE) {
                 return replayed(self.get_existing(id).await?, request);
@@ -94,14 +93,14 @@ impl Refunds {
             let charge = reuse_or_read(&mut just_read, self.charge(id)).await?;
             // Each attempt reads the clock: a tranche's release day may begin between two attempts.
             let now = clock.now();
-            let read = (&mut update, &mut credits);
+            let read = (update.failed(), &mut credits);
             match self.plan_writes(caller, &charge.read_at(now), (request, capabilities), read, now).await {
                 Ok(Attempt::Planned(writes, refund)) => {
                     if update.commit(writes).await? {
                         return Ok(Created::New(*refund));
                     }
                 }
-                Ok(Attempt::Stale) => {}
+                Ok(Attempt::Stale) => update.pause().await?,
                 // A concurrent request with the same idempotency key may have created the refund and used the
                 // money.
                 Err(error) if error.is_refusal() => {
@@ -120,7 +119,7 @@ impl Refunds {
         caller: &Caller,
         charge: &Charge,
         (request, capabilities): (&NewRefund, RefundCapabilities),
-        (update, credits): (&mut Update<'_>, &mut CachedCredits),
+        (failed, credits): (&[usize], &mut CachedCredits),
         now: Timestamp,
     ) -> Result<Attempt, RefundError> {
         let refused = |why| RefundError::Refused { why, status: charge.status };
@@ -138,7 +137,6 @@ impl Refunds {
         };
         let mut rows = vec![Write::replace(&next, charge.version)?, Write::insert(&refund)?];
         if let Some((limit, day)) = limit.zip(refund.limited_on) {
-            let failed = update.failed();
             // If the charge's write failed as well, the reservation is tried again: the change of the charge
             // may be a failed refund, which freed its reservation.
             let is_exceeded = failed.contains(&LIMIT_WRITE) && !failed.contains(&CHARGE_WRITE);
@@ -149,7 +147,7 @@ impl Refunds {
         }
         let wallets = Wallets::new(self.store.clone());
         let scope = caller.sharded_scope();
-        match wallets.plan_debit((update, credits), scope.shards, &posting, rows).await? {
+        match wallets.plan_debit((failed, credits), scope.shards, &posting, rows).await? {
             DebitPlan::Writes(writes) => Ok(Attempt::Planned(writes, Box::new(refund))),
             DebitPlan::Short { needed, .. } => {
                 // The charge's own money may be in a tranche whose release is due but has not run yet.
@@ -204,7 +202,6 @@ impl Refunds {
         let id = Refund::id_of_bank_return(charge, made.id);
         let mut update = self.store.start_update("the charge of a refund");
         loop {
-            update.next_attempt().await?;
             if let Some(stored) = self.find(Some(id)).await? {
                 return Ok(stored);
             }
@@ -275,7 +272,6 @@ impl Refunds {
         let (id, mut just_read) = (refund.id, Some(refund));
         let mut update = self.store.start_update("a refund");
         loop {
-            update.next_attempt().await?;
             let refund = reuse_or_read(&mut just_read, self.get_existing(id)).await?;
             let refund = self.claim(refund, now).await?.with_rtr_id(said.id.clone());
             let charge = self.charge(id).await?.read_at(now);

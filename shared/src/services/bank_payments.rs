@@ -261,7 +261,6 @@ impl BankPayments {
         let key = ReportedPix::key_of(&pix.end_to_end_id);
         let mut update = self.store.start_update("a Pix");
         loop {
-            update.next_attempt().await?;
             let known = self.store.get::<ReportedPix>(&key).await?;
             if let Some(known) = known.clone().filter(|known| known.status == ReportedPixStatus::Recorded) {
                 return Ok(Some(match hint.paid_charge.filter(|_| known.charge.is_none()) {

@@ -111,7 +111,6 @@ impl Returns {
         let Some(next) = next else { return Ok(()) };
         let mut update = self.store.start_update("a charge");
         loop {
-            update.next_attempt().await?;
             if update.failed().contains(&PAYMENT_WRITE) {
                 return Ok(());
             }

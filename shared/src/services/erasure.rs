@@ -47,7 +47,6 @@ pub async fn erase_customer(
 ) -> Result<ErasureOutcome, ErasureError> {
     let mut update = store.start_update("a charge");
     loop {
-        update.next_attempt().await?;
         // An expiry that is not persisted yet has no event. The scheduler persists it soon.
         let stored = Charges::new(store.clone()).get_existing(id).await?;
         let charge = stored.as_stored();
@@ -59,6 +58,7 @@ pub async fn erase_customer(
         let Some(by) = by else { return Ok(ErasureOutcome::Erased) };
         erase_events(store, charge, &refunds).await?;
         if !erase_refunds(store, &refunds).await? {
+            update.pause().await?;
             continue;
         }
         let audit =

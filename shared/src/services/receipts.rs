@@ -94,7 +94,6 @@ impl Receipts {
         let terms = terms.ok_or(ReceiptError::NoCharge)?;
         let mut update = self.store.start_update("an unapplied receipt");
         loop {
-            update.next_attempt().await?;
             let incoming = self.find(scope, payment).await?.ok_or(ReceiptError::NotFound)?;
             let stored = self.charges.find(Some(charge)).await?;
             let stored = stored.filter(|stored| stored.scope() == *scope).ok_or(ReceiptError::NoCharge)?;
@@ -136,7 +135,6 @@ impl Receipts {
     ) -> Result<IncomingPayment, ReceiptError> {
         let mut update = self.store.start_update("an unapplied receipt");
         loop {
-            update.next_attempt().await?;
             let incoming = self.find(scope, payment).await?.ok_or(ReceiptError::NotFound)?;
             let (next, posting) = match (incoming.return_unmatched(now), incoming.return_resumed(now)) {
                 (Some((next, posting)), _) => (next, Some(posting)),
@@ -173,7 +171,6 @@ impl Receipts {
     ) -> Result<IncomingPayment, ReceiptError> {
         let mut update = self.store.start_update("an unapplied receipt");
         loop {
-            update.next_attempt().await?;
             let incoming = self.find(scope, payment).await?.ok_or(ReceiptError::NotFound)?;
             let (next, posting) = incoming.credited_to_merchant(now).ok_or(ReceiptError::NoRefund)?;
             let audit = audit::by_operator(by, scope.account, "receipt.credit", payment.to_string(), now)?;

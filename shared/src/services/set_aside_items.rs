@@ -71,7 +71,6 @@ impl SetAsideItems {
     ) -> Result<(SetAsideItem, Option<ReportedPix>), SetAsideError> {
         let mut update = self.store.start_update("an item of a notification");
         loop {
-            update.next_attempt().await?;
             let item = self.get(account, sha256).await?;
             let audit = audit::by_operator(by, *account, "notification.resolve", sha256, now)?;
             let audit = match read_back {

@@ -58,7 +58,7 @@ pub use item::{Item, from_item, key_attributes, key_of_item, text, to_item, ttl}
 pub(crate) use item::{integer, number};
 pub use query::{ListEntry, ListIndex, Order, Page, PageError};
 pub(crate) use row_update::RowUpdate;
-pub use update::{Plan, Update, reuse_or_read};
+pub use update::{Plan, reuse_or_read};
 pub use write::{CommitOutcome, Inserted, Write};
 
 use domain::money::MoneyError;

@@ -56,7 +56,6 @@ impl Store {
     {
         let mut update = self.start_update(subject);
         loop {
-            update.next_attempt().await?;
             match plan(self.get(key).await?)? {
                 Plan::Finished(result) => return Ok(result),
                 Plan::Commit(writes, result) => {
@@ -74,7 +73,6 @@ impl Store {
     /// ```text
     /// let mut update = store.start_update("a charge");
     /// loop {
-    /// update.next_attempt().await?;
     /// let charge = …; // read the row
     /// let (writes, next) = …; // plan the change
     /// if update.commit(writes).await? {
@@ -87,11 +85,9 @@ impl Store {
             store: self,
             subject,
             started_at: Instant::now(),
-            attempt_started_at: None,
+            attempt_started_at: Instant::now(),
             window: FIRST_WINDOW,
-            failed_now: Vec::new(),
             failed: Vec::new(),
-            bounded_write: None,
         }
     }
 }
@@ -102,73 +98,53 @@ pub struct Update<'a> {
     store: &'a Store,
     subject: &'a str,
     started_at: Instant,
-    /// The start of the current attempt; `None` before the first one.
-    attempt_started_at: Option<Instant>,
+    attempt_started_at: Instant,
     /// The window of the next pause. After a slow attempt, the pause has a longer window.
     window: Duration,
     /// The indexes of the writes that failed in the previous attempt.
     failed: Vec<usize>,
-    /// The indexes of the writes that failed in the current attempt.
-    failed_now: Vec<usize>,
-    /// Which write of an attempt, by its index, is conditional on a counter's bound. Set by
-    /// [`Update::set_bounded_write`].
-    bounded_write: Option<usize>,
 }
 
 impl Update<'_> {
-    /// Pauses until the next attempt may begin. The first attempt begins at once.
-    /// Errors: [`StoreError::Unavailable`] when the retry budget is spent. The caller then answers 503 before
-    /// its client times out.
-    pub async fn next_attempt(&mut self) -> Result<(), StoreError> {
-        if let Some(attempt_started_at) = self.attempt_started_at {
-            let left = RETRY_BUDGET.saturating_sub(self.started_at.elapsed());
-            if left.is_zero() {
-                let message = format!("other callers kept changing {}", self.subject);
-                return Err(StoreError::Unavailable(message));
-            }
-            // If only the write with the counter's bound failed, the next attempt begins at once: the caller
-            // reads the counter again. Concurrent additions to the counter do not conflict, so a pause gains
-            // nothing.
-            if self.bounded_write.is_none_or(|index| self.failed_now != [index]) {
-                let window = window_after(self.window, attempt_started_at.elapsed());
-                tokio::time::sleep(pause_within(window).min(left)).await;
-                self.window = window.saturating_mul(2);
-            }
-        }
-        self.attempt_started_at = Some(Instant::now());
-        self.failed = std::mem::take(&mut self.failed_now);
-        Ok(())
-    }
-
     /// The indexes of the writes whose conditions failed in the previous attempt.
     pub fn failed(&self) -> &[usize] {
         &self.failed
     }
 
-    /// Whether the write set by [`Update::set_bounded_write`] failed in the previous attempt.
-    pub fn bound_failed(&self) -> bool {
-        self.bounded_write.is_some_and(|index| self.failed.contains(&index))
-    }
-
-    /// Sets which write of the current attempt is conditional on a counter's bound, by its index in the
-    /// list that is passed to [`Update::commit`]. `None`: no write is.
-    pub fn set_bounded_write(&mut self, index: Option<usize>) {
-        self.bounded_write = index;
-    }
-
     /// Commits the rows of an attempt, all or none. `false`: a condition failed and nothing is written. The
-    /// rows or the counter that were read may be stale, so the next attempt must read them again.
-    /// Errors: [`StoreError::Unavailable`] when the database does not answer, or other callers extend the chain
-    /// of an audit row until the retry budget is spent.
+    /// rows or the counter that were read may be stale, so the next attempt must read them again. It may begin
+    /// at once, because this pauses first.
+    /// Errors: [`StoreError::Unavailable`] when the database does not answer, other callers extend the chain of
+    /// an audit row until the retry budget is spent, or the budget is spent afterwards.
     pub async fn commit(&mut self, writes: Vec<Write>) -> Result<bool, StoreError> {
-        let left = RETRY_BUDGET.saturating_sub(self.started_at.elapsed());
-        match self.store.commit_within(left, writes).await? {
+        match self.store.commit_within(self.left(), writes).await? {
             CommitOutcome::Done => Ok(true),
             CommitOutcome::Conflict { at } => {
-                self.failed_now = at;
+                self.pause().await?;
+                self.failed = at;
                 Ok(false)
             }
         }
+    }
+
+    /// Pauses before the next attempt.
+    /// Errors: [`StoreError::Unavailable`] when the retry budget is spent. The caller then answers 503 before
+    /// its client times out.
+    pub async fn pause(&mut self) -> Result<(), StoreError> {
+        if self.left().is_zero() {
+            let message = format!("other callers kept changing {}", self.subject);
+            return Err(StoreError::Unavailable(message));
+        }
+        let window = window_after(self.window, self.attempt_started_at.elapsed());
+        tokio::time::sleep(pause_within(window).min(self.left())).await;
+        self.window = window.saturating_mul(2);
+        self.attempt_started_at = Instant::now();
+        self.failed.clear();
+        Ok(())
+    }
+
+    fn left(&self) -> Duration {
+        RETRY_BUDGET.saturating_sub(self.started_at.elapsed())
     }
 }
 

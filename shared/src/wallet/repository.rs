@@ -15,7 +15,7 @@ use domain::wallet::{Cause, LedgerAccount, Posting, Subject, Wallet, rules};
 use crate::account::Accounts;
 use crate::audit;
 use crate::random::{self, RandomError};
-use crate::store::{Item, Order, StoreError, Update, Write, from_item, key_of_item};
+use crate::store::{Item, Order, StoreError, Write, from_item, key_of_item};
 use crate::wallet::counters::{self, CounterRow, DebitCheck, HELD, Tranche};
 
 /// The most postings that one query returns.
@@ -33,10 +33,14 @@ pub enum DebitPlan {
     },
 }
 
-/// Kept between the attempts of one [`Update`]. Credits only grow, so a stale value makes the debit's condition
+/// Kept between the attempts of one update. Credits only grow, so a stale value makes the debit's condition
 /// stricter, and later attempts can reuse it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct CachedCredits(Option<MinorUnits>);
+pub struct CachedCredits {
+    credits: Option<MinorUnits>,
+    /// The index of the write that is conditional on them.
+    debit_write: usize,
+}
 
 #[derive(Debug, thiserror::Error)]
 pub enum WalletError {
@@ -147,21 +151,22 @@ impl Wallets {
         Ok(wallet)
     }
 
-    /// Plans the writes of a change and of its posting, for one attempt of `update`. The debit is conditional
+    /// Plans the writes of a change and of its posting, for one attempt after
+    /// one in which the writes `failed` failed. The debit is conditional
     /// on the available balance covering it. The first attempt reads the wallet and keeps its credits in
     /// `read`. A later one reads it again only if that condition failed before.
     pub async fn plan_debit(
         &self,
-        (update, read): (&mut Update<'_>, &mut CachedCredits),
+        (failed, read): (&[usize], &mut CachedCredits),
         shards: ShardCount,
         posting: &Posting,
         change: Vec<Write>,
     ) -> Result<DebitPlan, StoreError> {
         let needed = posting.change(LedgerAccount::MerchantAvailable)?.checked_neg()?;
-        if update.bound_failed() {
-            *read = CachedCredits::default();
+        if failed.contains(&read.debit_write) {
+            read.credits = None;
         }
-        let check = match (needed.is_positive(), read.0) {
+        let check = match (needed.is_positive(), read.credits) {
             (false, _) => DebitCheck::Unchecked,
             (true, Some(credits)) => DebitCheck::Credits(credits),
             (true, None) => {
@@ -172,13 +177,13 @@ impl Wallets {
                     return Ok(DebitPlan::Short { needed: needed.get(), available: available.get() });
                 }
                 let credits = wallet.totals(LedgerAccount::MerchantAvailable).credits;
-                read.0 = Some(credits);
+                read.credits = Some(credits);
                 DebitCheck::Credits(credits)
             }
         };
         let mut writes = change;
         writes.extend(counters::posting_writes(posting, check)?);
-        update.set_bounded_write(needed.is_positive().then(|| writes.len().saturating_sub(1)));
+        read.debit_write = writes.len().saturating_sub(1);
         Ok(DebitPlan::Writes(writes))
     }
 
@@ -200,7 +205,6 @@ impl Wallets {
         let mut credits = CachedCredits::default();
         let mut update = self.store.start_update("a wallet");
         loop {
-            update.next_attempt().await?;
             if let Some(stored) = self.store.get::<Posting>(&posting.key()).await? {
                 return Ok(outcome_for_existing(stored, &posting));
             }
@@ -210,7 +214,7 @@ impl Wallets {
             let audit = audit::by_operator(operator, scope.account, "ledger.adjust", id.to_string(), now)?;
             let audit = audit.with_details(format!("{} {currency} {minor}", scope.mode));
             let change = vec![Write::audit(&audit)];
-            match self.plan_debit((&mut update, &mut credits), shards, &posting, change).await? {
+            match self.plan_debit((update.failed(), &mut credits), shards, &posting, change).await? {
                 DebitPlan::Writes(writes) => {
                     if update.commit(writes).await? {
                         return Ok(AdjustmentOutcome::Done(Box::new(posting)));
@@ -228,7 +232,6 @@ impl Wallets {
         let key = tranche.key();
         let mut update = self.store.start_update("a tranche");
         loop {
-            update.next_attempt().await?;
             let Some(item) = self.store.get_item(&key).await? else { return Ok(false) };
             let held = counter(&item, HELD)?;
             let mut writes = vec![Write::remove(key.clone(), HELD, held.get())];

@@ -465,7 +465,6 @@ impl Endpoints {
         let mut endpoint = seen.clone();
         let mut update = self.store.start_update("an endpoint");
         loop {
-            update.next_attempt().await?;
             if !update.failed().is_empty() {
                 let found = self.store.get_in_order::<Endpoint>(&[seen.key()]).await?.pop();
                 // The outcome is dropped if the URL changed, because the attempt used the old URL. It is also

@@ -233,7 +233,6 @@ impl AccountAcquirers {
     ) -> Result<Option<String>, SettingsError> {
         let mut update = self.state.start_update(SUBJECT);
         loop {
-            update.next_attempt().await?;
             let current = self.named(account, Some(name)).await?;
             let mut next = current.clone();
             let KindSettings::Stripe(stripe) = &mut next.acquirer.settings.kind else {
@@ -292,7 +291,6 @@ impl AccountAcquirers {
         let (token, stored_token) = CallbackToken::create(now)?;
         let mut update = self.state.start_update(SUBJECT);
         loop {
-            update.next_attempt().await?;
             let all = self.all(&account).await?;
             let known = all.iter().find(|each| each.acquirer.settings.name == choice.settings.name);
             let same = known.filter(|known| !known.acquirer.is_retired);
@@ -379,7 +377,6 @@ impl AccountAcquirers {
     ) -> Result<ConfiguredAcquirer, SettingsError> {
         let mut update = self.state.start_update(SUBJECT);
         loop {
-            update.next_attempt().await?;
             let current = self.named(account, name).await?;
             let mut writes = self.put(&retired(&current, now), Some(&current))?;
             let details = format!("was {}", current.audit_view());
@@ -401,7 +398,6 @@ impl AccountAcquirers {
     ) -> Result<ConfiguredAcquirer, SettingsError> {
         let mut update = self.state.start_update(SUBJECT);
         loop {
-            update.next_attempt().await?;
             let retired = self.retired(account, connection).await?;
             let mut writes = self.binding_writes(account, Some(&retired.acquirer), None, now).await?;
             writes.extend(self.delete(&retired));
@@ -489,7 +485,6 @@ impl AccountAcquirers {
     ) -> Result<AccountAcquirer, SettingsError> {
         let mut update = self.state.start_update(SUBJECT);
         loop {
-            update.next_attempt().await?;
             let current = self.named(account, name).await?;
             let mut next = current.clone();
             change(&mut next.acquirer);
@@ -517,7 +512,6 @@ impl AccountAcquirers {
         let secret = Secret::random()?;
         let mut update = self.state.start_update(SUBJECT);
         loop {
-            update.next_attempt().await?;
             let connection = self.named(account, name).await?.acquirer.connection;
             let found: Option<MedSecret> = self.secrets.get(&MedSecret::key_of(&account, connection)).await?;
             let found = found.ok_or(SettingsError::NoAcquirer(account))?;

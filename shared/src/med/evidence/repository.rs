@@ -128,7 +128,6 @@ impl CaseEvidence {
         let (id, mut just_read) = (case.id, Some(case));
         let mut update = self.store.start_update("a MED case");
         loop {
-            update.next_attempt().await?;
             if !update.failed().is_empty()
                 && let Some(confirmed) = self.store.get(&evidence.key()).await?
             {
