@@ -106,57 +106,6 @@ impl PixBank {
         Ok(client.put_webhook(&self.pix.pix_key, url.expose_secret()).await?)
     }
 
-    /// Creates the cob of a pending charge. `is_first`: no earlier attempt can have reached the bank, so the
-    /// cob is created without a look for it. [`FINALISE_TIMEOUT_MS`] after the creation of the charge, gives up.
-    ///
-    /// # Errors
-    ///
-    /// [`KitError::Unavailable`] when the outcome is unknown. The caller must retry with `is_first` false.
-    async fn create_cob(
-        &self,
-        charge: &Charge,
-        settings: &AccountSettings,
-        is_first: bool,
-    ) -> Result<Finalised, KitError> {
-        let (txid, client) = (charge.id.txid(), self.client.at(Priority::Create));
-        if !is_first {
-            let found = client.get_cob(&txid).await;
-            let is_paid = matches!(&found, Ok(Some(cob)) if cob.status == CobStatus::Completed);
-            if !is_paid && client.now().millis_since(charge.created_at) >= FINALISE_TIMEOUT_MS {
-                return self.give_up(charge, found).await;
-            }
-            if let Some(cob) = found? {
-                return self.accept(charge, settings, &cob, charge.created_at);
-            }
-        }
-        let sent_at = client.now();
-        let refusal = match client.put_cob(&txid, &self.new_cob(charge, settings)?).await {
-            Ok(cob) => return self.accept(charge, settings, &cob, sent_at),
-            Err(error @ (ApiError::Refused { .. } | ApiError::NotFound(_))) => error,
-            Err(error) => return Err(error.into()),
-        };
-        // A refusal does not prove that the cob was not created: the answer to an earlier attempt may be lost.
-        if let Some(cob) = client.get_cob(&txid).await? {
-            return self.accept(charge, settings, &cob, charge.created_at);
-        }
-        match refusal {
-            ApiError::Refused { status: status @ (400 | 422), problem } if !problem.concerns_connection() => {
-                tracing::warn!(charge = %charge.id, refusal = problem.to_string(), "the bank refused a charge");
-                let reason = problem.reason().unwrap_or_else(|| "The bank refused the charge.".to_owned());
-                let reason = reason.chars().take(MAX_REASON_CHARS).collect();
-                let code = if problem.kind.is_empty() { status.to_string() } else { problem.kind };
-                Ok(Finalised::Refused { reason, code })
-            }
-            error => {
-                tracing::error!(
-                    charge = %charge.id, %error,
-                    "the bank refuses charges for a reason that concerns the connection; {}", api_pix::CHECK_CONNECTION
-                );
-                Err(KitError::Unavailable(error.to_string()))
-            }
-        }
-    }
-
     fn new_cob(&self, charge: &Charge, settings: &AccountSettings) -> Result<NewCob, KitError> {
         let expires_in_seconds = charge.pix_expires_in_seconds.unwrap_or(settings.charge_expires_in_seconds);
         let debtor = charge.payer_tax_id().zip(charge.customer.name.clone());
@@ -208,33 +157,6 @@ impl PixBank {
         Ok(Finalised::Made(Box::new(Artefacts { pix: Some(pix), ..Artefacts::default() })))
     }
 
-    /// Removes a charge's cob, so that it can't be paid any more. `None`: the bank does not know it.
-    ///
-    /// # Errors
-    ///
-    /// [`KitError::Unavailable`] when it is not known whether the cob can still be paid.
-    async fn remove(&self, charge: &Charge, priority: Priority) -> Result<Option<Snapshot>, KitError> {
-        let txid = charge.id.txid();
-        match self.client.at(priority).remove_cob(&txid).await {
-            Ok(cob) if cob.status == CobStatus::RemovedByReceiver => return Ok(Some(snapshot(&cob))),
-            Ok(_) | Err(ApiError::Refused { .. } | ApiError::NotFound(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let Some(cob) = self.client.at(Priority::Settle).get_cob(&txid).await? else {
-            return Ok(None);
-        };
-        match cob.status {
-            CobStatus::RemovedByReceiver | CobStatus::RemovedByPsp => Ok(Some(snapshot(&cob))),
-            CobStatus::Completed if !cob.pix.is_empty() => Ok(Some(snapshot(&cob))),
-            CobStatus::Completed => {
-                Err(KitError::Unavailable("the bank does not show the Pix of a paid cob yet".to_owned()))
-            }
-            CobStatus::Active | CobStatus::Other(_) => {
-                Err(KitError::Unavailable("the bank refuses to remove an open cob".to_owned()))
-            }
-        }
-    }
-
     /// Refuses a charge that was never finalised, and removes its cob, if the bank has it. If the bank does not
     /// answer, the cob may stay. Its code was shown to no payer, and the payment of a refused charge is returned.
     async fn give_up(
@@ -244,7 +166,7 @@ impl PixBank {
     ) -> Result<Finalised, KitError> {
         let removal = match found {
             Ok(None) => Ok(None),
-            Ok(Some(_)) => self.remove(charge, Priority::Create).await,
+            Ok(Some(_)) => self.close(charge, Priority::Create).await,
             Err(error) => Err(error.into()),
         };
         match removal {
@@ -287,17 +209,6 @@ impl PixBank {
         let (client, id) = (self.client.at(Priority::Settle), end_to_end_id(&refund.payment)?);
         Ok(client.get_devolucao(&id, &refund.bank_id()).await?.is_some()
             || client.get_pix(&id).await?.is_some())
-    }
-
-    async fn status_of(&self, charge: &Charge) -> Result<Option<ProviderStatus>, KitError> {
-        let txid = charge.id.txid();
-        let cob = self.client.at(Priority::Settle).get_cob(&txid).await?;
-        Ok(cob.map(|cob| ProviderStatus {
-            provider: "pix",
-            transaction_id: txid,
-            status: cob.status.as_str().to_owned(),
-            raw_response: shown_cob(cob.raw.as_map()),
-        }))
     }
 
     /// Reads a Pix back. If the bank does not find its end-to-end id, looks for it among the Pix with the
@@ -405,20 +316,6 @@ impl PixBank {
         Ok(is_listed.then_some(*expected))
     }
 
-    /// Requests a refund if the bank does not know it yet, and returns its progress and the bank's id. The
-    /// refund's id at the bank never changes, so a repetition can't send the money twice.
-    async fn refund_progress(
-        &self,
-        refund: &Refund,
-        paid_at: Timestamp,
-        now: Timestamp,
-    ) -> Result<RefundAnswer, KitError> {
-        match refund.share.strategy {
-            RefundStrategy::Devolution => self.devolution_progress(refund, paid_at, now).await,
-            RefundStrategy::Cashout => self.cashout_progress(refund, now).await,
-        }
-    }
-
     async fn devolution_progress(
         &self,
         refund: &Refund,
@@ -521,9 +418,138 @@ impl PixBank {
         Ok(RefundAnswer { progress, said: RefundEnd { id, reason: pix_out.reason } })
     }
 
+    /// Returns what devoluções other than the one with this id have returned of a payment. The bank can't
+    /// return that money a second time.
+    pub async fn returned_by_others(
+        &self,
+        payment: &IncomingPayment,
+        id: &str,
+    ) -> Result<ByOthers, KitError> {
+        let pix = self.client.at(Priority::Settle).get_pix(&end_to_end_id(&payment.payment_id)?).await?;
+        let others = pix.map(|pix| pix.returns).unwrap_or_default();
+        let others = others.iter().filter(|other| other.id != id && counts_as_returned(other));
+        let (executed, open): (Vec<&Devolucao>, Vec<&Devolucao>) =
+            others.partition(|other| other.status == DevolucaoStatus::Returned);
+        let returned =
+            executed.iter().fold(0_i64, |returned, other| returned.saturating_add(other.amount.minor()));
+        let rest = payment.amount.minor().saturating_sub(returned);
+        Ok(match Amount::parse(rest) {
+            Err(_nothing_left) => ByOthers::Whole,
+            Ok(_) if !open.is_empty() => ByOthers::Open,
+            Ok(rest) if rest < payment.amount => ByOthers::AllBut(rest),
+            Ok(_) => ByOthers::Nothing,
+        })
+    }
+}
+
+#[async_trait]
+impl Connector for PixBank {
+    fn capabilities(&self, method: PaymentMethod) -> Option<Capabilities> {
+        let currencies = Some(&[Currency::BRL][..]);
+        let amounts = (Amount::MIN.minor(), Amount::MAX.minor());
+        (method == PaymentMethod::Pix).then_some(Capabilities { currencies, amounts })
+    }
+
+    fn refund_capabilities(&self) -> RefundCapabilities {
+        RefundCapabilities { methods: &[PaymentMethod::Pix], cashout: self.pix.send_pix != SendPix::None }
+    }
+
+    /// Creates the cob of a pending charge. `is_first`: no earlier attempt can have reached the bank, so the
+    /// cob is created without a look for it. [`FINALISE_TIMEOUT_MS`] after the creation of the charge, gives up.
+    ///
+    /// # Errors
+    ///
+    /// [`KitError::Unavailable`] when the outcome is unknown. The caller must retry with `is_first` false.
+    async fn create(&self, new: NewCharge<'_>) -> Result<Finalised, KitError> {
+        let NewCharge { charge, settings, is_first, .. } = new;
+        let (txid, client) = (charge.id.txid(), self.client.at(Priority::Create));
+        if !is_first {
+            let found = client.get_cob(&txid).await;
+            let is_paid = matches!(&found, Ok(Some(cob)) if cob.status == CobStatus::Completed);
+            if !is_paid && client.now().millis_since(charge.created_at) >= FINALISE_TIMEOUT_MS {
+                return self.give_up(charge, found).await;
+            }
+            if let Some(cob) = found? {
+                return self.accept(charge, settings, &cob, charge.created_at);
+            }
+        }
+        let sent_at = client.now();
+        let refusal = match client.put_cob(&txid, &self.new_cob(charge, settings)?).await {
+            Ok(cob) => return self.accept(charge, settings, &cob, sent_at),
+            Err(error @ (ApiError::Refused { .. } | ApiError::NotFound(_))) => error,
+            Err(error) => return Err(error.into()),
+        };
+        // A refusal does not prove that the cob was not created: the answer to an earlier attempt may be lost.
+        if let Some(cob) = client.get_cob(&txid).await? {
+            return self.accept(charge, settings, &cob, charge.created_at);
+        }
+        match refusal {
+            ApiError::Refused { status: status @ (400 | 422), problem } if !problem.concerns_connection() => {
+                tracing::warn!(charge = %charge.id, refusal = problem.to_string(), "the bank refused a charge");
+                let reason = problem.reason().unwrap_or_else(|| "The bank refused the charge.".to_owned());
+                let reason = reason.chars().take(MAX_REASON_CHARS).collect();
+                let code = if problem.kind.is_empty() { status.to_string() } else { problem.kind };
+                Ok(Finalised::Refused { reason, code })
+            }
+            error => {
+                tracing::error!(
+                    charge = %charge.id, %error,
+                    "the bank refuses charges for a reason that concerns the connection; {}", api_pix::CHECK_CONNECTION
+                );
+                Err(KitError::Unavailable(error.to_string()))
+            }
+        }
+    }
+
+    async fn read(&self, charge: &Charge) -> Result<Option<Snapshot>, KitError> {
+        let cob = self.client.at(Priority::Settle).get_cob(&charge.id.txid()).await?;
+        Ok(cob.as_ref().map(snapshot))
+    }
+
+    /// Removes a charge's cob, so that it can't be paid any more. `None`: the bank does not know it.
+    ///
+    /// # Errors
+    ///
+    /// [`KitError::Unavailable`] when it is not known whether the cob can still be paid.
+    async fn close(&self, charge: &Charge, priority: Priority) -> Result<Option<Snapshot>, KitError> {
+        let txid = charge.id.txid();
+        match self.client.at(priority).remove_cob(&txid).await {
+            Ok(cob) if cob.status == CobStatus::RemovedByReceiver => return Ok(Some(snapshot(&cob))),
+            Ok(_) | Err(ApiError::Refused { .. } | ApiError::NotFound(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let Some(cob) = self.client.at(Priority::Settle).get_cob(&txid).await? else {
+            return Ok(None);
+        };
+        match cob.status {
+            CobStatus::RemovedByReceiver | CobStatus::RemovedByPsp => Ok(Some(snapshot(&cob))),
+            CobStatus::Completed if !cob.pix.is_empty() => Ok(Some(snapshot(&cob))),
+            CobStatus::Completed => {
+                Err(KitError::Unavailable("the bank does not show the Pix of a paid cob yet".to_owned()))
+            }
+            CobStatus::Active | CobStatus::Other(_) => {
+                Err(KitError::Unavailable("the bank refuses to remove an open cob".to_owned()))
+            }
+        }
+    }
+
+    /// Requests a refund if the bank does not know it yet, and returns its progress and the bank's id. The
+    /// refund's id at the bank never changes, so a repetition can't send the money twice.
+    async fn refund(
+        &self,
+        refund: &Refund,
+        paid_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<RefundAnswer, KitError> {
+        match refund.share.strategy {
+            RefundStrategy::Devolution => self.devolution_progress(refund, paid_at, now).await,
+            RefundStrategy::Cashout => self.cashout_progress(refund, now).await,
+        }
+    }
+
     /// Requests the current attempt of a payment's return if the bank does not know it yet, and returns its
     /// progress. If other devoluções have returned a part of the payment, the rest is requested.
-    async fn return_progress(
+    async fn give_back(
         &self,
         payment: &IncomingPayment,
         id: &str,
@@ -573,80 +599,20 @@ impl PixBank {
         })
     }
 
-    /// Returns what devoluções other than the one with this id have returned of a payment. The bank can't
-    /// return that money a second time.
-    pub async fn returned_by_others(
-        &self,
-        payment: &IncomingPayment,
-        id: &str,
-    ) -> Result<ByOthers, KitError> {
-        let pix = self.client.at(Priority::Settle).get_pix(&end_to_end_id(&payment.payment_id)?).await?;
-        let others = pix.map(|pix| pix.returns).unwrap_or_default();
-        let others = others.iter().filter(|other| other.id != id && counts_as_returned(other));
-        let (executed, open): (Vec<&Devolucao>, Vec<&Devolucao>) =
-            others.partition(|other| other.status == DevolucaoStatus::Returned);
-        let returned =
-            executed.iter().fold(0_i64, |returned, other| returned.saturating_add(other.amount.minor()));
-        let rest = payment.amount.minor().saturating_sub(returned);
-        Ok(match Amount::parse(rest) {
-            Err(_nothing_left) => ByOthers::Whole,
-            Ok(_) if !open.is_empty() => ByOthers::Open,
-            Ok(rest) if rest < payment.amount => ByOthers::AllBut(rest),
-            Ok(_) => ByOthers::Nothing,
-        })
-    }
-}
-
-#[async_trait]
-impl Connector for PixBank {
-    fn capabilities(&self, method: PaymentMethod) -> Option<Capabilities> {
-        let currencies = Some(&[Currency::BRL][..]);
-        let amounts = (Amount::MIN.minor(), Amount::MAX.minor());
-        (method == PaymentMethod::Pix).then_some(Capabilities { currencies, amounts })
-    }
-
-    fn refund_capabilities(&self) -> RefundCapabilities {
-        RefundCapabilities { methods: &[PaymentMethod::Pix], cashout: self.pix.send_pix != SendPix::None }
-    }
-
-    async fn create(&self, new: NewCharge<'_>) -> Result<Finalised, KitError> {
-        self.create_cob(new.charge, new.settings, new.is_first).await
-    }
-
-    async fn read(&self, charge: &Charge) -> Result<Option<Snapshot>, KitError> {
-        let cob = self.client.at(Priority::Settle).get_cob(&charge.id.txid()).await?;
-        Ok(cob.as_ref().map(snapshot))
-    }
-
-    async fn close(&self, charge: &Charge, priority: Priority) -> Result<Option<Snapshot>, KitError> {
-        self.remove(charge, priority).await
-    }
-
-    async fn refund(
-        &self,
-        refund: &Refund,
-        paid_at: Timestamp,
-        now: Timestamp,
-    ) -> Result<RefundAnswer, KitError> {
-        self.refund_progress(refund, paid_at, now).await
-    }
-
-    async fn give_back(
-        &self,
-        payment: &IncomingPayment,
-        attempt: &str,
-        now: Timestamp,
-    ) -> Result<ReturnProgress, KitError> {
-        self.return_progress(payment, attempt, now).await
-    }
-
     /// API Pix lists payments and not changes of charges: see `acquirer-worker`'s sweep.
     async fn changes(&self, _since: Timestamp, _cursor: Option<&str>) -> Result<Changes, KitError> {
         Ok(Changes::default())
     }
 
     async fn status(&self, charge: &Charge) -> Result<Option<ProviderStatus>, KitError> {
-        self.status_of(charge).await
+        let txid = charge.id.txid();
+        let cob = self.client.at(Priority::Settle).get_cob(&txid).await?;
+        Ok(cob.map(|cob| ProviderStatus {
+            provider: "pix",
+            transaction_id: txid,
+            status: cob.status.as_str().to_owned(),
+            raw_response: shown_cob(cob.raw.as_map()),
+        }))
     }
 }
 
