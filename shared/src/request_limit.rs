@@ -5,7 +5,7 @@ use domain::row::Key;
 use domain::time::Timestamp;
 
 use crate::http::{Problem, RateLimit, RequestContext};
-use crate::store::{Bound, Item, Store, ttl};
+use crate::store::{Item, Store, ttl};
 
 const SECONDS_A_MINUTE: i64 = 60;
 
@@ -48,8 +48,7 @@ pub(crate) async fn count_in_minute(
 ) -> Result<(), Problem> {
     let minute = Window::of(now, SECONDS_A_MINUTE);
     let key = Key { pk, sk: minute.number.to_string() };
-    let bound = Bound::AtMost { counter: REQUESTS.to_owned(), most: max.saturating_sub(1) };
-    let counted = store.add_within_bound_and_get(&key, (REQUESTS, 1), minute.ttl(), Some(bound)).await?;
+    let counted = store.add_up_to(&key, (REQUESTS, 1), minute.ttl(), Some(max)).await?;
     let remaining = max.saturating_sub(counted.unwrap_or(max));
     let count = |number: i64| u64::try_from(number).unwrap_or_default();
     context.set_caller(RateLimit { limit: count(max), remaining: count(remaining) }, scope, None);

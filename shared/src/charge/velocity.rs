@@ -19,7 +19,7 @@ use domain::time::Timestamp;
 
 use crate::charge::{ChargeError, Charges};
 use crate::request_limit::Window;
-use crate::store::{Bound, Inserted, RowUpdate, StoreError, Write, number};
+use crate::store::{Inserted, RowUpdate, StoreError, Write, number};
 
 const CUSTOMER_SECONDS: i64 = 10 * 60;
 const CHARGE_WRITE: usize = 0;
@@ -111,9 +111,8 @@ impl Charges {
         now: Timestamp,
     ) -> Result<Inserted<StoredCharge>, ChargeError> {
         let (minute, key) = (minute_of(now), minute_key(&charge.scope, minute_of(now)));
-        let most = i64::from(limits.per_account).saturating_sub(1);
-        let bound = Bound::AtMost { counter: COUNTER.to_owned(), most };
-        if !self.store.add_within_bound(&key, (COUNTER, 1), minute.ttl(), Some(bound)).await? {
+        let max = Some(i64::from(limits.per_account));
+        if self.store.add_up_to(&key, (COUNTER, 1), minute.ttl(), max).await?.is_none() {
             return self.existing_or(charge.id, ChargeError::AccountVelocityExceeded).await;
         }
         let inserted = self.insert_for_customer(charge, limits.per_customer, now).await;
@@ -122,7 +121,7 @@ impl Charges {
             // After a failed request the charge may have been inserted, so its slot stays taken.
             Err(error) if !matches!(error, ChargeError::CustomerVelocityExceeded) => {}
             Ok(Inserted::Existing(_)) | Err(_) => {
-                self.store.add_within_bound(&key, (COUNTER, -1), minute.ttl(), None).await?;
+                self.store.add_up_to(&key, (COUNTER, -1), minute.ttl(), None).await?;
             }
         }
         inserted

@@ -6,7 +6,7 @@ use domain::row::Key;
 use domain::time::Timestamp;
 
 use super::{Claim, Email, EmailRecord, lease_end};
-use crate::store::{Bound, CommitOutcome, Inserted, Order, StoreError, Write, from_item, ttl};
+use crate::store::{CommitOutcome, Inserted, Order, StoreError, Write, from_item, ttl};
 
 /// The maximum number of emails that an account's test data may cause in a day (`America/Sao_Paulo`). Without
 /// it, a test suite could use up the sending quota that live emails need.
@@ -63,10 +63,9 @@ impl Emails {
     pub async fn count_test_email(&self, scope: &Scope, now: Timestamp) -> Result<bool, StoreError> {
         let day = Day::of(now);
         let key = Key { pk: format!("mails#{scope}"), sk: day.to_string() };
-        let bound =
-            Bound::AtMost { counter: COUNTER.to_owned(), most: TEST_EMAILS_PER_DAY.saturating_sub(1) };
         let ttl = ttl(day.plus_days(2).ends_at().seconds());
-        self.store.add_within_bound(&key, (COUNTER, 1), ttl, Some(bound)).await
+        let counted = self.store.add_up_to(&key, (COUNTER, 1), ttl, Some(TEST_EMAILS_PER_DAY)).await?;
+        Ok(counted.is_some())
     }
 
     /// Marks a claimed email as sent. `false` means that another worker claimed the email meanwhile and may

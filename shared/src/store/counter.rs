@@ -11,51 +11,26 @@ use super::contention::{MAX_WRITE_RETRIES, pause_before_retry};
 use super::item::{integer, number};
 use super::{Item, RowUpdate, Store, StoreError, write_error};
 
-/// The condition of an addition to a counter.
-#[derive(Clone, Debug)]
-pub enum Bound {
-    /// Before the addition, the counter is at most `most` or absent.
-    AtMost {
-        /// The counter's attribute.
-        counter: String,
-        /// The upper bound, inclusive.
-        most: i64,
-    },
-}
-
 impl Store {
-    /// Adds to a counter of a row and writes the attributes `set`. The row is created if it does not exist.
-    /// `false`: the bound forbids the addition, and nothing is written.
+    /// Adds to a counter of a row, writes the attributes `set`, and returns the counter. The row is created if it
+    /// does not exist. `None`: the counter would exceed `max`, and nothing is written.
     ///
     /// It is one update without a transaction, so that concurrent additions do not conflict. An addition
     /// whose response was lost may be counted twice, because the SDK retries it.
-    pub async fn add_within_bound(
+    pub async fn add_up_to(
         &self,
         key: &Key,
-        counter: (&str, i64),
+        (counter, by): (&str, i64),
         set: Item,
-        bound: Option<Bound>,
-    ) -> Result<bool, StoreError> {
-        Ok(self.add_within_bound_and_get(key, counter, set, bound).await?.is_some())
-    }
-
-    /// Like [`Store::add_within_bound`], but returns the counter after the addition. `None`: the bound forbids
-    /// the addition.
-    pub async fn add_within_bound_and_get(
-        &self,
-        key: &Key,
-        counter: (&str, i64),
-        set: Item,
-        bound: Option<Bound>,
+        max: Option<i64>,
     ) -> Result<Option<i64>, StoreError> {
-        let mut update = RowUpdate::of(key.clone()).add(counter.0, number(counter.1)).set_all(set);
-        if let Some(Bound::AtMost { counter, most }) = bound {
-            update = update.when_absent_or(&counter, "<=", number(most));
+        let mut update = RowUpdate::of(key.clone()).add(counter, number(by)).set_all(set);
+        if let Some(max) = max {
+            update = update.when_absent_or(counter, "<=", number(max.saturating_sub(by)));
         }
         let UpdateOutcome::Done(updated) = update.run(self).await? else { return Ok(None) };
-        integer(&updated, counter.0)
-            .map(Some)
-            .ok_or_else(|| StoreError::Corrupt(format!("{} is not a counter", counter.0)))
+        let counted = integer(&updated, counter);
+        counted.map(Some).ok_or_else(|| StoreError::Corrupt(format!("{counter} is not a counter")))
     }
 
     /// Builds the request for an update outside of a transaction.

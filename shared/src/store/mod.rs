@@ -51,7 +51,6 @@ use serde::de::DeserializeOwned;
 
 pub(crate) use audit::head_of;
 pub use client::{Aws, AwsError, endpoint_url, timeouts};
-pub use counter::Bound;
 pub(crate) use counter::UpdateOutcome;
 pub use due::{DUE_SHARDS, DuePartition, DueRow, due_attributes, due_limit};
 pub use item::{Item, from_item, key_attributes, key_of_item, text, to_item, ttl};

@@ -32,7 +32,7 @@ pub(super) async fn take(
     let hour = Window::of(now, HOUR_SECONDS);
     let key = Key { pk: format!("notifications#{account}"), sk: hour.number.to_string() };
     let added = i64::try_from(count).unwrap_or(i64::MAX);
-    let total = store.add_within_bound_and_get(&key, (COUNTER, added), hour.ttl(), None).await?;
+    let total = store.add_up_to(&key, (COUNTER, added), hour.ttl(), None).await?;
     let before = total.unwrap_or(i64::MAX).saturating_sub(added);
     let left = MAX_UNKNOWN_PER_HOUR.saturating_sub(before).clamp(0, added);
     if left < added && before <= MAX_UNKNOWN_PER_HOUR {

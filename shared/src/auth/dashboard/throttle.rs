@@ -16,7 +16,7 @@ use super::Dashboard;
 use crate::account::User;
 use crate::http::{Problem, RequestContext};
 use crate::request_limit::{Window, count_in_minute};
-use crate::store::{Bound, Inserted, Store, Write};
+use crate::store::{Inserted, Store, Write};
 
 /// In seconds. For all users, a window begins at every full quarter of an hour.
 const WINDOW_SECONDS: i64 = 15 * 60;
@@ -96,9 +96,7 @@ impl Throttle {
 
     /// Returns whether this was the last that the window permits. 429 `rate_limited` if it permits no more.
     async fn count(&self, key: &Key, max: i64, window: Window, now: Timestamp) -> Result<bool, Problem> {
-        let bound = Bound::AtMost { counter: COUNTER.to_owned(), most: max.saturating_sub(1) };
-        let counted =
-            self.store.add_within_bound_and_get(key, (COUNTER, 1), window.ttl(), Some(bound)).await?;
+        let counted = self.store.add_up_to(key, (COUNTER, 1), window.ttl(), Some(max)).await?;
         let refused = Problem::TooManyLogins { limit: max, retry_after_seconds: window.left(now) };
         counted.map(|counted| counted >= max).ok_or(refused)
     }
@@ -121,7 +119,7 @@ impl Throttle {
 
     pub(super) async fn uncount_attempt(&self, attempt: Attempt) -> Result<(), Problem> {
         for key in &attempt.keys {
-            self.store.add_within_bound(key, (COUNTER, -1), attempt.window.ttl(), None).await?;
+            self.store.add_up_to(key, (COUNTER, -1), attempt.window.ttl(), None).await?;
         }
         Ok(())
     }
