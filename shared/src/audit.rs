@@ -11,7 +11,7 @@ use domain::audit::{Audit, Operator, partition};
 use domain::ids::{AccountId, AuditId};
 use domain::time::Timestamp;
 
-use crate::random::{self, RandomError};
+use crate::random;
 use crate::store::{Item, Order, PageError, Store, StoreError, Write, from_item, head_of, integer, text};
 
 /// The number of audit rows in a page.
@@ -41,7 +41,7 @@ pub fn by_operator(
     action: &str,
     subject: impl Into<String>,
     at: Timestamp,
-) -> Result<Audit, RandomError> {
+) -> Result<Audit, StoreError> {
     let id = AuditId::new(at, random::bytes()?);
     Ok(Audit::by_operator(operator, account, (id, at), action, subject))
 }

@@ -17,11 +17,9 @@ use crate::http::{Detail, Problem};
 use crate::med::{CaseError, EvidenceError};
 use crate::object_store::ObjectStoreError;
 use crate::queue::QueueError;
-use crate::random::RandomError;
 use crate::refund::RefundError;
 use crate::services::{CancelError, CreateChargeError, PaymentListError};
 use crate::store::{PageError, StoreError};
-use crate::wallet::WalletError;
 use crate::webhook::WebhookError;
 
 /// Errors that are defects of the service.
@@ -34,7 +32,7 @@ macro_rules! internal {
         }
     )+};
 }
-internal!(RandomError, PasswordError, SigningError, MoneyError);
+internal!(PasswordError, SigningError, MoneyError);
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
@@ -83,9 +81,7 @@ impl From<AccountError> for Problem {
         match error {
             AccountError::NotFound => Self::NotFound { what: "account" },
             AccountError::Store(error) => error.into(),
-            AccountError::FewerShards { .. } | AccountError::Random(_) | AccountError::Audit(_) => {
-                Self::Internal(error.to_string())
-            }
+            AccountError::FewerShards { .. } | AccountError::Audit(_) => Self::Internal(error.to_string()),
         }
     }
 }
@@ -107,7 +103,6 @@ impl From<UserError> for Problem {
                 Self::Unprocessable(format!("{error}."))
             }
             UserError::Store(error) => error.into(),
-            UserError::Random(error) => error.into(),
         }
     }
 }
@@ -117,7 +112,6 @@ impl From<ApiKeyError> for Problem {
         match error {
             ApiKeyError::NotFound => Self::NotFound { what: "API key" },
             ApiKeyError::Store(error) => error.into(),
-            ApiKeyError::Random(error) => error.into(),
         }
     }
 }
@@ -140,7 +134,6 @@ impl From<ChargeError> for Problem {
             ChargeError::CustomerVelocityExceeded => Self::CustomerVelocityExceeded,
             ChargeError::AccountVelocityExceeded => Self::AccountVelocityExceeded,
             ChargeError::Store(error) => error.into(),
-            ChargeError::Random(error) => error.into(),
         }
     }
 }
@@ -176,15 +169,6 @@ impl From<PaymentListError> for Problem {
     }
 }
 
-impl From<WalletError> for Problem {
-    fn from(error: WalletError) -> Self {
-        match error {
-            WalletError::Store(error) => error.into(),
-            WalletError::Random(error) => error.into(),
-        }
-    }
-}
-
 impl From<RefundError> for Problem {
     fn from(error: RefundError) -> Self {
         let message = error.to_string();
@@ -211,13 +195,11 @@ impl From<RefundError> for Problem {
                 Self::Invalid(fields.into_iter().map(detail).collect())
             }
             RefundError::TooOldForDevolution => Self::ReturnWindowOver(message),
-            RefundError::Random(error) => error.into(),
             RefundError::PayerOnly | RefundError::NoDestination => {
                 Self::UnprocessableField { param: "destinationKey", message }
             }
             RefundError::OverThirdPartyLimit { .. } => Self::UnprocessableField { param: "amount", message },
             RefundError::Funds(error) => Self::Internal(error.to_string()),
-            RefundError::Wallet(error) => error.into(),
             RefundError::Store(error) => error.into(),
         }
     }
@@ -231,7 +213,6 @@ impl From<CaseError> for Problem {
             CaseError::NotOpen(_) => Self::Unreadable(error.to_string()),
             CaseError::Refused(CaseRefused::Funds(error)) => Self::Internal(error.to_string()),
             CaseError::Store(error) => error.into(),
-            CaseError::Random(error) => error.into(),
         }
     }
 }
@@ -249,7 +230,6 @@ impl From<EvidenceError> for Problem {
             }
             EvidenceError::Files(error) => error.into(),
             EvidenceError::Store(error) => error.into(),
-            EvidenceError::Random(error) => error.into(),
         }
     }
 }
@@ -270,7 +250,6 @@ impl From<WebhookError> for Problem {
             WebhookError::Page(error) => error.into(),
             WebhookError::Payload(_) => Self::Internal(error.to_string()),
             WebhookError::Store(error) => error.into(),
-            WebhookError::Random(error) => error.into(),
         }
     }
 }

@@ -1,15 +1,14 @@
 //! Random numbers from the operating system. The crate `domain` does no I/O, so its functions receive random
 //! bytes as arguments.
 
-/// The operating system returned no random bytes.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the operating system returned no random bytes: {0}")]
-pub struct RandomError(getrandom::Error);
+use crate::store::StoreError;
 
 /// Returns random bytes that are suitable for secrets.
-pub fn bytes<const N: usize>() -> Result<[u8; N], RandomError> {
+/// Errors: [`StoreError::Unavailable`] when the operating system returns none.
+pub fn bytes<const N: usize>() -> Result<[u8; N], StoreError> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(RandomError)?;
+    let filled = getrandom::fill(&mut bytes);
+    filled.map_err(|error| StoreError::Unavailable(format!("no random bytes: {error}")))?;
     Ok(bytes)
 }
 

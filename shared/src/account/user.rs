@@ -12,7 +12,6 @@ use crate::account::link::{INVITE, Invite};
 use crate::account::password::PasswordHash;
 use crate::audit;
 use crate::language::Language;
-use crate::random::RandomError;
 use crate::store::{CommitOutcome, ListIndex, Order, Plan, StoreError, Write, from_item, text};
 
 const MAX_LISTED: usize = 1_000;
@@ -187,7 +186,7 @@ impl By {
         action: &str,
         subject: UserId,
         now: Timestamp,
-    ) -> Result<Audit, RandomError> {
+    ) -> Result<Audit, StoreError> {
         audit::by_operator(&self.operator, account, action, subject.to_string(), now)
     }
 }
@@ -232,8 +231,6 @@ pub enum UserError {
     LinkInvalid,
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error(transparent)]
-    Random(#[from] RandomError),
 }
 
 crate::store::repository!(Users);

@@ -10,7 +10,6 @@ use domain::time::Timestamp;
 use super::CaseError;
 use crate::audit;
 use crate::auth::Caller;
-use crate::random::RandomError;
 use crate::store::{Plan, StoreError, Write, reuse_or_read};
 use crate::wallet::counters::{self, DebitCheck};
 
@@ -196,7 +195,7 @@ pub(super) fn audit_row(
     action: &str,
     details: Option<String>,
     now: Timestamp,
-) -> Result<Option<Audit>, RandomError> {
+) -> Result<Option<Audit>, StoreError> {
     let Some(operator) = by else { return Ok(None) };
     let audit = audit::by_operator(operator, case.scope.account, action, case.id.to_string(), now)?;
     Ok(Some(Audit { details, ..audit }))

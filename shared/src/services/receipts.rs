@@ -15,7 +15,6 @@ use domain::time::Timestamp;
 use crate::acquirer::pix::RETURN_WINDOW_MS;
 use crate::audit;
 use crate::charge::{Charges, recorded_payment_writes};
-use crate::random::RandomError;
 use crate::store::{ListIndex, Store, StoreError, Write};
 use crate::wallet::counters::{self, DebitCheck};
 
@@ -39,8 +38,6 @@ pub enum ReceiptError {
     OnlyByBank,
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error(transparent)]
-    Random(#[from] RandomError),
 }
 
 #[derive(Debug)]

@@ -275,8 +275,7 @@ fn new_token() -> String {
 
 /// 64 random bits in hex.
 fn new_put_id() -> Result<AttributeValue, StoreError> {
-    let random = random::bytes::<8>().map_err(|error| StoreError::Unavailable(error.to_string()))?;
-    Ok(AttributeValue::S(hex::encode(random)))
+    Ok(AttributeValue::S(hex::encode(random::bytes::<8>()?)))
 }
 
 /// The outcome of a commit or insert.

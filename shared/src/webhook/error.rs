@@ -1,6 +1,5 @@
 //! Errors of requests about webhooks: endpoints, events, deliveries, resends and tests.
 
-use crate::random::RandomError;
 use crate::store::{PageError, StoreError};
 
 use super::endpoint::MAX_ENDPOINTS;
@@ -46,9 +45,6 @@ pub enum WebhookError {
     /// A read or write of DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The operating system returned no random bytes for an id or a secret.
-    #[error(transparent)]
-    Random(#[from] RandomError),
 }
 
 impl From<PageError> for WebhookError {

@@ -20,7 +20,6 @@ use super::rows::{AccountAcquirer, AcquirerSecrets, ConfiguredAcquirer, MedSecre
 use super::settings::{AcquirerSettings, Credentials, KindSettings, PixSettings};
 use super::values::{ConnectionName, InvalidSetting, Secret};
 use crate::audit;
-use crate::random::RandomError;
 use crate::store::{Item, Store, StoreError, Write, from_item, key_of_item};
 
 /// The name of the updated object in errors.
@@ -41,8 +40,6 @@ pub enum SettingsError {
     NotRetired(AccountId, ConnectionId),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error(transparent)]
-    Random(#[from] RandomError),
 }
 
 /// What an operator sets.
@@ -672,7 +669,7 @@ fn audit_write(
     action: &str,
     details: String,
     now: Timestamp,
-) -> Result<Write, RandomError> {
+) -> Result<Write, StoreError> {
     let audit = audit::by_operator(operator, account, action, account.to_string(), now)?;
     Ok(Write::audit(&audit.with_details(details)))
 }

@@ -13,7 +13,8 @@ use domain::hex;
 use domain::text::serde_as_text;
 use domain::url_policy::{AddressPolicy, LocalNames, check_url};
 
-use crate::random::{self, RandomError};
+use crate::random;
+use crate::store::StoreError;
 
 /// The longest client id, client secret or scope, in characters.
 const MAX_CREDENTIAL_CHARS: usize = 512;
@@ -228,7 +229,7 @@ impl Secret {
     }
 
     /// Returns 256 random bits, as 64 hex digits.
-    pub(super) fn random() -> Result<Self, RandomError> {
+    pub(super) fn random() -> Result<Self, StoreError> {
         Ok(Self(hex::encode(random::bytes::<32>()?).into()))
     }
 
