@@ -12,14 +12,13 @@ use axum::extract::{FromRef, FromRequestParts};
 use axum::http::request::Parts;
 
 use domain::charge::StoredCharge;
-use domain::ids::{MedCaseId, RefundId, Scoped};
+use domain::ids::{ChargeId, MedCaseId, RefundId, Scoped};
 use domain::med::MedCase;
 use domain::refund::Refund;
 use domain::time::Timestamp;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::charge::ChargePath;
 use crate::http::{IdPath, Problem, Query, RequestContext};
 use crate::services::ChargeRows;
 use crate::store::StoreError;
@@ -88,22 +87,22 @@ pub trait ScopedResource: Scoped + Send + Sized {
 
 /// A charge by its id on the charges surface, `ch_<uuid>`.
 impl ScopedResource for StoredCharge {
-    type Path = ChargePath;
+    type Path = IdPath<ChargeId>;
 
     const NAME: &'static str = "charge";
 
-    async fn find(app: &App, ChargePath(id): ChargePath) -> Result<Option<Self>, StoreError> {
+    async fn find(app: &App, IdPath(id): IdPath<ChargeId>) -> Result<Option<Self>, StoreError> {
         app.charges.find(id).await
     }
 }
 
 /// A charge with its refunds and MED cases, for its timeline.
 impl ScopedResource for ChargeRows {
-    type Path = ChargePath;
+    type Path = IdPath<ChargeId>;
 
     const NAME: &'static str = "charge";
 
-    async fn find(app: &App, ChargePath(id): ChargePath) -> Result<Option<Self>, StoreError> {
+    async fn find(app: &App, IdPath(id): IdPath<ChargeId>) -> Result<Option<Self>, StoreError> {
         match id {
             Some(id) => ChargeRows::read(app.charges.store(), id).await,
             None => Ok(None),

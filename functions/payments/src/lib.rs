@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use domain::charge::{Charge, StoredCharge};
-use domain::ids::{Mode, Scope, Scoped};
+use domain::ids::{ChargeId, Mode, Scope, Scoped};
 use domain::money::Amount;
 use domain::payment_method::PaymentMethod;
 use domain::pt_br;
@@ -20,11 +20,10 @@ use domain::refund::{Refund, RefundStatus};
 use domain::time::Timestamp;
 use shared::acquirer::ProviderStatusView;
 use shared::app::App;
-use shared::charge::ChargePath;
 use shared::charge::payment::request::NewPayment;
 use shared::charge::payment::view::{CreatedPaymentView, DocumentView, PaymentView};
 use shared::extract::{Authenticated, CallerOwned, ScopedResource};
-use shared::http::{JsonBody, Problem, RequestContext, with_middleware};
+use shared::http::{IdPath, JsonBody, Problem, RequestContext, with_middleware};
 use shared::services::{IdempotencyNamespace, cancel_charge, create_charge};
 use shared::store::StoreError;
 
@@ -57,11 +56,11 @@ impl Scoped for Payment {
 }
 
 impl ScopedResource for Payment {
-    type Path = ChargePath;
+    type Path = IdPath<ChargeId>;
 
     const NAME: &'static str = "payment";
 
-    async fn find(app: &App, path: ChargePath) -> Result<Option<Self>, StoreError> {
+    async fn find(app: &App, path: IdPath<ChargeId>) -> Result<Option<Self>, StoreError> {
         Ok(StoredCharge::find(app, path).await?.map(Self))
     }
 }

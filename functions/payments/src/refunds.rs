@@ -2,16 +2,16 @@
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use shared::charge::ChargePath;
+use domain::ids::ChargeId;
 use shared::extract::{CallerOwned, Deferred};
-use shared::http::{JsonBody, Problem};
+use shared::http::{IdPath, JsonBody, Problem};
 use shared::refund::{NewRefund, RefundListView, RefundView};
 
 use crate::Payment;
 
 pub(crate) async fn create(
     own: Deferred<CallerOwned<Payment>>,
-    ChargePath(id): ChargePath,
+    IdPath(id): IdPath<ChargeId>,
     body: Result<JsonBody, Problem>,
 ) -> Result<Response, Problem> {
     let request = body.and_then(|body| NewRefund::parse(&body.0));
@@ -27,7 +27,7 @@ pub(crate) async fn create(
 
 pub(crate) async fn list(
     own: Deferred<CallerOwned<Payment>>,
-    ChargePath(id): ChargePath,
+    IdPath(id): IdPath<ChargeId>,
 ) -> Result<Response, Problem> {
     let (_, refunds) = own.concurrently_with(async |app| app.refunds.for_charge(id).await).await?;
     Ok(Json(RefundListView::new(&refunds?)).into_response())

@@ -3,7 +3,6 @@
 
 mod error;
 pub(crate) mod list;
-mod path;
 pub mod payment;
 mod repository;
 pub mod request;
@@ -16,6 +15,5 @@ pub mod view;
 
 pub use error::ChargeError;
 pub use list::{CHARGES_QUERY, ChargeFilter, ChargePage};
-pub use path::ChargePath;
 pub use repository::{Charges, lost_cob_ends_at};
 pub(crate) use repository::{WritePlan, recorded_payment_writes};

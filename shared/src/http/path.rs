@@ -5,12 +5,16 @@ use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, Path, RawPathParams};
 use axum::http::request::Parts;
-use domain::ids::{AccountId, ApiKeyId, DeliveryId, EndpointId, EventId, MedCaseId, RefundId};
+use domain::ids::{AccountId, ApiKeyId, ChargeId, DeliveryId, EndpointId, EventId, MedCaseId, RefundId};
 
 use super::context::RequestContext;
 
 /// An id in a path. The request's log line contains the ids of charges, events and deliveries.
 pub trait PathId: FromStr {
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+
     /// Stores the id for the log line.
     fn note(&self, _context: &RequestContext) {}
 }
@@ -20,6 +24,17 @@ impl PathId for AccountId {}
 impl PathId for ApiKeyId {}
 
 impl PathId for EndpointId {}
+
+/// With `ch_` or `tx_` or bare.
+impl PathId for ChargeId {
+    fn parse(text: &str) -> Option<Self> {
+        Self::parse_any(text).ok()
+    }
+
+    fn note(&self, context: &RequestContext) {
+        context.set_charge(*self);
+    }
+}
 
 impl PathId for EventId {
     fn note(&self, context: &RequestContext) {
@@ -47,7 +62,7 @@ impl PathId for MedCaseId {
 
 /// Parses an id and stores it for the log line.
 fn parsed<T: PathId>(text: &str, parts: &Parts) -> Option<T> {
-    let id: T = text.parse().ok()?;
+    let id = T::parse(text)?;
     if let Some(context) = parts.extensions.get() {
         id.note(context);
     }
