@@ -7,11 +7,11 @@
 use serde::{Deserialize, Serialize};
 
 use domain::ids::Scope;
-use domain::row::Key;
+use domain::row::{Key, Row};
 use domain::time::Timestamp;
 
 use crate::checkpoint::PASSED_AFTER_MS;
-use crate::store::{Item, RowUpdate, Store, StoreError, integer, number};
+use crate::store::{RowUpdate, Store, StoreError, Write, from_item, integer, number};
 
 /// The length of a period, in milliseconds: 5 minutes. A lost message is replaced within a quarter of an hour:
 /// a period, the age at which a checkpoint passes a delivery, [`MARGIN_MS`], and the pauses of two schedules.
@@ -53,21 +53,20 @@ impl Period {
         Timestamp::from_millis(end_ms).unwrap_or(Timestamp::MAX)
     }
 
-    /// Returns when a note of the period may be removed.
-    pub(crate) fn removable_at(self) -> Timestamp {
-        self.ends_at().saturating_plus_seconds(KEPT_SECONDS)
-    }
-
-    pub(crate) fn key(self, scope: &Scope) -> Key {
-        Key { pk: self.partition(), sk: scope.to_string() }
-    }
-
     fn partition(self) -> String {
         format!("new-deliveries#{}", self.0)
     }
 
-    pub(crate) async fn notes(self, store: &Store) -> Result<Vec<Item>, StoreError> {
-        store.partition(&self.partition()).await
+    /// Notes that a scope has new deliveries in the period.
+    pub async fn note(self, store: &Store, scope: &Scope) -> Result<(), StoreError> {
+        let note = Note { scope: *scope, period: self };
+        store.commit(vec![Write::insert(&note)?]).await.map(|_inserted_or_existing| ())
+    }
+
+    /// Returns the scopes that had new deliveries in the period.
+    pub async fn scopes(self, store: &Store) -> Result<Vec<Scope>, StoreError> {
+        let notes = store.partition(&self.partition()).await?;
+        notes.into_iter().map(|note| from_item::<Note>(note).map(|note| note.scope)).collect()
     }
 
     /// Returns the periods that were not checked yet, oldest first.
@@ -86,6 +85,23 @@ impl Period {
     }
 }
 
+/// The row that notes that a scope had new deliveries in a period. It costs one write unit.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct Note {
+    scope: Scope,
+    period: Period,
+}
+
+impl Row for Note {
+    fn key(&self) -> Key {
+        Key { pk: self.period.partition(), sk: self.scope.to_string() }
+    }
+
+    fn removable_at(&self) -> Option<Timestamp> {
+        Some(self.period.ends_at().saturating_plus_seconds(KEPT_SECONDS))
+    }
+}
+
 fn checkpoint_key() -> Key {
     Key { pk: "new-deliveries#checkpoint".to_owned(), sk: "checkpoint".to_owned() }
 }
@@ -93,6 +109,8 @@ fn checkpoint_key() -> Key {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::charge::testing::at;
+    use crate::webhook::endpoint::testing::endpoint;
 
     #[test]
     fn a_period_is_checked_when_the_checkpoint_may_pass_all_its_deliveries() {
@@ -104,5 +122,11 @@ mod tests {
         assert_eq!(period.ends_at(), after(300));
         assert!(Period::last_to_check(after(569)) < period);
         assert_eq!(Period::last_to_check(after(570)), period);
+    }
+
+    #[test]
+    fn a_note_is_kept_for_14_days_after_its_period() {
+        let note = Note { scope: endpoint().scope, period: Period::of(at(60)) };
+        assert_eq!(note.removable_at(), Some(at(14 * 24 * 60 * 60 + 300)));
     }
 }

@@ -184,7 +184,7 @@ impl Dispatcher {
             return Vec::new();
         }
         let period = Period::of(now);
-        match Deliveries::new(self.store.clone()).note_new(&scope, period).await {
+        match period.note(&self.store, &scope).await {
             Ok(()) => {
                 self.noted_scopes.add(scope, period.ends_at(), now);
                 Vec::new()

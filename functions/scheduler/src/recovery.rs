@@ -26,7 +26,7 @@ impl Scheduler {
             let failed = self.check_scopes(period).await?;
             let now = Period::of(self.clock.now());
             for (scope, error) in failed {
-                self.deliveries().note_new(&scope, now).await?;
+                now.note(&self.store, &scope).await?;
                 outcome = Err(error);
             }
             checked = Some(period);
@@ -39,7 +39,7 @@ impl Scheduler {
 
     /// Checks the scopes that had new deliveries in a period. Returns those that failed.
     async fn check_scopes(&self, period: Period) -> Result<Vec<(Scope, WorkError)>, WorkError> {
-        let scopes = self.deliveries().scopes_with_new(period).await?;
+        let scopes = period.scopes(&self.store).await?;
         let checks = concurrently(CONCURRENT_SCOPES, scopes, |scope| {
             let scheduler = self.clone();
             async move { scheduler.check_scope(scope).await }

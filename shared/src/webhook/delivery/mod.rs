@@ -44,7 +44,6 @@ mod counts;
 mod entry;
 mod list;
 mod log;
-mod new_deliveries;
 mod page;
 mod rows;
 mod view;
