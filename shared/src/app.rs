@@ -31,7 +31,6 @@ pub struct App(Arc<Parts>);
 
 #[derive(Debug)]
 pub struct Parts {
-    /// API keys, and the authentication by them.
     pub api_keys: ApiKeys,
     pub charges: Charges,
     pub acquirers: Acquirers,
@@ -41,22 +40,18 @@ pub struct Parts {
     pub refunds: Refunds,
     pub cases: MedCases,
     pub accounts: Accounts,
-    /// The sums of charges, for statistics.
     pub rollups: Rollups,
     pub wallets: Wallets,
     pub endpoints: Endpoints,
     pub deliveries: Deliveries,
-    /// The log of published events.
     pub events: EventLog,
     pub resends: Resends,
     pub clock: Clock,
-    /// The public URLs of charges.
     pub public_urls: PublicUrls,
     /// The sessions of dashboard users; `None` in functions that serve no page or form of the dashboard.
     pub dashboard: Option<Dashboard>,
     /// Which addresses webhooks may be sent to.
     pub address_policy: AddressPolicy,
-    /// Whether `GET /v1/charges` is served.
     pub charge_list_enabled: bool,
     /// The secrets of the CDN in front of the API.
     pub origin: OriginSecrets,
@@ -117,13 +112,11 @@ impl App {
         })))
     }
 
-    /// Returns what the creation of a charge uses.
     pub fn charge_creation(&self) -> ChargeCreation<'_> {
         let Parts { charges, acquirers, public_urls, clock, .. } = &**self;
         ChargeCreation { charges, acquirers, public_urls, clock }
     }
 
-    /// Returns what the cancellation of a charge uses.
     pub fn charge_cancellation(&self) -> ChargeCancellation<'_> {
         let Parts { charges, acquirers, remote_charges, .. } = &**self;
         ChargeCancellation { charges, acquirers, remote: remote_charges.as_ref() }

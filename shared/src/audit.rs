@@ -14,7 +14,6 @@ use domain::time::Timestamp;
 use crate::random;
 use crate::store::{Item, Order, PageError, Store, StoreError, Write, from_item, head_of, integer, text};
 
-/// The number of audit rows in a page.
 const PAGE: usize = 100;
 
 /// The number of rows that the first query of [`NewestFirst`] reads. Usually they suffice.
@@ -31,7 +30,6 @@ const MAX_CLOCK_SKEW_MS: i64 = 60_000;
 /// who append to the same chain seldom conflict.
 const MAX_SINGLE_APPENDS: usize = 4;
 
-/// The most rows that a transaction appends.
 const ROWS_A_TRANSACTION: usize = 50;
 
 /// Creates the audit row of an operator's action. The row's id consists of the time and 80 random bits.

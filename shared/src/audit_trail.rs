@@ -123,7 +123,6 @@ fn money(currency: Currency, amount: Amount) -> String {
     format!("{currency} {}", amount.minor())
 }
 
-/// Describes an endpoint by its server and events.
 fn described(endpoint: &Endpoint) -> String {
     format!("{}, events: {}", server_of(&endpoint.url), names(endpoint.events.iter()))
 }

@@ -65,22 +65,18 @@ impl PublicUrls {
         self.checkout_base_url.strip_suffix("/checkout").unwrap_or(&self.checkout_base_url)
     }
 
-    /// The URL of a charge's hosted checkout.
     pub fn checkout_url(&self, id: ChargeId) -> String {
         format!("{}/{}", self.checkout_base_url, id.raw())
     }
 
-    /// The URL of a charge's QR code, a PNG image.
     pub fn qr_code_url(&self, id: ChargeId) -> String {
         format!("{}/{}/qr.png", self.checkout_base_url, id.raw())
     }
 
-    /// The URL of the page that authenticates a card payment.
     pub fn card_url(&self, id: ChargeId) -> String {
         format!("{}/{}/card", self.checkout_base_url, id.raw())
     }
 
-    /// The URL of a charge's boleto, a PDF.
     pub fn boleto_url(&self, id: ChargeId) -> String {
         format!("{}/{}/boleto.pdf", self.checkout_base_url, id.raw())
     }

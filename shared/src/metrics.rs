@@ -49,7 +49,6 @@ impl Metric {
 /// Replaces the value of a dimension that is not in its list.
 const OTHER: &str = "other";
 
-/// The routes that have metrics of their own.
 const ROUTE: Dimension = Dimension {
     name: "Route",
     values: &[

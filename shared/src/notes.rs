@@ -28,7 +28,6 @@ const KEPT_SECONDS: i64 = 14 * 24 * 60 * 60;
 /// a new stack only, whose first runs would otherwise read many empty partitions.
 const MOST_UNCHECKED: i64 = 12;
 
-/// The attribute with the checkpoint.
 const CHECKED_TO: &str = "checked_to";
 
 /// Five minutes in which scopes were noted.
@@ -57,13 +56,11 @@ impl Period {
         format!("new-deliveries#{}", self.0)
     }
 
-    /// Notes that a scope has new deliveries in the period.
     pub async fn note(self, store: &Store, scope: &Scope) -> Result<(), StoreError> {
         let note = Note { scope: *scope, period: self };
         store.commit(vec![Write::insert(&note)?]).await.map(|_inserted_or_existing| ())
     }
 
-    /// Returns the scopes that had new deliveries in the period.
     pub async fn scopes(self, store: &Store) -> Result<Vec<Scope>, StoreError> {
         let notes = store.partition(&self.partition()).await?;
         notes.into_iter().map(|note| from_item::<Note>(note).map(|note| note.scope)).collect()

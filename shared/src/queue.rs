@@ -35,7 +35,6 @@ pub enum QueueError {
     Malformed(String),
 }
 
-/// A message in a queue, serialised as JSON.
 pub trait Message: Serialize + DeserializeOwned + Send + Sync {
     /// The message's group. SQS divides the workers fairly among the groups, so that a slow group does not
     /// delay the others.

@@ -9,7 +9,6 @@ use crate::store::{Item, Store, ttl};
 
 const SECONDS_A_MINUTE: i64 = 60;
 
-/// The attribute that counts the requests of a minute.
 const REQUESTS: &str = "requests";
 
 /// A window of fixed length. `number` counts the windows since 1970; `ends_at` is in seconds since 1970.
@@ -26,7 +25,6 @@ impl Window {
         Self { number, ends_at: number.saturating_add(1).saturating_mul(seconds) }
     }
 
-    /// The seconds until the window ends.
     pub(crate) fn left(self, now: Timestamp) -> i64 {
         self.ends_at.saturating_sub(now.seconds())
     }

@@ -74,9 +74,7 @@ pub struct Dispatcher {
     pub bucket: String,
     pub clock: Clock,
     pub public_urls: PublicUrls,
-    /// Whether the outcome of MED cases is published.
     pub med_outcome_notices: bool,
-    /// The scopes for which a fold of the rollups is due.
     pub due_folds: RememberedScopes,
     /// The scopes that are noted to have new deliveries in this period.
     pub noted_scopes: RememberedScopes,
@@ -86,7 +84,6 @@ pub struct Dispatcher {
 /// An action that failed: the sequence number of its record, and the cause.
 type Failure = (String, Cause);
 
-/// The actions that follow from one record.
 #[derive(Default)]
 struct StreamActions {
     events: Vec<Event>,

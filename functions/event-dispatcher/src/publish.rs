@@ -30,7 +30,6 @@ use crate::{Dispatcher, Failure, send};
 const CONCURRENT_CHANGES: usize = 16;
 
 pub(crate) struct Change {
-    /// The sequence number of the record.
     pub(crate) number: String,
     pub(crate) events: Vec<Event>,
     /// The resend request that the events are published for; `None`: they are published for the first time.

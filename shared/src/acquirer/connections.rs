@@ -212,7 +212,6 @@ impl Connections {
         self.join(account, &wanted).await
     }
 
-    /// Returns the connections at which a charge was created.
     pub async fn of_charge(&self, charge: &Charge) -> Result<Connection, AcquirerError> {
         let of_method = |method: &PaymentMethod| Some((*method, charge.connection_of(*method)?));
         let wanted: Vec<_> = charge.methods.iter().filter_map(of_method).collect();

@@ -43,7 +43,6 @@ pub enum EmailTopic {
 }
 
 impl EmailTopic {
-    /// The topic's name in rows and ids.
     fn as_str(self) -> &'static str {
         match self {
             Self::MedOpened(_) => "med_opened",

@@ -12,11 +12,9 @@ use crate::store::{CommitOutcome, Inserted, Order, StoreError, Write, from_item,
 /// it, a test suite could use up the sending quota that live emails need.
 const TEST_EMAILS_PER_DAY: i64 = 100;
 
-/// The attribute that counts a day's test emails.
 const COUNTER: &str = "mails";
 
 crate::store::repository! {
-    /// The repository of the emails of all accounts.
     Emails
 }
 

@@ -59,7 +59,6 @@ pub struct CaseFilter {
     created_before: Option<Timestamp>,
 }
 
-/// An entry of the index of open cases.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenCase {
     /// `None`: the bank set no deadline.

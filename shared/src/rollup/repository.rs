@@ -21,7 +21,6 @@ const MAX_PAGES_AFTER: usize = 10;
 
 const MAX_ROWS_A_PAGE: i32 = 2_000;
 
-/// The sums of a day in a currency.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DayRow {
     /// The day on which the charges were created.
@@ -202,7 +201,6 @@ pub fn folded_scope(key: &Key) -> Option<Scope> {
     (all_time_key(&scope) == *key).then_some(scope)
 }
 
-/// The rows of a scope's events.
 struct EventRows {
     store: Store,
     scope: Scope,

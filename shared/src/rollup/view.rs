@@ -191,7 +191,6 @@ pub struct StatsView {
 }
 
 impl StatsView {
-    /// Computes the statistics from the rows of a window.
     pub fn new(window: BusinessDayRange, rows: &[DayRow]) -> Self {
         let all = sum(rows);
         let today = || rows.iter().filter(|row| row.day == window.today);

@@ -106,7 +106,6 @@ enum SortOrder {
 }
 
 impl SortOrder {
-    /// Converts an ascending comparison into one of this order.
     fn apply(self, ascending: Ordering) -> Ordering {
         match self {
             Self::Ascending => ascending,
@@ -114,7 +113,6 @@ impl SortOrder {
         }
     }
 
-    /// Returns the direction in which the index is read.
     fn index_order(self) -> Order {
         match self {
             Self::Ascending => Order::OldestFirst,
@@ -125,14 +123,12 @@ impl SortOrder {
 
 #[derive(Debug)]
 pub struct PaymentPage {
-    /// The payments with their current status.
     pub payments: Vec<Charge>,
     /// The number of matching payments on all pages.
     pub total: usize,
     /// The page number, from 1; `None` when the request has a cursor.
     pub page: Option<u32>,
     pub limit: u32,
-    /// Whether more payments follow.
     pub has_more: bool,
     /// The `starting_after` of the next page. `None` on the last page, and if the list is sorted by another
     /// field than `createdAt`.
@@ -249,7 +245,6 @@ impl From<StoreError> for PaymentListError {
 }
 
 crate::store::repository! {
-    /// The list of payments, over all scopes.
     PaymentList
 }
 

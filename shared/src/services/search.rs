@@ -48,7 +48,6 @@ pub enum SearchQuery {
     Payout(PayoutId),
     /// Requests are not stored, so nothing is found.
     Request,
-    /// The end-to-end id of a Pix.
     Payment(EndToEndId),
     /// A document with 11 or 14 digits, without and with its punctuation.
     Document(Document, Document),
@@ -170,7 +169,6 @@ fn amount(text: &str) -> Option<Amount> {
     Amount::parse(format!("{whole}{cents}").parse::<i64>().ok()?).ok()
 }
 
-/// An object that was found, in the searched scope.
 #[derive(Clone, Debug)]
 pub enum SearchHit {
     Charge(Box<Charge>),
@@ -225,7 +223,6 @@ pub async fn search(
     Ok(Some(SearchResult { query, hits, has_more }))
 }
 
-/// Where a search leads.
 #[derive(Clone, Debug)]
 pub enum Located {
     Hit(SearchHit),
@@ -270,7 +267,6 @@ pub async fn locate(
     Ok(None)
 }
 
-/// Reads the object with the searched id.
 async fn read_hits(
     store: &Store,
     query: &SearchQuery,

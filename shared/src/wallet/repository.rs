@@ -18,7 +18,6 @@ use crate::random;
 use crate::store::{Item, Order, StoreError, Write, from_item, key_of_item};
 use crate::wallet::counters::{self, CounterRow, DebitCheck, HELD, Tranche};
 
-/// The most postings that one query returns.
 const POSTINGS_PER_READ: usize = 1_000;
 
 #[derive(Debug)]

@@ -270,7 +270,6 @@ pub enum CsvError {
     /// A sum of a movement does not fit 64 bits.
     #[error(transparent)]
     Money(#[from] MoneyError),
-    /// The CSV writer failed.
     #[error(transparent)]
     Csv(#[from] csv::Error),
 }

@@ -109,7 +109,6 @@ impl Breaker {
 }
 
 crate::store::repository! {
-    /// The breakers of all scopes.
     Breakers
 }
 
@@ -173,7 +172,6 @@ fn row(scope: &Scope) -> RowUpdate {
     RowUpdate::of(Breakers::key_of(scope))
 }
 
-/// Adds to an update that it opens a server's breaker.
 fn opening(update: RowUpdate, server: &str, seconds: i64, now: Timestamp) -> RowUpdate {
     update
         .set(format!("{OPEN_UNTIL}{server}"), number(now.saturating_plus_seconds(seconds).millis()))

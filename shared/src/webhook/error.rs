@@ -7,7 +7,6 @@ use super::endpoint::MAX_ENDPOINTS;
 /// Why a request about webhooks fails.
 #[derive(Debug, thiserror::Error)]
 pub enum WebhookError {
-    /// The scope has no endpoint with this id.
     #[error("there is no such webhook endpoint")]
     NoEndpoint,
     /// The scope has no delivery with this id, or lists no longer show it (after 90 days).

@@ -404,7 +404,6 @@ impl Event {
         Key { pk: Self::partition(scope, shard), sk: id.to_string() }
     }
 
-    /// Whether this key of the state table is that of events.
     pub fn is_at(key: &Key) -> bool {
         key.pk.starts_with("events#")
     }
@@ -557,7 +556,6 @@ impl Origin {
         Self { scope, shard, row: payout.key().pk, version, at, request_id: None, charge: None }
     }
 
-    /// Returns the id of the row of the change's events.
     fn row_id(&self) -> EventId {
         EventId::derive(self.at, &self.row, self.version, ANY_TYPE).row_id()
     }

@@ -91,7 +91,6 @@ const PAGE_SIZE: Field<Count> = Field {
 pub const EVENTS_QUERY: Definitions =
     &[&TYPE, &OBJECT, &CREATED_AFTER, &CREATED_BEFORE, &PAGE_SIZE, &STARTING_AFTER];
 
-/// The object whose events are listed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum ObjectId {
     /// A charge, with its refunds and MED cases.
@@ -164,7 +163,6 @@ pub struct EventPage {
 }
 
 crate::store::repository! {
-    /// Reads the event logs of all scopes.
     EventLog
 }
 
@@ -228,7 +226,6 @@ impl EventLog {
         kept.flat_map(|row| events_of_row(&row)).find(|listed| listed.id == id).ok_or(WebhookError::NoEvent)
     }
 
-    /// Reads a page from the scope's partitions.
     async fn page_of_scope(
         &self,
         scope: &ShardedScope,
@@ -342,7 +339,6 @@ impl EventLog {
         query.set_limit(is_first.then(|| i32::try_from(rows).unwrap_or(i32::MAX)))
     }
 
-    /// Reads a page of the events of one object, by their ids.
     async fn page_of_object(
         &self,
         scope: &Scope,
@@ -464,8 +460,8 @@ pub enum EventView {
     Legacy {
         /// The event's id, the same on each retry and resend.
         id: EventId,
-        /// The type of the event.
         #[schemars(schema_with = "legacy_name_schema")]
+        /// The type of the event.
         event: EventType,
         /// When the change happened.
         created_at: Timestamp,

@@ -178,7 +178,6 @@ impl Callback {
         Self { tokens: kept.cloned().into_iter().chain([token]).collect(), ..self.clone() }
     }
 
-    /// Removes all tokens but the newest.
     #[must_use]
     pub(super) fn with_newest_token(&self) -> Self {
         Self { tokens: self.tokens.last().cloned().into_iter().collect(), ..self.clone() }

@@ -42,7 +42,6 @@ pub enum SettingsError {
     Store(#[from] StoreError),
 }
 
-/// What an operator sets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AcquirerChoice {
     pub settings: AcquirerSettings,
@@ -65,7 +64,6 @@ impl AcquirerChoice {
 }
 
 impl ConfiguredAcquirer {
-    /// Returns what an operator set.
     pub fn choice(&self) -> AcquirerChoice {
         AcquirerChoice {
             settings: self.acquirer.settings.clone(),
@@ -104,7 +102,6 @@ pub struct AccountAcquirers {
 }
 
 impl AccountAcquirers {
-    /// Creates the repository over the state table and the table of secrets.
     pub fn new(state: Store, secrets: Store) -> Self {
         Self { state, secrets }
     }
@@ -256,7 +253,6 @@ impl AccountAcquirers {
         }
     }
 
-    /// Reads the secret that signs the MED notices of a connection.
     pub async fn med_secret(
         &self,
         account: &AccountId,
@@ -439,7 +435,6 @@ impl AccountAcquirers {
         Ok((acquirer, url))
     }
 
-    /// Removes all callback tokens but the newest.
     pub async fn drop_old_callback_tokens(
         &self,
         account: AccountId,
@@ -655,7 +650,6 @@ fn replaced<'a>(
     Ok(replaced)
 }
 
-/// Replaces a row that has this version, or inserts it.
 fn put<R: Replaceable>(row: &R, version: Option<u64>) -> Result<Write, StoreError> {
     match version {
         Some(version) => Write::replace(row, version),

@@ -79,7 +79,6 @@ impl ConfiguredAcquirer {
         AcquirerSecrets { account, connection, credentials: self.credentials.clone(), version }
     }
 
-    /// Returns the settings for the client of API Pix.
     pub fn pix_connection(&self) -> Result<ConnectionSettings, InvalidSetting> {
         let settings = self.credentials.of_pix(&self.acquirer.settings);
         settings.ok_or_else(|| InvalidSetting::because("the connection is to no bank of Pix"))

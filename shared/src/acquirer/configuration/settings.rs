@@ -60,7 +60,6 @@ pub struct AcquirerSettings {
     pub kind: KindSettings,
 }
 
-/// The settings of one kind of acquirers.
 #[derive(Clone, Debug, Deserialize, IntoStaticStr, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 #[strum(serialize_all = "snake_case")]

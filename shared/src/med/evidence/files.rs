@@ -69,7 +69,6 @@ impl EvidenceFiles {
         Ok(())
     }
 
-    /// Reads a confirmed file.
     pub async fn read(&self, evidence: &Evidence) -> Result<Vec<u8>, ObjectStoreError> {
         let get = self.client.get_object().bucket(&self.bucket).key(evidence.object());
         Ok(get.send().await?.body.collect().await?.to_vec())

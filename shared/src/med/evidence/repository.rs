@@ -21,7 +21,6 @@ pub struct CaseEvidence {
 #[derive(Clone, Debug)]
 pub enum EvidenceRow {
     Confirmed(Evidence),
-    /// An upload that is not confirmed.
     Pending(Upload),
 }
 

@@ -33,7 +33,6 @@ use super::{Deliveries, Delivery, DeliveryStatus, KEPT_AFTER_SHOWN_SECONDS};
 use crate::store::{CommitOutcome, ListIndex, Order, RowUpdate, Store, StoreError, Write, from_item};
 use crate::webhook::endpoint::Endpoint;
 
-/// The most entries that one step reads.
 const STEP_SIZE: usize = 1_000;
 
 /// The most deliveries that one transaction cancels. They are of as many days at most, whose rows it adds to:
@@ -66,7 +65,6 @@ impl Cause {
         }
     }
 
-    /// Returns the text of this cause for `lastError`.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Deleted => "the endpoint was deleted",

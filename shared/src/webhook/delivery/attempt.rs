@@ -79,13 +79,11 @@ pub enum AttemptOutcome {
     Abandoned { reason: String, failed: FailedAttempt },
 }
 
-/// What is stored of an attempt that failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FailedAttempt {
     /// The HTTP status of the response; `None`: there was no response.
     pub status_code: Option<u16>,
     pub error: String,
-    /// The beginning of the response's body.
     pub response_body: Option<String>,
 }
 
@@ -107,7 +105,6 @@ pub struct DeliveryContext {
 /// attempt may be postponed.
 #[derive(Debug)]
 pub struct SignedContext {
-    /// The event and the receiver.
     pub context: DeliveryContext,
     /// The secret that signs the delivery; `None`: the endpoint was deleted, or the scope has no override
     /// secret yet.

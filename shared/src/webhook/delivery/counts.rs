@@ -168,7 +168,6 @@ pub(super) fn by_day(loaded: &Loaded, selection: &Selection) -> BTreeMap<Day, Ta
     days
 }
 
-/// The log of a scope's deliveries.
 struct DeliveryLog<'a> {
     deliveries: &'a Deliveries,
     scope: ShardedScope,

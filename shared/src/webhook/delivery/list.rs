@@ -95,7 +95,6 @@ impl DeliveryFilter {
         fields.finish(Some(filter))
     }
 
-    /// The number of deliveries on a page.
     pub fn limit(&self) -> usize {
         self.window.limit
     }

@@ -36,7 +36,6 @@ pub(super) fn sort_keys((from, to): IdRange) -> (String, String) {
     (from.to_string(), format!("{to}~"))
 }
 
-/// Entries that were read from the log, in the order of the read.
 #[derive(Debug, Default)]
 pub(super) struct LogPage {
     pub(super) entries: Vec<Entry>,

@@ -112,22 +112,18 @@ pub enum DeliveryStatus {
 }
 
 impl DeliveryStatus {
-    /// Returns the status as on the wire.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 }
 
-/// A delivery's row.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Delivery {
     /// Derived from the event, its name, the endpoint and the resend request. So a replayed change creates no
     /// second delivery. Begins with the time of the event or resend request, by which the log is therefore
     /// sorted.
     pub id: DeliveryId,
-    /// The account and mode.
     pub scope: Scope,
-    /// The id of the event's row.
     pub event: EventId,
     /// The shard of the event's row.
     #[serde(default, skip_serializing_if = "Shard::is_first")]
@@ -163,7 +159,6 @@ pub struct Delivery {
     /// response was lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<String>,
-    /// The HTTP status of the last response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_status_code: Option<u16>,
     /// Why the last attempt failed. If a worker cancelled the delivery, the text begins with the reason of
@@ -272,7 +267,6 @@ impl Delivery {
         }
     }
 
-    /// Returns the writes that insert the delivery.
     pub(in crate::webhook) fn insertion(&self) -> Result<Vec<Write>, StoreError> {
         let mut writes = vec![Write::insert(self)?];
         if self.counted {
@@ -281,7 +275,6 @@ impl Delivery {
         Ok(writes)
     }
 
-    /// Returns the id of the event that is sent.
     pub fn event_id(&self) -> EventId {
         self.event.with_code(self.event_type.code())
     }
@@ -302,7 +295,6 @@ impl Delivery {
         ]
     }
 
-    /// Returns the key of the event's row.
     pub fn event_key(&self) -> Key {
         Event::key_of(&self.scope, self.shard, self.event)
     }
@@ -349,7 +341,6 @@ impl Delivery {
         self.id.timestamp().unwrap_or(self.created_at)
     }
 
-    /// Whether it was delivered.
     pub fn is_delivered(&self) -> bool {
         self.status == DeliveryStatus::Delivered
     }
@@ -414,7 +405,6 @@ impl Row for Delivery {
     }
 }
 
-/// Reads and writes deliveries of all scopes.
 #[derive(Clone, Debug)]
 pub struct Deliveries {
     store: Store,
@@ -422,7 +412,6 @@ pub struct Deliveries {
 }
 
 impl Deliveries {
-    /// Uses the deliveries in a store.
     pub fn new(store: Store) -> Self {
         Self { store, rows_a_query: None }
     }

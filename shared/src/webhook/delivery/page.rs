@@ -62,7 +62,6 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    /// All deliveries that are shown.
     pub(super) fn shown(now: Timestamp) -> Self {
         let (first, last) = (first_day(now), Day::of(Timestamp::MAX));
         Self { status: None, event_type: None, endpoint: None, first, last }
@@ -94,14 +93,12 @@ impl Selection {
     }
 }
 
-/// The part of a selection that is on a page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     /// The page begins after this delivery, which must exist (`starting_after`).
     pub(super) after: Option<DeliveryId>,
     /// The number of matches before the page (`offset`).
     pub(super) skip: usize,
-    /// The most matches on the page.
     pub(super) limit: usize,
 }
 
@@ -126,7 +123,6 @@ pub struct DeliveryPage {
 struct Found {
     scope: Scope,
     counts: Loaded,
-    /// The open deliveries in `list`.
     open: BTreeMap<DeliveryId, Entry>,
     /// Deliveries of the selected status in `list`: `FAILED` or `CANCELLED`.
     ended: LogPage,

@@ -68,7 +68,6 @@ pub struct DeliveryListView<'a> {
 }
 
 impl<'a> DeliveryListView<'a> {
-    /// Returns the view of a page that was read with `filter`.
     pub fn new(page: &'a DeliveryPage, filter: &DeliveryFilter) -> Self {
         let view = |(delivery, payload): &'a (Delivery, Option<String>)| {
             DeliveryView::new(delivery, payload.as_deref())
