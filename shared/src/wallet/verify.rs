@@ -15,13 +15,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::ids::{ChargeId, PostingId, Scope};
 use domain::money::{Currency, MinorUnits, MoneyError};
-use domain::row::Row;
 use domain::shard::{Shard, ShardedScope};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::wallet::{LedgerAccount, Posting, PostingKind, Transfer, Wallet, add_to_counter};
 
-use crate::store::{Order, StoreError, from_item};
+use crate::store::{StoreError, from_item};
 use crate::wallet::Wallets;
 
 const MAX_TAIL_READS: usize = 10;
@@ -29,7 +28,6 @@ const MAX_TAIL_READS: usize = 10;
 /// In seconds. A posting's time is when its change began. It is written up to 60 s later, the longest time
 /// limit of a function.
 const TAIL_SECONDS: i64 = 120;
-const TAIL_PAGE: usize = 10_000;
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Verification {
@@ -255,28 +253,12 @@ impl Wallets {
     ) -> Result<(), StoreError> {
         // A currency that has neither counters nor postings so far is not read.
         let currencies: BTreeSet<Currency> = counted.keys().chain(posted.wallets.keys()).copied().collect();
+        let range = (posted.newest_from, PostingId::last_at(Timestamp::MAX));
         for currency in currencies {
-            for (shard, sort) in scope
-                .shards
-                .shards()
-                .flat_map(|shard| [Posting::wallet_sort, Posting::other_sort].map(|sort| (shard, sort)))
-            {
-                let partition = Posting::partition(&scope.scope, shard);
-                let last = sort(currency, PostingId::last_at(Timestamp::MAX));
-                let mut from = sort(currency, posted.newest_from);
-                loop {
-                    let range = (from.as_str(), last.as_str());
-                    let items = self.store.range(&partition, range, Order::OldestFirst, TAIL_PAGE).await?;
-                    let is_last = items.len() < TAIL_PAGE;
-                    for item in items {
-                        let posting: Posting = from_item(item)?;
-                        from = posting.key().sk;
-                        posted.add_newest(&posting)?;
-                    }
-                    if is_last {
-                        break;
-                    }
-                }
+            let mut newest = Vec::new();
+            self.each_posting(scope, currency, range, |posting| newest.push(posting)).await?;
+            for posting in &newest {
+                posted.add_newest(posting)?;
             }
         }
         Ok(())
