@@ -201,28 +201,26 @@ impl RecordedPix {
         Difference {
             account: Some(self.account),
             charge: self.charge,
-            ..Difference::new(kind, &self.end_to_end_id, at, reason)
+            ..Difference::new(kind, Some(self.end_to_end_id.to_string()), Some(at), reason)
         }
     }
 }
 
 impl Difference {
-    fn new(kind: DifferenceKind, id: &EndToEndId, at: Timestamp, reason: &'static str) -> Self {
-        Self {
-            kind,
-            end_to_end_id: Some(id.to_string()),
-            return_id: None,
-            account: None,
-            charge: None,
-            at: Some(at),
-            bank_amount: None,
-            recorded_amount: None,
-            reason,
-        }
+    fn new(
+        kind: DifferenceKind,
+        end_to_end_id: Option<String>,
+        at: Option<Timestamp>,
+        reason: &'static str,
+    ) -> Self {
+        let (return_id, account, charge) = (None, None, None);
+        let (bank_amount, recorded_amount) = (None, None);
+        Self { kind, end_to_end_id, return_id, account, charge, at, bank_amount, recorded_amount, reason }
     }
 
-    fn amounts(self, bank: Option<Amount>, recorded: Option<Amount>) -> Self {
-        let (bank_amount, recorded_amount) = (bank.map(Amount::minor), recorded.map(Amount::minor));
+    fn amounts(self, bank: Option<impl Into<MinorUnits>>, recorded: Option<impl Into<MinorUnits>>) -> Self {
+        let bank_amount = bank.map(|amount| amount.into().get());
+        let recorded_amount = recorded.map(|amount| amount.into().get());
         Self { bank_amount, recorded_amount, ..self }
     }
 
@@ -252,8 +250,9 @@ pub fn compare(day: Day, now: Timestamp, bank: &BankRecords, recorded: &[Recorde
             Some(ours) => found.extend(differences_of(day, pix, ours)),
             None if is_of_day || returns > 0 => {
                 let reason = "the bank lists a Pix that is not recorded";
-                let missing = Difference::new(DifferenceKind::Missing, &pix.end_to_end_id, pix.at, reason);
-                found.push(missing.amounts(Some(pix.amount), None));
+                let id = Some(pix.end_to_end_id.to_string());
+                let missing = Difference::new(DifferenceKind::Missing, id, Some(pix.at), reason);
+                found.push(missing.amounts(Some(pix.amount), None::<Amount>));
             }
             None => {}
         }
@@ -262,18 +261,9 @@ pub fn compare(day: Day, now: Timestamp, bank: &BankRecords, recorded: &[Recorde
     found.extend(recorded.iter().flat_map(|ours| cash_out_differences(day, bank, ours)));
     let sent = bank.pix_out.values().filter(|sent| sent.status == PixOutStatus::Completed).count();
     result.pix_out = u64::try_from(sent).unwrap_or(u64::MAX);
-    let unreadable = bank.unreadable.iter().map(|id| Difference {
-        kind: DifferenceKind::Differing,
-        end_to_end_id: id.clone(),
-        return_id: None,
-        account: None,
-        charge: None,
-        at: None,
-        bank_amount: None,
-        recorded_amount: None,
-        reason: "the bank lists a Pix that can't be read",
-    });
-    found.extend(unreadable);
+    let reason = "the bank lists a Pix that can't be read";
+    let unreadable = |id: &Option<String>| Difference::new(DifferenceKind::Differing, id.clone(), None, reason);
+    found.extend(bank.unreadable.iter().map(unreadable));
     found.sort_by_key(|difference| (difference.kind, difference.at));
     let (pending, differences) = found.into_iter().partition(|difference| difference.is_pending(now));
     Comparison { differences, pending, ..result }
@@ -289,12 +279,10 @@ fn differences_of(day: Day, pix: &BankPix, ours: &RecordedPix) -> Vec<Difference
     }
     if ours.is_returned_by_bank {
         let executed = pix.returns.iter().filter(|item| is_returned(item));
-        let sum = executed.fold(0_i64, |sum, item| sum.saturating_add(item.amount.minor()));
-        if sum != ours.amount.minor() {
+        let sum = sum_of(executed);
+        if sum != MinorUnits::from(ours.amount) {
             let reason = "a payment counts as returned by the bank, which returned another amount";
-            let other = differing(pix.at, reason);
-            let (bank_amount, recorded_amount) = (Some(sum), Some(ours.amount.minor()));
-            found.push(Difference { bank_amount, recorded_amount, ..other });
+            found.push(differing(pix.at, reason).amounts(Some(sum), Some(ours.amount)));
         }
         return found;
     }
@@ -312,12 +300,11 @@ fn differences_of(day: Day, pix: &BankPix, ours: &RecordedPix) -> Vec<Difference
     let latest = pix.returned_on(day).filter(|item| is_med(item)).max_by_key(|item| pix.settled_at(item));
     if let Some(latest) = latest {
         let executed = pix.returns.iter().filter(|item| is_med(item) && is_returned(item));
-        let sum = executed.fold(0_i64, |sum, item| sum.saturating_add(item.amount.minor()));
-        if sum > ours.med_lost.get() {
+        let sum = sum_of(executed);
+        if sum > ours.med_lost {
             let reason = "the bank returned more by MED than the charge's cases lost";
             let other = differing(pix.settled_at(latest), reason).of_return(&latest.id);
-            let (bank_amount, recorded_amount) = (Some(sum), Some(ours.med_lost.get()));
-            found.push(Difference { bank_amount, recorded_amount, ..other });
+            found.push(other.amounts(Some(sum), Some(ours.med_lost)));
         }
     }
     found
@@ -333,7 +320,7 @@ fn unconfirmed(day: Day, bank: &BankRecords, ours: &RecordedPix) -> Vec<Differen
     if listed.is_none() && Day::of(ours.paid_at) == day {
         let reason = "a payment is recorded that the bank does not list";
         let unknown = ours.difference(DifferenceKind::Unknown, ours.paid_at, reason);
-        return vec![unknown.amounts(None, Some(ours.amount))];
+        return vec![unknown.amounts(None::<Amount>, Some(ours.amount))];
     }
     let is_executed = |completed: &RecordedReturn| {
         listed.is_some_and(|pix| pix.returns.iter().any(|item| item.id == completed.id && is_returned(item)))
@@ -345,7 +332,7 @@ fn unconfirmed(day: Day, bank: &BankRecords, ours: &RecordedPix) -> Vec<Differen
             let reason = "a refund or return is completed that the bank has not executed";
             ours.difference(DifferenceKind::Differing, completed.completed_at, reason)
                 .of_return(&completed.id)
-                .amounts(None, Some(completed.amount))
+                .amounts(None::<Amount>, Some(completed.amount))
         })
         .collect()
 }
@@ -367,6 +354,10 @@ fn cash_out_differences(day: Day, bank: &BankRecords, ours: &RecordedPix) -> Vec
             Some(other.of_return(&ended.id).amounts(sent.map(|sent| sent.amount), recorded))
         })
         .collect()
+}
+
+fn sum_of<'a>(items: impl Iterator<Item = &'a Devolucao>) -> MinorUnits {
+    MinorUnits::new(items.fold(0, |sum: i64, item| sum.saturating_add(item.amount.minor())))
 }
 
 fn is_returned(item: &Devolucao) -> bool {
