@@ -47,66 +47,6 @@ impl InvalidSetting {
     }
 }
 
-/// A valid and normalised URL of an acquirer.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct AcquirerUrl(String);
-
-impl AcquirerUrl {
-    /// Parses the base URL of the API, to which paths such as `/cob/{txid}` are appended.
-    pub fn base(text: &str, policy: &AddressPolicy) -> Result<Self, InvalidSetting> {
-        let url = checked(text, policy)?;
-        if url.query().is_some() {
-            return Err(InvalidSetting::because("a base URL must not have a query"));
-        }
-        Ok(Self(url.as_str().trim_end_matches('/').to_owned()))
-    }
-
-    /// Parses the URL that issues OAuth 2 tokens. It may have a query, in which some banks expect the grant type.
-    pub fn token(text: &str, policy: &AddressPolicy) -> Result<Self, InvalidSetting> {
-        checked(text, policy).map(|url| Self(url.into()))
-    }
-
-    /// Returns the URL with `…` in place of its query, which may contain a credential.
-    pub(super) fn without_query(&self) -> String {
-        self.0.split_once('?').map_or_else(|| self.0.clone(), |(address, _)| format!("{address}?…"))
-    }
-
-    pub(super) fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    pub fn is_loopback(&self) -> bool {
-        Url::parse(&self.0).is_ok_and(|url| match url.host() {
-            Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-            Some(Host::Ipv4(address)) => address.is_loopback(),
-            Some(Host::Ipv6(address)) => address.is_loopback(),
-            None => false,
-        })
-    }
-}
-
-fn checked(text: &str, policy: &AddressPolicy) -> Result<Url, InvalidSetting> {
-    check_url(text, policy).map_err(|refusal| InvalidSetting::because(refusal.to_string()))
-}
-
-impl fmt::Display for AcquirerUrl {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-/// Parses a stored URL with the most permissive policy. The deployment's policy was applied when an operator
-/// set the URL.
-impl FromStr for AcquirerUrl {
-    type Err = InvalidSetting;
-
-    fn from_str(text: &str) -> Result<Self, InvalidSetting> {
-        checked(text, &AddressPolicy::PublicOrLocal(LocalNames::default())).map(|_| Self(text.to_owned()))
-    }
-}
-
-serde_as_text!(AcquirerUrl);
-
 /// Checks an OAuth 2 client id or secret: only visible ASCII characters (RFC 6749, appendix A). Whitespace is
 /// refused, so that an operator notices a line break at the end of a file.
 fn check_credential(text: &str) -> Result<(), InvalidSetting> {
@@ -147,6 +87,52 @@ macro_rules! checked_text {
 
         serde_as_text!($name);
     };
+}
+
+checked_text!(
+    /// A valid and normalised URL of an acquirer.
+    AcquirerUrl,
+    check_stored_url
+);
+
+impl AcquirerUrl {
+    /// Parses the base URL of the API, to which paths such as `/cob/{txid}` are appended.
+    pub fn base(text: &str, policy: &AddressPolicy) -> Result<Self, InvalidSetting> {
+        let url = checked(text, policy)?;
+        if url.query().is_some() {
+            return Err(InvalidSetting::because("a base URL must not have a query"));
+        }
+        Ok(Self(url.as_str().trim_end_matches('/').to_owned()))
+    }
+
+    /// Parses the URL that issues OAuth 2 tokens. It may have a query, in which some banks expect the grant type.
+    pub fn token(text: &str, policy: &AddressPolicy) -> Result<Self, InvalidSetting> {
+        checked(text, policy).map(|url| Self(url.into()))
+    }
+
+    /// Returns the URL with `…` in place of its query, which may contain a credential.
+    pub(super) fn without_query(&self) -> String {
+        self.0.split_once('?').map_or_else(|| self.0.clone(), |(address, _)| format!("{address}?…"))
+    }
+
+    pub fn is_loopback(&self) -> bool {
+        Url::parse(&self.0).is_ok_and(|url| match url.host() {
+            Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+            Some(Host::Ipv4(address)) => address.is_loopback(),
+            Some(Host::Ipv6(address)) => address.is_loopback(),
+            None => false,
+        })
+    }
+}
+
+fn checked(text: &str, policy: &AddressPolicy) -> Result<Url, InvalidSetting> {
+    check_url(text, policy).map_err(|refusal| InvalidSetting::because(refusal.to_string()))
+}
+
+/// Checks a stored URL with the most permissive policy. The deployment's policy was applied when an operator set
+/// the URL.
+fn check_stored_url(text: &str) -> Result<(), InvalidSetting> {
+    checked(text, &AddressPolicy::PublicOrLocal(LocalNames::default())).map(drop)
 }
 
 checked_text!(
