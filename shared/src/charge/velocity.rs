@@ -148,11 +148,8 @@ impl Charges {
             let Some(next) = slots.with_charge(charge.id, limit, now) else {
                 return self.existing_or(charge.id, ChargeError::CustomerVelocityExceeded).await;
             };
-            let slot_write = match read_version {
-                Some(version) => Write::replace(&next, version)?,
-                None => Write::insert(&next)?,
-            };
-            if update.commit(vec![Write::insert(charge)?, slot_write]).await? {
+            let slots = Write::put(&next, read_version)?;
+            if update.commit(vec![Write::insert(charge)?, slots]).await? {
                 return Ok(Inserted::New);
             }
         }

@@ -87,10 +87,7 @@ impl MedCases {
                 NextStep::Change(planned) => *planned,
             };
             let step = &planned.step;
-            let case = match &planned.stored {
-                Some(stored) => Write::replace(&step.case, stored.version)?,
-                None => Write::insert(&step.case)?,
-            };
+            let case = Write::put(&step.case, planned.stored.as_ref().map(|stored| stored.version))?;
             if update.commit(step_writes(vec![case], step, charge)?).await? {
                 planned.log_unusual(charge);
                 return Ok(true);

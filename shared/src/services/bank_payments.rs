@@ -643,14 +643,9 @@ fn charge_of_txid(pix: &Pix) -> Option<ChargeId> {
 }
 
 fn claim(known: Option<&ReportedPix>, next: ReportedPix) -> Result<(ReportedPix, Write), StoreError> {
-    if let Some(known) = known {
-        let write = Write::replace(&next, known.version)?;
-        Ok((next, write))
-    } else {
-        let first = ReportedPix { version: 1, ..next };
-        let write = Write::insert(&first)?;
-        Ok((first, write))
-    }
+    let next = if known.is_some() { next } else { ReportedPix { version: 1, ..next } };
+    let write = Write::put(&next, known.map(|known| known.version))?;
+    Ok((next, write))
 }
 
 fn details(pix: &Pix) -> PixDetails {

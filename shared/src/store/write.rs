@@ -94,6 +94,11 @@ impl Write {
         Ok(Change::Replace(Replacement { item, absent, version }).into())
     }
 
+    /// Replaces a row that has this version, or inserts it.
+    pub fn put<R: Replaceable>(row: &R, version: Option<u64>) -> Result<Self, StoreError> {
+        version.map_or_else(|| Self::insert(row), |version| Self::replace(row, version))
+    }
+
     /// Removes a row. Condition: the number in the attribute `counter` is `expected`.
     pub fn remove(key: Key, counter: &str, expected: i64) -> Self {
         Change::Delete(Box::new(RowUpdate::of(key).when(counter, "=", number(expected)))).into()

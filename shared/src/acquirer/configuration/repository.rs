@@ -11,7 +11,7 @@ use domain::audit::Operator;
 use domain::ids::{AccountId, ConnectionId};
 use domain::payment_method::PaymentMethod;
 use domain::pix_key::PixKey;
-use domain::row::{Replaceable, Row};
+use domain::row::Row;
 use domain::time::Timestamp;
 
 use super::callback::{Callback, CallbackChoice, CallbackToken};
@@ -246,7 +246,7 @@ impl AccountAcquirers {
                 version: version.unwrap_or(0).saturating_add(1),
             };
             let mut writes = self.put(&next, Some(&current))?;
-            writes.push(put(&signing, version)?.in_table(self.secrets.table()));
+            writes.push(Write::put(&signing, version)?.in_table(self.secrets.table()));
             if update.commit(writes).await? {
                 return Ok(before.filter(|before| before != endpoint));
             }
@@ -338,7 +338,7 @@ impl AccountAcquirers {
                     former: None,
                     version: version.unwrap_or(0).saturating_add(1),
                 };
-                writes.push(put(&next, version)?.in_table(self.secrets.table()));
+                writes.push(Write::put(&next, version)?.in_table(self.secrets.table()));
             }
             // A retired connection that returns with another Pix key gives up the former key.
             let from = known.map(|known| &known.acquirer);
@@ -526,8 +526,8 @@ impl AccountAcquirers {
         before: Option<&ConfiguredAcquirer>,
     ) -> Result<Vec<Write>, StoreError> {
         let version = before.map(|before| before.acquirer.version);
-        let secrets = put(&next.secrets(), version)?.in_table(self.secrets.table());
-        Ok(vec![put(&next.acquirer, version)?, secrets])
+        let secrets = Write::put(&next.secrets(), version)?.in_table(self.secrets.table());
+        Ok(vec![Write::put(&next.acquirer, version)?, secrets])
     }
 
     fn delete(&self, acquirer: &ConfiguredAcquirer) -> [Write; 2] {
@@ -560,7 +560,7 @@ impl AccountAcquirers {
                         connection: *connection,
                         version: version.unwrap_or(0).saturating_add(1),
                     };
-                    writes.push(put(&next, version)?);
+                    writes.push(Write::put(&next, version)?);
                 }
             }
             match self.sweep(*connection).await? {
@@ -648,13 +648,6 @@ fn replaced<'a>(
         }
     }
     Ok(replaced)
-}
-
-fn put<R: Replaceable>(row: &R, version: Option<u64>) -> Result<Write, StoreError> {
-    match version {
-        Some(version) => Write::replace(row, version),
-        None => Write::insert(row),
-    }
 }
 
 fn audit_write(
