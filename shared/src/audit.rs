@@ -75,13 +75,11 @@ pub async fn append_derived(
         let missing: Vec<&Audit> = audits.iter().copied().filter(|audit| !ids.contains(&audit.id)).collect();
         let at_once = if missing.len() > MAX_SINGLE_APPENDS { ROWS_A_TRANSACTION } else { 1 };
         for rows in missing.chunks(at_once) {
-            match store.append_after(&head, rows, now).await? {
-                Some(next) => head = next,
-                None => {
-                    update.pause().await?;
-                    continue 'attempts;
-                }
-            }
+            let Some(next) = store.append_after(&head, rows, now).await? else {
+                update.pause().await?;
+                continue 'attempts;
+            };
+            head = next;
         }
         return Ok(());
     }

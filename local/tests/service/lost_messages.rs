@@ -217,10 +217,9 @@ async fn a_scope_that_cant_be_read_is_checked_later_and_delays_no_other() {
     };
     service.put_item(broken_row("account#acc_00000000000000ff")).await;
     // Its period is an earlier one.
-    let deliveries = Deliveries::new(service.store());
     let now = service.stack.clock.now();
     let earlier = Period::of(now.saturating_plus_seconds(-300));
-    deliveries.note_new(&other, earlier).await.unwrap();
+    earlier.note(&service.store(), &other).await.unwrap();
 
     service.stack.clock.advance(900_000);
     recover(&service).await.unwrap_err();

@@ -601,11 +601,7 @@ async fn the_postings_of_refunds_and_cases_debit_covered_balances_or_write_nothi
     let refund = async |share: &RefundShare| {
         let posting = rules::refund_requested(cause(), share, Some(held.day), MinorUnits::ZERO).unwrap();
         let mut credits = CachedCredits::default();
-        match wallets
-            .plan_debit((&[], &mut credits), ShardCount::ONE, &posting, Vec::new())
-            .await
-            .unwrap()
-        {
+        match wallets.plan_debit((&[], &mut credits), ShardCount::ONE, &posting, Vec::new()).await.unwrap() {
             DebitPlan::Writes(writes) => Ok(store.commit(writes).await.unwrap()),
             DebitPlan::Short { needed, available } => Err((needed, available)),
         }

@@ -262,7 +262,8 @@ pub fn compare(day: Day, now: Timestamp, bank: &BankRecords, recorded: &[Recorde
     let sent = bank.pix_out.values().filter(|sent| sent.status == PixOutStatus::Completed).count();
     result.pix_out = u64::try_from(sent).unwrap_or(u64::MAX);
     let reason = "the bank lists a Pix that can't be read";
-    let unreadable = |id: &Option<String>| Difference::new(DifferenceKind::Differing, id.clone(), None, reason);
+    let unreadable =
+        |id: &Option<String>| Difference::new(DifferenceKind::Differing, id.clone(), None, reason);
     found.extend(bank.unreadable.iter().map(unreadable));
     found.sort_by_key(|difference| (difference.kind, difference.at));
     let (pending, differences) = found.into_iter().partition(|difference| difference.is_pending(now));

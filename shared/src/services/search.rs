@@ -308,10 +308,9 @@ fn read_hit(item: Item, scope: &ShardedScope, now: Timestamp) -> Result<Option<S
         SearchHit::Payout(payout) => payout.scope == scope.scope,
         SearchHit::Event(event) => event.is_kept(now),
         // Their keys contain the scope.
-        SearchHit::Payment(_)
-        | SearchHit::Delivery(_)
-        | SearchHit::Endpoint(_)
-        | SearchHit::Posting(_) => true,
+        SearchHit::Payment(_) | SearchHit::Delivery(_) | SearchHit::Endpoint(_) | SearchHit::Posting(_) => {
+            true
+        }
     };
     Ok(is_shown.then_some(hit))
 }

@@ -29,8 +29,8 @@ impl Store {
             update = update.when_absent_or(counter, "<=", number(max.saturating_sub(by)));
         }
         let UpdateOutcome::Done(updated) = update.run(self).await? else { return Ok(None) };
-        let counted = integer(&updated, counter);
-        counted.map(Some).ok_or_else(|| StoreError::Corrupt(format!("{counter} is not a counter")))
+        let total = integer(&updated, counter);
+        total.map(Some).ok_or_else(|| StoreError::Corrupt(format!("{counter} is not a counter")))
     }
 
     /// Builds the request for an update outside of a transaction.

@@ -236,7 +236,7 @@ async fn a_refusal_keeps_its_delay_and_a_safe_excerpt_of_its_body() {
 #[tokio::test]
 async fn a_response_is_delivered_once_its_head_is_whole_and_valid() {
     let long = format!("HTTP/1.1 200 OK\r\nX-Long: {}\r\n\r\n", "x".repeat(200 * 1024));
-    let many: String = (0..101).map(|number| format!("X-{number}: x\r\n")).collect();
+    let many = "X-Many: x\r\n".repeat(101);
     for (response, failure, error) in [
         (
             format!("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n{OK}"),
