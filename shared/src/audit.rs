@@ -11,7 +11,7 @@ use domain::audit::{Audit, Operator, partition};
 use domain::ids::{AccountId, AuditId};
 use domain::time::Timestamp;
 
-use crate::random;
+use crate::random::{self, RandomError};
 use crate::store::{Item, Order, PageError, Store, StoreError, Write, from_item, head_of, integer, text};
 
 const PAGE: usize = 100;
@@ -39,7 +39,7 @@ pub fn by_operator(
     action: &str,
     subject: impl Into<String>,
     at: Timestamp,
-) -> Result<Audit, StoreError> {
+) -> Result<Audit, RandomError> {
     let id = AuditId::new(at, random::bytes()?);
     Ok(Audit::by_operator(operator, account, (id, at), action, subject))
 }

@@ -17,9 +17,11 @@ use crate::http::{Detail, Problem};
 use crate::med::{CaseError, EvidenceError};
 use crate::object_store::ObjectStoreError;
 use crate::queue::QueueError;
+use crate::random::RandomError;
 use crate::refund::RefundError;
 use crate::services::{CancelError, CreateChargeError, PaymentListError};
 use crate::store::{PageError, StoreError};
+use crate::wallet::WalletError;
 use crate::webhook::WebhookError;
 
 /// Errors that are defects of the service.
@@ -32,7 +34,7 @@ macro_rules! internal {
         }
     )+};
 }
-internal!(PasswordError, SigningError, MoneyError);
+internal!(RandomError, PasswordError, SigningError, MoneyError);
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
@@ -81,7 +83,9 @@ impl From<AccountError> for Problem {
         match error {
             AccountError::NotFound => Self::NotFound { what: "account" },
             AccountError::Store(error) => error.into(),
-            AccountError::FewerShards { .. } | AccountError::Audit(_) => Self::Internal(error.to_string()),
+            AccountError::FewerShards { .. } | AccountError::Random(_) | AccountError::Audit(_) => {
+                Self::Internal(error.to_string())
+            }
         }
     }
 }
@@ -103,6 +107,7 @@ impl From<UserError> for Problem {
                 Self::Unprocessable(format!("{error}."))
             }
             UserError::Store(error) => error.into(),
+            UserError::Random(error) => error.into(),
         }
     }
 }
@@ -112,6 +117,7 @@ impl From<ApiKeyError> for Problem {
         match error {
             ApiKeyError::NotFound => Self::NotFound { what: "API key" },
             ApiKeyError::Store(error) => error.into(),
+            ApiKeyError::Random(error) => error.into(),
         }
     }
 }
@@ -134,6 +140,7 @@ impl From<ChargeError> for Problem {
             ChargeError::CustomerVelocityExceeded => Self::CustomerVelocityExceeded,
             ChargeError::AccountVelocityExceeded => Self::AccountVelocityExceeded,
             ChargeError::Store(error) => error.into(),
+            ChargeError::Random(error) => error.into(),
         }
     }
 }
@@ -169,6 +176,15 @@ impl From<PaymentListError> for Problem {
     }
 }
 
+impl From<WalletError> for Problem {
+    fn from(error: WalletError) -> Self {
+        match error {
+            WalletError::Store(error) => error.into(),
+            WalletError::Random(error) => error.into(),
+        }
+    }
+}
+
 impl From<RefundError> for Problem {
     fn from(error: RefundError) -> Self {
         let message = error.to_string();
@@ -195,11 +211,13 @@ impl From<RefundError> for Problem {
                 Self::Invalid(fields.into_iter().map(detail).collect())
             }
             RefundError::TooOldForDevolution => Self::ReturnWindowOver(message),
+            RefundError::Random(error) => error.into(),
             RefundError::PayerOnly | RefundError::NoDestination => {
                 Self::UnprocessableField { param: "destinationKey", message }
             }
             RefundError::OverThirdPartyLimit { .. } => Self::UnprocessableField { param: "amount", message },
             RefundError::Funds(error) => Self::Internal(error.to_string()),
+            RefundError::Wallet(error) => error.into(),
             RefundError::Store(error) => error.into(),
         }
     }
@@ -213,6 +231,7 @@ impl From<CaseError> for Problem {
             CaseError::NotOpen(_) => Self::Unreadable(error.to_string()),
             CaseError::Refused(CaseRefused::Funds(error)) => Self::Internal(error.to_string()),
             CaseError::Store(error) => error.into(),
+            CaseError::Random(error) => error.into(),
         }
     }
 }
@@ -230,6 +249,7 @@ impl From<EvidenceError> for Problem {
             }
             EvidenceError::Files(error) => error.into(),
             EvidenceError::Store(error) => error.into(),
+            EvidenceError::Random(error) => error.into(),
         }
     }
 }
@@ -250,6 +270,7 @@ impl From<WebhookError> for Problem {
             WebhookError::Page(error) => error.into(),
             WebhookError::Payload(_) => Self::Internal(error.to_string()),
             WebhookError::Store(error) => error.into(),
+            WebhookError::Random(error) => error.into(),
         }
     }
 }

@@ -1,14 +1,15 @@
 //! Random numbers from the operating system. The crate `domain` does no I/O, so its functions receive random
 //! bytes as arguments.
 
-use crate::store::StoreError;
+/// The operating system returned no random bytes.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the operating system returned no random bytes: {0}")]
+pub struct RandomError(getrandom::Error);
 
 /// Returns random bytes that are suitable for secrets.
-/// Errors: [`StoreError::Unavailable`] when the operating system returns none.
-pub fn bytes<const N: usize>() -> Result<[u8; N], StoreError> {
+pub fn bytes<const N: usize>() -> Result<[u8; N], RandomError> {
     let mut bytes = [0; N];
-    let filled = getrandom::fill(&mut bytes);
-    filled.map_err(|error| StoreError::Unavailable(format!("no random bytes: {error}")))?;
+    getrandom::fill(&mut bytes).map_err(RandomError)?;
     Ok(bytes)
 }
 

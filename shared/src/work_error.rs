@@ -7,8 +7,10 @@ use crate::charge::ChargeError;
 use crate::med::CaseError;
 use crate::object_store::ObjectStoreError;
 use crate::queue::{MessageFailure, QueueError};
+use crate::random::RandomError;
 use crate::refund::RefundError;
 use crate::store::StoreError;
+use crate::wallet::WalletError;
 use crate::webhook::WebhookError;
 
 /// Why the work for a queue message, a stream record or a schedule failed.
@@ -26,6 +28,8 @@ pub enum WorkError {
     #[error(transparent)]
     Objects(#[from] ObjectStoreError),
     #[error(transparent)]
+    Random(#[from] RandomError),
+    #[error(transparent)]
     Acquirer(#[from] AcquirerError),
     #[error(transparent)]
     Charge(#[from] ChargeError),
@@ -33,6 +37,8 @@ pub enum WorkError {
     Refund(#[from] RefundError),
     #[error(transparent)]
     Case(#[from] CaseError),
+    #[error(transparent)]
+    Wallet(#[from] WalletError),
     #[error(transparent)]
     Webhook(#[from] WebhookError),
     #[error("a value can't be written as JSON: {0}")]

@@ -31,7 +31,7 @@ use shared::config::{ConfigError, PublicUrls, required};
 use shared::email::{Claim, Email, EmailQueue, EmailRecord, EmailTopic, Emails, QueuedEmail, UserEmail};
 use shared::metrics;
 use shared::queue::{self, MessageFailure, QueueError};
-use shared::random;
+use shared::random::{self, RandomError};
 use shared::refund::third_party;
 use shared::store::{Aws, Store, StoreError};
 use shared::webhook::endpoint::Endpoint;
@@ -79,6 +79,12 @@ impl From<QueueError> for MailerError {
 }
 
 impl MessageFailure for MailerError {}
+
+impl From<RandomError> for MailerError {
+    fn from(error: RandomError) -> Self {
+        Self::Work(error.into())
+    }
+}
 
 impl Mailer {
     /// Reads `TABLE_NAME`, `MAIL_QUEUE_URL`, `CHECKOUT_BASE_URL` and `MAIL_FROM`. When `MAIL_FROM` is empty or

@@ -16,7 +16,7 @@ use super::user::{By, Team, list_entry};
 use super::{Role, TokenGeneration, User, UserChange, UserError, Users};
 use crate::account::password::PasswordHash;
 use crate::language::Language;
-use crate::random;
+use crate::random::{self, RandomError};
 use crate::store::{CommitOutcome, StoreError, Write};
 
 /// 72 hours.
@@ -47,7 +47,7 @@ impl fmt::Debug for LinkToken {
 }
 
 impl LinkToken {
-    pub fn random() -> Result<Self, StoreError> {
+    pub fn random() -> Result<Self, RandomError> {
         Ok(Self(URL_SAFE_NO_PAD.encode(random::bytes::<32>()?)))
     }
 

@@ -10,7 +10,7 @@ use domain::shard::{ShardCount, ShardedScope};
 use domain::time::Timestamp;
 
 use crate::audit;
-use crate::random;
+use crate::random::{self, RandomError};
 use crate::store::{CommitOutcome, ListIndex, Plan, StoreError, Write};
 
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +23,8 @@ pub enum AccountError {
     FewerShards { present: u8 },
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Random(#[from] RandomError),
     #[error("an audit row can't be written: {0}")]
     Audit(#[from] serde_json::Error),
 }

@@ -12,6 +12,7 @@ use crate::account::link::{INVITE, Invite};
 use crate::account::password::PasswordHash;
 use crate::audit;
 use crate::language::Language;
+use crate::random::RandomError;
 use crate::store::{CommitOutcome, ListIndex, Order, Plan, StoreError, Write, from_item, text};
 
 const MAX_LISTED: usize = 1_000;
@@ -186,7 +187,7 @@ impl By {
         action: &str,
         subject: UserId,
         now: Timestamp,
-    ) -> Result<Audit, StoreError> {
+    ) -> Result<Audit, RandomError> {
         audit::by_operator(&self.operator, account, action, subject.to_string(), now)
     }
 }
@@ -231,6 +232,8 @@ pub enum UserError {
     LinkInvalid,
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Random(#[from] RandomError),
 }
 
 crate::store::repository!(Users);

@@ -14,7 +14,7 @@ use domain::time::Timestamp;
 use super::request::NewApiKey;
 use super::{ApiKey, ListedKey, generate};
 use crate::audit;
-use crate::random;
+use crate::random::{self, RandomError};
 use crate::store::{
     CommitOutcome, Item, RowUpdate, Store, StoreError, UpdateOutcome, Write, number, unavailable,
 };
@@ -37,6 +37,8 @@ pub enum ApiKeyError {
     NotFound,
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Random(#[from] RandomError),
 }
 
 /// Clones share one DynamoDB client.

@@ -19,8 +19,7 @@ use domain::time::Timestamp;
 use self::dashboard::Member;
 use crate::api_key::{self, ApiKey, ApiKeys};
 use crate::http::{Problem, RateLimit, RequestContext};
-use crate::random;
-use crate::store::StoreError;
+use crate::random::{self, RandomError};
 
 /// Counters of previous minutes that each request removes.
 const COUNTERS_REMOVED: i64 = 10;
@@ -82,7 +81,7 @@ impl Caller {
         subject: &impl ToString,
         details: &str,
         at: Timestamp,
-    ) -> Result<Audit, StoreError> {
+    ) -> Result<Audit, RandomError> {
         let id = AuditId::new(at, random::bytes()?);
         let actor = (&self.by, self.source);
         Ok(Audit::by_actor(actor, self.scope, (id, at), action, subject.to_string(), details))

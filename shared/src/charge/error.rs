@@ -1,6 +1,7 @@
 use domain::charge::TransactionStatus;
 use domain::charge::transition::Rejection;
 
+use crate::random::RandomError;
 use crate::store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
@@ -15,4 +16,6 @@ pub enum ChargeError {
     AccountVelocityExceeded,
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Random(#[from] RandomError),
 }

@@ -2,6 +2,7 @@ use domain::charge::FundsError;
 use domain::med::{CaseRefused, CaseStatus, EvidenceRefused};
 
 use crate::object_store::ObjectStoreError;
+use crate::random::RandomError;
 use crate::store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
@@ -12,6 +13,8 @@ pub enum CaseError {
     Refused(#[from] CaseRefused),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Random(#[from] RandomError),
 }
 
 impl From<FundsError> for CaseError {
@@ -34,4 +37,6 @@ pub enum EvidenceError {
     Files(#[from] ObjectStoreError),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Random(#[from] RandomError),
 }

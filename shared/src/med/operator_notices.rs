@@ -10,6 +10,7 @@ use domain::time::Timestamp;
 
 use super::{CaseError, ContestedPix, MedCases};
 use crate::audit;
+use crate::random::RandomError;
 use crate::store::{ListIndex, Order, StoreError, Write};
 
 const PAGE: usize = 100;
@@ -34,6 +35,8 @@ pub enum NoticeError {
     Case(#[from] CaseError),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Random(#[from] RandomError),
 }
 
 fn not_credited(pix: &ContestedPix) -> String {

@@ -10,6 +10,7 @@ use domain::time::Timestamp;
 use super::CaseError;
 use crate::audit;
 use crate::auth::Caller;
+use crate::random::RandomError;
 use crate::store::{Plan, StoreError, Write, reuse_or_read};
 use crate::wallet::counters::{self, DebitCheck};
 
@@ -195,7 +196,7 @@ pub(super) fn audit_row(
     action: &str,
     details: Option<String>,
     now: Timestamp,
-) -> Result<Option<Audit>, StoreError> {
+) -> Result<Option<Audit>, RandomError> {
     let Some(operator) = by else { return Ok(None) };
     let audit = audit::by_operator(operator, case.scope.account, action, case.id.to_string(), now)?;
     Ok(Some(Audit { details, ..audit }))

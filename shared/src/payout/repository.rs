@@ -11,6 +11,7 @@ use domain::time::Timestamp;
 use domain::wallet::{Cause, Posting, Subject, rules};
 
 use crate::audit;
+use crate::random::RandomError;
 use crate::store::{ListIndex, Plan, StoreError, Write};
 use crate::wallet::counters::{self, DebitCheck};
 use crate::wallet::{CachedCredits, DebitPlan, Wallets};
@@ -33,6 +34,8 @@ pub enum PayoutError {
     /// Whether the change was written is unknown.
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Random(#[from] RandomError),
 }
 
 crate::store::repository!(Payouts);

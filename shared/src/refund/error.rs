@@ -1,7 +1,9 @@
 use domain::charge::{FundsError, RefundRefused, TransactionStatus};
 use domain::payment_method::PaymentMethod;
 
+use crate::random::RandomError;
 use crate::store::StoreError;
+use crate::wallet::WalletError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum RefundError {
@@ -47,12 +49,16 @@ pub enum RefundError {
     )]
     NoDestination,
     #[error(transparent)]
+    Random(#[from] RandomError),
+    #[error(transparent)]
+    Wallet(#[from] WalletError),
+    #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl RefundError {
     /// A failure that is not a refusal is technical, and a retry may succeed.
     pub(super) fn is_refusal(&self) -> bool {
-        !matches!(self, Self::Funds(_) | Self::Store(_))
+        !matches!(self, Self::Funds(_) | Self::Random(_) | Self::Wallet(_) | Self::Store(_))
     }
 }

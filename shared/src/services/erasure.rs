@@ -16,6 +16,7 @@ use domain::time::Timestamp;
 use crate::account::Accounts;
 use crate::audit;
 use crate::charge::Charges;
+use crate::random::RandomError;
 use crate::refund::Refunds;
 use crate::store::{CommitOutcome, RowUpdate, Store, StoreError, Write};
 use crate::webhook::event::{Event, EventRef};
@@ -28,13 +29,22 @@ pub enum ErasureOutcome {
     Kept(ErasureRefused),
 }
 
+/// It can be repeated.
+#[derive(Debug, thiserror::Error)]
+pub enum ErasureError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Random(#[from] RandomError),
+}
+
 /// `by` is `None` in a dry run, which writes nothing.
 pub async fn erase_customer(
     store: &Store,
     id: ChargeId,
     by: Option<&Operator>,
     now: Timestamp,
-) -> Result<ErasureOutcome, StoreError> {
+) -> Result<ErasureOutcome, ErasureError> {
     let mut update = store.start_update("a charge");
     loop {
         // An expiry that is not persisted yet has no event. The scheduler persists it soon.

@@ -26,7 +26,7 @@ pub use charge_creation::{
 pub use charge_timeline::{
     ChargeRows, ChargeTimeline, TimelineEntry, TimelineKind, TimelineView, charge_timeline,
 };
-pub use erasure::{ErasureOutcome, erase_customer};
+pub use erasure::{ErasureError, ErasureOutcome, erase_customer};
 pub use ledger_verification::verify_ledger;
 pub use movement_reconciliation::{MovementDifference, MovementReconciliation, reconcile_movements};
 pub use payment_list::{

@@ -15,6 +15,7 @@ use domain::time::Timestamp;
 use crate::acquirer::pix::RETURN_WINDOW_MS;
 use crate::audit;
 use crate::charge::{Charges, recorded_payment_writes};
+use crate::random::RandomError;
 use crate::store::{ListIndex, Store, StoreError, Write};
 use crate::wallet::counters::{self, DebitCheck};
 
@@ -38,6 +39,8 @@ pub enum ReceiptError {
     OnlyByBank,
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Random(#[from] RandomError),
 }
 
 #[derive(Debug)]

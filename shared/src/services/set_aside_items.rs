@@ -6,6 +6,7 @@ use domain::ids::{AccountId, EndToEndId};
 use domain::time::Timestamp;
 
 use crate::audit;
+use crate::random::RandomError;
 use crate::store::{ListIndex, Order, StoreError, Write, from_item};
 
 const PAGE: usize = 100;
@@ -16,6 +17,8 @@ pub enum SetAsideError {
     NotFound,
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Random(#[from] RandomError),
 }
 
 crate::store::repository!(SetAsideItems);

@@ -275,7 +275,8 @@ fn new_token() -> String {
 
 /// 64 random bits in hex.
 fn new_put_id() -> Result<AttributeValue, StoreError> {
-    Ok(AttributeValue::S(hex::encode(random::bytes::<8>()?)))
+    let random = random::bytes::<8>().map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    Ok(AttributeValue::S(hex::encode(random)))
 }
 
 /// The outcome of a commit or insert.

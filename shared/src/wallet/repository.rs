@@ -14,7 +14,7 @@ use domain::wallet::{Cause, LedgerAccount, Posting, Subject, Wallet, rules};
 
 use crate::account::Accounts;
 use crate::audit;
-use crate::random;
+use crate::random::{self, RandomError};
 use crate::store::{Item, Order, StoreError, Write, from_item, key_of_item};
 use crate::wallet::counters::{self, CounterRow, DebitCheck, HELD, Tranche};
 
@@ -39,6 +39,14 @@ pub struct CachedCredits {
     credits: Option<MinorUnits>,
     /// The index of the write that is conditional on them.
     debit_write: usize,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum WalletError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Random(#[from] RandomError),
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -184,7 +192,7 @@ impl Wallets {
         adjustment: &Adjustment,
         operator: &Operator,
         now: Timestamp,
-    ) -> Result<AdjustmentOutcome, StoreError> {
+    ) -> Result<AdjustmentOutcome, WalletError> {
         let Adjustment { id, scope, currency, minor, note } = adjustment.clone();
         let subject = Subject { note, ..Subject::default() };
         // The statement is sorted by posting id, which begins with a timestamp. The posting takes that time,
@@ -218,7 +226,7 @@ impl Wallets {
 
     /// The caller checks that the tranche's day has come. `false`: there is no such tranche. Concurrent calls
     /// release it once.
-    pub async fn release(&self, tranche: Tranche, now: Timestamp) -> Result<bool, StoreError> {
+    pub async fn release(&self, tranche: Tranche, now: Timestamp) -> Result<bool, WalletError> {
         let Tranche { scope, shard, currency, day } = tranche;
         let key = tranche.key();
         let mut update = self.store.start_update("a tranche");

@@ -1,5 +1,6 @@
 //! Errors of requests about webhooks: endpoints, events, deliveries, resends and tests.
 
+use crate::random::RandomError;
 use crate::store::{PageError, StoreError};
 
 use super::endpoint::MAX_ENDPOINTS;
@@ -44,6 +45,9 @@ pub enum WebhookError {
     /// A read or write of DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The operating system returned no random bytes for an id or a secret.
+    #[error(transparent)]
+    Random(#[from] RandomError),
 }
 
 impl From<PageError> for WebhookError {

@@ -13,7 +13,7 @@ use domain::text::{is_forbidden_in_line, serde_as_text};
 use domain::time::Timestamp;
 
 use super::values::{AcquirerUrl, InvalidSetting, Secret, sha256};
-use crate::store::StoreError;
+use crate::random::RandomError;
 
 /// The path of notifications, before the account and the token.
 const CALLBACK_PATH: &str = "/v1/acquirer-events/";
@@ -73,7 +73,7 @@ pub struct CallbackToken {
 
 impl CallbackToken {
     /// Creates a random token. Returns its cleartext too, which is stored nowhere.
-    pub(super) fn create(now: Timestamp) -> Result<(SecretString, Self), StoreError> {
+    pub(super) fn create(now: Timestamp) -> Result<(SecretString, Self), RandomError> {
         let token = Secret::random()?.as_secret().clone();
         let sha256 = sha256(token.expose_secret().as_bytes());
         Ok((token, Self { sha256, created_at: now }))

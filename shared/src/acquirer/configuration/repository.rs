@@ -20,6 +20,7 @@ use super::rows::{AccountAcquirer, AcquirerSecrets, ConfiguredAcquirer, MedSecre
 use super::settings::{AcquirerSettings, Credentials, KindSettings, PixSettings};
 use super::values::{ConnectionName, InvalidSetting, Secret};
 use crate::audit;
+use crate::random::RandomError;
 use crate::store::{Item, Store, StoreError, Write, from_item, key_of_item};
 
 /// The name of the updated object in errors.
@@ -40,6 +41,8 @@ pub enum SettingsError {
     NotRetired(AccountId, ConnectionId),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Random(#[from] RandomError),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -656,7 +659,7 @@ fn audit_write(
     action: &str,
     details: String,
     now: Timestamp,
-) -> Result<Write, StoreError> {
+) -> Result<Write, RandomError> {
     let audit = audit::by_operator(operator, account, action, account.to_string(), now)?;
     Ok(Write::audit(&audit.with_details(details)))
 }

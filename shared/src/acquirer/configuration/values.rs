@@ -13,8 +13,7 @@ use domain::hex;
 use domain::text::serde_as_text;
 use domain::url_policy::{AddressPolicy, LocalNames, check_url};
 
-use crate::random;
-use crate::store::StoreError;
+use crate::random::{self, RandomError};
 
 /// The longest client id, client secret or scope, in characters.
 const MAX_CREDENTIAL_CHARS: usize = 512;
@@ -215,7 +214,7 @@ impl Secret {
     }
 
     /// Returns 256 random bits, as 64 hex digits.
-    pub(super) fn random() -> Result<Self, StoreError> {
+    pub(super) fn random() -> Result<Self, RandomError> {
         Ok(Self(hex::encode(random::bytes::<32>()?).into()))
     }
 
