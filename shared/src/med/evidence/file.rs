@@ -119,18 +119,23 @@ impl FileName {
 )]
 #[schemars(rename = "EvidenceMimeType", description = "The type of an evidence file.")]
 pub enum MimeType {
+    /// PNG.
     #[strum(serialize = "image/png")]
     #[serde(rename = "image/png")]
     Png,
+    /// JPEG.
     #[strum(serialize = "image/jpeg")]
     #[serde(rename = "image/jpeg")]
     Jpeg,
+    /// WebP.
     #[strum(serialize = "image/webp")]
     #[serde(rename = "image/webp")]
     Webp,
+    /// GIF.
     #[strum(serialize = "image/gif")]
     #[serde(rename = "image/gif")]
     Gif,
+    /// PDF.
     #[strum(serialize = "application/pdf")]
     #[serde(rename = "application/pdf")]
     Pdf,
