@@ -20,6 +20,7 @@ use domain::ids::{Mode, Scope};
 use domain::med::MedNotice;
 use domain::refund::Refund;
 use domain::time::Timestamp;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use shared::acquirer::{AcquirerMessage, AcquirerQueue};
 use shared::charge::Charges;
@@ -286,17 +287,17 @@ impl Scheduler {
         } else if Refund::is_at(&due.key) {
             let poll =
                 |Refund { id, created_at, .. }| (created_at, AcquirerMessage::Refund { id, refusals: 0 });
-            self.poll(due, self.store.get(&due.key).await, poll, now).await
+            self.poll(due, poll, now).await
         } else if IncomingPayment::is_at(&due.key) {
             let poll = |IncomingPayment { scope, payment_id: payment, recorded_at, .. }| {
                 (recorded_at, AcquirerMessage::Return { scope, payment, refusals: 0 })
             };
-            self.poll(due, self.store.get(&due.key).await, poll, now).await
+            self.poll(due, poll, now).await
         } else if ReportedPix::is_at(&due.key) {
             let poll = |ReportedPix { end_to_end_id, reported_at, .. }| {
                 (reported_at, AcquirerMessage::ReadBack(end_to_end_id))
             };
-            self.poll(due, self.store.get(&due.key).await, poll, now).await
+            self.poll(due, poll, now).await
         } else if MedNotice::is_at(&due.key) {
             self.process_notice(due, now).await.map(|()| DueAction::Nothing)
         } else if ConnectionSweep::is_at(&due.key) {
@@ -335,14 +336,13 @@ impl Scheduler {
     }
 
     /// Polls the acquirer about a row, unless it no longer exists. `poll` returns since when the row is polled.
-    async fn poll<R>(
+    async fn poll<R: DeserializeOwned>(
         &self,
         due: &DueRow,
-        found: Result<Option<R>, StoreError>,
         poll: impl FnOnce(R) -> (Timestamp, AcquirerMessage),
         now: Timestamp,
     ) -> Result<DueAction, WorkError> {
-        let Some(row) = found? else { return Ok(DueAction::Nothing) };
+        let Some(row) = self.store.get(&due.key).await? else { return Ok(DueAction::Nothing) };
         let (since, message) = poll(row);
         self.poll_acquirer(due, message, since, now).await
     }
