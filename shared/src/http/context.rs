@@ -97,8 +97,8 @@ pub struct ClientHeaders {
     pub idempotency_key: Option<HeaderValue>,
     /// `Accept`.
     pub accept: Accept,
-    /// `User-Agent`.
-    pub user_agent: Option<String>,
+    /// `User-Agent`, exactly as sent.
+    pub user_agent: Option<HeaderValue>,
 }
 
 impl ClientHeaders {
@@ -109,7 +109,7 @@ impl ClientHeaders {
             bearer: text("authorization").and_then(bearer),
             idempotency_key: headers.get(IDEMPOTENCY_KEY.name).cloned(),
             accept: Accept::of(headers),
-            user_agent: text("user-agent").map(str::to_owned),
+            user_agent: headers.get("user-agent").cloned(),
         }
     }
 }

@@ -312,7 +312,8 @@ impl Dashboard {
         now: Timestamp,
     ) -> Result<NewToken, Problem> {
         let source = context.source;
-        let agent = context.headers.user_agent.as_ref().map(|agent| agent.chars().take(MAX_AGENT).collect());
+        let agent = context.headers.user_agent.as_ref().and_then(|agent| agent.to_str().ok());
+        let agent = agent.map(|agent| agent.chars().take(MAX_AGENT).collect());
         let (token, issued) = self.new_token(kind, user, (source, agent), now)?;
         let audit = audit_row(user.id, user.account, ("user.log-in", BY_LOG_IN), source, now)?;
         self.begin(vec![Write::insert(&issued)?, Write::audit(&audit)]).await?;
