@@ -13,7 +13,7 @@ use local::embedded::fault_proxy::Report;
 use serde_json::{Value, json};
 
 use crate::bank_proxy::BankProxy;
-use crate::invocations::{dispatch, run_webhook_worker, run_webhook_workers};
+use crate::invocations::{dispatch, first_delivery, run_webhook_worker, run_webhook_workers};
 use crate::support::{Client, Listener, Service, id, raw_id};
 use crate::unit_costs::{self, Budget, Cost, highest};
 
@@ -240,10 +240,7 @@ async fn a_page_of_the_event_log_stays_within_its_budget_with_any_filter() {
 async fn a_delivery_that_succeeds_at_the_first_attempt_takes_three_requests() {
     let service = service_with_counted_requests().await;
     let listener = Listener::start().await;
-    service.register_endpoint(&listener.url, &["charge.created"]).await;
-    service.charge().await;
-    dispatch(&service.stack).await;
-    let delivery = service.deliveries("").await.remove(0);
+    let delivery = first_delivery(&service, &listener.url).await;
     let (_, report) = cost(&service, run_webhook_worker(&service.stack, &delivery)).await;
     assert_within_budget(&report, 3, 3);
     assert_eq!(listener.hooks().len(), 1);

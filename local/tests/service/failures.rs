@@ -12,7 +12,7 @@ use shared::charge::{ChargeError, Charges};
 use shared::refund::Refunds;
 use shared::store::{CommitOutcome, Store, Write};
 
-use crate::invocations::{dispatch, run_webhook_worker};
+use crate::invocations::{dispatch, first_delivery, run_webhook_worker};
 use crate::set_aside::{set_aside_objects, set_aside_text};
 use crate::support::{Listener, Service, eventually, id, raw_id};
 
@@ -120,10 +120,7 @@ async fn a_worker_keeps_its_claim_after_a_lost_response_and_its_outcome_after_a_
     for fault in [Fault::ResponseLost, Fault::TransactionConflict] {
         let service = service_with_fault_proxy().await;
         let listener = Listener::start().await;
-        service.register_endpoint(&listener.url, &["charge.created"]).await;
-        service.charge().await;
-        dispatch(&service.stack).await;
-        let delivery = service.deliveries("").await.remove(0);
+        let delivery = first_delivery(&service, &listener.url).await;
         match fault {
             Fault::ResponseLost => proxy(&service).inject("UpdateItem", fault),
             // The claim succeeds at the first try, and the write of the attempt's outcome at the second.
@@ -140,10 +137,7 @@ async fn a_worker_keeps_its_claim_after_a_lost_response_and_its_outcome_after_a_
 async fn a_delivery_that_crashes_its_worker_every_time_fails_after_its_last_attempt() {
     let service = service_with_fault_proxy().await;
     let listener = Listener::start().await;
-    service.register_endpoint(&listener.url, &["charge.created"]).await;
-    service.charge().await;
-    dispatch(&service.stack).await;
-    let delivery = service.deliveries("").await.remove(0);
+    let delivery = first_delivery(&service, &listener.url).await;
     // Sets the row to the state after fifteen attempts, each of which crashed its worker.
     let partition = format!("delivery#{}#{}", service.scope(), id(&delivery));
     let after_crashes = [

@@ -3,10 +3,20 @@
 use local::stack::Stack;
 use serde_json::{Value, json};
 
+use crate::support::Service;
+
 /// Invokes a function with a batch of stream records or messages. Returns its response.
 pub(crate) async fn invoke(stack: &Stack, function: &str, records: &[Value]) -> Value {
     let invoke = stack.functions.get(function).unwrap().clone();
     invoke(json!({ "Records": records })).await.unwrap()
+}
+
+/// The delivery of a new charge to a new endpoint, which waits for its first attempt.
+pub(crate) async fn first_delivery(service: &Service, url: &str) -> Value {
+    service.register_endpoint(url, &["charge.created"]).await;
+    service.charge().await;
+    dispatch(&service.stack).await;
+    service.deliveries("").await.remove(0)
 }
 
 /// Dispatches all records of the stream in one batch.
