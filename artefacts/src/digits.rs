@@ -115,13 +115,6 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_number_is_converted_there_and_back(number in 0_u128..1_000_000_000_000) {
-            let digits = Digits::<12>::from_number(number).unwrap();
-            prop_assert_eq!(digits.number(), Ok(number));
-            prop_assert_eq!(Digits::collect(digits.values()), digits);
-        }
-
-        #[test]
         fn an_id_is_converted_to_its_last_digits(id: [u8; 16]) {
             let whole = format!("{:025}", u128::from_be_bytes(id));
             prop_assert!(whole.ends_with(Digits::<25>::from_id(id).as_str()));

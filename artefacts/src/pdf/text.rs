@@ -228,10 +228,5 @@ mod tests {
                 prop_assert!(width(Font::Bold, &line) <= max_width && !line.is_empty());
             }
         }
-
-        #[test]
-        fn wrapping_never_panics(text in ".*", max_width: u32, lines in 0_usize..50) {
-            wrap(Font::Regular, &encode(&text), max_width, lines);
-        }
     }
 }

@@ -750,12 +750,10 @@ fn br_code(cob: &Cob, settings: &AccountSettings) -> Result<String, KitError> {
     if cob.location.as_deref().is_some_and(|expected| expected != location) {
         return Err(unusable("has another location than the cob"));
     }
-    match parsed.amount_centavos() {
-        Ok(None) => Ok(code.clone()),
-        Ok(Some(centavos)) if centavos == cob.amount.minor_unsigned() => Ok(code.clone()),
-        Ok(Some(_)) => Err(unusable("has another amount than the cob")),
-        Err(error) => Err(unusable(&error.to_string())),
+    if parsed.amount_centavos().is_some_and(|centavos| centavos != cob.amount.minor_unsigned()) {
+        return Err(unusable("has another amount than the cob"));
     }
+    Ok(code.clone())
 }
 
 fn shown_cob(cob: &Map<String, Value>) -> Map<String, Value> {
