@@ -13,9 +13,9 @@ use shared::http::field::{Defined, IDEMPOTENCY_KEY};
 use shared::webhook::event::API_VERSION;
 
 use self::errors::ErrorCode;
-use self::operation::{Access, Body, Operation, Tag};
-use self::operations::MED_ALIAS;
+use self::operation::{Access, Body, Operation};
 pub(crate) use self::operations::OPERATIONS;
+use self::operations::{MED_ALIAS, TAGS};
 use crate::responses::{self, Content};
 
 pub use self::errors::CDN_REQUIRED;
@@ -25,7 +25,7 @@ const OVERVIEW: &str = "Pix charges, payments by six methods, refunds, wallets, 
 /// Returns the OpenAPI 3.1 document of the API.
 pub fn document() -> Value {
     let tags: Vec<Value> =
-        Tag::ALL.iter().map(|(_, name, text)| json!({"name": name, "description": text})).collect();
+        TAGS.iter().map(|(name, text)| json!({"name": name, "description": text})).collect();
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -129,7 +129,7 @@ fn describe(operation: &Operation, example: Option<&Value>) -> Map<String, Value
     }
     let mut described = object([
         ("operationId", json!(operation.id)),
-        ("tags", json!([operation.tag.name()])),
+        ("tags", json!([operation.tag])),
         ("summary", json!(operation.summary)),
         ("description", json!(operation.text)),
         ("parameters", json!(parameters)),
@@ -204,16 +204,16 @@ fn path_parameter(operation: &Operation, name: &str) -> Value {
 }
 
 fn request_body(operation: &Operation) -> Option<Value> {
-    let (media_type, schema) = match operation.body {
+    let (media_type, schema, example) = match operation.body {
         Body::None => return None,
-        Body::Json(fields) => ("application/json", schema::of_body(fields)),
-        Body::Form(fields) => ("application/x-www-form-urlencoded", schema::of_body(fields)),
-        Body::PixNotification => ("application/json", schema::of_pix_notification()),
+        Body::Json(fields, example) => ("application/json", schema::of_body(fields), Some(example)),
+        Body::Form(fields) => ("application/x-www-form-urlencoded", schema::of_body(fields), None),
+        Body::PixNotification(example) => ("application/json", schema::of_pix_notification(), Some(example)),
     };
     let is_required = schema.get("required").is_some();
     let mut content = object([("schema", schema)]);
     // An example is written as JSON in the table of operations, and a test parses all of them.
-    if let Some(example) = operation.example.and_then(|text| serde_json::from_str::<Value>(text).ok()) {
+    if let Some(example) = example.and_then(|text| serde_json::from_str::<Value>(text).ok()) {
         content.insert("examples".to_owned(), json!({"default": {"value": example}}));
     }
     Some(json!({"required": is_required, "content": {media_type: content}}))
