@@ -30,8 +30,6 @@ use shared::webhook::resend::ResentView;
 
 const SCHEMAS_PATH: &str = "/components/schemas";
 
-pub const ERROR: &str = "Error";
-
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Content {
     Json(&'static str),
@@ -45,11 +43,11 @@ pub(crate) struct Success {
     pub(crate) contents: &'static [Content],
 }
 
-pub fn webhook_bodies() -> Vec<(EventType, String)> {
+pub(crate) fn webhook_bodies() -> Vec<(EventType, String)> {
     EventType::ALL.iter().map(|(_, event_type)| (*event_type, body_schema_name(*event_type))).collect()
 }
 
-pub fn schemas() -> BTreeMap<String, Value> {
+pub(crate) fn schemas() -> BTreeMap<String, Value> {
     let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
         settings.definitions_path = SCHEMAS_PATH.into();
         settings.meta_schema = None;
@@ -199,21 +197,6 @@ mod tests {
     }
 
     #[test]
-    fn each_reference_resolves() {
-        let schemas = schemas();
-        let mut missing = Vec::new();
-        walk_all(|path, value| {
-            if let Some(reference) = value.get("$ref") {
-                let name = reference.as_str().unwrap().strip_prefix("#/components/schemas/").unwrap();
-                if !schemas.contains_key(name) {
-                    missing.push(format!("{path}: {name}"));
-                }
-            }
-        });
-        assert_eq!(missing, Vec::<String>::new());
-    }
-
-    #[test]
     fn each_property_has_a_description() {
         let mut bare = Vec::new();
         walk_all(|path, value| {
@@ -255,7 +238,7 @@ mod tests {
         });
         let mut used: BTreeSet<String> = named.collect();
         used.extend(webhook_bodies().into_iter().map(|(_, name)| name));
-        used.insert(ERROR.to_owned());
+        used.insert("Error".to_owned());
         walk_all(|_, value| {
             let name = value.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next());
             used.extend(name.map(str::to_owned));

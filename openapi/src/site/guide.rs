@@ -39,63 +39,8 @@ pub(super) const CHAPTERS: [Chapter; 16] = chapters![
     "changelog",
 ];
 
-macro_rules! samples {
-    ($($path:literal),+ $(,)?) => {
-        [$(($path, include_str!(concat!("../../../docs/samples/", $path)))),+]
-    };
-}
-
-/// The samples: the path below `docs/samples`, and the program.
-pub(super) const SAMPLES: [(&str, &str); 48] = samples![
-    "curl/catch_up.sh",
-    "curl/charge.sh",
-    "curl/client.sh",
-    "curl/dispute.sh",
-    "curl/refund.sh",
-    "curl/verify.sh",
-    "java/CatchUp.java",
-    "java/Charge.java",
-    "java/Client.java",
-    "java/DayEnd.java",
-    "java/Dispute.java",
-    "java/Inbox.java",
-    "java/Json.java",
-    "java/Orders.java",
-    "java/Receiver.java",
-    "java/Refund.java",
-    "java/Signature.java",
-    "java/Table.java",
-    "node/catch_up.mjs",
-    "node/charge.mjs",
-    "node/client.mjs",
-    "node/day_end.mjs",
-    "node/dispute.mjs",
-    "node/inbox.mjs",
-    "node/orders.mjs",
-    "node/receiver.mjs",
-    "node/refund.mjs",
-    "node/signature.mjs",
-    "php/catch_up.php",
-    "php/charge.php",
-    "php/client.php",
-    "php/day_end.php",
-    "php/dispute.php",
-    "php/inbox.php",
-    "php/orders.php",
-    "php/receiver.php",
-    "php/refund.php",
-    "php/signature.php",
-    "python/catch_up.py",
-    "python/charge.py",
-    "python/client.py",
-    "python/day_end.py",
-    "python/dispute.py",
-    "python/inbox.py",
-    "python/orders.py",
-    "python/receiver.py",
-    "python/refund.py",
-    "python/signature.py",
-];
+/// The directory of the samples. They are read when the pages are generated.
+pub(super) const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/samples");
 
 const SAMPLE_LINK: &str = "](../samples/";
 
@@ -146,7 +91,7 @@ impl Chapter {
 
     fn sample(self, line: &str, is_first: bool, position: usize) -> Option<Block> {
         let (label, path) = line.strip_prefix("- [")?.strip_suffix(')')?.split_once(SAMPLE_LINK)?;
-        let (_, program) = SAMPLES.iter().find(|(sample, _)| *sample == path)?;
+        let program = std::fs::read_to_string(format!("{SAMPLES}/{path}")).ok()?;
         let language = match path.rsplit_once('.')?.1 {
             "sh" => "sh",
             "mjs" => "js",
@@ -159,7 +104,7 @@ impl Chapter {
             summary: format!("{label}: `{file}`"),
             group: Some(format!("{}-samples-{position}", self.name)),
             is_open: is_first,
-            blocks: vec![Block::Code { language, text: (*program).to_owned() }],
+            blocks: vec![Block::Code { language, text: program }],
         })
     }
 

@@ -69,18 +69,6 @@ fn a_chapter_and_a_group_of_the_reference_have_a_page_each() {
 }
 
 #[test]
-fn every_link_of_the_markdown_has_a_target() {
-    let markdown = file("docs/site/docs.md");
-    for link in markdown.split("](#").skip(1).map(|rest| rest.split(')').next().unwrap()) {
-        assert!(markdown.contains(&format!("<a id=\"{link}\"></a>")), "{link}");
-    }
-    assert!(
-        !markdown.contains(".md)") && !markdown.contains(".md#"),
-        "a link names a file of the repository"
-    );
-}
-
-#[test]
 fn the_page_makes_no_request_and_has_no_script() {
     let html = file("docs/site/index.html");
     for forbidden in ["<script", "<img", "<link", "<iframe", " src=", " style=", "@import", "url("] {
@@ -102,11 +90,12 @@ fn every_sample_is_in_the_guide() {
             other => panic!("{other:?}"),
         })
         .collect();
-    for (path, program) in SAMPLES {
-        assert!(shown.contains(program), "{path}");
+    for directory in std::fs::read_dir(SAMPLES).unwrap() {
+        for sample in std::fs::read_dir(directory.unwrap().path()).unwrap() {
+            let path = sample.unwrap().path();
+            assert!(shown.contains(&std::fs::read_to_string(&path).unwrap()), "{path:?}");
+        }
     }
-    let markdown = file("docs/site/docs.md");
-    assert!(!markdown.contains("](../"), "a link names a file of the repository");
 }
 
 #[test]
