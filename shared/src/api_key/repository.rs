@@ -83,18 +83,9 @@ impl ApiKeys {
             .key_condition_expression("account = :account")
             .expression_attribute_values(":account", AttributeValue::S(account.to_string()))
             .scan_index_forward(false);
-        let mut found = Vec::new();
-        let mut after = None;
-        loop {
-            let page = query.clone().set_exclusive_start_key(after).send().await.map_err(unavailable)?;
-            for item in page.items.unwrap_or_default() {
-                found.push(serde_dynamo::from_item(item).map_err(|error| corrupt(&error))?);
-            }
-            after = page.last_evaluated_key;
-            if after.is_none() {
-                return Ok(found);
-            }
-        }
+        let items: Result<Vec<Item>, _> = query.into_paginator().items().send().try_collect().await;
+        let keys = items.map_err(unavailable)?.into_iter().map(serde_dynamo::from_item);
+        keys.collect::<Result<_, _>>().map_err(|error| corrupt(&error))
     }
 
     /// The transaction checks the version of the account's row, and is repeated if the settings changed

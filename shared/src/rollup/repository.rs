@@ -1,5 +1,6 @@
 //! Reads rollups, and counts changes.
 
+use futures_util::future::try_join_all;
 use serde::Deserialize;
 
 use domain::calendar::{BusinessDayRange, Day};
@@ -150,22 +151,20 @@ impl Rollups {
         (pages, rows): (usize, i32),
     ) -> Result<(Vec<RollupChange>, Option<Timestamp>), StoreError> {
         let partitions = scope.partitions(Event::partition);
-        let read = self.store.read_each(&partitions, |store, partition| {
+        let reads = partitions.iter().map(async |partition| {
             let mut after = checkpoint.clone();
-            async move {
-                let mut changes = Vec::new();
-                for _page in 0..pages {
-                    let (items, ended_at) = store.page(&partition, after.as_deref(), rows).await?;
-                    changes.extend(items.into_iter().filter_map(counted_by));
-                    after = ended_at;
-                    if after.is_none() {
-                        break;
-                    }
+            let mut changes = Vec::new();
+            for _page in 0..pages {
+                let (items, ended_at) = self.store.page(partition, after.as_deref(), rows).await?;
+                changes.extend(items.into_iter().filter_map(counted_by));
+                after = ended_at;
+                if after.is_none() {
+                    break;
                 }
-                Ok((changes, after))
             }
+            Ok::<_, StoreError>((changes, after))
         });
-        let (changes, ended_at): (Vec<_>, Vec<_>) = read.await?.into_iter().unzip();
+        let (changes, ended_at): (Vec<_>, Vec<_>) = try_join_all(reads).await?.into_iter().unzip();
         let ids = ended_at.into_iter().flatten().filter_map(|id| id.parse::<EventId>().ok());
         Ok((changes.concat(), ids.filter_map(|id| id.timestamp()).min()))
     }
@@ -218,12 +217,11 @@ impl Log for EventRows {
 
     async fn read(&self, range: (&str, &str), _passes: bool) -> Result<(Vec<LogRow>, bool), StoreError> {
         let limit = STRIDE.checked_div(self.partitions.len()).unwrap_or(STRIDE);
-        let range = (range.0.to_owned(), range.1.to_owned());
-        let read = self.store.read_each(&self.partitions, |store, partition| {
-            let (from, to) = range.clone();
-            async move { store.range(&partition, (&from, &to), Order::OldestFirst, limit).await }
-        });
-        let of_partitions = read.await?;
+        let reads = self
+            .partitions
+            .iter()
+            .map(|partition| self.store.range(partition, range, Order::OldestFirst, limit));
+        let of_partitions = try_join_all(reads).await?;
         // A partition with more rows is read up to its last row here. Rows after that must wait.
         let incomplete = of_partitions.iter().filter(|items| items.len() >= limit);
         let read_to = incomplete.filter_map(|items| text(items.last()?, "sk")).min();

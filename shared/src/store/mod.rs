@@ -6,7 +6,6 @@
 //! replaced has a version, and its replacement is conditional on the version that was read. A caller
 //! therefore never overwrites another caller's change: the commit conflicts, and the caller reads the row
 //! again.
-#![warn(missing_docs)]
 
 /// Defines a repository: a type with methods on the rows of one kind in a store.
 macro_rules! repository {
@@ -47,6 +46,7 @@ use std::{fmt, iter};
 use aws_sdk_dynamodb::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::KeysAndAttributes;
 use aws_sdk_dynamodb::types::error::{ProvisionedThroughputExceededException, ThrottlingException};
+use futures_util::future::try_join_all;
 use serde::de::DeserializeOwned;
 
 pub(crate) use audit::head_of;
@@ -72,7 +72,6 @@ const BATCH_GET_KEYS: usize = 100;
 /// left unprocessed.
 const MAX_BATCH_GET_ROUNDS: u32 = 5;
 
-/// Why a read or write of DynamoDB failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
     /// DynamoDB did not answer, could not execute the request now, or refused all retries. A later attempt
@@ -148,7 +147,6 @@ pub struct Store {
 }
 
 impl Store {
-    /// Creates a store from a client and the table's name.
     pub fn new(client: aws_sdk_dynamodb::Client, table: impl AsRef<str>) -> Self {
         Self { client, table: table.as_ref().into(), throttled_retries: MAX_WRITE_RETRIES }
     }
@@ -161,12 +159,10 @@ impl Store {
         Self { client, table: table.as_ref().into(), throttled_retries }
     }
 
-    /// The DynamoDB client, for requests that a resource's module builds itself.
     pub fn client(&self) -> &aws_sdk_dynamodb::Client {
         &self.client
     }
 
-    /// The table's name.
     pub fn table(&self) -> &str {
         &self.table
     }
@@ -194,18 +190,11 @@ impl Store {
     /// Reads many items, strongly consistent, in no particular order. Keys without an item are skipped. Sends
     /// one request for each 100 keys, all requests concurrently.
     pub async fn batch_get(&self, keys: &[Key]) -> Result<Vec<Item>, StoreError> {
-        let mut pending = tokio::task::JoinSet::new();
-        for chunk in keys.chunks(BATCH_GET_KEYS) {
-            let store = self.clone();
-            let chunk = HashMap::from([(self.table.to_string(), chunk.iter().map(key_attributes).collect())]);
-            pending.spawn(async move { store.batch_get_chunk(chunk).await });
-        }
-        let mut items = Vec::new();
-        while let Some(joined) = pending.join_next().await {
-            let found = joined.map_err(|error| StoreError::Unavailable(error.to_string()))??;
-            items.extend(found.into_values().flatten());
-        }
-        Ok(items)
+        let chunks = keys.chunks(BATCH_GET_KEYS).map(|chunk| {
+            let chunk = chunk.iter().map(key_attributes).collect();
+            self.batch_get_chunk(HashMap::from([(self.table.to_string(), chunk)]))
+        });
+        Ok(try_join_all(chunks).await?.into_iter().flat_map(HashMap::into_values).flatten().collect())
     }
 
     /// Reads items of this table and one item of another table, strongly consistent, in one request. Keys
@@ -239,7 +228,6 @@ impl Store {
         Ok(keys.iter().filter_map(|key| rows.remove(key)).collect())
     }
 
-    /// Reads the items with the keys of each table. Returns the items of each table.
     async fn batch_get_chunk(
         &self,
         mut keys: HashMap<String, Vec<Item>>,

@@ -4,19 +4,18 @@ use std::cmp::Ordering;
 
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, Select};
+use futures_util::future::try_join_all;
 use serde::de::DeserializeOwned;
 
 use domain::row::Key;
 
 use super::{Item, Store, StoreError, from_item, key_attributes, key_of_item, text, unavailable};
 
-/// Why a page of a list can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
     /// `starting_after` is not the id of an entry of the list.
     #[error("starting_after is not {0}")]
     UnknownCursor(&'static str),
-    /// DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -50,7 +49,6 @@ impl ListIndex {
 /// A page of a list, newest first.
 #[derive(Debug)]
 pub struct Page<T, C> {
-    /// The objects, at most the requested `limit`.
     pub items: Vec<T>,
     /// The `starting_after` of the next page; `None` on the last page.
     pub next_cursor: Option<C>,
@@ -74,12 +72,9 @@ impl<T, C> Page<T, C> {
     }
 }
 
-/// The direction in which a range of sort keys is read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Order {
-    /// By ascending sort key.
     OldestFirst,
-    /// By descending sort key.
     NewestFirst,
 }
 
@@ -93,12 +88,10 @@ impl Order {
     }
 }
 
-/// An entry of a list index.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ListEntry {
     /// The sort key in the index. It orders the entries by time.
     pub sort: String,
-    /// The primary key of the row.
     pub key: Key,
 }
 
@@ -148,12 +141,8 @@ impl Store {
         order: Order,
         limit: usize,
     ) -> Result<Vec<ListEntry>, StoreError> {
-        let range = (range.0.to_owned(), range.1.to_owned());
-        let read = self.read_each(partitions, move |store, partition| {
-            let (from, to) = range.clone();
-            async move { store.list(index, &partition, (&from, &to), order, limit).await }
-        });
-        let mut entries = read.await?.concat();
+        let reads = partitions.iter().map(|partition| self.list(index, partition, range, order, limit));
+        let mut entries = try_join_all(reads).await?.concat();
         entries.sort_by(|left, right| order.of(left.sort.cmp(&right.sort)));
         entries.dedup();
         entries.truncate(limit);
@@ -222,52 +211,8 @@ impl Store {
         partitions: &[String],
         range: (&str, &str),
     ) -> Result<usize, StoreError> {
-        let range = (range.0.to_owned(), range.1.to_owned());
-        let read = self.read_each(partitions, move |store, partition| {
-            let (from, to) = range.clone();
-            async move { store.count_all(store.entries_query(index, &partition, (&from, &to))).await }
-        });
-        Ok(read.await?.into_iter().fold(0, usize::saturating_add))
-    }
-
-    /// Runs a read of each partition, all concurrently. Returns the results in the order of the partitions.
-    pub(crate) async fn read_each<T, F>(
-        &self,
-        partitions: &[String],
-        read: impl Fn(Self, String) -> F,
-    ) -> Result<Vec<T>, StoreError>
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<T, StoreError>> + Send + 'static,
-    {
-        if let [partition] = partitions {
-            return Ok(vec![Box::pin(read(self.clone(), partition.clone())).await?]);
-        }
-        let mut reads = tokio::task::JoinSet::new();
-        for (index, partition) in partitions.iter().enumerate() {
-            let read = read(self.clone(), partition.clone());
-            reads.spawn(async move { read.await.map(|found| (index, found)) });
-        }
-        let mut found = Vec::new();
-        while let Some(joined) = reads.join_next().await {
-            found.push(joined.map_err(|error| StoreError::Unavailable(error.to_string()))??);
-        }
-        found.sort_by_key(|(index, _)| *index);
-        Ok(found.into_iter().map(|(_, found)| found).collect())
-    }
-
-    /// Counts all rows that a query finds, with as many requests as this takes.
-    pub(crate) async fn count_all(&self, query: QueryFluentBuilder) -> Result<usize, StoreError> {
-        let mut query = query.select(Select::Count);
-        let mut count: usize = 0;
-        loop {
-            let answer = query.clone().send().await.map_err(unavailable)?;
-            count = count.saturating_add(usize::try_from(answer.count).unwrap_or_default());
-            if answer.last_evaluated_key.is_none() {
-                return Ok(count);
-            }
-            query = query.set_exclusive_start_key(answer.last_evaluated_key);
-        }
+        let counts = partitions.iter().map(|partition| count(self.entries_query(index, partition, range)));
+        Ok(try_join_all(counts).await?.into_iter().fold(0, usize::saturating_add))
     }
 
     fn entries_query(
@@ -292,15 +237,14 @@ impl Store {
     /// Reads all items of a partition by ascending sort key, strongly consistent. It holds all of them in
     /// memory, so use it only for small partitions.
     pub async fn partition(&self, pk: &str) -> Result<Vec<Item>, StoreError> {
-        self.all_items(self.partition_query(pk)).await
+        all_items(self.partition_query(pk)).await
     }
 
     /// Like [`Store::partition`], but reads only the items whose sort keys begin with `prefix`.
     pub async fn partition_prefix(&self, pk: &str, prefix: &str) -> Result<Vec<Item>, StoreError> {
         let query =
             self.partition_query(pk).key_condition_expression("pk = :pk AND begins_with(sk, :prefix)");
-        self.all_items(query.expression_attribute_values(":prefix", AttributeValue::S(prefix.to_owned())))
-            .await
+        all_items(query.expression_attribute_values(":prefix", AttributeValue::S(prefix.to_owned()))).await
     }
 
     /// Like [`Store::partition_prefix`], but deserialises the items.
@@ -337,19 +281,6 @@ impl Store {
         Ok((answer.items.unwrap_or_default(), ended_at.map(|key| key.sk)))
     }
 
-    async fn all_items(&self, query: QueryFluentBuilder) -> Result<Vec<Item>, StoreError> {
-        let mut items = Vec::new();
-        let mut after = None;
-        loop {
-            let answer = query.clone().set_exclusive_start_key(after).send().await.map_err(unavailable)?;
-            items.extend(answer.items.unwrap_or_default());
-            after = answer.last_evaluated_key;
-            if after.is_none() {
-                return Ok(items);
-            }
-        }
-    }
-
     /// Reads the first `limit` items of a partition whose sort keys are within `from..=to`, strongly
     /// consistent.
     pub async fn range(
@@ -377,12 +308,8 @@ impl Store {
         order: Order,
         limit: usize,
     ) -> Result<Vec<Item>, StoreError> {
-        let range = (range.0.to_owned(), range.1.to_owned());
-        let read = self.read_each(partitions, move |store, partition| {
-            let (from, to) = range.clone();
-            async move { store.range(&partition, (&from, &to), order, limit).await }
-        });
-        let mut items = read.await?.concat();
+        let reads = partitions.iter().map(|partition| self.range(partition, range, order, limit));
+        let mut items = try_join_all(reads).await?.concat();
         items.sort_by(|left, right| order.of(sort_of(left).cmp(&sort_of(right))));
         items.truncate(limit);
         Ok(items)
@@ -405,6 +332,20 @@ impl Store {
         }
         Ok(items)
     }
+}
+
+async fn all_items(query: QueryFluentBuilder) -> Result<Vec<Item>, StoreError> {
+    query.into_paginator().items().send().try_collect().await.map_err(unavailable)
+}
+
+async fn count(query: QueryFluentBuilder) -> Result<usize, StoreError> {
+    let mut pages = query.select(Select::Count).into_paginator().send();
+    let mut count: usize = 0;
+    while let Some(page) = pages.next().await {
+        let counted = usize::try_from(page.map_err(unavailable)?.count).unwrap_or_default();
+        count = count.saturating_add(counted);
+    }
+    Ok(count)
 }
 
 /// Two entries more than a page has: the cursor's own, which a range includes, and one that shows whether more

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use futures_util::future::try_join_all;
+
 use domain::audit::Operator;
 use domain::ids::{PostingId, Scope};
 use domain::money::{Currency, MinorUnits};
@@ -125,10 +127,8 @@ impl Wallets {
     pub async fn for_scope(&self, scope: &ShardedScope) -> Result<BTreeMap<Currency, Wallet>, StoreError> {
         let mut wallets = BTreeMap::new();
         let partitions = scope.partitions(counters::partition);
-        let read = self
-            .store
-            .read_each(&partitions, |store, partition| async move { store.partition(&partition).await });
-        for item in read.await?.concat() {
+        let reads = partitions.iter().map(|partition| self.store.partition(partition));
+        for item in try_join_all(reads).await?.concat() {
             let key = counter_key(&item)?;
             let (currency, row) = parse(&key)?;
             add_row(wallets.entry(currency).or_insert_with(|| Wallet::empty(currency)), &row, &item)?;
@@ -140,10 +140,9 @@ impl Wallets {
     pub async fn in_currency(&self, scope: &ShardedScope, currency: Currency) -> Result<Wallet, StoreError> {
         let mut wallet = Wallet::empty(currency);
         let partitions = scope.partitions(counters::partition);
-        let read = self.store.read_each(&partitions, |store, partition| async move {
-            store.partition_prefix(&partition, &counters::currency_prefix(currency)).await
-        });
-        for item in read.await?.concat() {
+        let prefix = counters::currency_prefix(currency);
+        let reads = partitions.iter().map(|partition| self.store.partition_prefix(partition, &prefix));
+        for item in try_join_all(reads).await?.concat() {
             let (_, row) = parse(&counter_key(&item)?)?;
             add_row(&mut wallet, &row, &item)?;
         }

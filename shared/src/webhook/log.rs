@@ -22,6 +22,7 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::AttributeValue;
+use futures_util::future::try_join_all;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -285,16 +286,19 @@ impl EventLog {
     ) -> Result<(Vec<Item>, Option<String>), StoreError> {
         let query = self.rows_query(range, filter, is_first);
         let partitions = scope.partitions(Event::partition);
-        let read = self.store.read_each(&partitions, |_store, partition| {
+        let reads = partitions.into_iter().map(|partition| {
             let start = after.clone().map(|sk| key_attributes(&Key { pk: partition.clone(), sk }));
             let query = query.clone().expression_attribute_values(":pk", AttributeValue::S(partition));
-            async move {
-                let answer = query.set_exclusive_start_key(start).send().await.map_err(unavailable)?;
-                let ended_at = answer.last_evaluated_key.and_then(|key| text(&key, "sk"));
-                Ok((answer.items.unwrap_or_default(), ended_at))
-            }
+            query.set_exclusive_start_key(start).send()
         });
-        let (of_shards, ends): (Vec<Vec<Item>>, Vec<Option<String>>) = read.await?.into_iter().unzip();
+        let answers = try_join_all(reads).await.map_err(unavailable)?;
+        let (of_shards, ends): (Vec<Vec<Item>>, Vec<Option<String>>) = answers
+            .into_iter()
+            .map(|answer| {
+                let ended_at = answer.last_evaluated_key.and_then(|key| text(&key, "sk"));
+                (answer.items.unwrap_or_default(), ended_at)
+            })
+            .unzip();
         // A shard with more rows is read down to its end here. The next queries read the rows before that.
         let read_to = ends.into_iter().flatten().max();
         let mut rows = of_shards.concat();

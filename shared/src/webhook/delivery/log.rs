@@ -7,6 +7,8 @@
 //! pass an entry that does not appear yet. It passes an id after 210 s, and a row that it counts is inserted at most
 //! 150 s after the time in its id. So the index may be a minute behind its table.
 
+use futures_util::future::try_join_all;
+
 use domain::ids::{DeliveryId, Scope};
 use domain::row::Key;
 use domain::shard::ShardedScope;
@@ -64,19 +66,17 @@ impl Deliveries {
     pub(super) async fn entries(
         &self,
         scope: &ShardedScope,
-        (from, to): (&str, &str),
+        range: (&str, &str),
         order: Order,
         limit: usize,
     ) -> Result<LogPage, StoreError> {
         let partitions = scope.partitions(Delivery::log_partition);
         let of_shard = limit.checked_div(partitions.len()).unwrap_or(limit).max(limit.min(ENTRIES_OF_SHARD));
         let of_shard = self.at_once(of_shard).max(1);
-        let range = (from.to_owned(), to.to_owned());
-        let read = self.store.read_each(&partitions, move |store, partition| {
-            let (from, to) = range.clone();
-            async move { store.list(ListIndex::Log, &partition, (&from, &to), order, of_shard).await }
-        });
-        let of_shards = read.await?;
+        let reads = partitions
+            .iter()
+            .map(|partition| self.store.list(ListIndex::Log, partition, range, order, of_shard));
+        let of_shards = try_join_all(reads).await?;
         let is_before = |left: DeliveryId, right: DeliveryId| match order {
             Order::OldestFirst => left < right,
             Order::NewestFirst => left > right,
