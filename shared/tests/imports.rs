@@ -93,25 +93,12 @@ fn modules_have_no_import_cycles() {
 
 #[test]
 fn an_import_cycle_is_detected() {
-    let imports = |pairs: &[(&str, &str)]| {
-        let mut imports = Imports::new();
-        for (from, to) in pairs {
-            imports.entry((*from).to_owned()).or_default().insert((*to).to_owned());
-            imports.entry((*to).to_owned()).or_default();
-        }
-        imports
-    };
-    assert!(cycles(imports(&[("refund", "charge"), ("charge", "money"), ("refund", "money")])).is_empty());
-    let cycle = cycles(imports(&[
-        ("refund", "charge"),
-        ("charge", "acquirer"),
-        ("acquirer", "refund"),
-        ("charge", "money"),
-    ]));
-    assert_eq!(cycle.keys().collect::<Vec<_>>(), ["acquirer", "charge", "refund"]);
-    assert_eq!(
-        imported("use crate::{hex, random};\n// crate::no\nlet a = crate::money::Amount;")
-            .collect::<Vec<_>>(),
-        ["hex", "random", "money"]
-    );
+    let mut imports = Imports::new();
+    for (from, to) in
+        [("refund", "charge"), ("charge", "acquirer"), ("acquirer", "refund"), ("charge", "money")]
+    {
+        imports.entry(from.to_owned()).or_default().insert(to.to_owned());
+        imports.entry(to.to_owned()).or_default();
+    }
+    assert_eq!(cycles(imports).keys().collect::<Vec<_>>(), ["acquirer", "charge", "refund"]);
 }
