@@ -3,12 +3,9 @@
 use axum::http::header::{ACCEPT, CONTENT_DISPOSITION, CONTENT_TYPE, HeaderMap};
 use axum::response::{IntoResponse, Response};
 
-/// A media type of a response.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum MediaType {
-    /// `application/json`.
     Json,
-    /// `text/csv`.
     Csv,
 }
 

@@ -8,10 +8,8 @@ use serde::Serialize;
 /// The header of the response to a replayed request.
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-/// The outcome of a creation.
 #[derive(Debug)]
 pub enum Created<T> {
-    /// The resource is new.
     New(T),
     /// A replay: an earlier request with the same idempotency key and body created the resource. The response
     /// shows its current state.
@@ -19,7 +17,6 @@ pub enum Created<T> {
 }
 
 impl<T> Created<T> {
-    /// The created resource, in its current state.
     pub fn get(&self) -> &T {
         let (Self::New(resource) | Self::Replayed(resource)) = self;
         resource
