@@ -6,7 +6,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use shared::app::App;
 use shared::extract::{Authenticated, AuthenticatedQuery};
-use shared::http::{MediaType, Problem, RequestContext, csv_attachment, with_middleware};
+use shared::http::{Problem, RequestContext, csv_attachment, with_middleware};
 use shared::wallet::statement::{StatementFilter, StatementFormat, balance_currency};
 use shared::wallet::view::{BalanceView, FlatBalanceView, StatementView, WalletView, statement_csv};
 
@@ -46,22 +46,17 @@ async fn statement(
     AuthenticatedQuery { app, caller, query, .. }: AuthenticatedQuery,
     context: RequestContext,
 ) -> Result<Response, Problem> {
-    match context.headers.accept.preferred(MediaType::Csv, MediaType::Json) {
-        MediaType::Json => {
-            let filter = StatementFilter::parse(&query, StatementFormat::Json)?;
-            let page = app.wallets.statement(&caller.sharded_scope(), &filter).await?;
-            Ok(Json(StatementView::new(&page)?).into_response())
-        }
-        MediaType::Csv => {
-            let filter = StatementFilter::parse(&query, StatementFormat::Csv)?;
-            let page = app.wallets.statement(&caller.sharded_scope(), &filter).await?;
-            let text = statement_csv(&page).map_err(|error| Problem::Internal(error.to_string()))?;
-            let mut response = csv_attachment("statement.csv", text);
-            let cursor = page.next_cursor.and_then(|id| HeaderValue::from_str(&id.to_string()).ok());
-            if let Some(cursor) = cursor {
-                response.headers_mut().insert(NEXT_CURSOR, cursor);
-            }
-            Ok(response)
-        }
+    let is_csv = context.headers.prefers_csv;
+    let format = if is_csv { StatementFormat::Csv } else { StatementFormat::Json };
+    let filter = StatementFilter::parse(&query, format)?;
+    let page = app.wallets.statement(&caller.sharded_scope(), &filter).await?;
+    if !is_csv {
+        return Ok(Json(StatementView::new(&page)?).into_response());
     }
+    let text = statement_csv(&page).map_err(|error| Problem::Internal(error.to_string()))?;
+    let mut response = csv_attachment("statement.csv", text);
+    if let Some(cursor) = page.next_cursor.and_then(|id| HeaderValue::from_str(&id.to_string()).ok()) {
+        response.headers_mut().insert(NEXT_CURSOR, cursor);
+    }
+    Ok(response)
 }

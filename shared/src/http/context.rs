@@ -20,7 +20,7 @@ use domain::ids::{ChargeId, DeliveryId, EventId};
 use domain::request_id::StoredRequestId;
 use domain::source_address::SourceAddress;
 
-use super::accept::Accept;
+use super::accept::prefers_csv;
 use super::field::IDEMPOTENCY_KEY;
 use super::intake::Query;
 use super::origin::OriginSecrets;
@@ -94,7 +94,8 @@ pub struct ClientHeaders {
     pub bearer: Option<SecretString>,
     /// `Idempotency-Key`, exactly as sent.
     pub idempotency_key: Option<HeaderValue>,
-    pub accept: Accept,
+    /// Whether `Accept` has a greater weight for CSV than for JSON.
+    pub prefers_csv: bool,
     /// `User-Agent`, exactly as sent.
     pub user_agent: Option<HeaderValue>,
 }
@@ -106,7 +107,7 @@ impl ClientHeaders {
             api_key: text("apikey").map(SecretString::from),
             bearer: text("authorization").and_then(bearer),
             idempotency_key: headers.get(IDEMPOTENCY_KEY.name).cloned(),
-            accept: Accept::of(headers),
+            prefers_csv: prefers_csv(headers),
             user_agent: headers.get("user-agent").cloned(),
         }
     }

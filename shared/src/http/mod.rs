@@ -16,7 +16,7 @@ mod origin;
 mod path;
 mod problem;
 
-pub use accept::{MediaType, csv_attachment};
+pub use accept::csv_attachment;
 pub use context::{ClientHeaders, RateLimit, RequestContext, RequestId, problem_response};
 pub use cookie::{cookie, set_cookie};
 pub use created::Created;
