@@ -1,11 +1,10 @@
 //! Encoders for the artefacts that a payer pays with or receives: BR Code, QR code, boleto, Multibanco
 //! reference, crypto address, and PDF documents.
 //!
-//! This is the lowest crate of the workspace: it depends on none of the others, which
-//! `domain/tests/layers.rs` checks. Its functions are pure: the same arguments return the same bytes. It does
-//! no I/O, and it has no types for charges, money, HTTP or AWS. Amounts are integers of the smallest unit,
-//! which is part of the parameter's name (`amount_centavos`, `amount_cents`). The functions of [`pdf`]
-//! receive amounts and times as formatted text.
+//! This is the lowest crate of the workspace: it depends on none of the others. Its functions are pure: the
+//! same arguments return the same bytes. It does no I/O, and it has no types for charges, money, HTTP or AWS.
+//! Amounts are integers of the smallest unit, which is part of the parameter's name (`amount_centavos`,
+//! `amount_cents`). The functions of [`pdf`] receive amounts and times as formatted text.
 //!
 //! | module | encodes | specification |
 //! | --- | --- | --- |

@@ -1,77 +1,21 @@
-//! Checks that the crates below `shared` depend on no crate of a higher layer and on no crate for AWS. Those
-//! below `acquirer-http` also depend on no crate for async code or HTTP.
+//! Checks that the crates below `shared` depend on no crate for AWS, and those below `acquirer-http` on no
+//! crate for async code or HTTP. Cargo already refuses a dependency on a crate of a higher layer as a cycle.
 
-/// A crate below `shared`.
-struct Layer {
-    name: &'static str,
-    manifest: &'static str,
-    /// The workspace crates that it may use.
-    allowed: &'static [&'static str],
-    /// The workspace crates that only its tests may use.
-    allowed_in_tests: &'static [&'static str],
-    /// A dependency that it has, which shows that [`dependencies`] parses the manifest.
-    expected: &'static str,
-    /// The other crates that it must not use. A name that ends in `*` is a prefix.
-    forbidden: &'static [&'static str],
-}
+const ASYNC_HTTP_OR_AWS: &[&str] =
+    &["async-*", "aws-*", "aws_*", "axum", "http", "http-*", "hyper*", "lambda_*", "tokio*", "tower*"];
 
-const LAYERS: [Layer; 6] = [
-    Layer {
-        name: "artefacts",
-        manifest: include_str!("../../artefacts/Cargo.toml"),
-        allowed: &[],
-        allowed_in_tests: &[],
-        expected: "qrcode",
-        forbidden: &ASYNC_HTTP_OR_AWS,
-    },
-    Layer {
-        name: "domain",
-        manifest: include_str!("../Cargo.toml"),
-        allowed: &["artefacts"],
-        allowed_in_tests: &[],
-        expected: "chrono",
-        forbidden: &ASYNC_HTTP_OR_AWS,
-    },
-    Layer {
-        name: "acquirer-http",
-        manifest: include_str!("../../acquirers/http/Cargo.toml"),
-        allowed: &["domain"],
-        allowed_in_tests: &[],
-        expected: "hyper",
-        forbidden: &AWS_OR_SERVER,
-    },
-    Layer {
-        name: "acquirer-kit",
-        manifest: include_str!("../../acquirers/kit/Cargo.toml"),
-        allowed: &["acquirer-http", "domain"],
-        allowed_in_tests: &[],
-        expected: "async-trait",
-        forbidden: &AWS_OR_SERVER,
-    },
-    Layer {
-        name: "api-pix",
-        manifest: include_str!("../../acquirers/api-pix/Cargo.toml"),
-        allowed: &["acquirer-http", "acquirer-kit", "domain"],
-        allowed_in_tests: &["bank"],
-        expected: "hyper",
-        forbidden: &AWS_OR_SERVER,
-    },
-    Layer {
-        name: "stripe-client",
-        manifest: include_str!("../../acquirers/stripe/Cargo.toml"),
-        allowed: &["acquirer-http", "acquirer-kit", "domain"],
-        allowed_in_tests: &["stripe-stand-in"],
-        expected: "hyper",
-        forbidden: &AWS_OR_SERVER,
-    },
+const AWS_OR_SERVER: &[&str] = &["aws-*", "aws_*", "axum", "lambda_*", "serde_dynamo"];
+
+/// The manifest of each crate, a dependency that it has, which shows that [`dependencies`] parses the
+/// manifest, and those that it must not use. A name that ends in `*` is a prefix.
+const LAYERS: [(&str, &str, &[&str]); 6] = [
+    (include_str!("../../artefacts/Cargo.toml"), "qrcode", ASYNC_HTTP_OR_AWS),
+    (include_str!("../Cargo.toml"), "chrono", ASYNC_HTTP_OR_AWS),
+    (include_str!("../../acquirers/http/Cargo.toml"), "hyper", AWS_OR_SERVER),
+    (include_str!("../../acquirers/kit/Cargo.toml"), "async-trait", AWS_OR_SERVER),
+    (include_str!("../../acquirers/api-pix/Cargo.toml"), "hyper", AWS_OR_SERVER),
+    (include_str!("../../acquirers/stripe/Cargo.toml"), "hyper", AWS_OR_SERVER),
 ];
-
-const WORKSPACE: &str = include_str!("../../Cargo.toml");
-
-const ASYNC_HTTP_OR_AWS: [&str; 10] =
-    ["async-*", "aws-*", "aws_*", "axum", "http", "http-*", "hyper*", "lambda_*", "tokio*", "tower*"];
-
-const AWS_OR_SERVER: [&str; 5] = ["aws-*", "aws_*", "axum", "lambda_*", "serde_dynamo"];
 
 /// Returns each dependency's name and the rest of its line, from all dependency tables, including those for
 /// dev and build.
@@ -88,40 +32,20 @@ fn dependencies(manifest: &str) -> Vec<(&str, &str)> {
     listed
 }
 
-fn is_listed(name: &str, list: &[&str]) -> bool {
-    list.iter().any(|listed| match listed.strip_suffix('*') {
-        Some(prefix) => name.starts_with(prefix),
-        None => name == *listed,
-    })
-}
-
 #[test]
-fn lower_layers_depend_on_no_higher_layer() {
-    let workspace = dependencies(WORKSPACE);
-    let workspace_crates: Vec<&str> =
-        workspace.iter().filter(|(_, rest)| rest.contains("path")).map(|(name, _)| *name).collect();
-    for Layer { name: layer, manifest, allowed, allowed_in_tests, expected, forbidden } in LAYERS {
-        assert!(
-            workspace_crates.contains(&"shared") && workspace_crates.contains(&layer),
-            "{workspace_crates:?}"
-        );
-        // The check below reads single lines, so it would miss the keys `path` and `package` of a
-        // `[dependencies.name]` table.
-        assert!(!manifest.contains("dependencies."), "{layer}: list each dependency on one line");
+fn lower_layers_depend_on_no_crate_of_a_higher_layer() {
+    for (manifest, expected, forbidden) in LAYERS {
+        // Only single lines are read, so the keys of a `[dependencies.name]` table would be missed.
+        assert!(!manifest.contains("dependencies."), "list each dependency on one line: {manifest}");
         let all = dependencies(manifest);
-        assert!(all.iter().any(|(name, _)| *name == expected), "{layer}: {all:?}");
-        for (name, rest) in &all {
-            let is_ours = workspace_crates.contains(name);
-            let is_higher = is_ours && !allowed.contains(name) && !allowed_in_tests.contains(name);
-            assert!(!is_listed(name, forbidden) && !is_higher, "{layer}: {name} belongs to a higher layer");
-            assert!(
-                !rest.contains("path") && !rest.contains("package"),
-                "{layer}: {name} must not set path or package, which hide the crate's name"
-            );
-        }
-        let before_tests = manifest.split("[dev-dependencies]").next().unwrap_or_default();
-        for (name, _) in dependencies(before_tests) {
-            assert!(!allowed_in_tests.contains(&name), "{layer}: only the tests may use {name}");
+        assert!(all.iter().any(|(name, _)| *name == expected), "{expected}: {all:?}");
+        for (name, rest) in all {
+            let is_forbidden = forbidden.iter().any(|listed| match listed.strip_suffix('*') {
+                Some(prefix) => name.starts_with(prefix),
+                None => name == *listed,
+            });
+            assert!(!is_forbidden, "{name} belongs to a higher layer: {manifest}");
+            assert!(!rest.contains("package"), "{name} must not hide the crate's name: {manifest}");
         }
     }
 }
