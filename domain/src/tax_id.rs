@@ -260,14 +260,10 @@ mod tests {
     }
 
     #[test]
-    fn every_published_cpf_is_valid_or_invalid_as_published() {
+    fn every_published_document_is_valid_or_invalid_as_published() {
         for (text, valid) in vectors("cpf") {
             assert_eq!(matches!(TaxId::parse(&text), Ok(TaxId::Cpf(_))), valid, "{text}");
         }
-    }
-
-    #[test]
-    fn every_published_cnpj_is_valid_or_invalid_as_published() {
         for (text, valid) in vectors("cnpj") {
             assert_eq!(matches!(TaxId::parse(&text), Ok(TaxId::Cnpj(_))), valid, "{text}");
         }
@@ -305,13 +301,6 @@ mod tests {
     }
 
     #[test]
-    fn a_tax_id_is_a_string_on_the_wire() {
-        let tax_id: TaxId = serde_json::from_str("\"12ABC34501DE35\"").unwrap();
-        assert_eq!(serde_json::to_string(&tax_id).unwrap(), "\"12ABC34501DE35\"");
-        assert!(serde_json::from_str::<TaxId>("29537995593").is_err());
-    }
-
-    #[test]
     fn an_error_does_not_repeat_the_document() {
         let error = serde_json::from_str::<TaxId>("\"29537995594\"").unwrap_err().to_string();
         assert!(!error.contains("29537995594"), "{error}");
@@ -325,13 +314,6 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_alphanumeric_cnpj_is_parsed_unchanged(body in "[0-9A-Z]{11}[A-Z]") {
-            let valid = with_check_digits(&body, &CNPJ_WEIGHTS);
-            let tax_id = TaxId::parse(&valid).unwrap();
-            prop_assert_eq!(tax_id.as_str(), valid);
-        }
-
-        #[test]
         fn other_check_digits_of_a_document_are_refused(
             body in prop_oneof!["[0-9]{9}", "[0-9]{12}", "[0-9A-Z]{12}"], digits in "[0-9]{2}",
         ) {
@@ -340,23 +322,6 @@ mod tests {
             let is_repeated = document.bytes().all(|byte| byte == document.as_bytes()[0]);
             let is_valid = document == with_check_digits(&body, weights) && !is_repeated;
             prop_assert_eq!(TaxId::parse(&document).is_ok(), is_valid);
-        }
-
-        #[test]
-        fn a_document_with_an_inserted_removed_or_lower_case_character_is_refused(
-            body in prop_oneof!["[0-9]{9}", "[0-9A-Z]{12}"], at in any::<prop::sample::Index>(), other: char,
-        ) {
-            let weights = if body.len() == 9 { &CPF_WEIGHTS[..] } else { &CNPJ_WEIGHTS[..] };
-            let valid = with_check_digits(&body, weights);
-            let at = at.index(valid.len());
-            let mut longer = valid.clone();
-            longer.insert(at, other);
-            prop_assert!(TaxId::parse(&longer).is_err());
-            let mut shorter = valid.clone();
-            shorter.remove(at);
-            prop_assert!(TaxId::parse(&shorter).is_err());
-            let lower = valid.to_lowercase();
-            prop_assert!(lower == valid || TaxId::parse(&lower).is_err());
         }
 
         #[test]

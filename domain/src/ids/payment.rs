@@ -184,13 +184,6 @@ mod tests {
     }
 
     #[test]
-    fn a_sandbox_payment_has_a_well_formed_id() {
-        let id = EndToEndId::sandbox(at("2026-11-21T23:59:59.999Z"), [0; 8]);
-        assert_eq!(id.as_str(), "E0000000020261121235900000000000");
-        assert_eq!(EndToEndId::sandbox(at("2026-11-21T00:00:00Z"), [255; 8]).as_str().len(), 32);
-    }
-
-    #[test]
     fn a_charge_has_one_simulated_payment() {
         let charge = ChargeId::derive(b"salt", crate::ids::Mode::Test, "charges", "key-1");
         let created_at = at("2026-11-21T10:00:59Z");

@@ -69,20 +69,7 @@ fn the_key_of_a_day_row_contains_scope_day_and_currency() {
 }
 
 #[test]
-fn a_charge_counts_on_the_day_and_in_the_currency_of_its_creation() {
-    // 23:59 in São Paulo, and the next day already in UTC.
-    let created_at = at(14 * 60 * 60 + 59 * 60);
-    let created = Charge { created_at, currency: Currency::EUR, ..waiting() };
-    let refused =
-        Charge { version: 2, status: TransactionStatus::Refused, updated_at: at(900_000), ..created.clone() };
-    for change in [rollup_change(None, &created), rollup_change(Some(&created), &refused)] {
-        let change = change.unwrap();
-        assert_eq!((change.day.to_string(), change.currency), ("2026-11-21".to_owned(), Currency::EUR));
-    }
-}
-
-#[test]
-fn an_attempt_to_pay_counts_once_and_a_refusal_at_creation_is_not_one() {
+fn a_refusal_at_creation_is_no_attempt_to_pay() {
     let pending = Charge { status: TransactionStatus::Pending, ..waiting() };
     let attempts = |before: &Charge, status| {
         let after = Charge { status, version: 2, ..before.clone() };
@@ -90,13 +77,6 @@ fn an_attempt_to_pay_counts_once_and_a_refusal_at_creation_is_not_one() {
     };
     assert_eq!(attempts(&pending, TransactionStatus::Refused), 0);
     assert_eq!(attempts(&pending, TransactionStatus::Paid), 1);
-    assert_eq!(attempts(&waiting(), TransactionStatus::Refused), 1);
-    assert_eq!(attempts(&waiting(), TransactionStatus::Processing), 1);
-    assert_eq!(attempts(&waiting(), TransactionStatus::Refunded), 1);
-    assert_eq!(attempts(&waiting(), TransactionStatus::Expired), 0);
-    assert_eq!(attempts(&waiting(), TransactionStatus::Cancelled), 0);
-    let processing = Charge { status: TransactionStatus::Processing, ..waiting() };
-    assert_eq!(attempts(&processing, TransactionStatus::Approved), 0);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::*;
 use crate::account::terms::{Fee, Fees, FeesOnRefund, MethodTerms};
 use crate::charge::testing::{at, waiting};
 use crate::charge::transition::{self, Command, Outcome, Payment};
-use crate::charge::{Artefacts, Charge, Funds, FundsError, Pix, RefundParameters, RefundRefused};
+use crate::charge::{Artefacts, Charge, Funds, FundsError, Pix, RefundParameters};
 use crate::ids::{ChargeId, EndToEndId, Mode, PostingId};
 use crate::money::{Amount, MinorUnits, MoneyError};
 use crate::payment_method::PaymentMethod;
@@ -480,35 +480,6 @@ proptest! {
             prop_assert!(after >= 0 || negative_by_case);
         }
     }
-
-    /// Refunds of the whole amount return all fees, for every split of the amount.
-    #[test]
-    fn the_last_refund_returns_the_remaining_fees(
-        amount in 1_i64..1_000_000,
-        cuts in proptest::collection::vec(1_i64..=400, 0..8),
-        hold_days in 0_u16..2,
-    ) {
-        let mut world = World::new();
-        world.settle(amount, hold_days, FeesOnRefund::Return);
-        let parameters = |gross| RefundParameters { is_held: hold_days > 0, ..devolution(gross) };
-        for cut in cuts {
-            let gross = part_of(amount, cut).filter(|gross| gross.minor() <= refundable(&world.charges[0]));
-            if let Some(gross) = gross {
-                world.refund(0, &parameters(Some(gross.minor())));
-            }
-        }
-        if refundable(&world.charges[0]) > 0 {
-            world.refund(0, &parameters(None));
-        }
-        while !world.refunds.is_empty() {
-            world.end_refund(0, true);
-            world.check();
-        }
-        for account in LedgerAccount::all() {
-            prop_assert_eq!(world.balance(account), 0, "{:?}", account);
-        }
-        prop_assert!(world.charges[0].funds.is_refunded(world.charges[0].amount).unwrap());
-    }
 }
 
 /// Returns the merchant's cost of all refunds of the first charge: their gross minus the returned fees.
@@ -596,38 +567,6 @@ proptest! {
     }
 }
 
-/// Returns the cost of each of these partial refunds, made one after another.
-fn costs(fees: [(i64, u16); 2], amount: i64, keep: bool, parts: &[i64]) -> Vec<i64> {
-    let [acquirer, platform] = fees.map(|(fixed, points)| Fee::new(fixed, points).unwrap());
-    let fees_on_refund = if keep { FeesOnRefund::Keep } else { FeesOnRefund::Return };
-    let mut world = World::new();
-    world.step(&Step::Adjust(amount));
-    world.settle_on(amount, terms((acquirer, platform), 0, fees_on_refund));
-    let of_part = |part: &i64| {
-        let before = cost(&world);
-        world.refund(0, &devolution(Some(*part)));
-        world.end_refund(0, true);
-        world.check();
-        cost(&world) - before
-    };
-    parts.iter().map(of_part).collect()
-}
-
-#[test]
-fn refunds_in_parts_return_all_fees() {
-    let mut parts = vec![9; 111];
-    parts.push(1);
-    let platform = |points| [(0, 0), (0, points)];
-    assert_eq!(costs(platform(1_000), 1_000, false, &parts).iter().sum::<i64>(), 900);
-    assert_eq!(costs(platform(100), 199, false, &[99, 99, 1]).iter().sum::<i64>(), 197);
-    assert_eq!(costs(platform(100), 199, false, &[199]), [197]);
-    // The fees are 109 and 58, so the net is 9833. If each fee were rounded down separately, the cost would
-    // be 9834.
-    assert_eq!(costs([(10, 99), (7, 51)], 10_000, false, &[9_999, 1]), [9_833, 0]);
-    // When fees are not returned, a refund costs its gross.
-    assert_eq!(costs([(10, 99), (7, 51)], 10_000, true, &[4_000, 5_000]), [4_000, 5_000]);
-}
-
 #[test]
 fn a_surplus_of_returned_fees_is_credited_when_the_last_refund_completes() {
     let mut world = World::new();
@@ -698,23 +637,6 @@ fn a_refund_debits_pending_money_first_and_a_failure_restores_it_before_the_rele
 }
 
 #[test]
-fn only_a_med_case_makes_the_available_balance_negative() {
-    let mut world = World::new();
-    world.settle(1_000, 0, FeesOnRefund::Return);
-    let available = world.available();
-    world.step(&Step::Payout { part: 1000 });
-    assert_eq!(world.available(), 0);
-    world.step(&Step::OpenCase { charge: 0, part: 1000 });
-    assert_eq!((world.available(), world.retained()), (-1_000, 1_000));
-    world.step(&Step::Adjust(-1));
-    assert_eq!(world.available(), -1_000);
-    world.step(&Step::EndCase { case: 0, won: true });
-    assert_eq!((world.available(), world.retained()), (0, 0));
-    world.step(&Step::EndPayout { payout: 0, paid: false });
-    assert_eq!(world.available(), available);
-}
-
-#[test]
 fn a_sum_that_does_not_fit_64_bits_is_an_error() {
     let mut world = World::new();
     let vast = Transfer { from: PlatformExpense, to: MerchantAvailable, minor: minor(i64::MAX) };
@@ -749,32 +671,4 @@ fn inconsistent_funds_are_refused() {
     assert_eq!(returned_twice.checked(amount), Err(FundsError::ReturnsAboveAmount(returned_twice)));
     let vast = Funds { med_held: minor(i64::MAX), med_lost: minor(1), ..whole };
     assert_eq!(vast.checked(amount), Err(FundsError::Money(MoneyError::Overflow)));
-}
-
-#[test]
-fn cases_and_refunds_never_take_the_same_money() {
-    let mut world = World::new();
-    world.settle(1_000, 0, FeesOnRefund::Return);
-    world.settle(100_000, 0, FeesOnRefund::Return);
-    world.refund(0, &devolution(Some(300)));
-    world.refund(0, &RefundParameters { strategy: RefundStrategy::Cashout, ..devolution(Some(200)) });
-    // A devolution returns the contested payment, so it reduces the sum that a case can hold. A cash-out is
-    // another payment and does not reduce it.
-    world.step(&Step::OpenCase { charge: 0, part: 1500 });
-    assert_eq!(world.charges[0].funds.med_held, 700);
-    let refused = world.charges[0].reserve_refund(&devolution(None));
-    assert_eq!(refused, Err(RefundRefused::Disputed));
-    world.step(&Step::OpenCase { charge: 0, part: 1000 });
-    assert_eq!(world.charges[0].funds.med_held, 700);
-    world.step(&Step::EndCase { case: 0, won: false });
-    let refused = world.charges[0].reserve_refund(&devolution(None));
-    assert_eq!(refused, Err(RefundRefused::ExceedsRemaining { remaining: minor(0) }));
-    // When the devolution fails, the lost case takes the rest of its claim.
-    assert_eq!(world.charges[0].funds.med_lost, 700);
-    world.end_refund(0, false);
-    world.check();
-    assert_eq!(world.charges[0].funds.med_lost, 1_000);
-    world.end_refund(0, false);
-    world.check();
-    assert_eq!(refundable(&world.charges[0]), 0);
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::super::incoming_payment::{Return, ReturnedPayment};
 use super::super::testing::{at, waiting};
-use super::super::{Artefacts, Card, Customer, StatusChange};
+use super::super::{Artefacts, Card, Customer};
 use super::*;
 use crate::account::terms::Fee;
 use crate::acquirer::AcquirerName;
@@ -108,32 +108,18 @@ fn a_charge_is_finalised_once_and_only_while_pending() {
 }
 
 #[test]
-fn later_versions_keep_the_change_that_led_to_the_status() {
-    let new = waiting();
-    let created = StatusChange { from: TransactionStatus::Pending, version: 1, at: at(0) };
-    assert_eq!(new.latest_status_change(), created);
-    assert_eq!(next_version(next_version(new.clone(), at(10)), at(20)).latest_status_change(), created);
-    let paid = after(&new, pay_command(payment(1, 1000, None)));
-    let settled = StatusChange { from: TransactionStatus::WaitingPayment, version: 2, at: at(60) };
-    assert_eq!(paid.latest_status_change(), settled);
-    let changed = next_version(next_version(paid, at(70)), at(80));
-    assert_eq!((changed.version, changed.latest_status_change()), (4, settled));
-    let refunded = Charge { status: TransactionStatus::Refunded, ..next_version(changed, at(90)) };
-    let last = StatusChange { from: TransactionStatus::Paid, version: 5, at: at(90) };
-    assert_eq!(refunded.latest_status_change(), last);
-    let disputed = Charge { status: TransactionStatus::Dispute, ..next_version(refunded, at(95)) };
-    assert_eq!(disputed.latest_status_change().from, TransactionStatus::Refunded);
-}
-
-#[test]
 fn a_charge_stores_every_status_change_except_its_creation() {
     use TransactionStatus::{Dispute, Paid, Refunded, WaitingPayment};
     let with_status =
         |charge: Charge, status, seconds| Charge { status, ..next_version(charge, at(seconds)) };
     let paid = after(&waiting(), pay_command(payment(1, 1000, None)));
     let history = |charge: &Charge| -> Vec<(u64, TransactionStatus, i64)> {
-        let each = charge.status_changes().into_iter();
-        each.map(|(entry, to)| (entry.version, to, entry.at.millis_since(at(0)) / 1000)).collect()
+        let changes = charge.status_changes();
+        assert_eq!(changes.last().unwrap().0, charge.latest_status_change());
+        changes
+            .into_iter()
+            .map(|(entry, to)| (entry.version, to, entry.at.millis_since(at(0)) / 1000))
+            .collect()
     };
     assert_eq!(history(&waiting()), [(1, WaitingPayment, 0)]);
     assert_eq!(history(&paid), [(1, WaitingPayment, 0), (2, Paid, 60)]);
@@ -152,30 +138,10 @@ fn a_charge_stores_every_status_change_except_its_creation() {
 }
 
 #[test]
-fn a_payment_of_the_exact_amount_settles_the_charge() {
-    let paid = after(&waiting(), pay_command(payment(1, 1000, Some(CPF))));
-    assert_eq!(paid.status, TransactionStatus::Paid);
-    assert_eq!(paid.version, 2);
-    assert_eq!(paid.settlement.map(|settlement| settlement.at), Some(at(60)));
-    assert_eq!(paid.applied_payment.unwrap().payment_id, payment(1, 1000, None).id);
-}
-
-#[test]
 fn the_same_payment_reported_again_changes_nothing() {
     for charge in every_state().iter().filter(|charge| charge.applied_payment.is_some()) {
         let again = pay_command(payment(1, 1000, Some(CPF)));
         assert_eq!(apply(charge, &again, at(90)), Ok(Outcome::Unchanged), "{:?}", charge.status);
-    }
-}
-
-#[test]
-fn a_payment_of_another_amount_is_returned_and_the_charge_stays_payable() {
-    for amount in [1, 999, 1001, 2000] {
-        let back = unapplied(apply(&waiting(), &pay_command(payment(1, amount, None)), at(60)).unwrap());
-        assert_eq!(returned(&back).reason, UnappliedReason::WrongAmount);
-        assert_eq!(back.amount.minor(), amount);
-        assert_eq!(returned(&back).status, ReturnStatus::Returned);
-        assert!(returned(&back).id.as_str().starts_with('D'));
     }
 }
 
@@ -203,48 +169,43 @@ fn a_charge_lists_its_newest_returned_payments_with_the_progress_of_their_return
 }
 
 #[test]
-fn a_second_payment_is_returned() {
-    let states = every_state();
-    let paid = states.iter().filter(|charge| charge.applied_payment.is_some());
-    for charge in paid {
-        let back = unapplied(apply(charge, &pay_command(payment(2, 1000, None)), at(90)).unwrap());
-        assert_eq!(returned(&back).reason, UnappliedReason::SecondPayment, "{:?}", charge.status);
+fn a_payment_that_the_charge_cannot_take_is_returned_with_its_reason() {
+    use UnappliedReason::{Late, SecondPayment, WrongAmount};
+    let reason = |charge: &Charge, minor| {
+        let back = unapplied(apply(charge, &pay_command(payment(2, minor, None)), at(90)).unwrap());
+        let result = returned(&back);
+        assert_eq!((back.amount.minor(), result.status), (minor, ReturnStatus::Returned));
+        assert!(result.id.as_str().starts_with('D'));
+        result.reason
+    };
+    for minor in [1, 999, 1001, 2000] {
+        assert_eq!(reason(&waiting(), minor), WrongAmount);
     }
+    for charge in every_state().iter().filter(|charge| !charge.is_open()) {
+        let expected = if charge.applied_payment.is_some() { SecondPayment } else { Late };
+        assert_eq!(reason(charge, 1000), expected, "{:?}", charge.status);
+    }
+    assert_eq!(reason(&by_card(), 1000), Late, "a method that was not requested");
 }
 
 #[test]
 fn a_payment_is_late_if_the_bank_received_it_late_not_if_it_was_reported_late() {
     let in_time = Payment { paid_at: at(3600), ..payment(1, 1000, None) };
-    let reported_late = apply(&waiting(), &pay_command(in_time), at(9000)).unwrap();
-    assert!(
-        matches!(reported_late, Outcome::Paid { charge, .. } if charge.status == TransactionStatus::Paid)
-    );
+    let accepted_in_time = Payment { paid_at: at(3601), is_in_time: true, ..payment(1, 1000, None) };
+    for payment in [in_time, accepted_in_time] {
+        let outcome = apply(&waiting(), &pay_command(payment), at(9000)).unwrap();
+        assert!(matches!(outcome, Outcome::Paid { charge, .. } if charge.status == TransactionStatus::Paid));
+    }
     let late = Payment { paid_at: at(3600).plus_millis(1).unwrap(), ..payment(1, 1000, None) };
     let back = unapplied(apply(&waiting(), &pay_command(late), at(3601)).unwrap());
     assert_eq!(returned(&back).reason, UnappliedReason::Late);
 }
 
 #[test]
-fn a_payment_that_the_acquirer_accepted_in_time_is_not_late() {
-    let payment = Payment { paid_at: at(3601), is_in_time: true, ..payment(1, 1000, None) };
-    let outcome = apply(&waiting(), &pay_command(payment), at(9000)).unwrap();
-    assert!(matches!(outcome, Outcome::Paid { charge, .. } if charge.status == TransactionStatus::Paid));
-}
-
-#[test]
-fn a_payment_to_an_expired_cancelled_or_refused_charge_is_returned() {
-    let ended = [TransactionStatus::Expired, TransactionStatus::Cancelled, TransactionStatus::Refused];
-    for status in ended {
-        let charge = Charge { status, ..waiting() };
-        let back = unapplied(apply(&charge, &pay_command(payment(1, 1000, None)), at(90)).unwrap());
-        assert_eq!(returned(&back).reason, UnappliedReason::Late);
-    }
-}
-
-#[test]
 fn the_payer_lock_credits_only_the_expected_payer() {
     let right = after(&locked(), pay_command(payment(1, 1000, Some(CPF))));
-    assert_eq!(right.status, TransactionStatus::Paid);
+    assert_eq!((right.status, right.version), (TransactionStatus::Paid, 2));
+    assert_eq!(right.settlement.map(|settlement| settlement.at), Some(at(60)));
 
     let wrong = apply(&locked(), &pay_command(payment(1, 1000, Some(OTHER_CPF))), at(60)).unwrap();
     let Outcome::Paid { charge, moved } = wrong else { panic!("{wrong:?}") };
@@ -339,19 +300,13 @@ fn a_card_charge_is_processing_until_it_is_approved_refused_cancelled_or_expired
 }
 
 #[test]
-fn a_payment_by_a_method_that_was_not_requested_is_returned() {
-    let back = unapplied(apply(&by_card(), &pay_command(payment(1, 1000, None)), at(60)).unwrap());
-    assert_eq!(returned(&back).reason, UnappliedReason::Late);
-}
-
-#[test]
 fn only_open_or_held_charges_can_be_cancelled_and_held_money_is_returned() {
     for charge in every_state() {
         let outcome = apply(&charge, &Command::Cancel, at(90));
         let is_allowed = charge.is_open() || charge.is_held_for_review();
         assert_eq!(outcome.is_ok(), is_allowed, "{:?}", charge.status);
     }
-    let held = after(&locked(), Command::Pay { payment: payment(1, 1000, None), terms: terms() });
+    let held = after(&locked(), pay_command(payment(1, 1000, None)));
     let outcome = apply(&held, &Command::Cancel, at(90)).unwrap();
     let Outcome::Paid { charge, moved } = outcome else { panic!("{outcome:?}") };
     assert_eq!(charge.status, TransactionStatus::Cancelled);
@@ -376,18 +331,14 @@ fn only_an_open_charge_can_expire_or_be_declined() {
 }
 
 #[test]
-fn an_expired_charge_has_a_failure_with_code_time_and_pix_lifetime() {
-    let expired = after(&waiting(), Command::Expire { at: at(3600) }).failure.unwrap();
-    assert_eq!((expired.provider_error_code.as_str(), expired.ttl_seconds), ("expired", Some(3600)));
-    assert_eq!(expired.at, at(3600));
-}
-
-#[test]
 fn an_expired_test_charge_reads_exactly_as_the_scheduler_persists_it() {
     let expires_at = waiting().expires_at();
     assert_eq!(waiting().read_at(expires_at), waiting());
     let seen = waiting().read_at(at(3601));
     assert_eq!(seen, after(&waiting(), Command::Expire { at: expires_at }));
+    let failure = seen.failure.unwrap();
+    assert_eq!((failure.provider_error_code.as_str(), failure.ttl_seconds), ("expired", Some(3600)));
+    assert_eq!(failure.at, at(3600));
 }
 
 #[derive(Clone, Debug)]
@@ -525,7 +476,7 @@ proptest! {
 fn the_bank_must_confirm_an_expiry_and_execute_returns() {
     let charge = Charge { acquirer: AcquirerName::Pix, ..waiting() };
     assert_eq!(charge.clone().read_at(at(3601)), charge, "the bank must first confirm that it was not paid");
-    let wrong_amount = Command::Pay { payment: payment(1, 999, None), terms: terms() };
+    let wrong_amount = pay_command(payment(1, 999, None));
     let returned_to = |charge: &Charge| match apply(charge, &wrong_amount, at(60)).unwrap() {
         Outcome::Paid { moved, .. } => moved.posting.transfers.last().unwrap().to,
         other => panic!("{other:?}"),
@@ -538,13 +489,12 @@ fn the_bank_must_confirm_an_expiry_and_execute_returns() {
 fn the_lease_of_a_pending_charge_ends_with_every_change_of_its_status() {
     let lease = Charge { lease_until: Some(at(90)), pix_expires_in_seconds: Some(600), ..waiting() };
     let pending = Charge { status: TransactionStatus::Pending, ..lease };
-    let artefacts = Box::new(waiting().artefacts);
+    let finalise = Command::Finalise { artefacts: Box::new(waiting().artefacts) };
     let decline = Command::Decline { reason: "no".to_owned(), code: "no".to_owned() };
-    for command in [Command::Finalise { artefacts }, decline, Command::Cancel] {
+    assert_eq!(after(&pending, finalise.clone()).pix_expires_in_seconds, None);
+    for command in [finalise, decline, Command::Cancel] {
         assert_eq!(after(&pending, command).lease_until, None);
     }
-    let finalised = after(&pending, Command::Finalise { artefacts: Box::new(waiting().artefacts) });
-    assert_eq!(finalised.pix_expires_in_seconds, None);
     assert!(pending.is_leased(at(89)) && !pending.is_leased(at(90)) && !waiting().is_leased(at(0)));
 }
 
@@ -574,20 +524,6 @@ fn a_posting_names_the_charge_and_the_payment_in_the_charges_shard() {
     let Outcome::Paid { moved, .. } = outcome else { panic!("{outcome:?}") };
     let subject = Subject { charge: Some(charge.id), payment: Some(payment.id), ..Subject::default() };
     assert_eq!((moved.posting.shard, moved.posting.subject), (charge.shard(), subject));
-}
-
-#[test]
-fn a_payment_held_for_review_is_returned_in_its_row() {
-    for number in 1..=4 {
-        let outcome = apply(&locked(), &pay_command(payment(number, 1000, None)), at(60)).unwrap();
-        let Outcome::Paid { charge, moved } = outcome else { panic!("{outcome:?}") };
-        let inserted = written(moved.incoming_payment);
-        let back = |charge: &Charge| match apply(charge, &review_command(Decision::Return), at(60)).unwrap() {
-            Outcome::Paid { moved, .. } => written(moved.incoming_payment),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!((back(&charge).key(), back(&charge).version), (inserted.key(), 2));
-    }
 }
 
 #[test]
@@ -625,15 +561,6 @@ fn an_operator_applies_a_payment_only_to_an_unpaid_charge_that_could_accept_it()
     let expected = unmatched(1000, Some(CPF));
     assert!(apply_receipt(&locked(), &expected, &terms(), at(90)).unwrap().is_some());
     assert!(apply_receipt(&waiting(), &expected, &terms(), at(90)).unwrap().is_some());
-}
-
-#[test]
-fn the_creation_is_not_in_the_past_of_a_charge() {
-    let created = waiting();
-    assert_eq!((created.as_past().entry, created.as_past().earlier), (None, Vec::new()));
-    let Outcome::Changed(cancelled) = apply(&created, &Command::Cancel, at(10)).unwrap() else { panic!() };
-    let past = cancelled.as_past();
-    assert_eq!((past.entry.map(|entry| entry.version), past.earlier), (Some(2), Vec::new()));
 }
 
 #[test]
