@@ -1,32 +1,20 @@
 //! Tests of `GET /v1/charges` (contract: Charges, list).
 
+use std::sync::Arc;
+
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::{ChargeId, Mode};
 use serde_json::{Value, json};
 use shared::charge::Charges;
 use shared::store::{Item, to_item};
+use tokio::task::JoinSet;
 
 use crate::seeding::write;
-use crate::support::{Service, eventually, id};
+use crate::support::{Service, eventually, id, ids};
 
-fn ids(page: &Value) -> Vec<String> {
-    page["data"].as_array().unwrap().iter().map(|charge| id(charge).to_owned()).collect()
-}
-
-/// Reads a whole list by its cursors.
 async fn all_pages(service: &Service, query: &str) -> Vec<String> {
-    let mut all = Vec::new();
-    let mut cursor = String::new();
-    loop {
-        let page = service.get(&format!("/v1/charges?{query}{cursor}")).await.expect(200);
-        assert!(cursor.is_empty() || !ids(&page).is_empty(), "a cursor without a next page: {cursor}");
-        all.extend(ids(&page));
-        assert_eq!(page["has_more"].as_bool().unwrap(), page["next_cursor"].is_string());
-        match page["next_cursor"].as_str() {
-            Some(next) => cursor = format!("&starting_after={next}"),
-            None => return all,
-        }
-    }
+    let charges = service.all_pages(&format!("/v1/charges?{query}")).await;
+    charges.iter().map(|charge| id(charge).to_owned()).collect()
 }
 
 #[tokio::test]
@@ -54,32 +42,17 @@ async fn pages_list_every_charge_once_newest_first() {
 
 #[tokio::test]
 async fn charges_created_in_the_same_millisecond_are_all_listed() {
-    let service = Service::start().await;
-    let body = json!({"amount": 1000});
-    let orders: Vec<String> = (0..12).map(|order| format!("order-{order:04}")).collect();
-    let answers = create_charges_concurrently(&service, &orders, &body).await;
+    let service = Arc::new(Service::start().await);
+    let mut requests = JoinSet::new();
+    for _ in 0..12 {
+        let service = Arc::clone(&service);
+        requests.spawn(async move { id(&service.charge().await).to_owned() });
+    }
+    let mut created = requests.join_all().await;
     let mut listed = all_pages(&service, "limit=5").await;
     listed.sort();
-    let mut created = answers;
     created.sort();
     assert_eq!(listed, created);
-}
-
-async fn create_charges_concurrently(service: &Service, orders: &[String], body: &Value) -> Vec<String> {
-    let mut created = Vec::new();
-    for pair in orders.chunks(4) {
-        let [a, b, c, d] = pair else { unreachable!() };
-        let answers = tokio::join!(
-            service.post_charge(a, body),
-            service.post_charge(b, body),
-            service.post_charge(c, body),
-            service.post_charge(d, body)
-        );
-        created.extend(
-            [answers.0, answers.1, answers.2, answers.3].map(|answer| id(&answer.expect(201)).to_owned()),
-        );
-    }
-    created
 }
 
 #[tokio::test]
@@ -229,8 +202,7 @@ async fn a_charge_past_its_expiry_is_not_listed_as_pending() {
 #[tokio::test]
 async fn a_page_of_held_charges_has_a_cursor_only_if_more_follow() {
     let service = Service::without_event_sources().await;
-    let lock = json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": "29537995593"});
-    let held = service.new_charge(&lock).await;
+    let held = service.charge_locked_to_payer().await;
     service.sandbox(&held, "pay", &json!({"payer_tax_id": null})).await;
     let charges = Charges::new(service.store());
     let held = charges.find(id(&held).parse().ok()).await.unwrap().unwrap();

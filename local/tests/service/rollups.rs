@@ -50,11 +50,7 @@ const HISTORIES: [(Steps, &[&str]); 8] = [
 ];
 
 async fn create_charge_with_history(service: &Service, steps: Steps) -> Value {
-    let charge = service
-        .new_charge(
-            &json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": "29537995593"}),
-        )
-        .await;
+    let charge = service.charge_locked_to_payer().await;
     for (what, body) in steps {
         service.stack.clock.advance(1_700);
         if *what == "cancel" {

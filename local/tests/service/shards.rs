@@ -12,7 +12,7 @@ use domain::payment_method::PaymentMethod;
 use domain::row::Row;
 use domain::shard::{Shard, ShardCount};
 use domain::time::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 use shared::charge::Charges;
 use shared::store::to_item;
 use shared::webhook::delivery::Deliveries;
@@ -29,23 +29,6 @@ const WRITERS: usize = 2;
 
 fn count(number: u8) -> ShardCount {
     ShardCount::try_from(number).unwrap()
-}
-
-/// Reads all pages of a list. Fails if an item appears twice.
-async fn all(service: &Service, path: &str, limit: usize) -> Vec<Value> {
-    let (mut items, mut cursor): (Vec<Value>, String) = (Vec::new(), String::new());
-    let separator = if path.contains('?') { '&' } else { '?' };
-    loop {
-        let page = service.get(&format!("{path}{separator}limit={limit}{cursor}")).await.expect(200);
-        items.extend(page["data"].as_array().unwrap().iter().cloned());
-        match page["next_cursor"].as_str() {
-            Some(next) => cursor = format!("&starting_after={next}"),
-            None => break,
-        }
-    }
-    let ids: BTreeSet<&str> = items.iter().map(id).collect();
-    assert_eq!(ids.len(), items.len(), "{path}: an item is on two pages");
-    items
 }
 
 async fn stored(service: &Service, charge: &str) -> Charge {
@@ -111,7 +94,7 @@ async fn repeat(service: &Service, created: &Mutex<Vec<(String, bool)>>, is_done
 async fn read(service: &Service, created: &Mutex<Vec<(String, bool)>>, is_done: &AtomicBool) {
     while !is_done.load(Ordering::Relaxed) {
         let before: BTreeSet<String> = created.lock().unwrap().iter().map(|(id, _)| id.clone()).collect();
-        let listed = all(service, "/v1/charges", 50).await;
+        let listed = service.all_pages("/v1/charges?limit=50").await;
         let listed: BTreeSet<String> = listed.iter().map(|charge| id(charge).to_owned()).collect();
         let missing: Vec<&String> = before.difference(&listed).collect();
         assert!(missing.is_empty(), "{missing:?}");
@@ -155,7 +138,7 @@ async fn raising_the_number_of_shards_under_load_loses_and_repeats_nothing() {
     assert_eq!(verified.postings, u64::try_from(paid.len()).unwrap());
     let balance = service.get("/v1/wallets/balance").await.expect(200);
     assert_eq!(balance["available"], 1_000 * paid.len());
-    let movements = all(&service, "/v1/wallets/transactions", 7).await;
+    let movements = service.all_pages("/v1/wallets/transactions?limit=7").await;
     let credited: BTreeSet<&str> =
         movements.iter().map(|movement| movement["charge_id"].as_str().unwrap()).collect();
     assert_eq!((credited, movements.len()), (paid.clone(), paid.len()));
@@ -163,10 +146,10 @@ async fn raising_the_number_of_shards_under_load_loses_and_repeats_nothing() {
     assert_eq!(service.incoming_payments(&service.scope()).await.len(), paid.len());
 
     // No row is missing from a page, in the order of creation.
-    let listed = all(&service, "/v1/charges", 7).await;
+    let listed = service.all_pages("/v1/charges?limit=7").await;
     assert_eq!(listed.len(), created.len());
     assert!(listed.is_sorted_by(|newer, older| newer["created_at"].as_str() >= older["created_at"].as_str()));
-    assert_eq!(all(&service, "/v1/charges?status=paid", 7).await.len(), paid.len());
+    assert_eq!(service.all_pages("/v1/charges?status=paid&limit=7").await.len(), paid.len());
     let page = service.get("/v1/payments?limit=9&page=3&sortOrder=asc").await.expect(200);
     let oldest: Vec<&str> = listed.iter().rev().skip(18).take(9).map(id).collect();
     let on_page = page["data"].as_array().unwrap();
@@ -192,7 +175,7 @@ async fn raising_the_number_of_shards_under_load_loses_and_repeats_nothing() {
         assert_eq!((&stats["DELIVERED"], &stats["total"]), (&json!(changes), &json!(changes)));
         let page = service.get("/v1/webhooks/deliveries?eventType=charge.paid").await.expect(200);
         assert_eq!(page["total"], paid.len());
-        let deliveries = all(&service, "/v1/webhooks/deliveries", 7).await;
+        let deliveries = service.all_pages("/v1/webhooks/deliveries?limit=7").await;
         let of_bodies: BTreeSet<String> = deliveries
             .iter()
             .map(|delivery| delivery["payload"]["id"].as_str().unwrap().to_owned())
@@ -210,15 +193,15 @@ async fn raising_the_number_of_shards_under_load_loses_and_repeats_nothing() {
     let deliveries = Deliveries::new(service.store());
     deliveries.count(&service.scope(), service.stack.clock.now()).await.unwrap();
     check_deliveries().await;
-    let events = all(&service, "/v1/events", 7).await;
+    let events = service.all_pages("/v1/events?limit=7").await;
     let canonical = |name: &str| events.iter().filter(|event| event["type"] == name).count();
     assert_eq!([canonical("charge.created"), canonical("charge.paid")], [created.len(), paid.len()]);
-    assert_eq!(all(&service, "/v1/events?type=charge.paid", 7).await.len(), paid.len());
+    assert_eq!(service.all_pages("/v1/events?type=charge.paid&limit=7").await.len(), paid.len());
     for event in events.iter().step_by(9) {
         assert_eq!(service.get(&format!("/v1/events/{}", id(event))).await.expect(200), *event);
     }
     for (charge, is_paid) in created.iter().step_by(9) {
-        let of_charge = all(&service, &format!("/v1/events?object={charge}"), 50).await;
+        let of_charge = service.all_pages(&format!("/v1/events?object={charge}&limit=50")).await;
         let canonical = of_charge.iter().filter(|event| event["type"].is_string()).count();
         assert_eq!(canonical, 1 + usize::from(*is_paid), "{of_charge:?}");
     }
@@ -242,7 +225,7 @@ async fn a_refund_is_covered_by_the_credits_of_all_shards() {
         service.post(&path, &body).await.expect(201);
     }
     eventually("all refunds are done", async || {
-        let refunded = all(&service, "/v1/charges?status=refunded", 3).await;
+        let refunded = service.all_pages("/v1/charges?status=refunded&limit=3").await;
         (refunded.len() == charges.len()).then_some(())
     })
     .await;

@@ -106,9 +106,7 @@ async fn the_funnel_counts_the_outcomes_of_payments() {
     }
     let cancelled = service.charge().await;
     service.post(&format!("/v1/payments/{}/cancel", id(&cancelled)), &json!({})).await.expect(200);
-    let locked =
-        json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": "29537995593"});
-    let locked = service.new_charge(&locked).await;
+    let locked = service.charge_locked_to_payer().await;
     service.sandbox(&locked, "pay", &json!({"payer_tax_id": "25524893033"})).await;
     let expected = json!({"created": 5, "attempted": 3, "paid": 1, "failed": 1, "expired": 1, "cancelled": 1, "refunded": 1, "disputed": 0});
     eventually("the funnel counts all five payments", async || {

@@ -1,7 +1,7 @@
 //! Fixtures that the tests share: a running service, a merchant's HTTP client and a merchant's webhook
 //! server.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -238,6 +238,29 @@ impl Client {
         self.raw(Method::POST, "/_local/clock/advance", &headers, body).await.expect(200);
     }
 
+    /// Reads all pages of a list by their cursors. Fails if an item is on two pages.
+    pub(crate) async fn all_pages(&self, path: &str) -> Vec<Value> {
+        let separator = if path.contains('?') { '&' } else { '?' };
+        let (mut items, mut next): (Vec<Value>, String) = (Vec::new(), path.to_owned());
+        loop {
+            let page = self.get(&next).await.expect(200);
+            let data = page["data"].as_array().unwrap();
+            // A page of filtered events may be empty.
+            let is_exact = !path.starts_with("/v1/events?");
+            assert!(
+                items.is_empty() || !data.is_empty() || !is_exact,
+                "a cursor without a next page: {next}"
+            );
+            items.extend_from_slice(data);
+            assert_eq!(page["has_more"], page["next_cursor"].is_string());
+            let Some(cursor) = page["next_cursor"].as_str() else { break };
+            next = format!("{path}{separator}starting_after={cursor}");
+        }
+        let ids: BTreeSet<&str> = items.iter().map(id).collect();
+        assert_eq!(ids.len(), items.len(), "{path}: an item is on two pages");
+        items
+    }
+
     /// Registers a webhook endpoint that subscribes to events.
     pub(crate) async fn register_endpoint(&self, url: &str, events: &[&str]) -> Value {
         self.post("/v1/webhooks/endpoints", &json!({"url": url, "events": events})).await.expect(201)
@@ -313,6 +336,13 @@ impl Service {
     pub(crate) async fn new_charge(&self, body: &Value) -> Value {
         let order = self.orders.fetch_add(1, Ordering::Relaxed);
         self.client.new_charge(&format!("order-{order:06}"), body).await
+    }
+
+    /// Creates a charge of 1000 that only the payer with the CPF 29537995593 may pay.
+    pub(crate) async fn charge_locked_to_payer(&self) -> Value {
+        let customer = json!({"name": "Maria"});
+        let lock = json!({"amount": 1000, "customer": customer, "expected_payer_tax_id": "29537995593"});
+        self.new_charge(&lock).await
     }
 
     /// Creates a charge of 1000 centavos.
@@ -518,6 +548,11 @@ impl Service {
 /// Returns the actor and the reason of operators' changes in these tests.
 pub(crate) fn operator() -> Operator {
     Operator { actor: "tester".to_owned(), reason: "because it is tested".to_owned(), ..Operator::default() }
+}
+
+/// Returns the ids of a page's items.
+pub(crate) fn ids(page: &Value) -> Vec<String> {
+    page["data"].as_array().unwrap().iter().map(|item| id(item).to_owned()).collect()
 }
 
 pub(crate) fn id(object: &Value) -> &str {

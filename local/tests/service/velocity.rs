@@ -1,5 +1,4 @@
-//! Tests of the velocity guard (contract: Errors, fraud guard). They call the store directly, because live
-//! keys have no acquirer yet.
+//! Tests of the velocity guard (contract: Errors, fraud guard). They call the store directly.
 
 use domain::account::VelocityLimits;
 use domain::charge::transition::Command;

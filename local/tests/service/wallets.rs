@@ -10,23 +10,18 @@ use domain::ids::{PayoutId, PostingId};
 use domain::money::{Amount, Currency, MinorUnits};
 use domain::payout::{Payout, PayoutOutcome};
 use domain::shard::{Shard, ShardCount};
-use domain::wallet::{
-    CaseClawback, Cause, LedgerAccount, Posting, RefundShare, RefundStrategy, Release, Subject, rules,
-};
+use domain::wallet::{Cause, LedgerAccount, RefundShare, RefundStrategy, Release, Subject, rules};
 use local::embedded::fault_proxy::Fault;
 use serde_json::{Value, json};
 use shared::charge::Charges;
 use shared::payout::{PayoutError, Payouts};
 use shared::services::verify_ledger;
-use shared::store::{CommitOutcome, StoreError, Write};
-use shared::wallet::counters::{self, DebitCheck};
+use shared::store::{CommitOutcome, StoreError};
 use shared::wallet::{Adjustment, AdjustmentOutcome, CachedCredits, DebitPlan, Wallets};
 use std::collections::HashMap;
 use tokio::task::JoinSet;
 
 use crate::support::{Answer, Listener, Service, eventually, id, operator};
-
-const CPF: &str = "29537995593";
 
 /// Returns terms with an acquirer fee of 0.99 % plus 5 and a platform fee of 1 %.
 fn fees() -> MethodTerms {
@@ -221,8 +216,8 @@ async fn concurrent_schedulers_release_a_tranche_once() {
 async fn money_that_is_not_credited_is_posted_to_separate_ledger_accounts() {
     let service = Service::start().await;
     service.set_terms(fees()).await;
-    let locked = json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": CPF});
-    let (approved, returned) = (service.new_charge(&locked).await, service.new_charge(&locked).await);
+    let (approved, returned) =
+        (service.charge_locked_to_payer().await, service.charge_locked_to_payer().await);
     for charge in [&approved, &returned] {
         service.sandbox(charge, "pay", &json!({"payer_tax_id": null})).await;
     }
@@ -237,7 +232,7 @@ async fn money_that_is_not_credited_is_posted_to_separate_ledger_accounts() {
     let open = service.charge().await;
     service.sandbox(&open, "pay", &json!({"amount": 999})).await;
     service.sandbox(&approved, "pay", &json!({})).await;
-    let wrong = service.new_charge(&locked).await;
+    let wrong = service.charge_locked_to_payer().await;
     service.sandbox(&wrong, "pay", &json!({"payer_tax_id": "25524893033"})).await;
     let wallet =
         service.wallets().in_currency(&service.sharded(&service.scope()).await, Currency::BRL).await.unwrap();
@@ -257,20 +252,9 @@ async fn the_statement_is_read_by_page_date_and_currency() {
         service.stack.clock.advance(1000);
     }
     charges.reverse();
-    let of = |page: &Value| -> Vec<Value> {
-        page["data"].as_array().unwrap().iter().map(|movement| movement["charge_id"].clone()).collect()
-    };
-    let (mut listed, mut path) = (Vec::new(), "/v1/wallets/transactions?limit=3".to_owned());
-    loop {
-        let page = service.get(&path).await.expect(200);
-        listed.extend(of(&page));
-        assert_eq!(page["has_more"], json!(page["next_cursor"].is_string()));
-        let Some(cursor) = page["next_cursor"].as_str() else { break };
-        assert_eq!(page["data"].as_array().unwrap().len(), 3);
-        path = format!("/v1/wallets/transactions?limit=3&starting_after={cursor}");
-    }
-    assert_eq!(listed, charges);
     let all = service.movements("").await;
+    assert_eq!(service.all_pages("/v1/wallets/transactions?limit=3").await, all);
+    assert!(all.iter().map(|movement| &movement["charge_id"]).eq(&charges));
     assert!(all.windows(2).all(|pair| pair[0]["id"].as_str() > pair[1]["id"].as_str()), "ids sort by time");
     let (second, fifth) = (all[5]["created_at"].as_str().unwrap(), all[2]["created_at"].as_str().unwrap());
     let within = service.movements(&format!("?created_after={second}&created_before={fifth}")).await;
@@ -574,13 +558,12 @@ async fn an_operators_change_repeated_under_its_id_is_applied_once() {
     service.check_ledger().await;
 }
 
-/// Commits only the postings of refunds and MED cases, without refund and case rows. As in production, a
-/// refund needs a sufficient balance, but a case may overdraw the available balance.
+/// Commits only the postings of refunds, without their rows.
 #[tokio::test]
-async fn the_postings_of_refunds_and_cases_debit_covered_balances_or_write_nothing() {
+async fn the_posting_of_a_refund_debits_covered_balances_or_writes_nothing() {
     let service = Service::without_event_sources().await;
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
-    service.pay(1_000).await;
+    let charge = service.pay(1_000).await;
     service.adjust(300, "goodwill").await;
     let (store, wallets, scope) = (service.store(), service.wallets(), service.scope());
     let held = service.first_release().await;
@@ -606,11 +589,6 @@ async fn the_postings_of_refunds_and_cases_debit_covered_balances_or_write_nothi
             DebitPlan::Short { needed, available } => Err((needed, available)),
         }
     };
-    let minor = MinorUnits::new;
-    let commit = async |posting: Posting| {
-        let writes: Vec<Write> = counters::posting_writes(&posting, DebitCheck::Unchecked).unwrap();
-        store.commit(writes).await.unwrap()
-    };
     let balances = async || {
         service.check_ledger().await;
         let balance = service.balance().await;
@@ -624,24 +602,13 @@ async fn the_postings_of_refunds_and_cases_debit_covered_balances_or_write_nothi
     assert_eq!(balances().await, [300, 100, 0]);
     assert_eq!(refund(&share(100, 200)).await, Ok(CommitOutcome::Done));
     assert_eq!(balances().await, [100, 0, 0]);
-    let failed = rules::refund_failed(cause(), &share(900, 0), Some(held.day), CaseClawback::default());
-    assert_eq!(commit(failed.unwrap()).await, CommitOutcome::Done);
-    assert_eq!(balances().await, [100, 900, 0]);
-    assert_eq!(commit(rules::case_opened(cause(), minor(1_000)).unwrap()).await, CommitOutcome::Done);
-    assert_eq!(balances().await, [-900, 900, 1_000]);
-    assert_eq!(refund(&share(0, 1)).await, Err((1, -900)));
-    assert_eq!(commit(rules::case_won(cause(), minor(400))).await, CommitOutcome::Done);
-    assert_eq!(commit(rules::case_lost(cause(), minor(0), minor(600)).unwrap()).await, CommitOutcome::Done);
-    assert_eq!(balances().await, [-500, 900, 0]);
-    // The failed refund's 900 were credited to the tranche, which is released on its date. After that there
-    // is no tranche to debit.
-    service.stack.clock.advance(86_400_000);
-    service.run_scheduler().await;
-    assert_eq!(balances().await, [400, 0, 0]);
+    // There is no tranche to debit any more. Only a case may overdraw the available balance.
     assert!(matches!(refund(&share(1, 0)).await, Ok(CommitOutcome::Conflict { .. })));
-    let nets: i64 =
-        service.movements("").await.iter().map(|movement| movement["net"].as_i64().unwrap()).sum();
-    assert_eq!(nets, 400);
+    let case = service.open_case(&charge, json!({})).await;
+    assert_eq!(balances().await, [-900, 0, 1_000]);
+    assert_eq!(refund(&share(0, 1)).await, Err((1, -900)));
+    service.decide_case(&case, "payer").await.expect(200);
+    assert_eq!(balances().await, [-900, 0, 0]);
 }
 
 /// Changes a stored row directly, as an incorrect write would.
