@@ -5,12 +5,12 @@ use axum::response::{IntoResponse, Response};
 use domain::calendar::BusinessDayRange;
 use shared::extract::AuthenticatedQuery;
 use shared::http::Problem;
-use shared::rollup::view::{MetricsView, StatsQuery, StatsView};
+use shared::rollup::view::{METRICS_QUERY, MetricsView, STATS_QUERY, StatsQuery, StatsView};
 
 pub(crate) async fn stats(
     AuthenticatedQuery { app, caller, query, now }: AuthenticatedQuery,
 ) -> Result<Response, Problem> {
-    let parameters = StatsQuery::parse_stats(&query)?;
+    let parameters = StatsQuery::parse(&query, STATS_QUERY)?;
     let window = BusinessDayRange::of_business_days(parameters.days, now);
     let rows = app.rollups.for_window(&caller.sharded_scope(), window).await?;
     Ok(Json(StatsView::new(window, &rows)).into_response())
@@ -19,7 +19,7 @@ pub(crate) async fn stats(
 pub(crate) async fn metrics(
     AuthenticatedQuery { app, caller, query, now }: AuthenticatedQuery,
 ) -> Result<Response, Problem> {
-    let parameters = StatsQuery::parse_metrics(&query)?;
+    let parameters = StatsQuery::parse(&query, METRICS_QUERY)?;
     let window = BusinessDayRange::of_business_days(parameters.days, now);
     let rows = app.rollups.for_window(&caller.sharded_scope(), window).await?;
     Ok(Json(MetricsView::new(&parameters, &rows)).into_response())

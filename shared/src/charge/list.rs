@@ -96,7 +96,6 @@ pub const CHARGES_QUERY: Definitions = &[
 #[derive(Clone, Debug)]
 pub struct ChargeFilter {
     pub(crate) limit: usize,
-    /// See [`FILTERED_WINDOW`].
     pub(crate) filtered_window: usize,
     /// The last charge of the previous page.
     pub starting_after: Option<ChargeId>,
@@ -112,7 +111,6 @@ pub struct ChargeFilter {
     pub(crate) amount: Option<Amount>,
 }
 
-/// The rows that a page is read from.
 enum Source<'a> {
     Charge(ChargeId),
     Payment(&'a EndToEndId),
@@ -175,7 +173,7 @@ impl ChargeFilter {
         self.order.iter().chain(&self.email)
     }
 
-    /// Returns the source that has the fewest charges.
+    /// The one that has the fewest charges.
     fn source(&self, scope: &ShardedScope) -> Source<'_> {
         if let Some(id) = &self.end_to_end_id {
             return Source::Payment(id);
@@ -324,7 +322,6 @@ impl Charges {
     }
 }
 
-/// Returns charges with the status that they have at `now`.
 fn read_at((rows, has_more): (Vec<StoredCharge>, bool), now: Timestamp) -> (Vec<Charge>, bool) {
     (rows.into_iter().map(|charge| charge.read_at(now)).collect(), has_more)
 }

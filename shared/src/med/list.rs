@@ -181,7 +181,6 @@ impl MedCases {
         Ok(cases)
     }
 
-    /// The rows of cases, in their order.
     pub async fn find_all(&self, cases: &[OpenCase]) -> Result<Vec<MedCase>, StoreError> {
         let keys: Vec<Key> = cases.iter().map(|case| MedCase::key_of(case.id)).collect();
         self.store.get_in_order(&keys).await

@@ -24,10 +24,8 @@ const MAX_ROWS_A_PAGE: i32 = 2_000;
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DayRow {
-    /// The day on which the charges were created.
     pub day: Day,
     pub currency: Currency,
-    /// The sums over these charges.
     pub sums: Sums,
 }
 

@@ -28,43 +28,21 @@ crate::fields! {
         "The only currency to include: a code of ISO 4217, `BTC`, `USDC` or `USDT`. The default is all currencies.";
 }
 
-/// The query string of `GET /v1/payments/stats`.
 pub const STATS_QUERY: Definitions = &[&DAYS];
 
-/// The query string of `GET /v1/payments/metrics`.
 pub const METRICS_QUERY: Definitions = &[&DAYS, &CURRENCY];
 
-/// The query parameters of statistics, validated.
 #[derive(Clone, Copy, Debug)]
 pub struct StatsQuery {
     /// The length of the window, in business days of Brazil's banks. The window ends today
     /// (`America/Sao_Paulo`). It also contains the days in between, such as Saturdays, which this number does
     /// not count. See [`BusinessDayRange::of_business_days`].
     pub days: u32,
-    /// The only currency to include; `None` includes all.
     pub currency: Option<Currency>,
 }
 
 impl StatsQuery {
-    /// Parses the parameters of `stats`: `days`.
-    ///
-    /// # Errors
-    ///
-    /// Lists all invalid and unknown parameters in one error.
-    pub fn parse_stats(query: &Query) -> Result<Self, Problem> {
-        Self::parse(query, STATS_QUERY)
-    }
-
-    /// Parses the parameters of `metrics`: `days` and `currency`.
-    ///
-    /// # Errors
-    ///
-    /// Lists all invalid and unknown parameters in one error.
-    pub fn parse_metrics(query: &Query) -> Result<Self, Problem> {
-        Self::parse(query, METRICS_QUERY)
-    }
-
-    fn parse(query: &Query, known: Definitions) -> Result<Self, Problem> {
+    pub fn parse(query: &Query, known: Definitions) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         query.allow_only(&mut fields, known);
         let days = query.read(&mut fields, &DAYS);
@@ -292,11 +270,9 @@ pub struct MetricsView {
     hourly: Vec<HourOfDay>,
 }
 
-/// The conversion rate has four decimals.
 const RATE_SCALE: u32 = 10_000;
 
 impl MetricsView {
-    /// Computes the metrics from the rows of a window that are in the requested currency.
     pub fn new(query: &StatsQuery, rows: &[DayRow]) -> Self {
         let rows =
             || rows.iter().filter(|row| query.currency.is_none_or(|currency| row.currency == currency));

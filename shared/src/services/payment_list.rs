@@ -80,7 +80,6 @@ const START_DATE: Field<TimeBound> = Field { name: "startDate", ..CREATED_AFTER 
 
 const END_DATE: Field<TimeBound> = Field { name: "endDate", ..CREATED_BEFORE };
 
-/// The query string of `GET /v1/payments`.
 pub const PAYMENTS_QUERY: Definitions =
     &[&STATUS, &START_DATE, &END_DATE, &PAGE_SIZE, &PAGE, &STARTING_AFTER, &SORT_BY, &SORT_ORDER];
 
@@ -124,7 +123,6 @@ impl SortOrder {
 #[derive(Debug)]
 pub struct PaymentPage {
     pub payments: Vec<Charge>,
-    /// The number of matching payments on all pages.
     pub total: usize,
     /// The page number, from 1; `None` when the request has a cursor.
     pub page: Option<u32>,
@@ -187,7 +185,6 @@ impl PaymentFilter {
         }
     }
 
-    /// Returns the rollup counter of the payments with the requested status, or of all payments.
     fn counter(&self) -> Counter {
         self.status.map_or(Counter::Created, Counter::InStatus)
     }
@@ -225,10 +222,8 @@ struct Counted {
     days: Option<(Day, Day)>,
 }
 
-/// Why a page of payments was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum PaymentListError {
-    /// More payments match than can be sorted by a field other than `createdAt`.
     #[error(
         "can sort at most {MAX_SORTED} payments, and more match; narrow the list by `status`, `startDate` and `endDate`, or read all in the order of `{CREATED_AT}` with `starting_after`"
     )]
@@ -382,7 +377,6 @@ impl PaymentList {
         Ok(Counted { number, checkpoint, days: parts.days })
     }
 
-    /// Adds the changes after the checkpoint to a number of payments.
     async fn with_later_changes(
         &self,
         scope: &ShardedScope,

@@ -29,11 +29,6 @@ pub struct FlatBalanceView {
 }
 
 impl FlatBalanceView {
-    /// Serialises the balance of one wallet.
-    ///
-    /// # Errors
-    ///
-    /// When a balance does not fit 64 bits.
     pub fn new(wallet: &Wallet) -> Result<Self, MoneyError> {
         let next = wallet.releases().next();
         Ok(Self {
@@ -96,11 +91,6 @@ fn primary_and_others(wallets: &BTreeMap<Currency, Wallet>) -> (Wallet, Vec<&Wal
 }
 
 impl BalanceView {
-    /// Serialises the balances of all wallets of a scope.
-    ///
-    /// # Errors
-    ///
-    /// When a balance does not fit 64 bits.
     pub fn new(wallets: &BTreeMap<Currency, Wallet>) -> Result<Self, MoneyError> {
         let (primary, others) = primary_and_others(wallets);
         let balances = std::iter::once(&primary).chain(others).map(CurrencyBalanceView::new);
@@ -131,11 +121,7 @@ pub struct WalletView {
 }
 
 impl WalletView {
-    /// Serialises all wallets of a scope, the primary one first.
-    ///
-    /// # Errors
-    ///
-    /// When a balance does not fit 64 bits.
+    /// The primary one first.
     pub fn list(wallets: &BTreeMap<Currency, Wallet>) -> Result<Vec<Self>, MoneyError> {
         let (primary, others) = primary_and_others(wallets);
         let view = |wallet: &Wallet| {
@@ -188,11 +174,6 @@ pub struct MovementView<'a> {
 }
 
 impl<'a> MovementView<'a> {
-    /// Serialises a posting.
-    ///
-    /// # Errors
-    ///
-    /// When a sum does not fit 64 bits.
     pub fn new(posting: &'a Posting) -> Result<Self, MoneyError> {
         let subject = &posting.subject;
         Ok(Self {
@@ -230,11 +211,6 @@ pub struct StatementView<'a> {
 }
 
 impl<'a> StatementView<'a> {
-    /// Serialises a page.
-    ///
-    /// # Errors
-    ///
-    /// When a sum of a movement does not fit 64 bits.
     pub fn new(page: &'a StatementPage) -> Result<Self, MoneyError> {
         Ok(Self {
             object: "list",
@@ -267,18 +243,13 @@ const CSV_COLUMNS: [&str; 15] = [
 /// Why a statement was not written as CSV. Both cases are defects of the service.
 #[derive(Debug, thiserror::Error)]
 pub enum CsvError {
-    /// A sum of a movement does not fit 64 bits.
     #[error(transparent)]
     Money(#[from] MoneyError),
     #[error(transparent)]
     Csv(#[from] csv::Error),
 }
 
-/// Writes a page of the statement as CSV (RFC 4180), with a header line.
-///
-/// # Errors
-///
-/// See [`CsvError`].
+/// As in RFC 4180, with a header line.
 pub fn statement_csv(page: &StatementPage) -> Result<Vec<u8>, CsvError> {
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     writer.write_record(CSV_COLUMNS)?;

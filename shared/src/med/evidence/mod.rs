@@ -127,7 +127,6 @@ impl Upload {
 impl Evidence {
     const SORT: &str = "evidence#";
 
-    /// In the partition of the case's charge.
     pub fn key_of(case: MedCaseId, id: EvidenceId) -> Key {
         Key { sk: format!("{}{id}", Self::prefix(case)), ..MedCase::key_of(case) }
     }
