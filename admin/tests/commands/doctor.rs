@@ -3,12 +3,11 @@
 //! of AWS.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use crate::{AdminFixture, text};
+use crate::{AdminFixture, fields, lines, text};
 
 /// Prints the answer that is stored under the words of the command. A file that begins with `An error` is an
 /// error of a service. Without a file, the named object does not exist.
@@ -28,29 +27,19 @@ cat "$file"
 /// A stack that exists in the answers of the CLI, whose tables are those of a local service.
 struct DeployedFixture {
     service: AdminFixture,
-    directory: PathBuf,
     answers: Vec<(Vec<String>, Value)>,
-}
-
-impl Drop for DeployedFixture {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
 }
 
 impl DeployedFixture {
     async fn start() -> Self {
         let service = AdminFixture::start().await;
-        let directory = std::env::temp_dir().join(format!("doctor-{}", service.account()));
-        std::fs::create_dir_all(&directory).unwrap();
-        let program = directory.join("aws");
-        std::fs::write(&program, FAKE_CLI).unwrap();
+        let program = service.file("aws", FAKE_CLI.as_bytes());
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         let samples: Vec<Value> = serde_json::from_str(include_str!("doctor-answers.json")).unwrap();
         let answers = samples.into_iter().map(|sample| {
             (serde_json::from_value(sample["command"].clone()).unwrap(), sample["answer"].clone())
         });
-        Self { service, directory, answers: answers.collect() }
+        Self { service, answers: answers.collect() }
     }
 
     /// Replaces a part of the answer of the only command that contains these words.
@@ -80,12 +69,6 @@ impl DeployedFixture {
         assert!(self.answers.len() < before, "no command contains {words}");
     }
 
-    fn file(&self, command: &[String]) -> PathBuf {
-        let words = command.iter().map(String::as_str).chain(["--output", "json"]);
-        let name = format!("{} ", words.collect::<Vec<_>>().join(" "));
-        self.directory.join(name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "_"))
-    }
-
     async fn doctor(&self) -> Output {
         for (command, answer) in &self.answers {
             let answer = match answer {
@@ -94,12 +77,14 @@ impl DeployedFixture {
                 Value::String(error) => error.clone(),
                 answer => answer.to_string(),
             };
-            std::fs::write(self.file(command), answer).unwrap();
+            let name = format!("{} --output json ", command.join(" "));
+            let name = name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "_");
+            self.service.file(&name, answer.as_bytes());
         }
         let mut doctor = Command::new(env!("CARGO_BIN_EXE_admin"));
         doctor.args(["doctor", "--stack", "payments"]);
         doctor.env_remove("TABLE_NAME").env_remove("API_KEYS_TABLE_NAME");
-        let path = format!("{}:{}", self.directory.display(), std::env::var("PATH").unwrap());
+        let path = format!("{}:{}", self.service.directory.display(), std::env::var("PATH").unwrap());
         doctor.env("PATH", path).env("AWS_REGION", "sa-east-1");
         doctor.env("AWS_ACCESS_KEY_ID", "local").env("AWS_SECRET_ACCESS_KEY", "local-secret");
         doctor.env("AWS_ENDPOINT_URL_DYNAMODB", &self.service.stack.endpoints.dynamodb_url);
@@ -114,10 +99,6 @@ impl DeployedFixture {
             .map(|line| format!("{}: {}", line["check"].as_str().unwrap(), line["detail"].as_str().unwrap()));
         (output.status.code().unwrap(), found.collect())
     }
-}
-
-fn lines(output: &Output) -> Vec<Value> {
-    text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 fn results(output: &Output, result: &str) -> Vec<String> {
@@ -199,26 +180,32 @@ async fn doctor_reports_settings_that_are_missing() {
 }
 
 #[tokio::test]
-async fn doctor_finds_a_forgotten_stop_and_notes_a_suspended_account() {
+async fn doctor_finds_a_forgotten_stop_and_notes_a_suspended_account_of_the_service_on_this_machine() {
     let service = AdminFixture::start().await;
-    let because = ["--reason", "the bank asked"];
-    service.object(&[&["live-charges", "stop"], &because[..]].concat()).await;
-    service.object(&[&["accounts", "suspend", &service.account()], &because[..]].concat()).await;
-    let output = service.run(&["doctor"]).await;
+    let output = service.run("doctor").await;
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(results(&output, "ok"), ["stops", "due rows"]);
+    assert_eq!(results(&output, "left_out").len(), 10);
+    for command in ["run `ledger verify`", "run `audit verify --all`"] {
+        assert!(text(&output.stdout).contains(command), "{output:?}");
+    }
+
+    service.change("live-charges stop").await;
+    service.change(&format!("accounts suspend {}", service.account())).await;
+    let output = service.run("doctor").await;
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let stops: Vec<Value> = lines(&output).into_iter().filter(|line| line["check"] == "stops").collect();
+    let mut stops = lines(&output);
+    stops.retain(|line| line["check"] == "stops");
     let [stop, suspended] = stops.as_slice() else { panic!("{stops:?}") };
     let detail = stop["detail"].as_str().unwrap();
-    assert!(
-        stop["result"] == "finding" && detail.starts_with("new live charges are stopped since 2"),
-        "{stop}"
-    );
-    assert!(detail.ends_with("by ana (the bank asked): run `live-charges resume`"), "{stop}");
+    assert_eq!(stop["result"], "finding");
+    assert!(detail.starts_with("new live charges are stopped since 2"), "{stop}");
+    assert!(detail.ends_with("by ana (agreed): run `live-charges resume`"), "{stop}");
     let account = format!("{}: the account is suspended", service.account());
-    assert_eq!((&suspended["result"], &suspended["detail"]), (&json!("note"), &json!(account)));
+    assert_eq!(fields(suspended, &["result", "detail"]), json!(["note", account]));
 
-    service.object(&[&["live-charges", "resume"], &because[..]].concat()).await;
-    assert_eq!(service.run(&["doctor"]).await.status.code(), Some(0));
+    service.change("live-charges resume").await;
+    assert_eq!(service.run("doctor").await.status.code(), Some(0));
 }
 
 #[tokio::test]
@@ -274,20 +261,8 @@ async fn doctor_exits_with_2_if_it_can_not_check() {
     assert_eq!(results(&output, "not_checked"), ["email"]);
     assert!(text(&output.stdout).contains("AccessDeniedException"), "{output:?}");
 
-    std::fs::remove_file(stack.directory.join("aws")).unwrap();
+    std::fs::remove_file(stack.service.path("aws")).unwrap();
     let output = stack.doctor().await;
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(text(&output.stderr).contains("`aws cloudformation"), "{output:?}");
-}
-
-#[tokio::test]
-async fn doctor_checks_the_rows_of_the_service_on_this_machine_and_names_the_commands_that_read_all() {
-    let service = AdminFixture::start().await;
-    let output = service.run(&["doctor"]).await;
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert_eq!(results(&output, "ok"), ["stops", "due rows"]);
-    assert_eq!(results(&output, "left_out").len(), 10);
-    for command in ["run `ledger verify`", "run `audit verify --all`"] {
-        assert!(text(&output.stdout).contains(command), "{output:?}");
-    }
 }

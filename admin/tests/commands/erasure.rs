@@ -38,19 +38,14 @@ async fn a_customers_data_is_erased_from_finished_charges_once_and_records_of_pa
     let body = json!({
         "amount": 1000, "customer": customer, "description": "Vestido da Maria", "metadata": {"pedido": "Souza-17"},
     });
-    let create = async || merchant.send("POST", "/v1/pix/charges", body.clone()).await;
+    let create = async || merchant.post("/v1/pix/charges", body.clone()).await;
     let (open, paid, expired) = (create().await, create().await, create().await);
-    let path = |charge: &Value, action: &str| {
-        format!("/v1/sandbox/charges/{}/{action}", charge["id"].as_str().unwrap())
-    };
-    merchant.send("POST", &path(&paid, "pay"), json!({"payer_tax_id": MARIA, "payer_name": "Maria"})).await;
-    let raw = paid["id"].as_str().unwrap().strip_prefix("ch_").unwrap();
+    merchant.sandbox(&paid, "pay", json!({"payer_tax_id": MARIA, "payer_name": "Maria"})).await;
     let refund = json!({"amount": 300, "reason": "Maria devolveu", "idempotencyKey": "refund-0001"});
-    merchant.send("POST", &format!("/v1/payments/{raw}/refund"), refund).await;
-    merchant.send("POST", &path(&expired, "expire"), json!({})).await;
+    merchant.post(&format!("/v1/payments/{}/refund", raw_id(&paid)), refund).await;
+    merchant.sandbox(&expired, "expire", json!({})).await;
     let events = async |charge: &Value| {
-        let id = charge["id"].as_str().unwrap();
-        merchant.send("GET", &format!("/v1/events?limit=100&object={id}"), json!(null)).await.to_string()
+        merchant.get(&format!("/v1/events?limit=100&object={}", id(charge))).await.to_string()
     };
     eventually("the events are stored", async || {
         events(&expired).await.contains("charge.expired").then_some(())
@@ -68,10 +63,9 @@ async fn a_customers_data_is_erased_from_finished_charges_once_and_records_of_pa
     eventually("the lookup rows are written", async || (lookups().await == 6).then_some(())).await;
 
     let account = service.account();
-    let erase = async |more: &[&str]| {
-        let words =
-            ["customers", "erase", "--document", MARIA, "--account", &account, "--reason", "request 17"];
-        service.objects(&[&words[..], more].concat()).await
+    let erase = async |more: &str| {
+        let command = format!("customers erase --document {MARIA} --account {account} --reason request-17");
+        service.objects(&format!("{command} {more}")).await
     };
     let outcome = |lines: &[Value], charge: &Value| -> (String, String) {
         let line = lines.iter().find(|line| line["charge"] == charge["id"]).unwrap();
@@ -79,52 +73,48 @@ async fn a_customers_data_is_erased_from_finished_charges_once_and_records_of_pa
         (text_of("outcome"), text_of("reason"))
     };
     eventually("the refund has ended", async || {
-        let shown = service.objects(&["charges", "show", paid["id"].as_str().unwrap()]).await;
+        let shown = service.objects(&format!("charges show {}", id(&paid))).await;
         shown.iter().any(|entry| entry["what"] == "refund" && entry["state"] == "REFUNDED").then_some(())
     })
     .await;
-    let dry = erase(&[]).await;
+    let dry = erase("").await;
     assert_eq!(outcome(&dry, &expired).0, "would_be_erased");
     assert_eq!(outcome(&dry, &open), ("kept".to_owned(), "the charge has not ended".to_owned()));
     let (kept, reason) = outcome(&dry, &paid);
     assert!(kept == "kept" && reason.contains("can be refunded or contested until"), "{reason}");
     assert!(events(&expired).await.contains("Souza"), "a dry run erases nothing");
 
-    assert_eq!(outcome(&erase(&["--apply"]).await, &expired).0, "erased");
+    assert_eq!(outcome(&erase("--apply").await, &expired).0, "erased");
     assert_eq!(lookups().await, 4, "the erased charge is not found by its order number or e-mail address");
-    let path = format!("/v1/charges/{}", expired["id"].as_str().unwrap());
-    let read = merchant.send("GET", &path, json!(null)).await;
-    assert_eq!(
-        (&read["status"], &read["customer"]),
-        (&json!("expired"), &json!({"name": null, "document": null}))
-    );
+    let read = merchant.get(&format!("/v1/charges/{}", id(&expired))).await;
+    let erased = json!(["expired", {"name": null, "document": null}]);
+    assert_eq!(fields(&read, &["status", "customer"]), erased);
     assert!(!events(&expired).await.contains("Souza") && !events(&expired).await.contains(MARIA));
 
     // 91 days later, the open charge has expired and the payment can no longer be contested.
-    merchant.send("POST", "/_local/clock/advance", json!({"seconds": 91 * 24 * 60 * 60})).await;
+    merchant.advance(91 * 24 * 60 * 60).await;
     eventually("the charge has expired", async || {
-        let found = service.object(&["charges", "find", open["id"].as_str().unwrap()]).await;
-        let lines = erase(&[]).await;
+        let found = service.object(&format!("charges find {}", id(&open))).await;
+        let lines = erase("").await;
         (found["status"] == "EXPIRED" && outcome(&lines, &open).0 == "would_be_erased").then_some(())
     })
     .await;
-    let erased = erase(&["--apply", "--mode", "test"]).await;
+    let erased = erase("--apply --mode test").await;
     assert_eq!([&open, &paid].map(|charge| outcome(&erased, charge).0), ["erased", "erased"]);
     assert_eq!(lookups().await, 0);
     for personal in ["Souza", "maria.souza", "5581988887777", "Maria devolveu", "Vestido"] {
         assert!(!is_stored(&service, personal).await, "{personal}");
     }
-    let paid_now = service.object(&["charges", "find", paid["id"].as_str().unwrap()]).await;
+    let paid_now = service.object(&format!("charges find {}", id(&paid))).await;
     assert_eq!(
-        (&paid_now["payer_document"], &paid_now["customer_document"], &paid_now["amount"]),
-        (&json!("***.379.955-**"), &json!(null), &json!(1000)),
+        fields(&paid_now, &["payer_document", "customer_document", "amount"]),
+        json!(["***.379.955-**", null, 1000]),
         "the bank's record of the payer is kept"
     );
-    assert!(erase(&["--apply"]).await.is_empty(), "nothing is left to erase");
-    let verified = service.run(&["ledger", "verify", "--account", &account, "--mode", "test"]).await;
-    assert!(verified.status.success(), "{verified:?}");
+    assert!(erase("--apply").await.is_empty(), "nothing is left to erase");
+    service.verify_ledger("test").await;
     let audit = service.audit(&account).await;
     let erasures: Vec<&Value> = audit.iter().filter(|row| row["action"] == "customer.erase").collect();
     assert_eq!(erasures.len(), 3);
-    assert!(erasures.iter().all(|row| row["reason"] == "request 17" && !row.to_string().contains(MARIA)));
+    assert!(erasures.iter().all(|row| row["reason"] == "request-17" && !row.to_string().contains(MARIA)));
 }

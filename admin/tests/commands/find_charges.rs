@@ -21,19 +21,15 @@ impl History {
         let (service, shop) = (AdminFixture::start().await, MerchantServer::start().await);
         shop.up.store(true, Ordering::SeqCst);
         let merchant = Merchant::of(&service);
-        let endpoint = json!({"url": shop.url, "events": ["charge.paid"]});
-        merchant.send("POST", "/v1/webhooks/endpoints", endpoint).await;
+        merchant.register_endpoint(&shop.url, "charge.paid").await;
         let customer = json!({"name": "Maria Souza", "document": MARIA, "email": "maria@example.com"});
         let body = json!({"amount": 1000, "customer": customer, "metadata": {"order_id": "4711"}});
-        let charge = merchant.send("POST", "/v1/pix/charges", body).await;
-        let id = charge["id"].as_str().unwrap().to_owned();
+        let charge = merchant.post("/v1/pix/charges", body).await;
         let pay = json!({"payer_tax_id": MARIA, "payer_name": "Maria Souza"});
-        let paid = merchant.send("POST", &format!("/v1/sandbox/charges/{id}/pay"), pay).await;
-        let wrong = json!({"amount": 500});
-        merchant.send("POST", &format!("/v1/sandbox/charges/{id}/pay"), wrong).await;
-        let raw = id.strip_prefix("ch_").unwrap();
+        let paid = merchant.sandbox(&charge, "pay", pay).await;
+        merchant.sandbox(&charge, "pay", json!({"amount": 500})).await;
         let refund = json!({"amount": 300, "idempotencyKey": "refund-0001"});
-        let refund = merchant.send("POST", &format!("/v1/payments/{raw}/refund"), refund).await;
+        let refund = merchant.post(&format!("/v1/payments/{}/refund", raw_id(&charge)), refund).await;
         let delivered = async |number: usize| {
             eventually("delivered", async || {
                 let delivered = merchant.deliveries("&status=DELIVERED").await;
@@ -42,8 +38,7 @@ impl History {
             .await
         };
         let first = delivered(1).await.remove(0);
-        let resend = format!("/v1/webhooks/deliveries/{}/resend", first["id"].as_str().unwrap());
-        merchant.send("POST", &resend, json!(null)).await;
+        merchant.post(&format!("/v1/webhooks/deliveries/{}/resend", id(&first)), json!(null)).await;
         delivered(2).await;
         let text_of = |value: &Value| value.as_str().unwrap().to_owned();
         Self {
@@ -51,7 +46,7 @@ impl History {
             txid: text_of(&paid["pix"]["txid"]),
             refund: text_of(&refund["id"]),
             delivery: text_of(&first["id"]),
-            charge: id,
+            charge: text_of(&charge["id"]),
             service,
         }
     }
@@ -60,8 +55,8 @@ impl History {
 #[tokio::test]
 async fn a_charge_is_found_by_its_ids_and_by_the_customers_document() {
     let History { service, charge, end_to_end_id, txid, refund, delivery } = History::start().await;
-    let found = service.object(&["charges", "find", &delivery]).await;
-    assert_eq!((&found["what"], &found["id"]), (&json!("delivery"), &json!(delivery)));
+    let found = service.object(&format!("charges find {delivery}")).await;
+    assert_eq!(fields(&found, &["what", "id"]), json!(["delivery", delivery]));
     let raw = charge.strip_prefix("ch_").unwrap();
     let account = service.account();
     for by in [
@@ -79,9 +74,11 @@ async fn a_charge_is_found_by_its_ids_and_by_the_customers_document() {
     ] {
         let found = service.objects(&[&["charges", "find"], by].concat()).await;
         let [found] = found.as_slice() else { panic!("{by:?}: {found:?}") };
-        assert_eq!((&found["charge"], &found["status"]), (&json!(charge), &json!("PAID")), "{by:?}");
-        assert_eq!((&found["account"], &found["mode"]), (&json!(account), &json!("test")));
-        assert_eq!(found["customer_document"], "***.379.955-**");
+        assert_eq!(
+            fields(found, &["charge", "status", "account", "mode", "customer_document"]),
+            json!([charge, "PAID", account, "test", "***.379.955-**"]),
+            "{by:?}"
+        );
         assert!(!found.to_string().contains(MARIA) && !found.to_string().contains("Souza"), "{found}");
     }
     let other = service.stack.seed.other.id.to_string();
@@ -99,27 +96,22 @@ async fn a_charge_is_found_by_its_ids_and_by_the_customers_document() {
         assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
         assert!(text(&output.stderr).contains("no charges found"), "{output:?}");
     }
-    for (wrong, rule) in [
-        (&["charges", "find"][..], "<QUERY>"),
-        (&["charges", "find", " "], "the query must be 1 to 254 characters"),
-        (&["charges", "show", "ch_00000000-0000-8000-8000-000000000000"], "there is no charge"),
-    ] {
-        let failure = service.failure(wrong).await;
-        assert!(failure.contains(rule), "{failure}");
-    }
+    service.refuses("charges find", "<QUERY>").await;
+    service.refuses(&["charges", "find", " "], "the query must be 1 to 254 characters").await;
+    service.refuses("charges show ch_00000000-0000-8000-8000-000000000000", "there is no charge").await;
 }
 
 #[tokio::test]
 async fn a_charges_timeline_has_states_payments_refunds_postings_events_and_each_delivery() {
     let History { service, charge, end_to_end_id, refund, .. } = History::start().await;
     let ended = eventually("the refund", async || {
-        let shown = service.objects(&["charges", "show", &charge]).await;
+        let shown = service.objects(&format!("charges show {charge}")).await;
         let is_end = |entry: &Value| entry["what"] == "refund" && entry["state"] == "REFUNDED";
         shown.iter().any(is_end).then_some(shown)
     });
     let shown = ended.await;
     let (head, entries) = shown.split_first().unwrap();
-    assert_eq!((&head["charge"], &head["status"]), (&json!(charge), &json!("PAID")));
+    assert_eq!(fields(head, &["charge", "status"]), json!([charge, "PAID"]));
     let of = |what: &str| -> Vec<&Value> { entries.iter().filter(|entry| entry["what"] == what).collect() };
     let states =
         |what: &str| -> Vec<&str> { of(what).iter().map(|entry| entry["state"].as_str().unwrap()).collect() };
@@ -129,7 +121,7 @@ async fn a_charges_timeline_has_states_payments_refunds_postings_events_and_each
     assert_eq!(of("payment")[0]["id"], end_to_end_id);
     assert!(of("payment")[1]["details"].as_str().unwrap().contains("second_payment"), "{entries:?}");
     assert_eq!(states("refund"), ["PENDING", "IN_PROGRESS", "REFUNDED"]);
-    assert_eq!((&of("refund")[0]["id"], &of("refund")[0]["amount"]), (&json!(refund), &json!(300)));
+    assert_eq!(fields(of("refund")[0], &["id", "amount"]), json!([refund, 300]));
     assert!(of("refund")[0]["by"].as_str().unwrap().starts_with("key_"), "{entries:?}");
     assert_eq!(states("posting"), ["settlement", "unapplied_receipt", "refund", "refund_completed"]);
     assert!(states("event").contains(&"charge.paid") && states("event").contains(&"payment.refunded"));

@@ -28,7 +28,7 @@ fn a_table_has_the_fields_with_a_single_value_in_their_order_and_no_empty_column
 #[test]
 fn without_the_variable_user_the_error_says_how_to_name_the_operator() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_admin"));
-    let output = command.args(["live-charges", "stop", "--reason", "x"]).env_remove("USER").output().unwrap();
+    let output = command.args("live-charges stop --reason x".words()).env_remove("USER").output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     let message = text(&output.stderr);
     assert!(message.contains("--actor ana") && message.contains("export USER=ana"), "{message}");
@@ -37,26 +37,24 @@ fn without_the_variable_user_the_error_says_how_to_name_the_operator() {
 #[tokio::test]
 async fn a_list_names_its_stack_and_says_if_nothing_was_found() {
     let service = AdminFixture::start().await;
-    let account = service.account();
-    let live = ["--account", account.as_str(), "--mode", "live"];
-    let lists: [(&[&str], &str); 9] = [
-        (&["users", "list", &service.stack.seed.other.id.to_string()], ""),
-        (&["keys", "list", &account], ""),
-        (&["accounts", "list"], ""),
-        (&[&["med", "list"], &live[..]].concat(), "no cases found"),
-        (&[&["payouts", "list"], &live[..]].concat(), "no payouts found"),
-        (&[&["review", "list"], &live[..]].concat(), "no charges found"),
-        (&["receipts", "list", "--account", &account], "no payments found"),
-        (&["med", "notices", "list"], "no notices found"),
-        (&["notifications", "list"], "no items found"),
-    ];
-    for (list, nothing) in lists {
-        let output = service.run(list).await;
+    let (account, other) = (service.account(), service.stack.seed.other.id);
+    for (list, nothing) in [
+        (format!("users list {other}"), ""),
+        (format!("keys list {account}"), ""),
+        ("accounts list".to_owned(), ""),
+        (format!("med list --account {account} --mode live"), "no cases found"),
+        (format!("payouts list --account {account} --mode live"), "no payouts found"),
+        (format!("review list --account {account} --mode live"), "no charges found"),
+        (format!("receipts list --account {account}"), "no payments found"),
+        ("med notices list".to_owned(), "no notices found"),
+        ("notifications list".to_owned(), "no items found"),
+    ] {
+        let output = service.run(&list).await;
         let messages = text(&output.stderr);
         assert!(output.status.success() && messages.contains(&service.stack.base_url), "{output:?}");
-        assert_eq!(messages.lines().skip(1).collect::<Vec<_>>().join(" "), nothing, "{list:?}");
-        assert_eq!(output.stdout.is_empty(), !nothing.is_empty(), "{list:?}");
-        let json = service.run(&[list, &["--json"]].concat()).await;
-        assert_eq!(json.stdout, output.stdout, "a pipe gets JSON lines: {list:?}");
+        assert_eq!(messages.lines().skip(1).collect::<Vec<_>>().join(" "), nothing, "{list}");
+        assert_eq!(output.stdout.is_empty(), !nothing.is_empty(), "{list}");
+        let json = service.run(&format!("{list} --json")).await;
+        assert_eq!(json.stdout, output.stdout, "a pipe gets JSON lines: {list}");
     }
 }

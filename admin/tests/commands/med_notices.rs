@@ -1,19 +1,15 @@
 //! Tests of the commands about notices of MED infractions whose Pix was not credited.
 
-use bank::{FaultKind, PayRequest};
 use domain::acquirer::ReportedPix;
 use domain::ids::{AccountId, ConnectionId};
 use domain::med::{InfractionStatus, MedNotice, NoticeContent};
 use domain::webhook::signature::canonical;
-use http_body_util::Full;
 use hyper::Request;
 use serde_json::{Value, json};
 use shared::store::{CommitOutcome, Write};
 
 use crate::live_payments::Live;
-use crate::{AdminFixture, eventually, text};
-
-const WHY: [&str; 2] = ["--reason", "the adapter confirmed it"];
+use crate::{AdminFixture, eventually, exchange, fields, id};
 
 /// 24 hours and a minute, in seconds.
 const OVER_A_DAY_SECONDS: i64 = 86_460;
@@ -26,12 +22,12 @@ impl Live {
         let body = json!({
             "notice_id": notice_id, "infraction_id": format!("infraction of {end_to_end_id}"),
             "end_to_end_id": end_to_end_id, "status": "OPEN", "reported_at": now.to_iso(), "amount": 1000,
-        });
+        })
+        .to_string();
         let secret = self.service.med_secret(&stack.seed.first.id.to_string()).await.unwrap();
-        let signature = canonical(&secret, now.seconds(), body.to_string().as_bytes());
+        let signature = canonical(&secret, now.seconds(), body.as_bytes());
         let request = Request::post(format!("{}/med", self.service.new_callback_url().await));
-        let request = request.header("x-signature", signature).body(Full::from(body.to_string())).unwrap();
-        let (status, _, answer) = self.service.exchange(request).await;
+        let (status, _, answer) = exchange(request.header("x-signature", signature), &body).await;
         (status, answer)
     }
 
@@ -40,26 +36,22 @@ impl Live {
         for (notice_id, end_to_end_id) in notices {
             assert_eq!(self.post_notice(notice_id, end_to_end_id).await, (202, json!({})));
         }
-        assert!(self.service.objects(&["med", "notices", "list"]).await.is_empty(), "they are retried");
-        self.advance(OVER_A_DAY_SECONDS).await;
+        assert!(self.service.objects("med notices list").await.is_empty(), "they are retried");
+        self.merchant.advance(OVER_A_DAY_SECONDS).await;
         eventually("the notices wait for an operator", async || {
-            let listed = self.service.objects(&["med", "notices", "list"]).await;
+            let listed = self.service.objects("med notices list").await;
             (listed.len() == notices.len()).then_some(())
         })
         .await;
     }
 
-    fn words<'a>(&'a self, command: &'a str, notice_id: &'a str) -> Vec<&'a str> {
-        let words = ["med", "notices", command, notice_id, "--account", &self.account];
-        let why = if command == "show" { &[][..] } else { &WHY };
-        [&words[..], why].concat()
+    fn command(&self, command: &str, notice_id: &str) -> String {
+        let why = if command == "show" { "" } else { "--reason agreed" };
+        format!("med notices {command} {notice_id} --account {} {why}", self.account)
     }
 
-    async fn refused(&self, command: &str, notice_id: &str) -> String {
-        let output = self.service.run(&self.words(command, notice_id)).await;
-        assert_eq!(output.status.code(), Some(1), "{output:?}");
-        assert!(output.stdout.is_empty(), "{output:?}");
-        text(&output.stderr)
+    async fn apply(&self, pix: &str, charge: &Value) {
+        self.service.change(&format!("receipts apply {pix} {} --account {}", id(charge), self.account)).await;
     }
 }
 
@@ -70,50 +62,35 @@ async fn an_operator_retries_a_notice_once_its_pix_is_credited() {
     let charge = live.charge(1000).await;
     let pix = live.pay_unmatched(&charge).await;
     live.leave_to_operator(&[("n-1", &pix)]).await;
-    let shown = service.object(&live.words("show", "n-1")).await;
-    let fields = ["state", "end_to_end_id", "infraction_status", "amount", "case"].map(|name| &shown[name]);
-    assert_eq!(fields, [&json!("unmatched"), &json!(pix), &json!("open"), &json!(1000), &json!(null)]);
-    assert_eq!(shown["pix"], json!({"state": "unmatched"}));
-    let refused = live.refused("retry", "n-1").await;
+    let [show, retry, dismiss] = ["show", "retry", "dismiss"].map(|command| live.command(command, "n-1"));
+    let shown = service.object(&show).await;
+    assert_eq!(
+        fields(&shown, &["state", "end_to_end_id", "infraction_status", "amount", "case", "pix"]),
+        json!(["unmatched", pix, "open", 1000, null, {"state": "unmatched"}])
+    );
+    let refused = service.failure(&retry).await;
     assert!(refused.contains("matches no charge") && refused.contains("receipts apply"), "{refused}");
     assert!(live.actions("n-1").await.is_empty());
 
-    let charge_id = charge["id"].as_str().unwrap();
-    let apply = ["receipts", "apply", &pix, charge_id, "--account", &live.account];
-    service.object(&[&apply[..], &WHY].concat()).await;
-    let shown = service.object(&live.words("show", "n-1")).await;
-    assert_eq!(shown["pix"], json!({"state": "credited", "charge": charge_id}));
-    let refused = live.refused("dismiss", "n-1").await;
-    assert!(refused.contains("retry the notice instead"), "{refused}");
-    let case = service.object(&live.words("retry", "n-1")).await;
-    assert_eq!(
-        (&case["status"], &case["charge_id"], &case["moved"]),
-        (&json!("open"), &charge["id"], &json!(1000))
-    );
-    assert_eq!(
-        service.object(&live.words("retry", "n-1")).await,
-        case,
-        "repeating the command changes nothing"
-    );
+    live.apply(&pix, &charge).await;
+    let shown = service.object(&show).await;
+    assert_eq!(shown["pix"], json!({"state": "credited", "charge": charge["id"]}));
+    service.refuses(&dismiss, "retry the notice instead").await;
+    let case = service.object(&retry).await;
+    assert_eq!(fields(&case, &["status", "charge_id", "moved"]), json!(["open", charge["id"], 1000]));
+    assert_eq!(service.object(&retry).await, case, "repeating the command changes nothing");
     assert_eq!(live.post_notice("n-1", &pix).await, (200, json!({"case": case["id"]})));
 
-    assert!(service.objects(&["med", "notices", "list"]).await.is_empty());
-    let shown = service.object(&live.words("show", "n-1")).await;
-    assert_eq!((&shown["state"], &shown["case"]), (&json!("processed"), &case["id"]));
-    let refused = live.refused("dismiss", "n-1").await;
-    assert!(
-        refused.contains("processed already") && refused.contains(case["id"].as_str().unwrap()),
-        "{refused}"
-    );
+    assert!(service.objects("med notices list").await.is_empty());
+    let shown = service.object(&show).await;
+    assert_eq!(fields(&shown, &["state", "case"]), json!(["processed", case["id"]]));
+    let refused = service.failure(&dismiss).await;
+    assert!(refused.contains("processed already") && refused.contains(id(&case)), "{refused}");
     assert_eq!(live.actions("n-1").await, ["med.retry-notice"]);
     let audit = service.audit(&live.account).await;
     let row = audit.iter().find(|row| row["action"] == "med.retry-notice").unwrap();
-    assert_eq!(
-        (&row["details"], &row["reason"], &row["actor"]),
-        (&case["id"], &json!(WHY[1]), &json!("ana"))
-    );
-    let verified = service.run(&["ledger", "verify", "--account", &live.account, "--mode", "live"]).await;
-    assert!(verified.status.success(), "{verified:?}");
+    assert_eq!(fields(row, &["details", "reason", "actor"]), json!([case["id"], "agreed", "ana"]));
+    service.verify_ledger("live").await;
 }
 
 #[tokio::test]
@@ -126,22 +103,21 @@ async fn an_operator_dismisses_a_notice() {
     // A notice that is still retried can be dismissed too.
     assert_eq!(live.post_notice("n-3", "EUNKNOWN3").await.0, 202);
     for notice in ["n-1", "n-3"] {
-        let dismissed = service.object(&live.words("dismiss", notice)).await;
-        assert_eq!((&dismissed["state"], &dismissed["notice_id"]), (&json!("dismissed"), &json!(notice)));
-        let again = service.object(&live.words("dismiss", notice)).await;
+        let dismissed = service.object(&live.command("dismiss", notice)).await;
+        assert_eq!(fields(&dismissed, &["state", "notice_id"]), json!(["dismissed", notice]));
+        let again = service.object(&live.command("dismiss", notice)).await;
         assert_eq!(again, dismissed, "repeating the command changes nothing");
         assert_eq!(live.actions(notice).await, ["med.dismiss-notice"]);
     }
-    let listed = service.objects(&["med", "notices", "list", "--account", &live.account]).await;
+    let listed = service.objects(&format!("med notices list --account {}", live.account)).await;
     assert_eq!((listed.len(), &listed[0]["notice_id"]), (1, &json!("n-2")));
 
     // A dismissed notice is not processed after its Pix is credited. One with a new id is.
-    let apply = ["receipts", "apply", &pix, charge["id"].as_str().unwrap(), "--account", &live.account];
-    service.object(&[&apply[..], &WHY].concat()).await;
-    let refused = live.refused("retry", "n-1").await;
+    live.apply(&pix, &charge).await;
+    let refused = service.failure(&live.command("retry", "n-1")).await;
     assert!(refused.contains("dismissed already") && refused.contains("`notice_id`"), "{refused}");
     assert_eq!(live.post_notice("n-1", &pix).await, (202, json!({})));
-    let cases = ["med", "list", "--account", &live.account, "--mode", "live"];
+    let cases = format!("med list --account {} --mode live", live.account);
     assert!(service.objects(&cases).await.is_empty());
     assert_eq!(live.post_notice("n-4", &pix).await.0, 200);
     assert_eq!(service.objects(&cases).await.len(), 1);
@@ -151,11 +127,7 @@ async fn an_operator_dismisses_a_notice() {
 async fn show_says_where_the_pix_of_a_notice_is() {
     let live = Live::start().await;
     let service = &live.service;
-    let charge = live.charge_for_maria().await;
-    service.stack.bank.inject_fault(FaultKind::MaskedPayer, 1);
-    let held = live.pay(&charge, PayRequest::default()).end_to_end_id;
-    live.advance(400).await;
-    live.wait_for_status(&charge, "processing").await;
+    let (charge, held) = live.hold_for_review().await;
     let (first, other) = (service.stack.seed.first.id, service.stack.seed.other.id);
     let connection = ConnectionId::derive("pix", &service.stack.bank_url, &service.stack.seed.bank.client_id);
     let now = service.stack.clock.now();
@@ -165,7 +137,7 @@ async fn show_says_where_the_pix_of_a_notice_is() {
     let unconfirmed = ReportedPix { version: 1, ..unconfirmed.unconfirmed() };
     for row in [elsewhere, unconfirmed] {
         let write = Write::insert(&row).unwrap();
-        assert_eq!(live.store().commit(vec![write]).await.unwrap(), CommitOutcome::Done);
+        assert_eq!(service.table("StateTable").commit(vec![write]).await.unwrap(), CommitOutcome::Done);
     }
     for (notice, pix, state, refusal) in [
         ("n-1", held.as_str(), json!({"state": "held_for_review", "charge": charge["id"]}), "review approve"),
@@ -174,19 +146,17 @@ async fn show_says_where_the_pix_of_a_notice_is() {
         ("n-4", "EUNKNOWN", json!({"state": "unknown"}), "no bank reported the Pix"),
     ] {
         assert_eq!(live.post_notice(notice, pix).await.0, 202);
-        let shown = service.object(&live.words("show", notice)).await;
-        assert_eq!((&shown["state"], &shown["pix"]), (&json!("waiting"), &state));
-        let refused = live.refused("retry", notice).await;
-        assert!(refused.contains(refusal), "{refused}");
+        let shown = service.object(&live.command("show", notice)).await;
+        assert_eq!(fields(&shown, &["state", "pix"]), json!(["waiting", state]));
+        service.refuses(&live.command("retry", notice), refusal).await;
     }
     for command in ["show", "retry", "dismiss"] {
-        let refused = live.refused(command, "n-5").await;
-        assert!(refused.contains("no such notice"), "{refused}");
-        for id in ["", &"n".repeat(65)] {
-            let refused = service.failure(&live.words(command, id)).await;
-            assert!(refused.contains("must be 1 to 64 characters"), "{refused}");
-        }
+        service.refuses(&live.command(command, "n-5"), "no such notice").await;
+        let too_long = live.command(command, &"n".repeat(65));
+        service.refuses(&too_long, "must be 1 to 64 characters").await;
     }
+    let empty = ["med", "notices", "show", "", "--account", &live.account];
+    service.refuses(&empty, "must be 1 to 64 characters").await;
 }
 
 #[tokio::test]
@@ -216,30 +186,24 @@ async fn notices_are_listed_100_at_a_time_and_by_account() {
         let insert = Write::insert(&notice).unwrap();
         assert_eq!(store.commit(vec![insert]).await.unwrap(), CommitOutcome::Done);
     }
-    let page = async |more: &[&str]| {
-        let output = service.run(&[&["med", "notices", "list"], more].concat()).await;
-        assert!(output.status.success(), "{output:?}");
-        let lines = text(&output.stdout);
-        let id =
-            |line| serde_json::from_str::<Value>(line).unwrap()["notice_id"].as_str().unwrap().to_owned();
-        // The first line names the stack.
-        let hint = text(&output.stderr).lines().skip(1).collect::<String>();
-        (lines.lines().map(id).collect::<Vec<String>>(), hint)
+    let page = async |more: &str| {
+        let (notices, hint) = service.page(&format!("med notices list {more}")).await;
+        let id = |notice: &Value| notice["notice_id"].as_str().unwrap().to_owned();
+        (notices.iter().map(id).collect::<Vec<String>>(), hint)
     };
-    let (all, hint) = page(&[]).await;
+    let (all, hint) = page("").await;
     assert_eq!((all.len(), all[0].as_str(), all[99].as_str()), (100, "n-0", "n-99"));
     assert!(hint.contains("name an account"), "{hint}");
-    let (first, other) = (first.to_string(), other.to_string());
-    let (of_first, hint) = page(&["--account", &first]).await;
-    assert_eq!((of_first.len(), of_first[0].as_str(), of_first[99].as_str()), (100, "n-1", "n-100"));
+    let of_first = format!("--account {first}");
+    let (listed, hint) = page(&of_first).await;
+    assert_eq!((listed.len(), listed[0].as_str(), listed[99].as_str()), (100, "n-1", "n-100"));
     assert!(hint.contains("--starting-after") && hint.contains("\"n-100\""), "{hint}");
-    let (rest, hint) = page(&["--account", &first, "--starting-after", "n-100"]).await;
+    let (rest, hint) = page(&format!("{of_first} --starting-after n-100")).await;
     assert_eq!((rest, hint.as_str()), (vec!["n-101".to_owned(), "n-102".to_owned()], ""));
-    let (whole_page, hint) = page(&["--account", &first, "--starting-after", "n-2"]).await;
+    let (whole_page, hint) = page(&format!("{of_first} --starting-after n-2")).await;
     assert_eq!((whole_page.len(), hint.as_str()), (100, ""));
-    assert_eq!(page(&["--account", &other]).await.0, ["n-0", "n-200"]);
-    let unknown = ["med", "notices", "list", "--account", &first, "--starting-after", "n-300"];
-    assert!(service.failure(&unknown).await.contains("no such notice"));
-    let without_account = service.failure(&["med", "notices", "list", "--starting-after", "n-1"]).await;
-    assert!(without_account.contains("--account"), "{without_account}");
+    assert_eq!(page(&format!("--account {other}")).await.0, ["n-0", "n-200"]);
+    let unknown = format!("med notices list {of_first} --starting-after n-300");
+    service.refuses(&unknown, "no such notice").await;
+    service.refuses("med notices list --starting-after n-1", "--account").await;
 }

@@ -158,8 +158,7 @@ async fn values_of(service: &AdminFixture) -> Values {
         service.audit(&account).await.into_iter().find(|row| row["action"] == "override-secret.rotate")
     });
     let key = audit.await["actor"].as_str().unwrap().to_owned();
-    let adjust = ["ledger", "adjust", "--account", &account, "--mode", "live", "--amount", "1000"];
-    service.object(&[&adjust[..], &["--reason", "goodwill"]].concat()).await;
+    service.change(&format!("ledger adjust --account {account} --mode live --amount 1000")).await;
     Values { account, key, password: String::new(), token: String::new() }
 }
 
@@ -167,7 +166,7 @@ async fn values_of(service: &AdminFixture) -> Values {
 async fn the_commands_on_the_operators_page_run() {
     let service = AdminFixture::start().await;
     let mut values = values_of(&service).await;
-    let admin = program(service.ready_file.to_str().unwrap());
+    let admin = program(&service.path("ready.json"));
     let readme = block_lines(README).into_iter().filter(|line| admin_arguments(line).is_some());
     let mut runs = 0;
     for line in block_lines(&page()).into_iter().chain(readme) {
