@@ -1,14 +1,12 @@
 //! Checks the functions: the versions that serve, the formats of rows that they read, their event sources, and
 //! the quota of concurrent runs.
 
-use std::collections::BTreeMap;
-
 use domain::row::WRITTEN_FORMAT;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::Checked;
-use super::aws_cli::{AwsCli, CliError, text};
+use super::aws_cli::{AwsCli, text};
 use super::deployed::{Deployed, EVENT_SOURCE, FUNCTION, VERSION};
 
 const ALIAS: &str = "live";
@@ -22,24 +20,13 @@ const FIRST_FORMAT: u64 = 1;
 /// Runs that must remain for the functions of the API and the schedule, besides those of queues and streams.
 const RUNS_FOR_REQUESTS: u64 = 100;
 
-#[derive(Debug)]
-struct Function {
-    logical_id: String,
-    /// The version that the last deployment published.
-    published: Option<String>,
-    /// The version of the alias, and those to which it sends a part of the invocations.
-    serving: Vec<String>,
-    configurations: BTreeMap<String, Option<Value>>,
-}
-
 pub(super) async fn check(deployed: &Deployed) -> Vec<Checked> {
     let mut reads = JoinSet::new();
     for (logical_id, name) in deployed.of_type(FUNCTION) {
         let published = deployed.of_type(VERSION).find_map(|(_, arn)| version_of(arn, name));
-        reads.spawn(read(deployed.cli.clone(), logical_id.to_owned(), name.to_owned(), published));
+        reads.spawn(check_one(deployed.cli.clone(), logical_id.to_owned(), name.to_owned(), published));
     }
-    let functions = reads.join_all().await.into_iter();
-    functions.map(|function| function.map(|function| findings(&function))).collect()
+    reads.join_all().await
 }
 
 /// Returns the version in the ARN of a version of this function.
@@ -49,49 +36,35 @@ fn version_of(arn: &str, function: &str) -> Option<String> {
     is_of_function.then(|| version.to_owned())
 }
 
-async fn read(
-    cli: AwsCli,
-    logical_id: String,
-    name: String,
-    published: Option<String>,
-) -> Result<Function, CliError> {
+/// `published`: the version that the last deployment published.
+async fn check_one(cli: AwsCli, logical_id: String, name: String, published: Option<String>) -> Checked {
     let of_alias = ["lambda", "get-alias", "--function-name", &name, "--name", ALIAS];
+    // The version of the alias, and those to which it sends a part of the invocations.
     let mut serving = Vec::new();
     if let Some(alias) = cli.read(&of_alias).await? {
         serving.push(text(&alias, "/FunctionVersion").to_owned());
         let weights = alias.pointer("/RoutingConfig/AdditionalVersionWeights").and_then(Value::as_object);
         serving.extend(weights.into_iter().flatten().map(|(version, _)| version.clone()));
     }
-    let mut configurations = BTreeMap::new();
-    for version in &serving {
-        let words =
-            ["lambda", "get-function-configuration", "--function-name", &name, "--qualifier", version];
-        configurations.insert(version.clone(), cli.read(&words).await?);
-    }
-    Ok(Function { logical_id, published, serving, configurations })
-}
-
-fn findings(function: &Function) -> Vec<String> {
-    let Function { logical_id, published, serving, .. } = function;
     let mut found = Vec::new();
-    match serving.as_slice() {
-        [] => found.push(format!("{logical_id}: it has no alias {ALIAS}")),
-        [serving] if published.as_ref().is_some_and(|published| published != serving) => {
-            let published = published.as_deref().unwrap_or_default();
-            found.push(format!(
-                "{logical_id}: version {serving} serves, but the last deployment published version {published}"
-            ));
-        }
-        [_] => {}
-        several => found.push(format!(
+    match (serving.as_slice(), published) {
+        ([], _) => found.push(format!("{logical_id}: it has no alias {ALIAS}")),
+        ([serving], Some(published)) if published != *serving => found.push(format!(
+            "{logical_id}: version {serving} serves, but the last deployment published version {published}"
+        )),
+        ([_], _) => {}
+        (several, _) => found.push(format!(
             "{logical_id}: the versions {} share the invocations: a deployment has not ended",
             several.join(" and ")
         )),
     }
-    for (version, configuration) in &function.configurations {
-        found.extend(version_findings(logical_id, version, configuration.as_ref()));
+    for version in &serving {
+        let words =
+            ["lambda", "get-function-configuration", "--function-name", &name, "--qualifier", version];
+        let configuration = cli.read(&words).await?;
+        found.extend(version_findings(&logical_id, version, configuration.as_ref()));
     }
-    found
+    Ok(found)
 }
 
 fn version_findings(logical_id: &str, version: &str, configuration: Option<&Value>) -> Option<String> {
