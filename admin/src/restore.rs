@@ -4,13 +4,13 @@ use std::error::Error;
 
 use clap::Subcommand;
 use domain::audit::Audit;
-use domain::ids::{AccountId, ApiKeyId};
+use domain::ids::ApiKeyId;
 use domain::time::Timestamp;
-use serde::Serialize;
 use shared::account::Accounts;
 use shared::api_key::ApiKeyError;
 use shared::audit;
 
+use crate::output::record;
 use crate::target::Stack;
 use crate::{CommandOutcome, OperatorArguments, print_json};
 
@@ -40,35 +40,6 @@ pub(crate) enum Command {
     },
 }
 
-/// What became of an action that was done after the moment.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum State {
-    /// The key was valid again, and is now revoked.
-    Revoked,
-    /// The restored table does not have the key.
-    Absent,
-    /// The action is not in the restored tables.
-    Lost,
-}
-
-#[derive(Debug, Serialize)]
-struct Line<'a> {
-    account: AccountId,
-    at: Timestamp,
-    actor: &'a str,
-    action: &'a str,
-    subject: &'a str,
-    state: State,
-}
-
-#[derive(Debug, Default, Serialize)]
-struct Summary {
-    revoked: usize,
-    absent: usize,
-    lost: usize,
-}
-
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome, Box<dyn Error>> {
     let Command::RevokeKeys { audit_from, since, operator } = command;
     if audit_from == stack.store.table() {
@@ -80,43 +51,43 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
     if accounts.is_empty() {
         return Err(format!("the table {audit_from} has no accounts: nothing was revoked").into());
     }
-    let mut summary = Summary::default();
+    let mut states = Vec::new();
     for account in accounts {
         for row in audit::since(&before, &account.id, from).await? {
-            repeat(stack, &row, &operator, &mut summary).await?;
+            let state = repeat(stack, &row, &operator).await?;
+            states.push(state);
+            let Audit { account, at, actor, action, subject, .. } = &row;
+            print_json(&record! {
+                account: account, at: at, actor: actor, action: action, subject: subject, state: state,
+            })?;
         }
     }
-    print_json(&summary)?;
+    let count = |state: &str| states.iter().filter(|other| **other == state).count();
+    print_json(&record! { revoked: count(REVOKED), absent: count(ABSENT), lost: count(LOST) })?;
     Ok(CommandOutcome::Succeeded)
 }
 
+/// The key was valid again, and is now revoked.
+const REVOKED: &str = "revoked";
+/// The restored table does not have the key.
+const ABSENT: &str = "absent";
+/// The action is not in the restored tables.
+const LOST: &str = "lost";
+
+/// Returns what became of an action that was done after the moment.
 async fn repeat(
     stack: &Stack,
     row: &Audit,
     operator: &OperatorArguments,
-    summary: &mut Summary,
-) -> Result<(), Box<dyn Error>> {
-    let state = if ENDING_ACTIONS.contains(&row.action.as_str()) {
-        revoke(stack, row, operator).await?
-    } else {
-        State::Lost
-    };
-    let count = match state {
-        State::Revoked => &mut summary.revoked,
-        State::Absent => &mut summary.absent,
-        State::Lost => &mut summary.lost,
-    };
-    *count = count.saturating_add(1);
-    let Audit { account, at, actor, action, subject, .. } = row;
-    print_json(&Line { account: *account, at: *at, actor, action, subject, state })
-}
-
-async fn revoke(stack: &Stack, row: &Audit, operator: &OperatorArguments) -> Result<State, Box<dyn Error>> {
+) -> Result<&'static str, Box<dyn Error>> {
+    if !ENDING_ACTIONS.contains(&row.action.as_str()) {
+        return Ok(LOST);
+    }
     let key: ApiKeyId = format!("key_{}", row.subject).parse()?;
     let (operator, now) = (operator.clone().operator(), stack.clock.now());
     match stack.api_keys.revoke(&row.account, Some(&key), &operator, now).await {
-        Ok(_key) => Ok(State::Revoked),
-        Err(ApiKeyError::NotFound) => Ok(State::Absent),
+        Ok(_key) => Ok(REVOKED),
+        Err(ApiKeyError::NotFound) => Ok(ABSENT),
         Err(error) => Err(error.into()),
     }
 }

@@ -6,14 +6,13 @@ use clap::{Args, Subcommand};
 use domain::ids::{AccountId, UserId};
 use email_address::EmailAddress;
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::{Value, json};
 use shared::account::password::{PasswordHash, generate};
 use shared::account::{Invite, Role, TokenGeneration, User, UserChange, UserError};
 use shared::auth::dashboard::forget_second_factor;
 use shared::random;
 
 use crate::enum_parser::enum_parser;
-use crate::output::print_list;
+use crate::output::{Record, print_list, record};
 use crate::target::Stack;
 use crate::{OperatorArguments, print_json, print_once};
 
@@ -108,11 +107,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         Command::Remove(user) => {
             let user = user.change(stack, UserChange::Remove).await?;
             forget_seed(stack, &user).await;
-            let mut removed = view(&user);
-            if let Some(fields) = removed.as_object_mut() {
-                fields.insert("removed".to_owned(), true.into());
-            }
-            print_json(&removed)
+            print_json(&view(&user).and(record! { removed: true }))
         }
     }
 }
@@ -130,21 +125,15 @@ fn new_password() -> Result<(SecretString, PasswordHash), Box<dyn Error>> {
     Ok((password, hash))
 }
 
-fn view(user: &User) -> Value {
-    json!({"id": user.id, "email": user.email, "role": user.role, "created_at": user.created_at})
+fn view(user: &User) -> Record {
+    record! { id: user.id, email: user.email, role: user.role, created_at: user.created_at }
 }
 
-fn invited(invite: &Invite) -> Value {
-    json!({
-        "email": invite.email, "role": invite.role, "created_at": invite.created_at,
-        "invited_until": invite.expires_at,
-    })
+fn invited(invite: &Invite) -> Record {
+    let Invite { email, role, created_at, expires_at, .. } = invite;
+    record! { email: email, role: role, created_at: created_at, invited_until: expires_at }
 }
 
-fn with_password(user: &User, password: &SecretString) -> Value {
-    let mut shown = view(user);
-    if let Some(fields) = shown.as_object_mut() {
-        fields.insert("password".to_owned(), password.expose_secret().into());
-    }
-    shown
+fn with_password(user: &User, password: &SecretString) -> Record {
+    view(user).and(record! { password: password.expose_secret() })
 }
