@@ -10,7 +10,6 @@ use domain::ids::{AccountId, ChargeId, Mode, Scope};
 use domain::shard::ShardedScope;
 use domain::tax_id::{Document, TaxId};
 use domain::time::Timestamp;
-use shared::acquirer::Connections;
 use shared::charge::lost_cob_ends_at;
 use shared::concurrently;
 use shared::services::{ChargeRows, SearchHit, TimelineEntry, charge_timeline, search};
@@ -133,8 +132,7 @@ async fn expire(stack: &Stack, id: ChargeId, by: &Operator) -> Result<(), Box<dy
     if now < ends_at {
         return Err(format!("the charge can be expired from {ends_at} on, a day after its expiry").into());
     }
-    let connections = Connections::new(stack.acquirers()?.clone(), stack.clock.clone());
-    let connection = connections.of_charge(&charge).await?;
+    let connection = stack.connections()?.of_charge(&charge).await?;
     let has_pix = match connection.as_pix() {
         Some(bank) => bank.knows_charge(&charge, now).await?,
         None => false,

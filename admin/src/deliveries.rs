@@ -45,20 +45,14 @@ pub(crate) enum Command {
 
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome, Box<dyn Error>> {
     let Command::Redrive { scope, since, endpoint, cancelled, dry_run, operator } = command;
-    let account = stack.existing_account(&scope.account).await?.id;
-    let redrive = Redrive { scope: scope.scope(), since, endpoint, cancelled };
+    let redrive = Redrive { scope: stack.existing_scope(scope).await?, since, endpoint, cancelled };
     let (deliveries, deleted) = redrive.deliveries(&stack.store, stack.clock.now()).await?;
     if !dry_run && !deliveries.is_empty() {
         // The audit row is written before the first resend. So every resend has an actor and a reason, even
         // if the command fails.
         let subject = endpoint.map_or_else(|| redrive.scope.to_string(), |endpoint| endpoint.to_string());
-        let audit = audit::by_operator(
-            &operator.operator(),
-            account,
-            "deliveries.redrive",
-            subject,
-            stack.clock.now(),
-        )?;
+        let (by, account, now) = (operator.operator(), redrive.scope.account, stack.clock.now());
+        let audit = audit::by_operator(&by, account, "deliveries.redrive", subject, now)?;
         let details = format!("{}: {} deliveries since {}", redrive.scope, deliveries.len(), since.to_iso());
         audit::append(&stack.store, &audit.with_details(details)).await?;
     }
@@ -87,7 +81,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
     if deleted > 0 {
         print(&format!("{deleted} skipped, because their endpoints are deleted"))?;
     }
-    Ok(if refused == 0 { CommandOutcome::Succeeded } else { CommandOutcome::FoundFaults })
+    Ok(CommandOutcome::of(refused > 0))
 }
 
 /// Returns the id of the new delivery, or the reason of a refusal.

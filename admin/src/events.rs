@@ -39,13 +39,8 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
                 records = records.saturating_add(replayed.records);
                 if !dry_run {
                     for account in &replayed.accounts {
-                        let audit = audit::by_operator(
-                            &operator,
-                            *account,
-                            "events.replay",
-                            &*object.key,
-                            stack.clock.now(),
-                        )?;
+                        let (now, key) = (stack.clock.now(), &*object.key);
+                        let audit = audit::by_operator(&operator, *account, "events.replay", key, now)?;
                         audit::append(&stack.store, &audit).await?;
                     }
                     dispatcher.remove(object).await?;
@@ -70,5 +65,5 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
     bar.finish_and_clear();
     let result = if dry_run { "could be replayed" } else { "replayed" };
     print(&format!("{} objects, {records} records {result}, {failures} objects left", quarantined.len()))?;
-    Ok(if failures == 0 { CommandOutcome::Succeeded } else { CommandOutcome::FoundFaults })
+    Ok(CommandOutcome::of(failures > 0))
 }

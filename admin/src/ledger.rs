@@ -82,14 +82,13 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
     match command {
         Command::Verify { account, mode } => verify(stack, account, mode).await,
         Command::Adjust { scope, amount, currency, note, id, operator } => {
-            stack.existing_account(&scope.account).await?;
-            let now = stack.clock.now();
+            let (scope, now) = (stack.existing_scope(scope).await?, stack.clock.now());
             let id = match id {
                 Some(id) => id,
                 None => PostingId::new(now, random::bytes()?),
             };
             print_id(&id);
-            let adjustment = Adjustment { id, scope: scope.scope(), currency, minor: amount, note };
+            let adjustment = Adjustment { id, scope, currency, minor: amount, note };
             let adjusted = stack.wallets.adjust(&adjustment, &operator.operator(), now).await;
             match adjusted.map_err(|error| unknown_outcome(&error, &id))? {
                 AdjustmentOutcome::Done(posting) => print_json(&MovementView::new(&posting)?)?,
@@ -102,8 +101,8 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
             Ok(CommandOutcome::Succeeded)
         }
         Command::Show { scope } => {
-            stack.existing_account(&scope.account).await?;
-            let scope = stack.accounts.sharded_scope(&scope.scope()).await?;
+            let scope = stack.existing_scope(scope).await?;
+            let scope = stack.accounts.sharded_scope(&scope).await?;
             print_json(&BalanceView::new(&stack.wallets.for_scope(&scope).await?)?)?;
             Ok(CommandOutcome::Succeeded)
         }
@@ -139,7 +138,7 @@ async fn verify(
             "{moving} of them kept changing: their sums were compared with a lower and an upper bound only, their tranches not at all"
         ))?;
     }
-    Ok(if differences == 0 { CommandOutcome::Succeeded } else { CommandOutcome::FoundFaults })
+    Ok(CommandOutcome::of(differences > 0))
 }
 
 fn report(scope: &Scope, verification: &Verification) -> std::io::Result<()> {

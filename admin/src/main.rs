@@ -31,18 +31,17 @@ mod target;
 mod users;
 
 use std::error::Error;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 use domain::audit::Operator;
-use domain::ids::{AccountId, Mode, Scope};
+use domain::ids::{AccountId, Mode};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use output::ListFormat;
 use target::{Stack, Target};
 
 /// Operate the payment service.
@@ -154,12 +153,6 @@ struct ScopeArguments {
     mode: Mode,
 }
 
-impl ScopeArguments {
-    fn scope(self) -> Scope {
-        Scope { account: self.account, mode: self.mode }
-    }
-}
-
 /// The actor of a change, and the reason for it
 #[derive(Args, Clone, Debug)]
 struct OperatorArguments {
@@ -199,6 +192,12 @@ enum CommandOutcome {
     FoundFaults,
     /// The command found no fault, but could not check everything: exit code 2.
     Incomplete,
+}
+
+impl CommandOutcome {
+    fn of(has_faults: bool) -> Self {
+        if has_faults { Self::FoundFaults } else { Self::Succeeded }
+    }
 }
 
 #[tokio::main]
@@ -251,7 +250,7 @@ async fn run(arguments: Arguments) -> Result<CommandOutcome, Box<dyn Error>> {
         Command::Cost(cost) => cost::run(&cost).map(|()| CommandOutcome::Succeeded),
         Command::OnStack(command) => {
             let mut stack = target.open().await?;
-            stack.list_format = ListFormat::of_stdout(arguments.json);
+            stack.prints_tables = !arguments.json && std::io::stdout().is_terminal();
             print_stack(&stack);
             Box::pin(run_on(&stack, command)).await
         }

@@ -13,12 +13,11 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use domain::ids::{EvidenceId, MedCaseId, Scope};
 use domain::med::{CaseStatus, Decision, MedCase};
-use serde::Serialize;
 use shared::med::evidence::{EvidenceView, MAX_BYTES};
 use shared::med::{CaseFilter, CaseView};
 
 use crate::enum_parser::{enum_parser, enum_parser_with_help};
-use crate::output::print_list;
+use crate::output::{With, print_list, record};
 use crate::target::Stack;
 use crate::{OperatorArguments, ScopeArguments, notices, print_json};
 
@@ -126,33 +125,22 @@ fn describe(decision: Decision) -> &'static str {
     }
 }
 
-#[derive(Serialize)]
-struct PrintedCase<'a> {
-    #[serde(flatten)]
-    case: CaseView<'a>,
-    scope: Scope,
-    moved: i64,
-    unconfirmed: bool,
-}
-
-impl<'a> PrintedCase<'a> {
-    fn new(case: &'a MedCase) -> Self {
-        let (scope, moved, unconfirmed) = (case.scope, case.moved.get(), case.unconfirmed);
-        Self { case: CaseView::new(case), scope, moved, unconfirmed }
-    }
+fn printed(case: &MedCase) -> With<CaseView<'_>> {
+    let more = record! { scope: case.scope, moved: case.moved, unconfirmed: case.unconfirmed };
+    With { object: CaseView::new(case), more }
 }
 
 pub(crate) fn print(case: &MedCase) -> Result<(), Box<dyn Error>> {
-    print_json(&PrintedCase::new(case))
+    print_json(&printed(case))
 }
 
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
     let now = stack.clock.now();
     let case = match command {
         Command::List { scope, status, unconfirmed, starting_after } => {
-            stack.existing_account(&scope.account).await?;
+            let scope = stack.existing_scope(scope).await?;
             let filter = CaseFilter::by_status(status, starting_after);
-            return list(stack, scope, &filter, unconfirmed).await;
+            return list(stack, &scope, &filter, unconfirmed).await;
         }
         Command::Show { id } => find(stack, id).await?,
         Command::Confirm { id, operator } => {
@@ -189,14 +177,14 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
 
 async fn list(
     stack: &Stack,
-    scope: ScopeArguments,
+    scope: &Scope,
     filter: &CaseFilter,
     unconfirmed: bool,
 ) -> Result<(), Box<dyn Error>> {
     let cursor = stack.cases.find(filter.starting_after).await?;
-    let page = stack.cases.list(&scope.scope(), filter, cursor).await?;
+    let page = stack.cases.list(scope, filter, cursor).await?;
     let wanted = page.items.iter().filter(|case| case.unconfirmed || !unconfirmed);
-    print_list(stack, "cases", wanted.map(PrintedCase::new))?;
+    print_list(stack, "cases", wanted.map(printed))?;
     if let Some(next) = page.next_cursor {
         writeln!(std::io::stderr(), "more cases follow: --starting-after {next}")?;
     }

@@ -1,7 +1,7 @@
 //! Prints lists: a table on a terminal, otherwise one JSON object a line.
 
 use std::error::Error;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -9,18 +9,6 @@ use serde_json::Value;
 use crate::print;
 use crate::table::table;
 use crate::target::Stack;
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum ListFormat {
-    Table,
-    JsonLines,
-}
-
-impl ListFormat {
-    pub(crate) fn of_stdout(json: bool) -> Self {
-        if json || !std::io::stdout().is_terminal() { Self::JsonLines } else { Self::Table }
-    }
-}
 
 /// A printed object. Its fields are printed in this order.
 #[derive(Debug, Default)]
@@ -37,6 +25,15 @@ impl Serialize for Record {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
     }
+}
+
+/// An object with the fields of another one behind its own.
+#[derive(Debug, Serialize)]
+pub(crate) struct With<T, M = Record> {
+    #[serde(flatten)]
+    pub(crate) object: T,
+    #[serde(flatten)]
+    pub(crate) more: M,
 }
 
 macro_rules! record {
@@ -56,9 +53,6 @@ pub(crate) fn print_list<T: Serialize>(
     if rows.is_empty() {
         writeln!(std::io::stderr(), "no {what} found")?;
     }
-    let lines = match stack.list_format {
-        ListFormat::JsonLines => rows,
-        ListFormat::Table => table(&rows)?,
-    };
+    let lines = if stack.prints_tables { table(&rows)? } else { rows };
     Ok(lines.iter().try_for_each(|line| print(line))?)
 }

@@ -8,12 +8,11 @@ use clap::Subcommand;
 use domain::ids::{PayoutId, Scope};
 use domain::money::Currency;
 use domain::payout::{Payout, PayoutOutcome, PayoutStatus};
-use serde::Serialize;
 use shared::payout::{PAGE_SIZE, PayoutError, PayoutView};
 use shared::random;
 
 use crate::enum_parser::enum_parser;
-use crate::output::print_list;
+use crate::output::{With, print_list, record};
 use crate::target::Stack;
 use crate::{OperatorArguments, ScopeArguments, ledger, print_id, print_json};
 
@@ -73,14 +72,14 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
     let now = stack.clock.now();
     let payout = match command {
         Command::Create { scope, amount, currency, id, operator } => {
-            stack.existing_account(&scope.account).await?;
+            let scope = stack.existing_scope(scope).await?;
             let id = match id {
                 Some(id) => id,
                 None => PayoutId::new(now, random::bytes()?),
             };
             print_id(&id);
             let money = (amount, currency);
-            let created = stack.payouts.create(id, scope.scope(), money, &operator.operator(), now).await;
+            let created = stack.payouts.create(id, scope, money, &operator.operator(), now).await;
             created.map_err(|error| match error {
                 PayoutError::Store(error) => unknown_outcome(&error, &id),
                 refused => refused.to_string(),
@@ -95,31 +94,24 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         }
         Command::Show { id } => stack.payouts.find(id).await?.ok_or(PayoutError::NotFound)?,
         Command::List { scope, status, starting_after } => {
-            stack.existing_account(&scope.account).await?;
-            return list(stack, scope, status, starting_after).await;
+            let scope = stack.existing_scope(scope).await?;
+            return list(stack, &scope, status, starting_after).await;
         }
     };
     print_json(&printed(&payout))
 }
 
-#[derive(Serialize)]
-struct PrintedPayout<'a> {
-    #[serde(flatten)]
-    payout: PayoutView<'a>,
-    scope: Scope,
-}
-
-fn printed(payout: &Payout) -> PrintedPayout<'_> {
-    PrintedPayout { payout: PayoutView::new(payout), scope: payout.scope }
+fn printed(payout: &Payout) -> With<PayoutView<'_>> {
+    With { object: PayoutView::new(payout), more: record! { scope: payout.scope } }
 }
 
 async fn list(
     stack: &Stack,
-    scope: ScopeArguments,
+    scope: &Scope,
     status: Option<PayoutStatus>,
     starting_after: Option<PayoutId>,
 ) -> Result<(), Box<dyn Error>> {
-    let payouts = stack.payouts.list(&scope.scope(), starting_after).await?;
+    let payouts = stack.payouts.list(scope, starting_after).await?;
     let wanted = |payout: &&Payout| status.is_none_or(|status| payout.status == status);
     print_list(stack, "payouts", payouts.iter().filter(wanted).map(printed))?;
     if let Some(last) = payouts.last().filter(|_| payouts.len() == PAGE_SIZE) {

@@ -12,8 +12,7 @@ use domain::payment_method::PaymentMethod;
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use domain::wallet::ReturnStatus;
-use shared::acquirer::Connections;
-use shared::services::{BankPayments, ReceiptError, Receipts};
+use shared::services::{ReceiptError, Receipts};
 
 use crate::output::{Record, print_list, record};
 use crate::target::Stack;
@@ -176,8 +175,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         }
         Command::Record { end_to_end_id, account, connection, operator } => {
             let account = stack.existing_account(&account).await?.id;
-            let connections = Connections::new(stack.acquirers()?.clone(), stack.clock.clone());
-            let found = connections.at(account, connection).await?;
+            let found = stack.connections()?.at(account, connection).await?;
             let bank = found.pix()?;
             let Some(pix) = bank.read_back(&end_to_end_id, None, (now, now)).await? else {
                 return Err(
@@ -185,7 +183,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
                         .into(),
                 );
             };
-            let payments = BankPayments::new(stack.store.clone(), stack.acquirers()?.clone());
+            let payments = stack.bank_payments()?;
             let recorded = payments.record_for(bank, &pix, (account, &operator.operator()), now).await?;
             let recorded = recorded.ok_or("the Pix was not recorded")?;
             print_json(&printed_pix(&recorded))

@@ -7,12 +7,11 @@ use clap::Args;
 use domain::calendar::Day;
 use domain::ids::{AccountId, ConnectionId};
 use domain::payment_method::PaymentMethod;
-use serde::Serialize;
-use shared::acquirer::{Acquirers, Connection, Connections};
-use shared::services::reconciliation::{Difference, ReconciliationError, reconcile, record_listed};
-use shared::services::{BankPayments, RemoteCharges, reconcile_movements};
+use shared::acquirer::{Acquirers, Connection};
+use shared::services::reconciliation::{ReconciliationError, reconcile, record_listed};
+use shared::services::{RemoteCharges, reconcile_movements};
 
-use crate::output::record;
+use crate::output::{With, record};
 use crate::receipts::printed_pix;
 use crate::target::Stack;
 use crate::{CommandOutcome, print_json};
@@ -34,14 +33,6 @@ pub(crate) struct Arguments {
     apply: bool,
 }
 
-#[derive(Serialize)]
-struct PrintedDifference<'a> {
-    /// `pending`: younger than an hour, so it may disappear without any action.
-    state: &'static str,
-    #[serde(flatten)]
-    difference: &'a Difference,
-}
-
 /// Compares the acquirer's balance transactions of a day.
 async fn movements(
     stack: &Stack,
@@ -52,11 +43,9 @@ async fn movements(
     if now < day.starts_at() {
         return Err(ReconciliationError::NotBegun(day).into());
     }
-    let payments = BankPayments::new(stack.store.clone(), stack.acquirers()?.clone());
-    let charges = RemoteCharges::new(stack.store.clone(), payments);
+    let charges = RemoteCharges::new(stack.store.clone(), stack.bank_payments()?);
     let what = (day, arguments.apply);
-    let connections = Connections::new(stack.acquirers()?.clone(), stack.clock.clone());
-    let acquirers = Acquirers::with_connections(connections);
+    let acquirers = Acquirers::with_connections(stack.connections()?);
     let at = (&acquirers, connection);
     let found = Box::pin(reconcile_movements(&stack.store, &charges, at, what, now)).await?;
     for difference in &found.differences {
@@ -69,13 +58,12 @@ async fn movements(
         others: found.others,
         differences: found.differences.len(),
     })?;
-    let has_none = found.differences.is_empty();
-    Ok(if has_none { CommandOutcome::Succeeded } else { CommandOutcome::FoundFaults })
+    Ok(CommandOutcome::of(!found.differences.is_empty()))
 }
 
 pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOutcome, Box<dyn Error>> {
     let account = stack.existing_account(&arguments.account).await?.id;
-    let connections = Connections::new(stack.acquirers()?.clone(), stack.clock.clone());
+    let connections = stack.connections()?;
     let day = arguments.date;
     let connection = match arguments.connection {
         None => stack
@@ -101,7 +89,7 @@ pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOu
     if arguments.apply {
         let found = connections.at(account, connection).await?;
         let bank = found.pix()?;
-        let payments = BankPayments::new(stack.store.clone(), stack.acquirers()?.clone());
+        let payments = stack.bank_payments()?;
         for recorded in record_listed(&payments, bank, &reconciled.comparison, stack.clock.now()).await? {
             print_json(&printed_pix(&recorded))?;
         }
@@ -111,7 +99,7 @@ pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOu
     let found = &reconciled.comparison;
     for (state, differences) in [("difference", &found.differences), ("pending", &found.pending)] {
         for difference in differences {
-            print_json(&PrintedDifference { state, difference })?;
+            print_json(&With { object: record! { state: state }, more: difference })?;
         }
     }
     print_json(&record! {
@@ -124,6 +112,5 @@ pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOu
         differences: found.differences.len(),
         pending: found.pending.len(),
     })?;
-    let has_none = found.differences.is_empty();
-    Ok(if has_none { CommandOutcome::Succeeded } else { CommandOutcome::FoundFaults })
+    Ok(CommandOutcome::of(!found.differences.is_empty()))
 }

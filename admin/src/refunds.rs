@@ -6,7 +6,6 @@ use clap::Subcommand;
 use domain::acquirer::AcquirerName;
 use domain::ids::RefundId;
 use domain::wallet::RefundStrategy;
-use shared::acquirer::Connections;
 use shared::refund::Refunds;
 
 use crate::output::record;
@@ -34,8 +33,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
     if refund.acquirer != AcquirerName::Pix || !is_devolution || refund.is_done() {
         return Err("only an unfinished live refund by devolução can be failed".into());
     }
-    let connections = Connections::new(stack.acquirers()?.clone(), stack.clock.clone());
-    let connection = connections.at(refund.scope.account, refund.connection).await?;
+    let connection = stack.connections()?.at(refund.scope.account, refund.connection).await?;
     if connection.pix()?.knows_devolution(&refund).await? {
         return Err("the bank has the devolução or the Pix of this refund; the service ends it".into());
     }

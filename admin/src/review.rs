@@ -109,8 +109,7 @@ async fn list(
     scope: ScopeArguments,
     starting_after: Option<ChargeId>,
 ) -> Result<(), Box<dyn Error>> {
-    stack.existing_account(&scope.account).await?;
-    let scope = scope.scope();
+    let scope = stack.existing_scope(scope).await?;
     let cursor = match starting_after {
         Some(id) => Some(stack.existing_charge(id).await?),
         None => None,

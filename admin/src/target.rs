@@ -20,42 +20,25 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use serde::Deserialize;
 use shared::account::{Accounts, Users};
+use shared::acquirer::Connections;
 use shared::acquirer::configuration::AccountAcquirers;
 use shared::api_key::ApiKeys;
 use shared::charge::Charges;
 use shared::clock::Clock;
+use shared::config::required;
 use shared::med::MedCases;
 use shared::med::evidence::{CaseEvidence, EvidenceFiles};
 use shared::payout::Payouts;
+use shared::services::BankPayments;
 use shared::store::{Aws, Store};
 use shared::wallet::Wallets;
 
-use crate::output::ListFormat;
+use crate::ScopeArguments;
 
 const READY_FILE: &str = ".local/ready.json";
 
-/// The name of the table of API keys on this machine. It equals the table's logical id in the template; the
-/// ready file does not contain it.
-const LOCAL_API_KEYS_TABLE: &str = "ApiKeysTable";
-
 /// The error of a command that needs the table of secrets, if it was not specified.
 const NO_SECRETS_TABLE: &str = "name the stack's table of secrets with --secrets-table or SECRETS_TABLE_NAME";
-
-const LOCAL_DELIVERY_QUEUE: &str = "DeliveryQueue";
-const LOCAL_TEST_DELIVERY_QUEUE: &str = "TestDeliveryQueue";
-const LOCAL_ACQUIRER_QUEUE: &str = "AcquirerQueue";
-const LOCAL_MAIL_QUEUE: &str = "MailQueue";
-const LOCAL_CHECKOUT: &str = "checkout";
-
-/// The ready file does not contain it.
-const LOCAL_FAILED_RECORDS_BUCKET: &str = "failed-records-bucket";
-
-const LOCAL_QUEUE_ACCOUNT: &str = "123456789012";
-
-/// The region and credentials for the embedded AWS services; only the embedded S3 checks them.
-const LOCAL_REGION: &str = "sa-east-1";
-const LOCAL_ACCESS_KEY: &str = "local";
-const LOCAL_SECRET_KEY: &str = "local-secret";
 
 /// The stack to work on
 #[derive(Args, Debug)]
@@ -94,7 +77,8 @@ struct Ready {
 #[derive(Clone, Debug)]
 pub(crate) struct Stack {
     pub(crate) name: String,
-    pub(crate) list_format: ListFormat,
+    /// Lists are printed as tables, not as JSON lines.
+    pub(crate) prints_tables: bool,
     pub(crate) store: Store,
     pub(crate) accounts: Accounts,
     pub(crate) users: Users,
@@ -116,14 +100,25 @@ pub(crate) struct Stack {
 }
 
 impl Target {
+    /// Returns an argument, or else the environment variable that it replaces.
+    fn var(&self, name: &str) -> Option<String> {
+        let argument = match name {
+            "TABLE_NAME" => &self.table,
+            "API_KEYS_TABLE_NAME" => &self.api_keys_table,
+            "SECRETS_TABLE_NAME" => &self.secrets_table,
+            "DOCUMENTS_BUCKET" => &self.bucket,
+            _ => &None,
+        };
+        argument.clone().or_else(|| env::var(name).ok())
+    }
+
     /// `None` selects the service on this machine. `--ready-file` takes precedence over variables.
-    fn tables(&self) -> Result<Option<(String, String)>, String> {
+    fn deployed_table(&self) -> Result<Option<String>, String> {
         if self.ready_file.is_some() {
             return Ok(None);
         }
-        let named = |argument: &Option<String>, name: &str| argument.clone().or_else(|| env::var(name).ok());
-        match (named(&self.table, "TABLE_NAME"), named(&self.api_keys_table, "API_KEYS_TABLE_NAME")) {
-            (Some(table), Some(keys)) => Ok(Some((table, keys))),
+        match (self.var("TABLE_NAME"), self.var("API_KEYS_TABLE_NAME")) {
+            (Some(table), Some(_)) => Ok(Some(table)),
             (None, None) => Ok(None),
             // Falling back to this machine would change the wrong stack, because the operator named a
             // deployed one.
@@ -133,64 +128,46 @@ impl Target {
     }
 
     pub(crate) async fn open(&self) -> Result<Stack, Box<dyn Error>> {
-        if let Some((table, keys)) = self.tables()? {
-            return self.open_tables(&format!("the stack with the table {table}"), table, keys, None);
+        if let Some(table) = self.deployed_table()? {
+            return self.open_deployed(format!("the stack with the table {table}"), &|_| None);
         }
         let path = self.ready_file.clone().unwrap_or_else(|| PathBuf::from(READY_FILE));
         let ready = read_ready_file(&path)?;
         let clock = read_service_clock(&ready).await.map_err(|error| not_running(&path, &*error))?;
-        let aws = Aws::from_vars(&|name| local_var(name, &ready))?;
         let name = format!("the service on {}", ready.base_url);
-        let resources = Resources {
-            table: ready.table.clone(),
-            api_keys_table: LOCAL_API_KEYS_TABLE.to_owned(),
-            secrets_table: Some(ready.secrets_table.clone()),
-            bucket: Some(ready.bucket.clone()),
-        };
-        Ok(stack(aws, name, resources, clock, Some(ready)))
+        stack(name, &|name| local_var(name, &ready), clock, Some(ready.clone()))
     }
 
     pub(crate) fn names_a_stack(&self) -> bool {
         self.ready_file.is_some() || self.table.is_some()
     }
 
-    pub(crate) fn open_tables(
+    /// `outputs`: the values of variables that the outputs of the stack determine.
+    pub(crate) fn open_deployed(
         &self,
-        name: &str,
-        table: String,
-        api_keys_table: String,
-        secrets_table: Option<String>,
+        name: String,
+        outputs: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Stack, Box<dyn Error>> {
-        let aws = Aws::from_vars(&|name| env::var(name).ok())?;
-        let named = |argument: &Option<String>, name| argument.clone().or_else(|| env::var(name).ok());
-        let resources = Resources {
-            table,
-            api_keys_table,
-            secrets_table: secrets_table.or_else(|| named(&self.secrets_table, "SECRETS_TABLE_NAME")),
-            bucket: named(&self.bucket, "DOCUMENTS_BUCKET"),
-        };
-        Ok(stack(aws, name.to_owned(), resources, Clock::default(), None))
+        stack(name, &|name| outputs(name).or_else(|| self.var(name)), Clock::default(), None)
     }
 }
 
-struct Resources {
-    table: String,
-    api_keys_table: String,
-    secrets_table: Option<String>,
-    bucket: Option<String>,
-}
-
-fn stack(aws: Aws, name: String, resources: Resources, clock: Clock, local: Option<Ready>) -> Stack {
-    let store = Store::new(aws.dynamodb(), resources.table);
-    let api_keys = ApiKeys::new(store.clone(), resources.api_keys_table);
-    let secrets = resources.secrets_table.map(|table| Store::new(store.client().clone(), table));
-    let files = resources.bucket.map(|bucket| EvidenceFiles::new(aws.s3(), bucket));
-    Stack {
+fn stack(
+    name: String,
+    var: &dyn Fn(&str) -> Option<String>,
+    clock: Clock,
+    local: Option<Ready>,
+) -> Result<Stack, Box<dyn Error>> {
+    let aws = Aws::from_vars(var)?;
+    let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
+    let secrets = var("SECRETS_TABLE_NAME").map(|table| Store::new(store.client().clone(), table));
+    let files = var("DOCUMENTS_BUCKET").map(|bucket| EvidenceFiles::new(aws.s3(), bucket));
+    Ok(Stack {
         name,
-        list_format: ListFormat::JsonLines,
+        prints_tables: false,
         accounts: Accounts::new(store.clone()),
         users: Users::new(store.clone()),
-        api_keys,
+        api_keys: ApiKeys::new(store.clone(), required(var, "API_KEYS_TABLE_NAME")?),
         charges: Charges::new(store.clone()),
         wallets: Wallets::new(store.clone()),
         payouts: Payouts::new(store.clone()),
@@ -202,7 +179,7 @@ fn stack(aws: Aws, name: String, resources: Resources, clock: Clock, local: Opti
         clock,
         aws,
         local,
-    }
+    })
 }
 
 impl Stack {
@@ -210,7 +187,7 @@ impl Stack {
     pub(crate) fn dispatcher(&self) -> Result<Dispatcher, Box<dyn Error>> {
         let var = |name: &str| match (name, &self.local) {
             ("TABLE_NAME", _) => Some(self.store.table().to_owned()),
-            (name, Some(ready)) => dispatcher_var(name, ready),
+            (name, Some(ready)) => local_var(name, ready),
             (name, None) => env::var(name).ok(),
         };
         Ok(Dispatcher::from_vars(&self.aws, self.clock.clone(), &var)?)
@@ -219,6 +196,12 @@ impl Stack {
     /// Returns an account, or an error when it does not exist.
     pub(crate) async fn existing_account(&self, id: &AccountId) -> Result<Account, Box<dyn Error>> {
         self.accounts.find(id).await?.ok_or_else(|| format!("there is no account {id}").into())
+    }
+
+    /// Returns the scope that arguments name, or an error when its account does not exist.
+    pub(crate) async fn existing_scope(&self, scope: ScopeArguments) -> Result<Scope, Box<dyn Error>> {
+        let ScopeArguments { account, mode } = scope;
+        Ok(Scope { account: self.existing_account(&account).await?.id, mode })
     }
 
     /// Returns a charge, or an error when it does not exist.
@@ -258,6 +241,14 @@ impl Stack {
         self.acquirers.as_ref().ok_or_else(|| NO_SECRETS_TABLE.into())
     }
 
+    pub(crate) fn connections(&self) -> Result<Connections, Box<dyn Error>> {
+        Ok(Connections::new(self.acquirers()?.clone(), self.clock.clone()))
+    }
+
+    pub(crate) fn bank_payments(&self) -> Result<BankPayments, Box<dyn Error>> {
+        Ok(BankPayments::new(self.store.clone(), self.acquirers()?.clone()))
+    }
+
     /// `None`: the stack is a deployed one.
     pub(crate) fn local_base_url(&self) -> Option<&str> {
         self.local.as_ref().map(|ready| ready.base_url.as_str())
@@ -283,34 +274,30 @@ fn read_ready_file(path: &Path) -> Result<Ready, Box<dyn Error>> {
     Ok(serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))?)
 }
 
+/// Returns a variable of the service on this machine. Its queues and tables have the logical ids of the template
+/// as their names. Only the embedded S3 checks the credentials.
 fn local_var(name: &str, ready: &Ready) -> Option<String> {
-    match name {
-        "AWS_REGION" => Some(LOCAL_REGION.to_owned()),
-        "AWS_ACCESS_KEY_ID" => Some(LOCAL_ACCESS_KEY.to_owned()),
-        "AWS_SECRET_ACCESS_KEY" => Some(LOCAL_SECRET_KEY.to_owned()),
-        "AWS_ENDPOINT_URL_DYNAMODB" => Some(ready.dynamodb_url.clone()),
-        "AWS_ENDPOINT_URL_SQS" => Some(ready.sqs_url.clone()),
-        "AWS_ENDPOINT_URL_S3" => Some(ready.s3_url.clone()),
-        _ => None,
-    }
-}
-
-fn queue_url(ready: &Ready, queue: &str) -> String {
-    format!("{}/{LOCAL_QUEUE_ACCOUNT}/{queue}", ready.sqs_url)
-}
-
-fn dispatcher_var(name: &str, ready: &Ready) -> Option<String> {
-    let queue = |queue: &str| queue_url(ready, queue);
-    match name {
-        "DELIVERY_QUEUE_URL" => Some(queue(LOCAL_DELIVERY_QUEUE)),
-        "TEST_DELIVERY_QUEUE_URL" => Some(queue(LOCAL_TEST_DELIVERY_QUEUE)),
-        "ACQUIRER_QUEUE_URL" => Some(queue(LOCAL_ACQUIRER_QUEUE)),
-        "MAIL_QUEUE_URL" => Some(queue(LOCAL_MAIL_QUEUE)),
-        "FAILED_RECORDS_BUCKET" => Some(LOCAL_FAILED_RECORDS_BUCKET.to_owned()),
-        "CHECKOUT_BASE_URL" => Some(format!("{}/{LOCAL_CHECKOUT}", ready.base_url)),
-        "MED_OUTCOME_NOTICES" => Some("on".to_owned()),
-        _ => None,
-    }
+    let queue = |queue: &str| format!("{}/123456789012/{queue}", ready.sqs_url);
+    Some(match name {
+        "AWS_REGION" => "sa-east-1".to_owned(),
+        "AWS_ACCESS_KEY_ID" => "local".to_owned(),
+        "AWS_SECRET_ACCESS_KEY" => "local-secret".to_owned(),
+        "AWS_ENDPOINT_URL_DYNAMODB" => ready.dynamodb_url.clone(),
+        "AWS_ENDPOINT_URL_SQS" => ready.sqs_url.clone(),
+        "AWS_ENDPOINT_URL_S3" => ready.s3_url.clone(),
+        "TABLE_NAME" => ready.table.clone(),
+        "API_KEYS_TABLE_NAME" => "ApiKeysTable".to_owned(),
+        "SECRETS_TABLE_NAME" => ready.secrets_table.clone(),
+        "DOCUMENTS_BUCKET" => ready.bucket.clone(),
+        "FAILED_RECORDS_BUCKET" => "failed-records-bucket".to_owned(),
+        "DELIVERY_QUEUE_URL" => queue("DeliveryQueue"),
+        "TEST_DELIVERY_QUEUE_URL" => queue("TestDeliveryQueue"),
+        "ACQUIRER_QUEUE_URL" => queue("AcquirerQueue"),
+        "MAIL_QUEUE_URL" => queue("MailQueue"),
+        "CHECKOUT_BASE_URL" => format!("{}/checkout", ready.base_url),
+        "MED_OUTCOME_NOTICES" => "on".to_owned(),
+        _ => return None,
+    })
 }
 
 /// Reads the clock of the service on this machine: advancing it by 0 seconds returns its time.

@@ -146,8 +146,15 @@ pub(crate) async fn run(target: &Target, arguments: Arguments) -> Result<Command
 
 fn open(target: &Target, deployed: &Deployed) -> Result<Stack, Box<dyn Error>> {
     let output = |name: &str| deployed.output(name).ok_or_else(|| format!("the stack has no output {name}"));
-    let secrets = Some(output("SecretsTableName")?);
-    target.open_tables(&deployed.name, output("TableName")?, output("ApiKeysTableName")?, secrets)
+    let (table, keys, secrets) =
+        (output("TableName")?, output("ApiKeysTableName")?, output("SecretsTableName")?);
+    let outputs = |name: &str| match name {
+        "TABLE_NAME" => Some(table.clone()),
+        "API_KEYS_TABLE_NAME" => Some(keys.clone()),
+        "SECRETS_TABLE_NAME" => Some(secrets.clone()),
+        _ => None,
+    };
+    target.open_deployed(deployed.name.clone(), &outputs)
 }
 
 async fn check_settings(

@@ -6,7 +6,7 @@ use domain::audit::Operator;
 use domain::ids::EvidenceId;
 use domain::med::MedCase;
 use domain::snapshot::RemoteDispute;
-use shared::acquirer::{Connections, DisputeEvidence, EvidenceToSend, KitError};
+use shared::acquirer::{DisputeEvidence, EvidenceToSend, KitError};
 use shared::audit;
 use shared::med::evidence::Evidence;
 
@@ -23,7 +23,7 @@ pub(super) async fn run(
 ) -> Result<(), Box<dyn Error>> {
     let charge = stack.charges.get_existing(case.id.charge()).await?;
     let charge = charge.as_stored();
-    let connections = Connections::new(stack.acquirers()?.clone(), stack.clock.clone());
+    let connections = stack.connections()?;
     let paid_at = charge.paid_with().and_then(|method| charge.connection_of(method));
     let id = paid_at.ok_or("the acquirer of this case takes no evidence")?;
     let connection = connections.at(charge.scope.account, Some(id)).await?;
