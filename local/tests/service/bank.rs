@@ -4,16 +4,15 @@
 use std::path::Path;
 
 use axum::http::Method;
-use bank::{FaultKind, Profile};
+use bank::{Behaviour, FaultKind, Profile};
 use base64::Engine as _;
 use domain::ids::{ChargeId, Mode};
 use local::embedded::State;
-use local::seed::BankClient;
 use local::stack::{Options, Stack};
 use serde_json::{Value, json};
 
-use crate::restart::{Process, TemporaryDirectory};
-use crate::support::{Answer, Client, Listener, Service, eventually, id};
+use crate::restart::TemporaryDirectory;
+use crate::support::{Answer, Client, Service, id};
 
 /// Two valid CPFs, and the one of the bank's fixed payer.
 const CPFS: [&str; 2] = ["29537995593", "25524893033"];
@@ -22,35 +21,34 @@ const FIXED_CPF: &str = "12345678909";
 const JSON: (&str, &str) = ("content-type", "application/json");
 
 /// A client of the bank with the credentials of the first account.
-struct BankApi {
+pub(crate) struct BankApi {
     http: Client,
-    url: String,
+    behaviour: &'static Behaviour,
     pix_key: String,
     token: String,
 }
 
 impl BankApi {
-    async fn of(service: &Service) -> Self {
-        let stack = &service.stack;
-        Self::connect(&stack.bank_url, &stack.bank_token_url, &stack.seed.bank).await
-    }
-
-    async fn connect(url: &str, token_url: &str, access: &BankClient) -> Self {
-        let http = Client::of_other_server(url);
+    pub(crate) async fn of(service: &Service) -> Self {
+        let (stack, access) = (&service.stack, &service.stack.seed.bank);
+        let http = Client::of_other_server(&stack.bank_url);
         let credentials = format!("{}:{}", access.client_id, access.client_secret);
         let basic = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(credentials));
         let headers =
             [("authorization", basic.as_str()), ("content-type", "application/x-www-form-urlencoded")];
-        let answer = http.raw(Method::POST, token_url, &headers, "grant_type=client_credentials").await;
+        let form = "grant_type=client_credentials";
+        let answer = http.raw(Method::POST, &stack.bank_token_url, &headers, form).await;
         let token = answer.expect(200)["access_token"].as_str().unwrap().to_owned();
-        Self { http, url: url.to_owned(), pix_key: access.pix_key.clone(), token }
+        Self { http, behaviour: stack.bank.behaviour(), pix_key: access.pix_key.clone(), token }
     }
 
-    async fn call(&self, method: Method, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn call(&self, method: Method, path: &str, body: &Value) -> Answer {
         let authorization = format!("Bearer {}", self.token);
         let headers = [("authorization", authorization.as_str()), JSON];
-        let url = format!("{}{path}", self.url);
-        self.http.raw(method, &url, &headers, body.to_string()).await
+        let headers = [headers.as_slice(), self.behaviour.required_header.as_slice()].concat();
+        let query = self.behaviour.required_parameter.map(|(name, value)| format!("?{name}={value}"));
+        let path = format!("{path}{}", query.unwrap_or_default());
+        self.http.raw(method, &path, &headers, body.to_string()).await
     }
 
     async fn get(&self, path: &str) -> Value {
@@ -89,44 +87,6 @@ async fn pix(service: &Service, paid: &Value) -> Value {
     let books = books(service).await;
     let pix = books["pix"].as_array().unwrap();
     pix.iter().find(|pix| pix["endToEndId"] == paid["end_to_end_id"]).unwrap().clone()
-}
-
-#[tokio::test]
-async fn the_first_account_is_paid_at_the_bank_and_time_passes_there_too() {
-    let service = Service::start().await;
-    let api = BankApi::of(&service).await;
-    let ready = service.stack.ready().unwrap();
-    assert_eq!(ready["bank_url"], service.stack.bank_url);
-    let (first, other) = (&service.stack.seed.first, &service.stack.seed.other);
-    assert_eq!(ready["account_id"], first.id.to_string());
-    assert_eq!(ready["other_account"]["account_id"], other.id.to_string());
-    let receiver = Listener::start().await;
-    let webhook = format!("/webhook/{}", api.pix_key);
-    api.call(Method::PUT, &webhook, &json!({"webhookUrl": receiver.url})).await.expect(200);
-
-    let charge = charge_id("order-1");
-    api.create_cob(charge).await;
-    // The callback is 30 minutes late. The test would not wait that long.
-    local_post(&service, "/_local/bank/faults", &json!({"kind": "late_notification"})).await.expect(200);
-    let paid = pay(&service, &json!({"charge_id": charge.to_string()})).await;
-    assert_eq!((&paid["amount"], &paid["txid"]), (&json!(1000), &json!(charge.txid())));
-    let end_to_end_id = paid["end_to_end_id"].as_str().unwrap();
-    let shown = api.get(&format!("/pix/{end_to_end_id}")).await;
-    assert_eq!((&shown["horario"], &shown["valor"]), (&paid["horario"], &json!("10.00")));
-    assert_eq!(receiver.hooks().len(), 0);
-    service.advance_seconds(30 * 60).await;
-    let callback = eventually("the callback arrives", async || receiver.hooks().into_iter().next()).await;
-    assert_eq!(callback.json(), json!({"pix": [shown]}));
-
-    let path = format!("/pix/{end_to_end_id}/devolucao/return1");
-    let stuck = json!({"kind": "devolucao_stuck"});
-    local_post(&service, "/_local/bank/faults", &stuck).await.expect(200);
-    let pending = api.call(Method::PUT, &path, &json!({"valor": "4.00"})).await.expect(201);
-    assert_eq!(pending["status"], "EM_PROCESSAMENTO");
-    service.advance_seconds(6 * 3_600).await;
-    // The advance ended the token.
-    let api = BankApi::of(&service).await;
-    assert_eq!(api.get(&path).await["status"], "DEVOLVIDO");
 }
 
 #[tokio::test]
@@ -299,20 +259,16 @@ async fn the_bank_returns_a_pix_by_med() {
     let charge = charge_id("order-1");
     api.create_cob(charge).await;
     let paid = pay(&service, &json!({"charge_id": charge.raw()})).await;
-    let path = "/_local/bank/med-devolucao";
     let part = json!({"end_to_end_id": paid["end_to_end_id"], "amount": 300, "nature": "operational"});
-    let first = local_post(&service, path, &part).await.expect(200);
     let rest = json!({"end_to_end_id": paid["end_to_end_id"]});
-    let second = local_post(&service, path, &rest).await.expect(200);
-    let devolucoes = pix(&service, &paid).await["devolucoes"].clone();
-    for (index, id, value, nature) in
-        [(0, &first, "3.00", "MED_OPERACIONAL"), (1, &second, "7.00", "MED_FRAUDE")]
+    for (index, (body, value, nature)) in
+        [(part, "3.00", "MED_OPERACIONAL"), (rest, "7.00", "MED_FRAUDE")].into_iter().enumerate()
     {
-        let shown = &devolucoes[index];
-        let expected = (&id["id"], &json!(value), &json!(nature));
+        let made = local_post(&service, "/_local/bank/med-devolucao", &body).await.expect(200);
+        let shown = &pix(&service, &paid).await["devolucoes"][index];
+        let expected = (&made["id"], &json!(value), &json!(nature));
         assert_eq!((&shown["id"], &shown["valor"], &shown["natureza"]), expected);
     }
-    check_refusals(&service, path, &[(rest, 409, "at most the remaining amount")]).await;
 }
 
 fn options_in(directory: &Path) -> Options {
@@ -333,8 +289,11 @@ async fn the_books_the_address_and_the_profile_stay_with_the_state_directory() {
     let charge = charge_id("order-1");
     api.create_cob(charge).await;
     let paid = pay(&service, &json!({"charge_id": charge.raw()})).await;
-    let (url, seeded, before) =
-        (service.stack.bank_url.clone(), service.stack.seed.bank.clone(), books(&service).await);
+    let (url, before) = (service.stack.bank_url.clone(), books(&service).await);
+    let ready = service.stack.ready().unwrap();
+    let (first, other) = (&service.stack.seed.first, &service.stack.seed.other);
+    assert_eq!((&ready["bank_url"], &ready["account_id"]), (&json!(url), &json!(first.id)));
+    assert_eq!(ready["other_account"]["account_id"], other.id.to_string());
     let port: u16 = url::Url::parse(&url).unwrap().port().unwrap();
     service.stack.stop().await;
 
@@ -352,41 +311,7 @@ async fn the_books_the_address_and_the_profile_stay_with_the_state_directory() {
     assert_eq!(service.stack.bank_url, url);
     assert_eq!(service.stack.bank.behaviour().webhook_header, Profile::Minimal.behaviour().webhook_header);
     assert_eq!(books(&service).await, before);
-    let api = BankApi::connect(&url, &service.stack.bank_token_url, &seeded).await;
+    let api = BankApi::of(&service).await;
     let shown = api.get(&format!("/pix/{}", paid["end_to_end_id"].as_str().unwrap())).await;
     assert_eq!(shown["horario"], paid["horario"]);
-}
-
-#[tokio::test]
-async fn a_killed_service_loses_nothing_of_the_banks_books() {
-    let directory = TemporaryDirectory::new();
-    let read = |name: &str| -> Value {
-        serde_json::from_slice(&std::fs::read(directory.0.join(".local").join(name)).unwrap()).unwrap()
-    };
-    let process = Process::start(&directory.0).await;
-    let access: BankClient = serde_json::from_value(read("seed.json")["bank"].clone()).unwrap();
-    let url = read("ready.json")["bank_url"].as_str().unwrap().to_owned();
-    let token_url = url.strip_suffix("/v2").unwrap().to_owned() + "/oauth/token";
-    let api = BankApi::connect(&url, &token_url, &access).await;
-    let receiver = Listener::start().await;
-    let webhook = format!("/webhook/{}", api.pix_key);
-    api.call(Method::PUT, &webhook, &json!({"webhookUrl": receiver.url})).await.expect(200);
-    let charge = charge_id("order-1");
-    api.create_cob(charge).await;
-    let late = json!({"kind": "late_notification"});
-    local_post(&process.client, "/_local/bank/faults", &late).await.expect(200);
-    let body = json!({"charge_id": charge.raw()});
-    let paid = local_post(&process.client, "/_local/bank/pay", &body).await.expect(200);
-    let before = books(&process.client).await;
-    process.kill().await;
-
-    let process = Process::start(&directory.0).await;
-    assert_eq!(read("ready.json")["bank_url"], url);
-    assert_eq!(books(&process.client).await, before);
-    // The service has registered its own URL, because its port has changed. The bank keeps no tokens.
-    let api = BankApi::connect(&url, &token_url, &access).await;
-    api.call(Method::PUT, &webhook, &json!({"webhookUrl": receiver.url})).await.expect(200);
-    process.client.advance_seconds(30 * 60).await;
-    let callback = eventually("the callback arrives", async || receiver.hooks().into_iter().next()).await;
-    assert_eq!(callback.json()["pix"][0]["endToEndId"], paid["end_to_end_id"]);
 }

@@ -5,15 +5,14 @@
 use axum::http::StatusCode;
 use bank::{Cents, FaultKind, PayError, PayRequest};
 use domain::charge::IncomingPayment;
-use domain::payment_method::PaymentMethod;
 use domain::wallet::ReturnStatus;
 use serde_json::{Value, json};
 use shared::store::from_item;
 
 use crate::bank_books::Fates;
 use crate::bank_returns::refused_for_good;
-use crate::live_charges::{JOAO, Live, MARIA, futures_join};
-use crate::support::{Answer, eventually, raw_id};
+use crate::live_charges::{JOAO, Live, for_maria, locked};
+use crate::support::{Answer, eventually};
 
 /// Declares a test for each kind of fault.
 macro_rules! fault_tests {
@@ -58,11 +57,6 @@ fault_tests! {
 #[test]
 fn each_kind_of_fault_has_a_test() {
     assert_eq!(TESTED, FaultKind::ALL);
-}
-
-/// A charge of 10.00 for a customer whose document is known.
-fn body() -> Value {
-    json!({"amount": 1000, "customer": {"name": "Maria", "document": MARIA}})
 }
 
 fn credited(count: usize) -> Fates {
@@ -112,7 +106,7 @@ fn is_outage(kind: FaultKind) -> bool {
 
 /// A charge is created once, also if the first request fails.
 async fn create(live: &Live, kind: FaultKind) -> Value {
-    let (key, body) = (format!("order-{}", kind.name()), body());
+    let (key, body) = (format!("order-{}", kind.name()), for_maria());
     let first = live.during(kind, live.client.post_charge(&key, &body)).await;
     if is_outage(kind) {
         assert_unavailable(&first);
@@ -129,7 +123,7 @@ async fn create(live: &Live, kind: FaultKind) -> Value {
 
 /// A payment is credited, also if its read-back fails first.
 async fn read_back(live: &Live, kind: FaultKind) -> Value {
-    let charge = live.create("order-read-back", &body()).await;
+    let charge = live.create("order-read-back", &for_maria()).await;
     live.next_fails(kind);
     live.pay(&charge, PayRequest::default());
     live.wait_for_fault(kind).await;
@@ -141,7 +135,7 @@ async fn read_back(live: &Live, kind: FaultKind) -> Value {
 
 /// A charge is cancelled only if its cob is removed.
 async fn cancel(live: &Live, kind: FaultKind) {
-    let charge = live.create("order-cancel", &body()).await;
+    let charge = live.create("order-cancel", &for_maria()).await;
     let first = live.during(kind, live.cancel(&charge)).await;
     if is_outage(kind) {
         assert_unavailable(&first);
@@ -157,7 +151,7 @@ async fn cancel(live: &Live, kind: FaultKind) {
 /// A refund is executed once.
 async fn refund(live: &Live, kind: FaultKind, strategy: &str) {
     let key = format!("order-refund-{strategy}");
-    let charge = live.create(&key, &body()).await;
+    let charge = live.create(&key, &for_maria()).await;
     let end_to_end_id = live.pay(&charge, PayRequest::default());
     live.wait_for_status(&charge, "paid").await;
     live.next_fails(kind);
@@ -178,7 +172,7 @@ async fn refund(live: &Live, kind: FaultKind, strategy: &str) {
 
 /// An overdue charge expires only if its cob is removed.
 async fn expire(live: &Live, kind: FaultKind) {
-    let mut body = body();
+    let mut body = for_maria();
     body["expires_in"] = 60.into();
     let charge = live.create("order-expire", &body).await;
     live.next_fails(kind);
@@ -215,7 +209,7 @@ async fn refund_and_expire(live: &Live, kind: FaultKind) {
 
 /// Each part waits for the client's limit of 10 s, so all run at once.
 async fn unanswered_requests(kind: FaultKind) {
-    let [created, reading, cancelled, refunded] = start_four().await;
+    let [created, reading, cancelled, refunded] = Box::pin(start_four()).await;
     tokio::join!(
         create(&created, kind),
         read_back(&reading, kind),
@@ -229,7 +223,7 @@ async fn unanswered_requests(kind: FaultKind) {
 
 /// As [`unanswered_requests`].
 async fn unanswered_writes(kind: FaultKind) {
-    let [created, cancelled, refunded, sent] = start_four().await;
+    let [created, cancelled, refunded, sent] = Box::pin(start_four()).await;
     tokio::join!(
         create(&created, kind),
         cancel(&cancelled, kind),
@@ -242,7 +236,7 @@ async fn unanswered_writes(kind: FaultKind) {
 }
 
 async fn start_four() -> [Live; 4] {
-    futures_join((0..4).map(|_| Live::start())).await.try_into().ok().unwrap()
+    tokio::join!(Live::start(), Live::start(), Live::start(), Live::start()).into()
 }
 
 async fn late_answers(kind: FaultKind) {
@@ -277,7 +271,7 @@ async fn read_back_404_case(kind: FaultKind) {
     // The Pix is found by its txid.
     read_back(&live, kind).await;
     // Without a txid, it is read back again two minutes later.
-    let charge = live.create("order-00002", &body()).await;
+    let charge = live.create("order-00002", &for_maria()).await;
     live.next_fails(kind);
     live.next_fails(FaultKind::MissingTxid);
     let end_to_end_id = live.pay(&charge, PayRequest::default());
@@ -298,7 +292,7 @@ async fn wait_for_unapplied(live: &Live, end_to_end_id: &str) {
 /// A payment is credited once, whatever happens to its notification.
 async fn notifications(kind: FaultKind) {
     let live = Live::start().await;
-    let charge = live.create("order-00001", &body()).await;
+    let charge = live.create("order-00001", &for_maria()).await;
     live.next_fails(kind);
     live.pay(&charge, PayRequest::default());
     if kind != FaultKind::DuplicateNotification {
@@ -307,41 +301,36 @@ async fn notifications(kind: FaultKind) {
     live.wait_for_status(&charge, "paid").await;
     // The notification of another Pix is sent after the late one.
     live.service.advance_seconds(31 * 60).await;
-    let next = live.create("order-00002", &body()).await;
-    live.pay(&next, PayRequest::default());
-    live.wait_for_status(&next, "paid").await;
+    live.paid("order-00002").await;
     assert_eq!(live.balance().await, 2_000);
     assert_eq!(live.check_books().await, credited(2));
 }
 
-fn locked() -> Value {
-    json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": MARIA})
-}
-
 /// Records that `admin accounts check-acquirer` saw that the bank's filter by payer works.
 async fn verify_filter(live: &Live) {
-    let (acquirers, account) = (live.service.acquirers(), live.service.scope().account);
-    let current = acquirers.current(&account, PaymentMethod::Pix).await.unwrap().unwrap();
-    let name = &current.acquirer.settings.name;
-    let now = live.service.stack.clock.now();
+    let bank = live.service.bank().await.acquirer;
+    let (acquirers, now) = (live.service.acquirers(), live.service.stack.clock.now());
     let operator = crate::support::operator();
-    acquirers.set_filter_verified(account, name, true, &operator, now).await.unwrap();
+    acquirers.set_filter_verified(bank.account, &bank.settings.name, true, &operator, now).await.unwrap();
     // The functions cache the former settings for a minute.
     live.service.advance_seconds(61).await;
+}
+
+/// A payment by another person than the expected one.
+fn by_joao() -> PayRequest {
+    let payer = bank::Payer::Person { tax_id: JOAO.to_owned(), name: "Joao".to_owned() };
+    PayRequest { payer, ..PayRequest::default() }
 }
 
 async fn masked_payer_case(kind: FaultKind) {
     let live = Live::start().await;
     // Without an expected payer, the document is not needed.
-    let free = live.create("order-00001", &body()).await;
+    let free = live.create("order-00001", &for_maria()).await;
     live.next_fails(kind);
     live.pay(&free, PayRequest::default());
     live.wait_for_status(&free, "paid").await;
     // The bank's filter was not verified, so the payer is not known.
-    let held = live.create("order-00002", &locked()).await;
-    live.next_fails(kind);
-    live.pay(&held, PayRequest::default());
-    live.wait_for_status(&held, "processing").await;
+    live.held("order-00002").await;
     assert_eq!(live.balance().await, 1_000);
 
     verify_filter(&live).await;
@@ -352,8 +341,7 @@ async fn masked_payer_case(kind: FaultKind) {
     // The list without this Pix does not prove that another payer paid.
     let other = live.create("order-00004", &locked()).await;
     live.next_fails(kind);
-    let payer = bank::Payer::Person { tax_id: JOAO.to_owned(), name: "Joao".to_owned() };
-    live.pay(&other, PayRequest { payer, ..PayRequest::default() });
+    live.pay(&other, by_joao());
     live.wait_for_status(&other, "processing").await;
     assert_eq!(live.balance().await, 2_000);
     assert_eq!(live.check_books().await, Fates { credited: 2, held: 2, ..Fates::default() });
@@ -366,8 +354,7 @@ async fn filter_ignored_case(kind: FaultKind) {
     live.next_fails(kind);
     let charge = live.create("order-00001", &locked()).await;
     live.next_fails(FaultKind::MaskedPayer);
-    let payer = bank::Payer::Person { tax_id: JOAO.to_owned(), name: "Joao".to_owned() };
-    live.pay(&charge, PayRequest { payer, ..PayRequest::default() });
+    live.pay(&charge, by_joao());
     live.wait_for_status(&charge, "processing").await;
     live.sweep_after(301).await;
     assert_eq!(live.service.stack.bank.pending_faults(kind), 1, "the bank is not asked for the payer");
@@ -377,8 +364,7 @@ async fn filter_ignored_case(kind: FaultKind) {
     live.fault(kind, 1_000);
     let stranger = live.create("order-00002", &locked()).await;
     live.next_fails(FaultKind::MaskedPayer);
-    let payer = bank::Payer::Person { tax_id: JOAO.to_owned(), name: "Joao".to_owned() };
-    live.pay(&stranger, PayRequest { payer, ..PayRequest::default() });
+    live.pay(&stranger, by_joao());
     live.wait_for_status(&stranger, "processing").await;
     live.sweep_after(301).await;
     assert_eq!(live.client.get_charge(&stranger).await["status"], "processing");
@@ -402,8 +388,7 @@ async fn filter_lags_case(kind: FaultKind) {
     // The list never confirms another payer.
     let stranger = live.create("order-00002", &locked()).await;
     live.next_fails(FaultKind::MaskedPayer);
-    let payer = bank::Payer::Person { tax_id: JOAO.to_owned(), name: "Joao".to_owned() };
-    let pix = live.pay(&stranger, PayRequest { payer, ..PayRequest::default() });
+    let pix = live.pay(&stranger, by_joao());
     live.wait_for_status(&stranger, "processing").await;
     assert!(live.service.reported_pix(&pix).await.unwrap().read_back_at.is_some());
     live.service.advance_seconds(6 * 3_600).await;
@@ -418,10 +403,10 @@ async fn filter_lags_case(kind: FaultKind) {
 
 async fn removed_by_psp_case(kind: FaultKind) {
     let live = Live::start().await;
-    let cancelled = live.create("order-00001", &body()).await;
+    let cancelled = live.create("order-00001", &for_maria()).await;
     let refused = live.during(kind, live.cancel(&cancelled)).await;
     assert_eq!(refused.problem(), (422, "invalid_request_error", "payment_not_cancellable"));
-    let mut body = body();
+    let mut body = for_maria();
     body["expires_in"] = 60.into();
     // The bank removes a cob while the payer pays it, and another one later.
     let paying = live.create("order-00002", &body).await;
@@ -443,7 +428,7 @@ async fn removed_by_psp_case(kind: FaultKind) {
 async fn no_copia_e_cola_case(kind: FaultKind) {
     let live = Live::start().await;
     live.next_fails(kind);
-    let charge = live.create("order-00001", &body()).await;
+    let charge = live.create("order-00001", &for_maria()).await;
     let code = artefacts::brcode::BrCode::parse(charge["pix"]["br_code"].as_str().unwrap()).unwrap();
     let cob = live.cob(&charge);
     assert_eq!((cob["pixCopiaECola"].is_null(), code.amount_centavos()), (true, Some(1000)));
@@ -456,7 +441,7 @@ async fn no_copia_e_cola_case(kind: FaultKind) {
 /// The Pix names no charge, but the paid cob names the Pix.
 async fn missing_txid_case(kind: FaultKind) {
     let live = Live::start().await;
-    let mut body = body();
+    let mut body = for_maria();
     body["expires_in"] = 60.into();
     let (cancelled, overdue) =
         (live.create("order-00001", &body).await, live.create("order-00002", &body).await);
@@ -478,7 +463,7 @@ async fn missing_txid_case(kind: FaultKind) {
 
 async fn devolucao_unrealized_case(kind: FaultKind) {
     let live = Live::start().await;
-    let charge = live.create("order-00001", &body()).await;
+    let charge = live.create("order-00001", &for_maria()).await;
     // A wrong amount goes back at the second attempt.
     live.next_fails(kind);
     let wrong = live.pay(&charge, PayRequest { amount: Cents::new(999), ..PayRequest::default() });
@@ -498,10 +483,8 @@ async fn devolucao_unrealized_case(kind: FaultKind) {
             json!({"amount": 400, "idempotencyKey": format!("refund-{strategy}"), "strategy": strategy});
         let refund = live.refund(&charge, body).await.expect(201);
         eventually("the refund fails", async || {
-            let path = format!("/v1/payments/{}/refunds", raw_id(&charge));
-            let listed = live.client.get(&path).await.expect(200);
-            let mut listed = listed["data"].as_array().unwrap().iter();
-            listed.any(|item| item["id"] == refund["id"] && item["status"] == "FAILED").then_some(())
+            let mut refunds = live.refunds(&charge).await.into_iter();
+            refunds.find(|item| item["id"] == refund["id"] && item["status"] == "FAILED")
         })
         .await;
         assert_eq!(live.balance().await, 1_000);
@@ -512,7 +495,7 @@ async fn devolucao_unrealized_case(kind: FaultKind) {
 #[tokio::test]
 async fn a_return_that_the_bank_does_not_execute_is_requested_five_times() {
     let live = Live::start().await;
-    let charge = live.create("order-00001", &body()).await;
+    let charge = live.create("order-00001", &for_maria()).await;
     live.fault(FaultKind::DevolucaoUnrealized, 6);
     let wrong = live.pay(&charge, PayRequest { amount: Cents::new(999), ..PayRequest::default() });
     eventually("the return is stopped", async || {
@@ -527,15 +510,13 @@ async fn a_return_that_the_bank_does_not_execute_is_requested_five_times() {
 
 async fn devolucao_stuck_case(kind: FaultKind) {
     let live = Live::start().await;
-    let charge = live.create("order-00001", &body()).await;
+    let charge = live.create("order-00001", &for_maria()).await;
     live.next_fails(kind);
     let wrong = live.pay(&charge, PayRequest { amount: Cents::new(999), ..PayRequest::default() });
     live.wait_for_fault(kind).await;
     live.pay(&charge, PayRequest { again: true, ..PayRequest::default() });
     let charge = live.wait_for_status(&charge, "paid").await;
-    let sent = live.create("order-00002", &body()).await;
-    live.pay(&sent, PayRequest::default());
-    live.wait_for_status(&sent, "paid").await;
+    let sent = live.paid("order-00002").await;
     for (charge, strategy) in [(&charge, "devolution"), (&sent, "cashout")] {
         live.next_fails(kind);
         let body =
@@ -545,9 +526,8 @@ async fn devolucao_stuck_case(kind: FaultKind) {
     }
     live.sweep_after(3 * 3_600).await;
     for charge in [&charge, &sent] {
-        let path = format!("/v1/payments/{}/refunds", raw_id(charge));
-        let listed = live.client.get(&path).await.expect(200);
-        assert!(!["REFUNDED", "FAILED"].contains(&listed["data"][0]["status"].as_str().unwrap()), "{listed}");
+        let status = live.refunds(charge).await[0]["status"].clone();
+        assert!(status != "REFUNDED" && status != "FAILED", "{status}");
     }
     assert_eq!(live.pix(&wrong)["devolucoes"][0]["status"], "EM_PROCESSAMENTO");
     live.sweep_after(3 * 3_600 + 60).await;
@@ -563,7 +543,7 @@ async fn devolucao_stuck_case(kind: FaultKind) {
 /// The bank takes the money back, so the wallet has lost it.
 async fn med_devolucao_case(kind: FaultKind) {
     let live = Live::start().await;
-    let charge = live.create("order-00001", &body()).await;
+    let charge = live.create("order-00001", &for_maria()).await;
     live.next_fails(kind);
     let end_to_end_id = live.pay(&charge, PayRequest::default());
     live.wait_for_fault(kind).await;

@@ -3,12 +3,11 @@
 
 use axum::http::Method;
 use domain::acquirer::{ReportedPix, ReportedPixStatus, SeenReturn};
-use domain::payment_method::PaymentMethod;
 use local::embedded::fault_proxy::{Fault, Report};
-use local::stack::Options;
 use serde_json::{Value, json};
 use shared::acquirer::configuration::{CallbackAuthentication, CallbackChoice};
-use shared::store::{CommitOutcome, Write};
+use shared::store::{CommitOutcome, Item, Write};
+use tokio::task::JoinSet;
 
 use crate::invocations::api_event;
 use crate::support::{Answer, Client, Service, id, operator};
@@ -24,8 +23,7 @@ struct Fixture {
 
 impl Fixture {
     async fn start() -> Self {
-        let options = Options { event_sources: false, ..Options::in_memory() };
-        let service = Service::start_with(options).await;
+        let service = Service::without_event_sources().await;
         let path = service.new_callback_path().await;
         Self { service, path }
     }
@@ -50,9 +48,7 @@ impl Fixture {
         self.service.reported_pix(end_to_end_id).await
     }
 
-    async fn bad_items(
-        &self,
-    ) -> Vec<std::collections::HashMap<String, aws_sdk_dynamodb::types::AttributeValue>> {
+    async fn bad_items(&self) -> Vec<Item> {
         self.service.rows(&format!("bad-notification#{}", self.service.scope().account), "").await
     }
 
@@ -64,8 +60,8 @@ impl Fixture {
 
     /// Changes how the sender is authenticated.
     async fn authenticate_by(&self, subject: Option<&str>, source_addresses: &[&str]) {
-        let (acquirers, account) = (self.service.acquirers(), self.service.scope().account);
-        let mut choice = acquirers.current(&account, PaymentMethod::Pix).await.unwrap().unwrap().choice();
+        let account = self.service.scope().account;
+        let mut choice = self.service.bank().await.choice();
         choice.callback = CallbackChoice {
             authentication: match subject {
                 Some(_) => CallbackAuthentication::Mtls,
@@ -76,7 +72,7 @@ impl Fixture {
             ..choice.callback
         };
         let now = self.service.stack.clock.now();
-        let set = acquirers.set(account, &choice, Some(&operator()), now).await.unwrap();
+        let set = self.service.acquirers().set(account, &choice, Some(&operator()), now).await.unwrap();
         assert!(set.new_callback_url.is_none(), "the token remains valid");
     }
 
@@ -204,9 +200,7 @@ async fn one_bad_item_is_set_aside_and_does_not_refuse_its_batch() {
     let [row] = <[_; 1]>::try_from(fixture.bad_items().await).unwrap();
     let item = row["item"].as_s().unwrap();
     assert_eq!(item, r#"{"endToEndId":"E-?","pagador":{"cpf":"***","nome":"***"}}"#);
-    let days = (row["ttl"].as_n().unwrap().parse::<i64>().unwrap()
-        - fixture.service.stack.clock.now().seconds())
-        / 86_400;
+    let days = fixture.service.seconds_kept(&row) / 86_400;
     assert!((89..=90).contains(&days), "{days}");
     let repeated = fixture.accepted(&batch).await;
     assert_eq!((wrote(&repeated), fixture.bad_items().await.len()), (false, 1));
@@ -215,27 +209,14 @@ async fn one_bad_item_is_set_aside_and_does_not_refuse_its_batch() {
 #[tokio::test]
 async fn concurrent_notifications_of_one_pix_store_it_once() {
     let fixture = Fixture::start().await;
-    let pix = json!([{"endToEndId": "E1"}]);
-    let answers = futures(&fixture, &pix, 20).await;
-    assert!(answers.iter().all(|status| *status == 200), "{answers:?}");
-    assert_eq!(fixture.find("E1").await.unwrap().version, 1);
-}
-
-/// Posts the same notification several times at once. Returns the statuses.
-async fn futures(fixture: &Fixture, pix: &Value, count: usize) -> Vec<u16> {
-    let (base_url, path, body) =
-        (&fixture.service.stack.base_url, &fixture.path, json!({ "pix": pix }).to_string());
-    let posts: Vec<_> = (0..count)
-        .map(|_| {
-            let (client, path, body) = (Client::new(base_url, ""), path.clone(), body.clone());
-            tokio::spawn(async move { client.raw(Method::POST, &path, &[], body).await.status.as_u16() })
-        })
-        .collect();
-    let mut statuses = Vec::new();
-    for post in posts {
-        statuses.push(post.await.unwrap());
+    let mut posts = JoinSet::new();
+    for _ in 0..20 {
+        let (client, path) = (Client::new(&fixture.service.base_url, ""), fixture.path.clone());
+        let body = json!({"pix": [{"endToEndId": "E1"}]}).to_string();
+        posts.spawn(async move { client.raw(Method::POST, &path, &[], body).await.status.as_u16() });
     }
-    statuses
+    assert_eq!(posts.join_all().await, [200; 20]);
+    assert_eq!(fixture.find("E1").await.unwrap().version, 1);
 }
 
 #[tokio::test]

@@ -11,7 +11,6 @@ use axum::extract::{Request, State as Shared};
 use axum::http::header::{CONTENT_LENGTH, HOST};
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use domain::payment_method::PaymentMethod;
 use domain::url_policy::{AddressPolicy, LocalNames};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -56,12 +55,10 @@ impl BankProxy {
     ///
     /// The direct connection to the bank is forgotten. Otherwise its sweep would find each Pix too.
     pub(crate) async fn start(service: &Service, change: impl FnOnce(&mut AcquirerSettings)) -> Self {
-        let (acquirers, account) = (service.acquirers(), service.scope().account);
-        let direct =
-            acquirers.current(&account, PaymentMethod::Pix).await.unwrap().unwrap().acquirer.connection;
+        let direct = service.bank().await.acquirer;
         let proxy = Self::start_beside_bank(service, change).await;
-        let now = service.stack.clock.now();
-        acquirers.forget(account, direct, &operator(), now).await.unwrap();
+        let (acquirers, now) = (service.acquirers(), service.stack.clock.now());
+        acquirers.forget(direct.account, direct.connection, &operator(), now).await.unwrap();
         proxy
     }
 
@@ -87,7 +84,7 @@ impl BankProxy {
         let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
 
         let (acquirers, account) = (service.acquirers(), service.scope().account);
-        let mut choice = acquirers.current(&account, PaymentMethod::Pix).await.unwrap().unwrap().choice();
+        let mut choice = service.bank().await.choice();
         let policy = AddressPolicy::PublicOrLocal(LocalNames::default());
         let moved = |bank_url: &str| bank_url.replace(&state.origin, &url);
         choice.settings.base_url = AcquirerUrl::base(&moved(&service.stack.bank_url), &policy).unwrap();

@@ -13,7 +13,7 @@ use shared::services::Receipts;
 
 use crate::bank_books::Fates;
 use crate::bank_proxy::BankProxy;
-use crate::live_charges::{Live, MARIA};
+use crate::live_charges::Live;
 use crate::support::{eventually, id, operator};
 
 /// What the bank says in the fault `devolucao_refused`, without the document in it.
@@ -93,11 +93,7 @@ async fn devolucoes_of_the_merchant_debit_the_wallet_while_a_refund_is_open() {
 #[tokio::test]
 async fn a_devolucao_of_the_merchant_debits_the_wallet_beside_an_open_cash_out_of_the_whole_payment() {
     let live = Live::start().await;
-    let charge = live
-        .create("order-00001", &json!({"amount": 1000, "customer": {"name": "Maria", "document": MARIA}}))
-        .await;
-    live.pay(&charge, PayRequest::default());
-    let charge = live.wait_for_status(&charge, "paid").await;
+    let charge = live.paid("order-00001").await;
     live.fault(FaultKind::DevolucaoStuck, 1);
     live.request_refund(&charge, 1_000, "cashout").await;
     eventually("the cash-out is at the bank", async || {
@@ -129,15 +125,9 @@ async fn a_devolucao_of_an_unusual_nature_debits_the_wallet() {
 #[tokio::test]
 async fn a_part_that_the_merchant_returned_of_a_held_payment_is_debited_when_it_is_credited() {
     let live = Live::start().await;
-    let body = json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": MARIA});
-    let mut held = Vec::new();
-    for key in ["order-00001", "order-00002"] {
-        let charge = live.create(key, &body).await;
-        live.fault(FaultKind::MaskedPayer, 1);
-        let pix = live.pay(&charge, PayRequest::default());
-        live.wait_for_status(&charge, "processing").await;
-        live.return_at_bank_as("ownapp1", &pix, "4.00").await;
-        held.push((charge, pix));
+    let held = [live.held("order-00001").await, live.held("order-00002").await];
+    for (_, pix) in &held {
+        live.return_at_bank_as("ownapp1", pix, "4.00").await;
     }
     live.service.advance_seconds(400).await;
     assert_eq!(live.balance().await, 0);
@@ -167,11 +157,7 @@ async fn a_part_that_the_merchant_returned_of_a_held_payment_is_debited_when_it_
 /// Also tests the fault of the bank.
 pub(crate) async fn refused_for_good(kind: FaultKind) {
     let live = Live::start().await;
-    let charge = live
-        .create("order-00001", &json!({"amount": 1000, "customer": {"name": "Maria", "document": MARIA}}))
-        .await;
-    live.pay(&charge, PayRequest::default());
-    let charge = live.wait_for_status(&charge, "paid").await;
+    let charge = live.paid("order-00001").await;
     let wrong = live.create("order-00002", &json!({"amount": 1000})).await;
     live.fault(kind, 1_000_000);
     let wrong = live.pay(&wrong, PayRequest { amount: Cents::new(999), ..PayRequest::default() });

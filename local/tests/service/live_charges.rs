@@ -1,5 +1,6 @@
 //! Tests of live charges at the local bank: creation, payment, expiry, cancellation, refunds and returns.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use api_pix::Pix;
@@ -17,13 +18,25 @@ use serde_json::{Value, json};
 use shared::acquirer::{Connections, PixBank};
 use shared::services::{BankPayments, Receipts};
 use shared::store::{CommitOutcome, Write};
+use tokio::task::JoinSet;
 
+use crate::bank::BankApi;
 use crate::bank_books::Fates;
 use crate::bank_proxy::BankProxy;
 use crate::support::{Answer, Client, Listener, Service, eventually, id, operator, raw_id};
 
 pub(crate) const MARIA: &str = "29537995593";
 pub(crate) const JOAO: &str = "25524893033";
+
+/// A charge of 10.00 for a customer whose document is known.
+pub(crate) fn for_maria() -> Value {
+    json!({"amount": 1000, "customer": {"name": "Maria", "document": MARIA}})
+}
+
+/// A charge of 10.00 that only Maria may pay.
+pub(crate) fn locked() -> Value {
+    json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": MARIA})
+}
 
 /// A running service, and a client with the first account's live key.
 pub(crate) struct Live {
@@ -50,14 +63,7 @@ impl Live {
 
     /// Returns the row of the sweep of the first account's bank connection.
     pub(crate) async fn sweep_row(&self) -> ConnectionSweep {
-        let acquirer = self
-            .service
-            .acquirers()
-            .current(&self.service.scope().account, PaymentMethod::Pix)
-            .await
-            .unwrap()
-            .unwrap();
-        let key = ConnectionSweep::key_of(acquirer.acquirer.connection);
+        let key = ConnectionSweep::key_of(self.service.bank().await.acquirer.connection);
         self.service.store().get(&key).await.unwrap().unwrap()
     }
 
@@ -86,6 +92,12 @@ impl Live {
         self.service.stack.bank.pay(&PayRequest { txid, ..request }).unwrap().end_to_end_id
     }
 
+    /// Pays a charge of which the bank sends no notification. Returns the end-to-end id.
+    pub(crate) fn pay_unnoticed(&self, charge: &Value, request: PayRequest) -> String {
+        self.fault(FaultKind::LostNotification, 1);
+        self.pay(charge, request)
+    }
+
     pub(crate) fn fault(&self, kind: FaultKind, count: u32) {
         self.service.stack.bank.inject_fault(kind, count);
     }
@@ -99,9 +111,19 @@ impl Live {
     }
 
     pub(crate) async fn paid(&self, key: &str) -> Value {
-        let charge = self.create(key, &json!({"amount": 1000})).await;
+        let charge = self.create(key, &for_maria()).await;
         self.pay(&charge, PayRequest::default());
         self.wait_for_status(&charge, "paid").await
+    }
+
+    /// Creates a charge that is held for review, because the bank does not report its payer. Returns it and the
+    /// end-to-end id.
+    pub(crate) async fn held(&self, key: &str) -> (Value, String) {
+        let charge = self.create(key, &locked()).await;
+        self.fault(FaultKind::MaskedPayer, 1);
+        let end_to_end_id = self.pay(&charge, PayRequest::default());
+        self.wait_for_status(&charge, "processing").await;
+        (charge, end_to_end_id)
     }
 
     pub(crate) async fn refund(&self, charge: &Value, body: Value) -> Answer {
@@ -112,12 +134,15 @@ impl Live {
         self.client.post(&format!("/v1/payments/{}/cancel", raw_id(charge)), &json!({})).await
     }
 
-    pub(crate) async fn wait_for_refund(&self, charge: &Value, status: &str) -> Value {
+    pub(crate) async fn refunds(&self, charge: &Value) -> Vec<Value> {
         let path = format!("/v1/payments/{}/refunds", raw_id(charge));
+        self.client.get(&path).await.expect(200)["data"].as_array().unwrap().clone()
+    }
+
+    /// Waits until a charge has a refund with this status.
+    pub(crate) async fn wait_for_refund(&self, charge: &Value, status: &str) -> Value {
         eventually(status, async || {
-            let listed = self.client.get(&path).await.expect(200);
-            let refund = listed["data"][0].clone();
-            (refund["status"] == status).then_some(refund)
+            self.refunds(charge).await.into_iter().find(|refund| refund["status"] == status)
         })
         .await
     }
@@ -177,14 +202,6 @@ async fn a_live_charge_is_created_at_the_bank_and_paid_there() {
 }
 
 #[tokio::test]
-async fn other_methods_than_pix_are_refused() {
-    let live = Live::start().await;
-    let body = json!({"amount": 1000, "paymentMethods": ["PIX", "BOLETO"], "idempotencyKey": "order-00002"});
-    let refused = live.client.post("/v1/payments", &body).await;
-    assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"));
-}
-
-#[tokio::test]
 async fn a_charge_that_the_bank_could_not_create_fails_after_ten_minutes() {
     let live = Live::start().await;
     let body = json!({"amount": 1000});
@@ -230,36 +247,19 @@ async fn a_charge_whose_creation_the_bank_did_not_confirm_is_paid_without_a_retr
 
 #[tokio::test]
 async fn concurrent_duplicates_of_a_live_charge_make_one_cob() {
-    let live = Live::start().await;
+    let live = Arc::new(Live::start().await);
     let proxy = BankProxy::start(&live.service, |_settings| {}).await;
     proxy.delay_cobs(Duration::from_millis(500));
-    let body = json!({"amount": 1000});
-    let requests = (0..8).map(|_| live.client.post_charge("order-00001", &body));
-    let answers = futures_join(requests).await;
-    let ids: std::collections::BTreeSet<String> =
-        answers.into_iter().map(|answer| id(&answer.expect(201)).to_owned()).collect();
-    assert_eq!(ids.len(), 1);
+    let mut requests = JoinSet::new();
+    for _ in 0..8 {
+        let live = Arc::clone(&live);
+        requests.spawn(async move { live.create("order-00001", &json!({"amount": 1000})).await });
+    }
+    let charges = requests.join_all().await;
+    assert!(charges.iter().all(|charge| charge["id"] == charges[0]["id"]), "{charges:?}");
     assert_eq!(live.service.stack.bank.snapshot()["cobs"].as_array().unwrap().len(), 1);
     let creations = proxy.take_requests().iter().filter(|(method, _)| method == Method::PUT).count();
     assert_eq!(creations, 1, "only the request with the lease creates the cob");
-}
-
-/// Runs futures concurrently.
-pub(crate) async fn futures_join<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
-    let mut pending: Vec<_> = futures.into_iter().map(Box::pin).collect();
-    let mut done: Vec<Option<F::Output>> = pending.iter().map(|_| None).collect();
-    std::future::poll_fn(|context| {
-        for (future, slot) in pending.iter_mut().zip(&mut done) {
-            if slot.is_none()
-                && let std::task::Poll::Ready(output) = future.as_mut().poll(context)
-            {
-                *slot = Some(output);
-            }
-        }
-        if done.iter().all(Option::is_some) { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
-    })
-    .await;
-    done.into_iter().flatten().collect()
 }
 
 #[tokio::test]
@@ -269,24 +269,6 @@ async fn a_paid_live_charge_is_refused_a_cancellation_without_a_request_to_its_b
     live.fault(FaultKind::Http500, 1);
     let refused = live.cancel(&charge).await;
     assert_eq!(refused.problem(), (422, "invalid_request_error", "payment_not_cancellable"));
-}
-
-#[tokio::test]
-async fn a_lost_answer_to_a_refund_sends_the_money_once() {
-    let live = Live::start().await;
-    let charge = live.paid("order-00001").await;
-    live.fault(FaultKind::Http400AfterStore, 1);
-    let body = json!({"amount": 300, "idempotencyKey": "refund-01", "strategy": "devolution"});
-    live.refund(&charge, body).await.expect(201);
-    live.wait_for_refund(&charge, "REFUNDED").await;
-    let end_to_end_id = charge["settlement"]["end_to_end_id"].as_str().unwrap();
-    assert_eq!(live.pix(end_to_end_id)["devolucoes"].as_array().unwrap().len(), 1);
-    // A sweep finds the devolução and remembers it, so that the next one does not process it again.
-    live.sweep_after(400).await;
-    eventually("the devolução is remembered", async || {
-        (live.service.reported_pix(end_to_end_id).await?.returns.len() == 1).then_some(())
-    })
-    .await;
 }
 
 #[tokio::test]
@@ -301,8 +283,7 @@ async fn a_devolucao_that_the_merchant_requested_at_the_bank_and_that_failed_is_
     let now = live.service.stack.clock.now();
     let recorded = payments.record(&bank, &pix, None, now).await.unwrap().unwrap();
     assert_eq!(recorded.returns.len(), 1);
-    let refunds = live.client.get(&format!("/v1/payments/{}/refunds", raw_id(&charge))).await.expect(200);
-    assert_eq!(refunds["data"], json!([]));
+    assert!(live.refunds(&charge).await.is_empty());
     assert_eq!(live.balance().await, 1000);
 }
 
@@ -319,9 +300,8 @@ async fn a_pix_to_another_key_of_the_merchant_is_not_recorded() {
     // The functions cache the former connection for a minute.
     live.service.advance_seconds(61).await;
     let charge = live.create("order-00001", &json!({"amount": 1000})).await;
-    live.fault(FaultKind::LostNotification, 1);
     let request = PayRequest { reported_txid: ReportedTxid::Missing, ..PayRequest::default() };
-    let pix = live.pay(&charge, request);
+    let pix = live.pay_unnoticed(&charge, request);
     live.sweep_after(400).await;
     assert!(live.incoming(&pix).await.is_none());
 }
@@ -345,8 +325,7 @@ async fn the_cancellation_of_a_payment_that_the_bank_partly_returned_records_bot
 async fn a_listed_pix_costs_one_read_once_it_is_recorded_and_is_tried_again_if_it_can_not_be() {
     let live = Live::of(Service::without_event_sources().await);
     let charge = live.create("order-00001", &json!({"amount": 1000})).await;
-    live.fault(FaultKind::LostNotification, 1);
-    let end_to_end_id = live.pay(&charge, PayRequest::default());
+    let end_to_end_id = live.pay_unnoticed(&charge, PayRequest::default());
     let listed = [Pix::parse(&live.pix(&end_to_end_id)).unwrap()];
     let ((payments, bank), now) = (live.recorder().await, live.service.stack.clock.now());
     let proxy = live.service.stack.fault_proxy.as_ref().unwrap();
@@ -407,25 +386,6 @@ async fn a_wrong_amount_and_a_second_payment_go_back() {
 }
 
 #[tokio::test]
-async fn a_pix_without_a_charge_is_recorded_and_not_returned() {
-    let live = Live::start().await;
-    let charge = live.create("order-00001", &json!({"amount": 1000})).await;
-    let request = PayRequest { reported_txid: ReportedTxid::Missing, ..PayRequest::default() };
-    let end_to_end_id = live.pay(&charge, request);
-    live.service.advance_seconds(400).await;
-    let scope = Scope { account: live.service.stack.seed.first.id, mode: Mode::Live };
-    eventually("the Pix is recorded", async || {
-        let rows = live.service.incoming_payments(&scope).await;
-        let [row] = rows.as_slice() else { return None };
-        (row["sk"].as_s() == Ok(&end_to_end_id)).then_some(())
-    })
-    .await;
-    assert_eq!(live.balance().await, 0);
-    assert_eq!(live.client.get_charge(&charge).await["status"], "pending");
-    assert_eq!(live.pix(&end_to_end_id)["devolucoes"], json!([]));
-}
-
-#[tokio::test]
 async fn a_refund_made_at_the_bank_debits_the_charges_own_held_money() {
     let live = Live::start().await;
     live.service.set_terms(MethodTerms { hold_days: 2, ..MethodTerms::default() }).await;
@@ -445,36 +405,16 @@ impl Live {
 
     /// Like [`Self::return_at_bank`], with the id of the devolução.
     pub(crate) async fn return_at_bank_as(&self, devolucao: &str, end_to_end_id: &str, amount: &str) {
-        let stack = &self.service.stack;
-        let (seed, behaviour) = (&stack.seed.bank, stack.bank.behaviour());
-        let (id, secret) = (seed.client_id.as_str(), seed.client_secret.as_str());
-        let basic = {
-            use base64::Engine as _;
-            format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(format!("{id}:{secret}")))
-        };
-        let headers =
-            [("authorization", basic.as_str()), ("content-type", "application/x-www-form-urlencoded")];
-        let form = format!("grant_type=client_credentials&client_id={id}&client_secret={secret}");
-        let token = self.client.raw(Method::POST, &stack.bank_token_url, &headers, form).await;
-        let bearer = format!("Bearer {}", token.expect(200)["access_token"].as_str().unwrap());
-        let mut url = format!("{}/pix/{end_to_end_id}/devolucao/{devolucao}", stack.bank_url);
-        if let Some((name, value)) = behaviour.required_parameter {
-            url = format!("{url}?{name}={value}");
-        }
-        let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
-        let headers = [headers.as_slice(), behaviour.required_header.as_slice()].concat();
-        let body = json!({"valor": amount}).to_string();
-        self.client.raw(Method::PUT, &url, &headers, body).await.expect(201);
+        let bank = BankApi::of(&self.service).await;
+        let path = format!("/pix/{end_to_end_id}/devolucao/{devolucao}");
+        bank.call(Method::PUT, &path, &json!({"valor": amount})).await.expect(201);
     }
 }
 
 #[tokio::test]
 async fn provider_status_shows_the_cob_without_documents() {
     let live = Live::start().await;
-    let body = json!({"amount": 1000, "customer": {"name": "Maria", "document": MARIA}});
-    let charge = live.create("order-00001", &body).await;
-    live.pay(&charge, PayRequest::default());
-    live.wait_for_status(&charge, "paid").await;
+    let charge = live.paid("order-00001").await;
     let path = format!("/v1/payments/{}/provider-status", raw_id(&charge));
     let status = live.client.get(&path).await.expect(200);
     assert_eq!((&status["provider"], &status["providerStatus"]), (&json!("pix"), &json!("CONCLUIDA")));
@@ -508,16 +448,11 @@ async fn a_pix_that_was_not_credited_counts_as_returned_when_the_bank_returns_it
     let unpaid = live.create("order-00001", &json!({"amount": 1000})).await;
     let unmatched =
         live.pay(&unpaid, PayRequest { reported_txid: ReportedTxid::Missing, ..PayRequest::default() });
-    let body = json!({"amount": 2000, "customer": {"name": "Maria"}, "expected_payer_tax_id": MARIA});
-    let locked = live.create("order-00002", &body).await;
-    live.fault(FaultKind::MaskedPayer, 1);
-    let held = live.pay(&locked, PayRequest::default());
-    live.wait_for_status(&locked, "processing").await;
+    let (in_review, held) = live.held("order-00002").await;
     let paid = live.paid("order-00003").await;
     live.service.advance_seconds(400).await;
     eventually("the Pix without a charge is recorded", async || live.incoming(&unmatched).await).await;
-    live.fault(FaultKind::LostNotification, 1);
-    let second = live.pay(&paid, PayRequest { again: true, ..PayRequest::default() });
+    let second = live.pay_unnoticed(&paid, PayRequest { again: true, ..PayRequest::default() });
     for pix in [&unmatched, &held, &second] {
         stack.bank.open_med_devolucao(pix, None, MedNature::Fraud).unwrap();
     }
@@ -529,7 +464,7 @@ async fn a_pix_that_was_not_credited_counts_as_returned_when_the_bank_returns_it
         })
         .await;
     }
-    live.wait_for_status(&locked, "refunded").await;
+    live.wait_for_status(&in_review, "refunded").await;
     assert_eq!(live.client.get_charge(&paid).await["status"], "paid");
     assert_eq!(live.balance().await, 1000);
     assert!(live.unapplied().await.is_empty());
@@ -540,20 +475,15 @@ async fn a_pix_that_was_not_credited_counts_as_returned_when_the_bank_returns_it
 #[tokio::test]
 async fn a_review_goes_on_when_the_bank_returns_another_pix_of_the_charge_by_med() {
     let live = Live::start().await;
-    let body = json!({"amount": 2000, "customer": {"name": "Maria"}, "expected_payer_tax_id": MARIA});
-    let locked = live.create("order-00001", &body).await;
-    live.fault(FaultKind::MaskedPayer, 1);
-    let held = live.pay(&locked, PayRequest::default());
-    live.wait_for_status(&locked, "processing").await;
-    live.fault(FaultKind::LostNotification, 1);
-    let second = live.pay(&locked, PayRequest { again: true, ..PayRequest::default() });
+    let (in_review, held) = live.held("order-00001").await;
+    let second = live.pay_unnoticed(&in_review, PayRequest { again: true, ..PayRequest::default() });
     live.service.stack.bank.open_med_devolucao(&second, None, MedNature::Fraud).unwrap();
     live.service.advance_seconds(400).await;
     eventually("the second Pix counts as returned by the bank", async || {
         live.incoming(&second).await?.returned.filter(|returned| returned.by_bank)
     })
     .await;
-    live.wait_for_status(&locked, "processing").await;
+    live.wait_for_status(&in_review, "processing").await;
     assert_eq!(live.incoming(&held).await.unwrap().returned, None);
 }
 
@@ -571,8 +501,7 @@ async fn two_connections_of_an_account_to_one_bank_credit_each_payment_once() {
     live.wait_for_status(&notified, "paid").await;
     let new = live.create("order-00003", &json!({"amount": 4000})).await;
     for charge in [&swept, &new] {
-        live.fault(FaultKind::LostNotification, 1);
-        live.pay(charge, PayRequest::default());
+        live.pay_unnoticed(charge, PayRequest::default());
     }
     live.service.advance_seconds(400).await;
     for charge in [&swept, &new] {
@@ -606,8 +535,7 @@ async fn a_pix_with_the_txid_of_another_accounts_charge_is_not_credited_to_it() 
 async fn a_pix_that_the_bank_lists_hours_late_is_recorded_by_the_daily_pass() {
     let live = Live::start().await;
     let charge = live.create("order-00001", &json!({"amount": 1000, "expires_in": 172_800})).await;
-    live.fault(FaultKind::LostNotification, 1);
-    live.pay(&charge, PayRequest { visible_after_ms: 130 * 60_000, ..PayRequest::default() });
+    live.pay_unnoticed(&charge, PayRequest { visible_after_ms: 130 * 60_000, ..PayRequest::default() });
     // No sweep of the last two hours sees it.
     live.sweep_after(125 * 60).await;
     live.sweep_after(15 * 60).await;
@@ -666,7 +594,7 @@ async fn a_pix_without_key_and_txid_belongs_to_neither_of_two_accounts_at_one_cl
     let live = Live::start_with(without_key()).await;
     let (acquirers, account, other) =
         (live.service.acquirers(), live.scope().account, live.service.stack.seed.other.id);
-    let first = acquirers.current(&account, PaymentMethod::Pix).await.unwrap().unwrap();
+    let first = live.service.bank().await;
     let mut choice = first.choice();
     choice.settings.pix_mut().unwrap().pix_key = "0d2b4ac4-3a5b-4f0c-9d3e-5a1f6c7b8e9f".parse().unwrap();
     let now = live.service.stack.clock.now();
@@ -699,8 +627,7 @@ async fn an_own_payment_does_not_wait_behind_a_thousand_unknown_items_of_its_not
     let path = live.service.new_callback_path().await;
     live.service.advance_seconds(61).await;
     let charge = live.create("order-00001", &json!({"amount": 1000})).await;
-    live.fault(FaultKind::LostNotification, 1);
-    let own = live.pay(&charge, PayRequest::default());
+    let own = live.pay_unnoticed(&charge, PayRequest::default());
     let txid = charge["pix"]["txid"].clone();
     let mut items: Vec<Value> =
         (0..999).map(|number| json!({"endToEndId": format!("E00000000202611211500{number:012}")})).collect();
@@ -717,10 +644,7 @@ async fn an_own_payment_does_not_wait_behind_a_thousand_unknown_items_of_its_not
 #[tokio::test]
 async fn a_cash_out_goes_to_the_payer_and_shows_only_a_key_that_the_request_named() {
     let live = Live::start().await;
-    let body = json!({"amount": 1000, "customer": {"name": "Maria", "document": MARIA}});
-    let charge = live.create("order-00001", &body).await;
-    live.pay(&charge, PayRequest::default());
-    let charge = live.wait_for_status(&charge, "paid").await;
+    let charge = live.paid("order-00001").await;
     let to_payer =
         live.refund(&charge, json!({"amount": 250, "idempotencyKey": "refund-01"})).await.expect(201);
     assert_eq!(to_payer["destinationKey"], Value::Null);

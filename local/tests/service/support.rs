@@ -34,7 +34,7 @@ use local::template::queue_url;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use shared::account::Accounts;
-use shared::acquirer::configuration::AccountAcquirers;
+use shared::acquirer::configuration::{AccountAcquirers, ConfiguredAcquirer};
 use shared::api_key::ApiKeys;
 use shared::charge::Charges;
 use shared::rollup::Rollups;
@@ -389,10 +389,13 @@ impl Service {
 
     /// The secret that signs the MED notices of the first account's bank.
     pub(crate) async fn med_secret(&self) -> secrecy::SecretString {
-        let (acquirers, account) = (self.acquirers(), self.scope().account);
-        let connection =
-            acquirers.current(&account, PaymentMethod::Pix).await.unwrap().unwrap().acquirer.connection;
-        acquirers.med_secret(&account, connection).await.unwrap().unwrap()
+        let bank = self.bank().await.acquirer;
+        self.acquirers().med_secret(&bank.account, bank.connection).await.unwrap().unwrap()
+    }
+
+    /// Returns the bank that takes the first account's new charges.
+    pub(crate) async fn bank(&self) -> ConfiguredAcquirer {
+        self.acquirers().current(&self.scope().account, PaymentMethod::Pix).await.unwrap().unwrap()
     }
 
     /// Advances the clock to the beginning of the next minute, so that what follows counts for one minute.

@@ -36,17 +36,11 @@ fn pages(lists: &[HashMap<String, String>]) -> Vec<String> {
     lists.iter().map(|list| list["paginacao.paginaAtual"].clone()).collect()
 }
 
-/// Pays a charge without a notification. Returns the end-to-end id.
-fn pay_unnoticed(live: &Live, charge: &Value, request: PayRequest) -> String {
-    live.fault(FaultKind::LostNotification, 1);
-    live.pay(charge, request)
-}
-
 #[tokio::test]
 async fn a_pix_that_appears_30_minutes_late_is_found() {
     let live = Live::start().await;
     let charge = live.create("order-00001", &json!({"amount": 1000, "expires_in": 2 * HOUR})).await;
-    pay_unnoticed(&live, &charge, PayRequest { visible_after_ms: 30 * 60_000, ..PayRequest::default() });
+    live.pay_unnoticed(&charge, PayRequest { visible_after_ms: 30 * 60_000, ..PayRequest::default() });
     let paid_at = live.service.stack.clock.now();
     for _ in 0..2 {
         live.sweep_after(10 * 60).await;
@@ -71,7 +65,7 @@ async fn all_of_2500_pix_in_one_window_are_recorded_once() {
         charges.push(live.create(&format!("order-{order:05}"), &json!({"amount": 1000})).await);
     }
     for charge in &charges {
-        pay_unnoticed(&live, charge, PayRequest::default());
+        live.pay_unnoticed(charge, PayRequest::default());
     }
     for _ in PAID_CHARGES..2_500 {
         let amount = Cents::new(7);
@@ -103,7 +97,7 @@ async fn sweep_while_the_list_changes(
     let mut charges = Vec::new();
     for order in 0..5 {
         let charge = live.create(&format!("order-{order:05}"), &json!({"amount": 1000})).await;
-        pay_unnoticed(&live, &charge, PayRequest::default());
+        live.pay_unnoticed(&charge, PayRequest::default());
         charges.push(charge);
         // The bank sorts the list by time.
         live.service.stack.clock.advance(1_000);
@@ -149,7 +143,7 @@ async fn a_sweep_resumes_at_its_watermark_after_the_bank_was_away_for_a_day() {
     proxy.set_away(true);
     let before = live.sweep_row().await;
     for charge in &charges {
-        pay_unnoticed(&live, charge, PayRequest::default());
+        live.pay_unnoticed(charge, PayRequest::default());
         let version = live.sweep_row().await.version;
         live.service.advance_seconds(DAY / 4).await;
         eventually("a sweep fails", async || {
@@ -188,17 +182,15 @@ async fn a_sweep_resumes_at_its_watermark_after_the_bank_was_away_for_a_day() {
 }
 
 /// The bank of this profile lists at most five days at once.
-async fn start_with_short_periods() -> Live {
-    Live::start_with(Options { bank_profile: Some(Profile::AppKey), ..Options::in_memory() }).await
-}
-
-/// Moves the clock, makes a devolução at the bank, and moves the clock to the next sweep of returns.
-async fn devolucao_after(seconds: i64) {
-    let live = start_with_short_periods().await;
+#[tokio::test]
+async fn a_devolucao_in_the_last_hour_of_90_days_is_found() {
+    let live =
+        Live::start_with(Options { bank_profile: Some(Profile::AppKey), ..Options::in_memory() }).await;
     let charge = live.paid("order-00001").await;
-    live.sweep_after(seconds).await;
+    live.sweep_after(90 * DAY - HOUR).await;
     live.fault(FaultKind::LostNotification, 1);
-    live.return_at_bank(charge["settlement"]["end_to_end_id"].as_str().unwrap(), "4.00").await;
+    let end_to_end_id = charge["settlement"]["end_to_end_id"].as_str().unwrap();
+    live.return_at_bank(end_to_end_id, "4.00").await;
     live.sweep_after(600).await;
     assert_eq!(live.balance().await, 1000, "only the daily sweep reads Pix as old as this");
     live.sweep_after(DAY).await;
@@ -208,25 +200,6 @@ async fn devolucao_after(seconds: i64) {
     assert_eq!(live.check_books().await, Fates { credited: 1, ..Fates::default() });
     live.sweep_after(DAY).await;
     assert_eq!(live.balance().await, 600);
-}
-
-#[tokio::test]
-async fn a_devolucao_60_days_after_its_pix_is_found() {
-    devolucao_after(60 * DAY).await;
-}
-
-#[tokio::test]
-async fn a_devolucao_in_the_last_hour_of_90_days_is_found() {
-    devolucao_after(90 * DAY - HOUR).await;
-}
-
-#[tokio::test]
-async fn the_first_pix_of_a_connection_is_found_even_if_the_banks_clock_is_behind() {
-    for bank_skew_seconds in [-90, 90] {
-        let live = Live::start_with(Options { bank_skew_seconds, ..Options::in_memory() }).await;
-        let charge = live.create("order-00001", &json!({"amount": 1000})).await;
-        pay_unnoticed(&live, &charge, PayRequest::default());
-        live.sweep_after(301).await;
-        assert_eq!(live.client.get_charge(&charge).await["status"], "paid", "{bank_skew_seconds}");
-    }
+    let reported = live.service.reported_pix(end_to_end_id).await.unwrap();
+    assert_eq!(reported.returns.len(), 1, "no sweep processes the devolução again");
 }
