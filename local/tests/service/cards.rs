@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use axum::http::Method;
 use bank::{FaultKind, PayRequest};
 use domain::audit::Operator;
@@ -12,7 +13,7 @@ use domain::wallet::LedgerAccount;
 use shared::services::Receipts;
 
 use crate::live_charges::Live;
-use crate::support::{Client, Listener, eventually};
+use crate::support::{Client, Listener, eventually, id};
 
 const KEPT: &str = "POST /v1/checkout/sessions";
 
@@ -49,21 +50,28 @@ impl Cards {
     /// Plays the payer, the payer's bank or the acquirer's dashboard.
     #[expect(clippy::needless_pass_by_value, reason = "calls are shorter")]
     fn act(&self, path: &str, charge: &Value, more: Value) -> Value {
-        let mut body = json!({"metadata": {"charge": format!("ch_{}", charge["id"].as_str().unwrap())}});
+        let mut body = json!({"metadata": {"charge": format!("ch_{}", id(charge))}});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         self.control("POST", path, &body)
     }
 
+    /// Injects a fault of the next request for a route.
     fn fault(&self, kind: &str, on: &str) {
-        let mut fault = json!({"kind": kind, "count": 20});
-        if !on.is_empty() {
-            fault = json!({"kind": kind, "on": on, "count": 1});
-        }
-        self.control("POST", "/faults", &fault);
+        self.control("POST", "/faults", &json!({"kind": kind, "on": on, "count": 1}));
+    }
+
+    /// Injects a fault of all notifications of a payment.
+    fn fault_of_notifications(&self, kind: &str) {
+        self.control("POST", "/faults", &json!({"kind": kind, "count": 20}));
+    }
+
+    /// Sets the status of a refund or dispute at the acquirer.
+    fn set_status(&self, list: &str, object: &Value, status: &str) {
+        self.control("POST", &format!("/{list}/{}", id(object)), &json!({"status": status}));
     }
 
     async fn read(&self, charge: &Value) -> Value {
-        self.live.client.get(&format!("/v1/payments/{}", charge["id"].as_str().unwrap())).await.expect(200)
+        self.live.client.get(&format!("/v1/payments/{}", id(charge))).await.expect(200)
     }
 
     async fn until(&self, charge: &Value, status: &str) -> Value {
@@ -75,12 +83,49 @@ impl Cards {
     }
 
     async fn refund(&self, charge: &Value, amount: i64) -> Value {
-        let path = format!("/v1/payments/{}/refund", charge["id"].as_str().unwrap());
-        self.live
-            .client
-            .post(&path, &json!({"amount": amount, "idempotencyKey": format!("refund-{amount}")}))
-            .await
-            .expect(201)
+        let body = json!({"amount": amount, "idempotencyKey": format!("refund-{amount}")});
+        self.live.refund(charge, body).await.expect(201)
+    }
+
+    async fn case_of(&self, charge: &Value) -> Option<Value> {
+        let path = format!("/v1/med/cases?charge_id=ch_{}", id(charge));
+        let cases = self.live.client.get(&path).await.expect(200)["data"].as_array().unwrap().clone();
+        assert!(cases.len() < 2, "{cases:?}");
+        cases.into_iter().next()
+    }
+
+    /// Creates a charge that is paid, whose net the acquirer pays at once.
+    async fn paid(&self, key: &str) -> Value {
+        let charge = self.create(key, json!({})).await;
+        self.act("/pay", &charge, json!({"available_on": 1}));
+        self.until(&charge, "APPROVED").await;
+        charge
+    }
+
+    /// Sends an event of a charge to the service again, so many times at once.
+    async fn resend(&self, event: &str, copies: i64) {
+        let url = format!("{}/v1/events?type={event}", self.live.service.stack.cards.url());
+        let headers = [("authorization", &*format!("Bearer {}", self.live.service.stack.seed.card_key))];
+        let listed = Client::of_other_server("").raw(Method::GET, &url, &headers, "").await.expect(200);
+        let path = format!("/events/{}/resend", id(&listed["data"][0]));
+        self.control("POST", &path, &json!({"copies": copies}));
+    }
+
+    /// Waits until the stand-in has no notification left to send, and the service has processed them.
+    async fn until_quiet(&self) {
+        eventually("no notification", async || {
+            let books = self.books();
+            let functions = &self.live.service.stack.functions;
+            let is_idle = functions.running_invocations() == 0;
+            (books["unsent_notifications"] == 0 && is_idle).then_some(())
+        })
+        .await;
+    }
+
+    async fn settlements(&self) -> usize {
+        let listed = self.live.client.get("/v1/wallets/transactions?limit=100").await.expect(200);
+        let data = listed["data"].as_array().unwrap();
+        data.iter().filter(|movement| movement["type"] == "settlement").count()
     }
 
     fn scope(&self) -> Scope {
@@ -146,20 +191,16 @@ async fn a_declined_payer_may_try_again_until_the_page_expires() {
 #[tokio::test]
 async fn a_cancelled_card_charge_can_not_be_paid_and_a_paid_one_not_cancelled() {
     let cards = Cards::start().await;
-    let cancel = async |charge: &Value| {
-        let path = format!("/v1/payments/{}/cancel", charge["id"].as_str().unwrap());
-        cards.live.client.post(&path, &json!({})).await
-    };
     let open = cards.create("card-0004", json!({})).await;
-    assert_eq!(cancel(&open).await.expect(200)["status"], "CANCELLED");
-    let body = json!({"metadata": {"charge": format!("ch_{}", open["id"].as_str().unwrap())}});
+    assert_eq!(cards.live.cancel(&open).await.expect(200)["status"], "CANCELLED");
+    let body = json!({"metadata": {"charge": format!("ch_{}", id(&open))}});
     let (status, _) = cards.live.service.stack.cards.control("POST", "/pay", &body);
     assert!(status >= 400, "a cancelled charge is closed there");
 
     let paid = cards.create("card-0005", json!({})).await;
-    cards.fault("lost_notification", "");
+    cards.fault_of_notifications("lost_notification");
     cards.act("/pay", &paid, json!({}));
-    assert_eq!(cancel(&paid).await.status, 422);
+    assert_eq!(cards.live.cancel(&paid).await.status, 422);
     cards.until(&paid, "APPROVED").await;
     cards.check_ledger().await;
 }
@@ -174,16 +215,9 @@ async fn refunds_in_parts_and_those_made_at_the_acquirer_debit_the_wallet_once()
     cards.until(&charge, "APPROVED").await;
     // The net is held until the acquirer pays it.
     cards.live.service.advance_seconds(32 * 24 * 60 * 60).await;
-    let refund = cards.refund(&charge, 3_000).await;
-    eventually("the refund", async || {
-        let path = format!("/v1/payments/{}/refunds", charge["id"].as_str().unwrap());
-        let listed = cards.live.client.get(&path).await.expect(200);
-        let ours =
-            listed["data"].as_array().unwrap().iter().find(|each| each["id"] == refund["id"]).cloned()?;
-        assert_eq!(ours["endToEndId"], Value::Null, "{ours}");
-        (ours["status"] == "REFUNDED").then_some(())
-    })
-    .await;
+    cards.refund(&charge, 3_000).await;
+    let refund = cards.live.wait_for_refund(&charge, "REFUNDED").await;
+    assert_eq!((&refund["amount"], &refund["endToEndId"]), (&json!(3_000), &Value::Null), "{refund}");
     cards.act("/refund", &charge, json!({"amount": 2_000}));
     eventually("the refund made there", async || {
         let read = cards.read(&charge).await;
@@ -199,12 +233,8 @@ async fn refunds_in_parts_and_those_made_at_the_acquirer_debit_the_wallet_once()
     .await;
     let account = cards.live.service.scope().account;
     let audit = cards.live.service.rows(&format!("audit#{account}"), "").await;
-    let made_there = |row: &&std::collections::HashMap<_, aws_sdk_dynamodb::types::AttributeValue>| {
-        row.get("action")
-            .and_then(|action| action.as_s().ok())
-            .is_some_and(|action| action == "refund.at-bank")
-    };
-    assert_eq!(audit.iter().filter(made_there).count(), 1);
+    let made_there = Some(AttributeValue::S("refund.at-bank".to_owned()));
+    assert_eq!(audit.iter().filter(|row| row.get("action") == made_there.as_ref()).count(), 1);
     cards.check_ledger().await;
 }
 
@@ -220,7 +250,7 @@ impl Cards {
 
     /// As the charges surface shows it.
     fn with_pix(charge: &Value) -> Value {
-        let id = ChargeId::parse_any(charge["id"].as_str().unwrap()).unwrap();
+        let id = ChargeId::parse_any(id(charge)).unwrap();
         json!({"pix": {"txid": id.txid()}})
     }
 
@@ -230,7 +260,7 @@ impl Cards {
 
     fn sessions(&self, charge: &Value) -> Vec<Value> {
         let books = self.books();
-        let id = json!(format!("ch_{}", charge["id"].as_str().unwrap()));
+        let id = json!(format!("ch_{}", id(charge)));
         let sessions = books["sessions"].as_array().unwrap().iter();
         sessions.filter(|session| session["client_reference_id"] == id).cloned().collect()
     }
@@ -280,7 +310,7 @@ async fn a_charge_by_pix_or_card_is_closed_at_the_one_that_is_not_paid() {
 async fn a_charge_by_pix_or_card_that_is_paid_by_both_keeps_the_first_and_returns_the_second() {
     let cards = Cards::start().await;
     let charge = cards.of_both("both-0003").await;
-    cards.fault("lost_notification", "");
+    cards.fault_of_notifications("lost_notification");
     cards.act("/pay", &charge, json!({}));
     cards.pay_by_pix(&charge);
     let back = eventually("the return of the second", async || {
@@ -301,8 +331,7 @@ async fn a_charge_by_pix_or_card_that_is_paid_by_both_keeps_the_first_and_return
 async fn a_charge_by_pix_or_card_ends_at_both() {
     let cards = Cards::start().await;
     let cancelled = cards.of_both("both-0004").await;
-    let path = format!("/v1/payments/{}/cancel", cancelled["id"].as_str().unwrap());
-    assert_eq!(cards.live.client.post(&path, &json!({})).await.expect(200)["status"], "CANCELLED");
+    assert_eq!(cards.live.cancel(&cancelled).await.expect(200)["status"], "CANCELLED");
     assert_eq!(cards.session(&cancelled)["status"], "expired");
     assert_eq!(cards.cob(&cancelled)["status"], "REMOVIDA_PELO_USUARIO_RECEBEDOR");
 
@@ -310,8 +339,7 @@ async fn a_charge_by_pix_or_card_ends_at_both() {
     let paid = cards.of_both("both-0005").await;
     cards.live.fault(FaultKind::LostNotification, 1);
     cards.pay_by_pix(&paid);
-    let path = format!("/v1/payments/{}/cancel", paid["id"].as_str().unwrap());
-    assert_eq!(cards.live.client.post(&path, &json!({})).await.status, 422);
+    assert_eq!(cards.live.cancel(&paid).await.status, 422);
     cards.until(&paid, "PAID").await;
 
     let expired = cards.of_both("both-0006").await;
@@ -351,10 +379,8 @@ async fn a_refund_that_fails_after_it_succeeded_waits_for_an_operator() {
         .await;
     let receipts = Receipts::new(cards.live.service.store());
     let fail = async |refund: &Value| {
-        let id = refund["id"].as_str().unwrap();
-        let body = json!({"status": "failed", "failure_reason": "expired_or_canceled_card"});
-        cards.control("POST", &format!("/refunds/{id}"), &body);
-        let id: AcquirerPaymentId = id.parse().unwrap();
+        cards.set_status("refunds", refund, "failed");
+        let id: AcquirerPaymentId = id(refund).parse().unwrap();
         eventually("the receipt", async || {
             let (waiting, _) = receipts.waiting(&cards.scope(), None).await.unwrap();
             waiting.iter().any(|each| each.payment_id == id).then_some(())
@@ -364,9 +390,7 @@ async fn a_refund_that_fails_after_it_succeeded_waits_for_an_operator() {
     };
     let (first, second) = (fail(&first).await, fail(&second).await);
     assert_eq!(cards.read(&charge).await["refundedAmount"], 3_000, "the status stays");
-    assert!(
-        cards.refunds(&charge).await.as_array().unwrap().iter().all(|refund| refund["status"] == "REFUNDED")
-    );
+    assert!(cards.live.refunds(&charge).await.iter().all(|refund| refund["status"] == "REFUNDED"));
     assert_eq!(cards.balance_of(LedgerAccount::ReturnsInFlight).await, 3_000);
     let (operator, now) = (Operator::default(), cards.live.service.stack.clock.now());
     let available = cards.balance_of(LedgerAccount::MerchantAvailable).await;
@@ -421,15 +445,12 @@ async fn a_dispute_is_a_case_that_the_acquirer_decides() {
         cards.until(&charge, "APPROVED").await;
         let dispute = cards.act("/dispute", &charge, json!({"kind": kind}));
         cards.until(&charge, if kind == "formal" { "CHARGEBACK" } else { "DISPUTE" }).await;
-        let path = format!("/v1/med/cases?charge_id=ch_{}", charge["id"].as_str().unwrap());
-        let case = cards.live.client.get(&path).await.expect(200)["data"][0].clone();
+        let case = cards.case_of(&charge).await.unwrap();
         assert_eq!(case["type"], if kind == "formal" { "chargeback" } else { "dispute" }, "{case}");
         assert!(case["response_deadline"].is_string(), "{case}");
-        let id = dispute["id"].as_str().unwrap();
-        cards.control("POST", &format!("/disputes/{id}"), &json!({"status": status}));
+        cards.set_status("disputes", &dispute, status);
         eventually(status, async || {
-            let case = cards.live.client.get(&path).await.expect(200)["data"][0].clone();
-            (case["money_outcome"] == expected).then_some(())
+            cards.case_of(&charge).await.filter(|case| case["money_outcome"] == expected)
         })
         .await;
     }
@@ -449,7 +470,7 @@ async fn lost_answers_and_lost_notifications_lose_nothing() {
     let first = create().await;
     let charge = if first.status == 201 { first.expect(201) } else { create().await.expect(201) };
     assert_eq!(charge["status"], "WAITING_PAYMENT");
-    cards.fault("lost_notification", "");
+    cards.fault_of_notifications("lost_notification");
     cards.act("/pay", &charge, json!({}));
     // The sweep reads the list of changes.
     cards.live.service.advance_seconds(6 * 60).await;
@@ -473,54 +494,8 @@ async fn only_signed_notifications_of_the_account_are_accepted() {
     let mut mixed = of_card("card-0011");
     mixed["paymentMethods"] = json!(["CREDIT_CARD", "BOLETO"]);
     let refused = cards.live.client.post("/v1/payments", &mixed).await;
-    assert_eq!(refused.status, 422, "a method without a connection");
-}
-
-/// Sends an event of a charge to the service again, so many times at once.
-async fn resend(cards: &Cards, event: &str, copies: i64) {
-    let key = cards.live.service.stack.seed.card_key.clone();
-    let url = format!("{}/v1/events?type={event}", cards.live.service.stack.cards.url());
-    let headers = [("authorization", &*format!("Bearer {key}"))];
-    let listed = Client::of_other_server("").raw(Method::GET, &url, &headers, "").await.expect(200);
-    let path = format!("/events/{}/resend", listed["data"][0]["id"].as_str().unwrap());
-    let body = json!({"copies": copies});
-    cards.control("POST", &path, &body);
-}
-
-impl Cards {
-    /// Waits until the stand-in has no notification left to send, and the service has processed them.
-    async fn until_quiet(&self) {
-        eventually("no notification", async || {
-            let books = self.books();
-            let functions = &self.live.service.stack.functions;
-            let is_idle = functions.running_invocations() == 0;
-            (books["unsent_notifications"] == 0 && is_idle).then_some(())
-        })
-        .await;
-    }
-
-    async fn settlements(&self) -> usize {
-        let listed = self.live.client.get("/v1/wallets/transactions?limit=100").await.expect(200);
-        let data = listed["data"].as_array().unwrap();
-        data.iter().filter(|movement| movement["type"] == "settlement").count()
-    }
-
-    async fn cancel(&self, charge: &Value) -> u16 {
-        let path = format!("/v1/payments/{}/cancel", charge["id"].as_str().unwrap());
-        self.live.client.post(&path, &json!({})).await.status.as_u16()
-    }
-
-    async fn refunds(&self, charge: &Value) -> Value {
-        let path = format!("/v1/payments/{}/refunds", charge["id"].as_str().unwrap());
-        self.live.client.get(&path).await.expect(200)["data"].clone()
-    }
-
-    async fn paid(&self, key: &str) -> Value {
-        let charge = self.create(key, json!({})).await;
-        self.act("/pay", &charge, json!({"available_on": 1}));
-        self.until(&charge, "APPROVED").await;
-        charge
-    }
+    let expected = (422, "invalid_request_error", "unprocessable_entity");
+    assert_eq!(refused.problem(), expected, "a method without a connection");
 }
 
 #[tokio::test]
@@ -550,11 +525,11 @@ async fn one_event_on_three_connections_settles_once_also_beside_the_return_of_t
     let listener = Listener::start().await;
     cards.live.client.register_endpoint(&listener.url, &["charge.paid"]).await;
     let charge = cards.create("card-0014", json!({})).await;
-    cards.fault("lost_notification", "");
+    cards.fault_of_notifications("lost_notification");
     cards.act("/pay", &charge, json!({}));
     let url = cards.read(&charge).await["cardRedirectUrl"].as_str().unwrap().to_owned();
     let payer = Client::of_other_server("");
-    tokio::join!(resend(&cards, "checkout.session.completed", 3), async {
+    tokio::join!(cards.resend("checkout.session.completed", 3), async {
         let page = payer.raw(Method::GET, &url, &[], "").await;
         assert!([200, 303].contains(&page.status.as_u16()), "{page:?}");
     });
@@ -572,12 +547,12 @@ async fn one_event_on_three_connections_settles_once_also_beside_the_return_of_t
 async fn a_decline_that_arrives_after_the_payment_changes_nothing() {
     let cards = Cards::start().await;
     let charge = cards.create("card-0015", json!({})).await;
-    cards.fault("lost_notification", "");
+    cards.fault_of_notifications("lost_notification");
     cards.act("/decline", &charge, json!({}));
     cards.act("/pay", &charge, json!({}));
-    resend(&cards, "payment_intent.succeeded", 1).await;
+    cards.resend("payment_intent.succeeded", 1).await;
     cards.until(&charge, "APPROVED").await;
-    resend(&cards, "payment_intent.payment_failed", 1).await;
+    cards.resend("payment_intent.payment_failed", 1).await;
     cards.until_quiet().await;
     assert_eq!(cards.read(&charge).await["status"], "APPROVED");
     cards.check_ledger().await;
@@ -589,7 +564,7 @@ async fn the_end_of_a_charge_finds_it_paid_without_any_notification() {
     let charge = cards.create("card-0016", json!({})).await;
     // The session ends 24 hours less 5 minutes after the creation.
     cards.live.service.advance_seconds(24 * 60 * 60 - 6 * 60).await;
-    cards.fault("lost_notification", "");
+    cards.fault_of_notifications("lost_notification");
     cards.fault("http_500", "GET /v1/events");
     cards.act("/pay", &charge, json!({}));
     cards.live.service.advance_seconds(2 * 60).await;
@@ -607,7 +582,7 @@ async fn a_payment_in_progress_is_neither_paid_nor_cancelled_until_it_ends() {
     cards.until(&charge, "PROCESSING").await;
     cards.until_quiet().await;
     assert_eq!(cards.settlements().await, 0);
-    assert!([422, 503].contains(&cards.cancel(&charge).await));
+    assert!([422, 503].contains(&cards.live.cancel(&charge).await.status.as_u16()));
     cards.live.service.advance_seconds(601).await;
     cards.until(&charge, "APPROVED").await;
     cards.check_ledger().await;
@@ -618,24 +593,18 @@ async fn a_refund_that_waits_for_days_is_requested_once_and_keeps_its_money_rese
     let cards = Cards::start().await;
     let charge = cards.paid("card-0018").await;
     cards.fault("refund_pending", "POST /v1/refunds");
-    let refund = cards.refund(&charge, 4_000).await;
+    cards.refund(&charge, 4_000).await;
     for _ in 0..3 {
         cards.live.service.advance_seconds(24 * 60 * 60).await;
         cards.until_quiet().await;
-        assert_eq!(cards.refunds(&charge).await[0]["status"], "IN_PROGRESS");
+        assert_eq!(cards.live.refunds(&charge).await[0]["status"], "IN_PROGRESS");
     }
     let books = cards.books();
-    let at_acquirer = books["refunds"].as_array().unwrap();
-    assert_eq!(at_acquirer.len(), 1, "{at_acquirer:?}");
-    let again = format!("/v1/payments/{}/refund", charge["id"].as_str().unwrap());
+    let [at_acquirer] = books["refunds"].as_array().unwrap().as_slice() else { panic!("{books}") };
     let rest = json!({"amount": 6_001, "idempotencyKey": "refund-rest"});
-    assert_eq!(cards.live.client.post(&again, &rest).await.status, 422, "{refund}");
-    let path = format!("/refunds/{}", at_acquirer[0]["id"].as_str().unwrap());
-    cards.control("POST", &path, &json!({"status": "succeeded"}));
-    eventually("the refund", async || {
-        (cards.refunds(&charge).await[0]["status"] == "REFUNDED").then_some(())
-    })
-    .await;
+    assert_eq!(cards.live.refund(&charge, rest).await.status, 422);
+    cards.set_status("refunds", at_acquirer, "succeeded");
+    cards.live.wait_for_refund(&charge, "REFUNDED").await;
     cards.check_ledger().await;
 }
 
@@ -645,18 +614,14 @@ async fn a_dispute_that_was_decided_before_the_payment_is_known_is_recorded_afte
     let listener = Listener::start().await;
     cards.live.client.register_endpoint(&listener.url, &["charge.paid", "med_case.created"]).await;
     let charge = cards.create("card-0020", json!({})).await;
-    cards.fault("lost_notification", "");
+    cards.fault_of_notifications("lost_notification");
     cards.act("/pay", &charge, json!({}));
     let dispute = cards.act("/dispute", &charge, json!({"kind": "formal"}));
-    let path = format!("/disputes/{}", dispute["id"].as_str().unwrap());
-    cards.control("POST", &path, &json!({"status": "lost"}));
+    cards.set_status("disputes", &dispute, "lost");
     // No notification of the close is awaited: the sweep reads the outcome.
     cards.live.service.advance_seconds(6 * 60).await;
-    let cases = format!("/v1/med/cases?charge_id=ch_{}", charge["id"].as_str().unwrap());
     eventually("the decision", async || {
-        let listed = cards.live.client.get(&cases).await.expect(200);
-        let data = listed["data"].as_array().unwrap().clone();
-        (data.len() == 1 && data[0]["money_outcome"] == "lost").then_some(())
+        cards.case_of(&charge).await.filter(|case| case["money_outcome"] == "lost")
     })
     .await;
     listener.wait_for_event("charge.paid").await;
@@ -672,7 +637,7 @@ async fn lost_and_reordered_notifications_of_many_charges_end_in_the_same_state(
         [(21, "reordered_notification"), (22, "late_notification"), (23, "duplicate_notification")]
     {
         let charge = cards.create(&format!("card-00{number}"), json!({})).await;
-        cards.fault(kind, "");
+        cards.fault_of_notifications(kind);
         cards.act("/decline", &charge, json!({}));
         cards.act("/pay", &charge, json!({}));
         cards.live.service.advance_seconds(31 * 60).await;
