@@ -2,12 +2,11 @@
 
 use axum::http::Method;
 use domain::acquirer::ReportedPix;
-use domain::audit::Operator;
 use domain::charge::Charge;
 use domain::charge::transition::{Command, Payment};
 use domain::ids::{AccountId, ChargeId, EndToEndId, Mode, Scope};
 use domain::med::{CaseStatus, Decision, MedCase, MedNotice, NoticeStatus};
-use domain::money::Amount;
+use domain::money::{Amount, MinorUnits};
 use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
 use domain::webhook::signature::canonical;
@@ -17,6 +16,7 @@ use shared::charge::Charges;
 use shared::med::{BankMedReturn, MedCases};
 use shared::store::{CommitOutcome, Write};
 
+use crate::live_charges::locked;
 use crate::support::{Answer, CapturedLog, Client, Service, id, operator};
 
 /// The deadline of a notice's infraction.
@@ -58,20 +58,15 @@ impl Fixture {
     async fn paid(&self, key: &str, amount: i64) -> (Value, ChargeId) {
         let created = self.live.new_charge(key, &json!({ "amount": amount })).await;
         let charge: ChargeId = id(&created).parse().unwrap();
-        self.credit(charge, &format!("E{}", charge.txid())).await;
+        credit(&self.service, charge, &format!("E{}", charge.txid())).await;
         (created, charge)
-    }
-
-    async fn credit(&self, id: ChargeId, end_to_end_id: &str) {
-        credit(&self.service, id, end_to_end_id).await;
     }
 
     /// Reports a second payment of a charge, `E2`, which is returned to its payer.
     async fn report_second_pix(&self, charge: ChargeId) {
         let reported = self.service.reported_pix(&format!("E{}", charge.txid())).await.unwrap();
         let second = ReportedPix { end_to_end_id: "E2".parse().unwrap(), ..reported };
-        let write = Write::insert(&second).unwrap();
-        assert_eq!(self.service.store().commit(vec![write]).await.unwrap(), CommitOutcome::Done);
+        commit(&self.service, Write::insert(&second).unwrap()).await;
     }
 
     /// A notice about a charge's Pix, with these fields in addition to the required ones.
@@ -158,16 +153,24 @@ pub(crate) async fn credit(service: &Service, id: ChargeId, end_to_end_id: &str)
     charges.apply(charge, &command, now).await.unwrap();
     let reported = ReportedPix::notified(pix, (connection, account), Some(id.txid()), now);
     let recorded = ReportedPix { version: 1, ..reported.recorded(account, Some(id)) };
-    let write = Write::insert(&recorded).unwrap();
+    commit(service, Write::insert(&recorded).unwrap()).await;
+}
+
+async fn commit(service: &Service, write: Write) {
     assert_eq!(service.store().commit(vec![write]).await.unwrap(), CommitOutcome::Done);
+}
+
+/// Changes the row of a charge.
+async fn change_charge(service: &Service, id: ChargeId, change: impl FnOnce(&mut Charge)) {
+    let mut stored = service.stored_charge(id).await;
+    let version = stored.version;
+    change(&mut stored);
+    stored.version += 1;
+    commit(service, Write::replace(&stored, version).unwrap()).await;
 }
 
 fn med_return(id: &str, amount: i64) -> BankMedReturn {
     BankMedReturn { id: id.to_owned(), amount: Amount::parse(amount).unwrap() }
-}
-
-fn tester() -> Operator {
-    operator()
 }
 
 #[tokio::test]
@@ -274,17 +277,6 @@ async fn each_end_of_an_infraction_decides_the_case_also_if_it_was_never_opened(
 }
 
 #[tokio::test]
-async fn two_infractions_of_one_pix_are_two_cases() {
-    let fixture = Fixture::start().await;
-    let (_, charge) = fixture.paid("order-0001", 1_000).await;
-    let first = fixture.processed(&fixture.notice("n-1", charge, "OPEN", &json!({}))).await;
-    let second =
-        fixture.processed(&fixture.notice("n-2", charge, "OPEN", &json!({"infraction_id": "i-2"}))).await;
-    assert_ne!(first.id, second.id);
-    assert_eq!(fixture.balances().await, (0, 1_000), "the cases share their hold");
-}
-
-#[tokio::test]
 async fn a_notice_of_another_amount_waits_for_an_operators_confirmation() {
     let fixture = Fixture::start().await;
     let (created, charge) = fixture.paid("order-0001", 1_000).await;
@@ -296,13 +288,13 @@ async fn a_notice_of_another_amount_waits_for_an_operators_confirmation() {
         (&shown["status"], &shown["metadata"]["med"]["amountMismatch"]),
         (&json!("paid"), &json!(true))
     );
-    let confirmed = fixture.cases().confirm(case, &tester(), fixture.now()).await.unwrap();
+    let confirmed = fixture.cases().confirm(case, &operator(), fixture.now()).await.unwrap();
     assert_eq!(confirmed.moved.get(), 300);
     assert_eq!(fixture.balances().await, (700, 300));
 }
 
 #[tokio::test]
-async fn a_notice_of_an_unknown_pix_is_processed_once_the_pix_is_credited() {
+async fn notices_of_an_unknown_pix_are_processed_by_the_scheduler_once_the_pix_is_credited() {
     let fixture = Fixture::start().await;
     let created = fixture.live.new_charge("order-0001", &json!({"amount": 1_000})).await;
     let charge: ChargeId = id(&created).parse().unwrap();
@@ -318,33 +310,21 @@ async fn a_notice_of_an_unknown_pix_is_processed_once_the_pix_is_credited() {
     process().await;
     let postponed = fixture.find_notice("n-1").await;
     assert!(postponed.next_at > waiting.next_at && postponed.status == NoticeStatus::Waiting);
-    fixture.credit(charge, &format!("E{}", charge.txid())).await;
-    process().await;
+    let second = fixture.notice("n-2", charge, "OPEN", &json!({"infraction_id": "i-2"}));
+    fixture.post(&second).await.expect(202);
+    credit(&fixture.service, charge, &format!("E{}", charge.txid())).await;
+    // Longer than the pause after the first try.
+    fixture.service.stack.clock.advance(400_000);
+    fixture.service.run_scheduler().await;
     let processed = fixture.find_notice("n-1").await;
     assert_eq!((processed.status, processed.next_at), (NoticeStatus::Processed, None));
+    assert_eq!(fixture.find_notice("n-2").await.status, NoticeStatus::Processed);
+    assert_eq!(fixture.cases_of(charge).await.len(), 2);
     assert_eq!(fixture.balances().await, (0, 1_000));
     process().await;
     assert_eq!(fixture.find_notice("n-1").await, processed);
     let case = fixture.processed(&notice).await;
     assert_eq!((Some(case.id), case.version), (processed.case, 1));
-}
-
-#[tokio::test]
-async fn the_scheduler_opens_the_cases_of_notices_whose_pix_was_credited_later() {
-    let fixture = Fixture::start().await;
-    let created = fixture.live.new_charge("order-0001", &json!({"amount": 1_000})).await;
-    let charge: ChargeId = id(&created).parse().unwrap();
-    for (notice, infraction) in [("n-1", "i-1"), ("n-2", "i-2")] {
-        let notice = fixture.notice(notice, charge, "OPEN", &json!({"infraction_id": infraction}));
-        fixture.post(&notice).await.expect(202);
-    }
-    fixture.credit(charge, &format!("E{}", charge.txid())).await;
-    fixture.service.stack.clock.advance(300_000);
-    fixture.service.run_scheduler().await;
-    for notice in ["n-1", "n-2"] {
-        assert_eq!(fixture.find_notice(notice).await.status, NoticeStatus::Processed);
-    }
-    assert_eq!(fixture.cases_of(charge).await.len(), 2);
 }
 
 #[tokio::test]
@@ -367,7 +347,7 @@ async fn a_notice_whose_pix_is_not_credited_within_24_hours_is_left_to_an_operat
     assert_eq!(fixture.find_notice("n-1").await, unmatched);
     // After an operator has applied the Pix, the adapter repeats the notice.
     let created = fixture.live.new_charge("order-0002", &json!({"amount": 1_000})).await;
-    fixture.credit(id(&created).parse().unwrap(), "ELATE").await;
+    credit(&fixture.service, id(&created).parse().unwrap(), "ELATE").await;
     fixture.processed(&notice).await;
     assert_eq!(fixture.find_notice("n-1").await.status, NoticeStatus::Processed);
 }
@@ -376,16 +356,10 @@ async fn a_notice_whose_pix_is_not_credited_within_24_hours_is_left_to_an_operat
 async fn a_notice_cannot_contest_another_accounts_pix_or_one_that_was_not_credited() {
     let fixture = Fixture::start().await;
     let (_, charge) = fixture.paid("order-0001", 1_000).await;
-    let store = fixture.service.store();
     fixture.report_second_pix(charge).await;
     let notice = fixture.notice("n-1", charge, "OPEN", &json!({"end_to_end_id": "E2"}));
     fixture.post(&notice).await.expect(202);
-    let mut stored = fixture.service.stored_charge(charge).await;
-    let version = stored.version;
-    stored.scope.account = AccountId::new([7; 10]);
-    stored.version += 1;
-    let moved = Write::replace(&stored, version).unwrap();
-    assert_eq!(store.commit(vec![moved]).await.unwrap(), CommitOutcome::Done);
+    change_charge(&fixture.service, charge, |charge| charge.scope.account = AccountId::new([7; 10])).await;
     fixture.post(&fixture.notice("n-2", charge, "OPEN", &json!({}))).await.expect(202);
     assert!(fixture.cases_of(charge).await.is_empty());
 }
@@ -393,13 +367,11 @@ async fn a_notice_cannot_contest_another_accounts_pix_or_one_that_was_not_credit
 #[tokio::test]
 async fn a_notice_of_a_second_pix_of_a_charge_in_review_can_not_be_retried_until_its_payer_has_it_back() {
     let fixture = Fixture::start().await;
-    let body =
-        json!({"amount": 1_000, "customer": {"name": "Maria"}, "expected_payer_tax_id": "29537995593"});
-    let created = fixture.live.new_charge("order-0001", &body).await;
+    let created = fixture.live.new_charge("order-0001", &locked()).await;
     let charge: ChargeId = id(&created).parse().unwrap();
     // The bank reported no payer, so the charge is held for a review.
     let held = format!("E{}", charge.txid());
-    fixture.credit(charge, &held).await;
+    credit(&fixture.service, charge, &held).await;
     fixture.report_second_pix(charge).await;
     for (number, pix, why) in [(1, held.as_str(), "held for a review"), (2, "E2", "its payer gets it back")] {
         let notice_id = format!("n-{number}");
@@ -415,6 +387,10 @@ async fn a_notice_of_a_second_pix_of_a_charge_in_review_can_not_be_retried_until
 #[tokio::test]
 async fn a_devolucao_by_med_without_a_case_is_lost_at_once() {
     let fixture = Fixture::start().await;
+    let unpaid = fixture.live.new_charge("order-0002", &json!({"amount": 1_000})).await;
+    let unpaid: ChargeId = id(&unpaid).parse().unwrap();
+    fixture.returned(unpaid, &[("D1", 500)]).await;
+    assert!(fixture.cases_of(unpaid).await.is_empty(), "money that was not credited can't be lost");
     let (created, charge) = fixture.paid("order-0001", 1_000).await;
     for _ in 0..3 {
         fixture.returned(charge, &[("D1", 300)]).await;
@@ -443,16 +419,6 @@ async fn a_devolucao_of_the_whole_claim_decides_the_open_case_for_the_payer() {
     assert_eq!(fixture.balances().await, (0, 0));
 }
 
-/// Reduces what is left of a charge's payment by a refund of this amount.
-async fn reduce_by_refund(fixture: &Fixture, charge: ChargeId, amount: i64) {
-    let mut stored = fixture.service.stored_charge(charge).await;
-    let version = stored.version;
-    stored.funds.refunded_devolution = domain::money::MinorUnits::new(amount);
-    stored.version += 1;
-    let write = Write::replace(&stored, version).unwrap();
-    assert_eq!(fixture.service.store().commit(vec![write]).await.unwrap(), CommitOutcome::Done);
-}
-
 #[tokio::test]
 async fn operators_see_a_devolucao_after_a_won_case_and_one_of_more_than_was_left() {
     let fixture = Fixture::start().await;
@@ -472,7 +438,8 @@ async fn operators_see_a_devolucao_after_a_won_case_and_one_of_more_than_was_lef
     assert_eq!((lines(won, debited_again), lines(more, debited_again)), (1, 0));
     assert_eq!(fixture.held_and_lost(debited_again).await, (0, 1_000));
     let (_, refunded) = fixture.paid("order-0003", 1_000).await;
-    reduce_by_refund(&fixture, refunded, 800).await;
+    let refund = |charge: &mut Charge| charge.funds.refunded_devolution = MinorUnits::new(800);
+    change_charge(&fixture.service, refunded, refund).await;
     for _ in 0..2 {
         fixture.returned(refunded, &[("D3", 500)]).await;
     }
@@ -528,15 +495,6 @@ async fn a_devolucao_that_the_merchant_lost_already_changes_nothing() {
     fixture.returned(charge, &[("D1", 1_000)]).await;
     assert_eq!(fixture.cases_of(charge).await, [accepted]);
     assert_eq!(fixture.balances().await, (0, 0));
-}
-
-#[tokio::test]
-async fn a_devolucao_of_uncredited_money_does_not_fail() {
-    let fixture = Fixture::start().await;
-    let created = fixture.live.new_charge("order-0002", &json!({"amount": 1_000})).await;
-    let unpaid: ChargeId = id(&created).parse().unwrap();
-    fixture.returned(unpaid, &[("D1", 500)]).await;
-    assert!(fixture.cases_of(unpaid).await.is_empty());
 }
 
 #[tokio::test]
@@ -620,11 +578,12 @@ async fn a_devolucao_is_taken_from_the_oldest_open_case_first() {
     let first = fixture.processed(&fixture.notice("n-1", charge, "OPEN", &json!({}))).await;
     let second =
         fixture.processed(&fixture.notice("n-2", charge, "OPEN", &json!({"infraction_id": "i-2"}))).await;
+    assert_eq!(fixture.balances().await, (0, 1_000), "the cases share their hold");
     fixture.returned(charge, &[("D1", 1_000)]).await;
     assert_eq!(fixture.find_case(&json!(first.id)).await.status, CaseStatus::Rejected);
     let second = fixture.find_case(&json!(second.id)).await;
     assert_eq!((second.status, fixture.held_and_lost(charge).await), (CaseStatus::Open, (0, 1_000)));
     let now = fixture.now();
-    let over = fixture.cases().decide(second, Decision::Merchant, Some(&tester()), now).await.unwrap();
+    let over = fixture.cases().decide(second, Decision::Merchant, Some(&operator()), now).await.unwrap();
     assert_eq!((over.status, fixture.balances().await), (CaseStatus::Closed, (0, 0)));
 }
