@@ -14,16 +14,12 @@ use serde_json::{Value, json};
 use shared::charge::Charges;
 use shared::store::{Aws, Item};
 
-use crate::support::{Client, Listener, Service, all_time_sums, eventually, id};
+use crate::support::{Listener, ReceivedWebhook, Service, all_time_sums, eventually, id};
 
 pub(crate) const BUCKET: &str = "failed-records-bucket";
 
 fn proxy(service: &Service) -> &FaultProxy {
     service.stack.fault_proxy.as_ref().unwrap()
-}
-
-fn other_account(service: &Service) -> Client {
-    service.other_account()
 }
 
 /// Returns the keys of the objects that were set aside.
@@ -94,7 +90,7 @@ async fn cancel_directly(service: &Service, charge: &Value) {
 /// Waits until a webhook about a charge has arrived that has this event type.
 async fn wait_for_webhook(listener: &Listener, event_type: &str, charge: &Value) {
     eventually("the webhook arrives", async || {
-        let is_about_it = |hook: &crate::support::ReceivedWebhook| {
+        let is_about_it = |hook: &ReceivedWebhook| {
             hook.header("x-service-event-type") == event_type
                 && hook.json()["data"]["object"]["id"] == charge["id"]
         };
@@ -106,7 +102,7 @@ async fn wait_for_webhook(listener: &Listener, event_type: &str, charge: &Value)
 #[tokio::test]
 async fn corrupt_statistics_of_an_account_delay_no_webhook_and_are_right_after_their_repair() {
     let service = Service::start().await;
-    let other = other_account(&service);
+    let other = service.other_account();
     let (listener, others_listener) = (Listener::start().await, Listener::start().await);
     let events = ["charge.created", "charge.expired"];
     service.register_endpoint(&listener.url, &events).await;
