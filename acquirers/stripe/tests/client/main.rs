@@ -18,6 +18,8 @@ mod errors;
 mod fuzzing;
 #[path = "../../../api-pix/tests/api/logs.rs"]
 mod logs;
+#[path = "../../../api-pix/tests/api/mutation.rs"]
+mod mutation;
 mod objects;
 mod operations;
 mod privacy;
