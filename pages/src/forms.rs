@@ -141,12 +141,11 @@ impl<A: Sessions> MemberForm<A> {
         let now = app.clock().now();
         let dashboard = app.dashboard().ok_or_else(missing_secret)?;
         let claims = dashboard.claims_of_cookie(&parts.headers, now)?;
-        let mut session = Box::pin(dashboard.session_to_enrol(claims)).await?;
-        session.member.source = context.source;
+        let session = Box::pin(dashboard.session_to_enrol(&claims, context.source)).await?;
         dashboard.count_page(&session, &context, now).await?;
         let mode = shown_mode(&parts.headers);
         let language = Language::of(&parts.headers);
-        let caller = Caller::of_member(&session.member, &session.account, mode, &context)?;
+        let caller = Caller::of_member(&session, mode, &context)?;
         Ok(Self { caller, session, form: Query::parse(None), typed: Query::parse(None), language, now, app })
     }
 
@@ -217,7 +216,7 @@ impl<A> MemberForm<A> {
 
     /// 401 `log_in_again` if the log-in, or its last confirmation, is not recent.
     pub fn require_recent(&self) -> Result<(), Problem> {
-        let age = self.now.seconds().saturating_sub(self.session.member.logged_in_at());
+        let age = self.now.seconds().saturating_sub(self.session.logged_in_at());
         let back = safe_path(self.form.text("back")).to_owned();
         if age <= LOGGED_IN_RECENTLY_SECONDS { Ok(()) } else { Err(Problem::LogInAgain { back }) }
     }

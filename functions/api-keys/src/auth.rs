@@ -23,7 +23,7 @@ pub(crate) async fn log_in(
     }
 }
 
-pub(crate) async fn log_out(LoggedIn { app, member, now, source }: LoggedIn) -> Result<StatusCode, Problem> {
-    app.dashboard.log_out(&member, source, now).await?;
+pub(crate) async fn log_out(LoggedIn { app, session, now }: LoggedIn) -> Result<StatusCode, Problem> {
+    app.dashboard.log_out(&session, now).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -107,7 +107,7 @@ async fn replace_logo(member: &MemberForm<ApiKeysApp>, new: Option<LogoHash>) ->
 
 async fn store(member: &MemberForm<ApiKeysApp>, change: impl Fn(&mut Brand)) -> Result<String, Problem> {
     let MemberForm { app, session, now, .. } = member;
-    let (id, operator) = (&session.account.id, session.member.operator());
+    let (id, operator) = (&session.account.id, session.operator());
     app.accounts.change_brand(id, "account.set-brand", change, &operator, *now).await?;
     Ok(SETTINGS.to_owned())
 }

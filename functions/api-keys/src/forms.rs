@@ -95,8 +95,8 @@ async fn log_out(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
-    if let Some(session) = session_of(&app, &headers, now).await? {
-        app.dashboard.log_out(&session.member, context.source, now).await?;
+    if let Some(session) = session_of(&app, (&context, &headers), now).await? {
+        app.dashboard.log_out(&session, now).await?;
     }
     let headers = [
         (SET_COOKIE, set_cookie(SESSION_COOKIE, "", 0)),
@@ -109,11 +109,11 @@ async fn log_out(
 /// `None` without a session, or if it has ended.
 pub(crate) async fn session_of(
     app: &ApiKeysApp,
-    headers: &HeaderMap,
+    (context, headers): (&RequestContext, &HeaderMap),
     now: Timestamp,
 ) -> Result<Option<Session>, Problem> {
     let Ok(claims) = app.dashboard.claims_of_cookie(headers, now) else { return Ok(None) };
-    match app.dashboard.session_to_enrol(claims).await {
+    match app.dashboard.session_to_enrol(&claims, context.source).await {
         Ok(session) => Ok(Some(session)),
         Err(Problem::NotLoggedIn) => Ok(None),
         Err(problem) => Err(problem),
@@ -139,7 +139,7 @@ async fn issue(member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
         Ok(request) => request,
         Err(problem) => return answer(Err(problem), DEVELOPERS),
     };
-    let operator = session.member.operator();
+    let operator = session.operator();
     let issue = Box::pin(app.api_keys.issue(&session.account.id, &request, &operator, *now));
     key_page(&member, member.once("key", issue).await)
 }
@@ -165,7 +165,7 @@ async fn rotate(Path(id): Path<String>, member: MemberForm<ApiKeysApp>) -> Resul
     member.require(Need::Keys)?;
     let MemberForm { app, session, now, .. } = &member;
     let rotate = async {
-        let (id, operator) = (own_key(&member, &id).await?, session.member.operator());
+        let (id, operator) = (own_key(&member, &id).await?, session.operator());
         app.api_keys.rotate(&session.account.id, id.as_ref(), None, &operator, *now).await
     };
     key_page(&member, member.once(&format!("rotate#{id}"), Box::pin(rotate)).await)
@@ -175,7 +175,7 @@ async fn revoke(Path(id): Path<String>, member: MemberForm<ApiKeysApp>) -> Resul
     member.require(Need::Keys)?;
     let MemberForm { app, session, now, .. } = &member;
     let revoke = async {
-        let (id, operator) = (own_key(&member, &id).await?, session.member.operator());
+        let (id, operator) = (own_key(&member, &id).await?, session.operator());
         app.api_keys.revoke(&session.account.id, id.as_ref(), &operator, *now).await.map(drop)
     };
     member.once_alike(&format!("revoke#{id}"), Box::pin(revoke)).await??;

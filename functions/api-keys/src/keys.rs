@@ -13,35 +13,35 @@ use shared::http::{IdPath, JsonBody, Problem};
 
 use crate::{KeyManager, LoggedIn};
 
-pub(crate) async fn list(LoggedIn { app, member, .. }: LoggedIn) -> Result<Response, Problem> {
-    let keys = app.api_keys.list(&member.account).await?;
-    Ok(Json(ApiKeyListView::new(&keys, member.role.manages_keys())).into_response())
+pub(crate) async fn list(LoggedIn { app, session, .. }: LoggedIn) -> Result<Response, Problem> {
+    let keys = app.api_keys.list(&session.account.id).await?;
+    Ok(Json(ApiKeyListView::new(&keys, session.user.role.manages_keys())).into_response())
 }
 
 pub(crate) async fn issue(
-    KeyManager(LoggedIn { app, member, now, .. }): KeyManager,
+    KeyManager(LoggedIn { app, session, now, .. }): KeyManager,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     let request = NewApiKey::parse(&body)?;
-    let issued = app.api_keys.issue(&member.account, &request, &member.operator(), now).await?;
+    let issued = app.api_keys.issue(&session.account.id, &request, &session.operator(), now).await?;
     Ok((StatusCode::CREATED, Json(IssuedView::new(&issued))).into_response())
 }
 
 pub(crate) async fn rotate(
-    KeyManager(LoggedIn { app, member, now, .. }): KeyManager,
+    KeyManager(LoggedIn { app, session, now, .. }): KeyManager,
     IdPath(id): IdPath<ApiKeyId>,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     let label = new_label(&body)?;
-    let operator = member.operator();
-    let issued = app.api_keys.rotate(&member.account, id.as_ref(), label, &operator, now).await?;
+    let operator = session.operator();
+    let issued = app.api_keys.rotate(&session.account.id, id.as_ref(), label, &operator, now).await?;
     Ok((StatusCode::CREATED, Json(IssuedView::new(&issued))).into_response())
 }
 
 pub(crate) async fn revoke(
-    KeyManager(LoggedIn { app, member, now, .. }): KeyManager,
+    KeyManager(LoggedIn { app, session, now, .. }): KeyManager,
     IdPath(id): IdPath<ApiKeyId>,
 ) -> Result<Response, Problem> {
-    app.api_keys.revoke(&member.account, id.as_ref(), &member.operator(), now).await?;
+    app.api_keys.revoke(&session.account.id, id.as_ref(), &session.operator(), now).await?;
     Ok(Json(RevokedView { revoked: true }).into_response())
 }

@@ -12,11 +12,10 @@ use axum::Router;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::routing::{get, post};
-use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 use shared::account::{Accounts, Logos, Users};
 use shared::api_key::ApiKeys;
-use shared::auth::dashboard::{Dashboard, Member};
+use shared::auth::dashboard::{Dashboard, Session};
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
 use shared::email::UserEmail;
@@ -62,9 +61,8 @@ impl ApiKeysApp {
 /// A user who is logged in. This extractor refuses a request without a valid dashboard token.
 struct LoggedIn {
     app: ApiKeysApp,
-    member: Member,
+    session: Session,
     now: Timestamp,
-    source: SourceAddress,
 }
 
 impl FromRequestParts<ApiKeysApp> for LoggedIn {
@@ -73,8 +71,8 @@ impl FromRequestParts<ApiKeysApp> for LoggedIn {
     async fn from_request_parts(parts: &mut Parts, app: &ApiKeysApp) -> Result<Self, Problem> {
         let Ok(context) = RequestContext::from_request_parts(parts, app).await;
         let now = app.clock.now();
-        let member = app.dashboard.authenticate(&context, now).await?;
-        Ok(Self { app: app.clone(), member, now, source: context.source })
+        let session = app.dashboard.authenticate(&context, now).await?;
+        Ok(Self { app: app.clone(), session, now })
     }
 }
 
@@ -86,7 +84,7 @@ impl FromRequestParts<ApiKeysApp> for KeyManager {
 
     async fn from_request_parts(parts: &mut Parts, app: &ApiKeysApp) -> Result<Self, Problem> {
         let logged_in = LoggedIn::from_request_parts(parts, app).await?;
-        logged_in.member.require_key_manager()?;
+        logged_in.session.require_key_manager()?;
         Ok(Self(logged_in))
     }
 }

@@ -82,10 +82,10 @@ async fn log_in_with_code(
 }
 
 async fn confirm(UnenrolledForm(member): Form) -> Result<Response, Problem> {
-    let MemberForm { app, session, caller, typed, now, .. } = &member;
+    let MemberForm { app, session, typed, now, .. } = &member;
     let next = safe_path(typed.text("next"));
     let shown = typed.text("code").or(typed.text("password")).unwrap_or_default();
-    match app.dashboard.confirm(session, shown, caller.source, *now).await {
+    match app.dashboard.confirm(session, shown, *now).await {
         Ok(token) => Ok(led(next.to_owned(), token.cookies())),
         Err(problem) => refused(problem, CONFIRM, Some(next)),
     }
@@ -141,9 +141,9 @@ async fn turn_on(UnenrolledForm(member): Form) -> Result<Response, Problem> {
 }
 
 async fn turn_off(UnenrolledForm(member): Form) -> Result<Response, Problem> {
-    let MemberForm { app, session, caller, form, now, .. } = &member;
+    let MemberForm { app, session, form, now, .. } = &member;
     let shown = (password(&member, "password"), form.text("code").unwrap_or_default());
-    match app.dashboard.turn_off_second_factor(session, shown, caller.source, *now).await {
+    match app.dashboard.turn_off_second_factor(session, shown, *now).await {
         Ok(token) => Ok(led(format!("{SECURITY}?done=1"), token.cookies())),
         Err(problem) => refused(problem, SECURITY, None),
     }
@@ -161,13 +161,13 @@ async fn demand(member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
 }
 
 async fn change_password(UnenrolledForm(member): Form) -> Result<Response, Problem> {
-    let MemberForm { app, session, caller, now, .. } = &member;
+    let MemberForm { app, session, now, .. } = &member;
     let new = password(&member, "new");
     if !is_acceptable(new.expose_secret()) {
         return Ok(led(path_with(SECURITY, &[("error", "weak_password")]), []));
     }
     let shown = (password(&member, "old"), member.form.text("code").unwrap_or_default());
-    let token = match app.dashboard.change_password(session, shown, new, caller.source, *now).await {
+    let token = match app.dashboard.change_password(session, shown, new, *now).await {
         Ok(token) => token,
         Err(problem) => return refused(problem, SECURITY, None),
     };

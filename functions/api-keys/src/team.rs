@@ -52,7 +52,7 @@ fn code_of(error: UserError) -> Result<&'static str, Problem> {
 /// An owner who changes the team.
 fn by(member: &MemberForm<ApiKeysApp>) -> Result<By, Problem> {
     member.require(Need::Owner)?;
-    Ok(By::user(member.session.member.operator()))
+    Ok(By::user(member.session.operator()))
 }
 
 fn role_of(form: &Query) -> Result<Role, Problem> {
@@ -239,7 +239,7 @@ pub(crate) async fn choose_language(
     let language = form.text("language").and_then(Language::parse);
     let language = language.ok_or_else(|| Problem::field("language", "must be pt-BR, en or es"))?;
     let now = app.clock.now();
-    if let Some(session) = session_of(&app, &headers, now).await? {
+    if let Some(session) = session_of(&app, (&context, &headers), now).await? {
         app.dashboard.count_page(&session, &context, now).await?;
         app.users.set_language(&session.user.id, language).await?;
     }

@@ -165,7 +165,7 @@ fn session_row(page: &Page, issued: &IssuedToken) -> Vec<Markup> {
         html! { span title=(issued.agent.as_deref().unwrap_or_default()) { (device) } },
         html! { @if let Some(ip) = issued.source.ip() { (ip) } },
         html! {
-            @if page.visit.session.member.is_with(issued) { (tag(Tone::Info, page.say(THIS_SESSION))) } @else {
+            @if page.visit.session.is_with(issued) { (tag(Tone::Info, page.say(THIS_SESSION))) } @else {
                 (page.button(&path, (END_SESSION, "quiet"), Need::Member, &html! {}))
             }
         },

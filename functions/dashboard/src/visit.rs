@@ -67,19 +67,20 @@ impl Visitor {
         self,
         first: impl AsyncFnOnce(&Self) -> Result<T, Problem>,
     ) -> Result<(Visit, T), Problem> {
-        let session = Box::pin(self.pages.dashboard.session(self.claims.clone()));
+        let session = Box::pin(self.pages.dashboard.session(&self.claims, self.context.source));
         let (session, first) = tokio::join!(session, Box::pin(first(&self)));
         Ok((Visit { session: session?, visitor: self }, first?))
     }
 
     /// For the pages that a user sees before the second factor that the account demands is on.
     pub(crate) async fn enter_to_enrol(self) -> Result<Visit, Problem> {
-        let session = Box::pin(self.pages.dashboard.session_to_enrol(self.claims.clone())).await?;
+        let session =
+            Box::pin(self.pages.dashboard.session_to_enrol(&self.claims, self.context.source)).await?;
         Ok(Visit { session, visitor: self })
     }
 
     pub(crate) async fn enter_alone(self) -> Result<Visit, Problem> {
-        let session = Box::pin(self.pages.dashboard.session(self.claims.clone())).await?;
+        let session = Box::pin(self.pages.dashboard.session(&self.claims, self.context.source)).await?;
         Ok(Visit { session, visitor: self })
     }
 }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use domain::account::{Account, AccountSettings};
+use domain::account::AccountSettings;
 use domain::audit::{Actor, ActorId, Audit};
 use domain::ids::{AuditId, Fingerprint, Mode, Scope};
 use domain::request_id::StoredRequestId;
@@ -16,7 +16,7 @@ use domain::shard::ShardedScope;
 use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 
-use self::dashboard::Member;
+use self::dashboard::Session;
 use crate::api_key::{self, ApiKey, ApiKeys};
 use crate::http::{Problem, RateLimit, RequestContext};
 use crate::random::{self, RandomError};
@@ -49,12 +49,8 @@ impl Caller {
 
     /// A member who acts at the dashboard in one mode of the account, for the use cases of the API. The caller has
     /// checked the member's role. 403 `account_suspended` for a suspended account.
-    pub fn of_member(
-        member: &Member,
-        account: &Account,
-        mode: Mode,
-        context: &RequestContext,
-    ) -> Result<Self, Problem> {
+    pub fn of_member(session: &Session, mode: Mode, context: &RequestContext) -> Result<Self, Problem> {
+        let account = &session.account;
         if account.settings.suspended {
             return Err(Problem::AccountSuspended);
         }
@@ -62,7 +58,7 @@ impl Caller {
             scope: Scope { account: account.id, mode },
             salt: account.salt.clone().into_bytes(),
             settings: account.settings.clone(),
-            by: ActorId::Member(member.user),
+            by: ActorId::Member(session.user.id),
             source: context.source,
             request_id: context.id.stored(),
         })

@@ -24,11 +24,10 @@ use self::log_in::{Credentials, LogIn, NewToken};
 pub use self::session::{
     MODE_COOKIE, PENDING_COOKIE, SESSION_COOKIE, Session, choice_cookie, language_cookie, shown_mode,
 };
-use self::throttle::{Counted, Throttle};
 use self::token::{Claims, TokenKind, Tokens};
 pub use self::totp::{Enrolment, forget_second_factor};
 use crate::account::password::{PasswordChecker, PasswordHash};
-use crate::account::{Role, TokenGeneration, USER, User};
+use crate::account::{TokenGeneration, USER, User};
 use crate::audit;
 use crate::config::{ConfigError, required};
 use crate::http::{Problem, RequestContext};
@@ -41,28 +40,6 @@ const SESSIONS: &str = "session#";
 
 /// The longest `User-Agent` that is stored, in characters.
 const MAX_AGENT: usize = 200;
-
-#[derive(Clone, Debug)]
-pub struct Member {
-    pub user: UserId,
-    pub account: AccountId,
-    pub role: Role,
-    /// Of the request; of no use where only pages are read.
-    pub source: SourceAddress,
-    issued: IssuedToken,
-}
-
-impl Member {
-    /// 403 `API_KEY_ROLE_REQUIRED` unless the role may manage API keys.
-    pub fn require_key_manager(&self) -> Result<(), Problem> {
-        if self.role.manages_keys() { Ok(()) } else { Err(Problem::ApiKeyRoleRequired) }
-    }
-
-    pub fn operator(&self) -> Operator {
-        let reason = "asked for at the dashboard".to_owned();
-        Operator { actor: self.user.to_string(), reason, source: self.source }
-    }
-}
 
 /// A dashboard token, in its user's list of sessions. A token that the row does not call ended is valid, also without
 /// a row. DynamoDB removes the row after the token's expiry.
@@ -130,18 +107,6 @@ impl Row for IssuedToken {
     }
 }
 
-impl Member {
-    /// Whether the member acts with this token.
-    pub fn is_with(&self, issued: &IssuedToken) -> bool {
-        self.issued.jti == issued.jti
-    }
-
-    /// When the member logged in, in seconds of Unix time.
-    pub fn logged_in_at(&self) -> i64 {
-        self.issued.exp.saturating_sub(token::TOKEN_SECONDS)
-    }
-}
-
 const BY_LOG_IN: &str = "requested at the log-in";
 const BY_LOG_OUT: &str = "requested at the dashboard";
 
@@ -155,7 +120,6 @@ fn log_refused(user: &UserId, source: SourceAddress, reason: &str) {
 pub struct Dashboard {
     store: Store,
     tokens: Tokens,
-    throttle: Throttle,
     password_checker: PasswordChecker,
     /// The table of secrets, which has the seeds of second factors. `None` in functions that check no code.
     secrets: Option<Store>,
@@ -166,29 +130,22 @@ impl Dashboard {
     pub fn from_vars(store: Store, var: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let tokens = Tokens::new(&required(var, "DASHBOARD_TOKEN_SECRET")?.into())?;
         let secrets = var("SECRETS_TABLE_NAME").map(|table| Store::new(store.client().clone(), table));
-        Ok(Self {
-            secrets,
-            throttle: Throttle::new(store.clone()),
-            store,
-            tokens,
-            password_checker: PasswordChecker::default(),
-        })
+        Ok(Self { secrets, store, tokens, password_checker: PasswordChecker::default() })
     }
 
     /// Verifies the token with one read, then counts the request with one update. A refused token is not
     /// counted, because the holder of a revoked token could use up the user's limit. Fails in this order: 401
     /// `unauthorized`, also for a removed user or a new password; 429 `rate_limited` above 60 requests a
     /// minute; 403 `totp_enrolment_required`; 400 `invalid_request` for any query parameter.
-    pub async fn authenticate(&self, context: &RequestContext, now: Timestamp) -> Result<Member, Problem> {
+    pub async fn authenticate(&self, context: &RequestContext, now: Timestamp) -> Result<Session, Problem> {
         let claims = self.claims(TokenKind::Api, context.headers.bearer.as_ref(), now)?;
-        let (user, account, issued) = self.holder(&claims, TokenKind::Api).await?;
-        self.throttle.count_request(&user, Counted::Api, context, now).await?;
-        if lacks_second_factor(&user, &account.ok_or(Problem::NotLoggedIn)?) {
+        let session = self.read_session(&claims, TokenKind::Api, context.source).await?;
+        self.count_api_request(&session, context, now).await?;
+        if session.lacks_second_factor() {
             return Err(Problem::SecondFactorDemanded);
         }
         context.query.require_empty()?;
-        let source = context.source;
-        Ok(Member { user: user.id, account: user.account, role: user.role, source, issued })
+        Ok(session)
     }
 
     fn claims(
@@ -200,12 +157,13 @@ impl Dashboard {
         token.and_then(|token| self.tokens.verify(kind, token, now)).ok_or(Problem::NotLoggedIn)
     }
 
-    /// The user whose token is valid, the user's account, and the token's row, in one request.
-    async fn holder(
+    /// Reads the user, the account and the token's row in one request. 401 `unauthorized` if the token is not valid.
+    async fn read_session(
         &self,
         claims: &Claims,
         kind: TokenKind,
-    ) -> Result<(User, Option<Account>, IssuedToken), Problem> {
+        source: SourceAddress,
+    ) -> Result<Session, Problem> {
         let mut issued = IssuedToken::of(claims, kind);
         let keys = [User::key_of(&claims.sub), issued.key(), Account::key_of(&claims.account_id)];
         let (mut user, mut account) = (None, None);
@@ -217,7 +175,8 @@ impl Dashboard {
             }
         }
         let user = user.filter(|user| issued.ended_at.is_none() && claims.is_valid_for(user));
-        Ok((user.ok_or(Problem::NotLoggedIn)?, account, issued))
+        let (user, account) = user.zip(account).ok_or(Problem::NotLoggedIn)?;
+        Ok(Session { user, account, source, issued })
     }
 
     /// Logs the result with the user's id. The account's audit records log-ins, and the failure that locks the
@@ -268,7 +227,7 @@ impl Dashboard {
         source: SourceAddress,
         now: Timestamp,
     ) -> Result<User, Problem> {
-        let attempt = match self.throttle.count_attempt(&id, has_session, source, now).await {
+        let attempt = match self.count_attempt(&id, has_session, source, now).await {
             Ok(attempt) => attempt,
             Err(problem) => {
                 if matches!(problem, Problem::TooManyLogins { .. }) {
@@ -296,11 +255,12 @@ impl Dashboard {
         let Some(user) = user.clone().filter(|_| is_right) else {
             log_refused(&id, source, reason);
             if let Some(user) = user.filter(|_| attempt.is_last) {
-                self.audit(&user, source, "user.lock-out", now).await?;
+                let row = audit_row(user.id, user.account, ("user.lock-out", BY_LOG_IN), source, now)?;
+                audit::append(&self.store, &row).await?;
             }
             return Err(Problem::WrongCredentials);
         };
-        self.throttle.uncount_attempt(attempt).await?;
+        self.uncount_attempt(attempt).await?;
         Ok(user)
     }
 
@@ -316,21 +276,21 @@ impl Dashboard {
         let agent = agent.map(|agent| agent.chars().take(MAX_AGENT).collect());
         let (token, issued) = self.new_token(kind, user, (source, agent), now)?;
         let audit = audit_row(user.id, user.account, ("user.log-in", BY_LOG_IN), source, now)?;
-        self.begin(vec![Write::insert(&issued)?, Write::audit(&audit)]).await?;
+        self.commit(vec![Write::insert(&issued)?, Write::audit(&audit)]).await?;
         tracing::info!(user = %user.id, account = %user.account, source = source.ip().map(field::display), "log-in");
         Ok(token)
     }
 
     /// A token after this session's, which has ended.
     async fn renew(&self, session: &Session, user: &User, now: Timestamp) -> Result<NewToken, Problem> {
-        let Member { source, issued, .. } = &session.member;
-        let (token, issued) =
-            self.new_token(TokenKind::Session, user, (*source, issued.agent.clone()), now)?;
-        self.begin(vec![Write::insert(&issued)?]).await?;
+        let from = (session.source, session.issued.agent.clone());
+        let (token, issued) = self.new_token(TokenKind::Session, user, from, now)?;
+        self.commit(vec![Write::insert(&issued)?]).await?;
         Ok(token)
     }
 
-    async fn begin(&self, writes: Vec<Write>) -> Result<(), Problem> {
+    /// 503 if another request changed one of the rows.
+    async fn commit(&self, writes: Vec<Write>) -> Result<(), Problem> {
         match self.store.commit(writes).await? {
             CommitOutcome::Done => Ok(()),
             CommitOutcome::Conflict { .. } => Err(Problem::Busy),
@@ -360,28 +320,11 @@ impl Dashboard {
         Ok(self.password_checker.hash(password).await?)
     }
 
-    async fn audit(
-        &self,
-        user: &User,
-        source: SourceAddress,
-        action: &str,
-        now: Timestamp,
-    ) -> Result<(), Problem> {
-        let row = audit_row(user.id, user.account, (action, BY_LOG_IN), source, now)?;
-        audit::append(&self.store, &row).await?;
-        Ok(())
-    }
-
     /// Revokes the token that the user is logged in with. A repeated call has no effect.
-    pub async fn log_out(
-        &self,
-        member: &Member,
-        source: SourceAddress,
-        now: Timestamp,
-    ) -> Result<(), Problem> {
-        if self.end_token(&member.issued, "user.log-out", source, now).await? {
-            let Member { user, account, .. } = member;
-            tracing::info!(%user, %account, source = source.ip().map(field::display), "log-out");
+    pub async fn log_out(&self, session: &Session, now: Timestamp) -> Result<(), Problem> {
+        let Session { user, source, issued, .. } = session;
+        if self.end_token(issued, "user.log-out", *source, now).await? {
+            tracing::info!(user = %user.id, account = %user.account, source = source.ip().map(field::display), "log-out");
         }
         Ok(())
     }
@@ -405,11 +348,6 @@ impl Dashboard {
         let outcome = self.store.commit(vec![write, Write::audit(&audit)]).await?;
         Ok(outcome == CommitOutcome::Done)
     }
-}
-
-/// Whether the account demands a second factor that the user has not turned on.
-fn lacks_second_factor(user: &User, account: &Account) -> bool {
-    account.requires_second_factor && user.second_factor_at.is_none()
 }
 
 fn audit_row(

@@ -2,7 +2,6 @@
 
 use secrecy::SecretString;
 
-use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 
 use super::log_in::NewToken;
@@ -18,21 +17,15 @@ const LISTED_SESSIONS: usize = 20;
 impl Dashboard {
     /// Renews a session after the code of the second factor or, without one, the password. The old token ends. 401
     /// `unauthorized`, 429 `rate_limited`.
-    pub async fn confirm(
-        &self,
-        session: &Session,
-        shown: &str,
-        source: SourceAddress,
-        now: Timestamp,
-    ) -> Result<NewToken, Problem> {
+    pub async fn confirm(&self, session: &Session, shown: &str, now: Timestamp) -> Result<NewToken, Problem> {
         let shown = match session.user.second_factor_at {
             Some(_) => (None, Some(shown)),
             None => (Some(SecretString::from(shown)), None),
         };
-        let user = self.prove((session.user.id, true), shown, source, now).await?;
-        let ended = self.end_token(&session.member.issued, "user.confirm", source, now).await?;
+        let user = self.prove((session.user.id, true), shown, session.source, now).await?;
+        let ended = self.end_token(&session.issued, "user.confirm", session.source, now).await?;
         // A log-out or a new password meanwhile ended the session.
-        if ended && session.member.issued.generation == user.token_generation {
+        if ended && session.issued.generation == user.token_generation {
             self.renew(session, &user, now).await
         } else {
             Err(Problem::NotLoggedIn)
@@ -46,11 +39,10 @@ impl Dashboard {
         session: &Session,
         (old, code): (SecretString, &str),
         new: SecretString,
-        source: SourceAddress,
         now: Timestamp,
     ) -> Result<NewToken, Problem> {
         let code = session.user.second_factor_at.map(|_on| code);
-        self.prove((session.user.id, true), (Some(old), code), source, now).await?;
+        self.prove((session.user.id, true), (Some(old), code), session.source, now).await?;
         let hash = self.hash(new).await?;
         let change = UserChange::Password(hash, TokenGeneration::new(random::bytes()?));
         let user = self.change_own(session, &change, now).await?;
@@ -62,10 +54,10 @@ impl Dashboard {
         &self,
         session: &Session,
         (password, code): (SecretString, &str),
-        source: SourceAddress,
         now: Timestamp,
     ) -> Result<NewToken, Problem> {
-        self.prove((session.user.id, true), (Some(password), Some(code)), source, now).await?;
+        let shown = (Some(password), Some(code));
+        self.prove((session.user.id, true), shown, session.source, now).await?;
         let change = UserChange::SecondFactorOff(TokenGeneration::new(random::bytes()?));
         let user = self.change_own(session, &change, now).await?;
         forget_second_factor(self.secrets()?, &user.id).await;
@@ -83,8 +75,8 @@ impl Dashboard {
         let mut issued: Vec<IssuedToken> = newest.into_iter().map(from_item).collect::<Result<_, _>>()?;
         issued.retain(|issued| issued.is_open(&session.user, now));
         // It may be older than those, or have no row.
-        if !issued.iter().any(|issued| session.member.is_with(issued)) {
-            issued.push(session.member.issued.clone());
+        if !issued.iter().any(|issued| session.is_with(issued)) {
+            issued.push(session.issued.clone());
         }
         Ok(issued)
     }
@@ -94,7 +86,7 @@ impl Dashboard {
         let key = IssuedToken::key_of(session.user.id, id.to_owned());
         let issued: IssuedToken = self.store.get(&key).await?.ok_or(Problem::NotFound { what: "session" })?;
         if issued.ended_at.is_none() {
-            self.end_token(&issued, "user.log-out", session.member.source, now).await?;
+            self.end_token(&issued, "user.log-out", session.source, now).await?;
         }
         Ok(())
     }
@@ -113,7 +105,7 @@ impl Dashboard {
     ) -> Result<User, Problem> {
         let who = (&session.account.id, session.user.id);
         let users = Users::new(self.store.clone());
-        users.change(who, change, &session.member.operator().into(), now).await.map_err(|error| match error {
+        users.change(who, change, &session.operator().into(), now).await.map_err(|error| match error {
             // Removed meanwhile.
             UserError::NotFound => Problem::NotLoggedIn,
             error => error.into(),
@@ -128,7 +120,7 @@ impl Dashboard {
         now: Timestamp,
     ) -> Result<(), Problem> {
         let accounts = Accounts::new(self.store.clone());
-        let operator = session.member.operator();
+        let operator = session.operator();
         match accounts.require_second_factor(&session.account.id, is_required, &operator, now).await {
             Ok(_) => Ok(()),
             Err(AccountError::Store(error)) => Err(error.into()),

@@ -3,6 +3,7 @@
 use std::iter;
 
 use domain::account::Account;
+use domain::audit::Operator;
 use domain::ids::{Mode, Scope};
 use domain::shard::ShardedScope;
 use domain::source_address::SourceAddress;
@@ -11,11 +12,11 @@ use secrecy::{ExposeSecret, SecretString};
 
 use axum::http::HeaderMap;
 
+use super::log_in::NewToken;
 use super::token::{Claims, TOKEN_SECONDS, TokenKind};
-use super::{Counted, Dashboard, Member};
+use super::{Dashboard, IssuedToken};
 use crate::account::User;
-use crate::auth::dashboard::log_in::NewToken;
-use crate::http::{Problem, RequestContext, cookie, set_cookie};
+use crate::http::{Problem, cookie, set_cookie};
 use crate::language::{LANGUAGE_COOKIE, Language};
 
 /// A browser accepts a `__Host-` cookie only with `Secure` and `Path=/` and without a domain, so that no other
@@ -42,12 +43,14 @@ pub fn language_cookie(language: Language) -> String {
     choice_cookie(LANGUAGE_COOKIE, language.tag())
 }
 
-/// A user who is logged in at the dashboard.
+/// A user who is logged in: at the dashboard, or with a token of `/v1/api-keys`.
 #[derive(Clone, Debug)]
 pub struct Session {
     pub user: User,
     pub account: Account,
-    pub member: Member,
+    /// Of the request.
+    pub source: SourceAddress,
+    pub(super) issued: IssuedToken,
 }
 
 impl Session {
@@ -55,11 +58,30 @@ impl Session {
         let scope = Scope { account: self.account.id, mode };
         ShardedScope { scope, shards: self.account.settings.shards.read }
     }
-}
 
-impl Session {
+    /// Whether the account demands a second factor that the user has not turned on.
     pub fn lacks_second_factor(&self) -> bool {
-        super::lacks_second_factor(&self.user, &self.account)
+        self.account.requires_second_factor && self.user.second_factor_at.is_none()
+    }
+
+    /// 403 `API_KEY_ROLE_REQUIRED` unless the role may manage API keys.
+    pub fn require_key_manager(&self) -> Result<(), Problem> {
+        if self.user.role.manages_keys() { Ok(()) } else { Err(Problem::ApiKeyRoleRequired) }
+    }
+
+    pub fn operator(&self) -> Operator {
+        let reason = "asked for at the dashboard".to_owned();
+        Operator { actor: self.user.id.to_string(), reason, source: self.source }
+    }
+
+    /// Whether the user acts with this token.
+    pub fn is_with(&self, issued: &IssuedToken) -> bool {
+        self.issued.jti == issued.jti
+    }
+
+    /// In seconds of Unix time.
+    pub fn logged_in_at(&self) -> i64 {
+        self.issued.exp.saturating_sub(TOKEN_SECONDS)
     }
 }
 
@@ -81,26 +103,13 @@ impl Dashboard {
 
     /// Verifies that the token is still valid, and reads the account, in one request. 401 `unauthorized`; 403
     /// `totp_enrolment_required` for a user without the second factor that the account demands.
-    pub async fn session(&self, claims: Claims) -> Result<Session, Problem> {
-        let session = self.session_to_enrol(claims).await?;
+    pub async fn session(&self, claims: &Claims, source: SourceAddress) -> Result<Session, Problem> {
+        let session = self.session_to_enrol(claims, source).await?;
         if session.lacks_second_factor() { Err(Problem::SecondFactorDemanded) } else { Ok(session) }
     }
 
     /// Like [`Dashboard::session`], for the few pages and forms by which a user turns on the second factor.
-    pub async fn session_to_enrol(&self, claims: Claims) -> Result<Session, Problem> {
-        let (user, account, issued) = self.holder(&claims, TokenKind::Session).await?;
-        let (account_id, source) = (user.account, SourceAddress::default());
-        let member = Member { user: user.id, account: account_id, role: user.role, source, issued };
-        Ok(Session { account: account.ok_or(Problem::NotLoggedIn)?, user, member })
-    }
-
-    /// 429 `rate_limited` above 300 pages and forms a minute.
-    pub async fn count_page(
-        &self,
-        session: &Session,
-        context: &RequestContext,
-        now: Timestamp,
-    ) -> Result<(), Problem> {
-        self.throttle.count_request(&session.user, Counted::Page, context, now).await
+    pub async fn session_to_enrol(&self, claims: &Claims, source: SourceAddress) -> Result<Session, Problem> {
+        self.read_session(claims, TokenKind::Session, source).await
     }
 }

@@ -12,11 +12,10 @@ use domain::row::{Key, Row};
 use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 
-use super::Dashboard;
-use crate::account::User;
+use super::{Dashboard, Session};
 use crate::http::{Problem, RequestContext};
 use crate::request_limit::{Window, count_in_minute};
-use crate::store::{Inserted, Store, Write};
+use crate::store::{Inserted, Write};
 
 /// In seconds. For all users, a window begins at every full quarter of an hour.
 const WINDOW_SECONDS: i64 = 15 * 60;
@@ -46,14 +45,6 @@ const MAX_REQUESTS_A_MINUTE: i64 = 60;
 /// Pages and forms. A page that refreshes itself every 10 seconds takes six of them.
 const MAX_PAGES_A_MINUTE: i64 = 300;
 
-/// What a request of a user counts against. Each has its own limit, so that pages left open can't lock the user
-/// out of the API.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Counted {
-    Api,
-    Page,
-}
-
 #[derive(Debug)]
 pub(super) struct Attempt {
     window: Window,
@@ -62,17 +53,8 @@ pub(super) struct Attempt {
     pub(super) is_last: bool,
 }
 
-#[derive(Clone, Debug)]
-pub(super) struct Throttle {
-    store: Store,
-}
-
-impl Throttle {
-    pub(super) fn new(store: Store) -> Self {
-        Self { store }
-    }
-
-    /// [`Throttle::uncount_attempt`] reverts it. 429 `rate_limited` when the address or the user has no failure
+impl Dashboard {
+    /// [`Dashboard::uncount_attempt`] reverts it. 429 `rate_limited` when the address or the user has no failure
     /// left. What a user with a session shows is counted apart, because a stranger who fails to log in must not keep
     /// the user from acting.
     pub(super) async fn count_attempt(
@@ -99,22 +81,6 @@ impl Throttle {
         let counted = self.store.add_up_to(key, (COUNTER, 1), window.ttl(), Some(max)).await?;
         let refused = Problem::TooManyLogins { limit: max, retry_after_seconds: window.left(now) };
         counted.map(|counted| counted >= max).ok_or(refused)
-    }
-
-    /// Stores the requests left in this minute for the response headers. A refused request (429) is not
-    /// counted.
-    pub(super) async fn count_request(
-        &self,
-        user: &User,
-        counted: Counted,
-        context: &RequestContext,
-        now: Timestamp,
-    ) -> Result<(), Problem> {
-        let limit = match counted {
-            Counted::Api => (format!("dashboard-requests#{}", user.id), MAX_REQUESTS_A_MINUTE),
-            Counted::Page => (format!("dashboard-pages#{}", user.id), MAX_PAGES_A_MINUTE),
-        };
-        count_in_minute(&self.store, limit, (context, user.account.to_string()), now).await
     }
 
     pub(super) async fn uncount_attempt(&self, attempt: Attempt) -> Result<(), Problem> {
@@ -145,6 +111,29 @@ impl Row for SentForm {
 }
 
 impl Dashboard {
+    /// 429 `rate_limited` above 60 requests of the API a minute.
+    pub(super) async fn count_api_request(
+        &self,
+        session: &Session,
+        context: &RequestContext,
+        now: Timestamp,
+    ) -> Result<(), Problem> {
+        let limit = (format!("dashboard-requests#{}", session.user.id), MAX_REQUESTS_A_MINUTE);
+        count_in_minute(&self.store, limit, (context, session.account.id.to_string()), now).await
+    }
+
+    /// 429 `rate_limited` above 300 pages and forms a minute. They have their own limit, so that pages left open can't
+    /// lock the user out of the API.
+    pub async fn count_page(
+        &self,
+        session: &Session,
+        context: &RequestContext,
+        now: Timestamp,
+    ) -> Result<(), Problem> {
+        let limit = (format!("dashboard-pages#{}", session.user.id), MAX_PAGES_A_MINUTE);
+        count_in_minute(&self.store, limit, (context, session.account.id.to_string()), now).await
+    }
+
     /// Counts a link for a new password. 429 `rate_limited` above 3 for an address, or 30 from a source address, in a
     /// quarter of an hour.
     pub async fn count_reset(
@@ -158,7 +147,7 @@ impl Dashboard {
             [(source.network(), MAX_RESETS_FROM_ADDRESS), (user.to_string(), MAX_RESETS_OF_EMAIL)]
         {
             let key = Key { pk: format!("resets#{counted}"), sk: window.number.to_string() };
-            self.throttle.count(&key, max, window, now).await?;
+            self.count(&key, max, window, now).await?;
         }
         Ok(())
     }
@@ -188,7 +177,7 @@ impl Dashboard {
     pub async fn count_invite(&self, account: &AccountId, now: Timestamp) -> Result<(), Problem> {
         let window = Window::of(now, DAY_SECONDS);
         let key = Key { pk: format!("invites#{account}"), sk: window.number.to_string() };
-        self.throttle.count(&key, MAX_INVITES_A_DAY, window, now).await?;
+        self.count(&key, MAX_INVITES_A_DAY, window, now).await?;
         Ok(())
     }
 }

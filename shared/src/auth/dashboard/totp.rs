@@ -171,10 +171,8 @@ impl Dashboard {
         };
         // The check prevents that the seed is replaced while another request turns the second factor on.
         let check = Write::check(User::key_of(&user.id), user.version);
-        match self.store.commit(vec![write.in_table(self.secrets()?.table()), check]).await? {
-            CommitOutcome::Done => Ok(Enrolment { seed: seed.into(), url: url.into() }),
-            CommitOutcome::Conflict { .. } => Err(Problem::Busy),
-        }
+        self.commit(vec![write.in_table(self.secrets()?.table()), check]).await?;
+        Ok(Enrolment { seed: seed.into(), url: url.into() })
     }
 
     /// Turns the second factor on when the app shows the right code. Ends all sessions, which began without a code, and
@@ -197,7 +195,7 @@ impl Dashboard {
         let version = user.version.saturating_add(1);
         let token_generation = TokenGeneration::new(random::bytes()?);
         let on = User { second_factor_at: Some(now), token_generation, version, ..user.clone() };
-        let operator = session.member.operator();
+        let operator = session.operator();
         let audit =
             audit::by_operator(&operator, user.account, "user.second-factor-on", user.id.to_string(), now)?;
         let writes = vec![
@@ -205,10 +203,8 @@ impl Dashboard {
             Write::replace(&next, factor.version)?.in_table(self.secrets()?.table()),
             Write::audit(&audit),
         ];
-        match self.store.commit(writes).await? {
-            CommitOutcome::Done => Ok((codes, self.renew(session, &on, now).await?)),
-            CommitOutcome::Conflict { .. } => Err(Problem::Busy),
-        }
+        self.commit(writes).await?;
+        Ok((codes, self.renew(session, &on, now).await?))
     }
 }
 
