@@ -115,10 +115,18 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
 }
 
 /// Returns an entry whose details include what only operators see.
-fn for_operator(entry: &TimelineEntry) -> TimelineEntry {
+fn for_operator(entry: &TimelineEntry) -> Record {
     let details = [&entry.details, &entry.internal].into_iter().flatten().cloned().collect::<Vec<_>>();
-    let details = (!details.is_empty()).then(|| details.join("; "));
-    TimelineEntry { details, internal: None, ..entry.clone() }
+    record! {
+        at: entry.at,
+        what: entry.what,
+        id: entry.id,
+        state: entry.state,
+        amount: entry.amount,
+        details: (!details.is_empty()).then(|| details.join("; ")),
+        request_id: entry.request_id,
+        by: entry.by,
+    }
 }
 
 async fn expire(stack: &Stack, id: ChargeId, by: &Operator) -> Result<(), Box<dyn Error>> {

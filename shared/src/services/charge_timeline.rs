@@ -64,22 +64,32 @@ impl Scoped for ChargeRows {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// One thing that happened.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct TimelineEntry {
+    /// When it happened.
     pub at: Timestamp,
+    /// What it is about.
+    #[serde(rename = "type")]
     pub what: TimelineKind,
-    /// `None`: the charge.
+    /// The id of the payment, refund, MED case, movement, event or delivery. `null` for a status of the charge.
     pub id: Option<String>,
-    /// The state that the object had from then on, or has now; for a posting and an event its type.
+    /// The status that it led to: of the charge as `/v1/payments` shows it, or of the refund, case or delivery;
+    /// of a payment `accepted`, or `return` with the return's status; of a movement or event its type.
     pub state: String,
-    /// In minor units; for a posting the change of the merchant's wallet.
+    /// The amount in minor units. For a movement the change of the wallet, which may be negative. `null` where no
+    /// money is concerned.
     pub amount: Option<i64>,
+    /// More, in words: the failure, the reason of a return, or the receiver and its answer.
     pub details: Option<String>,
     /// What only an operator may see.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip)]
     pub internal: Option<String>,
+    /// The request that created the charge or refund. `null` for other entries.
     pub request_id: Option<String>,
-    /// The API key (`key_…`) or member (`usr_…`) that made the change; `None`: the service, a bank or an operator.
+    /// The API key (`key_…`) or the member (`usr_…`) that made the change. `null`: the service, a bank or the
+    /// operator made it.
+    #[serde(rename = "actor")]
     pub by: Option<String>,
 }
 
@@ -370,35 +380,9 @@ pub struct TimelineView {
     #[schemars(extend("const" = "list"))]
     object: &'static str,
     /// The entries, oldest first.
-    data: Vec<TimelineEntryView>,
+    data: Vec<TimelineEntry>,
     /// Whether these are all entries. `false` only if the charge has hundreds of events and receivers.
     complete: bool,
-}
-
-/// One thing that happened.
-#[derive(Debug, JsonSchema, Serialize)]
-#[schemars(rename = "TimelineEntry")]
-struct TimelineEntryView {
-    /// When it happened.
-    at: Timestamp,
-    /// What it is about.
-    #[serde(rename = "type")]
-    kind: TimelineKind,
-    /// The id of the payment, refund, MED case, movement, event or delivery. `null` for a status of the charge.
-    id: Option<String>,
-    /// The status that it led to: of the charge as `/v1/payments` shows it, or of the refund, case or delivery;
-    /// of a payment `accepted`, or `return` with the return's status; of a movement or event its type.
-    state: String,
-    /// The amount in minor units. For a movement the change of the wallet, which may be negative. `null` where no
-    /// money is concerned.
-    amount: Option<i64>,
-    /// More, in words: the failure, the reason of a return, or the receiver and its answer.
-    details: Option<String>,
-    /// The request that created the charge or refund. `null` for other entries.
-    request_id: Option<String>,
-    /// The API key (`key_…`) or the member (`usr_…`) that made the change. `null`: the service, a bank or the
-    /// operator made it.
-    actor: Option<String>,
 }
 
 impl ChargeTimeline {
@@ -413,16 +397,7 @@ impl ChargeTimeline {
 
 impl From<ChargeTimeline> for TimelineView {
     fn from(timeline: ChargeTimeline) -> Self {
-        let data = timeline.merchants_entries().cloned().map(|entry| TimelineEntryView {
-            at: entry.at,
-            kind: entry.what,
-            id: entry.id,
-            state: entry.state,
-            amount: entry.amount,
-            details: entry.details,
-            request_id: entry.request_id,
-            actor: entry.by,
-        });
-        Self { object: "list", data: data.collect(), complete: timeline.is_complete }
+        let data = timeline.merchants_entries().cloned().collect();
+        Self { object: "list", data, complete: timeline.is_complete }
     }
 }
