@@ -11,7 +11,7 @@ use domain::row::Key;
 use domain::time::Timestamp;
 use maud::{Markup, html};
 use pages::forms::Need;
-use pages::{Cell, Tone, code_block, empty, next_page, table, tag, time};
+use pages::{Cell, Tone, code_block, empty, next_page, tag, time};
 use shared::account::User;
 use shared::audit;
 use shared::email::{EmailRecord, EmailTopic, Emails};
@@ -33,8 +33,7 @@ const NOTICES_SHOWN: usize = 100;
 const MOST_NAMED: usize = 15;
 
 pub(crate) async fn developers(visitor: Visitor) -> Result<Response, Problem> {
-    let visit = visitor.enter_alone().await?;
-    let (page, mut keys) = visit
+    let (page, mut keys) = visitor
         .load(async |visit| Ok(visit.visitor.pages.app.api_keys.list(&visit.session.account.id).await?))
         .await?;
     keys.retain(|key| key.mode == page.visit.visitor.mode);
@@ -58,11 +57,11 @@ pub(crate) async fn developers(visitor: Visitor) -> Result<Response, Problem> {
             div {
                 section.card {
                     @if keys.is_empty() { h2 { (page.say(w::KEYS)) } p { (page.say(w::NO_KEYS)) } } @else {
-                        (table(page.say(w::KEYS), &[
-                            (Cell::Main, page.say(w::KEY)),
-                            (Cell::Other, page.say(w::LABEL)),
-                            (Cell::Time, page.say(w::CREATED_ON)),
-                            (Cell::Other, page.say(w::ACTION)),
+                        (page.table(w::KEYS, &[
+                            (Cell::Main, w::KEY),
+                            (Cell::Other, w::LABEL),
+                            (Cell::Time, w::CREATED_ON),
+                            (Cell::Other, w::ACTION),
                         ], rows.collect()))
                     }
                     details {
@@ -110,8 +109,7 @@ pub(crate) async fn audit(visitor: Visitor) -> Result<Response, Problem> {
     let id_of =
         |who: &str| if who.contains('@') { UserId::from_email(who).to_string() } else { who.to_owned() };
     let actor = query.text("actor").map(id_of);
-    let visit = visitor.enter_alone().await?;
-    let (page, (found, has_more, users)) = visit
+    let (page, (found, has_more, users)) = visitor
         .load(async |visit| {
             let (store, account) = (&visit.visitor.pages.store, &visit.session.account.id);
             let (found, has_more) = audit::page_before(store, account, before).await?;
@@ -147,34 +145,25 @@ pub(crate) async fn audit(visitor: Visitor) -> Result<Response, Problem> {
             html! { @if let Some(ip) = row.source.ip() { (ip) } },
         ]
     }).collect();
+    let columns = [
+        (Cell::Time, w::WHEN),
+        (Cell::Main, w::ACTION),
+        (Cell::Other, w::ACTOR),
+        (Cell::Other, w::OBJECT),
+        (Cell::Other, w::DETAILS),
+        (Cell::Other, w::ADDRESS),
+    ];
+    let filters = html! {
+        (field(("actor", "text", page.say(w::ACTOR)), &query, None))
+        (field(("day", "date", page.say(w::DAY)), &query, None))
+    };
+    let is_filtered = actor.is_some() || query.text("day").is_some();
     let main = html! {
         p.crumb { a href=(TEAM) { (page.say(w::TEAM)) } }
         h1 { (page.say(w::AUDIT)) }
         @if day.is_err() { (page.refusal("invalid_request", std::iter::once("day"))) }
-        details.card open[actor.is_some() || query.text("day").is_some()] {
-            summary { (page.say(w::FILTERS)) }
-            form.row method="get" action=(AUDIT) {
-                (field("actor", "text", page.say(w::ACTOR), &query))
-                (field("day", "date", page.say(w::DAY), &query))
-                button { (page.say(w::FILTER)) }
-                a.btn.quiet href=(AUDIT) { (page.say(w::CLEAR_FILTERS)) }
-            }
-        }
-        @if rows.is_empty() {
-            (empty(page.say(if next.is_some() { w::NONE_HERE } else { w::NO_AUDIT }), None))
-        } @else {
-            section.card {
-                (table(page.say(w::AUDIT), &[
-                    (Cell::Time, page.say(w::WHEN)),
-                    (Cell::Main, page.say(w::ACTION)),
-                    (Cell::Other, page.say(w::ACTOR)),
-                    (Cell::Other, page.say(w::OBJECT)),
-                    (Cell::Other, page.say(w::DETAILS)),
-                    (Cell::Other, page.say(w::ADDRESS)),
-                ], rows))
-            }
-        }
-        (next_page(page.language, w::OLDER, next))
+        (page.filters(AUDIT, is_filtered, &filters))
+        (page.list((w::AUDIT, &columns), rows, (w::NO_AUDIT, None), next))
     };
     let mut response = page.render(page.say(w::AUDIT), &main);
     if day.is_err() {
@@ -185,8 +174,7 @@ pub(crate) async fn audit(visitor: Visitor) -> Result<Response, Problem> {
 
 pub(crate) async fn notices(visitor: Visitor) -> Result<Response, Problem> {
     let before: Option<EmailId> = visitor.query().text("starting_after").and_then(|id| id.parse().ok());
-    let visit = visitor.enter_alone().await?;
-    let (page, (mut found, has_more)) = visit
+    let (page, (mut found, has_more)) = visitor
         .load(async |visit| {
             let emails = Emails::new(visit.visitor.pages.store.clone());
             Ok(emails.list(&visit.session.account.id, before, NOTICES_SHOWN).await?)
@@ -206,7 +194,7 @@ pub(crate) async fn notices(visitor: Visitor) -> Result<Response, Problem> {
 pub(crate) fn notices_table(page: &Page, found: &[EmailRecord]) -> Markup {
     let rows = found.iter().map(|email| {
         let (word, link) = match &email.about {
-            EmailTopic::MedOpened(id) => (w::NOTICE_MED_OPENED, format!("/dashboard/disputes/{id}")),
+            EmailTopic::MedOpened(id) => (w::CASE_OPENED, format!("/dashboard/disputes/{id}")),
             EmailTopic::MedResolved(id) => (w::NOTICE_MED_RESOLVED, format!("/dashboard/disputes/{id}")),
             EmailTopic::EndpointDisabled(id) => (w::NOTICE_ENDPOINT, format!("/dashboard/webhooks/{id}")),
             EmailTopic::RefundDestination(id) => {
@@ -222,10 +210,6 @@ pub(crate) fn notices_table(page: &Page, found: &[EmailRecord]) -> Markup {
             },
         ]
     });
-    let columns = [
-        (Cell::Time, page.say(w::WHEN)),
-        (Cell::Main, page.say(w::NOTICE)),
-        (Cell::State, page.say(w::STATE)),
-    ];
-    table(page.say(w::NOTICES), &columns, rows.collect())
+    let columns = [(Cell::Time, w::WHEN), (Cell::Main, w::NOTICE), (Cell::State, w::STATE)];
+    page.table(w::NOTICES, &columns, rows.collect())
 }

@@ -13,10 +13,7 @@ use domain::wallet::ReturnStatus;
 use maud::{Markup, html};
 use pages::forms::{Need, invalid_amount, minor_units};
 use pages::kept::{Form, charge_form};
-use pages::{
-    Cell, ReceiptDetails, Tone, Word, copy_button, empty, facts, money, next_page, table, tag, time,
-    without_documents,
-};
+use pages::{Cell, ReceiptDetails, Tone, Word, copy_button, facts, money, tag, time, without_documents};
 use sha2::{Digest, Sha256};
 use shared::charge::{CHARGES_QUERY, ChargeFilter};
 use shared::http::{Problem, Query};
@@ -73,7 +70,18 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
     let rows: Vec<Vec<Markup>> = shown.map(|charge| row(&page, charge)).collect();
     let next =
         found.next_cursor.map(|id| format!("{PATH}?{}", query.with("starting_after", &id.to_string())));
-    let is_filtered = is_filtered(&query);
+    let none = if is_filtered(&query) {
+        (w::NO_CHARGES_FOUND, Some((PATH, w::CLEAR_FILTERS)))
+    } else {
+        (w::NO_CHARGES, Some(("/dashboard/charges/new", w::NEW_CHARGE)))
+    };
+    let columns = [
+        (Cell::Time, w::CREATED),
+        (Cell::Main, w::ORDER_AND_CUSTOMER),
+        (Cell::Other, w::METHOD),
+        (Cell::State, w::STATE),
+        (Cell::Amount, w::AMOUNT),
+    ];
     let main = html! {
         div.head {
             h1 { (page.say(w::CHARGES)) }
@@ -84,28 +92,7 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
         }
         (chips(&page, &query))
         (filters(&page, &query, None))
-        div #list data-refresh="10" {
-            @if rows.is_empty() {
-                @if next.is_some() {
-                    (empty(page.say(w::NONE_HERE), None))
-                } @else if is_filtered {
-                    (empty(page.say(w::NO_CHARGES_FOUND), Some((PATH, page.say(w::CLEAR_FILTERS)))))
-                } @else {
-                    (empty(page.say(w::NO_CHARGES), Some(("/dashboard/charges/new", page.say(w::NEW_CHARGE)))))
-                }
-            } @else {
-                section.card {
-                    (table(page.say(w::CHARGES), &[
-                        (Cell::Time, page.say(w::CREATED)),
-                        (Cell::Main, page.say(w::ORDER_AND_CUSTOMER)),
-                        (Cell::Other, page.say(w::METHOD)),
-                        (Cell::State, page.say(w::STATE)),
-                        (Cell::Amount, page.say(w::AMOUNT)),
-                    ], rows))
-                }
-            }
-            (next_page(page.language, w::OLDER, next))
-        }
+        div #list data-refresh="10" { (page.list((w::CHARGES, &columns), rows, none, next)) }
         p.sm { a href={ (PATH) ".csv?" (query.with("limit", "1000")) } { (page.say(w::CSV)) } }
     };
     Ok(page.render(page.say(w::CHARGES), &main))
@@ -113,7 +100,7 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
 
 /// The form with what was typed and the rule beside each refused field, in place of the list.
 async fn refused(visitor: Visitor, query: &Query, problem: &Problem) -> Result<Response, Problem> {
-    let (page, ()) = visitor.enter_alone().await?.load(async |_| Ok(())).await?;
+    let (page, ()) = visitor.load(async |_| Ok(())).await?;
     let main = html! {
         h1 { (page.say(w::CHARGES)) }
         div.alert.bad role="alert" { (page.say(w::of_code(problem.code()))) }
@@ -204,51 +191,41 @@ fn filters(page: &Page, query: &Query, problem: Option<&Problem>) -> Markup {
     let is_used = FILTERS.iter().any(|name| query.text(name).is_some());
     let method = query.text(METHOD).and_then(PaymentMethod::named);
     let field = |name: &str, kind: &str, label: &str| {
-        let rule = problem.filter(|problem| problem.params().contains(&name)).map(|_| page.say(rule(name)));
-        let id = format!("{name}-rule");
-        html! {
-            div.f {
-                label for=(name) { (label) }
-                input id=(name) name=(name) type=(kind) value=[query.text(name)]
-                    aria-invalid=[rule.map(|_| "true")] aria-describedby=[rule.map(|_| &id)];
-                @if let Some(rule) = rule { p.sm.bad id=(id) { (rule) } }
+        let is_refused = problem.is_some_and(|problem| problem.params().contains(&name));
+        field((name, kind, label), query, is_refused.then(|| page.say(rule(name))))
+    };
+    let fields = html! {
+        @if let Some(status) = query.text("status") { (pages::hidden("status", status)) }
+        (field("created_after", "date", page.say(w::FROM)))
+        (field("created_before", "date", page.say(w::TO)))
+        (field("amount", "text", page.say(w::AMOUNT)))
+        (field("order_id", "text", page.say(w::ORDER)))
+        (field("customer_id", "text", page.say(w::DOCUMENT)))
+        (field("customer_email", "email", page.say(w::EMAIL)))
+        (field("end_to_end_id", "text", "End-to-end id"))
+        (field("txid", "text", "txid"))
+        div.f {
+            label for="method" { (page.say(w::METHOD)) }
+            select #method name="method" {
+                option value="" { (page.say(w::ALL_METHODS)) }
+                @for (name, each) in PaymentMethod::vocabulary() {
+                    option value=(name) selected[method == Some(each)] { (page.say(w::of_method(each))) }
+                }
             }
         }
     };
-    html! {
-        details.card open[is_used] {
-            summary { (page.say(w::FILTERS)) }
-            form.row method="get" action=(PATH) {
-                @if let Some(status) = query.text("status") { (pages::hidden("status", status)) }
-                (field("created_after", "date", page.say(w::FROM)))
-                (field("created_before", "date", page.say(w::TO)))
-                (field("amount", "text", page.say(w::AMOUNT)))
-                (field("order_id", "text", page.say(w::ORDER)))
-                (field("customer_id", "text", page.say(w::DOCUMENT)))
-                (field("customer_email", "email", page.say(w::EMAIL)))
-                (field("end_to_end_id", "text", "End-to-end id"))
-                (field("txid", "text", "txid"))
-                div.f {
-                    label for="method" { (page.say(w::METHOD)) }
-                    select #method name="method" {
-                        option value="" { (page.say(w::ALL_METHODS)) }
-                        @for (name, each) in PaymentMethod::vocabulary() {
-                            option value=(name) selected[method == Some(each)] { (page.say(w::of_method(each))) }
-                        }
-                    }
-                }
-                button { (page.say(w::FILTER)) }
-                a.btn.quiet href=(PATH) { (page.say(w::CLEAR_FILTERS)) }
-            }
-        }
-    }
+    page.filters(PATH, is_used, &fields)
 }
 
-pub(crate) fn field(name: &str, kind: &str, label: &str, query: &Query) -> Markup {
+/// `rule`: what the value must be, if it was refused.
+pub(crate) fn field((name, kind, label): (&str, &str, &str), query: &Query, rule: Option<&str>) -> Markup {
+    let id = format!("{name}-rule");
     html! {
         div.f {
             label for=(name) { (label) }
-            input id=(name) name=(name) type=(kind) value=[query.text(name)];
+            input id=(name) name=(name) type=(kind) value=[query.text(name)]
+                aria-invalid=[rule.map(|_| "true")] aria-describedby=[rule.map(|_| &id)];
+            @if let Some(rule) = rule { p.sm.bad id=(id) { (rule) } }
         }
     }
 }
@@ -296,12 +273,12 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
                     }
                     @if !refunds.is_empty() {
                         section.card {
-                            (table(page.say(w::KIND_REFUND), &[
-                                (Cell::Time, page.say(w::CREATED)),
-                                (Cell::Main, "Id"),
-                                (Cell::State, page.say(w::STATE)),
-                                (Cell::Amount, page.say(w::AMOUNT)),
-                                (Cell::Other, page.say(w::REASON)),
+                            (page.table(w::KIND_REFUND, &[
+                                (Cell::Time, w::CREATED),
+                                (Cell::Main, w::ID),
+                                (Cell::State, w::STATE),
+                                (Cell::Amount, w::AMOUNT),
+                                (Cell::Other, w::REASON),
                             ], refunds.iter().map(|refund| vec![
                                 time(refund.created_at),
                                 html! { code { (refund.id) } },
@@ -318,7 +295,7 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
                     section.card {
                         details {
                             summary { (page.say(w::SAME_BY_API)) }
-                            (pages::code_block(page.language, &page.curl(&format!("/v1/charges/{}", charge.id), &[], None)))
+                            (pages::code_block(page.language, &page.curl(&format!("/v1/charges/{}", charge.id))))
                         }
                     }
                 }
@@ -356,8 +333,7 @@ pub(crate) async fn own_rows(
 
 /// The form of a new charge.
 pub(crate) async fn new(visitor: Visitor) -> Result<Response, Problem> {
-    let visit = visitor.enter_alone().await?;
-    let (page, ()) = visit.load(async |_| Ok(())).await?;
+    let (page, ()) = visitor.load(async |_| Ok(())).await?;
     Ok(page.render(page.say(w::NEW_CHARGE), &charge_form(&page.form())))
 }
 

@@ -9,9 +9,7 @@ use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use maud::{Markup, html};
 use pages::forms::Need;
-use pages::{
-    Cell, Tone, Word, copy_button, empty, facts, money, next_page, table, tag, time, without_documents,
-};
+use pages::{Cell, Tone, Word, copy_button, empty, facts, money, next_page, tag, time, without_documents};
 use shared::http::Problem;
 use shared::med::evidence::{Evidence, EvidenceRow, MAX_BYTES, MimeType};
 use shared::med::{CaseFilter, MOST_SORTED, OpenCase, SHOWN};
@@ -69,12 +67,12 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
         div #list data-refresh="10" {
             @if cases.is_empty() { (empty(page.say(w::NO_DISPUTES), None)) } @else {
                 section.card {
-                    (table(page.say(w::DISPUTES), &[
-                        (Cell::Time, page.say(w::ANSWER_BY)),
-                        (Cell::Main, page.say(w::KIND_CASE)),
-                        (Cell::State, page.say(w::STATE)),
-                        (Cell::Amount, page.say(w::AMOUNT)),
-                        (Cell::Other, page.say(w::REASON)),
+                    (page.table(w::DISPUTES, &[
+                        (Cell::Time, w::ANSWER_BY),
+                        (Cell::Main, w::KIND_CASE),
+                        (Cell::State, w::STATE),
+                        (Cell::Amount, w::AMOUNT),
+                        (Cell::Other, w::REASON),
                     ], rows.collect()))
                 }
             }
@@ -239,11 +237,10 @@ fn file_list(page: &Page, case: &MedCase, files: &[Evidence]) -> Markup {
             time(evidence.uploaded_at),
         ]
     });
-    let columns =
-        [(Cell::Main, page.say(w::FILE)), (Cell::Amount, page.say(w::SIZE)), (Cell::Time, page.say(w::WHEN))];
+    let columns = [(Cell::Main, w::FILE), (Cell::Amount, w::SIZE), (Cell::Time, w::WHEN)];
     html! {
         @if files.is_empty() { p.soft { (page.say(w::NO_FILES)) } }
-        @else { (table(page.say(w::EVIDENCE), &columns, rows.collect())) }
+        @else { (page.table(w::EVIDENCE, &columns, rows.collect())) }
     }
 }
 

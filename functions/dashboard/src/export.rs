@@ -29,8 +29,7 @@ pub(crate) async fn charges(visitor: Visitor) -> Result<Response, Problem> {
         return Ok(Redirect::to(&format!("/dashboard/charges?{}", query.encoded())).into_response());
     };
     let filter = filter.reading(MOST_ROWS);
-    let visit = visitor.enter_alone().await?;
-    let (page, found) = visit
+    let (page, found) = visitor
         .load(async |visit| {
             let (charges, salt) = (&visit.visitor.pages.app.charges, visit.session.account.salt.as_bytes());
             Ok(charges.list(&visit.scope(), salt, &filter, None, visit.visitor.now).await?)
@@ -115,8 +114,7 @@ pub(crate) async fn statement(visitor: Visitor) -> Result<Response, Problem> {
         Ok(filter) => filter,
         Err(problem) => return answer(Err(problem), WALLET),
     };
-    let visit = visitor.enter_alone().await?;
-    let (page, found) = visit
+    let (page, found) = visitor
         .load(async |visit| Ok(visit.visitor.pages.app.wallets.statement(&visit.scope(), &filter).await?))
         .await?;
     let rows = found.items.iter().map(|posting| movement_row(page.language, posting));

@@ -41,8 +41,7 @@ pub(crate) async fn home(visitor: Visitor) -> Result<Response, Problem> {
         let today = Day::of(visitor.now);
         BusinessDayRange { first: today.minus_days(DAYS.saturating_sub(1)), today }
     };
-    let visit = visitor.enter_alone().await?;
-    let (page, ((days, counted_to), wallet, cases, endpoints, notices)) = visit
+    let (page, ((days, counted_to), wallet, cases, endpoints, notices)) = visitor
         .load(async |visit| {
             let (app, scope) = (&visit.visitor.pages.app, visit.scope());
             let emails = Emails::new(visit.visitor.pages.store.clone());

@@ -157,14 +157,8 @@ async fn log_in(State(pages): State<Pages>, context: RequestContext, headers: He
             }
             form.fields method="post" action="/dashboard/login" {
                 (pages::hidden("next", next))
-                div {
-                    label for="email" { (say(w::EMAIL)) }
-                    input #email name="email" type="email" autocomplete="username" required maxlength="254";
-                }
-                div {
-                    label for="password" { (say(w::PASSWORD)) }
-                    input #password name="password" type="password" autocomplete="current-password" required maxlength="1024";
-                }
+                (security::email_field(language))
+                (security::password_field("password", say(w::PASSWORD), "current-password"))
                 div { button { (say(w::LOG_IN)) } }
             }
             p { a href="/dashboard/reset" { (say(w::FORGOTTEN)) } }

@@ -9,7 +9,7 @@ use domain::row::Key;
 use domain::wallet::{Posting, PostingKind, Wallet};
 use maud::{Markup, html};
 use pages::forms::answer;
-use pages::{Cell, Word, empty, next_page, table, time, without_documents};
+use pages::{Cell, Word, time, without_documents};
 use shared::http::{Problem, Query};
 use shared::payout::{PAGE_SIZE, Payouts};
 use shared::wallet::statement::{STATEMENT_QUERY, StatementFilter, StatementFormat};
@@ -38,8 +38,7 @@ pub(crate) async fn wallet(visitor: Visitor) -> Result<Response, Problem> {
     };
     let currency =
         query.text("currency").and_then(|code| Currency::parse(code).ok()).unwrap_or(Currency::BRL);
-    let visit = visitor.enter_alone().await?;
-    let (page, (wallets, statement)) = visit
+    let (page, (wallets, statement)) = visitor
         .load(async |visit| {
             let (wallets, scope) = (&visit.visitor.pages.app.wallets, visit.scope());
             let (found, statement) = tokio::join!(
@@ -54,6 +53,13 @@ pub(crate) async fn wallet(visitor: Visitor) -> Result<Response, Problem> {
         statement.next_cursor.map(|id| format!("{WALLET}?{}", query.with("starting_after", &id.to_string())));
     let rows: Vec<Vec<Markup>> =
         statement.items.iter().map(|posting| movement(&page, posting)).collect::<Result<_, Problem>>()?;
+    let columns = [
+        (Cell::Time, w::WHEN),
+        (Cell::Main, w::MOVEMENT),
+        (Cell::Other, w::FEE),
+        (Cell::Other, w::PART),
+        (Cell::Amount, w::NET),
+    ];
     let currencies = wallets.keys().map(|each| (each.as_str(), each.as_str()));
     let main = html! {
         div.head {
@@ -75,18 +81,7 @@ pub(crate) async fn wallet(visitor: Visitor) -> Result<Response, Problem> {
         }
         (release_days(&page, &wallet))
         (statement_form(&page, currency))
-        @if rows.is_empty() { (empty(page.say(w::NO_MOVEMENTS), None)) } @else {
-            section.card {
-                (table(page.say(w::STATEMENT), &[
-                    (Cell::Time, page.say(w::WHEN)),
-                    (Cell::Main, page.say(w::MOVEMENT)),
-                    (Cell::Other, page.say(w::FEE)),
-                    (Cell::Other, page.say(w::PART)),
-                    (Cell::Amount, page.say(w::NET)),
-                ], rows))
-            }
-        }
-        (next_page(page.language, w::OLDER, next))
+        (page.list((w::STATEMENT, &columns), rows, (w::NO_MOVEMENTS, None), next))
     };
     Ok(page.render(page.say(w::WALLET), &main))
 }
@@ -116,9 +111,7 @@ fn release_days(page: &Page, wallet: &Wallet) -> Markup {
     html! {
         @if !rows.is_empty() {
             section.card {
-                (table(page.say(w::RELEASE_DAYS), &[
-                    (Cell::Main, page.say(w::DAY)), (Cell::Amount, page.say(w::AMOUNT)),
-                ], rows))
+                (page.table(w::RELEASE_DAYS, &[(Cell::Main, w::DAY), (Cell::Amount, w::AMOUNT)], rows))
                 @if more > 0 { p.soft { (page.language.fill(w::MORE_DAYS, &[&more.to_string()])) } }
             }
         }
@@ -166,7 +159,7 @@ pub(crate) fn movement_name(kind: PostingKind) -> Word {
         PostingKind::Release => w::RELEASED_ON,
         PostingKind::Refund | PostingKind::RefundCompleted | PostingKind::RefundCredit => w::KIND_REFUND,
         PostingKind::RefundFailed => w::MOVED_REFUND_FAILED,
-        PostingKind::CaseOpened => w::MOVED_CASE_OPENED,
+        PostingKind::CaseOpened => w::CASE_OPENED,
         PostingKind::CaseWon => w::MOVED_CASE_WON,
         PostingKind::CaseLost => w::MOVED_CASE_LOST,
         PostingKind::Payout | PostingKind::PayoutPaid => w::PAYOUT,
@@ -182,8 +175,7 @@ pub(crate) async fn refunds(visitor: Visitor) -> Result<Response, Problem> {
     let with_limit =
         Query::parse(Some(&query.only(|name| name == "starting_after").with("limit", MOVEMENTS)));
     let filter = StatementFilter::parse(&with_limit, StatementFormat::Json)?;
-    let visit = visitor.enter_alone().await?;
-    let (page, (found, next)) = visit
+    let (page, (found, next)) = visitor
         .load(async |visit| {
             let (wallets, store) = (&visit.visitor.pages.app.wallets, &visit.visitor.pages.store);
             let statement = wallets.statement(&visit.scope(), &filter).await?;
@@ -213,23 +205,12 @@ pub(crate) async fn refunds(visitor: Visitor) -> Result<Response, Problem> {
         })
         .collect();
     let next = next.map(|id| format!("{REFUNDS}?starting_after={id}"));
+    let columns =
+        [(Cell::Time, w::WHEN), (Cell::Main, w::CHARGE), (Cell::State, w::STATE), (Cell::Amount, w::AMOUNT)];
+    let none = (w::NO_REFUNDS, Some(("/dashboard/charges?status=paid", w::CHARGES)));
     let main = html! {
         h1 { (page.say(w::REFUNDS)) }
-        @if !rows.is_empty() {
-            section.card {
-                (table(page.say(w::REFUNDS), &[
-                    (Cell::Time, page.say(w::WHEN)),
-                    (Cell::Main, page.say(w::CHARGE)),
-                    (Cell::State, page.say(w::STATE)),
-                    (Cell::Amount, page.say(w::AMOUNT)),
-                ], rows))
-            }
-        } @else if next.is_some() {
-            (empty(page.say(w::NONE_HERE), None))
-        } @else {
-            (empty(page.say(w::NO_REFUNDS), Some(("/dashboard/charges?status=paid", page.say(w::CHARGES)))))
-        }
-        (next_page(page.language, w::OLDER, next))
+        (page.list((w::REFUNDS, &columns), rows, none, next))
     };
     Ok(page.render(page.say(w::REFUNDS), &main))
 }
@@ -239,8 +220,7 @@ pub(crate) async fn payouts(visitor: Visitor) -> Result<Response, Problem> {
     let after = query.text("starting_after").and_then(|id| id.parse::<PayoutId>().ok());
     // A search leads to one payout.
     let only = query.text("id").map(|id| id.parse::<PayoutId>().ok());
-    let visit = visitor.enter_alone().await?;
-    let (page, found) = visit
+    let (page, found) = visitor
         .load(async |visit| {
             let (store, scope) = (&visit.visitor.pages.store, visit.scope().scope);
             let Some(only) = only else { return Ok(Payouts::new(store.clone()).list(&scope, after).await?) };
@@ -260,19 +240,12 @@ pub(crate) async fn payouts(visitor: Visitor) -> Result<Response, Problem> {
             html! { (shown(payout.amount.into(), payout.currency)) },
         ]
     });
+    let columns =
+        [(Cell::Time, w::WHEN), (Cell::Main, w::ID), (Cell::State, w::STATE), (Cell::Amount, w::AMOUNT)];
+    let none = (w::NO_PAYOUTS, Some((WALLET, w::WALLET)));
     let main = html! {
         h1 { (page.say(w::PAYOUTS)) }
-        @if found.is_empty() { (empty(page.say(w::NO_PAYOUTS), Some((WALLET, page.say(w::WALLET))))) } @else {
-            section.card {
-                (table(page.say(w::PAYOUTS), &[
-                    (Cell::Time, page.say(w::WHEN)),
-                    (Cell::Main, "Id"),
-                    (Cell::State, page.say(w::STATE)),
-                    (Cell::Amount, page.say(w::AMOUNT)),
-                ], rows.collect()))
-            }
-        }
-        (next_page(page.language, w::OLDER, next))
+        (page.list((w::PAYOUTS, &columns), rows.collect(), none, next))
     };
     Ok(page.render(page.say(w::PAYOUTS), &main))
 }

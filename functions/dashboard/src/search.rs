@@ -16,8 +16,7 @@ pub(crate) async fn search(visitor: Visitor) -> Result<Response, Problem> {
     if query.is_none() && !text.trim().is_empty() {
         return Ok(Redirect::to("/dashboard/search?error=text_too_long").into_response());
     }
-    let visit = visitor.enter_alone().await?;
-    let (page, found) = visit
+    let (page, found) = visitor
         .load(async |visit| {
             let Some(query) = &query else { return Ok(None) };
             let (pages, salt) = (&visit.visitor.pages, visit.session.account.salt.as_bytes());

@@ -4,7 +4,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use maud::{Markup, html};
 use pages::forms::Need;
-use pages::{Cell, Document, Language, Tone, Word, safe_path, table, tag, time};
+use pages::{Cell, Document, Language, Tone, Word, safe_path, tag, time};
 use shared::auth::dashboard::IssuedToken;
 use shared::auth::dashboard::token::TokenKind;
 use shared::http::{Problem, RequestContext};
@@ -55,7 +55,17 @@ fn code_field(id: &str, label: &str) -> Markup {
     }
 }
 
-fn password_field(name: &str, label: &str, autocomplete: &str) -> Markup {
+/// The address of a user who is not logged in.
+pub(crate) fn email_field(language: Language) -> Markup {
+    html! {
+        div {
+            label for="email" { (language.say(w::EMAIL)) }
+            input #email name="email" type="email" autocomplete="username" required maxlength="254";
+        }
+    }
+}
+
+pub(crate) fn password_field(name: &str, label: &str, autocomplete: &str) -> Markup {
     html! {
         div {
             label for=(name) { (label) }
@@ -140,11 +150,11 @@ pub(crate) async fn show(visitor: Visitor) -> Result<Response, Problem> {
         }
         section.card {
             h2 { (page.say(SESSIONS)) }
-            (table(page.say(OPEN_SESSIONS), &[
-                (Cell::Time, page.say(w::WHEN)),
-                (Cell::Main, page.say(DEVICE)),
-                (Cell::Other, page.say(w::ADDRESS)),
-                (Cell::State, page.say(END_SESSION)),
+            (page.table(OPEN_SESSIONS, &[
+                (Cell::Time, w::WHEN),
+                (Cell::Main, DEVICE),
+                (Cell::Other, w::ADDRESS),
+                (Cell::State, END_SESSION),
             ], sessions))
             p { (page.say(END_SESSIONS_MEANS)) }
             (page.button("/dashboard/security/sessions", (END_SESSIONS, "danger"), Need::Member, &html! {}))

@@ -14,7 +14,7 @@ use crate::words as w;
 const PATH: &str = "/dashboard/settings";
 
 pub(crate) async fn show(visitor: Visitor) -> Result<Response, Problem> {
-    let (page, ()) = visitor.enter_alone().await?.load(async |_| Ok(())).await?;
+    let (page, ()) = visitor.load(async |_| Ok(())).await?;
     let account = &page.visit.session.account;
     let (brand, settings) = (&account.brand, &account.settings);
     let main = html! {

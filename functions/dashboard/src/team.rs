@@ -7,7 +7,7 @@ use domain::account::Account;
 use maud::{Markup, html};
 use pages::forms::Need;
 use pages::kept::{invite_form, role_choice};
-use pages::{Cell, Document, Language, Tone, Word, facts, table, tag, time};
+use pages::{Cell, Document, Language, Tone, Word, facts, tag, time};
 use shared::account::password::MIN_CHARS;
 use shared::account::{LinkToken, Role, Team, User, Users};
 use shared::http::{Problem, RequestContext};
@@ -15,15 +15,14 @@ use strum::VariantArray;
 
 use crate::Pages;
 use crate::account::{AUDIT, NOTICES};
-use crate::security::SECOND_FACTOR;
+use crate::security::{SECOND_FACTOR, email_field};
 use crate::visit::{Page, Visitor};
 use crate::words as w;
 
 const TEAM: &str = "/dashboard/team";
 
 pub(crate) async fn team(visitor: Visitor) -> Result<Response, Problem> {
-    let visit = visitor.enter_alone().await?;
-    let (page, Team { users, invites }) = visit
+    let (page, Team { users, invites }) = visitor
         .load(async |visit| {
             let users = Users::new(visit.visitor.pages.store.clone());
             Ok(users.team(&visit.session.account.id, visit.visitor.now).await?)
@@ -44,22 +43,22 @@ pub(crate) async fn team(visitor: Visitor) -> Result<Response, Problem> {
             p { a href=(AUDIT) { (page.say(w::AUDIT)) } " · " a href=(NOTICES) { (page.say(w::NOTICES)) } }
         }
         section.card {
-            (table(page.say(w::MEMBERS), &[
-                (Cell::Main, page.say(w::EMAIL)),
-                (Cell::State, page.say(w::ROLE)),
-                (Cell::Time, page.say(w::CREATED_ON)),
-                (Cell::Other, page.say(w::ACTION)),
+            (page.table(w::MEMBERS, &[
+                (Cell::Main, w::EMAIL),
+                (Cell::State, w::ROLE),
+                (Cell::Time, w::CREATED_ON),
+                (Cell::Other, w::ACTION),
             ], users.iter().map(|user| member(&page, user)).collect()))
             h2 { (page.say(w::ROLE)) }
             (facts(Role::VARIANTS.iter().map(|role| (page.say(w::of_role(*role)), html! { (page.say(may(*role))) })).collect()))
         }
         @if !invites.is_empty() {
             section.card {
-                (table(page.say(w::INVITES), &[
-                    (Cell::Main, page.say(w::EMAIL)),
-                    (Cell::State, page.say(w::ROLE)),
-                    (Cell::Time, page.say(w::VALID_UNTIL)),
-                    (Cell::Other, page.say(w::ACTION)),
+                (page.table(w::INVITES, &[
+                    (Cell::Main, w::EMAIL),
+                    (Cell::State, w::ROLE),
+                    (Cell::Time, w::VALID_UNTIL),
+                    (Cell::Other, w::ACTION),
                 ], invited.collect()))
             }
         }
@@ -182,10 +181,7 @@ pub(crate) async fn forgotten(context: RequestContext, headers: HeaderMap) -> Re
         }
         p { (language.say(w::FORGOTTEN_MEANS)) }
         form.fields method="post" action="/dashboard/reset" {
-            div {
-                label for="email" { (language.say(w::EMAIL)) }
-                input #email name="email" type="email" autocomplete="username" required maxlength="254";
-            }
+            (email_field(language))
             div { button { (language.say(w::SEND_LINK)) } }
         }
         p { a href="/dashboard/login" { (language.say(w::LOG_IN)) } }

@@ -248,7 +248,7 @@ fn step_of_case(state: &str) -> Option<(Tone, Word)> {
 pub(crate) fn words_of(entry: &TimelineEntry) -> (Word, Option<(Tone, Word)>) {
     let state = entry.state.as_str();
     match entry.what {
-        TimelineKind::Status => (w::KIND_STATUS, TransactionStatus::named(state).map(State::shown)),
+        TimelineKind::Status => (w::CHARGE, TransactionStatus::named(state).map(State::shown)),
         TimelineKind::Payment => {
             let returned = state.strip_prefix("return ").and_then(named::<ReturnStatus>);
             (w::KIND_PAYMENT, Some(returned.map_or((Tone::Good, ACCEPTED), State::shown)))
@@ -257,7 +257,7 @@ pub(crate) fn words_of(entry: &TimelineEntry) -> (Word, Option<(Tone, Word)>) {
         TimelineKind::Case => (w::KIND_CASE, step_of_case(state)),
         TimelineKind::Posting => {
             let movement = named::<PostingKind>(state);
-            (w::KIND_POSTING, movement.map(|kind| (Tone::Calm, movement_name(kind))))
+            (w::WALLET, movement.map(|kind| (Tone::Calm, movement_name(kind))))
         }
         TimelineKind::Event => (w::KIND_EVENT, None),
         TimelineKind::Delivery => (w::KIND_DELIVERY, DeliveryStatus::named(state).map(State::shown)),

@@ -2,8 +2,6 @@
 //! account ([`Visitor::enter`]), then the counter of pages beside the page's own reads ([`Visit::load`]), which
 //! take up to two. Only a [`Page`] can be rendered, so that no page is shown without a session or uncounted.
 
-use std::fmt::Write as _;
-
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
@@ -14,7 +12,7 @@ use domain::time::Timestamp;
 use maud::{Markup, html};
 use pages::forms::{Need, new_key};
 use pages::kept::Form;
-use pages::{Document, Language, Shell, Word};
+use pages::{Cell, Document, Language, Shell, Word, empty, next_page, table};
 use shared::auth::dashboard::token::Claims;
 use shared::auth::dashboard::{Session, shown_mode};
 use shared::http::{Problem, Query, RequestContext};
@@ -79,9 +77,13 @@ impl Visitor {
         Ok(Visit { session, visitor: self })
     }
 
-    pub(crate) async fn enter_alone(self) -> Result<Visit, Problem> {
+    /// For the pages that read nothing before the session is proved.
+    pub(crate) async fn load<T>(
+        self,
+        reads: impl AsyncFnOnce(&Visit) -> Result<T, Problem>,
+    ) -> Result<(Page, T), Problem> {
         let session = Box::pin(self.pages.dashboard.session(&self.claims, self.context.source)).await?;
-        Ok(Visit { session, visitor: self })
+        Visit { session, visitor: self }.load(reads).await
     }
 }
 
@@ -135,21 +137,15 @@ impl Page {
     }
 
     /// The command that makes a request of the API with the user's key.
-    pub(crate) fn curl(&self, path: &str, headers: &[&str], body: Option<&str>) -> String {
-        let mut command =
-            format!("curl -s {}{path} -H 'apikey: ak_{}_…'", self.base_url(), self.visit.visitor.mode);
-        for header in headers {
-            let _ = write!(command, " -H '{header}'");
-        }
-        if let Some(body) = body {
-            let _ = write!(command, " -H 'Content-Type: application/json' -d '{body}'");
-        }
-        command
+    pub(crate) fn curl(&self, path: &str) -> String {
+        format!("curl -s {}{path} -H 'apikey: ak_{}_…'", self.base_url(), self.visit.visitor.mode)
     }
 
     /// The command that creates a first charge.
     pub(crate) fn curl_first_charge(&self) -> String {
-        self.curl("/v1/pix/charges", &["Idempotency-Key: pedido-0001"], Some("{\"amount\": 1990}"))
+        let request = self.curl("/v1/pix/charges");
+        let headers = "-H 'Idempotency-Key: pedido-0001' -H 'Content-Type: application/json'";
+        format!("{request} {headers} -d '{{\"amount\": 1990}}'")
     }
 
     pub(crate) fn may(&self, need: Need) -> bool {
@@ -191,6 +187,42 @@ impl Page {
         let Visit { session, visitor } = &self.visit;
         let page = visitor.here.split('?').next().unwrap_or_default();
         Form { session, language: self.language, mode: visitor.mode, page, key: &self.key, refused: None }
+    }
+
+    pub(crate) fn table(&self, caption: Word, columns: &[(Cell, Word)], rows: Vec<Vec<Markup>>) -> Markup {
+        let columns: Vec<_> = columns.iter().map(|(cell, word)| (*cell, self.say(*word))).collect();
+        table(self.say(caption), &columns, rows)
+    }
+
+    /// The rows of a list, or what to do without any, and the link to older ones. Rows may follow a page without rows.
+    pub(crate) fn list(
+        &self,
+        (caption, columns): (Word, &[(Cell, Word)]),
+        rows: Vec<Vec<Markup>>,
+        (none, action): (Word, Option<(&str, Word)>),
+        older: Option<String>,
+    ) -> Markup {
+        let action = action.map(|(href, word)| (href, self.say(word)));
+        html! {
+            @if !rows.is_empty() { section.card { (self.table(caption, columns, rows)) } }
+            @else if older.is_some() { (empty(self.say(w::NONE_HERE), None)) }
+            @else { (empty(self.say(none), action)) }
+            (next_page(self.language, w::OLDER, older))
+        }
+    }
+
+    /// The filters of a list, in a part that is open while one is set.
+    pub(crate) fn filters(&self, path: &str, is_open: bool, fields: &Markup) -> Markup {
+        html! {
+            details.card open[is_open] {
+                summary { (self.say(w::FILTERS)) }
+                form.row method="get" action=(path) {
+                    (fields)
+                    button { (self.say(w::FILTER)) }
+                    a.btn.quiet href=(path) { (self.say(w::CLEAR_FILTERS)) }
+                }
+            }
+        }
     }
 
     /// Why a form or a filter was refused. The fields have the words of their labels.

@@ -12,7 +12,7 @@ use maud::{Markup, html};
 use pages::forms::{Need, disabled};
 use pages::kept::endpoint_form;
 use pages::{
-    Cell, Language, Tone, Word, code_block, copy_button, empty, facts, next_page, table, tag, time,
+    Cell, Language, Tone, Word, code_block, copy_button, empty, facts, next_page, tag, time,
     without_documents,
 };
 use serde::Serialize;
@@ -33,8 +33,7 @@ const EVENTS: &str = "/dashboard/events";
 pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
     let query = visitor.query();
     let filter = recent_filter(&query, None);
-    let visit = visitor.enter_alone().await?;
-    let (page, deliveries) = visit
+    let (page, deliveries) = visitor
         .load(async |visit| {
             let deliveries = &visit.visitor.pages.app.deliveries;
             Ok(deliveries.recent(&visit.scope(), &filter, visit.visitor.now).await?)
@@ -56,11 +55,11 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
             @if page.is_test() { div.card { (code_block(page.language, "cargo run -- listen")) } }
         } @else {
             section.card {
-                (table("Endpoints", &[
-                    (Cell::Main, "URL"),
-                    (Cell::State, page.say(w::STATE)),
-                    (Cell::Other, page.say(w::EVENTS)),
-                    (Cell::Time, page.say(w::CREATED_ON)),
+                (page.table(w::ENDPOINTS, &[
+                    (Cell::Main, w::URL),
+                    (Cell::State, w::STATE),
+                    (Cell::Other, w::EVENTS),
+                    (Cell::Time, w::CREATED_ON),
                 ], rows.collect()))
             }
         }
@@ -232,27 +231,18 @@ fn delivery_list(page: &Page, path: &str, query: &Query, list: &RecentDeliveries
     });
     let choices =
         DeliveryStatus::vocabulary().into_iter().map(|(name, each)| (name, page.say(each.shown().1)));
+    let columns = [
+        (Cell::Time, w::WHEN),
+        (Cell::Main, w::KIND_EVENT),
+        (Cell::State, w::STATE),
+        (Cell::Amount, w::ATTEMPTS),
+        (Cell::Other, w::LAST_ANSWER),
+    ];
+    let none = (w::NO_DELIVERIES, None);
     html! {
         h2 { (page.say(w::DELIVERIES)) }
         (pages::chips(page.say(w::DELIVERIES), (path, "status"), chosen, all(page).chain(choices)))
-        div #deliveries data-refresh="10" {
-            @if !list.deliveries.is_empty() {
-                section.card {
-                    (table(page.say(w::DELIVERIES), &[
-                        (Cell::Time, page.say(w::WHEN)),
-                        (Cell::Main, page.say(w::KIND_EVENT)),
-                        (Cell::State, page.say(w::STATE)),
-                        (Cell::Amount, page.say(w::ATTEMPTS)),
-                        (Cell::Other, page.say(w::LAST_ANSWER)),
-                    ], rows.collect()))
-                }
-            } @else if next.is_some() {
-                (empty(page.say(w::NONE_HERE), None))
-            } @else {
-                (empty(page.say(w::NO_DELIVERIES), None))
-            }
-            (next_page(page.language, w::OLDER, next))
-        }
+        div #deliveries data-refresh="10" { (page.list((w::DELIVERIES, &columns), rows.collect(), none, next)) }
     }
 }
 
@@ -293,8 +283,7 @@ pub(crate) async fn endpoint(visitor: Visitor, Path(id): Path<String>) -> Result
     let id: Option<EndpointId> = id.parse().ok();
     let unknown = || Problem::NotFound { what: "webhook endpoint" };
     let filter = recent_filter(&query, Some(id.ok_or_else(unknown)?));
-    let visit = visitor.enter_alone().await?;
-    let (page, recent) = visit
+    let (page, recent) = visitor
         .load(async |visit| {
             let deliveries = &visit.visitor.pages.app.deliveries;
             Ok(deliveries.recent(&visit.scope(), &filter, visit.visitor.now).await?)
@@ -334,8 +323,7 @@ pub(crate) async fn endpoint(visitor: Visitor, Path(id): Path<String>) -> Result
 
 pub(crate) async fn delivery(visitor: Visitor, Path(id): Path<String>) -> Result<Response, Problem> {
     let id: Option<DeliveryId> = id.parse().ok();
-    let visit = visitor.enter_alone().await?;
-    let (page, (delivery, payload, endpoint)) = visit
+    let (page, (delivery, payload, endpoint)) = visitor
         .load(async |visit| {
             let deliveries = &visit.visitor.pages.app.deliveries;
             Ok(deliveries.find(&visit.scope().scope, id, visit.visitor.now).await?)
@@ -357,7 +345,7 @@ pub(crate) async fn delivery(visitor: Visitor, Path(id): Path<String>) -> Result
                 (facts(vec![
                     (page.say(w::STATE), delivery.status.tag(page.language)),
                     ("Id", html! { code { (delivery.id) } }),
-                    ("Endpoint", html! {
+                    (page.say(w::ENDPOINT), html! {
                         @match (delivery.endpoint, &endpoint) {
                             (Some(_), Some(endpoint)) => a href={ (PATH) "/" (endpoint.id) } dir="auto" { (endpoint.url) },
                             (Some(id), None) => { (id) " (" (page.say(w::IS_DELETED)) ")" },
@@ -401,8 +389,7 @@ pub(crate) async fn events(visitor: Visitor) -> Result<Response, Problem> {
     let known = ["type", "object", "created_after", "created_before", "starting_after"];
     let query = query.only(|name| known.contains(&name));
     let filter = EventFilter::parse(&query);
-    let visit = visitor.enter_alone().await?;
-    let (page, list) = visit
+    let (page, list) = visitor
         .load(async |visit| {
             let Ok(filter) = &filter else { return Ok(Value::Null) };
             let found =
@@ -420,6 +407,7 @@ pub(crate) async fn events(visitor: Visitor) -> Result<Response, Problem> {
             objects_of(event),
         ]
     });
+    let columns = [(Cell::Time, w::WHEN), (Cell::Main, w::KIND_EVENT), (Cell::Other, w::OBJECT)];
     let main = html! {
         p.crumb { a href=(PATH) { (page.say(w::WEBHOOKS)) } }
         h1 { (page.say(w::EVENTS)) }
@@ -429,18 +417,7 @@ pub(crate) async fn events(visitor: Visitor) -> Result<Response, Problem> {
         (event_filters(&page, &query))
         @if filter.is_ok() {
             div #list data-refresh="10" {
-                @if items.is_empty() {
-                    (empty(page.say(if next.is_some() { w::NONE_HERE } else { w::NO_EVENTS }), None))
-                } @else {
-                    section.card {
-                        (table(page.say(w::EVENTS), &[
-                            (Cell::Time, page.say(w::WHEN)),
-                            (Cell::Main, page.say(w::KIND_EVENT)),
-                            (Cell::Other, page.say(w::OBJECT)),
-                        ], rows.collect()))
-                    }
-                }
-                (next_page(page.language, w::OLDER, next))
+                (page.list((w::EVENTS, &columns), rows.collect(), (w::NO_EVENTS, None), next))
             }
         }
     };
@@ -453,25 +430,19 @@ pub(crate) async fn events(visitor: Visitor) -> Result<Response, Problem> {
 
 fn event_filters(page: &Page, query: &Query) -> Markup {
     let is_used = ["type", "created_after", "created_before"].iter().any(|name| query.text(name).is_some());
-    html! {
-        details.card open[is_used] {
-            summary { (page.say(w::FILTERS)) }
-            form.row method="get" action=(EVENTS) {
-                @if let Some(object) = query.text("object") { (pages::hidden("object", object)) }
-                div.f {
-                    label for="type" { (page.say(w::KIND)) }
-                    select #type name="type" {
-                        option value="" { (page.say(w::ALL_METHODS)) }
-                        @for (name, _) in EventType::ALL { option value=(name) selected[query.text("type") == Some(*name)] { (name) } }
-                    }
-                }
-                (field("created_after", "date", page.say(w::FROM), query))
-                (field("created_before", "date", page.say(w::TO), query))
-                button { (page.say(w::FILTER)) }
-                a.btn.quiet href=(EVENTS) { (page.say(w::CLEAR_FILTERS)) }
+    let fields = html! {
+        @if let Some(object) = query.text("object") { (pages::hidden("object", object)) }
+        div.f {
+            label for="type" { (page.say(w::KIND)) }
+            select #type name="type" {
+                option value="" { (page.say(w::ALL_METHODS)) }
+                @for (name, _) in EventType::ALL { option value=(name) selected[query.text("type") == Some(*name)] { (name) } }
             }
         }
-    }
+        (field(("created_after", "date", page.say(w::FROM)), query, None))
+        (field(("created_before", "date", page.say(w::TO)), query, None))
+    };
+    page.filters(EVENTS, is_used, &fields)
 }
 
 /// A canonical event has a `type`, a legacy one its name in `event`.
@@ -499,8 +470,7 @@ fn objects_of(event: &Value) -> Markup {
 pub(crate) async fn event(visitor: Visitor, Path(id): Path<String>) -> Result<Response, Problem> {
     let id: Option<EventId> = id.parse().ok();
     let after: Option<DeliveryId> = visitor.query().text("starting_after").and_then(|id| id.parse().ok());
-    let visit = visitor.enter_alone().await?;
-    let (page, (event, deliveries, next)) = visit
+    let (page, (event, deliveries, next)) = visitor
         .load(async |visit| {
             let (scope, now) = (visit.scope(), visit.visitor.now);
             let events = &visit.visitor.pages.app.events;
@@ -524,10 +494,10 @@ pub(crate) async fn event(visitor: Visitor, Path(id): Path<String>) -> Result<Re
         p { (at(&event, "created_at")) " " (objects_of(&event)) }
         @if deliveries.is_empty() && next.is_none() { p { (page.say(w::NOT_DELIVERED)) } } @else {
             section.card {
-                (table(page.say(w::DELIVERIES), &[
-                    (Cell::Main, page.say(w::WHEN)),
-                    (Cell::State, page.say(w::STATE)),
-                    (Cell::Other, "Endpoint"),
+                (page.table(w::DELIVERIES, &[
+                    (Cell::Main, w::WHEN),
+                    (Cell::State, w::STATE),
+                    (Cell::Other, w::ENDPOINT),
                 ], rows.collect()))
             }
         }

@@ -107,13 +107,13 @@ pages::words! { pub(crate),
     SAME_BY_API = "O mesmo pela API", "The same with the API", "Lo mismo con la API";
     BY = "por", "by", "por";
     IN_REQUEST = "na requisição {}", "in the request {}", "en la solicitud {}";
-    KIND_STATUS = "Cobrança", "Charge", "Cobro";
     KIND_PAYMENT = "Pagamento recebido", "Payment received", "Pago recibido";
     KIND_REFUND = "Devolução", "Refund", "Devolución";
     KIND_CASE = "Disputa", "Dispute", "Disputa";
-    KIND_POSTING = "Carteira", "Wallet", "Cartera";
     KIND_EVENT = "Evento", "Event", "Evento";
     KIND_DELIVERY = "Entrega", "Delivery", "Entrega";
+    ENDPOINT = "Endpoint", "Endpoint", "Endpoint";
+    ENDPOINTS = "Endpoints", "Endpoints", "Endpoints";
     REVEAL = "Mostrar", "Show", "Mostrar";
     REFUND = "Devolver", "Refund", "Devolver";
     ALL_OF_IT = "tudo", "all of it", "todo";
@@ -155,7 +155,7 @@ pages::words! { pub(crate),
     MOVED_SETTLEMENT = "Pagamento", "Payment", "Pago";
     MOVED_RETURN = "Pagamento devolvido ao pagador", "Payment returned to the payer", "Pago devuelto al pagador";
     MOVED_REFUND_FAILED = "Devolução que falhou", "Refund that failed", "Devolución fallida";
-    MOVED_CASE_OPENED = "Disputa aberta", "Dispute opened", "Disputa abierta";
+    CASE_OPENED = "Disputa aberta", "Dispute opened", "Disputa abierta";
     MOVED_CASE_WON = "Disputa ganha", "Dispute won", "Disputa ganada";
     MOVED_CASE_LOST = "Disputa perdida", "Dispute lost", "Disputa perdida";
     MOVED_PAYOUT_FAILED = "Repasse que falhou", "Payout that failed", "Retiro fallido";
@@ -183,6 +183,7 @@ pages::words! { pub(crate),
     DOSSIER_PDF = "Dossiê em PDF", "Dossier (PDF)", "Expediente en PDF";
     MADE_ON = "Emitido em", "Made on", "Emitido el";
     KIND = "Tipo", "Type", "Tipo";
+    ID = "Id", "Id", "Id";
     END_TO_END_ID = "End-to-end id", "End-to-end id", "End-to-end id";
     PHONE = "Telefone", "Phone", "Teléfono";
     APPEAL_DRAFT = "Rascunho da contestação, não enviado", "Draft of the appeal, not sent", "Borrador de la apelación, no enviado";
@@ -297,7 +298,6 @@ pages::words! { pub(crate),
     NO_NOTICES = "Nenhum aviso nos últimos 90 dias. Avisamos por e-mail de disputas e de endpoints que falham.", "No notices in the last 90 days. We send e-mails about disputes and endpoints that fail.", "Ningún aviso en los últimos 90 días. Avisamos por correo de disputas y de endpoints que fallan.";
     SENT = "Enviado", "Sent", "Enviado";
     NOT_SENT = "Não enviado", "Not sent", "No enviado";
-    NOTICE_MED_OPENED = "Disputa aberta", "Dispute opened", "Disputa abierta";
     NOTICE_MED_RESOLVED = "Disputa encerrada", "Dispute closed", "Disputa cerrada";
     NOTICE_ENDPOINT = "Endpoint desligado", "Endpoint switched off", "Endpoint desactivado";
     NOTICE_DESTINATION = "Devolução a uma chave de terceiro", "Refund to a third party's key", "Devolución a la clave de un tercero";
