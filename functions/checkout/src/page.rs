@@ -22,7 +22,6 @@ use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
 use domain::{pt_br, text};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use pages::words::RECEIPT;
 use pages::{Language, Word};
 use shared::http::{csp_source, etag_of};
 use url::Url;
@@ -89,97 +88,38 @@ impl PageState {
         }
     }
 
-    fn title(self, charge: &Charge) -> Word {
+    /// The title, the message, the appearance, and the seconds between two looks. While the charge can be paid there
+    /// is no message, because each method says until when.
+    fn shown(self) -> (Word, Option<Word>, Appearance, Option<u32>) {
         match self {
-            Self::Preparing => w::PREPARING,
-            Self::Payable if charge.methods == [PaymentMethod::Pix] => w::PAY_BY_PIX,
-            Self::Payable => w::PAY,
-            Self::Closing => w::CLOSING,
-            Self::Processing => w::PROCESSING,
-            Self::Paid => w::PAID,
-            Self::Refused => w::PAYMENT_REFUSED,
-            Self::Cancelled => w::CANCELLED,
-            Self::Expired => w::EXPIRED,
-            Self::Refunded => w::REFUNDED,
-            Self::Disputed => w::DISPUTED,
-        }
-    }
-
-    /// `None` while the charge can be paid: then each method says until when.
-    fn message(self) -> Option<Word> {
-        Some(match self {
-            Self::Payable => return None,
-            Self::Preparing => w::PREPARING_MEANS,
-            Self::Closing => w::CLOSING_MEANS,
-            Self::Processing => w::PROCESSING_MEANS,
-            Self::Paid => w::PAID_MEANS,
-            Self::Refused => w::REFUSED_MEANS,
-            Self::Cancelled => w::CANCELLED_MEANS,
-            Self::Expired => w::EXPIRED_MEANS,
-            Self::Refunded => w::REFUNDED_MEANS,
-            Self::Disputed => w::DISPUTED_MEANS,
-        })
-    }
-
-    fn appearance(self) -> Appearance {
-        match self {
-            Self::Preparing | Self::Closing | Self::Processing => Appearance::Waiting,
-            Self::Payable => Appearance::Plain,
-            Self::Paid => Appearance::Good,
-            Self::Refused | Self::Cancelled | Self::Expired => Appearance::Ended,
-            Self::Refunded => Appearance::Returned,
-            Self::Disputed => Appearance::Attention,
-        }
-    }
-
-    fn refresh_seconds(self) -> Option<u32> {
-        match self {
-            Self::Preparing | Self::Payable | Self::Closing => REFRESH_WHILE_PENDING,
-            Self::Processing => REFRESH_WHILE_PROCESSING,
-            Self::Paid
-            | Self::Refused
-            | Self::Cancelled
-            | Self::Expired
-            | Self::Refunded
-            | Self::Disputed => None,
+            Self::Preparing => (w::PREPARING, Some(w::PREPARING_MEANS), WAITING, REFRESH_WHILE_PENDING),
+            Self::Payable => (w::PAY, None, PLAIN, REFRESH_WHILE_PENDING),
+            Self::Closing => (w::CLOSING, Some(w::CLOSING_MEANS), WAITING, REFRESH_WHILE_PENDING),
+            Self::Processing => (w::PROCESSING, Some(w::PROCESSING_MEANS), WAITING, REFRESH_WHILE_PROCESSING),
+            Self::Paid => (w::PAID, Some(w::PAID_MEANS), GOOD, None),
+            Self::Refused => (w::PAYMENT_REFUSED, Some(w::REFUSED_MEANS), ENDED, None),
+            Self::Cancelled => (w::CANCELLED, Some(w::CANCELLED_MEANS), ENDED, None),
+            Self::Expired => (w::EXPIRED, Some(w::EXPIRED_MEANS), ENDED, None),
+            Self::Refunded => (w::REFUNDED, Some(w::REFUNDED_MEANS), RETURNED, None),
+            Self::Disputed => (w::DISPUTED, Some(w::DISPUTED_MEANS), ATTENTION, None),
         }
     }
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Appearance {
-    Plain,
-    Waiting,
-    Good,
-    Ended,
-    Returned,
-    Attention,
+#[derive(Clone, Copy)]
+struct Appearance {
+    class: &'static str,
+    /// The SVG path of the icon, in a view box of 24 by 24.
+    icon_path: Option<&'static str>,
 }
 
-impl Appearance {
-    fn class(self) -> &'static str {
-        match self {
-            Self::Plain => "plain",
-            Self::Waiting => "waiting",
-            Self::Good => "good",
-            Self::Ended => "ended",
-            Self::Returned => "returned",
-            Self::Attention => "attention",
-        }
-    }
-
-    /// Returns the SVG path of the icon, in a view box of 24 by 24.
-    fn icon_path(self) -> Option<&'static str> {
-        match self {
-            Self::Plain => None,
-            Self::Waiting => Some("M12 6v6l4 2.5"),
-            Self::Good => Some("M6 12.5l4 4 8-9"),
-            Self::Ended => Some("M7.5 7.5l9 9M16.5 7.5l-9 9"),
-            Self::Returned => Some("M10 6l-4.5 4.5L10 15M6 10.5h8a4 4 0 0 1 0 8h-2"),
-            Self::Attention => Some("M12 6v7.5M12 17.5v.01"),
-        }
-    }
-}
+const PLAIN: Appearance = Appearance { class: "plain", icon_path: None };
+const WAITING: Appearance = Appearance { class: "waiting", icon_path: Some("M12 6v6l4 2.5") };
+const GOOD: Appearance = Appearance { class: "good", icon_path: Some("M6 12.5l4 4 8-9") };
+const ENDED: Appearance = Appearance { class: "ended", icon_path: Some("M7.5 7.5l9 9M16.5 7.5l-9 9") };
+const RETURNED: Appearance =
+    Appearance { class: "returned", icon_path: Some("M10 6l-4.5 4.5L10 15M6 10.5h8a4 4 0 0 1 0 8h-2") };
+const ATTENTION: Appearance = Appearance { class: "attention", icon_path: Some("M12 6v7.5M12 17.5v.01") };
 
 /// Renders the page of a charge. The caller must have applied the charge's expiry: see
 /// [`domain::charge::StoredCharge::read_at`].
@@ -204,7 +144,9 @@ impl CheckoutPage<'_> {
         let Self { charge, state, language, .. } = *self;
         let amount = pt_br::format_amount(charge.amount, charge.currency);
         let receiver = charge.artefacts.pix.as_ref().and_then(|pix| receiver(&pix.br_code));
-        let title = self.say(state.title(charge));
+        let (title, message, appearance, refresh_seconds) = state.shown();
+        let is_pix_alone = state == PageState::Payable && charge.methods == [PaymentMethod::Pix];
+        let title = self.say(if is_pix_alone { w::PAY_BY_PIX } else { title });
         let tab_title = match receiver {
             Some(receiver) => language.fill(w::TAB_TITLE, &[title, &amount, receiver]),
             None => format!("{title}: {amount}"),
@@ -214,7 +156,7 @@ impl CheckoutPage<'_> {
         let content = html! {
             (self.shop())
             h1 #state tabindex="-1" { (title) }
-            @if let Some(message) = state.message() {
+            @if let Some(message) = message {
                 p.message { (language.fill(message, &[&self.minute(charge.expires_at())])) }
             }
             dl {
@@ -235,7 +177,7 @@ impl CheckoutPage<'_> {
                 @if is_test { (self.simulation()) }
             } @else {
                 @if is_paid && charge.settlement.is_some() {
-                    p.back { a href={ (charge.id.raw()) "/receipt?lang=" (language.tag()) } { (self.say(RECEIPT)) } }
+                    p.back { a href={ (charge.id.raw()) "/receipt?lang=" (language.tag()) } { (self.say(w::RECEIPT)) } }
                 }
                 @if let Some(url) = way_back(charge) {
                     p.back { a href=(url) rel="noreferrer" { (self.say(w::BACK_TO_SHOP)) } }
@@ -247,8 +189,8 @@ impl CheckoutPage<'_> {
             language,
             color: self.brand.color,
             tab_title: &tab_title,
-            appearance: state.appearance(),
-            refresh_seconds: state.refresh_seconds(),
+            appearance,
+            refresh_seconds,
             is_test,
             now: self.now,
         };
@@ -293,7 +235,7 @@ impl CheckoutPage<'_> {
         let Some(payment) = &self.charge.applied_payment else { return Markup::default() };
         html! {
             div { dt { (self.say(w::PAID_BY)) } dd { (self.say(w::of_method(payment.method))) } }
-            div { dt { (self.say(w::PAID_AT)) } dd { (self.minute(payment.paid_at)) } }
+            div { dt { (self.say(w::PAID_ON)) } dd { (self.minute(payment.paid_at)) } }
             @if payment.method == PaymentMethod::Pix {
                 div { dt { (self.say(w::END_TO_END)) } dd.address { (payment.payment_id) } }
             }
@@ -423,36 +365,31 @@ fn last_digits(phone: &str) -> String {
 }
 
 pub fn not_found(now: Timestamp, language: Language) -> Page {
-    let frame = Frame {
-        language,
-        color: None,
-        tab_title: language.say(w::CHARGE_NOT_FOUND),
-        appearance: Appearance::Ended,
-        refresh_seconds: None,
-        is_test: false,
-        now,
-    };
-    frame.around(&html! {
+    let content = html! {
         h1 { (language.say(w::CHARGE_NOT_FOUND)) }
         p.message { (language.say(w::CHARGE_NOT_FOUND_MEANS)) }
-    })
+    };
+    error_page((now, language), w::CHARGE_NOT_FOUND, (ENDED, None), &content)
 }
 
 /// Renders the page for a charge that can't be read.
 pub fn unavailable(now: Timestamp, language: Language) -> Page {
-    let frame = Frame {
-        language,
-        color: None,
-        tab_title: language.say(w::PAGE_UNAVAILABLE),
-        appearance: Appearance::Waiting,
-        refresh_seconds: REFRESH_WHILE_PENDING,
-        is_test: false,
-        now,
-    };
-    frame.around(&html! {
+    let content = html! {
         h1 #state tabindex="-1" { (language.say(w::PAGE_UNAVAILABLE)) }
         p.message { (language.say(w::UNAVAILABLE_MEANS)) }
-    })
+    };
+    error_page((now, language), w::PAGE_UNAVAILABLE, (WAITING, REFRESH_WHILE_PENDING), &content)
+}
+
+fn error_page(
+    (now, language): (Timestamp, Language),
+    title: Word,
+    (appearance, refresh_seconds): (Appearance, Option<u32>),
+    content: &Markup,
+) -> Page {
+    let tab_title = language.say(title);
+    Frame { language, color: None, tab_title, appearance, refresh_seconds, is_test: false, now }
+        .around(content)
 }
 
 struct Frame<'a> {
@@ -470,7 +407,7 @@ impl Frame<'_> {
     fn around(&self, content: &Markup) -> Page {
         let say = |word| self.language.say(word);
         let main = html! {
-            @if let Some(icon_path) = self.appearance.icon_path() {
+            @if let Some(icon_path) = self.appearance.icon_path {
                 svg.sign viewBox="0 0 24 24" width="56" height="56" aria-hidden="true" {
                     circle cx="12" cy="12" r="12" {}
                     path d=(icon_path) {}
@@ -500,8 +437,8 @@ impl Frame<'_> {
                     @if self.is_test {
                         header { p.test { strong { (say(w::TEST)) } ": " (say(w::TEST_MEANS)) } }
                     }
-                    main class=(self.appearance.class()) { (main) }
-                    footer aria-label=(say(w::LANGUAGES)) {
+                    main class=(self.appearance.class) { (main) }
+                    footer aria-label=(say(w::LANGUAGE)) {
                         @for each in Language::ALL {
                             a href={ "?lang=" (each.tag()) } lang=(each.tag()) aria-current=[(each == self.language).then_some("true")] { (each.name()) }
                         }

@@ -1,9 +1,6 @@
 //! The words of the checkout page.
 
-pub(crate) use pages::words::{
-    BACK_TO_SHOP, CHARGE_NOT_FOUND, CHARGE_NOT_FOUND_MEANS, PAGE_UNAVAILABLE, PAY_BY_CARD, PAYMENT_REFUSED,
-    of_method,
-};
+pub(crate) use pages::words::*;
 
 pages::words! { pub(crate),
     TEST = "Ambiente de teste", "Test mode", "Modo de prueba";
@@ -45,10 +42,7 @@ pages::words! { pub(crate),
         "Este pago fue impugnado y está en revisión. Su banco le informa sobre el caso.";
     TAB_TITLE = "{}: {} para {}", "{}: {} to {}", "{}: {} para {}";
     TO = "Para", "To", "Para";
-    DESCRIPTION = "Descrição", "Description", "Descripción";
-    ORDER = "Pedido", "Order", "Pedido";
     PAID_BY = "Pago com", "Paid by", "Pagado con";
-    PAID_AT = "Pago em", "Paid on", "Pagado el";
     END_TO_END = "Id da transação", "Transaction id", "Id de la transacción";
     CONTACT = "Fale com a loja:", "Contact the shop:", "Hable con la tienda:";
     METHODS = "Escolha como pagar", "Choose how to pay", "Elija cómo pagar";
@@ -60,7 +54,6 @@ pages::words! { pub(crate),
     REFERENCE = "Referência", "Reference", "Referencia";
     NETWORK = "Rede", "Network", "Red";
     ADDRESS = "Endereço", "Address", "Dirección";
-    AMOUNT = "Valor", "Amount", "Importe";
     EXACT_AMOUNT = "Valor exato", "Exact amount", "Importe exacto";
     CODE = "Pix copia e cola", "Pix code to copy and paste", "Código Pix para copiar y pegar";
     COPY_CODE = "Copiar código", "Copy the code", "Copiar el código";
@@ -84,5 +77,4 @@ pages::words! { pub(crate),
     UNAVAILABLE_MEANS = "Não conseguimos carregar esta cobrança. Tentamos de novo em alguns segundos. Se você já pagou, não pague de novo.",
         "This charge could not be loaded. The page tries again in a few seconds. If you have paid, do not pay again.",
         "No pudimos cargar este cobro. Lo intentamos de nuevo en unos segundos. Si ya pagó, no pague de nuevo.";
-    LANGUAGES = "Idioma", "Language", "Idioma";
 }
