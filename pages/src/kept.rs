@@ -53,6 +53,12 @@ struct Input {
     rule: Option<Word>,
 }
 
+impl Input {
+    fn new(name: &'static str, kind: &'static str, label: Word, max: &'static str) -> Self {
+        Self { name, kind, label, max, is_required: false, example: None, rule: None }
+    }
+}
+
 impl Form<'_> {
     pub fn hidden(&self) -> Markup {
         html! {
@@ -96,13 +102,10 @@ impl Form<'_> {
 /// The form of a new endpoint, or of the change of one.
 pub fn endpoint_form(form: &Form<'_>, (action, button): (&str, Word), endpoint: Option<&Endpoint>) -> Markup {
     let url = Input {
-        name: "url",
-        kind: "url",
-        label: w::URL,
-        max: "2048",
         is_required: true,
         example: Some("https://loja.example/webhook"),
         rule: Some(w::RULE_URL),
+        ..Input::new("url", "url", w::URL, "2048")
     };
     let is_chosen = |event: EventType| match (&form.refused, endpoint) {
         (Some(refused), _) => refused.typed.texts("events").any(|name| name == event.as_str()),
@@ -155,7 +158,7 @@ pub fn charge_form(form: &Form<'_>) -> Markup {
             form.fields method="post" action="/dashboard/charges" {
                 (form.hidden())
                 @for (name, kind, label, max, example) in inputs {
-                    (form.input(&Input { name, kind, label, max, is_required: name == "amount", example, rule: None }, None))
+                    (form.input(&Input { is_required: name == "amount", example, ..Input::new(name, kind, label, max) }, None))
                 }
                 div { button { (say(w::CREATE)) } }
             }
@@ -164,15 +167,7 @@ pub fn charge_form(form: &Form<'_>) -> Markup {
 }
 
 pub fn invite_form(form: &Form<'_>, action: &str) -> Markup {
-    let email = Input {
-        name: "email",
-        kind: "email",
-        label: w::EMAIL,
-        max: "254",
-        is_required: true,
-        example: None,
-        rule: None,
-    };
+    let email = Input { is_required: true, ..Input::new("email", "email", w::EMAIL, "254") };
     let role = form.value("role", None).and_then(|role| role.parse().ok());
     html! {
         form.row method="post" action=(action) {
@@ -201,10 +196,7 @@ pub fn role_choice(language: Language, id: Option<&str>, chosen: Role) -> Markup
 /// The form of the brand. `more` follows the colour.
 pub fn brand_form(form: &Form<'_>, action: &str, brand: &Brand, more: &Markup) -> Markup {
     let input = |name, kind, label, max, rule, present: Option<String>| {
-        form.input(
-            &Input { name, kind, label, max, is_required: false, example: None, rule },
-            present.as_deref(),
-        )
+        form.input(&Input { rule, ..Input::new(name, kind, label, max) }, present.as_deref())
     };
     html! {
         form.fields method="post" action=(action) {
