@@ -46,6 +46,9 @@ pages::words! { ,
     DOCUMENT_RULE = "Use o CPF ou o CNPJ, com ou sem pontos, de até 32 caracteres.", "Use the CPF or CNPJ, with or without points, of at most 32 characters.", "Use el CPF o el CNPJ, con o sin puntos, de hasta 32 caracteres.";
     END_TO_END_RULE = "Use os 32 caracteres do comprovante do Pix, que começam com E.", "Use the 32 characters of the Pix receipt, which begin with E.", "Use los 32 caracteres del comprobante del Pix, que empiezan con E.";
     TXID_RULE = "Use as 26 letras e números do txid da cobrança.", "Use the 26 letters and digits of the charge's txid.", "Use las 26 letras y números del txid del cobro.";
+    FIELD_CODE = "Código", "Code", "Código";
+    FIELD_COLOR = "Cor", "Colour", "Color";
+    FIELD_NAME = "Nome", "Name", "Nombre";
     ACCOUNT_CHANGED = "Configuração da conta alterada pela operadora", "Setting of the account changed by the operator", "Configuración de la cuenta cambiada por el operador";
 }
 
@@ -153,36 +156,6 @@ terms! {
         "withdrawn" = "retirada pelo pagador", "withdrawn by the payer", "retirada por el pagador";
         "closed_without_refund" = "encerrada sem devolução à loja", "closed without the money for the shop", "cerrada sin devolución a la tienda";
     }
-    FIELDS: {
-        "amount" = "Valor", "Amount", "Importe";
-        "code" = "Código", "Code", "Código";
-        "color" = "Cor", "Colour", "Color";
-        "created_after" = "De", "From", "Desde";
-        "created_before" = "Até", "To", "Hasta";
-        "customer" = "Cliente", "Customer", "Cliente";
-        "customer.document" = "CPF ou CNPJ", "CPF or CNPJ", "CPF o CNPJ";
-        "customer.email" = "E-mail", "E-mail", "Correo";
-        "customer.name" = "Cliente", "Customer", "Cliente";
-        "customer_email" = "E-mail", "E-mail", "Correo";
-        "customer_id" = "CPF ou CNPJ", "CPF or CNPJ", "CPF o CNPJ";
-        "day" = "Dia", "Day", "Día";
-        "description" = "Descrição", "Description", "Descripción";
-        "email" = "E-mail", "E-mail", "Correo";
-        "end_to_end_id" = "End-to-end id", "End-to-end id", "End-to-end id";
-        "events" = "Eventos", "Events", "Eventos";
-        "label" = "Nome", "Label", "Nombre";
-        "logo" = "Logo", "Logo", "Logo";
-        "metadata.order_id" = "Pedido", "Order", "Pedido";
-        "name" = "Nome", "Name", "Nombre";
-        "order_id" = "Pedido", "Order", "Pedido";
-        "object" = "Objeto", "Object", "Objeto";
-        "phone" = "Telefone", "Phone", "Teléfono";
-        "reason" = "Motivo", "Reason", "Motivo";
-        "role" = "Papel", "Role", "Rol";
-        "txid" = "txid", "txid", "txid";
-        "type" = "Tipo", "Type", "Tipo";
-        "url" = "URL", "URL", "URL";
-    }
 }
 
 fn word(terms: &[(&str, Word)], text: &str) -> Option<Word> {
@@ -195,7 +168,32 @@ fn named<T: DeserializeOwned>(text: &str) -> Option<T> {
 }
 
 pub(crate) fn field(name: &str) -> Option<Word> {
-    word(FIELDS, name)
+    Some(match name {
+        "amount" => w::AMOUNT,
+        "code" => FIELD_CODE,
+        "color" => FIELD_COLOR,
+        "created_after" => w::FROM,
+        "created_before" => w::TO,
+        "customer" | "customer.name" => w::CUSTOMER,
+        "customer.document" | "customer_id" => w::DOCUMENT,
+        "customer.email" | "customer_email" | "email" => w::EMAIL,
+        "day" => w::DAY,
+        "description" => w::DESCRIPTION,
+        "end_to_end_id" => w::END_TO_END_ID,
+        "events" => w::EVENTS,
+        "label" => w::LABEL,
+        "logo" => w::LOGO,
+        "metadata.order_id" | "order_id" => w::ORDER,
+        "name" => FIELD_NAME,
+        "object" => w::OBJECT,
+        "phone" => w::PHONE,
+        "reason" => w::REASON,
+        "role" => w::ROLE,
+        "txid" => w::TXID,
+        "type" => w::KIND,
+        "url" => w::URL,
+        _ => return None,
+    })
 }
 
 /// What the value of a filter must be.

@@ -184,6 +184,7 @@ pages::words! { pub(crate),
     MADE_ON = "Emitido em", "Made on", "Emitido el";
     KIND = "Tipo", "Type", "Tipo";
     ID = "Id", "Id", "Id";
+    TXID = "txid", "txid", "txid";
     END_TO_END_ID = "End-to-end id", "End-to-end id", "End-to-end id";
     PHONE = "Telefone", "Phone", "Teléfono";
     APPEAL_DRAFT = "Rascunho da contestação, não enviado", "Draft of the appeal, not sent", "Borrador de la apelación, no enviado";
