@@ -66,6 +66,10 @@ async fn send(method: Method, path: &str) -> Response {
     routes().oneshot(request).await.unwrap()
 }
 
+fn shown(found: Found, now: &str, request: &HeaderMap) -> Response {
+    page_of(found, &Brand::default(), at(now), Language::Portuguese, request)
+}
+
 fn header_of<'a>(response: &'a Response, name: &str) -> Option<&'a str> {
     response.headers().get(name).map(|value| value.to_str().unwrap())
 }
@@ -109,14 +113,13 @@ async fn a_url_with_an_id_other_than_a_lower_case_uuid_is_a_404() {
 
 #[tokio::test]
 async fn every_page_has_its_security_headers_and_no_internal_error() {
-    let now = at("2026-11-21T17:10:00Z");
     let read_error = || Err(StoreError::Unavailable("table some-table".to_owned()));
     for (found, status) in [
         (Ok(Some(charge(&json!({})))), StatusCode::OK),
         (Ok(None), StatusCode::NOT_FOUND),
         (read_error(), StatusCode::SERVICE_UNAVAILABLE),
     ] {
-        let response = page_of(found, &Brand::default(), now, Language::Portuguese, &HeaderMap::new());
+        let response = shown(found, "2026-11-21T17:10:00Z", &HeaderMap::new());
         assert_eq!(response.status(), status);
         assert_eq!(header_of(&response, "content-type"), Some("text/html; charset=utf-8"));
         assert_eq!(header_of(&response, "referrer-policy"), Some("no-referrer"));
@@ -131,13 +134,7 @@ async fn every_page_has_its_security_headers_and_no_internal_error() {
 async fn a_reader_who_has_the_state_receives_304() {
     let show = |etag: &str| {
         let headers = [(header::IF_NONE_MATCH, etag.parse().unwrap())].into_iter().collect();
-        page_of(
-            Ok(Some(charge(&json!({})))),
-            &Brand::default(),
-            at("2026-11-21T17:10:00Z"),
-            Language::Portuguese,
-            &headers,
-        )
+        shown(Ok(Some(charge(&json!({})))), "2026-11-21T17:10:00Z", &headers)
     };
     let first = show("");
     let known = show(header_of(&first, "etag").unwrap());
@@ -151,13 +148,7 @@ async fn a_reader_who_has_the_state_receives_304() {
 #[tokio::test]
 async fn an_overdue_test_charge_is_shown_as_expired() {
     let found = charge(&json!({"scope": "acc_0123456789abcdef:test"}));
-    let response = page_of(
-        Ok(Some(found)),
-        &Brand::default(),
-        at("2026-11-21T18:04:31Z"),
-        Language::Portuguese,
-        &HeaderMap::new(),
-    );
+    let response = shown(Ok(Some(found)), "2026-11-21T18:04:31Z", &HeaderMap::new());
     assert!(text_of(response).await.contains("Cobrança expirada"));
 }
 
