@@ -1,8 +1,5 @@
 //! Tests of `/v1/api-keys` (contract: API keys; Authentication, 3 to 8).
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
 use axum::http::Method;
 use domain::ids::UserId;
 use domain::row::Row;
@@ -16,9 +13,9 @@ use shared::store::{Store, Write};
 use crate::support::{Answer, Client, Service, id, operator};
 
 /// A logged-in user of the dashboard.
-struct DashboardUser<'a> {
-    service: &'a Service,
-    token: String,
+pub(crate) struct DashboardUser<'a> {
+    pub(crate) service: &'a Service,
+    pub(crate) token: String,
 }
 
 impl<'a> DashboardUser<'a> {
@@ -35,11 +32,11 @@ impl<'a> DashboardUser<'a> {
     }
 
     /// Returns the first account's member.
-    fn member(service: &'a Service) -> Self {
+    pub(crate) fn member(service: &'a Service) -> Self {
         Self { service, token: service.stack.seed.member_token(service.stack.clock.now()).unwrap() }
     }
 
-    async fn send(&self, method: Method, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn send(&self, method: Method, path: &str, body: &Value) -> Answer {
         let bearer = format!("Bearer {}", self.token);
         let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
         let body = if body.is_null() { String::new() } else { body.to_string() };
@@ -71,6 +68,11 @@ impl<'a> DashboardUser<'a> {
 /// Returns the status of a request with this key: 200 where the key works.
 async fn status_with_key(client: &Client, key: &str) -> u16 {
     client.get_as(key, "/v1/webhooks/endpoints").await.status.as_u16()
+}
+
+/// Returns the statuses of requests with two issued keys.
+async fn statuses_with(client: &Client, [one, two]: [&Value; 2]) -> [u16; 2] {
+    [status_with_key(client, cleartext(one)).await, status_with_key(client, cleartext(two)).await]
 }
 
 fn cleartext(issued: &Value) -> &str {
@@ -129,14 +131,20 @@ async fn a_key_is_live_and_has_an_empty_label_by_default() {
         assert!(cleartext(&issued).starts_with("ak_live_"), "{body}");
         assert_eq!((&issued["mode"], &issued["label"]), (&json!("live"), &json!("")));
     }
-    let longest = "é".repeat(64);
-    assert_eq!(owner.issue(&json!({"label": longest})).await.expect(201)["label"], longest);
+    for label in ["é".repeat(64), "Caixa nº 1 – ção 🍞".to_owned()] {
+        let issued = owner.issue(&json!({"label": label})).await;
+        assert_eq!(issued.header("cache-control"), Some("no-store"));
+        assert_eq!(issued.expect(201)["label"], label);
+    }
     let before = owner.list().await;
     for (body, params) in [
         (json!({"label": "x".repeat(65)}), vec!["label"]),
         (json!({"label": 1}), vec!["label"]),
         (json!({"label": "\u{200b}"}), vec!["label"]),
-        (json!({"label": "caixa\u{202e}"}), vec!["label"]),
+        (json!({"label": "caixa\u{202e}gpj"}), vec!["label"]),
+        (json!({"label": "a\nb"}), vec!["label"]),
+        (json!({"label": "a\u{0}"}), vec!["label"]),
+        (json!({"label": "a\u{2028}b"}), vec!["label"]),
         (json!({"test": "true"}), vec!["test"]),
         (json!({"test": 1, "label": []}), vec!["label", "test"]),
     ] {
@@ -156,13 +164,7 @@ async fn a_rotation_revokes_the_old_key_and_copies_its_mode_and_label() {
         let new = owner.rotate(id(&old), &Value::Null).await.expect(201);
         assert_eq!((&new["mode"], &new["label"]), (&json!(mode), &json!("caixa")));
         assert_ne!(new["id"], old["id"]);
-        assert_eq!(
-            (
-                status_with_key(&service, cleartext(&old)).await,
-                status_with_key(&service, cleartext(&new)).await
-            ),
-            (401, 200)
-        );
+        assert_eq!(statuses_with(&service, [&old, &new]).await, [401, 200]);
         let renamed = owner.rotate(id(&new), &json!({"label": "caixa 2"})).await.expect(201);
         assert_eq!((&renamed["mode"], &renamed["label"]), (&json!(mode), &json!("caixa 2")));
         assert_eq!(status_with_key(&service, cleartext(&new)).await, 401);
@@ -184,13 +186,7 @@ async fn a_revoked_key_never_works_again_and_other_keys_still_work() {
         [owner.issue(&json!({"test": true})).await, owner.issue(&json!({"test": true})).await]
             .map(|a| a.expect(201));
     assert_eq!(owner.revoke(id(&revoked)).await.expect(200), json!({"revoked": true}));
-    assert_eq!(
-        (
-            status_with_key(&service, cleartext(&revoked)).await,
-            status_with_key(&service, cleartext(&other)).await
-        ),
-        (401, 200)
-    );
+    assert_eq!(statuses_with(&service, [&revoked, &other]).await, [401, 200]);
     for _repeat in 0..2 {
         assert_eq!(owner.revoke(id(&revoked)).await.problem(), (404, "not_found_error", "not_found"));
         assert_eq!(owner.rotate(id(&revoked), &Value::Null).await.problem().0, 404);
@@ -296,10 +292,6 @@ async fn the_api_key_routes_accept_only_a_valid_dashboard_token() {
     let service = Service::start().await;
     let owner = DashboardUser::owner(&service);
     let (token, key) = (&owner.token, service.key());
-    let (signed, signature) = token.rsplit_once('.').unwrap();
-    let claims = signed.split_once('.').unwrap().1;
-    // The JWT header `{"alg":"none","typ":"JWT"}`, which claims that the token needs no signature.
-    let none = "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0";
     let headers: Vec<(&str, String)> = vec![
         ("x-nothing", String::new()),
         ("apikey", key.clone()),
@@ -308,9 +300,6 @@ async fn the_api_key_routes_accept_only_a_valid_dashboard_token() {
         ("authorization", format!("Basic {token}")),
         ("authorization", "Bearer".to_owned()),
         ("authorization", "Bearer ".to_owned()),
-        ("authorization", format!("Bearer {signed}.")),
-        ("authorization", format!("Bearer {none}.{claims}.")),
-        ("authorization", format!("Bearer {none}.{claims}.{signature}")),
         ("authorization", format!("Bearer {token}x")),
         ("apikey", token.clone()),
     ];
@@ -388,76 +377,6 @@ async fn the_audit_names_the_user_and_the_key_of_each_issue_rotation_and_revocat
 }
 
 #[tokio::test]
-async fn a_label_is_one_line_without_control_or_bidirectional_characters() {
-    let service = Service::start().await;
-    let owner = DashboardUser::owner(&service);
-    for label in ["a\nb", "a\u{0}", "caixa\u{202e}gpj", "a\u{2028}b"] {
-        let refused = owner.issue(&json!({ "label": label })).await;
-        assert_eq!((refused.code(), refused.params()), ("invalid_request", vec!["label"]), "{label:?}");
-    }
-    let issued = owner.issue(&json!({"label": "Caixa nº 1 – ção 🍞"})).await;
-    assert_eq!(issued.header("cache-control"), Some("no-store"));
-    assert_eq!(issued.expect(201)["label"], "Caixa nº 1 – ção 🍞");
-}
-
-#[tokio::test]
-async fn rotating_a_key_under_load_fails_only_requests_sent_after_it() {
-    const CLIENTS: usize = 8;
-    const ROTATIONS: usize = 5;
-    let service = Service::start().await;
-    let owner = DashboardUser::owner(&service);
-    let mut current = owner.issue(&json!({"test": true})).await.expect(201);
-    for _ in 0..ROTATIONS {
-        let rotated = Arc::new(AtomicBool::new(false));
-        let worked = Arc::new(AtomicUsize::new(0));
-        let clients: Vec<_> = (0..CLIENTS)
-            .map(|_| {
-                let client = Client::new(&service.base_url, cleartext(&current));
-                let (rotated, worked) = (Arc::clone(&rotated), Arc::clone(&worked));
-                tokio::spawn(async move {
-                    let key = client.key();
-                    loop {
-                        // Read before the request is sent: every request sent after the rotation's response
-                        // must fail.
-                        let is_rotated = rotated.load(Ordering::SeqCst);
-                        let status = status_with_key(&client, &key).await;
-                        assert!(
-                            status == 401 || (status == 200 && !is_rotated),
-                            "{status}, rotated: {is_rotated}"
-                        );
-                        if status == 200 {
-                            worked.fetch_add(1, Ordering::SeqCst);
-                        }
-                        if is_rotated {
-                            return;
-                        }
-                    }
-                })
-            })
-            .collect();
-        crate::support::eventually("each client has made a request", async || {
-            (worked.load(Ordering::SeqCst) >= CLIENTS).then_some(())
-        })
-        .await;
-        let new = owner.rotate(id(&current), &Value::Null).await.expect(201);
-        rotated.store(true, Ordering::SeqCst);
-        let fresh: Vec<_> = (0..CLIENTS)
-            .map(|_| {
-                let client = Client::new(&service.base_url, cleartext(&new));
-                tokio::spawn(async move { status_with_key(&client, &client.key()).await })
-            })
-            .collect();
-        for task in fresh {
-            assert_eq!(task.await.unwrap(), 200, "the new key works immediately");
-        }
-        for task in clients {
-            task.await.unwrap();
-        }
-        current = new;
-    }
-}
-
-#[tokio::test]
 async fn of_concurrent_rotations_of_one_key_exactly_one_succeeds() {
     let service = Service::start().await;
     let owner = DashboardUser::owner(&service);
@@ -499,13 +418,7 @@ async fn a_request_and_a_rotation_that_conflict_are_retried() {
     // The response is lost and the SDK retries the write. The key is rotated once.
     proxy.inject("TransactWriteItems", Fault::ResponseLost);
     let newer = owner.rotate(id(&new), &Value::Null).await.expect(201);
-    assert_eq!(
-        (
-            status_with_key(&service, cleartext(&new)).await,
-            status_with_key(&service, cleartext(&newer)).await
-        ),
-        (401, 200)
-    );
+    assert_eq!(statuses_with(&service, [&new, &newer]).await, [401, 200]);
     assert_eq!(owner.list().await["data"].as_array().unwrap().len(), 3);
 }
 

@@ -1,13 +1,10 @@
 //! Tests of the `apikey` header (contract: Authentication) and the rate limit.
 
 use axum::http::Method;
-use domain::account::{Account, AccountSettings, Brand, Contact};
-use domain::ids::{AccountId, Mode};
 use serde_json::json;
-use shared::api_key::{self, ApiKey, ApiKeys};
 
 use crate::invocations::api_event;
-use crate::support::{Client, Service, id};
+use crate::support::{Service, id};
 
 #[tokio::test]
 async fn a_request_without_a_valid_key_gets_401() {
@@ -82,38 +79,21 @@ async fn the_same_idempotency_key_creates_a_separate_charge_in_each_scope() {
 #[tokio::test]
 async fn a_key_over_its_rate_limit_is_refused_until_the_next_minute() {
     let service = Service::start().await;
-    let now = service.stack.clock.now();
-    let key = api_key::generate(Mode::Test, [3; 24]);
-    let settings = AccountSettings { rate_limit_per_minute: 3, ..AccountSettings::new("Loja", "Sao Paulo") };
-    let account = Account {
-        id: AccountId::new([9; 10]),
-        settings,
-        contact: Contact::default(),
-        brand: Brand::default(),
-        requires_second_factor: false,
-        salt: "salt".to_owned(),
-        created_at: now,
-        version: 1,
-    };
-    let row = ApiKey::new(&key, &account, Mode::Test, "limited", now);
-    ApiKeys::new(service.store(), "ApiKeysTable").put(&row).await.unwrap();
-    let key = secrecy::ExposeSecret::expose_secret(&key).to_owned();
-    // Advances to the start of a minute, so that the requests below count in the same minute.
-    service.advance_seconds(60 - now.seconds() % 60).await;
+    service.change_settings(|settings| settings.rate_limit_per_minute = 3).await;
+    service.begin_minute().await;
     for left in ["2", "1", "0"] {
-        let answer = service.get_as(&key, "/v1/charges/none").await;
+        let answer = service.get("/v1/charges/none").await;
         assert_eq!(answer.status, 404);
         assert_eq!(answer.header("x-ratelimit-limit-minute"), Some("3"));
         assert_eq!(answer.header("x-ratelimit-remaining-minute"), Some(left));
     }
-    let limited = Client::new(&service.base_url, &key);
-    let over_limit = limited.post_charge("order-0001", &json!({"amount": 1})).await;
+    let over_limit = service.post_charge("order-0001", &json!({"amount": 1})).await;
     assert_eq!(over_limit.problem(), (429, "rate_limit_error", "rate_limited"));
     assert_eq!(over_limit.header("x-ratelimit-remaining-minute"), Some("0"));
     let wait: i64 = over_limit.header("retry-after").unwrap().parse().unwrap();
     assert!((1..=60).contains(&wait));
     service.advance_seconds(wait).await;
-    assert_eq!(service.get_as(&key, "/v1/charges").await.expect(200)["data"], json!([]));
+    assert_eq!(service.get("/v1/charges").await.expect(200)["data"], json!([]));
 }
 
 #[tokio::test]
