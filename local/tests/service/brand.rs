@@ -4,7 +4,7 @@ use axum::http::Method;
 use domain::ids::Mode;
 use serde_json::{Value, json};
 
-use crate::dashboard::{Browser, text};
+use crate::dashboard::{Browser, location, text};
 use crate::support::{Answer, Service, eventually, id, raw_id};
 
 const SETTINGS: &str = "/dashboard/settings";
@@ -41,15 +41,10 @@ pub(crate) async fn upload(service: &Service, cookies: &str, mode: &str, file: &
     service.raw(Method::POST, LOGO, &headers, body).await
 }
 
-fn led_to(answer: &Answer) -> &str {
-    assert_eq!(answer.status, 303, "{answer:?}");
-    answer.header("location").unwrap()
-}
-
 async fn public(service: &Service, path: &str) -> String {
     let page = service.raw(Method::GET, path, &[], "").await;
     assert_eq!(page.status, 200, "{path}");
-    String::from_utf8(page.bytes.to_vec()).unwrap()
+    text(&page)
 }
 
 fn checkout(charge: &Value) -> String {
@@ -139,7 +134,7 @@ async fn a_logo_is_a_small_png_which_the_checkout_serves_until_it_is_removed() {
         ("huge dimensions", png(20_000, 20, 0)),
         ("a page after the picture", [png(8, 8, 0).as_slice(), b"<script>alert(1)</script>"].concat()),
     ] {
-        assert_eq!(led_to(&upload(&service, owner.cookies(), "test", &file).await), refused, "{what}");
+        assert_eq!(location(&upload(&service, owner.cookies(), "test", &file).await), refused, "{what}");
     }
     let too_large = upload(&service, owner.cookies(), "test", &vec![0; 262_144]).await;
     assert_eq!(too_large.status, 400);
@@ -149,7 +144,10 @@ async fn a_logo_is_a_small_png_which_the_checkout_serves_until_it_is_removed() {
     assert_eq!(of_other_mode.status, 409, "the page was drawn for the other mode");
 
     let file = png(400, 100, 20 * 1024);
-    assert_eq!(led_to(&upload(&service, owner.cookies(), "test", &file).await), "/dashboard/settings?done=1");
+    assert_eq!(
+        location(&upload(&service, owner.cookies(), "test", &file).await),
+        "/dashboard/settings?done=1"
+    );
     // A change of the other fields leaves the logo.
     owner.submit(SETTINGS, SETTINGS, &[("name", "Loja")]).await;
     let page = public(&service, &checkout(&charge)).await;
@@ -172,9 +170,15 @@ async fn a_logo_is_a_small_png_which_the_checkout_serves_until_it_is_removed() {
     }
     // The file of a logo that is replaced or removed is deleted.
     let new = png(40, 10, 0);
-    assert_eq!(led_to(&upload(&service, owner.cookies(), "test", &new).await), "/dashboard/settings?done=1");
+    assert_eq!(
+        location(&upload(&service, owner.cookies(), "test", &new).await),
+        "/dashboard/settings?done=1"
+    );
     assert_eq!(service.raw(Method::GET, &path, &[], "").await.status, 404);
-    assert_eq!(led_to(&upload(&service, owner.cookies(), "test", &new).await), "/dashboard/settings?done=1");
+    assert_eq!(
+        location(&upload(&service, owner.cookies(), "test", &new).await),
+        "/dashboard/settings?done=1"
+    );
     let page = owner.page(SETTINGS).await;
     let path = page.split("src=\"/checkout/logos/").nth(1).unwrap().split('"').next().unwrap();
     let path = format!("/checkout/logos/{path}");
@@ -211,7 +215,7 @@ async fn a_receipt_has_the_payment_and_its_refunds_and_no_whole_document() {
     })
     .await;
     for path in &receipts {
-        let html = String::from_utf8(owner.answer(path, &[]).await.bytes.to_vec()).unwrap();
+        let html = text(&owner.answer(path, &[]).await);
         for shown in [
             "Comprovante",
             "Loja &lt;b&gt;do&lt;/b&gt; Bairro",

@@ -31,46 +31,10 @@ const DOCUMENTS: [&str; 6] = [
 ];
 
 /// Codes of the API for states, roles and the like. None is a Portuguese word.
-const ENGLISH: &[&str] = &[
-    "accepted",
-    "active",
-    "admin",
-    "appealed",
-    "approved",
-    "became",
-    "before",
-    "cancelled",
-    "cashout",
-    "closed",
-    "delivered",
-    "devolution",
-    "disputed",
-    "expired",
-    "failed",
-    "false",
-    "in_progress",
-    "inactive",
-    "live",
-    "lost",
-    "member",
-    "open",
-    "owner",
-    "paid",
-    "pending",
-    "processing",
-    "refunded",
-    "refused",
-    "rejected",
-    "requested",
-    "returned",
-    "settlement",
-    "stopped",
-    "succeeded",
-    "test",
-    "true",
-    "waiting_payment",
-    "withdrawn",
-];
+const ENGLISH: &str = "accepted active admin appealed approved became before cancelled cashout closed delivered devolution \
+    disputed expired failed false in_progress inactive live lost member open owner paid pending processing \
+    refunded refused rejected requested returned settlement stopped succeeded test true waiting_payment \
+    withdrawn";
 
 /// The words of the text of a page, without code samples.
 fn prose(html: &str) -> Vec<String> {
@@ -180,7 +144,10 @@ async fn every_page_is_safe_and_small_for_each_role_with_hostile_texts() {
                     assert!(!html.contains(*raw), "{role:?} {mode} {path}: {raw} {html}");
                 }
                 for word in prose(html).iter().filter(|_| is_html) {
-                    assert!(!ENGLISH.contains(&word.as_str()), "{role:?} {mode} {path}: {word} {html}");
+                    assert!(
+                        !ENGLISH.split(' ').any(|code| code == word),
+                        "{role:?} {mode} {path}: {word} {html}"
+                    );
                 }
                 for document in DOCUMENTS {
                     assert!(!html.contains(document), "{role:?} {mode} {path}: {document} {html}");

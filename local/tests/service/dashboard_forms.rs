@@ -4,7 +4,7 @@ use axum::http::Method;
 use domain::ids::Mode;
 use serde_json::{Value, json};
 
-use crate::dashboard::{Browser, text};
+use crate::dashboard::{Browser, shown_secret, text};
 use crate::support::{Listener, Service, eventually, id};
 
 /// The hidden fields and the rest of the form with this action, as a browser sends them.
@@ -51,9 +51,7 @@ async fn a_charge_is_created_paid_and_refunded_in_part() {
     assert_eq!((&charge["status"], &charge["metadata"]["order_id"]), (&json!("paid"), &json!("4711")));
 
     let refund = format!("{page}/refund");
-    let html = browser.page(&page).await;
-    let hidden = fields_of(&html, &refund);
-    let key = hidden.iter().find(|(name, _)| name == "idempotency_key").unwrap().1.clone();
+    let key = key_of(&browser.page(&page).await, &refund);
     let fields =
         [("mode", "test"), ("idempotency_key", key.as_str()), ("amount", "29,90"), ("reason", "Troca")];
     // A form that is sent twice refunds once.
@@ -100,7 +98,7 @@ async fn a_refused_new_charge_keeps_what_was_typed_and_its_expiry_is_in_minutes(
     }
     assert_eq!(html.matches("aria-invalid").count(), 2, "{html}");
     let refused = browser.post("/dashboard/charges", &sent).await;
-    let html = String::from_utf8(refused.bytes.to_vec()).unwrap();
+    let html = text(&refused);
     assert_eq!((refused.status.as_u16(), refused.header("location")), (400, None), "{html}");
     for (name, value) in &sent {
         let value = value.replace('<', "&lt;").replace('>', "&gt;");
@@ -125,12 +123,12 @@ async fn a_refused_new_charge_keeps_what_was_typed_and_its_expiry_is_in_minutes(
     let again = browser.post("/dashboard/charges", &sent).await;
     assert_eq!(again.status, 400);
     let again = browser.post("/dashboard/charges", &sent[..3]).await;
-    let html = String::from_utf8(again.bytes.to_vec()).unwrap();
+    let html = text(&again);
     assert!(again.status == 409 && html.contains("129,90") && !html.contains("0123456789abcdef"), "{html}");
-    for (minutes, status) in [("0", 400), ("dez", 400), ("1,5", 400)] {
+    for minutes in ["0", "dez", "1,5"] {
         let fields =
             [("mode", "test"), ("idempotency_key", "other-key"), ("amount", "1"), ("expires_in", minutes)];
-        assert_eq!(browser.post("/dashboard/charges", &fields).await.status, status, "{minutes}");
+        assert_eq!(browser.post("/dashboard/charges", &fields).await.status, 400, "{minutes}");
     }
 }
 
@@ -250,23 +248,18 @@ async fn an_endpoint_is_registered_paused_rotated_and_deleted() {
     let registered = owner.post(webhooks, &fields).await;
     let again = owner.post(webhooks, &fields).await;
     assert_eq!(again.header("location"), Some("/dashboard/webhooks?error=idempotency_key_reused"));
-    assert_eq!((registered.status.as_u16(), registered.header("cache-control")), (200, Some("no-store")));
     let list = service.get("/v1/webhooks/endpoints").await.expect(200);
     let endpoints = list["data"].as_array().or(list.as_array()).unwrap();
     assert_eq!(endpoints.len(), 1, "a form that is sent twice registers one endpoint");
     let endpoint = endpoints[0].clone();
     assert_eq!(endpoint["events"].as_array().unwrap().len(), 2);
     let page = format!("/dashboard/webhooks/{}", id(&endpoint));
-    let secret = |answer: &crate::support::Answer| {
-        let html = String::from_utf8(answer.bytes.to_vec()).unwrap();
-        html.split("<code id=\"secret\">").nth(1).unwrap().split('<').next().unwrap().to_owned()
-    };
-    let first = secret(&registered);
+    let first = shown_secret(&registered);
     assert_eq!(first.len(), 64);
     assert!(!owner.page(&page).await.contains(&first));
     let rotate = [("mode", "test"), ("idempotency_key", "k-1")];
     let rotated = owner.post(&format!("{page}/rotate"), &rotate).await;
-    assert_ne!(secret(&rotated), first);
+    assert_ne!(shown_secret(&rotated), first);
     let paused = owner.submit(&page, &format!("{page}/status"), &[]).await;
     assert_eq!(paused, format!("{page}?done=1"));
     assert_eq!(
@@ -530,9 +523,7 @@ async fn a_key_is_issued_shown_once_and_revoked() {
     let issued = owner.post(keys, &fields).await;
     let again = owner.post(keys, &fields).await;
     assert_eq!(again.header("location"), Some("/dashboard/developers?error=idempotency_key_reused"));
-    assert_eq!((issued.status.as_u16(), issued.header("cache-control")), (200, Some("no-store")));
-    let html = String::from_utf8(issued.bytes.to_vec()).unwrap();
-    let key = html.split("<code id=\"secret\">").nth(1).unwrap().split('<').next().unwrap().to_owned();
+    let key = shown_secret(&issued);
     assert!(key.starts_with("ak_test_"), "{key}");
     service.get_as(&key, "/v1/wallets").await.expect(200);
     // The cookie is no way around the recent log-in that a live key needs, and the API's token opens no page.

@@ -5,7 +5,7 @@ use domain::ids::Mode;
 use serde_json::json;
 use totp_rs::{Builder, Secret, Totp};
 
-use crate::dashboard::{Browser, FORM, SAME_ORIGIN, cookie, encoded, post, text};
+use crate::dashboard::{Browser, FORM, SAME_ORIGIN, cookie, encoded, location, post, shown_secret, text};
 use crate::support::{Answer, Service};
 
 const SECURITY: &str = "/dashboard/security";
@@ -30,10 +30,7 @@ impl<'a> Phone<'a> {
         let totp = Builder::new().with_secret(Secret::try_from_base32(seed).unwrap()).build().unwrap();
         let mut phone = Self { service, totp, recovery: Vec::new() };
         let on = browser.post("/dashboard/security/totp/on", &[TEST, ("code", &phone.code())]).await;
-        assert_eq!((on.status.as_u16(), on.header("cache-control")), (200, Some("no-store")), "{on:?}");
-        let html = text(&on);
-        let codes = html.split("<code id=\"secret\">").nth(1).unwrap().split('<').next().unwrap();
-        phone.recovery = codes.lines().map(str::to_owned).collect();
+        phone.recovery = shown_secret(&on).lines().map(str::to_owned).collect();
         assert_eq!(phone.recovery.len(), 8);
         assert!(location(&browser.answer("/dashboard", &[]).await).starts_with("/dashboard/login"));
         browser.renew(&on);
@@ -74,11 +71,6 @@ async fn pending(service: &Service) -> String {
 
 async fn send_code(service: &Service, pending: &str, code: &str) -> Answer {
     post(service, "/dashboard/totp", pending, &[("code", code), ("next", "/dashboard/wallet")]).await
-}
-
-fn location(answer: &Answer) -> &str {
-    assert_eq!(answer.status, 303, "{answer:?}");
-    answer.header("location").unwrap()
 }
 
 async fn api_log_in(service: &Service, totp: Option<&str>) -> Answer {
@@ -122,7 +114,7 @@ async fn a_log_in_needs_a_code_once_the_second_factor_is_on_and_accepts_each_cod
 
     let entered = send_code(&service, &begun, &phone.recovery[0]).await;
     assert_eq!(location(&entered), "/dashboard/wallet");
-    Browser::with_cookies(&service, cookie(&entered)).page("/dashboard").await;
+    Browser::of(&service, &entered).page("/dashboard").await;
     assert_eq!(location(&send_code(&service, &begun, &phone.recovery[0]).await), refused);
     // The clocks differ by a step. The code after that is too early.
     service.advance_seconds(60).await;
@@ -163,7 +155,7 @@ async fn wrong_codes_count_as_failed_log_ins() {
     let service = Service::start().await;
     let mut owner = Browser::owner(&service).await;
     let phone = Phone::enrol(&service, &mut owner).await;
-    service.advance_seconds(900 - service.stack.clock.now().seconds() % 900).await;
+    service.begin_window().await;
     let begun = pending(&service).await;
     let wrong = wrong_code(&phone);
     for _ in 0..10 {
@@ -237,11 +229,11 @@ async fn an_old_session_is_renewed_with_the_password_or_a_code_and_leads_back() 
         location(&old.answer(page, &[]).await).starts_with("/dashboard/login"),
         "the old token has ended"
     );
-    let browser = Browser::with_cookies(&service, cookie(&renewed)).in_mode(Mode::Live);
+    let browser = Browser::of(&service, &renewed).in_mode(Mode::Live);
     let key = [("mode", "live"), ("label", "x"), ("idempotency_key", "k-1")];
     assert_eq!(browser.post(keys, &key).await.status, 200);
 
-    let mut test = Browser::with_cookies(&service, cookie(&renewed));
+    let mut test = Browser::of(&service, &renewed);
     let phone = Phone::enrol(&service, &mut test).await;
     let browser = test.in_mode(Mode::Live);
     service.stack.clock.advance(601_000);
@@ -256,7 +248,7 @@ async fn an_old_session_is_renewed_with_the_password_or_a_code_and_leads_back() 
     let fields = [("mode", "live"), ("next", page), ("code", code.as_str())];
     let renewed = browser.post("/dashboard/confirm", &fields).await;
     assert_eq!(location(&renewed), page);
-    let browser = Browser::with_cookies(&service, cookie(&renewed)).in_mode(Mode::Live);
+    let browser = Browser::of(&service, &renewed).in_mode(Mode::Live);
     let key = [("mode", "live"), ("label", "y"), ("idempotency_key", "k-2")];
     assert_eq!(browser.post(keys, &key).await.status, 200);
     // A second factor is turned on with a recent log-in, in test mode too.
@@ -325,18 +317,15 @@ async fn a_new_password_and_the_end_of_all_sessions_end_earlier_tokens() {
         assert!(location(&ended.answer("/dashboard", &[]).await).starts_with("/dashboard/login"));
     }
     assert_eq!(api_log_in(&service, None).await.status, 401, "the old password");
-    let browser = Browser::with_cookies(&service, cookie(&changed));
+    let browser = Browser::of(&service, &changed);
     let email = service.stack.seed.first.owner_email.as_str();
-    let fields = [("email", email), ("password", "a new pass phrase")];
-    let second =
-        Browser::with_cookies(&service, cookie(&post(&service, "/dashboard/login", "", &fields).await));
+    let second = Browser::of(&service, &service.log_in(email, "a new pass phrase").await);
     second.page("/dashboard").await;
     assert_eq!(browser.submit(SECURITY, "/dashboard/security/sessions", &[]).await, "/dashboard/login");
     for ended in [&browser, &second] {
         assert!(location(&ended.answer("/dashboard", &[]).await).starts_with("/dashboard/login"));
     }
-    let again =
-        Browser::with_cookies(&service, cookie(&post(&service, "/dashboard/login", "", &fields).await));
+    let again = Browser::of(&service, &service.log_in(email, "a new pass phrase").await);
     let rows = service.store().partition(&format!("audit#{}", service.scope().account)).await.unwrap();
     for action in ["user.reset-password", "user.end-sessions"] {
         let row = rows.iter().find(|row| row["action"].as_s().unwrap() == action).unwrap();
@@ -354,7 +343,7 @@ async fn a_user_sees_and_ends_own_sessions_one_by_one() {
     let agent = "Mozilla/5.0 (X11; Linux x86_64; rv:146.0) Gecko/20100101 <Firefox/146.0>";
     let headers = [FORM, SAME_ORIGIN, ("user-agent", agent)];
     let sent = service.raw(Method::POST, "/dashboard/login", &headers, encoded(&fields)).await;
-    let other = Browser::with_cookies(&service, cookie(&sent));
+    let other = Browser::of(&service, &sent);
     let token = api_log_in(&service, None).await.expect(200)["token"].as_str().unwrap().to_owned();
     let member = Browser::member(&service).await;
 

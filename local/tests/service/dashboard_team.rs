@@ -5,7 +5,7 @@ use domain::ids::{Mode, UserId};
 use shared::account::{MAX_INVITES, Role, User, Users};
 use tokio::join;
 
-use crate::dashboard::{Browser, cookie, post, text};
+use crate::dashboard::{Browser, cookie, location, post, text};
 use crate::emails::MailDirectory;
 use crate::support::{Answer, Service};
 
@@ -18,11 +18,6 @@ const BIA: &str = "bia@loja.example";
 fn link(text: &str) -> String {
     let start = text.find("/dashboard/").unwrap_or_else(|| panic!("no link: {text}"));
     text[start..].split_whitespace().next().unwrap().to_owned()
-}
-
-fn location(answer: &Answer) -> &str {
-    assert_eq!(answer.status, 303, "{answer:?}");
-    answer.header("location").unwrap()
 }
 
 impl Browser<'_> {
@@ -77,12 +72,8 @@ impl Service {
         post(self, "/dashboard/reset", "", &[("email", email)]).await
     }
 
-    async fn log_in(&self, email: &str, password: &str) -> Answer {
-        post(self, "/dashboard/login", "", &[("email", email), ("password", password)]).await
-    }
-
     /// The windows of the limits begin at the full quarters of an hour.
-    async fn begin_window(&self) {
+    pub(crate) async fn begin_window(&self) {
         self.advance_seconds(900 - self.stack.clock.now().seconds() % 900).await;
     }
 }
@@ -115,7 +106,7 @@ async fn an_invited_person_sets_a_password_and_acts_at_once() {
 
     let accepted = service.send_password(&link, PASSWORD).await;
     assert_eq!(location(&accepted), "/dashboard");
-    let bia = Browser::with_cookies(&service, cookie(&accepted)).in_mode(Mode::Live);
+    let bia = Browser::of(&service, &accepted).in_mode(Mode::Live);
     let key = [("mode", "live"), ("label", "x"), ("idempotency_key", "k-1")];
     let issued = bia.post("/dashboard/developers/keys", &key).await;
     assert_eq!(issued.status, 200, "the log-in is recent: {issued:?}");

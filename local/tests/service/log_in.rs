@@ -16,12 +16,6 @@ async fn log_in(client: &Client, email: &str, password: &str) -> Answer {
     client.raw(Method::POST, "/v1/auth/login", &headers, body).await
 }
 
-/// Advances the clock to the next quarter of an hour. A rate-limit window starts there, so all later log-ins
-/// of a test count in one window.
-async fn advance_to_next_window(service: &Service) {
-    service.advance_seconds(900 - service.stack.clock.now().seconds() % 900).await;
-}
-
 /// Invokes the function with a log-in request from this source address, as API Gateway does.
 async fn log_in_from(service: &Service, address: &str, email: &str, password: &str) -> Value {
     let api_keys = service.stack.functions.get("ApiKeysFunction").unwrap().clone();
@@ -83,7 +77,7 @@ async fn an_unknown_email_and_a_wrong_password_get_the_same_response() {
 #[tokio::test]
 async fn an_unknown_email_takes_as_long_as_a_wrong_password() {
     let service = Service::start().await;
-    advance_to_next_window(&service).await;
+    service.begin_window().await;
     let email = service.stack.seed.first.owner_email.clone();
     let mut fastest = [(email.as_str(), Duration::MAX), ("nobody@loja.example", Duration::MAX)];
     // In turns, so that another program slows both.
@@ -105,7 +99,7 @@ async fn an_unknown_email_takes_as_long_as_a_wrong_password() {
 async fn failed_log_ins_per_email_are_limited_even_when_concurrent() {
     const CONCURRENT_LOG_INS: usize = 30;
     let service = Service::start().await;
-    advance_to_next_window(&service).await;
+    service.begin_window().await;
     let owner = service.stack.seed.first.clone();
     for email in [owner.owner_email.clone(), "nobody@loja.example".to_owned()] {
         let attempts: Vec<_> = (0..CONCURRENT_LOG_INS)
@@ -141,7 +135,7 @@ async fn failed_log_ins_per_email_are_limited_even_when_concurrent() {
 #[tokio::test]
 async fn successful_log_ins_do_not_count_towards_the_limit() {
     let service = Service::start().await;
-    advance_to_next_window(&service).await;
+    service.begin_window().await;
     let owner = service.stack.seed.first.clone();
     for _ in 0..9 {
         assert_eq!(log_in(&service, &owner.owner_email, "not the password").await.status, 401);
@@ -156,7 +150,7 @@ async fn successful_log_ins_do_not_count_towards_the_limit() {
 #[tokio::test]
 async fn failed_log_ins_from_one_network_are_limited_across_emails() {
     let service = Service::start().await;
-    advance_to_next_window(&service).await;
+    service.begin_window().await;
     let owner = service.stack.seed.first.clone();
     for number in 0..100 {
         // A provider assigns a whole /64 network to one subscriber, so the limit counts an IPv6 /64 as one
@@ -182,7 +176,7 @@ async fn failed_log_ins_from_one_network_are_limited_across_emails() {
 #[tokio::test]
 async fn log_ins_log_outs_and_the_lock_out_are_logged_without_the_address_and_audited() {
     let service = Service::start().await;
-    advance_to_next_window(&service).await;
+    service.begin_window().await;
     let owner = &service.stack.seed.first;
     let log = CapturedLog::start();
     let session = log_in(&service, &owner.owner_email, &owner.password).await.expect(200);
