@@ -18,7 +18,6 @@ mod visit;
 mod webhooks;
 mod words;
 
-use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::Router;
@@ -45,12 +44,8 @@ use crate::words as w;
 /// A page is far smaller. 1,000 rows of a CSV with the longest order numbers have 3 MB, and Lambda sends 6 MB.
 const MAX_PAGE_BYTES: usize = 4 * 1024 * 1024;
 
-/// Clones share it, because each request makes several.
-#[derive(Clone, Debug)]
-pub struct Pages(Arc<Parts>);
-
 #[derive(Debug)]
-pub struct Parts {
+pub struct Pages {
     app: App,
     dashboard: Dashboard,
     store: Store,
@@ -58,14 +53,6 @@ pub struct Parts {
     evidence: CaseEvidence,
     /// The path of the log-in by one click, which exists only on a developer's machine.
     local_log_in: Option<String>,
-}
-
-impl Deref for Pages {
-    type Target = Parts;
-
-    fn deref(&self) -> &Parts {
-        &self.0
-    }
 }
 
 impl Pages {
@@ -77,7 +64,7 @@ impl Pages {
         var: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigError> {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
-        Ok(Self(Arc::new(Parts {
+        Ok(Self {
             app: App::from_vars(aws, clock, var)?,
             dashboard: Dashboard::from_vars(store.clone(), var)?,
             evidence: CaseEvidence::new(
@@ -86,7 +73,7 @@ impl Pages {
             ),
             store,
             local_log_in: var("LOCAL_LOG_IN").filter(|path| !path.is_empty()),
-        })))
+        })
     }
 }
 
@@ -131,7 +118,7 @@ pub fn router(pages: Pages) -> Router {
         .route("/dashboard/{*rest}", any(async || Problem::NotFound { what: "page" }))
         .layer(from_fn(with_etag))
         .layer(from_fn(errors_as_pages))
-        .with_state(pages);
+        .with_state(Arc::new(pages));
     with_middleware(routes, origin)
 }
 
@@ -139,7 +126,7 @@ async fn asset(Path(name): Path<String>) -> Response {
     pages::assets::respond(&name)
 }
 
-async fn log_in(State(pages): State<Pages>, context: RequestContext, headers: HeaderMap) -> Response {
+async fn log_in(State(pages): State<Arc<Pages>>, context: RequestContext, headers: HeaderMap) -> Response {
     let language = Language::of(&headers);
     let say = |word| language.say(word);
     let next = safe_path(context.query.text("next"));

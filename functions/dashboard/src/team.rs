@@ -1,5 +1,7 @@
 //! The team of an account, and the pages of links in e-mails to users: an invite, and a new password.
 
+use std::sync::Arc;
+
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
@@ -147,7 +149,7 @@ fn password_form(language: Language, email: Option<&str>, button: Word) -> Marku
 
 /// Reading the page uses up nothing, because programs that scan e-mails open the links in them.
 pub(crate) async fn invite(
-    State(pages): State<Pages>,
+    State(pages): State<Arc<Pages>>,
     Path(token): Path<String>,
     context: RequestContext,
     headers: HeaderMap,
@@ -190,7 +192,7 @@ pub(crate) async fn forgotten(context: RequestContext, headers: HeaderMap) -> Re
 }
 
 pub(crate) async fn reset(
-    State(pages): State<Pages>,
+    State(pages): State<Arc<Pages>>,
     Path(token): Path<String>,
     context: RequestContext,
     headers: HeaderMap,

@@ -2,6 +2,8 @@
 //! account ([`Visitor::enter`]), then the counter of pages beside the page's own reads ([`Visit::load`]), which
 //! take up to two. Only a [`Page`] can be rendered, so that no page is shown without a session or uncounted.
 
+use std::sync::Arc;
+
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
@@ -23,7 +25,7 @@ use crate::words as w;
 
 /// A request with a signed token, which may have been revoked since.
 pub(crate) struct Visitor {
-    pub(crate) pages: Pages,
+    pub(crate) pages: Arc<Pages>,
     pub(crate) language: Language,
     pub(crate) mode: Mode,
     pub(crate) now: Timestamp,
@@ -32,10 +34,10 @@ pub(crate) struct Visitor {
     here: String,
 }
 
-impl FromRequestParts<Pages> for Visitor {
+impl FromRequestParts<Arc<Pages>> for Visitor {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, pages: &Pages) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, pages: &Arc<Pages>) -> Result<Self, Problem> {
         let Ok(context) = RequestContext::from_request_parts(parts, pages).await;
         let now = pages.app.clock.now();
         Ok(Self {
