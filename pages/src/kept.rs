@@ -204,7 +204,7 @@ pub fn brand_form(form: &Form<'_>, action: &str, brand: &Brand, more: &Markup) -
             (input("name", "text", w::SHOP_NAME, "60", None, brand.name.clone()))
             (input("color", "text", w::COLOR, "7", Some(w::RULE_COLOR), brand.color.as_ref().map(ToString::to_string)))
             (more)
-            (input("email", "email", w::SUPPORT_EMAIL, "254", Some(w::CODE_EMAIL), brand.email.as_ref().map(ToString::to_string)))
+            (input("email", "email", w::SUPPORT_EMAIL, "254", Some(w::of_code("invalid_email")), brand.email.as_ref().map(ToString::to_string)))
             (input("phone", "tel", w::SUPPORT_PHONE, "32", Some(w::RULE_PHONE), brand.phone.as_ref().map(ToString::to_string)))
             div { (form.submit((w::SAVE, ""), Need::Settings)) }
         }

@@ -3,7 +3,7 @@
 use domain::payment_method::PaymentMethod;
 use shared::account::Role;
 
-use crate::Word;
+use crate::{Word, term};
 
 crate::words! { pub,
     SKIP = "Ir para o conteúdo", "Skip to the content", "Ir al contenido";
@@ -104,35 +104,6 @@ crate::words! { pub,
     ERROR_UNAVAILABLE = "Indisponível no momento", "Unavailable at the moment", "No disponible por el momento";
 
     CODE_INVALID = "Um campo não é válido. Corrija e envie de novo.", "A field is not valid. Correct it and send again.", "Un campo no es válido. Corríjalo y envíe de nuevo.";
-    CODE_TOO_LONG = "O texto é longo demais. A busca aceita até 200 caracteres.", "The text is too long. The search accepts up to 200 characters.", "El texto es demasiado largo. La búsqueda acepta hasta 200 caracteres.";
-    CODE_AMOUNT = "O valor não é válido. Use, por exemplo, 129,90.", "The amount is not valid. Use, for example, 129.90.", "El importe no es válido. Use, por ejemplo, 129,90.";
-    CODE_LOG_IN_AGAIN = "Para fazer isto, entre de novo: o seu login tem mais de 10 minutos, ou terminou. Nada foi alterado.", "To do this, log in again: your log-in is older than 10 minutes, or has ended. Nothing was changed.", "Para hacer esto, entre de nuevo: su inicio de sesión tiene más de 10 minutos, o terminó. No se cambió nada.";
-    CODE_CREDENTIALS = "O e-mail ou a senha está errado.", "The e-mail address or the password is wrong.", "El correo o la contraseña es incorrecto.";
-    CODE_PROOF = "A senha ou o código está errado, ou o código já foi usado. Espere o próximo código e tente de novo.", "The password or the code is wrong, or the code was used before. Wait for the next code and retry.", "La contraseña o el código es incorrecto, o el código ya se usó. Espere el próximo código e inténtelo de nuevo.";
-    CODE_KEY_ROLE = "Só um dono ou administrador gerencia chaves. Peça a um deles.", "Only an owner or administrator manages keys. Ask one of them.", "Solo un dueño o administrador gestiona claves. Pídaselo a uno de ellos.";
-    CODE_ROLE = "O seu papel não permite isto. Peça a um dono ou administrador.", "Your role does not permit this. Ask an owner or administrator.", "Su rol no permite esto. Pídaselo a un dueño o administrador.";
-    CODE_EMAIL = "O endereço de e-mail não é válido.", "The e-mail address is not valid.", "La dirección de correo no es válida.";
-    CODE_EMAIL_TAKEN = "Este endereço já tem um usuário. Um endereço pertence a uma só conta: use outro.", "This address has a user already. An address belongs to one account: use another one.", "Esta dirección ya tiene un usuario. Una dirección pertenece a una sola cuenta: use otra.";
-    CODE_LAST_OWNER = "A conta precisa de ao menos um dono. Torne dono outro membro antes.", "The account needs at least one owner. Make another member an owner first.", "La cuenta necesita al menos un dueño. Antes haga dueño a otro miembro.";
-    CODE_INVITES = "Há convites demais em aberto. Retire um antes.", "There are too many open invites. Withdraw one first.", "Hay demasiadas invitaciones abiertas. Retire una antes.";
-    CODE_PASSWORD = "A senha precisa de 12 caracteres ou mais.", "The password needs 12 characters or more.", "La contraseña necesita 12 caracteres o más.";
-    CODE_SUSPENDED = "A conta está suspensa. Fale com a operadora.", "The account is suspended. Ask your operator.", "La cuenta está suspendida. Hable con su operador.";
-    CODE_VELOCITY = "Cobranças demais em pouco tempo. Tente mais tarde.", "Too many charges in a short time. Retry later.", "Demasiados cobros en poco tiempo. Inténtelo más tarde.";
-    CODE_TEST_ONLY = "Isto só existe no modo teste.", "This exists in test mode only.", "Esto solo existe en modo prueba.";
-    CODE_CROSS_SITE = "O formulário não veio de uma página deste painel. Abra o painel e envie de novo.", "The form did not come from a page of this dashboard. Open the dashboard and send it again.", "El formulario no vino de una página de este panel. Abra el panel y envíe de nuevo.";
-    CODE_MODE_CHANGED = "A página era do outro modo (teste ou produção). Abra-a de novo e repita.", "The page was shown in the other mode (test or live). Open it again and repeat.", "La página era del otro modo (prueba o producción). Ábrala de nuevo y repita.";
-    CODE_NOT_FOUND = "Não existe nesta conta e neste modo. Confira o endereço, ou troque entre teste e produção.", "It does not exist in this account and mode. Check the address, or switch between test and live mode.", "No existe en esta cuenta y este modo. Revise la dirección, o cambie entre prueba y producción.";
-    CODE_REUSED = "Este formulário já foi enviado e vale uma só vez. Confira o resultado antes de enviar outro. Um segredo ou uma chave aparece só na primeira resposta: se não apareceu, troque de novo.", "This form was sent before and counts only once. Check the result before you send another one. A secret or key is shown only in the first answer: if you did not see it, rotate it again.", "Este formulario ya se envió y vale una sola vez. Revise el resultado antes de enviar otro. Un secreto o una clave aparece solo en la primera respuesta: si no apareció, rótelo de nuevo.";
-    CODE_UPLOAD = "O arquivo não chegou inteiro. Envie de novo.", "The file did not arrive complete. Upload it again.", "El archivo no llegó completo. Envíelo de nuevo.";
-    CODE_RULE = "Uma regra da conta ou do pagamento não permite isto agora.", "A rule of the account or of the payment does not permit this now.", "Una regla de la cuenta o del pago no permite esto ahora.";
-    CODE_NOT_CANCELLABLE = "Só uma cobrança ainda não paga pode ser cancelada. Uma paga pode ser devolvida.", "Only an unpaid charge can be cancelled. A paid one can be refunded.", "Solo un cobro no pagado puede cancelarse. Uno pagado puede devolverse.";
-    CODE_NOT_REFUNDABLE = "Só uma cobrança paga pode ser devolvida.", "Only a paid charge can be refunded.", "Solo un cobro pagado puede devolverse.";
-    CODE_DISPUTED = "A cobrança tem ou teve uma disputa. Ela não pode ser devolvida.", "The charge is or was disputed. It can't be refunded.", "El cobro tiene o tuvo una disputa. No puede devolverse.";
-    CODE_EXCEEDS = "O valor é maior do que o que resta devolver.", "The amount is higher than what is left to refund.", "El importe es mayor que lo que queda por devolver.";
-    CODE_BALANCE = "O saldo disponível não cobre a devolução.", "The available balance does not cover the refund.", "El saldo disponible no cubre la devolución.";
-    CODE_NO_REFUND = "Este meio de pagamento não permite esta devolução.", "This payment method does not support this refund.", "Este medio de pago no permite esta devolución.";
-    CODE_LIMITED = "Requisições demais. Espere um pouco e tente de novo. Depois de muitas senhas, códigos ou pedidos de link, a espera é de até 15 minutos.", "Too many requests. Wait a little and retry. After many passwords, codes or requests for a link, the wait is up to 15 minutes.", "Demasiadas solicitudes. Espere un poco e inténtelo de nuevo. Después de muchas contraseñas, códigos o pedidos de enlace, la espera es de hasta 15 minutos.";
-    CODE_UNAVAILABLE = "Uma parte do serviço não respondeu. Veja na página se a ação foi feita; se não, tente de novo em instantes.", "A part of the service did not answer. Look on the page whether the action was done; if not, retry in a moment.", "Una parte del servicio no respondió. Vea en la página si la acción se hizo; si no, inténtelo de nuevo.";
 }
 
 pub fn of_role(role: Role) -> Word {
@@ -155,39 +126,42 @@ pub fn of_method(method: PaymentMethod) -> Word {
     }
 }
 
+crate::terms! {
+    CODES: {
+        "invalid_amount" = "O valor não é válido. Use, por exemplo, 129,90.", "The amount is not valid. Use, for example, 129.90.", "El importe no es válido. Use, por ejemplo, 129,90.";
+        "text_too_long" = "O texto é longo demais. A busca aceita até 200 caracteres.", "The text is too long. The search accepts up to 200 characters.", "El texto es demasiado largo. La búsqueda acepta hasta 200 caracteres.";
+        "unauthorized" = "O e-mail ou a senha está errado.", "The e-mail address or the password is wrong.", "El correo o la contraseña es incorrecto.";
+        "wrong_proof" = "A senha ou o código está errado, ou o código já foi usado. Espere o próximo código e tente de novo.", "The password or the code is wrong, or the code was used before. Wait for the next code and retry.", "La contraseña o el código es incorrecto, o el código ya se usó. Espere el próximo código e inténtelo de nuevo.";
+        "log_in_again" = "Para fazer isto, entre de novo: o seu login tem mais de 10 minutos, ou terminou. Nada foi alterado.", "To do this, log in again: your log-in is older than 10 minutes, or has ended. Nothing was changed.", "Para hacer esto, entre de nuevo: su inicio de sesión tiene más de 10 minutos, o terminó. No se cambió nada.";
+        "API_KEY_ROLE_REQUIRED" = "Só um dono ou administrador gerencia chaves. Peça a um deles.", "Only an owner or administrator manages keys. Ask one of them.", "Solo un dueño o administrador gestiona claves. Pídaselo a uno de ellos.";
+        "role_required" = "O seu papel não permite isto. Peça a um dono ou administrador.", "Your role does not permit this. Ask an owner or administrator.", "Su rol no permite esto. Pídaselo a un dueño o administrador.";
+        "invalid_email" = "O endereço de e-mail não é válido.", "The e-mail address is not valid.", "La dirección de correo no es válida.";
+        "email_taken" = "Este endereço já tem um usuário. Um endereço pertence a uma só conta: use outro.", "This address has a user already. An address belongs to one account: use another one.", "Esta dirección ya tiene un usuario. Una dirección pertenece a una sola cuenta: use otra.";
+        "last_owner" = "A conta precisa de ao menos um dono. Torne dono outro membro antes.", "The account needs at least one owner. Make another member an owner first.", "La cuenta necesita al menos un dueño. Antes haga dueño a otro miembro.";
+        "too_many_invites" = "Há convites demais em aberto. Retire um antes.", "There are too many open invites. Withdraw one first.", "Hay demasiadas invitaciones abiertas. Retire una antes.";
+        "weak_password" = "A senha precisa de 12 caracteres ou mais.", "The password needs 12 characters or more.", "La contraseña necesita 12 caracteres o más.";
+        "account_suspended" = "A conta está suspensa. Fale com a operadora.", "The account is suspended. Ask your operator.", "La cuenta está suspendida. Hable con su operador.";
+        "fraud.customer_velocity_exceeded" | "fraud.account_velocity_exceeded" = "Cobranças demais em pouco tempo. Tente mais tarde.", "Too many charges in a short time. Retry later.", "Demasiados cobros en poco tiempo. Inténtelo más tarde.";
+        "live_key_not_allowed" = "Isto só existe no modo teste.", "This exists in test mode only.", "Esto solo existe en modo prueba.";
+        "cross_site_request" = "O formulário não veio de uma página deste painel. Abra o painel e envie de novo.", "The form did not come from a page of this dashboard. Open the dashboard and send it again.", "El formulario no vino de una página de este panel. Abra el panel y envíe de nuevo.";
+        "mode_changed" = "A página era do outro modo (teste ou produção). Abra-a de novo e repita.", "The page was shown in the other mode (test or live). Open it again and repeat.", "La página era del otro modo (prueba o producción). Ábrala de nuevo y repita.";
+        "not_found" = "Não existe nesta conta e neste modo. Confira o endereço, ou troque entre teste e produção.", "It does not exist in this account and mode. Check the address, or switch between test and live mode.", "No existe en esta cuenta y este modo. Revise la dirección, o cambie entre prueba y producción.";
+        "idempotency_key_reused" = "Este formulário já foi enviado e vale uma só vez. Confira o resultado antes de enviar outro. Um segredo ou uma chave aparece só na primeira resposta: se não apareceu, troque de novo.", "This form was sent before and counts only once. Check the result before you send another one. A secret or key is shown only in the first answer: if you did not see it, rotate it again.", "Este formulario ya se envió y vale una sola vez. Revise el resultado antes de enviar otro. Un secreto o una clave aparece solo en la primera respuesta: si no apareció, rótelo de nuevo.";
+        "EVIDENCE_NOT_UPLOADED" | "EVIDENCE_SIZE_MISMATCH" = "O arquivo não chegou inteiro. Envie de novo.", "The file did not arrive complete. Upload it again.", "El archivo no llegó completo. Envíelo de nuevo.";
+        "unprocessable_entity" | "cdn_required" = "Uma regra da conta ou do pagamento não permite isto agora.", "A rule of the account or of the payment does not permit this now.", "Una regla de la cuenta o del pago no permite esto ahora.";
+        "payment_not_cancellable" = "Só uma cobrança ainda não paga pode ser cancelada. Uma paga pode ser devolvida.", "Only an unpaid charge can be cancelled. A paid one can be refunded.", "Solo un cobro no pagado puede cancelarse. Uno pagado puede devolverse.";
+        "payment_not_refundable" = "Só uma cobrança paga pode ser devolvida.", "Only a paid charge can be refunded.", "Solo un cobro pagado puede devolverse.";
+        "charge_disputed" = "A cobrança tem ou teve uma disputa. Ela não pode ser devolvida.", "The charge is or was disputed. It can't be refunded.", "El cobro tiene o tuvo una disputa. No puede devolverse.";
+        "refund_exceeds_remaining" = "O valor é maior do que o que resta devolver.", "The amount is higher than what is left to refund.", "El importe es mayor que lo que queda por devolver.";
+        "insufficient_balance" = "O saldo disponível não cobre a devolução.", "The available balance does not cover the refund.", "El saldo disponible no cubre la devolución.";
+        "REFUND_NOT_SUPPORTED" = "Este meio de pagamento não permite esta devolução.", "This payment method does not support this refund.", "Este medio de pago no permite esta devolución.";
+        "rate_limited" = "Requisições demais. Espere um pouco e tente de novo. Depois de muitas senhas, códigos ou pedidos de link, a espera é de até 15 minutos.", "Too many requests. Wait a little and retry. After many passwords, codes or requests for a link, the wait is up to 15 minutes.", "Demasiadas solicitudes. Espere un poco e inténtelo de nuevo. Después de muchas contraseñas, códigos o pedidos de enlace, la espera es de hasta 15 minutos.";
+        "service_unavailable" | "internal_error" = "Uma parte do serviço não respondeu. Veja na página se a ação foi feita; se não, tente de novo em instantes.", "A part of the service did not answer. Look on the page whether the action was done; if not, retry in a moment.", "Una parte del servicio no respondió. Vea en la página si la acción se hizo; si no, inténtelo de nuevo.";
+    }
+}
+
 /// What an error's code means for the user. The list of codes is closed: `shared::http::Problem`, and those of forms
 /// that the API does not have.
 pub fn of_code(code: &str) -> Word {
-    match code {
-        "invalid_amount" => CODE_AMOUNT,
-        "text_too_long" => CODE_TOO_LONG,
-        "unauthorized" => CODE_CREDENTIALS,
-        "wrong_proof" => CODE_PROOF,
-        "log_in_again" => CODE_LOG_IN_AGAIN,
-        "API_KEY_ROLE_REQUIRED" => CODE_KEY_ROLE,
-        "role_required" => CODE_ROLE,
-        "invalid_email" => CODE_EMAIL,
-        "email_taken" => CODE_EMAIL_TAKEN,
-        "last_owner" => CODE_LAST_OWNER,
-        "too_many_invites" => CODE_INVITES,
-        "weak_password" => CODE_PASSWORD,
-        "account_suspended" => CODE_SUSPENDED,
-        "fraud.customer_velocity_exceeded" | "fraud.account_velocity_exceeded" => CODE_VELOCITY,
-        "live_key_not_allowed" => CODE_TEST_ONLY,
-        "cross_site_request" => CODE_CROSS_SITE,
-        "mode_changed" => CODE_MODE_CHANGED,
-        "not_found" => CODE_NOT_FOUND,
-        "idempotency_key_reused" => CODE_REUSED,
-        "EVIDENCE_NOT_UPLOADED" | "EVIDENCE_SIZE_MISMATCH" => CODE_UPLOAD,
-        "unprocessable_entity" | "cdn_required" => CODE_RULE,
-        "payment_not_cancellable" => CODE_NOT_CANCELLABLE,
-        "payment_not_refundable" => CODE_NOT_REFUNDABLE,
-        "charge_disputed" => CODE_DISPUTED,
-        "refund_exceeds_remaining" => CODE_EXCEEDS,
-        "insufficient_balance" => CODE_BALANCE,
-        "REFUND_NOT_SUPPORTED" => CODE_NO_REFUND,
-        "rate_limited" => CODE_LIMITED,
-        "service_unavailable" | "internal_error" => CODE_UNAVAILABLE,
-        _ => CODE_INVALID,
-    }
+    term(CODES, code).unwrap_or(CODE_INVALID)
 }

@@ -36,6 +36,21 @@ macro_rules! words {
     };
 }
 
+/// Defines words by text: `NAME: { "text" | "other" = "português", "English", "español"; }`
+#[macro_export]
+macro_rules! terms {
+    ($($visibility:vis $NAME:ident: { $($($text:literal)|+ = $pt:literal, $en:literal, $es:literal;)+ })+) => {
+        $($visibility const $NAME: &[(&str, $crate::language::Word)] = &[
+            $($(($text, $crate::language::Word { pt: $pt, en: $en, es: $es })),+),+
+        ];)+
+    };
+}
+
+/// The word for a text of [`crate::terms!`].
+pub fn term(terms: &[(&str, Word)], text: &str) -> Option<Word> {
+    terms.iter().find(|(known, _)| *known == text).map(|(_, word)| *word)
+}
+
 impl Language {
     pub const ALL: [Self; 3] = [Self::Portuguese, Self::English, Self::Spanish];
 

@@ -364,7 +364,7 @@ fn actions(page: &Page, charge: &Charge, has_no_case: bool) -> Result<Markup, Pr
         @if charge.is_open() || charge.is_held_for_review() {
             div.actions { (page.confirmed(&action("cancel"), (w::CANCEL, "danger"), Need::Admin, w::CANCEL_ASK)) }
         } @else {
-            (disabled(page, w::CANCEL, w::CODE_NOT_CANCELLABLE))
+            (disabled(page, w::CANCEL, w::of_code("payment_not_cancellable")))
         }
         @if let Some(why) = refund_refused(page, charge) {
             (disabled(page, w::REFUND, why))

@@ -7,7 +7,7 @@ use domain::money::Currency;
 use domain::refund::RefundStatus;
 use domain::vocabulary::Vocabulary;
 use domain::wallet::{PostingKind, RefundStrategy, ReturnStatus};
-use pages::{Language, Tone, Word, money, without_documents};
+use pages::{Language, Tone, Word, money, term, without_documents};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use shared::account::Role;
@@ -20,13 +20,6 @@ use crate::money::movement_name;
 use crate::states::State;
 use crate::webhooks::failure;
 use crate::words as w;
-
-/// Words by text: `"text" = "português", "English", "español";`
-macro_rules! terms {
-    ($($NAME:ident: { $($text:literal = $pt:literal, $en:literal, $es:literal;)+ })+) => {
-        $(pub(crate) const $NAME: &[(&str, Word)] = &[$(($text, Word { pt: $pt, en: $en, es: $es })),+];)+
-    };
-}
 
 pages::words! { ,
     ACCEPTED = "Aceito", "Accepted", "Aceptado";
@@ -52,7 +45,7 @@ pages::words! { ,
     ACCOUNT_CHANGED = "Configuração da conta alterada pela operadora", "Setting of the account changed by the operator", "Configuración de la cuenta cambiada por el operador";
 }
 
-terms! {
+pages::terms! {
     REASONS: {
         "The merchant cancelled the charge." = "A loja cancelou a cobrança.", "The shop cancelled the charge.", "La tienda canceló el cobro.";
         "The charge was not paid before it expired." = "A cobrança não foi paga antes de vencer.", "The charge was not paid before it expired.", "El cobro no se pagó antes de vencer.";
@@ -156,10 +149,19 @@ terms! {
         "withdrawn" = "retirada pelo pagador", "withdrawn by the payer", "retirada por el pagador";
         "closed_without_refund" = "encerrada sem devolução à loja", "closed without the money for the shop", "cerrada sin devolución a la tienda";
     }
-}
-
-fn word(terms: &[(&str, Word)], text: &str) -> Option<Word> {
-    terms.iter().find(|(term, _)| *term == text).map(|(_, word)| *word)
+    // What the failure of an attempt begins with. The first that fits counts.
+    pub(crate) FAILURES: {
+        "address unreachable" | "connection failed" = "O servidor não foi alcançado.", "The server was not reached.", "No se alcanzó el servidor.";
+        "the URL " | "address " = "A URL ou o endereço do servidor não é permitido.", "The URL or the server's address is not permitted.", "La URL o la dirección del servidor no está permitida.";
+        "connection closed" = "O servidor fechou a conexão antes de responder.", "The server closed the connection before it answered.", "El servidor cerró la conexión antes de responder.";
+        "answer" = "A resposta do servidor não é HTTP/1.1 válido.", "The server's answer is not valid HTTP/1.1.", "La respuesta del servidor no es HTTP/1.1 válido.";
+        "the endpoint was deleted" = "O endpoint foi excluído.", "The endpoint was deleted.", "El endpoint fue eliminado.";
+        "the endpoint was set to INACTIVE" = "O endpoint foi pausado.", "The endpoint was paused.", "El endpoint fue pausado.";
+        "timeout" | "connection timed out" = "O servidor não respondeu a tempo. Responda 2xx antes de processar o evento.", "The server did not answer in time. Answer 2xx before you process the event.", "El servidor no respondió a tiempo. Responda 2xx antes de procesar el evento.";
+        "connection refused" = "A conexão foi recusada: nada escuta nesse endereço.", "The connection was refused: nothing listens at that address.", "La conexión fue rechazada: nada escucha en esa dirección.";
+        "DNS name not found" = "O nome do servidor não existe no DNS.", "The server's name does not exist in the DNS.", "El nombre del servidor no existe en el DNS.";
+        "TLS" = "O certificado TLS do servidor não é válido.", "The server's TLS certificate is not valid.", "El certificado TLS del servidor no es válido.";
+    }
 }
 
 /// The variant with this name. For enums whose names only `serde` knows.
@@ -200,9 +202,9 @@ pub(crate) fn field(name: &str) -> Option<Word> {
 pub(crate) fn rule(field: &str) -> Word {
     match field {
         "created_after" | "created_before" => DATE_RULE,
-        "amount" => w::CODE_AMOUNT,
+        "amount" => w::of_code("invalid_amount"),
         "customer_id" => DOCUMENT_RULE,
-        "customer_email" => w::CODE_EMAIL,
+        "customer_email" => w::of_code("invalid_email"),
         "end_to_end_id" => END_TO_END_RULE,
         "txid" => TXID_RULE,
         _ => w::CODE_INVALID,
@@ -211,7 +213,7 @@ pub(crate) fn rule(field: &str) -> Word {
 
 /// Why a charge or refund failed: a text of the service, else one of the bank.
 pub(crate) fn reason(language: Language, text: &str) -> String {
-    word(REASONS, text).map_or_else(|| without_documents(text), |word| language.say(word).to_owned())
+    term(REASONS, text).map_or_else(|| without_documents(text), |word| language.say(word).to_owned())
 }
 
 fn unapplied(reason: UnappliedReason) -> Word {
@@ -288,7 +290,7 @@ pub(crate) fn details_of(language: Language, entry: &TimelineEntry) -> Option<St
 
 pub(crate) fn action(language: Language, action: &str) -> &str {
     let of_account = || action.starts_with("account.").then_some(ACCOUNT_CHANGED);
-    word(ACTIONS, action).or_else(of_account).map_or(action, |word| language.say(word))
+    term(ACTIONS, action).or_else(of_account).map_or(action, |word| language.say(word))
 }
 
 /// The details of an audit row. Ids, addresses and names stay as they are.
@@ -330,7 +332,7 @@ fn code(language: Language, code: &str) -> Option<&'static str> {
     let state = state.or_else(|| EndpointStatus::named(code).map(|status| status.shown().1));
     let known = state.or_else(|| Role::named(code).map(w::of_role));
     let known = known.or_else(|| RefundStrategy::named(code).map(strategy));
-    known.or_else(|| word(DETAILS, code)).map(|word| language.say(word))
+    known.or_else(|| term(DETAILS, code)).map(|word| language.say(word))
 }
 
 /// The fields of a setting that a change altered. Those without a word are left out: the action says enough.
@@ -456,7 +458,7 @@ mod tests {
         let fields = ["customer.document", "customer.email", "customer.name", "customer.phone"];
         for action in found.iter().filter(is_action) {
             let is_other = EventType::named(action).is_some() || fields.contains(&action.as_str());
-            assert!(is_other || word(ACTIONS, action).is_some(), "{action} has no words");
+            assert!(is_other || term(ACTIONS, action).is_some(), "{action} has no words");
         }
     }
 

@@ -24,6 +24,7 @@ use shared::webhook::log::{EventFilter, EventListView};
 
 use crate::charges::field;
 use crate::states::{State as _, all};
+use crate::terms::FAILURES;
 use crate::visit::{Page, Visitor};
 use crate::words as w;
 
@@ -163,23 +164,8 @@ pub(crate) fn failure(language: Language, error: &str) -> String {
     if let Some((_, last)) = error.split_once("; the last one: ") {
         return failure(language, last);
     }
-    let words = [
-        ("the URL ", w::URL_REFUSED),
-        ("address unreachable", w::UNREACHABLE),
-        ("address ", w::URL_REFUSED),
-        ("connection failed", w::UNREACHABLE),
-        ("connection closed", w::CLOSED_EARLY),
-        ("answer", w::NOT_HTTP),
-        ("the endpoint was deleted", w::ENDPOINT_DELETED),
-        ("the endpoint was set to INACTIVE", w::ENDPOINT_PAUSED),
-        ("the event is no longer kept", w::BODY_EXPIRED),
-        ("timeout", w::TIMED_OUT),
-        ("connection timed out", w::TIMED_OUT),
-        ("connection refused", w::CONNECTION_REFUSED),
-        ("DNS name not found", w::NAME_UNKNOWN),
-        ("TLS", w::CERTIFICATE),
-    ];
-    let word = words.iter().find(|(begins, _)| error.starts_with(begins));
+    let expired = [("the event is no longer kept", w::BODY_EXPIRED)];
+    let word = expired.iter().chain(FAILURES).find(|(begins, _)| error.starts_with(begins));
     word.map_or_else(|| without_documents(error), |(_, word)| language.say(*word).to_owned())
 }
 

@@ -219,16 +219,6 @@ pages::words! { pub(crate),
     OF_NEWEST = "{} das {} mais recentes", "{} of the newest {}", "{} de las {} más recientes";
     ANSWERED = "O servidor respondeu com o status HTTP {}.", "The server answered with the HTTP status {}.", "El servidor respondió con el estado HTTP {}.";
     REDIRECTED = "O servidor redirecionou (status {}). Redirecionamentos não são seguidos: registre a URL final.", "The server redirected (status {}). Redirects are not followed: register the final URL.", "El servidor redirigió (estado {}). No se siguen redirecciones: registre la URL final.";
-    TIMED_OUT = "O servidor não respondeu a tempo. Responda 2xx antes de processar o evento.", "The server did not answer in time. Answer 2xx before you process the event.", "El servidor no respondió a tiempo. Responda 2xx antes de procesar el evento.";
-    CONNECTION_REFUSED = "A conexão foi recusada: nada escuta nesse endereço.", "The connection was refused: nothing listens at that address.", "La conexión fue rechazada: nada escucha en esa dirección.";
-    NAME_UNKNOWN = "O nome do servidor não existe no DNS.", "The server's name does not exist in the DNS.", "El nombre del servidor no existe en el DNS.";
-    CERTIFICATE = "O certificado TLS do servidor não é válido.", "The server's TLS certificate is not valid.", "El certificado TLS del servidor no es válido.";
-    URL_REFUSED = "A URL ou o endereço do servidor não é permitido.", "The URL or the server's address is not permitted.", "La URL o la dirección del servidor no está permitida.";
-    UNREACHABLE = "O servidor não foi alcançado.", "The server was not reached.", "No se alcanzó el servidor.";
-    CLOSED_EARLY = "O servidor fechou a conexão antes de responder.", "The server closed the connection before it answered.", "El servidor cerró la conexión antes de responder.";
-    NOT_HTTP = "A resposta do servidor não é HTTP/1.1 válido.", "The server's answer is not valid HTTP/1.1.", "La respuesta del servidor no es HTTP/1.1 válido.";
-    ENDPOINT_DELETED = "O endpoint foi excluído.", "The endpoint was deleted.", "El endpoint fue eliminado.";
-    ENDPOINT_PAUSED = "O endpoint foi pausado.", "The endpoint was paused.", "El endpoint fue pausado.";
     SWITCHED_OFF = "Desligado pelo serviço", "Switched off by the service", "Desactivado por el servicio";
     SECRET = "Segredo", "Secret", "Secreto";
     SECRET_NUMBER = "nº {} (mostrado só uma vez)", "no. {} (shown only once)", "n.º {} (mostrado solo una vez)";
