@@ -373,10 +373,6 @@ mod tests {
         coded(|state: T| state.shown().1)
     }
 
-    fn by_serde<T: DeserializeOwned>(codes: &[&str], shown: impl Fn(T) -> Word) -> Vec<(String, Word)> {
-        codes.iter().map(|code| ((*code).to_owned(), shown(named(code).unwrap()))).collect()
-    }
-
     #[test]
     fn every_state_has_words_in_three_languages_that_are_not_its_code() {
         let all = [
@@ -390,20 +386,6 @@ mod tests {
             coded(w::of_role),
             coded(strategy),
             coded(|kind: CaseKind| kind_name(kind)),
-            by_serde(&["requested", "returned", "stopped"], |state: ReturnStatus| state.shown().1),
-            by_serde(
-                &[
-                    "wrong_amount",
-                    "late",
-                    "second_payment",
-                    "payer_mismatch",
-                    "review_returned",
-                    "cancelled",
-                    "unmatched",
-                ],
-                unapplied,
-            ),
-            by_serde(&["refunded_to_merchant", "closed_without_refund", "lost"], outcome_name),
         ];
         for (code, word) in all.into_iter().flatten() {
             for text in [word.pt, word.es, word.en] {
