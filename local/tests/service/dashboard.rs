@@ -159,7 +159,7 @@ async fn a_user_logs_in_and_out_with_forms() {
     let ended = browser.answer("/dashboard/charges?status=paid", &[]).await;
     assert_eq!(ended.status, 303);
     let next = "/dashboard/login?next=%2Fdashboard%2Fcharges%3Fstatus%3Dpaid";
-    assert_eq!(ended.header("location"), Some(next));
+    assert_eq!(location(&ended), next);
     assert_eq!(browser.post("/dashboard/logout", &[]).await.status, 303);
 }
 
@@ -568,7 +568,7 @@ async fn lists_find_what_the_filters_of_the_api_find() {
     // A search leads to the list with the payout alone.
     let found = browser.answer(&format!("/dashboard/search?q={payout}"), &[]).await;
     let list = format!("/dashboard/payouts?id={payout}");
-    assert_eq!(found.header("location"), Some(list.as_str()));
+    assert_eq!(location(&found), list);
     assert!(browser.page(&list).await.contains("R$ 1,00"));
     for other in [
         "/dashboard/payouts?id=x".to_owned(),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use shared::med::MedCases;
 
 use crate::bank_med::credit;
-use crate::dashboard::{Browser, text};
+use crate::dashboard::{Browser, location, text};
 use crate::support::{Answer, Client, Service, eventually, id};
 
 const TEXT: &str = "Vendido em 3 de novembro.\nEntregue no dia 5.";
@@ -75,7 +75,7 @@ async fn a_draft_is_kept_until_the_appeal_is_sent() {
     // A form that is sent twice is answered alike; another text is refused.
     for (text, led) in [(TEXT, "?done=1"), ("Outro texto", "?error=unprocessable_entity")] {
         let again = member.post(&appeal, &[("mode", "test"), ("reason", text)]).await;
-        assert_eq!(again.header("location"), Some(format!("{page}{led}").as_str()));
+        assert_eq!(location(&again), format!("{page}{led}"));
     }
     assert!(!member.page(&page).await.contains("<textarea"));
     let audit = eventually("an audit row", async || {
@@ -101,7 +101,7 @@ async fn the_loss_is_accepted_by_typing_its_amount() {
     let accepted = case_of(&service, &page).await;
     assert_eq!((&accepted["status"], &accepted["money_outcome"]), (&json!("accepted"), &json!("lost")));
     let again = member.post(&accept, &[("mode", "test"), ("amount", "30,90")]).await;
-    assert_eq!(again.header("location"), Some(format!("{page}?done=1").as_str()));
+    assert_eq!(location(&again), format!("{page}?done=1"));
 }
 
 #[tokio::test]
@@ -125,7 +125,7 @@ async fn after_the_deadline_the_page_says_that_nothing_can_be_sent() {
     assert!(html.contains("O prazo terminou. O banco do pagador decide sem a sua resposta"), "{html}");
     assert!(!html.contains("<textarea") && !html.contains("type=\"file\""), "{html}");
     let late = owner.post(&appeal, &[("mode", "test"), ("reason", TEXT)]).await;
-    assert_eq!(late.header("location"), Some(format!("{page}?error=unprocessable_entity").as_str()));
+    assert_eq!(location(&late), format!("{page}?error=unprocessable_entity"));
     assert_eq!(owner.post(&evidence, &upload("9")).await.status, 422);
     assert_eq!(case_of(&service, &page).await["status"], "open");
     // The loss can still be accepted.
@@ -149,7 +149,7 @@ async fn in_live_mode_the_text_of_an_administrator_is_kept_for_a_log_in() {
         url::form_urlencoded::byte_serialize(page.as_bytes()).collect::<String>()
     );
     let refused = owner.post(&appeal, &fields).await;
-    assert_eq!(refused.header("location"), Some(log_in.as_str()));
+    assert_eq!(location(&refused), log_in);
     assert_eq!(case_of(&live, &page).await["status"], "open");
     let owner = Browser::owner(&service).await.in_mode(Mode::Live);
     assert!(owner.page(&page).await.contains(TEXT), "the text is still there after the log-in");
@@ -231,8 +231,7 @@ async fn a_page_uploads_evidence_to_the_storage_and_links_to_it() {
     );
     assert!(!html.contains("X-Amz-Signature"), "{html}");
     let signed = member.answer(&link, &[]).await;
-    assert_eq!(signed.status, 303);
-    let file = service.raw(Method::GET, signed.header("location").unwrap(), &[], "").await;
+    let file = service.raw(Method::GET, location(&signed), &[], "").await;
     assert_eq!((file.status.as_u16(), &file.bytes[..]), (200, PDF));
     let live = Browser::owner(&service).await.in_mode(Mode::Live);
     for (browser, path) in [(&live, &link), (&member, &format!("{page}/evidence/mev_x"))] {

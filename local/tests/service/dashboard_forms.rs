@@ -4,7 +4,7 @@ use axum::http::Method;
 use domain::ids::Mode;
 use serde_json::{Value, json};
 
-use crate::dashboard::{Browser, shown_secret, text};
+use crate::dashboard::{Browser, location, shown_secret, text};
 use crate::support::{Listener, Service, eventually, id};
 
 /// The hidden fields and the rest of the form with this action, as a browser sends them.
@@ -20,6 +20,11 @@ fn fields_of(html: &str, action: &str) -> Vec<(String, String)> {
         .filter(|input| input.contains("type=\"hidden\""))
         .map(|input| (attribute(input, "name").unwrap(), attribute(input, "value").unwrap_or_default()))
         .collect()
+}
+
+/// The paths to which the forms of a page post.
+pub(crate) fn actions(html: &str) -> Vec<String> {
+    html.split("action=\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
 }
 
 impl Browser<'_> {
@@ -57,7 +62,7 @@ async fn a_charge_is_created_paid_and_refunded_in_part() {
     // A form that is sent twice refunds once.
     for _ in 0..2 {
         let answer = browser.post(&refund, &fields).await;
-        assert_eq!(answer.header("location"), Some(format!("{page}?done=1").as_str()), "{answer:?}");
+        assert_eq!(location(&answer), format!("{page}?done=1"), "{answer:?}");
     }
     let list = service.get(&format!("/v1/payments/{}/refunds", id(&charge))).await.expect(200);
     assert_eq!(list["data"].as_array().unwrap().len(), 1, "{list}");
@@ -155,7 +160,7 @@ async fn an_action_that_would_be_refused_is_disabled_and_says_why() {
     let simulate = format!("{}/simulate", page_of(&contested));
     for _ in 0..2 {
         let sent = owner.post(&simulate, &[("mode", "test"), ("outcome", "disputed")]).await;
-        assert_eq!(sent.header("location"), Some(format!("{}?done=1", page_of(&contested)).as_str()));
+        assert_eq!(location(&sent), format!("{}?done=1", page_of(&contested)));
     }
     let cases = service.get("/v1/med/cases").await.expect(200);
     assert_eq!(cases["data"].as_array().unwrap().len(), 1, "{cases}");
@@ -175,10 +180,7 @@ async fn an_action_that_would_be_refused_is_disabled_and_says_why() {
     let late = owner
         .post(&format!("{}/refund", page_of(&old)), &[("mode", "test"), ("idempotency_key", "refund-0001")])
         .await;
-    assert_eq!(
-        late.header("location"),
-        Some(format!("{}?error=payment_not_refundable", page_of(&old)).as_str())
-    );
+    assert_eq!(location(&late), format!("{}?error=payment_not_refundable", page_of(&old)));
 }
 
 #[tokio::test]
@@ -220,7 +222,7 @@ async fn a_form_is_refused_if_the_mode_changed_or_the_session_ended() {
     }
     owner.post("/dashboard/logout", &[]).await;
     let ended = owner.post(&path, &fields).await;
-    assert_eq!(ended.header("location"), Some("/dashboard/login?next=%2Fdashboard&error=log_in_again"));
+    assert_eq!(location(&ended), "/dashboard/login?next=%2Fdashboard&error=log_in_again");
     let refunds = service.get(&format!("/v1/payments/{}/refunds", id(&charge))).await.expect(200);
     assert_eq!(refunds["data"], json!([]));
     // A charge of another account.
@@ -247,7 +249,7 @@ async fn an_endpoint_is_registered_paused_rotated_and_deleted() {
     ];
     let registered = owner.post(webhooks, &fields).await;
     let again = owner.post(webhooks, &fields).await;
-    assert_eq!(again.header("location"), Some("/dashboard/webhooks?error=idempotency_key_reused"));
+    assert_eq!(location(&again), "/dashboard/webhooks?error=idempotency_key_reused");
     let list = service.get("/v1/webhooks/endpoints").await.expect(200);
     let endpoints = list["data"].as_array().or(list.as_array()).unwrap();
     assert_eq!(endpoints.len(), 1, "a form that is sent twice registers one endpoint");
@@ -274,7 +276,7 @@ async fn an_endpoint_is_registered_paused_rotated_and_deleted() {
     let key = key_of(&owner.page(&page).await, &test);
     for led in ["?done=1", "?error=idempotency_key_reused"] {
         let sent = owner.post(&test, &[("mode", "test"), ("idempotency_key", &key)]).await;
-        assert_eq!(sent.header("location"), Some(format!("{page}{led}").as_str()));
+        assert_eq!(location(&sent), format!("{page}{led}"));
     }
     let deleted = owner.submit(&page, &format!("{page}/delete"), &[]).await;
     assert_eq!(deleted, "/dashboard/webhooks?done=1");
@@ -296,9 +298,7 @@ async fn a_form_that_is_sent_twice_is_done_once_and_never_answered_with_an_error
     let charge = |charge: &Value| format!("/dashboard/charges/{}", id(charge));
     let (developers, team) = ("/dashboard/developers", "/dashboard/team");
     let webhook = format!("/dashboard/webhooks/{}", id(&endpoint));
-    let html = owner.page(developers).await;
-    let keys: Vec<String> =
-        html.split("action=\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()).collect();
+    let keys = actions(&owner.page(developers).await);
     let rotate_key = keys.iter().find(|action| action.ends_with("/rotate")).unwrap();
     let member = domain::ids::UserId::from_email(&service.stack.seed.member_email);
     owner.submit(team, "/dashboard/team/invites", &[("role", "ADMIN"), ("email", "bia@loja.example")]).await;
@@ -361,23 +361,16 @@ async fn a_form_that_is_sent_twice_is_done_once_and_never_answered_with_an_error
     let said = "Um segredo ou uma chave aparece só na primeira resposta: se não apareceu, troque de novo.";
     assert!(owner.page(&format!("{developers}{once}")).await.contains(said));
     // What is gone is not looked for again.
-    let revoke = keys.iter().find(|action| action.ends_with("/revoke")).unwrap().rsplit_once('/').unwrap().0;
-    let other = owner.page(developers).await;
-    let revoke =
-        other.split("action=\"").find(|form| form.contains("/revoke\"") && !form.contains(revoke)).unwrap();
-    let revoke = revoke.split('"').next().unwrap();
+    let others = actions(&owner.page(developers).await);
+    let revoke = others.iter().find(|path| path.ends_with("/revoke") && !keys.contains(path)).unwrap();
     let delete = format!("{webhook}/delete");
     for (page, action, led) in
-        [(developers, revoke, developers), (&*webhook, delete.as_str(), "/dashboard/webhooks")]
+        [(developers, revoke.as_str(), developers), (&*webhook, delete.as_str(), "/dashboard/webhooks")]
     {
         let key = key_of(&owner.page(page).await, action);
         for _ in 0..2 {
             let answer = owner.post(action, &[("mode", "test"), ("idempotency_key", &key)]).await;
-            assert_eq!(
-                answer.header("location"),
-                Some(format!("{led}?done=1").as_str()),
-                "{action}: {answer:?}"
-            );
+            assert_eq!(location(&answer), format!("{led}?done=1"), "{action}: {answer:?}");
         }
     }
     let (rows, _) = shared::audit::page(&service.store(), &service.scope().account, None).await.unwrap();
@@ -472,10 +465,10 @@ async fn a_delivery_is_sent_again() {
     let key = key_of(&html, &resend);
     let fields = [("mode", "test"), ("idempotency_key", key.as_str())];
     let sent = member.post(&resend, &fields).await;
-    let led = sent.header("location").unwrap();
+    let led = location(&sent);
     assert!(led.starts_with("/dashboard/deliveries/wd_") && led.ends_with("?done=1"), "{led}");
     let again = member.post(&resend, &fields).await;
-    assert_eq!(again.header("location"), Some(format!("{page}?error=idempotency_key_reused").as_str()));
+    assert_eq!(location(&again), format!("{page}?error=idempotency_key_reused"));
     eventually("a second delivery", async || (service.deliveries("").await.len() == 2).then_some(())).await;
     let of_charge = format!("/dashboard/charges/{}", id(&charge));
     let led = member.submit(&of_charge, &resend, &[]).await;
@@ -484,7 +477,7 @@ async fn a_delivery_is_sent_again() {
     // The forms of a page have one key. It counts once for each delivery.
     let other = led.split(['/', '?']).find(|part| part.starts_with("wd_")).unwrap();
     let sent = member.post(&format!("/dashboard/deliveries/{other}/resend"), &fields).await;
-    assert!(sent.header("location").unwrap().ends_with("?done=1"), "{sent:?}");
+    assert!(location(&sent).ends_with("?done=1"), "{sent:?}");
     eventually("a fourth delivery", async || (service.deliveries("").await.len() == 4).then_some(())).await;
     let of_event = format!("/dashboard/events/{event}");
     eventually("the deliveries of the event", async || {
@@ -501,11 +494,11 @@ async fn a_delivery_is_sent_again() {
         assert!(!html.contains("/resend\""), "{path}: {html}");
     }
     let sent = member.post(&resend, &[("mode", "test"), ("idempotency_key", "k-2")]).await;
-    assert_eq!(sent.header("location"), Some(format!("{page}?error=unprocessable_entity").as_str()));
+    assert_eq!(location(&sent), format!("{page}?error=unprocessable_entity"));
     // A form that was refused counts when it is sent again.
     service.patch(&endpoint, &json!({"status": "ACTIVE"})).await.expect(200);
     let sent = member.post(&resend, &[("mode", "test"), ("idempotency_key", "k-2")]).await;
-    assert!(sent.header("location").unwrap().ends_with("?done=1"), "{sent:?}");
+    assert!(location(&sent).ends_with("?done=1"), "{sent:?}");
     service.delete(&endpoint).await.expect(200);
     for path in [&page, &of_charge] {
         assert!(member.page(path).await.contains("Enviar de novo (o endpoint foi excluído)"), "{path}");
@@ -522,7 +515,7 @@ async fn a_key_is_issued_shown_once_and_revoked() {
     let fields = [("mode", "test"), ("label", "Loja <b>nova"), ("idempotency_key", key.as_str())];
     let issued = owner.post(keys, &fields).await;
     let again = owner.post(keys, &fields).await;
-    assert_eq!(again.header("location"), Some("/dashboard/developers?error=idempotency_key_reused"));
+    assert_eq!(location(&again), "/dashboard/developers?error=idempotency_key_reused");
     let key = shown_secret(&issued);
     assert!(key.starts_with("ak_test_"), "{key}");
     service.get_as(&key, "/v1/wallets").await.expect(200);
@@ -539,7 +532,6 @@ async fn a_key_is_issued_shown_once_and_revoked() {
     let list = owner.page("/dashboard/developers").await;
     assert_eq!(list.matches("Loja &lt;b&gt;nova").count(), 1, "{list}");
     assert!(!list.contains(&key), "{list}");
-    let revoke = list.split("action=\"").find(|form| form.contains("/revoke\"")).unwrap();
-    let revoke = revoke.split('"').next().unwrap();
-    assert_eq!(owner.submit("/dashboard/developers", revoke, &[]).await, "/dashboard/developers?done=1");
+    let revoke = actions(&list).into_iter().find(|path| path.ends_with("/revoke")).unwrap();
+    assert_eq!(owner.submit("/dashboard/developers", &revoke, &[]).await, "/dashboard/developers?done=1");
 }

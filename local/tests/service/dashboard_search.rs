@@ -3,7 +3,7 @@
 use domain::ids::Mode;
 use serde_json::{Value, json};
 
-use crate::dashboard::{Browser, text};
+use crate::dashboard::{Browser, location, text};
 use crate::invocations::dispatch;
 use crate::support::{Service, id, raw_id};
 
@@ -168,7 +168,7 @@ async fn a_hostile_search_is_shown_as_text_and_a_long_one_refused_in_words() {
     }
     for text in ["x".repeat(201), "é".repeat(1_000)] {
         let refused = browser.answer(&of(&text), &[]).await;
-        assert_eq!(refused.header("location"), Some("/dashboard/search?error=text_too_long"));
+        assert_eq!(location(&refused), "/dashboard/search?error=text_too_long");
     }
     let html = browser.page("/dashboard/search?error=text_too_long").await;
     assert!(html.contains("A busca aceita até 200 caracteres."), "{html}");
@@ -205,15 +205,15 @@ async fn charges_are_filtered_by_amount_as_people_write_it() {
             assert_eq!(input.contains("aria-invalid=\"true\""), pair == refused, "{input}");
         }
         let file = browser.answer(&path.replace("charges?", "charges.csv?"), &[]).await;
-        assert_eq!(file.header("location"), Some(path.as_str()));
+        assert_eq!(location(&file), path);
     }
     for path in ["/dashboard/wallet", "/dashboard/wallet.csv"] {
         let led = browser.answer(&format!("{path}?created_after=ontem"), &[]).await;
-        let led = led.header("location").unwrap().to_owned();
+        let led = location(&led).to_owned();
         assert_eq!(led, "/dashboard/wallet?error=invalid_request&field=created_after");
         assert!(browser.page(&led).await.contains("Corrija e envie de novo. (De)"), "{led}");
         let led = browser.answer(&format!("{path}?created_after=ontem&created_before=x"), &[]).await;
-        let led = led.header("location").unwrap().to_owned();
+        let led = location(&led).to_owned();
         assert!(browser.page(&led).await.contains("Corrija e envie de novo. (De, Até)"), "{led}");
     }
 }

@@ -6,6 +6,7 @@ use serde_json::json;
 use totp_rs::{Builder, Secret, Totp};
 
 use crate::dashboard::{Browser, FORM, SAME_ORIGIN, cookie, encoded, location, post, shown_secret, text};
+use crate::dashboard_forms::actions;
 use crate::support::{Answer, Service};
 
 const SECURITY: &str = "/dashboard/security";
@@ -63,7 +64,7 @@ async fn pending(service: &Service) -> String {
     let fields =
         [("email", seed.owner_email.as_str()), ("password", &seed.password), ("next", "/dashboard/wallet")];
     let answer = post(service, "/dashboard/login", "", &fields).await;
-    assert_eq!(answer.header("location"), Some("/dashboard/totp?next=%2Fdashboard%2Fwallet"));
+    assert_eq!(location(&answer), "/dashboard/totp?next=%2Fdashboard%2Fwallet");
     let sent = answer.header("set-cookie").unwrap();
     assert!(sent.starts_with("__Host-log-in=") && sent.contains("Max-Age=300; Secure; HttpOnly"), "{sent}");
     cookie(&answer)
@@ -354,13 +355,7 @@ async fn a_user_sees_and_ends_own_sessions_one_by_one() {
         "{page}"
     );
     assert!(!page.contains("<Firefox"), "escaped");
-    let ends: Vec<String> = page
-        .split("action=\"")
-        .skip(1)
-        .filter_map(|rest| rest.split('"').next())
-        .filter(|path| path.ends_with("/end"))
-        .map(str::to_owned)
-        .collect();
+    let ends: Vec<String> = actions(&page).into_iter().filter(|path| path.ends_with("/end")).collect();
     assert_eq!(ends.len(), 2, "{page}");
     for end in &ends {
         assert_eq!(member.post(end, &[TEST]).await.status, 404, "another user's session");

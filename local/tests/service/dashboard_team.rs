@@ -6,6 +6,7 @@ use shared::account::{MAX_INVITES, Role, User, Users};
 use tokio::join;
 
 use crate::dashboard::{Browser, cookie, location, post, text};
+use crate::dashboard_forms::actions;
 use crate::emails::MailDirectory;
 use crate::support::{Answer, Service};
 
@@ -144,9 +145,8 @@ async fn a_withdrawn_replaced_or_expired_invite_is_not_valid() {
 
     let page = owner.page(TEAM).await;
     assert_eq!(page.matches("/withdraw\"").count(), 1, "{page}");
-    let withdraw = page.split("action=\"").find(|form| form.contains("/withdraw\"")).unwrap();
-    let withdraw = withdraw.split('"').next().unwrap();
-    assert_eq!(owner.submit(TEAM, withdraw, &[]).await, DONE);
+    let withdraw = actions(&page).into_iter().find(|path| path.ends_with("/withdraw")).unwrap();
+    assert_eq!(owner.submit(TEAM, &withdraw, &[]).await, DONE);
     service.assert_unusable(&second).await;
 
     assert_eq!(owner.invite(BIA, "MEMBER").await, DONE);
