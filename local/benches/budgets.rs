@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::extract::State as Shared;
 use domain::ids::{EndpointId, Mode, ResendId, Scope};
-use domain::shard::{Shard, ShardCount};
+use domain::shard::ShardCount;
 use domain::webhook::event_type::EventType;
 use local::embedded::State;
 use local::stack::{Options, Stack};
@@ -120,15 +120,7 @@ async fn due_rows() {
     let dynamodb = local::sdk::dynamodb(&stack.endpoints.dynamodb_url);
     let scope = Scope { account: stack.seed.first.id, mode: Mode::Test };
     let at = stack.clock.now();
-    let origin = Origin {
-        scope,
-        shard: Shard::FIRST,
-        row: "charge#1".to_owned(),
-        version: 1,
-        at,
-        request_id: None,
-        charge: None,
-    };
+    let origin = Origin::new(scope, "charge#1".to_owned(), at);
     let event = Event::of_one(EventType::ChargePaid, &origin, &json!({})).unwrap();
     let endpoint = EndpointId::new(at, [7; 10]);
     let delivery = |number: usize| {

@@ -14,7 +14,6 @@ use domain::wallet::RefundStrategy;
 use domain::webhook::event_type::EventType;
 use serde_json::json;
 use shared::store::to_item;
-use shared::webhook::endpoint::EndpointStatus;
 
 use charges::{at, paid, waiting};
 
@@ -134,21 +133,9 @@ pub(crate) fn case() -> CaseStep {
 }
 
 fn endpoint() -> Endpoint {
-    Endpoint {
-        id: EndpointId::new(at(0), [7; 10]),
-        scope: waiting().scope,
-        url: "https://shop.example.com/hook".to_owned(),
-        events: vec![EventType::ChargePaid],
-        secret_version: 1,
-        status: EndpointStatus::Active,
-        failing_since: None,
-        disabled: None,
-        abandoned: None,
-        created_at: at(0),
-        updated_at: at(0),
-        version: 1,
-        actor: None,
-    }
+    let url = "https://shop.example.com/hook".to_owned();
+    let id = EndpointId::new(at(0), [7; 10]);
+    Endpoint::new(waiting().scope, id, (url, vec![EventType::ChargePaid]), at(0))
 }
 
 fn resend() -> Resend {

@@ -522,7 +522,6 @@ fn outcome_of(attempt: &Attempt, delivery: &Delivery, now: Timestamp) -> Attempt
 #[cfg(test)]
 mod tests {
     use domain::ids::{DeliveryId, ResendId};
-    use domain::shard::Shard;
     use serde_json::json;
     use shared::webhook::event::Origin;
 
@@ -563,8 +562,7 @@ mod tests {
     fn the_first_attempt_of_a_payments_own_delivery_is_the_first_of_the_payment() {
         let delivery_of = |event_type, inserted_at| {
             let scope = "acc_01m7xpe60063pqsx:test".parse().unwrap();
-            let (shard, row) = (Shard::FIRST, "charge#1".to_owned());
-            let origin = Origin { scope, shard, row, version: 1, at: at(0), request_id: None, charge: None };
+            let origin = Origin::new(scope, "charge#1".to_owned(), at(0));
             let event = Event::of_one(event_type, &origin, &json!({})).unwrap();
             let resend = ResendId::new(at(0), [7; 10]);
             let mut delivery = Delivery::resend_to(&event, event_type, None, &resend, at(0));

@@ -8,7 +8,6 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use axum::Router;
 use axum::http::{Method, StatusCode};
 use axum::response::IntoResponse;
-use domain::shard::Shard;
 use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 use local::embedded::fault_proxy::Fault;
@@ -337,15 +336,7 @@ fn dynamodb(service: &Service) -> aws_sdk_dynamodb::Client {
 }
 
 fn charge_paid_event(service: &Service, number: usize, at: Timestamp) -> Event {
-    let origin = Origin {
-        scope: service.scope(),
-        shard: Shard::FIRST,
-        row: format!("charge#{number}"),
-        version: 1,
-        at,
-        request_id: None,
-        charge: None,
-    };
+    let origin = Origin::new(service.scope(), format!("charge#{number}"), at);
     Event::of_one(EventType::ChargePaid, &origin, &example("Charge")).unwrap()
 }
 

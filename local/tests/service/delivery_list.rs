@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use domain::calendar::Day;
 use domain::ids::{DeliveryId, EndpointId, Scope};
-use domain::shard::{Shard, ShardCount, ShardedScope};
+use domain::shard::{ShardCount, ShardedScope};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::webhook::event_type::EventType;
@@ -20,7 +20,7 @@ use shared::webhook::delivery::{
     AttemptOutcome, Claim, Deliveries, Delivery, DeliveryFilter, DeliveryListView, DeliveryStatus,
     FailedAttempt,
 };
-use shared::webhook::endpoint::{Endpoint, EndpointStatus};
+use shared::webhook::endpoint::Endpoint;
 use shared::webhook::event::{Event, Origin};
 use shared::webhook::redrive::Redrive;
 
@@ -85,20 +85,10 @@ impl DeliveryFixture {
             service.raise_shards(shards).await;
         }
         let (scope, now) = (service.scope(), service.stack.clock.now());
-        let endpoints = [7, 8].map(|random| Endpoint {
-            id: EndpointId::new(now, [random; 10]),
-            scope,
-            url: "https://shop.example.com/hook".to_owned(),
-            events: vec![EventType::ChargePaid, EventType::ChargeCreated],
-            secret_version: 1,
-            status: EndpointStatus::Active,
-            failing_since: None,
-            disabled: None,
-            abandoned: None,
-            created_at: now,
-            updated_at: now,
-            version: 1,
-            actor: None,
+        let events = [EventType::ChargePaid, EventType::ChargeCreated];
+        let endpoints = [7, 8].map(|random| {
+            let (id, url) = (EndpointId::new(now, [random; 10]), "https://shop.example.com/hook".to_owned());
+            Endpoint::new(scope, id, (url, events.to_vec()), now)
         });
         let deliveries = Deliveries::new(service.store());
         let rows = endpoints.iter().map(|endpoint| Write::insert(endpoint).unwrap()).collect();
@@ -170,7 +160,7 @@ impl DeliveryFixture {
         let (row, at) = (format!("charge#{}", self.inserted), now.plus_seconds(-seconds_ago).unwrap());
         let number = self.inserted % u64::from(self.shards.get());
         let shard = self.shards.shards().nth(usize::try_from(number).unwrap()).unwrap();
-        let origin = Origin { scope: self.scope, shard, row, version: 1, at, request_id: None, charge: None };
+        let origin = Origin { shard, ..Origin::new(self.scope, row, at) };
         let event = Event::of_one(event_type, &origin, &example_body(event_type)["data"]["object"]).unwrap();
         let mut deliveries = Delivery::for_event(&event, std::slice::from_ref(endpoint), now);
         let delivery = change(deliveries.remove(0));
@@ -727,15 +717,7 @@ async fn seed_counted_deliveries(count: usize) -> CountedDeliveries {
     // The requests of some pages depend on the time of day, so it is always noon in São Paulo.
     let noon = Day::of(fixture.now()).ends_at().plus_seconds(12 * 60 * 60).unwrap();
     fixture.service.stack.clock.advance(noon.millis_since(fixture.now()));
-    let origin = Origin {
-        scope: fixture.scope,
-        shard: Shard::FIRST,
-        row: "charge#1".to_owned(),
-        version: 1,
-        at: fixture.now(),
-        request_id: None,
-        charge: None,
-    };
+    let origin = Origin::new(fixture.scope, "charge#1".to_owned(), fixture.now());
     let event = Event::of_one(EventType::ChargePaid, &origin, &example("Charge")).unwrap();
     seed_deliveries(&client, &event, count, 40, &[1, count / 2, count - 2]).await;
     fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
@@ -848,17 +830,10 @@ async fn a_page_after_a_cursor_or_with_dates_stays_within_its_budget() {
 async fn burst(fixture: &DeliveryFixture) -> Vec<Delivery> {
     let began = fixture.now();
     let deliveries = (0..3_000_i64).map(|number| {
-        let origin = Origin {
-            scope: fixture.scope,
-            shard: Shard::FIRST,
-            row: format!("charge#{number}"),
-            version: 1,
-            at: began.plus_millis(number).unwrap(),
-            request_id: None,
-            charge: None,
-        };
+        let at = began.plus_millis(number).unwrap();
+        let origin = Origin::new(fixture.scope, format!("charge#{number}"), at);
         let event = Event::of_one(EventType::ChargePaid, &origin, &example("Charge")).unwrap();
-        (Delivery::for_event(&event, &fixture.endpoints[..1], origin.at).remove(0), event)
+        (Delivery::for_event(&event, &fixture.endpoints[..1], at).remove(0), event)
     });
     let deliveries: Vec<(Delivery, Event)> = deliveries.collect();
     let items: Vec<Item> = deliveries

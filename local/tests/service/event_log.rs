@@ -345,9 +345,7 @@ async fn a_rare_event_type_is_found_through_pages_that_may_be_empty() {
     let now = service.stack.clock.now();
     let event = |number: i64, event_type: EventType| {
         let at = now.plus_millis(-number).unwrap();
-        let (scope, row) = (service.scope(), "row".to_owned());
-        let origin =
-            Origin { scope, shard: Shard::FIRST, row, version: 1, at, request_id: None, charge: None };
+        let origin = Origin::new(service.scope(), "row".to_owned(), at);
         let mut object = example_body(event_type)["data"]["object"].take();
         if event_type == EventType::ChargeCreated {
             // Random bytes can't be compressed.
@@ -373,9 +371,7 @@ async fn a_rare_event_type_is_found_through_pages_that_may_be_empty() {
 async fn insert_simultaneous_events(service: &Service) -> Vec<Event> {
     let (store, scope, now) = (service.store(), service.scope(), service.stack.clock.now());
     let event = |order: u64, types: [&[EventType]; 2]| {
-        let row = format!("charge#{order}");
-        let origin =
-            Origin { scope, shard: Shard::FIRST, row, version: 2, at: now, request_id: None, charge: None };
+        let origin = Origin::new(scope, format!("charge#{order}"), now);
         let object = |types: &[EventType]| {
             let body = example_body(types[0]);
             let canonical = body["data"].get("object");

@@ -119,11 +119,22 @@ pub struct Endpoint {
 
 impl Endpoint {
     pub(super) fn registered(caller: &Caller, request: NewEndpoint, id: EndpointId, now: Timestamp) -> Self {
+        let endpoint = Self::new(caller.scope, id, (request.url, request.events), now);
+        Self { actor: Some(caller.actor(1)), ..endpoint }
+    }
+
+    /// Returns an active endpoint without failures.
+    pub fn new(
+        scope: Scope,
+        id: EndpointId,
+        (url, events): (String, Vec<EventType>),
+        now: Timestamp,
+    ) -> Self {
         Self {
             id,
-            scope: caller.scope,
-            url: request.url,
-            events: request.events,
+            scope,
+            url,
+            events,
             secret_version: 1,
             status: EndpointStatus::Active,
             failing_since: None,
@@ -132,7 +143,7 @@ impl Endpoint {
             created_at: now,
             updated_at: now,
             version: 1,
-            actor: Some(caller.actor(1)),
+            actor: None,
         }
     }
 
@@ -646,21 +657,9 @@ pub(crate) mod testing {
 
     /// An active endpoint without failures.
     pub(crate) fn endpoint() -> Endpoint {
-        Endpoint {
-            id: EndpointId::new(at(0), [7; 10]),
-            scope: waiting().scope,
-            url: "https://shop.example.com/hook".to_owned(),
-            events: vec![EventType::ChargePaid],
-            secret_version: 1,
-            status: EndpointStatus::Active,
-            failing_since: None,
-            disabled: None,
-            abandoned: None,
-            created_at: at(0),
-            updated_at: at(0),
-            version: 1,
-            actor: None,
-        }
+        let url = "https://shop.example.com/hook".to_owned();
+        let id = EndpointId::new(at(0), [7; 10]);
+        Endpoint::new(waiting().scope, id, (url, vec![EventType::ChargePaid]), at(0))
     }
 }
 

@@ -527,6 +527,11 @@ impl EventRef {
 }
 
 impl Origin {
+    /// The change that inserts a row of the first shard, to which no charge and no request belongs.
+    pub fn new(scope: Scope, row: String, at: Timestamp) -> Self {
+        Self { scope, shard: Shard::FIRST, row, version: 1, at, request_id: None, charge: None }
+    }
+
     fn of_charge(charge: &Charge, entry: &StatusChange) -> Self {
         Self {
             scope: charge.scope,
@@ -552,8 +557,7 @@ impl Origin {
     }
 
     fn of_payout(payout: &Payout, version: u64, at: Timestamp) -> Self {
-        let (scope, shard) = (payout.scope, Shard::FIRST);
-        Self { scope, shard, row: payout.key().pk, version, at, request_id: None, charge: None }
+        Self { version, ..Self::new(payout.scope, payout.key().pk, at) }
     }
 
     fn row_id(&self) -> EventId {

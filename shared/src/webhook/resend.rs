@@ -16,7 +16,6 @@ use domain::charge::{Charge, TransactionStatus};
 use domain::ids::{DeliveryId, ResendId, Scope};
 use domain::refund::Refund;
 use domain::row::{Key, Row};
-use domain::shard::Shard;
 use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 
@@ -169,15 +168,7 @@ impl Resends {
     ) -> Result<(Delivery, String), WebhookError> {
         let generation = expect_active(Some(endpoint))?.generation();
         // A test is not the change of a row, so the event's id is derived from the id of the request.
-        let origin = Origin {
-            scope: endpoint.scope,
-            shard: Shard::FIRST,
-            row: resend.to_string(),
-            version: 1,
-            at: now,
-            request_id: None,
-            charge: None,
-        };
+        let origin = Origin::new(endpoint.scope, resend.to_string(), now);
         let event = Event::of_one(EventType::WebhookTest, &origin, &EndpointView::new(endpoint))?;
         let delivery = Delivery {
             generation,

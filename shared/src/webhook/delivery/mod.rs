@@ -452,15 +452,7 @@ pub(crate) mod testing {
 
     /// An event of a paid charge at second 0.
     pub(crate) fn event() -> Event {
-        let origin = Origin {
-            scope: endpoint().scope,
-            shard: Shard::FIRST,
-            row: "charge#1".to_owned(),
-            version: 1,
-            at: at(0),
-            request_id: None,
-            charge: None,
-        };
+        let origin = Origin::new(endpoint().scope, "charge#1".to_owned(), at(0));
         Event::of_one(EventType::ChargePaid, &origin, &json!({})).unwrap()
     }
 
