@@ -1,5 +1,6 @@
 //! Invokes functions by hand, for tests that run without event sources.
 
+use aws_sdk_sqs::types::QueueAttributeName;
 use local::stack::Stack;
 use serde_json::{Value, json};
 
@@ -22,6 +23,19 @@ pub(crate) async fn first_delivery(service: &Service, url: &str) -> Value {
 /// Dispatches all records of the stream in one batch.
 pub(crate) async fn dispatch(stack: &Stack) {
     dispatch_records(stack, &stream_records(stack)).await;
+}
+
+/// Counts the messages of a queue: the visible ones, those in flight, and the delayed ones.
+pub(crate) async fn count_messages(service: &Service, queue: &str) -> [usize; 3] {
+    let (sqs, url) = service.queue(queue);
+    let got = sqs.get_queue_attributes().queue_url(url).attribute_names(QueueAttributeName::All);
+    let counts = got.send().await.unwrap().attributes.unwrap();
+    let names = [
+        QueueAttributeName::ApproximateNumberOfMessages,
+        QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
+        QueueAttributeName::ApproximateNumberOfMessagesDelayed,
+    ];
+    names.map(|name| counts[&name].parse().unwrap())
 }
 
 /// Reads all records of the stream.

@@ -99,9 +99,13 @@ pub(crate) async fn webhook_server(status: StatusCode) -> (String, Arc<Mutex<Vec
         received.lock().unwrap().push(event["id"].as_str().unwrap().to_owned());
         status
     };
-    let router = Router::new().fallback(record).with_state(Arc::clone(&received));
+    (serve(Router::new().fallback(record).with_state(Arc::clone(&received))).await, received)
+}
+
+/// Serves a router on a free port. Returns the URL for webhooks.
+pub(crate) async fn serve(router: Router) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-    (url, received)
+    url
 }

@@ -8,7 +8,7 @@ use shared::webhook::secret::SigningSecret;
 
 use crate::invocations::{dispatch, run_webhook_worker, stream_records};
 use crate::support::{Listener, Service, id};
-use crate::webhooks::{secret, standard_webhooks_secret, verify, verify_legacy};
+use crate::webhooks::{pay_with_webhook_url, secret, standard_webhooks_secret, verify, verify_legacy};
 
 /// Returns all rows of a table as text.
 async fn all_rows(store: &Store) -> String {
@@ -24,12 +24,6 @@ async fn rotate(service: &Service, endpoint: &Value) -> Value {
 
 async fn rotate_override(service: &Service) -> Value {
     service.post("/v1/webhooks/override-secret/rotate", &json!({})).await.expect(200)
-}
-
-/// Creates a payment whose legacy events go to `url`. `key`: its idempotency key.
-async fn pay_with_webhook_url(service: &Service, url: &str, key: &str) {
-    let body = json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": key, "webhookUrl": url});
-    service.post("/v1/payments", &body).await.expect(201);
 }
 
 /// Attempts all deliveries that are not done.

@@ -1,6 +1,5 @@
 //! Tests of webhook endpoints, events and deliveries (contract: Webhooks, Events).
 
-use aws_sdk_sqs::types::QueueAttributeName;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use base64::Engine;
@@ -10,7 +9,9 @@ use local::stack::Options;
 use serde_json::{Value, json};
 use sha2::Sha256;
 
+use crate::invocations::{count_messages, dispatch_records, invoke, stream_records};
 use crate::support::{Listener, ReceivedWebhook, Service, eventually, id};
+use crate::webhook_resends::resend;
 
 pub(crate) const CANONICAL: [&str; 4] = ["charge.created", "charge.paid", "charge.failed", "charge.expired"];
 
@@ -79,15 +80,18 @@ pub(crate) fn standard_webhooks_secret(shown: &Value) -> &str {
     shown["standardWebhooksSecret"].as_str().unwrap()
 }
 
+/// Creates a payment whose legacy events go to `url`. `key`: its idempotency key.
+pub(crate) async fn pay_with_webhook_url(service: &Service, url: &str, key: &str) -> Value {
+    let body = json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": key, "webhookUrl": url});
+    service.post("/v1/payments", &body).await.expect(201)
+}
+
 #[tokio::test]
 async fn an_endpoint_is_registered_with_a_secret_that_is_shown_once() {
     let service = Service::start().await;
     let registered = service
         .register_endpoint("http://127.0.0.1:9/hook", &["charge.paid", "charge.paid", "charge.created"])
         .await;
-    let secret = registered["secret"].as_str().unwrap();
-    assert_eq!(secret.len(), 64);
-    assert!(secret.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)));
     expect_both_forms(&registered);
     assert!(id(&registered).starts_with("wh_"));
     assert_eq!(registered["events"], json!(["charge.paid", "charge.created"]));
@@ -136,9 +140,7 @@ async fn hosts_in_webhook_local_names_may_use_plain_http() {
     let url = "http://host.docker.internal:81/hook";
     let registered = service.register_endpoint(url, &["charge.paid"]).await;
     assert_eq!(registered["url"], url);
-    let payment =
-        json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "p-1", "webhookUrl": url});
-    service.post("/v1/payments", &payment).await.expect(201);
+    pay_with_webhook_url(&service, url, "p-1").await;
 }
 
 #[tokio::test]
@@ -151,7 +153,7 @@ async fn each_change_emits_a_signed_event_in_the_canonical_envelope() {
     let paid = service.sandbox(&charge, "pay", &json!({})).await;
     let hook = listener.wait_for_event("charge.paid").await;
 
-    let secret = endpoint["secret"].as_str().unwrap();
+    let secret = secret(&endpoint);
     let signed_at = verify(&hook, secret);
     assert!((signed_at - service.stack.clock.now().seconds()).abs() <= 60);
     assert_eq!(hook.header("content-type"), "application/json");
@@ -255,16 +257,10 @@ async fn a_payments_webhook_url_receives_its_legacy_events_instead_of_the_subscr
     let rotate = async || {
         let answer = service.post("/v1/webhooks/override-secret/rotate", &json!({})).await.expect(200);
         assert_eq!(answer.as_object().unwrap().len(), 1);
-        let secret = secret(&answer).to_owned();
-        assert_eq!(secret.len(), 64);
-        assert!(secret.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)));
-        secret
+        secret(&answer).to_owned()
     };
     let first = rotate().await;
-    let body = json!({
-        "amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "order-1", "webhookUrl": own.url,
-    });
-    let payment = service.post("/v1/payments", &body).await.expect(201);
+    let payment = pay_with_webhook_url(&service, &own.url, "order-1").await;
     for hook in own.received(2).await {
         verify_legacy(&hook, &first);
     }
@@ -298,6 +294,9 @@ async fn a_payments_webhook_url_receives_its_legacy_events_instead_of_the_subscr
     assert!(to_own.iter().any(|delivery| delivery["payload"] == completed.json()));
     let filtered = service.deliveries(&format!("&endpointId={}", id(&endpoint))).await;
     assert_eq!(filtered.len(), 2);
+    assert_eq!(resend(&service, &payment).await["resent"], true);
+    let hooks = own.received(6).await;
+    assert_eq!(hooks.iter().filter(|hook| hook.body == completed.body).count(), 2, "a resend goes there too");
 }
 
 #[tokio::test]
@@ -357,34 +356,8 @@ async fn a_failed_delivery_is_retried_on_schedule_with_the_same_ids_until_it_suc
     for hook in &hooks {
         assert_eq!(hook.body, hooks[0].body);
         assert_eq!(hook.header("x-service-delivery-id"), id(&done));
-        verify(hook, endpoint["secret"].as_str().unwrap());
+        verify(hook, secret(&endpoint));
     }
-}
-
-#[tokio::test]
-async fn after_its_last_attempt_a_delivery_is_failed_and_goes_to_the_queue_of_exhausted_deliveries() {
-    let service = Service::start().await;
-    // Nothing listens on this port.
-    service.register_endpoint("http://127.0.0.1:9/hook", &["charge.created"]).await;
-    service.charge().await;
-    for attempt in 1..=15 {
-        eventually("the attempt ends", async || {
-            let delivery = service.deliveries("").await.into_iter().next()?;
-            let ended = delivery["status"] == "PENDING" || delivery["status"] == "FAILED";
-            (delivery["attempts"] == attempt && ended).then_some(())
-        })
-        .await;
-        service.advance_seconds(15 * 60 * 60).await;
-    }
-    let failed = service.deliveries("&status=FAILED").await.remove(0);
-    assert_eq!(
-        (&failed["attempts"], &failed["lastStatusCode"], &failed["nextRetryAt"]),
-        (&json!(15), &Value::Null, &Value::Null)
-    );
-    assert!(failed["lastError"].as_str().unwrap().contains("refused"), "{failed}");
-    let dead = service.take_messages("ExhaustedDeliveriesQueue").await;
-    let message: Value = serde_json::from_str(&dead[0]).unwrap();
-    assert_eq!(message["delivery"], failed["id"]);
 }
 
 #[tokio::test]
@@ -399,16 +372,13 @@ async fn stream_records_dispatched_again_write_no_row_and_send_no_webhook() {
     })
     .await;
 
-    let records =
-        local::event_sources::stream_records(&service.stack.database(), "StateTable", None).unwrap();
-    let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
+    let records = stream_records(&service.stack);
     // The batches: all records, all in reverse order, and each record alone. A retry may split a batch in
     // another way, and records of different shards arrive in any order.
     let mut batches = vec![records.clone(), records.iter().rev().cloned().collect()];
     batches.extend(records.chunks(1).map(<[Value]>::to_vec));
     for batch in batches {
-        let answer = dispatcher(json!({ "Records": batch })).await.unwrap();
-        assert_eq!(answer["batchItemFailures"], json!([]));
+        dispatch_records(&service.stack, &batch).await;
     }
     // Wait until the worker has processed all messages that the repeated records have caused. A message that
     // found the lease of another one returns when the lease ends.
@@ -422,19 +392,15 @@ async fn stream_records_dispatched_again_write_no_row_and_send_no_webhook() {
     assert_eq!(deliveries.len(), 6);
     assert!(deliveries.iter().all(|delivery| delivery["attempts"] == 1), "{deliveries:?}");
     assert_eq!(listener.hooks().len(), 6);
-    let scope = format!("events#{}:test", service.stack.seed.first.id);
-    assert_eq!(service.rows(&scope, "evt_").await.len(), 2, "one event row per change");
+    let events = format!("events#{}", service.scope());
+    assert_eq!(service.rows(&events, "evt_").await.len(), 2, "one event row per change");
 }
 
 /// Waits until the queue of test deliveries has no visible message and none in flight.
 pub(crate) async fn wait_for_empty_queue(service: &Service) {
-    let (sqs, url) = service.queue("TestDeliveryQueue");
     eventually("the delivery queue is empty", async || {
-        let attributes =
-            sqs.get_queue_attributes().queue_url(&url).attribute_names(QueueAttributeName::All).send().await;
-        let attributes = attributes.unwrap().attributes.unwrap();
-        let counts = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"];
-        counts.iter().all(|name| attributes[&QueueAttributeName::from(*name)] == "0").then_some(())
+        let [visible, in_flight, _delayed] = count_messages(service, "TestDeliveryQueue").await;
+        (visible + in_flight == 0).then_some(())
     })
     .await;
 }
@@ -453,46 +419,20 @@ async fn a_duplicate_or_early_message_causes_no_extra_attempt() {
         service.deliveries("&status=PENDING").await.into_iter().find(|delivery| delivery["attempts"] == 1)
     })
     .await;
-    let scope = format!("{}:test", service.stack.seed.first.id);
-    let body = json!({"scope": scope, "delivery": waiting["id"], "endpoint": endpoint["id"]}).to_string();
+    let body =
+        json!({"scope": service.scope(), "delivery": waiting["id"], "endpoint": endpoint["id"]}).to_string();
     let record =
         |number: usize| json!({"messageId": format!("m{number}"), "body": body, "eventSource": "aws:sqs"});
-    let worker = service.stack.functions.get("WebhookWorkerFunction").unwrap().clone();
-    let answer = worker(json!({"Records": [record(0), record(1)]})).await.unwrap();
+    let work = async |records: &[Value]| invoke(&service.stack, "WebhookWorkerFunction", records).await;
+    let answer = work(&[record(0), record(1)]).await;
     assert_eq!(answer["batchItemFailures"], json!([]));
     assert_eq!(listener.hooks().len(), 1, "a message before the retry's due time is ignored");
 
     service.stack.clock.advance(37_000);
-    worker(json!({"Records": [record(0), record(1), record(2)]})).await.unwrap();
+    work(&[record(0), record(1), record(2)]).await;
     listener.received(2).await;
     let poisoned = json!({"messageId": "poison", "body": "{", "eventSource": "aws:sqs"});
-    let answer = worker(json!({"Records": [record(3), poisoned]})).await.unwrap();
+    let answer = work(&[record(3), poisoned]).await;
     assert_eq!(answer["batchItemFailures"], json!([{"itemIdentifier": "poison"}]));
     assert_eq!(listener.hooks().len(), 2);
-}
-
-#[tokio::test]
-async fn deliveries_are_listed_newest_first_and_counted_by_status() {
-    let service = Service::start().await;
-    let listener = Listener::start().await;
-    service.register_endpoint(&listener.url, &CANONICAL).await;
-    service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
-    service.pay(1_000).await;
-    eventually("all three deliveries were attempted", async || {
-        let all = service.deliveries("").await;
-        (all.len() == 3
-            && all.iter().all(|delivery| delivery["attempts"] == 1 && delivery["status"] != "PROCESSING"))
-        .then_some(())
-    })
-    .await;
-    let page = service.get("/v1/webhooks/deliveries").await.expect(200);
-    assert_eq!((&page["total"], &page["limit"], &page["offset"]), (&json!(3), &json!(25), &json!(0)));
-    assert_eq!(page["data"][2]["eventType"], "charge.created", "the list is newest first");
-    let stats = service.get("/v1/webhooks/stats").await.expect(200);
-    let expected = json!({
-        "total": 3, "PENDING": 1, "PROCESSING": 0, "DELIVERED": 2, "FAILED": 0, "CANCELLED": 0,
-    });
-    assert_eq!(stats, expected);
-    let other = service.get_as(&service.stack.seed.other.test_api_key, "/v1/webhooks/stats").await;
-    assert_eq!(other.expect(200)["total"], 0);
 }
