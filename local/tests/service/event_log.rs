@@ -369,23 +369,20 @@ async fn a_rare_event_type_is_found_through_pages_that_may_be_empty() {
 /// Inserts the event rows of 400 boletos that expire in the same millisecond. Each boleto has a canonical
 /// event and three legacy events.
 async fn insert_simultaneous_events(service: &Service) -> Vec<Event> {
-    let (store, scope, now) = (service.store(), service.scope(), service.stack.clock.now());
-    let event = |order: u64, types: [&[EventType]; 2]| {
-        let origin = Origin::new(scope, format!("charge#{order}"), now);
-        let object = |types: &[EventType]| {
-            let body = example_body(types[0]);
-            let canonical = body["data"].get("object");
-            SentObject::new(types.to_vec(), canonical.unwrap_or(&body["data"])).unwrap()
-        };
-        Event::new(&origin, types.map(object), None).unwrap()
+    let (store, now) = (service.store(), service.stack.clock.now());
+    let legacy = [EventType::PaymentExpired, EventType::PaymentFailed, EventType::PaymentStatusChanged];
+    let object = |types: &[EventType]| {
+        let body = example_body(types[0]);
+        let canonical = body["data"].get("object");
+        SentObject::new(types.to_vec(), canonical.unwrap_or(&body["data"])).unwrap()
     };
     let mut rows = Vec::new();
     for order in 0..400 {
-        let legacy = [EventType::PaymentExpired, EventType::PaymentFailed, EventType::PaymentStatusChanged];
-        rows.push(event(order, [&[EventType::ChargeExpired], &legacy]));
-    }
-    for row in &rows {
-        store.insert(row).await.unwrap();
+        let origin = Origin::new(service.scope(), format!("charge#{order}"), now);
+        let objects = [object(&[EventType::ChargeExpired]), object(&legacy)];
+        let row = Event::new(&origin, objects, None).unwrap();
+        store.insert(&row).await.unwrap();
+        rows.push(row);
     }
     rows
 }
@@ -404,13 +401,8 @@ async fn pages_list_each_event_once_even_when_all_have_the_same_timestamp() {
         ids.sort_unstable_by(|left, right| right.cmp(left));
         ids
     };
-    let listed = |events: &[Value]| -> Vec<String> {
-        let id = |event: &Value| match event["id"].as_str() {
-            Some(id) => id.to_owned(),
-            None => panic!("{event}"),
-        };
-        events.iter().map(id).collect()
-    };
+    let listed =
+        |events: &[Value]| -> Vec<String> { events.iter().map(|event| id(event).to_owned()).collect() };
     assert_eq!(ids(None).len(), 1600);
     for limit in [7, 33, 100] {
         assert_eq!(listed(&all_events(&service, "", limit).await), ids(None), "by {limit}");

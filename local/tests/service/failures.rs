@@ -16,17 +16,13 @@ use crate::invocations::{dispatch, first_delivery, run_webhook_worker};
 use crate::set_aside::{set_aside_objects, set_aside_text};
 use crate::support::{Listener, Service, eventually, id, raw_id};
 
-async fn service_with_fault_proxy() -> Service {
-    Service::without_event_sources().await
-}
-
 fn proxy(service: &Service) -> &FaultProxy {
     service.stack.fault_proxy.as_ref().unwrap()
 }
 
 #[tokio::test]
 async fn a_lost_database_response_causes_no_second_charge_and_no_second_settlement() {
-    let service = service_with_fault_proxy().await;
+    let service = Service::without_event_sources().await;
     proxy(&service).inject("PutItem", Fault::ResponseLost);
     let charge = service.post_charge("order-0001", &json!({"amount": 1000})).await.expect(201);
     let again = service.post_charge("order-0001", &json!({"amount": 1000})).await.expect(201);
@@ -52,7 +48,7 @@ async fn a_lost_database_response_causes_no_second_charge_and_no_second_settleme
 
 #[tokio::test]
 async fn of_two_writes_of_one_row_in_the_same_millisecond_one_succeeds() {
-    let service = service_with_fault_proxy().await;
+    let service = Service::without_event_sources().await;
     let (store, now) = (service.store(), service.stack.clock.now());
     let charges = Charges::new(store.clone());
     let charge_id = id(&service.charge().await).parse().ok();
@@ -80,7 +76,7 @@ async fn of_two_writes_of_one_row_in_the_same_millisecond_one_succeeds() {
 
 #[tokio::test]
 async fn conflicts_throttling_and_server_errors_are_retried() {
-    let service = service_with_fault_proxy().await;
+    let service = Service::without_event_sources().await;
     for fault in [Fault::TransactionConflict, Fault::Throttled, Fault::InternalError] {
         let charge = service.charge().await;
         for _ in 0..2 {
@@ -95,7 +91,7 @@ async fn conflicts_throttling_and_server_errors_are_retried() {
 
 #[tokio::test]
 async fn a_persistent_database_failure_returns_503_and_changes_nothing() {
-    let service = service_with_fault_proxy().await;
+    let service = Service::without_event_sources().await;
     let charge = service.charge().await;
     for _ in 0..50 {
         proxy(&service).inject("TransactWriteItems", Fault::TransactionConflict);
@@ -118,7 +114,7 @@ async fn a_persistent_database_failure_returns_503_and_changes_nothing() {
 #[tokio::test]
 async fn a_worker_keeps_its_claim_after_a_lost_response_and_its_outcome_after_a_conflict() {
     for fault in [Fault::ResponseLost, Fault::TransactionConflict] {
-        let service = service_with_fault_proxy().await;
+        let service = Service::without_event_sources().await;
         let listener = Listener::start().await;
         let delivery = first_delivery(&service, &listener.url).await;
         match fault {
@@ -135,7 +131,7 @@ async fn a_worker_keeps_its_claim_after_a_lost_response_and_its_outcome_after_a_
 
 #[tokio::test]
 async fn a_delivery_that_crashes_its_worker_every_time_fails_after_its_last_attempt() {
-    let service = service_with_fault_proxy().await;
+    let service = Service::without_event_sources().await;
     let listener = Listener::start().await;
     let delivery = first_delivery(&service, &listener.url).await;
     // Sets the row to the state after fifteen attempts, each of which crashed its worker.
@@ -234,7 +230,7 @@ async fn unreadable_due_rows_do_not_block_other_due_rows() {
 
 #[tokio::test]
 async fn an_unreadable_endpoint_row_does_not_block_deliveries_to_other_endpoints() {
-    let service = service_with_fault_proxy().await;
+    let service = Service::without_event_sources().await;
     let listener = Listener::start().await;
     let broken = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.created"]).await;
     service.register_endpoint(&listener.url, &["charge.created"]).await;

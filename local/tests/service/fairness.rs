@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use axum::http::StatusCode;
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use domain::ids::{Mode, Scope};
 use local::stack::Options;
@@ -16,72 +18,58 @@ use shared::webhook::breaker::Breakers;
 use shared::webhook::endpoint::Endpoint;
 use shared::webhook::in_flight::{InFlight, Occupancy, Slots};
 use shared::webhook::queue::Lane;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::TcpSocket;
 use tokio::sync::watch;
 
-use crate::invocations::{dispatch, run_webhook_worker, run_webhook_workers};
+use crate::invocations::{count_messages, dispatch, invoke, run_webhook_worker, run_webhook_workers};
+use crate::merchant::serve;
 use crate::support::{Listener, Service, eventually, id};
-
-const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
 /// A server that answers no request until it is released.
 struct Hanging {
     url: String,
+    state: Arc<HangingState>,
+}
+
+struct HangingState {
     /// The number of requests with each delivery id.
-    requests: Arc<Mutex<BTreeMap<String, usize>>>,
-    open: Arc<AtomicUsize>,
-    most_open: Arc<AtomicUsize>,
+    requests: Mutex<BTreeMap<String, usize>>,
+    open: AtomicUsize,
+    most_open: AtomicUsize,
     released: watch::Sender<bool>,
+}
+
+async fn hang(State(server): State<Arc<HangingState>>, headers: HeaderMap) {
+    let delivery = headers["x-service-delivery-id"].to_str().unwrap().to_owned();
+    *server.requests.lock().unwrap().entry(delivery).or_default() += 1;
+    let open = server.open.fetch_add(1, Ordering::SeqCst) + 1;
+    server.most_open.fetch_max(open, Ordering::SeqCst);
+    server.released.subscribe().wait_for(|released| *released).await.unwrap();
+    server.open.fetch_sub(1, Ordering::SeqCst);
 }
 
 impl Hanging {
     async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/hook", listener.local_addr().unwrap());
-        let server = Self {
-            url,
-            requests: Arc::default(),
-            open: Arc::default(),
-            most_open: Arc::default(),
+        let state = Arc::new(HangingState {
+            requests: Mutex::default(),
+            open: AtomicUsize::default(),
+            most_open: AtomicUsize::default(),
             released: watch::channel(false).0,
-        };
-        let (requests, open, most_open) =
-            (server.requests.clone(), server.open.clone(), server.most_open.clone());
-        let released = server.released.subscribe();
-        tokio::spawn(async move {
-            loop {
-                let (mut stream, _) = listener.accept().await.unwrap();
-                let (requests, open, most_open) = (requests.clone(), open.clone(), most_open.clone());
-                let mut released = released.clone();
-                tokio::spawn(async move {
-                    let mut bytes = vec![0; 16 * 1024];
-                    let length = stream.read(&mut bytes).await.unwrap();
-                    let text = String::from_utf8_lossy(&bytes[..length]).into_owned();
-                    let delivery = text.split("x-service-delivery-id: ").nth(1).unwrap();
-                    let delivery = delivery.lines().next().unwrap().to_owned();
-                    *requests.lock().unwrap().entry(delivery).or_default() += 1;
-                    let now_open = open.fetch_add(1, Ordering::SeqCst) + 1;
-                    most_open.fetch_max(now_open, Ordering::SeqCst);
-                    let _ = released.wait_for(|released| *released).await;
-                    open.fetch_sub(1, Ordering::SeqCst);
-                    let _ = stream.write_all(ANSWER).await;
-                });
-            }
         });
-        server
+        let router = Router::new().fallback(hang).with_state(Arc::clone(&state));
+        Self { url: serve(router).await, state }
     }
 
     fn open(&self) -> usize {
-        self.open.load(Ordering::SeqCst)
+        self.state.open.load(Ordering::SeqCst)
     }
 
     fn requests(&self) -> BTreeMap<String, usize> {
-        self.requests.lock().unwrap().clone()
+        self.state.requests.lock().unwrap().clone()
     }
 
     fn release(&self) {
-        self.released.send_replace(true);
+        self.state.released.send_replace(true);
     }
 
     async fn wait_for_open(&self, count: usize) {
@@ -106,8 +94,11 @@ async fn messages_of_new_charges(service: &Service, charges: usize) -> Vec<Value
     service.take_messages("TestDeliveryQueue").await;
     let deliveries = service.deliveries("").await;
     assert_eq!(deliveries.len(), before + charges);
-    let message = |delivery: &Value| json!({"scope": service.scope().to_string(), "delivery": delivery["id"], "endpoint": delivery["endpointId"]});
-    deliveries.iter().take(charges).map(message).collect()
+    deliveries.iter().take(charges).map(|delivery| message_of(service.scope(), delivery)).collect()
+}
+
+fn message_of(scope: Scope, delivery: &Value) -> Value {
+    json!({"scope": scope, "delivery": delivery["id"], "endpoint": delivery["endpointId"]})
 }
 
 /// Invokes the worker with a batch of messages from a queue. Nothing in it may fail.
@@ -122,8 +113,7 @@ async fn work(service: &Service, queue: &str, messages: &[Value]) {
             })
         })
         .collect();
-    let worker = service.stack.functions.get("WebhookWorkerFunction").unwrap().clone();
-    let answer = worker(json!({ "Records": records })).await.unwrap();
+    let answer = invoke(&service.stack, "WebhookWorkerFunction", &records).await;
     assert_eq!(answer["batchItemFailures"], json!([]));
 }
 
@@ -140,11 +130,8 @@ async fn received_from(service: &Service, queue: &str) -> Vec<Value> {
     bodies.iter().map(|body| serde_json::from_str(body).unwrap()).collect()
 }
 
-async fn count_delayed(service: &Service, queue: &str) -> String {
-    let (sqs, url) = service.queue(queue);
-    let name = aws_sdk_sqs::types::QueueAttributeName::ApproximateNumberOfMessagesDelayed;
-    let got = sqs.get_queue_attributes().queue_url(url).attribute_names(name.clone()).send().await.unwrap();
-    got.attributes.unwrap()[&name].clone()
+async fn count_delayed(service: &Service, queue: &str) -> usize {
+    count_messages(service, queue).await[2]
 }
 
 /// Takes all slots of the account in the fast lane.
@@ -167,7 +154,7 @@ async fn attempts_beyond_the_limit_of_an_account_return_to_the_fast_queue_and_no
     let returned = async {
         server.wait_for_open(5).await;
         eventually("the other messages return to their queue", async || {
-            (count_delayed(&service, "TestDeliveryQueue").await == "25").then_some(())
+            (count_delayed(&service, "TestDeliveryQueue").await == 25).then_some(())
         })
         .await;
         let waiting = service.deliveries("&status=PENDING").await;
@@ -178,7 +165,7 @@ async fn attempts_beyond_the_limit_of_an_account_return_to_the_fast_queue_and_no
         received_from(&service, "TestDeliveryQueue").await
     };
     let (returned, (), (), ()) = tokio::join!(returned, batch(0), batch(1), batch(2));
-    assert_eq!(server.most_open.load(Ordering::SeqCst), 5);
+    assert_eq!(server.state.most_open.load(Ordering::SeqCst), 5);
     assert_eq!((returned.len(), received_from(&service, "SlowTestDeliveryQueue").await.len()), (25, 0));
     // The slots are free again. The test may have been slow, so that the receiver is marked. It is not in the
     // slow lane.
@@ -203,7 +190,7 @@ async fn a_message_without_a_slot_returns_to_the_fast_queue_some_times_and_moves
         for batch in messages.chunks(if round == 0 { 1 } else { 2 }) {
             work(&service, "TestDeliveryQueue", batch).await;
         }
-        assert_eq!(count_delayed(&service, "TestDeliveryQueue").await, "2");
+        assert_eq!(count_delayed(&service, "TestDeliveryQueue").await, 2);
         service.stack.clock.advance(delay_ms);
         messages = received_from(&service, "TestDeliveryQueue").await;
         assert!(messages.iter().all(|message| message["waits"] == round + 1), "{messages:?}");
@@ -252,7 +239,7 @@ async fn a_message_without_a_slot_in_the_slow_lane_returns_later_unless_the_sche
     messages[2]["due"] = json!(true);
     tokio::join!(work(&service, "SlowTestDeliveryQueue", &messages), async {
         server.wait_for_open(1).await;
-        assert_eq!(count_delayed(&service, "SlowTestDeliveryQueue").await, "1");
+        assert_eq!(count_delayed(&service, "SlowTestDeliveryQueue").await, 1);
         server.release();
     });
     assert_eq!(server.requests().len(), 1);
@@ -349,13 +336,8 @@ async fn the_message_of_the_next_attempt_waits_in_sqs_unless_sqs_can_not_delay_i
     messages[0]["waits"] = json!(2);
     // The receiver is in the slow lane if the test is slow.
     let queues = ["TestDeliveryQueue", "SlowTestDeliveryQueue"];
-    let delayed = async || {
-        let mut all = 0;
-        for queue in queues {
-            all += count_delayed(&service, queue).await.parse::<u32>().unwrap();
-        }
-        all
-    };
+    let delayed =
+        async || count_delayed(&service, queues[0]).await + count_delayed(&service, queues[1]).await;
     work(&service, "TestDeliveryQueue", &messages).await;
     assert_eq!((listener.hooks().len(), delayed().await), (1, 1));
     service.stack.clock.advance(600_000);
@@ -422,8 +404,7 @@ async fn a_breaker_postpones_attempts_without_counting_them_and_closes_when_the_
     dispatch(&service.stack).await;
     let read = async || other.deliveries("").await.remove(0);
     let theirs = Scope { account: service.stack.seed.other.id, mode: Mode::Test };
-    let message = json!({"scope": theirs.to_string(), "delivery": read().await["id"], "endpoint": read().await["endpointId"]});
-    work(&service, "TestDeliveryQueue", &[message]).await;
+    work(&service, "TestDeliveryQueue", &[message_of(theirs, &read().await)]).await;
     assert_eq!(read().await["attempts"], 1);
 
     // After 30 seconds, one attempt is the probe. It fails, so the others wait for another minute.
@@ -434,7 +415,7 @@ async fn a_breaker_postpones_attempts_without_counting_them_and_closes_when_the_
     work(&service, "SlowTestDeliveryQueue", &messages[5..]).await;
     assert_eq!(attempts(&service.deliveries("").await), [0, 0, 1, 1, 1, 1, 1, 1]);
     // The server answers the next probe, which closes the breaker.
-    let router = axum::Router::new().fallback(async || axum::http::StatusCode::NO_CONTENT);
+    let router = Router::new().fallback(async || StatusCode::NO_CONTENT);
     let listener = closed.listen(16).unwrap();
     tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
     service.stack.clock.advance(75_000);

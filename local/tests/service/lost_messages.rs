@@ -1,18 +1,18 @@
 //! Tests that each delivery is attempted although its message is not followed by the scheduler: a worker dies,
-//! the database fails for hours, a message is given up by its queue, or a message is lost.
+//! the database fails for hours, or a message is lost.
 
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue::S;
-use aws_sdk_sqs::types::{Message, QueueAttributeName};
+use aws_sdk_sqs::types::Message;
 use domain::ids::Scope;
 use local::embedded::fault_proxy::Fault;
-use local::template::{queue_arn, queue_url};
+use local::template::queue_arn;
 use serde_json::{Value, json};
 use shared::notes::Period;
 use shared::webhook::delivery::{Claim, Deliveries};
 
-use crate::invocations::dispatch;
+use crate::invocations::{count_messages, dispatch, invoke};
 use crate::support::{Listener, Service, id};
 
 const QUEUE: &str = "TestDeliveryQueue";
@@ -27,9 +27,9 @@ struct Queue {
 }
 
 impl Queue {
-    fn new(service: &Service, name: &str) -> Self {
-        let sqs_url = &service.stack.endpoints.sqs_url;
-        Self { client: local::sdk::sqs(sqs_url), url: queue_url(sqs_url, name) }
+    fn of(service: &Service) -> Self {
+        let (client, url) = service.queue(QUEUE);
+        Self { client, url }
     }
 
     async fn send(&self, body: &str) {
@@ -45,25 +45,18 @@ impl Queue {
         let handle = message.receipt_handle().unwrap();
         self.client.delete_message().queue_url(&self.url).receipt_handle(handle).send().await.unwrap();
     }
+}
 
-    /// Returns the numbers of visible and of other messages.
-    async fn count(&self) -> (String, String) {
-        let get = self.client.get_queue_attributes().queue_url(&self.url);
-        let attributes = get.attribute_names(QueueAttributeName::All).send().await.unwrap();
-        let attributes = attributes.attributes.unwrap();
-        let count = |name| attributes[&name].clone();
-        (
-            count(QueueAttributeName::ApproximateNumberOfMessages),
-            count(QueueAttributeName::ApproximateNumberOfMessagesNotVisible),
-        )
-    }
+/// The numbers of visible messages and of those in flight.
+async fn count(service: &Service, queue: &str) -> [usize; 2] {
+    let [visible, in_flight, _delayed] = count_messages(service, queue).await;
+    [visible, in_flight]
 }
 
 /// Receives the visible messages of the queue and invokes the worker with them, as the event source does: deletes
 /// the messages that succeeded and leaves the others. Returns the numbers of both.
 async fn work(service: &Service) -> (usize, usize) {
-    let queue = Queue::new(service, QUEUE);
-    let worker = service.stack.functions.get("WebhookWorkerFunction").unwrap().clone();
+    let queue = Queue::of(service);
     let (mut succeeded, mut failed) = (0, 0);
     loop {
         let messages = queue.receive().await;
@@ -77,7 +70,7 @@ async fn work(service: &Service) -> (usize, usize) {
             })
         };
         let records: Vec<Value> = messages.iter().map(record).collect();
-        let answer = worker(json!({ "Records": records })).await.unwrap();
+        let answer = invoke(&service.stack, "WebhookWorkerFunction", &records).await;
         let failures = answer["batchItemFailures"].as_array().unwrap();
         for message in &messages {
             if failures.iter().any(|failure| failure["itemIdentifier"] == json!(message.message_id())) {
@@ -113,7 +106,7 @@ async fn with_queued_deliveries(charges: usize) -> (Service, Listener, Vec<Value
 async fn a_message_that_finds_a_lease_returns_when_it_ends_and_replaces_the_worker_that_died() {
     let (service, listener, mut waiting) = with_queued_deliveries(1).await;
     let delivery = waiting.remove(0);
-    let queue = Queue::new(&service, QUEUE);
+    let queue = Queue::of(&service);
     // A worker receives the message and claims the delivery, then dies. SQS delivers the message a second time.
     let received = queue.receive().await;
     queue.send(received[0].body().unwrap()).await;
@@ -134,7 +127,7 @@ async fn a_message_that_finds_a_lease_returns_when_it_ends_and_replaces_the_work
     service.stack.clock.advance(VISIBLE_AGAIN_MS);
     assert_eq!(work(&service).await, (1, 0), "the first message is acknowledged");
     assert_eq!(listener.hooks().len(), 1);
-    assert_eq!(queue.count().await, ("0".to_owned(), "0".to_owned()));
+    assert_eq!(count(&service, QUEUE).await, [0, 0]);
 }
 
 #[tokio::test]
@@ -146,7 +139,7 @@ async fn six_hours_of_throttled_claims_give_up_no_message() {
         assert_eq!(work(&service).await, (0, 3), "round {round}");
         service.stack.clock.advance(VISIBLE_AGAIN_MS);
     }
-    assert_eq!(Queue::new(&service, DEAD_LETTERS).count().await, ("0".to_owned(), "0".to_owned()));
+    assert_eq!(count(&service, DEAD_LETTERS).await, [0, 0]);
     proxy.reset();
     assert_eq!(work(&service).await, (3, 0));
     assert_eq!(listener.hooks().len(), 3);
@@ -154,27 +147,9 @@ async fn six_hours_of_throttled_claims_give_up_no_message() {
 }
 
 #[tokio::test]
-async fn a_delivery_whose_message_was_given_up_gets_another_one_while_the_dead_letter_stays() {
-    let (service, listener, _waiting) = with_queued_deliveries(1).await;
-    let (queue, dead) = (Queue::new(&service, QUEUE), Queue::new(&service, DEAD_LETTERS));
-    let message = queue.receive().await.remove(0);
-    dead.send(message.body().unwrap()).await;
-    queue.delete(&message).await;
-    service.stack.clock.advance(900_000);
-    recover(&service).await.unwrap();
-    service.run_scheduler().await;
-    assert_eq!(work(&service).await, (1, 0));
-    assert_eq!(listener.hooks().len(), 1);
-    assert_eq!(dead.count().await, ("1".to_owned(), "0".to_owned()), "the alarm counts visible messages");
-}
-
-#[tokio::test]
 async fn a_lost_message_is_sent_again_and_the_delivery_is_listed_meanwhile() {
     let (service, listener, _waiting) = with_queued_deliveries(2).await;
-    let queue = Queue::new(&service, QUEUE);
-    for message in queue.receive().await {
-        queue.delete(&message).await;
-    }
+    service.take_messages(QUEUE).await;
     let expect_pending = async |count: usize| {
         assert_eq!(service.deliveries("&status=PENDING").await.len(), count);
         let page = service.get("/v1/webhooks/deliveries").await.expect(200);
@@ -185,7 +160,7 @@ async fn a_lost_message_is_sent_again_and_the_delivery_is_listed_meanwhile() {
     expect_pending(2).await;
     service.stack.clock.advance(900_000);
     service.run_scheduler().await;
-    assert_eq!(queue.count().await.0, "0", "the deliveries are not in the due index");
+    assert_eq!(count(&service, QUEUE).await[0], 0, "the deliveries are not in the due index");
     expect_pending(2).await;
 
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
@@ -196,21 +171,20 @@ async fn a_lost_message_is_sent_again_and_the_delivery_is_listed_meanwhile() {
     }
     expect_pending(2).await;
     service.run_scheduler().await;
-    assert_eq!(queue.count().await.0, "2");
+    assert_eq!(count(&service, QUEUE).await[0], 2);
     assert_eq!(work(&service).await, (2, 0));
     assert_eq!(listener.hooks().len(), 2);
     expect_pending(0).await;
     service.stack.clock.advance(900_000);
     recover(&service).await.unwrap();
     service.run_scheduler().await;
-    assert_eq!(queue.count().await, ("0".to_owned(), "0".to_owned()), "delivered deliveries are not due");
+    assert_eq!(count(&service, QUEUE).await, [0, 0], "delivered deliveries are not due");
 }
 
 #[tokio::test]
 async fn a_scope_that_cant_be_read_is_checked_later_and_delays_no_other() {
     let (service, _listener, _waiting) = with_queued_deliveries(1).await;
-    let queue = Queue::new(&service, QUEUE);
-    queue.delete(&queue.receive().await[0]).await;
+    service.take_messages(QUEUE).await;
     let other: Scope = "acc_00000000000000ff:test".parse().unwrap();
     let broken_row = |row: &str| {
         HashMap::from([("pk".to_owned(), S(row.to_owned())), ("sk".to_owned(), S("account".to_owned()))])
@@ -224,7 +198,7 @@ async fn a_scope_that_cant_be_read_is_checked_later_and_delays_no_other() {
     service.stack.clock.advance(900_000);
     recover(&service).await.unwrap_err();
     service.run_scheduler().await;
-    assert_eq!(queue.count().await.0, "1", "the message of the other scope is sent again");
+    assert_eq!(count(&service, QUEUE).await[0], 1, "the message of the other scope is sent again");
     let unchecked = Period::unchecked(&service.store(), service.stack.clock.now()).await.unwrap();
     assert_eq!(unchecked, []);
 
@@ -237,38 +211,28 @@ async fn a_scope_that_cant_be_read_is_checked_later_and_delays_no_other() {
 
 #[tokio::test]
 async fn a_repeated_stream_record_sends_the_message_of_an_existing_delivery_again() {
-    let (service, listener, _waiting) = with_queued_deliveries(1).await;
-    let queue = Queue::new(&service, QUEUE);
-    // The dispatcher died before it sent the message.
-    queue.delete(&queue.receive().await[0]).await;
-    dispatch(&service.stack).await;
-    assert_eq!(queue.count().await.0, "1");
-    // The dispatcher died after it sent the message.
-    dispatch(&service.stack).await;
-    assert_eq!(queue.count().await.0, "2");
-    for _ in 0..2 {
-        // The second message may find the lease of the first one, and returns.
-        work(&service).await;
-        service.stack.clock.advance(VISIBLE_AGAIN_MS);
+    // A delivery that is inserted after 200 seconds would count as late.
+    for repeated_after_ms in [0, 200_000] {
+        let (service, listener, _waiting) = with_queued_deliveries(1).await;
+        // The dispatcher died before it sent the message.
+        service.take_messages(QUEUE).await;
+        service.stack.clock.advance(repeated_after_ms);
+        dispatch(&service.stack).await;
+        assert_eq!(count(&service, QUEUE).await, [1, 0]);
+        // The dispatcher died after it sent the message.
+        dispatch(&service.stack).await;
+        assert_eq!(count(&service, QUEUE).await, [2, 0]);
+        for _ in 0..2 {
+            // The second message may find the lease of the first one, and returns.
+            work(&service).await;
+            service.stack.clock.advance(VISIBLE_AGAIN_MS);
+        }
+        assert_eq!(listener.hooks().len(), 1);
+        dispatch(&service.stack).await;
+        assert_eq!(count(&service, QUEUE).await, [0, 0], "the delivery is done");
+        let stats = service.get("/v1/webhooks/stats").await.expect(200);
+        assert_eq!((&stats["DELIVERED"], &stats["total"]), (&json!(1), &json!(1)));
     }
-    assert_eq!(listener.hooks().len(), 1);
-    dispatch(&service.stack).await;
-    assert_eq!(queue.count().await, ("0".to_owned(), "0".to_owned()), "the delivery is done");
-}
-
-#[tokio::test]
-async fn a_stream_record_that_is_repeated_late_sends_the_message_of_an_existing_delivery_again() {
-    let (service, listener, _waiting) = with_queued_deliveries(1).await;
-    let queue = Queue::new(&service, QUEUE);
-    queue.delete(&queue.receive().await[0]).await;
-    // A delivery that is inserted now would count as late.
-    service.stack.clock.advance(200_000);
-    dispatch(&service.stack).await;
-    assert_eq!(queue.count().await.0, "1");
-    work(&service).await;
-    assert_eq!(listener.hooks().len(), 1);
-    assert_eq!(service.deliveries("&status=DELIVERED").await.len(), 1);
-    assert_eq!(service.get("/v1/webhooks/stats").await.expect(200)["total"], 1);
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use shared::payout::Payouts;
 use shared::random;
 
-use crate::invocations::{dispatch, dispatch_records, run_webhook_worker, stream_records};
+use crate::invocations::{dispatch, dispatch_records, first_delivery, run_webhook_worker, stream_records};
 use crate::support::{Listener, Service, id, operator};
 
 /// Returns the kind of the row that a record changes: the prefix of the row's keys.
@@ -116,31 +116,22 @@ async fn the_filter_passes_the_rows_that_the_dispatcher_acts_on_and_no_others() 
 }
 
 #[tokio::test]
-async fn the_record_of_a_removed_row_is_filtered_out() {
+async fn the_records_of_a_removed_row_and_of_a_delivery_cancelled_before_any_attempt_are_filtered_out() {
     let service = Service::without_event_sources().await;
-    let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
-    service.delete(&format!("/v1/webhooks/endpoints/{}", id(&endpoint))).await.expect(200);
-    let records = stream_records(&service.stack);
-    let removed: Vec<&Value> = records.iter().filter(|record| record["eventName"] == "REMOVE").collect();
-    assert_eq!(removed.len(), 1);
-    assert!(!passes_filter(removed[0]));
-}
-
-#[tokio::test]
-async fn the_record_of_a_delivery_cancelled_before_any_attempt_is_filtered_out() {
-    let service = Service::without_event_sources().await;
-    let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.created"]).await;
-    service.charge().await;
-    dispatch(&service.stack).await;
-    service.delete(&format!("/v1/webhooks/endpoints/{}", id(&endpoint))).await.expect(200);
+    let delivery = first_delivery(&service, "http://127.0.0.1:9/hook").await;
     let before = stream_records(&service.stack).len();
-    let cancelled = service.deliveries("&status=CANCELLED").await.remove(0);
-    run_webhook_worker(&service.stack, &cancelled).await;
-    let records = stream_records(&service.stack);
-    let cancelled: Vec<&Value> =
-        records[before..].iter().filter(|record| kind(record) == "delivery").collect();
-    assert!(cancelled.iter().any(|record| record["dynamodb"]["NewImage"]["attempts"]["N"] == "0"));
-    assert!(!cancelled.into_iter().any(passes_filter));
+    let endpoint = delivery["endpointId"].as_str().unwrap();
+    service.delete(&format!("/v1/webhooks/endpoints/{endpoint}")).await.expect(200);
+    run_webhook_worker(&service.stack, &delivery).await;
+    let records = &stream_records(&service.stack)[before..];
+    let is_removed = |record: &&Value| record["eventName"] == "REMOVE";
+    let is_cancelled = |record: &&Value| record["dynamodb"]["NewImage"]["status"]["S"] == "CANCELLED";
+    let removed: Vec<&Value> = records.iter().filter(is_removed).collect();
+    let of_delivery: Vec<&Value> = records.iter().filter(|record| kind(record) == "delivery").collect();
+    assert_eq!(removed.len(), 1);
+    assert!(of_delivery.iter().any(|record| is_cancelled(record)));
+    assert!(of_delivery.iter().any(|record| record["dynamodb"]["NewImage"]["attempts"]["N"] == "0"));
+    assert!(!removed.into_iter().chain(of_delivery).any(passes_filter));
 }
 
 /// Whether a record is of the counts of deliveries or of the rollups, or notes a scope with new deliveries.
