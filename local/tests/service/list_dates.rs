@@ -3,13 +3,13 @@
 
 use domain::calendar::Day;
 use domain::charge::{Charge, StoredCharge};
-use domain::ids::{ChargeId, EventId, MedCaseId, Mode, PostingId};
+use domain::ids::{ChargeId, MedCaseId, Mode, PostingId};
 use domain::med::MedCase;
 use domain::row::Row;
 use domain::time::Timestamp;
 use domain::wallet::Posting;
 use shared::store::{CommitOutcome, Item, Store, Write, from_item};
-use shared::webhook::event::{Event, SentObject};
+use shared::webhook::event::{Event, Origin, SentObject};
 
 use crate::support::{Client, Service, eventually};
 
@@ -95,9 +95,8 @@ async fn a_bare_date_as_an_inclusive_bound_includes_the_whole_day_in_sao_paulo()
     let template: Event = from_item(row(&service, &format!("events#{scope}"), "evt_").await).unwrap();
     let name = template.types().next().unwrap();
     let events = times.map(|at| {
-        let id = EventId::derive(at, "row", 1, "change").row_id();
-        let objects = vec![SentObject { types: vec![name], ..template.objects[0].clone() }];
-        Event { id, objects, created_at: at, ..template.clone() }
+        let object = SentObject { types: vec![name], ..template.objects[0].clone() };
+        Event::new(&Origin::new(scope, "row".to_owned(), at), [object], None).unwrap()
     });
     for event in &events {
         insert(&store, event).await;

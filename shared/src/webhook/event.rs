@@ -51,34 +51,44 @@ const COMPRESSION_LEVEL: u8 = 6;
 
 /// An event's row: the events of one change.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-#[serde(try_from = "StoredEvent", into = "StoredEvent")]
 pub struct Event {
     /// Derived from the row that changed and its version. So a replayed change leads to the same id.
     pub id: EventId,
     pub scope: Scope,
     /// The shard of the charge that changed or whose refund or MED case changed. The first shard for events
     /// of other objects.
+    #[serde(default, skip_serializing_if = "Shard::is_first")]
     pub shard: Shard,
+    /// The types of all objects. Queries filter by them.
+    pub(crate) types: Vec<EventType>,
     /// What the events send. Events that send the same object share an element.
+    #[serde(with = "packed")]
     pub objects: Vec<SentObject>,
     /// What the change adds to the rollups; `None`: nothing, or the insert of the row counted the change, because
     /// it was late (see [`crate::rollup`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<RollupChange>,
     /// The transaction's `webhookUrl`, which receives the legacy events instead of the subscribed endpoints.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook_url: Option<String>,
     /// The request that created the changed object, for the log lines of the deliveries. `None`: no request
     /// did.
+    #[serde(default, rename = "rid", skip_serializing_if = "Option::is_none")]
     pub request_id: Option<StoredRequestId>,
-    /// The charge that changed or whose refund or MED case changed, for the log line of the publication. Not
-    /// stored.
+    /// The charge that changed or whose refund or MED case changed, for the log line of the publication.
+    #[serde(skip)]
     pub charge: Option<ChargeId>,
+    #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
     /// When a resend created the row again. Then the retention of 90 days begins at this time instead of at
     /// the change.
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub kept_from: Option<Timestamp>,
     /// When the row expires, in unix seconds, as read from the table. A resend may have postponed the expiry.
+    #[serde(default, skip_serializing)]
     pub ttl: Option<i64>,
     /// The deliveries that resends created, as read from the table.
+    #[serde(default, skip_serializing)]
     pub resent: Vec<DeliveryId>,
 }
 
@@ -88,44 +98,6 @@ pub struct SentObject {
     pub types: Vec<EventType>,
     /// The `data.object` of canonical events, or the `data` of legacy events, as JSON.
     pub json: String,
-}
-
-/// The attributes of an event's row.
-#[derive(Deserialize, Serialize)]
-struct StoredEvent {
-    id: EventId,
-    scope: Scope,
-    #[serde(default, skip_serializing_if = "Shard::is_first")]
-    shard: Shard,
-    /// All types of the row. Queries filter by them.
-    types: Vec<EventType>,
-    /// The objects as text, compressed by DEFLATE (RFC 1951). See [`pack`].
-    #[serde(with = "serde_bytes")]
-    objects: Vec<u8>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    counted: Option<RollupChange>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    webhook_url: Option<String>,
-    #[serde(default, rename = "rid", skip_serializing_if = "Option::is_none")]
-    request_id: Option<StoredRequestId>,
-    #[serde(with = "domain::time::millis")]
-    created_at: Timestamp,
-    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
-    kept_from: Option<Timestamp>,
-    #[serde(default, skip_serializing)]
-    ttl: Option<i64>,
-    #[serde(default, skip_serializing)]
-    resent: Vec<DeliveryId>,
-}
-
-#[derive(Debug, thiserror::Error)]
-enum ObjectsError {
-    #[error("the objects of an event can't be decompressed: {0}")]
-    Compression(inflate::DecompressError),
-    #[error("the objects of an event are not text: {0}")]
-    Text(#[from] std::string::FromUtf8Error),
-    #[error("the object of an event has unknown types: {0}")]
-    Types(serde_json::Error),
 }
 
 /// The change of a row that events report. Their ids are derived from it.
@@ -175,46 +147,6 @@ pub(super) struct Envelope<T> {
 struct EnvelopeData<T> {
     /// The changed object, as the API returns it.
     object: T,
-}
-
-impl TryFrom<StoredEvent> for Event {
-    type Error = ObjectsError;
-
-    fn try_from(stored: StoredEvent) -> Result<Self, ObjectsError> {
-        Ok(Self {
-            id: stored.id,
-            scope: stored.scope,
-            shard: stored.shard,
-            objects: unpack(&stored.objects)?,
-            counted: stored.counted,
-            webhook_url: stored.webhook_url,
-            request_id: stored.request_id,
-            charge: None,
-            created_at: stored.created_at,
-            kept_from: stored.kept_from,
-            ttl: stored.ttl,
-            resent: stored.resent,
-        })
-    }
-}
-
-impl From<Event> for StoredEvent {
-    fn from(event: Event) -> Self {
-        Self {
-            types: event.types().collect(),
-            objects: pack(&event.objects),
-            id: event.id,
-            scope: event.scope,
-            shard: event.shard,
-            counted: event.counted,
-            webhook_url: event.webhook_url,
-            request_id: event.request_id,
-            created_at: event.created_at,
-            kept_from: event.kept_from,
-            ttl: None,
-            resent: Vec::new(),
-        }
-    }
 }
 
 impl Event {
@@ -324,6 +256,7 @@ impl Event {
             id: origin.row_id(),
             scope: origin.scope,
             shard: origin.shard,
+            types: objects.iter().flat_map(|object| object.types.clone()).collect(),
             objects,
             counted: None,
             webhook_url,
@@ -338,7 +271,7 @@ impl Event {
 
     /// Iterates over the event types under which the row is sent: the canonical ones first.
     pub fn types(&self) -> impl Iterator<Item = EventType> + '_ {
-        self.objects.iter().flat_map(|object| object.types.iter().copied())
+        self.types.iter().copied()
     }
 
     /// Returns the receivers: a pair for each event type of the row and each endpoint that is now subscribed
@@ -447,7 +380,24 @@ impl SentObject {
     }
 }
 
-/// Compresses objects. The text has a line for each object: its types as JSON, a tab, and the object as JSON.
+/// The attribute `objects`, which is binary.
+mod packed {
+    use serde::de::Error as _;
+    use serde::{Deserializer, Serializer};
+
+    use super::{SentObject, pack, unpack};
+
+    pub(super) fn serialize<S: Serializer>(objects: &[SentObject], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_bytes(&pack(objects))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<SentObject>, D::Error> {
+        let packed: Vec<u8> = serde_bytes::deserialize(from)?;
+        unpack(&packed).map_err(D::Error::custom)
+    }
+}
+
+/// Compresses objects by DEFLATE (RFC 1951). The text has a line for each object: its types as JSON, a tab, and the object as JSON.
 /// Such JSON contains neither line breaks nor tabs.
 fn pack(objects: &[SentObject]) -> Vec<u8> {
     let line = |object: &SentObject| {
@@ -458,12 +408,15 @@ fn pack(objects: &[SentObject]) -> Vec<u8> {
     deflate::compress_to_vec(lines.join("\n").as_bytes(), COMPRESSION_LEVEL)
 }
 
-fn unpack(packed: &[u8]) -> Result<Vec<SentObject>, ObjectsError> {
-    let text = inflate::decompress_to_vec_with_limit(packed, MAX_OBJECTS_BYTES);
-    let text = String::from_utf8(text.map_err(ObjectsError::Compression)?)?;
+fn unpack(packed: &[u8]) -> Result<Vec<SentObject>, String> {
+    let text = inflate::decompress_to_vec_with_limit(packed, MAX_OBJECTS_BYTES)
+        .map_err(|error| format!("the objects of an event can't be decompressed: {error}"))?;
+    let text =
+        String::from_utf8(text).map_err(|error| format!("the objects of an event are not text: {error}"))?;
     let object = |line: &str| {
         let (types, json) = line.split_once('\t').unwrap_or((line, "null"));
-        let types = serde_json::from_str(types).map_err(ObjectsError::Types)?;
+        let types = serde_json::from_str(types)
+            .map_err(|error| format!("the object of an event has unknown types: {error}"))?;
         Ok(SentObject { types, json: json.to_owned() })
     };
     text.lines().map(object).collect()
@@ -583,6 +536,7 @@ impl Row for Event {
 mod tests {
     use super::*;
     use crate::charge::testing::{at, waiting};
+    use crate::store::{from_item, to_item};
     use domain::account::terms::{Fee, MethodTerms};
     use domain::charge::transition::{Command, Outcome, Payment, apply};
     use domain::charge::{Customer, Metadata, PaymentDetails};
@@ -713,10 +667,8 @@ mod tests {
     #[test]
     fn a_row_keeps_its_objects_and_one_with_damaged_objects_is_refused() {
         let event = Event::of_charge(None, &waiting(), &public_urls()).unwrap().unwrap();
-        let stored: StoredEvent = event.clone().into();
-        assert_eq!(unpack(&stored.objects).unwrap(), event.objects);
-        let read = Event::try_from(stored).unwrap();
-        assert_eq!(Event { charge: event.charge, ..read }, event);
+        let read: Event = from_item(to_item(&event).unwrap()).unwrap();
+        assert_eq!(Event { charge: event.charge, ttl: None, ..read }, event);
         for damaged in [&b""[..], b"damaged", &deflate::compress_to_vec(b"[\"no.type\"]\t{}", 6)] {
             assert!(unpack(damaged).is_err(), "{damaged:?}");
         }
