@@ -26,17 +26,12 @@ pub struct DeliveryMessage {
     pub server: Option<String>,
     /// How often the message returned to the queue of its lane because its account had too many attempts in
     /// flight.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "super::is_default")]
     pub waits: u32,
     /// Whether the delivery was in the due index when the message was sent, so that the scheduler sends another
     /// message if this one is dropped.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub due: bool,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
-fn is_zero(waits: &u32) -> bool {
-    *waits == 0
 }
 
 /// A lane of a mode's deliveries. Each has a queue, whose invocations are limited separately.
@@ -131,37 +126,22 @@ impl Message for DeliveryMessage {
 }
 
 #[cfg(test)]
-pub(super) mod testing {
+mod tests {
     use serde_json::json;
 
-    use super::*;
-
-    pub(in super::super) const ENDPOINT: &str = "wh_01m7xpe60063pqsxx1gmvkjbw5";
-
-    /// The message of a delivery to an endpoint, or to a `webhookUrl` on a server.
-    pub(in super::super) fn message(
-        scope: &str,
-        endpoint: Option<&str>,
-        server: Option<&str>,
-    ) -> DeliveryMessage {
-        let delivery = "wd_01m7xpe60063pqsxx1gmvkjbw5";
-        let body = json!({"scope": scope, "delivery": delivery, "endpoint": endpoint, "server": server});
-        serde_json::from_value(body).unwrap()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::testing::{ENDPOINT, message};
     use super::*;
 
     #[test]
     fn a_message_is_in_the_group_of_its_scope_and_names_its_receiver() {
         let (live, test) = ("acc_0123456789abcdef:live", "acc_0123456789abcdef:test");
-        let to_endpoint = message(live, Some(ENDPOINT), None);
-        assert_eq!((to_endpoint.group().as_str(), to_endpoint.receiver().as_str()), (live, ENDPOINT));
-        let to_server = message(test, None, Some("a1b2"));
-        assert_eq!((to_server.group().as_str(), to_server.receiver().as_str()), (test, "a1b2"));
+        let (delivery, endpoint) = ("wd_01m7xpe60063pqsxx1gmvkjbw5", "wh_01m7xpe60063pqsxx1gmvkjbw5");
+        for (scope, receiver, message) in [
+            (live, endpoint, json!({"scope": live, "delivery": delivery, "endpoint": endpoint})),
+            (test, "a1b2", json!({"scope": test, "delivery": delivery, "server": "a1b2"})),
+        ] {
+            let message: DeliveryMessage = serde_json::from_value(message).unwrap();
+            assert_eq!((message.group().as_str(), message.receiver().as_str()), (scope, receiver));
+        }
         assert_eq!([Lane::Fast, Lane::Slow].map(Lane::as_str), ["fast", "slow"]);
     }
 }

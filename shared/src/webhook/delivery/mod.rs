@@ -136,7 +136,7 @@ pub struct Delivery {
     pub endpoint: Option<EndpointId>,
     /// The endpoint's [`Endpoint::generation`] when the delivery was created. If it is lower than the
     /// endpoint's present generation, the delivery is abandoned.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::webhook::is_default")]
     pub generation: u64,
     /// For a `webhookUrl`: a short hash of its host and port. Queue messages are grouped by it, so that a
     /// server that hangs does not delay the deliveries to other servers.
@@ -372,11 +372,6 @@ impl Delivery {
     pub fn is_at(key: &Key) -> bool {
         key.pk.starts_with("delivery#")
     }
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
-fn is_zero(generation: &u64) -> bool {
-    *generation == 0
 }
 
 /// Returns the generation of one of these endpoints; 0 for a `webhookUrl` (`None`).
