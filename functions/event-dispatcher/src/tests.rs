@@ -150,6 +150,24 @@ fn paid_events(webhook_url: Option<&str>) -> Event {
     Event::of_charge(Some(&waiting()), &charge, &dispatcher().public_urls).unwrap().unwrap()
 }
 
+/// The delivery of [`paid_events`].
+fn delivery() -> Delivery {
+    Delivery::for_event(&paid_events(None), &[endpoint()], at(60)).remove(0)
+}
+
+/// A row of each kind that leads to actions.
+fn images_of_each_kind() -> [Value; 7] {
+    [
+        image(&waiting()),
+        image(&refund().refund),
+        image(&case().case),
+        image(&endpoint()),
+        image(&pending()),
+        image(&resend()),
+        image(&delivery()),
+    ]
+}
+
 #[test]
 fn a_new_charge_that_the_acquirer_must_finalise_is_queued_for_it_once() {
     let pending = Charge { status: TransactionStatus::Pending, ..waiting() };
@@ -205,7 +223,7 @@ fn a_reported_pix_is_read_back_from_the_bank_when_it_is_reported() {
 
 #[test]
 fn a_delivery_is_started_by_its_record_only_when_it_is_new_and_pending_and_listed() {
-    let unlisted = Delivery::for_event(&paid_events(None), &[endpoint()], at(60)).remove(0);
+    let unlisted = delivery();
     insta::assert_snapshot!(actions(&insert(&unlisted)), @"nothing");
     let new = Delivery { listed: true, ..unlisted };
     insta::assert_snapshot!(actions(&insert(&new)), @r#"deliver {"scope":"acc_0w3ge1r70w3ge1r7:test","delivery":"wd_01m7yzpc30bs685v5a8p6vtrpv","endpoint":"wh_01m7yzmhg00w3ge1r70w3ge1r7","server":null,"due":true}"#);
@@ -254,16 +272,7 @@ async fn a_batch_is_retried_from_the_first_record_that_can_not_be_set_aside() {
 
 #[test]
 fn a_removed_row_leads_to_nothing_whatever_it_was() {
-    let delivery = Delivery::for_event(&paid_events(None), &[endpoint()], at(60)).remove(0);
-    for old in [
-        image(&waiting()),
-        image(&refund().refund),
-        image(&case().case),
-        image(&endpoint()),
-        image(&pending()),
-        image(&resend()),
-        image(&delivery),
-    ] {
+    for old in images_of_each_kind() {
         assert_eq!(actions(&record("REMOVE", &old, &Value::Null)), "nothing", "{}", old["pk"]);
     }
 }
@@ -286,17 +295,8 @@ fn a_row_that_does_not_parse_is_an_error_and_not_skipped() {
     insta::assert_snapshot!(dispatcher().read(&new).err().unwrap(), @"a row can't be read or written: unknown variant `UNKNOWN`, expected one of `PENDING`, `WAITING_PAYMENT`, `PROCESSING`, `PAID`, `APPROVED`, `REFUSED`, `CANCELLED`, `EXPIRED`, `REFUNDED`, `CHARGEBACK`, `DISPUTE`");
     let old = record("MODIFY", &unknown_status, &image(&waiting()));
     assert!(matches!(dispatcher().read(&old), Err(WorkError::Store(StoreError::Corrupt(_)))));
-    let delivery = Delivery::for_event(&paid_events(None), &[endpoint()], at(60)).remove(0);
-    for key in [
-        waiting().key(),
-        refund().refund.key(),
-        case().case.key(),
-        endpoint().key(),
-        pending().key(),
-        resend().key(),
-        delivery.key(),
-    ] {
-        let only_the_key = json!({"pk": {"S": key.pk}, "sk": {"S": key.sk}});
+    for image in images_of_each_kind() {
+        let only_the_key = json!({"pk": image["pk"], "sk": image["sk"]});
         let read = dispatcher().read(&record("INSERT", &Value::Null, &only_the_key));
         assert!(matches!(read, Err(WorkError::Store(StoreError::Corrupt(_)))), "{only_the_key}");
     }
