@@ -151,21 +151,14 @@ impl Row for Abandonment {
 
 impl Delivery {
     /// Returns the delivery as the API shows it: an abandoned one is `CANCELLED`, also before its row is.
-    /// `endpoints`: all of its scope.
+    /// `endpoint`: the present row of its endpoint; `None`: it was deleted. `deleted_at`: when, if known.
     #[must_use]
-    pub fn as_shown(self, endpoints: &[Endpoint]) -> Self {
-        let Some(id) = self.endpoint.filter(|_| self.status == DeliveryStatus::Pending) else { return self };
-        let endpoint = endpoints.iter().find(|endpoint| endpoint.id == id);
-        let at = endpoint.and_then(|endpoint| endpoint.abandoned).map(|abandoned| abandoned.at);
-        match Cause::of(&self, endpoint) {
-            Some(cause) => self.cancelled(cause, at),
-            None => self,
+    pub fn as_shown(self, endpoint: Option<&Endpoint>, deleted_at: Option<Timestamp>) -> Self {
+        if self.endpoint.is_none() || self.status != DeliveryStatus::Pending {
+            return self;
         }
-    }
-
-    /// Returns the delivery as `CANCELLED`, with the results of its attempts. `at`: when it was abandoned, if
-    /// known.
-    pub(super) fn cancelled(self, cause: Cause, at: Option<Timestamp>) -> Self {
+        let Some(cause) = Cause::of(&self, endpoint) else { return self };
+        let at = deleted_at.or_else(|| Some(endpoint?.abandoned?.at));
         Self {
             status: DeliveryStatus::Cancelled,
             abandoned_because: Some(cause),

@@ -71,10 +71,13 @@ impl Rows {
 
     /// Returns why a pending delivery is abandoned; `None`: it is not, or its endpoint was not read.
     fn cause(&self, endpoint: Option<EndpointId>, generation: u64) -> Option<Cause> {
-        let id = endpoint?;
-        let row = self.endpoints.get(&id);
-        let is_known = row.is_some() || self.read.contains(&Endpoint::key_of(&self.scope, id));
-        if is_known { Cause::of_generation(generation, row) } else { None }
+        let id = endpoint.filter(|id| self.knows(*id))?;
+        Cause::of_generation(generation, self.endpoints.get(&id))
+    }
+
+    /// Whether the row of an endpoint was read, or found to be missing.
+    fn knows(&self, endpoint: EndpointId) -> bool {
+        self.read.contains(&Endpoint::key_of(&self.scope, endpoint))
     }
 
     /// Returns the stored status of a delivery; `None`: only its entry in the log was read, or its row has expired.
@@ -98,12 +101,9 @@ impl Rows {
     /// Returns a delivery as it is shown, like [`Self::delivery`].
     pub(super) fn show(&self, delivery: Delivery) -> (Delivery, Option<String>) {
         let body = self.events.get(&delivery.event).and_then(|event| event.body_as(delivery.event_type));
-        let cause = self.cause(delivery.endpoint, delivery.generation);
-        let cause = cause.filter(|_| delivery.status == DeliveryStatus::Pending);
-        let Some((cause, endpoint)) = cause.zip(delivery.endpoint) else { return (delivery, body) };
-        let deactivated_at = || self.endpoints.get(&endpoint).and_then(|endpoint| endpoint.abandoned);
-        let at = self.deleted_at.get(&endpoint).copied().or_else(|| Some(deactivated_at()?.at));
-        (delivery.cancelled(cause, at), body)
+        let is_known = |id: &EndpointId| self.knows(*id);
+        let Some(id) = delivery.endpoint.filter(is_known) else { return (delivery, body) };
+        (delivery.as_shown(self.endpoints.get(&id), self.deleted_at.get(&id).copied()), body)
     }
 }
 

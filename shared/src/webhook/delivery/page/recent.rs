@@ -67,7 +67,6 @@ impl Deliveries {
         let most = if filter.endpoint.is_some() { WINDOW } else { PAGE.saturating_add(1) };
         let entries = async {
             match filter.status {
-                _ if from > to => Ok(LogPage::default()),
                 None | Some(DeliveryStatus::Delivered) => {
                     self.log(scope, (from, to), Order::NewestFirst, most).await
                 }
@@ -81,7 +80,7 @@ impl Deliveries {
         let has_figures = filter.endpoint.is_some() && filter.status.is_none() && filter.after.is_none();
         // An abandoned delivery is listed as pending until the scheduler cancels it.
         let pending = async {
-            if filter.status != Some(DeliveryStatus::Cancelled) || from > to {
+            if filter.status != Some(DeliveryStatus::Cancelled) {
                 return Ok(LogPage::default());
             }
             self.listed(&scope.scope, (format!("PENDING#{from}"), format!("PENDING#{to}~")), WINDOW).await
@@ -135,7 +134,10 @@ impl Deliveries {
             },
             deliveries: on_page()
                 .filter_map(|entry| rows.delivery(entry.id))
-                .map(|(delivery, _)| delivery.as_shown(&endpoints))
+                .map(|(delivery, _)| {
+                    let endpoint = endpoints.iter().find(|endpoint| Some(endpoint.id) == delivery.endpoint);
+                    delivery.as_shown(endpoint, None)
+                })
                 .filter(is_shown)
                 .collect(),
             endpoints,
