@@ -21,6 +21,7 @@ use super::entry::{Entry, endpoint_text, parse_endpoint};
 use super::log::LogPage;
 use super::page::Selection;
 use super::{Deliveries, Delivery, DeliveryStatus, KEPT_AFTER_SHOWN_SECONDS};
+use crate::account::Accounts;
 use crate::checkpoint::{CountedLog, Loaded, Log, LogRow, STRIDE, TOTAL};
 use crate::concurrently::concurrently;
 use crate::store::{Item, Order, RowUpdate, StoreError, Write, from_item, ttl};
@@ -228,7 +229,8 @@ impl Deliveries {
     async fn delivery_log(&self, scope: &Scope, now: Timestamp) -> Result<DeliveryLog<'_>, StoreError> {
         // A charge is created with a number of shards that is in the account's row. So each delivery that the
         // checkpoint may pass now is in one of these shards: it was inserted a minute ago or earlier.
-        Ok(DeliveryLog { deliveries: self, scope: self.sharded(scope).await?, now })
+        let scope = Accounts::new(self.store.clone()).sharded_scope(scope).await?;
+        Ok(DeliveryLog { deliveries: self, scope, now })
     }
 
     /// Lists those of these deliveries that are open and unlisted, some of them concurrently.

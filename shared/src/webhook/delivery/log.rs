@@ -17,7 +17,6 @@ use super::counts::parse_or_log;
 use super::entry::Entry;
 use super::rows::Rows;
 use super::{Deliveries, Delivery};
-use crate::account::Accounts;
 use crate::store::{ListIndex, Order, StoreError};
 
 /// The number of entries that one request can always read, here and in the index `list`. DynamoDB reads 1 MB
@@ -108,12 +107,6 @@ impl Deliveries {
         let mut deliveries: Vec<Delivery> = rows.filter_map(parse_or_log).collect();
         deliveries.sort_by_key(|delivery| delivery.id);
         Ok((deliveries, read_to))
-    }
-
-    /// Returns a scope with the number of shards in its account's row. Requests use the number in the row of
-    /// their API key instead.
-    pub(super) async fn sharded(&self, scope: &Scope) -> Result<ShardedScope, StoreError> {
-        Accounts::new(self.store.clone()).sharded_scope(scope).await
     }
 }
 

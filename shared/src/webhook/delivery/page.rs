@@ -288,13 +288,11 @@ impl Deliveries {
         let (from, _) = selection.ids();
         let shown = (from, DeliveryId::last_at(Timestamp::MAX));
         let open = async {
-            let is_read = !matches!(status, None | Some(DeliveryStatus::Failed));
-            let (pending, last) = (format!("PENDING#{from}"), "PROCESSING#~".to_owned());
-            if is_read {
-                self.listed(&scope.scope, (pending, last), usize::MAX).await
-            } else {
-                Ok(LogPage::default())
+            if matches!(status, None | Some(DeliveryStatus::Failed)) {
+                return Ok(LogPage::default());
             }
+            self.listed(&scope.scope, (format!("PENDING#{from}"), "PROCESSING#~".to_owned()), usize::MAX)
+                .await
         };
         let ended = async {
             let Some(status @ (DeliveryStatus::Failed | DeliveryStatus::Cancelled)) = status else {
@@ -302,17 +300,13 @@ impl Deliveries {
             };
             let range = (format!("{}#{from}", status.as_str()), format!("{}#{start}~", status.as_str()));
             let most = if selection.is_sparse() { wanted.max(ENTRIES_PER_QUERY) } else { wanted };
-            // DynamoDB refuses a range that ends before it begins.
-            if range.0 > range.1 {
-                Ok(LogPage::default())
-            } else {
-                self.listed(&scope.scope, range, most).await
-            }
+            self.listed(&scope.scope, range, most).await
         };
         let newest = async {
-            let is_read = status != Some(DeliveryStatus::Failed);
-            let most = if is_read { ENTRIES_PER_QUERY } else { return Ok(LogPage::default()) };
-            self.log(scope, shown, Order::NewestFirst, most).await
+            if status == Some(DeliveryStatus::Failed) {
+                return Ok(LogPage::default());
+            }
+            self.log(scope, shown, Order::NewestFirst, ENTRIES_PER_QUERY).await
         };
         let counts = self.load_counts(&scope.scope, selection.first);
         let (counts, open, ended, newest) =
@@ -340,6 +334,10 @@ impl Deliveries {
         (from, to): (String, String),
         most: usize,
     ) -> Result<LogPage, StoreError> {
+        // DynamoDB refuses a range that ends before it begins.
+        if from > to {
+            return Ok(LogPage::default());
+        }
         let (list, most) =
             (Delivery::partition(scope), if most == usize::MAX { most } else { self.at_once(most) });
         let read = self.store.list(ListIndex::All, &list, (&from, &to), Order::NewestFirst, most).await?;
