@@ -82,7 +82,7 @@ pub struct Abandoned {
     pub generation: u64,
 }
 
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Endpoint {
     pub id: EndpointId,
     pub scope: Scope,
@@ -190,16 +190,6 @@ impl Endpoint {
     /// endpoint is `ACTIVE` again.
     fn switched_off(&self) -> Option<&Disabled> {
         self.disabled.as_ref().filter(|_| self.status == EndpointStatus::Inactive)
-    }
-
-    /// Whether a merchant's change of the other row to this one changes nothing. A client that repeats a change,
-    /// because the response was lost, makes one change.
-    fn has_same_settings(&self, other: &Self) -> bool {
-        let of = |row: &Self| (row.status, row.abandoned, row.failing_since);
-        of(self) == of(other)
-            && self.url == other.url
-            && self.events == other.events
-            && self.disabled == other.disabled
     }
 
     /// Returns [`Endpoint::abandoned`] after a change by the merchant. `status`: the status that the merchant
@@ -445,9 +435,11 @@ impl Endpoints {
         let key = Endpoint::key_of(&caller.scope, id);
         let plan = |endpoint: Option<Endpoint>| {
             let endpoint = endpoint.ok_or(WebhookError::NoEndpoint)?;
-            let (version, abandoned) = (endpoint.version, endpoint.abandoned);
+            let (version, updated_at, abandoned) =
+                (endpoint.version, endpoint.updated_at, endpoint.abandoned);
             let next = change.apply(endpoint.clone(), now);
-            if next.has_same_settings(&endpoint) {
+            // A client that repeats a change, because the response was lost, makes one change.
+            if (Endpoint { version, updated_at, ..next.clone() }) == endpoint {
                 return Ok(Plan::Finished(endpoint));
             }
             let next = Endpoint { actor: Some(caller.actor(next.version)), ..next };

@@ -144,7 +144,9 @@ impl WithdrawalData {
             amount: payout.amount,
             status: withdrawal_status(payout.status),
             previous_status: withdrawal_status(from.unwrap_or(PayoutStatus::Pending)),
-            settled: settled_payout(payout),
+            // It is paid by Pix, without fees.
+            settled: (payout.status == PayoutStatus::Paid)
+                .then(|| SettledData::new(PaymentMethod::Pix, payout.amount, Fees::default())),
             occurred_at: payout.updated_at,
         }
     }
@@ -164,14 +166,6 @@ impl SettledData {
 fn settled(charge: &Charge) -> Option<SettledData> {
     let settlement = charge.settlement.filter(|_| is_settled(charge.status))?;
     Some(SettledData::new(charge.method(), charge.amount, settlement.fees))
-}
-
-/// A payout is paid by Pix, without fees.
-fn settled_payout(payout: &Payout) -> Option<SettledData> {
-    match payout.status {
-        PayoutStatus::Paid => Some(SettledData::new(PaymentMethod::Pix, payout.amount, Fees::default())),
-        PayoutStatus::Pending | PayoutStatus::Failed => None,
-    }
 }
 
 fn is_settled(status: TransactionStatus) -> bool {
