@@ -31,7 +31,7 @@ use shared::store::{Aws, Store, StoreError};
 use shared::webhook::WebhookError;
 use shared::webhook::breaker::{self, Breaker, Breakers, Open};
 use shared::webhook::delivery::{
-    AttemptOutcome, Cause, Claim, Deliveries, Delivery, FailedAttempt, Recipient, SignedContext,
+    AttemptOutcome, Cause, Claim, Deliveries, Delivery, FailedAttempt, SignedContext,
 };
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
@@ -272,33 +272,31 @@ impl Worker {
             Err(error) => return Err(error.into()),
         };
         let Some(event) = context.event else { return cancelled("the event is no longer kept") };
-        let (url, secret, endpoint) = match context.recipient {
+        let (url, secret) = if delivery.endpoint.is_some() {
             // An endpoint that the service switched off still receives the deliveries that existed at that time.
-            Recipient::Endpoint(endpoint) => {
-                let cause = Cause::of(delivery, endpoint.as_deref());
-                let (None, Some(endpoint), Some(secret)) = (cause, endpoint, secret) else {
-                    return cancelled(cause.unwrap_or(Cause::Deleted).reason());
-                };
-                (endpoint.url.clone(), secret, Some(*endpoint))
-            }
-            Recipient::Override => {
-                let Some(url) = event.webhook_url.clone() else {
-                    return cancelled("the event has no address of its own");
-                };
-                let secret = match secret {
-                    Some(secret) => secret,
-                    // The merchant has not rotated the secret yet, so no receiver knows one. The signature can't
-                    // be verified with any secret, so this one is not stored.
-                    None => EndpointSecret::from_random(&random::bytes()?),
-                };
-                (url, secret, None)
-            }
+            let cause = Cause::of(delivery, context.endpoint.as_ref());
+            let (None, Some(endpoint), Some(secret)) = (cause, &context.endpoint, secret) else {
+                return cancelled(cause.unwrap_or(Cause::Deleted).reason());
+            };
+            (endpoint.url.clone(), secret)
+        } else {
+            let Some(url) = event.webhook_url.clone() else {
+                return cancelled("the event has no address of its own");
+            };
+            let secret = match secret {
+                Some(secret) => secret,
+                // The merchant has not rotated the secret yet, so no receiver knows one. The signature can't
+                // be verified with any secret, so this one is not stored.
+                None => EndpointSecret::from_random(&random::bytes()?),
+            };
+            (url, secret)
         };
         let Some(body) = event.body_as(delivery.event_type).map(Bytes::from) else {
             return exhausted("the event can't be read");
         };
         let server = breaker::server_of(&url).unwrap_or_default();
         let breaker = Breaker::of(breakers.as_ref(), &server);
+        let endpoint = context.endpoint;
         Ok(Ok(Ready { event, body, url, secret, endpoint, occupancy, server, breaker }))
     }
 

@@ -20,7 +20,7 @@ use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 
 use super::WebhookError;
-use super::delivery::{Deliveries, Delivery, DeliveryContext, Recipient};
+use super::delivery::{Deliveries, Delivery, DeliveryContext};
 use super::endpoint::{Endpoint, EndpointStatus, EndpointView, Endpoints};
 use super::event::{Event, Origin};
 use crate::config::PublicUrls;
@@ -135,12 +135,12 @@ impl Resends {
     ) -> Result<(Delivery, String), WebhookError> {
         let deliveries = Deliveries::new(self.store.clone());
         let earlier = deliveries.shown(scope, id, now).await?;
-        let DeliveryContext { event, recipient } = deliveries.delivery_context(&earlier).await?;
+        let DeliveryContext { event, endpoint } = deliveries.delivery_context(&earlier).await?;
         let event = event.filter(|event| event.is_kept(now)).ok_or(WebhookError::EventNotKept)?;
         let body = event.body_as(earlier.event_type).ok_or(WebhookError::EventNotKept)?;
-        let generation = match &recipient {
-            Recipient::Endpoint(endpoint) => expect_active(endpoint.as_deref())?.generation(),
-            Recipient::Override => 0,
+        let generation = match earlier.endpoint {
+            Some(_) => expect_active(endpoint.as_ref())?.generation(),
+            None => 0,
         };
         if let Some(until) = event.needed_until(now) {
             self.store.extend_ttl(&event.key(), until).await?;

@@ -98,7 +98,8 @@ impl FailedAttempt {
 pub struct DeliveryContext {
     /// The event to send; `None`: its row has expired.
     pub event: Option<Event>,
-    pub recipient: Recipient,
+    /// `None`: the endpoint was deleted, or the delivery is to the transaction's `webhookUrl`.
+    pub endpoint: Option<Endpoint>,
 }
 
 /// What an attempt needs besides the delivery's row: the context, the secret, and the rows by which the
@@ -113,14 +114,6 @@ pub struct SignedContext {
     pub occupancy: Occupancy,
     /// The row with the scope's circuit breakers; `None`: no server of the scope failed lately.
     pub breakers: Option<Item>,
-}
-
-#[derive(Debug)]
-pub enum Recipient {
-    /// An endpoint; `None`: it was deleted.
-    Endpoint(Option<Box<Endpoint>>),
-    /// The transaction's `webhookUrl`, which is in the event's row.
-    Override,
 }
 
 impl Deliveries {
@@ -234,19 +227,16 @@ impl Deliveries {
         secrets: &Store,
     ) -> Result<SignedContext, StoreError> {
         let found = Box::pin(self.read_signed_context(delivery, secrets)).await?;
-        if found.secret.is_some() || matches!(found.context.recipient, Recipient::Endpoint(None)) {
+        if found.secret.is_some() || found.context.endpoint.is_none() {
             return Ok(found);
         }
         // The endpoint may have been deleted during the read, after its row was found and before its secret was
         // read. A second read finds neither.
-        match Box::pin(self.read_signed_context(delivery, secrets)).await? {
-            SignedContext {
-                context: DeliveryContext { recipient: Recipient::Endpoint(Some(_)), .. },
-                secret: None,
-                ..
-            } => Err(StoreError::Corrupt("an endpoint has no secret".to_owned())),
-            found => Ok(found),
+        let found = Box::pin(self.read_signed_context(delivery, secrets)).await?;
+        if found.secret.is_none() && found.context.endpoint.is_some() {
+            return Err(StoreError::Corrupt("an endpoint has no secret".to_owned()));
         }
+        Ok(found)
     }
 
     async fn read_signed_context(
@@ -393,16 +383,10 @@ fn rows_by_key(items: Vec<Item>) -> HashMap<Key, Item> {
 }
 
 fn context_of(delivery: &Delivery, rows: &mut HashMap<Key, Item>) -> Result<DeliveryContext, StoreError> {
-    let scope = &delivery.scope;
     let event = rows.remove(&delivery.event_key()).map(from_item).transpose()?;
-    let recipient = match delivery.endpoint {
-        Some(endpoint) => {
-            let endpoint = rows.remove(&Endpoint::key_of(scope, endpoint));
-            Recipient::Endpoint(endpoint.map(from_item).transpose()?.map(Box::new))
-        }
-        None => Recipient::Override,
-    };
-    Ok(DeliveryContext { event, recipient })
+    let key = delivery.endpoint.map(|endpoint| Endpoint::key_of(&delivery.scope, endpoint));
+    let endpoint = key.and_then(|key| rows.remove(&key)).map(from_item).transpose()?;
+    Ok(DeliveryContext { event, endpoint })
 }
 
 /// The attributes that put a delivery into `list`, or change its sort key there.

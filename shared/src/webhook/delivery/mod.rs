@@ -56,7 +56,7 @@ use strum::{IntoStaticStr, VariantArray};
 
 use abandonment::cancelled_error;
 pub use abandonment::{Abandonment, Cause, deletions};
-pub use attempt::{AttemptOutcome, Claim, DeliveryContext, FailedAttempt, Recipient, SignedContext};
+pub use attempt::{AttemptOutcome, Claim, DeliveryContext, FailedAttempt, SignedContext};
 pub(super) use counts::first_shown;
 pub use counts::scope_of as counted_scope;
 use counts::{ALL, additions};
