@@ -8,6 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::time::Duration;
 
+use http_body_util::Full;
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::service::Service;
 use hyper::{Request, Response};
@@ -91,8 +92,28 @@ pub(crate) fn url_of(mut address: SocketAddr) -> String {
     format!("http://{address}")
 }
 
-pub async fn bind_loopback() -> io::Result<TcpListener> {
+pub(crate) async fn bind_loopback() -> io::Result<TcpListener> {
     TcpListener::bind(("127.0.0.1", 0)).await
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the response is withheld")]
+struct NoResponse;
+
+/// Starts a server on a free loopback port. It closes the connection where `answer` returns `None`.
+pub async fn start_loopback<F, Fut>(answer: F) -> io::Result<Server>
+where
+    F: Fn(Request<Incoming>) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Option<Response<Full<Bytes>>>> + Send + 'static,
+{
+    let make = move |_| {
+        let answer = answer.clone();
+        hyper::service::service_fn(move |request| {
+            let response = answer(request);
+            async move { response.await.ok_or(NoResponse) }
+        })
+    };
+    Server::start(bind_loopback().await?, make)
 }
 
 async fn accept<M, S, B>(listener: TcpListener, make: M, shutdown: CancellationToken)

@@ -1,17 +1,19 @@
 //! The faults of calls, and the responses of services that fail.
 
-use std::fmt;
-
 use bytes::Bytes;
 use http_body_util::Full;
+use hyper::header::HeaderValue;
 use hyper::{Response, StatusCode};
+use local::embedded::fault_proxy::Fault as AwsFault;
 use local::fronts::Upstream;
 use serde_json::{Map, Value, json};
+use strum::{Display, VariantArray};
 
 use crate::call::{Call, Service};
 
 /// How a call fails.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Display, Eq, Ord, PartialEq, PartialOrd, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Fault {
     /// The function ends before the call has an effect.
     DiedBefore,
@@ -29,34 +31,13 @@ pub enum Fault {
     PartialBatch,
 }
 
-/// All faults.
-pub const ALL: [Fault; 7] = [
-    Fault::DiedBefore,
-    Fault::DiedAfter,
-    Fault::Throttled,
-    Fault::Conflict,
-    Fault::ServerError,
-    Fault::AnswerLost,
-    Fault::PartialBatch,
-];
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::DiedBefore => "died-before",
-            Self::DiedAfter => "died-after",
-            Self::Throttled => "throttled",
-            Self::Conflict => "conflict",
-            Self::ServerError => "server-error",
-            Self::AnswerLost => "answer-lost",
-            Self::PartialBatch => "partial-batch",
-        })
-    }
-}
-
 impl Fault {
-    /// Whether a call can fail in this way.
-    pub fn can_affect(self, call: &Call) -> bool {
+    /// The ways in which a call can fail.
+    pub fn all_of(call: &Call) -> impl Iterator<Item = Self> {
+        Self::VARIANTS.iter().copied().filter(|fault| fault.can_affect(call))
+    }
+
+    fn can_affect(self, call: &Call) -> bool {
         let is_operation = |names: &[&str]| names.iter().any(|name| call.what.contains(&format!(" {name} ")));
         match self {
             Self::DiedBefore | Self::DiedAfter => !matches!(call.function.as_str(), crate::call::CLIENT),
@@ -75,68 +56,46 @@ impl Fault {
     }
 }
 
-type Answer = Response<Full<Bytes>>;
+pub type Answer = Response<Full<Bytes>>;
 
 /// Returns the response to a call that has no effect.
 pub fn refusal(service: Service, fault: Fault, body: &Bytes) -> Answer {
-    match (service, fault) {
-        (Service::Upstream(Upstream::DynamoDb), Fault::Conflict) => conflict(body),
+    let (status, content_type, body) = match (service, fault) {
         (Service::Upstream(Upstream::DynamoDb | Upstream::Sqs), Fault::Throttled) => {
-            aws_error(StatusCode::BAD_REQUEST, "ThrottlingException", json!({}))
+            // For a transaction too, so that the SDK repeats it.
+            let error = json!({"__type": "com.amazonaws.dynamodb.v20120810#ThrottlingException", "message": "an injected fault"});
+            (StatusCode::BAD_REQUEST, AWS_JSON, error.to_string().into())
         }
-        (Service::Upstream(Upstream::DynamoDb | Upstream::Sqs), _) => {
-            aws_error(StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError", json!({}))
+        (Service::Upstream(Upstream::DynamoDb | Upstream::Sqs), fault) => {
+            let is_conflict = fault == Fault::Conflict;
+            let fault = if is_conflict { AwsFault::TransactionConflict } else { AwsFault::InternalError };
+            let (status, body) = fault.response(&serde_json::from_slice(body).unwrap_or_default());
+            (status, AWS_JSON, body)
         }
         (Service::Upstream(Upstream::S3), Fault::Throttled) => {
-            s3_error(StatusCode::SERVICE_UNAVAILABLE, "SlowDown")
+            (StatusCode::SERVICE_UNAVAILABLE, "application/xml", s3_error("SlowDown"))
         }
-        (Service::Upstream(Upstream::S3), _) => s3_error(StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
-        (Service::Upstream(Upstream::Bank | Upstream::Cards) | Service::Receiver, Fault::Throttled) => {
-            answer(StatusCode::TOO_MANY_REQUESTS, "application/json", "{}".to_owned())
+        (Service::Upstream(Upstream::S3), _) => {
+            (StatusCode::INTERNAL_SERVER_ERROR, "application/xml", s3_error("InternalError"))
         }
-        (Service::Upstream(Upstream::Bank | Upstream::Cards) | Service::Receiver, _) => {
-            answer(StatusCode::INTERNAL_SERVER_ERROR, "application/json", "{}".to_owned())
+        (Service::Upstream(Upstream::Bank | Upstream::Cards) | Service::Receiver, fault) => {
+            let is_throttled = fault == Fault::Throttled;
+            let status =
+                if is_throttled { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::INTERNAL_SERVER_ERROR };
+            (status, "application/json", Bytes::from_static(b"{}"))
         }
-    }
-}
-
-fn conflict(body: &Bytes) -> Answer {
-    let request: Value = serde_json::from_slice(body).unwrap_or_default();
-    let Some(writes) = request.get("TransactItems").and_then(Value::as_array) else {
-        return aws_error(StatusCode::BAD_REQUEST, "TransactionConflictException", json!({}));
     };
-    let reason = |place: usize| match place {
-        0 => json!({"Code": "TransactionConflict", "Message": "Transaction is ongoing for the item"}),
-        _ => json!({"Code": "None"}),
-    };
-    let reasons: Vec<Value> = (0..writes.len()).map(reason).collect();
-    aws_error(
-        StatusCode::BAD_REQUEST,
-        "TransactionCanceledException",
-        json!({ "CancellationReasons": reasons }),
-    )
-}
-
-fn aws_error(status: StatusCode, code: &str, mut body: Value) -> Answer {
-    if let Some(fields) = body.as_object_mut() {
-        fields.insert("__type".to_owned(), format!("com.amazonaws.dynamodb.v20120810#{code}").into());
-        fields.insert("message".to_owned(), "an injected fault".into());
-    }
-    answer(status, "application/x-amz-json-1.0", body.to_string())
-}
-
-fn s3_error(status: StatusCode, code: &str) -> Answer {
-    let body = format!(
-        "<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>an injected fault</Message></Error>"
-    );
-    answer(status, "application/xml", body)
-}
-
-fn answer(status: StatusCode, content_type: &'static str, body: String) -> Answer {
-    let mut response = Response::new(Full::new(Bytes::from(body)));
+    let mut response = Response::new(Full::new(body));
     *response.status_mut() = status;
-    response.headers_mut().insert("content-type", hyper::header::HeaderValue::from_static(content_type));
+    response.headers_mut().insert("content-type", HeaderValue::from_static(content_type));
     response
+}
+
+const AWS_JSON: &str = "application/x-amz-json-1.0";
+
+fn s3_error(code: &str) -> Bytes {
+    format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>an injected fault</Message></Error>")
+        .into()
 }
 
 /// A batch of which one half is not processed.

@@ -13,12 +13,12 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use local::fronts::{Fronts, Upstream};
-use local::http::{Server, bind_loopback};
+use local::http::{Server, start_loopback};
 use local::lambda::Functions;
 use local::wire::http_client;
 
 use crate::call::{BANK_CLIENT, Call, Service, describe};
-use crate::fault::{Fault, HalfBatch, refusal};
+use crate::fault::{Answer, Fault, HalfBatch, refusal};
 use crate::{Error, Result};
 
 /// The header by which the SDK marks all requests of one call.
@@ -70,11 +70,6 @@ pub struct Webhook {
     pub body: String,
 }
 
-/// Makes the server close the connection without a response.
-#[derive(Debug, thiserror::Error)]
-#[error("no response")]
-struct NoResponse;
-
 const UPSTREAMS: [Upstream; 5] =
     [Upstream::DynamoDb, Upstream::Sqs, Upstream::S3, Upstream::Bank, Upstream::Cards];
 
@@ -84,16 +79,12 @@ impl Front {
             Arc::new(Shared { client: http_client(), functions: OnceLock::new(), state: Mutex::default() });
         let mut servers = Vec::new();
         for service in UPSTREAMS.map(Service::Upstream).into_iter().chain([Service::Receiver]) {
-            let listener = bind_loopback().await.map_err(Error::of("listening"))?;
             let shared = Arc::clone(&shared);
-            let make = move |_| {
+            let server = start_loopback(move |request| {
                 let shared = Arc::clone(&shared);
-                hyper::service::service_fn(move |request| {
-                    let shared = Arc::clone(&shared);
-                    async move { shared.handle(service, request).await }
-                })
-            };
-            servers.push(Server::start(listener, make).map_err(Error::of("starting a front"))?);
+                async move { shared.handle(service, request).await }
+            });
+            servers.push(server.await.map_err(Error::of("starting a front"))?);
         }
         Ok(Self { shared, servers })
     }
@@ -162,33 +153,30 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn handle(
-        &self,
-        service: Service,
-        request: Request<Incoming>,
-    ) -> std::result::Result<Response<Full<Bytes>>, NoResponse> {
+    /// `None`: there is no response.
+    async fn handle(&self, service: Service, request: Request<Incoming>) -> Option<Answer> {
         let (head, body) = request.into_parts();
-        let body = body.collect().await.map_err(|_| NoResponse)?.to_bytes();
+        let body = body.collect().await.ok()?.to_bytes();
         let (function, what) = describe(service, &head, &body);
         let mark = head.headers.get(INVOCATION).and_then(|mark| mark.to_str().ok()).map(str::to_owned);
         match self.fault_of(&function, &what, mark) {
             None => self.execute(service, head, body).await,
             Some(Fault::DiedBefore) => {
                 self.kill(&function);
-                Err(NoResponse)
+                None
             }
             Some(Fault::DiedAfter) => {
-                let _ = self.execute(service, head, body).await;
+                self.execute(service, head, body).await;
                 self.kill(&function);
-                Err(NoResponse)
+                None
             }
             Some(Fault::AnswerLost) => {
-                let _ = self.execute(service, head, body).await;
-                Err(NoResponse)
+                self.execute(service, head, body).await;
+                None
             }
             Some(Fault::PartialBatch) => self.execute_half(service, head, &body).await,
             Some(fault @ (Fault::Throttled | Fault::Conflict | Fault::ServerError)) => {
-                Ok(refusal(service, fault, &body))
+                Some(refusal(service, fault, &body))
             }
         }
     }
@@ -233,14 +221,9 @@ impl Shared {
         }
     }
 
-    async fn execute(
-        &self,
-        service: Service,
-        head: Parts,
-        body: Bytes,
-    ) -> std::result::Result<Response<Full<Bytes>>, NoResponse> {
-        let Service::Upstream(upstream) = service else { return Ok(self.accept_webhook(&head, &body)) };
-        let base = self.lock().behind.get(&upstream).cloned().ok_or(NoResponse)?;
+    async fn execute(&self, service: Service, head: Parts, body: Bytes) -> Option<Answer> {
+        let Service::Upstream(upstream) = service else { return Some(self.accept_webhook(&head, &body)) };
+        let base = self.lock().behind.get(&upstream).cloned()?;
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         let mut request = Request::builder().method(head.method.clone()).uri(format!("{base}{path}"));
         for (name, value) in &head.headers {
@@ -248,31 +231,23 @@ impl Shared {
                 request = request.header(name, value);
             }
         }
-        let request = request.body(Full::new(body)).map_err(|_| NoResponse)?;
-        let response = self.client.request(request).await.map_err(|_| NoResponse)?;
+        let response = self.client.request(request.body(Full::new(body)).ok()?).await.ok()?;
         let (head, body) = response.into_parts();
-        let body = body.collect().await.map_err(|_| NoResponse)?.to_bytes();
-        Ok(Response::from_parts(head, Full::new(body)))
+        Some(Response::from_parts(head, Full::new(body.collect().await.ok()?.to_bytes())))
     }
 
     /// Executes the first half of a batch.
-    async fn execute_half(
-        &self,
-        service: Service,
-        head: Parts,
-        body: &Bytes,
-    ) -> std::result::Result<Response<Full<Bytes>>, NoResponse> {
-        let half = HalfBatch::of(body).ok_or(NoResponse)?;
+    async fn execute_half(&self, service: Service, head: Parts, body: &Bytes) -> Option<Answer> {
+        let half = HalfBatch::of(body)?;
         let response = self.execute(service, head, Bytes::from(half.request.to_string())).await?;
         let (mut head, body) = response.into_parts();
-        let body = body.collect().await.map_err(|_| NoResponse)?.to_bytes();
-        let body = half.add_to(&body).ok_or(NoResponse)?;
+        let body = half.add_to(&body.collect().await.ok()?.to_bytes())?;
         head.headers.remove(hyper::header::CONTENT_LENGTH);
         head.headers.remove("x-amz-crc32");
-        Ok(Response::from_parts(head, Full::new(body)))
+        Some(Response::from_parts(head, Full::new(body)))
     }
 
-    fn accept_webhook(&self, head: &Parts, body: &Bytes) -> Response<Full<Bytes>> {
+    fn accept_webhook(&self, head: &Parts, body: &Bytes) -> Answer {
         let text =
             |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let mut response = Response::new(Full::default());

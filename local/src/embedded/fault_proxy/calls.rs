@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::HeaderMap;
-use hyper::body::Bytes;
 use serde_json::Value;
 
 const PARTITION_ATTRIBUTE: &str = "pk";
@@ -28,8 +27,8 @@ impl Calls {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn record(&self, caller: &str, operation: &str, body: &Bytes) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(calls(caller, operation, body));
+    pub(super) fn record(&self, caller: &str, operation: &str, request: &Value) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(calls(caller, operation, request));
     }
 }
 
@@ -38,8 +37,7 @@ pub(super) fn caller(headers: &HeaderMap) -> String {
     token.unwrap_or_default().to_owned()
 }
 
-pub(super) fn calls(caller: &str, operation: &str, body: &Bytes) -> Vec<Call> {
-    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+pub(super) fn calls(caller: &str, operation: &str, request: &Value) -> Vec<Call> {
     let call = |action: &str, resource: String, leading_keys: BTreeSet<String>| Call {
         caller: caller.to_owned(),
         action: format!("dynamodb:{action}"),
@@ -47,7 +45,7 @@ pub(super) fn calls(caller: &str, operation: &str, body: &Bytes) -> Vec<Call> {
         leading_keys,
     };
     if operation == "TransactWriteItems" {
-        let items = body.get("TransactItems").and_then(Value::as_array).into_iter().flatten();
+        let items = request.get("TransactItems").and_then(Value::as_array).into_iter().flatten();
         let writes = items.filter_map(Value::as_object).flatten();
         let writes = writes.map(|(kind, write)| {
             // An item's kind is the name of its action without `Item`.
@@ -55,15 +53,15 @@ pub(super) fn calls(caller: &str, operation: &str, body: &Bytes) -> Vec<Call> {
         });
         return writes.collect();
     }
-    if let Some(tables) = body.get("RequestItems").and_then(Value::as_object) {
+    if let Some(tables) = request.get("RequestItems").and_then(Value::as_object) {
         let of_table = |(table, request): (&String, &Value)| {
             let keys = request.get("Keys").and_then(Value::as_array).into_iter().flatten();
             call(operation, table.clone(), keys.filter_map(partition_key).collect())
         };
         return tables.iter().map(of_table).collect();
     }
-    let keys = keys_of_row(&body).chain(queried_key(&body)).collect();
-    vec![call(operation, resource(&body), keys)]
+    let keys = keys_of_row(request).chain(queried_key(request)).collect();
+    vec![call(operation, resource(request), keys)]
 }
 
 fn resource(request: &Value) -> String {

@@ -13,14 +13,12 @@ pub(super) struct Units {
     pub(super) read: f64,
 }
 
-pub(super) fn with_return_consumed_capacity(body: &Bytes) -> Bytes {
-    match serde_json::from_slice::<Value>(body) {
-        Ok(Value::Object(mut fields)) => {
-            fields.insert("ReturnConsumedCapacity".to_owned(), "INDEXES".into());
-            Bytes::from(Value::Object(fields).to_string())
-        }
-        _ => body.clone(),
+pub(super) fn with_return_consumed_capacity(request: &Value) -> Bytes {
+    let mut request = request.clone();
+    if let Some(fields) = request.as_object_mut() {
+        fields.insert("ReturnConsumedCapacity".to_owned(), "INDEXES".into());
     }
+    Bytes::from(request.to_string())
 }
 
 /// Reads the units of a successful response.
@@ -42,13 +40,12 @@ pub(super) fn consumed(operation: &str, response: &Bytes) -> Units {
 }
 
 /// Computes the units of a request that DynamoDB rejected. Only a failed condition costs units.
-pub(super) fn consumed_by_failed_condition(request: &Bytes, response: &Bytes) -> Units {
+pub(super) fn consumed_by_failed_condition(request: &Value, response: &Bytes) -> Units {
     let response: Value = serde_json::from_slice(response).unwrap_or_default();
     let code = response.get("__type").and_then(Value::as_str).unwrap_or_default();
     let write = if code.ends_with("#ConditionalCheckFailedException") {
         1.0
     } else if code.ends_with("#TransactionCanceledException") {
-        let request: Value = serde_json::from_slice(request).unwrap_or_default();
         let items = request.get("TransactItems").and_then(Value::as_array);
         items.into_iter().flatten().map(|_| 2.0).sum()
     } else {

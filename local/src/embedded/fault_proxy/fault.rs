@@ -18,86 +18,68 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The proxy does not call this for [`Self::ResponseLost`], because it sends no response then.
-    pub(super) fn response(self, operation: &str, body: &Bytes) -> (StatusCode, Bytes) {
-        let is_transaction = operation == "TransactWriteItems";
-        let (status, code, reason) = match self {
-            Self::TransactionConflict if is_transaction => {
-                (StatusCode::BAD_REQUEST, "TransactionCanceledException", Some("TransactionConflict"))
+    /// The error response to a request. That of [`Self::ResponseLost`] is not sent.
+    pub fn response(self, request: &Value) -> (StatusCode, Bytes) {
+        let items = request.get("TransactItems").and_then(Value::as_array).map(Vec::len);
+        let (code, reason) = match self {
+            Self::TransactionConflict if items.is_some() => {
+                ("TransactionCanceledException", Some("TransactionConflict"))
             }
-            Self::Throttled if is_transaction => {
-                (StatusCode::BAD_REQUEST, "TransactionCanceledException", Some("ThrottlingError"))
-            }
-            Self::TransactionConflict => (StatusCode::BAD_REQUEST, "TransactionConflictException", None),
-            Self::Throttled => (StatusCode::BAD_REQUEST, "ProvisionedThroughputExceededException", None),
-            Self::InternalError | Self::ResponseLost => {
-                (StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError", None)
-            }
+            Self::Throttled if items.is_some() => ("TransactionCanceledException", Some("ThrottlingError")),
+            Self::TransactionConflict => ("TransactionConflictException", None),
+            Self::Throttled => ("ProvisionedThroughputExceededException", None),
+            Self::InternalError | Self::ResponseLost => ("InternalServerError", None),
+        };
+        let status = match self {
+            Self::TransactionConflict | Self::Throttled => StatusCode::BAD_REQUEST,
+            Self::InternalError | Self::ResponseLost => StatusCode::INTERNAL_SERVER_ERROR,
         };
         let mut error = json!({"__type": error_type(code), "message": "injected", "Message": "injected"});
-        let reasons = reason.map(|reason| cancellation_reasons(reason, body)).unwrap_or_default();
-        if let (false, Some(fields)) = (reasons.is_empty(), error.as_object_mut()) {
-            fields.insert("CancellationReasons".to_owned(), reasons.into());
+        if let (Some(reason), Some(fields)) = (reason, error.as_object_mut()) {
+            // The first item of the transaction is the cause.
+            let codes = std::iter::once(reason).chain(std::iter::repeat("None"));
+            let reasons = codes.take(items.unwrap_or_default());
+            let reasons = reasons.map(|code| json!({"Code": code, "Message": "injected"})).collect();
+            fields.insert("CancellationReasons".to_owned(), reasons);
         }
         (status, error.to_string().into())
     }
 }
 
-/// Returns a cancellation reason for each item of the transaction.
-fn cancellation_reasons(code: &str, body: &Bytes) -> Vec<Value> {
-    let request = serde_json::from_slice::<Value>(body).unwrap_or_default();
-    let items = request.get("TransactItems").and_then(Value::as_array).map_or(0, Vec::len);
-    (0..items)
-        .map(|index| json!({"Code": if index == 0 { code } else { "None" }, "Message": "injected"}))
-        .collect()
-}
-
-/// The injected faults: those that have not affected a request yet, and the periodic one.
+/// The injected faults.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
-    queue: VecDeque<(String, Fault)>,
-    periodic: Option<PeriodicFault>,
-    matching: Option<(String, Fault)>,
+    /// Each affects one request of its operation.
+    pub(super) queue: VecDeque<(String, Fault)>,
+    pub(super) lasting: Option<LastingFault>,
 }
 
+/// Affects requests until the next reset.
 #[derive(Debug)]
-struct PeriodicFault {
-    operation: String,
-    period: usize,
-    fault: Fault,
-    requests: usize,
+pub(super) struct LastingFault {
+    /// Empty: all operations.
+    pub(super) operation: String,
+    /// What the body contains.
+    pub(super) text: String,
+    /// Every how many of these requests fail.
+    pub(super) period: usize,
+    pub(super) requests: usize,
+    pub(super) fault: Fault,
 }
 
 impl Faults {
-    pub(super) fn push(&mut self, operation: &str, fault: Fault) {
-        self.queue.push_back((operation.to_owned(), fault));
-    }
-
-    pub(super) fn set_periodic(&mut self, operation: &str, period: usize, fault: Fault) {
-        let operation = operation.to_owned();
-        self.periodic = Some(PeriodicFault { operation, period, fault, requests: 0 });
-    }
-
-    pub(super) fn set_matching(&mut self, text: &str, fault: Fault) {
-        self.matching = Some((text.to_owned(), fault));
-    }
-
-    /// The periodic fault does not count.
-    pub(super) fn queued_faults(&self) -> usize {
-        self.queue.len()
-    }
-
-    /// A queued fault takes precedence over the others, and is removed from the queue.
+    /// A queued fault takes precedence over the other, and is removed from the queue.
     pub(super) fn next_for(&mut self, operation: &str, body: &[u8]) -> Option<Fault> {
         let index = self.queue.iter().position(|(queued, _)| *queued == operation);
         let queued = index.and_then(|index| self.queue.remove(index)).map(|(_, fault)| fault);
-        let periodic = self.periodic.as_mut().filter(|periodic| periodic.operation == operation);
-        let periodic = periodic.and_then(|periodic| {
-            periodic.requests = periodic.requests.saturating_add(1);
-            periodic.requests.is_multiple_of(periodic.period).then_some(periodic.fault)
+        let lasting = self.lasting.as_mut().filter(|lasting| {
+            ["", operation].contains(&lasting.operation.as_str())
+                && String::from_utf8_lossy(body).contains(&lasting.text)
         });
-        let contains = |text: &str| String::from_utf8_lossy(body).contains(text);
-        let matching = self.matching.as_ref().filter(|(text, _)| contains(text));
-        queued.or(periodic).or(matching.map(|(_, fault)| *fault))
+        let lasting = lasting.and_then(|lasting| {
+            lasting.requests = lasting.requests.saturating_add(1);
+            lasting.requests.is_multiple_of(lasting.period).then_some(lasting.fault)
+        });
+        queued.or(lasting)
     }
 }

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 pub use self::calls::{Call, Calls};
 use self::capacity::Units;
 pub use self::fault::Fault;
-use self::fault::Faults;
+use self::fault::{Faults, LastingFault};
 pub use self::partitions::PartitionUnits;
 use self::partitions::{Partitions, RowWrite};
 use self::report::RequestRecord;
@@ -39,11 +39,6 @@ use crate::http::{self, Server};
 /// Meanwhile, the proxy receives the requests that its client has sent concurrently, so that the report does
 /// not count them as sequential.
 const LEAST_LATENCY: Duration = Duration::from_millis(1);
-
-/// Makes the server close the connection without a response.
-#[derive(Debug, thiserror::Error)]
-#[error("the response was lost")]
-struct NoResponse;
 
 /// Dropping this stops it.
 #[derive(Debug)]
@@ -70,17 +65,13 @@ struct State {
 
 impl FaultProxy {
     pub(super) async fn start(database: Database) -> Result<Self> {
-        let io = |e: std::io::Error| Error::because("starting the fault proxy", &e);
         let proxy = Arc::new(Proxy::default());
         let shared = Arc::clone(&proxy);
-        let make = move |_| {
+        let server = http::start_loopback(move |request| {
             let (proxy, database) = (Arc::clone(&shared), database.clone());
-            hyper::service::service_fn(move |request| {
-                let (proxy, database) = (Arc::clone(&proxy), database.clone());
-                async move { proxy.handle(&database, request).await }
-            })
-        };
-        let server = Server::start(http::bind_loopback().await.map_err(io)?, make).map_err(io)?;
+            async move { proxy.handle(&database, request).await }
+        });
+        let server = server.await.map_err(|e| Error::because("starting the fault proxy", &e))?;
         Ok(Self { server, proxy })
     }
 
@@ -91,23 +82,29 @@ impl FaultProxy {
     /// If several faults are injected for the same operation, each makes one request fail, in the order of
     /// injection.
     pub fn inject(&self, operation: &str, fault: Fault) {
-        self.lock().faults.push(operation, fault);
+        self.lock().faults.queue.push_back((operation.to_owned(), fault));
     }
 
-    /// Makes every `period`-th request of `operation` fail until the next reset.
+    /// Makes every `period`-th request of `operation` fail until the next reset. Replaces the fault of the last call of
+    /// this or of [`Self::inject_where`].
     pub fn inject_every(&self, operation: &str, period: usize, fault: Fault) {
-        self.lock().faults.set_periodic(operation, period, fault);
+        self.inject_lasting((operation, ""), period, fault);
     }
 
     /// Makes every request fail whose body contains `text`, until the next reset. An empty text makes all
-    /// requests fail.
+    /// requests fail. Replaces as [`Self::inject_every`] does.
     pub fn inject_where(&self, text: &str, fault: Fault) {
-        self.lock().faults.set_matching(text, fault);
+        self.inject_lasting(("", text), 1, fault);
+    }
+
+    fn inject_lasting(&self, (operation, text): (&str, &str), period: usize, fault: Fault) {
+        let (operation, text) = (operation.to_owned(), text.to_owned());
+        self.lock().faults.lasting = Some(LastingFault { operation, text, period, requests: 0, fault });
     }
 
     /// Returns the number of faults of [`Self::inject`] that have not affected a request yet.
     pub fn pending_faults(&self) -> usize {
-        self.lock().faults.queued_faults()
+        self.lock().faults.queue.len()
     }
 
     /// Makes each request take at least `latency`, so that the report recognises concurrent requests on a slow
@@ -162,70 +159,65 @@ impl Proxy {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn handle(
-        &self,
-        database: &Database,
-        request: Request<Incoming>,
-    ) -> std::result::Result<Response<Full<Bytes>>, NoResponse> {
+    /// `None`: the response is lost.
+    async fn handle(&self, database: &Database, request: Request<Incoming>) -> Option<Response<Full<Bytes>>> {
         let began = Instant::now();
         let ApiRequest { head, operation, body } = match ApiRequest::read(request).await {
             Ok(request) => request,
-            Err(refused) => return Ok(refused),
+            Err(refused) => return Some(refused),
         };
         let caller = calls::caller(&head.headers);
         let (fault, min_latency) = {
             let mut state = self.lock();
             (state.faults.next_for(&operation, &body), state.min_latency)
         };
-        if is_rejected_by_aws(&operation, &body) {
+        let request: Value = serde_json::from_slice(&body).unwrap_or_default();
+        if is_rejected_by_aws(&operation, &request) {
             let message = "a key condition must not contain an empty text";
             let error = json!({"__type": error_type("ValidationException"), "message": message});
-            return Ok(respond(StatusCode::BAD_REQUEST, error.to_string()));
+            return Some(respond(StatusCode::BAD_REQUEST, error.to_string()));
         }
         let (answer, units, partitions) = match fault {
             Some(fault @ (Fault::TransactionConflict | Fault::Throttled | Fault::InternalError)) => {
-                (fault.response(&operation, &body), Units::default(), Vec::new())
+                (fault.response(&request), Units::default(), Vec::new())
             }
             Some(Fault::ResponseLost) | None => {
-                let executed = database.with_engine(|engine| self.execute(engine, &operation, &body));
+                let executed = database.with_engine(|engine| self.execute(engine, &operation, &request));
                 executed.unwrap_or_else(|error| (encoded(Err(error)), Units::default(), Vec::new()))
             }
         };
         tokio::time::sleep(min_latency.max(LEAST_LATENCY).saturating_sub(began.elapsed())).await;
         let mut state = self.lock();
-        state.calls.record(&caller, &operation, &body);
+        state.calls.record(&caller, &operation, &request);
         let ended = Instant::now();
         state.requests.push(RequestRecord { caller, operation, began, ended, units, partitions });
         drop(state);
-        if fault == Some(Fault::ResponseLost) {
-            return Err(NoResponse);
-        }
         let (status, body) = answer;
-        Ok(respond(status, body))
+        (fault != Some(Fault::ResponseLost)).then(|| respond(status, body))
     }
 
     /// Executes a request, unless it is throttled, and counts its units by partition key if that is requested. An
     /// error: the rows of a write can't be read.
-    fn execute(&self, engine: &mut Engine, operation: &str, body: &Bytes) -> EngineResult<Answer> {
+    fn execute(&self, engine: &mut Engine, operation: &str, request: &Value) -> EngineResult<Answer> {
         let (counts, throttles) = {
             let state = self.lock();
             (state.counts_partitions, state.throttle.is_some())
         };
         if !counts && !throttles {
-            let (answer, units) = forward(engine, operation, body);
+            let (answer, units) = forward(engine, operation, request);
             return Ok((answer, units, Vec::new()));
         }
         let mut partitions = self.partitions.lock().unwrap_or_else(PoisonError::into_inner);
-        let writes = partitions.writes(engine, operation, body)?;
+        let writes = partitions.writes(engine, operation, request)?;
         let names =
             |resource: &str, partition: &str| writes.iter().any(|write| write.names(resource, partition));
         let now = Instant::now();
         let refused = self.lock().throttle.as_mut().and_then(|throttle| throttle.refuse(names, now));
         if let Some(resource) = refused {
-            return Ok((throttle::response(&resource, operation, body), Units::default(), Vec::new()));
+            return Ok((throttle::response(&resource, request), Units::default(), Vec::new()));
         }
         let before = partitions::read(engine, &writes)?;
-        let (answer, units) = forward(engine, operation, body);
+        let (answer, units) = forward(engine, operation, request);
         let consumed: Vec<PartitionUnits> = if answer.0.is_success() {
             let after = partitions::read(engine, &writes)?;
             let changed = writes.iter().zip(before.iter().zip(&after));
@@ -243,21 +235,21 @@ impl Proxy {
 }
 
 /// Returns the response and the capacity units that the request consumed.
-fn forward(engine: &mut Engine, operation: &str, body: &Bytes) -> ((StatusCode, Bytes), Units) {
-    let (status, answer) = encoded(engine.execute(operation, &capacity::with_return_consumed_capacity(body)));
+fn forward(engine: &mut Engine, operation: &str, request: &Value) -> ((StatusCode, Bytes), Units) {
+    let (status, answer) =
+        encoded(engine.execute(operation, &capacity::with_return_consumed_capacity(request)));
     let units = if status.is_success() {
         capacity::consumed(operation, &answer)
     } else {
-        capacity::consumed_by_failed_condition(body, &answer)
+        capacity::consumed_by_failed_condition(request, &answer)
     };
     ((status, answer), units)
 }
 
 /// Checks for a query with an empty text in its key condition. AWS rejects this query, but the embedded
 /// DynamoDB accepts it.
-fn is_rejected_by_aws(operation: &str, body: &Bytes) -> bool {
-    let body: Value = serde_json::from_slice(body).unwrap_or_default();
-    let values = body.get("ExpressionAttributeValues").and_then(Value::as_object);
+fn is_rejected_by_aws(operation: &str, request: &Value) -> bool {
+    let values = request.get("ExpressionAttributeValues").and_then(Value::as_object);
     operation == "Query" && values.into_iter().flatten().any(|(_, value)| *value == json!({"S": ""}))
 }
 

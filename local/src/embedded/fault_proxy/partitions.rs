@@ -10,7 +10,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use dynoxide::types::{AttributeValue, Item, item_size, table_write_capacity_units, write_capacity_units};
-use hyper::body::Bytes;
 use serde_json::{Value, json};
 
 use crate::embedded::dynamodb::{Engine, EngineResult, internal};
@@ -64,12 +63,11 @@ impl Partitions {
         &mut self,
         engine: &mut Engine,
         operation: &str,
-        body: &Bytes,
+        request: &Value,
     ) -> EngineResult<Vec<RowWrite>> {
-        let body: Value = serde_json::from_slice(body).unwrap_or_default();
         let is_transactional = operation == "TransactWriteItems";
         let mut writes = Vec::new();
-        for (table, row) in rows(operation, &body) {
+        for (table, row) in rows(operation, request) {
             let schema = self.schema(engine, table)?;
             let attributes = row.get("Key").or(row.get("Item")).cloned().unwrap_or_default();
             let attributes: Item = serde_json::from_value(attributes).unwrap_or_default();

@@ -141,7 +141,7 @@ async fn writes_above_the_ceiling_of_a_partition_are_throttled_in_the_table_and_
 #[test]
 fn each_kind_of_request_is_recorded_with_its_action_and_its_leading_keys() {
     let recorded = |operation: &str, body: Value| -> Vec<String> {
-        let calls = calls::calls("F", operation, &Bytes::from(body.to_string()));
+        let calls = calls::calls("F", operation, &body);
         let keys = |call: &Call| call.leading_keys.iter().cloned().collect::<Vec<_>>().join(",");
         calls.iter().map(|call| format!("{} {} [{}]", call.action, call.resource, keys(call))).collect()
     };

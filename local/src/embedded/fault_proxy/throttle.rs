@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::partitions::PartitionUnits;
 use super::{Fault, error_type};
@@ -78,9 +78,9 @@ impl Throttle {
 
 /// Names the resource and the reason, as
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_ThrottlingReason.html>
-pub(super) fn response(resource: &str, operation: &str, body: &Bytes) -> (StatusCode, Bytes) {
-    if operation == "TransactWriteItems" {
-        return Fault::Throttled.response(operation, body);
+pub(super) fn response(resource: &str, request: &Value) -> (StatusCode, Bytes) {
+    if request.get("TransactItems").is_some() {
+        return Fault::Throttled.response(request);
     }
     let kind = if resource.contains("/index/") { "Index" } else { "Table" };
     let reason = json!({

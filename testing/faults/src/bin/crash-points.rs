@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use faults::call::Call;
-use faults::fault::{self, Fault};
+use faults::fault::Fault;
 use faults::scenarios::{self, Scenario};
 use faults::world::{HOOK, ROUND_S, World};
 use faults::{Error, Result, run_trial, say};
@@ -200,9 +200,7 @@ async fn run_scenario(
 
 /// Returns the crash points of the calls that are chosen.
 fn points_of(calls: &BTreeSet<Call>, arguments: &Arguments) -> Vec<Point> {
-    let all = calls.iter().flat_map(|call| {
-        fault::ALL.into_iter().filter(|fault| fault.can_affect(call)).map(|fault| (call.clone(), fault))
-    });
+    let all = calls.iter().flat_map(|call| Fault::all_of(call).map(|fault| (call.clone(), fault)));
     let is_in_part =
         |number: usize| arguments.part.is_none_or(|rest| number.checked_rem(arguments.of) == Some(rest));
     let is_named = |(call, fault): &Point| {

@@ -30,7 +30,7 @@ use super::model::{Account, Charge};
 use super::plan::{self, Action, EndpointChange, Ledger, Rows, Step};
 use super::pump::Pump;
 use super::rows;
-use crate::fault;
+use crate::fault::Fault;
 use crate::world::{Answer, HOOK, MARIA, ROUND_S, World, items, operator, text};
 use crate::{Error, Result};
 
@@ -203,8 +203,7 @@ impl Simulation {
         self.world.front.set_faults(move |call| {
             let place = place.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             let dice = Dice::new(seed.wrapping_add(1), place);
-            let faults: Vec<fault::Fault> =
-                fault::ALL.into_iter().filter(|fault| fault.can_affect(call)).collect();
+            let faults: Vec<Fault> = Fault::all_of(call).collect();
             dice.chance("fault", FAULTS_PER_MILLE).then(|| dice.pick("kind", &faults).copied())?
         });
         self.world.front.record();
