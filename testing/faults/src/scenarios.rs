@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bank::{Cents, FaultKind, PayRequest, Payer};
 use domain::account::terms::MethodTerms;
-use domain::ids::{ChargeId, MedCaseId, Mode, PayoutId};
-use domain::money::{Amount, Currency};
+use domain::ids::{ChargeId, MedCaseId, Mode};
+use domain::money::Amount;
 use domain::payment_method::PaymentMethod;
 use domain::payout::PayoutOutcome;
 use hyper::Method;
@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 use shared::account::Accounts;
 use shared::api_key::ApiKeys;
 use shared::med::MedCases;
-use shared::payout::{PayoutError, Payouts};
 use shared::services::change_account_settings;
 
 use crate::world::{JOAO, MARIA, World, items, operator, text};
@@ -40,64 +39,75 @@ pub struct Scenario {
 }
 
 macro_rules! scenarios {
-    ($($name:literal => $steps:ident),* $(,)?) => {
+    ($($name:literal => |$world:ident| $steps:expr),* $(,)?) => {
         /// All scenarios.
         pub const ALL: &[Scenario] =
             &[$(Scenario {
                 name: $name,
-                steps: |world| Box::pin($steps(world)),
+                steps: |$world| Box::pin($steps),
             }),*];
     };
 }
 
 scenarios! {
-    "idle" => idle,
-    "create" => create,
-    "create-live" => create_live,
-    "pay" => pay,
-    "pay-live" => pay_live,
-    "pay-late" => pay_late,
-    "card-create" => card_create,
-    "card-pay" => card_pay,
-    "card-declined-then-paid" => card_declined,
-    "card-cancel" => card_cancel,
-    "card-expire" => card_expire,
-    "card-paid-at-its-end" => card_paid_at_its_end,
-    "card-refund" => card_refund,
-    "card-refund-there" => card_refund_there,
-    "card-dispute-lost" => card_dispute_lost,
-    "either-create" => either_create,
-    "either-paid-by-pix" => either_paid_by_pix,
-    "either-paid-by-both" => either_paid_by_both,
-    "either-cancel" => either_cancel,
-    "wrong-amount" => wrong_amount,
-    "wrong-amount-live" => wrong_amount_live,
-    "payer-lock" => payer_lock,
-    "review-approved" => review_approved,
-    "review-returned" => review_returned,
-    "expire" => expire,
-    "expire-live" => expire_live,
-    "cancel" => cancel,
-    "cancel-live" => cancel_live,
-    "refund" => refund,
-    "refund-devolution" => refund_devolution,
-    "refund-cash-out" => refund_cash_out,
-    "refund-failed" => refund_failed,
-    "refund-failed-live" => refund_failed_live,
-    "med-opened" => med_opened,
-    "med-appealed-won" => med_won,
-    "med-lost" => med_lost,
-    "med-confirmed" => med_confirmed,
-    "evidence" => evidence,
-    "payout" => payout,
-    "payout-failed" => payout_failed,
-    "hold-released" => hold_released,
-    "delivery-retried" => delivery_retried,
-    "endpoint-switched-off" => endpoint_switched_off,
-    "endpoint-deleted" => endpoint_deleted,
-    "key-rotated" => key_rotated,
-    "log-in" => log_in,
+    // The work of the schedules, which is also done beside every other scenario.
+    "idle" => |world| world.begin(),
+    "create" => |world| create(world, Mode::Test),
+    "create-live" => |world| create(world, Mode::Live),
+    "pay" => |world| pay(world, json!({"end_to_end_id": END_TO_END_ID})),
+    "pay-live" => |world| pay_live(world, json!({"amount": 1000}), PayRequest::default()),
+    "pay-late" => |world| pay_late(world),
+    "card-create" => |world| create_by(world, CARD),
+    "card-pay" => |world| card_pay(world),
+    "card-declined-then-paid" => |world| card_declined(world),
+    "card-cancel" => |world| cancel_by(world, CARD),
+    "card-expire" => |world| card_expire(world),
+    "card-paid-at-its-end" => |world| card_paid_at_its_end(world),
+    "card-refund" => |world| card_refund(world),
+    "card-refund-there" => |world| card_refund_there(world),
+    "card-dispute-lost" => |world| card_dispute_lost(world),
+    "either-create" => |world| create_by(world, EITHER),
+    "either-paid-by-pix" => |world| either_paid_by_pix(world),
+    "either-paid-by-both" => |world| either_paid_by_both(world),
+    "either-cancel" => |world| cancel_by(world, EITHER),
+    "wrong-amount" => |world| pay(world, json!({"amount": 999, "end_to_end_id": END_TO_END_ID})),
+    "wrong-amount-live" => |world| {
+        let request = PayRequest { amount: Cents::new(999), ..PayRequest::default() };
+        pay_live(world, json!({"amount": 1000}), request)
+    },
+    "payer-lock" => |world| {
+        let payer = Payer::Person { tax_id: JOAO.to_owned(), name: "Joao".to_owned() };
+        pay_live(world, locked(), PayRequest { payer, ..PayRequest::default() })
+    },
+    "review-approved" => |world| review(world, "approve"),
+    "review-returned" => |world| review(world, "return"),
+    "expire" => |world| expire(world, Mode::Test),
+    "expire-live" => |world| expire(world, Mode::Live),
+    "cancel" => |world| cancel(world, Mode::Test),
+    "cancel-live" => |world| cancel(world, Mode::Live),
+    "refund" => |world| refund(world, Mode::Test, json!({"amount": 400})),
+    "refund-devolution" => |world| refund(world, Mode::Live, json!({"amount": 400, "strategy": "devolution"})),
+    "refund-cash-out" => |world| refund(world, Mode::Live, json!({"amount": 250, "strategy": "cashout"})),
+    "refund-failed" => |world| refund(world, Mode::Test, json!({"reason": "sandbox:fail"})),
+    "refund-failed-live" => |world| refund_failed_live(world),
+    "med-opened" => |world| med_opened(world),
+    "med-appealed-won" => |world| med_won(world),
+    "med-lost" => |world| med_lost(world),
+    "med-confirmed" => |world| med_confirmed(world),
+    "evidence" => |world| evidence(world),
+    "payout" => |world| pay_out(world, PayoutOutcome::Paid),
+    "payout-failed" => |world| pay_out(world, PayoutOutcome::Failed { reason: "account closed".to_owned() }),
+    "hold-released" => |world| hold_released(world),
+    "delivery-retried" => |world| delivery_retried(world),
+    "endpoint-switched-off" => |world| endpoint_switched_off(world),
+    "endpoint-deleted" => |world| endpoint_deleted(world),
+    "key-rotated" => |world| key_rotated(world),
+    "log-in" => |world| log_in(world),
 }
+
+/// The methods of a charge by card, and of one that can also be paid by Pix at the bank.
+const CARD: &[&str] = &["CREDIT_CARD"];
+const EITHER: &[&str] = &["PIX", "CREDIT_CARD"];
 
 /// The file of the evidence.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\nand so on";
@@ -150,15 +160,6 @@ impl World {
         Ok(())
     }
 
-    async fn card_charge(&self) -> Result<Value> {
-        self.charge_by(&["CREDIT_CARD"]).await
-    }
-
-    /// Creates a charge that can be paid by Pix at the bank or by card.
-    async fn either_charge(&self) -> Result<Value> {
-        self.charge_by(&["PIX", "CREDIT_CARD"]).await
-    }
-
     async fn charge_by(&self, methods: &[&str]) -> Result<Value> {
         let body = json!({"amount": 1000, "currency": "BRL", "paymentMethods": methods, "idempotencyKey": "order-00001"});
         let created = self.post(Mode::Live, "/v1/payments", &body).await?.expect(201)?;
@@ -183,7 +184,7 @@ impl World {
 
     /// Returns a paid charge by card, whose net is available at once.
     async fn paid_by_card(&self) -> Result<Value> {
-        let charge = self.card_charge().await?;
+        let charge = self.charge_by(CARD).await?;
         self.act_at_cards(&charge, "/pay", json!({"available_on": 1}))?;
         self.until_paid(&charge).await?;
         Ok(charge)
@@ -210,31 +211,26 @@ fn raw_id(charge: &Value) -> &str {
     text(charge, "id").trim_start_matches("ch_")
 }
 
-/// The work of the schedules, which is also done beside every other scenario.
-async fn idle(world: &World) -> Result<()> {
-    world.begin().await
-}
-
-async fn create(world: &World) -> Result<()> {
+async fn create(world: &World, mode: Mode) -> Result<()> {
     world.begin().await?;
-    world.charge(Mode::Test, json!({"amount": 1000})).await.map(drop)
+    world.charge(mode, json!({"amount": 1000})).await.map(drop)
 }
 
-async fn create_live(world: &World) -> Result<()> {
+async fn create_by(world: &World, methods: &[&str]) -> Result<()> {
     world.begin().await?;
-    world.charge(Mode::Live, json!({"amount": 1000})).await.map(drop)
+    world.charge_by(methods).await.map(drop)
 }
 
-async fn pay(world: &World) -> Result<()> {
+async fn pay(world: &World, payment: Value) -> Result<()> {
     let charge = world.charge(Mode::Test, json!({"amount": 1000})).await?;
     world.begin().await?;
-    world.sandbox(&charge, "pay", json!({"end_to_end_id": END_TO_END_ID})).await.map(drop)
+    world.sandbox(&charge, "pay", payment).await.map(drop)
 }
 
-async fn pay_live(world: &World) -> Result<()> {
-    let charge = world.charge(Mode::Live, json!({"amount": 1000})).await?;
+async fn pay_live(world: &World, body: Value, request: PayRequest) -> Result<()> {
+    let charge = world.charge(Mode::Live, body).await?;
     world.begin().await?;
-    world.pay_at_bank(&charge, PayRequest::default())
+    world.pay_at_bank(&charge, request)
 }
 
 /// A payer's bank sends one payment under one id, however often the notification is repeated.
@@ -247,34 +243,16 @@ async fn pay_late(world: &World) -> Result<()> {
     world.sandbox(&charge, "pay", json!({"end_to_end_id": END_TO_END_ID})).await.map(drop)
 }
 
-async fn wrong_amount(world: &World) -> Result<()> {
-    let charge = world.charge(Mode::Test, json!({"amount": 1000})).await?;
-    world.begin().await?;
-    let payment = json!({"amount": 999, "end_to_end_id": END_TO_END_ID});
-    world.sandbox(&charge, "pay", payment).await.map(drop)
-}
-
-async fn wrong_amount_live(world: &World) -> Result<()> {
-    let charge = world.charge(Mode::Live, json!({"amount": 1000})).await?;
-    world.begin().await?;
-    world.pay_at_bank(&charge, PayRequest { amount: Cents::new(999), ..PayRequest::default() })
-}
-
-async fn either_create(world: &World) -> Result<()> {
-    world.begin().await?;
-    world.either_charge().await.map(drop)
-}
-
 /// The page for cards is closed then.
 async fn either_paid_by_pix(world: &World) -> Result<()> {
-    let charge = world.either_charge().await?;
+    let charge = world.charge_by(EITHER).await?;
     world.begin().await?;
     world.pay_at_bank(&charge, PayRequest::default())
 }
 
 /// The second payment goes back.
 async fn either_paid_by_both(world: &World) -> Result<()> {
-    let charge = world.either_charge().await?;
+    let charge = world.charge_by(EITHER).await?;
     world.begin().await?;
     let lost = json!({"kind": "lost_notification", "count": 100});
     world.control_cards("/faults", &lost)?;
@@ -282,46 +260,35 @@ async fn either_paid_by_both(world: &World) -> Result<()> {
     world.pay_at_bank(&charge, PayRequest::default())
 }
 
-async fn either_cancel(world: &World) -> Result<()> {
-    let charge = world.either_charge().await?;
+async fn cancel_by(world: &World, methods: &[&str]) -> Result<()> {
+    let charge = world.charge_by(methods).await?;
     world.begin().await?;
     world.cancel(Mode::Live, &charge).await
 }
 
-async fn card_create(world: &World) -> Result<()> {
-    world.begin().await?;
-    world.card_charge().await.map(drop)
-}
-
 async fn card_pay(world: &World) -> Result<()> {
-    let charge = world.card_charge().await?;
+    let charge = world.charge_by(CARD).await?;
     world.begin().await?;
     world.act_at_cards(&charge, "/pay", json!({})).map(drop)
 }
 
 async fn card_declined(world: &World) -> Result<()> {
-    let charge = world.card_charge().await?;
+    let charge = world.charge_by(CARD).await?;
     world.begin().await?;
     world.act_at_cards(&charge, "/decline", json!({"decline_code": "insufficient_funds"}))?;
     world.idle().await?;
     world.act_at_cards(&charge, "/pay", json!({})).map(drop)
 }
 
-async fn card_cancel(world: &World) -> Result<()> {
-    let charge = world.card_charge().await?;
-    world.begin().await?;
-    world.cancel(Mode::Live, &charge).await
-}
-
 async fn card_expire(world: &World) -> Result<()> {
-    world.card_charge().await?;
+    world.charge_by(CARD).await?;
     world.begin().await?;
     world.pass(PAGE_ENDED_S).await
 }
 
 /// No notification of the payment arrives, and its page ends two minutes later.
 async fn card_paid_at_its_end(world: &World) -> Result<()> {
-    let charge = world.card_charge().await?;
+    let charge = world.charge_by(CARD).await?;
     world.pass(PAGE_ENDS_S).await?;
     world.begin().await?;
     let lost = json!({"kind": "lost_notification", "count": 100});
@@ -355,21 +322,6 @@ fn locked() -> Value {
     json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": MARIA})
 }
 
-async fn payer_lock(world: &World) -> Result<()> {
-    let charge = world.charge(Mode::Live, locked()).await?;
-    world.begin().await?;
-    let payer = Payer::Person { tax_id: JOAO.to_owned(), name: "Joao".to_owned() };
-    world.pay_at_bank(&charge, PayRequest { payer, ..PayRequest::default() })
-}
-
-async fn review_approved(world: &World) -> Result<()> {
-    review(world, "approve").await
-}
-
-async fn review_returned(world: &World) -> Result<()> {
-    review(world, "return").await
-}
-
 async fn review(world: &World, decision: &str) -> Result<()> {
     let charge = world.charge(Mode::Test, locked()).await?;
     world.begin().await?;
@@ -378,52 +330,25 @@ async fn review(world: &World, decision: &str) -> Result<()> {
     world.sandbox(&charge, "review", json!({ "decision": decision })).await.map(drop)
 }
 
-async fn expire(world: &World) -> Result<()> {
-    world.charge(Mode::Test, json!({"amount": 1000, "expires_in": 60})).await?;
+async fn expire(world: &World, mode: Mode) -> Result<()> {
+    world.charge(mode, json!({"amount": 1000, "expires_in": 60})).await?;
     world.begin().await?;
     world.pass(PAST_EXPIRY_S).await
 }
 
-async fn expire_live(world: &World) -> Result<()> {
-    world.charge(Mode::Live, json!({"amount": 1000, "expires_in": 60})).await?;
+async fn cancel(world: &World, mode: Mode) -> Result<()> {
+    let charge = world.charge(mode, json!({"amount": 1000})).await?;
     world.begin().await?;
-    world.pass(PAST_EXPIRY_S).await
+    world.cancel(mode, &charge).await
 }
 
-async fn cancel(world: &World) -> Result<()> {
-    let charge = world.charge(Mode::Test, json!({"amount": 1000})).await?;
+async fn refund(world: &World, mode: Mode, body: Value) -> Result<()> {
+    let charge = match mode {
+        Mode::Test => world.paid().await?,
+        Mode::Live => world.paid_live().await?,
+    };
     world.begin().await?;
-    world.cancel(Mode::Test, &charge).await
-}
-
-async fn cancel_live(world: &World) -> Result<()> {
-    let charge = world.charge(Mode::Live, json!({"amount": 1000})).await?;
-    world.begin().await?;
-    world.cancel(Mode::Live, &charge).await
-}
-
-async fn refund(world: &World) -> Result<()> {
-    let charge = world.paid().await?;
-    world.begin().await?;
-    world.refund(Mode::Test, &charge, json!({"amount": 400})).await
-}
-
-async fn refund_devolution(world: &World) -> Result<()> {
-    let charge = world.paid_live().await?;
-    world.begin().await?;
-    world.refund(Mode::Live, &charge, json!({"amount": 400, "strategy": "devolution"})).await
-}
-
-async fn refund_cash_out(world: &World) -> Result<()> {
-    let charge = world.paid_live().await?;
-    world.begin().await?;
-    world.refund(Mode::Live, &charge, json!({"amount": 250, "strategy": "cashout"})).await
-}
-
-async fn refund_failed(world: &World) -> Result<()> {
-    let charge = world.paid().await?;
-    world.begin().await?;
-    world.refund(Mode::Test, &charge, json!({"reason": "sandbox:fail"})).await
+    world.refund(mode, &charge, body).await
 }
 
 async fn refund_failed_live(world: &World) -> Result<()> {
@@ -494,32 +419,14 @@ async fn evidence(world: &World) -> Result<()> {
     world.post(Mode::Test, &complete, &json!({})).await?.expect(200).map(drop)
 }
 
-async fn payout(world: &World) -> Result<()> {
-    pay_out(world, &PayoutOutcome::Paid).await
-}
-
-async fn payout_failed(world: &World) -> Result<()> {
-    pay_out(world, &PayoutOutcome::Failed { reason: "account closed".to_owned() }).await
-}
-
-async fn pay_out(world: &World, outcome: &PayoutOutcome) -> Result<()> {
+async fn pay_out(world: &World, outcome: PayoutOutcome) -> Result<()> {
     world.paid().await?;
     world.begin().await?;
-    let payouts = Payouts::new(world.operator_store());
-    let random = shared::random::bytes().map_err(Error::of("a random number"))?;
-    let id = PayoutId::new(world.now(), random);
     let amount = Amount::parse(600).map_err(Error::of("the amount"))?;
-    world
-        .operate(async || {
-            let scope = world.scope(Mode::Test);
-            payouts.create(id, scope, (amount, Currency::BRL), &operator(), world.now()).await.map(drop)
-        })
-        .await?;
-    world
-        .operate(async || -> std::result::Result<(), PayoutError> {
-            payouts.end(id, outcome, &operator(), world.now()).await.map(drop)
-        })
-        .await
+    if world.pay_out(world.scope(Mode::Test), amount, &outcome).await? {
+        return Ok(());
+    }
+    Err(Error::new("the balance is too low for the payout"))
 }
 
 async fn hold_released(world: &World) -> Result<()> {

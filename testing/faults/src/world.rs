@@ -5,18 +5,22 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use domain::audit::Operator;
-use domain::ids::{Mode, Scope};
+use domain::ids::{Mode, PayoutId, Scope};
+use domain::money::{Amount, Currency};
+use domain::payout::PayoutOutcome;
 use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 use hyper::Method;
 use local::stack::{Options, Stack};
 use serde_json::{Value, json};
 use shared::charge::Charges;
+use shared::payout::{PayoutError, Payouts};
 use shared::services::verify_ledger;
 use shared::store::{Store, key_of_item};
 use shared::wallet::Wallets;
 use soak::http::Client;
 pub use soak::http::{Answer, items, text};
+use soak::{Counts, count};
 
 use crate::front::Front;
 use crate::{Error, Result};
@@ -191,6 +195,30 @@ impl World {
         }
     }
 
+    /// Creates a payout as an operator and ends it. False: the balance is too low, so there is none.
+    pub(crate) async fn pay_out(
+        &self,
+        scope: Scope,
+        amount: Amount,
+        outcome: &PayoutOutcome,
+    ) -> Result<bool> {
+        let payouts = Payouts::new(self.operator_store());
+        let random = shared::random::bytes().map_err(Error::of("a random number"))?;
+        let id = PayoutId::new(self.now(), random);
+        let create = async || match payouts
+            .create(id, scope, (amount, Currency::BRL), &operator(), self.now())
+            .await
+        {
+            Err(PayoutError::InsufficientBalance { .. }) => Ok(false),
+            created => created.map(|_| true),
+        };
+        let is_created = self.operate(create).await?;
+        if is_created {
+            self.operate(async || payouts.end(id, outcome, &operator(), self.now()).await.map(drop)).await?;
+        }
+        Ok(is_created)
+    }
+
     pub async fn upload(&self, ticket: &Value, file: &'static [u8]) -> Result<()> {
         let content_type = ticket.pointer("/upload_headers/Content-Type").and_then(Value::as_str);
         let headers = [("content-type", content_type.unwrap_or_default())];
@@ -291,10 +319,10 @@ impl World {
         Ok(json!({
             "payments": counted(statuses),
             "refunds": counted(refunds),
-            "events": counted(events.collect()),
-            "deliveries": counted(deliveries.collect()),
+            "events": counted(events),
+            "deliveries": counted(deliveries),
             "deliveries in total": total,
-            "cases": counted(cases.collect()),
+            "cases": counted(cases),
             "funnel": stats["funnel"],
             "volume": stats["volumeByCurrency"],
             "wallet": balances,
@@ -324,14 +352,14 @@ impl World {
         let sent = items(&books["pixOut"])
             .iter()
             .map(|sent| format!("{} {}", text(sent, "valor"), text(sent, "status")));
-        json!({"cobs": counted(cobs.collect()), "pix": counted(pix.collect()), "sent": counted(sent.collect())})
+        json!({"cobs": counted(cobs), "pix": counted(pix), "sent": counted(sent)})
     }
 
     fn observe_cards(&self) -> Value {
         let (_, books) = self.stack.cards.control("GET", "/books", &json!({}));
         let of = |book: &str| {
             let shown = |one: &Value| format!("{} {}", text(one, "status"), one["amount"]);
-            counted(items(&books[book]).iter().map(shown).collect())
+            counted(items(&books[book]).iter().map(shown))
         };
         ["sessions", "payment_intents", "refunds", "disputes"]
             .map(|book| (book.to_owned(), of(book)))
@@ -361,7 +389,7 @@ impl World {
         let keys = rows.iter().filter_map(key_of_item);
         let keys =
             keys.filter(|key| !["deliveries#", "rollup#"].iter().any(|counts| key.pk.starts_with(counts)));
-        Ok(counted(keys.map(|key| format!("{} {}", kind(&key.pk), kind(&key.sk))).collect()))
+        Ok(counted(keys.map(|key| format!("{} {}", kind(&key.pk), kind(&key.sk)))))
     }
 
     /// Returns how often each event was received at paths of the merchant's server that begin with `path`. Each
@@ -383,16 +411,15 @@ impl World {
                 )));
             }
         }
-        Ok(counted(bodies.into_values().map(|(event_type, _)| event_type).collect()))
+        Ok(counted(bodies.into_values().map(|(event_type, _)| event_type)))
     }
 }
 
 /// Returns how often each text occurs.
-fn counted(texts: Vec<String>) -> Value {
-    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+fn counted(texts: impl IntoIterator<Item = String>) -> Value {
+    let mut counts = Counts::new();
     for text in texts {
-        let count = counts.entry(text).or_default();
-        *count = count.saturating_add(1);
+        count(&mut counts, text);
     }
     json!(counts)
 }

@@ -7,8 +7,8 @@ use std::fmt;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::ids::{Mode, PayoutId, Scope};
-use domain::money::{Amount, Currency};
+use domain::ids::{Mode, Scope};
+use domain::money::Amount;
 use domain::payout::PayoutOutcome;
 use domain::shard::ShardCount;
 use domain::time::Timestamp;
@@ -21,7 +21,6 @@ use serde_json::{Value, json};
 use shared::account::{AccountError, Accounts};
 use shared::acquirer::configuration::AccountAcquirers;
 use shared::api_key::ApiKeys;
-use shared::payout::{PayoutError, Payouts};
 use shared::services::raise_shards;
 use shared::store::Store;
 use soak::dice::Dice;
@@ -372,31 +371,15 @@ impl Simulation {
         let available = self.account(ledger).available;
         let amount = available.saturating_mul(percent).checked_div(100).unwrap_or_default();
         let Ok(amount) = Amount::parse(amount) else { return Ok(()) };
-        let payouts = Payouts::new(self.world.operator_store());
-        let random = shared::random::bytes().map_err(Error::of("a random number"))?;
-        let (id, scope) = (PayoutId::new(self.world.now(), random), self.scope(ledger));
-        loop {
-            match payouts.create(id, scope, (amount, Currency::BRL), &operator(), self.world.now()).await {
-                Ok(_) => break,
-                Err(PayoutError::Store(_)) => {}
-                // What a refund takes that fails later is missing meanwhile.
-                Err(PayoutError::InsufficientBalance { .. }) => return Ok(()),
-                Err(error) => return Err(Error::of("creating a payout")(error)),
-            }
-        }
         let outcome = if is_paid {
             PayoutOutcome::Paid
         } else {
             PayoutOutcome::Failed { reason: "account closed".to_owned() }
         };
-        loop {
-            match payouts.end(id, &outcome, &operator(), self.world.now()).await {
-                Ok(_) => break,
-                Err(PayoutError::Store(_)) => {}
-                Err(error) => return Err(Error::of("ending a payout")(error)),
-            }
+        // What a refund takes that fails later is missing meanwhile.
+        if self.world.pay_out(self.scope(ledger), amount, &outcome).await? {
+            self.account(ledger).pay_out(amount.minor(), is_paid);
         }
-        self.account(ledger).pay_out(amount.minor(), is_paid);
         Ok(())
     }
 
@@ -488,14 +471,15 @@ impl Simulation {
         let (accounts, keys) = (Accounts::new(store.clone()), ApiKeys::new(store, "ApiKeysTable"));
         let number = ShardCount::try_from(number).map_err(Error::of("the number of shards"))?;
         let id = self.seeded(ledger).id;
-        loop {
-            match raise_shards((&accounts, &keys), &id, number, &operator(), self.world.now()).await {
+        let raise = async || {
+            let raised = raise_shards((&accounts, &keys), &id, number, &operator(), self.world.now()).await;
+            match raised {
                 // The number can't be lowered.
-                Ok(_) | Err(AccountError::FewerShards { .. }) => return Ok(()),
-                Err(AccountError::Store(_)) => {}
-                Err(error) => return Err(Error::of("raising the number of shards")(error)),
+                Err(AccountError::FewerShards { .. }) => Ok(()),
+                raised => raised.map(drop),
             }
-        }
+        };
+        self.world.operate(raise).await
     }
 
     async fn learn_all_failures(&mut self) -> Result<()> {
