@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Parser;
+use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -49,7 +50,7 @@ const MOST_ATTEMPTS: u32 = 3;
 #[command(version)]
 struct Arguments {
     /// Only this scenario; can be repeated
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", hide_possible_values = true, value_parser = scenario_names())]
     scenario: Vec<String>,
     /// Only the crash points whose number divided by `--of` has this rest
     #[arg(long, value_name = "REST")]
@@ -71,10 +72,15 @@ struct Arguments {
     verbose: bool,
 }
 
+fn scenario_names() -> PossibleValuesParser {
+    scenarios::ALL.iter().map(|one| one.name).collect::<Vec<_>>().into()
+}
+
 /// A call and how it fails.
 type Point = (Call, Fault);
 
 /// The outcome of a run.
+#[derive(PartialEq)]
 enum Outcome {
     Survived,
     /// The planned call was not made.
@@ -89,26 +95,21 @@ async fn main() -> ExitCode {
 
 /// Runs the chosen crash points. Returns how many failed.
 async fn run(arguments: &Arguments) -> Result<usize> {
-    let unknown = arguments.scenario.iter().find(|name| !scenarios::ALL.iter().any(|one| one.name == **name));
-    if let Some(unknown) = unknown {
-        let names: Vec<&str> = scenarios::ALL.iter().map(|one| one.name).collect();
-        return Err(Error::new(format!("there is no scenario {unknown}; there are {}", names.join(", "))));
-    }
     let is_chosen =
         |one: &&Scenario| arguments.scenario.is_empty() || arguments.scenario.iter().any(|n| n == one.name);
     let background = match scenarios::ALL.first() {
         Some(idle) => run_without_fault(*idle).await?.0,
         None => BTreeSet::new(),
     };
-    let mut failed: usize = 0;
-    let (mut survived, mut not_reached, mut all) = (0_usize, 0_usize, 0_usize);
+    let (mut all, mut outcomes) = (0_usize, Vec::new());
     for scenario in scenarios::ALL.iter().filter(is_chosen) {
-        let result = run_scenario(arguments, *scenario, &background).await?;
-        survived = survived.saturating_add(result.survived);
-        not_reached = not_reached.saturating_add(result.not_reached);
-        all = all.saturating_add(result.points);
-        failed = failed.saturating_add(result.failed);
+        let (points, of_scenario) = run_scenario(arguments, *scenario, &background).await?;
+        all = all.saturating_add(points);
+        outcomes.extend(of_scenario);
     }
+    let (survived, not_reached) =
+        (count(&outcomes, &Outcome::Survived), count(&outcomes, &Outcome::NotReached));
+    let failed = outcomes.len().saturating_sub(survived).saturating_sub(not_reached);
     say(format_args!("{survived} of {all} crash points survived, {not_reached} were not reached"));
     if failed > 0 {
         say(format_args!("{failed} crash points failed"));
@@ -120,20 +121,17 @@ async fn run(arguments: &Arguments) -> Result<usize> {
     Ok(failed)
 }
 
-struct ScenarioResult {
-    points: usize,
-    survived: usize,
-    not_reached: usize,
-    failed: usize,
+fn count(outcomes: &[Outcome], wanted: &Outcome) -> usize {
+    outcomes.iter().filter(|outcome| *outcome == wanted).count()
 }
 
-/// Runs the crash points of a scenario. The calls in `background` are made without any scenario, so only the
-/// scenario `idle` fails them.
+/// Runs the crash points of a scenario. Returns how many there are, and the outcomes of those that were run. The calls in
+/// `background` are made without any scenario, so only the scenario `idle` fails them.
 async fn run_scenario(
     arguments: &Arguments,
     scenario: Scenario,
     background: &BTreeSet<Call>,
-) -> Result<ScenarioResult> {
+) -> Result<(usize, Vec<Outcome>)> {
     let started = Instant::now();
     let (mut calls, expected) = run_without_fault(scenario).await?;
     if scenario.name == IDLE {
@@ -146,7 +144,7 @@ async fn run_scenario(
         for (call, fault) in &points {
             say(format_args!("{} {call}/{fault}", scenario.name));
         }
-        return Ok(ScenarioResult { points: points.len(), survived: 0, not_reached: 0, failed: 0 });
+        return Ok((points.len(), Vec::new()));
     }
     let expected = Arc::new(expected);
     let permits = Arc::new(Semaphore::new(arguments.jobs.max(1)));
@@ -159,43 +157,33 @@ async fn run_scenario(
             (point, outcome)
         });
     }
-    let mut result = ScenarioResult { points: points.len(), survived: 0, not_reached: 0, failed: 0 };
-    let mut not_reached = Vec::new();
+    let (mut outcomes, mut not_reached) = (Vec::new(), Vec::new());
     while let Some(ended) = runs.join_next().await {
         let ((call, fault), outcome) = ended.map_err(Error::of("a run ended"))?;
         let name = format!("{call}/{fault}");
-        match outcome {
-            Outcome::Survived => {
-                result.survived = result.survived.saturating_add(1);
-                if arguments.verbose {
-                    say(format_args!("  survived {name}"));
-                }
-            }
-            Outcome::NotReached => {
-                result.not_reached = result.not_reached.saturating_add(1);
-                not_reached.push(name);
-            }
-            Outcome::Failed(why) => {
-                result.failed = result.failed.saturating_add(1);
-                say(format_args!(
-                    "  FAILED {name}\n{why}\n    again: crash-points --scenario {} --point '{name}'",
-                    scenario.name
-                ));
-            }
+        match &outcome {
+            Outcome::Survived if arguments.verbose => say(format_args!("  survived {name}")),
+            Outcome::Survived => {}
+            Outcome::NotReached => not_reached.push(name),
+            Outcome::Failed(why) => say(format_args!(
+                "  FAILED {name}\n{why}\n    again: crash-points --scenario {} --point '{name}'",
+                scenario.name
+            )),
         }
+        outcomes.push(outcome);
     }
     say(format_args!(
         "{}: {} of {} crash points survived, {} calls, {:.1} s",
         scenario.name,
-        result.survived,
-        result.points,
+        count(&outcomes, &Outcome::Survived),
+        points.len(),
         calls.len(),
         started.elapsed().as_secs_f64(),
     ));
     for name in not_reached {
         say(format_args!("  not reached: {name}"));
     }
-    Ok(result)
+    Ok((points.len(), outcomes))
 }
 
 /// Returns the crash points of the calls that are chosen.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use faults::simulation::plan::{Step, steps};
-use faults::simulation::run::{Totals, simulate};
+use faults::simulation::run::{Totals, add, simulate};
 use faults::{Error, Result, run_trial, say};
 use tokio::task::JoinSet;
 
@@ -60,7 +60,9 @@ async fn run(arguments: &Arguments) -> Result<usize> {
         match ended.map_err(Error::of("a simulation ended"))? {
             (_, Ok(of_seed)) => {
                 passed = passed.saturating_add(1);
-                totals.add(&of_seed);
+                for (what, number) in of_seed {
+                    add(&mut totals, what, number);
+                }
             }
             (seed, Err(error)) => {
                 say(format_args!("seed {seed} failed: {error}"));
@@ -71,7 +73,8 @@ async fn run(arguments: &Arguments) -> Result<usize> {
     for seed in &failed {
         Box::pin(tell(*seed, arguments.steps)).await;
     }
-    say(format_args!("{totals}"));
+    let totals: Vec<String> = totals.iter().map(|(what, number)| format!("{number} {what}")).collect();
+    say(totals.join(", "));
     say(format_args!(
         "{passed} of {} seeds passed, {} steps each, {:.0} s",
         passed.saturating_add(failed.len()),

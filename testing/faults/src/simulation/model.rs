@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+use strum::IntoStaticStr;
+
+#[derive(Clone, Copy, Debug, Eq, IntoStaticStr, Ord, PartialEq, PartialOrd)]
+#[strum(serialize_all = "snake_case")]
 pub enum Status {
     Pending,
     Paid,
@@ -21,16 +24,7 @@ pub enum Status {
 impl Status {
     /// Returns the status in `/v1/charges`.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Paid => "paid",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-            Self::Expired => "expired",
-            Self::Processing => "processing",
-            Self::Refunded => "refunded",
-            Self::Disputed => "disputed",
-        }
+        self.into()
     }
 }
 

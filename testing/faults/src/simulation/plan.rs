@@ -4,13 +4,17 @@ use std::fmt;
 
 use bank::FaultKind;
 use soak::dice::Dice;
+use strum::{Display, VariantArray};
 
 /// One of the ledgers: an account in one mode.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Display, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Ledger {
+    #[strum(to_string = "first account")]
     First,
+    #[strum(to_string = "second account")]
     Second,
     /// The first account in live mode, with charges at the bank.
+    #[strum(to_string = "first account, live")]
     Live,
 }
 
@@ -18,17 +22,7 @@ impl Ledger {
     pub const ALL: [Self; 3] = [Self::First, Self::Second, Self::Live];
 }
 
-impl fmt::Display for Ledger {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::First => "first account",
-            Self::Second => "second account",
-            Self::Live => "first account, live",
-        })
-    }
-}
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, VariantArray)]
 pub enum EndpointChange {
     /// The ledger's first endpoint gets another URL.
     Url,
@@ -41,14 +35,6 @@ pub enum EndpointChange {
     /// The second endpoint is deleted, and another one is created.
     Replacement,
 }
-
-const ENDPOINT_CHANGES: [EndpointChange; 5] = [
-    EndpointChange::Url,
-    EndpointChange::Secret,
-    EndpointChange::Status,
-    EndpointChange::Events,
-    EndpointChange::Replacement,
-];
 
 /// The rows that a deployment leaves.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -235,7 +221,10 @@ fn step(seed: u64, number: usize, orders: usize, planned: &mut Planned) -> Step 
         82..=85 => {
             Action::PayOut { percent: dice.between("percent", 1, 100), is_paid: dice.chance("paid", 600) }
         }
-        86..=87 => Action::Endpoint(*dice.pick("change", &ENDPOINT_CHANGES).unwrap_or(&EndpointChange::Url)),
+        86..=87 => {
+            let change = dice.pick("change", EndpointChange::VARIANTS);
+            Action::Endpoint(*change.unwrap_or(&EndpointChange::Url))
+        }
         88 => Action::ReplaceKey,
         89 => Action::RaiseShards(*dice.pick("shards", &[8, 16]).unwrap_or(&8)),
         90..=91 => {
@@ -280,7 +269,7 @@ mod tests {
             actions.map(|(_, name)| name.chars().take_while(|c| c.is_alphanumeric()).collect()).collect()
         };
         assert_eq!(names(": ").len(), 16, "{:?}", names(": "));
-        assert_eq!(names("Endpoint(").len(), ENDPOINT_CHANGES.len());
+        assert_eq!(names("Endpoint(").len(), EndpointChange::VARIANTS.len());
         assert_eq!(names("BankFault(").len(), BANK_FAULTS.len());
         assert_eq!(names("Deploy(").len(), 2);
     }

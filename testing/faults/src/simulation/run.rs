@@ -3,7 +3,6 @@
 mod payments;
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -108,28 +107,11 @@ struct Simulation {
 }
 
 /// How often each of these happened in simulations.
-#[derive(Clone, Debug, Default)]
-pub struct Totals(BTreeMap<&'static str, usize>);
+pub type Totals = BTreeMap<&'static str, usize>;
 
-impl Totals {
-    fn count(&mut self, what: &'static str, number: usize) {
-        let count = self.0.entry(what).or_default();
-        *count = count.saturating_add(number);
-    }
-
-    /// Adds the totals of another simulation.
-    pub fn add(&mut self, other: &Self) {
-        for (what, number) in &other.0 {
-            self.count(what, *number);
-        }
-    }
-}
-
-impl fmt::Display for Totals {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counts: Vec<String> = self.0.iter().map(|(what, number)| format!("{number} {what}")).collect();
-        f.write_str(&counts.join(", "))
-    }
+pub fn add(totals: &mut Totals, what: &'static str, number: usize) {
+    let total = totals.entry(what).or_default();
+    *total = total.saturating_add(number);
 }
 
 /// Carries out steps with the disturbances of a seed.
@@ -211,23 +193,24 @@ impl Simulation {
 
     fn totals(&self) -> Totals {
         let mut totals = Totals::default();
-        totals.count("calls", self.world.front.calls().len());
-        totals.count("calls that failed", self.world.front.faults());
-        totals.count("webhooks", self.world.front.webhooks().len());
-        totals.count("rows of a newer version", self.newer_rows.len());
+        let mut count = |what, number| add(&mut totals, what, number);
+        count("calls", self.world.front.calls().len());
+        count("calls that failed", self.world.front.faults());
+        count("webhooks", self.world.front.webhooks().len());
+        count("rows of a newer version", self.newer_rows.len());
         for (ledger, account) in &self.accounts {
-            totals.count("charges", account.charges.len());
-            totals.count("payments", account.payments.len());
-            totals.count("reviews", account.reviews);
+            count("charges", account.charges.len());
+            count("payments", account.payments.len());
+            count("reviews", account.reviews);
             if *ledger == Ledger::Live {
-                totals.count("live payments", account.payments.len());
-                totals.count("live cases", account.cases);
+                count("live payments", account.payments.len());
+                count("live cases", account.cases);
             } else {
-                totals.count("test cases", account.cases);
+                count("test cases", account.cases);
             }
             for refund in account.charges.values().flat_map(|charge| &charge.refunds) {
-                totals.count(if refund.is_cash_out { "cash-outs" } else { "devoluções" }, 1);
-                totals.count("refunds that failed", refund.has_failed.into());
+                count(if refund.is_cash_out { "cash-outs" } else { "devoluções" }, 1);
+                count("refunds that failed", refund.has_failed.into());
             }
         }
         totals
