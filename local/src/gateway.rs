@@ -45,11 +45,6 @@ const X_REQUEST_ID: &str = "x-request-id";
 /// The prefix of the routes that exist only on this machine.
 const LOCAL_PREFIX: &str = "/_local/";
 
-#[derive(Debug)]
-pub(crate) struct Gateway {
-    server: Server,
-}
-
 struct Api {
     /// The address of the gateway, used as the host of requests without a valid `Host` header.
     authority: String,
@@ -71,51 +66,39 @@ struct Target {
     invoke: Invoke,
 }
 
-impl Gateway {
-    /// Without `local`, the functions receive those requests too.
-    pub(crate) fn start(
-        listener: TcpListener,
-        template: &Template,
-        functions: &Functions,
-        local: Option<LocalRoutes>,
-    ) -> Result<Self> {
-        let mut routes = Vec::new();
-        for function in &template.functions {
-            for route in &function.routes {
-                let missing =
-                    || Error::new(format!("{} has routes, but does not exist", function.logical_id));
-                let invoke = functions.get(&function.logical_id).ok_or_else(missing)?;
-                let key = match route {
-                    Route::Default => "$default".to_owned(),
-                    Route::Path { method, path } => format!("{method} {path}"),
-                };
-                routes.push(Target { route: route.clone(), key, invoke: Arc::clone(invoke) });
-            }
+/// Starts the gateway. Without `local`, the functions receive those requests too.
+pub(crate) fn start(
+    listener: TcpListener,
+    template: &Template,
+    functions: &Functions,
+    local: Option<LocalRoutes>,
+) -> Result<Server> {
+    let mut routes = Vec::new();
+    for function in &template.functions {
+        for route in &function.routes {
+            let missing = || Error::new(format!("{} has routes, but does not exist", function.logical_id));
+            let invoke = functions.get(&function.logical_id).ok_or_else(missing)?;
+            let key = match route {
+                Route::Default => "$default".to_owned(),
+                Route::Path { method, path } => format!("{method} {path}"),
+            };
+            routes.push(Target { route: route.clone(), key, invoke: Arc::clone(invoke) });
         }
-        // As in API Gateway, the most specific route comes first. The path is compared before the method, and
-        // a text segment is more specific than a variable.
-        routes.sort_by_key(|target| rank(&target.route));
-        let address = listener.local_addr().map_err(|e| Error::because("starting the gateway", &e))?;
-        let authority = address.to_string();
-        let api = Arc::new(Api { authority, routes, local });
-        let make = move |peer: SocketAddr| {
+    }
+    // As in API Gateway, the most specific route comes first. The path is compared before the method, and
+    // a text segment is more specific than a variable.
+    routes.sort_by_key(|target| rank(&target.route));
+    let failed = |e: std::io::Error| Error::because("starting the gateway", &e);
+    let authority = listener.local_addr().map_err(failed)?.to_string();
+    let api = Arc::new(Api { authority, routes, local });
+    let make = move |peer: SocketAddr| {
+        let api = Arc::clone(&api);
+        http::service(move |request| {
             let api = Arc::clone(&api);
-            http::service(move |request| {
-                let api = Arc::clone(&api);
-                async move { api.handle(request, peer).await }
-            })
-        };
-        let server = Server::start(listener, make).map_err(|e| Error::because("starting the gateway", &e))?;
-        Ok(Self { server })
-    }
-
-    pub(crate) fn port(&self) -> u16 {
-        self.server.address().port()
-    }
-
-    pub(crate) async fn stop(self) {
-        self.server.stop().await;
-    }
+            async move { api.handle(request, peer).await }
+        })
+    };
+    Server::start(listener, make).map_err(failed)
 }
 
 /// Returns the sort key that orders more specific routes first.
@@ -366,17 +349,17 @@ mod tests {
     use crate::lambda::event_function;
 
     /// Starts a gateway with the functions that `function` returns for the logical ids of the template.
-    async fn gateway_of(function: impl Fn(&str) -> Invoke, local: Option<LocalRoutes>) -> Gateway {
+    async fn gateway_of(function: impl Fn(&str) -> Invoke, local: Option<LocalRoutes>) -> Server {
         let template = Template::deployed().unwrap();
         let mut functions = Functions::new();
         for declared in &template.functions {
             functions = functions.with(&declared.logical_id, function(&declared.logical_id));
         }
-        Gateway::start(http::bind_loopback().await.unwrap(), &template, &functions, local).unwrap()
+        start(http::bind_loopback().await.unwrap(), &template, &functions, local).unwrap()
     }
 
     /// Starts a gateway whose functions return their own name and the event.
-    async fn gateway() -> Gateway {
+    async fn gateway() -> Server {
         let router =
             Router::new().route("/_local/ping", any(async || "pong")).route("/", any(async || "home"));
         let local = LocalRoutes { router, gate: Arc::default() };
@@ -397,13 +380,13 @@ mod tests {
     }
 
     async fn call(
-        gateway: &Gateway,
+        gateway: &Server,
         request: hyper::http::request::Builder,
         path: &str,
         body: &[u8],
     ) -> (StatusCode, HeaderMap, Bytes) {
         let request = request
-            .uri(format!("{}{path}", gateway.server.url()))
+            .uri(format!("{}{path}", gateway.url()))
             .body(Full::new(Bytes::copy_from_slice(body)))
             .unwrap();
         let answer = crate::wire::http_client().request(request).await.unwrap();
@@ -412,7 +395,7 @@ mod tests {
     }
 
     async fn echoed(
-        gateway: &Gateway,
+        gateway: &Server,
         request: hyper::http::request::Builder,
         path: &str,
         body: &[u8],
@@ -495,9 +478,9 @@ mod tests {
 
     /// Sends bytes that no client library would send, and returns all bytes until the server closes the
     /// connection.
-    async fn raw(gateway: &Gateway, request: &str) -> String {
+    async fn raw(gateway: &Server, request: &str) -> String {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
-        let mut stream = tokio::net::TcpStream::connect(gateway.server.address()).await.unwrap();
+        let mut stream = tokio::net::TcpStream::connect(gateway.address()).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).await.unwrap();

@@ -2,7 +2,7 @@
 //! sources.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,8 +23,9 @@ use crate::embedded::{ACCESS_KEY, Embedded, Endpoints, Listen, REGION, SECRET_KE
 use crate::error::{Error, Result};
 use crate::fronts::{Fronts, Upstream};
 use crate::functions::{MAIL_DIRECTORY, create_functions};
-use crate::gateway::{Gateway, LocalRoutes};
+use crate::gateway::{self, LocalRoutes};
 use crate::guard::AllowedHost;
+use crate::http::{self, Server};
 use crate::lambda::Functions;
 use crate::local_bank::{self, BankSettings};
 use crate::local_cards;
@@ -115,7 +116,7 @@ pub struct Stack {
     /// `None` unless [`Options::fault_proxy`] or [`Options::throttle`] is set.
     pub fault_proxy: Option<FaultProxy>,
     /// `None`: another program serves the API.
-    gateway: Option<Gateway>,
+    gateway: Option<Server>,
     contents: Arc<Contents>,
     embedded: Embedded,
 }
@@ -231,7 +232,7 @@ impl Stack {
         let router = local_routes(local, options.allowed_hosts);
         let local = LocalRoutes { router, gate: Arc::clone(&contents.gate) };
         let gateway =
-            listener.map(|listener| Gateway::start(listener, &contents.template, &functions, Some(local)));
+            listener.map(|listener| gateway::start(listener, &contents.template, &functions, Some(local)));
         let gateway = gateway.transpose()?;
         if options.event_sources {
             contents.start_event_sources()?;
@@ -256,7 +257,7 @@ impl Stack {
 
     /// `None`: another program serves it.
     pub fn port(&self) -> Option<u16> {
-        self.gateway.as_ref().map(Gateway::port)
+        self.gateway.as_ref().map(|gateway| gateway.address().port())
     }
 
     pub fn database(&self) -> Database {
@@ -303,11 +304,8 @@ impl Stack {
 
 pub(crate) async fn listen_on(address: SocketAddr) -> Result<(TcpListener, String)> {
     let listener = TcpListener::bind(address).await.map_err(|e| port_taken(address.port(), &e))?;
-    let mut reached = listener.local_addr().map_err(|e| Error::because("listening", &e))?;
-    if reached.ip().is_unspecified() {
-        reached.set_ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    }
-    Ok((listener, format!("http://{reached}")))
+    let reached = listener.local_addr().map_err(|e| Error::because("listening", &e))?;
+    Ok((listener, http::url_of(reached)))
 }
 
 fn port_taken(port: u16, error: &std::io::Error) -> Error {

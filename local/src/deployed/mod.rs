@@ -22,7 +22,8 @@ pub use self::resources::Resources;
 use crate::acquirer_seed::AcquirerSeed;
 use crate::embedded::Endpoints;
 use crate::error::{Error, Result};
-use crate::gateway::Gateway;
+use crate::gateway;
+use crate::http::Server;
 use crate::local_bank::{self, BankSettings};
 use crate::sdk;
 use crate::seed::Seed;
@@ -49,7 +50,7 @@ pub struct DeployedStack {
     tokens: [String; 3],
     bank_url: String,
     bank: Bank,
-    gateway: Gateway,
+    gateway: Server,
 }
 
 impl DeployedStack {
@@ -71,7 +72,7 @@ impl DeployedStack {
         seed.insert_rows(&store, &api_keys, clock.now()).await?;
 
         let functions = deployed_functions(&template, &resources, &invoke_url);
-        let gateway = Gateway::start(listener, &template, &functions, None)?;
+        let gateway = gateway::start(listener, &template, &functions, None)?;
         let acquirers = AcquirerSeed {
             directory: None,
             seed: &seed,
