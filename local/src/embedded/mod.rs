@@ -17,8 +17,8 @@ use tokio::net::TcpListener;
 use self::dynamodb::{Database, DynamoDb};
 use self::fault_proxy::FaultProxy;
 use self::s3::S3;
-use self::sqs::Sqs;
 use crate::error::{Error, Result};
+use crate::http::Server;
 
 /// Only S3 checks it.
 pub const ACCESS_KEY: &str = "local";
@@ -93,7 +93,7 @@ impl Listen {
 #[derive(Debug)]
 pub struct Embedded {
     dynamodb: DynamoDb,
-    sqs: Sqs,
+    sqs: Server,
     s3: S3,
 }
 
@@ -104,7 +104,7 @@ impl Embedded {
             std::fs::create_dir_all(directory).map_err(|e| Error::because(&text, &e))?;
         }
         let dynamodb = DynamoDb::start(state, listen.bind(0).await?, clock)?;
-        let sqs = Sqs::start(listen.bind(1).await?, clock)?;
+        let sqs = sqs::start(listen.bind(1).await?, clock)?;
         let s3 = S3::start(state, listen.bind(2).await?, clock)?;
         Ok(Self { dynamodb, sqs, s3 })
     }

@@ -41,39 +41,23 @@ const INVALID_VALUE: &str = "InvalidParameterValue";
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// Dropping this stops it.
-#[derive(Debug)]
-pub struct Sqs {
-    server: Server,
-}
-
-impl Sqs {
-    /// Starts the server on this listener, without queues.
-    pub fn start(listener: TcpListener, clock: &Clock) -> StartResult<Self> {
-        let io = |e: std::io::Error| Error::because("starting SQS", &e);
-        let front = Arc::new(Front {
-            queues: Mutex::default(),
-            clock: clock.clone(),
-            changed: Notify::new(),
-            url: http::url_of(listener.local_addr().map_err(io)?),
-        });
-        let server = Server::start(listener, move |_| {
+/// Starts the server on this listener, without queues.
+pub fn start(listener: TcpListener, clock: &Clock) -> StartResult<Server> {
+    let io = |e: std::io::Error| Error::because("starting SQS", &e);
+    let front = Arc::new(Front {
+        queues: Mutex::default(),
+        clock: clock.clone(),
+        changed: Notify::new(),
+        url: http::url_of(listener.local_addr().map_err(io)?),
+    });
+    let server = Server::start(listener, move |_| {
+        let front = Arc::clone(&front);
+        http::service(move |request| {
             let front = Arc::clone(&front);
-            http::service(move |request| {
-                let front = Arc::clone(&front);
-                async move { front.handle(request).await }
-            })
-        });
-        Ok(Self { server: server.map_err(io)? })
-    }
-
-    pub fn url(&self) -> String {
-        self.server.url()
-    }
-
-    pub async fn stop(self) {
-        self.server.stop().await;
-    }
+            async move { front.handle(request).await }
+        })
+    });
+    server.map_err(io)
 }
 
 struct Front {
@@ -342,13 +326,13 @@ mod tests {
     use super::*;
     use crate::sdk;
 
-    async fn start(clock: &Clock) -> (Sqs, Client) {
-        let sqs = Sqs::start(http::bind_loopback().await.unwrap(), clock).unwrap();
+    async fn start(clock: &Clock) -> (Server, Client) {
+        let sqs = super::start(http::bind_loopback().await.unwrap(), clock).unwrap();
         let client = sdk::sqs(&sqs.url());
         (sqs, client)
     }
 
-    async fn queue() -> (Sqs, Client, String) {
+    async fn queue() -> (Server, Client, String) {
         let (sqs, client) = start(&Clock::default()).await;
         let url = client.create_queue().queue_name("Jobs").send().await.unwrap().queue_url.unwrap();
         (sqs, client, url)
