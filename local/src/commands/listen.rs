@@ -15,15 +15,13 @@ use domain::pt_br::format_amount;
 use domain::webhook::event_type::{EventType, Family};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{Method, Request};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use url::{Host, Url};
 
 use super::Running;
 use crate::error::{Error, Result};
-use crate::wire::http_client;
+use crate::wire::{HttpClient, http_client};
 
 /// The path of the endpoint's URL. It distinguishes the endpoints of `listen` from the merchant's own
 /// endpoints.
@@ -118,7 +116,7 @@ struct Listener {
     print: Print,
     print_json: bool,
     forward_to: Option<String>,
-    http: Client<HttpConnector, Full<Bytes>>,
+    http: HttpClient,
 }
 
 async fn receive(State(listener): State<Listener>, headers: HeaderMap, body: Bytes) -> Response {
@@ -154,7 +152,7 @@ async fn receive(State(listener): State<Listener>, headers: HeaderMap, body: Byt
 }
 
 async fn forward(
-    http: &Client<HttpConnector, Full<Bytes>>,
+    http: &HttpClient,
     url: &str,
     headers: &HeaderMap,
     body: Bytes,

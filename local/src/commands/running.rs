@@ -3,23 +3,21 @@
 use std::path::{Path, PathBuf};
 
 use domain::time::Timestamp;
-use http_body_util::{BodyExt, Full};
+use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::{Method, Request};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
-use crate::wire::http_client;
+use crate::wire::{HttpClient, http_client, send};
 
 const READY_FILE: &str = ".local/ready.json";
 
 #[derive(Clone, Debug)]
 pub struct Running {
     pub ready: ReadyFile,
-    http: Client<HttpConnector, Full<Bytes>>,
+    http: HttpClient,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -74,10 +72,9 @@ impl Running {
             .header("idempotency-key", uuid::Uuid::new_v4().to_string())
             .body(Full::new(Bytes::from(text)))
             .map_err(|e| failed(&e))?;
-        let answer = self.http.request(request).await.map_err(|e| failed(&e))?;
+        let answer = send(&self.http, request, &doing).await?;
         let status = answer.status();
-        let body = answer.into_body().collect().await.map_err(|e| failed(&e))?.to_bytes();
-        let body: Value = serde_json::from_slice(&body).map_err(|e| failed(&e))?;
+        let body: Value = serde_json::from_slice(answer.body()).map_err(|e| failed(&e))?;
         if status.is_success() {
             return Ok(body);
         }

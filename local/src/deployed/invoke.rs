@@ -3,18 +3,16 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use http_body_util::{BodyExt, Full};
+use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::{Request, StatusCode};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::Value;
 
 use super::Resources;
 use crate::embedded::{ACCESS_KEY, REGION};
 use crate::lambda::{Functions, Invoke};
 use crate::template::Template;
-use crate::wire::http_client;
+use crate::wire::{HttpClient, http_client, send};
 
 const FUNCTION_ERROR: &str = "x-amz-function-error";
 
@@ -30,15 +28,11 @@ pub(crate) fn deployed_functions(template: &Template, resources: &Resources, url
     functions
 }
 
-fn deployed_function(client: Client<HttpConnector, Full<Bytes>>, url: String) -> Invoke {
+fn deployed_function(client: HttpClient, url: String) -> Invoke {
     Arc::new(move |event| Box::pin(invoke(client.clone(), url.clone(), event)))
 }
 
-async fn invoke(
-    client: Client<HttpConnector, Full<Bytes>>,
-    url: String,
-    event: Value,
-) -> Result<Value, String> {
+async fn invoke(client: HttpClient, url: String, event: Value) -> Result<Value, String> {
     let failed = |error: &dyn Display| format!("{url}: {error}");
     let request = Request::post(&url)
         .header("content-type", "application/json")
@@ -52,13 +46,11 @@ async fn invoke(
         )
         .body(Full::new(Bytes::from(event.to_string())))
         .map_err(|e| failed(&e))?;
-    let answer = client.request(request).await.map_err(|e| failed(&e))?;
-    let is_success = answer.status() == StatusCode::OK && !answer.headers().contains_key(FUNCTION_ERROR);
-    let body = answer.into_body().collect().await.map_err(|e| failed(&e))?.to_bytes();
-    if is_success {
-        serde_json::from_slice(&body).map_err(|e| failed(&e))
+    let answer = send(&client, request, &url).await.map_err(|e| e.to_string())?;
+    if answer.status() == StatusCode::OK && !answer.headers().contains_key(FUNCTION_ERROR) {
+        serde_json::from_slice(answer.body()).map_err(|e| failed(&e))
     } else {
-        Err(failed(&String::from_utf8_lossy(&body)))
+        Err(failed(&String::from_utf8_lossy(answer.body())))
     }
 }
 

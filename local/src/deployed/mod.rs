@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use bank::Bank;
-use http_body_util::{BodyExt, Full};
+use http_body_util::Full;
 use hyper::Request;
 use hyper::body::Bytes;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ use crate::sdk;
 use crate::seed::Seed;
 use crate::stack::{API_KEYS_TABLE, BUCKET, SECRETS_TABLE, STATE_TABLE, listen_on, ready};
 use crate::template::Template;
-use crate::wire::http_client;
+use crate::wire::{http_client, send};
 
 #[derive(Debug)]
 pub struct Options {
@@ -112,10 +112,9 @@ async fn log_in(base_url: &str, email: &str, password: &str) -> Result<String> {
         .header("content-type", "application/json")
         .body(Full::new(Bytes::from(body)))
         .map_err(|e| failed(&e))?;
-    let answer = http_client().request(request).await.map_err(|e| failed(&e))?;
+    let answer = send(&http_client(), request, doing).await?;
     let status = answer.status();
-    let body = answer.into_body().collect().await.map_err(|e| failed(&e))?.to_bytes();
-    let body: Value = serde_json::from_slice(&body).map_err(|e| failed(&e))?;
+    let body: Value = serde_json::from_slice(answer.body()).map_err(|e| failed(&e))?;
     let token = body.get("token").and_then(Value::as_str).ok_or_else(|| {
         let hint = "if it has the users of an earlier start, deploy it again";
         Error::new(format!("{doing}: status {status}; {hint}"))
