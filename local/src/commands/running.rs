@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use domain::ids::AccountId;
 use domain::time::Timestamp;
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -23,6 +24,7 @@ pub struct Running {
 #[derive(Clone, Debug, Deserialize)]
 pub struct ReadyFile {
     pub base_url: String,
+    pub account_id: AccountId,
     pub test_api_key: String,
     pub dynamodb_url: String,
     pub table: String,

@@ -2,21 +2,19 @@
 //! paying a charge.
 
 use domain::audit::Operator;
-use domain::ids::{AccountId, Fingerprint, Mode, PayoutId, Scope};
+use domain::ids::{Mode, PayoutId, Scope};
 use domain::money::{Amount, Currency};
 use domain::payout::PayoutOutcome;
 use domain::webhook::event_type::EventType;
-use secrecy::SecretString;
 use serde_json::{Value, json};
 use shared::payout::Payouts;
 use shared::random;
-use shared::store::{Store, text};
+use shared::store::Store;
 
 use super::Running;
 use super::listen::Print;
 use crate::error::{Error, Result};
 use crate::sdk;
-use crate::stack::API_KEYS_TABLE;
 
 const PAYER: (&str, &str) = ("Maria da Silva", "29537995593");
 
@@ -130,7 +128,7 @@ impl Steps<'_> {
         };
         let payout_id = PayoutId::new(now, random::bytes().map_err(|e| failed(&e))?);
         let money = (self.amount, Currency::BRL);
-        let scope = self.scope().await?;
+        let scope = Scope { account: ready.account_id, mode: Mode::Test };
         let mut payout =
             payouts.create(payout_id, scope, money, &operator, now).await.map_err(|e| failed(&e))?;
         (self.print)(&format!("{}  {}  (a payout)", payout.id, payout.status.as_str()));
@@ -139,18 +137,6 @@ impl Steps<'_> {
             (self.print)(&format!("{}  {}  (the payout ended)", payout.id, payout.status.as_str()));
         }
         Ok(())
-    }
-
-    async fn scope(&self) -> Result<Scope> {
-        let ready = &self.running.ready;
-        let key = Fingerprint::of(&SecretString::from(ready.test_api_key.clone()));
-        let get = sdk::dynamodb(&ready.dynamodb_url).get_item().table_name(API_KEYS_TABLE);
-        let get = get.key("pk", aws_sdk_dynamodb::types::AttributeValue::S(key.as_str().to_owned()));
-        let row = get.send().await.map_err(|e| Error::because("reading the API key", &e))?;
-        let account = row.item.and_then(|item| text(&item, "account"));
-        let account: Option<AccountId> = account.and_then(|account| account.parse().ok());
-        let account = account.ok_or_else(|| Error::new("the API key of the ready file does not exist"))?;
-        Ok(Scope { account, mode: Mode::Test })
     }
 
     async fn test_endpoints(&self) -> Result<()> {
