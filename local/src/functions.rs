@@ -1,12 +1,13 @@
 //! Creates the functions of the template from the same libraries that are deployed.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::path::PathBuf;
 
 use acquirer_events::bank::BankNotifications;
 use acquirer_worker::AcquirerWorker;
 use api_keys::ApiKeysApp;
-use aws_lambda_events::sqs;
+use aws_lambda_events::sqs::SqsEvent;
 use checkout::Checkout;
 use dashboard::Pages;
 use event_dispatcher::Dispatcher;
@@ -58,13 +59,17 @@ pub(crate) fn create_functions(
 
 /// Creates a function of events. Each invocation has its own clone of the state.
 macro_rules! of_events {
-    ($state:expr, |$name:ident, $event:ident: $type:ty| $handled:expr) => {{
-        let state = $state;
+    ($state:ident, |$event:ident: $type:ty| $handled:expr) => {
         event_function(move |$event: $type| {
-            let $name = state.clone();
+            let $state = $state.clone();
             async move { $handled }
         })
-    }};
+    };
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "`event_function` takes functions that can fail")]
+fn infallible<T>(response: T) -> std::result::Result<T, Infallible> {
+    Ok(response)
 }
 
 fn create_function(
@@ -88,41 +93,30 @@ fn create_function(
         "CheckoutFunction" => http_function(checkout::router(Checkout::from_vars(aws, clock, var)?)),
         "DashboardFunction" => http_function(dashboard::router(Pages::from_vars(aws, clock, var)?)),
         "EventDispatcherFunction" => {
-            of_events!(Dispatcher::from_vars(aws, clock, var)?, |dispatcher, event: Value| dispatcher
-                .handle(event)
-                .await)
+            let dispatcher = Dispatcher::from_vars(aws, clock, var)?;
+            of_events!(dispatcher, |event: Value| dispatcher.handle(event).await)
         }
-        "WebhookWorkerFunction" => of_events!(
-            Worker::from_vars(aws, clock, var)?,
-            |worker, event: sqs::SqsEvent| Ok::<_, Error>(worker.handle(event).await)
-        ),
+        "WebhookWorkerFunction" => {
+            let worker = Worker::from_vars(aws, clock, var)?;
+            of_events!(worker, |event: SqsEvent| infallible(worker.handle(event).await))
+        }
         "AcquirerWorkerFunction" => {
-            of_events!(AcquirerWorker::from_vars(aws, clock, var)?, |worker, event: sqs::SqsEvent| Ok::<
-                _,
-                Error,
-            >(
-                worker.handle(event).await
-            ))
+            let worker = AcquirerWorker::from_vars(aws, clock, var)?;
+            of_events!(worker, |event: SqsEvent| infallible(worker.handle(event).await))
         }
         "MailerFunction" => {
             let directory = var(MAIL_DIRECTORY).map(PathBuf::from);
             let sender = directory.map_or(Sender::Nowhere, Sender::Directory);
-            of_events!(Mailer::from_vars(aws, clock, sender, var)?, |mailer, event: sqs::SqsEvent| Ok::<
-                _,
-                Error,
-            >(
-                mailer.handle(event).await
-            ))
+            let mailer = Mailer::from_vars(aws, clock, sender, var)?;
+            of_events!(mailer, |event: SqsEvent| infallible(mailer.handle(event).await))
         }
         "SchedulerFunction" => {
-            of_events!(Scheduler::from_vars(aws, clock, var)?, |scheduler, event: Value| scheduler
-                .handle(&event)
-                .await)
+            let scheduler = Scheduler::from_vars(aws, clock, var)?;
+            of_events!(scheduler, |event: Value| scheduler.handle(&event).await)
         }
         "LedgerVerifierFunction" => {
-            of_events!(LedgerVerifier::from_vars(aws, clock, var)?, |verifier, _event: Value| verifier
-                .run()
-                .await)
+            let verifier = LedgerVerifier::from_vars(aws, clock, var)?;
+            of_events!(verifier, |_event: Value| verifier.run().await)
         }
         unknown => {
             return Err(
