@@ -16,7 +16,7 @@ use crate::embedded::Endpoints;
 use crate::embedded::dynamodb::Database;
 use crate::error::{Error, Result};
 use crate::sdk;
-use crate::template::{Bucket, Queue, Table, Template, queue_arn, queue_url};
+use crate::template::{Queue, Table, Template, bucket_name, queue_arn, queue_url};
 
 pub async fn provision(template: &Template, database: &Database, endpoints: &Endpoints) -> Result<()> {
     template.tables.iter().try_for_each(|table| create_table(database, table))?;
@@ -33,7 +33,7 @@ pub async fn provision(template: &Template, database: &Database, endpoints: &End
     let buckets = async {
         let s3 = sdk::s3(&endpoints.s3_url);
         for bucket in &template.buckets {
-            create_bucket(&s3, bucket).await?;
+            create_bucket(&s3, &bucket_name(bucket)).await?;
         }
         Ok(())
     };
@@ -58,13 +58,13 @@ pub async fn delete(template: &Template, database: &Database, endpoints: &Endpoi
     let buckets = async {
         let s3 = sdk::s3(&endpoints.s3_url);
         for bucket in &template.buckets {
-            let failed = |e: &(dyn std::error::Error + 'static)| {
-                Error::because(&format!("emptying the bucket {}", bucket.name()), e)
-            };
-            let mut pages = s3.list_objects_v2().bucket(bucket.name()).into_paginator().send();
+            let bucket = bucket_name(bucket);
+            let doing = format!("emptying the bucket {bucket}");
+            let failed = |e: &(dyn std::error::Error + 'static)| Error::because(&doing, e);
+            let mut pages = s3.list_objects_v2().bucket(&bucket).into_paginator().send();
             while let Some(page) = pages.try_next().await.map_err(|e| failed(&e))? {
                 for key in page.contents().iter().filter_map(Object::key) {
-                    let deleted = s3.delete_object().bucket(bucket.name()).key(key).send().await;
+                    let deleted = s3.delete_object().bucket(&bucket).key(key).send().await;
                     deleted.map_err(|e| failed(&e))?;
                 }
             }
@@ -117,12 +117,12 @@ async fn create_queue(sqs: &aws_sdk_sqs::Client, queue: &Queue) -> Result<()> {
     Ok(())
 }
 
-async fn create_bucket(s3: &aws_sdk_s3::Client, bucket: &Bucket) -> Result<()> {
-    match s3.create_bucket().bucket(bucket.name()).send().await {
+async fn create_bucket(s3: &aws_sdk_s3::Client, bucket: &str) -> Result<()> {
+    match s3.create_bucket().bucket(bucket).send().await {
         Ok(_) => Ok(()),
         Err(error) if matches!(error.code(), Some("BucketAlreadyExists" | "BucketAlreadyOwnedByYou")) => {
             Ok(())
         }
-        Err(error) => Err(Error::because(&format!("creating the bucket {}", bucket.name()), &error)),
+        Err(error) => Err(Error::because(&format!("creating the bucket {bucket}"), &error)),
     }
 }

@@ -154,7 +154,7 @@ impl Resolver<'_> {
         if template.queues.iter().any(|queue| queue.logical_id == target) {
             return Ok(queue_url(&self.values.sqs_url, target));
         }
-        if template.buckets.iter().any(|bucket| bucket.logical_id == target) {
+        if template.buckets.iter().any(|bucket| bucket == target) {
             return Ok(bucket_name(target));
         }
         Err(self.error(&format!("{target} is not a parameter, table, queue, bucket or secret")))

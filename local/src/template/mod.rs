@@ -33,8 +33,8 @@ pub struct Template {
     pub parameters: BTreeMap<String, Option<String>>,
     pub tables: Vec<Table>,
     pub queues: Vec<Queue>,
-    /// S3 buckets.
-    pub buckets: Vec<Bucket>,
+    /// Logical ids of the buckets. [`bucket_name`] returns a bucket's name.
+    pub buckets: Vec<String>,
     /// Logical ids of the secrets in Secrets Manager.
     pub secrets: Vec<String>,
     pub functions: Vec<Function>,
@@ -60,11 +60,6 @@ pub struct Redrive {
     pub dead_letter_queue: String,
     /// How often a message is received before SQS moves it to the dead-letter queue.
     pub max_receive_count: u64,
-}
-
-#[derive(Debug, Clone)]
-pub struct Bucket {
-    pub logical_id: String,
 }
 
 #[derive(Debug, Clone)]
@@ -126,12 +121,6 @@ pub struct TemplateValues {
     pub secrets: BTreeMap<String, String>,
     /// The base URL of the queues, without a trailing slash.
     pub sqs_url: String,
-}
-
-impl Bucket {
-    pub fn name(&self) -> String {
-        bucket_name(&self.logical_id)
-    }
 }
 
 impl Queue {
@@ -197,7 +186,7 @@ impl Template {
             match string(resource.get("Type"), logical_id)? {
                 "AWS::DynamoDB::Table" => template.tables.push(resources::table(logical_id, properties)?),
                 "AWS::SQS::Queue" => template.queues.push(resources::queue(logical_id, properties)?),
-                "AWS::S3::Bucket" => template.buckets.push(Bucket { logical_id: logical_id.clone() }),
+                "AWS::S3::Bucket" => template.buckets.push(logical_id.clone()),
                 "AWS::SecretsManager::Secret" => template.secrets.push(logical_id.clone()),
                 "AWS::Serverless::Function" => {
                     template.functions.push(resources::function(logical_id, properties, &globals, |name| {
