@@ -12,7 +12,7 @@ use shared::api_key::ApiKeys;
 use shared::clock::Clock;
 use shared::store::Store;
 use stripe_stand_in::Stripe;
-use tokio::sync::{Notify, RwLock};
+use tokio::sync::{RwLock, watch};
 
 use crate::acquirer_seed::{self, AcquirerSeed};
 use crate::embedded::Endpoints;
@@ -47,7 +47,7 @@ pub(crate) struct Contents {
     pub(crate) own_url: String,
     pub(crate) functions: Functions,
     pub(crate) database: Database,
-    pub(crate) run_schedules_now: Arc<Notify>,
+    pub(crate) run_schedules_now: watch::Sender<()>,
     /// `None`: the service runs without event sources.
     pub(crate) event_sources: Mutex<Option<Arc<EventSources>>>,
     pub(crate) gate: Arc<RwLock<()>>,

@@ -15,6 +15,7 @@ use shared::clock::Clock;
 use shared::store::Store;
 use stripe_stand_in::Stripe;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 use crate::contents::{CLOCK_FILE, Contents};
 use crate::embedded::dynamodb::Database;
@@ -219,7 +220,7 @@ impl Stack {
             own_url: own_url.clone(),
             functions: functions.clone(),
             database: embedded.database(),
-            run_schedules_now: Arc::default(),
+            run_schedules_now: watch::Sender::default(),
             event_sources: Mutex::default(),
             gate: Arc::default(),
         });

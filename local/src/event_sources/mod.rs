@@ -24,7 +24,7 @@ use std::time::Duration;
 use serde_json::Value;
 use shared::clock::Clock;
 use shared::store::Store;
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -62,8 +62,8 @@ pub struct Dependencies<'a> {
     /// `None`: none are saved, and each start reads the streams from the oldest record.
     pub directory: Option<&'a PathBuf>,
     pub clock: &'a Clock,
-    /// Notifying this runs the schedules at once.
-    pub run_schedules_now: &'a Arc<Notify>,
+    /// Sending by this runs the schedules at once.
+    pub run_schedules_now: &'a watch::Sender<()>,
 }
 
 impl EventSources {
@@ -73,7 +73,6 @@ impl EventSources {
         let sqs = sdk::sqs(&dependencies.endpoints.sqs_url);
         let store = Store::new(sdk::dynamodb(&dependencies.endpoints.dynamodb_url), STATE_TABLE);
         let mut tasks = Vec::new();
-        let mut scheduled = Vec::new();
         for function in &dependencies.template.functions {
             let missing = || Error::new(format!("{} is missing", function.logical_id));
             let invoke = dependencies.functions.get(&function.logical_id).ok_or_else(missing)?;
@@ -89,16 +88,13 @@ impl EventSources {
                 let shard = schedule.input.as_ref().and_then(|input| input.get("shard")?.as_u64());
                 let shard = shard.and_then(|shard| u8::try_from(shard).ok());
                 let due_rows = shard.map(|shard| DueRows::new(store.clone(), dependencies.database, shard));
-                scheduled.push(ScheduledFunction {
-                    schedule: schedule.clone(),
-                    invoke: Arc::clone(invoke),
-                    due_rows,
-                });
+                let scheduled =
+                    ScheduledFunction { schedule: schedule.clone(), invoke: Arc::clone(invoke), due_rows };
+                let (clock, run_now) =
+                    (dependencies.clock.clone(), dependencies.run_schedules_now.subscribe());
+                tasks.push(tokio::spawn(schedule::run(scheduled, clock, run_now, shutdown.clone())));
             }
         }
-        let clock = dependencies.clock.clone();
-        let run_now = Arc::clone(dependencies.run_schedules_now);
-        tasks.push(tokio::spawn(schedule::run(scheduled, clock, run_now, shutdown.clone())));
         Ok(Self { shutdown, tasks: Mutex::new(tasks) })
     }
 

@@ -1,13 +1,11 @@
 //! Invokes the scheduled functions, as EventBridge does. The scheduler is only invoked when it could find a due
 //! row, because otherwise it would use most of the CPU time of an idle service.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use shared::clock::Clock;
-use tokio::sync::Notify;
-use tokio::task::JoinSet;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::due_rows::DueRows;
@@ -26,36 +24,12 @@ pub(super) struct ScheduledFunction {
     pub(super) due_rows: Option<DueRows>,
 }
 
-/// Runs the schedules, each independently of the others, until shutdown is requested. All of them run at once
-/// when `run_now` is notified.
+/// Invokes a function once per period, and at once when `run_now` changes, until shutdown is requested. A daily
+/// schedule follows the service's clock instead, so that it does not run at each change.
 pub(super) async fn run(
-    functions: Vec<ScheduledFunction>,
-    clock: Clock,
-    run_now: Arc<Notify>,
-    shutdown: CancellationToken,
-) {
-    let mut tasks = JoinSet::new();
-    let mut waiting = Vec::new();
-    for function in functions {
-        let run_now = Arc::new(Notify::new());
-        waiting.push(Arc::clone(&run_now));
-        tasks.spawn(run_one(function, clock.clone(), run_now, shutdown.clone()));
-    }
-    while !shutdown.is_cancelled() {
-        tokio::select! {
-            () = run_now.notified() => waiting.iter().for_each(|schedule| schedule.notify_one()),
-            () = shutdown.cancelled() => {}
-        }
-    }
-    while tasks.join_next().await.is_some() {}
-}
-
-/// Invokes a function once per period, and at once when `run_now` is notified. A daily schedule follows the
-/// service's clock instead, so that it does not run at each notification.
-async fn run_one(
     function: ScheduledFunction,
     clock: Clock,
-    run_now: Arc<Notify>,
+    mut run_now: watch::Receiver<()>,
     shutdown: CancellationToken,
 ) {
     let ScheduledFunction { schedule, invoke, mut due_rows } = function;
@@ -66,7 +40,7 @@ async fn run_one(
         let is_notified = tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
-            () = run_now.notified() => true,
+            Ok(()) = run_now.changed() => true,
             () = tokio::time::sleep(period) => false,
         };
         if !is_notified && due_rows.as_ref().is_some_and(|due_rows| !due_rows.may_exist(clock.now())) {

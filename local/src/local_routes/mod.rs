@@ -101,7 +101,7 @@ async fn advance(Shared(state): Shared<LocalState>, body: String) -> Result<Json
         })?;
     }
     contents.clock.advance(milliseconds);
-    contents.run_schedules_now.notify_one();
+    contents.run_schedules_now.send_replace(());
     contents.bank.wake();
     contents.cards.wake();
     Ok(time_of(&contents.clock))

@@ -23,7 +23,7 @@ use local::template::Template;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::invocations::{api_event, stream_records};
 use crate::live_charges::Live;
@@ -260,7 +260,7 @@ fn event_sources(service: &Service, functions: &Functions) -> EventSources {
         database: &service.stack.database(),
         directory: None,
         clock: &service.stack.clock,
-        run_schedules_now: &Arc::new(Notify::new()),
+        run_schedules_now: &watch::Sender::default(),
     })
     .unwrap()
 }

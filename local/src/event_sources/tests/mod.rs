@@ -14,7 +14,7 @@ use domain::time::Timestamp;
 use serde_json::{Value, json};
 use shared::clock::Clock;
 use shared::store::due_attributes;
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
 use super::{Dependencies, EventSources};
 use crate::embedded::{Embedded, Listen, State};
@@ -49,21 +49,16 @@ struct Fixture {
     embedded: Embedded,
     directory: Option<PathBuf>,
     template: Template,
-    run_schedules_now: Arc<Notify>,
 }
 
 impl Fixture {
     async fn start(state: State) -> Self {
-        Self::start_with_lanes(state, 1).await
-    }
-
-    async fn start_with_lanes(state: State, lanes: usize) -> Self {
-        let text = TEMPLATE.replace("ParallelizationFactor: 10", &format!("ParallelizationFactor: {lanes}"));
+        let text = TEMPLATE.replace("ParallelizationFactor: 10", "ParallelizationFactor: 1");
         let template = Template::parse(&text).unwrap();
         let embedded = Embedded::start(&state, Listen::AnyPort, &Clock::default()).await.unwrap();
         provision(&template, &embedded.database(), &embedded.endpoints()).await.unwrap();
         let directory = state.directory().cloned();
-        Self { embedded, directory, template, run_schedules_now: Arc::new(Notify::new()) }
+        Self { embedded, directory, template }
     }
 
     /// Starts the event sources with `invoke` as `function`. All other functions succeed without effect.
@@ -80,18 +75,14 @@ impl Fixture {
             database: &self.embedded.database(),
             directory: self.directory.as_ref(),
             clock: &Clock::default(),
-            run_schedules_now: &self.run_schedules_now,
+            run_schedules_now: &watch::Sender::default(),
         })
         .unwrap()
     }
 
     /// Writes a row that passes the stream's filters.
     async fn put_charge(&self, id: &str) {
-        self.put_row(&format!("charge#{id}"), "charge").await;
-    }
-
-    async fn put_row(&self, pk: &str, sk: &str) {
-        self.put(pk, sk, HashMap::new()).await;
+        self.put(&format!("charge#{id}"), "charge", HashMap::new()).await;
     }
 
     /// Writes a row that is due at this time.
