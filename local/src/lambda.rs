@@ -219,38 +219,21 @@ fn context() -> Context {
 
 #[cfg(test)]
 mod tests {
-
-    use axum::routing::any;
     use serde_json::json;
 
     use super::*;
 
-    fn event(body: &str, base64: bool) -> Value {
-        json!({
-            "version": "2.0",
-            "routeKey": "ANY /v1/things/{proxy+}",
-            "rawPath": "/v1/things/a%20b",
-            "rawQueryString": "q=1&q=2",
-            "headers": {"host": "localhost", "x-forwarded-proto": "http", "x-thing": "one,two"},
-            "requestContext": {
-                "http": {"method": "POST", "path": "/v1/things/a%20b", "protocol": "HTTP/1.1", "sourceIp": "127.0.0.1", "userAgent": ""},
-                "requestId": "r", "stage": "$default", "time": "", "timeEpoch": 0
-            },
-            "body": body,
-            "isBase64Encoded": base64,
-        })
-    }
-
     #[tokio::test]
     async fn a_panic_fails_one_invocation_only() {
-        let router = Router::new().fallback(any(|body: String| async move {
-            assert_ne!(body, "bad", "refused");
-            "fine"
-        }));
-        let invoke = http_function(router);
-        let environment = Environment::start(move || Ok(Arc::clone(&invoke))).unwrap();
-        assert!(environment.invoke(event("bad", false)).await.unwrap_err().contains("panicked"));
-        assert_eq!(environment.invoke(event("good", false)).await.unwrap()["body"], "fine");
+        let create = || {
+            Ok(event_function(|is_bad: bool| async move {
+                assert!(!is_bad);
+                Ok::<_, String>("fine")
+            }))
+        };
+        let environment = Environment::start(create).unwrap();
+        assert!(environment.invoke(json!(true)).await.unwrap_err().contains("panicked"));
+        assert_eq!(environment.invoke(json!(false)).await, Ok(json!("fine")));
     }
 
     #[tokio::test]

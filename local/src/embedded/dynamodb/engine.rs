@@ -319,45 +319,4 @@ mod tests {
         let get = json!({"TableName": "Table", "Key": {"pk": {"S": "counter"}}});
         assert_eq!(execute(&mut engine, "GetItem", &get).unwrap()["Item"]["n"]["N"], "2");
     }
-
-    #[test]
-    fn expired_rows_are_deleted_by_the_services_clock_and_others_stay() {
-        let clock = Clock::default();
-        let mut engine = Engine::open(&State::InMemory, &clock).unwrap();
-        create_table(&mut engine);
-        let ttl = json!({
-            "TableName": "Table",
-            "TimeToLiveSpecification": {"AttributeName": "ttl", "Enabled": true},
-        });
-        execute(&mut engine, "UpdateTimeToLive", &ttl).unwrap();
-        let later = clock.now().seconds() + 3_600;
-        for (pk, ttl) in [
-            ("expired", json!({"N": "1000"})),
-            ("expires", json!({"N": later.to_string()})),
-            ("other", json!({"S": "1000"})),
-        ] {
-            let item = json!({"pk": {"S": pk}, "ttl": ttl});
-            execute(&mut engine, "PutItem", &json!({"TableName": "Table", "Item": item})).unwrap();
-        }
-        assert_eq!(engine.sweep_expired().unwrap(), 1);
-        clock.advance(3_601_000);
-        assert_eq!(engine.sweep_expired().unwrap(), 1);
-        let left = execute(&mut engine, "Scan", &json!({"TableName": "Table"})).unwrap();
-        assert_eq!(left["Items"].as_array().unwrap().len(), 1, "{left}");
-        assert_eq!(left["Items"][0]["pk"]["S"], "other");
-    }
-
-    #[test]
-    fn a_table_that_is_deleted_and_created_again_has_nothing_of_the_old_one() {
-        let mut engine = with_table();
-        execute(&mut engine, "TransactWriteItems", &addition("token", "1")).unwrap();
-        assert_eq!(records(&engine), 1);
-        execute(&mut engine, "DeleteTable", &json!({"TableName": "Table"})).unwrap();
-        create_table(&mut engine);
-        let count = json!({"TableName": "Table", "Select": "COUNT"});
-        assert_eq!(execute(&mut engine, "Scan", &count).unwrap()["Count"], 0);
-        assert_eq!(records(&engine), 0);
-        execute(&mut engine, "TransactWriteItems", &addition("token", "1")).unwrap();
-        assert_eq!(execute(&mut engine, "Scan", &count).unwrap()["Count"], 1);
-    }
 }
