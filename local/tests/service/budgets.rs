@@ -1,6 +1,6 @@
 //! Tests of the budgets: the maximum numbers of DynamoDB requests, of requests in sequence, and of write
 //! units. The fault proxy counts the requests, so the counts do not depend on the machine.
-//! `cargo bench -p local -- units` prints the write units.
+//! `cargo test -p local --test service budgets -- --nocapture` prints the write units of whole flows.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -15,28 +15,11 @@ use serde_json::{Value, json};
 use crate::bank_proxy::BankProxy;
 use crate::invocations::{dispatch, first_delivery, run_webhook_worker, run_webhook_workers};
 use crate::support::{Client, Listener, Service, id, raw_id};
-use crate::unit_costs::{self, Budget, Cost, highest};
+use crate::unit_costs::{self, Cost, highest};
 
 /// The minimum latency of a DynamoDB request in tests that count sequential requests. It is long enough that
 /// two concurrent requests overlap.
 const LATENCY: Duration = Duration::from_millis(100);
-
-/// Starts a service with a proxy that counts the DynamoDB requests of all functions. Without event sources,
-/// only the test's own calls invoke functions.
-async fn service_with_counted_requests() -> Service {
-    Service::without_event_sources().await
-}
-
-fn proxy(service: &Service) -> &local::embedded::fault_proxy::FaultProxy {
-    service.stack.fault_proxy.as_ref().unwrap()
-}
-
-/// Runs `work`. Returns its result and the report of its DynamoDB requests.
-async fn cost<T>(service: &Service, work: impl Future<Output = T>) -> (T, Report) {
-    proxy(service).reset();
-    let value = work.await;
-    (value, proxy(service).report())
-}
 
 #[track_caller]
 fn assert_within_budget(report: &Report, requests: usize, sequential: usize) {
@@ -46,27 +29,27 @@ fn assert_within_budget(report: &Report, requests: usize, sequential: usize) {
 
 #[tokio::test]
 async fn a_new_or_replayed_charge_takes_two_requests_and_a_new_one_five_write_units() {
-    let service = service_with_counted_requests().await;
+    let service = Service::without_event_sources().await;
     let body = json!({"amount": 1000, "description": "Pedido 1"});
-    let (_, new) = cost(&service, service.post_charge("order-0001", &body)).await;
+    let (_, new) = service.cost(service.post_charge("order-0001", &body)).await;
     assert_within_budget(&new, 2, 2);
     // One unit for the API key's row, and four for the charge's row in the table and in three indexes.
     assert!((new.write_units - 5.0).abs() < f64::EPSILON, "{new:?}");
-    let (_, replayed) = cost(&service, service.post_charge("order-0001", &body)).await;
+    let (_, replayed) = service.cost(service.post_charge("order-0001", &body)).await;
     assert_within_budget(&replayed, 2, 2);
     let full = json!({
         "amount": 1000, "description": "Pedido 1", "expected_payer_tax_id": "29537995593",
         "customer": {"name": "Maria da Silva", "document": "29537995593", "email": "maria@example.com", "phone": "+5511999999999"},
         "metadata": {"order": "2026-000001", "channel": "web"},
     });
-    let (_, full) = cost(&service, service.post_charge("order-0002", &full)).await;
+    let (_, full) = service.cost(service.post_charge("order-0002", &full)).await;
     assert!(full.write_units <= 8.0, "{full:?}");
 }
 
 /// The charge has a document, so both velocity guards count it.
 #[tokio::test]
 async fn a_live_charge_costs_five_requests_and_one_to_the_bank() {
-    let service = service_with_counted_requests().await;
+    let service = Service::without_event_sources().await;
     let bank = BankProxy::start(&service, |_settings| {}).await;
     let client = service.live_client();
     let body = json!({"amount": 1000, "customer": {"name": "Maria", "document": "29537995593"}});
@@ -77,7 +60,7 @@ async fn a_live_charge_costs_five_requests_and_one_to_the_bank() {
         ("order-0002", 5, ["PUT"].as_slice()),
         ("order-0003", 5, ["PUT"].as_slice()),
     ] {
-        let (created, report) = cost(&service, client.post_charge(order, &body)).await;
+        let (created, report) = service.cost(client.post_charge(order, &body)).await;
         created.expect(201);
         assert!(report.requests() <= most, "{order}: {report:?}");
         let requests = bank.take_requests();
@@ -89,17 +72,17 @@ async fn a_live_charge_costs_five_requests_and_one_to_the_bank() {
 /// The function reads the account's settings once, and finds no acquirer.
 #[tokio::test]
 async fn a_live_charge_of_an_account_without_an_acquirer_is_refused_after_two_reads() {
-    let service = service_with_counted_requests().await;
+    let service = Service::without_event_sources().await;
     let live = Client::new(&service.base_url, &service.stack.seed.other.live_api_key);
     let body = json!({"amount": 1000});
-    let (refused, report) = cost(&service, live.post_charge("order-0001", &body)).await;
+    let (refused, report) = service.cost(live.post_charge("order-0001", &body)).await;
     assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"));
     assert_eq!(report.requests(), 2, "{report:?}");
 }
 
 #[tokio::test]
 async fn a_payment_costs_as_much_as_a_charge() {
-    let service = service_with_counted_requests().await;
+    let service = Service::without_event_sources().await;
     let phone = json!({"phone": "+351912345678"});
     for body in [
         json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "order-0001"}),
@@ -107,40 +90,40 @@ async fn a_payment_costs_as_much_as_a_charge() {
         json!({"amount": 1000, "currency": "EUR", "paymentMethods": ["MBWAY", "MULTIBANCO", "CREDIT_CARD", "CRYPTO"],
                "metadata": phone, "idempotencyKey": "order-0003", "customerDocument": "PT123456789"}),
     ] {
-        let (payment, new) = cost(&service, service.post("/v1/payments", &body)).await;
+        let (payment, new) = service.cost(service.post("/v1/payments", &body)).await;
         assert_within_budget(&new, 2, 2);
         assert!(new.write_units <= 8.0, "{new:?}");
-        let (_, replayed) = cost(&service, service.post("/v1/payments", &body)).await;
+        let (_, replayed) = service.cost(service.post("/v1/payments", &body)).await;
         assert_within_budget(&replayed, 2, 2);
-        proxy(&service).set_min_latency(LATENCY);
+        service.proxy().set_min_latency(LATENCY);
         let path = format!("/v1/payments/{}", id(&payment.expect(201)));
-        let (_, read) = cost(&service, service.get(&path)).await;
+        let (_, read) = service.cost(service.get(&path)).await;
         assert_within_budget(&read, 2, 1);
-        proxy(&service).set_min_latency(Duration::ZERO);
+        service.proxy().set_min_latency(Duration::ZERO);
     }
 }
 
 #[tokio::test]
 async fn reading_a_charge_takes_two_concurrent_requests() {
-    let service = service_with_counted_requests().await;
+    let service = Service::without_event_sources().await;
     let charge = service.charge().await;
-    proxy(&service).set_min_latency(LATENCY);
-    let (_, report) = cost(&service, service.get_charge(&charge)).await;
+    service.proxy().set_min_latency(LATENCY);
+    let (_, report) = service.cost(service.get_charge(&charge)).await;
     assert_within_budget(&report, 2, 1);
 }
 
 #[tokio::test]
 async fn a_settlement_takes_three_requests_of_which_two_are_sequential() {
-    let service = service_with_counted_requests().await;
+    let service = Service::without_event_sources().await;
     let charge = service.charge().await;
-    proxy(&service).set_min_latency(LATENCY);
-    let (_, report) = cost(&service, service.sandbox(&charge, "pay", &json!({}))).await;
+    service.proxy().set_min_latency(LATENCY);
+    let (_, report) = service.cost(service.sandbox(&charge, "pay", &json!({}))).await;
     assert_within_budget(&report, 3, 2);
 }
 
 #[tokio::test]
 async fn reading_a_balance_takes_two_requests_for_any_number_of_movements() {
-    let service = service_with_counted_requests().await;
+    let service = Service::without_event_sources().await;
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
     let mut read_units = Vec::new();
     for settlements in [3, 150] {
@@ -148,11 +131,11 @@ async fn reading_a_balance_takes_two_requests_for_any_number_of_movements() {
             service.pay(1_000).await;
         }
         for path in ["/v1/wallets", "/v1/wallets/balance", "/v1/wallets/balance?currency=BRL"] {
-            let (_, report) = cost(&service, service.get(path)).await;
+            let (_, report) = service.cost(service.get(path)).await;
             assert_within_budget(&report, 2, 2);
             read_units.push(report.read_units);
         }
-        let (_, report) = cost(&service, service.get("/v1/wallets/transactions")).await;
+        let (_, report) = service.cost(service.get("/v1/wallets/transactions")).await;
         assert_within_budget(&report, 2, 2);
     }
     // A balance is in nine rows of less than 1 KB each, and one more row for each release day. One query
@@ -162,7 +145,7 @@ async fn reading_a_balance_takes_two_requests_for_any_number_of_movements() {
 
 #[tokio::test]
 async fn a_page_of_charges_stays_within_its_budget_even_when_few_charges_match() {
-    let service = service_with_counted_requests().await;
+    let service = Service::without_event_sources().await;
     for order in 0..150 {
         let customer =
             if order < 3 { json!({"document": "29537995593"}) } else { json!({"document": "25524893033"}) };
@@ -195,16 +178,16 @@ async fn a_page_of_charges_stays_within_its_budget_even_when_few_charges_match()
         "customer_id=25524893033&status=paid".to_owned(),
         "created_after=2020-01-01&status=paid".to_owned(),
     ];
-    proxy(&service).set_min_latency(LATENCY);
+    service.proxy().set_min_latency(LATENCY);
     for query in queries {
-        let (_, report) = cost(&service, service.get(&format!("/v1/charges?{query}"))).await;
+        let (_, report) = service.cost(service.get(&format!("/v1/charges?{query}"))).await;
         assert!(report.requests() <= 5 && report.sequential_requests <= 3, "{query}: {report:?}");
     }
 }
 
 #[tokio::test]
 async fn a_page_of_the_event_log_stays_within_its_budget_with_any_filter() {
-    let service = service_with_counted_requests().await;
+    let service = Service::without_event_sources().await;
     let mut paid = Value::Null;
     for _ in 0..50 {
         paid = service.pay(1_000).await;
@@ -224,31 +207,31 @@ async fn a_page_of_the_event_log_stays_within_its_budget_with_any_filter() {
         format!("object={raw}&type=payment.refunded"),
         "created_after=2020-01-01&type=payout.paid".to_owned(),
     ];
-    proxy(&service).set_min_latency(LATENCY);
+    service.proxy().set_min_latency(LATENCY);
     for query in queries {
-        let (_, report) = cost(&service, service.get(&format!("/v1/events?{query}"))).await;
+        let (_, report) = service.cost(service.get(&format!("/v1/events?{query}"))).await;
         // With the filter `object`, the object's cases and refunds are read too, concurrently.
         let requests = if query.starts_with("object") { 4 } else { 3 };
         assert!(report.requests() <= requests && report.sequential_requests <= 3, "{query}: {report:?}");
     }
     let one = format!("/v1/events/{}", id(&first["data"][0]));
-    let (_, report) = cost(&service, service.get(&one)).await;
+    let (_, report) = service.cost(service.get(&one)).await;
     assert_within_budget(&report, 2, 2);
 }
 
 #[tokio::test]
 async fn a_delivery_that_succeeds_at_the_first_attempt_takes_three_requests() {
-    let service = service_with_counted_requests().await;
+    let service = Service::without_event_sources().await;
     let listener = Listener::start().await;
     let delivery = first_delivery(&service, &listener.url).await;
-    let (_, report) = cost(&service, run_webhook_worker(&service.stack, &delivery)).await;
+    let (_, report) = service.cost(run_webhook_worker(&service.stack, &delivery)).await;
     assert_within_budget(&report, 3, 3);
     assert_eq!(listener.hooks().len(), 1);
 }
 
 #[tokio::test]
 async fn a_batch_of_ten_deliveries_takes_and_releases_its_slots_with_two_write_units() {
-    let service = service_with_counted_requests().await;
+    let service = Service::without_event_sources().await;
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.created"]).await;
     for minute in 0..3 {
@@ -257,9 +240,9 @@ async fn a_batch_of_ten_deliveries_takes_and_releases_its_slots_with_two_write_u
         }
         dispatch(&service.stack).await;
         let deliveries = service.deliveries("&status=PENDING").await;
-        let (_, lone) = cost(&service, run_webhook_worker(&service.stack, &deliveries[0])).await;
+        let (_, lone) = service.cost(run_webhook_worker(&service.stack, &deliveries[0])).await;
         let started = Instant::now();
-        let (_, batch) = cost(&service, run_webhook_workers(&service.stack, &deliveries[1..])).await;
+        let (_, batch) = service.cost(run_webhook_workers(&service.stack, &deliveries[1..])).await;
         // On a busy machine, a batch takes long and releases slots each half second.
         let settled = u32::try_from(started.elapsed().as_millis() / 500).unwrap();
         let for_slots = batch.write_units - 10.0 * lone.write_units - f64::from(settled);
@@ -278,7 +261,7 @@ async fn a_batch_of_ten_deliveries_takes_and_releases_its_slots_with_two_write_u
 
 #[tokio::test]
 async fn a_delivery_to_an_override_url_takes_a_fourth_request_only_until_the_secret_is_rotated() {
-    let service = service_with_counted_requests().await;
+    let service = Service::without_event_sources().await;
     let listener = Listener::start().await;
     let body = json!({
         "amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "order-1", "webhookUrl": listener.url,
@@ -286,18 +269,22 @@ async fn a_delivery_to_an_override_url_takes_a_fourth_request_only_until_the_sec
     service.post("/v1/payments", &body).await.expect(201);
     dispatch(&service.stack).await;
     let deliveries = service.deliveries("").await;
-    let (_, first) = cost(&service, run_webhook_worker(&service.stack, &deliveries[0])).await;
+    let (_, first) = service.cost(run_webhook_worker(&service.stack, &deliveries[0])).await;
     assert_within_budget(&first, 4, 4);
     service.post("/v1/webhooks/override-secret/rotate", &json!({})).await.expect(200);
-    let (_, second) = cost(&service, run_webhook_worker(&service.stack, &deliveries[1])).await;
+    let (_, second) = service.cost(run_webhook_worker(&service.stack, &deliveries[1])).await;
     assert_within_budget(&second, 3, 3);
     assert_eq!(listener.hooks().len(), 2);
 }
 
+/// The most write units of a charge among many of a minute.
+const CHARGE_OF_A_MINUTE: f64 = 32.0;
+
+/// Prints a figure of a flow beside its budget, with all others of the flow, and checks it.
 #[track_caller]
-fn assert_holds(budget: &Budget, units: f64, cost: &Cost) {
-    let Budget { figure, at_most } = budget;
-    assert!(units <= *at_most, "{figure}: {units:.2} > {at_most}\n{}", cost.describe());
+fn assert_holds(figure: &str, units: f64, at_most: f64, cost: &Cost) {
+    println!("{figure}: {units:.2} write units, at most {at_most}\n{}", cost.describe());
+    assert!(units <= at_most, "{figure}: {units:.2} > {at_most}");
 }
 
 /// The quantities from which `admin cost` computes the cost of a charge.
@@ -326,16 +313,18 @@ fn assert_usage(profile: &str, cost: &Cost) {
 #[tokio::test]
 async fn a_thousand_charges_of_a_minute_stay_within_their_write_units_and_heat_no_partition() {
     let cost = unit_costs::charges_of_a_minute(1_000, ShardCount::ONE, false).await;
-    assert_holds(&unit_costs::CHARGES_OF_A_MINUTE, cost.units(), &cost);
-    assert_holds(&unit_costs::HOTTEST_KEY, highest(&cost.by_partition()), &cost);
-    assert_holds(&unit_costs::DUE_INDEX, highest(&cost.by_due_partition()), &cost);
+    assert_holds("a charge among 1,000 of a minute", cost.units(), CHARGE_OF_A_MINUTE, &cost);
+    assert_holds("the hottest partition key, per charge", highest(&cost.by_partition()), 2.5, &cost);
+    // The ids of the charges decide their partitions, so this figure differs by some hundredths between runs.
+    let of_due_index = highest(&cost.by_due_partition());
+    assert_holds("the hottest partition of the due index, per charge", of_due_index, 0.25, &cost);
     assert_usage("busy", &cost);
 }
 
 #[tokio::test]
 async fn charges_with_an_order_number_and_an_email_take_one_more_write_unit_for_each() {
     let cost = unit_costs::charges_of_a_minute(300, ShardCount::ONE, true).await;
-    assert_holds(&unit_costs::CHARGES_OF_A_MINUTE, cost.units(), &cost);
+    assert_holds("a charge that can be searched", cost.units(), CHARGE_OF_A_MINUTE, &cost);
     let of_lookups = cost.units_of(|key| key.written.partition.starts_with("lookup#"));
     assert!((of_lookups - 2.0).abs() < f64::EPSILON, "{of_lookups}");
 }
@@ -343,49 +332,47 @@ async fn charges_with_an_order_number_and_an_email_take_one_more_write_unit_for_
 #[tokio::test]
 async fn charges_in_eight_shards_heat_no_partition() {
     let cost = unit_costs::charges_of_a_minute(300, ShardCount::try_from(8).unwrap(), false).await;
-    assert_holds(&unit_costs::CHARGES_OF_A_MINUTE, cost.units(), &cost);
-    assert_holds(&unit_costs::HOTTEST_KEY_OF_EIGHT_SHARDS, highest(&cost.by_partition()), &cost);
+    assert_holds("a charge in eight shards", cost.units(), CHARGE_OF_A_MINUTE, &cost);
+    assert_holds("their hottest partition key, per charge", highest(&cost.by_partition()), 0.5, &cost);
 }
 
 #[tokio::test]
 async fn a_charge_alone_in_its_minute_stays_within_its_write_units() {
     let cost = unit_costs::charge_alone().await;
-    assert_holds(&unit_costs::CHARGE_ALONE, cost.units(), &cost);
+    assert_holds("a charge alone in its minute", cost.units(), 38.0, &cost);
     assert_usage("alone", &cost);
 }
 
 #[tokio::test]
 async fn a_live_charge_and_a_med_case_stay_within_their_write_units() {
-    for (budget, cost) in [
-        (unit_costs::LIVE_CHARGE, unit_costs::live_charge().await),
-        (unit_costs::MED_CASE, unit_costs::med_case().await),
-    ] {
-        assert_holds(&budget, cost.units(), &cost);
-    }
+    let live = unit_costs::live_charge().await;
+    assert_holds("a live charge, created, with its event and statistics", live.units(), 15.0, &live);
+    // Of these, 3 units schedule the count of the statistics, which not each run does.
+    let case = unit_costs::med_case().await;
+    assert_holds("a MED case, appealed and lost, with events and statistics", case.units(), 46.0, &case);
 }
 
 /// Refunds to the payer, to the payer from held money, and to a third party within the daily limit.
 #[tokio::test]
 async fn a_refund_stays_within_its_write_units_from_the_request_to_its_completion() {
-    for (hold_days, destination, budget) in [
-        (0, None, unit_costs::REFUND),
-        (1, None, unit_costs::REFUND_OF_HELD_MONEY),
-        (0, Some("maria@example.com"), unit_costs::REFUND_TO_THIRD_PARTY),
+    for (figure, hold_days, destination, at_most) in [
+        ("a refund", 0, None, 24.0),
+        ("a refund of held money", 1, None, 25.0),
+        ("a refund to a third party", 0, Some("maria@example.com"), 25.0),
     ] {
         let cost = unit_costs::refund(hold_days, destination).await;
-        let (_, with_audit_row) = unit_costs::refund_units(&cost);
-        assert_holds(&budget, with_audit_row, &cost);
+        assert_holds(figure, unit_costs::refund_units(&cost), at_most, &cost);
     }
 }
 
 #[tokio::test]
 async fn a_dashboard_call_takes_two_requests_and_one_write_unit_before_its_own_work() {
-    let service = service_with_counted_requests().await;
+    let service = Service::without_event_sources().await;
     let seed = &service.stack.seed;
     let bearer = format!("Bearer {}", seed.owner_token(&seed.first, service.stack.clock.now()).unwrap());
     let path = "/v1/api-keys";
     let (list, report) =
-        cost(&service, service.raw(Method::GET, path, &[("authorization", &bearer)], "")).await;
+        service.cost(service.raw(Method::GET, path, &[("authorization", &bearer)], "")).await;
     list.expect(200);
     // Two requests authenticate the call and count it for the rate limit. The third reads the list.
     assert_within_budget(&report, 3, 3);
@@ -394,7 +381,7 @@ async fn a_dashboard_call_takes_two_requests_and_one_write_unit_before_its_own_w
 
 #[tokio::test]
 async fn the_row_of_a_typical_charge_is_at_most_one_kilobyte() {
-    let service = service_with_counted_requests().await;
+    let service = Service::without_event_sources().await;
     let charge = service
         .new_charge(&json!({
             "amount": 123_456, "description": "Pedido 2026-000001",
@@ -403,13 +390,8 @@ async fn the_row_of_a_typical_charge_is_at_most_one_kilobyte() {
         }))
         .await;
     service.sandbox(&charge, "pay", &json!({})).await;
-    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
-    let text = |text: String| AttributeValue::S(text);
-    let pk = format!("charge#{}", raw_id(&charge));
-    let item =
-        client.get_item().table_name("StateTable").key("pk", text(pk)).key("sk", text("charge".to_owned()));
-    let item = item.send().await.unwrap().item.unwrap();
-    let size = size_of_item(&item);
+    let item = &service.rows(&format!("charge#{}", raw_id(&charge)), "charge").await[0];
+    let size = size_of_item(item);
     assert!(size <= 1024, "{size} bytes: {item:#?}");
 }
 

@@ -14,7 +14,7 @@ async fn concurrent_refunds_of_one_charge_are_each_accepted_or_correctly_refused
     let service = Service::without_event_sources().await;
     let charge = service.new_charge(&json!({"amount": 3_600})).await;
     service.sandbox(&charge, "pay", &json!({})).await;
-    service.stack.fault_proxy.as_ref().unwrap().reset();
+    service.proxy().reset();
     let mut requests = JoinSet::new();
     for number in 0..REFUNDS {
         let (client, charge) = (Client::new(&service.base_url, &service.key()), charge.clone());
@@ -36,6 +36,6 @@ async fn concurrent_refunds_of_one_charge_are_each_accepted_or_correctly_refused
     service.check_ledger().await;
     // Jitter spreads the retries, so few attempts conflict, also on a slow machine. The limit is five
     // attempts per request on average.
-    let report = service.stack.fault_proxy.as_ref().unwrap().report();
+    let report = service.proxy().report();
     assert!(report.operations["TransactWriteItems"] <= 5 * REFUNDS, "{report:?}");
 }

@@ -26,10 +26,8 @@ async fn service_with_payments(payments: usize) -> Service {
 }
 
 async fn cost(service: &Service, path: &str) -> (Value, Report) {
-    let proxy = service.stack.fault_proxy.as_ref().unwrap();
-    proxy.reset();
-    let body = service.get(path).await.expect(200);
-    (body, proxy.report())
+    let (answer, report) = service.cost(service.get(path)).await;
+    (answer.expect(200), report)
 }
 
 const LISTS: [&str; 5] = [
@@ -47,7 +45,7 @@ const STATISTICS: [&str; 3] =
 async fn pages_and_statistics_cost_the_same_for_100_and_5000_payments() {
     let (few, many) = (service_with_payments(100).await, service_with_payments(5_000).await);
     for service in [&few, &many] {
-        service.stack.fault_proxy.as_ref().unwrap().set_min_latency(LATENCY);
+        service.proxy().set_min_latency(LATENCY);
     }
     for path in LISTS.into_iter().chain(STATISTICS) {
         let ((_, few), (_, many)) = tokio::join!(cost(&few, path), cost(&many, path));
@@ -71,7 +69,7 @@ async fn pages_and_statistics_cost_the_same_for_100_and_5000_payments() {
 #[tokio::test]
 async fn a_page_after_a_cursor_costs_the_same_at_both_ends_of_the_list() {
     let service = service_with_payments(5_500).await;
-    service.stack.fault_proxy.as_ref().unwrap().set_min_latency(LATENCY);
+    service.proxy().set_min_latency(LATENCY);
     let newest = service.get("/v1/payments?limit=100").await.expect(200);
     let oldest = service.get("/v1/payments?limit=100&sortOrder=asc").await.expect(200);
     for page in [&newest, &oldest] {

@@ -66,7 +66,6 @@ mod local_routes;
 mod log_in;
 mod lost_messages;
 mod med;
-mod merchant;
 mod metrics;
 mod origin;
 mod payment_list;

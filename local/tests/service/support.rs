@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use aws_sdk_dynamodb::types::AttributeValue;
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::State as Shared;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use domain::account::AccountSettings;
@@ -28,7 +27,7 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use local::embedded::fault_proxy::Calls;
+use local::embedded::fault_proxy::{Calls, FaultProxy, Report};
 use local::stack::{Options, Stack};
 use local::template::queue_url;
 use secrecy::ExposeSecret;
@@ -39,7 +38,7 @@ use shared::api_key::ApiKeys;
 use shared::charge::Charges;
 use shared::rollup::Rollups;
 use shared::services::{change_account_settings, raise_shards, verify_ledger};
-use shared::store::{Item, ListIndex, Order, Store};
+use shared::store::{Item, ListIndex, Order, Store, key_attributes};
 use shared::wallet::Wallets;
 use shared::wallet::verify::Verification;
 use shared::webhook::delivery::Delivery;
@@ -277,16 +276,19 @@ impl Service {
         Self::start_with(Options::in_memory()).await
     }
 
+    /// A client of DynamoDB that bypasses the fault proxy.
+    fn dynamodb(&self) -> aws_sdk_dynamodb::Client {
+        local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url)
+    }
+
     /// Writes a row of the state table, as no function of the service does.
     pub(crate) async fn put_item(&self, item: Item) {
-        let client = local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url);
-        client.put_item().table_name("StateTable").set_item(Some(item)).send().await.unwrap();
+        self.dynamodb().put_item().table_name("StateTable").set_item(Some(item)).send().await.unwrap();
     }
 
     /// Sets attributes of a row of the state table, as no function of the service does.
     pub(crate) async fn set_attributes(&self, pk: &str, sk: &str, attributes: &[(&str, AttributeValue)]) {
-        let client = local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url);
-        let mut update = client.update_item().table_name("StateTable");
+        let mut update = self.dynamodb().update_item().table_name("StateTable");
         let mut assignments = Vec::new();
         for (index, (name, value)) in attributes.iter().enumerate() {
             update = update.expression_attribute_names(format!("#n{index}"), *name);
@@ -294,15 +296,12 @@ impl Service {
             assignments.push(format!("#n{index} = :v{index}"));
         }
         let update = update.update_expression(format!("SET {}", assignments.join(", ")));
-        let text = |text: &str| AttributeValue::S(text.to_owned());
-        update.key("pk", text(pk)).key("sk", text(sk)).send().await.unwrap();
+        update.set_key(Some(key(pk, sk))).send().await.unwrap();
     }
 
     /// Deletes a row of the state table.
     pub(crate) async fn delete_row(&self, pk: &str, sk: &str) {
-        let client = local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url);
-        let text = |text: &str| AttributeValue::S(text.to_owned());
-        let delete = client.delete_item().table_name("StateTable").key("pk", text(pk)).key("sk", text(sk));
+        let delete = self.dynamodb().delete_item().table_name("StateTable").set_key(Some(key(pk, sk)));
         delete.send().await.unwrap();
     }
 
@@ -330,6 +329,18 @@ impl Service {
         let client = Client::new(&stack.base_url, &stack.seed.first.test_api_key);
         let roles = CheckedRoles(stack.fault_proxy.as_ref().unwrap().calls());
         Self { stack, client, orders: AtomicU32::new(0), _roles: roles }
+    }
+
+    /// The fault proxy between the functions and DynamoDB.
+    pub(crate) fn proxy(&self) -> &FaultProxy {
+        self.stack.fault_proxy.as_ref().unwrap()
+    }
+
+    /// Runs `work`. Returns its result and the report of its DynamoDB requests.
+    pub(crate) async fn cost<T>(&self, work: impl Future<Output = T>) -> (T, Report) {
+        self.proxy().reset();
+        let value = work.await;
+        (value, self.proxy().report())
     }
 
     /// Creates a charge with these fields and a new idempotency key.
@@ -363,13 +374,12 @@ impl Service {
 
     /// Returns a store on the state table that bypasses the functions and the fault proxy.
     pub(crate) fn store(&self) -> Store {
-        Store::new(local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url), "StateTable")
+        Store::new(self.dynamodb(), "StateTable")
     }
 
     /// Returns a store whose requests pass the fault proxy, as those of the functions do.
     pub(crate) fn store_behind_proxy(&self) -> Store {
-        let proxy = self.stack.fault_proxy.as_ref().unwrap();
-        Store::new(local::sdk::dynamodb(&proxy.url()), "StateTable")
+        Store::new(local::sdk::dynamodb(&self.proxy().url()), "StateTable")
     }
 
     /// Reads the row of a reported Pix.
@@ -379,7 +389,7 @@ impl Service {
 
     /// Returns a store on the table of secrets that bypasses the functions and the fault proxy.
     pub(crate) fn secrets(&self) -> Store {
-        Store::new(local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url), "SecretsTable")
+        Store::new(self.dynamodb(), "SecretsTable")
     }
 
     /// Returns the repository of accounts' acquirers, which bypasses the functions and the fault proxy.
@@ -413,7 +423,6 @@ impl Service {
         url.expose_secret().strip_prefix(&self.base_url).unwrap().to_owned()
     }
 
-    /// Returns the scope of the first account's test key.
     /// A client of another account's test key.
     pub(crate) fn other_account(&self) -> Client {
         Client::new(&self.base_url, &self.stack.seed.other.test_api_key)
@@ -423,6 +432,7 @@ impl Service {
         Client::new(&self.base_url, &self.stack.seed.first.live_api_key)
     }
 
+    /// Returns the scope of the first account's test key.
     pub(crate) fn scope(&self) -> Scope {
         Scope { account: self.stack.seed.first.id, mode: Mode::Test }
     }
@@ -529,13 +539,12 @@ impl Service {
 
     /// Reads the rows of a state table partition whose sort keys start with a prefix.
     pub(crate) async fn rows(&self, pk: &str, sk_prefix: &str) -> Vec<HashMap<String, AttributeValue>> {
-        let client = local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url);
         let text = |text: &str| AttributeValue::S(text.to_owned());
-        let query = client
+        let query = self
+            .dynamodb()
             .query()
             .table_name("StateTable")
-            .key_condition_expression("pk = :pk AND begins_with(sk, :sk)");
-        let query = query
+            .key_condition_expression("pk = :pk AND begins_with(sk, :sk)")
             .expression_attribute_values(":pk", text(pk))
             .expression_attribute_values(":sk", text(sk_prefix));
         query.send().await.unwrap().items.unwrap()
@@ -546,6 +555,11 @@ impl Service {
         let incoming = self.incoming_payments(&self.scope()).await;
         incoming.iter().filter(|payment| payment.contains_key("returned")).count()
     }
+}
+
+/// The attributes of a row's key.
+fn key(pk: &str, sk: &str) -> Item {
+    key_attributes(&Key { pk: pk.to_owned(), sk: sk.to_owned() })
 }
 
 /// Returns the actor and the reason of operators' changes in these tests.
@@ -562,12 +576,12 @@ pub(crate) fn id(object: &Value) -> &str {
     object["id"].as_str().unwrap()
 }
 
-/// Reads the sums of all time, with the changes after the checkpoint.
 /// Returns the id that the payments of the public API have.
 pub(crate) fn raw_id(charge: &Value) -> &str {
     id(charge).trim_start_matches("ch_")
 }
 
+/// Reads the sums of all time, with the changes after the checkpoint.
 pub(crate) async fn all_time_sums(service: &Service, scope: &Scope) -> Sums {
     let rollups = Rollups::new(service.store());
     let (mut sums, checkpoint) = rollups.all_time(scope).await.unwrap();
@@ -611,9 +625,6 @@ impl ReceivedWebhook {
     }
 }
 
-/// Creates a response from the number of earlier requests.
-type Reply = Arc<dyn Fn(usize) -> Response + Send + Sync>;
-
 /// A merchant's server that records each webhook request. When it is dropped, the test fails if a webhook was
 /// not as the OpenAPI description says.
 pub(crate) struct Listener {
@@ -640,20 +651,19 @@ impl Listener {
         Self::answering(|_number| StatusCode::NO_CONTENT.into_response()).await
     }
 
+    /// `reply`: creates a response from the number of earlier requests.
     pub(crate) async fn answering(reply: impl Fn(usize) -> Response + Send + Sync + 'static) -> Self {
         let hooks: Arc<Mutex<Vec<ReceivedWebhook>>> = Arc::default();
-        let state: (Arc<Mutex<Vec<ReceivedWebhook>>>, Reply) = (hooks.clone(), Arc::new(reply));
-        let record_and_reply = |Shared((hooks, reply)): Shared<(Arc<Mutex<Vec<ReceivedWebhook>>>, Reply)>,
-                                headers: HeaderMap,
-                                body: Bytes| async move {
+        let (received, reply) = (Arc::clone(&hooks), Arc::new(reply));
+        let record_and_reply = async move |headers: HeaderMap, body: Bytes| {
             let number = {
-                let mut hooks = hooks.lock().unwrap();
+                let mut hooks = received.lock().unwrap();
                 hooks.push(ReceivedWebhook { headers, body });
                 hooks.len() - 1
             };
             reply(number)
         };
-        let router = Router::new().fallback(record_and_reply).with_state(state);
+        let router = Router::new().fallback(record_and_reply);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/hook", listener.local_addr().unwrap());
         let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });

@@ -1,4 +1,4 @@
-//! `cargo bench -p local --bench fairness`: the latency of webhooks beside receivers that never answer.
+//! `cargo bench -p local -- fairness`: the latency of webhooks beside receivers that never answer.
 //! `docs/decisions/110-attempts-in-flight.md` has the rules that it tries.
 //!
 //! 1. One account creates 4,000 payments, each with another `webhookUrl` whose server never answers. Another
@@ -8,25 +8,8 @@
 //! 3. One account has 40 endpoints, of which 2 (5 %) never answer, and creates charges at a steady rate. Prints
 //!    the same for the healthy endpoints.
 //! 4. The control run: the same load, but all endpoints answer.
-//!
-//! `FAIRNESS_PAYMENTS`, `FAIRNESS_PAYMENTS_PER_SECOND`, `FAIRNESS_SECONDS_AFTER` (how long the other account
-//! continues after the payments), `FAIRNESS_DELIVERIES_PER_SECOND` and `FAIRNESS_SECONDS` change the load.
-//! `FAIRNESS_RUNS=12` leaves out 3 and 4.
-#![allow(
-    clippy::arithmetic_side_effects,
-    clippy::as_conversions,
-    clippy::cast_precision_loss,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::print_stdout,
-    clippy::string_slice,
-    clippy::unwrap_used,
-    reason = "a benchmark that fails may panic, and prints"
-)]
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -38,17 +21,23 @@ use axum::routing::post;
 use domain::ids::AccountId;
 use domain::row::Key;
 use domain::time::Timestamp;
-use http_body_util::{BodyExt, Full};
-use hyper::Request;
 use hyper::body::Bytes;
-use hyper_util::client::legacy::Client as HttpClient;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
-use local::embedded::State;
 use local::stack::{Options, Stack};
 use serde_json::{Value, json};
 use shared::store::{ListIndex, Order, Store, text};
 use tokio::task::JoinSet;
+
+use crate::InFiles;
+use crate::merchant::Merchant;
+
+/// The load of the first two runs: payments in all and a second, and the seconds after them.
+const PAYMENTS: usize = 4_000;
+const PAYMENTS_PER_SECOND: usize = 100;
+const SECONDS_AFTER: usize = 30;
+
+/// The load of the last two runs.
+const DELIVERIES_PER_SECOND: usize = 200;
+const SECONDS: usize = 60;
 
 /// The endpoints of the second trial, and those that never answer.
 const ENDPOINTS: usize = 40;
@@ -56,11 +45,6 @@ const HANGING_ENDPOINTS: usize = 2;
 
 /// The charges a second of the account that is measured in the first trial.
 const CHARGES_PER_SECOND: usize = 10;
-
-/// Reads the size of a load.
-fn size(name: &str, default: usize) -> usize {
-    std::env::var(name).ok().map_or(default, |text| text.parse().expect("a number"))
-}
 
 /// The merchants' servers: one listener on all addresses of the loopback network.
 #[derive(Clone, Default)]
@@ -146,45 +130,15 @@ fn print_times(title: &str, mut times: Vec<i64>) {
     println!("{title:<46} p50 {:>6} ms, p99 {:>6} ms, at most {:>6} ms", at(50), at(99), at(100));
 }
 
-#[derive(Clone)]
-struct Client {
-    base_url: String,
-    key: String,
-    http: HttpClient<HttpConnector, Full<Bytes>>,
-}
-
-impl Client {
-    fn new(stack: &Stack, key: &str) -> Self {
-        let http = HttpClient::builder(TokioExecutor::new()).build_http();
-        Self { base_url: stack.base_url.clone(), key: key.to_owned(), http }
-    }
-
-    async fn post(&self, path: &str, idempotency_key: &str, body: Value) {
-        let request = Request::post(format!("{}{path}", self.base_url))
-            .header("apikey", &self.key)
-            .header("content-type", "application/json")
-            .header("idempotency-key", idempotency_key)
-            .body(Full::new(Bytes::from(body.to_string())))
-            .unwrap();
-        let answer = self.http.request(request).await.unwrap();
-        let status = answer.status();
-        let body = answer.into_body().collect().await.unwrap().to_bytes();
-        assert!(status.is_success(), "{path}: {status} {}", String::from_utf8_lossy(&body));
-    }
-
-    async fn register_endpoint(&self, url: String) {
-        let body = json!({"url": url, "events": ["charge.created"]});
-        self.post("/v1/webhooks/endpoints", &url, body).await;
-    }
-
-    /// Creates charges at a steady rate.
-    async fn create_charges(&self, prefix: &str, count: usize, per_second: f64) {
-        paced(count, per_second, |number| {
-            let (client, key) = (self.clone(), format!("{prefix}-{number:06}"));
-            async move { client.post("/v1/pix/charges", &key, json!({"amount": 1000})).await }
-        })
-        .await;
-    }
+/// Creates charges at a steady rate. `first`: the number of the first one, which no other charge has.
+async fn create_charges(merchant: &Merchant, first: usize, count: usize, per_second: f64) {
+    paced(count, per_second, |number| {
+        let merchant = merchant.clone();
+        async move {
+            merchant.create(first + number).await;
+        }
+    })
+    .await;
 }
 
 /// Starts `count` requests at a steady rate, and waits for all of them. Returns the duration.
@@ -204,73 +158,62 @@ async fn paced<F: Future<Output = ()> + Send + 'static>(
     started.elapsed()
 }
 
-/// Starts a service with its state in files. Their directory is removed by [`stop`].
-async fn start(trial: usize) -> (Stack, PathBuf) {
-    let directory = std::env::temp_dir().join(format!("fairness-{}-{trial}", std::process::id()));
-    let state = State::Directory(directory.clone());
-    (Stack::start(Options { state, ..Options::in_memory() }).await.unwrap(), directory)
-}
-
-async fn stop(stack: Stack, directory: &Path) {
-    stack.stop().await;
-    let _ = std::fs::remove_dir_all(directory);
-}
-
 /// Creates payments of one account, each with a server of its own, and charges of another account. Returns after all
 /// webhooks of the other account have arrived. `path`: how the servers of the first account answer.
-async fn flood_of_one_account(trial: usize, path: &'static str) {
-    let payments = size("FAIRNESS_PAYMENTS", 4_000);
-    let per_second = size("FAIRNESS_PAYMENTS_PER_SECOND", 100);
-    let (stack, directory) = start(trial).await;
+async fn flood_of_one_account(path: &'static str) {
+    let service = InFiles::start(Options::in_memory()).await;
+    let seed = &service.stack.seed;
     let (receivers, of_noisy) = (Receivers::default(), Receivers::default());
     let (port, noisy_port) = (receivers.start().await, of_noisy.start().await);
-    let noisy = Client::new(&stack, &stack.seed.first.test_api_key);
-    let quiet = Client::new(&stack, &stack.seed.other.test_api_key);
-    quiet.register_endpoint(format!("http://127.0.0.1:{port}/healthy")).await;
-    println!("{payments} payments with {path} receivers, {per_second} a second");
-    quiet.create_charges("before", 50, CHARGES_PER_SECOND as f64).await;
+    let (noisy, quiet) =
+        (Merchant::of(&service.stack, &seed.first), Merchant::of(&service.stack, &seed.other));
+    quiet.register_endpoint(&format!("http://127.0.0.1:{port}/healthy"), &["charge.created"]).await;
+    println!("{PAYMENTS} payments with {path} receivers, {PAYMENTS_PER_SECOND} a second");
+    create_charges(&quiet, 0, 50, CHARGES_PER_SECOND as f64).await;
     receivers.wait_for(50).await;
-    receivers.print(&stack, stack.seed.other.id, "another account, alone").await;
+    receivers.print(&service.stack, seed.other.id, "another account, alone").await;
 
-    let flood = paced(payments, per_second as f64, |number| {
+    let flood = paced(PAYMENTS, PAYMENTS_PER_SECOND as f64, |number| {
         let noisy = noisy.clone();
         let (high, low) = (number / 250, number % 250 + 1);
         let body = json!({
             "amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": format!("p-{number:06}"),
             "webhookUrl": format!("http://127.1.{high}.{low}:{noisy_port}/{path}"),
         });
-        async move { noisy.post("/v1/payments", "", body).await }
+        async move {
+            noisy.post("/v1/payments", "", &body).await;
+        }
     });
-    let seconds = payments / per_second + size("FAIRNESS_SECONDS_AFTER", 30);
-    let charges = seconds * CHARGES_PER_SECOND;
-    let (flooded, ()) =
-        tokio::join!(flood, quiet.create_charges("during", charges, CHARGES_PER_SECOND as f64));
+    let charges = (PAYMENTS / PAYMENTS_PER_SECOND + SECONDS_AFTER) * CHARGES_PER_SECOND;
+    let (flooded, ()) = tokio::join!(flood, create_charges(&quiet, 50, charges, CHARGES_PER_SECOND as f64));
     receivers.wait_for(charges).await;
-    receivers.print(&stack, stack.seed.other.id, "another account, during the flood").await;
+    receivers.print(&service.stack, seed.other.id, "another account, during the flood").await;
     println!("  payments created in {:.0} s", flooded.as_secs_f64());
     of_noisy.print_hanging();
-    stop(stack, &directory).await;
+    service.stop().await;
 }
 
 /// Creates charges of an account with many endpoints. `hanging`: the endpoints that never answer.
-async fn endpoints_of_one_account(trial: usize, hanging: usize) {
-    let per_second = size("FAIRNESS_DELIVERIES_PER_SECOND", 200);
-    let seconds = size("FAIRNESS_SECONDS", 60);
-    let (stack, directory) = start(trial).await;
+async fn endpoints_of_one_account(hanging: usize) {
+    let service = InFiles::start(Options::in_memory()).await;
     let receivers = Receivers::default();
     let port = receivers.start().await;
-    let client = Client::new(&stack, &stack.seed.first.test_api_key);
+    let account = &service.stack.seed.first;
+    let merchant = Merchant::of(&service.stack, account);
     for number in 1..=ENDPOINTS {
         let path = if number <= hanging { "hanging" } else { "healthy" };
-        client.register_endpoint(format!("http://127.2.0.{number}:{port}/{path}")).await;
+        let url = format!("http://127.2.0.{number}:{port}/{path}");
+        merchant.register_endpoint(&url, &["charge.created"]).await;
     }
-    let charges = per_second * seconds / ENDPOINTS;
-    println!("{per_second} deliveries a second to {ENDPOINTS} endpoints, {hanging} of them hanging");
-    client.create_charges("load", charges, per_second as f64 / ENDPOINTS as f64).await;
+    let charges = DELIVERIES_PER_SECOND * SECONDS / ENDPOINTS;
+    println!(
+        "{DELIVERIES_PER_SECOND} deliveries a second to {ENDPOINTS} endpoints, {hanging} of them hanging"
+    );
+    create_charges(&merchant, 0, charges, DELIVERIES_PER_SECOND as f64 / ENDPOINTS as f64).await;
     receivers.wait_for(charges * (ENDPOINTS - hanging)).await;
-    receivers.print(&stack, stack.seed.first.id, "healthy endpoints").await;
+    receivers.print(&service.stack, account.id, "healthy endpoints").await;
     receivers.print_hanging();
-    stop(stack, &directory).await;
+    service.stop().await;
 }
 
 impl Receivers {
@@ -298,18 +241,9 @@ impl Receivers {
     }
 }
 
-fn main() {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(async {
-        let runs = std::env::var("FAIRNESS_RUNS").unwrap_or_else(|_| "1234".to_owned());
-        for run in runs.chars() {
-            match run {
-                '1' => flood_of_one_account(1, "hanging").await,
-                '2' => flood_of_one_account(2, "answering").await,
-                '3' => endpoints_of_one_account(3, HANGING_ENDPOINTS).await,
-                '4' => endpoints_of_one_account(4, 0).await,
-                other => panic!("there is no run {other}"),
-            }
-        }
-    });
+pub(crate) async fn fairness() {
+    flood_of_one_account("hanging").await;
+    flood_of_one_account("answering").await;
+    endpoints_of_one_account(HANGING_ENDPOINTS).await;
+    endpoints_of_one_account(0).await;
 }

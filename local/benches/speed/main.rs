@@ -1,5 +1,5 @@
-//! `cargo bench -p local`: prints the write units of whole flows, by kind of row and by partition key, as
-//! `local/tests/service/budgets.rs` measures them, and how fast due rows and webhooks are processed.
+//! `cargo bench -p local`: prints how fast due rows and webhooks are processed, and the dashboard's pages open.
+//! `local/tests/service/budgets.rs` measures what does not depend on the machine.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::as_conversions,
@@ -11,15 +11,12 @@
     reason = "a benchmark that fails may panic, and prints"
 )]
 
-#[path = "../tests/service/merchant.rs"]
+mod fairness;
 mod merchant;
-#[path = "budgets/pages.rs"]
 mod pages;
-#[path = "../tests/service/seeding.rs"]
+#[path = "../../tests/service/seeding.rs"]
 #[allow(dead_code, reason = "the tests use more of this module")]
 mod seeding;
-#[path = "../tests/service/unit_costs.rs"]
-mod unit_costs;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,7 +26,6 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::extract::State as Shared;
 use domain::ids::{EndpointId, Mode, ResendId, Scope};
-use domain::shard::ShardCount;
 use domain::webhook::event_type::EventType;
 use local::embedded::State;
 use local::stack::{Options, Stack};
@@ -40,7 +36,6 @@ use shared::webhook::delivery::Delivery;
 use shared::webhook::event::{Event, Origin};
 
 use self::merchant::Merchant;
-use self::unit_costs::{Budget, highest};
 
 /// The number of due deliveries that the scheduler moves.
 const DUE_DELIVERIES: usize = 25_000;
@@ -48,75 +43,30 @@ const DUE_DELIVERIES: usize = 25_000;
 /// The number of charges that the throughput test creates and pays.
 const DELIVERED_CHARGES: usize = 500;
 
-/// The number of charges whose write units are measured.
-const CHARGES_OF_A_MINUTE: usize = 1_000;
-
-fn print_budget(budget: &Budget, value: f64) {
-    let Budget { figure, at_most } = budget;
-    println!("{figure:<64} {value:>8.2} {at_most:>8.2}");
+/// A service with its state in files. In files, the records of the streams have an index. In memory they have
+/// none. Then each write reads all earlier records of its table's stream, and takes longer than the one before.
+struct InFiles {
+    stack: Stack,
+    directory: PathBuf,
 }
 
-/// Prints the write units of whole flows beside their budgets. A row or an index entry of up to 1 KB costs one
-/// unit; a row costs two within a transaction.
-async fn write_units() {
-    let of_a_minute = unit_costs::charges_of_a_minute(CHARGES_OF_A_MINUTE, ShardCount::ONE, false).await;
-    let eight = ShardCount::try_from(8).unwrap();
-    let in_eight_shards = unit_costs::charges_of_a_minute(CHARGES_OF_A_MINUTE, eight, false).await;
-    let alone = unit_costs::charge_alone().await;
-    let live = unit_costs::live_charge().await;
-    let refund = unit_costs::refund(0, None).await;
-    let of_held_money = unit_costs::refund(1, None).await;
-    let to_third_party = unit_costs::refund(0, Some("maria@example.com")).await;
-    let med_case = unit_costs::med_case().await;
-    let (without_audit_row, with_audit_row) = unit_costs::refund_units(&refund);
-    println!("\n{:<64} {:>8} {:>8}", "write units of whole flows", "measured", "at most");
-    print_budget(&unit_costs::CHARGES_OF_A_MINUTE, of_a_minute.units());
-    print_budget(&unit_costs::CHARGE_ALONE, alone.units());
-    print_budget(&unit_costs::REFUND, with_audit_row);
-    print_budget(&unit_costs::REFUND_OF_HELD_MONEY, unit_costs::refund_units(&of_held_money).1);
-    print_budget(&unit_costs::REFUND_TO_THIRD_PARTY, unit_costs::refund_units(&to_third_party).1);
-    print_budget(&unit_costs::HOTTEST_KEY, highest(&of_a_minute.by_partition()));
-    print_budget(&unit_costs::HOTTEST_KEY_OF_EIGHT_SHARDS, highest(&in_eight_shards.by_partition()));
-    print_budget(&unit_costs::DUE_INDEX, highest(&of_a_minute.by_due_partition()));
-    print_budget(&unit_costs::LIVE_CHARGE, live.units());
-    print_budget(&unit_costs::MED_CASE, med_case.units());
-    for (figure, units) in [
-        ("refund without its audit row", without_audit_row),
-        ("refund with its audit row, events and statistics", refund.units()),
-    ] {
-        println!("{figure:<64} {units:>8.2}");
+impl InFiles {
+    async fn start(options: Options) -> Self {
+        let directory = std::env::temp_dir().join(format!("speed-{}", std::process::id()));
+        let state = State::Directory(directory.clone());
+        Self { stack: Stack::start(Options { state, ..options }).await.unwrap(), directory }
     }
-    for (profile, cost) in [("busy", &of_a_minute), ("alone", &alone)] {
-        println!("\nquantities of the profile `{profile}` of admin/usage.json");
-        for (path, quantity) in cost.quantities() {
-            println!("{path:<64} {quantity:>8.2}");
-        }
-    }
-    for (title, cost) in [
-        ("a charge among 1,000 of a minute: created, paid, both events delivered", &of_a_minute),
-        ("the same in eight shards", &in_eight_shards),
-        ("a charge alone in its minute", &alone),
-        ("a live charge", &live),
-        ("a refund", &refund),
-        ("a MED case", &med_case),
-    ] {
-        println!("\nwrite units of {title}\n{}", cost.describe());
-    }
-}
 
-/// Starts a service with its state in files, and also returns the state directory. In files, the records of
-/// the streams have an index. In memory they have none. Then each write reads all earlier records of its
-/// table's stream, and takes longer than the one before.
-async fn start_in_files(options: Options) -> (Stack, PathBuf) {
-    let directory = std::env::temp_dir().join(format!("budgets-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).unwrap();
-    let state = State::Directory(directory.clone());
-    (Stack::start(Options { state, ..options }).await.unwrap(), directory)
+    async fn stop(self) {
+        self.stack.stop().await;
+        std::fs::remove_dir_all(&self.directory).unwrap();
+    }
 }
 
 /// Measures how many due deliveries one run of the schedules moves, and how fast.
 async fn due_rows() {
-    let (stack, directory) = start_in_files(Options { event_sources: false, ..Options::in_memory() }).await;
+    let service = InFiles::start(Options { event_sources: false, ..Options::in_memory() }).await;
+    let stack = &service.stack;
     let dynamodb = local::sdk::dynamodb(&stack.endpoints.dynamodb_url);
     let scope = Scope { account: stack.seed.first.id, mode: Mode::Test };
     let at = stack.clock.now();
@@ -148,8 +98,7 @@ async fn due_rows() {
         "\n{moved} due deliveries moved in one run of the schedules in {took:.2?} ({:.0} a second)",
         moved as f64 / took.as_secs_f64()
     );
-    stack.stop().await;
-    std::fs::remove_dir_all(&directory).unwrap();
+    service.stop().await;
 }
 
 /// Measures the delay of a webhook after the creation of a charge, and the throughput of charges and their
@@ -164,8 +113,8 @@ async fn webhooks() {
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
 
-    let (stack, directory) = start_in_files(Options::in_memory()).await;
-    let client = Merchant::of(&stack);
+    let service = InFiles::start(Options::in_memory()).await;
+    let client = Merchant::of(&service.stack, &service.stack.seed.first);
     client.register_endpoint(&url, &["charge.created", "charge.paid"]).await;
     let mut delays = Vec::new();
     for order in 0..50 {
@@ -207,24 +156,24 @@ async fn webhooks() {
         2 * DELIVERED_CHARGES,
         began.elapsed(),
     );
-    stack.stop().await;
-    std::fs::remove_dir_all(&directory).unwrap();
+    service.stop().await;
 }
 
-/// The parts of the benchmark. `cargo bench -p local -- units` runs only the part `units`.
-const PARTS: [&str; 4] = ["units", "due", "webhooks", "pages"];
+/// The parts of the benchmark. `cargo bench -p local -- due` runs only the part `due`.
+const PARTS: [&str; 3] = ["due", "webhooks", "pages"];
+
+/// A part that runs only when it is named, because it takes minutes.
+const FAIRNESS: &str = "fairness";
 
 /// The charges of the account whose pages are measured. `cargo bench -p local -- pages 100000` takes minutes.
 const CHARGES_OF_PAGES: usize = 100;
 
 #[tokio::main]
 async fn main() {
-    let selected: Vec<String> =
-        std::env::args().filter(|argument| PARTS.contains(&argument.as_str())).collect();
-    let is_selected = |part: &str| selected.is_empty() || selected.iter().any(|selected| selected == part);
-    if is_selected("units") {
-        write_units().await;
-    }
+    let arguments: Vec<String> = std::env::args().collect();
+    let is_named = |part: &str| arguments.iter().any(|argument| argument == part);
+    let is_selected =
+        |part: &str| is_named(part) || !PARTS.iter().chain([&FAIRNESS]).any(|part| is_named(part));
     if is_selected("due") {
         due_rows().await;
     }
@@ -232,7 +181,10 @@ async fn main() {
         webhooks().await;
     }
     if is_selected("pages") {
-        let charges = std::env::args().find_map(|argument| argument.parse().ok());
+        let charges = arguments.iter().find_map(|argument| argument.parse().ok());
         pages::pages(charges.unwrap_or(CHARGES_OF_PAGES)).await;
+    }
+    if is_named(FAIRNESS) {
+        fairness::fairness().await;
     }
 }

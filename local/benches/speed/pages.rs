@@ -1,4 +1,4 @@
-//! Requests, read units and times of the dashboard's pages, beside their budgets.
+//! Requests, read units and times of the dashboard's pages. `local/tests/service/dashboard.rs` has their budgets.
 
 use std::time::{Duration, Instant};
 
@@ -8,13 +8,12 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, COOKIE, SET_COOKIE};
 use hyper::{Method, Request, Response};
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
 use local::stack::{Options, Stack};
+use local::wire::http_client;
 use shared::store::Store;
 
 use crate::merchant::Merchant;
-use crate::{seeding, start_in_files};
+use crate::{InFiles, seeding};
 
 /// How often a page is opened for its times.
 const TIMES: usize = 200;
@@ -25,8 +24,9 @@ const PAGES_A_MINUTE: usize = 250;
 /// Measures the pages of an account with so many charges. The times include the proxy that counts the requests.
 pub(crate) async fn pages(charges: usize) {
     let options = Options { event_sources: false, fault_proxy: true, ..Options::in_memory() };
-    let (stack, directory) = start_in_files(options).await;
-    let id = Merchant::of(&stack).create_findable(4_711).await;
+    let service = InFiles::start(options).await;
+    let stack = &service.stack;
+    let id = Merchant::of(stack, &stack.seed.first).create_findable(4_711).await;
     let dynamodb = local::sdk::dynamodb(&stack.endpoints.dynamodb_url);
     let key = Charge::key_of(id.parse::<ChargeId>().unwrap());
     let store = Store::new(dynamodb.clone(), "StateTable");
@@ -35,7 +35,7 @@ pub(crate) async fn pages(charges: usize) {
     let seed = &stack.seed.first;
     let mut form = url::form_urlencoded::Serializer::new(String::new());
     let form = form.append_pair("email", &seed.owner_email).append_pair("password", &seed.password).finish();
-    let entered = send(&stack, Method::POST, "/dashboard/login", "", form).await;
+    let entered = send(stack, Method::POST, "/dashboard/login", "", form).await;
     let cookie = entered.headers()[SET_COOKIE].to_str().unwrap().split(';').next().unwrap().to_owned();
     let (charge, search) = (format!("charges/{id}"), format!("search?q={id}"));
     println!(
@@ -47,20 +47,20 @@ pub(crate) async fn pages(charges: usize) {
         "p99"
     );
     let mut opened = 0;
-    for (path, requests, read_units) in [
-        ("", 8, 60),
-        (search.as_str(), 4, 30),
-        ("search?q=nothing", 4, 30),
-        ("charges", 4, 35),
-        ("charges?status=pending", 5, 35),
-        (charge.as_str(), 7, 20),
-        ("refunds", 4, 35),
-        ("payouts", 4, 35),
-        ("wallet", 4, 30),
-        ("disputes", 5, 40),
-        ("webhooks", 5, 30),
-        ("developers", 3, 10),
-        ("team", 4, 30),
+    for path in [
+        "",
+        &search,
+        "search?q=nothing",
+        "charges",
+        "charges?status=pending",
+        &charge,
+        "refunds",
+        "payouts",
+        "wallet",
+        "disputes",
+        "webhooks",
+        "developers",
+        "team",
     ] {
         let path = format!("/dashboard/{path}");
         let path = path.trim_end_matches('/');
@@ -73,14 +73,14 @@ pub(crate) async fn pages(charges: usize) {
             let proxy = stack.fault_proxy.as_ref().unwrap();
             proxy.reset();
             let began = Instant::now();
-            let answer = send(&stack, Method::GET, path, &cookie, String::new()).await;
+            let answer = send(stack, Method::GET, path, &cookie, String::new()).await;
             times.push(began.elapsed());
             assert!(matches!(answer.status().as_u16(), 200 | 303), "{path}: {}", answer.status());
             if time == TIMES {
                 let report = proxy.report();
                 times.sort();
                 println!(
-                    "{path:<56} {:>5}/{requests:<2} {:>5.1}/{read_units:<2} {:>8.1?} {:>8.1?}",
+                    "{path:<56} {:>8} {:>8.1} {:>8.1?} {:>8.1?}",
                     report.requests(),
                     report.read_units,
                     times[TIMES / 2],
@@ -89,8 +89,7 @@ pub(crate) async fn pages(charges: usize) {
             }
         }
     }
-    stack.stop().await;
-    std::fs::remove_dir_all(&directory).unwrap();
+    service.stop().await;
 }
 
 async fn send(stack: &Stack, method: Method, path: &str, cookie: &str, form: String) -> Response<Bytes> {
@@ -102,7 +101,6 @@ async fn send(stack: &Stack, method: Method, path: &str, cookie: &str, form: Str
         .header(COOKIE, cookie)
         .body(Full::new(Bytes::from(form)))
         .unwrap();
-    let client: Client<_, Full<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
-    let (head, body) = client.request(request).await.unwrap().into_parts();
+    let (head, body) = http_client().request(request).await.unwrap().into_parts();
     Response::from_parts(head, body.collect().await.unwrap().to_bytes())
 }
