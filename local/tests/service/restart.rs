@@ -1,8 +1,10 @@
 //! Tests of the service as a separate process: its state survives a kill and a restart, a conflict with a
 //! running service stops it, and its startup message works.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::http::{Method, StatusCode};
@@ -10,7 +12,22 @@ use axum::response::IntoResponse;
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
-use crate::support::{Client, Listener, eventually, id, raw_id};
+use crate::support::{Client, Listener, ReceivedWebhook, eventually, id, raw_id};
+
+/// Returns a command of the service in a directory, whose output goes nowhere.
+fn local(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_local"));
+    command.args(arguments).current_dir(directory).kill_on_drop(true);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// Starts a service that can't start. Returns the reason.
+async fn refusal(directory: &Path, arguments: &[&str]) -> String {
+    let output = local(directory, arguments).output().await.unwrap();
+    assert!(!output.status.success());
+    String::from_utf8(output.stderr).unwrap()
+}
 
 /// A service that runs as a separate process in its own directory.
 pub(crate) struct Process {
@@ -22,20 +39,13 @@ impl Process {
     pub(crate) async fn start(directory: &Path) -> Self {
         let ready_file = directory.join("ready.json");
         let _ = std::fs::remove_file(&ready_file);
-        let child = Command::new(env!("CARGO_BIN_EXE_local"))
-            .args(["--port", "0", "--ready-file", "ready.json"])
-            .current_dir(directory)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
+        let child = local(directory, &["--port", "0", "--ready-file", "ready.json"]).spawn().unwrap();
         let ready: Value = eventually("the service writes its ready file", async || {
             serde_json::from_slice(&std::fs::read(&ready_file).ok()?).ok()
         })
         .await;
-        let text = |name: &str| ready[name].as_str().unwrap().to_owned();
-        Self { child, client: Client::new(&text("base_url"), &text("test_api_key")) }
+        let text = |name: &str| ready[name].as_str().unwrap();
+        Self { child, client: Client::new(text("base_url"), text("test_api_key")) }
     }
 
     /// Kills the process with `SIGKILL`.
@@ -95,25 +105,20 @@ fn with_urls_of(process: &Process, mut charge: Value) -> Value {
 #[tokio::test]
 async fn events_that_were_not_delivered_before_a_kill_are_delivered_after_the_restart() {
     let directory = TemporaryDirectory::new();
-    let is_up = std::sync::Arc::new(AtomicBool::new(false));
+    let is_up = Arc::new(AtomicBool::new(false));
     let reply = {
-        let is_up = is_up.clone();
-        move |_number| {
-            if is_up.load(Ordering::SeqCst) {
-                StatusCode::NO_CONTENT.into_response()
-            } else {
-                StatusCode::SERVICE_UNAVAILABLE.into_response()
-            }
+        let is_up = Arc::clone(&is_up);
+        move |_number| match is_up.load(Ordering::SeqCst) {
+            true => StatusCode::NO_CONTENT.into_response(),
+            false => StatusCode::SERVICE_UNAVAILABLE.into_response(),
         }
     };
     let listener = Listener::answering(reply).await;
     let process = Process::start(&directory.0).await;
     process.client.register_endpoint(&listener.url, &["charge.created", "charge.paid"]).await;
-    let mut charges = Vec::new();
     for order in 0..20 {
         let charge = process.client.new_charge(&format!("order-{order:04}"), &json!({"amount": 1000})).await;
         process.client.sandbox(&charge, "pay", &json!({})).await;
-        charges.push(id(&charge).to_owned());
     }
     // The kill interrupts the work: some events are not dispatched, some deliveries have failed, and some are
     // being attempted.
@@ -121,23 +126,16 @@ async fn events_that_were_not_delivered_before_a_kill_are_delivered_after_the_re
     is_up.store(true, Ordering::SeqCst);
 
     let process = Process::start(&directory.0).await;
-    let delivered_charges = |name: &str| {
-        let hooks = listener.hooks();
-        let events = hooks
-            .iter()
-            .filter(|hook| hook.header("x-service-event-type") == name)
-            .map(crate::support::ReceivedWebhook::json);
-        events
-            .map(|event| id(&event["data"]["object"]).to_owned())
-            .collect::<std::collections::BTreeSet<String>>()
+    let events = || -> BTreeSet<(String, String)> {
+        let event_of = |hook: ReceivedWebhook| {
+            let charge = id(&hook.json()["data"]["object"]).to_owned();
+            (hook.header("x-service-event-type").to_owned(), charge)
+        };
+        listener.hooks().into_iter().map(event_of).collect()
     };
     eventually("every charge has both events", async || {
         process.client.advance_seconds(180).await;
-        let all = charges.iter().all(|charge| {
-            delivered_charges("charge.created").contains(charge)
-                && delivered_charges("charge.paid").contains(charge)
-        });
-        all.then_some(())
+        (events().len() == 40).then_some(())
     })
     .await;
     eventually("all 40 deliveries are delivered", async || {
@@ -146,8 +144,7 @@ async fn events_that_were_not_delivered_before_a_kill_are_delivered_after_the_re
     })
     .await;
     // Each change has one event id, even where its event was sent several times.
-    let ids: std::collections::BTreeSet<String> =
-        listener.hooks().iter().map(|hook| id(&hook.json()).to_owned()).collect();
+    let ids: BTreeSet<String> = listener.hooks().iter().map(|hook| id(&hook.json()).to_owned()).collect();
     assert_eq!(ids.len(), 40);
 }
 
@@ -155,23 +152,11 @@ async fn events_that_were_not_delivered_before_a_kill_are_delivered_after_the_re
 async fn a_service_whose_state_directory_or_port_is_in_use_exits_with_the_reason() {
     let directory = TemporaryDirectory::new();
     let process = Process::start(&directory.0).await;
-    let second = Command::new(env!("CARGO_BIN_EXE_local"))
-        .args(["--port", "0"])
-        .current_dir(&directory.0)
-        .output()
-        .await
-        .unwrap();
-    assert!(!second.status.success());
-    assert!(String::from_utf8_lossy(&second.stderr).contains("already runs"));
-    let port = process.client.base_url.rsplit(':').next().unwrap().to_owned();
-    let on_used_port = Command::new(env!("CARGO_BIN_EXE_local"))
-        .args(["--in-memory", "--port", &port])
-        .current_dir(&directory.0)
-        .output()
-        .await
-        .unwrap();
-    assert!(!on_used_port.status.success());
-    assert!(String::from_utf8_lossy(&on_used_port.stderr).contains("in use"));
+    let refused = refusal(&directory.0, &["--port", "0"]).await;
+    assert!(refused.contains("already runs"), "{refused}");
+    let port = process.client.base_url.rsplit(':').next().unwrap();
+    let refused = refusal(&directory.0, &["--in-memory", "--port", port]).await;
+    assert!(refused.contains("in use"), "{refused}");
 }
 
 #[tokio::test]
@@ -182,23 +167,15 @@ async fn the_state_of_another_version_is_refused() {
     let mut stored: Value = serde_json::from_slice(&std::fs::read(&seed).unwrap()).unwrap();
     stored["state_format"] = json!(0);
     std::fs::write(&seed, stored.to_string()).unwrap();
-    let mut start = Command::new(env!("CARGO_BIN_EXE_local"));
-    let refused = start.args(["--port", "0"]).current_dir(&directory.0).output().await.unwrap();
-    assert!(!refused.status.success());
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("the state of another version"));
+    let refused = refusal(&directory.0, &["--port", "0"]).await;
+    assert!(refused.contains("the state of another version"), "{refused}");
 }
 
 #[tokio::test]
 async fn the_startup_message_contains_a_curl_command_that_works() {
     let directory = TemporaryDirectory::new();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_local"))
-        .args(["--in-memory", "--port", "0", "--ready-file", "ready.json"])
-        .current_dir(&directory.0)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
+    let arguments = ["--in-memory", "--port", "0", "--ready-file", "ready.json"];
+    let mut child = local(&directory.0, &arguments).stdout(Stdio::piped()).spawn().unwrap();
     let mut text_before_command = String::new();
     let mut lines =
         tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(child.stdout.take().unwrap()));
@@ -251,20 +228,15 @@ async fn the_startup_message_contains_a_curl_command_that_works() {
 #[tokio::test]
 async fn commands_find_the_first_service_of_a_directory_whether_it_stores_its_state_or_not() {
     let directory = TemporaryDirectory::new();
-    let local = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_local"));
-        command.args(arguments).current_dir(&directory.0).stderr(Stdio::null()).kill_on_drop(true);
-        command
-    };
     let start = |arguments: &[&str], output: &str| {
         let output = std::fs::File::create(directory.0.join(output)).unwrap();
-        local(&[&["--port", "0"], arguments].concat()).stdout(output).spawn().unwrap()
+        local(&directory.0, &[&["--port", "0"], arguments].concat()).stdout(output).spawn().unwrap()
     };
     let read = |path: &str| std::fs::read_to_string(directory.0.join(path)).ok();
     let mut first = start(&["--in-memory"], "first");
     let ready =
         eventually("the first service writes its ready file", async || read(".local/ready.json")).await;
-    let triggered = local(&["trigger", "charge.created"]).output().await.unwrap();
+    let triggered = local(&directory.0, &["trigger", "charge.created"]).output().await.unwrap();
     assert!(triggered.status.success() && String::from_utf8_lossy(&triggered.stdout).contains("ch_"));
 
     for (arguments, way_out) in [
