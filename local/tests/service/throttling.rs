@@ -5,16 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::AttributeValue;
 use domain::row::{Key, sortable};
 use domain::time::Timestamp;
-use local::embedded::fault_proxy::{Ceiling, Fault, FaultProxy};
+use local::embedded::fault_proxy::{Ceiling, Fault};
 use serde_json::{Value, json};
-use shared::store::due_attributes;
+use shared::store::{due_attributes, key_attributes};
 
 use crate::invocations::{dispatch, stream_records};
 use crate::set_aside::{set_aside_objects, set_aside_text};
-use crate::support::{CapturedLog, Listener, Service, eventually, id};
+use crate::support::{CapturedLog, Listener, Service, id};
 
 /// The number of concurrent requests. Together, they write several times as much as [`CEILING`] allows while
 /// they are retried.
@@ -22,10 +21,6 @@ const REQUESTS: usize = 40;
 
 /// A ceiling that a slow machine exceeds too.
 const CEILING: Ceiling = Ceiling { write: 4.0, period: Duration::from_secs(1) };
-
-fn proxy(service: &Service) -> &FaultProxy {
-    service.stack.fault_proxy.as_ref().unwrap()
-}
 
 /// Sends the requests concurrently. Returns the statuses and bodies in their order.
 async fn send_all(service: &Arc<Service>, requests: Vec<(String, String, Value)>) -> Vec<(u16, Value)> {
@@ -58,14 +53,14 @@ fn creations() -> Vec<(String, String, Value)> {
 #[tokio::test]
 async fn a_throttled_creation_ends_in_201_or_503_and_never_in_a_lost_or_second_charge() {
     let service = Arc::new(Service::without_event_sources().await);
-    proxy(&service).throttle(CEILING);
+    service.proxy().throttle(CEILING);
     let throttled = send_all(&service, creations()).await;
     let statuses: BTreeSet<u16> = throttled.iter().map(|(status, _)| *status).collect();
-    assert!(proxy(&service).throttled_requests() > 0);
+    assert!(service.proxy().throttled_requests() > 0);
     assert!(statuses.is_subset(&BTreeSet::from([201, 503])), "{statuses:?}");
     assert!(statuses.contains(&201), "a throttled write is retried");
 
-    proxy(&service).stop_throttling();
+    service.proxy().stop_throttling();
     let repeated = send_all(&service, creations()).await;
     let ids: BTreeSet<&str> = repeated.iter().map(|(_, charge)| id(charge)).collect();
     assert_eq!(ids.len(), REQUESTS);
@@ -88,14 +83,14 @@ async fn a_throttled_payment_ends_in_200_or_503_and_credits_the_money_once() {
         };
         charges.iter().map(pay).collect()
     };
-    proxy(&service).throttle(CEILING);
+    service.proxy().throttle(CEILING);
     let throttled = send_all(&service, payments()).await;
     let statuses: BTreeSet<u16> = throttled.iter().map(|(status, _)| *status).collect();
-    assert!(proxy(&service).throttled_requests() > 0);
+    assert!(service.proxy().throttled_requests() > 0);
     assert!(statuses.is_subset(&BTreeSet::from([200, 503])), "{statuses:?}");
     assert!(statuses.contains(&200), "a cancelled transaction is retried");
 
-    proxy(&service).stop_throttling();
+    service.proxy().stop_throttling();
     for ((status, _), (path, _, body)) in throttled.iter().zip(payments()) {
         if *status == 503 {
             service.post(&path, &body).await.expect(200);
@@ -124,10 +119,10 @@ async fn throttled_records_of_an_account_do_not_delay_another_and_are_published_
     let records = stream_records(&service.stack);
     let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
     // The partition of the account's events is hot for the whole invocation. The other account writes less.
-    proxy(&service).throttle(Ceiling { write: 12.0, period: Duration::from_hours(1) });
+    service.proxy().throttle(Ceiling { write: 12.0, period: Duration::from_hours(1) });
     let answer = dispatcher(json!({ "Records": records })).await.unwrap();
     assert_eq!(answer["batchItemFailures"], json!([]), "no record blocks the stream");
-    assert!(proxy(&service).throttled_requests() > 0);
+    assert!(service.proxy().throttled_requests() > 0);
     let delivered = other.get("/v1/webhooks/deliveries").await.expect(200);
     assert_eq!(delivered["data"].as_array().unwrap().len(), 1, "the other account's event is published");
     assert!(service.deliveries("").await.len() < 20);
@@ -148,12 +143,12 @@ async fn throttled_records_of_an_account_do_not_delay_another_and_are_published_
     assert_eq!(set_aside_objects(&service).await, postponed);
     // A replay that publishes some of the events leaves the other records for later.
     let kept = set_aside_records(&service).await;
-    proxy(&service).throttle(Ceiling { write: 4.0, period: Duration::from_hours(1) });
+    service.proxy().throttle(Ceiling { write: 4.0, period: Duration::from_hours(1) });
     replay_postponed(&service, 1).await;
     let left = set_aside_records(&service).await;
     assert!(!left.is_empty() && left.len() < kept.len(), "{} of {}", left.len(), kept.len());
     assert!(left.iter().all(|record| kept.contains(record)));
-    proxy(&service).stop_throttling();
+    service.proxy().stop_throttling();
     replay_postponed(&service, 1).await;
     assert_eq!(set_aside_objects(&service).await, [""; 0]);
     dispatch(&service.stack).await;
@@ -187,60 +182,15 @@ async fn replay_postponed(service: &Service, minutes: i64) {
 }
 
 #[tokio::test]
-async fn an_account_above_its_ceiling_gets_each_webhook_after_the_throttle_and_another_one_meanwhile() {
-    let service = Arc::new(Service::start().await);
-    let other = service.other_account();
-    let (listener, others_listener) = (Listener::start().await, Listener::start().await);
-    // Each event has three deliveries, so the log of deliveries gets more units than a charge's own partitions.
-    for _ in 0..3 {
-        service.register_endpoint(&listener.url, &["charge.created"]).await;
-    }
-    other.register_endpoint(&others_listener.url, &["charge.created"]).await;
-    proxy(&service).throttle(Ceiling { write: 12.0, period: Duration::from_mins(1) });
-    let created = send_all(&service, creations()).await;
-    let accepted: BTreeSet<String> = created
-        .iter()
-        .filter(|(status, _)| *status == 201)
-        .map(|(_, charge)| id(charge).to_owned())
-        .collect();
-    assert!(accepted.len() > 3, "the partitions of the charges accept some");
-    other.new_charge("order-0001", &json!({"amount": 1000})).await;
-    others_listener.received(1).await;
-    eventually("the records are set aside", async || {
-        (!set_aside_objects(&service).await.is_empty()).then_some(())
-    })
-    .await;
-
-    proxy(&service).stop_throttling();
-    let of_hooks = || -> BTreeSet<String> {
-        let hooks = listener.hooks().into_iter();
-        hooks.map(|hook| id(&hook.json()["data"]["object"]).to_owned()).collect()
-    };
-    eventually("every webhook arrives", async || {
-        service.stack.clock.advance(60_000);
-        (set_aside_objects(&service).await.is_empty() && of_hooks().is_superset(&accepted)).then_some(())
-    })
-    .await;
-    // A creation whose response was 503 may have been executed.
-    let page = service.get("/v1/charges?limit=100").await.expect(200);
-    let listed: BTreeSet<String> =
-        page["data"].as_array().unwrap().iter().map(|charge| id(charge).to_owned()).collect();
-    eventually("every charge has its webhook", async || (of_hooks() == listed).then_some(())).await;
-    assert_eq!(service.deliveries("").await.len(), 3 * listed.len());
-    let stats = service.get("/v1/payments/stats").await.expect(200);
-    assert_eq!(stats["totalTransactions"], listed.len(), "{stats}");
-}
-
-#[tokio::test]
 async fn a_throttle_of_the_whole_table_sets_no_record_aside() {
     let service = Service::without_event_sources().await;
     service.charge().await;
     let records = stream_records(&service.stack);
     let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
-    proxy(&service).inject_where("", Fault::Throttled);
+    service.proxy().inject_where("", Fault::Throttled);
     let answer = dispatcher(json!({ "Records": records })).await.unwrap();
     assert_ne!(answer["batchItemFailures"], json!([]));
-    proxy(&service).reset();
+    service.proxy().reset();
     assert_eq!(set_aside_objects(&service).await, [""; 0]);
     dispatch(&service.stack).await;
 }
@@ -251,15 +201,9 @@ async fn put_due_row(service: &Service, pk: &str, name: &str, at: Timestamp, sha
     let shard_of = |key: &Key| due_attributes(key, at)[0].1.as_s().unwrap().clone();
     let mut keys = (0..).map(key);
     let key = keys.find(|key| shard.is_none_or(|shard| shard_of(key) == shard)).unwrap();
-    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
-    let mut put = client.put_item().table_name("StateTable");
-    for (name, value) in [("pk", key.pk.clone()), ("sk", key.sk.clone())] {
-        put = put.item(name, AttributeValue::S(value));
-    }
-    for (name, value) in due_attributes(&key, at) {
-        put = put.item(name, value);
-    }
-    put.send().await.unwrap();
+    let mut item = key_attributes(&key);
+    item.extend(due_attributes(&key, at));
+    service.put_item(item).await;
     key
 }
 
@@ -285,7 +229,7 @@ async fn throttled_due_rows_of_an_account_stay_due_and_do_not_delay_those_of_ano
     let before = (due_since(&first).await, due_since(&last).await);
     // This text is in the requests that postpone the rows, and not in those that read the index.
     let postponing = format!(r#"":v2":{{"S":"{}#{busy}"#, sortable(at));
-    proxy(&service).inject_where(&postponing, Fault::Throttled);
+    service.proxy().inject_where(&postponing, Fault::Throttled);
     let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
     let shard: u8 = shard.trim_start_matches("due#").parse().unwrap();
     assert!(scheduler(json!({ "shard": shard })).await.is_err(), "the alarm reports it");
