@@ -10,47 +10,32 @@ use crate::support::{Client, Service};
 const PATH: &str = "/_local/clock/advance";
 
 #[tokio::test]
-async fn a_page_of_another_site_cannot_move_the_clock() {
-    let service = Service::start().await;
+async fn a_page_of_another_site_cannot_move_the_clock_and_a_host_allowed_by_option_can() {
+    let options = Options { allowed_hosts: vec!["dev.example".parse().unwrap()], ..Options::in_memory() };
+    let service = Service::start_with(options).await;
     let before = service.stack.clock.offset_ms();
     let json = ("content-type", "application/json");
-    let refused: [(&[(&str, &str)], u16); 7] = [
+    let refused: [(&[(&str, &str)], u16); 4] = [
         (&[], 400),
-        (&[("content-type", "text/plain")], 400),
         (&[json, ("origin", "https://evil.example")], 403),
-        (&[json, ("origin", "null")], 403),
         (&[json, ("sec-fetch-site", "cross-site")], 403),
         (&[json, ("host", "evil.example:3000")], 403),
-        (&[json, ("host", "two words")], 403),
     ];
     for (headers, status) in refused {
-        for body in ["", r#"{"seconds": 60}"#] {
-            let answer = service.raw(Method::POST, PATH, headers, body).await;
-            assert_eq!(answer.status, status, "{headers:?}");
+        for path in [PATH, "/_local/nothing"] {
+            let answer = service.raw(Method::POST, path, headers, r#"{"seconds": 60}"#).await;
+            assert_eq!(answer.status, status, "{path} {headers:?}");
             assert!(answer.body["error"].is_string(), "{answer:?}");
         }
-        let nowhere = service.raw(Method::POST, "/_local/nothing", headers, "").await;
-        assert_eq!(nowhere.status, status, "{headers:?}");
     }
     assert_eq!(service.stack.clock.offset_ms(), before);
 
-    let port = service.base_url.rsplit_once(':').unwrap().1;
-    let own = format!("http://localhost:{port}");
-    let host = format!("localhost:{port}");
-    let headers = [json, ("host", &host), ("origin", &own), ("sec-fetch-site", "same-origin")];
-    service.raw(Method::POST, PATH, &headers, r#"{"seconds": 60}"#).await.expect(200);
-    assert_eq!(service.stack.clock.offset_ms(), before + 60_000);
-}
-
-#[tokio::test]
-async fn a_host_allowed_by_option_may_call_the_local_routes() {
-    let options = Options { allowed_hosts: vec!["dev.example".parse().unwrap()], ..Options::in_memory() };
-    let service = Service::start_with(options).await;
-    for (host, status) in [("dev.example:3000", 200), ("DEV.example", 200), ("other.example", 403)] {
-        let headers = [("content-type", "application/json"), ("host", host)];
-        let answer = service.raw(Method::POST, PATH, &headers, r#"{"seconds": 0}"#).await;
-        assert_eq!(answer.status, status, "{host}");
+    let host = service.base_url.strip_prefix("http://").unwrap();
+    let own = [json, ("host", host), ("origin", &service.base_url), ("sec-fetch-site", "same-origin")];
+    for headers in [&own[..], &[json, ("host", "dev.example:3000")]] {
+        service.raw(Method::POST, PATH, headers, r#"{"seconds": 60}"#).await.expect(200);
     }
+    assert_eq!(service.stack.clock.offset_ms(), before + 120_000);
 }
 
 #[tokio::test]
