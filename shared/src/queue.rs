@@ -5,6 +5,7 @@
 //! or refund is lost, the scheduler sends another one later. The scheduler sends no messages for e-mails.
 
 use std::collections::HashMap;
+use std::error::Error;
 use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -178,6 +179,8 @@ pub trait MessageFailure: fmt::Display + From<QueueError> {
         Level::ERROR
     }
 }
+
+impl MessageFailure for Box<dyn Error + Send + Sync> {}
 
 /// Returns the failure of a message, which SQS then delivers again.
 pub fn failure_of(message_id: Option<String>) -> SqsBatchItemFailure {

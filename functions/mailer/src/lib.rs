@@ -16,9 +16,11 @@ mod testing;
 mod text;
 mod user_text;
 
+use std::error::Error;
+
 use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
-use domain::account::{Account, MailAddress, MailAddressError};
+use domain::account::{Account, MailAddress};
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::{EmailId, MedCaseId, Mode};
 use domain::med::MedCase;
@@ -30,14 +32,14 @@ use shared::clock::Clock;
 use shared::config::{ConfigError, PublicUrls, required};
 use shared::email::{Claim, Email, EmailQueue, EmailRecord, EmailTopic, Emails, QueuedEmail, UserEmail};
 use shared::metrics;
-use shared::queue::{self, MessageFailure, QueueError};
-use shared::random::{self, RandomError};
+use shared::queue;
+use shared::random;
 use shared::refund::third_party;
-use shared::store::{Aws, Store, StoreError};
+use shared::store::{Aws, Store};
 use shared::webhook::endpoint::Endpoint;
 
-use crate::message::{EmailMessage, EncodeError};
-use crate::sender::{SendError, Sender};
+use crate::message::EmailMessage;
+use crate::sender::Sender;
 use crate::text::Text;
 use crate::user_text::Writer;
 
@@ -54,37 +56,7 @@ pub struct Mailer {
     sender: Sender,
 }
 
-#[derive(Debug, thiserror::Error)]
-enum MailerError {
-    #[error(transparent)]
-    Work(#[from] WorkError),
-    #[error(transparent)]
-    Encode(#[from] EncodeError),
-    #[error(transparent)]
-    Send(#[from] SendError),
-    #[error("an email to a user can't be sent: {0}")]
-    Address(#[from] MailAddressError),
-}
-
-impl From<StoreError> for MailerError {
-    fn from(error: StoreError) -> Self {
-        Self::Work(error.into())
-    }
-}
-
-impl From<QueueError> for MailerError {
-    fn from(error: QueueError) -> Self {
-        Self::Work(error.into())
-    }
-}
-
-impl MessageFailure for MailerError {}
-
-impl From<RandomError> for MailerError {
-    fn from(error: RandomError) -> Self {
-        Self::Work(error.into())
-    }
-}
+type MailerError = Box<dyn Error + Send + Sync>;
 
 impl Mailer {
     /// Reads `TABLE_NAME`, `MAIL_QUEUE_URL`, `CHECKOUT_BASE_URL` and `MAIL_FROM`. When `MAIL_FROM` is empty or
@@ -158,7 +130,8 @@ impl Mailer {
             UserEmail::Reset { token } => writer.reset(token),
             UserEmail::PasswordChanged { at, .. } => writer.password_changed(*at),
         };
-        let message = EmailMessage::new(id, (from, &to.parse()?), &text, now)?;
+        let to = to.parse().map_err(|error| format!("an email to a user can't be sent: {error}"))?;
+        let message = EmailMessage::new(id, (from, &to), &text, now)?;
         self.sender.send(&message).await?;
         if matches!(self.sender, Sender::Nowhere) {
             // Without a directory for emails, a developer finds the link only in the log.
