@@ -8,7 +8,6 @@ use std::time::Duration;
 use axum::http::Method;
 use domain::audit::Audit;
 use domain::audit::chain::{ChainFault, ChainReport, Head, key_of};
-use domain::ids::AuditId;
 use domain::time::Timestamp;
 use local::embedded::fault_proxy::Fault;
 use serde_json::json;
@@ -153,23 +152,6 @@ async fn the_rows_since_a_moment_are_those_of_later_actions_however_late_they_we
 }
 
 #[tokio::test]
-async fn rows_are_listed_in_pages_from_the_newest_to_the_oldest() {
-    let service = Service::without_event_sources().await;
-    let (store, account) = (service.store(), service.scope().account);
-    service.append(103).await;
-    let (first, has_more) = audit::page(&store, &account, None).await.unwrap();
-    assert_eq!((first.len(), has_more, first[0].subject.as_str()), (100, true, "102"));
-    let (second, has_more) = audit::page(&store, &account, Some(first[99].id)).await.unwrap();
-    let subjects: Vec<&str> = second.iter().map(|row| row.subject.as_str()).collect();
-    assert_eq!((subjects, has_more), (vec!["2", "1", "0"], false));
-    let (third, has_more) = audit::page(&store, &account, Some(second[2].id)).await.unwrap();
-    assert_eq!((third.len(), has_more), (0, false));
-    let unknown = AuditId::new(service.stack.clock.now(), [7; 10]);
-    let refused = audit::page(&store, &account, Some(unknown)).await.unwrap_err().to_string();
-    assert_eq!(refused, "starting_after is not an audit row of this account");
-}
-
-#[tokio::test]
 async fn a_lost_response_appends_one_row() {
     let service = Service::without_event_sources().await;
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
@@ -193,12 +175,14 @@ async fn a_change_and_its_audit_row_are_one_transaction_that_is_repeated_when_th
         let client = Client::new(&service.base_url, &service.key());
         rotations.spawn(async move { client.post("/v1/webhooks/override-secret/rotate", &json!({})).await });
     }
-    let answers = rotations.join_all().await;
-    let statuses: BTreeSet<u16> = answers.iter().map(|answer| answer.status.as_u16()).collect();
-    assert_eq!(statuses, BTreeSet::from([200]));
-    assert_eq!(service.chain_length().await, 12);
-    let row = service.secrets().get_item(&SigningSecret::key_of(&service.scope(), None)).await.unwrap();
-    assert_eq!(row.unwrap()["version"].as_n().unwrap(), "12");
+    let answers = rotations.join_all().await.into_iter().map(|answer| answer.expect(200));
+    let shown: BTreeSet<String> =
+        answers.map(|answer| answer["secret"].as_str().unwrap().to_owned()).collect();
+    assert_eq!((shown.len(), service.chain_length().await), (12, 12));
+    let row =
+        service.secrets().get_item(&SigningSecret::key_of(&service.scope(), None)).await.unwrap().unwrap();
+    assert_eq!(row["version"].as_n().unwrap(), "12");
+    assert!(shown.contains(row["secret"].as_s().unwrap()));
 }
 
 #[tokio::test]
