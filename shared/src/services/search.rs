@@ -17,9 +17,11 @@ use domain::tax_id::{Document, TaxId};
 use domain::time::Timestamp;
 use domain::wallet::Posting;
 
+use serde::de::DeserializeOwned;
+
 use crate::charge::{ChargeFilter, Charges};
 use crate::http::Query;
-use crate::store::{Item, PageError, Store, StoreError, from_item, key_of_item};
+use crate::store::{PageError, Store, StoreError};
 use crate::webhook::delivery::Delivery;
 use crate::webhook::endpoint::Endpoint;
 use crate::webhook::event::Event;
@@ -81,31 +83,6 @@ impl SearchQuery {
             .or_else(|| text.contains('@').then(|| Self::Email(LookupValue::email(text))))
             .or_else(|| amount(text).map(Self::Amount))
             .or_else(|| LookupValue::order(text).map(Self::Order))
-    }
-
-    /// The keys of the row with this id. Its shard or currency may be unknown.
-    fn keys(&self, scope: &ShardedScope) -> Vec<Key> {
-        match self {
-            Self::Charge(id) => vec![Charge::key_of(*id)],
-            Self::Refund(id) => vec![Refund::key_of(*id)],
-            Self::Case(id) => vec![MedCase::key_of(*id)],
-            Self::Event(id) => {
-                scope.shards.shards().map(|shard| Event::key_of(&scope.scope, shard, id.row_id())).collect()
-            }
-            Self::Delivery(id) => vec![Delivery::key_of(&scope.scope, *id)],
-            Self::Endpoint(id) => vec![Endpoint::key_of(&scope.scope, *id)],
-            Self::Posting(id) => {
-                let key = |pk: String| {
-                    CURRENCIES.map(|currency| Key { pk: pk.clone(), sk: Posting::wallet_sort(currency, *id) })
-                };
-                scope.partitions(Posting::partition).into_iter().flat_map(key).collect()
-            }
-            Self::Payout(id) => vec![Payout::key_of(*id)],
-            Self::Payment(id) => vec![IncomingPayment::key_of(&scope.scope, &id.clone().into())],
-            Self::Request | Self::Document(..) | Self::Email(_) | Self::Amount(_) | Self::Order(_) => {
-                Vec::new()
-            }
-        }
     }
 
     /// The lists of charges in which the text is searched, at most two: a parameter of the list, and its value. The
@@ -185,7 +162,6 @@ pub enum SearchHit {
 
 #[derive(Clone, Debug)]
 pub struct SearchResult {
-    pub query: SearchQuery,
     /// Newest first.
     pub hits: Vec<SearchHit>,
     /// Only the newest charges were compared; the list of charges with the same filter has the others.
@@ -203,7 +179,7 @@ pub async fn search(
     let Some(query) = SearchQuery::parse(text) else { return Ok(None) };
     let charges = Charges::new(store.clone());
     let (mut hits, mut has_more) = (Vec::new(), false);
-    for hit in read_hits(store, &query, scope, now).await? {
+    if let Some(hit) = read_hit(store, &query, scope, now).await? {
         let charge = if let SearchHit::Payment(payment) = &hit { payment.charge_id() } else { None };
         let charge = charges.find(charge).await?;
         hits.push(charge.map_or(hit, |charge| SearchHit::Charge(Box::new(charge.read_at(now)))));
@@ -220,7 +196,7 @@ pub async fn search(
         has_more = page.next_cursor.is_some();
         hits.extend(page.items.into_iter().map(|charge| SearchHit::Charge(Box::new(charge))));
     }
-    Ok(Some(SearchResult { query, hits, has_more }))
+    Ok(Some(SearchResult { hits, has_more }))
 }
 
 #[derive(Clone, Debug)]
@@ -249,12 +225,12 @@ pub async fn locate(
         Some(filter) => charges.newest_ids(scope, salt, &filter, 2).await,
         None => Ok(Vec::new()),
     };
-    let (hits, first, second) = tokio::join!(
-        Box::pin(read_hits(store, query, scope, now)),
+    let (hit, first, second) = tokio::join!(
+        Box::pin(read_hit(store, query, scope, now)),
         Box::pin(newest(lists.first())),
         Box::pin(newest(lists.get(1))),
     );
-    if let Some(hit) = hits?.into_iter().next() {
+    if let Some(hit) = hit? {
         return Ok(Some(Located::Hit(hit)));
     }
     for ((name, value), found) in lists.into_iter().zip([first?, second?]) {
@@ -267,52 +243,64 @@ pub async fn locate(
     Ok(None)
 }
 
-async fn read_hits(
+/// The row with the searched id. `None`: there is none, it belongs to another scope, or it has expired.
+async fn read_hit(
     store: &Store,
     query: &SearchQuery,
     scope: &ShardedScope,
     now: Timestamp,
-) -> Result<Vec<SearchHit>, StoreError> {
-    let items = store.batch_get(&query.keys(scope)).await?;
-    items.into_iter().filter_map(|item| read_hit(item, scope, now).transpose()).collect()
-}
-
-/// `None`: the row belongs to another scope, or has expired.
-fn read_hit(item: Item, scope: &ShardedScope, now: Timestamp) -> Result<Option<SearchHit>, StoreError> {
-    let Some(key) = key_of_item(&item) else { return Ok(None) };
-    let hit = if Charge::is_at(&key) {
-        SearchHit::Charge(Box::new(from_item::<StoredCharge>(item)?.read_at(now)))
-    } else if Refund::is_at(&key) {
-        SearchHit::Refund(Box::new(from_item(item)?))
-    } else if MedCase::is_at(&key) {
-        SearchHit::Case(Box::new(from_item(item)?))
-    } else if Payout::is_at(&key) {
-        SearchHit::Payout(Box::new(from_item(item)?))
-    } else if IncomingPayment::is_at(&key) {
-        SearchHit::Payment(Box::new(from_item(item)?))
-    } else if Event::is_at(&key) {
-        SearchHit::Event(Box::new(from_item(item)?))
-    } else if Delivery::is_at(&key) {
-        SearchHit::Delivery(Box::new(from_item(item)?))
-    } else if Endpoint::is_at(&key) {
-        SearchHit::Endpoint(Box::new(from_item(item)?))
-    } else if Posting::is_at(&key) {
-        SearchHit::Posting(Box::new(from_item(item)?))
-    } else {
-        return Ok(None);
+) -> Result<Option<SearchHit>, StoreError> {
+    let of = &scope.scope;
+    let hit = match query {
+        SearchQuery::Charge(id) => {
+            let stored: Option<Box<StoredCharge>> = first(store, vec![Charge::key_of(*id)]).await?;
+            stored.map(|charge| SearchHit::Charge(Box::new(charge.read_at(now))))
+        }
+        SearchQuery::Refund(id) => first(store, vec![Refund::key_of(*id)]).await?.map(SearchHit::Refund),
+        SearchQuery::Case(id) => first(store, vec![MedCase::key_of(*id)]).await?.map(SearchHit::Case),
+        SearchQuery::Payout(id) => first(store, vec![Payout::key_of(*id)]).await?.map(SearchHit::Payout),
+        SearchQuery::Payment(id) => {
+            first(store, vec![IncomingPayment::key_of(of, &id.clone().into())]).await?.map(SearchHit::Payment)
+        }
+        SearchQuery::Delivery(id) => {
+            first(store, vec![Delivery::key_of(of, *id)]).await?.map(SearchHit::Delivery)
+        }
+        SearchQuery::Endpoint(id) => {
+            first(store, vec![Endpoint::key_of(of, *id)]).await?.map(SearchHit::Endpoint)
+        }
+        SearchQuery::Event(id) => {
+            let keys = scope.shards.shards().map(|shard| Event::key_of(of, shard, id.row_id()));
+            first(store, keys.collect()).await?.map(SearchHit::Event)
+        }
+        SearchQuery::Posting(id) => {
+            let key = |pk: String| {
+                CURRENCIES.map(|currency| Key { pk: pk.clone(), sk: Posting::wallet_sort(currency, *id) })
+            };
+            let keys = scope.partitions(Posting::partition).into_iter().flat_map(key);
+            first(store, keys.collect()).await?.map(SearchHit::Posting)
+        }
+        SearchQuery::Request
+        | SearchQuery::Document(..)
+        | SearchQuery::Email(_)
+        | SearchQuery::Amount(_)
+        | SearchQuery::Order(_) => None,
     };
-    let is_shown = match &hit {
-        SearchHit::Charge(charge) => charge.scope == scope.scope,
-        SearchHit::Refund(refund) => refund.scope == scope.scope,
-        SearchHit::Case(case) => case.scope == scope.scope,
-        SearchHit::Payout(payout) => payout.scope == scope.scope,
+    Ok(hit.filter(|hit| match hit {
+        SearchHit::Charge(charge) => charge.scope == *of,
+        SearchHit::Refund(refund) => refund.scope == *of,
+        SearchHit::Case(case) => case.scope == *of,
+        SearchHit::Payout(payout) => payout.scope == *of,
         SearchHit::Event(event) => event.is_kept(now),
         // Their keys contain the scope.
         SearchHit::Payment(_) | SearchHit::Delivery(_) | SearchHit::Endpoint(_) | SearchHit::Posting(_) => {
             true
         }
-    };
-    Ok(is_shown.then_some(hit))
+    }))
+}
+
+/// The first row of those keys, of which at most one has a row: the shard or currency may be unknown.
+async fn first<R: DeserializeOwned>(store: &Store, keys: Vec<Key>) -> Result<Option<Box<R>>, StoreError> {
+    Ok(store.get_in_order(&keys).await?.into_iter().next().map(Box::new))
 }
 
 #[cfg(test)]
@@ -321,45 +309,26 @@ mod tests {
 
     #[test]
     fn a_text_is_searched_as_what_its_form_says() {
-        const UUID: &str = "fe5392dd-e865-8656-a544-24ef3d590c1b";
-        let charge = ChargeId::parse_any(UUID).unwrap();
-        let ulid = "01kb5cpq4t0000000000000000";
-        let key = "141xek78gn2xq9dp";
         let kind = |text: &str| SearchQuery::parse(text).map(|query| format!("{query:?}"));
         let prefix = |text: &str| kind(text).unwrap().split('(').next().unwrap().to_owned();
-        for text in [
-            UUID,
-            &format!("ch_{UUID}"),
-            &format!("tx_{UUID}"),
-            &charge.txid(),
-            &charge.txid().to_uppercase(),
-        ] {
-            assert_eq!(SearchQuery::parse(text), Some(SearchQuery::Charge(charge)), "{text}");
-        }
         for (text, expected) in [
-            (format!("re_{}{key}", charge.txid()), "Refund"),
-            (format!("med_{}{key}", charge.txid()), "Case"),
-            (format!("evt_{ulid}"), "Event"),
-            (format!("wd_{ulid}"), "Delivery"),
-            (format!("wh_{ulid}"), "Endpoint"),
-            (format!("mv_{ulid}"), "Posting"),
-            (format!(" po_{ulid} "), "Payout"),
-            (format!("req_{UUID}"), "Request"),
-            ("E00000000202611211000abcdefghijk".to_owned(), "Payment"),
-            ("29537995593".to_owned(), "Document"),
-            ("295.379.955-93".to_owned(), "Document"),
-            ("295.379.955-94".to_owned(), "Order"),
-            ("2026-1127-000-001".to_owned(), "Order"),
-            ("12.345.678/0001-95".to_owned(), "Document"),
-            ("Maria@Example.com".to_owned(), "Email"),
-            ("R$ 1.234,56".to_owned(), "Amount"),
-            ("12,90".to_owned(), "Amount"),
-            ("4711".to_owned(), "Order"),
-            ("Pedido 12,9".to_owned(), "Order"),
-            ("0,00".to_owned(), "Order"),
-            ("evt_1".to_owned(), "Order"),
+            (" po_01kb5cpq4t0000000000000000 ", "Payout"),
+            ("req_fe5392dd-e865-8656-a544-24ef3d590c1b", "Request"),
+            ("E00000000202611211000abcdefghijk", "Payment"),
+            ("29537995593", "Document"),
+            ("295.379.955-93", "Document"),
+            ("295.379.955-94", "Order"),
+            ("2026-1127-000-001", "Order"),
+            ("12.345.678/0001-95", "Document"),
+            ("Maria@Example.com", "Email"),
+            ("R$ 1.234,56", "Amount"),
+            ("12,90", "Amount"),
+            ("4711", "Order"),
+            ("Pedido 12,9", "Order"),
+            ("0,00", "Order"),
+            ("evt_1", "Order"),
         ] {
-            assert_eq!(prefix(&text), expected, "{text}");
+            assert_eq!(prefix(text), expected, "{text}");
         }
         assert_eq!(SearchQuery::parse("1.234,56"), Amount::parse(123_456).ok().map(SearchQuery::Amount));
         assert_eq!((kind(" "), kind(&"x".repeat(255))), (None, None));
