@@ -381,14 +381,6 @@ fn without_points(text: &str) -> Option<String> {
     (rest.is_empty() || is_grouped).then(|| text.replace('.', ""))
 }
 
-/// The button of an action. Without the role it is disabled, and says which role it needs.
-pub fn submit(language: Language, (label, class): (Word, &str), need: Need, is_allowed: bool) -> Markup {
-    if is_allowed {
-        return html! { button.(class) { (language.say(label)) } };
-    }
-    disabled(language, label, if need == Need::Owner { w::NEEDS_OWNER } else { w::NEEDS_ADMIN })
-}
-
 /// The button of an action that would be refused, with the reason.
 pub fn disabled(language: Language, label: Word, reason: Word) -> Markup {
     let reason = language.say(reason);

@@ -10,7 +10,7 @@ use shared::auth::dashboard::Session;
 use shared::http::Query;
 use shared::webhook::endpoint::Endpoint;
 
-use crate::forms::{Need, submit};
+use crate::forms::{Need, disabled};
 use crate::words as w;
 use crate::{Language, Word, hidden};
 
@@ -68,8 +68,12 @@ impl Form<'_> {
         }
     }
 
-    pub fn submit(&self, button: (Word, &str), need: Need) -> Markup {
-        submit(self.language, button, need, need.is_met(self.session, self.mode))
+    /// The button of an action. Without the role it is disabled, and says which role it needs.
+    pub fn submit(&self, (label, class): (Word, &str), need: Need) -> Markup {
+        if need.is_met(self.session, self.mode) {
+            return html! { button.(class) { (self.language.say(label)) } };
+        }
+        disabled(self.language, label, if need == Need::Owner { w::NEEDS_OWNER } else { w::NEEDS_ADMIN })
     }
 
     fn value<'v>(&'v self, name: &str, present: Option<&'v str>) -> Option<&'v str> {
