@@ -82,6 +82,7 @@ impl Receivers {
         port
     }
 
+    #[allow(clippy::unused_async, reason = "a handler of axum")]
     async fn record(Shared(receivers): Shared<Self>, headers: HeaderMap, body: Bytes) -> StatusCode {
         let event: Value = serde_json::from_slice(&body).unwrap();
         let created_at = Timestamp::parse_floor(event["created_at"].as_str().unwrap()).unwrap();

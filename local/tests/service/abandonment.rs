@@ -19,9 +19,8 @@ use shared::webhook::event::{Event, Origin};
 
 use crate::description::example;
 use crate::invocations::{dispatch, first_delivery, run_webhook_worker, stream_records};
-use crate::merchant::serve;
 use crate::seeding::write;
-use crate::support::{Client, Listener, Service, eventually, id};
+use crate::support::{Client, Listener, Service, eventually, id, serve};
 use crate::webhooks::pay_with_webhook_url;
 
 const INACTIVE: &str = r#"{"status": "INACTIVE"}"#;

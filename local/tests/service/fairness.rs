@@ -22,8 +22,7 @@ use tokio::net::TcpSocket;
 use tokio::sync::watch;
 
 use crate::invocations::{count_messages, dispatch, invoke, run_webhook_worker, run_webhook_workers};
-use crate::merchant::serve;
-use crate::support::{Listener, Service, eventually, id};
+use crate::support::{Listener, Service, eventually, id, serve};
 
 /// A server that answers no request until it is released.
 struct Hanging {

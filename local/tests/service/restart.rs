@@ -108,9 +108,13 @@ async fn events_that_were_not_delivered_before_a_kill_are_delivered_after_the_re
     let is_up = Arc::new(AtomicBool::new(false));
     let reply = {
         let is_up = Arc::clone(&is_up);
-        move |_number| match is_up.load(Ordering::SeqCst) {
-            true => StatusCode::NO_CONTENT.into_response(),
-            false => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+        move |_number| {
+            let status = if is_up.load(Ordering::SeqCst) {
+                StatusCode::NO_CONTENT
+            } else {
+                StatusCode::SERVICE_UNAVAILABLE
+            };
+            status.into_response()
         }
     };
     let listener = Listener::answering(reply).await;

@@ -129,7 +129,7 @@ async fn the_records_of_a_removed_row_and_of_a_delivery_cancelled_before_any_att
     let removed: Vec<&Value> = records.iter().filter(is_removed).collect();
     let of_delivery: Vec<&Value> = records.iter().filter(|record| kind(record) == "delivery").collect();
     assert_eq!(removed.len(), 1);
-    assert!(of_delivery.iter().any(|record| is_cancelled(record)));
+    assert!(of_delivery.iter().any(is_cancelled));
     assert!(of_delivery.iter().any(|record| record["dynamodb"]["NewImage"]["attempts"]["N"] == "0"));
     assert!(!removed.into_iter().chain(of_delivery).any(passes_filter));
 }

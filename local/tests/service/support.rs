@@ -630,7 +630,6 @@ impl ReceivedWebhook {
 pub(crate) struct Listener {
     pub(crate) url: String,
     hooks: Arc<Mutex<Vec<ReceivedWebhook>>>,
-    _server: tokio::task::JoinHandle<()>,
 }
 
 impl Drop for Listener {
@@ -664,10 +663,7 @@ impl Listener {
             reply(number)
         };
         let router = Router::new().fallback(record_and_reply);
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/hook", listener.local_addr().unwrap());
-        let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { url, hooks, _server: server }
+        Self { url: serve(router).await, hooks }
     }
 
     pub(crate) fn hooks(&self) -> Vec<ReceivedWebhook> {
@@ -720,4 +716,12 @@ impl CapturedLog {
     pub(crate) fn text(&self) -> String {
         String::from_utf8(self.lines.0.lock().unwrap().clone()).unwrap()
     }
+}
+
+/// Serves a router until the test ends. Returns the URL of its webhook.
+pub(crate) async fn serve(router: Router) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/hook", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    url
 }

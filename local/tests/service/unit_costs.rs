@@ -384,7 +384,7 @@ pub(crate) async fn refund(hold_days: u16, destination: Option<&str>) -> Cost {
     flow.service
         .change_settings(|settings| {
             settings.third_party_refunds.test = Some(100_000);
-            settings.terms.0.insert(PaymentMethod::Pix, terms.clone());
+            settings.terms.0.insert(PaymentMethod::Pix, terms);
         })
         .await;
     let charge = flow.service.pay(1_990).await;

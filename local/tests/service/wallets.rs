@@ -604,10 +604,10 @@ async fn the_posting_of_a_refund_debits_covered_balances_or_writes_nothing() {
     assert_eq!(balances().await, [100, 0, 0]);
     // There is no tranche to debit any more. Only a case may overdraw the available balance.
     assert!(matches!(refund(&share(1, 0)).await, Ok(CommitOutcome::Conflict { .. })));
-    let case = service.open_case(&charge, json!({})).await;
+    let opened = service.open_case(&charge, json!({})).await;
     assert_eq!(balances().await, [-900, 0, 1_000]);
     assert_eq!(refund(&share(0, 1)).await, Err((1, -900)));
-    service.decide_case(&case, "payer").await.expect(200);
+    service.decide_case(&opened, "payer").await.expect(200);
     assert_eq!(balances().await, [-900, 0, 0]);
 }
 

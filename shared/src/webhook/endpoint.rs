@@ -439,7 +439,7 @@ impl Endpoints {
                 (endpoint.version, endpoint.updated_at, endpoint.abandoned);
             let next = change.apply(endpoint.clone(), now);
             // A client that repeats a change, because the response was lost, makes one change.
-            if (Endpoint { version, updated_at, ..next.clone() }) == endpoint {
+            if (Endpoint { updated_at, version, ..next.clone() }) == endpoint {
                 return Ok(Plan::Finished(endpoint));
             }
             let next = Endpoint { actor: Some(caller.actor(next.version)), ..next };

@@ -62,8 +62,8 @@ const BODIES: [(Definitions, Parser<JsonObject>); 14] = [
 const QUERIES: [(Definitions, Parser<Query>); 10] = [
     (CHARGES_QUERY, |query| ChargeFilter::parse(query).map(drop)),
     (PAYMENTS_QUERY, |query| PaymentFilter::parse(query).map(drop)),
-    (STATS_QUERY, |query| StatsQuery::parse_stats(query).map(drop)),
-    (METRICS_QUERY, |query| StatsQuery::parse_metrics(query).map(drop)),
+    (STATS_QUERY, |query| StatsQuery::parse(query, STATS_QUERY).map(drop)),
+    (METRICS_QUERY, |query| StatsQuery::parse(query, METRICS_QUERY).map(drop)),
     (BALANCE_QUERY, |query| balance_currency(query).map(drop)),
     (STATEMENT_QUERY, |query| StatementFilter::parse(query, StatementFormat::Json).map(drop)),
     (CSV_STATEMENT_QUERY, |query| StatementFilter::parse(query, StatementFormat::Csv).map(drop)),
