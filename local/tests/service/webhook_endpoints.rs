@@ -15,11 +15,7 @@ use shared::webhook::endpoint::{Endpoint, EndpointStatus, Endpoints};
 
 use crate::invocations::{dispatch, first_delivery, invoke, run_webhook_worker};
 use crate::support::{Listener, Service, id};
-use crate::webhooks::{expect_both_forms, secret, verify, without_secrets};
-
-fn path(endpoint: &Value) -> String {
-    format!("/v1/webhooks/endpoints/{}", id(endpoint))
-}
+use crate::webhooks::{endpoint_path as path, expect_both_forms, secret, verify, without_secrets};
 
 #[tokio::test]
 async fn a_patch_changes_only_the_fields_in_its_body() {
@@ -45,24 +41,6 @@ async fn a_patch_changes_only_the_fields_in_its_body() {
         assert_eq!(changed, expected, "{change}");
     }
     assert_eq!(service.get("/v1/webhooks/endpoints").await.expect(200), json!({"data": [expected]}));
-}
-
-#[tokio::test]
-async fn a_patch_follows_the_rules_of_registration() {
-    let service = Service::start().await;
-    let registered = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
-    for (change, params) in [
-        (json!({"url": "http://example.com/hook"}), vec!["url"]),
-        (json!({"url": "https://printer.home.arpa/hook"}), vec!["url"]),
-        (json!({"url": "https://example.com:587/hook"}), vec!["url"]),
-        (json!({"url": 5, "events": [], "status": "active"}), vec!["url", "events", "status"]),
-        (json!({"events": ["charge.paid", "webhook.test"]}), vec!["events[1]"]),
-        (json!({"status": true}), vec!["status"]),
-    ] {
-        let answer = service.patch(&path(&registered), &change).await;
-        assert_eq!(answer.problem(), (400, "invalid_request_error", "invalid_request"), "{change}");
-        assert_eq!(answer.params(), params, "{change}");
-    }
 }
 
 #[tokio::test]
