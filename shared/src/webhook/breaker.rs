@@ -218,11 +218,8 @@ mod tests {
         assert_eq!(breaker.admit(at(0)), Admission::Refuse { until: at(30_000) });
         assert_eq!(breaker.admit(at(29_999)), Admission::Refuse { until: at(30_000) });
         assert!(matches!(breaker.admit(at(30_000)), Admission::Probe(_)));
-    }
-
-    #[test]
-    fn a_clock_that_was_moved_back_does_not_keep_it_open() {
-        assert!(matches!(open(at(301_000)).admit(at(0)), Admission::Probe(_)));
+        let clock_was_moved_back = open(at(301_000));
+        assert!(matches!(clock_was_moved_back.admit(at(0)), Admission::Probe(_)));
     }
 
     #[test]

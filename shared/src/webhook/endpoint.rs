@@ -186,12 +186,6 @@ impl Endpoint {
         self.status == EndpointStatus::Inactive && self.disabled.as_ref().is_none_or(since)
     }
 
-    /// Returns when and why the service switched the endpoint off; `None`: the service did not, or the
-    /// endpoint is `ACTIVE` again.
-    fn switched_off(&self) -> Option<&Disabled> {
-        self.disabled.as_ref().filter(|_| self.status == EndpointStatus::Inactive)
-    }
-
     /// Returns [`Endpoint::abandoned`] after a change by the merchant. `status`: the status that the merchant
     /// sets; `None`: the change has no status.
     fn abandoned_after(&self, status: Option<EndpointStatus>, now: Timestamp) -> Option<Abandoned> {
@@ -481,7 +475,7 @@ impl Endpoints {
             }
             let Some(next) = endpoint.after_attempt(outcome, delivery_created_at, now) else { return Ok(()) };
             if update.commit(vec![Write::replace(&next, endpoint.version)?]).await? {
-                if next.switched_off().is_some() {
+                if next.disabled.is_some() {
                     tracing::warn!(endpoint = %next.id, scope = %next.scope, "an endpoint was switched off");
                 }
                 return Ok(());
@@ -726,14 +720,5 @@ mod tests {
         // A clock that is behind.
         let off = changed(on, EndpointStatus::Inactive, at(5));
         assert_eq!(abandoned(&off), Some((at(10), 2, 2)));
-    }
-
-    #[test]
-    fn only_an_inactive_endpoint_is_switched_off_by_the_service() {
-        let disabled = Some(Disabled { at: at(0), reason: "fails".to_owned() });
-        let active = Endpoint { disabled, ..endpoint() };
-        assert_eq!(active.switched_off(), None);
-        let off = Endpoint { status: EndpointStatus::Inactive, ..active };
-        assert_eq!(off.switched_off(), off.disabled.as_ref());
     }
 }

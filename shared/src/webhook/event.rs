@@ -673,17 +673,4 @@ mod tests {
             assert!(unpack(damaged).is_err(), "{damaged:?}");
         }
     }
-
-    #[test]
-    fn an_event_is_kept_until_its_time_and_a_resend_may_need_it_longer() {
-        let event = Event::of_charge(None, &waiting(), &public_urls()).unwrap().unwrap();
-        assert_eq!(event.format(), 2);
-        let ending = Event { ttl: Some(at(5).seconds()), ..event.clone() };
-        assert_eq!([at(4), at(5)].map(|now| ending.is_kept(now)), [true, false]);
-        assert!(event.is_kept(at(5)));
-        let last = event.created_at.saturating_plus_seconds(EVENTS_KEPT_SECONDS - MAX_DELIVERY_SECONDS);
-        assert_eq!(event.needed_until(last), None);
-        let later = last.saturating_plus_seconds(1);
-        assert_eq!(event.needed_until(later), Some(later.saturating_plus_seconds(MAX_DELIVERY_SECONDS)));
-    }
 }

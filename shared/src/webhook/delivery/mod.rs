@@ -479,25 +479,4 @@ mod tests {
         assert!(!Delivery::is_at(&Key { pk: "charge#1".to_owned(), ..new.key() }));
         assert_eq!(new.removable_at(), Some(at(EVENTS_KEPT_SECONDS + KEPT_AFTER_SHOWN_SECONDS)));
     }
-
-    #[test]
-    fn a_delivery_without_an_attempt_has_not_failed() {
-        let new = delivery(&[endpoint()], at(0));
-        let after = |attempts, last_error: Option<&str>| {
-            let last_error = last_error.map(str::to_owned);
-            Delivery { attempts, last_error, ..new.clone() }.has_failed()
-        };
-        assert_eq!((after(0, None), after(1, None), after(0, Some("deleted"))), (false, false, false));
-        assert!(after(1, Some("answered 500")) && after(2, Some("answered 500")));
-        let with = |status| Delivery { status, ..new.clone() };
-        let states = [
-            DeliveryStatus::Pending,
-            DeliveryStatus::Processing,
-            DeliveryStatus::Delivered,
-            DeliveryStatus::Failed,
-            DeliveryStatus::Cancelled,
-        ];
-        assert_eq!(states.map(|status| with(status).is_done()), [false, false, true, true, true]);
-        assert_eq!(states.map(|status| with(status).is_delivered()), [false, false, true, false, false]);
-    }
 }
