@@ -100,16 +100,15 @@ async fn change_status(Path(id): Path<String>, member: MemberForm) -> Result<Res
 async fn test(Path(id): Path<String>, member: MemberForm) -> Result<Response, Problem> {
     member.require(Need::Admin)?;
     let (id, path) = parsed(&id)?;
-    answer(Box::pin(tested(&member, id)).await.map(|()| path.clone()), &path)
-}
-
-async fn tested(member: &MemberForm, id: EndpointId) -> Result<(), Problem> {
-    let MemberForm { app, caller, now, .. } = member;
-    let endpoint = app.endpoints.find(&caller.scope, id).await?;
-    let resend = ResendId::new(*now, random::bytes()?);
-    let test = Box::pin(app.resends.test(&endpoint, resend, *now));
-    member.once(&format!("test#{id}"), test).await??;
-    Ok(())
+    let MemberForm { app, caller, now, .. } = &member;
+    let tested = async {
+        let endpoint = app.endpoints.find(&caller.scope, id).await?;
+        let resend = ResendId::new(*now, random::bytes()?);
+        let test = Box::pin(app.resends.test(&endpoint, resend, *now));
+        member.once(&format!("test#{id}"), test).await??;
+        Ok(path.clone())
+    };
+    answer(Box::pin(tested).await, &path)
 }
 
 async fn rotate(
@@ -139,15 +138,14 @@ async fn delete(
     answer(deleted.map(|()| PATH.to_owned()).map_err(Problem::from), &path)
 }
 
+/// Leads to the page of the new delivery.
 async fn resend(Path(id): Path<String>, member: MemberForm) -> Result<Response, Problem> {
-    answer(Box::pin(resent(&member, &id)).await, &format!("{DELIVERIES}/{id}"))
-}
-
-/// Returns the page of the new delivery.
-async fn resent(member: &MemberForm, id: &str) -> Result<String, Problem> {
-    let resend = ResendId::new(member.now, random::bytes()?);
-    let (scope, now) = (&member.caller.scope, member.now);
-    let sent = Box::pin(member.app.resends.resend_delivery(scope, id.parse().ok(), resend, now));
-    let (delivery, _body) = member.once(&format!("resend#{id}"), sent).await??;
-    Ok(format!("{DELIVERIES}/{}", delivery.id))
+    let MemberForm { app, caller, now, .. } = &member;
+    let resent = async {
+        let resend = ResendId::new(*now, random::bytes()?);
+        let sent = Box::pin(app.resends.resend_delivery(&caller.scope, id.parse().ok(), resend, *now));
+        let (delivery, _body) = member.once(&format!("resend#{id}"), sent).await??;
+        Ok(format!("{DELIVERIES}/{}", delivery.id))
+    };
+    answer(Box::pin(resent).await, &format!("{DELIVERIES}/{id}"))
 }
