@@ -54,44 +54,26 @@ pub fn scope_of(key: &Key) -> Option<Scope> {
     scope.parse().ok()
 }
 
-/// Numbers of deliveries of a day.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Tally {
-    all: i64,
-    pending: i64,
-    processing: i64,
-    failed: i64,
-    cancelled: i64,
-}
+/// Numbers of deliveries of a day by status; `None`: of all. Those that are `DELIVERED` are all others.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally(BTreeMap<Option<DeliveryStatus>, i64>);
 
 impl Tally {
-    /// Adds deliveries in a status: to the number of that status, not to that of all.
-    pub(super) fn add(&mut self, status: DeliveryStatus, count: i64) {
-        let number = match status {
-            DeliveryStatus::Pending => &mut self.pending,
-            DeliveryStatus::Processing => &mut self.processing,
-            DeliveryStatus::Failed => &mut self.failed,
-            DeliveryStatus::Cancelled => &mut self.cancelled,
-            DeliveryStatus::Delivered => return,
-        };
+    pub(super) fn add(&mut self, status: Option<DeliveryStatus>, count: i64) {
+        let number = self.0.entry(status).or_default();
         *number = number.saturating_add(count);
-    }
-
-    pub(super) fn add_to_all(&mut self, count: i64) {
-        self.all = self.all.saturating_add(count);
     }
 
     /// Returns the number in a status; `None`: in all. It is never negative: while an index is behind its table, an
     /// ended delivery may be counted as open too.
     pub(super) fn of(&self, status: Option<DeliveryStatus>) -> u64 {
-        let others = [self.pending, self.processing, self.failed, self.cancelled];
+        let number = |status| self.0.get(&status).copied().unwrap_or_default();
         let number = match status {
-            None => self.all,
-            Some(DeliveryStatus::Pending) => self.pending,
-            Some(DeliveryStatus::Processing) => self.processing,
-            Some(DeliveryStatus::Failed) => self.failed,
-            Some(DeliveryStatus::Cancelled) => self.cancelled,
-            Some(DeliveryStatus::Delivered) => others.into_iter().fold(self.all, i64::saturating_sub),
+            Some(DeliveryStatus::Delivered) => {
+                let others = self.0.iter().filter(|(status, _)| status.is_some());
+                others.fold(number(None), |left, (_, other)| left.saturating_sub(*other))
+            }
+            status => number(status),
         };
         u64::try_from(number).unwrap_or_default()
     }
@@ -159,9 +141,9 @@ pub(super) fn by_day(loaded: &Loaded, selection: &Selection) -> BTreeMap<Day, Ta
                 continue;
             }
             match what {
-                ALL => tally.add_to_all(count),
-                "FAILED" => tally.add(DeliveryStatus::Failed, count),
-                "CANCELLED" => tally.add(DeliveryStatus::Cancelled, count),
+                ALL => tally.add(None, count),
+                "FAILED" => tally.add(Some(DeliveryStatus::Failed), count),
+                "CANCELLED" => tally.add(Some(DeliveryStatus::Cancelled), count),
                 _ => {}
             }
         }

@@ -93,7 +93,18 @@ const KEPT_AFTER_SHOWN_SECONDS: i64 = 2 * 24 * 60 * 60;
 
 /// The status of a delivery (contract: Webhook delivery).
 #[derive(
-    Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, JsonSchema, PartialEq, Serialize, VariantArray,
+    Clone,
+    Copy,
+    Debug,
+    Eq,
+    Ord,
+    PartialEq,
+    PartialOrd,
+    Deserialize,
+    IntoStaticStr,
+    JsonSchema,
+    Serialize,
+    VariantArray,
 )]
 #[serde(rename_all = "UPPERCASE")]
 #[strum(serialize_all = "UPPERCASE")]

@@ -174,14 +174,14 @@ impl Found {
     fn by_day(&self, selection: &Selection) -> BTreeMap<Day, Tally> {
         let mut days = counts::by_day(&self.counts, selection);
         for entry in self.uncounted().filter(|entry| !entry.counted && selection.admits(entry)) {
-            days.entry(Day::of(entry.at())).or_default().add_to_all(1);
+            days.entry(Day::of(entry.at())).or_default().add(None, 1);
         }
         for entry in self.open.values().chain(self.newest_unlisted()).filter(|entry| selection.admits(entry))
         {
             if let Some(DeliveryStatus::Pending | DeliveryStatus::Processing) = self.rows.stored_status(entry)
                 && let Some(shown) = self.rows.shown_status(entry)
             {
-                days.entry(Day::of(entry.at())).or_default().add(shown, 1);
+                days.entry(Day::of(entry.at())).or_default().add(Some(shown), 1);
             }
         }
         days

@@ -120,7 +120,7 @@ impl Deliveries {
             let mut days = counts::by_day(&counts, &of_days);
             let new = matching.iter().filter(|entry| Some(entry.id) > counted_to && !entry.counted);
             for entry in new {
-                days.entry(Day::of(entry.at())).or_default().add_to_all(1);
+                days.entry(Day::of(entry.at())).or_default().add(None, 1);
             }
             let of = |day| days.get(&day).map(figures).unwrap_or_default();
             [of(today), of(today.minus_days(1))]
