@@ -403,22 +403,17 @@ crate::store::repository! {
 }
 
 impl Endpoints {
-    /// Returns the endpoint id of a path.
-    /// Errors: [`WebhookError::NoEndpoint`] when the path has no valid id. The response is the same as for an
-    /// unknown id.
+    /// Returns the endpoint id of a path. The response to an invalid id is the same as to an unknown one.
     pub fn require_id(id: Option<EndpointId>) -> Result<EndpointId, WebhookError> {
         id.ok_or(WebhookError::NoEndpoint)
     }
 
-    /// Returns an endpoint of a scope.
-    /// Errors: [`WebhookError::NoEndpoint`] when the scope has no endpoint with this id.
     pub async fn find(&self, scope: &Scope, id: EndpointId) -> Result<Endpoint, WebhookError> {
         self.store.get(&Endpoint::key_of(scope, id)).await?.ok_or(WebhookError::NoEndpoint)
     }
 
     /// Changes an endpoint and returns the changed one. Setting it to `INACTIVE` abandons its pending
     /// deliveries.
-    /// Errors: [`WebhookError::NoEndpoint`] when the scope has no endpoint with this id.
     pub async fn change(
         &self,
         caller: &Caller,
@@ -451,8 +446,6 @@ impl Endpoints {
     /// Records the outcome of an attempt in the endpoint's row, if the outcome changes the row
     /// ([`Endpoint::after_attempt`]). `seen`: the endpoint as it was read when the attempt began. On a
     /// conflict, the endpoint is read again and the outcome is applied to its present row.
-    /// Errors: [`StoreError::Unavailable`] when the database does not answer, or writes of the endpoint keep
-    /// conflicting.
     pub async fn record_attempt(
         &self,
         seen: &Endpoint,
@@ -702,23 +695,16 @@ mod tests {
         assert!(moved.failing_since.is_none() && moved.disabled.is_some());
     }
 
-    fn changed(endpoint: Endpoint, status: EndpointStatus, now: Timestamp) -> Endpoint {
-        EndpointChange { status: Some(status), ..EndpointChange::default() }.apply(endpoint, now)
-    }
-
     #[test]
-    fn each_deactivation_by_the_merchant_abandons_once_and_its_time_never_moves_back() {
-        let abandoned = |endpoint: &Endpoint| {
-            endpoint.abandoned.map(|abandoned| (abandoned.at, abandoned.generation, endpoint.generation()))
+    fn the_time_of_an_abandonment_never_moves_back() {
+        let changed = |endpoint: Endpoint, status, now| {
+            EndpointChange { status: Some(status), ..EndpointChange::default() }.apply(endpoint, now)
         };
         let off = changed(endpoint(), EndpointStatus::Inactive, at(10));
-        assert_eq!((abandoned(&endpoint()), abandoned(&off)), (None, Some((at(10), 1, 1))));
-        let again = changed(off, EndpointStatus::Inactive, at(20));
-        assert_eq!(abandoned(&again), Some((at(10), 1, 1)));
-        let on = changed(again, EndpointStatus::Active, at(30));
-        assert_eq!((on.status, abandoned(&on)), (EndpointStatus::Active, Some((at(10), 1, 1))));
+        assert_eq!(off.abandoned, Some(Abandoned { at: at(10), generation: 1 }));
+        let on = changed(off, EndpointStatus::Active, at(30));
         // A clock that is behind.
         let off = changed(on, EndpointStatus::Inactive, at(5));
-        assert_eq!(abandoned(&off), Some((at(10), 2, 2)));
+        assert_eq!(off.abandoned, Some(Abandoned { at: at(10), generation: 2 }));
     }
 }

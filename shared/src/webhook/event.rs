@@ -472,11 +472,6 @@ impl EventRef {
     fn of(origin: &Origin, types: Vec<EventType>) -> Self {
         Self { id: origin.row_id(), shard: origin.shard, types }
     }
-
-    /// Returns the stable id of the event under one of its types.
-    pub fn id_as(&self, event_type: EventType) -> EventId {
-        self.id.with_code(event_type.code())
-    }
 }
 
 impl Origin {

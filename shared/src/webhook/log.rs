@@ -18,7 +18,6 @@
 //! last event that it has read.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
 
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -169,8 +168,6 @@ crate::store::repository! {
 
 impl EventLog {
     /// Returns a page of a scope's events, newest first.
-    /// Errors: [`PageError::UnknownCursor`] when `starting_after` is not an event of the scope, or of the
-    /// object.
     pub async fn list(
         &self,
         scope: &ShardedScope,
@@ -184,7 +181,6 @@ impl EventLog {
     }
 
     /// Returns one event, until it expires: 90 days after its change, or later if it was resent.
-    /// Errors: [`WebhookError::NoEvent`] when the scope has no event with this id, or the event has expired.
     pub async fn find(
         &self,
         scope: &ShardedScope,
@@ -352,30 +348,29 @@ impl EventLog {
     ) -> Result<EventPage, WebhookError> {
         let refs = self.event_refs_of(scope, object).await?;
         let (from, to, cursor) = filter.range(now);
-        let with_each_type = |event: EventRef| {
-            let types = event.types.clone();
-            types.into_iter().map(move |event_type| (event.id, event.id_as(event_type), event_type))
+        let with_each_type = |event: &EventRef| {
+            let (row, shard) = (event.id, event.shard);
+            let with_type = move |name: EventType| ((row, shard), row.with_code(name.code()), name);
+            event.types.clone().into_iter().map(with_type)
         };
-        let mut shards: HashMap<EventId, Shard> = HashMap::new();
-        shards.extend(refs.iter().map(|event| (event.id, event.shard)));
-        let mut listed: Vec<(EventId, EventId, EventType)> =
-            refs.into_iter().flat_map(with_each_type).collect();
+        let mut listed: Vec<((EventId, Shard), EventId, EventType)> =
+            refs.iter().flat_map(with_each_type).collect();
         listed.sort_by_key(|(_, id, _)| Reverse(*id));
         if let Some(cursor) = cursor {
             let index = listed.iter().position(|(_, id, _)| *id == cursor);
             let index = index.ok_or(PageError::UnknownCursor("an event of this object"))?;
             listed.drain(..=index);
         }
-        listed.retain(|(row, _, event_type)| (from..=to).contains(row) && filter.admits(*event_type));
+        listed.retain(|((row, _), _, event_type)| (from..=to).contains(row) && filter.admits(*event_type));
         let more = listed.len() > filter.limit;
         listed.truncate(filter.limit);
         let next_cursor = listed.last().filter(|_| more).map(|(_, id, _)| *id);
-        let key = |row: EventId| Event::key_of(scope, shards.get(&row).copied().unwrap_or_default(), row);
-        let mut keys: Vec<Key> = listed.iter().map(|(row, _, _)| key(*row)).collect();
+        let mut keys: Vec<Key> =
+            listed.iter().map(|((row, shard), _, _)| Event::key_of(scope, *shard, *row)).collect();
         keys.dedup();
         let rows: Vec<Event> =
             self.store.batch_get(&keys).await?.into_iter().filter_map(parse_or_log).collect();
-        let stored = |(row, id, event_type): (EventId, EventId, EventType)| {
+        let stored = |((row, _), id, event_type): ((EventId, Shard), EventId, EventType)| {
             let row = rows.iter().find(|stored| stored.id == row)?;
             // The type is missing if outcome notices are off.
             row.object_as(event_type)?;

@@ -120,12 +120,6 @@ impl Resends {
     }
 
     /// Creates a new delivery of the same event to the same receiver. Returns it with its body.
-    ///
-    /// # Errors
-    ///
-    /// [`WebhookError::NoDelivery`] when the scope has no such delivery, [`WebhookError::EventNotKept`] when
-    /// the event has expired, [`WebhookError::EndpointDeleted`] and [`WebhookError::EndpointInactive`] when
-    /// the endpoint gets no new deliveries.
     pub async fn resend_delivery(
         &self,
         scope: &Scope,
@@ -155,11 +149,6 @@ impl Resends {
 
     /// Creates a `webhook.test` delivery to an endpoint, whatever the endpoint is subscribed to. Returns it
     /// with its body.
-    ///
-    /// # Errors
-    ///
-    /// [`WebhookError::EndpointInactive`] when the endpoint is `INACTIVE`, and [`WebhookError::TooManyTests`]
-    /// beyond ten tests a minute.
     pub async fn test(
         &self,
         endpoint: &Endpoint,

@@ -59,11 +59,6 @@ impl SigningSecrets {
         Self { state, secrets }
     }
 
-    /// Registers an endpoint with its secret.
-    ///
-    /// # Errors
-    ///
-    /// [`WebhookError::TooManyEndpoints`] (422) when the scope has [`super::endpoint::MAX_ENDPOINTS`] already.
     pub async fn register(
         &self,
         caller: &Caller,
@@ -85,10 +80,6 @@ impl SigningSecrets {
     }
 
     /// Replaces the secret of an endpoint. Attempts that begin afterwards are signed with the new secret.
-    ///
-    /// # Errors
-    ///
-    /// [`WebhookError::NoEndpoint`] when the scope has no endpoint with this id.
     pub async fn rotate(
         &self,
         caller: &Caller,
@@ -108,10 +99,6 @@ impl SigningSecrets {
 
     /// Deletes an endpoint and its secret permanently, and abandons its pending deliveries. A tombstone stays
     /// ([`Abandonment`]).
-    ///
-    /// # Errors
-    ///
-    /// [`WebhookError::NoEndpoint`] when the scope has no endpoint with this id.
     pub async fn delete(&self, caller: &Caller, id: EndpointId, now: Timestamp) -> Result<(), WebhookError> {
         let scope = &caller.scope;
         let key = Endpoint::key_of(scope, id);

@@ -108,10 +108,6 @@ impl DeliveryFilter {
 impl Deliveries {
     /// Returns one delivery with its body and its endpoint. An abandoned delivery is returned as `CANCELLED`, even
     /// if its row is still `PENDING`.
-    ///
-    /// # Errors
-    ///
-    /// [`WebhookError::NoDelivery`] when the scope has no such delivery, or lists no longer show it.
     pub async fn find(
         &self,
         scope: &Scope,
