@@ -228,7 +228,7 @@ pub(crate) fn parse_terms(
 }
 
 /// Returns a field of a request, or else what the cob has. `None`: there is neither, or the field is invalid.
-fn changed<T>(
+pub(crate) fn changed<T>(
     body: &Map<String, Value>,
     name: &str,
     before: Option<T>,
@@ -268,7 +268,7 @@ fn is_additional_info(value: &Value) -> bool {
     value.as_array().is_some_and(|items| items.len() <= 50 && items.iter().all(is_item))
 }
 
-fn text(value: &Value, max_chars: usize) -> Option<String> {
+pub(crate) fn text(value: &Value, max_chars: usize) -> Option<String> {
     value.as_str().filter(|text| text.chars().count() <= max_chars).map(str::to_owned)
 }
 

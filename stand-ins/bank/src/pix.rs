@@ -1,5 +1,5 @@
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::cob::Person;
 use crate::profile::Behaviour;
@@ -21,7 +21,6 @@ pub(crate) struct Pix {
     pub(crate) visible_ms: i64,
     pub(crate) payer: Option<Person>,
     pub(crate) is_payer_masked: bool,
-    pub(crate) payer_message: Option<String>,
     pub(crate) returns: Vec<Devolucao>,
 }
 
@@ -136,7 +135,6 @@ impl Pix {
             "txid": self.txid,
             "chave": behaviour.shows_key.then_some(&self.key),
             "componentesValor": value,
-            "infoPagador": self.payer_message,
             "pagador": payer,
             "devolucoes": (!returns.is_empty()).then_some(returns),
         }));
@@ -155,17 +153,5 @@ pub(crate) struct PixOut {
 impl PixOut {
     pub(crate) fn json(&self) -> Value {
         self.transfer.json(json!({"endToEndId": self.end_to_end_id, "chave": self.key}), "REALIZADO")
-    }
-}
-
-/// Reads an optional text of at most 140 characters. `Err` if the field has another content.
-pub(crate) fn description(body: &Map<String, Value>) -> Result<Option<String>, ()> {
-    match body.get("descricao") {
-        None => Ok(None),
-        Some(value) => value
-            .as_str()
-            .filter(|text| text.chars().count() <= 140)
-            .map(|text| Some(text.to_owned()))
-            .ok_or(()),
     }
 }

@@ -30,16 +30,6 @@ pub(crate) struct Server {
     pub(crate) host: Host<Books>,
 }
 
-enum Route {
-    Cob(String),
-    Cobs,
-    Pix(String),
-    PixList,
-    Devolucao { end_to_end_id: String, id: String },
-    PixOut(String),
-    Webhook(String),
-}
-
 impl Server {
     /// Executes all timers that are due, then `act` with the state and the time. Saves what they changed.
     pub(crate) fn change<T>(&self, act: impl FnOnce(&mut State, i64) -> T) -> io::Result<T> {
@@ -82,77 +72,63 @@ impl Server {
             .ok_or_else(|| Problem::unauthorized("As credenciais do cliente estão erradas."))
     }
 
-    fn route(&self, path: &str) -> Option<Route> {
-        let segments = path
-            .strip_prefix(self.behaviour.base_path)?
-            .strip_prefix('/')?
-            .split('/')
-            .map(decode_segment)
-            .collect::<Option<Vec<String>>>()?;
-        let mut segments = segments.into_iter();
-        let parts = (segments.next(), segments.next(), segments.next(), segments.next(), segments.next());
-        let (Some(first), second, third, fourth, None) = parts else {
-            return None;
-        };
-        match (first.as_str(), second, third, fourth) {
-            ("cob", None, None, None) => Some(Route::Cobs),
-            ("cob", Some(txid), None, None) => Some(Route::Cob(txid)),
-            ("pix", None, None, None) => Some(Route::PixList),
-            ("pix", Some(end_to_end_id), None, None) => Some(Route::Pix(end_to_end_id)),
-            ("pix", Some(end_to_end_id), Some(third), Some(id)) if third == "devolucao" => {
-                Some(Route::Devolucao { end_to_end_id, id })
-            }
-            ("pix-out", Some(id), None, None) => Some(Route::PixOut(id)),
-            ("webhook", Some(key), None, None) => Some(Route::Webhook(key)),
-            _ => None,
-        }
+    /// Returns the decoded segments of the path of a route. `None`: there is no such route.
+    fn segments(&self, path: &str) -> Option<Vec<String>> {
+        let path = path.strip_prefix(self.behaviour.base_path)?.strip_prefix('/')?;
+        let segments = path.split('/').map(decode_segment).collect::<Option<Vec<String>>>()?;
+        let names: Vec<&str> = segments.iter().map(String::as_str).collect();
+        let is_route = matches!(
+            names.as_slice(),
+            ["cob" | "pix"] | ["cob" | "pix" | "pix-out" | "webhook", _] | ["pix", _, "devolucao", _]
+        );
+        is_route.then_some(segments)
     }
 
     async fn execute(
         &self,
         head: &Parts,
-        route: &Route,
+        segments: &[&str],
         body: &Bytes,
         certificate: Option<&[u8]>,
     ) -> Result<(u16, Option<Value>), Problem> {
-        let client = self.authorize(head, route, certificate)?;
+        let client = self.authorize(head, segments, certificate)?;
         let query = Query::parse(head.uri.query().unwrap_or_default());
-        let is = |method: Method| head.method == method;
-        if let (Route::Webhook(key), true) = (route, is(Method::PUT)) {
+        let method = head.method.as_str();
+        if let ("PUT", ["webhook", key]) = (method, segments) {
             return self.register_webhook(&head.headers, client, key, &object(body)?).await;
         }
-        self.change(|state, now_ms| match route {
-            Route::Cob(txid) if is(Method::PUT) => {
-                state.put_cob(now_ms, client, txid, &object(body)?).map(|cob| (201, Some(cob)))
-            }
-            Route::Cob(txid) if is(Method::PATCH) => {
-                state.patch_cob(client, txid, &object(body)?).map(|cob| (200, Some(cob)))
-            }
-            Route::Cob(txid) => state.get_cob(now_ms, client, txid, &query).map(|cob| (200, Some(cob))),
-            Route::Cobs => state.list_cobs(now_ms, client, &query).map(|cobs| (200, Some(cobs))),
-            Route::Pix(id) => state.get_pix(now_ms, client, id).map(|pix| (200, Some(pix))),
-            Route::PixList => state.list_pix(now_ms, client, &query).map(|pix| (200, Some(pix))),
-            Route::Devolucao { end_to_end_id, id } if is(Method::PUT) => state
-                .put_devolucao(now_ms, client, (end_to_end_id, id), &object(body)?)
-                .map(|devolucao| (201, Some(devolucao))),
-            Route::Devolucao { end_to_end_id, id } => {
-                state.get_devolucao(now_ms, client, end_to_end_id, id).map(|devolucao| (200, Some(devolucao)))
-            }
-            Route::PixOut(id) if is(Method::PUT) => {
-                state.put_pix_out(now_ms, client, id, &object(body)?).map(|pix_out| (201, Some(pix_out)))
-            }
-            Route::PixOut(id) => state.get_pix_out(client, id).map(|pix_out| (200, Some(pix_out))),
-            Route::Webhook(key) if is(Method::DELETE) => {
-                state.delete_webhook(client, key).map(|()| (204, None))
-            }
-            Route::Webhook(key) => state.get_webhook(client, key).map(|webhook| (200, Some(webhook))),
-        })?
+        let answer = self.change(|state, now_ms| match (method, segments) {
+            ("PUT", ["cob", txid]) => state.put_cob(now_ms, client, txid, &object(body)?),
+            ("PATCH", ["cob", txid]) => state.patch_cob(client, txid, &object(body)?),
+            ("GET", ["cob", txid]) => state.get_cob(now_ms, client, txid, &query),
+            ("GET", ["cob"]) => state.list_cobs(now_ms, client, &query),
+            ("GET", ["pix", id]) => state.get_pix(now_ms, client, id),
+            ("GET", ["pix"]) => state.list_pix(now_ms, client, &query),
+            ("PUT", ["pix", pix, _, id]) => state.put_devolucao(now_ms, client, (pix, id), &object(body)?),
+            ("GET", ["pix", pix, _, id]) => state.get_devolucao(now_ms, client, pix, id),
+            ("PUT", ["pix-out", id]) => state.put_pix_out(now_ms, client, id, &object(body)?),
+            ("GET", ["pix-out", id]) => state.get_pix_out(client, id),
+            ("DELETE", ["webhook", key]) => state.delete_webhook(client, key).map(|()| Value::Null),
+            ("GET", ["webhook", key]) => state.get_webhook(client, key),
+            _ => Err(Problem::method_not_allowed()),
+        })??;
+        Ok(match method {
+            "PUT" => (201, Some(answer)),
+            "DELETE" => (204, None),
+            _ => (200, Some(answer)),
+        })
     }
 
-    /// Checks the method, the token, and the header or parameter that the profile requires. Returns the
+    /// Checks the token, and the header or parameter that the profile requires. Returns the
     /// client.
-    fn authorize(&self, head: &Parts, route: &Route, certificate: Option<&[u8]>) -> Result<usize, Problem> {
-        let scope = route.scope(&head.method).ok_or_else(Problem::method_not_allowed)?;
+    fn authorize(
+        &self,
+        head: &Parts,
+        segments: &[&str],
+        certificate: Option<&[u8]>,
+    ) -> Result<usize, Problem> {
+        let access = if head.method == Method::GET { "read" } else { "write" };
+        let scope = format!("{}.{access}", segments.first().copied().unwrap_or_default());
         let token = header(&head.headers, AUTHORIZATION.as_str())
             .and_then(|value| value.strip_prefix("Bearer "))
             .ok_or_else(|| Problem::unauthorized("A requisição não tem token."))?;
@@ -160,7 +136,7 @@ impl Server {
             if state.faults.take(FaultKind::TokenExpired) {
                 state.expire_tokens_like(token);
             }
-            state.authenticate(now_ms, token, scope, certificate)
+            state.authenticate(now_ms, token, &scope, certificate)
         })??;
         if let Some((name, expected)) = self.behaviour.required_header
             && header(&head.headers, name) != Some(expected)
@@ -229,9 +205,10 @@ impl StandIn for Server {
             let answer = self.token(&head, &body, certificate);
             return Ok(answer.map_or_else(|refusal| problem(&refusal), |token| json_reply(200, &token)));
         }
-        let Some(route) = self.route(head.uri.path()) else {
+        let Some(segments) = self.segments(head.uri.path()) else {
             return Ok(problem(&Problem::not_found("NaoEncontrado")));
         };
+        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
         let started_ms = self.host.now_ms();
         let take = |kind| self.faults(|faults| faults.take(kind));
         if take(FaultKind::Timeout) {
@@ -245,7 +222,7 @@ impl StandIn for Server {
         } else if take(FaultKind::Http401) {
             Err(Problem::unauthorized("O token não foi aceito."))
         } else {
-            self.execute(&head, &route, &body, certificate).await
+            self.execute(&head, &segments, &body, certificate).await
         };
         let is_write = head.method != Method::GET;
         if is_slow {
@@ -256,7 +233,12 @@ impl StandIn for Server {
                 return self.withhold(started_ms).await;
             }
             Ok(_) if is_write && take(FaultKind::Http400AfterStore) => problem(&Problem::violation(
-                route.invalid_kind(),
+                match segments.first() {
+                    Some(&"cob") => "CobOperacaoInvalida",
+                    Some(&"pix") => "PixDevolucaoInvalida",
+                    Some(&"pix-out") => "PixOutInvalido",
+                    _ => "WebhookOperacaoInvalida",
+                },
                 "requisicao",
                 "A requisição não foi aceita.",
             )),
@@ -271,30 +253,6 @@ impl StandIn for Server {
         let is_accepted = self.post(&callback.url, &callback.body()).await;
         // If this is not saved, the callback is sent again after a restart.
         let _ = self.change(|state, now_ms| state.end_callback(now_ms, number, is_accepted));
-    }
-}
-
-impl Route {
-    fn scope(&self, method: &Method) -> Option<&'static str> {
-        let (read, write, writes): (_, _, &[Method]) = match self {
-            Self::Cob(_) => ("cob.read", "cob.write", &[Method::PUT, Method::PATCH]),
-            Self::Cobs => ("cob.read", "cob.write", &[]),
-            Self::Pix(_) | Self::PixList => ("pix.read", "pix.write", &[]),
-            Self::Devolucao { .. } => ("pix.read", "pix.write", &[Method::PUT]),
-            Self::PixOut(_) => ("pix-out.read", "pix-out.write", &[Method::PUT]),
-            Self::Webhook(_) => ("webhook.read", "webhook.write", &[Method::PUT, Method::DELETE]),
-        };
-        if *method == Method::GET { Some(read) } else { writes.contains(method).then_some(write) }
-    }
-
-    fn invalid_kind(&self) -> &'static str {
-        match self {
-            Self::Cob(_) | Self::Cobs => "CobOperacaoInvalida",
-            Self::Pix(_) | Self::PixList => "PixConsultaInvalida",
-            Self::Devolucao { .. } => "PixDevolucaoInvalida",
-            Self::PixOut(_) => "PixOutInvalido",
-            Self::Webhook(_) => "WebhookOperacaoInvalida",
-        }
     }
 }
 

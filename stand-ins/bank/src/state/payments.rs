@@ -164,7 +164,6 @@ impl State {
             visible_ms,
             payer,
             is_payer_masked: self.faults.take(FaultKind::MaskedPayer),
-            payer_message: None,
             returns: Vec::new(),
         };
         self.pix.insert(end_to_end_id.clone(), pix);

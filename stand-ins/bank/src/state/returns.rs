@@ -2,8 +2,9 @@ use serde_json::{Map, Value};
 
 use super::timers::{SETTLEMENT_DELAY_MS, Timer};
 use super::{Result, State};
+use crate::cob::{changed, text};
 use crate::fault::FaultKind;
-use crate::pix::{Devolucao, MedNature, Nature, PixOut, Progress, Transfer, description};
+use crate::pix::{Devolucao, MedNature, Nature, PixOut, Progress, Transfer};
 use crate::problem::{Problem, Violation};
 use crate::values::{Cents, is_alphanumeric, transaction_id};
 
@@ -57,15 +58,15 @@ impl State {
         if body.get("natureza").is_some_and(|nature| nature != "ORIGINAL") {
             refuse("devolucao.natureza", "O campo devolucao.natureza não é permitido para este Pix.");
         }
-        let description = description(body);
-        if description.is_err() {
+        let description = changed(body, "descricao", Some(None), |value| text(value, 140).map(Some));
+        if description.is_none() {
             refuse("devolucao.descricao", "O campo devolucao.descricao não respeita o schema.");
         }
         if violations.is_empty() && self.faults.take(FaultKind::DevolucaoRefused) {
             violations.push(Violation::new("devolucao", REFUSED));
         }
         match (amount, description) {
-            (Some(amount), Ok(description)) if violations.is_empty() => {
+            (Some(amount), Some(description)) if violations.is_empty() => {
                 let id = id.to_owned();
                 Ok(self.add_devolucao(now_ms, end_to_end_id, id, amount, Nature::Original, description))
             }
@@ -162,23 +163,19 @@ impl State {
         if amount.is_none() {
             refuse("pixOut.valor", "O campo pixOut.valor não respeita o schema.");
         }
-        let key = body
-            .get("chave")
-            .and_then(Value::as_str)
-            .filter(|key| (1..=77).contains(&key.chars().count()))
-            .map(str::to_owned);
+        let key = body.get("chave").and_then(|key| text(key, 77)).filter(|key| !key.is_empty());
         if key.is_none() {
             refuse("pixOut.chave", "O campo pixOut.chave não respeita o schema.");
         }
-        let description = description(body);
-        if description.is_err() {
+        let description = changed(body, "descricao", Some(None), |value| text(value, 140).map(Some));
+        if description.is_none() {
             refuse("pixOut.descricao", "O campo pixOut.descricao não respeita o schema.");
         }
         let is_new = !self.pix_out.contains_key(&(client, id.to_owned()));
         if violations.is_empty() && is_new && self.faults.take(FaultKind::DevolucaoRefused) {
             violations.push(Violation::new("pixOut", REFUSED));
         }
-        let (Some(amount), Some(key), Ok(description), true) =
+        let (Some(amount), Some(key), Some(description), true) =
             (amount, key, description, violations.is_empty())
         else {
             return Err(Problem::invalid(KIND, violations));
