@@ -65,20 +65,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn crc_of_the_check_string() {
-        assert_eq!(crc16(b"123456789"), 0x29B1);
-    }
-
-    /// The static example of the Central Bank's manual for the initiation of Pix. The next test has the
-    /// dynamic one.
-    #[test]
-    fn crc_of_the_central_banks_static_example() {
-        let code = "00020126580014br.gov.bcb.pix0136123e4567-e12b-12d1-a456-426655440000\
-                    5204000053039865802BR5913Fulano de Tal6008BRASILIA62070503***6304";
-        assert_eq!(format!("{:04X}", crc16(code.as_bytes())), "1D3D");
-    }
-
-    #[test]
     fn writes_the_central_banks_dynamic_example() {
         let code =
             dynamic("pix.example.com/8b3da2f39a4140d1a91abd93113bd441", None, "Fulano de Tal", "BRASILIA");

@@ -110,19 +110,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_occurs_as_often_as_it_was_injected() {
-        let mut faults = Faults::default();
-        assert!(!faults.take(FaultKind::Slow));
-        faults.inject(FaultKind::Slow, 1);
-        faults.inject(FaultKind::Slow, 1);
-        assert_eq!(faults.pending(FaultKind::Slow), 2);
-        assert!(!faults.take(FaultKind::Timeout));
-        assert!(faults.take(FaultKind::Slow));
-        assert!(faults.take(FaultKind::Slow));
-        assert!(!faults.take(FaultKind::Slow));
-    }
-
-    #[test]
     fn every_name_leads_to_its_kind_and_another_is_answered_with_the_list() {
         for kind in FaultKind::ALL {
             assert_eq!(FaultKind::parse(kind.name()), Ok(*kind));

@@ -35,22 +35,3 @@ impl Faults {
         pending.map(|(kind, on, left)| json!({"kind": kind, "on": on, "count": left})).collect()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_fault_occurs_as_often_as_injected_and_only_on_what_it_names() {
-        let mut faults = Faults::default();
-        faults.inject("http_500", "POST /v1/refunds", 2).unwrap();
-        assert!(!faults.take("http_500", "GET /v1/refunds"));
-        assert!(!faults.take("slow", "POST /v1/refunds"));
-        assert!(faults.take("http_500", "POST /v1/refunds"));
-        assert_eq!(faults.pending(), json!([{"kind": "http_500", "on": "POST /v1/refunds", "count": 1}]));
-        faults.clear();
-        assert!(!faults.take("http_500", "POST /v1/refunds"));
-        let message = faults.inject("http_418", "", 1).unwrap_err();
-        assert!(message.contains("\"http_418\"") && message.contains("refund_fails"), "{message}");
-    }
-}

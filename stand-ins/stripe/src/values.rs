@@ -67,10 +67,4 @@ mod tests {
             assert_eq!(share(amount, parts, 10_000), expected, "{amount} × {parts}");
         }
     }
-
-    #[test]
-    fn an_empty_text_removes_a_key_of_metadata() {
-        let merged = merge_metadata(&json!({"a": "1", "b": "2"}), json!({"a": "", "c": "3"}));
-        assert_eq!(merged, json!({"b": "2", "c": "3"}));
-    }
 }

@@ -146,20 +146,3 @@ fn callback_url(registered: &str, suffix: &str) -> String {
         Some(query) => format!("{path}{suffix}?{query}"),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_suffix_follows_the_path_and_precedes_the_query() {
-        for (registered, url) in [
-            ("https://loja.example/v1", "https://loja.example/v1/pix"),
-            ("https://loja.example/v1/", "https://loja.example/v1/pix"),
-            ("https://loja.example/v1?token=a/b", "https://loja.example/v1/pix?token=a/b"),
-        ] {
-            assert_eq!(callback_url(registered, "/pix"), url);
-            assert_eq!(callback_url(registered, ""), registered);
-        }
-    }
-}

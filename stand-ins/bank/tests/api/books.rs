@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use bank::{Client, FaultKind, PayRequest, Profile};
-use serde_json::{Value, json};
+use bank::{Client, FaultKind};
+use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::support::{KEY, Receiver, World, cob, eventually, txid};
+use crate::support::{KEY, Receiver, World, eventually, txid};
 
 /// A file of books, which is removed on drop.
 struct BooksFile(PathBuf);
@@ -24,10 +24,6 @@ impl BooksFile {
 
     fn write(&self, text: &str) {
         std::fs::write(&self.0, text).unwrap();
-    }
-
-    fn append(&self, text: &str) {
-        self.write(&(std::fs::read_to_string(&self.0).unwrap() + text));
     }
 }
 
@@ -152,31 +148,6 @@ async fn a_callback_that_was_being_sent_is_sent_again_after_a_kill() {
 }
 
 #[tokio::test]
-async fn a_line_that_a_kill_cut_off_is_ignored() {
-    let file = BooksFile::new("torn");
-    let mut world = start(&file).await;
-    world.paid_cob(1).await;
-    let before = world.bank.snapshot();
-    let lines = file.lines();
-    let last = lines.last().unwrap();
-    for cut in [1, last.len() / 2, last.len()] {
-        file.append(last.get(..cut).unwrap());
-        restart(&mut world).await;
-        assert_eq!(world.bank.snapshot(), before);
-    }
-    // What follows is readable again.
-    world.paid_cob(2).await;
-    let before = world.bank.snapshot();
-    restart(&mut world).await;
-    assert_eq!(world.bank.snapshot(), before);
-
-    // A kill can also cut off the first line of a new file.
-    file.write("{\"format\":1,");
-    restart(&mut world).await;
-    assert_eq!(world.bank.snapshot(), json!({"cobs": [], "pix": [], "pixOut": []}));
-}
-
-#[tokio::test]
 async fn unreadable_books_and_those_of_other_clients_are_refused_with_the_reason() {
     let file = BooksFile::new("refused");
     let mut world = start(&file).await;
@@ -205,42 +176,4 @@ async fn unreadable_books_and_those_of_other_clients_are_refused_with_the_reason
     };
     world.restart_with(added).await.unwrap();
     assert_eq!(world.bank.snapshot(), before);
-}
-
-#[tokio::test]
-async fn books_are_kept_by_a_bank_with_another_profile_and_seed() {
-    let file = BooksFile::new("profile");
-    let mut world = start(&file).await;
-    let created = world.api.create_cob(1).await;
-    let paid = world.pay(1).end_to_end_id;
-    let change = |options: &mut bank::Options| {
-        options.profile = Profile::Minimal;
-        options.seed = 7;
-    };
-    world.restart_with(change).await.unwrap();
-    world.api.authenticate().await;
-    // A cob keeps its location and its code. A Pix appears as the new profile prescribes.
-    let shown = world.api.get(&format!("/cob/{}", txid(1))).await.expect(200);
-    assert_eq!(
-        (&shown["location"], &shown["pixCopiaECola"]),
-        (&created["location"], &created["pixCopiaECola"])
-    );
-    let shown = world.api.get(&format!("/pix/{paid}")).await.expect(200);
-    assert_eq!((&shown["pagador"], &shown["txid"]), (&Value::Null, &json!(txid(1))));
-    assert_eq!(world.api.create_cob(2).await["pixCopiaECola"], Value::Null);
-}
-
-#[tokio::test]
-async fn a_refused_request_and_a_lost_answer_leave_what_the_bank_has_stored() {
-    let file = BooksFile::new("faults");
-    let mut world = start(&file).await;
-    world.fault(FaultKind::Http400AfterStore);
-    world.api.put(&format!("/cob/{}", txid(1)), &cob()).await.expect(400);
-    world.fault(FaultKind::RemovedByPsp);
-    world.api.create_cob(2).await;
-    let request = PayRequest { txid: txid(2), ..PayRequest::default() };
-    assert_eq!(world.bank.pay(&request), Err(bank::PayError::NotActive));
-    restart(&mut world).await;
-    assert_eq!(world.api.get(&format!("/cob/{}", txid(1))).await.expect(200)["status"], "ATIVA");
-    assert_eq!(world.api.get(&format!("/cob/{}", txid(2))).await.expect(200)["status"], "REMOVIDA_PELO_PSP");
 }

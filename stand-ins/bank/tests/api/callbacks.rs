@@ -38,7 +38,7 @@ async fn a_callback_url_is_registered_shown_and_removed() {
 async fn a_payment_is_reported_within_a_second() {
     let world = World::start().await;
     let receiver = Receiver::start().await;
-    world.api.register_webhook(&format!("{}?a=1", receiver.url)).await;
+    world.api.register_webhook(&format!("{}/?a=1", receiver.url)).await;
     let end_to_end_id = world.paid_cob(1).await;
     world.advance_ms(1_000);
     let callbacks = receiver.callbacks(1).await;

@@ -264,10 +264,20 @@ async fn lists_are_filtered_and_paged() {
     let cobs = world.api.get(&format!("/cob?{PERIOD}&status=ATIVA")).await.expect(200);
     assert_eq!(cobs["cobs"], json!([]));
 
-    for query in ["txid=a-b", "txIdPresente=yes", "cpf=1", "paginacao.itensPorPagina=0"] {
-        world.api.get(&format!("/pix?{PERIOD}&{query}")).await.expect(400);
+    for (query, property) in [
+        ("txid=a-b", "txid"),
+        ("txIdPresente=yes", "txIdPresente"),
+        ("cpf=1", "cpf"),
+        ("cpf=12345678909&cnpj=12ABC34501DE35", "cpf"),
+        ("cnpj=1", "cnpj"),
+        ("paginacao.paginaAtual=-1", "paginacao.paginaAtual"),
+        ("paginacao.itensPorPagina=0", "paginacao.itensPorPagina"),
+        ("paginacao.itensPorPagina=1001", "paginacao.itensPorPagina"),
+    ] {
+        let refused = world.api.get(&format!("/pix?{PERIOD}&{query}")).await.expect(400);
+        assert_eq!(properties(&refused), [property], "{query}");
     }
-    world.api.get("/pix").await.expect(400);
+    world.api.get("/pix?inicio=2026-11-21T00:00:00Z&fim=2026-11-20T00:00:00Z").await.expect(400);
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use bank::{Cents, FaultKind, MedError, MedNature};
 use serde_json::{Value, json};
 
-use crate::support::{Receiver, World, txid};
+use crate::support::{Receiver, World};
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -132,14 +132,4 @@ async fn a_pix_out_is_executed_once_for_each_id() {
     for body in [json!({"valor": "1.00"}), json!({"chave": "a"}), json!({"valor": "0.00", "chave": "a"})] {
         world.api.put("/pix-out/out3", &body).await.expect(400);
     }
-}
-
-#[tokio::test]
-async fn the_books_show_every_pix_with_its_cob() {
-    let world = World::start().await;
-    let pix = world.paid_cob(1).await;
-    let books = world.bank.snapshot();
-    assert_eq!(books["pix"][0]["endToEndId"], pix);
-    assert_eq!(books["pix"][0]["cob"], txid(1));
-    assert_eq!(books["cobs"][0]["status"], "CONCLUIDA");
 }

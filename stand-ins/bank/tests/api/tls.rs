@@ -1,7 +1,5 @@
 //! mTLS.
 
-use std::sync::Arc;
-
 use crate::support::{World, identities, tls, txid};
 
 #[tokio::test]
@@ -26,14 +24,4 @@ async fn a_token_works_only_with_the_certificate_that_requested_it() {
     let (_, _, [foreign, _]) = identities();
     let with_foreign = world.api_with(&authority, Some(&foreign));
     assert!(with_foreign.try_call("GET", &path, None).await.is_none());
-}
-
-#[tokio::test]
-async fn an_invalid_certificate_stops_the_start() {
-    let (authority, server, _) = identities();
-    let mut server_tls = tls(&authority, &server);
-    server_tls.key_pem = "no key".to_owned();
-    let mut options = bank::Options::new(Arc::new(|| 0));
-    options.tls = Some(server_tls);
-    assert!(bank::Bank::start(options).await.is_err());
 }

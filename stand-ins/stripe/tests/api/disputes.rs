@@ -107,28 +107,6 @@ async fn evidence_is_staged_then_submitted_once() {
 }
 
 #[tokio::test]
-async fn evidence_is_limited_in_all() {
-    let world = World::start().await;
-    world.paid("ch_1").await;
-    let dispute = world.control("/dispute", json!({"metadata": {"charge": "ch_1"}, "kind": "formal"}));
-    let path = format!("/v1/disputes/{}", dispute["id"].as_str().unwrap());
-    let long = "x".repeat(20_000);
-    let names = [
-        "evidence[access_activity_log]",
-        "evidence[cancellation_policy_disclosure]",
-        "evidence[cancellation_rebuttal]",
-        "evidence[duplicate_charge_explanation]",
-        "evidence[product_description]",
-        "evidence[refund_policy_disclosure]",
-        "evidence[refund_refusal_explanation]",
-        "evidence[uncategorized_text]",
-    ];
-    let form: Vec<(&str, &str)> = names.iter().map(|name| (*name, long.as_str())).collect();
-    assert_eq!(world.api.post(&path, &form).await.error(400)[2], "evidence");
-    world.api.post(&path, &form[..7]).await.expect(200);
-}
-
-#[tokio::test]
 async fn a_dispute_can_be_accepted_and_evidence_can_be_late() {
     let world = World::start().await;
     world.paid("ch_1").await;

@@ -31,27 +31,6 @@ async fn faults_of_status_store_nothing() {
 }
 
 #[tokio::test]
-async fn a_402_is_stored() {
-    let world = World::start().await;
-    world.fault("http_402", "");
-    for _ in 0..2 {
-        let answer = world.api.try_post(PATH, &session("ch_1"), "k1").await.unwrap();
-        assert_eq!(answer.error(402)[..2], ["card_error", "card_declined"]);
-    }
-}
-
-#[tokio::test]
-async fn a_lost_answer_is_stored_under_its_key() {
-    let world = World::start().await;
-    world.fault("lost_answer", PATH);
-    world.fault("lost_answer", "POST");
-    assert!(world.api.try_post(PATH, &session("ch_1"), "k1").await.is_none());
-    let sessions = world.api.list(PATH).await;
-    let again = world.api.try_post(PATH, &session("ch_1"), "k1").await.unwrap().expect(200);
-    assert_eq!((sessions.len(), &sessions[0]["id"]), (1, &again["id"]));
-}
-
-#[tokio::test]
 async fn a_timeout_does_nothing() {
     let world = World::start().await;
     world.fault("timeout", "");

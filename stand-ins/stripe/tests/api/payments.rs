@@ -227,24 +227,13 @@ async fn invalid_sessions_are_refused() {
     let early = (START_S + 1_799).to_string();
     let late = (START_S + 86_401).to_string();
     for (name, value, code, param) in [
-        ("mode", "setup", "", "mode"),
-        ("payment_method_types[0]", "boleto", "", "payment_method_types[0]"),
-        ("payment_intent_data[capture_method]", "manual", "", "payment_intent_data[capture_method]"),
         (price, "49", "amount_too_small", "line_items"),
         (price, "100000000", "amount_too_large", "line_items"),
-        (price, "10.00", "parameter_invalid_integer", price),
         (price, "-1", "parameter_invalid_integer", "line_items"),
         (currency, "btc", "", "currency"),
         (currency, "BRL", "", "currency"),
         ("expires_at", &early, "", "expires_at"),
         ("expires_at", &late, "", "expires_at"),
-        ("success_url", "/relative", "url_invalid", "success_url"),
-        (
-            "automatic_payment_methods[enabled]",
-            "true",
-            "parameter_unknown",
-            "automatic_payment_methods[enabled]",
-        ),
         ("expand[0]", "currency", "", "expand"),
     ] {
         let answer = world.api.post("/v1/checkout/sessions", &with(session("ch_1"), name, value)).await;
@@ -280,31 +269,6 @@ async fn keys_versions_and_routes_are_checked() {
     let changed = json!({"country": "PT", "capabilities": {"card_payments": "inactive"}});
     world.control("/account", changed);
     assert_eq!(send("/v1/account", &[basic]).await.expect(200)["country"], "PT");
-}
-
-#[tokio::test]
-async fn lists_have_pages_newest_first() {
-    let world = World::start().await;
-    let mut created = Vec::new();
-    for number in 0..5 {
-        created.push(world.session(&format!("ch_{number}")).await["id"].clone());
-    }
-    created.reverse();
-    let mut seen = Vec::new();
-    let mut path = "/v1/checkout/sessions?limit=2".to_owned();
-    loop {
-        let page = world.api.get(&path).await.expect(200);
-        seen.extend(page["data"].as_array().unwrap().iter().map(|session| session["id"].clone()));
-        if page["has_more"] == false {
-            break;
-        }
-        let last = seen.last().unwrap().as_str().unwrap();
-        path = format!("/v1/checkout/sessions?limit=2&starting_after={last}");
-    }
-    assert_eq!(seen, created);
-    for limit in ["0", "101", "x"] {
-        world.api.get(&format!("/v1/checkout/sessions?limit={limit}")).await.error(400);
-    }
 }
 
 #[tokio::test]
