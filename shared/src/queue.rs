@@ -26,7 +26,7 @@ const BATCH: usize = 10;
 pub const MAX_DELAY_SECONDS: u64 = 900;
 
 /// The longest time for which SQS hides a message, in seconds: 12 hours.
-const MAX_VISIBILITY_SECONDS: u128 = 43_200;
+const MAX_VISIBILITY_SECONDS: u64 = 43_200;
 
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
@@ -111,7 +111,7 @@ impl<M: Message> Queue<M> {
                     .id(index.to_string())
                     .message_body(message.body()?)
                     .message_group_id(message.group())
-                    .delay_seconds(delay_seconds(delay_of(message)))
+                    .delay_seconds(whole_seconds(delay_of(message), MAX_DELAY_SECONDS))
                     .build()
                     .map_err(|error| QueueError::Malformed(error.to_string()))?;
                 entries.push(entry);
@@ -132,7 +132,7 @@ impl<M: Message> Queue<M> {
             .change_message_visibility()
             .queue_url(&self.url)
             .receipt_handle(receipt_handle)
-            .visibility_timeout(visibility_seconds(time))
+            .visibility_timeout(whole_seconds(time, MAX_VISIBILITY_SECONDS))
             .send()
             .await
             .map_err(unavailable)?;
@@ -146,7 +146,7 @@ impl<M: Message> Queue<M> {
             .queue_url(&self.url)
             .message_body(message.body()?)
             .message_group_id(message.group())
-            .delay_seconds(delay_seconds(delay))
+            .delay_seconds(whole_seconds(delay, MAX_DELAY_SECONDS))
             .send()
             .await
             .map_err(unavailable)?;
@@ -158,16 +158,10 @@ fn unavailable(error: impl std::error::Error) -> QueueError {
     QueueError::Unavailable(DisplayErrorContext(error).to_string())
 }
 
-/// Converts a delay to whole seconds, by which SQS delays. It is rounded up, because a message that arrived
-/// early would find a row that is not due yet.
-fn delay_seconds(delay: Duration) -> i32 {
-    let seconds = delay.as_millis().div_ceil(1_000).min(u128::from(MAX_DELAY_SECONDS));
-    i32::try_from(seconds).unwrap_or_default()
-}
-
-/// Converts a visibility timeout to whole seconds, rounded up.
-fn visibility_seconds(time: Duration) -> i32 {
-    i32::try_from(time.as_millis().div_ceil(1_000).min(MAX_VISIBILITY_SECONDS)).unwrap_or_default()
+/// Converts a time to whole seconds, by which SQS delays and hides messages, at most `max`. It is rounded up,
+/// because a message that arrived early would find a row that is not due yet.
+fn whole_seconds(time: Duration, max: u64) -> i32 {
+    i32::try_from(time.as_millis().div_ceil(1_000).min(max.into())).unwrap_or_default()
 }
 
 pub trait MessageFailure: fmt::Display + From<QueueError> {
