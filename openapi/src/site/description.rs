@@ -25,12 +25,6 @@ pub(super) struct Content<'a> {
     media: &'a Value,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Credential<'a> {
-    Header(&'a str),
-    Bearer,
-}
-
 impl<'a> Description<'a> {
     pub(super) fn new(document: &'a Value) -> Self {
         Self { document }
@@ -66,17 +60,11 @@ impl<'a> Description<'a> {
         members(self.document.pointer("/components/schemas"))
     }
 
-    /// Empty: it is public.
-    pub(super) fn credentials(self, operation: &Operation<'a>) -> Vec<Credential<'a>> {
+    /// Returns the security schemes of an operation, any of which suffices. Empty: it is public.
+    pub(super) fn security(self, operation: &Operation<'a>) -> impl Iterator<Item = &'a Value> {
         let requirements = elements(operation.value.get("security")).iter().filter_map(Value::as_object);
-        let schemes = requirements.flat_map(Map::keys).filter_map(|name| {
-            let scheme = self.document.pointer("/components/securitySchemes")?.get(name)?;
-            Some(match text(scheme, "type") {
-                "apiKey" => Credential::Header(text(scheme, "name")),
-                _ => Credential::Bearer,
-            })
-        });
-        schemes.collect()
+        let schemes = self.document.pointer("/components/securitySchemes");
+        requirements.flat_map(Map::keys).filter_map(move |name| schemes?.get(name))
     }
 
     pub(super) fn parameters(self, operation: &Operation<'a>) -> impl Iterator<Item = &'a Value> {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::block::{Block, slug};
-use super::description::{Content, Credential, Description, Operation, elements, members, text};
+use super::description::{Content, Description, Operation, elements, members, text};
 
 /// Deeper objects are shown by their type alone.
 const MAX_DEPTH: usize = 4;
@@ -64,7 +64,7 @@ fn operation_blocks(description: Description<'_>, operation: &Operation<'_>) -> 
         Block::Route { method: operation.method.clone(), path: operation.path.to_owned() },
     ];
     blocks.push(paragraph(text(operation.value, "description")));
-    blocks.push(Block::Text(authentication(&description.credentials(operation))));
+    blocks.push(Block::Text(authentication(description, operation)));
     let parameters = parameters(description, operation);
     if !parameters.is_empty() {
         blocks.push(Block::Fields { head: ["parameter", "type", "description"], rows: parameters });
@@ -89,12 +89,12 @@ fn event_blocks(description: Description<'_>, event: &Operation<'_>) -> Vec<Bloc
     blocks
 }
 
-fn authentication(credentials: &[Credential<'_>]) -> String {
-    let names: Vec<String> = credentials
-        .iter()
-        .map(|credential| match credential {
-            Credential::Header(name) => format!("an API key in the header `{name}`"),
-            Credential::Bearer => "a dashboard token in the header `Authorization: Bearer`".to_owned(),
+fn authentication(description: Description<'_>, operation: &Operation<'_>) -> String {
+    let names: Vec<String> = description
+        .security(operation)
+        .map(|scheme| match text(scheme, "type") {
+            "apiKey" => format!("an API key in the header `{}`", text(scheme, "name")),
+            _ => "a dashboard token in the header `Authorization: Bearer`".to_owned(),
         })
         .collect();
     if names.is_empty() {
