@@ -37,34 +37,3 @@ impl<'de> Deserializer<'de> for FieldNames<'_> {
         unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::collections::HashMap;
-
-    use serde::Deserialize;
-
-    use super::*;
-
-    #[derive(Deserialize)]
-    #[expect(dead_code, reason = "only the names of the fields are read")]
-    struct Named {
-        #[serde(rename = "other")]
-        first: String,
-        #[serde(default)]
-        second: Option<u64>,
-    }
-
-    #[derive(Deserialize)]
-    #[expect(dead_code, reason = "only the names of the fields are read")]
-    struct Flattened {
-        #[serde(flatten)]
-        rest: HashMap<String, String>,
-    }
-
-    #[test]
-    fn names_are_those_of_the_stored_attributes() {
-        assert_eq!(names_of::<Named>(), Some(["other", "second"].as_slice()));
-        assert_eq!(names_of::<Flattened>(), None);
-    }
-}
