@@ -88,11 +88,8 @@ impl<M: Message> Queue<M> {
 
     /// Sends messages, at most ten in a request. Returns the indexes in `messages` of those that SQS
     /// rejected.
-    ///
-    /// # Errors
-    ///
-    /// When a request fails or a message can't be serialised. The messages of earlier requests were already
-    /// sent.
+    /// Errors: When a request fails or a message can't be serialised. The messages of earlier requests were
+    /// already sent.
     pub async fn send(&self, messages: &[M]) -> Result<Vec<usize>, QueueError> {
         self.send_after(messages, |_message| Duration::ZERO).await
     }
@@ -234,11 +231,6 @@ fn log_failure(message_id: Option<&str>, error: &dyn fmt::Display, level: Level)
     }
 }
 
-/// Reads the message in a record of a batch.
-///
-/// # Errors
-///
-/// When the record's body is not such a message.
 pub fn read<M: Message>(message: &SqsMessage) -> Result<M, QueueError> {
     let body = message.body.as_deref().unwrap_or_default();
     serde_json::from_str(body).map_err(|error| QueueError::Malformed(error.to_string()))

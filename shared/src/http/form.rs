@@ -1,14 +1,12 @@
 //! Forms of the dashboard: their body, and the check that a page of this origin sent them.
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
-use axum::http::header::{CONTENT_TYPE, HOST, ORIGIN};
+use axum::http::header::{HOST, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName};
 
-use super::intake::{MAX_BODY_BYTES, Query, read_body};
+use super::intake::{MAX_BODY_BYTES, Query, read_body, require_content_type};
 use super::problem::Problem;
-
-const FORM: &str = "application/x-www-form-urlencoded";
 
 /// A browser sets it, and no script can.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -48,11 +46,7 @@ impl<S: Sync, const MAX: usize> FromRequest<S> for FormBody<MAX> {
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
-        let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        let essence = content_type.and_then(|text| text.split(';').next()).unwrap_or_default().trim();
-        if !essence.eq_ignore_ascii_case(FORM) {
-            return Err(Problem::field("Content-Type", format!("must be {FORM}")));
-        }
+        require_content_type(&parts.headers, "application/x-www-form-urlencoded")?;
         let bytes = read_body(body, MAX).await?;
         Ok(Self(Query::parse(Some(&String::from_utf8_lossy(&bytes)))))
     }

@@ -7,8 +7,8 @@
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{FromRequest, Request};
-use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, HeaderValue};
 
 use super::field::{
     Count, Definitions, Dictionary, Failures, Field, HeaderText, JsonKind, Kind, Nested, Presence, QueryKind,
@@ -36,10 +36,7 @@ impl<S: Sync> FromRequest<S> for JsonBody {
         if bytes.is_empty() {
             return Ok(Self(JsonObject::new()));
         }
-        let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        if !content_type.is_some_and(is_json) {
-            return Err(Problem::field("Content-Type", "must be application/json"));
-        }
+        require_content_type(&parts.headers, "application/json")?;
         json::parse_object(&bytes).map(Self)
     }
 }
@@ -63,9 +60,15 @@ pub(super) async fn read_body(body: Body, max_bytes: usize) -> Result<Bytes, Pro
     })
 }
 
-fn is_json(content_type: &str) -> bool {
-    let essence = content_type.split(';').next().unwrap_or_default().trim();
-    essence.eq_ignore_ascii_case("application/json")
+/// Refuses a body of another type. Parameters of the type, such as `charset`, are ignored.
+pub(super) fn require_content_type(headers: &HeaderMap, expected: &str) -> Result<(), Problem> {
+    let sent = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = sent.split(';').next().unwrap_or_default().trim();
+    if essence.eq_ignore_ascii_case(expected) {
+        Ok(())
+    } else {
+        Err(Problem::field("Content-Type", format!("must be {expected}")))
+    }
 }
 
 /// The body, or an object in a field of the body. A failing field is reported by its path, such as
