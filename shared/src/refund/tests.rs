@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use domain::account::{AccountSettings, ThirdPartyLimits};
-use domain::acquirer::{AcquirerName, RefundCapabilities};
+use domain::acquirer::AcquirerName;
 use domain::calendar::Day;
 use domain::charge::{Charge, RefundRefused, TransactionStatus};
 use domain::ids::MedCaseId;
@@ -43,6 +43,15 @@ fn requested(charge: &Charge, key: &str, extra: Value) -> Result<RefundStep, Ref
     let request = parse(extra).unwrap();
     let plan = request.plan(charge, Acquirer::Sandbox.refund_capabilities(), &settings(0), at(100)).unwrap();
     Refund::request(request.id(charge.id), charge, plan, at(100))
+}
+
+fn plan(
+    charge: &Charge,
+    extra: Value,
+    settings: &AccountSettings,
+    now: Timestamp,
+) -> Result<RefundPlan, RefundError> {
+    parse(extra).unwrap().plan(charge, Acquirer::Sandbox.refund_capabilities(), settings, now)
 }
 
 fn ended(refund: &Refund, charge: &Charge, end: RefundOutcome) -> RefundStep {
@@ -103,21 +112,16 @@ fn only_a_rule_refuses_a_refund() {
 #[test]
 fn a_pix_is_returned_by_devolution_for_ninety_days_also_with_a_test_key() {
     for acquirer in [AcquirerName::Sandbox, AcquirerName::Pix] {
-        check_return_window(&Charge { acquirer, ..paid() });
+        let charge = Charge { acquirer, ..paid() };
+        let plan = |extra, now| plan(&charge, extra, &settings(0), now);
+        let paid_at = charge.applied_payment.as_ref().unwrap().paid_at;
+        let last = paid_at.saturating_plus_seconds(90 * 24 * 60 * 60);
+        let later = last.plus_millis(1).unwrap();
+        let devolution = json!({"strategy": "devolution"});
+        plan(devolution.clone(), last).unwrap();
+        assert!(matches!(plan(devolution, later), Err(RefundError::TooOldForDevolution)));
+        plan(json!({"destinationKey": "maria@example.com"}), later).unwrap();
     }
-}
-
-fn check_return_window(charge: &Charge) {
-    let plan = |extra, now| {
-        let bank = RefundCapabilities { methods: &[PaymentMethod::Pix], cashout: true };
-        parse(extra).unwrap().plan(charge, bank, &settings(0), now)
-    };
-    let last = charge.applied_payment.as_ref().unwrap().paid_at.saturating_plus_seconds(90 * 24 * 60 * 60);
-    let later = last.plus_millis(1).unwrap();
-    let devolution = json!({"strategy": "devolution"});
-    plan(devolution.clone(), last).unwrap();
-    assert!(matches!(plan(devolution, later), Err(RefundError::TooOldForDevolution)));
-    plan(json!({"destinationKey": "maria@example.com"}), later).unwrap();
 }
 
 #[test]
@@ -213,19 +217,15 @@ fn the_amount_of_a_failed_refund_goes_to_the_case_that_claimed_it() {
 
 #[test]
 fn the_merchant_chooses_the_strategy_of_a_pix_refund() {
-    let strategy = |extra: Value| {
-        let request = parse(extra).unwrap();
-        request
-            .plan(&paid(), Acquirer::Sandbox.refund_capabilities(), &settings(25), at(100))
-            .map(|plan| (plan.parameters.strategy, plan.parameters.pix_out_fee.get()))
+    let strategy = |charge: &Charge, extra| {
+        let parameters = plan(charge, extra, &settings(25), at(100)).unwrap().parameters;
+        (parameters.strategy, parameters.pix_out_fee.get())
     };
-    let cashout = (RefundStrategy::Cashout, 25);
-    assert_eq!(strategy(json!({})).unwrap(), cashout);
-    assert_eq!(
-        strategy(json!({"strategy": "cashout", "destinationKey": "maria@example.com"})).unwrap(),
-        cashout
-    );
-    assert_eq!(strategy(json!({"strategy": "devolution"})).unwrap(), (RefundStrategy::Devolution, 0));
+    let (cashout, devolution) = ((RefundStrategy::Cashout, 25), (RefundStrategy::Devolution, 0));
+    assert_eq!(strategy(&paid(), json!({})), cashout);
+    let to_key = json!({"strategy": "cashout", "destinationKey": "maria@example.com"});
+    assert_eq!(strategy(&paid(), to_key), cashout);
+    assert_eq!(strategy(&paid(), json!({"strategy": "devolution"})), devolution);
     // An acquirer that cannot send a Pix refuses a request that needs a cash-out.
     let without_cashout = |extra: Value| parse(extra).unwrap().strategy_of_pix(false);
     assert_eq!(without_cashout(json!({})).unwrap(), RefundStrategy::Devolution);
@@ -241,19 +241,8 @@ fn the_merchant_chooses_the_strategy_of_a_pix_refund() {
         charge.applied_payment.as_mut().unwrap().method = method;
         charge
     };
-    let plan = |method, extra| {
-        parse(extra).unwrap().plan(
-            &by(method),
-            Acquirer::Sandbox.refund_capabilities(),
-            &settings(25),
-            at(100),
-        )
-    };
-    let card = plan(PaymentMethod::CreditCard, json!({})).unwrap();
-    assert_eq!(
-        (card.parameters.strategy, card.parameters.pix_out_fee.get()),
-        (RefundStrategy::Devolution, 0)
-    );
+    let plan = |method, extra| plan(&by(method), extra, &settings(25), at(100));
+    assert_eq!(strategy(&by(PaymentMethod::CreditCard), json!({})), devolution);
     for extra in [
         json!({"strategy": "devolution"}),
         json!({"destinationKey": "29537995593"}),
@@ -306,12 +295,7 @@ fn every_key_except_the_payers_reported_document_counts_as_a_third_partys() {
         ..settings(0)
     };
     let plan = |charge: &Charge, key: &str, settings: &AccountSettings| {
-        parse(json!({ "destinationKey": key })).unwrap().plan(
-            charge,
-            Acquirer::Sandbox.refund_capabilities(),
-            settings,
-            at(100),
-        )
+        plan(charge, json!({ "destinationKey": key }), settings, at(100))
     };
     for (charge, key, third_party) in [
         (&known, "29537995593", false),
@@ -335,10 +319,7 @@ fn a_refund_takes_held_money_until_the_day_of_its_release_begins() {
     let day = Day::of(at(100_000));
     let settlement = paid().settlement.map(|settled| Settlement { release_on: Some(day), ..settled });
     let charge = Charge { settlement, ..paid() };
-    let is_held = |now| {
-        let capabilities = Acquirer::Sandbox.refund_capabilities();
-        parse(json!({})).unwrap().plan(&charge, capabilities, &settings(0), now).unwrap().parameters.is_held
-    };
+    let is_held = |now| plan(&charge, json!({}), &settings(0), now).unwrap().parameters.is_held;
     let begins = day.starts_at();
     assert!(is_held(begins.plus_millis(-1).unwrap()));
     assert!(!is_held(begins));
