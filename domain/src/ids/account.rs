@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::IdError;
-use super::define::{decode_80_bits, digest, encode_80_bits, first_80_bits, id_traits};
+use super::define::{decode_80_bits, digest, encode_80_bits, first_80_bits, id_traits, prefixed_id};
 use crate::base32;
 use crate::text::{serde_as_text, text_schema};
 
@@ -58,28 +58,13 @@ impl AccountId {
     /// this one.
     pub const STACK: Self = Self(0);
 
-    const PREFIX: &str = "acc_";
-    const EXPECTED: IdError = IdError { expected: "acc_ and 16 lower-case letters and digits" };
-
     /// Creates the id of a new account from 80 random bits.
     pub fn new(random: [u8; 10]) -> Self {
         Self(first_80_bits(&random))
     }
 }
 
-impl fmt::Display for AccountId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", Self::PREFIX, encode_80_bits(self.0))
-    }
-}
-
-impl FromStr for AccountId {
-    type Err = IdError;
-
-    fn from_str(text: &str) -> Result<Self, IdError> {
-        text.strip_prefix(Self::PREFIX).and_then(decode_80_bits).map(Self).ok_or(Self::EXPECTED)
-    }
-}
+prefixed_id!(AccountId, "acc_", "acc_ and 16 lower-case letters and digits", encode_80_bits, decode_80_bits);
 
 /// The tenant that owns data: an account in one mode. In row keys: `acc_0123456789abcdef:test`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -118,9 +103,6 @@ impl FromStr for Scope {
 pub struct UserId(u128);
 
 impl UserId {
-    const PREFIX: &str = "usr_";
-    const EXPECTED: IdError = IdError { expected: "usr_ and 26 lower-case letters and digits" };
-
     /// Derives the id from an email address. The address is lower-cased first.
     pub fn from_email(email: &str) -> Self {
         let hash = digest("user", &[email.to_lowercase().as_bytes()]);
@@ -129,21 +111,9 @@ impl UserId {
     }
 }
 
-impl fmt::Display for UserId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", Self::PREFIX, base32::encode(self.0))
-    }
-}
+prefixed_id!(UserId, "usr_", "usr_ and 26 lower-case letters and digits", base32::encode, base32::decode);
 
-impl FromStr for UserId {
-    type Err = IdError;
-
-    fn from_str(text: &str) -> Result<Self, IdError> {
-        text.strip_prefix(Self::PREFIX).and_then(base32::decode).map(Self).ok_or(Self::EXPECTED)
-    }
-}
-
-id_traits!(AccountId, Scope, UserId);
+id_traits!(Scope);
 
 #[cfg(test)]
 mod tests {

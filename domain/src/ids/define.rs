@@ -18,6 +18,29 @@ macro_rules! id_traits {
 }
 pub(super) use id_traits;
 
+/// Writes and reads an id of a prefix and its encoded bits.
+macro_rules! prefixed_id {
+    ($type:ident, $prefix:literal, $expected:literal, $encode:path, $decode:path) => {
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, "{}{}", $prefix, $encode(self.0))
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = $crate::ids::IdError;
+
+            fn from_str(text: &str) -> Result<Self, $crate::ids::IdError> {
+                let bits = text.strip_prefix($prefix).and_then($decode);
+                bits.map(Self).ok_or($crate::ids::IdError { expected: $expected })
+            }
+        }
+
+        $crate::ids::define::id_traits!($type);
+    };
+}
+pub(super) use prefixed_id;
+
 /// Each value is preceded by its length, so that different lists of fields never give the same input.
 pub(super) fn digest(kind: &str, fields: &[&[u8]]) -> [u8; 32] {
     let mut hasher = Sha256::new();
