@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -13,7 +12,7 @@ use domain::ids::{AccountId, AuditId};
 use serde::Deserialize;
 use shared::audit;
 
-use crate::output::{Record, print_list, record};
+use crate::output::{Record, print_list, print_next, record};
 use crate::target::Stack;
 use crate::{CommandOutcome, print_json, progress_bar};
 
@@ -88,9 +87,7 @@ async fn print_page(
     let account = chain_of(stack, account).await?;
     let (rows, has_more) = audit::page(&stack.store, &account, starting_after).await?;
     print_list(stack, "audit rows", rows.iter().map(printed))?;
-    if let Some(last) = rows.last().filter(|_| has_more) {
-        writeln!(std::io::stderr(), "more rows follow: --starting-after {}", last.id)?;
-    }
+    print_next("rows", rows.last().filter(|_| has_more).map(|last| last.id))?;
     Ok(CommandOutcome::Succeeded)
 }
 

@@ -7,17 +7,17 @@
 mod forward;
 
 use std::error::Error;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use domain::ids::{EvidenceId, MedCaseId, Scope};
 use domain::med::{CaseStatus, Decision, MedCase};
 use shared::med::evidence::{EvidenceView, MAX_BYTES};
 use shared::med::{CaseFilter, CaseView};
 
 use crate::enum_parser::{enum_parser, enum_parser_with_help};
-use crate::output::{With, print_list, record};
+use crate::output::{With, print_list, print_next, record};
 use crate::target::Stack;
 use crate::{OperatorArguments, ScopeArguments, notices, print_json};
 
@@ -44,44 +44,30 @@ pub(crate) enum Command {
         id: MedCaseId,
     },
     /// Confirm a case whose amount differs from the charge's; the wallet then retains the case's amount
-    Confirm {
-        /// The case (med_…)
-        id: MedCaseId,
-        #[command(flatten)]
-        operator: OperatorArguments,
-    },
+    Confirm(CaseArguments),
     /// Record the decision on a case, which ends it
     Decide {
-        /// The case (med_…)
-        id: MedCaseId,
+        #[command(flatten)]
+        case: CaseArguments,
         /// The decision, which also determines whether the merchant or the payer has the money
         #[arg(long, value_parser = enum_parser_with_help(describe))]
         decision: Decision,
-        #[command(flatten)]
-        operator: OperatorArguments,
     },
     /// Request evidence from the merchant
-    RequestEvidence {
-        /// The case (med_…)
-        id: MedCaseId,
-        #[command(flatten)]
-        operator: OperatorArguments,
-    },
+    RequestEvidence(CaseArguments),
     /// Show what evidence of a dispute can be sent to the payer's bank, and with --submit send it, once
     ///
     /// The appeal's text and one file for each field of evidence are sent. Without --file, the only file that can be
     /// sent is `uncategorized_file`.
     Forward {
-        /// The case (med_…)
-        id: MedCaseId,
+        #[command(flatten)]
+        case: CaseArguments,
         /// The field of a file, such as `mev_…=shipping_documentation`; of the files, only those named are sent
         #[arg(long, value_name = "FILE=FIELD", value_parser = parse_field)]
         file: Vec<(EvidenceId, String)>,
         /// Send it. The bank accepts no more afterwards
         #[arg(long)]
         submit: bool,
-        #[command(flatten)]
-        operator: OperatorArguments,
     },
     /// List and add evidence files of a case
     #[command(subcommand)]
@@ -89,6 +75,15 @@ pub(crate) enum Command {
     /// List, retry and dismiss notices of infractions whose Pix was not credited
     #[command(subcommand)]
     Notices(notices::Command),
+}
+
+/// A case that a command changes
+#[derive(Args, Debug)]
+pub(crate) struct CaseArguments {
+    /// The case (med_…)
+    id: MedCaseId,
+    #[command(flatten)]
+    operator: OperatorArguments,
 }
 
 #[derive(Subcommand, Debug)]
@@ -143,17 +138,16 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             return list(stack, &scope, &filter, unconfirmed).await;
         }
         Command::Show { id } => find(stack, id).await?,
-        Command::Confirm { id, operator } => {
+        Command::Confirm(CaseArguments { id, operator }) => {
             let case = find(stack, id).await?;
             if !case.unconfirmed {
                 return Err("the case does not await confirmation".into());
             }
             stack.cases.confirm(case, &operator.operator(), now).await?
         }
-        Command::Decide { id, decision, operator } => {
+        Command::Decide { case: CaseArguments { id, operator }, decision } => {
             let case = find(stack, id).await?;
-            let (decision, operator) = (decision, operator.operator());
-            let case = stack.cases.decide(case, decision, Some(&operator), now).await?;
+            let case = stack.cases.decide(case, decision, Some(&operator.operator()), now).await?;
             // Repeating the same decision has no effect and succeeds. A different decision fails, because the
             // case has ended.
             if !case.ended_by(decision) {
@@ -161,11 +155,11 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             }
             case
         }
-        Command::RequestEvidence { id, operator } => {
+        Command::RequestEvidence(CaseArguments { id, operator }) => {
             let case = find_ongoing(stack, id).await?;
             stack.cases.request_evidence(case, Some(&operator.operator()), now).await?
         }
-        Command::Forward { id, file, submit, operator } => {
+        Command::Forward { case: CaseArguments { id, operator }, file, submit } => {
             let case = find(stack, id).await?;
             return Box::pin(forward::run(stack, case, &file, submit.then(|| operator.operator()))).await;
         }
@@ -185,10 +179,7 @@ async fn list(
     let page = stack.cases.list(scope, filter, cursor).await?;
     let wanted = page.items.iter().filter(|case| case.unconfirmed || !unconfirmed);
     print_list(stack, "cases", wanted.map(printed))?;
-    if let Some(next) = page.next_cursor {
-        writeln!(std::io::stderr(), "more cases follow: --starting-after {next}")?;
-    }
-    Ok(())
+    print_next("cases", page.next_cursor)
 }
 
 async fn evidence(stack: &Stack, command: EvidenceCommand) -> Result<(), Box<dyn Error>> {

@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::io::Write;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use domain::ids::AccountId;
 use domain::med::{MedNotice, NoticeStatus};
 use shared::med::ContestedPix;
@@ -28,24 +28,13 @@ pub(crate) enum Command {
         starting_after: Option<String>,
     },
     /// Show one notice, and where its Pix is
-    Show {
-        /// The notice (`notice_id`)
-        #[arg(value_parser = notice_id)]
-        id: String,
-        /// The account (acc_…)
-        #[arg(long)]
-        account: AccountId,
-    },
+    Show(NoticeArguments),
     /// Process a notice whose Pix is credited meanwhile, and print its case
     ///
     /// Repeating the command changes nothing.
     Retry {
-        /// The notice (`notice_id`)
-        #[arg(value_parser = notice_id)]
-        id: String,
-        /// The account (acc_…)
-        #[arg(long)]
-        account: AccountId,
+        #[command(flatten)]
+        notice: NoticeArguments,
         #[command(flatten)]
         operator: OperatorArguments,
     },
@@ -53,15 +42,22 @@ pub(crate) enum Command {
     ///
     /// Repeating the command changes nothing.
     Dismiss {
-        /// The notice (`notice_id`)
-        #[arg(value_parser = notice_id)]
-        id: String,
-        /// The account (acc_…)
-        #[arg(long)]
-        account: AccountId,
+        #[command(flatten)]
+        notice: NoticeArguments,
         #[command(flatten)]
         operator: OperatorArguments,
     },
+}
+
+/// A notice of an account
+#[derive(Args, Debug)]
+pub(crate) struct NoticeArguments {
+    /// The notice (`notice_id`)
+    #[arg(value_parser = notice_id)]
+    id: String,
+    /// The account (acc_…)
+    #[arg(long)]
+    account: AccountId,
 }
 
 /// The longest `notice_id`, in characters.
@@ -119,18 +115,18 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
     let (cases, now) = (&stack.cases, stack.clock.now());
     match command {
         Command::List { account, starting_after } => list(stack, account, starting_after).await,
-        Command::Show { id, account } => {
+        Command::Show(NoticeArguments { id, account }) => {
             let account = stack.existing_account(&account).await?.id;
             let notice = cases.get_notice(&account, &id).await?;
             let pix = printed_pix(&cases.contested_pix(&notice).await?);
             print_json(&printed(&notice).and(record! { pix: pix }))
         }
-        Command::Retry { id, account, operator } => {
+        Command::Retry { notice: NoticeArguments { id, account }, operator } => {
             let account = stack.existing_account(&account).await?.id;
             let case = cases.retry_notice(&account, &id, &operator.operator(), now).await?;
             med::print(&med::find(stack, case).await?)
         }
-        Command::Dismiss { id, account, operator } => {
+        Command::Dismiss { notice: NoticeArguments { id, account }, operator } => {
             let account = stack.existing_account(&account).await?.id;
             let dismissed = cases.dismiss_notice(&account, &id, &operator.operator(), now).await?;
             print_json(&printed(&dismissed))

@@ -4,12 +4,12 @@
 use std::error::Error;
 use std::io::Write;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use domain::acquirer::SetAsideItem;
 use domain::ids::{AccountId, EndToEndId};
 use shared::services::SetAsideItems;
 
-use crate::output::{Record, print_list, record};
+use crate::output::{Record, print_list, print_next, record};
 use crate::receipts::printed_pix;
 use crate::target::Stack;
 use crate::{OperatorArguments, print_json};
@@ -29,22 +29,11 @@ pub(crate) enum Command {
         starting_after: Option<String>,
     },
     /// Show one item
-    Show {
-        /// The item (64 hex digits)
-        #[arg(value_parser = item_id)]
-        id: String,
-        /// The account (acc_…)
-        #[arg(long)]
-        account: AccountId,
-    },
+    Show(ItemArguments),
     /// Remove an item that was examined
     Resolve {
-        /// The item (64 hex digits)
-        #[arg(value_parser = item_id)]
-        id: String,
-        /// The account (acc_…)
-        #[arg(long)]
-        account: AccountId,
+        #[command(flatten)]
+        item: ItemArguments,
         /// Also read this Pix back from the account's bank, as if the notification had named it (end-to-end
         /// id)
         #[arg(long, value_name = "END_TO_END_ID")]
@@ -52,6 +41,17 @@ pub(crate) enum Command {
         #[command(flatten)]
         operator: OperatorArguments,
     },
+}
+
+/// An item of an account
+#[derive(Args, Debug)]
+pub(crate) struct ItemArguments {
+    /// The item (64 hex digits)
+    #[arg(value_parser = item_id)]
+    id: String,
+    /// The account (acc_…)
+    #[arg(long)]
+    account: AccountId,
 }
 
 /// Parses the id of an item: a SHA-256 hash in lower-case hex.
@@ -84,16 +84,13 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             let account = stack.existing_account(&account).await?.id;
             let (page, has_more) = items.of_account(&account, starting_after.as_deref()).await?;
             print_all(stack, &page)?;
-            if let Some(last) = page.last().filter(|_| has_more) {
-                writeln!(std::io::stderr(), "more items follow: --starting-after {}", last.sha256)?;
-            }
-            Ok(())
+            print_next("items", page.last().filter(|_| has_more).map(|last| &last.sha256))
         }
-        Command::Show { id, account } => {
+        Command::Show(ItemArguments { id, account }) => {
             let account = stack.existing_account(&account).await?.id;
             print_json(&printed(&items.get(&account, &id).await?))
         }
-        Command::Resolve { id, account, read_back, operator } => {
+        Command::Resolve { item: ItemArguments { id, account }, read_back, operator } => {
             let account = stack.existing_account(&account).await?.id;
             let (operator, now) = (operator.operator(), stack.clock.now());
             let (item, pix) = items.resolve(&account, &id, read_back.as_ref(), &operator, now).await?;

@@ -1,6 +1,7 @@
 //! Prints lists: a table on a terminal, otherwise one JSON object a line.
 
 use std::error::Error;
+use std::fmt::Display;
 use std::io::Write;
 
 use serde::{Serialize, Serializer};
@@ -55,4 +56,12 @@ pub(crate) fn print_list<T: Serialize>(
     }
     let lines = if stack.prints_tables { table(&rows)? } else { rows };
     Ok(lines.iter().try_for_each(|line| print(line))?)
+}
+
+/// Says how the list continues, if there is a next page.
+pub(crate) fn print_next(what: &str, after: Option<impl Display>) -> Result<(), Box<dyn Error>> {
+    if let Some(after) = after {
+        writeln!(std::io::stderr(), "more {what} follow: --starting-after {after}")?;
+    }
+    Ok(())
 }

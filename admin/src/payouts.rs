@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::io::Write;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use domain::ids::{PayoutId, Scope};
 use domain::money::Currency;
 use domain::payout::{Payout, PayoutOutcome, PayoutStatus};
@@ -35,21 +35,11 @@ pub(crate) enum Command {
         operator: OperatorArguments,
     },
     /// Record that a payout reached the merchant's bank
-    Settle {
-        /// The payout (po_…)
-        id: PayoutId,
-        #[command(flatten)]
-        operator: OperatorArguments,
-    },
+    Settle(PayoutArguments),
     /// Record that a payout failed, and credit its money back to the wallet
     ///
     /// The merchant reads the reason as `failure_reason`.
-    Fail {
-        /// The payout (po_…)
-        id: PayoutId,
-        #[command(flatten)]
-        operator: OperatorArguments,
-    },
+    Fail(PayoutArguments),
     /// Show one payout
     Show {
         /// The payout (po_…)
@@ -66,6 +56,15 @@ pub(crate) enum Command {
         #[arg(long)]
         starting_after: Option<PayoutId>,
     },
+}
+
+/// A payout that a command ends
+#[derive(Args, Debug)]
+pub(crate) struct PayoutArguments {
+    /// The payout (po_…)
+    id: PayoutId,
+    #[command(flatten)]
+    operator: OperatorArguments,
 }
 
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
@@ -85,10 +84,10 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
                 refused => refused.to_string(),
             })?
         }
-        Command::Settle { id, operator } => {
+        Command::Settle(PayoutArguments { id, operator }) => {
             stack.payouts.end(id, &PayoutOutcome::Paid, &operator.operator(), now).await?
         }
-        Command::Fail { id, operator } => {
+        Command::Fail(PayoutArguments { id, operator }) => {
             let end = PayoutOutcome::Failed { reason: operator.reason.clone() };
             stack.payouts.end(id, &end, &operator.operator(), now).await?
         }

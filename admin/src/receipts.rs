@@ -4,8 +4,9 @@
 use std::error::Error;
 use std::io::Write;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use domain::acquirer::ReportedPix;
+use domain::audit::Operator;
 use domain::charge::{Charge, IncomingPayment};
 use domain::ids::{AccountId, AcquirerPaymentId, ChargeId, ConnectionId, EndToEndId, Mode, Scope};
 use domain::payment_method::PaymentMethod;
@@ -14,7 +15,7 @@ use domain::time::Timestamp;
 use domain::wallet::ReturnStatus;
 use shared::services::{ReceiptError, Receipts};
 
-use crate::output::{Record, print_list, record};
+use crate::output::{Record, print_list, print_next, record};
 use crate::target::Stack;
 use crate::{OperatorArguments, for_each, print_json};
 
@@ -41,11 +42,8 @@ pub(crate) enum Command {
         /// Each payment (end-to-end id), followed by its charge (ch_…)
         #[arg(required = true, num_args = 2.., value_names = ["END_TO_END_ID", "CHARGE"])]
         pairs: Vec<String>,
-        /// The account (acc_…)
-        #[arg(long)]
-        account: AccountId,
         #[command(flatten)]
-        operator: OperatorArguments,
+        account: AccountArguments,
     },
     /// Record a Pix that the bank received, whatever its list says and however old it is
     ///
@@ -56,26 +54,20 @@ pub(crate) enum Command {
         /// The Pix
         #[arg(long, value_name = "END_TO_END_ID")]
         end_to_end_id: EndToEndId,
-        /// The account (acc_…)
-        #[arg(long)]
-        account: AccountId,
+        #[command(flatten)]
+        account: AccountArguments,
         /// A connection that the account used before, as `accounts show-acquirer` lists it in `retired`
         /// [default: the current connection]
         #[arg(long)]
         connection: Option<ConnectionId>,
-        #[command(flatten)]
-        operator: OperatorArguments,
     },
     /// Return payments that match no charge to their payers, or request returns that stopped again
     Return {
         /// The payments (end-to-end ids; of other methods the acquirer's ids)
         #[arg(required = true)]
         ids: Vec<AcquirerPaymentId>,
-        /// The account (acc_…)
-        #[arg(long)]
-        account: AccountId,
         #[command(flatten)]
-        operator: OperatorArguments,
+        account: AccountArguments,
     },
     /// Give the merchant the money of a refund that failed after it had succeeded
     ///
@@ -84,12 +76,26 @@ pub(crate) enum Command {
     Credit {
         /// The refund (the acquirer's id)
         id: AcquirerPaymentId,
-        /// The account (acc_…)
-        #[arg(long)]
-        account: AccountId,
         #[command(flatten)]
-        operator: OperatorArguments,
+        account: AccountArguments,
     },
+}
+
+/// The account whose payments a command changes
+#[derive(Args, Debug)]
+pub(crate) struct AccountArguments {
+    /// The account (acc_…)
+    #[arg(long)]
+    account: AccountId,
+    #[command(flatten)]
+    operator: OperatorArguments,
+}
+
+impl AccountArguments {
+    /// Test payments are never unmatched.
+    async fn live(self, stack: &Stack) -> Result<(Scope, Operator), Box<dyn Error>> {
+        Ok((live(stack, self.account).await?, self.operator.operator()))
+    }
 }
 
 /// Nothing if the row of the Pix has no details.
@@ -152,16 +158,11 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             if cursor.is_none() {
                 print_unowned(stack, &receipts, account, now).await?;
             }
-            if let Some(last) = payments.last().filter(|_| has_more) {
-                let id = &last.payment_id;
-                writeln!(std::io::stderr(), "more payments follow: --starting-after {id}")?;
-            }
-            Ok(())
+            print_next("payments", payments.last().filter(|_| has_more).map(|last| &last.payment_id))
         }
-        Command::Apply { pairs, account, operator } => {
+        Command::Apply { pairs, account } => {
             let pairs = pairs.chunks(2).map(Pair::parse).collect::<Result<Vec<Pair>, _>>()?;
-            let scope = live(stack, account).await?;
-            let operator = operator.operator();
+            let (scope, operator) = account.live(stack).await?;
             for_each(&pairs, async |Pair(id, charge)| {
                 let payment = id.clone().into();
                 let applied = receipts.apply(&scope, &payment, *charge, Some(&operator), now).await?;
@@ -173,8 +174,8 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             })
             .await
         }
-        Command::Record { end_to_end_id, account, connection, operator } => {
-            let account = stack.existing_account(&account).await?.id;
+        Command::Record { end_to_end_id, account, connection } => {
+            let (Scope { account, .. }, operator) = account.live(stack).await?;
             let found = stack.connections()?.at(account, connection).await?;
             let bank = found.pix()?;
             let Some(pix) = bank.read_back(&end_to_end_id, None, (now, now)).await? else {
@@ -184,22 +185,21 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
                 );
             };
             let payments = stack.bank_payments()?;
-            let recorded = payments.record_for(bank, &pix, (account, &operator.operator()), now).await?;
+            let recorded = payments.record_for(bank, &pix, (account, &operator), now).await?;
             let recorded = recorded.ok_or("the Pix was not recorded")?;
             print_json(&printed_pix(&recorded))
         }
-        Command::Return { ids, account, operator } => {
-            let scope = live(stack, account).await?;
-            let operator = operator.operator();
+        Command::Return { ids, account } => {
+            let (scope, operator) = account.live(stack).await?;
             for_each(&ids, async |id| {
                 let returned = receipts.give_back(&scope, id, Some(&operator), now).await?;
                 print_json(&printed(&returned, None, now))
             })
             .await
         }
-        Command::Credit { id, account, operator } => {
-            let scope = live(stack, account).await?;
-            print_json(&printed(&receipts.credit(&scope, &id, &operator.operator(), now).await?, None, now))
+        Command::Credit { id, account } => {
+            let (scope, operator) = account.live(stack).await?;
+            print_json(&printed(&receipts.credit(&scope, &id, &operator, now).await?, None, now))
         }
     }
 }
@@ -254,7 +254,6 @@ async fn print_unowned(
     )
 }
 
-/// Test payments are never unmatched.
 async fn live(stack: &Stack, account: AccountId) -> Result<Scope, Box<dyn Error>> {
     Ok(Scope { account: stack.existing_account(&account).await?.id, mode: Mode::Live })
 }

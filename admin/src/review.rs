@@ -1,9 +1,8 @@
 //! `admin review`: lists the payments that are held for a manual review, and ends their reviews.
 
 use std::error::Error;
-use std::io::Write;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use domain::acquirer::ReportedPix;
 use domain::audit::Operator;
 use domain::charge::{Charge, Decision};
@@ -12,7 +11,7 @@ use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use shared::services::{Receipts, check_returnable};
 
-use crate::output::{Record, print_list, record};
+use crate::output::{Record, print_list, print_next, record};
 use crate::receipts::printed_report;
 use crate::target::Stack;
 use crate::{OperatorArguments, ScopeArguments, for_each, print_json};
@@ -33,23 +32,21 @@ pub(crate) enum Command {
     /// Credit the payments of charges that are held for review
     ///
     /// Repeating the command changes nothing.
-    Approve {
-        /// The charges (ch_…)
-        #[arg(required = true)]
-        charges: Vec<ChargeId>,
-        #[command(flatten)]
-        operator: OperatorArguments,
-    },
+    Approve(ReviewArguments),
     /// Return the payments of charges that are held for review to their payers
     ///
     /// Repeating the command changes nothing.
-    Return {
-        /// The charges (ch_…)
-        #[arg(required = true)]
-        charges: Vec<ChargeId>,
-        #[command(flatten)]
-        operator: OperatorArguments,
-    },
+    Return(ReviewArguments),
+}
+
+/// The charges whose reviews end
+#[derive(Args, Debug)]
+pub(crate) struct ReviewArguments {
+    /// The charges (ch_…)
+    #[arg(required = true)]
+    charges: Vec<ChargeId>,
+    #[command(flatten)]
+    operator: OperatorArguments,
 }
 
 fn printed(charge: &Charge, reported: Option<&ReportedPix>, now: Timestamp) -> Record {
@@ -71,10 +68,10 @@ fn printed(charge: &Charge, reported: Option<&ReportedPix>, now: Timestamp) -> R
 }
 
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
-    let (charges, decision, operator) = match command {
+    let (decision, ReviewArguments { charges, operator }) = match command {
         Command::List { scope, starting_after } => return list(stack, scope, starting_after).await,
-        Command::Approve { charges, operator } => (charges, Decision::Approve, operator),
-        Command::Return { charges, operator } => (charges, Decision::Return, operator),
+        Command::Approve(reviews) => (Decision::Approve, reviews),
+        Command::Return(reviews) => (Decision::Return, reviews),
     };
     let operator = operator.operator();
     for_each(&charges, async |charge| end_review(stack, *charge, decision, &operator).await).await
@@ -129,8 +126,5 @@ async fn list(
         printed(charge, reported, now)
     });
     print_list(stack, "charges", printed)?;
-    if let Some(next) = page.next_cursor {
-        writeln!(std::io::stderr(), "more charges follow: --starting-after {next}")?;
-    }
-    Ok(())
+    print_next("charges", page.next_cursor)
 }
