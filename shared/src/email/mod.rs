@@ -10,6 +10,7 @@
 mod repository;
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 pub use repository::Emails;
 
@@ -30,8 +31,9 @@ use crate::webhook::event::Event;
 const LEASE_SECONDS: i64 = 60;
 
 /// The topic of an email, with the id of the row that changed.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum EmailTopic {
     MedOpened(MedCaseId),
     MedResolved(MedCaseId),
@@ -43,15 +45,6 @@ pub enum EmailTopic {
 }
 
 impl EmailTopic {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::MedOpened(_) => "med_opened",
-            Self::MedResolved(_) => "med_resolved",
-            Self::EndpointDisabled(_) => "endpoint_disabled",
-            Self::RefundDestination(_) => "refund_destination",
-        }
-    }
-
     fn row_key(self, scope: &Scope) -> Key {
         match self {
             Self::MedOpened(id) | Self::MedResolved(id) => MedCase::key_of(id),
@@ -164,7 +157,7 @@ impl Email {
     /// Derives the email's id from the change, so that repeated stream records yield the same id.
     pub fn id(&self) -> EmailId {
         let row = self.about.row_key(&self.scope).joined();
-        EmailId::derive(self.at, &row, self.version, self.about.as_str())
+        EmailId::derive(self.at, &row, self.version, self.about.into())
     }
 }
 
