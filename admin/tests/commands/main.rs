@@ -379,37 +379,6 @@ async fn an_audit_row_of_an_api_key_shows_the_key_and_the_source_address() {
 }
 
 #[tokio::test]
-async fn an_operator_sets_an_accounts_contact_and_switches_its_mail_on_and_off() {
-    let service = AdminFixture::start().await;
-    let open = "accounts open --merchant-name Padaria --merchant-city Recife";
-    let without_contact = service.change(open).await;
-    assert_eq!(fields(&without_contact, &["contact", "mail"]), json!([null, "on"]));
-    let with_contact = service.change(&format!("{open} --contact Ana@padaria.example")).await;
-    assert_eq!(with_contact["contact"], "Ana@padaria.example");
-    let account = id(&with_contact);
-    let set = ["accounts", "set-contact", account, "--reason", "agreed", "--email"];
-    let changed = service.object(&[&set[..], &["eva@padaria.example"]].concat()).await;
-    assert_eq!(changed["contact"], "eva@padaria.example");
-    for mail in ["off", "on", "off"] {
-        let switched = service.change(&format!("accounts set-mail {account} --mail {mail}")).await;
-        assert_eq!(switched["mail"], mail);
-    }
-    let shown = service.object(&format!("accounts show {account}")).await;
-    assert_eq!(fields(&shown, &["contact", "mail"]), json!(["eva@padaria.example", "off"]));
-    for wrong in ["ana", "Ana <ana@padaria.example>", "ana@padaria.example,eva@padaria.example"] {
-        service.refuses(&[&set[..], &[wrong]].concat(), "must be an e-mail address").await;
-    }
-    assert_eq!(
-        service.actions(account).await,
-        ["account.open", "account.set-contact", "account.set-mail", "account.set-mail", "account.set-mail"]
-    );
-    assert_eq!(
-        service.audit(account).await[3]["details"],
-        r#"{"address":"Ana@padaria.example"} became {"address":"eva@padaria.example"}"#
-    );
-}
-
-#[tokio::test]
 async fn the_number_of_shards_can_only_be_raised() {
     let service = AdminFixture::start().await;
     let account = service.account();
@@ -430,8 +399,13 @@ async fn an_operator_opens_an_account_and_sets_its_limits() {
     let service = AdminFixture::start().await;
     let opened = service.change("accounts open --merchant-name Padaria --merchant-city Recife").await;
     let account = id(&opened);
-    assert_eq!(fields(&opened, &["merchant_name", "rate_limit_per_minute"]), json!(["Padaria", 600]));
+    assert_eq!(
+        fields(&opened, &["merchant_name", "rate_limit_per_minute", "contact", "mail"]),
+        json!(["Padaria", 600, null, "on"])
+    );
     assert_eq!(service.object(&format!("accounts show {account}")).await, opened);
+    let open = "accounts open --merchant-name Padaria --merchant-city Recife --contact Ana@padaria.example";
+    assert_eq!(service.change(open).await["contact"], "Ana@padaria.example");
 
     // A new owner can manage API keys immediately.
     let token = service.add_owner(account).await;
@@ -449,6 +423,9 @@ async fn an_operator_opens_an_account_and_sets_its_limits() {
             "velocity",
             json!({"per_customer": 3, "per_account": 50}),
         ),
+        ("set-contact --email eva@padaria.example", "contact", json!("eva@padaria.example")),
+        ("set-mail --mail off", "mail", json!("off")),
+        ("set-mail --mail on", "mail", json!("on")),
         ("set-refunds-to-payer-only --payer-only on", "refunds_to_payer_only", json!(true)),
         (
             "set-third-party-refund-limit --mode live --centavos 100000",
@@ -483,6 +460,9 @@ async fn an_operator_opens_an_account_and_sets_its_limits() {
             "account.set-rate-limit",
             "account.set-charge-expiry",
             "account.set-velocity",
+            "account.set-contact",
+            "account.set-mail",
+            "account.set-mail",
             "account.set-refunds-to-payer-only",
             "account.set-third-party-refund-limit",
             "account.set-third-party-refund-limit",
@@ -598,6 +578,7 @@ async fn an_invalid_command_is_refused_with_the_reason() {
         (format!("{add} owner --email ana {account}"), "e-mail"),
         (format!("{add} boss --email a@b.example {account}"), "possible values"),
         (format!("{add} owner --email a@b.example acc_0000000000000000"), "no account"),
+        (format!("accounts set-contact {account} --email ana --reason x"), "must be an e-mail address"),
         (format!("{limit} 0"), "per-minute"),
         (format!("{limit} 60001"), "per-minute"),
         (format!("{limit} -1"), "per-minute"),
