@@ -217,10 +217,7 @@ impl Scheduler {
                     break;
                 }
             };
-            match self.process_page(due, now, &mut outcome.slow).await {
-                Ok(rows) => outcome.processed = outcome.processed.saturating_add(rows),
-                Err(error) => outcome.failure = Some(error),
-            }
+            self.process_page(due, now, &mut outcome).await;
             match next {
                 Some(_) => after = next,
                 None => break,
@@ -230,33 +227,22 @@ impl Scheduler {
     }
 
     /// Processes a page of due rows concurrently, and sends the resulting queue messages in batches.
-    async fn process_page(
-        &self,
-        due: Vec<DueRow>,
-        now: Timestamp,
-        slow: &mut SlowWork,
-    ) -> Result<usize, WorkError> {
+    async fn process_page(&self, due: Vec<DueRow>, now: Timestamp, outcome: &mut PartitionOutcome) {
         let rows = concurrently(due.len(), due, |due| {
             let scheduler = self.clone();
             async move { scheduler.process_row(&due, now).await }
         });
         let (mut deliveries, mut acquirer_messages) = (Vec::new(), Vec::new());
-        let mut processed: usize = 0;
-        let mut failure = None;
         for action in rows.await {
+            outcome.processed = outcome.processed.saturating_add(action.is_ok().into());
             match action {
-                Ok(action) => {
-                    match action {
-                        DueAction::Delivery(message) => deliveries.push(message),
-                        DueAction::Acquirer(message) => acquirer_messages.push(message),
-                        DueAction::Count(scope) => slow.counts.push(scope),
-                        DueAction::Fold(scope) => slow.folds.push(scope),
-                        DueAction::Abandon(abandonment) => slow.abandonments.push(*abandonment),
-                        DueAction::Nothing => {}
-                    }
-                    processed = processed.saturating_add(1);
-                }
-                Err(error) => failure = Some(error),
+                Ok(DueAction::Delivery(message)) => deliveries.push(message),
+                Ok(DueAction::Acquirer(message)) => acquirer_messages.push(message),
+                Ok(DueAction::Count(scope)) => outcome.slow.counts.push(scope),
+                Ok(DueAction::Fold(scope)) => outcome.slow.folds.push(scope),
+                Ok(DueAction::Abandon(abandonment)) => outcome.slow.abandonments.push(*abandonment),
+                Ok(DueAction::Nothing) => {}
+                Err(error) => outcome.failure = Some(error),
             }
         }
         // Messages are sent even if other rows failed, because the rows of these messages are already
@@ -272,10 +258,9 @@ impl Scheduler {
             match refused {
                 Ok(refused) if refused.is_empty() => {}
                 Ok(refused) => tracing::warn!(refused = refused.len(), "a queue refused messages"),
-                Err(error) => failure = Some(error.into()),
+                Err(error) => outcome.failure = Some(error.into()),
             }
         }
-        failure.map_or(Ok(processed), Err)
     }
 
     /// Processes one row. If the processing fails, postpones the row, so that it does not block the others.
