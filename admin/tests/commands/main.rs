@@ -915,7 +915,7 @@ async fn an_operator_confirms_a_med_case_adds_evidence_and_decides_it() {
     ] {
         service.refuses(&format!("{command} --reason x"), says).await;
     }
-    service.refuses("med show med_000000000000000000000000000000000000000000", "there is no case").await;
+    service.refuses("med show med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw", "there is no case").await;
 
     assert_eq!(
         service.actions(&account).await,

@@ -14,29 +14,6 @@ const README: &str = include_str!("../../../README.md");
 /// The mark of a command that needs more than a service on this machine.
 const NOT_RUN: &str = "# not run by a test";
 
-/// The groups of commands. A span of code that begins with one of them is a command.
-const GROUPS: [&str; 19] = [
-    "accounts",
-    "audit",
-    "charges",
-    "cost",
-    "customers",
-    "deliveries",
-    "doctor",
-    "events",
-    "keys",
-    "ledger",
-    "live-charges",
-    "med",
-    "notifications",
-    "payouts",
-    "receipts",
-    "reconcile",
-    "restore",
-    "review",
-    "users",
-];
-
 /// The commands that read no stack, so they succeed without one.
 const WITHOUT_STACK: [&str; 1] = ["cost"];
 
@@ -61,13 +38,18 @@ fn block_lines(page: &str) -> Vec<String> {
     blocks.flat_map(|block| block.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()).collect()
 }
 
-/// Returns the commands in sentences and tables, without the program's name.
+/// Returns the commands in sentences and tables, without the program's name. They begin with a group of commands.
 fn spans(page: &str) -> Vec<String> {
+    let help = Command::new(env!("CARGO_BIN_EXE_admin")).arg("--help").output().unwrap();
+    let help = text(&help.stdout);
+    let (_, groups) = help.split_once("\nCommands:\n").unwrap();
+    let groups = groups.lines().map_while(|line| line.split_whitespace().next()).collect::<Vec<_>>();
+    assert!(groups.contains(&"refunds"), "{groups:?}");
     let outside: String = page.split("\n```").step_by(2).collect::<Vec<_>>().join("\n");
     let joined = outside.replace('\n', " ");
     let spans = joined.split('`').skip(1).step_by(2).map(|span| span.trim_start_matches("admin ").to_owned());
     let is_command = |span: &String| {
-        span.split_once(' ').is_some_and(|(group, _)| GROUPS.contains(&group))
+        span.split_once(' ').is_some_and(|(group, _)| groups.contains(&group))
             && !LOG_LINES.contains(&span.as_str())
     };
     spans.filter(is_command).collect()
