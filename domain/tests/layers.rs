@@ -17,13 +17,14 @@ const LAYERS: [(&str, &str, &[&str]); 6] = [
     (include_str!("../../acquirers/stripe/Cargo.toml"), "hyper", AWS_OR_SERVER),
 ];
 
-/// Returns each dependency's name and the rest of its line, from all dependency tables but that of the tests.
+/// Returns each dependency's name and the rest of its line, from all dependency tables, including those for
+/// dev and build.
 fn dependencies(manifest: &str) -> Vec<(&str, &str)> {
     let mut listed = Vec::new();
     let mut in_table = false;
     for line in manifest.lines() {
         if let Some(table) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            in_table = table.ends_with("dependencies") && table != "dev-dependencies";
+            in_table = table.ends_with("dependencies");
         } else if in_table && let Some(end) = line.find(['.', ' ', '=']) {
             listed.push(line.split_at(end));
         }

@@ -4,12 +4,14 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use axum::Router;
-use axum::body::{Body, Bytes};
-use axum::extract::State as Shared;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
-use axum::response::Response;
 use domain::time::Timestamp;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{HeaderMap, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use stripe_client::{Client, ConnectionSettings};
 use tokio::net::TcpListener;
@@ -19,11 +21,11 @@ pub(crate) const START_MS: i64 = 1_795_348_800_000;
 pub(crate) const KEY: &str = "rk_test_51abcDEF";
 
 /// The answer to the next request.
-pub(crate) struct Reply(Response);
+pub(crate) struct Reply(Response<Full<Bytes>>);
 
 impl Reply {
     pub(crate) fn new(status: u16, headers: &[(&'static str, &'static str)], body: Vec<u8>) -> Self {
-        let mut response = Response::new(Body::from(body));
+        let mut response = Response::new(Full::from(body));
         *response.status_mut() = StatusCode::from_u16(status).unwrap();
         for (name, value) in headers {
             response.headers_mut().insert(*name, HeaderValue::from_static(value));
@@ -83,8 +85,16 @@ impl World {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let state: Arc<Mutex<State>> = Arc::default();
-        let router = Router::new().fallback(answer).with_state(Arc::clone(&state));
-        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        let shared = Arc::clone(&state);
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let shared = Arc::clone(&shared);
+                let service = service_fn(move |request| answer(Arc::clone(&shared), request));
+                // The client may close the connection.
+                tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+            }
+        });
         let settings = ConnectionSettings {
             base_url: format!("{url}/"),
             files_url: url,
@@ -117,13 +127,13 @@ impl World {
 
 /// Records a request, and answers it with the next reply.
 async fn answer(
-    Shared(state): Shared<Arc<Mutex<State>>>,
-    method: Method,
-    uri: Uri,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response {
+    state: Arc<Mutex<State>>,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, hyper::Error> {
+    let (head, body) = request.into_parts();
+    let (method, path) = (head.method.to_string(), head.uri.to_string());
+    let body = body.collect().await?.to_bytes();
     let mut state = state.lock().unwrap();
-    state.requests.push(Recorded { method: method.to_string(), path: uri.to_string(), headers, body });
-    state.replies.pop_front().unwrap().0
+    state.requests.push(Recorded { method, path, headers: head.headers, body });
+    Ok(state.replies.pop_front().unwrap().0)
 }
