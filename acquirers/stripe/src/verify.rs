@@ -1,19 +1,14 @@
 //! Notifications: the check of their signature, and the parts of an event that name an object.
 
 use domain::time::Timestamp;
-use hmac::{Hmac, KeyInit as _, Mac as _};
-use secrecy::{ExposeSecret as _, SecretString};
+use domain::webhook::signature::{SignatureError, check_canonical};
+use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use sha2::Sha256;
 
 use crate::objects::{Hidden, Metadata};
 
-/// How far the time of a signature may be from the service's clock, in milliseconds, in both directions.
-const TOLERANCE_MS: u64 = 300_000;
-
-/// Returns the event of a notification whose `Stripe-Signature` is right: HMAC-SHA256 of `t.body` by one of the
-/// secrets. `body` is the body as it arrived.
+/// Returns the event of a notification whose `Stripe-Signature` is right, as [`check_canonical`] says.
 ///
 /// An event only names an object. Read the object, because notifications arrive late, repeated and in any order. The
 /// caller checks the account, and [`Event::livemode`].
@@ -23,47 +18,15 @@ pub fn verify(
     secrets: &[SecretString],
     now: Timestamp,
 ) -> Result<Event, VerifyError> {
-    let parts = || header.split(',').filter_map(|part| part.trim().split_once('='));
-    let mut times = parts().filter(|(name, _)| *name == "t").map(|(_, value)| value);
-    let (Some(time), None) = (times.next(), times.next()) else {
-        return Err(VerifyError::Header);
-    };
-    let is_number = (1..=12).contains(&time.len()) && time.bytes().all(|byte| byte.is_ascii_digit());
-    let seconds: i64 = time.parse().ok().filter(|_| is_number).ok_or(VerifyError::Header)?;
-    // While a secret is replaced, there are several.
-    let signatures = parts().filter(|(name, _)| *name == "v1");
-    let signatures: Vec<Vec<u8>> = signatures.filter_map(|(_, value)| hex::decode(value).ok()).collect();
-    if signatures.is_empty() {
-        return Err(VerifyError::Header);
-    }
-    let is_signed = secrets.iter().any(|secret| {
-        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.expose_secret().as_bytes()) else {
-            return false;
-        };
-        mac.update(time.as_bytes());
-        mac.update(b".");
-        mac.update(body);
-        // This comparison takes the same time wherever the bytes differ.
-        signatures.iter().any(|signature| mac.clone().verify_slice(signature).is_ok())
-    });
-    if !is_signed {
-        return Err(VerifyError::Signature);
-    }
-    if now.millis().abs_diff(seconds.saturating_mul(1_000)) > TOLERANCE_MS {
-        return Err(VerifyError::Time);
-    }
+    check_canonical(header, body, secrets, now)?;
     serde_json::from_slice(body).map_err(|_| VerifyError::Body)
 }
 
 /// Why a notification is refused. The texts do not repeat its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VerifyError {
-    #[error("the header must have one `t` and at least one `v1`")]
-    Header,
-    #[error("no signature is one of the body by a known secret")]
-    Signature,
-    #[error("the time of the signature is more than 300 s from the service's clock")]
-    Time,
+    #[error(transparent)]
+    Signature(#[from] SignatureError),
     #[error("the body is not an event")]
     Body,
 }

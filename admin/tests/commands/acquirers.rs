@@ -206,7 +206,7 @@ impl AdminFixture {
         let acquirers = self.acquirers();
         let connection =
             acquirers.current(&id(account), PaymentMethod::Pix).await.unwrap()?.acquirer.connection;
-        acquirers.med_secret(&id(account), connection).await.unwrap()
+        acquirers.signing_secrets(&id(account), connection).await.unwrap().into_iter().next()
     }
 
     pub(crate) async fn open_account(&self) -> String {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::Sha256;
 
 use crate::hex;
+use crate::time::Timestamp;
 
 /// The beginning of a secret in the form of Standard Webhooks.
 pub const STANDARD_WEBHOOKS_PREFIX: &str = "whsec_";
@@ -87,13 +88,63 @@ fn standard_webhooks_by_key(key: &[u8], id: &str, timestamp: i64, body: &[u8]) -
     format!("v1,{}", STANDARD.encode(signature))
 }
 
-fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
-    #[expect(clippy::expect_used, reason = "HMAC accepts keys of every length")]
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC accepts keys of every length");
-    for part in parts {
-        mac.update(part);
+/// How far the time of a signature may be from the service's clock, in milliseconds, in both directions.
+const TOLERANCE_MS: u64 = 300_000;
+
+/// Why [`check_canonical`] refuses a body. The texts do not repeat the header.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum SignatureError {
+    /// The header is malformed.
+    #[error("the header must have one `t` and at least one `v1`")]
+    Header,
+    /// No signature is right.
+    #[error("no signature is one of the body by a known secret")]
+    Signature,
+    /// The signature is too old, or of the future.
+    #[error("the time of the signature is more than 300 s from the service's clock")]
+    Time,
+}
+
+/// Checks a header in the form of [`canonical`], by which acquirers sign their notifications. `body` is the body as it
+/// arrived. While a secret is replaced, there may be several secrets and several `v1`.
+pub fn check_canonical(
+    header: &str,
+    body: &[u8],
+    secrets: &[SecretString],
+    now: Timestamp,
+) -> Result<(), SignatureError> {
+    let parts = || header.split(',').filter_map(|part| part.trim().split_once('='));
+    let mut times = parts().filter(|(name, _)| *name == "t").map(|(_, value)| value);
+    let (Some(time), None) = (times.next(), times.next()) else {
+        return Err(SignatureError::Header);
+    };
+    let is_number = (1..=12).contains(&time.len()) && time.bytes().all(|byte| byte.is_ascii_digit());
+    let seconds: i64 = time.parse().ok().filter(|_| is_number).ok_or(SignatureError::Header)?;
+    let signatures = parts().filter(|(name, _)| *name == "v1");
+    let signatures: Vec<Vec<u8>> = signatures.filter_map(|(_, value)| hex::decode(value).ok()).collect();
+    if signatures.is_empty() {
+        return Err(SignatureError::Header);
     }
-    mac.finalize().into_bytes().into()
+    let is_signed = secrets.iter().any(|secret| {
+        let expected = mac(secret.expose_secret().as_bytes(), &[time.as_bytes(), b".", body]);
+        // This comparison takes the same time wherever the bytes differ.
+        signatures.iter().any(|signature| expected.clone().verify_slice(signature).is_ok())
+    });
+    if !is_signed {
+        return Err(SignatureError::Signature);
+    }
+    let is_near = now.millis().abs_diff(seconds.saturating_mul(1_000)) <= TOLERANCE_MS;
+    is_near.then_some(()).ok_or(SignatureError::Time)
+}
+
+fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
+    mac(key, parts).finalize().into_bytes().into()
+}
+
+fn mac(key: &[u8], parts: &[&[u8]]) -> Hmac<Sha256> {
+    #[expect(clippy::expect_used, reason = "HMAC accepts keys of every length")]
+    let mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC accepts keys of every length");
+    parts.iter().fold(mac, Mac::chain_update)
 }
 
 #[cfg(test)]

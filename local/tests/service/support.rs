@@ -397,7 +397,7 @@ impl Service {
     /// The secret that signs the MED notices of the first account's bank.
     pub(crate) async fn med_secret(&self) -> secrecy::SecretString {
         let bank = self.bank().await.acquirer;
-        self.acquirers().med_secret(&bank.account, bank.connection).await.unwrap().unwrap()
+        self.acquirers().signing_secrets(&bank.account, bank.connection).await.unwrap().remove(0)
     }
 
     /// Returns the bank that takes the first account's new charges.

@@ -5,14 +5,17 @@ use axum::Json;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use domain::med::MedNotice;
+use domain::webhook::signature::check_canonical;
 use shared::acquirer::{NoticeView, NotificationView};
 use shared::http::json::parse_object;
 use shared::http::{Problem, RawBody};
 use shared::med::NoticeOutcome;
 use shared::med::request::notice_content;
 
+use super::MAX_BODY_BYTES;
 use super::authentication::Sender;
-use super::{MAX_BODY_BYTES, signature};
+
+const SIGNATURE: &str = "x-signature";
 
 /// Handles a notice. The response is `{"case": "med_…"}`, or 202 `{}` if the Pix is not credited yet, or if an
 /// operator dismissed the notice.
@@ -23,12 +26,9 @@ pub(super) async fn receive(
 ) -> Result<Response, Problem> {
     let Sender { bank, acquirer, now } = sender;
     let source = (acquirer.connection, acquirer.account);
-    let secret = bank.acquirers.med_secret(&acquirer.account, acquirer.connection).await?;
-    let secret = secret.ok_or(Problem::UnknownSender)?;
-    let header = headers.get(signature::HEADER).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if !signature::is_valid(&secret, header, &body, now) {
-        return Err(Problem::UnknownSender);
-    }
+    let secrets = bank.acquirers.signing_secrets(&acquirer.account, acquirer.connection).await?;
+    let header = headers.get(SIGNATURE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    check_canonical(header, &body, &secrets, now).map_err(|_| Problem::UnknownSender)?;
     let content = notice_content(&parse_object(&body)?, now)?;
     let notice = MedNotice::received(source, content, now);
     Ok(match bank.cases.receive_notice(notice, now).await? {

@@ -13,7 +13,6 @@ mod items;
 mod limit;
 mod med;
 mod pix;
-mod signature;
 #[cfg(test)]
 mod tests;
 

@@ -214,7 +214,7 @@ impl AccountAcquirers {
         account: &AccountId,
         connection: ConnectionId,
     ) -> Result<Vec<SecretString>, StoreError> {
-        let found: Option<MedSecret> = self.secrets.get(&MedSecret::key_of(account, connection)).await?;
+        let found = self.signing_row(account, connection).await?;
         let secrets = found.into_iter().flat_map(|found| [Some(found.secret), found.former]);
         Ok(secrets.flatten().map(|secret| secret.as_secret().clone()).collect())
     }
@@ -238,31 +238,16 @@ impl AccountAcquirers {
             let before = stripe.webhook_endpoint.replace(endpoint.to_owned());
             next.acquirer.updated_at = now;
             next.acquirer.version = next.acquirer.version.saturating_add(1);
-            let key = MedSecret::key_of(&account, current.acquirer.connection);
-            let stored: Option<MedSecret> = self.secrets.get(&key).await?;
-            let version = stored.as_ref().map(|stored| stored.version);
-            let signing = MedSecret {
-                account,
-                connection: current.acquirer.connection,
-                secret: Secret::unchecked(secret.clone()),
-                former: stored.map(|stored| stored.secret).filter(|_| before.is_some()),
-                version: version.unwrap_or(0).saturating_add(1),
-            };
+            let connection = current.acquirer.connection;
+            let stored = self.signing_row(&account, connection).await?;
+            let former = stored.as_ref().map(|stored| stored.secret.clone()).filter(|_| before.is_some());
+            let secrets = (Secret::unchecked(secret.clone()), former);
             let mut writes = self.put(&next, Some(&current))?;
-            writes.push(Write::put(&signing, version)?.in_table(self.secrets.table()));
+            writes.push(self.put_signing_row((account, connection), secrets, stored.as_ref())?);
             if update.commit(writes).await? {
                 return Ok(before.filter(|before| before != endpoint));
             }
         }
-    }
-
-    pub async fn med_secret(
-        &self,
-        account: &AccountId,
-        connection: ConnectionId,
-    ) -> Result<Option<SecretString>, StoreError> {
-        let found: Option<MedSecret> = self.secrets.get(&MedSecret::key_of(account, connection)).await?;
-        Ok(found.map(|found| found.secret.as_secret().clone()))
     }
 
     /// Reads the claim of a Pix key. `None`: no account has the key.
@@ -326,22 +311,13 @@ impl AccountAcquirers {
                 // The adapter for MED notices keeps the account's secret when the connection changes.
                 let last =
                     all.iter().max_by_key(|each| (!each.acquirer.is_retired, each.acquirer.updated_at));
-                let former = match last {
-                    Some(last) => self.med_secret(&account, last.acquirer.connection).await?,
+                let last = match last {
+                    Some(last) => self.signing_row(&account, last.acquirer.connection).await?,
                     None => None,
                 };
-                let secret = former.map_or_else(Secret::random, |former| Ok(Secret::unchecked(former)))?;
-                let own: Option<MedSecret> =
-                    self.secrets.get(&MedSecret::key_of(&account, connection)).await?;
-                let version = own.map(|own| own.version);
-                let next = MedSecret {
-                    account,
-                    connection,
-                    secret,
-                    former: None,
-                    version: version.unwrap_or(0).saturating_add(1),
-                };
-                writes.push(Write::put(&next, version)?.in_table(self.secrets.table()));
+                let secret = last.map_or_else(Secret::random, |last| Ok(last.secret))?;
+                let own = self.signing_row(&account, connection).await?;
+                writes.push(self.put_signing_row((account, connection), (secret, None), own.as_ref())?);
             }
             // A retired connection that returns with another Pix key gives up the former key.
             let from = known.map(|known| &known.acquirer);
@@ -508,18 +484,37 @@ impl AccountAcquirers {
         let mut update = self.state.start_update(SUBJECT);
         loop {
             let connection = self.named(account, name).await?.acquirer.connection;
-            let found: Option<MedSecret> = self.secrets.get(&MedSecret::key_of(&account, connection)).await?;
+            let found = self.signing_row(&account, connection).await?;
             let found = found.ok_or(SettingsError::NoAcquirer(account))?;
-            let version = found.version.saturating_add(1);
-            let before = found.version;
-            let next = MedSecret { secret: secret.clone(), version, ..found };
-            let replace = Write::replace(&next, before)?.in_table(self.secrets.table());
+            let secrets = (secret.clone(), found.former.clone());
+            let replace = self.put_signing_row((account, connection), secrets, Some(&found))?;
             let action = "account.rotate-med-secret";
             let audit = audit_write(operator, account, action, format!("of {connection}"), now)?;
             if update.commit(vec![replace, audit]).await? {
                 return Ok(secret.as_secret().clone());
             }
         }
+    }
+
+    async fn signing_row(
+        &self,
+        account: &AccountId,
+        connection: ConnectionId,
+    ) -> Result<Option<MedSecret>, StoreError> {
+        self.secrets.get(&MedSecret::key_of(account, connection)).await
+    }
+
+    /// Returns the write that replaces the secrets that sign the notices of a connection, or inserts them.
+    fn put_signing_row(
+        &self,
+        (account, connection): (AccountId, ConnectionId),
+        (secret, former): (Secret, Option<Secret>),
+        before: Option<&MedSecret>,
+    ) -> Result<Write, StoreError> {
+        let before = before.map(|before| before.version);
+        let version = before.unwrap_or(0).saturating_add(1);
+        let next = MedSecret { account, connection, secret, former, version };
+        Ok(Write::put(&next, before)?.in_table(self.secrets.table()))
     }
 
     /// Returns the writes that replace both rows of an acquirer, or insert them.

@@ -162,8 +162,8 @@ async fn notices(world: &World) -> Result<(String, SecretString)> {
     let (acquirers, account) = (AccountAcquirers::new(store, secrets), world.scope(Mode::Live).account);
     let rotated = acquirers.rotate_callback_token(account, None, None, &operator(), world.now()).await;
     let (acquirer, url) = rotated.map_err(Error::of("a callback token"))?;
-    let secret =
-        acquirers.med_secret(&account, acquirer.connection).await.map_err(Error::of("the MED secret"))?;
+    let secrets = acquirers.signing_secrets(&account, acquirer.connection).await;
+    let secret = secrets.map_err(Error::of("the MED secret"))?.into_iter().next();
     let path = url.expose_secret().strip_prefix(&world.stack.base_url).unwrap_or_default();
     Ok((format!("{path}/med"), secret.unwrap_or_default()))
 }
