@@ -20,6 +20,35 @@ use domain::snapshot::Snapshot;
 use domain::time::Timestamp;
 use serde_json::{Map, Value};
 
+/// How long the service tries to create a charge at an acquirer that does not answer, in milliseconds: 10
+/// minutes. Then the charge is refused, so that it does not stay pending forever.
+pub const FINALISE_TIMEOUT_MS: i64 = 600_000;
+
+/// Returns the refusal of a charge that its acquirer did not finalise in time. By then the payer has probably
+/// left; the merchant sees the failure and can create a new charge.
+pub fn not_finalised_in_time() -> Finalised {
+    let reason = "The acquirer did not answer in time.".to_owned();
+    Finalised::Refused { reason, code: "acquirer_unavailable".to_owned() }
+}
+
+/// The shortest and the longest pause between two polls of a refund or return, in seconds. The pause grows with its age.
+const POLL_SECONDS: (i64, i64) = (1, 15 * 60);
+
+/// Returns when a refund or return that was requested at `since` is polled again.
+pub fn next_poll(since: Timestamp, now: Timestamp) -> Timestamp {
+    let (least, most) = POLL_SECONDS;
+    now.saturating_plus_seconds(now.millis_since(since).div_euclid(1_000).clamp(least, most))
+}
+
+/// How long a refund or return that an acquirer refuses as invalid is requested again, in seconds: five minutes. A bank
+/// may refuse a devolução of a Pix that it has just received.
+const REFUSED_SECONDS: i64 = 5 * 60;
+
+/// Returns the end of the time in which a refusal is not final.
+pub fn refused_until(requested_at: Timestamp) -> Timestamp {
+    requested_at.saturating_plus_seconds(REFUSED_SECONDS)
+}
+
 /// An acquirer with the credentials of one account.
 ///
 /// # Errors
@@ -31,7 +60,6 @@ pub trait Connector: fmt::Debug + Send + Sync {
     /// What it can do for a method. `None`: it does not take the method.
     fn capabilities(&self, method: PaymentMethod) -> Option<Capabilities>;
 
-    /// The refunds that it can make.
     fn refund_capabilities(&self) -> RefundCapabilities;
 
     /// Creates a pending charge, or finds the one that an earlier call created.
@@ -96,10 +124,8 @@ pub trait Connector: fmt::Debug + Send + Sync {
     async fn status(&self, charge: &Charge) -> Result<Option<ProviderStatus>, KitError>;
 }
 
-/// A charge to create.
 #[derive(Clone, Copy, Debug)]
 pub struct NewCharge<'a> {
-    /// The pending charge.
     pub charge: &'a Charge,
     /// Those of its account.
     pub settings: &'a AccountSettings,
@@ -119,12 +145,10 @@ pub struct Changes {
     pub next: Option<String>,
 }
 
-/// Evidence against a dispute.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct DisputeEvidence {
     /// The merchant's words.
     pub text: Option<String>,
-    /// The files.
     pub files: Vec<EvidenceToSend>,
 }
 
@@ -137,14 +161,12 @@ pub struct EvidenceToSend {
     pub name: String,
     /// Such as `application/pdf`.
     pub mime_type: &'static str,
-    /// Its content.
     pub content: Vec<u8>,
 }
 
 /// A page of movements.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Movements {
-    /// The movements, in any order.
     pub movements: Vec<Movement>,
     /// `None`: this is the last page.
     pub next: Option<String>,
@@ -188,23 +210,19 @@ pub enum RefundProgress {
     /// The acquirer refuses the request as invalid, and a read shows that it does not know the refund. If it still
     /// does so at this time, the refund fails.
     RefusedUntil(Timestamp),
-    /// It has ended.
     Ended(RefundOutcome),
 }
 
 /// What an acquirer said about the end of a refund.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct RefundEnd {
-    /// The acquirer's id of the refund.
     pub id: Option<String>,
     /// Why the refund failed, without documents.
     pub reason: Option<String>,
 }
 
-/// The answer to a refund.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RefundAnswer {
-    /// How far it has come.
     pub progress: RefundProgress,
     /// The acquirer's id of the refund, and its reason if the refund failed or is refused.
     pub said: RefundEnd,
@@ -223,9 +241,7 @@ pub enum ReturnProgress {
     /// The payer has the money by other returns, which this service did not request, such as by MED. If they returned
     /// only a part, this service requested the rest.
     ReturnedByBank,
-    /// This attempt failed.
     NotRealised,
-    /// No attempt is possible.
     Impossible,
 }
 
@@ -234,9 +250,7 @@ pub enum ReturnProgress {
 pub struct ProviderStatus {
     /// The kind of acquirer, as merchants see it.
     pub provider: &'static str,
-    /// The acquirer's id of the charge.
     pub transaction_id: String,
-    /// The acquirer's word.
     pub status: String,
     /// The acquirer's response, without fields that may contain a document or a name.
     pub raw_response: Map<String, Value>,

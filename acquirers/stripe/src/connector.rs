@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use acquirer_kit::{
-    Changes, Connector, DisputeEvidence, EvidenceToSend, KitError, Movement, Movements, NewCharge, Priority,
-    ProviderStatus, RefundAnswer, RefundEnd, RefundProgress, ReturnProgress,
+    Changes, Connector, DisputeEvidence, EvidenceToSend, FINALISE_TIMEOUT_MS, KitError, Movement, Movements,
+    NewCharge, Priority, ProviderStatus, RefundAnswer, RefundEnd, RefundProgress, ReturnProgress, next_poll,
+    not_finalised_in_time, refused_until,
 };
 use async_trait::async_trait;
 use domain::acquirer::{Capabilities, Charged, Decline, RefundCapabilities};
@@ -61,18 +62,9 @@ const PAGE_SECONDS: i64 = 24 * 60 * 60 - 300;
 /// How far Stripe's clock may be behind when a session is looked for, in seconds.
 const CLOCK_SECONDS: i64 = 300;
 
-/// How long the creation of a charge is repeated, in milliseconds. It is the bound of every acquirer.
-const CREATE_TIMEOUT_MS: i64 = 600_000;
-
 /// How long after the end of its page a payer's authentication may still end, in seconds. A payment after that is
 /// returned.
 const AUTHENTICATION_SECONDS: i64 = 60 * 60;
-
-/// How long a refund that Stripe refuses is requested again, in seconds.
-const REFUSED_SECONDS: i64 = 300;
-
-/// The shortest and the longest pause between two reads of a refund, in seconds. It grows with the refund's age.
-const POLL_SECONDS: (i64, i64) = (1, 15 * 60);
 
 /// The most pages of a list that are read.
 const MAX_PAGES: u32 = 500;
@@ -412,12 +404,12 @@ impl Connector for StripeConnector {
     async fn create(&self, new: NewCharge<'_>) -> Result<Finalised, KitError> {
         let charge = new.charge;
         let mut found = if new.is_first { None } else { self.find(charge).await? };
-        if self.client.now().millis_since(charge.created_at) > CREATE_TIMEOUT_MS {
+        if self.client.now().millis_since(charge.created_at) > FINALISE_TIMEOUT_MS {
             if let Some(session) = found.take() {
                 found = Some(self.expire(charge, session).await?.0);
             }
             if found.as_ref().is_none_or(|session| session.status == Some(SessionStatus::Expired)) {
-                return Ok(too_late());
+                return Ok(not_finalised_in_time());
             }
         }
         let session = match found {
@@ -428,7 +420,7 @@ impl Connector for StripeConnector {
             },
         };
         if session.status == Some(SessionStatus::Expired) {
-            return Ok(too_late());
+            return Ok(not_finalised_in_time());
         }
         // A session that is complete has no URL: there is nothing to pay.
         let url = session.url.map_or_else(|| new.return_url.to_owned(), |Hidden(url)| url);
@@ -483,8 +475,7 @@ impl Connector for StripeConnector {
         Ok(match requested {
             Requested::Later => answer(poll_again, None, None),
             Requested::Refused(reason) => {
-                let until = refund.created_at.saturating_plus_seconds(REFUSED_SECONDS);
-                answer(RefundProgress::RefusedUntil(until), None, Some(reason))
+                answer(RefundProgress::RefusedUntil(refused_until(refund.created_at)), None, Some(reason))
             }
             Requested::Known(known) => {
                 let progress = outcome(&known).map_or(poll_again, RefundProgress::Ended);
@@ -527,7 +518,7 @@ impl Connector for StripeConnector {
             Requested::Later => poll_again,
             Requested::Refused(_) => {
                 let since = payment.first_recorded_at.unwrap_or(payment.recorded_at);
-                ReturnProgress::RefusedUntil(since.saturating_plus_seconds(REFUSED_SECONDS))
+                ReturnProgress::RefusedUntil(refused_until(since))
             }
             Requested::Known(known) => match outcome(&known) {
                 None => poll_again,
@@ -686,10 +677,6 @@ fn new_session(new: &NewCharge<'_>) -> NewSession {
         client_reference_id: id.clone(),
         metadata: Metadata::from([("charge".to_owned(), id)]),
     }
-}
-
-fn too_late() -> Finalised {
-    refusal("acquirer_unavailable", "The acquirer did not answer in time.")
 }
 
 fn refusal(code: &str, reason: &str) -> Finalised {
@@ -896,9 +883,4 @@ fn dispute_fees(id: &str, currency: &str, moved: &[BalanceTransaction]) -> Dispu
         *sum = MinorUnits::new(sum.get().saturating_add(moved.fee.saturating_abs()));
     }
     fees
-}
-
-fn next_poll(since: Timestamp, now: Timestamp) -> Timestamp {
-    let (least, most) = POLL_SECONDS;
-    now.saturating_plus_seconds(now.millis_since(since).div_euclid(1_000).clamp(least, most))
 }

@@ -15,8 +15,9 @@ mod view;
 use std::time::Duration;
 
 pub use acquirer_kit::{
-    Changes, Connector, DisputeEvidence, EvidenceToSend, KitError, Movement, Movements, NewCharge, Priority,
-    ProviderStatus, RefundAnswer, RefundEnd, RefundProgress, ReturnProgress,
+    Changes, Connector, DisputeEvidence, EvidenceToSend, FINALISE_TIMEOUT_MS, KitError, Movement, Movements,
+    NewCharge, Priority, ProviderStatus, RefundAnswer, RefundEnd, RefundProgress, ReturnProgress,
+    not_finalised_in_time,
 };
 pub use api_pix::PixQuery;
 pub use connections::{Connection, Connections};
@@ -73,17 +74,6 @@ impl From<KitError> for AcquirerError {
             KitError::Invalid(why) => Self::InvalidArtefact(why),
         }
     }
-}
-
-/// How long the service tries to create a charge at an acquirer that does not answer, in milliseconds: 10
-/// minutes. Then the charge is refused, so that it does not stay pending forever.
-pub const FINALISE_TIMEOUT_MS: i64 = 600_000;
-
-/// Returns the refusal of a charge that its acquirer did not finalise in time. By then the payer has probably
-/// left; the merchant sees the failure and can create a new charge.
-pub fn not_finalised_in_time() -> Finalised {
-    let reason = "The acquirer did not answer in time.".to_owned();
-    Finalised::Refused { reason, code: "acquirer_unavailable".to_owned() }
 }
 
 /// Waits for the answer of an acquirer, but no longer than `limit`.

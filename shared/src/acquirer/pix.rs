@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use acquirer_kit::{
-    Changes, Connector, KitError, NewCharge, Priority, ProviderStatus, RefundAnswer, RefundEnd,
-    RefundProgress, ReturnProgress,
+    Changes, Connector, FINALISE_TIMEOUT_MS, KitError, NewCharge, Priority, ProviderStatus, RefundAnswer,
+    RefundEnd, RefundProgress, ReturnProgress, next_poll, not_finalised_in_time, refused_until,
 };
 use api_pix::{
     ApiError, Client, ClockOffsets, Cob, CobStatus, Debtor, Devolucao, DevolucaoStatus, NewCob, NewPixOut,
@@ -29,9 +29,9 @@ use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use domain::wallet::RefundStrategy;
 
+use super::AcquirerError;
 use super::configuration::{AcquirerSettings, ConfiguredAcquirer, PixSettings, SendPix};
 use super::pix_pages::PixPages;
-use super::{AcquirerError, FINALISE_TIMEOUT_MS, not_finalised_in_time};
 
 /// How long a Pix can be returned after the bank received it, in milliseconds: 90 days (API Pix: devolução).
 pub const RETURN_WINDOW_MS: i64 = 90 * 24 * 60 * 60 * 1_000;
@@ -47,10 +47,6 @@ const LOOKUP_MARGIN_SECONDS: i64 = 60;
 /// How far `horario` may differ from our clock when a Pix is looked up, in seconds: 6 hours. Some banks write
 /// local times as UTC.
 const LOOKUP_AHEAD_SECONDS: i64 = 6 * 60 * 60;
-
-/// The shortest and the longest pause between two polls of a refund at the bank, in seconds. The pause grows
-/// with the age of the refund.
-const POLL_SECONDS: (i64, i64) = (1, 15 * 60);
 
 /// The longest text of a bank's refusal that a merchant sees, in characters.
 const MAX_REASON_CHARS: usize = 500;
@@ -454,12 +450,7 @@ impl Connector for PixBank {
         RefundCapabilities { methods: &[PaymentMethod::Pix], cashout: self.pix.send_pix != SendPix::None }
     }
 
-    /// Creates the cob of a pending charge. `is_first`: no earlier attempt can have reached the bank, so the
-    /// cob is created without a look for it. [`FINALISE_TIMEOUT_MS`] after the creation of the charge, gives up.
-    ///
-    /// # Errors
-    ///
-    /// [`KitError::Unavailable`] when the outcome is unknown. The caller must retry with `is_first` false.
+    /// [`FINALISE_TIMEOUT_MS`] after the creation of the charge, gives up.
     async fn create(&self, new: NewCharge<'_>) -> Result<Finalised, KitError> {
         let NewCharge { charge, settings, is_first, .. } = new;
         let (txid, client) = (charge.id.txid(), self.client.at(Priority::Create));
@@ -506,11 +497,7 @@ impl Connector for PixBank {
         Ok(cob.as_ref().map(snapshot))
     }
 
-    /// Removes a charge's cob, so that it can't be paid any more. `None`: the bank does not know it.
-    ///
-    /// # Errors
-    ///
-    /// [`KitError::Unavailable`] when it is not known whether the cob can still be paid.
+    /// Fails when it is not known whether the cob can still be paid.
     async fn close(&self, charge: &Charge, priority: Priority) -> Result<Option<Snapshot>, KitError> {
         let txid = charge.id.txid();
         match self.client.at(priority).remove_cob(&txid).await {
@@ -533,8 +520,7 @@ impl Connector for PixBank {
         }
     }
 
-    /// Requests a refund if the bank does not know it yet, and returns its progress and the bank's id. The
-    /// refund's id at the bank never changes, so a repetition can't send the money twice.
+    /// The refund's id at the bank never changes, so a repetition can't send the money twice.
     async fn refund(
         &self,
         refund: &Refund,
@@ -547,8 +533,7 @@ impl Connector for PixBank {
         }
     }
 
-    /// Requests the current attempt of a payment's return if the bank does not know it yet, and returns its
-    /// progress. If other devoluções have returned a part of the payment, the rest is requested.
+    /// If other devoluções have returned a part of the payment, the rest is requested.
     async fn give_back(
         &self,
         payment: &IncomingPayment,
@@ -676,14 +661,6 @@ fn snapshot(cob: &Cob) -> Snapshot {
     Snapshot { state, payments, last_decline: None, refunds: Vec::new(), disputes: Vec::new() }
 }
 
-/// How long a bank that refuses a refund as invalid is asked again, in seconds: five minutes. A bank may refuse
-/// a devolução of a Pix that it has just received.
-const REFUSED_SECONDS: i64 = 5 * 60;
-
-fn refused_until(requested_at: Timestamp) -> Timestamp {
-    requested_at.saturating_plus_seconds(REFUSED_SECONDS)
-}
-
 fn refusal(error: &ApiError) -> Option<String> {
     let ApiError::Refused { status: 400 | 422, problem } = error else { return None };
     let said = problem.reason().or_else(|| Some(problem.kind.clone()).filter(|kind| !kind.is_empty()));
@@ -723,11 +700,6 @@ fn undecided(
 fn end_to_end_id(payment: &AcquirerPaymentId) -> Result<EndToEndId, KitError> {
     let parsed = payment.as_str().parse();
     parsed.map_err(|_| KitError::Invalid("a payment has no end-to-end id".to_owned()))
-}
-
-fn next_poll(since: Timestamp, now: Timestamp) -> Timestamp {
-    let (least, most) = POLL_SECONDS;
-    now.saturating_plus_seconds(now.millis_since(since).div_euclid(1_000).clamp(least, most))
 }
 
 /// Returns the cob's BR Code. The bank's own code is checked before a payer sees it: it must parse, its CRC
