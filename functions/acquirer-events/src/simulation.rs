@@ -95,23 +95,31 @@ pub(crate) async fn command(
         return Ok(None);
     };
     Ok(Some(match simulation.outcome {
-        Simulated::Paid => {
-            let payment = Payment {
-                id: payment_id(charge, method),
-                method,
-                amount: charge.amount,
-                payer_document: charge.payer_tax_id(),
-                paid_at: now,
-                is_in_time: false,
-                charged: None,
-            };
-            Command::Pay { payment, terms: terms_of(app, charge, method).await? }
-        }
+        Simulated::Paid => pay(app, charge, method, now).await?,
         Simulated::Declined => Command::Decline {
             reason: "The payment was declined in a simulation.".to_owned(),
             code: "refused".to_owned(),
         },
     }))
+}
+
+/// Returns the command of a payment by the expected payer.
+pub(crate) async fn pay(
+    app: &App,
+    charge: &Charge,
+    method: PaymentMethod,
+    now: Timestamp,
+) -> Result<Command, Problem> {
+    let payment = Payment {
+        id: payment_id(charge, method),
+        method,
+        amount: charge.amount,
+        payer_document: charge.payer_tax_id(),
+        paid_at: now,
+        is_in_time: false,
+        charged: None,
+    };
+    Ok(Command::Pay { payment, terms: terms_of(app, charge, method).await? })
 }
 
 /// Derives the id of the payment from the charge, so that a form that is sent twice yields one payment.

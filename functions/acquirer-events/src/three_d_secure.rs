@@ -8,9 +8,8 @@ use axum::extract::rejection::RawFormRejection;
 use axum::extract::{RawForm, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use domain::charge::transition::{Command, Payment};
+use domain::charge::transition::Command;
 use domain::charge::{Charge, StoredCharge, TransactionStatus};
-use domain::ids::AcquirerPaymentId;
 use domain::payment_method::PaymentMethod;
 use domain::pt_br;
 use domain::time::Timestamp;
@@ -20,7 +19,7 @@ use shared::app::App;
 use shared::http::field::{Definitions, Word};
 use shared::http::{Fields, Problem, Query};
 
-use crate::{RawId, charge_id, terms_of};
+use crate::{RawId, charge_id, simulation};
 
 const SECONDS_BEFORE_RETURN: u32 = 2;
 
@@ -151,17 +150,7 @@ async fn apply(
     let command = match (CardStep::of(&charge, now), choice) {
         (CardStep::Begin, Some(Choice::Begin)) => Command::Authenticate,
         (CardStep::Decide, Some(Choice::Approve)) => {
-            let payment = Payment {
-                // The id is derived from the charge, so approving twice yields one payment.
-                id: AcquirerPaymentId::for_card_authorisation(charge.id),
-                method: PaymentMethod::CreditCard,
-                amount: charge.amount,
-                payer_document: charge.payer_tax_id(),
-                paid_at: now,
-                is_in_time: false,
-                charged: None,
-            };
-            Command::Pay { payment, terms: terms_of(app, &charge, PaymentMethod::CreditCard).await? }
+            simulation::pay(app, &charge, PaymentMethod::CreditCard, now).await?
         }
         (CardStep::Decide, Some(Choice::Decline)) => Command::Decline {
             reason: "The holder did not authenticate the payment.".to_owned(),
