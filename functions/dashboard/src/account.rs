@@ -34,9 +34,9 @@ const MOST_NAMED: usize = 15;
 
 pub(crate) async fn developers(visitor: Visitor) -> Result<Response, Problem> {
     let (page, mut keys) = visitor
-        .load(async |visit| Ok(visit.visitor.pages.app.api_keys.list(&visit.session.account.id).await?))
+        .load(async |visit| Ok(visit.pages.app.api_keys.list(&visit.session.account.id).await?))
         .await?;
-    keys.retain(|key| key.mode == page.visit.visitor.mode);
+    keys.retain(|key| key.mode == page.mode);
     let rows = keys.iter().map(|key| {
         vec![
             html! { code { (key.prefix) "…" } },
@@ -111,7 +111,7 @@ pub(crate) async fn audit(visitor: Visitor) -> Result<Response, Problem> {
     let actor = query.text("actor").map(id_of);
     let (page, (found, has_more, users)) = visitor
         .load(async |visit| {
-            let (store, account) = (&visit.visitor.pages.store, &visit.session.account.id);
+            let (store, account) = (&visit.pages.store, &visit.session.account.id);
             let (found, has_more) = audit::page_before(store, account, before).await?;
             let actors: BTreeSet<UserId> = found.iter().filter_map(|row| row.actor.parse().ok()).collect();
             let keys: Vec<Key> = actors.iter().take(MOST_NAMED).map(User::key_of).collect();
@@ -176,12 +176,12 @@ pub(crate) async fn notices(visitor: Visitor) -> Result<Response, Problem> {
     let before: Option<EmailId> = visitor.query().text("starting_after").and_then(|id| id.parse().ok());
     let (page, (mut found, has_more)) = visitor
         .load(async |visit| {
-            let emails = Emails::new(visit.visitor.pages.store.clone());
+            let emails = Emails::new(visit.pages.store.clone());
             Ok(emails.list(&visit.session.account.id, before, NOTICES_SHOWN).await?)
         })
         .await?;
     let next = found.last().filter(|_| has_more).map(|row| format!("{NOTICES}?starting_after={}", row.id));
-    found.retain(|email| email.scope.mode == page.visit.visitor.mode);
+    found.retain(|email| email.scope.mode == page.mode);
     let main = html! {
         p.crumb { a href=(TEAM) { (page.say(w::TEAM)) } }
         h1 { (page.say(w::NOTICES)) }

@@ -60,9 +60,9 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
         .await?;
     let (page, found) = visit
         .load(async |visit| {
-            let charges = &visit.visitor.pages.app.charges;
+            let charges = &visit.pages.app.charges;
             let salt = visit.session.account.salt.as_bytes();
-            Ok(charges.list(&visit.scope(), salt, &filter, cursor, visit.visitor.now).await?)
+            Ok(charges.list(&visit.scope(), salt, &filter, cursor, visit.now).await?)
         })
         .await?;
     let shown =
@@ -233,18 +233,14 @@ pub(crate) fn field((name, kind, label): (&str, &str, &str), query: &Query, rule
 pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Response, Problem> {
     let id = ChargeId::parse_any(&id).ok();
     let (visit, rows) = visitor.enter(async |visitor| own_rows(visitor, id, "charge").await).await?;
-    let (page, timeline) = visit
-        .load(async |visit| {
-            let (store, now) = (&visit.visitor.pages.store, visit.visitor.now);
-            Ok(charge_timeline(store, rows, now).await?)
-        })
-        .await?;
+    let (page, timeline) =
+        visit.load(async |visit| Ok(charge_timeline(&visit.pages.store, rows, visit.now).await?)).await?;
     let ChargeTimeline { charge, refunds, cases, .. } = &timeline;
     let heading = order(charge)
         .map_or_else(|| page.say(w::CHARGE).to_owned(), |order| format!("{} {order}", page.say(w::ORDER)));
     let main = html! {
         p.crumb { a href=(PATH) { (page.say(w::CHARGES)) } " / " span dir="auto" { (heading) } }
-        div #charge data-refresh=[may_change(&timeline, page.now()).then_some("10")] {
+        div #charge data-refresh=[may_change(&timeline, page.now).then_some("10")] {
             h1 {
                 (money(charge.amount.minor(), charge.currency)) " " (charge.status.tag(page.language))
             }
@@ -253,9 +249,9 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
                 @if let Some(customer) = customer(charge) { " · " span dir="auto" { (customer) } }
             }
             div.actions {
-                a.btn.quiet href=(page.visit.visitor.pages.app.public_urls.checkout_url(charge.id)) { (page.say(w::CHECKOUT_PAGE)) }
+                a.btn.quiet href=(page.pages.app.public_urls.checkout_url(charge.id)) { (page.say(w::CHECKOUT_PAGE)) }
                 @if charge.settlement.is_some() { a.btn.quiet href={ (PATH) "/" (charge.id) "/receipt" } { (page.say(w::RECEIPT)) } }
-                (copy_button(page.language, w::COPY_LINK, &page.visit.visitor.pages.app.public_urls.checkout_url(charge.id)))
+                (copy_button(page.language, w::COPY_LINK, &page.pages.app.public_urls.checkout_url(charge.id)))
                 (copy_button(page.language, w::COPY_ID, &charge.id.to_string()))
             }
             (actions(&page, charge, cases.is_empty())?)
@@ -312,7 +308,7 @@ pub(crate) async fn receipt(visitor: Visitor, Path(id): Path<String>) -> Result<
     let ChargeRows { charge, refunds, .. } = &rows;
     let charge = charge.as_stored();
     let details = ReceiptDetails { payer: customer(charge), document: masked_payer(charge), refunds };
-    let receipt = pages::receipt(charge, &page.visit.session.account, details, page.language);
+    let receipt = pages::receipt(charge, &page.session.account, details, page.language);
     let main = html! {
         p.crumb { a href={ (PATH) "/" (charge.id) } { (page.say(w::CHARGE)) } }
         (receipt.ok_or(Problem::NotFound { what: "receipt" })?)
@@ -391,7 +387,7 @@ fn actions(page: &Page, charge: &Charge, has_no_case: bool) -> Result<Markup, Pr
 /// The same until the charge changes, so that a form that is sent twice refunds once, and a page that did not
 /// change has the same `ETag`.
 fn refund_key(page: &Page, charge: &Charge) -> String {
-    let user = page.visit.session.user.id;
+    let user = page.session.user.id;
     hex::encode(Sha256::digest(format!("refund {user} {} {}", charge.id, charge.version)))
         .chars()
         .take(32)
@@ -404,7 +400,7 @@ fn disabled(page: &Page, label: Word, why: Word) -> Markup {
 
 /// Why the service would refuse a refund now, if the balance covers it.
 fn refund_refused(page: &Page, charge: &Charge) -> Option<Word> {
-    match refusal(charge, &page.visit.session.account.settings, page.now())? {
+    match refusal(charge, &page.session.account.settings, page.now)? {
         RefundError::TooOldForDevolution => Some(w::REFUND_TOO_LATE),
         RefundError::Refused { why: RefundRefused::ExceedsRemaining { .. }, .. }
         | RefundError::Refused { status: TransactionStatus::Refunded, .. } => Some(w::NOTHING_TO_REFUND),
@@ -543,6 +539,6 @@ fn resend(page: &Page, timeline: &ChargeTimeline, entry: &TimelineEntry) -> Mark
     let Some(delivery) = timeline.deliveries.iter().find(is_it) else { return html! {} };
     let endpoint = timeline.endpoints.iter().find(|endpoint| Some(endpoint.id) == delivery.endpoint);
     let event = timeline.events.iter().find(|event| event.id == delivery.event);
-    let has_event = event.is_some_and(|event| event.is_kept(page.now()));
+    let has_event = event.is_some_and(|event| event.is_kept(page.now));
     resend_button(page, delivery, (has_event, endpoint), "quiet sm")
 }

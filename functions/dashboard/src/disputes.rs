@@ -36,7 +36,7 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
         visitor.enter(async |visitor| Ok(visitor.pages.app.cases.find(after).await?)).await?;
     let (page, (cases, next, is_cut)) = visit
         .load(async |visit| {
-            let (cases, scope) = (&visit.visitor.pages.app.cases, visit.scope().scope);
+            let (cases, scope) = (&visit.pages.app.cases, visit.scope().scope);
             if status != CaseStatus::Open {
                 let found = cases.list(&scope, &filter, cursor).await?;
                 return Ok((found.items, found.next_cursor, false));
@@ -85,13 +85,13 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
 
 /// The deadline, and the time that is left while an answer is possible.
 pub(crate) fn deadline(page: &Page, due: Timestamp, is_open: bool) -> Markup {
-    let hours = due.seconds().saturating_sub(page.now().seconds()).div_euclid(SECONDS_AN_HOUR);
+    let hours = due.seconds().saturating_sub(page.now.seconds()).div_euclid(SECONDS_AN_HOUR);
     let left = |word, count: i64| page.language.fill(word, &[&count.to_string()]);
     html! {
         (time(due))
         @if is_open {
             " "
-            @if due < page.now() { (tag(Tone::Bad, page.say(w::OVERDUE))) }
+            @if due < page.now { (tag(Tone::Bad, page.say(w::OVERDUE))) }
             @else if hours < URGENT_HOURS { (tag(Tone::Warn, &left(w::HOURS_LEFT, hours))) }
             @else { (tag(Tone::Calm, &left(w::DAYS_LEFT, hours.div_euclid(HOURS_A_DAY)))) }
         }
@@ -138,7 +138,7 @@ pub(crate) async fn file(
             let Some(EvidenceRow::Confirmed(evidence)) = found else {
                 return Err(Problem::NotFound { what: "evidence of this case" });
             };
-            Ok(visit.visitor.pages.evidence.files.view_url(&evidence, visit.visitor.now).await?)
+            Ok(visit.pages.evidence.files.view_url(&evidence, visit.now).await?)
         })
         .await?;
     Ok(Redirect::to(&url).into_response())
@@ -149,13 +149,13 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
     let (visit, case) = visitor.enter(async |visitor| own_case(visitor, id).await).await?;
     let (page, (charge, files)) = visit
         .load(async |visit| {
-            let Visitor { pages, now, .. } = &visit.visitor;
-            let charge = Box::pin(pages.app.charges.find(Some(case.id.charge())));
-            let (charge, files) = tokio::try_join!(charge, Box::pin(pages.evidence.for_case(case.id)))?;
-            Ok((charge.map(|charge| charge.read_at(*now)), files))
+            let charge = Box::pin(visit.pages.app.charges.find(Some(case.id.charge())));
+            let files = Box::pin(visit.pages.evidence.for_case(case.id));
+            let (charge, files) = tokio::try_join!(charge, files)?;
+            Ok((charge.map(|charge| charge.read_at(visit.now)), files))
         })
         .await?;
-    let may_attach = !case.status.is_over() && !case.is_past_deadline(page.now());
+    let may_attach = !case.status.is_over() && !case.is_past_deadline(page.now);
     let heading = format!("{} {}", page.say(kind_name(case.kind)), money(case.amount.minor(), case.currency));
     let outcome = case.money_outcome.map(outcome_name);
     let refresh = case.closed_at.is_none().then_some("10");
@@ -166,7 +166,7 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
             @if let Some(due) = case.response_deadline.filter(|_| case.status == CaseStatus::Open) {
                 div.alert.warn {
                     p { strong { (page.say(w::ANSWER_BY)) } " " (deadline(&page, due, true)) " " (page.say(w::ZONE)) }
-                    @if case.is_past_deadline(page.now()) { p { (page.say(w::PAST_DEADLINE)) } }
+                    @if case.is_past_deadline(page.now) { p { (page.say(w::PAST_DEADLINE)) } }
                 }
             }
         }
@@ -223,7 +223,7 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
     if !may_attach {
         return Ok(response);
     }
-    let storage = page.visit.visitor.pages.evidence.files.origin(page.now()).await?;
+    let storage = page.pages.evidence.files.origin(page.now).await?;
     Ok(pages::connecting_to(response, &storage))
 }
 
@@ -287,7 +287,7 @@ fn answer(page: &Page, case: &MedCase) -> Markup {
     let (least, most) = AppealReason::CHARS;
     let may = page.may(Need::Admin);
     html! {
-        @if !case.is_past_deadline(page.now()) {
+        @if !case.is_past_deadline(page.now) {
             section.card {
                 h2 { (page.say(w::APPEAL)) }
                 // A draft may have documents, so only who may send it sees it whole.

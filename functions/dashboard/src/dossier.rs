@@ -29,9 +29,8 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
     let (visit, rows) = visitor.enter(rows).await?;
     let (page, (timeline, files)) = visit
         .load(async |visit| {
-            let Visitor { pages, now, .. } = &visit.visitor;
-            let timeline = Box::pin(charge_timeline(&pages.store, rows, *now));
-            Ok(tokio::try_join!(timeline, Box::pin(pages.evidence.for_case(id)))?)
+            let timeline = Box::pin(charge_timeline(&visit.pages.store, rows, visit.now));
+            Ok(tokio::try_join!(timeline, Box::pin(visit.pages.evidence.for_case(id)))?)
         })
         .await?;
     if !page.may(Need::Admin) {
@@ -56,8 +55,8 @@ fn value(name: Word, text: Option<String>) -> Option<Part> {
 
 fn parts(page: &Page, case: &MedCase, timeline: &ChargeTimeline, files: &[Evidence]) -> Vec<Part> {
     let mut parts = vec![
-        Part::Value(w::MERCHANT.pt, page.visit.session.account.settings.merchant_name.clone()),
-        Part::Value(w::MADE_ON.pt, format!("{} {}", format_second(page.now()), w::ZONE.pt)),
+        Part::Value(w::MERCHANT.pt, page.session.account.settings.merchant_name.clone()),
+        Part::Value(w::MADE_ON.pt, format!("{} {}", format_second(page.now), w::ZONE.pt)),
         Part::Heading(w::KIND_CASE.pt),
     ];
     let case_values = [

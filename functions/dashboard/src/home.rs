@@ -43,8 +43,8 @@ pub(crate) async fn home(visitor: Visitor) -> Result<Response, Problem> {
     };
     let (page, ((days, counted_to), wallet, cases, endpoints, notices)) = visitor
         .load(async |visit| {
-            let (app, scope) = (&visit.visitor.pages.app, visit.scope());
-            let emails = Emails::new(visit.visitor.pages.store.clone());
+            let (app, scope) = (&visit.pages.app, visit.scope());
+            let emails = Emails::new(visit.pages.store.clone());
             let (days, wallet, cases, endpoints, notices) = tokio::join!(
                 Box::pin(app.rollups.latest(&scope, window, MOST_CHANGES)),
                 Box::pin(app.wallets.in_currency(&scope, PRIMARY_CURRENCY)),
@@ -85,7 +85,7 @@ pub(crate) async fn home(visitor: Visitor) -> Result<Response, Problem> {
 fn alerts(page: &Page, cases: &[OpenCase], endpoints: &[Endpoint]) -> Markup {
     let due = cases.iter().filter_map(|case| Some((case.id, case.due?)));
     let due: Vec<(MedCaseId, Timestamp)> =
-        due.filter(|(_, due)| *due > page.now()).take(DISPUTES_SHOWN).collect();
+        due.filter(|(_, due)| *due > page.now).take(DISPUTES_SHOWN).collect();
     let number = if cases.len() > MOST_SORTED { format!("{MOST_SORTED}+") } else { cases.len().to_string() };
     let failing = endpoints.iter().filter_map(|endpoint| {
         endpoint.failing_since.or(endpoint.disabled.as_ref().map(|d| d.at)).map(|since| (endpoint, since))
@@ -130,7 +130,7 @@ fn today(page: &Page, days: &[DayRow], today: Day, counted_to: Option<Timestamp>
             p.big { (money(volume(of_today()), PRIMARY_CURRENCY)) }
             p.sm.soft {
                 (page.language.fill(w::PAID_OF, &counts.each_ref().map(String::as_str))) " · "
-                (page.language.fill(w::COUNTED_TO, &[&pt_br::format_time_of_day(counted_to.unwrap_or_else(|| page.now()))]))
+                (page.language.fill(w::COUNTED_TO, &[&pt_br::format_time_of_day(counted_to.unwrap_or_else(|| page.now))]))
             }
         }
     }

@@ -99,7 +99,7 @@ pub(crate) async fn code(context: RequestContext, headers: HeaderMap) -> Respons
 pub(crate) async fn confirm(visitor: Visitor) -> Result<Response, Problem> {
     let next = safe_path(visitor.query().text("next")).to_owned();
     let (page, ()) = visitor.enter_to_enrol().await?.load(async |_| Ok(())).await?;
-    let has_second_factor = page.visit.session.user.second_factor_at.is_some();
+    let has_second_factor = page.session.user.second_factor_at.is_some();
     let main = html! {
         section.card {
             h1 { (page.say(CONFIRM_TITLE)) }
@@ -122,19 +122,17 @@ pub(crate) async fn confirm(visitor: Visitor) -> Result<Response, Problem> {
 pub(crate) async fn show(visitor: Visitor) -> Result<Response, Problem> {
     let visit = visitor.enter_to_enrol().await?;
     let (page, sessions) = visit
-        .load(async |visit| {
-            visit.visitor.pages.dashboard.open_sessions(&visit.session, visit.visitor.now).await
-        })
+        .load(async |visit| visit.pages.dashboard.open_sessions(&visit.session, visit.now).await)
         .await?;
     let sessions: Vec<_> = sessions.iter().map(|issued| session_row(&page, issued)).collect();
     let main = html! {
         p.crumb { a href="/dashboard/team" { (page.say(w::TEAM)) } }
         h1 { (page.say(SECURITY)) }
-        @if page.visit.session.lacks_second_factor() {
+        @if page.session.lacks_second_factor() {
             div.alert.warn role="alert" { (page.say(DEMANDED)) }
         }
         (second_factor(&page))
-        @if !page.visit.session.lacks_second_factor() {
+        @if !page.session.lacks_second_factor() {
             (demand(&page))
         }
         section.card {
@@ -144,7 +142,7 @@ pub(crate) async fn show(visitor: Visitor) -> Result<Response, Problem> {
                 (page.mode_field())
                 (password_field("old", page.say(OLD_PASSWORD), "current-password"))
                 (password_field("new", page.say(NEW_PASSWORD), "new-password"))
-                @if page.visit.session.user.second_factor_at.is_some() { (code_field("own-code", page.say(CODE))) }
+                @if page.session.user.second_factor_at.is_some() { (code_field("own-code", page.say(CODE))) }
                 div { button { (page.say(CHANGE_PASSWORD)) } }
             }
         }
@@ -175,7 +173,7 @@ fn session_row(page: &Page, issued: &IssuedToken) -> Vec<Markup> {
         html! { span title=(issued.agent.as_deref().unwrap_or_default()) { (device) } },
         html! { @if let Some(ip) = issued.source.ip() { (ip) } },
         html! {
-            @if page.visit.session.is_with(issued) { (tag(Tone::Info, page.say(THIS_SESSION))) } @else {
+            @if page.session.is_with(issued) { (tag(Tone::Info, page.say(THIS_SESSION))) } @else {
                 (page.button(&path, (END_SESSION, "quiet"), Need::Member, &html! {}))
             }
         },
@@ -216,7 +214,7 @@ fn second_factor(page: &Page) -> Markup {
         section.card {
             h2 { (page.say(SECOND_FACTOR)) }
             p { (page.say(SECOND_FACTOR_MEANS)) }
-            @if let Some(since) = page.visit.session.user.second_factor_at {
+            @if let Some(since) = page.session.user.second_factor_at {
                 p { (tag(Tone::Good, page.say(ON_SINCE))) " " (time(since)) }
                 details {
                     summary { (page.say(TURN_OFF)) }
@@ -245,7 +243,7 @@ fn second_factor(page: &Page) -> Markup {
 }
 
 fn demand(page: &Page) -> Markup {
-    let is_demanded = page.visit.session.account.requires_second_factor;
+    let is_demanded = page.session.account.requires_second_factor;
     let (means, label, value): (Word, Word, &str) =
         if is_demanded { (IS_DEMANDED, DEMAND_NO_LONGER, "0") } else { (IS_NOT_DEMANDED, DEMAND, "1") };
     html! {

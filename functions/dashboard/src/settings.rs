@@ -15,7 +15,7 @@ const PATH: &str = "/dashboard/settings";
 
 pub(crate) async fn show(visitor: Visitor) -> Result<Response, Problem> {
     let (page, ()) = visitor.load(async |_| Ok(())).await?;
-    let account = &page.visit.session.account;
+    let account = &page.session.account;
     let (brand, settings) = (&account.brand, &account.settings);
     let main = html! {
         h1 { (page.say(w::SETTINGS)) }

@@ -26,8 +26,8 @@ const TEAM: &str = "/dashboard/team";
 pub(crate) async fn team(visitor: Visitor) -> Result<Response, Problem> {
     let (page, Team { users, invites }) = visitor
         .load(async |visit| {
-            let users = Users::new(visit.visitor.pages.store.clone());
-            Ok(users.team(&visit.session.account.id, visit.visitor.now).await?)
+            let users = Users::new(visit.pages.store.clone());
+            Ok(users.team(&visit.session.account.id, visit.now).await?)
         })
         .await?;
     let invited = invites.iter().map(|invite| {
@@ -78,7 +78,7 @@ fn member(page: &Page, user: &User) -> Vec<Markup> {
     vec![
         html! {
             (user.email)
-            @if user.id == page.visit.session.user.id { " " (tag(Tone::Info, page.say(w::YOU))) }
+            @if user.id == page.session.user.id { " " (tag(Tone::Info, page.say(w::YOU))) }
             @if user.second_factor_at.is_some() { " " (tag(Tone::Good, page.say(SECOND_FACTOR))) }
         },
         html! { (page.say(w::of_role(user.role))) },

@@ -2,6 +2,7 @@
 //! account ([`Visitor::enter`]), then the counter of pages beside the page's own reads ([`Visit::load`]), which
 //! take up to two. Only a [`Page`] can be rendered, so that no page is shown without a session or uncounted.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
@@ -89,14 +90,23 @@ impl Visitor {
     }
 }
 
+/// A visitor whose session is proved.
 pub(crate) struct Visit {
     pub(crate) session: Session,
-    pub(crate) visitor: Visitor,
+    visitor: Visitor,
+}
+
+impl Deref for Visit {
+    type Target = Visitor;
+
+    fn deref(&self) -> &Visitor {
+        &self.visitor
+    }
 }
 
 impl Visit {
     pub(crate) fn scope(&self) -> ShardedScope {
-        self.session.sharded_scope(self.visitor.mode)
+        self.session.sharded_scope(self.mode)
     }
 
     /// Counts the page, and reads what it shows.
@@ -104,20 +114,27 @@ impl Visit {
         self,
         reads: impl AsyncFnOnce(&Self) -> Result<T, Problem>,
     ) -> Result<(Page, T), Problem> {
-        let Visitor { pages, context, now, .. } = &self.visitor;
-        let count = Box::pin(pages.dashboard.count_page(&self.session, context, *now));
+        let count = Box::pin(self.pages.dashboard.count_page(&self.session, &self.context, self.now));
         let (counted, read) = tokio::join!(count, Box::pin(reads(&self)));
         counted?;
         let read = read?;
-        Ok((Page { language: self.visitor.language, key: new_key()?, visit: self }, read))
+        Ok((Page { key: new_key()?, visit: self }, read))
     }
 }
 
+/// A visit that is counted.
 pub(crate) struct Page {
-    pub(crate) language: Language,
     /// Of the forms of this page.
     key: String,
-    pub(crate) visit: Visit,
+    visit: Visit,
+}
+
+impl Deref for Page {
+    type Target = Visit;
+
+    fn deref(&self) -> &Visit {
+        &self.visit
+    }
 }
 
 impl Page {
@@ -126,21 +143,17 @@ impl Page {
     }
 
     pub(crate) fn is_test(&self) -> bool {
-        self.visit.visitor.mode == Mode::Test
-    }
-
-    pub(crate) fn now(&self) -> Timestamp {
-        self.visit.visitor.now
+        self.mode == Mode::Test
     }
 
     /// The base URL of the API.
     pub(crate) fn base_url(&self) -> &str {
-        self.visit.visitor.pages.app.public_urls.api_base_url()
+        self.pages.app.public_urls.api_base_url()
     }
 
     /// The command that makes a request of the API with the user's key.
     pub(crate) fn curl(&self, path: &str) -> String {
-        format!("curl -s {}{path} -H 'apikey: ak_{}_…'", self.base_url(), self.visit.visitor.mode)
+        format!("curl -s {}{path} -H 'apikey: ak_{}_…'", self.base_url(), self.mode)
     }
 
     /// The command that creates a first charge.
@@ -151,7 +164,7 @@ impl Page {
     }
 
     pub(crate) fn may(&self, need: Need) -> bool {
-        need.is_met(&self.visit.session, self.visit.visitor.mode)
+        need.is_met(&self.session, self.mode)
     }
 
     /// The button of a form. It is disabled for a role that may not use it.
@@ -186,9 +199,9 @@ impl Page {
     }
 
     pub(crate) fn form(&self) -> Form<'_> {
-        let Visit { session, visitor } = &self.visit;
-        let page = visitor.here.split('?').next().unwrap_or_default();
-        Form { session, language: self.language, mode: visitor.mode, page, key: &self.key, refused: None }
+        let page = self.here.split('?').next().unwrap_or_default();
+        let (language, mode) = (self.language, self.mode);
+        Form { session: &self.session, language, mode, page, key: &self.key, refused: None }
     }
 
     pub(crate) fn table(&self, caption: Word, columns: &[(Cell, Word)], rows: Vec<Vec<Markup>>) -> Markup {
@@ -238,14 +251,11 @@ impl Page {
     }
 
     pub(crate) fn render(&self, title: &str, main: &Markup) -> Response {
-        let Visit { session, visitor } = &self.visit;
-        let shell = Shell::of(session, visitor.mode, &visitor.here);
-        let notice = visitor.context.query.text("error");
-        let done = visitor.context.query.text("done");
+        let (shell, query) = (Shell::of(&self.session, self.mode, &self.here), &self.context.query);
         let main = html! {
-            @if let Some(code) = notice {
-                (self.refusal(code, visitor.context.query.texts("field")))
-            } @else if done.is_some() {
+            @if let Some(code) = query.text("error") {
+                (self.refusal(code, query.texts("field")))
+            } @else if query.text("done").is_some() {
                 div.alert.good role="status" { (self.say(w::DONE)) }
             }
             (main)
