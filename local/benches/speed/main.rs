@@ -77,7 +77,8 @@ async fn due_rows() {
         let mut random = [0; 10];
         random[..8].copy_from_slice(&number.to_be_bytes());
         let resend = ResendId::new(at, random);
-        to_item(&Delivery::resend_to(&event, EventType::ChargePaid, Some(endpoint), &resend, at)).unwrap()
+        let delivery = Delivery::resend_to(&event, EventType::ChargePaid, None, &resend, at);
+        to_item(&Delivery { endpoint: Some(endpoint), ..delivery }).unwrap()
     };
     let items: Vec<Item> = (0..DUE_DELIVERIES).map(delivery).collect();
     seeding::write(&dynamodb, &items).await;

@@ -87,7 +87,7 @@ pub(crate) async fn seed_deliveries(
             _ if number % 10 == 3 => (EventType::ChargeCreated, other_endpoint(event)),
             _ => (event.types().next().unwrap(), endpoint),
         };
-        let delivery_of_event = Delivery::resend_to(event, event_type, Some(endpoint), &resend, at);
+        let delivery_of_event = Delivery::resend_to(event, event_type, None, &resend, at);
         let has_failed = failed.contains(&number);
         let status = if has_failed { DeliveryStatus::Failed } else { DeliveryStatus::Delivered };
         let listed = has_failed || number.is_multiple_of(3);
@@ -95,7 +95,9 @@ pub(crate) async fn seed_deliveries(
             let day = format!("day#{}#{endpoint}", Day::of(at));
             *failures.entry((day, format!("FAILED#{}", event_type.as_str()))).or_default() += 1;
         }
-        let mut item = to_item(&Delivery { status, listed, counted: false, ..delivery_of_event }).unwrap();
+        let endpoint = Some(endpoint);
+        let mut item =
+            to_item(&Delivery { endpoint, status, listed, counted: false, ..delivery_of_event }).unwrap();
         item.retain(|name, _| !name.starts_with("due_"));
         item
     };

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use domain::charge::{Charge, StatusChange, TransactionStatus};
-use domain::ids::{ChargeId, DeliveryId, EndpointId, EventId, Scope};
+use domain::ids::{ChargeId, DeliveryId, EventId, Scope};
 use domain::med::MedCase;
 use domain::payout::{Payout, PayoutStatus};
 use domain::refund::Refund;
@@ -280,12 +280,12 @@ impl Event {
     pub fn recipients<'a>(
         &'a self,
         endpoints: &'a [Endpoint],
-    ) -> impl Iterator<Item = (EventType, Option<EndpointId>)> + 'a {
+    ) -> impl Iterator<Item = (EventType, Option<&'a Endpoint>)> {
         self.types().flat_map(move |name| {
             let has_own = self.webhook_url.is_some() && name.family() == Family::Legacy;
             let own = has_own.then_some((name, None));
             let subscribed = endpoints.iter().filter(move |endpoint| !has_own && endpoint.receives(name));
-            own.into_iter().chain(subscribed.map(move |endpoint| (name, Some(endpoint.id))))
+            own.into_iter().chain(subscribed.map(move |endpoint| (name, Some(endpoint))))
         })
     }
 
@@ -397,8 +397,8 @@ mod packed {
     }
 }
 
-/// Compresses objects by DEFLATE (RFC 1951). The text has a line for each object: its types as JSON, a tab, and the object as JSON.
-/// Such JSON contains neither line breaks nor tabs.
+/// Compresses objects by DEFLATE (RFC 1951). The text has a line for each object: its types as JSON, a tab, and
+/// the object as JSON. Such JSON contains neither line breaks nor tabs.
 fn pack(objects: &[SentObject]) -> Vec<u8> {
     let line = |object: &SentObject| {
         let types: Vec<String> = object.types.iter().map(|name| format!("\"{}\"", name.as_str())).collect();
@@ -597,7 +597,8 @@ mod tests {
         {"event":"payment.completed","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"PAID","previousStatus":"WAITING_PAYMENT","paidWith":"PIX","providerFee":10,"platformFee":10,"netAmount":980,"customerId":"user-7","metadata":{"order":"1"},"occurredAt":"2026-11-21T12:01:00.000Z"}}
         {"event":"payment.status_changed","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"PAID","previousStatus":"WAITING_PAYMENT","paidWith":"PIX","providerFee":10,"platformFee":10,"netAmount":980,"customerId":"user-7","metadata":{"order":"1"},"occurredAt":"2026-11-21T12:01:00.000Z"}}
         "#);
-        let recipients: Vec<_> = events.unwrap().recipients(&[]).collect();
+        let event = events.unwrap();
+        let recipients: Vec<_> = event.recipients(&[]).collect();
         assert_eq!(
             recipients,
             [(EventType::PaymentCompleted, None), (EventType::PaymentStatusChanged, None)],

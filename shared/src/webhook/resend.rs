@@ -132,17 +132,11 @@ impl Resends {
         let DeliveryContext { event, endpoint } = deliveries.delivery_context(&earlier).await?;
         let event = event.filter(|event| event.is_kept(now)).ok_or(WebhookError::EventNotKept)?;
         let body = event.body_as(earlier.event_type).ok_or(WebhookError::EventNotKept)?;
-        let generation = match earlier.endpoint {
-            Some(_) => expect_active(endpoint.as_ref())?.generation(),
-            None => 0,
-        };
+        let endpoint = earlier.endpoint.map(|_| expect_active(endpoint.as_ref())).transpose()?;
         if let Some(until) = event.needed_until(now) {
             self.store.extend_ttl(&event.key(), until).await?;
         }
-        let delivery = Delivery {
-            generation,
-            ..Delivery::resend_to(&event, earlier.event_type, earlier.endpoint, &resend, now)
-        };
+        let delivery = Delivery::resend_to(&event, earlier.event_type, endpoint, &resend, now);
         note_resent(&self.store, &event, std::slice::from_ref(&delivery)).await?;
         Ok((deliveries.insert(delivery).await?, body))
     }
@@ -155,14 +149,11 @@ impl Resends {
         resend: ResendId,
         now: Timestamp,
     ) -> Result<(Delivery, String), WebhookError> {
-        let generation = expect_active(Some(endpoint))?.generation();
+        let endpoint = expect_active(Some(endpoint))?;
         // A test is not the change of a row, so the event's id is derived from the id of the request.
         let origin = Origin::new(endpoint.scope, resend.to_string(), now);
         let event = Event::of_one(EventType::WebhookTest, &origin, &EndpointView::new(endpoint))?;
-        let delivery = Delivery {
-            generation,
-            ..Delivery::resend_to(&event, EventType::WebhookTest, Some(endpoint.id), &resend, now)
-        };
+        let delivery = Delivery::resend_to(&event, EventType::WebhookTest, Some(endpoint), &resend, now);
         let mut writes = vec![count_test(endpoint, now), Write::insert(&event)?];
         writes.extend(delivery.insertion()?);
         match self.store.commit(writes).await? {

@@ -205,16 +205,11 @@ impl Delivery {
     /// Returns the deliveries of a new event: one for each of its names and each endpoint that is subscribed
     /// to the name. If the event has a `webhookUrl`, only that URL receives the event.
     pub fn for_event(event: &Event, endpoints: &[Endpoint], now: Timestamp) -> Vec<Self> {
-        let to_recipient = |(name, endpoint)| {
-            let id = DeliveryId::derive(&event.id_as(name), endpoint);
-            let is_late = now.millis_since(event.created_at) >= LATE_MS;
-            let generation = generation_of(endpoint, endpoints);
-            Self {
-                generation,
-                listed: is_late,
-                counted: is_late,
-                ..Self::new(id, event, name, endpoint, (event.created_at, now))
-            }
+        let is_late = now.millis_since(event.created_at) >= LATE_MS;
+        let to_recipient = |(name, endpoint): (EventType, Option<&Endpoint>)| {
+            let id = DeliveryId::derive(&event.id_as(name), endpoint.map(|endpoint| endpoint.id));
+            let new = Self::new(id, event, name, endpoint, (event.created_at, now));
+            Self { listed: is_late, counted: is_late, ..new }
         };
         event.recipients(endpoints).map(to_recipient).collect()
     }
@@ -222,23 +217,20 @@ impl Delivery {
     /// Returns the deliveries that a resend request creates for an event, to the endpoints that are
     /// subscribed now.
     pub fn for_resend(event: &Event, endpoints: &[Endpoint], resend: &ResendId, now: Timestamp) -> Vec<Self> {
-        let to_recipient = |(name, endpoint)| Self {
-            generation: generation_of(endpoint, endpoints),
-            ..Self::resend_to(event, name, endpoint, resend, now)
-        };
-        event.recipients(endpoints).map(to_recipient).collect()
+        let recipients = event.recipients(endpoints);
+        recipients.map(|(name, endpoint)| Self::resend_to(event, name, endpoint, resend, now)).collect()
     }
 
-    /// Returns one delivery that a resend request or a test creates, with generation 0. The caller sets the
-    /// endpoint's generation.
+    /// Returns one delivery that a resend request or a test creates.
     pub fn resend_to(
         event: &Event,
         event_type: EventType,
-        endpoint: Option<EndpointId>,
+        endpoint: Option<&Endpoint>,
         resend: &ResendId,
         now: Timestamp,
     ) -> Self {
-        let id = DeliveryId::for_resend(&event.id_as(event_type), endpoint, resend);
+        let endpoint_id = endpoint.map(|endpoint| endpoint.id);
+        let id = DeliveryId::for_resend(&event.id_as(event_type), endpoint_id, resend);
         // As a late one, because its id has the time of the requester's clock. An operator's machine
         // may have a clock that is behind the checkpoint.
         Self { listed: true, counted: true, ..Self::new(id, event, event_type, endpoint, (now, now)) }
@@ -248,7 +240,7 @@ impl Delivery {
         id: DeliveryId,
         event: &Event,
         event_type: EventType,
-        endpoint: Option<EndpointId>,
+        endpoint: Option<&Endpoint>,
         (next_attempt_at, now): (Timestamp, Timestamp),
     ) -> Self {
         Self {
@@ -257,8 +249,8 @@ impl Delivery {
             event: event.id,
             shard: event.shard,
             event_type,
-            endpoint,
-            generation: 0,
+            endpoint: endpoint.map(|endpoint| endpoint.id),
+            generation: endpoint.map_or(0, Endpoint::generation),
             server: if endpoint.is_none() { event.webhook_url_server() } else { None },
             status: DeliveryStatus::Pending,
             attempts: 0,
@@ -383,12 +375,6 @@ impl Delivery {
     pub fn is_at(key: &Key) -> bool {
         key.pk.starts_with("delivery#")
     }
-}
-
-/// Returns the generation of one of these endpoints; 0 for a `webhookUrl` (`None`).
-fn generation_of(id: Option<EndpointId>, endpoints: &[Endpoint]) -> u64 {
-    let endpoint = endpoints.iter().find(|endpoint| Some(endpoint.id) == id);
-    endpoint.map_or(0, Endpoint::generation)
 }
 
 impl Row for Delivery {
