@@ -20,8 +20,8 @@ use shared::webhook::event::{Event, Origin};
 use crate::description::example;
 use crate::invocations::{dispatch, first_delivery, run_webhook_worker, stream_records};
 use crate::seeding::write;
-use crate::support::{Client, Listener, Service, eventually, id, serve};
-use crate::webhooks::{endpoint_path as path, pay_with_webhook_url};
+use crate::support::{Client, Listener, Service, id, serve};
+use crate::webhooks::{endpoint_path as path, pay_with_webhook_url, waiting_after};
 
 const INACTIVE: &str = r#"{"status": "INACTIVE"}"#;
 const ACTIVE: &str = r#"{"status": "ACTIVE"}"#;
@@ -182,20 +182,9 @@ async fn reactivating_an_endpoint_delivers_new_events_and_revives_no_cancelled_d
     .await;
     let endpoint = service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
-    let pending = eventually("the first attempt fails", async || {
-        let pending = service.deliveries("&status=PENDING").await;
-        pending.into_iter().find(|delivery| delivery["attempts"] == 1)
-    })
-    .await;
+    let pending = waiting_after(&service, 1).await;
     AbandonedBy::DeactivationAndReactivation.apply(&service, &path(&endpoint)).await;
-    eventually("the pending delivery is cancelled", async || {
-        service
-            .deliveries("&status=CANCELLED")
-            .await
-            .into_iter()
-            .find(|delivery| delivery["id"] == pending["id"])
-    })
-    .await;
+    assert_eq!(read_delivery(&service, &pending).await["status"], "CANCELLED");
     service.advance_seconds(37).await;
     let charge = service.charge().await;
     let hooks = listener.received(2).await;

@@ -372,13 +372,14 @@ async fn insert_simultaneous_events(service: &Service) -> Vec<Event> {
 async fn pages_list_each_event_once_even_when_all_have_the_same_timestamp() {
     let service = Service::start().await;
     let rows = insert_simultaneous_events(&service).await;
-    let ids = |event_type: Option<EventType>| {
-        let admits = |candidate: &EventType| event_type.is_none_or(|wanted| wanted == *candidate);
+    let ids = |wanted: Option<EventType>| {
         let of_row = |row: &Event| {
-            let matching: Vec<EventType> = row.types().filter(|candidate| admits(candidate)).collect();
-            matching.into_iter().map(|event_type| row.id_as(event_type).to_string()).collect::<Vec<_>>()
+            let of_type = |event_type: EventType| (event_type, row.id_as(event_type).to_string());
+            row.types().map(of_type).collect::<Vec<_>>()
         };
-        let mut ids: Vec<String> = rows.iter().flat_map(of_row).collect();
+        let matching =
+            rows.iter().flat_map(of_row).filter(|(of_type, _)| wanted.is_none_or(|one| one == *of_type));
+        let mut ids: Vec<String> = matching.map(|(_, id)| id).collect();
         ids.sort_unstable_by(|left, right| right.cmp(left));
         ids
     };

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use crate::invocations::dispatch;
 use crate::support::{Listener, ReceivedWebhook, Service, eventually, id, raw_id};
 use crate::webhooks::{
-    CANONICAL, LEGACY, secret, verify, verify_legacy, wait_for_empty_queue, without_secrets,
+    CANONICAL, LEGACY, endpoint_path, secret, verify, verify_legacy, wait_for_empty_queue, waiting_after,
+    without_secrets,
 };
 
 pub(crate) async fn resend(service: &Service, payment: &Value) -> Value {
@@ -120,7 +121,7 @@ async fn a_resend_without_an_active_subscriber_sends_nothing() {
         not_resent,
         "the endpoint is subscribed to other events only"
     );
-    let path = format!("/v1/webhooks/endpoints/{}", id(&endpoint));
+    let path = endpoint_path(&endpoint);
     service.patch(&path, &json!({"events": ["charge.created"], "status": "INACTIVE"})).await.expect(200);
     assert_eq!(resend(&service, &charge).await, not_resent, "the endpoint is inactive");
     // An endpoint that subscribed after the event receives the resend.
@@ -193,13 +194,10 @@ async fn resending_a_delivery_creates_a_new_delivery_of_the_same_event() {
     .await;
     let endpoint = service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
-    let failed = eventually("the first attempt fails", async || {
-        service.deliveries("&status=PENDING").await.into_iter().find(|delivery| delivery["attempts"] == 1)
-    })
-    .await;
+    let failed = waiting_after(&service, 1).await;
     // The endpoint is subscribed to another event now. A resend of the failed delivery still goes to the
     // endpoint.
-    let path = format!("/v1/webhooks/endpoints/{}", id(&endpoint));
+    let path = endpoint_path(&endpoint);
     service.patch(&path, &json!({"events": ["charge.paid"]})).await.expect(200);
     let resend_path = format!("/v1/webhooks/deliveries/{}/resend", id(&failed));
     let first = service.post(&resend_path, &json!({})).await.expect(200);
@@ -252,7 +250,7 @@ async fn a_test_event_goes_only_to_the_tested_endpoint_whatever_its_subscription
     let other_listener = Listener::start().await;
     let endpoint = service.register_endpoint(&tested.url, &["charge.paid"]).await;
     service.register_endpoint(&other_listener.url, &CANONICAL).await;
-    let path = format!("/v1/webhooks/endpoints/{}", id(&endpoint));
+    let path = endpoint_path(&endpoint);
     let test_delivery = service.post(&format!("{path}/test"), &json!({})).await.expect(200);
     let hook = tested.wait_for_event("webhook.test").await;
     verify(&hook, secret(&endpoint));
@@ -281,9 +279,8 @@ async fn an_endpoint_is_sent_at_most_ten_test_events_a_minute() {
     let service = Service::without_event_sources().await;
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     let other_endpoint = service.register_endpoint("http://127.0.0.1:9/other", &["charge.paid"]).await;
-    let test = async |endpoint: &Value| {
-        service.post(&format!("/v1/webhooks/endpoints/{}/test", id(endpoint)), &json!({})).await
-    };
+    let test =
+        async |endpoint: &Value| service.post(&format!("{}/test", endpoint_path(endpoint)), &json!({})).await;
     service.begin_minute().await;
     for _ in 0..10 {
         test(&endpoint).await.expect(200);

@@ -8,7 +8,9 @@ use shared::webhook::secret::SigningSecret;
 
 use crate::invocations::{dispatch, run_webhook_worker, stream_records};
 use crate::support::{Listener, Service, id};
-use crate::webhooks::{pay_with_webhook_url, secret, standard_webhooks_secret, verify, verify_legacy};
+use crate::webhooks::{
+    endpoint_path, pay_with_webhook_url, secret, standard_webhooks_secret, verify, verify_legacy,
+};
 
 /// Returns all rows of a table as text.
 async fn all_rows(store: &Store) -> String {
@@ -18,8 +20,7 @@ async fn all_rows(store: &Store) -> String {
 }
 
 async fn rotate(service: &Service, endpoint: &Value) -> Value {
-    let path = format!("/v1/webhooks/endpoints/{}/rotate-secret", id(endpoint));
-    service.post(&path, &json!({})).await.expect(200)
+    service.post(&format!("{}/rotate-secret", endpoint_path(endpoint)), &json!({})).await.expect(200)
 }
 
 async fn rotate_override(service: &Service) -> Value {
@@ -54,10 +55,10 @@ async fn no_secret_is_in_a_row_or_a_stream_record_of_the_state_table() {
     pay_with_webhook_url(&service, &listener.url, "order-1").await;
     service.charge().await;
     attempt_pending(&service).await;
-    let path = format!("/v1/webhooks/endpoints/{}", id(&endpoint));
+    let path = endpoint_path(&endpoint);
     service.post(&format!("{path}/test"), &json!({})).await.expect(200);
     service.patch(&path, &json!({"status": "INACTIVE"})).await.expect(200);
-    service.delete(&format!("/v1/webhooks/endpoints/{}", id(&deleted))).await.expect(200);
+    service.delete(&endpoint_path(&deleted)).await.expect(200);
     attempt_pending(&service).await;
 
     let (rows, secrets) = (all_rows(&service.store()).await, all_rows(&service.secrets()).await);

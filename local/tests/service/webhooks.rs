@@ -84,6 +84,15 @@ pub(crate) fn standard_webhooks_secret(shown: &Value) -> &str {
     shown["standardWebhooksSecret"].as_str().unwrap()
 }
 
+/// Waits until a delivery waits for its next attempt, after this number of attempts. Returns the delivery.
+pub(crate) async fn waiting_after(service: &Service, attempts: u32) -> Value {
+    eventually("the attempt fails", async || {
+        let waiting = service.deliveries("&status=PENDING").await;
+        waiting.into_iter().find(|delivery| delivery["attempts"] == attempts)
+    })
+    .await
+}
+
 /// Creates a payment whose legacy events go to `url`. `key`: its idempotency key.
 pub(crate) async fn pay_with_webhook_url(service: &Service, url: &str, key: &str) -> Value {
     let body = json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": key, "webhookUrl": url});
@@ -309,14 +318,7 @@ async fn a_failed_delivery_is_retried_on_schedule_with_the_same_ids_until_it_suc
     .await;
     let endpoint = service.register_endpoint(&listener.url, &["charge.created"]).await;
     let charge = service.charge().await;
-    let failed = eventually("the first attempt fails", async || {
-        service
-            .deliveries("")
-            .await
-            .into_iter()
-            .find(|delivery| delivery["attempts"] == 1 && delivery["status"] == "PENDING")
-    })
-    .await;
+    let failed = waiting_after(&service, 1).await;
     assert_eq!((&failed["lastStatusCode"], &failed["maxAttempts"]), (&json!(500), &json!(15)));
     assert_eq!(failed["endpointId"], endpoint["id"]);
     assert!(failed["lastError"].as_str().unwrap().contains("500"));
@@ -331,14 +333,7 @@ async fn a_failed_delivery_is_retried_on_schedule_with_the_same_ids_until_it_suc
     assert!((24_000..=36_000).contains(&wait(&failed)), "{failed}");
 
     service.advance_seconds(37).await;
-    let again = eventually("the second attempt fails", async || {
-        service
-            .deliveries("")
-            .await
-            .into_iter()
-            .find(|delivery| delivery["attempts"] == 2 && delivery["status"] == "PENDING")
-    })
-    .await;
+    let again = waiting_after(&service, 2).await;
     assert_eq!(again["lastStatusCode"], 301);
     assert!((48_000..=72_000).contains(&wait(&again)), "{again}");
 
@@ -414,10 +409,7 @@ async fn a_duplicate_or_early_message_causes_no_extra_attempt() {
     .await;
     let endpoint = service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
-    let waiting = eventually("the first attempt fails", async || {
-        service.deliveries("&status=PENDING").await.into_iter().find(|delivery| delivery["attempts"] == 1)
-    })
-    .await;
+    let waiting = waiting_after(&service, 1).await;
     let body =
         json!({"scope": service.scope(), "delivery": waiting["id"], "endpoint": endpoint["id"]}).to_string();
     let record =
