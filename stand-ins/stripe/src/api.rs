@@ -255,7 +255,7 @@ fn operate(
         "set_account" => {
             let mut account = state.object(ACCOUNT);
             merge(&mut account, params.value(""));
-            state.rows.put(ACCOUNT, account.clone());
+            state.rows.insert(ACCOUNT.to_owned(), account.clone());
             Ok(account)
         }
         "inject_fault" => {

@@ -76,7 +76,7 @@ impl Stripe {
         let url = format!("http://{}", listener.local_addr()?);
         let mut rows = Rows::open(options.file)?;
         if rows.get(ACCOUNT).is_none() {
-            rows.put(ACCOUNT, values::object("account", json!({})));
+            rows.insert(ACCOUNT.to_owned(), values::object("account", json!({})));
         }
         let state = State::new(rows, options.behaviour, url.clone());
         let host = Host::new(state, options.clock);

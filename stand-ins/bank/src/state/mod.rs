@@ -7,7 +7,6 @@ mod cobs;
 mod payments;
 mod returns;
 mod saved;
-mod table;
 mod timers;
 mod tokens;
 mod webhooks;
@@ -15,6 +14,7 @@ mod webhooks;
 use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Value, json};
+use stand_in_kit::Table;
 
 use crate::Client;
 use crate::cob::{Cob, Person};
@@ -28,7 +28,6 @@ pub use payments::{Paid, PayError, PayRequest, Payer, ReportedTxid};
 pub use returns::MedError;
 pub(crate) use timers::Callback;
 
-use table::Table;
 use timers::Timer;
 use tokens::Token;
 use webhooks::Webhook;

@@ -2,9 +2,9 @@
 //! fault.
 
 use serde::{Deserialize, Serialize};
+use stand_in_kit::Row;
 
 use super::State;
-use super::table::Row;
 use super::timers::{Callback, Timer};
 use super::webhooks::Webhook;
 use crate::cob::Cob;

@@ -85,7 +85,8 @@ impl State {
 
     pub(super) fn enqueue(&mut self, event: &str, endpoint: &str, attempt: usize) {
         let key = format!("outbox/{:012}", self.rows.next_serial());
-        self.rows.put(&key, json!({"event": event, "endpoint": endpoint, "attempt": attempt}));
+        let row = json!({"event": event, "endpoint": endpoint, "attempt": attempt});
+        self.rows.insert(key.clone(), row);
         self.unsent.push_back(key);
     }
 

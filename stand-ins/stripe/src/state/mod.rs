@@ -108,7 +108,7 @@ impl State {
 
     fn put(&mut self, object: Value) {
         let id = text(&object, "id").to_owned();
-        self.rows.put(&id, object);
+        self.rows.insert(id, object);
     }
 
     fn patch(&mut self, id: &str, changes: Value) {
@@ -230,7 +230,7 @@ impl State {
 
     fn schedule(&mut self, delay_s: i64, timer: &Timer) {
         let (due, serial) = (self.now.saturating_add(delay_s), self.rows.next_serial());
-        self.rows.put(&format!("timer/{due:012}/{serial:012}"), json!(timer));
+        self.rows.insert(format!("timer/{due:012}/{serial:012}"), json!(timer));
     }
 
     /// Executes all timers that are due, each at its time, then sets the time.
@@ -261,7 +261,7 @@ impl State {
 
     /// Stores the answer of a request with an `Idempotency-Key` for a day.
     pub(crate) fn store_answer(&mut self, key: &str, answer: Value) {
-        self.rows.put(&format!("key/{key}"), answer);
+        self.rows.insert(format!("key/{key}"), answer);
         self.schedule(DAY_S, &Timer::ForgetKey(format!("key/{key}")));
     }
 

@@ -4,11 +4,11 @@ use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
-/// A row of a table as the books store it: its key and its content. `None`: the row was removed.
-pub(crate) type Row<K, V> = (K, Option<V>);
+/// A row of a table as its file stores it: its key and its content. `None`: the row was removed.
+pub type Row<K, V> = (K, Option<V>);
 
 #[derive(Debug)]
-pub(super) struct Table<K, V> {
+pub struct Table<K, V> {
     rows: BTreeMap<K, V>,
     changed: BTreeSet<K>,
 }
@@ -29,7 +29,7 @@ impl<K, V> Deref for Table<K, V> {
 }
 
 impl<K: Ord + Clone, V: Clone> Table<K, V> {
-    pub(super) fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    pub fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
     {
@@ -38,12 +38,12 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
         self.rows.get_mut(key)
     }
 
-    pub(super) fn insert(&mut self, key: K, row: V) {
+    pub fn insert(&mut self, key: K, row: V) {
         self.changed.insert(key.clone());
         self.rows.insert(key, row);
     }
 
-    pub(super) fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<V>
+    pub fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
     {
@@ -52,14 +52,14 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
         Some(row)
     }
 
-    pub(super) fn remove_first_if(&mut self, condition: impl FnOnce(&K) -> bool) -> Option<(K, V)> {
+    pub fn remove_first_if(&mut self, condition: impl FnOnce(&K) -> bool) -> Option<(K, V)> {
         let first = self.rows.first_entry().filter(|entry| condition(entry.key()))?;
         let (key, row) = first.remove_entry();
         self.changed.insert(key.clone());
         Some((key, row))
     }
 
-    pub(super) fn take_changes(&mut self) -> Vec<Row<K, V>> {
+    pub fn take_changes(&mut self) -> Vec<Row<K, V>> {
         let changed = std::mem::take(&mut self.changed);
         changed
             .into_iter()
@@ -71,7 +71,7 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
     }
 
     /// Restores rows that were saved. They count as changed.
-    pub(super) fn restore(&mut self, saved: Vec<Row<K, V>>) {
+    pub fn restore(&mut self, saved: impl IntoIterator<Item = Row<K, V>>) {
         for (key, row) in saved {
             match row {
                 Some(row) => self.insert(key, row),
