@@ -94,31 +94,3 @@ pub(super) fn response(resource: &str, request: &Value) -> (StatusCode, Bytes) {
     });
     (StatusCode::BAD_REQUEST, error.to_string().into())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_partition_accepts_writes_until_it_has_used_its_ceiling_in_each_period() {
-        let period = Duration::from_secs(1);
-        let mut throttle = Throttle::new(Ceiling { write: 3.0, period });
-        let start = Instant::now();
-        let units = |partition: &str, units: f64| PartitionUnits {
-            resource: "T".to_owned(),
-            partition: partition.to_owned(),
-            sort: String::new(),
-            units,
-        };
-        let refuse = |throttle: &mut Throttle, partition: &str, now| {
-            throttle.refuse(|resource, named| resource == "T" && named == partition, now)
-        };
-        throttle.consume(&[units("a", 2.0), units("b", 1.0)], start);
-        assert_eq!(refuse(&mut throttle, "a", start), None);
-        throttle.consume(&[units("a", 5.0)], start);
-        assert_eq!(refuse(&mut throttle, "a", start).as_deref(), Some("T"));
-        assert_eq!(refuse(&mut throttle, "b", start), None);
-        assert_eq!(refuse(&mut throttle, "a", start + period), None, "the next period has begun");
-        assert_eq!(throttle.throttled(), 1);
-    }
-}
