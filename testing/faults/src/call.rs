@@ -16,7 +16,6 @@ pub enum Service {
     Receiver,
 }
 
-/// A call of a run.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Call {
     /// The function's logical id; `bank client` if several functions may have made the call; `client` or

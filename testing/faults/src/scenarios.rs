@@ -29,18 +29,14 @@ impl Scenario {
 /// The steps of a scenario. They call [`World::begin`] after the preparation.
 type Steps = for<'a> fn(&'a World) -> Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
 
-/// A scenario.
 #[derive(Clone, Copy)]
 pub struct Scenario {
-    /// Its name on the command line.
     pub name: &'static str,
-    /// Its steps.
     pub steps: Steps,
 }
 
 macro_rules! scenarios {
     ($($name:literal => |$world:ident| $steps:expr),* $(,)?) => {
-        /// All scenarios.
         pub const ALL: &[Scenario] =
             &[$(Scenario {
                 name: $name,
@@ -109,7 +105,6 @@ scenarios! {
 const CARD: &[&str] = &["CREDIT_CARD"];
 const EITHER: &[&str] = &["PIX", "CREDIT_CARD"];
 
-/// The file of the evidence.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\nand so on";
 
 /// How the clock advances past the expiry of a charge that expires after 60 s, in seconds. A live charge is

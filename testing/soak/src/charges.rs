@@ -296,7 +296,6 @@ impl Soak {
         self.must(api, resolve, &[200]).await;
     }
 
-    /// Uploads evidence.
     async fn prove(&self, api: &Api, case: &str) {
         const PNG: &[u8] = b"\x89PNG\r\n\x1a\nand so on";
         let path = format!("/v1/med/cases/{case}/evidence");

@@ -11,12 +11,10 @@ pub struct Dice {
 }
 
 impl Dice {
-    /// Returns the numbers of an index.
     pub fn new(seed: u64, index: usize) -> Self {
         Self { seed, index }
     }
 
-    /// Returns a number of 64 bits.
     pub fn roll(&self, purpose: &str) -> u64 {
         let Self { seed, index } = self;
         let hash = Sha256::digest(format!("{seed}/{index}/{purpose}"));
@@ -45,7 +43,6 @@ impl Dice {
         items.get(usize::try_from(place).unwrap_or_default())
     }
 
-    /// Returns a valid CPF.
     pub fn cpf(&self, purpose: &str) -> String {
         // The first digit differs from the second, so the digits are never all equal.
         let base = format!("10{:07}", self.below(purpose, 10_000_000));

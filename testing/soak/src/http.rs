@@ -26,10 +26,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// The most pages of a list.
 const MAX_PAGES: usize = 10_000;
 
-/// A response.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// The status.
     pub status: u16,
     /// The JSON body, or null.
     pub body: Value,
@@ -55,7 +53,6 @@ pub fn items(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// A client.
 pub struct Client(legacy::Client<HttpConnector, Full<Bytes>>);
 
 impl Default for Client {
@@ -92,17 +89,14 @@ pub struct Call {
 }
 
 impl Call {
-    /// A read.
     pub fn get(path: impl Into<String>) -> Self {
         Self { method: Method::GET, path: path.into(), idempotency_key: None, body: None }
     }
 
-    /// A deletion.
     pub fn delete(path: impl Into<String>) -> Self {
         Self { method: Method::DELETE, ..Self::get(path) }
     }
 
-    /// A write.
     pub fn post(path: impl Into<String>, body: Value) -> Self {
         Self { method: Method::POST, body: Some(body), ..Self::get(path) }
     }
@@ -116,7 +110,6 @@ impl Call {
 
 /// A client of the service with an API key.
 pub struct Api {
-    /// The client.
     pub client: Client,
     base_url: String,
     key: String,
@@ -133,12 +126,10 @@ pub struct Record {
 }
 
 impl Api {
-    /// Creates a client of the service at a base URL.
     pub fn new(base_url: String, key: impl Into<String>) -> Self {
         Self { client: Client::default(), base_url, key: key.into(), record: Mutex::default() }
     }
 
-    /// Returns what was received.
     pub fn record(&self) -> MutexGuard<'_, Record> {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -186,7 +177,6 @@ impl Api {
         }
     }
 
-    /// Reads an object.
     pub async fn read(&self, path: impl Into<String>) -> Result<Value> {
         self.expect(&Call::get(path), 200).await
     }

@@ -17,7 +17,6 @@ use std::process::ExitCode;
 pub struct Error(String);
 
 impl Error {
-    /// Creates an error.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -36,13 +35,11 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The result of a part of a trial.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Numbers for a report, by name.
 pub type Counts = BTreeMap<String, u64>;
 
-/// Counts one more.
 pub fn count(counts: &mut Counts, name: impl fmt::Display) {
     let count = counts.entry(name.to_string()).or_default();
     *count = count.saturating_add(1);

@@ -59,7 +59,6 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 impl Listener {
-    /// Starts the server on a free port.
     pub(crate) async fn start() -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(Error::of("starting the listener"))?;
         let address = listener.local_addr().map_err(Error::of("starting the listener"))?;
@@ -72,7 +71,6 @@ impl Listener {
         format!("{}{path}", self.base_url)
     }
 
-    /// Registers an endpoint at a path for these types of events.
     pub(crate) async fn subscribe(&self, api: &Api, path: &str, events: &[&str]) -> Result<()> {
         let endpoint = json!({"url": self.url(path), "events": events});
         let created = api.expect(&Call::post("/v1/webhooks/endpoints", endpoint), 201).await?;
@@ -80,7 +78,6 @@ impl Listener {
         Ok(())
     }
 
-    /// Sets the secret of the webhooks at a path.
     pub(crate) fn set_secret(&self, path: &str, secret: &str) {
         lock(&self.state).secrets.insert(path.to_owned(), secret.to_owned());
     }

@@ -104,7 +104,6 @@ pub(crate) struct Notes {
     violations: Vec<String>,
 }
 
-/// A run.
 pub(crate) struct Soak {
     pub options: Options,
     pub plans: Load,

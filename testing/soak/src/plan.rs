@@ -99,7 +99,6 @@ pub(crate) struct Load {
     pub started_s: i64,
 }
 
-/// The plan of a charge.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub number: usize,
@@ -120,7 +119,6 @@ pub(crate) struct Plan {
     pub is_paid_late: bool,
 }
 
-/// A step.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     /// How often the clock advances before.
@@ -130,7 +128,6 @@ pub(crate) struct Step {
     pub action: Action,
 }
 
-/// What a step does.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
     /// A payer pays. At the bank, with these fields of `/_local/bank/pay`; in test mode, with those that it has.
@@ -184,7 +181,6 @@ impl Load {
 }
 
 impl Plan {
-    /// Makes the plan of a charge.
     pub(crate) fn new(load: &Load, number: usize) -> Self {
         let dice = Dice::new(load.seed, number);
         let (method, scope) = load.place(number, &dice);

@@ -286,7 +286,6 @@ impl Findings {
     }
 }
 
-/// Compares everything.
 pub(crate) fn verify(world: &World) -> Findings {
     let mut findings = Findings::default();
     charges(world, &mut findings);

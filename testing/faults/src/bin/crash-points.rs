@@ -79,7 +79,6 @@ fn scenario_names() -> PossibleValuesParser {
 /// A call and how it fails.
 type Point = (Call, Fault);
 
-/// The outcome of a run.
 #[derive(PartialEq)]
 enum Outcome {
     Survived,

@@ -25,7 +25,6 @@ const MOST_FAILURES: usize = 60;
 /// The function of the stream.
 const DISPATCHER: &str = "EventDispatcherFunction";
 
-/// A queue with its function.
 struct QueueSource {
     name: String,
     function: String,
