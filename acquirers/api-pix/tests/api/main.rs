@@ -10,7 +10,6 @@
 )]
 
 mod breaker;
-#[path = "../../../../stand-ins/bank/tests/api/certificates.rs"]
 mod certificates;
 mod faults;
 mod fuzzing;

@@ -64,17 +64,6 @@ async fn a_400_after_store_stores_the_cob() {
 }
 
 #[tokio::test]
-async fn an_expired_token_must_be_renewed() {
-    let mut world = World::start().await;
-    world.api.create_cob(1).await;
-    world.fault(FaultKind::TokenExpired);
-    world.api.get(&path(1)).await.expect(401);
-    world.api.get(&path(1)).await.expect(401);
-    world.api.authenticate().await;
-    world.api.get(&path(1)).await.expect(200);
-}
-
-#[tokio::test]
 async fn a_read_back_can_miss_a_pix_that_the_list_has() {
     let world = World::start().await;
     let end_to_end_id = world.paid_cob(1).await;

@@ -12,7 +12,6 @@
 
 mod books;
 mod callbacks;
-mod certificates;
 mod charges;
 mod faults;
 mod profiles;
@@ -21,4 +20,3 @@ mod receiver;
 mod returns;
 mod schema;
 mod support;
-mod tls;

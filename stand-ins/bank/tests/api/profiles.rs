@@ -59,19 +59,6 @@ async fn the_other_style_of_token_request_is_refused() {
 }
 
 #[tokio::test]
-async fn a_required_header_or_parameter_must_be_sent() {
-    for profile in [Profile::AppKey, Profile::AccountHeader] {
-        let world = World::start_as(profile).await;
-        let authorization = format!("Bearer {}", world.api.token);
-        let url = format!("{}{}", world.bank.url(), path(1));
-        let headers = [("authorization", authorization.as_str())];
-        let (answer, _) = world.api.send("GET", &url, &headers, String::new()).await.unwrap();
-        answer.expect(403);
-        world.api.get(&path(1)).await.expect(404);
-    }
-}
-
-#[tokio::test]
 async fn an_active_cob_can_be_put_again_only_where_the_profile_says_so() {
     for (profile, status) in [(Profile::Complete, 201), (Profile::AppKey, 400)] {
         let world = World::start_as(profile).await;

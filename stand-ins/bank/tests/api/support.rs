@@ -3,21 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use bank::{Bank, Client, FaultKind, Options, Paid, PayRequest, Profile, ServerTls, TokenAuthentication};
+use bank::{Bank, Client, FaultKind, Options, Paid, PayRequest, Profile, TokenAuthentication};
 use base64::Engine as _;
 use http_body_util::{BodyExt as _, Full};
 use hyper::Request;
 use hyper::body::Bytes;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 
-pub(crate) use crate::certificates::{Identity, identities};
 use crate::receiver::Posted;
 pub(crate) use crate::receiver::{Receiver, eventually};
 use crate::schema::{assert_answer, assert_callback};
@@ -32,32 +27,6 @@ pub(crate) const PERIOD: &str = "inicio=2026-11-22T00:00:00Z&fim=2026-11-24T00:0
 /// Returns a txid that ends with the number.
 pub(crate) fn txid(number: u32) -> String {
     format!("charge{number:026}")
-}
-
-fn https_client(
-    authority: Option<&str>,
-    identity: Option<&Identity>,
-) -> HttpClient<HttpsConnector<HttpConnector>, Full<Bytes>> {
-    let mut roots = RootCertStore::empty();
-    if let Some(pem) = authority {
-        roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()).unwrap();
-    }
-    let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots);
-    let config = match identity {
-        None => builder.with_no_client_auth(),
-        Some(identity) => builder
-            .with_client_auth_cert(
-                vec![CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap()],
-                PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).unwrap(),
-            )
-            .unwrap(),
-    };
-    let connector =
-        HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1().build();
-    HttpClient::builder(TokioExecutor::new()).build(connector)
 }
 
 /// An answer of the bank.
@@ -82,7 +51,7 @@ pub(crate) struct Api {
     url: String,
     token_url: String,
     behaviour: &'static bank::Behaviour,
-    http: HttpClient<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    http: HttpClient<HttpConnector, Full<Bytes>>,
     pub(crate) id: String,
     pub(crate) token: String,
 }
@@ -241,14 +210,6 @@ impl World {
 
     /// Starts a bank with other options. Its client has no token yet.
     pub(crate) async fn start_with(change: impl FnOnce(&mut Options)) -> Self {
-        Self::start_tls(change, None, None).await
-    }
-
-    pub(crate) async fn start_tls(
-        change: impl FnOnce(&mut Options),
-        authority: Option<&str>,
-        identity: Option<&Identity>,
-    ) -> Self {
         let clock = Arc::new(AtomicI64::new(START_MS));
         let read = Arc::clone(&clock);
         let mut options = Options::new(Arc::new(move || read.load(Ordering::SeqCst)));
@@ -267,7 +228,7 @@ impl World {
             url: bank.url(),
             token_url: bank.token_url(),
             behaviour: bank.behaviour(),
-            http: https_client(authority, identity),
+            http: HttpClient::builder(TokioExecutor::new()).build_http(),
             id: "client-1".to_owned(),
             token: String::new(),
         };
@@ -290,11 +251,6 @@ impl World {
             token: String::new(),
         };
         Ok(())
-    }
-
-    /// Returns a client of the same bank with another certificate and no token.
-    pub(crate) fn api_with(&self, authority: &str, identity: Option<&Identity>) -> Api {
-        Api { http: https_client(Some(authority), identity), token: String::new(), ..self.api.clone() }
     }
 
     /// Moves the clock.
@@ -334,14 +290,5 @@ impl Receiver {
             body["pix"][0].clone()
         };
         self.wait_for(count).await.iter().map(pix_of).collect()
-    }
-}
-
-/// The settings of a bank with mTLS.
-pub(crate) fn tls(authority: &str, server: &Identity) -> ServerTls {
-    ServerTls {
-        certificate_pem: server.certificate.clone(),
-        key_pem: server.key.clone(),
-        client_ca_pem: Some(authority.to_owned()),
     }
 }
