@@ -1,7 +1,7 @@
 //! Sessions, payments and balance transactions.
 
 use serde_json::json;
-use stripe_stand_in::{Behaviour, ExpiredPaymentIntent};
+use stripe_stand_in::Behaviour;
 
 use crate::support::{START_S, World, session, with};
 
@@ -40,68 +40,6 @@ async fn a_session_is_paid_once() {
 }
 
 #[tokio::test]
-async fn a_declined_payer_can_try_again() {
-    let world = World::start().await;
-    let session = world.session("ch_1").await;
-    world.control("/decline", json!({"session": session["id"], "decline_code": "insufficient_funds"}));
-    let intent = world.intent(&session).await;
-    assert_eq!(intent["status"], "requires_payment_method");
-    assert_eq!(intent["last_payment_error"]["decline_code"], "insufficient_funds");
-    assert_eq!(intent["latest_charge"]["status"], "failed");
-    assert_eq!(world.read_session(&session).await["status"], "open");
-    world.control("/pay", json!({"session": session["id"]}));
-    let intent = world.intent(&session).await;
-    assert_eq!(intent["status"], "succeeded");
-    let path = format!("/v1/charges?payment_intent={}", intent["id"].as_str().unwrap());
-    assert_eq!(world.api.list(&path).await.len(), 2);
-    let path = format!("/v1/checkout/sessions?payment_intent={}", intent["id"].as_str().unwrap());
-    assert_eq!(world.api.list(&path).await[0]["id"], session["id"]);
-}
-
-#[tokio::test]
-async fn three_d_secure_succeeds_or_fails() {
-    let world = World::start().await;
-    let session = world.session("ch_1").await;
-    let act = |outcome: &str| json!({"session": session["id"], "outcome": outcome});
-    world.refuse("/3ds", act("succeed"));
-    world.control("/3ds", act("challenge"));
-    assert_eq!(world.intent(&session).await["status"], "requires_action");
-    world.control("/3ds", act("fail"));
-    let intent = world.intent(&session).await;
-    assert_eq!(intent["last_payment_error"]["code"], "payment_intent_authentication_failure");
-    world.control("/3ds", act("challenge"));
-    world.control("/3ds", act("succeed"));
-    let intent = world.intent(&session).await;
-    assert_eq!(intent["status"], "succeeded");
-    let card = &intent["latest_charge"]["payment_method_details"]["card"];
-    assert_eq!(card["three_d_secure"]["result"], "authenticated");
-}
-
-#[tokio::test]
-async fn a_completed_session_may_be_unpaid() {
-    let world = World::start().await;
-    let (first, second) = (world.session("ch_1").await, world.session("ch_2").await);
-    for session in [&first, &second] {
-        world.control("/pay", json!({"session": session["id"], "processing_s": 60}));
-        let session = world.read_session(session).await;
-        assert_eq!([&session["status"], &session["payment_status"]], ["complete", "unpaid"]);
-    }
-    world.control("/decline", json!({"session": second["id"]}));
-    world.advance_s(60);
-    assert_eq!(world.intent(&first).await["status"], "succeeded");
-    assert_eq!(world.read_session(&first).await["payment_status"], "paid");
-    assert_eq!(world.intent(&second).await["status"], "requires_payment_method");
-    let events = world.api.events().await;
-    for (kind, count) in [
-        ("checkout.session.completed", 2),
-        ("checkout.session.async_payment_succeeded", 1),
-        ("checkout.session.async_payment_failed", 1),
-    ] {
-        assert_eq!(events.iter().filter(|name| *name == kind).count(), count, "{kind}");
-    }
-}
-
-#[tokio::test]
 async fn a_session_expires_at_its_time_or_on_request() {
     let world = World::start().await;
     let expires_at = (START_S + 1_800).to_string();
@@ -126,27 +64,6 @@ async fn a_session_expires_at_its_time_or_on_request() {
     world.control("/pay", json!({"session": by_time["id"], "late": true}));
     assert_eq!(world.intent(&by_time).await["status"], "succeeded");
     assert_eq!(world.read_session(&by_time).await["status"], "expired");
-}
-
-#[tokio::test]
-async fn what_becomes_of_the_payment_intent_of_an_expired_session_is_a_switch() {
-    for (expired, status, is_named) in [
-        (ExpiredPaymentIntent::Canceled, "canceled", true),
-        (ExpiredPaymentIntent::Kept, "requires_payment_method", true),
-        (ExpiredPaymentIntent::Cleared, "canceled", false),
-    ] {
-        let behaviour = Behaviour { expired_payment_intent: expired, ..Behaviour::default() };
-        let world = World::start_with(behaviour).await;
-        let session = world.session("ch_1").await;
-        world.control("/decline", json!({"session": session["id"]}));
-        let intent = world.intent(&session).await["id"].as_str().unwrap().to_owned();
-        world.advance_s(86_400);
-        let session = world.read_session(&session).await;
-        assert_eq!(session["payment_intent"].is_string(), is_named, "{expired:?}");
-        let intent = world.api.get(&format!("/v1/payment_intents/{intent}")).await.expect(200);
-        assert_eq!(intent["status"], status);
-        assert_eq!(intent["last_payment_error"]["code"], "card_declined");
-    }
 }
 
 #[tokio::test]
@@ -203,20 +120,6 @@ async fn a_balance_transaction_comes_at_once_later_or_never() {
         let has_event = world.api.events().await.contains(&"charge.updated".to_owned());
         assert_eq!(has_event, !at_start && after_an_hour);
     }
-}
-
-#[tokio::test]
-async fn a_payment_can_be_settled_in_the_currency_of_the_account() {
-    let behaviour = Behaviour { exchange_rate_millionths: Some(5_400_000), ..Behaviour::default() };
-    let world = World::start_with(behaviour).await;
-    let form = with(session("ch_1"), "line_items[0][price_data][currency]", "usd");
-    let session = world.api.post("/v1/checkout/sessions", &form).await.expect(200);
-    world.control("/pay", json!({"session": session["id"]}));
-    let intent = world.intent(&session).await;
-    let transaction = &intent["latest_charge"]["balance_transaction"];
-    assert_eq!((&transaction["amount"], &transaction["currency"]), (&json!(54_000), &json!("brl")));
-    assert_eq!(transaction["exchange_rate"], 5.4);
-    assert_eq!(intent["currency"], "usd");
 }
 
 #[tokio::test]

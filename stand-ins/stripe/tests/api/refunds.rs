@@ -66,20 +66,6 @@ async fn a_refund_can_be_pending_and_fail_after_success() {
 }
 
 #[tokio::test]
-async fn a_refund_can_fail_at_once_or_require_action() {
-    let world = World::start().await;
-    let intent = world.paid("ch_1").await;
-    let form = [("payment_intent", intent["id"].as_str().unwrap()), ("amount", "100")];
-    world.fault("refund_fails", "POST /v1/refunds");
-    assert_eq!(world.api.post("/v1/refunds", &form).await.expect(200)["status"], "failed");
-    world.fault("refund_requires_action", "");
-    let refund = world.api.post("/v1/refunds", &form).await.expect(200);
-    assert_eq!(refund["status"], "requires_action");
-    let path = format!("/refunds/{}", refund["id"].as_str().unwrap());
-    assert_eq!(world.control(&path, json!({"status": "canceled"}))["status"], "canceled");
-}
-
-#[tokio::test]
 async fn which_events_a_refund_emits_is_a_switch() {
     for (charge, refund) in [(true, true), (true, false), (false, true)] {
         let behaviour = Behaviour {

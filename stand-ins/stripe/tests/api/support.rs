@@ -223,12 +223,6 @@ impl Receiver {
         let received = self.wait_for(count).await;
         received.iter().map(|posted| posted.json()["type"].as_str().unwrap().to_owned()).collect()
     }
-
-    /// Returns the signature and the body of a notification.
-    pub(crate) fn signed(&self, index: usize) -> (String, String) {
-        let posted = self.received().swap_remove(index);
-        (posted.headers["stripe-signature"].to_str().unwrap().to_owned(), posted.text)
-    }
 }
 
 /// Registers the receiver for types of events. Returns the endpoint with its secret.
