@@ -71,8 +71,12 @@ impl Drop for Held {
 
 impl Receivers {
     async fn start(&self) -> u16 {
+        let record = async |Shared(receivers): Shared<Self>, headers: HeaderMap, body: Bytes| {
+            receivers.record(&headers, &body);
+            StatusCode::NO_CONTENT
+        };
         let router = Router::new()
-            .route("/healthy", post(Self::record))
+            .route("/healthy", post(record))
             .route("/answering", post(async || StatusCode::NO_CONTENT))
             .route("/hanging", post(Self::hang))
             .with_state(self.clone());
@@ -82,15 +86,13 @@ impl Receivers {
         port
     }
 
-    #[allow(clippy::unused_async, reason = "a handler of axum")]
-    async fn record(Shared(receivers): Shared<Self>, headers: HeaderMap, body: Bytes) -> StatusCode {
-        let event: Value = serde_json::from_slice(&body).unwrap();
+    fn record(&self, headers: &HeaderMap, body: &[u8]) {
+        let event: Value = serde_json::from_slice(body).unwrap();
         let created_at = Timestamp::parse_floor(event["created_at"].as_str().unwrap()).unwrap();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
         let delivery = headers["x-service-delivery-id"].to_str().unwrap().to_owned();
         let arrival = (delivery, created_at.millis(), i64::try_from(now).unwrap());
-        receivers.arrivals.lock().unwrap().push(arrival);
-        StatusCode::NO_CONTENT
+        self.arrivals.lock().unwrap().push(arrival);
     }
 
     async fn hang(Shared(receivers): Shared<Self>, headers: HeaderMap) -> StatusCode {

@@ -281,6 +281,7 @@ async fn a_delivery_to_an_override_url_takes_a_fourth_request_only_until_the_sec
 const CHARGE_OF_A_MINUTE: f64 = 32.0;
 
 /// Prints a figure of a flow beside its budget, with all others of the flow, and checks it.
+#[expect(clippy::print_stdout, reason = "`--nocapture` shows the figures")]
 #[track_caller]
 #[allow(clippy::print_stdout, reason = "the figures are read with --nocapture")]
 fn assert_holds(figure: &str, units: f64, at_most: f64, cost: &Cost) {
