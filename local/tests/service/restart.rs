@@ -109,11 +109,8 @@ async fn events_that_were_not_delivered_before_a_kill_are_delivered_after_the_re
     let reply = {
         let is_up = Arc::clone(&is_up);
         move |_number| {
-            let status = if is_up.load(Ordering::SeqCst) {
-                StatusCode::NO_CONTENT
-            } else {
-                StatusCode::SERVICE_UNAVAILABLE
-            };
+            let is_up = is_up.load(Ordering::SeqCst);
+            let status = if is_up { StatusCode::NO_CONTENT } else { StatusCode::SERVICE_UNAVAILABLE };
             status.into_response()
         }
     };
