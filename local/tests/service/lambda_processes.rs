@@ -18,7 +18,7 @@ use axum::routing::{get, post};
 use bank::{FaultKind, MedNature};
 use domain::ids::EventId;
 use local::event_sources::{Dependencies, EventSources};
-use local::lambda::{Functions, Invoke};
+use local::lambda::Invoke;
 use local::template::Template;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -27,17 +27,19 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::invocations::{api_event, stream_records};
 use crate::live_charges::Live;
-use crate::support::{Listener, Service};
+use crate::support::{Listener, Service, eventually};
 use crate::wallets::tamper;
 
-/// The functions that run as processes: the logical id in the template, and the binary.
-const PROCESSES: [(&str, &str); 5] = [
+/// Functions of each kind that events invoke: the logical id in the template, and the binary.
+const PROCESSES: [(&str, &str); 4] = [
     ("ChargesFunction", "charges"),
     ("EventDispatcherFunction", "event-dispatcher"),
     ("WebhookWorkerFunction", "webhook-worker"),
     ("SchedulerFunction", "scheduler"),
-    ("LedgerVerifierFunction", "ledger-verifier"),
 ];
+
+/// The function that a daily schedule invokes.
+const VERIFIER: &str = "ledger-verifier";
 
 /// Prefixes of the variables that cargo sets for a test. With them, cargo would build some libraries again.
 const SET_BY_CARGO: [&str; 3] = ["CARGO_MANIFEST_", "CARGO_PKG_", "CARGO_BIN_"];
@@ -170,12 +172,13 @@ async fn error(State(api): State<Arc<RuntimeApi>>, UrlPath(id): UrlPath<String>,
     StatusCode::ACCEPTED
 }
 
-/// Builds the binaries of [`PROCESSES`]. Returns their directory. The libraries are those of the tests, so only
+/// Builds the binaries of [`PROCESSES`] and [`VERIFIER`]. Returns their directory. The libraries are those of the tests, so only
 /// the binaries are linked.
 async fn build() -> PathBuf {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--locked", "--quiet", "--workspace"]).current_dir(env!("CARGO_MANIFEST_DIR"));
-    cargo.args(PROCESSES.iter().flat_map(|(_, binary)| ["--bin", binary]));
+    let binaries = PROCESSES.iter().map(|(_, binary)| *binary).chain([VERIFIER]);
+    cargo.args(binaries.flat_map(|binary| ["--bin", binary]));
     for (variable, _) in std::env::vars_os() {
         if SET_BY_CARGO.iter().any(|prefix| variable.to_string_lossy().starts_with(prefix)) {
             cargo.env_remove(variable);
@@ -191,78 +194,22 @@ fn create_charge(key: &str, idempotency_key: &str, request_id: &str) -> Value {
     api_event(("POST", "/v1/pix/charges"), &headers, "127.0.0.1", r#"{"amount": 1990}"#)
 }
 
+/// With local addresses and without endpoints, the function would reach the account of the shell.
 #[tokio::test]
-async fn a_function_of_each_kind_runs_as_a_process_with_the_variables_for_sam_local() {
+async fn a_function_with_local_addresses_and_without_endpoints_does_not_start() {
     let service = Service::without_event_sources().await;
-    let listener = Listener::start().await;
-    service.register_endpoint(&listener.url, &["charge.created"]).await;
-    let variables = service.stack.environment_file("127.0.0.1", "").unwrap();
-    let binaries = build().await;
-    let (functions, processes) = start_processes(&service, &binaries, &variables).await;
-
-    let charges = functions.get("ChargesFunction").unwrap().clone();
-    let mut ids = Vec::new();
-    for _ in 0..2 {
-        let answer = charges(create_charge(&service.key(), "order-0001", "order-1")).await.unwrap();
-        assert_eq!(answer["statusCode"], 201, "{answer}");
-        let charge: Value = serde_json::from_str(answer["body"].as_str().unwrap()).unwrap();
-        ids.push(charge["id"].as_str().unwrap().to_owned());
-    }
-    assert_eq!(ids[0], ids[1]);
-
-    let _event_sources = event_sources(&service, &functions);
-    let webhook = listener.wait_for_event("charge.created").await.json();
-    assert_eq!(webhook["data"]["object"]["id"], ids[0].as_str());
-    // Its schedule is daily.
-    functions.get("LedgerVerifierFunction").unwrap()(json!({})).await.unwrap();
-    for ((logical_id, _), process) in PROCESSES.iter().zip(&processes) {
-        crate::support::eventually(logical_id, async || (process.count() > 0).then_some(())).await;
-    }
-
-    // With local addresses and without endpoints, the function would reach the account of the shell.
-    let mut half_local = variables["ChargesFunction"].clone();
-    for (name, value) in half_local.as_object_mut().unwrap() {
+    let mut variables = service.stack.environment_file("127.0.0.1", "").unwrap()["ChargesFunction"].clone();
+    for (name, value) in variables.as_object_mut().unwrap() {
         if name.starts_with("AWS_ENDPOINT_URL") {
             *value = "".into();
         }
     }
-    let mut refused = command(&binaries.join("charges"), &half_local);
+    let mut refused = command(&build().await.join("charges"), &variables);
     let refused = refused.env("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9").output().await.unwrap();
     assert!(!refused.status.success());
     let line: Value = serde_json::from_slice(&refused.stdout).unwrap();
     assert_eq!((&line["level"], &line["message"]), (&json!("ERROR"), &json!("the function can't start")));
     assert!(line["error"].as_str().unwrap().contains("AWS_ENDPOINT_URL"), "{line}");
-}
-
-/// Starts the functions of [`PROCESSES`] as processes. Returns the functions of the service with these in their
-/// place, and the processes.
-async fn start_processes(
-    service: &Service,
-    binaries: &Path,
-    variables: &Value,
-) -> (Functions, Vec<LambdaProcess>) {
-    let mut functions = service.stack.functions.clone();
-    let mut processes = Vec::new();
-    for (logical_id, binary) in PROCESSES {
-        let process = LambdaProcess::start(&binaries.join(binary), &variables[logical_id]).await;
-        functions = functions.with(logical_id, process.invoke());
-        processes.push(process);
-    }
-    (functions, processes)
-}
-
-/// Starts the event sources with these functions.
-fn event_sources(service: &Service, functions: &Functions) -> EventSources {
-    EventSources::start(Dependencies {
-        template: &Template::deployed().unwrap(),
-        functions,
-        endpoints: &service.stack.endpoints,
-        database: &service.stack.database(),
-        directory: None,
-        clock: &service.stack.clock,
-        run_schedules_now: &watch::Sender::default(),
-    })
-    .unwrap()
 }
 
 /// Returns the texts of a field, in the order of the lines.
@@ -278,20 +225,38 @@ async fn one_request_id_finds_the_lines_of_a_charge_from_its_creation_to_its_del
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.created", "charge.paid"]).await;
     let variables = service.stack.environment_file("127.0.0.1", "").unwrap();
-    let (functions, processes) = start_processes(&service, &build().await, &variables).await;
+    let binaries = build().await;
+    let (mut functions, mut processes) = (service.stack.functions.clone(), Vec::new());
+    for (logical_id, binary) in PROCESSES {
+        let process = LambdaProcess::start(&binaries.join(binary), &variables[logical_id]).await;
+        functions = functions.with(logical_id, process.invoke());
+        processes.push(process);
+    }
     let charges = functions.get("ChargesFunction").unwrap().clone();
     let answer = charges(create_charge(&service.key(), "order-0017", REQUEST_ID)).await.unwrap();
     let charge: Value = serde_json::from_str(answer["body"].as_str().unwrap()).unwrap();
     charges(create_charge(&service.key(), "order-0018", "another")).await.unwrap();
     service.sandbox(&charge, "pay", &json!({})).await;
-    let _event_sources = event_sources(&service, &functions);
+    let _event_sources = EventSources::start(Dependencies {
+        template: &Template::deployed().unwrap(),
+        functions: &functions,
+        endpoints: &service.stack.endpoints,
+        database: &service.stack.database(),
+        directory: None,
+        clock: &service.stack.clock,
+        run_schedules_now: &watch::Sender::default(),
+    })
+    .unwrap();
+    for ((logical_id, _), process) in PROCESSES.iter().zip(&processes) {
+        eventually(logical_id, async || (process.count() > 0).then_some(())).await;
+    }
 
     // The same filter as in docs/operations/monitoring.md.
     let found = || {
         let lines = processes.iter().flat_map(LambdaProcess::lines);
         lines.filter(|line| line["request_id"] == REQUEST_ID).collect::<Vec<_>>()
     };
-    let lines = crate::support::eventually("the lines of two attempts", async || {
+    let lines = eventually("the lines of two attempts", async || {
         Some(found()).filter(|lines| texts(lines, "webhook sent", "delivery").len() == 2)
     })
     .await;
@@ -356,10 +321,7 @@ async fn metrics_are_written_whatever_the_log_level_and_only_for_a_stack() {
             assert!([200, 201, status].contains(&answer["statusCode"].as_i64().unwrap()), "{answer}");
         }
     }
-    let lines = crate::support::eventually("three lines", async || {
-        Some(with.lines()).filter(|lines| lines.len() == 3)
-    })
-    .await;
+    let lines = eventually("three lines", async || Some(with.lines()).filter(|lines| lines.len() == 3)).await;
     let names: Vec<Vec<&str>> = lines.iter().map(metrics_of).collect();
     assert_eq!(names[0], ["RequestDuration"]);
     assert_eq!(names[1], ["RequestDuration", "ClientErrors"]);
@@ -414,17 +376,17 @@ async fn the_dispatcher_writes_the_business_figures_of_live_charges() {
 #[tokio::test]
 async fn the_verification_of_the_ledgers_writes_metrics_and_a_line_for_each_differing_ledger() {
     let service = Service::without_event_sources().await;
-    let mut variables = service.stack.environment_file("127.0.0.1", "").unwrap();
-    variables["LedgerVerifierFunction"]["METRICS_NAMESPACE"] = json!("payments");
+    let mut variables =
+        service.stack.environment_file("127.0.0.1", "").unwrap()["LedgerVerifierFunction"].clone();
+    variables["METRICS_NAMESPACE"] = json!("payments");
     service.pay(1_000).await;
     tamper(&service, &format!("wallet#{}", service.scope()), "BRL#shard#0", "ADD cr_platform_fees :one")
         .await;
-    let (functions, processes) = start_processes(&service, &build().await, &variables).await;
-    let verifier = functions.get("LedgerVerifierFunction").unwrap();
+    let verifier = LambdaProcess::start(&build().await.join(VERIFIER), &variables).await;
     let totals = json!({"ledgers": 4, "postings": 1, "differences": 1, "moving": 0});
-    assert_eq!(verifier(json!({})).await, Ok(totals));
+    assert_eq!(verifier.invoke()(json!({})).await, Ok(totals));
 
-    let lines: Vec<Value> = processes.iter().flat_map(LambdaProcess::lines).collect();
+    let lines = verifier.lines();
     let line = lines.iter().find(|line| line["level"] == "ERROR").unwrap();
     assert_eq!(line["message"], "a ledger differs from its postings");
     assert_eq!((&line["account"], &line["mode"]), (&json!(service.scope().account), &json!("test")));
