@@ -123,32 +123,3 @@ fn closing(text: &str) -> usize {
 fn texts(source: &str) -> Vec<String> {
     source.split('"').skip(1).step_by(2).map(ToOwned::to_owned).collect()
 }
-
-#[test]
-fn routes_are_read_from_a_source() {
-    let source = r#"
-        const PATHS: [&str; 2] = ["/a", "/b"];
-        const E: &str = "/e";
-        let listed = if on { post(create).get(list) } else { post(create) };
-        Router::new().route("/c", listed).route(
-            "/d/{id}",
-            axum::routing::delete(keys::delete),
-        )
-        router.route(E, post(change));
-        for path in PATHS { routes.route(path, get(list)).route(&format!("{path}/{{id}}"), post(target)) }
-    "#;
-    let found = declared_routes(source);
-    assert_eq!(
-        found,
-        [
-            "GET /c",
-            "POST /c",
-            "DELETE /d/{id}",
-            "POST /e",
-            "GET /a",
-            "GET /b",
-            "POST /a/{id}",
-            "POST /b/{id}"
-        ]
-    );
-}
