@@ -91,38 +91,6 @@ fn the_deployed_template_declares_the_expected_resources_and_event_sources() {
 }
 
 #[test]
-fn the_environment_of_each_function_resolves_to_names_on_this_machine() {
-    let template = Template::deployed().unwrap();
-    let worker = template.environment("WebhookWorkerFunction", &template_values()).unwrap();
-    let expected = [
-        ("API_KEYS_TABLE_NAME", "ApiKeysTable"),
-        ("AWS_ENDPOINT_URL", ""),
-        ("AWS_ENDPOINT_URL_DYNAMODB", ""),
-        ("AWS_ENDPOINT_URL_S3", ""),
-        ("AWS_ENDPOINT_URL_SQS", ""),
-        ("CHECKOUT_BASE_URL", "http://127.0.0.1:3000/checkout"),
-        ("DELIVERIES_IN_FLIGHT", "100"),
-        ("DELIVERY_QUEUE_URL", "http://127.0.0.1:9324/123456789012/DeliveryQueue"),
-        ("SLOW_DELIVERIES_IN_FLIGHT", "100"),
-        ("SLOW_DELIVERY_QUEUE_URL", "http://127.0.0.1:9324/123456789012/SlowDeliveryQueue"),
-        ("SLOW_TEST_DELIVERY_QUEUE_URL", "http://127.0.0.1:9324/123456789012/SlowTestDeliveryQueue"),
-        ("TEST_DELIVERY_QUEUE_URL", "http://127.0.0.1:9324/123456789012/TestDeliveryQueue"),
-        ("EXHAUSTED_DELIVERIES_QUEUE_URL", "http://127.0.0.1:9324/123456789012/ExhaustedDeliveriesQueue"),
-        ("METRICS_NAMESPACE", ""),
-        ("READ_ROW_FORMAT", "2"),
-        ("RUST_LOG", "info"),
-        ("SECRETS_TABLE_NAME", "SecretsTable"),
-        ("TABLE_NAME", "StateTable"),
-        ("WEBHOOK_ADDRESSES", ""),
-        ("WEBHOOK_LOCAL_NAMES", ""),
-    ];
-    assert_eq!(worker, expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
-    for function in &template.functions {
-        template.environment(&function.logical_id, &template_values()).unwrap();
-    }
-}
-
-#[test]
 fn only_functions_with_sessions_receive_the_token_secret_which_must_have_a_value() {
     let template = Template::deployed().unwrap();
     for function in &template.functions {
@@ -200,50 +168,23 @@ fn banks_notifications_have_an_api_of_their_own_that_only_a_stack_with_a_host_fo
     }
 }
 
-#[test]
-fn a_conditional_function_exists() {
-    let text = "Resources:
-  F:
-    Type: AWS::Serverless::Function
-    Condition: Never
-    Properties:
-      Events:
-        \
-                E: { Type: HttpApi, Properties: { ApiId: !Ref A, Method: post, Path: '/v1/x' } }
-";
-    let expected = Route::Path { method: "POST".to_owned(), path: "/v1/x".to_owned() };
-    assert_eq!(Template::parse(text).unwrap().function("F").unwrap().routes, [expected]);
-}
-
-/// Resolves `value` as an environment variable in a small template.
-fn resolve(value: &str) -> Result<String> {
+/// Resolves `value` as an environment variable. Returns the error.
+fn error_of(value: &str) -> String {
     let text = format!(
-        "Parameters: {{ Stage: {{ Type: String, Default: prod }} }}\n\
-         Resources:\n  Docs: {{ Type: 'AWS::S3::Bucket' }}\n  Jobs: {{ Type: 'AWS::SQS::Queue' }}\n  \
-         F:\n    Type: AWS::Serverless::Function\n    Properties:\n      Environment:\n        Variables:\n          \
-         V: {value}\n"
+        "Resources:\n  F:\n    Type: AWS::Serverless::Function\n    Properties:\n      \
+         Environment: {{ Variables: {{ V: {value} }} }}\n"
     );
-    let environment = Template::parse(&text)?.environment("F", &template_values())?;
-    Ok(environment["V"].clone())
-}
-
-#[test]
-fn intrinsic_functions_are_resolved_in_their_short_and_long_forms() {
-    assert_eq!(resolve("!Sub '${Stage}-${Docs}-${AWS::Region}'").unwrap(), "prod-docs-sa-east-1");
-    assert_eq!(resolve("{ 'Fn::Sub': '${Stage}!' }").unwrap(), "prod!");
-    assert_eq!(resolve("{ Ref: 'AWS::Region' }").unwrap(), "sa-east-1");
-    assert_eq!(resolve("12").unwrap(), "12");
-    assert_eq!(resolve("true").unwrap(), "true");
+    Template::parse(&text).unwrap().environment("F", &template_values()).unwrap_err().to_string()
 }
 
 #[test]
 fn an_unsupported_intrinsic_function_or_reference_is_an_error_that_names_it() {
-    let text = resolve("!ImportValue other").unwrap_err().to_string();
+    let text = error_of("!ImportValue other");
     assert_eq!(text, "F.Environment.V: Fn::ImportValue is not supported on this machine");
-    let text = resolve("!If [A, b, c]").unwrap_err().to_string();
-    assert!(text.contains("Fn::If"), "{text}");
-    let text = resolve("!GetAtt Docs.DomainName").unwrap_err().to_string();
-    assert!(text.contains("Fn::GetAtt"), "{text}");
-    let text = resolve("!Ref Nothing").unwrap_err().to_string();
-    assert!(text.contains("Nothing"), "{text}");
+    for (value, name) in
+        [("!If [A, b, c]", "Fn::If"), ("!GetAtt Docs.DomainName", "Fn::GetAtt"), ("!Ref Nothing", "Nothing")]
+    {
+        let text = error_of(value);
+        assert!(text.contains(name), "{text}");
+    }
 }
