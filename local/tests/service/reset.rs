@@ -3,7 +3,7 @@
 use axum::http::Method;
 use local::embedded::State;
 use local::stack::Options;
-use local::template::{bucket_name, queue_url};
+use local::template::bucket_name;
 use serde_json::{Value, json};
 
 use crate::live_charges::Live;
@@ -51,10 +51,7 @@ async fn a_reset_leaves_only_what_a_first_start_creates() {
     service.raw(Method::POST, "/_local/bank/pay", &json_body, pay.clone()).await.expect(200);
     let (s3, bucket) = (local::sdk::s3(&stack.endpoints.s3_url), bucket_name("DocumentsBucket"));
     s3.put_object().bucket(&bucket).key("a/b").body(b"file".to_vec().into()).send().await.unwrap();
-    let (sqs, queue) = (
-        local::sdk::sqs(&stack.endpoints.sqs_url),
-        queue_url(&stack.endpoints.sqs_url, "MailDeadLetterQueue"),
-    );
+    let (sqs, queue) = service.queue("MailDeadLetterQueue");
     sqs.send_message().queue_url(&queue).message_body("a").send().await.unwrap();
     service.advance_seconds(90 * 86_400).await;
 

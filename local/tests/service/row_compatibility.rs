@@ -2,35 +2,19 @@
 //! one after another, so a row may have attributes or a format that this version does not know.
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use domain::charge::Charge;
+use domain::ids::ChargeId;
 use domain::row::{FORMAT, Key, READ_FORMAT, WRITTEN_FORMAT};
 use serde_json::{Value, json};
-use shared::store::key_attributes;
+use shared::store::key_of_item;
 
-use crate::support::{Service, id, raw_id};
+use crate::support::{Service, id};
 
 /// An attribute that no type of this version has.
 const UNKNOWN: &str = "written_by_a_newer_version";
 
-async fn service() -> Service {
-    Service::without_event_sources().await
-}
-
 fn text(value: &str) -> AttributeValue {
     AttributeValue::S(value.to_owned())
-}
-
-/// Sets an attribute of a row, or removes it.
-async fn set(service: &Service, row: &Key, name: &str, value: Option<AttributeValue>) {
-    let store = service.store();
-    let update = store.client().update_item().table_name(store.table()).set_key(Some(key_attributes(row)));
-    let update = update.expression_attribute_names("#name", name);
-    let update = match value {
-        Some(value) => {
-            update.update_expression("SET #name = :value").expression_attribute_values(":value", value)
-        }
-        None => update.update_expression("REMOVE #name"),
-    };
-    update.send().await.unwrap();
 }
 
 /// Returns an attribute of a row.
@@ -38,26 +22,20 @@ async fn attribute(service: &Service, row: &Key, name: &str) -> Option<Attribute
     service.store().get_item(row).await.unwrap().unwrap().remove(name)
 }
 
-/// Returns the keys of the rows of a partition whose sort keys begin with `sort`.
-async fn keys(service: &Service, partition: &str, sort: &str) -> Vec<Key> {
-    let rows = service.rows(partition, sort).await;
-    rows.iter().map(|row| shared::store::key_of_item(row).unwrap()).collect()
-}
-
-fn charge_partition(charge: &Value) -> String {
-    format!("charge#{}", raw_id(charge))
+fn charge_row(charge: &Value) -> Key {
+    Charge::key_of(ChargeId::parse_any(id(charge)).unwrap())
 }
 
 #[tokio::test]
 async fn a_replacement_keeps_the_attributes_of_a_newer_version() {
-    let service = service().await;
+    let service = Service::without_event_sources().await;
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     let charge = service.charge().await;
-    let partition = charge_partition(&charge);
-    let charge_row = keys(&service, &partition, "charge").await.remove(0);
-    let endpoint_row = keys(&service, &format!("endpoints#{}", service.scope()), "").await.remove(0);
+    let charge_row = charge_row(&charge);
+    let endpoint_row =
+        key_of_item(&service.rows(&format!("endpoints#{}", service.scope()), "").await[0]).unwrap();
     for row in [&charge_row, &endpoint_row] {
-        set(&service, row, UNKNOWN, Some(text("kept"))).await;
+        service.set_attributes(&row.pk, &row.sk, &[(UNKNOWN, text("kept"))]).await;
     }
 
     // The payment replaces the charge in a transaction, and the change of the endpoint is a single update.
@@ -76,9 +54,9 @@ async fn a_replacement_keeps_the_attributes_of_a_newer_version() {
 
 #[tokio::test]
 async fn a_replacement_removes_what_this_version_knows_and_the_new_row_lacks() {
-    let service = service().await;
+    let service = Service::without_event_sources().await;
     let charge = service.charge().await;
-    let row = keys(&service, &charge_partition(&charge), "charge").await.remove(0);
+    let row = charge_row(&charge);
     for name in ["due_pk", "due_sk", "put_id"] {
         assert!(attribute(&service, &row, name).await.is_some(), "{name}");
     }
@@ -90,11 +68,12 @@ async fn a_replacement_removes_what_this_version_knows_and_the_new_row_lacks() {
 
 #[tokio::test]
 async fn a_row_in_a_newer_format_is_neither_shown_nor_changed() {
-    let service = service().await;
+    let service = Service::without_event_sources().await;
     let charge = service.charge().await;
-    let row = keys(&service, &charge_partition(&charge), "charge").await.remove(0);
+    let row = charge_row(&charge);
+    let original = service.store().get_item(&row).await.unwrap().unwrap();
     let newer = AttributeValue::N(READ_FORMAT.saturating_add(1).to_string());
-    set(&service, &row, FORMAT, Some(newer)).await;
+    service.set_attributes(&row.pk, &row.sk, &[(FORMAT, newer)]).await;
     let before = service.store().get_item(&row).await.unwrap();
 
     let read = service.get(&format!("/v1/charges/{}", id(&charge))).await;
@@ -103,7 +82,7 @@ async fn a_row_in_a_newer_format_is_neither_shown_nor_changed() {
     assert_eq!(paid.problem(), (503, "api_error", "service_unavailable"));
     assert_eq!(service.store().get_item(&row).await.unwrap(), before);
 
-    set(&service, &row, FORMAT, None).await;
+    service.put_item(original).await;
     assert_eq!(service.sandbox(&charge, "pay", &json!({})).await["status"], "paid");
 }
 
