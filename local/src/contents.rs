@@ -17,7 +17,7 @@ use tokio::sync::{RwLock, watch};
 use crate::acquirer_seed::{self, AcquirerSeed};
 use crate::embedded::Endpoints;
 use crate::embedded::dynamodb::Database;
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::event_sources::{self, Dependencies, EventSources};
 use crate::lambda::Functions;
 use crate::provision;
@@ -127,8 +127,8 @@ impl Contents {
             remove(&directory.join(CLOCK_FILE), |path| std::fs::remove_file(path))?;
         }
         self.clock.reset();
-        self.bank.reset().map_err(|e| Error::because("emptying the bank's books", &e))?;
-        self.cards.reset().map_err(|e| Error::because("emptying the stand-in of Stripe", &e))?;
+        self.bank.reset().context("emptying the bank's books")?;
+        self.cards.reset().context("emptying the stand-in of Stripe")?;
         if let Some(mails) = &self.mail_directory {
             remove(mails, |path| std::fs::remove_dir_all(path))?;
         }

@@ -1,11 +1,25 @@
 //! The error type of most functions of this crate: a text for the developer at the terminal. Code does not
 //! branch on its content.
 
+use std::fmt::Display;
+
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);
 
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// Adds the action that failed to the error of another crate.
+pub trait Context<T> {
+    /// Returns the error of [`Error::because`].
+    fn context(self, doing: impl Display) -> Result<T>;
+}
+
+impl<T, E: std::error::Error + 'static> Context<T> for std::result::Result<T, E> {
+    fn context(self, doing: impl Display) -> Result<T> {
+        self.map_err(|error| Error::because(&doing.to_string(), &error))
+    }
+}
 
 impl Error {
     pub fn new(text: impl Into<String>) -> Self {

@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 
 /// A pattern whose operators are supported.
 #[derive(Debug, Clone)]
@@ -14,7 +14,7 @@ pub struct Pattern(Value);
 
 impl Pattern {
     pub fn parse(text: &str) -> Result<Self> {
-        let value = serde_json::from_str(text).map_err(|e| Error::because("parsing a filter pattern", &e))?;
+        let value = serde_json::from_str(text).context("parsing a filter pattern")?;
         check(&value)?;
         Ok(Self(value))
     }

@@ -63,4 +63,4 @@ pub mod stack;
 pub mod template;
 pub mod wire;
 
-pub use error::{Error, Result};
+pub use error::{Context, Error, Result};

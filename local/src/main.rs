@@ -23,7 +23,7 @@ use local::guard::AllowedHost;
 use local::local_routes::example_request;
 use local::seed::write_atomically;
 use local::stack::{Options, Stack};
-use local::{Error, Result};
+use local::{Context, Error, Result};
 use mimalloc::MiMalloc;
 use secrecy::SecretString;
 use serde_json::Value;
@@ -341,8 +341,8 @@ async fn emulate(arguments: Emulators) -> Result<()> {
     };
     run_stack(options, arguments.in_memory, arguments.ready_file, |stack, location| {
         let variables = stack.environment_file(&host, &webhook_local_names)?;
-        let text = serde_json::to_vec_pretty(&variables)
-            .map_err(|e| Error::because("encoding the variables of the functions", &e))?;
+        let text =
+            serde_json::to_vec_pretty(&variables).context("encoding the variables of the functions")?;
         write_atomically(&env_file, &text)?;
         Ok(emulators_message(stack, location, &env_file))
     })
@@ -367,7 +367,7 @@ fn remove_ready_file(path: &Path) {
 }
 
 fn ready_text(ready: &Value) -> Result<Vec<u8>> {
-    serde_json::to_vec_pretty(ready).map_err(|e| Error::because("encoding the ready file", &e))
+    serde_json::to_vec_pretty(ready).context("encoding the ready file")
 }
 
 /// Runs the service until it is stopped.
@@ -437,19 +437,17 @@ fn commands_note(ready_lock: &Result<Option<File>>, ready_file: Option<&Path>) -
 
 /// `None`: another process has the lock.
 fn lock(directory: &Path, name: &str) -> Result<Option<File>> {
-    let failed = |e: &(dyn std::error::Error + 'static)| {
-        Error::because(&format!("locking {}", directory.display()), e)
-    };
+    let doing = format!("locking {}", directory.display());
     let mut private = std::fs::DirBuilder::new();
     // Only the owner may read the directory: it contains API keys, passwords and webhook secrets.
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut private, 0o700);
-    private.recursive(true).create(directory).map_err(|e| failed(&e))?;
-    let file = File::create(directory.join(name)).map_err(|e| failed(&e))?;
+    private.recursive(true).create(directory).context(&doing)?;
+    let file = File::create(directory.join(name)).context(&doing)?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(failed(&error)),
+        Err(TryLockError::Error(error)) => Err(error).context(&doing),
     }
 }
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::embedded::Endpoints;
 use crate::embedded::dynamodb::Database;
-use crate::error::{Error, Result};
+use crate::error::{Context, Result};
 use crate::sdk;
 use crate::template::{Queue, Table, Template, bucket_name, queue_arn, queue_url};
 
@@ -43,15 +43,15 @@ pub async fn provision(template: &Template, database: &Database, endpoints: &End
 pub async fn delete(template: &Template, database: &Database, endpoints: &Endpoints) -> Result<()> {
     for Table { logical_id, .. } in &template.tables {
         match database.call("DeleteTable", &json!({ "TableName": logical_id })) {
-            Ok(_) | Err(DynoxideError::ResourceNotFoundException(_)) => {}
-            Err(error) => return Err(Error::because(&format!("deleting the table {logical_id}"), &error)),
+            Err(DynoxideError::ResourceNotFoundException(_)) => {}
+            deleted => drop(deleted.context(format_args!("deleting the table {logical_id}"))?),
         }
     }
     let queues = async {
         let sqs = sdk::sqs(&endpoints.sqs_url);
         for Queue { logical_id, .. } in &template.queues {
             let purged = sqs.purge_queue().queue_url(queue_url(&endpoints.sqs_url, logical_id)).send().await;
-            purged.map_err(|e| Error::because(&format!("emptying the queue {logical_id}"), &e))?;
+            purged.context(format_args!("emptying the queue {logical_id}"))?;
         }
         Ok(())
     };
@@ -60,12 +60,11 @@ pub async fn delete(template: &Template, database: &Database, endpoints: &Endpoi
         for bucket in &template.buckets {
             let bucket = bucket_name(bucket);
             let doing = format!("emptying the bucket {bucket}");
-            let failed = |e: &(dyn std::error::Error + 'static)| Error::because(&doing, e);
             let mut pages = s3.list_objects_v2().bucket(&bucket).into_paginator().send();
-            while let Some(page) = pages.try_next().await.map_err(|e| failed(&e))? {
+            while let Some(page) = pages.try_next().await.context(&doing)? {
                 for key in page.contents().iter().filter_map(Object::key) {
                     let deleted = s3.delete_object().bucket(&bucket).key(key).send().await;
-                    deleted.map_err(|e| failed(&e))?;
+                    deleted.context(&doing)?;
                 }
             }
         }
@@ -75,17 +74,16 @@ pub async fn delete(template: &Template, database: &Database, endpoints: &Endpoi
 }
 
 fn create_table(database: &Database, table: &Table) -> Result<()> {
-    let failed =
-        |error: DynoxideError| Error::because(&format!("creating the table {}", table.logical_id), &error);
+    let doing = format!("creating the table {}", table.logical_id);
     match database.call("CreateTable", &table.create) {
-        Ok(_) | Err(DynoxideError::ResourceInUseException(_)) => {}
-        Err(error) => return Err(failed(error)),
+        Err(DynoxideError::ResourceInUseException(_)) => {}
+        created => drop(created.context(&doing)?),
     }
     let Some(attribute) = &table.ttl_attribute else {
         return Ok(());
     };
     let name = json!({"TableName": table.logical_id});
-    let current = database.call("DescribeTimeToLive", &name).map_err(failed)?;
+    let current = database.call("DescribeTimeToLive", &name).context(&doing)?;
     if current.pointer("/TimeToLiveDescription/TimeToLiveStatus").and_then(Value::as_str) == Some("ENABLED") {
         return Ok(());
     }
@@ -93,7 +91,7 @@ fn create_table(database: &Database, table: &Table) -> Result<()> {
         "TableName": table.logical_id,
         "TimeToLiveSpecification": {"AttributeName": attribute, "Enabled": true},
     });
-    database.call("UpdateTimeToLive", &ttl).map(drop).map_err(failed)
+    database.call("UpdateTimeToLive", &ttl).map(drop).context(&doing)
 }
 
 async fn create_queue(sqs: &aws_sdk_sqs::Client, queue: &Queue) -> Result<()> {
@@ -110,19 +108,15 @@ async fn create_queue(sqs: &aws_sdk_sqs::Client, queue: &Queue) -> Result<()> {
         attributes.insert(QueueAttributeName::RedrivePolicy, policy.to_string());
     }
     let request = sqs.create_queue().queue_name(&queue.logical_id).set_attributes(Some(attributes));
-    request
-        .send()
-        .await
-        .map_err(|e| Error::because(&format!("creating the queue {}", queue.logical_id), &e))?;
+    request.send().await.context(format_args!("creating the queue {}", queue.logical_id))?;
     Ok(())
 }
 
 async fn create_bucket(s3: &aws_sdk_s3::Client, bucket: &str) -> Result<()> {
     match s3.create_bucket().bucket(bucket).send().await {
-        Ok(_) => Ok(()),
         Err(error) if matches!(error.code(), Some("BucketAlreadyExists" | "BucketAlreadyOwnedByYou")) => {
             Ok(())
         }
-        Err(error) => Err(Error::because(&format!("creating the bucket {bucket}"), &error)),
+        created => created.map(drop).context(format_args!("creating the bucket {bucket}")),
     }
 }

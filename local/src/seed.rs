@@ -23,7 +23,7 @@ use shared::auth::dashboard::token::{TokenKind, Tokens};
 use shared::random;
 use shared::store::{Inserted, Store};
 
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 
 /// The rate limit of the seeded accounts, in requests per minute for each key. It allows load tests on a
 /// laptop.
@@ -82,19 +82,18 @@ impl Seed {
         let Ok(text) = fs::read(&path) else {
             return Self::generate(passwords()?)?.saved(&path);
         };
-        let unreadable = |e: serde_json::Error| Error::because("reading seed.json", &e);
-        let stored: Value = serde_json::from_slice(&text).map_err(unreadable)?;
+        let stored: Value = serde_json::from_slice(&text).context("reading seed.json")?;
         if stored.get("state_format").and_then(Value::as_u64) != Some(u64::from(STATE_FORMAT)) {
             return Err(Error::new(format!(
                 "{}/ contains the state of another version of the service; delete the directory to start with an empty state",
                 directory.display()
             )));
         }
-        serde_json::from_value(stored).map_err(unreadable)
+        serde_json::from_value(stored).context("reading seed.json")
     }
 
     fn saved(self, path: &Path) -> Result<Self> {
-        let text = serde_json::to_vec_pretty(&self).map_err(|e| Error::because("writing seed.json", &e))?;
+        let text = serde_json::to_vec_pretty(&self).context("writing seed.json")?;
         write_atomically(path, &text)?;
         Ok(self)
     }
@@ -126,27 +125,24 @@ impl Seed {
     }
 
     pub(crate) async fn insert_rows(&self, store: &Store, api_keys: &ApiKeys, now: Timestamp) -> Result<()> {
-        let failed = |error: &(dyn std::error::Error + 'static)| Error::because("seeding", error);
         for account in [&self.first, &self.other] {
             let row = account.row(now)?;
             // The account's row is inserted last. If it exists, an earlier run inserted the other rows too.
             // If it is missing, this run inserts the rows that an interrupted run did not insert.
             let existing: Option<Account> =
-                store.get(&domain::row::Row::key(&row)).await.map_err(|error| failed(&error))?;
+                store.get(&domain::row::Row::key(&row)).await.context("seeding")?;
             if existing.is_some() {
                 continue;
             }
             for (mode, key) in [(Mode::Test, &account.test_api_key), (Mode::Live, &account.live_api_key)] {
                 let key = SecretString::from(key.clone());
                 let key = ApiKey::new(&key, &row, mode, "seeded", now);
-                api_keys.put(&key).await.map_err(|error| failed(&error))?;
+                api_keys.put(&key).await.context("seeding")?;
             }
             for user in self.users(account, now) {
-                let _inserted_now_or_before: Inserted<User> =
-                    store.insert(&user).await.map_err(|error| failed(&error))?;
+                let _inserted_now_or_before: Inserted<User> = store.insert(&user).await.context("seeding")?;
             }
-            let _inserted_now_or_before: Inserted<Account> =
-                store.insert(&row).await.map_err(|error| failed(&error))?;
+            let _inserted_now_or_before: Inserted<Account> = store.insert(&row).await.context("seeding")?;
         }
         Ok(())
     }
@@ -186,10 +182,9 @@ impl Seed {
         (email, role): (&str, Role),
         now: Timestamp,
     ) -> Result<String> {
-        let failed = |e: &(dyn std::error::Error + 'static)| Error::because("issuing a token", e);
-        let tokens = Tokens::new(&self.token_secret()).map_err(|e| failed(&e))?;
+        let tokens = Tokens::new(&self.token_secret()).context("issuing a token")?;
         let holder = (UserId::from_email(email), account.id, role, self.tokens);
-        let (token, _) = tokens.issue(kind, holder, &random_text()?, now).map_err(|e| failed(&e))?;
+        let (token, _) = tokens.issue(kind, holder, &random_text()?, now).context("issuing a token")?;
         Ok(token.expose_secret().to_owned())
     }
 }
@@ -219,7 +214,7 @@ impl SeededAccount {
 
     fn row(&self, now: Timestamp) -> Result<Account> {
         // The owner is also the account's contact, so that a developer can see the emails to merchants.
-        let address = self.owner_email.parse().map_err(|e| Error::because("seeding", &e))?;
+        let address = self.owner_email.parse().context("seeding")?;
         let contact = Contact { address: Some(address), mail_off: false };
         let (settings, salt) = (self.settings(), self.salt.clone());
         Ok(Account {
@@ -248,13 +243,13 @@ fn passwords() -> Result<[Password; 2]> {
     let new = || {
         let password = random_text()?;
         let hash = PasswordHash::of(&password.clone().into());
-        Ok((password, hash.map_err(|error| Error::because("hashing a password", &error))?))
+        Ok((password, hash.context("hashing a password")?))
     };
     Ok([new()?, new()?])
 }
 
 fn random_bytes<const N: usize>() -> Result<[u8; N]> {
-    random::bytes().map_err(|e| Error::because("seeding", &e))
+    random::bytes().context("seeding")
 }
 
 fn random_text() -> Result<String> {
@@ -263,13 +258,16 @@ fn random_text() -> Result<String> {
 
 /// Writes a file atomically: readers see the old or the new content, never a part.
 pub fn write_atomically(path: &Path, text: &[u8]) -> Result<()> {
-    let failed = |e: &std::io::Error| Error::because(&format!("writing {}", path.display()), e);
     let temporary = path.with_extension("new");
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&temporary).map_err(|e| failed(&e))?;
-    file.write_all(text).and_then(|()| file.sync_all()).map_err(|e| failed(&e))?;
-    fs::rename(&temporary, path).map_err(|e| failed(&e))
+    let write = || {
+        let mut file = options.open(&temporary)?;
+        file.write_all(text)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    };
+    write().context(format_args!("writing {}", path.display()))
 }

@@ -21,7 +21,7 @@ use crate::contents::{CLOCK_FILE, Contents};
 use crate::embedded::dynamodb::Database;
 use crate::embedded::fault_proxy::{Ceiling, FaultProxy};
 use crate::embedded::{ACCESS_KEY, Embedded, Endpoints, Listen, REGION, SECRET_KEY, State};
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::fronts::{Fronts, Upstream};
 use crate::functions::{MAIL_DIRECTORY, create_functions};
 use crate::gateway::{self, LocalRoutes};
@@ -305,7 +305,7 @@ impl Stack {
 
 pub(crate) async fn listen_on(address: SocketAddr) -> Result<(TcpListener, String)> {
     let listener = TcpListener::bind(address).await.map_err(|e| port_taken(address.port(), &e))?;
-    let reached = listener.local_addr().map_err(|e| Error::because("listening", &e))?;
+    let reached = listener.local_addr().context("listening")?;
     Ok((listener, http::url_of(reached)))
 }
 
@@ -355,6 +355,6 @@ fn lambda_environment(endpoints: &Endpoints) -> BTreeMap<String, String> {
 fn restored_clock(directory: Option<&Path>) -> Result<Clock> {
     let text = directory.and_then(|directory| std::fs::read(directory.join(CLOCK_FILE)).ok());
     let Some(text) = text else { return Ok(Clock::default()) };
-    let offset_ms = serde_json::from_slice(&text).map_err(|e| Error::because("reading clock.json", &e))?;
+    let offset_ms = serde_json::from_slice(&text).context("reading clock.json")?;
     Ok(Clock::with_offset_ms(offset_ms))
 }

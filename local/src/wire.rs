@@ -7,7 +7,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 
-use crate::error::{Error, Result};
+use crate::error::{Context, Result};
 
 pub type HttpClient = Client<HttpConnector, Full<Bytes>>;
 
@@ -23,8 +23,8 @@ pub(crate) async fn send(
     request: Request<Full<Bytes>>,
     doing: &str,
 ) -> Result<Response<Bytes>> {
-    let response = client.request(request).await.map_err(|e| Error::because(doing, &e))?;
+    let response = client.request(request).await.context(doing)?;
     let (head, body) = response.into_parts();
-    let body = body.collect().await.map_err(|e| Error::because(doing, &e))?;
+    let body = body.collect().await.context(doing)?;
     Ok(Response::from_parts(head, body.to_bytes()))
 }

@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use url::{Host, Url};
 
 use super::Running;
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::wire::{HttpClient, http_client};
 
 /// The path of the endpoint's URL. It distinguishes the endpoints of `listen` from the merchant's own
@@ -51,8 +51,8 @@ pub async fn listen(
     end: impl Future<Output = ()> + Send + 'static,
 ) -> Result<()> {
     let forward_to = options.forward_to.as_deref().map(forward_address).transpose()?;
-    let socket = TcpListener::bind(("127.0.0.1", 0)).await.map_err(|e| Error::because("listening", &e))?;
-    let address = socket.local_addr().map_err(|e| Error::because("listening", &e))?;
+    let socket = TcpListener::bind(("127.0.0.1", 0)).await.context("listening")?;
+    let address = socket.local_addr().context("listening")?;
     let events = if options.events.is_empty() { default_events() } else { options.events.clone() };
     delete_stale_endpoints(running).await?;
     let endpoint = json!({"url": format!("http://{address}{PATH}"), "events": events});
@@ -77,7 +77,7 @@ pub async fn listen(
     let served = axum::serve(socket, router).with_graceful_shutdown(end).await;
     running.call(Method::DELETE, &format!("/v1/webhooks/endpoints/{}", text("id")), &Value::Null).await?;
     print("The endpoint is deleted.");
-    served.map_err(|e| Error::because("listening", &e))
+    served.context("listening")
 }
 
 pub fn default_events() -> Vec<String> {

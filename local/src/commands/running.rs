@@ -10,7 +10,7 @@ use hyper::{Method, Request};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::wire::{HttpClient, http_client, send};
 
 const READY_FILE: &str = ".local/ready.json";
@@ -50,7 +50,7 @@ impl Running {
     pub async fn clock(&self) -> Result<(Timestamp, i64)> {
         let response = self.post("/_local/clock/advance", &json!({"seconds": 0})).await?;
         let now = response.get("now").and_then(Value::as_str).unwrap_or_default();
-        let now = now.parse().map_err(|e| Error::because("reading the service's time", &e))?;
+        let now = now.parse().context("reading the service's time")?;
         Ok((now, response.get("offset_seconds").and_then(Value::as_i64).unwrap_or_default()))
     }
 
@@ -64,7 +64,6 @@ impl Running {
 
     pub async fn call(&self, method: Method, path: &str, body: &Value) -> Result<Value> {
         let doing = format!("{method} {path}");
-        let failed = |e: &(dyn std::error::Error + 'static)| Error::because(&doing, e);
         let text = if body.is_null() { String::new() } else { body.to_string() };
         let request = Request::builder()
             .method(method)
@@ -73,10 +72,10 @@ impl Running {
             .header("content-type", "application/json")
             .header("idempotency-key", uuid::Uuid::new_v4().to_string())
             .body(Full::new(Bytes::from(text)))
-            .map_err(|e| failed(&e))?;
+            .context(&doing)?;
         let answer = send(&self.http, request, &doing).await?;
         let status = answer.status();
-        let body: Value = serde_json::from_slice(answer.body()).map_err(|e| failed(&e))?;
+        let body: Value = serde_json::from_slice(answer.body()).context(&doing)?;
         if status.is_success() {
             return Ok(body);
         }
@@ -89,7 +88,7 @@ impl Running {
 
 fn read(path: &Path) -> Result<ReadyFile> {
     let text = std::fs::read(path).map_err(|_| none_runs(path))?;
-    serde_json::from_slice(&text).map_err(|e| Error::because(&format!("reading {}", path.display()), &e))
+    serde_json::from_slice(&text).context(format_args!("reading {}", path.display()))
 }
 
 fn none_runs(path: &Path) -> Error {

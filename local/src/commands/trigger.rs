@@ -13,7 +13,7 @@ use shared::store::Store;
 
 use super::Running;
 use super::listen::Print;
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::sdk;
 
 const PAYER: (&str, &str) = ("Maria da Silva", "29537995593");
@@ -118,7 +118,7 @@ impl Steps<'_> {
     async fn payout(&self, end: Option<PayoutOutcome>) -> Result<()> {
         self.paid().await?;
         let ready = &self.running.ready;
-        let failed = |e: &(dyn std::error::Error + 'static)| Error::because("creating a payout", e);
+        let doing = "creating a payout";
         let payouts = Payouts::new(Store::new(sdk::dynamodb(&ready.dynamodb_url), &ready.table));
         let (now, _) = self.running.clock().await?;
         let operator = Operator {
@@ -126,14 +126,13 @@ impl Steps<'_> {
             reason: "triggered".to_owned(),
             ..Operator::default()
         };
-        let payout_id = PayoutId::new(now, random::bytes().map_err(|e| failed(&e))?);
+        let payout_id = PayoutId::new(now, random::bytes().context(doing)?);
         let money = (self.amount, Currency::BRL);
         let scope = Scope { account: ready.account_id, mode: Mode::Test };
-        let mut payout =
-            payouts.create(payout_id, scope, money, &operator, now).await.map_err(|e| failed(&e))?;
+        let mut payout = payouts.create(payout_id, scope, money, &operator, now).await.context(doing)?;
         (self.print)(&format!("{}  {}  (a payout)", payout.id, payout.status.as_str()));
         if let Some(end) = end {
-            payout = payouts.end(payout_id, &end, &operator, now).await.map_err(|e| failed(&e))?;
+            payout = payouts.end(payout_id, &end, &operator, now).await.context(doing)?;
             (self.print)(&format!("{}  {}  (the payout ended)", payout.id, payout.status.as_str()));
         }
         Ok(())

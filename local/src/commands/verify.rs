@@ -19,7 +19,7 @@ use domain::webhook::signature::{self, EndpointSecret, STANDARD_WEBHOOKS_PREFIX}
 use secrecy::{ExposeSecret, SecretString};
 
 use super::listen::Print;
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 
 /// How far the time of a signature may differ from this machine's clock, in seconds. docs/guide/webhooks.md
 /// recommends the same.
@@ -119,7 +119,7 @@ pub fn read_body(path: &Path) -> Result<Vec<u8>> {
     } else {
         File::open(path).and_then(|file| file.take(MAX_BODY_BYTES + 1).read_to_end(&mut body))
     };
-    let length = read.map_err(|e| Error::because(&doing, &e))?;
+    let length = read.context(&doing)?;
     if u64::try_from(length).is_ok_and(|length| length <= MAX_BODY_BYTES) {
         return Ok(body);
     }

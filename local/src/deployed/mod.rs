@@ -21,7 +21,7 @@ pub(crate) use self::invoke::deployed_functions;
 pub use self::resources::Resources;
 use crate::acquirer_seed::AcquirerSeed;
 use crate::embedded::Endpoints;
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::gateway;
 use crate::http::Server;
 use crate::local_bank::{self, BankSettings};
@@ -106,15 +106,14 @@ impl DeployedStack {
 
 async fn log_in(base_url: &str, email: &str, password: &str) -> Result<String> {
     let doing = "logging in at the deployed stack";
-    let failed = |e: &(dyn std::error::Error + 'static)| Error::because(doing, e);
     let body = json!({"email": email, "password": password}).to_string();
     let request = Request::post(format!("{base_url}/v1/auth/login"))
         .header("content-type", "application/json")
         .body(Full::new(Bytes::from(body)))
-        .map_err(|e| failed(&e))?;
+        .context(doing)?;
     let answer = send(&http_client(), request, doing).await?;
     let status = answer.status();
-    let body: Value = serde_json::from_slice(answer.body()).map_err(|e| failed(&e))?;
+    let body: Value = serde_json::from_slice(answer.body()).context(doing)?;
     let token = body.get("token").and_then(Value::as_str).ok_or_else(|| {
         let hint = "if it has the users of an earlier start, deploy it again";
         Error::new(format!("{doing}: status {status}; {hint}"))

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 
 #[derive(Debug)]
 pub struct Resources(pub(super) BTreeMap<String, String>);
@@ -20,8 +20,8 @@ struct Resource {
 impl Resources {
     pub fn read(path: &Path) -> Result<Self> {
         let doing = format!("reading {}", path.display());
-        let text = std::fs::read(path).map_err(|e| Error::because(&doing, &e))?;
-        let listed: Vec<Resource> = serde_json::from_slice(&text).map_err(|e| Error::because(&doing, &e))?;
+        let text = std::fs::read(path).context(&doing)?;
+        let listed: Vec<Resource> = serde_json::from_slice(&text).context(&doing)?;
         let pairs = listed.into_iter().map(|found| (found.logical_resource_id, found.physical_resource_id));
         Ok(Self(pairs.collect()))
     }

@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use self::dynamodb::{Database, DynamoDb};
 use self::fault_proxy::FaultProxy;
 use self::s3::S3;
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::http::Server;
 
 /// Only S3 checks it.
@@ -85,7 +85,7 @@ impl Listen {
                 SocketAddr::new(first.ip(), port)
             }
         };
-        TcpListener::bind(address).await.map_err(|e| Error::because(&format!("listening on {address}"), &e))
+        TcpListener::bind(address).await.context(format_args!("listening on {address}"))
     }
 }
 
@@ -101,7 +101,7 @@ impl Embedded {
     pub async fn start(state: &State, listen: Listen, clock: &Clock) -> Result<Self> {
         if let Some(directory) = state.directory() {
             let text = format!("creating the directory {}", directory.display());
-            std::fs::create_dir_all(directory).map_err(|e| Error::because(&text, &e))?;
+            std::fs::create_dir_all(directory).context(&text)?;
         }
         let dynamodb = DynamoDb::start(state, listen.bind(0).await?, clock)?;
         let sqs = sqs::start(listen.bind(1).await?, clock)?;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::contents;
-use crate::error::{Error, Result};
+use crate::error::{Context, Result};
 
 #[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
 pub(super) struct Checkpoint {
@@ -45,9 +45,8 @@ impl CheckpointFile {
 }
 
 fn write(file: &Path, checkpoint: &Checkpoint) -> Result<()> {
-    let text = serde_json::to_vec(checkpoint).map_err(|e| Error::because("encoding a checkpoint", &e))?;
-    let failed = |e: std::io::Error| Error::because(&format!("writing {}", file.display()), &e);
+    let text = serde_json::to_vec(checkpoint).context("encoding a checkpoint")?;
     let temporary = file.with_extension("new");
-    std::fs::write(&temporary, text).map_err(failed)?;
-    std::fs::rename(&temporary, file).map_err(failed)
+    let written = std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, file));
+    written.context(format_args!("writing {}", file.display()))
 }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ERROR_PAUSE, batch_item_failures};
 use crate::embedded::REGION;
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::lambda::Invoke;
 use crate::template::{QueueSource, queue_arn, queue_url};
 
@@ -106,7 +106,7 @@ impl QueuePoller {
             .message_system_attribute_names(MessageSystemAttributeName::All)
             .send()
             .await;
-        let response = response.map_err(|e| Error::because("receiving messages", &e))?;
+        let response = response.context("receiving messages")?;
         Ok(response.messages.unwrap_or_default())
     }
 
@@ -137,7 +137,7 @@ impl QueuePoller {
     async fn retry_later(&self, handle: &str) -> Result<()> {
         let change = self.sqs.change_message_visibility().queue_url(&self.url).receipt_handle(handle);
         let changed = change.visibility_timeout(RETRY_SECONDS).send().await;
-        changed.map(drop).map_err(|e| Error::because("changing a message's visibility timeout", &e))
+        changed.map(drop).context("changing a message's visibility timeout")
     }
 
     /// Deletes the messages of a batch, at most ten.
@@ -148,13 +148,13 @@ impl QueuePoller {
                 .id(index.to_string())
                 .receipt_handle(message.receipt_handle().unwrap_or_default())
                 .build();
-            entries.push(entry.map_err(|e| Error::because("deleting messages", &e))?);
+            entries.push(entry.context("deleting messages")?);
         }
         if entries.is_empty() {
             return Ok(());
         }
         let request = self.sqs.delete_message_batch().queue_url(&self.url).set_entries(Some(entries));
-        let deleted = request.send().await.map_err(|e| Error::because("deleting messages", &e))?;
+        let deleted = request.send().await.context("deleting messages")?;
         match deleted.failed().first() {
             None => Ok(()),
             Some(failed) => Err(Error::new(format!("deleting a message: {}", failed.code()))),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::embedded::REGION;
 use crate::embedded::dynamodb::Database;
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 
 const PAGE_SIZE: usize = 1000;
 
@@ -70,7 +70,7 @@ pub fn sequence_number(record: &Value) -> Option<&str> {
 }
 
 fn call(database: &Database, operation: &str, request: &Value) -> Result<Value> {
-    database.call(operation, request).map_err(|e| Error::because("reading a stream", &e))
+    database.call(operation, request).context("reading a stream")
 }
 
 fn text(value: &Value, pointer: &str) -> Result<String> {

@@ -19,7 +19,7 @@ use super::lanes::{LaneBatch, Lanes};
 use super::shard::{Shard, sequence_number};
 use super::{Dependencies, ERROR_PAUSE, batch_item_failures};
 use crate::embedded::dynamodb::Database;
-use crate::error::{Error, Result};
+use crate::error::{Context, Result};
 use crate::filter::Pattern;
 use crate::lambda::Invoke;
 use crate::template::StreamSource;
@@ -102,14 +102,14 @@ impl StreamPoller {
                     }
                 }
                 Some(ended) = running.join_next() => {
-                    let ended = ended.map_err(|error| Error::because("processing a stream", &error))?;
+                    let ended = ended.context("processing a stream")?;
                     // `None`: shutdown is requested.
                     if let Some((lane, numbers)) = ended {
                         lanes.ended(lane, numbers);
                     }
                 }
                 Some(read) = reading.join_next() => {
-                    return read.unwrap_or_else(|error| Err(Error::because("reading a stream", &error)));
+                    return read.context("reading a stream").flatten();
                 }
                 () = shutdown.cancelled() => {}
             }

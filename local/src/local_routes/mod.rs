@@ -20,7 +20,7 @@ use shared::http::{Query, set_cookie};
 use tokio::sync::Mutex;
 
 use crate::contents::{CLOCK_FILE, Contents};
-use crate::error::Error;
+use crate::error::Context;
 use crate::guard::{self, AllowedHost};
 use crate::seed::write_atomically;
 
@@ -117,8 +117,7 @@ async fn reset(Shared(state): Shared<LocalState>) -> Result<Json<Value>, Refusal
         let _one_at_a_time = one_at_a_time;
         contents.reset().await
     });
-    let reset = reset.await.unwrap_or_else(|error| Err(Error::because("the reset", &error)));
-    reset.map_err(|error| {
+    reset.await.context("the reset").flatten().map_err(|error| {
         let error = format!("the state is incomplete; repeat the reset, or restart the service: {error}");
         Refusal(StatusCode::INTERNAL_SERVER_ERROR, error)
     })?;

@@ -8,14 +8,15 @@ use serde_yaml_ng::Value as Yaml;
 
 use super::{Template, TemplateValues, bucket_name, queue_url};
 use crate::embedded::{ACCOUNT, REGION};
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 
 pub(super) fn to_json(yaml: &Yaml, at: &str) -> Result<Value> {
     Ok(match yaml {
         Yaml::Null => Value::Null,
         Yaml::Bool(value) => Value::Bool(*value),
-        Yaml::Number(number) => serde_json::to_value(number)
-            .map_err(|e| Error::because(&format!("{at}: reading a number"), &e))?,
+        Yaml::Number(number) => {
+            serde_json::to_value(number).context(format_args!("{at}: reading a number"))?
+        }
         Yaml::String(text) => Value::String(text.clone()),
         Yaml::Sequence(items) => {
             Value::Array(items.iter().map(|item| to_json(item, at)).collect::<Result<Vec<Value>>>()?)

@@ -21,7 +21,7 @@ use serde_yaml_ng::Value as Yaml;
 
 use self::intrinsics::{Resolver, object, string, to_json};
 use crate::embedded::{ACCOUNT, REGION};
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::filter::Pattern;
 
 pub const TEMPLATE: &str = include_str!("../../../template.yaml");
@@ -168,8 +168,7 @@ impl Template {
     }
 
     fn parse_with(text: &str, values: &BTreeMap<String, String>) -> Result<Self> {
-        let yaml: Yaml =
-            serde_yaml_ng::from_str(text).map_err(|e| Error::because("the template is not YAML", &e))?;
+        let yaml: Yaml = serde_yaml_ng::from_str(text).context("the template is not YAML")?;
         let root = to_json(&yaml, "the template")?;
         let globals = root.pointer("/Globals/Function").cloned().unwrap_or_else(|| json!({}));
         let mut template = Self {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::intrinsics::{get_att_resource, number, object, scalar, string, unsupported};
 use super::{Function, Queue, QueueSource, Redrive, Route, Schedule, StreamSource, Table};
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::filter::Pattern;
 
 // Lambda's defaults.
@@ -142,7 +142,7 @@ fn schedule(properties: &Value, at: &str) -> Result<Schedule> {
         None => None,
         Some(input) => Some(
             serde_json::from_str(string(Some(input), at)?)
-                .map_err(|e| Error::because(&format!("{at}: reading the input"), &e))?,
+                .context(format_args!("{at}: reading the input"))?,
         ),
     };
     Ok(Schedule { minutes, input })

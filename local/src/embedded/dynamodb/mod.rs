@@ -30,7 +30,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(super) use self::engine::{Engine, Result as EngineResult, internal};
 use super::State;
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::http::{self, Server};
 
 /// The interval between two deletions of expired rows and of old stream records. Requests wait for the deletion,
@@ -54,7 +54,7 @@ pub struct DynamoDb {
 
 impl DynamoDb {
     pub fn start(state: &State, listener: TcpListener, clock: &Clock) -> Result<Self> {
-        let engine = Engine::open(state, clock).map_err(|e| Error::because("opening the database", &e))?;
+        let engine = Engine::open(state, clock).context("opening the database")?;
         let io = |e: std::io::Error| Error::because("starting DynamoDB", &e);
         let url = http::url_of(listener.local_addr().map_err(io)?);
         let shutdown = CancellationToken::new();
