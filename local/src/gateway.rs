@@ -91,14 +91,7 @@ pub(crate) fn start(
     let failed = |e: std::io::Error| Error::because("starting the gateway", &e);
     let authority = listener.local_addr().map_err(failed)?.to_string();
     let api = Arc::new(Api { authority, routes, local });
-    let make = move |peer: SocketAddr| {
-        let api = Arc::clone(&api);
-        http::service(move |request| {
-            let api = Arc::clone(&api);
-            async move { api.handle(request, peer).await }
-        })
-    };
-    Server::start(listener, make).map_err(failed)
+    http::serve_with(listener, api, Api::handle).map_err(failed)
 }
 
 /// Returns the sort key that orders more specific routes first.
@@ -136,7 +129,7 @@ fn is_match(route: &Route, method: &Method, path: &str) -> bool {
 }
 
 impl Api {
-    async fn handle(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Full<Bytes>> {
+    async fn handle(self: Arc<Self>, request: Request<Incoming>, peer: SocketAddr) -> Response<Full<Bytes>> {
         let (mut head, body) = request.into_parts();
         let Some(body) = read_body(body).await else {
             let message = "The body is larger than 10 MiB.".to_owned();

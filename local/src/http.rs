@@ -6,6 +6,7 @@ use std::future::Future;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -70,18 +71,19 @@ impl Drop for Server {
     }
 }
 
-/// Creates a service from a function that can't fail.
-pub fn service<F, Fut, B>(
-    handle: F,
-) -> impl Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future: Send> + Send + 'static
+/// Starts a server. `handle` responds to a request from an address, with the server's state.
+pub(crate) fn serve_with<T, F, Fut>(listener: TcpListener, state: Arc<T>, handle: F) -> io::Result<Server>
 where
-    F: Fn(Request<Incoming>) -> Fut + Send + Sync + Clone + 'static,
-    Fut: Future<Output = Response<B>> + Send + 'static,
-    B: Body + Send + 'static,
+    T: Send + Sync + 'static,
+    F: Fn(Arc<T>, Request<Incoming>, SocketAddr) -> Fut + Copy + Send + 'static,
+    Fut: Future<Output = Response<Full<Bytes>>> + Send + 'static,
 {
-    hyper::service::service_fn(move |request| {
-        let response = handle(request);
-        async move { Ok(response.await) }
+    Server::start(listener, move |peer| {
+        let state = Arc::clone(&state);
+        hyper::service::service_fn(move |request| {
+            let response = handle(Arc::clone(&state), request, peer);
+            async move { Ok::<_, Infallible>(response.await) }
+        })
     })
 }
 

@@ -31,7 +31,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 pub(super) use self::engine::{Engine, Result as EngineResult, internal};
 use super::State;
 use crate::error::{Context, Error, Result};
-use crate::http::{self, Server};
+use crate::http;
 
 /// The interval between two deletions of expired rows and of old stream records. Requests wait for the deletion,
 /// which reads every row: in a development build, up to two seconds for 30,000 rows. The first one is this long after
@@ -94,16 +94,12 @@ fn run(listener: std::net::TcpListener, database: Database, shutdown: &Cancellat
         Err(error) => return tracing::error!(%error, "DynamoDB did not start"),
     };
     runtime.block_on(async move {
-        let shared = database.clone();
-        let make = move |_| {
-            let database = shared.clone();
-            http::service(move |request| {
-                let database = database.clone();
-                async move { database.handle(request).await }
+        let serve = |listener| {
+            http::serve_with(listener, Arc::new(database.clone()), |database, request, _peer| async move {
+                database.handle(request).await
             })
         };
-        let server = TcpListener::from_std(listener).and_then(|listener| Server::start(listener, make));
-        let server = match server {
+        let server = match TcpListener::from_std(listener).and_then(serve) {
             Ok(server) => server,
             Err(error) => return tracing::error!(%error, "DynamoDB did not start"),
         };

@@ -50,14 +50,8 @@ pub fn start(listener: TcpListener, clock: &Clock) -> StartResult<Server> {
         changed: Notify::new(),
         url: http::url_of(listener.local_addr().map_err(io)?),
     });
-    let server = Server::start(listener, move |_| {
-        let front = Arc::clone(&front);
-        http::service(move |request| {
-            let front = Arc::clone(&front);
-            async move { front.handle(request).await }
-        })
-    });
-    server.map_err(io)
+    http::serve_with(listener, front, |front, request, _peer| async move { front.handle(request).await })
+        .map_err(io)
 }
 
 struct Front {
