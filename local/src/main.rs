@@ -353,7 +353,7 @@ async fn serve_deployed(arguments: DeployedGateway) -> Result<()> {
     let DeployedGateway { invoke_url, resources, port, ready_file } = arguments;
     remove_ready_file(&ready_file);
     let stack = DeployedStack::start(deployed::Options { port, invoke_url, resources }).await?;
-    write_atomically(&ready_file, &ready_text(&stack.ready()?)?)?;
+    write_atomically(&ready_file, &ready_text(&stack.ready)?)?;
     // Ignores the error of a closed terminal: the gateway continues.
     let _ = writeln!(std::io::stdout(), "{}", deployed_message(&stack));
     stopped().await;

@@ -44,11 +44,8 @@ pub struct Options {
 pub struct DeployedStack {
     pub base_url: String,
     pub seed: Seed,
-    invoke_url: String,
-    resources: Resources,
-    /// The stack issued them, because only it has the secret that signs them.
-    tokens: [String; 3],
-    bank_url: String,
+    /// The content of the ready file.
+    pub ready: Value,
     bank: Bank,
     gateway: Server,
 }
@@ -81,21 +78,18 @@ impl DeployedStack {
             clock: &clock,
         };
         acquirers.configure_pix(&bank, &bank.url()).await?;
+        // The stack issues the tokens, because only it has the secret that signs them.
         let tokens = [
             log_in(&base_url, &seed.first.owner_email, &seed.first.password).await?,
             log_in(&base_url, &seed.member_email, &seed.first.password).await?,
             log_in(&base_url, &seed.other.owner_email, &seed.other.password).await?,
         ];
-        Ok(Self { base_url, invoke_url, resources, seed, tokens, bank_url: bank.url(), bank, gateway })
-    }
-
-    pub fn ready(&self) -> Result<Value> {
-        let url = || self.invoke_url.clone();
+        let tokens = tokens.each_ref().map(String::as_str);
+        let url = || invoke_url.clone();
         let endpoints = Endpoints { dynamodb_url: url(), sqs_url: url(), s3_url: url() };
-        let (tokens, urls) = (self.tokens.each_ref().map(String::as_str), [&*self.base_url, &*self.bank_url]);
-        let name = |logical_id| self.resources.get(logical_id);
-        let names = [name(STATE_TABLE)?, name(SECRETS_TABLE)?, name(BUCKET)?];
-        Ok(ready(&self.seed, urls, tokens, &endpoints, names))
+        let names = [resources.get(STATE_TABLE)?, resources.get(SECRETS_TABLE)?, resources.get(BUCKET)?];
+        let ready = ready(&seed, [&base_url, &bank.url()], tokens, &endpoints, names);
+        Ok(Self { base_url, seed, ready, bank, gateway })
     }
 
     pub async fn stop(self) {
