@@ -60,6 +60,7 @@ pub mod provision;
 pub mod sdk;
 pub mod seed;
 pub mod stack;
+mod stored_port;
 pub mod template;
 pub mod wire;
 

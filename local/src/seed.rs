@@ -53,7 +53,7 @@ pub struct BankClient {
 
 /// The version of rows, tables and indexes. A state directory with another version is rejected, because its
 /// rows would be misread, or an index would be missing.
-const STATE_FORMAT: u32 = 12;
+const STATE_FORMAT: u32 = 13;
 
 /// The seeded accounts, users and secrets.
 #[derive(Clone, Debug, Deserialize, Serialize)]
