@@ -23,7 +23,7 @@ use crate::lambda::Functions;
 use crate::provision;
 use crate::sdk;
 use crate::seed::Seed;
-use crate::stack::{API_KEYS_TABLE, SECRETS_TABLE, STATE_TABLE};
+use crate::stack::{API_KEYS_TABLE, SECRETS_TABLE};
 use crate::template::Template;
 
 /// The time that events in progress have to finish before a reset ends them. After the clock was advanced by months,
@@ -47,18 +47,21 @@ pub(crate) struct Contents {
     pub(crate) own_url: String,
     pub(crate) functions: Functions,
     pub(crate) database: Database,
+    /// The state table.
+    pub(crate) store: Store,
     pub(crate) run_schedules_now: watch::Sender<()>,
     /// `None`: the service runs without event sources.
     pub(crate) event_sources: Mutex<Option<Arc<EventSources>>>,
     pub(crate) gate: Arc<RwLock<()>>,
+    /// Held by an advance of the clock and by a reset.
+    pub(crate) changing: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Contents {
     pub(crate) async fn create(&self) -> Result<()> {
         provision::provision(&self.template, &self.database, &self.endpoints).await?;
-        let store = self.store();
-        let api_keys = ApiKeys::new(store.clone(), API_KEYS_TABLE);
-        self.seed.insert_rows(&store, &api_keys, self.clock.now()).await
+        let api_keys = ApiKeys::new(self.store.clone(), API_KEYS_TABLE);
+        self.seed.insert_rows(&self.store, &api_keys, self.clock.now()).await
     }
 
     /// The API must be served, because some banks test the URL for notifications when it is registered.
@@ -67,7 +70,7 @@ impl Contents {
         let acquirers = AcquirerSeed {
             directory: self.directory.as_deref(),
             seed: &self.seed,
-            acquirers: AccountAcquirers::new(self.store(), secrets),
+            acquirers: AccountAcquirers::new(self.store.clone(), secrets),
             base_url: &self.own_url,
             clock: &self.clock,
         };
@@ -133,10 +136,6 @@ impl Contents {
             remove(mails, |path| std::fs::remove_dir_all(path))?;
         }
         provision::delete(&self.template, &self.database, &self.endpoints).await
-    }
-
-    fn store(&self) -> Store {
-        Store::new(sdk::dynamodb(&self.endpoints.dynamodb_url), STATE_TABLE)
     }
 }
 

@@ -10,7 +10,6 @@ use std::time::Duration;
 use bank::{Bank, Profile};
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value, json};
-use shared::charge::Charges;
 use shared::clock::Clock;
 use shared::store::Store;
 use stripe_stand_in::Stripe;
@@ -30,7 +29,7 @@ use crate::http::{self, Server};
 use crate::lambda::Functions;
 use crate::local_bank::{self, BankSettings};
 use crate::local_cards;
-use crate::local_routes::{LOG_IN, LocalState, local_routes};
+use crate::local_routes::{LOG_IN, local_routes};
 use crate::sdk;
 use crate::seed::Seed;
 use crate::template::{Template, TemplateValues, bucket_name};
@@ -220,17 +219,14 @@ impl Stack {
             own_url: own_url.clone(),
             functions: functions.clone(),
             database: embedded.database(),
+            store: Store::new(sdk::dynamodb(&endpoints.dynamodb_url), STATE_TABLE),
             run_schedules_now: watch::Sender::default(),
             event_sources: Mutex::default(),
             gate: Arc::default(),
+            changing: Arc::default(),
         });
         Box::pin(contents.create()).await?;
-        let local = LocalState {
-            contents: Arc::clone(&contents),
-            changing: Arc::default(),
-            charges: Charges::new(Store::new(sdk::dynamodb(&endpoints.dynamodb_url), STATE_TABLE)),
-        };
-        let router = local_routes(local, options.allowed_hosts);
+        let router = local_routes(Arc::clone(&contents), options.allowed_hosts);
         let local = LocalRoutes { router, gate: Arc::clone(&contents.gate) };
         let gateway =
             listener.map(|listener| gateway::start(listener, &contents.template, &functions, Some(local)));

@@ -1,6 +1,7 @@
 //! `/_local/bank`: pays at the bank, makes it fail, and shows its books.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use axum::extract::State as Shared;
 use axum::http::StatusCode;
@@ -12,15 +13,17 @@ use domain::ids::ChargeId;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
+use shared::charge::Charges;
 
-use super::{LocalState, Refusal};
+use super::Refusal;
+use crate::contents::Contents;
 
 const PAYER_TAX_ID: &str = "12345678909";
 const PAYER_NAME: &str = "Fulano de Tal";
 
 type Answer = Result<Json<Value>, Refusal>;
 
-pub(super) fn routes() -> Router<LocalState> {
+pub(super) fn routes() -> Router<Arc<Contents>> {
     Router::new()
         .route("/_local/bank", get(books))
         .route("/_local/bank/pay", post(pay))
@@ -28,8 +31,8 @@ pub(super) fn routes() -> Router<LocalState> {
         .route("/_local/bank/med-devolucao", post(return_by_med))
 }
 
-async fn books(Shared(state): Shared<LocalState>) -> Json<Value> {
-    Json(state.contents.bank.snapshot())
+async fn books(Shared(contents): Shared<Arc<Contents>>) -> Json<Value> {
+    Json(contents.bank.snapshot())
 }
 
 /// Parses a body. The error names the field and its rule.
@@ -61,7 +64,7 @@ fn nullable<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<String>
     Option::deserialize(value).map(Some)
 }
 
-async fn pay(Shared(state): Shared<LocalState>, body: String) -> Answer {
+async fn pay(Shared(contents): Shared<Arc<Contents>>, body: String) -> Answer {
     let Pay { charge_id: charge, amount, payer_tax_id, payer_name: name, txid, again } = parse(&body)?;
     if payer_tax_id == Some(None) && name.is_some() {
         let error = "payer_name must be absent if payer_tax_id is null";
@@ -72,7 +75,7 @@ async fn pay(Shared(state): Shared<LocalState>, body: String) -> Answer {
     let payer = match payer_tax_id {
         Some(None) => Payer::Unreported,
         Some(Some(tax_id)) => Payer::Person { tax_id, name: name.unwrap_or_else(|| PAYER_NAME.to_owned()) },
-        None => default_payer(&state, id, name).await?,
+        None => default_payer(&contents, id, name).await?,
     };
     let reported_txid = match txid {
         None => ReportedTxid::OfTheCob,
@@ -82,7 +85,7 @@ async fn pay(Shared(state): Shared<LocalState>, body: String) -> Answer {
     };
     let request =
         PayRequest { txid: id.txid(), reported_txid, amount, payer, again, ..PayRequest::default() };
-    let paid = state.contents.bank.pay(&request).map_err(|error| match error {
+    let paid = contents.bank.pay(&request).map_err(|error| match error {
         PayError::UnknownCob => {
             let error = format!("the bank has no cob of the charge {id}; only a live charge has one");
             Refusal(StatusCode::NOT_FOUND, error)
@@ -105,8 +108,9 @@ fn bad_field(name: &str, error: PayError) -> Refusal {
     Refusal(StatusCode::BAD_REQUEST, format!("{name}: {error}"))
 }
 
-async fn default_payer(state: &LocalState, id: ChargeId, name: Option<String>) -> Result<Payer, Refusal> {
-    let charge = state.charges.find(Some(id)).await.map_err(|error| {
+async fn default_payer(contents: &Contents, id: ChargeId, name: Option<String>) -> Result<Payer, Refusal> {
+    let charges = Charges::new(contents.store.clone());
+    let charge = charges.find(Some(id)).await.map_err(|error| {
         Refusal(StatusCode::INTERNAL_SERVER_ERROR, format!("reading the charge: {error}"))
     })?;
     let charge = charge.as_ref().map(StoredCharge::as_stored);
@@ -129,23 +133,22 @@ struct InjectFault {
     count: Option<NonZeroU32>,
 }
 
-async fn inject_fault(Shared(state): Shared<LocalState>, body: String) -> Answer {
+async fn inject_fault(Shared(contents): Shared<Arc<Contents>>, body: String) -> Answer {
     let InjectFault { kind, count } = parse(&body)?;
     let kind = FaultKind::parse(&kind).map_err(|e| Refusal(StatusCode::BAD_REQUEST, e.to_string()))?;
-    state.contents.bank.inject_fault(kind, count.map_or(1, NonZeroU32::get));
-    Ok(Json(json!({"kind": kind.name(), "pending": state.contents.bank.pending_faults(kind)})))
+    contents.bank.inject_fault(kind, count.map_or(1, NonZeroU32::get));
+    Ok(Json(json!({"kind": kind.name(), "pending": contents.bank.pending_faults(kind)})))
 }
 
 /// `GET /_local/bank/faults` returns how often each kind of fault will still occur.
-async fn pending_faults(Shared(state): Shared<LocalState>) -> Json<Value> {
-    let pending =
-        |kind: &FaultKind| (kind.name().to_owned(), state.contents.bank.pending_faults(*kind).into());
+async fn pending_faults(Shared(contents): Shared<Arc<Contents>>) -> Json<Value> {
+    let pending = |kind: &FaultKind| (kind.name().to_owned(), contents.bank.pending_faults(*kind).into());
     Json(Value::Object(FaultKind::ALL.iter().map(pending).collect()))
 }
 
 /// `DELETE /_local/bank/faults` removes all faults that have not occurred.
-async fn clear_faults(Shared(state): Shared<LocalState>) -> StatusCode {
-    state.contents.bank.clear_faults();
+async fn clear_faults(Shared(contents): Shared<Arc<Contents>>) -> StatusCode {
+    contents.bank.clear_faults();
     StatusCode::NO_CONTENT
 }
 
@@ -157,10 +160,10 @@ struct ReturnByMed {
     nature: Option<MedNature>,
 }
 
-async fn return_by_med(Shared(state): Shared<LocalState>, body: String) -> Answer {
+async fn return_by_med(Shared(contents): Shared<Arc<Contents>>, body: String) -> Answer {
     let ReturnByMed { end_to_end_id, amount, nature } = parse(&body)?;
     let nature = nature.unwrap_or(MedNature::Fraud);
-    let id = state.contents.bank.open_med_devolucao(&end_to_end_id, amount, nature).map_err(|error| {
+    let id = contents.bank.open_med_devolucao(&end_to_end_id, amount, nature).map_err(|error| {
         let status = match error {
             MedError::UnknownPix => StatusCode::NOT_FOUND,
             MedError::InvalidAmount => StatusCode::CONFLICT,

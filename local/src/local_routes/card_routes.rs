@@ -1,5 +1,7 @@
 //! `/_local/stripe/*`: the control routes of the stand-in, which `docs/stripe.md` lists.
 
+use std::sync::Arc;
+
 use axum::extract::{Path, State as Shared};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -7,14 +9,15 @@ use axum::routing::any;
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
-use super::{LocalState, Refusal};
+use super::Refusal;
+use crate::contents::Contents;
 
-pub(super) fn routes() -> Router<LocalState> {
+pub(super) fn routes() -> Router<Arc<Contents>> {
     Router::new().route("/_local/stripe/{*path}", any(control))
 }
 
 async fn control(
-    Shared(state): Shared<LocalState>,
+    Shared(contents): Shared<Arc<Contents>>,
     method: Method,
     Path(path): Path<String>,
     body: String,
@@ -24,7 +27,7 @@ async fn control(
         text => serde_json::from_str(text)
             .map_err(|error| Refusal(StatusCode::BAD_REQUEST, format!("the body is no JSON: {error}")))?,
     };
-    let (status, answer) = state.contents.cards.control(method.as_str(), &format!("/{path}"), &body);
+    let (status, answer) = contents.cards.control(method.as_str(), &format!("/{path}"), &body);
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     Ok((status, Json(answer)).into_response())
 }

@@ -14,10 +14,8 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 use shared::auth::dashboard::SESSION_COOKIE;
 use shared::auth::dashboard::token::TOKEN_SECONDS;
-use shared::charge::Charges;
 use shared::clock::Clock;
 use shared::http::{Query, set_cookie};
-use tokio::sync::Mutex;
 
 use crate::contents::{CLOCK_FILE, Contents};
 use crate::error::Context;
@@ -33,15 +31,7 @@ const CLOCK_ENDS_MS: i64 = 4_102_444_800_000;
 /// The path of the log-in by one click.
 pub(crate) const LOG_IN: &str = "/_local/dashboard";
 
-#[derive(Clone)]
-pub(crate) struct LocalState {
-    pub(crate) contents: Arc<Contents>,
-    /// Held by an advance of the clock and by a reset.
-    pub(crate) changing: Arc<Mutex<()>>,
-    pub(crate) charges: Charges,
-}
-
-pub(crate) fn local_routes(state: LocalState, allowed_hosts: Vec<AllowedHost>) -> Router {
+pub(crate) fn local_routes(contents: Arc<Contents>, allowed_hosts: Vec<AllowedHost>) -> Router {
     let guard = axum::middleware::from_fn_with_state(Arc::from(allowed_hosts), guard::guard);
     Router::new()
         .route("/", get(async || Redirect::to("/dashboard")))
@@ -52,14 +42,17 @@ pub(crate) fn local_routes(state: LocalState, allowed_hosts: Vec<AllowedHost>) -
         .merge(card_routes::routes())
         .fallback(async || Refusal(StatusCode::NOT_FOUND, "no such route".to_owned()))
         .layer(guard)
-        .with_state(state)
+        .with_state(contents)
 }
 
 /// `GET /_local/dashboard` logs the browser in at the dashboard, as the first account's owner. The guard of these
 /// routes refuses requests from other sites' pages.
-async fn log_in(Shared(state): Shared<LocalState>, RawQuery(query): RawQuery) -> Result<Response, Refusal> {
+async fn log_in(
+    Shared(contents): Shared<Arc<Contents>>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Refusal> {
     let query = Query::parse(query.as_deref());
-    let token = state.contents.seed.owner_session(state.contents.clock.now());
+    let token = contents.seed.owner_session(contents.clock.now());
     let token = token.map_err(|error| Refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
     let next = pages::safe_path(query.text("next"));
     let cookie = set_cookie(SESSION_COOKIE, &token, TOKEN_SECONDS);
@@ -75,15 +68,14 @@ pub fn example_request(base_url: &str, key: &str) -> String {
 
 /// `POST /_local/clock/advance {"seconds": 60}` moves the service's clock forward; 200
 /// `{"now": …, "offset_seconds": …}`.
-async fn advance(Shared(state): Shared<LocalState>, body: String) -> Result<Json<Value>, Refusal> {
+async fn advance(Shared(contents): Shared<Arc<Contents>>, body: String) -> Result<Json<Value>, Refusal> {
     let body: Value = serde_json::from_str(&body).unwrap_or_default();
     let seconds = body.get("seconds").and_then(Value::as_i64);
     let Some(seconds) = seconds.filter(|seconds| (0..=MAX_ADVANCE_SECONDS).contains(seconds)) else {
         let error = format!("seconds must be an integer from 0 to {MAX_ADVANCE_SECONDS}");
         return Err(Refusal(StatusCode::BAD_REQUEST, error));
     };
-    let contents = &state.contents;
-    let _one_at_a_time = state.changing.lock().await;
+    let _one_at_a_time = contents.changing.lock().await;
     let milliseconds = seconds.saturating_mul(1000);
     if !contents.clock.now().plus_millis(milliseconds).is_ok_and(|then| then.millis() < CLOCK_ENDS_MS) {
         // The limit leaves room for expiries, which can be years later and must be valid dates too.
@@ -109,19 +101,19 @@ async fn advance(Shared(state): Shared<LocalState>, body: String) -> Result<Json
 
 /// `POST /_local/reset` makes the state that of a first start, with the same accounts, keys and users; 200
 /// `{"now": …, "offset_seconds": 0}`.
-async fn reset(Shared(state): Shared<LocalState>) -> Result<Json<Value>, Refusal> {
-    let one_at_a_time = Arc::clone(&state.changing).lock_owned().await;
-    let contents = Arc::clone(&state.contents);
+async fn reset(Shared(contents): Shared<Arc<Contents>>) -> Result<Json<Value>, Refusal> {
+    let one_at_a_time = Arc::clone(&contents.changing).lock_owned().await;
+    let resetting = Arc::clone(&contents);
     // A task of its own, so that the reset also ends when the client closes the connection.
     let reset = tokio::spawn(async move {
         let _one_at_a_time = one_at_a_time;
-        contents.reset().await
+        resetting.reset().await
     });
     reset.await.context("the reset").flatten().map_err(|error| {
         let error = format!("the state is incomplete; repeat the reset, or restart the service: {error}");
         Refusal(StatusCode::INTERNAL_SERVER_ERROR, error)
     })?;
-    Ok(time_of(&state.contents.clock))
+    Ok(time_of(&contents.clock))
 }
 
 fn time_of(clock: &Clock) -> Json<Value> {
