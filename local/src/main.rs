@@ -153,6 +153,21 @@ struct Verify {
     legacy: bool,
 }
 
+/// The options of the service and of the command `emulators`.
+#[derive(Args)]
+struct Run {
+    /// Write the URLs and API keys to this file, as JSON, when the service is ready
+    #[arg(long, value_name = "PATH")]
+    ready_file: Option<PathBuf>,
+    /// Start with empty state and delete it at the end, instead of using .local/
+    #[arg(long)]
+    in_memory: bool,
+    /// Send webhooks also to these hosts, as to loopback, by plain http and to any port, such as
+    /// `host.docker.internal`
+    #[arg(long, env = "WEBHOOK_LOCAL_NAMES", value_name = "NAME,…", default_value = "")]
+    webhook_local_names: String,
+}
+
 /// The options of the service.
 #[derive(Args)]
 struct Serve {
@@ -167,19 +182,11 @@ struct Serve {
     /// http://IP:PORT, with 127.0.0.1 for 0.0.0.0]
     #[arg(long, value_name = "URL", value_parser = base_url)]
     base_url: Option<String>,
-    /// Write the URLs and API keys to this file, as JSON, when the service is ready
-    #[arg(long, value_name = "PATH")]
-    ready_file: Option<PathBuf>,
-    /// Start with empty state and delete it at the end, instead of using .local/
-    #[arg(long)]
-    in_memory: bool,
+    #[command(flatten)]
+    run: Run,
     /// Also accept requests to /_local/* with this host name, besides loopback; can be repeated
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<AllowedHost>,
-    /// Send webhooks also to these hosts, as to loopback, by plain http and to any port, such as
-    /// `host.docker.internal`
-    #[arg(long, env = "WEBHOOK_LOCAL_NAMES", value_name = "NAME,…", default_value = "")]
-    webhook_local_names: String,
     /// How the local bank differs from other banks: `complete`, `app_key`, `account_header`, `minimal`
     /// or `local_time`; it can't change for an existing .local/ [default: complete]
     #[arg(long, value_name = "PROFILE", value_parser = bank_profile)]
@@ -218,15 +225,8 @@ struct Emulators {
     /// The base URL of the API that the other program serves
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:3000")]
     base_url: String,
-    /// Write the URLs and API keys to this file, as JSON
-    #[arg(long, value_name = "PATH")]
-    ready_file: Option<PathBuf>,
-    /// Start with empty state and delete it at the end, instead of using .local/
-    #[arg(long)]
-    in_memory: bool,
-    /// Send webhooks also to these hosts, as to loopback, by plain http and to any port
-    #[arg(long, env = "WEBHOOK_LOCAL_NAMES", value_name = "NAME,…", default_value = "")]
-    webhook_local_names: String,
+    #[command(flatten)]
+    run: Run,
 }
 
 /// The options of the command `gateway`.
@@ -316,7 +316,6 @@ async fn serve(arguments: Serve) -> Result<()> {
     let options = Options {
         address: SocketAddr::new(arguments.address, arguments.port),
         base_url: arguments.base_url,
-        webhook_local_names: arguments.webhook_local_names,
         allowed_hosts: arguments.allow_host,
         bank_profile: arguments.bank_profile,
         bank_skew_seconds: arguments.bank_skew,
@@ -325,21 +324,18 @@ async fn serve(arguments: Serve) -> Result<()> {
         fronts,
         ..Options::in_memory()
     };
-    run_stack(options, arguments.in_memory, arguments.ready_file, |stack, location| {
-        Ok(startup_message(stack, location))
-    })
-    .await
+    run_stack(options, arguments.run, |stack, location| Ok(startup_message(stack, location))).await
 }
 
 async fn emulate(arguments: Emulators) -> Result<()> {
-    let Emulators { listen, env_file, host, base_url, webhook_local_names, .. } = arguments;
+    let Emulators { listen, env_file, host, base_url, run } = arguments;
+    let webhook_local_names = run.webhook_local_names.clone();
     let options = Options {
         listen: Listen::Fixed(listen),
         api_elsewhere: Some(base_url.trim_end_matches('/').to_owned()),
-        webhook_local_names: webhook_local_names.clone(),
         ..Options::in_memory()
     };
-    run_stack(options, arguments.in_memory, arguments.ready_file, |stack, location| {
+    run_stack(options, run, |stack, location| {
         let variables = stack.environment_file(&host, &webhook_local_names)?;
         let text =
             serde_json::to_vec_pretty(&variables).context("encoding the variables of the functions")?;
@@ -373,8 +369,7 @@ fn ready_text(ready: &Value) -> Result<Vec<u8>> {
 /// Runs the service until it is stopped.
 async fn run_stack(
     options: Options,
-    in_memory: bool,
-    ready_file: Option<PathBuf>,
+    Run { ready_file, in_memory, webhook_local_names }: Run,
     message: impl FnOnce(&Stack, &str) -> Result<String>,
 ) -> Result<()> {
     let directory = Path::new(STATE_DIRECTORY);
@@ -401,7 +396,7 @@ async fn run_stack(
         remove_ready_file(path);
     }
     let mail_directory = (!in_memory).then(|| directory.join("mail"));
-    let stack = Stack::start(Options { state, mail_directory, ..options }).await?;
+    let stack = Stack::start(Options { state, mail_directory, webhook_local_names, ..options }).await?;
     let message = message(&stack, &location)?;
     let text = ready_text(&stack.ready()?)?;
     for path in ready_files.iter().rev() {
