@@ -56,6 +56,7 @@ impl RequestId {
         }
     }
 
+    /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -123,9 +124,11 @@ fn bearer(authorization: &str) -> Option<SecretString> {
 pub struct RequestContext {
     /// The request's id. Every response has it in `X-Request-Id`.
     pub id: RequestId,
+    /// The headers that the service reads.
     pub headers: ClientHeaders,
     /// The query string. A route without parameters refuses any parameter, right after the authentication.
     pub query: Query,
+    /// The address of the client.
     pub source: SourceAddress,
     learned: Arc<Learned>,
 }
@@ -283,6 +286,7 @@ fn set_headers(headers: &mut HeaderMap, rate_limit: Option<RateLimit>) {
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
+/// Returns a duration in whole milliseconds.
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

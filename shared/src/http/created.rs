@@ -8,8 +8,10 @@ use serde::Serialize;
 /// The header of the response to a replayed request.
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
+/// The outcome of a creation.
 #[derive(Debug)]
 pub enum Created<T> {
+    /// The resource is new.
     New(T),
     /// A replay: an earlier request with the same idempotency key and body created the resource. The response
     /// shows its current state.
@@ -17,6 +19,7 @@ pub enum Created<T> {
 }
 
 impl<T> Created<T> {
+    /// The created resource, in its current state.
     pub fn get(&self) -> &T {
         let (Self::New(resource) | Self::Replayed(resource)) = self;
         resource

@@ -121,6 +121,7 @@ pub struct Fields {
 }
 
 impl Fields {
+    /// Starts a validation without failures.
     pub fn new() -> Self {
         Self::default()
     }
@@ -136,10 +137,12 @@ impl Fields {
         }
     }
 
+    /// Whether a failure of this field was already added.
     pub fn has_rejected(&self, param: &str) -> bool {
         self.details.iter().any(|detail| detail.param == param)
     }
 
+    /// Returns the value of a field. Adds the failures of a field that was refused.
     fn collect<K: Kind, T>(&mut self, param: &str, read: Result<T, Failures>) -> Option<T> {
         match read {
             Ok(value) => Some(value),
@@ -153,6 +156,7 @@ impl Fields {
         }
     }
 
+    /// Reads a field of an object.
     pub fn read<K: JsonKind>(&mut self, from: &Object<'_>, field: &Field<K>) -> Option<K::Value> {
         let read = match (from.get(field), field.presence) {
             (Some(value), _) => field.kind.read(value),
@@ -182,13 +186,20 @@ impl Fields {
     }
 
     fn map<'a, K: Kind>(&mut self, from: &Object<'a>, field: &Field<K>) -> Option<&'a JsonObject> {
-        let JsonValue::Object(map) = from.get(field)? else {
-            self.reject(from.param(field), field.kind.missing());
-            return None;
-        };
-        Some(map)
+        match from.get(field)? {
+            JsonValue::Object(map) => Some(map),
+            JsonValue::Null
+            | JsonValue::Bool(_)
+            | JsonValue::Number(_)
+            | JsonValue::String(_)
+            | JsonValue::Array(_) => {
+                self.reject(from.param(field), field.kind.missing());
+                None
+            }
+        }
     }
 
+    /// Reads a required header.
     pub fn header<'a>(
         &mut self,
         sent: Option<&'a HeaderValue>,
@@ -273,11 +284,13 @@ impl Query {
         self.only(|name| fields.iter().any(|field| field.name() == name))
     }
 
+    /// Only the parameters that `keep` accepts.
     #[must_use]
     pub fn only(&self, keep: impl Fn(&str) -> bool) -> Self {
         Self { pairs: self.pairs.iter().filter(|(name, _)| keep(name)).cloned().collect() }
     }
 
+    /// The value of a parameter, unchecked.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.pairs.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
     }
@@ -300,6 +313,7 @@ impl Query {
         encoded.finish()
     }
 
+    /// Whether the query string has the parameter.
     pub fn has<K>(&self, field: &Field<K>) -> bool {
         self.get(field).is_some()
     }

@@ -21,29 +21,37 @@ const MAX_DEPTH: usize = 64;
 /// length and the error response must stay small.
 const MAX_PATH_CHARS: usize = 256;
 
+/// An object's fields by their names.
 pub type JsonObject = BTreeMap<String, JsonValue>;
 
+/// A JSON value.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum JsonValue {
+    /// `null`.
     Null,
+    /// `true` or `false`.
     Bool(bool),
     /// A number, as it was written.
     Number(JsonNumber),
     /// A string, with its escapes decoded.
     String(String),
+    /// An array.
     Array(Vec<JsonValue>),
+    /// An object.
     Object(JsonObject),
 }
 
 impl JsonValue {
+    /// Whether the value is `null`.
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
 
+    /// The text of a string; `None` for any other value.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::String(text) => Some(text),
-            _ => None,
+            Self::Null | Self::Bool(_) | Self::Number(_) | Self::Array(_) | Self::Object(_) => None,
         }
     }
 
@@ -51,14 +59,15 @@ impl JsonValue {
     pub fn saturating_i64(&self) -> Option<i64> {
         match self {
             Self::Number(number) => number.saturating_i64(),
-            _ => None,
+            Self::Null | Self::Bool(_) | Self::String(_) | Self::Array(_) | Self::Object(_) => None,
         }
     }
 
+    /// The elements of an array; `None` for any other value.
     pub fn as_array(&self) -> Option<&[Self]> {
         match self {
             Self::Array(elements) => Some(elements),
-            _ => None,
+            Self::Null | Self::Bool(_) | Self::Number(_) | Self::String(_) | Self::Object(_) => None,
         }
     }
 
@@ -100,6 +109,7 @@ impl JsonValue {
 pub struct JsonNumber(Box<str>);
 
 impl JsonNumber {
+    /// The text of the number, as it was sent.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -163,8 +173,11 @@ impl Decimal {
 /// The path of a value in a document, such as `metadata.lines[0].price`.
 #[derive(Clone, Copy, Debug)]
 pub enum JsonPath<'a> {
+    /// The document itself.
     Root,
+    /// A field of an object.
     Field(&'a JsonPath<'a>, &'a str),
+    /// An element of an array.
     Element(&'a JsonPath<'a>, usize),
 }
 
@@ -445,7 +458,19 @@ mod tests {
         }
     }
 
+    /// The text of a JSON number.
+    fn number_text() -> impl Strategy<Value = String> {
+        "-?(0|[1-9][0-9]{0,25})(\\.[0-9]{1,25})?([eE][+-]?[0-9]{1,3})?"
+    }
+
     proptest! {
+        #[test]
+        fn an_exact_number_prints_as_the_same_value(text in number_text()) {
+            if let Some(exact) = number(&text).exact() {
+                prop_assert_eq!(Decimal::of(&exact.to_string()), Decimal::of(&text));
+            }
+        }
+
         #[test]
         fn no_input_makes_the_parser_panic(bytes in prop::collection::vec(any::<u8>(), 0..60), text in "[\\[\\]{}\":,0-9eE.\\-\\\\u ntf]{0,40}") {
             let _ = parse_object(&bytes);

@@ -35,6 +35,7 @@ impl Row for Linked<'_> {
     }
 }
 
+/// A row that a commit appends to a chain.
 pub(super) struct Appended {
     /// The index of the row's write.
     index: usize,

@@ -18,8 +18,10 @@ use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
 /// Amazon Root CA 1-4 and Starfield Services Root CA - G2, from <https://www.amazontrust.com/repository/>.
 const AMAZON_ROOTS: &[u8] = include_bytes!("amazon-roots.pem");
 
+/// The timeout of one attempt of a call.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// The timeout of a call with all its retries.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// The most attempts of a DynamoDB call that is throttled or fails for a temporary cause. With the pauses below,
@@ -86,10 +88,12 @@ impl Aws {
         })
     }
 
+    /// The region of all clients.
     pub fn region(&self) -> Region {
         self.region.clone()
     }
 
+    /// The credentials that sign the clients' requests.
     pub fn credentials(&self) -> Credentials {
         self.credentials.clone()
     }
@@ -101,6 +105,7 @@ impl Aws {
         self.http.clone()
     }
 
+    /// Builds a DynamoDB client.
     pub fn dynamodb(&self) -> aws_sdk_dynamodb::Client {
         self.dynamodb_with(MAX_ATTEMPTS)
     }
@@ -123,6 +128,7 @@ impl Aws {
         aws_sdk_dynamodb::Client::from_conf(config.build())
     }
 
+    /// Builds an SQS client.
     pub fn sqs(&self) -> aws_sdk_sqs::Client {
         let mut config = aws_sdk_sqs::Config::builder()
             .behavior_version(aws_sdk_sqs::config::BehaviorVersion::latest())

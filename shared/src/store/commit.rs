@@ -251,6 +251,7 @@ fn has_audit_row(writes: &[Write]) -> bool {
     writes.iter().any(|write| matches!(write.change, Change::Audit(_)))
 }
 
+/// The request to DynamoDB for the writes of a commit.
 enum Request {
     Put(Put),
     /// A replacement, and the random id that it writes.
@@ -278,6 +279,7 @@ fn new_put_id() -> Result<AttributeValue, StoreError> {
     Ok(AttributeValue::S(hex::encode(random)))
 }
 
+/// The outcome of a commit or insert.
 enum WriteOutcome {
     Done,
     /// The conditions of the writes at the indexes `at` failed. `found` is the existing row. Only a single
@@ -299,6 +301,7 @@ impl WriteOutcome {
     }
 }
 
+/// Why an attempt to write failed.
 enum AttemptError {
     /// Another transaction holds a row. A retry may succeed.
     Contended,

@@ -33,6 +33,7 @@ impl Store {
         total.map(Some).ok_or_else(|| StoreError::Corrupt(format!("{counter} is not a counter")))
     }
 
+    /// Builds the request for an update outside of a transaction.
     pub(super) fn single_update(&self, update: &Update) -> UpdateItemFluentBuilder {
         self.client
             .update_item()
@@ -53,6 +54,7 @@ impl Store {
     }
 }
 
+/// The outcome of a conditional update of one row.
 pub(crate) enum UpdateOutcome {
     /// The row was updated, and is now this one.
     Done(Item),

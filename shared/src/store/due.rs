@@ -8,6 +8,7 @@ use domain::time::Timestamp;
 
 use super::{Item, RowUpdate, Store, StoreError, UpdateOutcome, key_of_item, text, unavailable};
 
+/// The number of rows in a page of the due index.
 const DUE_PAGE: i32 = 100;
 
 /// The number of shards of the due index. One invocation of the scheduler processes a shard. The second half of
@@ -23,10 +24,12 @@ const PARTITIONS: u8 = 8;
 /// The number of partitions of a shard of deliveries. A delivery has an entry only after its first failure.
 const PARTITIONS_OF_DELIVERIES: u8 = 1;
 
+/// Returns the number of partitions of a shard.
 fn partitions_of(shard: u8) -> u8 {
     if shard < HALF_OF_DUE_SHARDS { PARTITIONS } else { PARTITIONS_OF_DELIVERIES }
 }
 
+/// A partition of the due index.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DuePartition {
     shard: u8,
@@ -35,6 +38,7 @@ pub struct DuePartition {
 }
 
 impl DuePartition {
+    /// Returns the partitions of a shard.
     pub fn of_shard(shard: u8) -> impl Iterator<Item = Self> {
         (0..partitions_of(shard)).map(move |number| Self { shard, number })
     }
@@ -63,6 +67,7 @@ impl DuePartition {
 /// A row that is due, as the due index shows it.
 #[derive(Clone, Debug)]
 pub struct DueRow {
+    /// The primary key of the row.
     pub key: Key,
     /// The sort key in the due index: the due time, then the row's primary key.
     pub sort: String,

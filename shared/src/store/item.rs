@@ -10,14 +10,17 @@ use domain::row::{FORMAT, Key, READ_FORMAT, Row};
 use super::StoreError;
 use super::due::due_attributes;
 
+/// A row as a map of DynamoDB attributes.
 pub type Item = HashMap<String, AttributeValue>;
 
+/// The attributes of the primary key.
 pub(super) const KEY_ATTRIBUTES: [&str; 2] = ["pk", "sk"];
 
 /// The attributes that [`to_item`] adds to a row, apart from its primary key.
 pub(super) const ADDED_ATTRIBUTES: [&str; 10] =
     ["list_pk", "list_sk", "status_pk", "customer_pk", "log_pk", "log_sk", "due_pk", "due_sk", "ttl", FORMAT];
 
+/// Returns a row's primary key as attributes.
 pub fn key_attributes(key: &Key) -> Item {
     HashMap::from([
         ("pk".to_owned(), AttributeValue::S(key.pk.clone())),
@@ -25,6 +28,7 @@ pub fn key_attributes(key: &Key) -> Item {
     ])
 }
 
+/// Returns the primary key of an item. `None`: the item has no `pk` or no `sk`.
 pub fn key_of_item(item: &Item) -> Option<Key> {
     Some(Key { pk: text(item, "pk")?, sk: text(item, "sk")? })
 }
@@ -63,8 +67,13 @@ pub fn to_item<R: Row>(row: &R) -> Result<Item, StoreError> {
     Ok(item)
 }
 
-/// Errors: [`StoreError::Unavailable`] when a newer version of the service wrote the row in a format that this
-/// version can't read; [`StoreError::Corrupt`] when the attributes are not those of the row's type.
+/// Deserialises a row from an item.
+///
+/// # Errors
+///
+/// - [`StoreError::Unavailable`] when a newer version of the service wrote the row in a format that this
+///   version can't read.
+/// - [`StoreError::Corrupt`] when the attributes are not those of the row's type.
 pub fn from_item<R: DeserializeOwned>(item: Item) -> Result<R, StoreError> {
     if let Some(AttributeValue::N(format)) = item.get(FORMAT)
         && format.parse::<u64>().is_ok_and(|format| format > READ_FORMAT)
@@ -74,10 +83,12 @@ pub fn from_item<R: DeserializeOwned>(item: Item) -> Result<R, StoreError> {
     serde_dynamo::from_item(item).map_err(|error| StoreError::Corrupt(error.to_string()))
 }
 
+/// Returns a string attribute of an item. `None`: the attribute is absent or is not a string.
 pub fn text(item: &Item, name: &str) -> Option<String> {
     item.get(name)?.as_s().ok().cloned()
 }
 
+/// Returns an integer attribute of an item. `None`: the attribute is absent or is not an integer.
 pub(crate) fn integer(item: &Item, name: &str) -> Option<i64> {
     item.get(name)?.as_n().ok()?.parse().ok()
 }

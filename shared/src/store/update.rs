@@ -24,6 +24,7 @@ pub(super) const RETRY_BUDGET: Duration = Duration::from_secs(8);
 /// The smallest window of the first pause. The window doubles with each attempt.
 const FIRST_WINDOW: Duration = Duration::from_millis(25);
 
+/// The largest window of a pause.
 pub(super) const LONGEST_WINDOW: Duration = Duration::from_secs(2);
 
 /// A window is at least this many times as long as the last attempt, within [`LONGEST_WINDOW`].
@@ -100,6 +101,7 @@ pub struct Update<'a> {
     attempt_started_at: Instant,
     /// The window of the next pause. After a slow attempt, the pause has a longer window.
     window: Duration,
+    /// The indexes of the writes that failed in the previous attempt.
     failed: Vec<usize>,
 }
 
@@ -164,6 +166,7 @@ fn window_after(window: Duration, took: Duration) -> Duration {
     window.max(took.saturating_mul(MIN_WINDOW_IN_ATTEMPTS)).min(LONGEST_WINDOW)
 }
 
+/// Returns a random pause of at most `window`.
 pub(super) fn pause_within(window: Duration) -> Duration {
     let window_ms = u64::try_from(window.as_millis()).unwrap_or(u64::MAX);
     Duration::from_millis(random::below(window_ms.saturating_add(1)))

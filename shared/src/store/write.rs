@@ -15,8 +15,10 @@ use super::{Item, RowUpdate, StoreError, to_item};
 /// such id, because DynamoDB recognises a repeated transaction by its client token.
 pub(super) const PUT_ID: &str = "put_id";
 
+/// The outcome of an insert.
 #[derive(Debug)]
 pub enum Inserted<R> {
+    /// The row was inserted.
     New,
     /// A row with this key already exists; it was not changed.
     Existing(R),
@@ -61,6 +63,7 @@ impl From<Change> for Write {
 }
 
 impl Write {
+    /// Directs the write to another table.
     #[must_use]
     pub fn in_table(self, table: &str) -> Self {
         Self { table: Some(table.to_owned()), ..self }
@@ -176,9 +179,11 @@ impl Replacement {
     }
 }
 
+/// The outcome of a commit.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[must_use]
 pub enum CommitOutcome {
+    /// All rows were written.
     Done,
     /// A conflict: the conditions of some writes failed, usually because another caller changed those rows
     /// first. Nothing was written.

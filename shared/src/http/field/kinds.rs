@@ -54,6 +54,7 @@ pub trait Kind: 'static {
     /// Whether a failure of the field makes the error code of the response `invalid_amount`.
     const IS_AMOUNT: bool = false;
 
+    /// Returns the values that the field accepts.
     fn values(&self) -> Values;
 
     /// Returns the rule that a request breaks when the field is required and absent.
@@ -156,11 +157,13 @@ impl JsonKind for Text {
 /// A [`Text`] with a further rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Refined<T> {
+    /// The text.
     pub text: Text,
     /// The format of JSON Schema that every accepted value has.
     pub format: Option<&'static str>,
     /// Reads the text. `None`: the text breaks the rule.
     pub parse: fn(&str) -> Option<T>,
+    /// The rule.
     pub rule: &'static str,
 }
 
@@ -204,6 +207,7 @@ pub struct Parsed<T> {
     pub format: Option<&'static str>,
     /// Reads the string. `None`: it breaks the rule.
     pub parse: fn(&str) -> Option<T>,
+    /// The rule.
     pub rule: &'static str,
 }
 
@@ -314,7 +318,9 @@ impl JsonKind for Url {
 /// 64 bits becomes the nearest 64-bit integer, so that the field's own limits apply.
 #[derive(Clone, Copy, Debug)]
 pub struct Integer {
+    /// The smallest value.
     pub min: u32,
+    /// The largest value.
     pub max: AtMost,
     /// The unit, such as `seconds`.
     pub unit: &'static str,
@@ -330,6 +336,7 @@ pub enum AtMost {
 }
 
 impl Integer {
+    /// Returns the accepted values in words.
     fn range(&self) -> String {
         match self.max {
             AtMost::Refused(max) => format!("an integer from {} to {max} ({})", self.min, self.unit),
@@ -337,6 +344,7 @@ impl Integer {
         }
     }
 
+    /// Returns the rule for an integer that is out of range.
     pub fn rule(&self) -> String {
         format!("must be {}", self.range())
     }
@@ -424,7 +432,11 @@ impl JsonKind for Boolean {
     fn read(&self, value: &JsonValue) -> Result<bool, Failures> {
         match value {
             JsonValue::Bool(value) => Ok(*value),
-            _ => Err(self.missing().into()),
+            JsonValue::Null
+            | JsonValue::Number(_)
+            | JsonValue::String(_)
+            | JsonValue::Array(_)
+            | JsonValue::Object(_) => Err(self.missing().into()),
         }
     }
 }
@@ -432,7 +444,9 @@ impl JsonKind for Boolean {
 /// An integer of a query string. It must consist of digits only.
 #[derive(Clone, Copy, Debug)]
 pub struct Count {
+    /// The smallest value.
     pub min: u32,
+    /// The largest value.
     pub max: u32,
     /// What the rule says after the bounds, such as a way to read further.
     pub hint: &'static str,
@@ -501,6 +515,7 @@ impl QueryKind for TimeBound {
 /// One of the words of a vocabulary. The field's value is the value of the word.
 #[derive(Clone, Copy, Debug)]
 pub struct Word<T> {
+    /// Returns the vocabulary.
     pub words: fn() -> Vec<(&'static str, T)>,
 }
 
@@ -551,7 +566,9 @@ impl<T: 'static> QueryKind for Word<T> {
 /// A single word.
 #[derive(Clone, Copy, Debug)]
 pub struct Only<T> {
+    /// The word.
     pub word: &'static str,
+    /// The value of the word.
     pub value: T,
     /// The rule for any other value.
     pub rule: &'static str,
@@ -578,6 +595,7 @@ impl<T: Copy + 'static> JsonKind for Only<T> {
 /// A list of at least one word of a vocabulary. Repeated words are dropped.
 #[derive(Clone, Copy, Debug)]
 pub struct Words<T> {
+    /// Returns the vocabulary.
     pub words: fn() -> Vec<(&'static str, T)>,
     /// What a word is, such as `event name`.
     pub noun: &'static str,
@@ -617,6 +635,7 @@ impl<T: Copy + PartialEq + 'static> JsonKind for Words<T> {
 /// A list of at least one word of a vocabulary, each at most once.
 #[derive(Clone, Copy, Debug)]
 pub struct DistinctWords<T> {
+    /// Returns the vocabulary.
     pub words: fn() -> Vec<(&'static str, T)>,
     /// What a word is, such as `method`.
     pub noun: &'static str,
@@ -657,6 +676,7 @@ const OBJECT_RULE: &str = "must be an object";
 /// An object with fields of its own. [`super::super::Fields::object`] reads it.
 #[derive(Clone, Copy)]
 pub struct Nested {
+    /// The fields.
     pub fields: Definitions,
 }
 
@@ -675,6 +695,7 @@ impl Kind for Nested {
 /// An object with fields that the client chooses. [`super::super::Fields::dictionary`] reads it.
 #[derive(Clone, Copy, Debug)]
 pub struct Dictionary {
+    /// The largest number of fields.
     pub max_keys: usize,
 }
 
@@ -693,11 +714,14 @@ impl Kind for Dictionary {
 /// A header of `min` to `max` characters of UTF-8. [`super::super::Fields::header`] reads it.
 #[derive(Clone, Copy, Debug)]
 pub struct HeaderText {
+    /// The smallest length in characters.
     pub min: usize,
+    /// The largest length in characters.
     pub max: usize,
 }
 
 impl HeaderText {
+    /// Reads the bytes of a header.
     pub fn read<'a>(&self, bytes: &'a [u8]) -> Result<&'a str, Failures> {
         let text = std::str::from_utf8(bytes).ok();
         let text = text.filter(|text| (self.min..=self.max).contains(&text.chars().count()));

@@ -24,6 +24,7 @@ pub struct Field<K> {
     pub name: &'static str,
     /// The values that the field accepts.
     pub kind: K,
+    /// What a request without the field means.
     pub presence: Presence,
     /// One or two sentences for the API reference: the meaning, the unit, and rules that depend on other
     /// fields.
@@ -35,7 +36,9 @@ pub struct Field<K> {
 /// What a request without a field means.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Presence {
+    /// The request is refused.
     Required,
+    /// The field has no value.
     Optional,
     /// The field has this value, given as JSON.
     DefaultsTo(&'static str),
@@ -43,8 +46,10 @@ pub enum Presence {
 
 /// A field of any kind, in the list of a route.
 pub trait Defined: Sync {
+    /// Returns the name on the wire.
     fn name(&self) -> &'static str;
 
+    /// Returns the field as plain data, for the description of the API.
     fn definition(&self) -> Definition;
 }
 
@@ -56,17 +61,22 @@ pub type Definitions = &'static [&'static dyn Defined];
 pub struct Definition {
     /// The name on the wire.
     pub name: &'static str,
+    /// Whether a request without the field is refused.
     pub required: bool,
+    /// One or two sentences for the API reference.
     pub text: &'static str,
     /// The values that the field accepts.
     pub values: Values,
+    /// The value that an absent field has.
     pub default: Option<Value>,
+    /// A valid value.
     pub example: Value,
 }
 
 /// The values that a field accepts. They may include some that the parser refuses, but all accepted ones.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Values {
+    /// A string.
     Text {
         /// The smallest length in characters.
         min: usize,
@@ -77,23 +87,31 @@ pub enum Values {
         /// A format of JSON Schema that every accepted value has.
         format: Option<&'static str>,
     },
+    /// An integer.
     Integer {
+        /// The smallest value.
         min: i64,
         /// The largest value. `None`: larger values are capped, as the field's text says.
         max: Option<i64>,
     },
+    /// `true` or `false`.
     Boolean,
     /// One of these strings.
     Words(Vec<&'static str>),
+    /// An array.
     List {
+        /// The elements.
         of: Box<Values>,
+        /// The smallest number of elements.
         min: usize,
         /// The largest number of elements. `usize::MAX`: only the size of the body bounds it.
         max: usize,
     },
     /// An object with these fields.
     Object(Vec<Definition>),
+    /// An object with any fields.
     Dictionary {
+        /// The largest number of fields.
         max_keys: usize,
     },
 }
@@ -119,6 +137,7 @@ impl<K: Kind + Sync> Defined for Field<K> {
     }
 }
 
+/// Returns the definitions of a list.
 pub fn definitions(list: Definitions) -> Vec<Definition> {
     list.iter().map(|field| field.definition()).collect()
 }
