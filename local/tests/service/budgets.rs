@@ -283,7 +283,6 @@ const CHARGE_OF_A_MINUTE: f64 = 32.0;
 /// Prints a figure of a flow beside its budget, with all others of the flow, and checks it.
 #[expect(clippy::print_stdout, reason = "`--nocapture` shows the figures")]
 #[track_caller]
-#[allow(clippy::print_stdout, reason = "the figures are read with --nocapture")]
 fn assert_holds(figure: &str, units: f64, at_most: f64, cost: &Cost) {
     println!("{figure}: {units:.2} write units, at most {at_most}\n{}", cost.describe());
     assert!(units <= at_most, "{figure}: {units:.2} > {at_most}");
