@@ -16,8 +16,7 @@ use serde::de::DeserializeOwned;
 use domain::hex;
 use domain::row::Row;
 
-use super::contention::{MAX_WRITE_RETRIES, pause_before_retry};
-use super::update::{LONGEST_WINDOW, RETRY_BUDGET, pause_within};
+use super::update::{LONGEST_WINDOW, MAX_WRITE_RETRIES, RETRY_BUDGET, pause_before_retry, pause_within};
 use super::write::{Change, PUT_ID, insert};
 use super::{CommitOutcome, Inserted, Item, Store, StoreError, Write, from_item, unavailable, write_error};
 use crate::random;

@@ -7,8 +7,8 @@ use aws_sdk_dynamodb::types::Update;
 use domain::row::Key;
 use domain::time::Timestamp;
 
-use super::contention::{MAX_WRITE_RETRIES, pause_before_retry};
 use super::item::{integer, number};
+use super::update::{MAX_WRITE_RETRIES, pause_before_retry};
 use super::{Item, RowUpdate, Store, StoreError, write_error};
 
 impl Store {

@@ -29,7 +29,6 @@ mod attributes;
 mod audit;
 mod client;
 mod commit;
-mod contention;
 mod counter;
 mod due;
 mod item;
@@ -63,7 +62,7 @@ pub use write::{CommitOutcome, Inserted, Write};
 use domain::money::MoneyError;
 use domain::row::Key;
 
-use self::contention::{MAX_WRITE_RETRIES, pause_before_retry};
+use self::update::{MAX_WRITE_RETRIES, pause_before_retry};
 
 /// The most keys that one `BatchGetItem` accepts.
 const BATCH_GET_KEYS: usize = 100;

@@ -30,6 +30,16 @@ pub(super) const LONGEST_WINDOW: Duration = Duration::from_secs(2);
 /// A window is at least this many times as long as the last attempt, within [`LONGEST_WINDOW`].
 const MIN_WINDOW_IN_ATTEMPTS: u32 = 3;
 
+/// The most retries of a write that conflicts with other transactions on its rows. If the last retry
+/// conflicts too, the write fails as [`StoreError::Unavailable`]. The pauses take about two seconds in all.
+pub(super) const MAX_WRITE_RETRIES: u32 = 12;
+
+/// The window of the first pause before a retry of one request.
+const FIRST_RETRY_WINDOW: Duration = Duration::from_millis(15);
+
+/// The longest window of a pause before a retry of one request.
+const LONGEST_RETRY_WINDOW: Duration = Duration::from_millis(500);
+
 /// The plan of an update, made from the row that was read.
 #[derive(Debug)]
 pub enum Plan<T> {
@@ -166,7 +176,14 @@ fn window_after(window: Duration, took: Duration) -> Duration {
     window.max(took.saturating_mul(MIN_WINDOW_IN_ATTEMPTS)).min(LONGEST_WINDOW)
 }
 
-/// Returns a random pause of at most `window`.
+/// Returns the pause before a retry of one request: a write that conflicts with another transaction, or a batch
+/// read of which DynamoDB left keys unprocessed. The window doubles with each attempt.
+pub(super) fn pause_before_retry(attempt: u32) -> Duration {
+    let doublings = 2_u32.saturating_pow(attempt);
+    pause_within(FIRST_RETRY_WINDOW.saturating_mul(doublings).min(LONGEST_RETRY_WINDOW))
+}
+
+/// Returns a random pause of at most `window` (full jitter).
 pub(super) fn pause_within(window: Duration) -> Duration {
     let window_ms = u64::try_from(window.as_millis()).unwrap_or(u64::MAX);
     Duration::from_millis(random::below(window_ms.saturating_add(1)))
