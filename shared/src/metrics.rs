@@ -100,58 +100,47 @@ const OUTCOME: Dimension =
 
 const CURRENCY: Dimension = Dimension { name: "Currency", values: &["BRL", "EUR", "USD", OTHER] };
 
-/// The duration of requests. The number of its values is the number of requests.
-pub const REQUEST_DURATION: Metric = Metric::count("RequestDuration").in_unit("Milliseconds").by(ROUTE);
-pub const CLIENT_ERRORS: Metric = Metric::count("ClientErrors").by(ROUTE);
-pub const SERVER_ERRORS: Metric = Metric::count("ServerErrors").by(ROUTE);
-/// Requests that were answered with 401, log-ins included.
-pub const UNAUTHORIZED: Metric = Metric::count("Unauthorized");
-pub const RATE_LIMITED: Metric = Metric::count("RateLimited");
-/// Log-ins with a wrong password or address, and log-ins during a lock-out.
-pub const LOG_INS_REFUSED: Metric = Metric::count("LogInsRefused");
-pub const DELIVERY_ATTEMPTS: Metric = Metric::count("DeliveryAttempts").by(OUTCOME);
-/// The time from a payment's settlement to the first attempt to deliver its event.
-pub const PAID_TO_FIRST_ATTEMPT: Metric = Metric::count("PaidToFirstAttempt").in_unit("Milliseconds");
-pub const CHARGES_CREATED: Metric = Metric::count("ChargesCreated").by(CURRENCY);
-pub const CHARGES_PAID: Metric = Metric::count("ChargesPaid").by(CURRENCY);
-/// The sum of live charges that were paid, in the currency's main unit.
-pub const AMOUNT_PAID: Metric = Metric::count("AmountPaid").in_unit("None").by(CURRENCY);
-pub const REFUNDS_FAILED: Metric = Metric::count("RefundsFailed");
-/// Returns of payments that the bank can't execute.
-pub const RETURNS_FAILED: Metric = Metric::count("ReturnsFailed");
-/// MED cases of live charges that were opened.
-pub const CASES_OPENED: Metric = Metric::count("CasesOpened");
-pub const EMAILS_SENT: Metric = Metric::count("EmailsSent");
-/// Payments that have waited for their review for more than a day, each once an hour.
-pub const REVIEWS_OVERDUE: Metric = Metric::count("ReviewsOverdue");
-/// The days until the client certificate for a bank expires.
-pub const BANK_CERTIFICATE_DAYS: Metric = Metric::count("BankCertificateDays");
-/// Ledgers that the daily verification has verified, written at its end.
-pub const LEDGERS_VERIFIED: Metric = Metric::count("LedgersVerified");
-/// Differences between ledgers and their postings that the daily verification found.
-pub const LEDGER_DIFFERENCES: Metric = Metric::count("LedgerDifferences");
+/// Defines the metrics, and the list of all.
+macro_rules! metrics {
+    ($($(#[$doc:meta])* $NAME:ident = $metric:expr;)+) => {
+        $($(#[$doc])* pub const $NAME: Metric = $metric;)+
 
-pub const ALL: [Metric; 19] = [
-    REQUEST_DURATION,
-    CLIENT_ERRORS,
-    SERVER_ERRORS,
-    UNAUTHORIZED,
-    RATE_LIMITED,
-    LOG_INS_REFUSED,
-    DELIVERY_ATTEMPTS,
-    PAID_TO_FIRST_ATTEMPT,
-    CHARGES_CREATED,
-    CHARGES_PAID,
-    AMOUNT_PAID,
-    REFUNDS_FAILED,
-    RETURNS_FAILED,
-    CASES_OPENED,
-    EMAILS_SENT,
-    REVIEWS_OVERDUE,
-    BANK_CERTIFICATE_DAYS,
-    LEDGERS_VERIFIED,
-    LEDGER_DIFFERENCES,
-];
+        pub const ALL: &[Metric] = &[$($NAME),+];
+    };
+}
+
+metrics! {
+    /// The duration of requests. The number of its values is the number of requests.
+    REQUEST_DURATION = Metric::count("RequestDuration").in_unit("Milliseconds").by(ROUTE);
+    CLIENT_ERRORS = Metric::count("ClientErrors").by(ROUTE);
+    SERVER_ERRORS = Metric::count("ServerErrors").by(ROUTE);
+    /// Requests that were answered with 401, log-ins included.
+    UNAUTHORIZED = Metric::count("Unauthorized");
+    RATE_LIMITED = Metric::count("RateLimited");
+    /// Log-ins with a wrong password or address, and log-ins during a lock-out.
+    LOG_INS_REFUSED = Metric::count("LogInsRefused");
+    DELIVERY_ATTEMPTS = Metric::count("DeliveryAttempts").by(OUTCOME);
+    /// The time from a payment's settlement to the first attempt to deliver its event.
+    PAID_TO_FIRST_ATTEMPT = Metric::count("PaidToFirstAttempt").in_unit("Milliseconds");
+    CHARGES_CREATED = Metric::count("ChargesCreated").by(CURRENCY);
+    CHARGES_PAID = Metric::count("ChargesPaid").by(CURRENCY);
+    /// The sum of live charges that were paid, in the currency's main unit.
+    AMOUNT_PAID = Metric::count("AmountPaid").in_unit("None").by(CURRENCY);
+    REFUNDS_FAILED = Metric::count("RefundsFailed");
+    /// Returns of payments that the bank can't execute.
+    RETURNS_FAILED = Metric::count("ReturnsFailed");
+    /// MED cases of live charges that were opened.
+    CASES_OPENED = Metric::count("CasesOpened");
+    EMAILS_SENT = Metric::count("EmailsSent");
+    /// Payments that have waited for their review for more than a day, each once an hour.
+    REVIEWS_OVERDUE = Metric::count("ReviewsOverdue");
+    /// The days until the client certificate for a bank expires.
+    BANK_CERTIFICATE_DAYS = Metric::count("BankCertificateDays");
+    /// Ledgers that the daily verification has verified, written at its end.
+    LEDGERS_VERIFIED = Metric::count("LedgersVerified");
+    /// Differences between ledgers and their postings that the daily verification found.
+    LEDGER_DIFFERENCES = Metric::count("LedgerDifferences");
+}
 
 /// Returns the number of metrics that CloudWatch bills if every metric has a value for every value of its
 /// dimension.
