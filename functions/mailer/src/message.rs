@@ -1,12 +1,14 @@
 //! Encodes an email as a message (RFC 5322): plain text in UTF-8. `lettre` encodes header values, so that no
 //! text can inject a header.
 
+use std::fmt::Display;
 use std::time::{Duration, UNIX_EPOCH};
 
 use domain::account::MailAddress;
 use domain::ids::EmailId;
 use domain::time::Timestamp;
 use lettre::Message;
+use lettre::address::AddressError;
 use lettre::message::Mailbox;
 use lettre::message::header::{ContentType, HeaderName, HeaderValue, MIME_VERSION_1_0};
 
@@ -25,10 +27,6 @@ pub struct EmailMessage {
     pub bytes: Vec<u8>,
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("an email can't be encoded: {0}")]
-pub struct EncodeError(String);
-
 impl EmailMessage {
     /// Encodes an email. The `Message-ID` consists of the email's id and the sender's domain, so an email
     /// that is sent twice has the same one both times. SES replaces it by its own.
@@ -37,13 +35,11 @@ impl EmailMessage {
         (from, to): (&MailAddress, &MailAddress),
         text: &Text,
         at: Timestamp,
-    ) -> Result<Self, EncodeError> {
+    ) -> Result<Self, String> {
+        let failed = |error: &dyn Display| format!("an email can't be encoded: {error}");
         let mailbox = |address: &MailAddress| {
-            let address = address
-                .as_str()
-                .parse()
-                .map_err(|error: lettre::address::AddressError| EncodeError(error.to_string()))?;
-            Ok::<_, EncodeError>(Mailbox::new(None, address))
+            let address = address.as_str().parse().map_err(|error: AddressError| failed(&error))?;
+            Ok::<_, String>(Mailbox::new(None, address))
         };
         let date = UNIX_EPOCH
             .checked_add(Duration::from_millis(u64::try_from(at.millis()).unwrap_or_default()))
@@ -58,7 +54,7 @@ impl EmailMessage {
             .header(MIME_VERSION_1_0)
             .header(ContentType::TEXT_PLAIN)
             .body(text.body.clone())
-            .map_err(|error| EncodeError(error.to_string()))?;
+            .map_err(|error| failed(&error))?;
         let (from, to, subject) = (from.clone(), to.clone(), text.subject.clone());
         Ok(Self { id, from, to, subject, at, bytes: message.formatted() })
     }

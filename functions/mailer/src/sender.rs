@@ -17,20 +17,16 @@ pub enum Sender {
     Nowhere,
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum SendError {
-    #[error("SES did not accept an email: {0}")]
-    Ses(String),
-    #[error("an email can't be written as a file: {0}")]
-    Directory(io::Error),
-}
-
 impl Sender {
     /// Sends an email, without retries.
-    pub async fn send(&self, message: &EmailMessage) -> Result<(), SendError> {
+    pub async fn send(&self, message: &EmailMessage) -> Result<(), String> {
         match self {
-            Self::Ses(ses) => ses.send(message).await.map_err(SendError::Ses),
-            Self::Directory(directory) => write(directory, message).await.map_err(SendError::Directory),
+            Self::Ses(ses) => {
+                ses.send(message).await.map_err(|error| format!("SES did not accept an email: {error}"))
+            }
+            Self::Directory(directory) => write(directory, message)
+                .await
+                .map_err(|error| format!("an email can't be written as a file: {error}")),
             Self::Nowhere => Ok(()),
         }
     }
