@@ -12,9 +12,6 @@ use shared::audit;
 use crate::invocations::{api_event, dispatch, dispatch_records, run_acquirer_worker, stream_records};
 use crate::support::{Service, eventually, id, operator, raw_id};
 
-/// The action, subject and details of an audit row.
-type AuditLine = (String, String, String);
-
 impl Service {
     /// Reads the first account's audit in the order of the actions. The rows of the dispatcher are written
     /// some moments after them.
@@ -25,19 +22,11 @@ impl Service {
         rows
     }
 
-    async fn audit_lines(&self) -> Vec<AuditLine> {
-        let line = |row: Audit| (row.action, row.subject, row.details.unwrap());
+    /// Returns the action, subject and details of each row.
+    async fn audit_lines(&self) -> Vec<String> {
+        let line = |row: Audit| format!("{} {}: {}", row.action, row.subject, row.details.unwrap());
         self.audit_rows().await.into_iter().map(line).collect()
     }
-
-    /// Advances the clock by a second, so that the audit lists the requests in their order.
-    async fn advance_one_second(&self) {
-        self.advance_seconds(1).await;
-    }
-}
-
-fn audit_line(action: &str, subject: &str, details: &str) -> AuditLine {
-    (action.to_owned(), subject.to_owned(), details.to_owned())
 }
 
 #[tokio::test]
@@ -49,28 +38,29 @@ async fn the_audit_records_an_api_keys_money_and_security_actions_with_key_and_s
     let appeal = service.open_case(&contested, json!({})).await;
     let accept = service.open_case(&accepted, json!({})).await;
 
-    service.advance_one_second().await;
+    // The audit lists the requests in their order, because each is a second later.
+    service.advance_seconds(1).await;
     let cancel = format!("/v1/payments/{}/cancel", raw_id(&open));
     service.post(&cancel, &json!({})).await.expect(200);
-    service.advance_one_second().await;
+    service.advance_seconds(1).await;
     let parts = json!({"amount": 400, "destinationKey": "maria@example.com"});
     let refund = service.refund(&refunded, "refund-01", parts).await.expect(201);
-    service.advance_one_second().await;
+    service.advance_seconds(1).await;
     service.answer_case(&appeal, "appeal", json!({"reason": "Entregue a Maria"})).await.expect(200);
-    service.advance_one_second().await;
+    service.advance_seconds(1).await;
     service.answer_case(&accept, "accept", json!({})).await.expect(200);
-    service.advance_one_second().await;
+    service.advance_seconds(1).await;
     let url = "http://127.0.0.1:9/hook?token=s3cret";
     let endpoint = service.register_endpoint(url, &["charge.paid"]).await;
-    service.advance_one_second().await;
+    service.advance_seconds(1).await;
     let path = format!("/v1/webhooks/endpoints/{}", id(&endpoint));
     let change = json!({"url": "http://127.0.0.1:9/other", "events": ["charge.paid", "charge.failed"]});
     service.patch(&path, &change).await.expect(200);
-    service.advance_one_second().await;
+    service.advance_seconds(1).await;
     let rotated = service.post(&format!("{path}/rotate-secret"), &json!({})).await.expect(200);
-    service.advance_one_second().await;
+    service.advance_seconds(1).await;
     service.delete(&path).await.expect(200);
-    service.advance_one_second().await;
+    service.advance_seconds(1).await;
     let overridden = service.post("/v1/webhooks/override-secret/rotate", &json!({})).await.expect(200);
 
     let rows = eventually("the audit has nine rows", async || {
@@ -82,28 +72,25 @@ async fn the_audit_records_an_api_keys_money_and_security_actions_with_key_and_s
     for row in &rows {
         assert_eq!((row.actor.as_str(), &json!(row.source)), (key.as_str(), &json!("127.0.0.1")), "{row:?}");
     }
-    let refund_details = format!("test BRL 400 of {}, cashout to m***@e***.com", id(&refunded));
-    let scope = service.scope().to_string();
+    let (scope, endpoint_id) = (service.scope(), id(&endpoint));
     assert_eq!(
         service.audit_lines().await,
         [
-            audit_line("charge.cancel", id(&open), "test BRL 1000, before: WAITING_PAYMENT"),
-            audit_line("refund.create", id(&refund), &refund_details),
-            audit_line("med.appeal", id(&appeal), "test BRL 500"),
-            audit_line("med.accept", id(&accept), "test BRL 300, lost: BRL 300"),
-            audit_line(
-                "webhook-endpoint.register",
-                id(&endpoint),
-                "test http://127.0.0.1:9, events: charge.paid"
+            format!("charge.cancel {}: test BRL 1000, before: WAITING_PAYMENT", id(&open)),
+            format!(
+                "refund.create {}: test BRL 400 of {}, cashout to m***@e***.com",
+                id(&refund),
+                id(&refunded)
             ),
-            audit_line(
-                "webhook-endpoint.change",
-                id(&endpoint),
-                "test url: another path or query at http://127.0.0.1:9; events added: charge.failed"
+            format!("med.appeal {}: test BRL 500", id(&appeal)),
+            format!("med.accept {}: test BRL 300, lost: BRL 300", id(&accept)),
+            format!("webhook-endpoint.register {endpoint_id}: test http://127.0.0.1:9, events: charge.paid"),
+            format!(
+                "webhook-endpoint.change {endpoint_id}: test url: another path or query at http://127.0.0.1:9; events added: charge.failed"
             ),
-            audit_line("webhook-endpoint.rotate-secret", id(&endpoint), "test http://127.0.0.1:9"),
-            audit_line("webhook-endpoint.delete", id(&endpoint), "test http://127.0.0.1:9"),
-            audit_line("override-secret.rotate", &scope, "test secret for webhookUrl"),
+            format!("webhook-endpoint.rotate-secret {endpoint_id}: test http://127.0.0.1:9"),
+            format!("webhook-endpoint.delete {endpoint_id}: test http://127.0.0.1:9"),
+            format!("override-secret.rotate {scope}: test secret for webhookUrl"),
         ]
     );
     let text = format!("{rows:?}");
@@ -161,7 +148,7 @@ async fn a_record_whose_audit_row_could_not_be_written_is_retried() {
     let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
     let answer = dispatcher(json!({ "Records": records })).await.unwrap();
     assert_eq!(answer["batchItemFailures"].as_array().unwrap().len(), 1, "{answer}");
-    assert_eq!(service.audit_lines().await, []);
+    assert!(service.audit_lines().await.is_empty());
     proxy.reset();
     dispatch_records(&service.stack, &records).await;
     assert_eq!(service.audit_rows().await.len(), 1);
@@ -178,9 +165,9 @@ async fn a_repeated_change_of_an_endpoint_changes_nothing_and_is_audited_once() 
         json!({"status": "INACTIVE"}),
         json!({"status": "ACTIVE"}),
     ] {
-        service.advance_one_second().await;
+        service.advance_seconds(1).await;
         let changed = service.patch(&path, &change).await.expect(200);
-        service.advance_one_second().await;
+        service.advance_seconds(1).await;
         assert_eq!(service.patch(&path, &change).await.expect(200), changed, "{change}");
         expected.push("webhook-endpoint.change");
     }
@@ -195,7 +182,7 @@ async fn changes_by_the_acquirer_the_scheduler_and_the_sandbox_are_not_attribute
     let paid = service.pay(1000).await;
     let refund = service.refund(&paid, "refund-01", json!({"amount": 400})).await.expect(201);
     let case = service.open_case(&service.pay(500).await, json!({})).await;
-    service.advance_one_second().await;
+    service.advance_seconds(1).await;
     service.answer_case(&case, "appeal", json!({"reason": "Entregue"})).await.expect(200);
     // The decision and the refund's steps update rows that still store the key as their actor.
     service.decide_case(&case, "payer").await.expect(200);
