@@ -463,22 +463,6 @@ async fn a_dispute_is_a_case_that_the_acquirer_decides() {
 }
 
 #[tokio::test]
-async fn lost_answers_and_lost_notifications_lose_nothing() {
-    let cards = Cards::start().await;
-    cards.fault("lost_answer", KEPT);
-    let create = async || cards.live.client.post("/v1/payments", &of_card("card-0010")).await;
-    let first = create().await;
-    let charge = if first.status == 201 { first.expect(201) } else { create().await.expect(201) };
-    assert_eq!(charge["status"], "WAITING_PAYMENT");
-    cards.fault_of_notifications("lost_notification");
-    cards.act("/pay", &charge, json!({}));
-    // The sweep reads the list of changes.
-    cards.live.service.advance_seconds(6 * 60).await;
-    cards.until(&charge, "APPROVED").await;
-    cards.check_ledger().await;
-}
-
-#[tokio::test]
 async fn only_signed_notifications_of_the_account_are_accepted() {
     let cards = Cards::start().await;
     let text = cards.books().to_string();
@@ -540,21 +524,6 @@ async fn one_event_on_three_connections_settles_once_also_beside_the_return_of_t
     let ids: std::collections::BTreeSet<String> =
         listener.hooks().iter().map(|hook| hook.json()["id"].to_string()).collect();
     assert_eq!(ids.len(), 1);
-    cards.check_ledger().await;
-}
-
-#[tokio::test]
-async fn a_decline_that_arrives_after_the_payment_changes_nothing() {
-    let cards = Cards::start().await;
-    let charge = cards.create("card-0015", json!({})).await;
-    cards.fault_of_notifications("lost_notification");
-    cards.act("/decline", &charge, json!({}));
-    cards.act("/pay", &charge, json!({}));
-    cards.resend("payment_intent.succeeded", 1).await;
-    cards.until(&charge, "APPROVED").await;
-    cards.resend("payment_intent.payment_failed", 1).await;
-    cards.until_quiet().await;
-    assert_eq!(cards.read(&charge).await["status"], "APPROVED");
     cards.check_ledger().await;
 }
 
