@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use crate::proxy::Substitute;
-use crate::support::{World, day, id, key, new_cob, reais, txid};
+use crate::support::{World, day, id, key, reais, txid};
 
 fn malformed(reason: &str) -> ApiError {
     ApiError::Malformed(reason.to_owned())
@@ -191,12 +191,6 @@ async fn additional_headers_and_parameters_are_in_each_api_request_only() {
     let (name, value) = world.bank.behaviour().required_parameter.unwrap();
     assert_eq!(world.proxy.api_requests()[0].parameter(name), Some(value));
     assert_eq!(world.proxy.token_requests()[0].parameter(name), None);
-}
-
-#[tokio::test]
-async fn a_base_url_may_end_with_a_slash() {
-    let world = World::start_with(Profile::Complete, |settings| settings.base_url.push('/')).await;
-    assert!(world.client.put_cob(&txid(1), &new_cob()).await.is_ok());
 }
 
 #[tokio::test]
