@@ -1,13 +1,10 @@
 use domain::ids::AccountId;
-use domain::row::Row;
 use domain::time::Timestamp;
 use domain::url_policy::{AddressPolicy, LocalNames};
 use rcgen::{CertificateParams, KeyPair, date_time_ymd, generate_simple_self_signed};
 use secrecy::ExposeSecret;
 
-use super::rows::AcquirerSecrets;
 use super::*;
-use crate::store::{from_item, to_item};
 
 fn pair() -> (String, String) {
     let generated = generate_simple_self_signed(vec!["loja.example".to_owned()]).unwrap();
@@ -157,22 +154,6 @@ fn secrets_are_never_shown_and_each_has_a_fingerprint() {
 }
 
 #[test]
-fn the_rows_of_an_acquirer_can_be_read_back_and_only_one_has_its_secrets() {
-    let acquirer = configured(&choice());
-    for is_retired in [false, true] {
-        let row = AccountAcquirer { is_retired, ..acquirer.acquirer.clone() };
-        let acquirer = ConfiguredAcquirer { acquirer: row.clone(), ..acquirer.clone() };
-        let item = to_item(&row).unwrap();
-        assert!(!format!("{item:?}").contains("not-to-be-seen"));
-        assert_eq!(from_item::<AccountAcquirer>(item).unwrap(), row);
-        let secrets = acquirer.secrets();
-        assert_eq!((secrets.key(), secrets.version), (row.key(), row.version));
-        let read: AcquirerSecrets = from_item(to_item(&secrets).unwrap()).unwrap();
-        assert_eq!(read.credentials, acquirer.credentials);
-    }
-}
-
-#[test]
 fn a_new_connection_depends_on_name_base_url_and_client_id_alone() {
     let first = choice().settings;
     let mut other_key = first.clone();
@@ -294,37 +275,24 @@ fn the_file_of_an_authority_holds_certificates_and_nothing_else() {
 }
 
 #[test]
-fn two_tokens_are_valid_until_the_old_one_is_dropped() {
-    let token = || CallbackToken::create(now()).unwrap();
-    let ((first, first_stored), (second, second_stored), (third, third_stored)) = (token(), token(), token());
-    let accepts = |callback: &Callback| {
-        [&first, &second, &third].map(|token| callback.accepts_token(token.expose_secret()))
-    };
-    let one = Callback { choice: choice().callback, tokens: vec![first_stored.clone()] };
-    assert_eq!(first.expose_secret().len(), 64);
-    assert_eq!(accepts(&one), [true, false, false]);
-    assert!(!one.accepts_token("") && !one.accepts_token(&first_stored.sha256));
-    assert_eq!(one.with_newest_token(), one);
-
-    let two = one.with_token(second_stored.clone(), None);
-    assert_eq!(accepts(&two), [true, true, false]);
-    // The third token replaces the one that the bank does not use.
-    let in_use = Some(first_stored.sha256.as_str());
-    assert_eq!(accepts(&two.with_token(third_stored.clone(), in_use)), [true, false, true]);
-    assert_eq!(accepts(&two.with_token(third_stored, None)), [false, true, true]);
-    assert_eq!(accepts(&two.with_newest_token()), [false, true, false]);
-
+fn a_callback_token_is_stored_as_a_hash_and_its_url_names_it() {
+    let (token, stored) = CallbackToken::create(now()).unwrap();
+    let (other, _) = CallbackToken::create(now()).unwrap();
+    let callback = Callback { choice: choice().callback, tokens: vec![stored.clone()] };
+    assert_eq!(token.expose_secret().len(), 64);
+    assert!(callback.accepts_token(token.expose_secret()));
+    assert!(!callback.accepts_token("") && !callback.accepts_token(&stored.sha256));
     let account = AccountId::new([1; 10]);
-    let url = two.url(account, &second).expose_secret().to_owned();
-    let path = format!("/v1/acquirer-events/{account}/{}", second.expose_secret());
+    let url = callback.url(account, &token).expose_secret().to_owned();
+    let path = format!("/v1/acquirer-events/{account}/{}", token.expose_secret());
     assert_eq!(url, format!("https://eventos.example.com{path}"));
-    assert_eq!(two.token_of_url(account, &url), Some(&second_stored));
-    for other in ["https://other.example.com", ""] {
-        assert_eq!(two.token_of_url(account, &format!("{other}{path}")), None);
+    assert_eq!(callback.token_of_url(account, &url), Some(&stored));
+    for host in ["https://other.example.com", ""] {
+        assert_eq!(callback.token_of_url(account, &format!("{host}{path}")), None);
     }
-    assert_eq!(two.token_of_url(account, two.url(account, &third).expose_secret()), None);
-    assert!(!format!("{two:?}").contains(second.expose_secret()));
-    assert!(!two.view().to_string().contains(&second_stored.sha256));
+    assert_eq!(callback.token_of_url(account, callback.url(account, &other).expose_secret()), None);
+    assert!(!format!("{callback:?}").contains(token.expose_secret()));
+    assert!(!callback.view().to_string().contains(&stored.sha256));
 }
 
 #[test]
