@@ -16,7 +16,7 @@ use domain::payment_method::PaymentMethod;
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
-use shared::acquirer::configuration::{AccountAcquirers, Callback, PixKeyClaim};
+use shared::acquirer::configuration::{AccountAcquirers, Callback, ConfiguredAcquirer, PixKeyClaim};
 use shared::store::Store;
 
 use crate::{AdminFixture, Merchant, MerchantServer, eventually, text};
@@ -132,20 +132,12 @@ impl BankFixture {
     }
 
     async fn callback(&self) -> Callback {
-        self.service
-            .acquirers()
-            .current(&id(&self.account), PaymentMethod::Pix)
-            .await
-            .unwrap()
-            .unwrap()
-            .acquirer
-            .callback
+        self.service.bank_of(&self.account).await.unwrap().acquirer.callback
     }
 
     /// A client of the bank with the account's credentials, as the functions use it.
     async fn client(&self) -> Client {
-        let acquirer =
-            self.service.acquirers().current(&id(&self.account), PaymentMethod::Pix).await.unwrap().unwrap();
+        let acquirer = self.service.bank_of(&self.account).await.unwrap();
         let clock = self.service.stack.clock.clone();
         Client::new(&acquirer.pix_connection().unwrap(), Arc::new(move || clock.now())).unwrap()
     }
@@ -203,10 +195,14 @@ impl AdminFixture {
 
     /// The secret that signs the MED notices of an account's current bank.
     pub(crate) async fn med_secret(&self, account: &str) -> Option<SecretString> {
-        let acquirers = self.acquirers();
-        let connection =
-            acquirers.current(&id(account), PaymentMethod::Pix).await.unwrap()?.acquirer.connection;
-        acquirers.signing_secrets(&id(account), connection).await.unwrap().into_iter().next()
+        let bank = self.bank_of(account).await?.acquirer;
+        let secrets = self.acquirers().signing_secrets(&bank.account, bank.connection).await.unwrap();
+        secrets.into_iter().next()
+    }
+
+    /// The bank that takes an account's new charges.
+    async fn bank_of(&self, account: &str) -> Option<ConfiguredAcquirer> {
+        self.acquirers().current(&id(account), PaymentMethod::Pix).await.unwrap()
     }
 
     pub(crate) async fn open_account(&self) -> String {
@@ -341,7 +337,7 @@ async fn an_operator_sets_reads_and_removes_an_acquirer_and_never_sees_its_secre
         assert_eq!(shown[field].as_str().unwrap().len(), digits, "{field}");
     }
     // Reads the stored settings with their secrets, as the functions do.
-    let stored = service.acquirers().current(&id(&account), PaymentMethod::Pix).await.unwrap().unwrap();
+    let stored = service.bank_of(&account).await.unwrap();
     assert_eq!(shown["connection"], stored.acquirer.connection.to_string());
     let settings = stored.pix_connection().unwrap();
     assert_eq!(settings.client_secret.expose_secret(), BANK_SECRET);
