@@ -236,8 +236,7 @@ impl AccountAcquirers {
                 return Err(SettingsError::NoAcquirer(account));
             };
             let before = stripe.webhook_endpoint.replace(endpoint.to_owned());
-            next.acquirer.updated_at = now;
-            next.acquirer.version = next.acquirer.version.saturating_add(1);
+            next.acquirer = next.acquirer.next_version(now);
             let connection = current.acquirer.connection;
             let stored = self.signing_row(&account, connection).await?;
             let former = stored.as_ref().map(|stored| stored.secret.clone()).filter(|_| before.is_some());
@@ -462,8 +461,7 @@ impl AccountAcquirers {
             if next == current {
                 return Ok(current.acquirer);
             }
-            next.acquirer.updated_at = now;
-            next.acquirer.version = next.acquirer.version.saturating_add(1);
+            next.acquirer = next.acquirer.next_version(now);
             let mut writes = self.put(&next, Some(&current))?;
             writes.push(audit_write(operator, account, action, next.audit_view().to_string(), now)?);
             if update.commit(writes).await? {
@@ -621,8 +619,7 @@ fn joined(acquirer: Item, secrets: Option<Item>) -> Result<ConfiguredAcquirer, S
 
 fn retired(acquirer: &ConfiguredAcquirer, now: Timestamp) -> ConfiguredAcquirer {
     let ConfiguredAcquirer { acquirer, credentials } = acquirer.clone();
-    let version = acquirer.version.saturating_add(1);
-    let acquirer = AccountAcquirer { is_retired: true, updated_at: now, version, ..acquirer };
+    let acquirer = AccountAcquirer { is_retired: true, ..acquirer.next_version(now) };
     ConfiguredAcquirer { acquirer, credentials }
 }
 

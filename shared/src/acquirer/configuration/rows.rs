@@ -44,6 +44,10 @@ impl AccountAcquirer {
     pub(super) fn key_of(account: &AccountId, connection: ConnectionId) -> Key {
         Key { pk: Self::partition(account), sk: format!("connection#{connection}") }
     }
+
+    pub(super) fn next_version(self, now: Timestamp) -> Self {
+        Self { updated_at: now, version: self.version.saturating_add(1), ..self }
+    }
 }
 
 impl Row for AccountAcquirer {
