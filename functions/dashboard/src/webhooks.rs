@@ -20,7 +20,7 @@ use serde_json::Value;
 use shared::http::{Problem, Query};
 use shared::webhook::delivery::{DayFigures, Delivery, DeliveryStatus, RecentDeliveries, RecentFilter};
 use shared::webhook::endpoint::{Endpoint, EndpointStatus};
-use shared::webhook::log::{EventFilter, EventListView};
+use shared::webhook::log::EventFilter;
 
 use crate::charges::field;
 use crate::states::{State as _, all};
@@ -369,8 +369,7 @@ pub(crate) async fn events(visitor: Visitor) -> Result<Response, Problem> {
     let (page, list) = visitor
         .load(async |visit| {
             let Ok(filter) = &filter else { return Ok(Value::Null) };
-            let found = visit.pages.app.events.list(&visit.scope(), filter, visit.now).await?;
-            value(&EventListView::new(&found)?)
+            value(&visit.pages.app.events.list(&visit.scope(), filter, visit.now).await?)
         })
         .await?;
     let items = list.get("data").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();

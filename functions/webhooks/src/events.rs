@@ -5,14 +5,13 @@ use axum::response::{IntoResponse, Response};
 use domain::ids::EventId;
 use shared::extract::{Authenticated, AuthenticatedQuery};
 use shared::http::{IdPath, Problem};
-use shared::webhook::log::{EventFilter, EventListView};
+use shared::webhook::log::EventFilter;
 
 pub(crate) async fn list(
     AuthenticatedQuery { app, caller, query, now }: AuthenticatedQuery,
 ) -> Result<Response, Problem> {
     let filter = EventFilter::parse(&query)?;
-    let page = app.events.list(&caller.sharded_scope(), &filter, now).await?;
-    Ok(Json(EventListView::new(&page)?).into_response())
+    Ok(Json(app.events.list(&caller.sharded_scope(), &filter, now).await?).into_response())
 }
 
 pub(crate) async fn read(

@@ -157,7 +157,7 @@ struct ListedEvent {
 }
 
 #[derive(Debug)]
-pub struct EventPage {
+struct EventPage {
     events: Vec<ListedEvent>,
     next_cursor: Option<EventId>,
 }
@@ -173,11 +173,13 @@ impl EventLog {
         scope: &ShardedScope,
         filter: &EventFilter,
         now: Timestamp,
-    ) -> Result<EventPage, WebhookError> {
-        match filter.object {
-            Some(object) => self.page_of_object(&scope.scope, object, filter, now).await,
-            None => self.page_of_scope(scope, filter, now).await,
-        }
+    ) -> Result<EventListView, WebhookError> {
+        let EventPage { events, next_cursor } = match filter.object {
+            Some(object) => self.page_of_object(&scope.scope, object, filter, now).await?,
+            None => self.page_of_scope(scope, filter, now).await?,
+        };
+        let data = events.iter().map(EventView::new).collect::<Result<_, _>>()?;
+        Ok(EventListView { object: "list", data, has_more: next_cursor.is_some(), next_cursor })
     }
 
     /// Returns one event, until it expires: 90 days after its change, or later if it was resent.
@@ -499,15 +501,4 @@ pub struct EventListView {
     has_more: bool,
     /// The `starting_after` of the next page. `null` on the last page.
     next_cursor: Option<EventId>,
-}
-
-impl EventListView {
-    pub fn new(page: &EventPage) -> Result<Self, WebhookError> {
-        Ok(Self {
-            object: "list",
-            data: page.events.iter().map(EventView::new).collect::<Result<_, _>>()?,
-            has_more: page.next_cursor.is_some(),
-            next_cursor: page.next_cursor,
-        })
-    }
 }
