@@ -446,28 +446,24 @@ async fn delivery_retried(world: &World) -> Result<()> {
     world.idle().await
 }
 
-/// Returns the path of the endpoint of test mode.
-async fn endpoint(world: &World) -> Result<String> {
+/// Begins while deliveries to the endpoint of test mode fail. Returns its path.
+async fn begin_with_failing_endpoint(world: &World) -> Result<String> {
     let endpoints = world.get(Mode::Test, "/v1/webhooks/endpoints").await?;
-    let listed = items(if endpoints.is_array() { &endpoints } else { &endpoints["data"] });
-    let id = listed.first().map(|endpoint| text(endpoint, "id")).unwrap_or_default();
+    let id = items(&endpoints["data"]).first().map(|endpoint| text(endpoint, "id")).unwrap_or_default();
+    world.front.refuse_webhooks(100);
+    world.charge(Mode::Test, json!({"amount": 1000})).await?;
+    world.begin().await?;
     Ok(format!("/v1/webhooks/endpoints/{id}"))
 }
 
 async fn endpoint_switched_off(world: &World) -> Result<()> {
-    let path = endpoint(world).await?;
-    world.front.refuse_webhooks(100);
-    world.charge(Mode::Test, json!({"amount": 1000})).await?;
-    world.begin().await?;
+    let path = begin_with_failing_endpoint(world).await?;
     let inactive = json!({"status": "INACTIVE"});
     world.request(Mode::Test, Method::PATCH, &path, &inactive).await?.expect(200).map(drop)
 }
 
 async fn endpoint_deleted(world: &World) -> Result<()> {
-    let path = endpoint(world).await?;
-    world.front.refuse_webhooks(100);
-    world.charge(Mode::Test, json!({"amount": 1000})).await?;
-    world.begin().await?;
+    let path = begin_with_failing_endpoint(world).await?;
     let deleted = world.request(Mode::Test, Method::DELETE, &path, &Value::Null).await?;
     // A repetition finds no endpoint.
     if deleted.status == 404 { Ok(()) } else { deleted.expect(200).map(drop) }
