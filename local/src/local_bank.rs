@@ -14,20 +14,14 @@ use crate::stored_port;
 
 const CNPJ: &str = "12ABC34501DE35";
 
-/// How the bank differs from the default.
-#[derive(Debug)]
-pub(crate) struct BankSettings {
-    /// `None`: that of the state directory, or `complete` for a new state.
-    pub(crate) profile: Option<Profile>,
-    /// How far the bank's clock is ahead of the service's, in seconds.
-    pub(crate) skew_seconds: i64,
-}
-
+/// `requested`: the profile; `None`: that of the state directory, or `complete` for a new state. `skew_s`: how far the
+/// bank's clock is ahead of the service's.
 pub(crate) async fn start(
     directory: Option<&Path>,
     seed: &Seed,
     clock: &Clock,
-    settings: &BankSettings,
+    requested: Option<Profile>,
+    skew_s: i64,
 ) -> Result<Bank> {
     let clock = clock.clone();
     let options = Options {
@@ -39,8 +33,8 @@ pub(crate) async fn start(
             city: "Sao Paulo".to_owned(),
             cnpj: CNPJ.to_owned(),
         }],
-        profile: profile(directory, settings.profile)?,
-        skew_s: settings.skew_seconds,
+        profile: profile(directory, requested)?,
+        skew_s,
         books: directory.map(|directory| directory.join("bank.jsonl")),
         ..Options::new(Arc::new(move || clock.now().millis()))
     };

@@ -27,7 +27,7 @@ use crate::gateway::{self, LocalRoutes};
 use crate::guard::AllowedHost;
 use crate::http::{self, Server};
 use crate::lambda::Functions;
-use crate::local_bank::{self, BankSettings};
+use crate::local_bank;
 use crate::local_cards;
 use crate::local_routes::{LOG_IN, local_routes};
 use crate::sdk;
@@ -178,9 +178,9 @@ impl Stack {
         let embedded = Box::pin(Embedded::start(&options.state, options.listen, &clock)).await?;
         let endpoints = embedded.endpoints();
         let seed = Seed::load_or_create(directory.as_deref())?;
-        let settings =
-            BankSettings { profile: options.bank_profile, skew_seconds: options.bank_skew_seconds };
-        let bank = Arc::new(local_bank::start(directory.as_deref(), &seed, &clock, &settings).await?);
+        let (profile, skew_s) = (options.bank_profile, options.bank_skew_seconds);
+        let bank = local_bank::start(directory.as_deref(), &seed, &clock, profile, skew_s).await?;
+        let bank = Arc::new(bank);
         let cards = Arc::new(local_cards::start(directory.as_deref(), &seed, &clock).await?);
         let fault_proxy = if options.fault_proxy || options.throttle.is_some() {
             Some(embedded.start_fault_proxy().await?)

@@ -24,7 +24,7 @@ use crate::embedded::Endpoints;
 use crate::error::{Context, Error, Result};
 use crate::gateway;
 use crate::http::Server;
-use crate::local_bank::{self, BankSettings};
+use crate::local_bank;
 use crate::sdk;
 use crate::seed::Seed;
 use crate::stack::{API_KEYS_TABLE, BUCKET, SECRETS_TABLE, STATE_TABLE, listen_on, ready};
@@ -59,8 +59,7 @@ impl DeployedStack {
         template.functions.retain(|function| resources.find(&function.logical_id).is_some());
 
         let (seed, clock) = (Seed::load_or_create(None)?, Clock::default());
-        let settings = BankSettings { profile: None, skew_seconds: 0 };
-        let bank = local_bank::start(None, &seed, &clock, &settings).await?;
+        let bank = local_bank::start(None, &seed, &clock, None, 0).await?;
         let table = |logical_id: &str| -> Result<Store> {
             Ok(Store::new(sdk::dynamodb(&invoke_url), resources.get(logical_id)?))
         };
