@@ -4,11 +4,8 @@
 //! Existing resources are not changed, so the state survives a restart. A change of their layout raises
 //! `STATE_FORMAT`.
 
-use std::collections::HashMap;
-
 use aws_sdk_s3::error::ProvideErrorMetadata;
 use aws_sdk_s3::types::Object;
-use aws_sdk_sqs::types::QueueAttributeName;
 use dynoxide::DynoxideError;
 use serde_json::{Value, json};
 
@@ -16,17 +13,17 @@ use crate::embedded::Endpoints;
 use crate::embedded::dynamodb::Database;
 use crate::error::{Context, Result};
 use crate::sdk;
-use crate::template::{Queue, Table, Template, bucket_name, queue_arn, queue_url};
+use crate::template::{Queue, Table, Template, bucket_name, queue_url};
 
 pub async fn provision(template: &Template, database: &Database, endpoints: &Endpoints) -> Result<()> {
     template.tables.iter().try_for_each(|table| create_table(database, table))?;
     let queues = async {
         let sqs = sdk::sqs(&endpoints.sqs_url);
-        // A dead-letter queue must exist before the redrive policy that refers to it.
-        let (with_redrive, without): (Vec<&Queue>, Vec<&Queue>) =
-            template.queues.iter().partition(|queue| queue.redrive.is_some());
-        for queue in without.into_iter().chain(with_redrive) {
-            create_queue(&sqs, queue).await?;
+        for Queue { logical_id, attributes } in &template.queues {
+            let attributes = attributes.iter().map(|(name, value)| (name.as_str().into(), value.clone()));
+            let request =
+                sqs.create_queue().queue_name(logical_id).set_attributes(Some(attributes.collect()));
+            request.send().await.context(format_args!("creating the queue {logical_id}"))?;
         }
         Ok(())
     };
@@ -92,24 +89,6 @@ fn create_table(database: &Database, table: &Table) -> Result<()> {
         "TimeToLiveSpecification": {"AttributeName": attribute, "Enabled": true},
     });
     database.call("UpdateTimeToLive", &ttl).map(drop).context(&doing)
-}
-
-async fn create_queue(sqs: &aws_sdk_sqs::Client, queue: &Queue) -> Result<()> {
-    let mut attributes: HashMap<QueueAttributeName, String> = queue
-        .attributes
-        .iter()
-        .map(|(name, value)| (QueueAttributeName::from(name.as_str()), value.clone()))
-        .collect();
-    if let Some(redrive) = &queue.redrive {
-        let policy = json!({
-            "deadLetterTargetArn": queue_arn(&redrive.dead_letter_queue),
-            "maxReceiveCount": redrive.max_receive_count,
-        });
-        attributes.insert(QueueAttributeName::RedrivePolicy, policy.to_string());
-    }
-    let request = sqs.create_queue().queue_name(&queue.logical_id).set_attributes(Some(attributes));
-    request.send().await.context(format_args!("creating the queue {}", queue.logical_id))?;
-    Ok(())
 }
 
 async fn create_bucket(s3: &aws_sdk_s3::Client, bucket: &str) -> Result<()> {

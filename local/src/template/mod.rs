@@ -50,16 +50,8 @@ pub struct Table {
 #[derive(Debug, Clone)]
 pub struct Queue {
     pub logical_id: String,
-    /// The attributes of the `CreateQueue` request, without the redrive policy.
+    /// The attributes of the `CreateQueue` request.
     pub attributes: BTreeMap<String, String>,
-    pub redrive: Option<Redrive>,
-}
-
-#[derive(Debug, Clone)]
-pub struct Redrive {
-    pub dead_letter_queue: String,
-    /// How often a message is received before SQS moves it to the dead-letter queue.
-    pub max_receive_count: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -121,12 +113,6 @@ pub struct TemplateValues {
     pub secrets: BTreeMap<String, String>,
     /// The base URL of the queues, without a trailing slash.
     pub sqs_url: String,
-}
-
-impl Queue {
-    pub fn url(&self, sqs_url: &str) -> String {
-        queue_url(sqs_url, &self.logical_id)
-    }
 }
 
 pub fn queue_url(sqs_url: &str, logical_id: &str) -> String {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::intrinsics::{get_att_resource, number, object, scalar, string, unsupported};
-use super::{Function, Queue, QueueSource, Redrive, Route, Schedule, StreamSource, Table};
+use super::{Function, Queue, QueueSource, Route, Schedule, StreamSource, Table, queue_arn};
 use crate::error::{Context, Error, Result};
 use crate::filter::Pattern;
 
@@ -66,17 +66,15 @@ pub(super) fn queue(logical_id: &str, properties: &Value) -> Result<Queue> {
             attributes.insert(property.to_owned(), value);
         }
     }
-    let redrive = match properties.get("RedrivePolicy") {
-        None => None,
-        Some(policy) => Some(Redrive {
-            dead_letter_queue: get_att_resource(policy.get("deadLetterTargetArn"), "Arn", logical_id)?
-                .to_owned(),
-            max_receive_count: number(policy.get("maxReceiveCount"), logical_id)?.ok_or_else(|| {
-                Error::new(format!("{logical_id}: a redrive policy must have a maxReceiveCount"))
-            })?,
-        }),
-    };
-    Ok(Queue { logical_id: logical_id.to_owned(), attributes, redrive })
+    if let Some(policy) = properties.get("RedrivePolicy") {
+        let dead_letters = get_att_resource(policy.get("deadLetterTargetArn"), "Arn", logical_id)?;
+        let most = number(policy.get("maxReceiveCount"), logical_id)?.ok_or_else(|| {
+            Error::new(format!("{logical_id}: a redrive policy must have a maxReceiveCount"))
+        })?;
+        let policy = json!({"deadLetterTargetArn": queue_arn(dead_letters), "maxReceiveCount": most});
+        attributes.insert("RedrivePolicy".to_owned(), policy.to_string());
+    }
+    Ok(Queue { logical_id: logical_id.to_owned(), attributes })
 }
 
 pub(super) fn function(
