@@ -18,7 +18,6 @@ pub(super) struct Tokens {
     oldest_first: VecDeque<(Instant, String)>,
 }
 
-#[derive(Debug, PartialEq, Eq)]
 pub(super) enum Seen {
     Never,
     Same,
@@ -55,23 +54,4 @@ fn hash_of(items: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     items.to_string().hash(&mut hasher);
     hasher.finish()
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_token_is_forgotten_after_ten_minutes() {
-        let mut tokens = Tokens::default();
-        tokens.add("token".to_owned(), &json!([1]));
-        assert_eq!(tokens.find("token", &json!([1])), Seen::Same);
-        assert_eq!(tokens.find("token", &json!([2])), Seen::WithOtherItems);
-        assert_eq!(tokens.find("other", &json!([1])), Seen::Never);
-        tokens.forget_expired(Instant::now().checked_add(RETENTION.saturating_mul(2)).unwrap());
-        assert_eq!(tokens.find("token", &json!([1])), Seen::Never);
-        assert!(tokens.oldest_first.is_empty() && tokens.hashes.is_empty());
-    }
 }

@@ -382,33 +382,6 @@ mod tests {
         assert_eq!(receive(&client, &dead).await, [], "it is kept for four days");
     }
 
-    #[tokio::test]
-    async fn an_old_receipt_deletes_nothing_and_hides_nothing() {
-        let clock = Clock::default();
-        let (_sqs, client) = start(&clock).await;
-        let [url, _dead] = queue_with_dead_letters(&client).await;
-        client.send_message().queue_url(&url).message_body("x").send().await.unwrap();
-        let receive_one = async || {
-            let received = client.receive_message().queue_url(&url).send().await.unwrap();
-            received.messages()[0].receipt_handle().unwrap().to_owned()
-        };
-        let first = receive_one().await;
-        clock.advance(30_000);
-        let second = receive_one().await;
-        client.delete_message().queue_url(&url).receipt_handle(&first).send().await.unwrap();
-        let hide = |handle: &str| {
-            client
-                .change_message_visibility()
-                .queue_url(&url)
-                .receipt_handle(handle)
-                .visibility_timeout(0)
-                .send()
-        };
-        assert_eq!(code(hide(&first).await), "MessageNotInflight");
-        hide(&second).await.unwrap();
-        assert_eq!(receive(&client, &url).await, [], "it was not deleted, but received twice");
-    }
-
     fn entry(id: &str, body: &str, delay: i32) -> SendMessageBatchRequestEntry {
         SendMessageBatchRequestEntry::builder()
             .id(id)
