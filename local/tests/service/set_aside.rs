@@ -36,33 +36,16 @@ pub(crate) async fn set_aside_text(service: &Service, key: &str) -> String {
     String::from_utf8(object.body.collect().await.unwrap().to_vec()).unwrap()
 }
 
-/// Returns a dispatcher with the environment that the operator's command has.
+/// Returns a dispatcher whose requests do not pass the fault proxy.
 fn operators_dispatcher(service: &Service) -> Dispatcher {
     dispatcher_with_bucket_at(service, &service.stack.endpoints.s3_url)
 }
 
 fn dispatcher_with_bucket_at(service: &Service, s3_url: &str) -> Dispatcher {
-    let endpoints = &service.stack.endpoints;
-    let queue = |name: &str| local::template::queue_url(&endpoints.sqs_url, name);
-    let var = |name: &str| {
-        Some(match name {
-            "AWS_REGION" => "sa-east-1".to_owned(),
-            "AWS_ACCESS_KEY_ID" => "local".to_owned(),
-            "AWS_SECRET_ACCESS_KEY" => "local-secret".to_owned(),
-            "AWS_ENDPOINT_URL_DYNAMODB" => endpoints.dynamodb_url.clone(),
-            "AWS_ENDPOINT_URL_SQS" => endpoints.sqs_url.clone(),
-            "AWS_ENDPOINT_URL_S3" => s3_url.to_owned(),
-            "TABLE_NAME" => "StateTable".to_owned(),
-            "DELIVERY_QUEUE_URL" => queue("DeliveryQueue"),
-            "TEST_DELIVERY_QUEUE_URL" => queue("TestDeliveryQueue"),
-            "ACQUIRER_QUEUE_URL" => queue("AcquirerQueue"),
-            "MAIL_QUEUE_URL" => queue("MailQueue"),
-            "FAILED_RECORDS_BUCKET" => BUCKET.to_owned(),
-            "CHECKOUT_BASE_URL" => format!("{}/checkout", service.base_url),
-            "MED_OUTCOME_NOTICES" => "on".to_owned(),
-            _ => return None,
-        })
-    };
+    let mut variables = service.stack.environment_file("127.0.0.1", "").unwrap();
+    let variables = &mut variables["EventDispatcherFunction"];
+    variables["AWS_ENDPOINT_URL_S3"] = s3_url.into();
+    let var = |name: &str| variables[name].as_str().map(str::to_owned);
     Dispatcher::from_vars(&Aws::from_vars(&var).unwrap(), service.stack.clock.clone(), &var).unwrap()
 }
 
