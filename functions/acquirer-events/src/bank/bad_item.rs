@@ -92,17 +92,7 @@ mod tests {
     fn a_stored_item_is_cut_to_4_kib() {
         let long = stored(&json!({"valor": "é".repeat(10_000)}).to_string());
         assert!((MAX_ITEM_BYTES - 1..=MAX_ITEM_BYTES).contains(&long.len()), "{}", long.len());
-        insta::assert_snapshot!(stored(&"[".repeat(500).add_closing()), @"(1000 bytes that cannot be parsed)");
-    }
-
-    trait Closing {
-        fn add_closing(self) -> String;
-    }
-
-    impl Closing for String {
-        fn add_closing(self) -> String {
-            let closing = "]".repeat(self.len());
-            self + &closing
-        }
+        let deep = ["[".repeat(500), "]".repeat(500)].concat();
+        assert_eq!(stored(&deep), "(1000 bytes that cannot be parsed)");
     }
 }
