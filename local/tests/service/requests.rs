@@ -81,11 +81,17 @@ async fn an_unreadable_body_gets_400_and_stores_nothing() {
     let deep = format!("{{\"amount\":1000,\"metadata\":{{\"a\":{}{}}}}}", "[".repeat(200), "]".repeat(200));
     let huge = format!("{{\"amount\": 1000, \"description\": \"{}\"}}", "x".repeat(300_000));
     let many_megabytes = vec![b'x'; 11 * 1024 * 1024];
-    let bodies: [&[u8]; 6] =
-        [b"", b"{\"amount\": 1000,}", b"null", deep.as_bytes(), huge.as_bytes(), &many_megabytes];
-    for body in bodies {
+    let bodies: [(&[u8], &str); 6] = [
+        (b"", "invalid_amount"),
+        (b"{\"amount\": 1000,}", "invalid_request"),
+        (b"null", "invalid_request"),
+        (deep.as_bytes(), "invalid_request"),
+        (huge.as_bytes(), "invalid_request"),
+        (&many_megabytes, "invalid_request"),
+    ];
+    for (body, code) in bodies {
         let answer = service.raw(Method::POST, "/v1/pix/charges", &headers, body.to_vec()).await;
-        assert_eq!(answer.problem(), (400, "invalid_request_error", "invalid_request"));
+        assert_eq!(answer.problem(), (400, "invalid_request_error", code));
     }
 
     let form = [
