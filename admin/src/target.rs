@@ -25,7 +25,7 @@ use shared::acquirer::configuration::AccountAcquirers;
 use shared::api_key::ApiKeys;
 use shared::charge::Charges;
 use shared::clock::Clock;
-use shared::config::required;
+use shared::config::{Vars, required};
 use shared::med::MedCases;
 use shared::med::evidence::{CaseEvidence, EvidenceFiles};
 use shared::payout::Payouts;
@@ -143,21 +143,12 @@ impl Target {
     }
 
     /// `outputs`: the values of variables that the outputs of the stack determine.
-    pub(crate) fn open_deployed(
-        &self,
-        name: String,
-        outputs: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Stack, Box<dyn Error>> {
+    pub(crate) fn open_deployed(&self, name: String, outputs: Vars<'_>) -> Result<Stack, Box<dyn Error>> {
         stack(name, &|name| outputs(name).or_else(|| self.var(name)), Clock::default(), None)
     }
 }
 
-fn stack(
-    name: String,
-    var: &dyn Fn(&str) -> Option<String>,
-    clock: Clock,
-    local: Option<Ready>,
-) -> Result<Stack, Box<dyn Error>> {
+fn stack(name: String, var: Vars<'_>, clock: Clock, local: Option<Ready>) -> Result<Stack, Box<dyn Error>> {
     let aws = Aws::from_vars(var)?;
     let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
     let secrets = var("SECRETS_TABLE_NAME").map(|table| Store::new(store.client().clone(), table));

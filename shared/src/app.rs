@@ -12,7 +12,7 @@ use crate::api_key::ApiKeys;
 use crate::auth::dashboard::Dashboard;
 use crate::charge::Charges;
 use crate::clock::Clock;
-use crate::config::{ConfigError, PublicUrls, required};
+use crate::config::{ConfigError, PublicUrls, Vars, required};
 use crate::http::OriginSecrets;
 use crate::med::MedCases;
 use crate::refund::Refunds;
@@ -71,11 +71,7 @@ impl App {
     /// [`address_policy`] and [`OriginSecrets::from_vars`].
     /// Errors: When one of the first three is not set, or `CHECKOUT_BASE_URL` or a secret of the CDN is not
     /// valid.
-    pub fn from_vars(
-        aws: &Aws,
-        clock: Clock,
-        var: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, ConfigError> {
+    pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
         let client = aws.dynamodb();
         let store = Store::new(client, required(var, "TABLE_NAME")?);
         let api_keys = ApiKeys::new(store.clone(), required(var, "API_KEYS_TABLE_NAME")?);
@@ -126,7 +122,7 @@ impl App {
 /// Reads the address policy of webhooks from `WEBHOOK_ADDRESSES`. Webhooks may always be sent to public
 /// addresses. If the value is exactly `loopback`, they may also be sent to loopback addresses and to the
 /// hosts in `WEBHOOK_LOCAL_NAMES` (separated by commas).
-pub fn address_policy(var: &dyn Fn(&str) -> Option<String>) -> AddressPolicy {
+pub fn address_policy(var: Vars<'_>) -> AddressPolicy {
     match var("WEBHOOK_ADDRESSES").as_deref() {
         Some("loopback") => {
             let names = var("WEBHOOK_LOCAL_NAMES").unwrap_or_default();

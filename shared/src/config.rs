@@ -9,6 +9,9 @@ const MAX_LOCATION_CHARS: usize = 77;
 /// The length of a txid, in characters.
 const TXID_CHARS: usize = 26;
 
+/// Reads an environment variable.
+pub type Vars<'a> = &'a dyn Fn(&str) -> Option<String>;
+
 /// An environment variable is missing or not valid.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -22,13 +25,13 @@ impl ConfigError {
 
 /// Reads a required variable.
 /// Errors: When the variable is not set or is empty.
-pub fn required(var: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<String, ConfigError> {
+pub fn required(var: Vars<'_>, name: &str) -> Result<String, ConfigError> {
     var(name).filter(|value| !value.is_empty()).ok_or_else(|| ConfigError(format!("{name} is not set")))
 }
 
 /// Reads a required variable that is an integer of at least 1.
 /// Errors: When the variable is not set or is not such a number.
-pub fn required_number(var: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<u32, ConfigError> {
+pub fn required_number(var: Vars<'_>, name: &str) -> Result<u32, ConfigError> {
     let text = required(var, name)?;
     let number = text.parse().ok().filter(|number| *number > 0);
     number.ok_or_else(|| ConfigError(format!("{name} is {text:?}, but must be an integer of at least 1")))

@@ -25,7 +25,7 @@ use shared::acquirer::{
 };
 use shared::charge::Charges;
 use shared::clock::Clock;
-use shared::config::{ConfigError, PublicUrls, required};
+use shared::config::{ConfigError, PublicUrls, Vars, required};
 use shared::refund::Refunds;
 use shared::services::{BankPayments, LEASE_SECONDS, RemoteCharges, Returns};
 use shared::store::{Aws, Store};
@@ -62,11 +62,7 @@ impl AcquirerWorker {
     /// # Errors
     ///
     /// When a variable is missing or invalid.
-    pub fn from_vars(
-        aws: &Aws,
-        clock: Clock,
-        var: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, ConfigError> {
+    pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
         let secrets = Store::new(aws.dynamodb(), required(var, "SECRETS_TABLE_NAME")?);
         let settings = AccountAcquirers::new(store.clone(), secrets);

@@ -17,7 +17,7 @@ use shared::account::{Accounts, Logos, Users};
 use shared::api_key::ApiKeys;
 use shared::auth::dashboard::{Dashboard, Session};
 use shared::clock::Clock;
-use shared::config::{ConfigError, required};
+use shared::config::{ConfigError, Vars, required};
 use shared::email::UserEmail;
 use shared::http::{OriginSecrets, Problem, RequestContext, with_middleware};
 use shared::queue::Queue;
@@ -39,11 +39,7 @@ pub struct ApiKeysApp {
 }
 
 impl ApiKeysApp {
-    pub fn from_vars(
-        aws: &Aws,
-        clock: Clock,
-        var: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, ConfigError> {
+    pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
         Ok(Self {
             accounts: Accounts::new(store.clone()),

@@ -29,7 +29,7 @@ use pages::Language;
 use shared::account::{Accounts, Logos};
 use shared::charge::Charges;
 use shared::clock::Clock;
-use shared::config::{ConfigError, required};
+use shared::config::{ConfigError, Vars, required};
 use shared::http::{OriginSecrets, Problem, RequestContext, is_known, with_middleware};
 use shared::store::{Aws, Store, StoreError};
 
@@ -51,11 +51,7 @@ pub struct Checkout {
 }
 
 impl Checkout {
-    pub fn from_vars(
-        aws: &Aws,
-        clock: Clock,
-        var: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, ConfigError> {
+    pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
         Ok(Self {
             accounts: Accounts::new(store.clone()),

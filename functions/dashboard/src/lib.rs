@@ -34,7 +34,7 @@ use pages::{Document, Language, errors_as_pages, path_with, safe_path};
 use shared::app::App;
 use shared::auth::dashboard::{Dashboard, MODE_COOKIE, choice_cookie};
 use shared::clock::Clock;
-use shared::config::{ConfigError, required};
+use shared::config::{ConfigError, Vars, required};
 use shared::http::{FormBody, Problem, RequestContext, SameOrigin, etag_of, is_known, with_middleware};
 use shared::med::evidence::{CaseEvidence, EvidenceFiles};
 use shared::store::{Aws, Store};
@@ -58,11 +58,7 @@ pub struct Pages {
 impl Pages {
     /// Reads the variables of [`App::from_vars`], `DASHBOARD_TOKEN_SECRET`, `DOCUMENTS_BUCKET` and, on a developer's machine,
     /// `LOCAL_LOG_IN`.
-    pub fn from_vars(
-        aws: &Aws,
-        clock: Clock,
-        var: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, ConfigError> {
+    pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
         Ok(Self {
             app: App::from_vars(aws, clock, var)?,

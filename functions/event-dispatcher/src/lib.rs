@@ -41,7 +41,7 @@ use domain::row::Key;
 use serde_json::Value;
 use shared::acquirer::{AcquirerMessage, AcquirerQueue};
 use shared::clock::Clock;
-use shared::config::{ConfigError, PublicUrls, required};
+use shared::config::{ConfigError, PublicUrls, Vars, required};
 use shared::email::{Email, EmailQueue};
 use shared::queue::{Message, Queue};
 use shared::store::{Aws, Store, StoreError, from_item};
@@ -105,11 +105,7 @@ impl Dispatcher {
     /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `TEST_DELIVERY_QUEUE_URL`, `ACQUIRER_QUEUE_URL`,
     /// `MAIL_QUEUE_URL`, `FAILED_RECORDS_BUCKET`, `CHECKOUT_BASE_URL` and `MED_OUTCOME_NOTICES` (`off`: the
     /// outcome of MED cases is neither published nor mailed).
-    pub fn from_vars(
-        aws: &Aws,
-        clock: Clock,
-        var: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, ConfigError> {
+    pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
         Ok(Self {
             store: Store::for_stream(aws, required(var, "TABLE_NAME")?),
             queues: DeliveryQueues::from_vars(&aws.sqs(), Lane::Fast, var)?,

@@ -8,7 +8,7 @@ use serde::Serialize;
 use shared::account::Accounts;
 use shared::charge::Charges;
 use shared::clock::Clock;
-use shared::config::{ConfigError, required};
+use shared::config::{ConfigError, Vars, required};
 use shared::metrics;
 use shared::services::verify_ledger;
 use shared::store::{Aws, Store, StoreError};
@@ -42,11 +42,7 @@ pub struct Totals {
 
 impl LedgerVerifier {
     /// Creates the verifier from the variables of its function.
-    pub fn from_vars(
-        aws: &Aws,
-        clock: Clock,
-        var: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, ConfigError> {
+    pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
         Ok(Self { store, clock, time_limit: TIME_LIMIT })
     }

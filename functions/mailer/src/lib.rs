@@ -29,7 +29,7 @@ use domain::row::Row;
 use shared::WorkError;
 use shared::account::Users;
 use shared::clock::Clock;
-use shared::config::{ConfigError, PublicUrls, required};
+use shared::config::{ConfigError, PublicUrls, Vars, required};
 use shared::email::{Claim, Email, EmailQueue, EmailRecord, EmailTopic, Emails, QueuedEmail, UserEmail};
 use shared::metrics;
 use shared::queue;
@@ -65,12 +65,7 @@ impl Mailer {
     /// # Errors
     ///
     /// When a required variable is missing, `MAIL_FROM` is not an email address, or `CHECKOUT_BASE_URL` not a URL.
-    pub fn from_vars(
-        aws: &Aws,
-        clock: Clock,
-        sender: Sender,
-        var: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, ConfigError> {
+    pub fn from_vars(aws: &Aws, clock: Clock, sender: Sender, var: Vars<'_>) -> Result<Self, ConfigError> {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
         let from = var("MAIL_FROM").filter(|from| !from.is_empty()).map(|from| from.parse());
         Ok(Self {

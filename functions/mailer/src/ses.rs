@@ -7,6 +7,7 @@ use aws_sdk_ses::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 use aws_sdk_ses::operation::send_raw_email::SendRawEmailError;
 use aws_sdk_ses::primitives::Blob;
 use aws_sdk_ses::types::RawMessage;
+use shared::config::Vars;
 use shared::store::{Aws, endpoint_url, timeouts};
 
 use crate::message::EmailMessage;
@@ -16,7 +17,7 @@ pub struct Ses(aws_sdk_ses::Client);
 
 impl Ses {
     /// Creates a client. The variables of [`endpoint_url`] replace the regional endpoint.
-    pub fn from_vars(aws: &Aws, var: &dyn Fn(&str) -> Option<String>) -> Self {
+    pub fn from_vars(aws: &Aws, var: Vars<'_>) -> Self {
         let mut config = Config::builder()
             .behavior_version(BehaviorVersion::latest())
             .region(aws.region())

@@ -12,7 +12,7 @@ use domain::med::MedCase;
 use domain::time::Timestamp;
 use shared::app::App;
 use shared::clock::Clock;
-use shared::config::{ConfigError, required};
+use shared::config::{ConfigError, Vars, required};
 use shared::extract::{AuthenticatedQuery, CallerOwned, Deferred};
 use shared::http::{IdPair, JsonBody, JsonObject, Problem, RequestContext, with_middleware};
 use shared::med::evidence::{
@@ -31,11 +31,7 @@ pub struct Med {
 }
 
 impl Med {
-    pub fn from_vars(
-        aws: &Aws,
-        clock: Clock,
-        var: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, ConfigError> {
+    pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
         let files = EvidenceFiles::new(aws.s3(), required(var, "DOCUMENTS_BUCKET")?);
         Ok(Self { app: App::from_vars(aws, clock, var)?, evidence: CaseEvidence::new(store, files) })

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use shared::acquirer::{AcquirerMessage, AcquirerQueue};
 use shared::charge::Charges;
 use shared::clock::Clock;
-use shared::config::{ConfigError, required};
+use shared::config::{ConfigError, Vars, required};
 use shared::med::MedCases;
 use shared::metrics;
 use shared::rollup::{Rollups, folded_scope};
@@ -94,11 +94,7 @@ pub struct Scheduler {
 
 impl Scheduler {
     /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `TEST_DELIVERY_QUEUE_URL` and `ACQUIRER_QUEUE_URL`.
-    pub fn from_vars(
-        aws: &Aws,
-        clock: Clock,
-        var: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, ConfigError> {
+    pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
         Ok(Self {
             store: Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?),
             delivery_queues: DeliveryQueues::from_vars(&aws.sqs(), Lane::Fast, var)?,

@@ -30,7 +30,7 @@ use aws_lambda_events::streams::SqsBatchItemFailure;
 use domain::ids::{DeliveryId, Mode, Scope};
 use domain::time::Timestamp;
 use shared::clock::Clock;
-use shared::config::{ConfigError, required_number};
+use shared::config::{ConfigError, Vars, required_number};
 use shared::queue::{QueueError, failure_of, read};
 use shared::random;
 use shared::store::StoreError;
@@ -173,7 +173,7 @@ impl Admission {
         in_flight: InFlight,
         (fast_queues, slow_queues): (DeliveryQueues, DeliveryQueues),
         clock: Clock,
-        var: &dyn Fn(&str) -> Option<String>,
+        var: Vars<'_>,
     ) -> Result<Self, ConfigError> {
         Ok(Self {
             in_flight,

@@ -23,7 +23,7 @@ use hyper::http::{HeaderMap, HeaderName, HeaderValue};
 use shared::WorkError;
 use shared::app::address_policy;
 use shared::clock::Clock;
-use shared::config::{ConfigError, required};
+use shared::config::{ConfigError, Vars, required};
 use shared::metrics;
 use shared::queue::{self, MAX_DELAY_SECONDS, Receipt};
 use shared::random;
@@ -72,11 +72,7 @@ impl Worker {
     /// Reads `TABLE_NAME`, `SECRETS_TABLE_NAME`, `DELIVERY_QUEUE_URL`, `TEST_DELIVERY_QUEUE_URL`,
     /// `SLOW_DELIVERY_QUEUE_URL`, `SLOW_TEST_DELIVERY_QUEUE_URL`, `DELIVERIES_IN_FLIGHT`,
     /// `SLOW_DELIVERIES_IN_FLIGHT`, `EXHAUSTED_DELIVERIES_QUEUE_URL` and `WEBHOOK_ADDRESSES`.
-    pub fn from_vars(
-        aws: &Aws,
-        clock: Clock,
-        var: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, ConfigError> {
+    pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
         let sqs = aws.sqs();
         let sender = Sender::new(address_policy(var)).map_err(|error| ConfigError::new(error.to_string()))?;
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);

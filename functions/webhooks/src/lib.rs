@@ -11,7 +11,7 @@ use axum::{Json, Router};
 use domain::webhook::event_type::{CatalogEntry, catalog};
 use shared::app::App;
 use shared::clock::Clock;
-use shared::config::{ConfigError, required};
+use shared::config::{ConfigError, Vars, required};
 use shared::http::{Problem, RequestContext, with_middleware};
 use shared::store::{Aws, Store};
 use shared::webhook::secret::SigningSecrets;
@@ -31,11 +31,7 @@ impl Webhooks {
     /// # Errors
     ///
     /// When a required variable is missing or invalid.
-    pub fn from_vars(
-        aws: &Aws,
-        clock: Clock,
-        var: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, ConfigError> {
+    pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
         let state = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
         let secrets = Store::new(aws.dynamodb(), required(var, "SECRETS_TABLE_NAME")?);
         Ok(Self { app: App::from_vars(aws, clock, var)?, secrets: SigningSecrets::new(state, secrets) })

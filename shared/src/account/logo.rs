@@ -3,7 +3,7 @@
 use aws_sdk_s3::error::ProvideErrorMetadata;
 use domain::account::LogoHash;
 
-use crate::config::{ConfigError, required};
+use crate::config::{ConfigError, Vars, required};
 use crate::object_store::ObjectStoreError;
 use crate::store::Aws;
 
@@ -19,7 +19,7 @@ pub struct Logos {
 
 impl Logos {
     /// Reads the variable `DOCUMENTS_BUCKET`.
-    pub fn from_vars(aws: &Aws, var: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+    pub fn from_vars(aws: &Aws, var: Vars<'_>) -> Result<Self, ConfigError> {
         Ok(Self { client: aws.s3(), bucket: required(var, "DOCUMENTS_BUCKET")? })
     }
 

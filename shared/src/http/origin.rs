@@ -10,7 +10,7 @@ use sha2::Sha256;
 
 use domain::source_address::SourceAddress;
 
-use crate::config::ConfigError;
+use crate::config::{ConfigError, Vars};
 
 /// The header in which the CDN sends its secret. The CDN replaces a client's header of this name.
 const ORIGIN_SECRET: &str = "x-origin-secret";
@@ -32,7 +32,7 @@ pub struct OriginSecrets(Arc<[SecretString]>);
 impl OriginSecrets {
     /// Reads `ORIGIN_SECRETS`: secrets separated by commas. Not set or empty: no CDN.
     /// Errors: When a secret has fewer than 32 bytes.
-    pub fn from_vars(var: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+    pub fn from_vars(var: Vars<'_>) -> Result<Self, ConfigError> {
         let text = var(ORIGIN_SECRETS).unwrap_or_default();
         if text.is_empty() {
             return Ok(Self::default());

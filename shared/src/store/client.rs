@@ -15,6 +15,8 @@ use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
 
+use crate::config::Vars;
+
 /// Amazon Root CA 1-4 and Starfield Services Root CA - G2, from <https://www.amazontrust.com/repository/>.
 const AMAZON_ROOTS: &[u8] = include_bytes!("amazon-roots.pem");
 
@@ -61,7 +63,7 @@ impl Aws {
     /// Errors: When a required variable is not set, when `WEBHOOK_ADDRESSES` is set without an endpoint, or
     /// when the TLS roots can't be read. `WEBHOOK_ADDRESSES` is for a developer's machine. There, a missing
     /// endpoint would lead to the real account of the credentials in the shell.
-    pub fn from_vars(var: &dyn Fn(&str) -> Option<String>) -> Result<Self, AwsError> {
+    pub fn from_vars(var: Vars<'_>) -> Result<Self, AwsError> {
         let required = |name: &str| var(name).ok_or_else(|| AwsError(format!("{name} is not set")));
         let credentials = Credentials::new(
             required("AWS_ACCESS_KEY_ID")?,
@@ -169,7 +171,7 @@ fn http_client() -> Result<SharedHttpClient, AwsError> {
 
 /// Reads the endpoint of an AWS service: `AWS_ENDPOINT_URL_<service>`, else `AWS_ENDPOINT_URL`. `None`: the
 /// regional endpoint. These are the standard variables of the AWS SDKs. SAM passes unset ones as empty texts.
-pub fn endpoint_url(var: &dyn Fn(&str) -> Option<String>, service: &str) -> Option<String> {
+pub fn endpoint_url(var: Vars<'_>, service: &str) -> Option<String> {
     let set = |name: &str| var(name).filter(|url| !url.is_empty());
     set(&format!("AWS_ENDPOINT_URL_{service}")).or_else(|| set("AWS_ENDPOINT_URL"))
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use domain::ids::{DeliveryId, EndpointId, Mode, Scope};
 
 use super::delivery::Delivery;
-use crate::config::{ConfigError, required};
+use crate::config::{ConfigError, Vars, required};
 use crate::queue::{Message, Queue};
 
 /// A message of the queue: names the delivery that the worker must attempt.
@@ -65,11 +65,7 @@ pub struct DeliveryQueues {
 impl DeliveryQueues {
     /// Reads `DELIVERY_QUEUE_URL`, the queue of live deliveries, and `TEST_DELIVERY_QUEUE_URL`; for the slow
     /// lane `SLOW_DELIVERY_QUEUE_URL` and `SLOW_TEST_DELIVERY_QUEUE_URL`.
-    pub fn from_vars(
-        sqs: &aws_sdk_sqs::Client,
-        lane: Lane,
-        var: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, ConfigError> {
+    pub fn from_vars(sqs: &aws_sdk_sqs::Client, lane: Lane, var: Vars<'_>) -> Result<Self, ConfigError> {
         let (live, test) = match lane {
             Lane::Fast => ("DELIVERY_QUEUE_URL", "TEST_DELIVERY_QUEUE_URL"),
             Lane::Slow => ("SLOW_DELIVERY_QUEUE_URL", "SLOW_TEST_DELIVERY_QUEUE_URL"),

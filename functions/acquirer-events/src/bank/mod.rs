@@ -22,7 +22,7 @@ use shared::acquirer::AcquirerQueue;
 use shared::acquirer::configuration::AccountAcquirers;
 use shared::charge::Charges;
 use shared::clock::Clock;
-use shared::config::{ConfigError, required};
+use shared::config::{ConfigError, Vars, required};
 use shared::http::{OriginSecrets, with_middleware};
 use shared::med::MedCases;
 use shared::store::{Aws, Store};
@@ -41,11 +41,7 @@ pub struct BankNotifications {
 }
 
 impl BankNotifications {
-    pub fn from_vars(
-        aws: &Aws,
-        clock: Clock,
-        var: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, ConfigError> {
+    pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
         let secrets = Store::new(aws.dynamodb(), required(var, "SECRETS_TABLE_NAME")?);
         Ok(Self {

@@ -29,7 +29,7 @@ pub use self::totp::{Enrolment, forget_second_factor};
 use crate::account::password::{PasswordChecker, PasswordHash};
 use crate::account::{TokenGeneration, USER, User};
 use crate::audit;
-use crate::config::{ConfigError, required};
+use crate::config::{ConfigError, Vars, required};
 use crate::http::{Problem, RequestContext};
 use crate::metrics;
 use crate::random;
@@ -127,7 +127,7 @@ pub struct Dashboard {
 
 impl Dashboard {
     /// Reads the secrets from `DASHBOARD_TOKEN_SECRET`; see [`Tokens::new`].
-    pub fn from_vars(store: Store, var: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+    pub fn from_vars(store: Store, var: Vars<'_>) -> Result<Self, ConfigError> {
         let tokens = Tokens::new(&required(var, "DASHBOARD_TOKEN_SECRET")?.into())?;
         let secrets = var("SECRETS_TABLE_NAME").map(|table| Store::new(store.client().clone(), table));
         Ok(Self { secrets, store, tokens, password_checker: PasswordChecker::default() })
