@@ -1,8 +1,6 @@
 //! `admin accounts`: opens and lists accounts, and sets their fees, hold periods, limits, contact and
 //! acquirer.
 
-use std::error::Error;
-
 use clap::{Args, Subcommand, ValueEnum};
 use domain::account::terms::{Fee, FeesOnRefund, MAX_HOLD_DAYS, MethodTerms};
 use domain::account::{Account, AccountSettings, Contact, MailAddress, VelocityLimits};
@@ -17,7 +15,7 @@ use shared::services::{change_account_settings, raise_shards};
 use crate::enum_parser::enum_parser;
 use crate::output::print_list;
 use crate::target::Stack;
-use crate::{CommandOutcome, OperatorArguments, acquirer, print_json};
+use crate::{CommandOutcome, OperatorArguments, Result, acquirer, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -262,7 +260,7 @@ impl AccountArguments {
     }
 }
 
-pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome, Box<dyn Error>> {
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome> {
     let now = stack.clock.now();
     let account = match command {
         Command::Open { merchant_name, merchant_city, contact, operator } => {

@@ -14,7 +14,7 @@ use shared::audit;
 
 use crate::output::{Record, print_list, print_next, record};
 use crate::target::Stack;
-use crate::{CommandOutcome, print_json, progress_bar};
+use crate::{CommandOutcome, Result, print_json, progress_bar};
 
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -70,7 +70,7 @@ struct EarlierReport {
     head: Head,
 }
 
-pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOutcome, Box<dyn Error>> {
+pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOutcome> {
     let Arguments { command, account, starting_after } = arguments;
     match (command, account) {
         (Some(Command::Verify { account, expect, .. }), _) => verify(stack, account, expect.as_deref()).await,
@@ -83,7 +83,7 @@ async fn print_page(
     stack: &Stack,
     account: &AccountId,
     starting_after: Option<AuditId>,
-) -> Result<CommandOutcome, Box<dyn Error>> {
+) -> Result<CommandOutcome> {
     let account = chain_of(stack, account).await?;
     let (rows, has_more) = audit::page(&stack.store, &account, starting_after).await?;
     print_list(stack, "audit rows", rows.iter().map(printed))?;
@@ -91,15 +91,11 @@ async fn print_page(
     Ok(CommandOutcome::Succeeded)
 }
 
-async fn chain_of(stack: &Stack, account: &AccountId) -> Result<AccountId, Box<dyn Error>> {
+async fn chain_of(stack: &Stack, account: &AccountId) -> Result<AccountId> {
     if *account == AccountId::STACK { Ok(*account) } else { Ok(stack.existing_account(account).await?.id) }
 }
 
-async fn verify(
-    stack: &Stack,
-    account: Option<AccountId>,
-    expect: Option<&Path>,
-) -> Result<CommandOutcome, Box<dyn Error>> {
+async fn verify(stack: &Stack, account: Option<AccountId>, expect: Option<&Path>) -> Result<CommandOutcome> {
     let mut chains: BTreeMap<AccountId, Option<Head>> = BTreeMap::new();
     if let Some(id) = account {
         chains.insert(chain_of(stack, &id).await?, None);
@@ -130,7 +126,7 @@ async fn verify(
     Ok(CommandOutcome::of(has_faults))
 }
 
-fn earlier_reports(file: &Path) -> Result<Vec<EarlierReport>, Box<dyn Error>> {
+fn earlier_reports(file: &Path) -> Result<Vec<EarlierReport>> {
     let unreadable = |error: &dyn Error| format!("{} can't be read: {error}", file.display());
     let lines = fs::read_to_string(file).map_err(|error| unreadable(&error))?;
     let reports = lines.lines().map(|line| serde_json::from_str(line).map_err(|error| unreadable(&error)));

@@ -1,6 +1,5 @@
 //! `admin charges`: finds charges, shows all that is recorded about one, and ends one whose cob its bank has lost.
 
-use std::error::Error;
 use std::io::Write;
 
 use clap::Subcommand;
@@ -17,7 +16,7 @@ use shared::store::ListEntry;
 
 use crate::output::{Record, print_list, record};
 use crate::target::Stack;
-use crate::{OperatorArguments, print_json};
+use crate::{OperatorArguments, Result, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -93,7 +92,7 @@ fn masked(document: &Document) -> String {
     document.tax_id().map_or_else(|| "***".to_owned(), |tax_id| tax_id.masked())
 }
 
-pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
     match command {
         Command::Find { query, account, mode } => find(stack, &query, account, mode).await,
         Command::Show { charge } => {
@@ -129,7 +128,7 @@ fn for_operator(entry: &TimelineEntry) -> Record {
     }
 }
 
-async fn expire(stack: &Stack, id: ChargeId, by: &Operator) -> Result<(), Box<dyn Error>> {
+async fn expire(stack: &Stack, id: ChargeId, by: &Operator) -> Result<()> {
     let now = stack.clock.now();
     let stored = stack.existing_charge(id).await?;
     let charge = stored.clone().read_at(now);
@@ -153,12 +152,7 @@ async fn expire(stack: &Stack, id: ChargeId, by: &Operator) -> Result<(), Box<dy
     print_json(&printed(&expired))
 }
 
-async fn find(
-    stack: &Stack,
-    query: &str,
-    account: Option<AccountId>,
-    mode: Option<Mode>,
-) -> Result<(), Box<dyn Error>> {
+async fn find(stack: &Stack, query: &str, account: Option<AccountId>, mode: Option<Mode>) -> Result<()> {
     let accounts = match account {
         Some(account) => vec![stack.existing_account(&account).await?],
         None => stack.accounts.all().await?,
@@ -200,11 +194,7 @@ async fn find(
 }
 
 /// Returns the charge that a hit is, or belongs to.
-async fn charge_of_hit(
-    stack: &Stack,
-    hit: &SearchHit,
-    now: Timestamp,
-) -> Result<Option<Charge>, Box<dyn Error>> {
+async fn charge_of_hit(stack: &Stack, hit: &SearchHit, now: Timestamp) -> Result<Option<Charge>> {
     let id = match hit {
         SearchHit::Charge(charge) => return Ok(Some(charge.as_ref().clone())),
         SearchHit::Refund(refund) => Some(refund.id.charge()),

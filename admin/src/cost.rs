@@ -2,14 +2,13 @@
 //! published prices. It reads no stack. Its figures are estimates for display, so they are floating-point.
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::fs;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use crate::print;
+use crate::{Result, print};
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Arguments {
@@ -102,7 +101,7 @@ impl Counts {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let Arguments { charges, webhooks, profile, prices: file } = arguments;
     let text = file.as_ref().map_or_else(|| Ok(PRICES.to_owned()), fs::read_to_string);
     let text = text.map_err(|error| format!("the price file can't be read: {error}"))?;

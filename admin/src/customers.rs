@@ -1,6 +1,5 @@
 //! `admin customers`: erases a customer's personal data (LGPD).
 
-use std::error::Error;
 use std::io::Write;
 
 use clap::Subcommand;
@@ -12,7 +11,7 @@ use shared::store::{ListIndex, Order};
 use crate::charges::{charge_of, document, partitions};
 use crate::output::{print_list, record};
 use crate::target::Stack;
-use crate::{OperatorArguments, progress_bar};
+use crate::{OperatorArguments, Result, progress_bar};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -41,7 +40,7 @@ pub(crate) enum Command {
 
 const STEP: usize = 100;
 
-pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
     let Command::Erase { document, account, mode, apply, operator } = command;
     let scopes = stack.scopes(Some(account), mode).await?;
     let operator = Some(operator.operator()).filter(|_| apply);

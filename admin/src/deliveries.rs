@@ -1,8 +1,6 @@
 //! `admin deliveries`: resends webhook deliveries that failed. The route
 //! `POST /v1/webhooks/deliveries/{id}/resend` does the same for a single delivery.
 
-use std::error::Error;
-
 use clap::Subcommand;
 use domain::ids::{DeliveryId, EndpointId, ResendId};
 use domain::time::Timestamp;
@@ -14,7 +12,7 @@ use shared::{audit, random};
 
 use crate::output::record;
 use crate::target::Stack;
-use crate::{CommandOutcome, OperatorArguments, ScopeArguments, print, print_json, progress_bar};
+use crate::{CommandOutcome, OperatorArguments, Result, ScopeArguments, print, print_json, progress_bar};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -43,7 +41,7 @@ pub(crate) enum Command {
     },
 }
 
-pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome, Box<dyn Error>> {
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome> {
     let Command::Redrive { scope, since, endpoint, cancelled, dry_run, operator } = command;
     let redrive = Redrive { scope: stack.existing_scope(scope).await?, since, endpoint, cancelled };
     let (deliveries, deleted) = redrive.deliveries(&stack.store, stack.clock.now()).await?;
@@ -85,7 +83,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
 }
 
 /// Returns the id of the new delivery, or the reason of a refusal.
-async fn resend(stack: &Stack, delivery: &Delivery) -> Result<Result<DeliveryId, String>, Box<dyn Error>> {
+async fn resend(stack: &Stack, delivery: &Delivery) -> Result<Result<DeliveryId, String>> {
     let now = stack.clock.now();
     let resend = ResendId::new(now, random::bytes()?);
     let resends = Resends::new(stack.store.clone());

@@ -1,13 +1,12 @@
 //! `admin events`: replays quarantined stream records with the event dispatcher's code.
 
 use shared::audit;
-use std::error::Error;
 
 use clap::Subcommand;
 
 use crate::output::record;
 use crate::target::Stack;
-use crate::{CommandOutcome, OperatorArguments, print, print_json, progress_bar};
+use crate::{CommandOutcome, OperatorArguments, Result, print, print_json, progress_bar};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -24,7 +23,7 @@ pub(crate) enum Command {
     },
 }
 
-pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome, Box<dyn Error>> {
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome> {
     let Command::Replay { dry_run, operator } = command;
     let dispatcher = stack.dispatcher()?;
     let operator = operator.operator();

@@ -1,8 +1,6 @@
 //! `admin keys`: lists and revokes an account's API keys. It cannot print a key: the tables store only
 //! fingerprints.
 
-use std::error::Error;
-
 use clap::Subcommand;
 use domain::ids::{AccountId, ApiKeyId};
 use serde_json::json;
@@ -10,7 +8,7 @@ use shared::api_key::view::ListedKeyView;
 
 use crate::output::print_list;
 use crate::target::Stack;
-use crate::{OperatorArguments, print_json};
+use crate::{OperatorArguments, Result, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -30,7 +28,7 @@ pub(crate) enum Command {
     },
 }
 
-pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
     match command {
         Command::List { account } => {
             let keys = stack.api_keys.list(&stack.existing_account(&account).await?.id).await?;

@@ -1,8 +1,6 @@
 //! `admin ledger`: verifies that balances equal the sums of the postings, shows balances, and adjusts a
 //! wallet by a posting.
 
-use std::error::Error;
-
 use clap::Subcommand;
 use domain::ids::{AccountId, Mode, PostingId, Scope};
 use domain::money::{Amount, Currency};
@@ -16,7 +14,8 @@ use shared::wallet::{Adjustment, AdjustmentOutcome};
 use crate::payouts::unknown_outcome;
 use crate::target::Stack;
 use crate::{
-    CommandOutcome, OperatorArguments, ScopeArguments, print, print_id, print_json, progress_bar, short_text,
+    CommandOutcome, OperatorArguments, Result, ScopeArguments, print, print_id, print_json, progress_bar,
+    short_text,
 };
 
 #[derive(Subcommand, Debug)]
@@ -78,7 +77,7 @@ fn adjustment(text: &str) -> Result<i64, String> {
     Amount::parse(i128::from(minor).abs()).map(|_| minor).map_err(|error| error.to_string())
 }
 
-pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome, Box<dyn Error>> {
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome> {
     match command {
         Command::Verify { account, mode } => verify(stack, account, mode).await,
         Command::Adjust { scope, amount, currency, note, id, operator } => {
@@ -109,11 +108,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
     }
 }
 
-async fn verify(
-    stack: &Stack,
-    account: Option<AccountId>,
-    mode: Option<Mode>,
-) -> Result<CommandOutcome, Box<dyn Error>> {
+async fn verify(stack: &Stack, account: Option<AccountId>, mode: Option<Mode>) -> Result<CommandOutcome> {
     let scopes = stack.scopes(account, mode).await?;
     let bar = progress_bar(scopes.len(), "ledgers")?;
     if scopes.is_empty() {

@@ -1,12 +1,10 @@
 //! `admin live-charges`: stops new live charges of all accounts, and permits them again.
 
-use std::error::Error;
-
 use clap::Subcommand;
 use serde_json::json;
 
 use crate::target::Stack;
-use crate::{OperatorArguments, print_json};
+use crate::{OperatorArguments, Result, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -27,7 +25,7 @@ pub(crate) enum Command {
     Show,
 }
 
-pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
     let (acquirers, now) = (stack.acquirers()?, stack.clock.now());
     let stop = match command {
         Command::Stop { operator } => Some(acquirers.stop_live_charges(&operator.operator(), now).await?),

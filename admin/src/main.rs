@@ -30,7 +30,6 @@ mod table;
 mod target;
 mod users;
 
-use std::error::Error;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -43,6 +42,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use target::{Stack, Target};
+
+/// The error is a text for the operator.
+type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 
 /// Operate the payment service.
 ///
@@ -243,7 +245,7 @@ impl Command {
 /// The exit code of a comparison or check that could not be made.
 const INCOMPLETE: u8 = 2;
 
-async fn run(arguments: Arguments) -> Result<CommandOutcome, Box<dyn Error>> {
+async fn run(arguments: Arguments) -> Result<CommandOutcome> {
     let target = arguments.target;
     match arguments.command {
         Command::Doctor(arguments) => doctor::run(&target, arguments).await,
@@ -257,7 +259,7 @@ async fn run(arguments: Arguments) -> Result<CommandOutcome, Box<dyn Error>> {
     }
 }
 
-async fn run_on(stack: &Stack, command: StackCommand) -> Result<CommandOutcome, Box<dyn Error>> {
+async fn run_on(stack: &Stack, command: StackCommand) -> Result<CommandOutcome> {
     match command {
         StackCommand::Accounts(command) => return accounts::run(stack, command).await,
         StackCommand::Deliveries(command) => return deliveries::run(stack, command).await,
@@ -282,10 +284,7 @@ async fn run_on(stack: &Stack, command: StackCommand) -> Result<CommandOutcome, 
 }
 
 /// A failure is printed and does not prevent the others.
-async fn for_each<T: std::fmt::Display>(
-    objects: &[T],
-    change: impl AsyncFn(&T) -> Result<(), Box<dyn Error>>,
-) -> Result<(), Box<dyn Error>> {
+async fn for_each<T: std::fmt::Display>(objects: &[T], change: impl AsyncFn(&T) -> Result<()>) -> Result<()> {
     let mut failed: usize = 0;
     for object in objects {
         let Err(error) = change(object).await else { continue };
@@ -312,7 +311,7 @@ fn print_id(id: &impl std::fmt::Display) {
 }
 
 /// Returns a progress bar for a long command. It is drawn only when stderr is a terminal.
-fn progress_bar(length: usize, unit: &str) -> Result<ProgressBar, Box<dyn Error>> {
+fn progress_bar(length: usize, unit: &str) -> Result<ProgressBar> {
     let bar = ProgressBar::new(u64::try_from(length).unwrap_or_default());
     let template = format!("{{bar:30}} {{pos}}/{{len}} {unit}{{msg}}, {{elapsed}}");
     bar.set_style(ProgressStyle::with_template(&template)?);
@@ -333,10 +332,10 @@ fn print(line: &str) -> std::io::Result<()> {
 
 /// Prints an object that is shown only once, such as a new password. Unlike [`print_json`], it also fails on
 /// a closed pipe, because the object would be lost.
-fn print_once(object: &impl Serialize) -> Result<(), Box<dyn Error>> {
+fn print_once(object: &impl Serialize) -> Result<()> {
     Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string(object)?)?)
 }
 
-fn print_json(object: &impl Serialize) -> Result<(), Box<dyn Error>> {
+fn print_json(object: &impl Serialize) -> Result<()> {
     Ok(print(&serde_json::to_string(object)?)?)
 }

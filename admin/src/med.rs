@@ -6,7 +6,6 @@
 
 mod forward;
 
-use std::error::Error;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +18,7 @@ use shared::med::{CaseFilter, CaseView};
 use crate::enum_parser::{enum_parser, enum_parser_with_help};
 use crate::output::{With, print_list, print_next, record};
 use crate::target::Stack;
-use crate::{OperatorArguments, ScopeArguments, notices, print_json};
+use crate::{OperatorArguments, Result, ScopeArguments, notices, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -125,11 +124,11 @@ fn printed(case: &MedCase) -> With<CaseView<'_>> {
     With { object: CaseView::new(case), more }
 }
 
-pub(crate) fn print(case: &MedCase) -> Result<(), Box<dyn Error>> {
+pub(crate) fn print(case: &MedCase) -> Result<()> {
     print_json(&printed(case))
 }
 
-pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
     let now = stack.clock.now();
     let case = match command {
         Command::List { scope, status, unconfirmed, starting_after } => {
@@ -169,12 +168,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
     print(&case)
 }
 
-async fn list(
-    stack: &Stack,
-    scope: &Scope,
-    filter: &CaseFilter,
-    unconfirmed: bool,
-) -> Result<(), Box<dyn Error>> {
+async fn list(stack: &Stack, scope: &Scope, filter: &CaseFilter, unconfirmed: bool) -> Result<()> {
     let cursor = stack.cases.find(filter.starting_after).await?;
     let page = stack.cases.list(scope, filter, cursor).await?;
     let wanted = page.items.iter().filter(|case| case.unconfirmed || !unconfirmed);
@@ -182,7 +176,7 @@ async fn list(
     print_next("cases", page.next_cursor)
 }
 
-async fn evidence(stack: &Stack, command: EvidenceCommand) -> Result<(), Box<dyn Error>> {
+async fn evidence(stack: &Stack, command: EvidenceCommand) -> Result<()> {
     let now = stack.clock.now();
     let evidence = stack.evidence()?;
     let listed = match command {
@@ -202,7 +196,7 @@ async fn evidence(stack: &Stack, command: EvidenceCommand) -> Result<(), Box<dyn
 }
 
 /// Reads at most one byte more than the limit, so that the check of the length rejects a longer file.
-fn read(path: &Path) -> Result<(String, Vec<u8>), Box<dyn Error>> {
+fn read(path: &Path) -> Result<(String, Vec<u8>)> {
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| failed(&"has no name"))?;
     let mut bytes = Vec::new();
@@ -213,11 +207,11 @@ fn read(path: &Path) -> Result<(String, Vec<u8>), Box<dyn Error>> {
     Ok((name.to_owned(), bytes))
 }
 
-pub(crate) async fn find(stack: &Stack, id: MedCaseId) -> Result<MedCase, Box<dyn Error>> {
+pub(crate) async fn find(stack: &Stack, id: MedCaseId) -> Result<MedCase> {
     stack.cases.find(Some(id)).await?.ok_or_else(|| format!("there is no case {id}").into())
 }
 
-async fn find_ongoing(stack: &Stack, id: MedCaseId) -> Result<MedCase, Box<dyn Error>> {
+async fn find_ongoing(stack: &Stack, id: MedCaseId) -> Result<MedCase> {
     let case = find(stack, id).await?;
     if case.status.is_over() {
         return Err(already_over(&case).into());

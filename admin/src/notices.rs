@@ -1,7 +1,6 @@
 //! `admin med notices`: lists the notices of MED infractions whose Pix was not credited within 24 hours,
 //! processes one once its Pix is credited, or dismisses it.
 
-use std::error::Error;
 use std::io::Write;
 
 use clap::{Args, Subcommand};
@@ -11,7 +10,7 @@ use shared::med::ContestedPix;
 
 use crate::output::{Record, print_list, record};
 use crate::target::Stack;
-use crate::{OperatorArguments, med, print_json};
+use crate::{OperatorArguments, Result, med, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -111,7 +110,7 @@ fn printed_pix(pix: &ContestedPix) -> Record {
     }
 }
 
-pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
     let (cases, now) = (&stack.cases, stack.clock.now());
     match command {
         Command::List { account, starting_after } => list(stack, account, starting_after).await,
@@ -134,11 +133,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
     }
 }
 
-async fn list(
-    stack: &Stack,
-    account: Option<AccountId>,
-    starting_after: Option<String>,
-) -> Result<(), Box<dyn Error>> {
+async fn list(stack: &Stack, account: Option<AccountId>, starting_after: Option<String>) -> Result<()> {
     let account = match account {
         Some(account) => Some(stack.existing_account(&account).await?.id),
         None => None,

@@ -1,7 +1,6 @@
 //! `admin notifications`: lists the items of banks' notifications that can't be parsed and were set aside, and
 //! removes each after an operator has examined it.
 
-use std::error::Error;
 use std::io::Write;
 
 use clap::{Args, Subcommand};
@@ -12,7 +11,7 @@ use shared::services::SetAsideItems;
 use crate::output::{Record, print_list, print_next, record};
 use crate::receipts::printed_pix;
 use crate::target::Stack;
-use crate::{OperatorArguments, print_json};
+use crate::{OperatorArguments, Result, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -69,7 +68,7 @@ fn printed(item: &SetAsideItem) -> Record {
     record! { id: sha256, account: account, connection: connection, received_at: received_at, item: item }
 }
 
-pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
     let items = SetAsideItems::new(stack.store.clone());
     match command {
         Command::List { account: None, .. } => {
@@ -101,6 +100,6 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
     }
 }
 
-fn print_all(stack: &Stack, items: &[SetAsideItem]) -> Result<(), Box<dyn Error>> {
+fn print_all(stack: &Stack, items: &[SetAsideItem]) -> Result<()> {
     print_list(stack, "items", items.iter().map(printed))
 }

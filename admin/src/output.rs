@@ -1,15 +1,14 @@
 //! Prints lists: a table on a terminal, otherwise one JSON object a line.
 
-use std::error::Error;
 use std::fmt::Display;
 use std::io::Write;
 
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use crate::print;
 use crate::table::table;
 use crate::target::Stack;
+use crate::{Result, print};
 
 /// A printed object. Its fields are printed in this order.
 #[derive(Debug, Default)]
@@ -48,7 +47,7 @@ pub(crate) fn print_list<T: Serialize>(
     stack: &Stack,
     what: &str,
     rows: impl IntoIterator<Item = T>,
-) -> Result<(), Box<dyn Error>> {
+) -> Result<()> {
     let rows: Vec<String> =
         rows.into_iter().map(|row| serde_json::to_string(&row)).collect::<Result<_, _>>()?;
     if rows.is_empty() {
@@ -59,7 +58,7 @@ pub(crate) fn print_list<T: Serialize>(
 }
 
 /// Says how the list continues, if there is a next page.
-pub(crate) fn print_next(what: &str, after: Option<impl Display>) -> Result<(), Box<dyn Error>> {
+pub(crate) fn print_next(what: &str, after: Option<impl Display>) -> Result<()> {
     if let Some(after) = after {
         writeln!(std::io::stderr(), "more {what} follow: --starting-after {after}")?;
     }

@@ -1,7 +1,6 @@
 //! `admin payouts`: creates payouts to merchants' banks, records whether they were paid or failed, and lists
 //! them. Commands print a payout as its events contain it, plus its `scope`.
 
-use std::error::Error;
 use std::io::Write;
 
 use clap::{Args, Subcommand};
@@ -14,7 +13,7 @@ use shared::random;
 use crate::enum_parser::enum_parser;
 use crate::output::{With, print_list, record};
 use crate::target::Stack;
-use crate::{OperatorArguments, ScopeArguments, ledger, print_id, print_json};
+use crate::{OperatorArguments, Result, ScopeArguments, ledger, print_id, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -67,7 +66,7 @@ pub(crate) struct PayoutArguments {
     operator: OperatorArguments,
 }
 
-pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
     let now = stack.clock.now();
     let payout = match command {
         Command::Create { scope, amount, currency, id, operator } => {
@@ -109,7 +108,7 @@ async fn list(
     scope: &Scope,
     status: Option<PayoutStatus>,
     starting_after: Option<PayoutId>,
-) -> Result<(), Box<dyn Error>> {
+) -> Result<()> {
     let payouts = stack.payouts.list(scope, starting_after).await?;
     let wanted = |payout: &&Payout| status.is_none_or(|status| payout.status == status);
     print_list(stack, "payouts", payouts.iter().filter(wanted).map(printed))?;

@@ -1,7 +1,6 @@
 //! `admin receipts`: lists the live payments that wait for an operator, applies them to charges, and returns
 //! them to their payers.
 
-use std::error::Error;
 use std::io::Write;
 
 use clap::{Args, Subcommand};
@@ -17,7 +16,7 @@ use shared::services::{ReceiptError, Receipts};
 
 use crate::output::{Record, print_list, print_next, record};
 use crate::target::Stack;
-use crate::{OperatorArguments, for_each, print_json};
+use crate::{OperatorArguments, Result, for_each, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -93,7 +92,7 @@ pub(crate) struct AccountArguments {
 
 impl AccountArguments {
     /// Test payments are never unmatched.
-    async fn live(self, stack: &Stack) -> Result<(Scope, Operator), Box<dyn Error>> {
+    async fn live(self, stack: &Stack) -> Result<(Scope, Operator)> {
         Ok((live(stack, self.account).await?, self.operator.operator()))
     }
 }
@@ -140,7 +139,7 @@ fn printed(payment: &IncomingPayment, reported: Option<&ReportedPix>, now: Times
     record.and(printed_report(reported, now))
 }
 
-pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
     let (receipts, now) = (Receipts::new(stack.store.clone()), stack.clock.now());
     match command {
         Command::List { account, starting_after } => {
@@ -223,12 +222,7 @@ impl std::fmt::Display for Pair {
     }
 }
 
-async fn print_unowned(
-    stack: &Stack,
-    receipts: &Receipts,
-    account: AccountId,
-    now: Timestamp,
-) -> Result<(), Box<dyn Error>> {
+async fn print_unowned(stack: &Stack, receipts: &Receipts, account: AccountId, now: Timestamp) -> Result<()> {
     let Ok(acquirers) = stack.acquirers() else {
         writeln!(std::io::stderr(), "Pix without an account are not listed: set SECRETS_TABLE_NAME")?;
         return Ok(());
@@ -254,6 +248,6 @@ async fn print_unowned(
     )
 }
 
-async fn live(stack: &Stack, account: AccountId) -> Result<Scope, Box<dyn Error>> {
+async fn live(stack: &Stack, account: AccountId) -> Result<Scope> {
     Ok(Scope { account: stack.existing_account(&account).await?.id, mode: Mode::Live })
 }

@@ -1,8 +1,6 @@
 //! `admin reconcile`: compares a day at the acquirer with the records of the service. The comparisons themselves are in
 //! [`shared::services`].
 
-use std::error::Error;
-
 use clap::Args;
 use domain::calendar::Day;
 use domain::ids::{AccountId, ConnectionId};
@@ -14,7 +12,7 @@ use shared::services::{RemoteCharges, reconcile_movements};
 use crate::output::{With, record};
 use crate::receipts::printed_pix;
 use crate::target::Stack;
-use crate::{CommandOutcome, print_json};
+use crate::{CommandOutcome, Result, print_json};
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -34,11 +32,7 @@ pub(crate) struct Arguments {
 }
 
 /// Compares the acquirer's balance transactions of a day.
-async fn movements(
-    stack: &Stack,
-    connection: &Connection,
-    arguments: &Arguments,
-) -> Result<CommandOutcome, Box<dyn Error>> {
+async fn movements(stack: &Stack, connection: &Connection, arguments: &Arguments) -> Result<CommandOutcome> {
     let (day, now) = (arguments.date, stack.clock.now());
     if now < day.starts_at() {
         return Err(ReconciliationError::NotBegun(day).into());
@@ -61,7 +55,7 @@ async fn movements(
     Ok(CommandOutcome::of(!found.differences.is_empty()))
 }
 
-pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOutcome, Box<dyn Error>> {
+pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOutcome> {
     let account = stack.existing_account(&arguments.account).await?.id;
     let connections = stack.connections()?;
     let day = arguments.date;

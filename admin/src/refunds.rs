@@ -1,7 +1,5 @@
 //! `admin refunds`: ends a refund whose Pix its bank has lost.
 
-use std::error::Error;
-
 use clap::Subcommand;
 use domain::acquirer::AcquirerName;
 use domain::ids::RefundId;
@@ -10,7 +8,7 @@ use shared::refund::Refunds;
 
 use crate::output::record;
 use crate::target::Stack;
-use crate::{OperatorArguments, print_json};
+use crate::{OperatorArguments, Result, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -25,7 +23,7 @@ pub(crate) enum Command {
     },
 }
 
-pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
     let Command::Fail { refund: id, operator } = command;
     let (refunds, now) = (Refunds::new(stack.store.clone()), stack.clock.now());
     let refund = refunds.find(Some(id)).await?.ok_or_else(|| format!("there is no refund {id}"))?;

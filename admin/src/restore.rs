@@ -1,7 +1,5 @@
 //! `admin restore`: what remains to be done after the tables were restored to an earlier moment.
 
-use std::error::Error;
-
 use clap::Subcommand;
 use domain::audit::Audit;
 use domain::ids::ApiKeyId;
@@ -12,7 +10,7 @@ use shared::audit;
 
 use crate::output::record;
 use crate::target::Stack;
-use crate::{CommandOutcome, OperatorArguments, print_json};
+use crate::{CommandOutcome, OperatorArguments, Result, print_json};
 
 /// The actions after which a key is invalid permanently.
 const ENDING_ACTIONS: [&str; 2] = ["api-key.revoke", "api-key.rotate"];
@@ -40,7 +38,7 @@ pub(crate) enum Command {
     },
 }
 
-pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome, Box<dyn Error>> {
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome> {
     let Command::RevokeKeys { audit_from, since, operator } = command;
     if audit_from == stack.store.table() {
         return Err("--audit-from must name the state table before the restore, not the restored one".into());
@@ -75,11 +73,7 @@ const ABSENT: &str = "absent";
 const LOST: &str = "lost";
 
 /// Returns what became of an action that was done after the moment.
-async fn repeat(
-    stack: &Stack,
-    row: &Audit,
-    operator: &OperatorArguments,
-) -> Result<&'static str, Box<dyn Error>> {
+async fn repeat(stack: &Stack, row: &Audit, operator: &OperatorArguments) -> Result<&'static str> {
     if !ENDING_ACTIONS.contains(&row.action.as_str()) {
         return Ok(LOST);
     }

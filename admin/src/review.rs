@@ -1,7 +1,5 @@
 //! `admin review`: lists the payments that are held for a manual review, and ends their reviews.
 
-use std::error::Error;
-
 use clap::{Args, Subcommand};
 use domain::acquirer::ReportedPix;
 use domain::audit::Operator;
@@ -14,7 +12,7 @@ use shared::services::{Receipts, check_returnable};
 use crate::output::{Record, print_list, print_next, record};
 use crate::receipts::printed_report;
 use crate::target::Stack;
-use crate::{OperatorArguments, ScopeArguments, for_each, print_json};
+use crate::{OperatorArguments, Result, ScopeArguments, for_each, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -67,7 +65,7 @@ fn printed(charge: &Charge, reported: Option<&ReportedPix>, now: Timestamp) -> R
     record.and(printed_report(reported, now))
 }
 
-pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
     let (decision, ReviewArguments { charges, operator }) = match command {
         Command::List { scope, starting_after } => return list(stack, scope, starting_after).await,
         Command::Approve(reviews) => (Decision::Approve, reviews),
@@ -77,12 +75,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
     for_each(&charges, async |charge| end_review(stack, *charge, decision, &operator).await).await
 }
 
-async fn end_review(
-    stack: &Stack,
-    charge: ChargeId,
-    decision: Decision,
-    operator: &Operator,
-) -> Result<(), Box<dyn Error>> {
+async fn end_review(stack: &Stack, charge: ChargeId, decision: Decision, operator: &Operator) -> Result<()> {
     let now = stack.clock.now();
     let stored = stack.existing_charge(charge).await?;
     let charge = stored.as_stored();
@@ -101,11 +94,7 @@ async fn end_review(
     print_json(&printed(&reviewed, None, now))
 }
 
-async fn list(
-    stack: &Stack,
-    scope: ScopeArguments,
-    starting_after: Option<ChargeId>,
-) -> Result<(), Box<dyn Error>> {
+async fn list(stack: &Stack, scope: ScopeArguments, starting_after: Option<ChargeId>) -> Result<()> {
     let scope = stack.existing_scope(scope).await?;
     let cursor = match starting_after {
         Some(id) => Some(stack.existing_charge(id).await?),

@@ -33,7 +33,7 @@ use shared::services::BankPayments;
 use shared::store::{Aws, Store};
 use shared::wallet::Wallets;
 
-use crate::ScopeArguments;
+use crate::{Result, ScopeArguments};
 
 const READY_FILE: &str = ".local/ready.json";
 
@@ -127,7 +127,7 @@ impl Target {
         }
     }
 
-    pub(crate) async fn open(&self) -> Result<Stack, Box<dyn Error>> {
+    pub(crate) async fn open(&self) -> Result<Stack> {
         if let Some(table) = self.deployed_table()? {
             return self.open_deployed(format!("the stack with the table {table}"), &|_| None);
         }
@@ -143,12 +143,12 @@ impl Target {
     }
 
     /// `outputs`: the values of variables that the outputs of the stack determine.
-    pub(crate) fn open_deployed(&self, name: String, outputs: Vars<'_>) -> Result<Stack, Box<dyn Error>> {
+    pub(crate) fn open_deployed(&self, name: String, outputs: Vars<'_>) -> Result<Stack> {
         stack(name, &|name| outputs(name).or_else(|| self.var(name)), Clock::default(), None)
     }
 }
 
-fn stack(name: String, var: Vars<'_>, clock: Clock, local: Option<Ready>) -> Result<Stack, Box<dyn Error>> {
+fn stack(name: String, var: Vars<'_>, clock: Clock, local: Option<Ready>) -> Result<Stack> {
     let aws = Aws::from_vars(var)?;
     let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
     let secrets = var("SECRETS_TABLE_NAME").map(|table| Store::new(store.client().clone(), table));
@@ -175,7 +175,7 @@ fn stack(name: String, var: Vars<'_>, clock: Clock, local: Option<Ready>) -> Res
 
 impl Stack {
     /// For a deployed stack the command needs the same environment variables as the dispatcher's function.
-    pub(crate) fn dispatcher(&self) -> Result<Dispatcher, Box<dyn Error>> {
+    pub(crate) fn dispatcher(&self) -> Result<Dispatcher> {
         let var = |name: &str| match (name, &self.local) {
             ("TABLE_NAME", _) => Some(self.store.table().to_owned()),
             (name, Some(ready)) => local_var(name, ready),
@@ -185,26 +185,22 @@ impl Stack {
     }
 
     /// Returns an account, or an error when it does not exist.
-    pub(crate) async fn existing_account(&self, id: &AccountId) -> Result<Account, Box<dyn Error>> {
+    pub(crate) async fn existing_account(&self, id: &AccountId) -> Result<Account> {
         self.accounts.find(id).await?.ok_or_else(|| format!("there is no account {id}").into())
     }
 
     /// Returns the scope that arguments name, or an error when its account does not exist.
-    pub(crate) async fn existing_scope(&self, scope: ScopeArguments) -> Result<Scope, Box<dyn Error>> {
+    pub(crate) async fn existing_scope(&self, scope: ScopeArguments) -> Result<Scope> {
         let ScopeArguments { account, mode } = scope;
         Ok(Scope { account: self.existing_account(&account).await?.id, mode })
     }
 
     /// Returns a charge, or an error when it does not exist.
-    pub(crate) async fn existing_charge(&self, id: ChargeId) -> Result<StoredCharge, Box<dyn Error>> {
+    pub(crate) async fn existing_charge(&self, id: ChargeId) -> Result<StoredCharge> {
         self.charges.find(Some(id)).await?.ok_or_else(|| format!("there is no charge {id}").into())
     }
 
-    pub(crate) async fn scopes(
-        &self,
-        account: Option<AccountId>,
-        mode: Option<Mode>,
-    ) -> Result<Vec<Scope>, Box<dyn Error>> {
+    pub(crate) async fn scopes(&self, account: Option<AccountId>, mode: Option<Mode>) -> Result<Vec<Scope>> {
         let accounts = match account {
             Some(account) => vec![self.existing_account(&account).await?.id],
             None => self.accounts.all().await?.into_iter().map(|account| account.id).collect(),
@@ -228,15 +224,15 @@ impl Stack {
     }
 
     /// Returns the acquirers, or an error when no table of secrets was specified.
-    pub(crate) fn acquirers(&self) -> Result<&AccountAcquirers, Box<dyn Error>> {
+    pub(crate) fn acquirers(&self) -> Result<&AccountAcquirers> {
         self.acquirers.as_ref().ok_or_else(|| NO_SECRETS_TABLE.into())
     }
 
-    pub(crate) fn connections(&self) -> Result<Connections, Box<dyn Error>> {
+    pub(crate) fn connections(&self) -> Result<Connections> {
         Ok(Connections::new(self.acquirers()?.clone(), self.clock.clone()))
     }
 
-    pub(crate) fn bank_payments(&self) -> Result<BankPayments, Box<dyn Error>> {
+    pub(crate) fn bank_payments(&self) -> Result<BankPayments> {
         Ok(BankPayments::new(self.store.clone(), self.acquirers()?.clone()))
     }
 
@@ -246,7 +242,7 @@ impl Stack {
     }
 
     /// Returns the evidence files, or an error when no bucket was specified.
-    pub(crate) fn evidence(&self) -> Result<&CaseEvidence, Box<dyn Error>> {
+    pub(crate) fn evidence(&self) -> Result<&CaseEvidence> {
         self.evidence
             .as_ref()
             .ok_or_else(|| "name the stack's bucket with --bucket or DOCUMENTS_BUCKET".into())
@@ -260,7 +256,7 @@ fn not_running(path: &Path, error: &dyn Error) -> String {
     )
 }
 
-fn read_ready_file(path: &Path) -> Result<Ready, Box<dyn Error>> {
+fn read_ready_file(path: &Path) -> Result<Ready> {
     let text = fs::read(path).map_err(|error| not_running(path, &error))?;
     Ok(serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))?)
 }
@@ -292,7 +288,7 @@ fn local_var(name: &str, ready: &Ready) -> Option<String> {
 }
 
 /// Reads the clock of the service on this machine: advancing it by 0 seconds returns its time.
-async fn read_service_clock(ready: &Ready) -> Result<Clock, Box<dyn Error>> {
+async fn read_service_clock(ready: &Ready) -> Result<Clock> {
     #[derive(Deserialize)]
     struct Moved {
         now: Timestamp,

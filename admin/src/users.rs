@@ -1,7 +1,5 @@
 //! `admin users`: manages the users of an account's dashboard. Passwords are generated, and printed once.
 
-use std::error::Error;
-
 use clap::{Args, Subcommand};
 use domain::ids::{AccountId, UserId};
 use email_address::EmailAddress;
@@ -14,7 +12,7 @@ use shared::random;
 use crate::enum_parser::enum_parser;
 use crate::output::{Record, print_list, record};
 use crate::target::Stack;
-use crate::{OperatorArguments, print_json, print_once};
+use crate::{OperatorArguments, Result, print_json, print_once};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -73,7 +71,7 @@ fn email(text: &str) -> Result<String, String> {
     if is_plain { Ok(text.to_lowercase()) } else { Err("must be an e-mail address".to_owned()) }
 }
 
-pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
     match command {
         Command::List { account } => {
             let account = stack.existing_account(&account).await?.id;
@@ -119,7 +117,7 @@ async fn forget_seed(stack: &Stack, user: &User) {
     }
 }
 
-fn new_password() -> Result<(SecretString, PasswordHash), Box<dyn Error>> {
+fn new_password() -> Result<(SecretString, PasswordHash)> {
     let password = generate(random::bytes()?);
     let hash = PasswordHash::of(&password)?;
     Ok((password, hash))

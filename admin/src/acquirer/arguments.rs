@@ -1,4 +1,3 @@
-use std::error::Error;
 use std::path::PathBuf;
 
 use domain::account::terms::FeesOnRefund;
@@ -16,9 +15,9 @@ use shared::acquirer::configuration::{
 };
 
 use super::secret_files::{NamedFile, named_file, read_pem_file, read_secret, read_secret_file};
-use crate::OperatorArguments;
 use crate::enum_parser::enum_parser;
 use crate::target::Stack;
+use crate::{OperatorArguments, Result};
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct SetAcquirer {
@@ -159,11 +158,7 @@ fn named(argument: &'static str) -> impl Fn(InvalidSetting) -> String {
 impl SetPix {
     /// Checks the arguments, and reads the client secret last, so that invalid arguments fail before the
     /// prompt. Without `--callback-base-url`, the base URL is that of `before` or of the service on this machine.
-    pub(super) fn choice(
-        &self,
-        stack: &Stack,
-        before: Option<&CallbackChoice>,
-    ) -> Result<AcquirerChoice, Box<dyn Error>> {
+    pub(super) fn choice(&self, stack: &Stack, before: Option<&CallbackChoice>) -> Result<AcquirerChoice> {
         let policy = stack.address_policy();
         let callback_base_url = callback_base_url(stack, self.callback_base_url.as_deref(), before)?;
         let identity = match self.certificate.as_deref().zip(self.private_key.as_deref()) {
@@ -217,7 +212,7 @@ impl SetPix {
         Ok(choice)
     }
 
-    fn client_secret(&self) -> Result<Secret, Box<dyn Error>> {
+    fn client_secret(&self) -> Result<Secret> {
         let secret = match &self.client_secret_file {
             Some(file) => read_secret_file(file)?,
             None => read_secret("client secret")?,
@@ -233,7 +228,7 @@ impl SetStripe {
         stack: &Stack,
         before: Option<&CallbackChoice>,
         (account, key): (&str, &SecretString),
-    ) -> Result<AcquirerChoice, Box<dyn Error>> {
+    ) -> Result<AcquirerChoice> {
         let policy = stack.address_policy();
         let stripe = StripeSettings {
             methods: self.methods.clone(),
@@ -262,7 +257,7 @@ impl SetStripe {
         Ok(choice)
     }
 
-    pub(super) fn key(&self) -> Result<SecretString, Box<dyn Error>> {
+    pub(super) fn key(&self) -> Result<SecretString> {
         match &self.key_file {
             Some(file) => read_secret_file(file),
             None => read_secret("key"),
@@ -293,7 +288,7 @@ fn callback_base_url(
     stack: &Stack,
     argument: Option<&str>,
     before: Option<&CallbackChoice>,
-) -> Result<AcquirerUrl, Box<dyn Error>> {
+) -> Result<AcquirerUrl> {
     match (argument, before, stack.local_base_url()) {
         (Some(text), _, _) | (None, None, Some(text)) => {
             Ok(AcquirerUrl::base(text, &stack.address_policy()).map_err(named("callback-base-url"))?)
@@ -307,8 +302,8 @@ fn read_extras(
     files: &[NamedFile],
     parse: impl Fn(&str, SecretString) -> Result<NamedSecret, InvalidSetting>,
     argument: &'static str,
-) -> Result<Vec<NamedSecret>, Box<dyn Error>> {
-    let read = |extra: &NamedFile| -> Result<NamedSecret, Box<dyn Error>> {
+) -> Result<Vec<NamedSecret>> {
+    let read = |extra: &NamedFile| -> Result<NamedSecret> {
         Ok(parse(&extra.name, read_secret_file(&extra.file)?).map_err(named(argument))?)
     };
     files.iter().map(read).collect()

@@ -1,4 +1,3 @@
-use std::error::Error;
 use std::sync::Arc;
 
 use api_pix::{ApiError, Client, ConnectionSettings, PixQuery};
@@ -8,6 +7,7 @@ use domain::time::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 use shared::acquirer::configuration::{AccountAcquirer, CallbackToken};
 
+use crate::Result;
 use crate::target::Stack;
 
 /// The period of a harmless `GET /pix`, in seconds. It ends a few seconds ago, because banks refuse a period
@@ -15,7 +15,7 @@ use crate::target::Stack;
 const PROBE_FROM_SECONDS_AGO: i64 = 90;
 const PROBE_TO_SECONDS_AGO: i64 = 30;
 
-pub(super) fn connect(stack: &Stack, settings: &ConnectionSettings) -> Result<Client, Box<dyn Error>> {
+pub(super) fn connect(stack: &Stack, settings: &ConnectionSettings) -> Result<Client> {
     let clock = stack.clock.clone();
     let client = Client::new(settings, Arc::new(move || clock.now()));
     Ok(client.map_err(|error| format!("the bank can't be called with these settings: {error}"))?)
@@ -34,7 +34,7 @@ pub(super) async fn probe_list(client: &Client, now: Timestamp) -> Result<(), Ap
     client.list_pix(&PixQuery { page_size: 1, ..period }).await.map(drop)
 }
 
-pub(super) async fn try_credentials(client: &Client, now: Timestamp) -> Result<(), Box<dyn Error>> {
+pub(super) async fn try_credentials(client: &Client, now: Timestamp) -> Result<()> {
     let tried = match client.check_token().await {
         Ok(_) => probe_list(client, now).await.map_err(|error| ("GET /pix", error)),
         Err(error) => Err(("the token", error)),
@@ -46,11 +46,7 @@ pub(super) async fn try_credentials(client: &Client, now: Timestamp) -> Result<(
     })?)
 }
 
-pub(super) async fn register(
-    client: &Client,
-    acquirer: &AccountAcquirer,
-    url: &SecretString,
-) -> Result<(), Box<dyn Error>> {
+pub(super) async fn register(client: &Client, acquirer: &AccountAcquirer, url: &SecretString) -> Result<()> {
     let registered = client.put_webhook(key_of(acquirer)?, url.expose_secret()).await;
     Ok(registered.map_err(|error| {
         format!(
@@ -82,7 +78,7 @@ pub(super) async fn registered<'a>(
 
 /// Removes the URL for notifications of a Pix key at the bank, if it is ours. The URL of another service
 /// remains.
-pub(super) async fn unregister(client: &Client, acquirer: &AccountAcquirer) -> Result<(), Box<dyn Error>> {
+pub(super) async fn unregister(client: &Client, acquirer: &AccountAcquirer) -> Result<()> {
     let removed = match registered(client, acquirer).await {
         Ok(Registered::Ours(_)) => client.delete_webhook(key_of(acquirer)?).await,
         Ok(Registered::Nothing | Registered::Other) => Ok(()),
@@ -96,10 +92,7 @@ pub(super) async fn unregister(client: &Client, acquirer: &AccountAcquirer) -> R
 }
 
 /// Returns the hash of the token that the bank uses. `None`: it uses none of ours.
-pub(super) async fn token_in_use(
-    client: &Client,
-    acquirer: &AccountAcquirer,
-) -> Result<Option<String>, Box<dyn Error>> {
+pub(super) async fn token_in_use(client: &Client, acquirer: &AccountAcquirer) -> Result<Option<String>> {
     match registered(client, acquirer).await {
         Ok(Registered::Ours(token)) => Ok(Some(token.sha256.clone())),
         Ok(Registered::Nothing | Registered::Other) => Ok(None),

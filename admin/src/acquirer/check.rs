@@ -19,7 +19,7 @@ use shared::random;
 use super::bank::{self, Registered, connect, probe_list};
 use super::stripe;
 use crate::target::Stack;
-use crate::{CommandOutcome, print_json, short_text};
+use crate::{CommandOutcome, Result, print_json, short_text};
 
 /// How far back a Pix with a known payer is searched, in days.
 const KNOWN_PAYMENT_DAYS: i64 = 30;
@@ -113,7 +113,7 @@ impl Checks<'_> {
         check: &'static str,
         mut result: Outcome,
         detail: impl Into<String>,
-    ) -> Result<(), Box<dyn Error>> {
+    ) -> Result<()> {
         let mut detail = detail.into();
         if result == Outcome::Failed {
             match self.failed.iter().find(|(_, cause)| *cause == detail) {
@@ -128,7 +128,7 @@ impl Checks<'_> {
         print_json(&Line { account: *account, connection: *connection, name, check, result, detail })
     }
 
-    pub(super) fn skip(&mut self, checks: &[&'static str], why: &str) -> Result<(), Box<dyn Error>> {
+    pub(super) fn skip(&mut self, checks: &[&'static str], why: &str) -> Result<()> {
         checks.iter().try_for_each(|check| self.print(check, Outcome::Skipped, why))
     }
 
@@ -137,7 +137,7 @@ impl Checks<'_> {
         check: &'static str,
         outcome: Result<T, impl Error>,
         describe: impl Fn(&T) -> (Outcome, String),
-    ) -> Result<Option<T>, Box<dyn Error>> {
+    ) -> Result<Option<T>> {
         match outcome {
             Ok(value) => {
                 let (result, detail) = describe(&value);
@@ -152,7 +152,7 @@ impl Checks<'_> {
     }
 }
 
-pub(super) async fn run(stack: &Stack, arguments: &CheckAcquirer) -> Result<CommandOutcome, Box<dyn Error>> {
+pub(super) async fn run(stack: &Stack, arguments: &CheckAcquirer) -> Result<CommandOutcome> {
     let acquirers = stack.acquirers()?;
     let account = stack.existing_account(&arguments.id).await?.id;
     let found = acquirers.named(account, arguments.name.as_ref()).await?;
@@ -200,7 +200,7 @@ fn check_certificate(
     stack: &Stack,
     found: &ConfiguredAcquirer,
     now: Timestamp,
-) -> Result<Option<Client>, Box<dyn Error>> {
+) -> Result<Option<Client>> {
     let check = "client certificate";
     let client = match connect(stack, &found.pix_connection()?) {
         // The circuit breaker must not hide the cause of the later failures.
@@ -244,11 +244,7 @@ fn describe_scopes(settings: &PixSettings, granted: Option<&str>) -> (Outcome, S
     )
 }
 
-async fn check_requests(
-    checks: &mut Checks<'_>,
-    client: &Client,
-    now: Timestamp,
-) -> Result<(), Box<dyn Error>> {
+async fn check_requests(checks: &mut Checks<'_>, client: &Client, now: Timestamp) -> Result<()> {
     let acquirer = checks.acquirer;
     let txid = hex::encode(random::bytes::<16>()?);
     checks.request("GET /cob/{txid}", client.get_cob(&txid).await, |found| match found {
@@ -274,7 +270,7 @@ async fn check_requests(
     Ok(())
 }
 
-fn check_clock(checks: &mut Checks<'_>, client: &Client) -> Result<(), Box<dyn Error>> {
+fn check_clock(checks: &mut Checks<'_>, client: &Client) -> Result<()> {
     let offsets = client.clock_offsets();
     let result = match offsets {
         ClockOffsets { date: None, created: None } => Outcome::NotVerified,
@@ -285,7 +281,7 @@ fn check_clock(checks: &mut Checks<'_>, client: &Client) -> Result<(), Box<dyn E
 }
 
 /// Checks whether the bank accepts the Pix key, by a cob that is removed again.
-async fn check_key(checks: &mut Checks<'_>, client: &Client, txid: &str) -> Result<(), Box<dyn Error>> {
+async fn check_key(checks: &mut Checks<'_>, client: &Client, txid: &str) -> Result<()> {
     let pix = checks.acquirer.settings.pix().ok_or("the connection is to no bank of Pix")?;
     let key = pix.pix_key.clone();
     let cob = NewCob {
@@ -336,7 +332,7 @@ async fn check_filter(
     settings: &PixSettings,
     arguments: &CheckAcquirer,
     now: Timestamp,
-) -> Result<Option<bool>, Box<dyn Error>> {
+) -> Result<Option<bool>> {
     let check = "payer filter";
     let named = arguments.known_payment.as_ref().zip(arguments.known_payer);
     let known = match named {

@@ -23,7 +23,7 @@ use self::arguments::{Kind, SetAcquirer, SetPix, SetStripe};
 use self::bank::{Registered, connect};
 use self::check::CheckAcquirer;
 use crate::target::Stack;
-use crate::{CommandOutcome, OperatorArguments, print_json, print_once};
+use crate::{CommandOutcome, OperatorArguments, Result, print_json, print_once};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -108,7 +108,7 @@ pub(crate) struct Forget {
     operator: OperatorArguments,
 }
 
-pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome, Box<dyn Error>> {
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome> {
     let acquirers = stack.acquirers()?;
     let now = stack.clock.now();
     match command {
@@ -160,7 +160,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
     Ok(CommandOutcome::Succeeded)
 }
 
-async fn set(stack: &Stack, account: AccountId, arguments: &SetPix) -> Result<(), Box<dyn Error>> {
+async fn set(stack: &Stack, account: AccountId, arguments: &SetPix) -> Result<()> {
     let acquirers = stack.acquirers()?;
     let now = stack.clock.now();
     let operator = arguments.operator.clone().operator();
@@ -199,7 +199,7 @@ async fn set(stack: &Stack, account: AccountId, arguments: &SetPix) -> Result<()
 }
 
 /// Sets whether a refund returns the fees, which an operator must say, because Stripe keeps its own.
-async fn keep_fees(stack: &Stack, account: AccountId, arguments: &SetStripe) -> Result<(), Box<dyn Error>> {
+async fn keep_fees(stack: &Stack, account: AccountId, arguments: &SetStripe) -> Result<()> {
     for method in arguments.methods() {
         let set = |settings: &mut AccountSettings| {
             settings.terms.0.entry(*method).or_default().fees_on_refund = arguments.fees_on_refund;
@@ -217,7 +217,7 @@ fn at_bank(account: AccountId, name: &ConnectionName) -> impl Fn(Box<dyn Error>)
     move |error| format!("account {account}, connection {name}: {error}").into()
 }
 
-async fn rotate_callback_token(stack: &Stack, rotate: Rotate) -> Result<(), Box<dyn Error>> {
+async fn rotate_callback_token(stack: &Stack, rotate: Rotate) -> Result<()> {
     let acquirers = stack.acquirers()?;
     let now = stack.clock.now();
     let account = stack.existing_account(&rotate.id).await?.id;
@@ -260,7 +260,7 @@ async fn rotate_callback_token(stack: &Stack, rotate: Rotate) -> Result<(), Box<
 }
 
 /// Forgets a retired acquirer. The URL is removed at the bank first, because that needs the credentials.
-async fn forget(stack: &Stack, arguments: Forget) -> Result<(), Box<dyn Error>> {
+async fn forget(stack: &Stack, arguments: Forget) -> Result<()> {
     let acquirers = stack.acquirers()?;
     let now = stack.clock.now();
     let account = stack.existing_account(&arguments.id).await?.id;

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
+use crate::Result;
 use secrecy::SecretString;
 use shared::acquirer::configuration::MAX_PEM_BYTES;
 
@@ -28,18 +29,18 @@ pub(super) fn named_file(text: &str) -> Result<NamedFile, String> {
     }
 }
 
-pub(super) fn read_pem_file(path: &Path) -> Result<String, Box<dyn Error>> {
+pub(super) fn read_pem_file(path: &Path) -> Result<String> {
     // Reads at most one byte more than the limit. If the file is too long, the parser of the PEM then rejects
     // the text, because it is longer than the limit.
     read_at_most(path, u64::try_from(MAX_PEM_BYTES)?.saturating_add(1))
 }
 
-pub(super) fn read_secret_file(path: &Path) -> Result<SecretString, Box<dyn Error>> {
+pub(super) fn read_secret_file(path: &Path) -> Result<SecretString> {
     let text = read_at_most(path, MAX_LINE_BYTES)?;
     Ok(text.trim_end_matches(['\r', '\n']).into())
 }
 
-fn read_at_most(path: &Path, bytes: u64) -> Result<String, Box<dyn Error>> {
+fn read_at_most(path: &Path, bytes: u64) -> Result<String> {
     let with_path = |error: &dyn Error| format!("{}: {error}", path.display());
     let mut text = String::new();
     let file = File::open(path).map_err(|error| with_path(&error))?;
@@ -48,7 +49,7 @@ fn read_at_most(path: &Path, bytes: u64) -> Result<String, Box<dyn Error>> {
 }
 
 /// Reads a secret: prompts for it on a terminal, without echo, or reads one line of standard input.
-pub(super) fn read_secret(name: &str) -> Result<SecretString, Box<dyn Error>> {
+pub(super) fn read_secret(name: &str) -> Result<SecretString> {
     let stdin = std::io::stdin();
     if stdin.is_terminal() {
         return Ok(rpassword::prompt_password(format!("{name}: "))?.into());

@@ -1,6 +1,5 @@
 //! The commands about a connection to Stripe.
 
-use std::error::Error;
 use std::sync::Arc;
 
 use domain::hex;
@@ -14,8 +13,8 @@ use stripe_client::{Account, Client, ConnectionSettings, EVENT_TYPES, Hidden, We
 
 use super::arguments::SetStripe;
 use super::check::{Checks, Outcome};
-use crate::print_json;
 use crate::target::Stack;
+use crate::{Result, print_json};
 
 /// The part of the URL after the token.
 const PATH: &str = "/hosted";
@@ -23,14 +22,14 @@ const PATH: &str = "/hosted";
 /// The longest offset of the clocks, in seconds. Stripe's signatures are refused after five minutes.
 const MAX_OFFSET_SECONDS: u64 = 60;
 
-fn connect(stack: &Stack, settings: &ConnectionSettings) -> Result<Client, Box<dyn Error>> {
+fn connect(stack: &Stack, settings: &ConnectionSettings) -> Result<Client> {
     let clock = stack.clock.clone();
     let client = Client::new(settings, Arc::new(move || clock.now()));
     Ok(client.map_err(|error| format!("Stripe can't be called with these settings: {error}"))?)
 }
 
 /// Returns a client and the settings of a connection to Stripe.
-fn of(stack: &Stack, found: &ConfiguredAcquirer) -> Result<(Client, StripeSettings), Box<dyn Error>> {
+fn of(stack: &Stack, found: &ConfiguredAcquirer) -> Result<(Client, StripeSettings)> {
     let settings = &found.acquirer.settings;
     let (KindSettings::Stripe(stripe), Credentials::Stripe(credentials)) =
         (&settings.kind, &found.credentials)
@@ -40,11 +39,7 @@ fn of(stack: &Stack, found: &ConfiguredAcquirer) -> Result<(Client, StripeSettin
     Ok((connect(stack, &credentials.connection(settings, stripe))?, stripe.clone()))
 }
 
-pub(super) async fn set(
-    stack: &Stack,
-    account: AccountId,
-    arguments: &SetStripe,
-) -> Result<(), Box<dyn Error>> {
+pub(super) async fn set(stack: &Stack, account: AccountId, arguments: &SetStripe) -> Result<()> {
     let acquirers = stack.acquirers()?;
     let key = arguments.key()?;
     let client = connect(stack, &arguments.connection(&key))?;
@@ -91,7 +86,7 @@ async fn register(
     client: &Client,
     (account, found): (AccountId, &ConfiguredAcquirer),
     url: &SecretString,
-) -> Result<(), Box<dyn Error>> {
+) -> Result<()> {
     let url = Hidden(format!("{}{PATH}", url.expose_secret()));
     let key = hex::encode(random::bytes::<16>()?);
     let endpoint = client.create_webhook_endpoint(&url, &EVENT_TYPES, &key).await?;
@@ -111,7 +106,7 @@ pub(super) async fn rotate(
     account: AccountId,
     found: &ConfiguredAcquirer,
     operator: crate::OperatorArguments,
-) -> Result<(), Box<dyn Error>> {
+) -> Result<()> {
     let (client, _) = of(stack, found)?;
     let (name, operator) = (&found.acquirer.settings.name, operator.operator());
     let rotated =
@@ -120,7 +115,7 @@ pub(super) async fn rotate(
     Box::pin(register(stack, &client, (account, found), &url)).await
 }
 
-pub(super) async fn unregister(stack: &Stack, found: &ConfiguredAcquirer) -> Result<(), Box<dyn Error>> {
+pub(super) async fn unregister(stack: &Stack, found: &ConfiguredAcquirer) -> Result<()> {
     let (client, stripe) = of(stack, found)?;
     let Some(endpoint) = stripe.webhook_endpoint else { return Ok(()) };
     Ok(client.delete_webhook_endpoint(&endpoint).await.map_err(|error| {
@@ -128,11 +123,7 @@ pub(super) async fn unregister(stack: &Stack, found: &ConfiguredAcquirer) -> Res
     })?)
 }
 
-pub(super) async fn check(
-    checks: &mut Checks<'_>,
-    stack: &Stack,
-    found: &ConfiguredAcquirer,
-) -> Result<(), Box<dyn Error>> {
+pub(super) async fn check(checks: &mut Checks<'_>, stack: &Stack, found: &ConfiguredAcquirer) -> Result<()> {
     let (client, stripe) = of(stack, found)?;
     let seen = match client.account().await {
         Ok(seen) => seen,

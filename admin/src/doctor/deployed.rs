@@ -1,11 +1,11 @@
 //! A deployed stack, as CloudFormation describes it.
 
 use std::collections::HashMap;
-use std::error::Error;
 
 use serde_json::Value;
 
 use super::aws_cli::{AwsCli, list, text};
+use crate::Result;
 
 pub(super) const ALARM: &str = "AWS::CloudWatch::Alarm";
 pub(super) const RULE: &str = "AWS::Events::Rule";
@@ -35,7 +35,7 @@ pub(super) struct Deployed {
 }
 
 impl Deployed {
-    pub(super) async fn read(cli: AwsCli, name: String) -> Result<Self, Box<dyn Error>> {
+    pub(super) async fn read(cli: AwsCli, name: String) -> Result<Self> {
         let words = |operation: &'static str| ["cloudformation", operation, "--stack-name", name.as_str()];
         let (of_stack, of_resources) = (words("describe-stacks"), words("list-stack-resources"));
         let (stacks, resources) =

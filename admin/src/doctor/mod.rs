@@ -13,7 +13,6 @@ mod functions;
 mod rows;
 mod work;
 
-use std::error::Error;
 use std::fmt;
 
 use domain::time::Timestamp;
@@ -23,7 +22,7 @@ use shared::clock::Clock;
 use self::aws_cli::{AwsCli, CliError};
 use self::deployed::Deployed;
 use crate::target::{Stack, Target};
-use crate::{CommandOutcome, print_json, print_stack};
+use crate::{CommandOutcome, Result, print_json, print_stack};
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Arguments {
@@ -63,22 +62,13 @@ struct Report {
 }
 
 impl Report {
-    fn line(
-        &mut self,
-        check: &str,
-        result: CheckResult,
-        detail: Option<String>,
-    ) -> Result<(), Box<dyn Error>> {
+    fn line(&mut self, check: &str, result: CheckResult, detail: Option<String>) -> Result<()> {
         self.has_findings |= result == CheckResult::Finding;
         self.is_incomplete |= result == CheckResult::NotChecked;
         print_json(&Line { check, result, detail })
     }
 
-    fn add<E: fmt::Display>(
-        &mut self,
-        check: &str,
-        outcomes: Vec<Result<Vec<String>, E>>,
-    ) -> Result<(), Box<dyn Error>> {
+    fn add<E: fmt::Display>(&mut self, check: &str, outcomes: Vec<Result<Vec<String>, E>>) -> Result<()> {
         let (mut findings, mut failures) = (Vec::new(), Vec::new());
         for outcome in outcomes {
             match outcome {
@@ -100,11 +90,11 @@ impl Report {
         Ok(())
     }
 
-    fn left_out(&mut self, check: &str, reason: &str) -> Result<(), Box<dyn Error>> {
+    fn left_out(&mut self, check: &str, reason: &str) -> Result<()> {
         self.line(check, CheckResult::LeftOut, Some(reason.to_owned()))
     }
 
-    fn note(&mut self, check: &str, detail: String) -> Result<(), Box<dyn Error>> {
+    fn note(&mut self, check: &str, detail: String) -> Result<()> {
         self.line(check, CheckResult::Note, Some(detail))
     }
 
@@ -121,7 +111,7 @@ impl Report {
 const SETTINGS: [&str; 8] =
     ["stack", "alarms", "email", "certificates", "schedules", "failed records", "functions", "concurrency"];
 
-pub(crate) async fn run(target: &Target, arguments: Arguments) -> Result<CommandOutcome, Box<dyn Error>> {
+pub(crate) async fn run(target: &Target, arguments: Arguments) -> Result<CommandOutcome> {
     let mut report = Report::default();
     let Some(name) = arguments.stack else {
         let stack = target.open().await?;
@@ -144,7 +134,7 @@ pub(crate) async fn run(target: &Target, arguments: Arguments) -> Result<Command
     Ok(report.outcome())
 }
 
-fn open(target: &Target, deployed: &Deployed) -> Result<Stack, Box<dyn Error>> {
+fn open(target: &Target, deployed: &Deployed) -> Result<Stack> {
     let output = |name: &str| deployed.output(name).ok_or_else(|| format!("the stack has no output {name}"));
     let (table, keys, secrets) =
         (output("TableName")?, output("ApiKeysTableName")?, output("SecretsTableName")?);
@@ -157,11 +147,7 @@ fn open(target: &Target, deployed: &Deployed) -> Result<Stack, Box<dyn Error>> {
     target.open_deployed(deployed.name.clone(), &outputs)
 }
 
-async fn check_settings(
-    report: &mut Report,
-    deployed: &Deployed,
-    now: Timestamp,
-) -> Result<(), Box<dyn Error>> {
+async fn check_settings(report: &mut Report, deployed: &Deployed, now: Timestamp) -> Result<()> {
     report.add("stack", vec![Ok::<_, CliError>(deployed.findings())])?;
     report.add("alarms", alarms::check(deployed).await)?;
     match deployed.parameter("MailFrom") {

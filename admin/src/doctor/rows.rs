@@ -1,11 +1,10 @@
 //! Checks the rows: stops that operators may have forgotten, and rows that are overdue.
 
-use std::error::Error;
-
 use shared::acquirer::configuration::LiveChargesStop;
 use shared::store::{DUE_SHARDS, DuePartition, StoreError};
 
 use super::Report;
+use crate::Result;
 use crate::target::Stack;
 
 /// The scheduler reads due rows every minute, and postpones a row that fails by five minutes.
@@ -14,14 +13,14 @@ const OVERDUE_SECONDS: i64 = 10 * 60;
 const STOPS: &str = "stops";
 const DUE_ROWS: &str = "due rows";
 
-pub(super) async fn check(report: &mut Report, stack: &Stack) -> Result<(), Box<dyn Error>> {
+pub(super) async fn check(report: &mut Report, stack: &Stack) -> Result<()> {
     stops(report, stack).await?;
     report.left_out("ledgers", "run `ledger verify`")?;
     report.left_out("audit", "run `audit verify --all`")?;
     report.add(DUE_ROWS, vec![overdue(stack).await])
 }
 
-async fn stops(report: &mut Report, stack: &Stack) -> Result<(), Box<dyn Error>> {
+async fn stops(report: &mut Report, stack: &Stack) -> Result<()> {
     match stack.acquirers() {
         Err(error) => report.left_out(STOPS, &error.to_string())?,
         Ok(acquirers) => {
@@ -43,7 +42,7 @@ fn finding_about(stop: &LiveChargesStop) -> String {
     format!("new live charges are stopped since {at} by {actor} ({reason}): run `live-charges resume`")
 }
 
-pub(super) fn not_checked(report: &mut Report, reason: &str) -> Result<(), Box<dyn Error>> {
+pub(super) fn not_checked(report: &mut Report, reason: &str) -> Result<()> {
     [STOPS, DUE_ROWS].iter().try_for_each(|check| report.add(check, vec![Err(reason)]))
 }
 

@@ -1,7 +1,5 @@
 //! `admin med forward`: sends the evidence of a dispute to the payer's bank through the acquirer.
 
-use std::error::Error;
-
 use domain::audit::Operator;
 use domain::ids::EvidenceId;
 use domain::med::MedCase;
@@ -11,8 +9,8 @@ use shared::audit;
 use shared::med::evidence::Evidence;
 
 use crate::output::record;
-use crate::print_json;
 use crate::target::Stack;
+use crate::{Result, print_json};
 
 /// `by`: who submits. Nothing is sent without.
 pub(super) async fn run(
@@ -20,7 +18,7 @@ pub(super) async fn run(
     case: MedCase,
     fields: &[(EvidenceId, String)],
     by: Option<Operator>,
-) -> Result<(), Box<dyn Error>> {
+) -> Result<()> {
     let charge = stack.charges.get_existing(case.id.charge()).await?;
     let charge = charge.as_stored();
     let connections = stack.connections()?;
