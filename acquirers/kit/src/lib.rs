@@ -20,6 +20,8 @@ use domain::snapshot::Snapshot;
 use domain::time::Timestamp;
 use serde_json::{Map, Value};
 
+pub type Result<T, E = KitError> = std::result::Result<T, E>;
+
 /// How long the service tries to create a charge at an acquirer that does not answer, in milliseconds: 10
 /// minutes. Then the charge is refused, so that it does not stay pending forever.
 pub const FINALISE_TIMEOUT_MS: i64 = 600_000;
@@ -63,23 +65,18 @@ pub trait Connector: fmt::Debug + Send + Sync {
     fn refund_capabilities(&self) -> RefundCapabilities;
 
     /// Creates a pending charge, or finds the one that an earlier call created.
-    async fn create(&self, new: NewCharge<'_>) -> Result<Finalised, KitError>;
+    async fn create(&self, new: NewCharge<'_>) -> Result<Finalised>;
 
     /// Reads a charge. `None`: the acquirer does not know it.
-    async fn read(&self, charge: &Charge) -> Result<Option<Snapshot>, KitError>;
+    async fn read(&self, charge: &Charge) -> Result<Option<Snapshot>>;
 
     /// Closes a charge, so that it can't be paid any more, and reads it. It may be paid or closed already.
     /// `None`: the acquirer does not know it.
-    async fn close(&self, charge: &Charge, priority: Priority) -> Result<Option<Snapshot>, KitError>;
+    async fn close(&self, charge: &Charge, priority: Priority) -> Result<Option<Snapshot>>;
 
     /// Requests a refund if the acquirer does not know it yet, and reads its progress. `paid_at`: when the refunded
     /// payment was received.
-    async fn refund(
-        &self,
-        refund: &Refund,
-        paid_at: Timestamp,
-        now: Timestamp,
-    ) -> Result<RefundAnswer, KitError>;
+    async fn refund(&self, refund: &Refund, paid_at: Timestamp, now: Timestamp) -> Result<RefundAnswer>;
 
     /// Requests the return of a payment that was not credited, by the id of the attempt, if the acquirer does not
     /// know the attempt yet, and reads its progress.
@@ -88,19 +85,15 @@ pub trait Connector: fmt::Debug + Send + Sync {
         payment: &IncomingPayment,
         attempt: &str,
         now: Timestamp,
-    ) -> Result<ReturnProgress, KitError>;
+    ) -> Result<ReturnProgress>;
 
     /// Lists the charges that changed since a time, the oldest change first. `cursor`: [`Changes::next`] of the page
     /// before.
-    async fn changes(&self, since: Timestamp, cursor: Option<&str>) -> Result<Changes, KitError>;
+    async fn changes(&self, since: Timestamp, cursor: Option<&str>) -> Result<Changes>;
 
     /// Lists the movements of the account's balance that were created in a period, for the reconciliation. An acquirer
     /// without such a list refuses.
-    async fn movements(
-        &self,
-        _period: (Timestamp, Timestamp),
-        _cursor: Option<&str>,
-    ) -> Result<Movements, KitError> {
+    async fn movements(&self, _period: (Timestamp, Timestamp), _cursor: Option<&str>) -> Result<Movements> {
         Err(KitError::Invalid("it lists no movements".to_owned()))
     }
 
@@ -116,12 +109,12 @@ pub trait Connector: fmt::Debug + Send + Sync {
 
     /// Uploads evidence for a dispute, and submits it to the payer's bank. It is refused if some was submitted before.
     /// Returns the dispute's status there.
-    async fn submit_evidence(&self, _dispute: &str, _evidence: DisputeEvidence) -> Result<String, KitError> {
+    async fn submit_evidence(&self, _dispute: &str, _evidence: DisputeEvidence) -> Result<String> {
         Err(KitError::Invalid("it takes no evidence".to_owned()))
     }
 
     /// The status of a charge at the acquirer, without any document or name. `None`: the acquirer does not know it.
-    async fn status(&self, charge: &Charge) -> Result<Option<ProviderStatus>, KitError>;
+    async fn status(&self, charge: &Charge) -> Result<Option<ProviderStatus>>;
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use acquirer_kit::{
     Changes, Connector, DisputeEvidence, EvidenceToSend, FINALISE_TIMEOUT_MS, KitError, Movement, Movements,
-    NewCharge, Priority, ProviderStatus, RefundAnswer, RefundEnd, RefundProgress, ReturnProgress, next_poll,
-    not_finalised_in_time, refused_until,
+    NewCharge, Priority, ProviderStatus, RefundAnswer, RefundEnd, RefundProgress, Result, ReturnProgress,
+    next_poll, not_finalised_in_time, refused_until,
 };
 use async_trait::async_trait;
 use domain::acquirer::{Capabilities, Charged, Decline, RefundCapabilities};
@@ -122,7 +122,7 @@ impl StripeConnector {
 
     /// Returns the charge that an object belongs to. It is in the object's metadata, or in those of the payment that the
     /// object names. `None`: another system made the object.
-    async fn charge_of_object(&self, object: &EventObject) -> Result<Option<ChargeId>, KitError> {
+    async fn charge_of_object(&self, object: &EventObject) -> Result<Option<ChargeId>> {
         match (charge_in(&object.metadata), &object.payment_intent) {
             (Some(charge), _) => Ok(Some(charge)),
             (None, Some(id)) => {
@@ -134,7 +134,7 @@ impl StripeConnector {
     }
 
     /// Reads an object. `None`: Stripe does not know it.
-    async fn retrieve<T: Resource>(&self, id: &str) -> Result<Option<T>, KitError> {
+    async fn retrieve<T: Resource>(&self, id: &str) -> Result<Option<T>> {
         match self.client.retrieve(id).await {
             Ok(object) => Ok(Some(object)),
             Err(error) if error.remedy() == Remedy::NotFound => Ok(None),
@@ -143,7 +143,7 @@ impl StripeConnector {
     }
 
     /// Reads all pages of a list, the oldest object first.
-    async fn all<T: Resource + Send>(&self, query: ListQuery<'_>) -> Result<Vec<T>, KitError> {
+    async fn all<T: Resource + Send>(&self, query: ListQuery<'_>) -> Result<Vec<T>> {
         let (mut all, mut after) = (Vec::new(), None::<String>);
         for _ in 0..MAX_PAGES {
             let page: Page<T> = self.client.list(ListQuery { after: after.as_deref(), ..query }).await?;
@@ -158,7 +158,7 @@ impl StripeConnector {
     }
 
     /// Finds the session of a charge after a lost answer: one that was paid before one that can be.
-    async fn find(&self, charge: &Charge) -> Result<Option<CheckoutSession>, KitError> {
+    async fn find(&self, charge: &Charge) -> Result<Option<CheckoutSession>> {
         let sessions: Vec<CheckoutSession> = self.all(since(charge)).await?;
         let id = charge.id.to_string();
         let is_its = |session: &CheckoutSession| {
@@ -173,7 +173,7 @@ impl StripeConnector {
         }))
     }
 
-    async fn session_of(&self, charge: &Charge) -> Result<Option<CheckoutSession>, KitError> {
+    async fn session_of(&self, charge: &Charge) -> Result<Option<CheckoutSession>> {
         let page = charge.artefacts.card.as_ref().and_then(|card| card.page.as_ref());
         let id = match page {
             Some(page) => Some(page.id.clone()),
@@ -184,7 +184,7 @@ impl StripeConnector {
         session.map(|session| self.checked(charge, session)).transpose()
     }
 
-    fn checked(&self, charge: &Charge, session: CheckoutSession) -> Result<CheckoutSession, KitError> {
+    fn checked(&self, charge: &Charge, session: CheckoutSession) -> Result<CheckoutSession> {
         self.check_owner(charge, session.livemode, &session.metadata, &session.id)?;
         Ok(session)
     }
@@ -195,17 +195,13 @@ impl StripeConnector {
         livemode: bool,
         metadata: &Hidden<Metadata>,
         id: &str,
-    ) -> Result<(), KitError> {
+    ) -> Result<()> {
         let is_its = livemode == self.client.is_live() && charge_in(metadata) == Some(charge.id);
         is_its.then_some(()).ok_or_else(|| KitError::Invalid(format!("{id} is of another charge or mode")))
     }
 
     /// Returns the payment of a session. `None`: the payer has not tried to pay.
-    async fn intent_of(
-        &self,
-        charge: &Charge,
-        session: &CheckoutSession,
-    ) -> Result<Option<PaymentIntent>, KitError> {
+    async fn intent_of(&self, charge: &Charge, session: &CheckoutSession) -> Result<Option<PaymentIntent>> {
         let intent = match &session.payment_intent {
             Some(Expandable::Object(intent)) => Some((**intent).clone()),
             Some(Expandable::Id(id)) => self.retrieve(id).await?,
@@ -232,11 +228,7 @@ impl StripeConnector {
     /// Returns the state of a charge. Stripe does not say who ended a session. One that ended before its time
     /// counts as ended by this service. If a person ended it in Stripe's dashboard, the charge expires when its time is
     /// over.
-    fn state(
-        &self,
-        session: &CheckoutSession,
-        intent: Option<&PaymentIntent>,
-    ) -> Result<RemoteState, KitError> {
+    fn state(&self, session: &CheckoutSession, intent: Option<&PaymentIntent>) -> Result<RemoteState> {
         use PaymentIntentStatus as Intent;
         use SessionStatus::{Complete, Expired, Open};
 
@@ -265,7 +257,7 @@ impl StripeConnector {
         })
     }
 
-    async fn snapshot(&self, charge: &Charge, session: &CheckoutSession) -> Result<Snapshot, KitError> {
+    async fn snapshot(&self, charge: &Charge, session: &CheckoutSession) -> Result<Snapshot> {
         let intent = self.intent_of(charge, session).await?;
         let state = self.state(session, intent.as_ref())?;
         let mut snapshot = Snapshot {
@@ -294,7 +286,7 @@ impl StripeConnector {
         Ok(snapshot)
     }
 
-    async fn refunds(&self, payment: &str) -> Result<Vec<objects::Refund>, KitError> {
+    async fn refunds(&self, payment: &str) -> Result<Vec<objects::Refund>> {
         self.all(ListQuery { payment_intent: Some(payment), ..ListQuery::default() }).await
     }
 
@@ -303,7 +295,7 @@ impl StripeConnector {
         &self,
         charge: &Charge,
         new: &NewSession,
-    ) -> Result<Result<CheckoutSession, Finalised>, KitError> {
+    ) -> Result<Result<CheckoutSession, Finalised>> {
         let key = format!("charge-{}", charge.id);
         let mut last = None;
         for key in [key.clone(), format!("{key}-2")] {
@@ -326,11 +318,7 @@ impl StripeConnector {
     }
 
     /// Ends an open session, and reads it. `true`: this request ended it.
-    async fn expire(
-        &self,
-        charge: &Charge,
-        session: CheckoutSession,
-    ) -> Result<(CheckoutSession, bool), KitError> {
+    async fn expire(&self, charge: &Charge, session: CheckoutSession) -> Result<(CheckoutSession, bool)> {
         if session.status != Some(SessionStatus::Open) {
             return Ok((session, false));
         }
@@ -355,7 +343,7 @@ impl StripeConnector {
         amount: Amount,
         (kind, name): (&str, &str),
         charge: Option<ChargeId>,
-    ) -> Result<Requested, KitError> {
+    ) -> Result<Requested> {
         let of_refund = (kind.to_owned(), name.to_owned());
         let of_charge = charge.map(|charge| ("charge".to_owned(), charge.to_string()));
         let metadata: Metadata = [of_refund].into_iter().chain(of_charge).collect();
@@ -401,7 +389,7 @@ impl Connector for StripeConnector {
         RefundCapabilities { methods: &[PaymentMethod::CreditCard], cashout: false }
     }
 
-    async fn create(&self, new: NewCharge<'_>) -> Result<Finalised, KitError> {
+    async fn create(&self, new: NewCharge<'_>) -> Result<Finalised> {
         let charge = new.charge;
         let mut found = if new.is_first { None } else { self.find(charge).await? };
         if self.client.now().millis_since(charge.created_at) > FINALISE_TIMEOUT_MS {
@@ -432,14 +420,14 @@ impl Connector for StripeConnector {
         Ok(Finalised::Made(Box::new(Artefacts { card: Some(card), ..Artefacts::default() })))
     }
 
-    async fn read(&self, charge: &Charge) -> Result<Option<Snapshot>, KitError> {
+    async fn read(&self, charge: &Charge) -> Result<Option<Snapshot>> {
         match self.session_of(charge).await? {
             Some(session) => Ok(Some(self.snapshot(charge, &session).await?)),
             None => Ok(None),
         }
     }
 
-    async fn close(&self, charge: &Charge, priority: Priority) -> Result<Option<Snapshot>, KitError> {
+    async fn close(&self, charge: &Charge, priority: Priority) -> Result<Option<Snapshot>> {
         let at = self.at(priority);
         let Some(session) = at.session_of(charge).await? else { return Ok(None) };
         let intent = session.payment_intent.as_ref().map(|intent| Expandable::Id(intent.id().to_owned()));
@@ -453,12 +441,7 @@ impl Connector for StripeConnector {
         Ok(Some(snapshot))
     }
 
-    async fn refund(
-        &self,
-        refund: &Refund,
-        _paid_at: Timestamp,
-        now: Timestamp,
-    ) -> Result<RefundAnswer, KitError> {
+    async fn refund(&self, refund: &Refund, _paid_at: Timestamp, now: Timestamp) -> Result<RefundAnswer> {
         let at = self.at(Priority::Settle);
         let poll_again = RefundProgress::PollAgainAt(next_poll(refund.created_at, now));
         let requested = if let Some(id) = &refund.requested_at_bank {
@@ -489,7 +472,7 @@ impl Connector for StripeConnector {
         payment: &IncomingPayment,
         attempt: &str,
         now: Timestamp,
-    ) -> Result<ReturnProgress, KitError> {
+    ) -> Result<ReturnProgress> {
         let at = self.at(Priority::Settle);
         let poll_again = ReturnProgress::PollAgainAt(next_poll(payment.recorded_at, now));
         let id = payment.payment_id.to_string();
@@ -533,7 +516,7 @@ impl Connector for StripeConnector {
 
     /// Lists the newest change first, because Stripe does: a caller moves its watermark only after the last page.
     /// Stripe keeps changes for 30 days.
-    async fn changes(&self, since: Timestamp, cursor: Option<&str>) -> Result<Changes, KitError> {
+    async fn changes(&self, since: Timestamp, cursor: Option<&str>) -> Result<Changes> {
         let at = self.at(Priority::Background);
         let created_from = Some(since.seconds());
         let query = ListQuery { types: &EVENT_TYPES, created_from, after: cursor, ..ListQuery::default() };
@@ -552,11 +535,7 @@ impl Connector for StripeConnector {
         Ok(changes)
     }
 
-    async fn movements(
-        &self,
-        period: (Timestamp, Timestamp),
-        cursor: Option<&str>,
-    ) -> Result<Movements, KitError> {
+    async fn movements(&self, period: (Timestamp, Timestamp), cursor: Option<&str>) -> Result<Movements> {
         let at = self.at(Priority::Background);
         let (from, to) = (period.0.seconds(), period.1.seconds());
         let (created_from, created_to, expand) = (Some(from), Some(to), &["data.source"][..]);
@@ -590,7 +569,7 @@ impl Connector for StripeConnector {
         &EVIDENCE_FIELDS
     }
 
-    async fn submit_evidence(&self, dispute: &str, evidence: DisputeEvidence) -> Result<String, KitError> {
+    async fn submit_evidence(&self, dispute: &str, evidence: DisputeEvidence) -> Result<String> {
         let at = self.at(Priority::Settle);
         let known: Dispute = at.client.retrieve(dispute).await?;
         if known.evidence_details.submission_count > 0 {
@@ -609,7 +588,7 @@ impl Connector for StripeConnector {
         Ok(status.as_str().unwrap_or_default().to_owned())
     }
 
-    async fn status(&self, charge: &Charge) -> Result<Option<ProviderStatus>, KitError> {
+    async fn status(&self, charge: &Charge) -> Result<Option<ProviderStatus>> {
         let Some(session) = self.session_of(charge).await? else { return Ok(None) };
         let intent = self.intent_of(charge, &session).await?;
         let status = match self.state(&session, intent.as_ref())? {
@@ -730,25 +709,25 @@ fn decline(last: &DeclinedPayment) -> Decline {
     }
 }
 
-fn time(seconds: i64) -> Result<Timestamp, KitError> {
+fn time(seconds: i64) -> Result<Timestamp> {
     let at = Timestamp::from_millis(seconds.saturating_mul(1_000));
     at.map_err(|_| unavailable("a time is out of range"))
 }
 
-fn amount(minor: i64) -> Result<Amount, KitError> {
+fn amount(minor: i64) -> Result<Amount> {
     Amount::parse(minor).map_err(|_| unavailable("an amount is out of range"))
 }
 
-fn check_currency(currency: &str, expected: Currency) -> Result<(), KitError> {
+fn check_currency(currency: &str, expected: Currency) -> Result<()> {
     let is_same = currency.eq_ignore_ascii_case(expected.as_str());
     is_same.then_some(()).ok_or_else(|| KitError::Invalid("a payment is in another currency".to_owned()))
 }
 
-fn payment_id(intent: &PaymentIntent) -> Result<AcquirerPaymentId, KitError> {
+fn payment_id(intent: &PaymentIntent) -> Result<AcquirerPaymentId> {
     intent.id.parse().map_err(|_| KitError::Invalid("a payment has an odd id".to_owned()))
 }
 
-fn payment(charge: &Charge, intent: &PaymentIntent) -> Result<RemotePayment, KitError> {
+fn payment(charge: &Charge, intent: &PaymentIntent) -> Result<RemotePayment> {
     let tried = intent.latest_charge.as_ref().and_then(Expandable::object);
     let tried = tried.ok_or_else(|| unavailable("a payment has no charge"))?;
     let moved = tried.balance_transaction.as_ref();
@@ -769,7 +748,7 @@ fn payment(charge: &Charge, intent: &PaymentIntent) -> Result<RemotePayment, Kit
     Ok(RemotePayment { payment, lacks_fee: moved.is_none() })
 }
 
-fn charged(charge: &Charge, moved: &BalanceTransaction) -> Result<Option<Charged>, KitError> {
+fn charged(charge: &Charge, moved: &BalanceTransaction) -> Result<Option<Charged>> {
     if check_currency(&moved.currency, charge.currency).is_err() {
         tracing::error!(charge = %charge.id, "a payment is settled in another currency, so the plan's fee is taken");
         return Ok(None);
@@ -777,11 +756,7 @@ fn charged(charge: &Charge, moved: &BalanceTransaction) -> Result<Option<Charged
     Ok(Some(Charged { fee: MinorUnits::new(moved.fee), available_at: time(moved.available_on)? }))
 }
 
-fn remote_refund(
-    charge: &Charge,
-    intent: &PaymentIntent,
-    refund: objects::Refund,
-) -> Result<RemoteRefund, KitError> {
+fn remote_refund(charge: &Charge, intent: &PaymentIntent, refund: objects::Refund) -> Result<RemoteRefund> {
     check_currency(&refund.currency, charge.currency)?;
     Ok(RemoteRefund {
         payment: payment_id(intent)?,
@@ -836,7 +811,7 @@ fn refund_refusal(error: &ApiError) -> &'static str {
 }
 
 /// `None`: no case follows from it, and an operator must look at it.
-fn remote_dispute(dispute: Dispute) -> Result<Option<RemoteDispute>, KitError> {
+fn remote_dispute(dispute: Dispute) -> Result<Option<RemoteDispute>> {
     use DisputeStatus as Status;
 
     let is_inquiry = matches!(

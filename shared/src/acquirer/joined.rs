@@ -2,7 +2,7 @@
 //! A payment at one is followed by closing the charge at the others; a second payment meanwhile goes back.
 
 use acquirer_kit::{
-    Changes, Connector, KitError, NewCharge, Priority, ProviderStatus, RefundAnswer, ReturnProgress,
+    Changes, Connector, KitError, NewCharge, Priority, ProviderStatus, RefundAnswer, Result, ReturnProgress,
 };
 use async_trait::async_trait;
 use domain::acquirer::{Capabilities, RefundCapabilities};
@@ -26,7 +26,7 @@ impl Joined {
 }
 
 /// Refunds, returns and changes are those of a payment or of one connection.
-fn of_one_connection<T>() -> Result<T, KitError> {
+fn of_one_connection<T>() -> Result<T> {
     Err(KitError::Invalid("this is done at one connection".to_owned()))
 }
 
@@ -42,7 +42,7 @@ impl Connector for Joined {
     }
 
     /// If one refuses, the charge is closed where it was created.
-    async fn create(&self, new: NewCharge<'_>) -> Result<Finalised, KitError> {
+    async fn create(&self, new: NewCharge<'_>) -> Result<Finalised> {
         let mut artefacts = Artefacts::default();
         for (number, connector) in self.connectors().enumerate() {
             match connector.create(new).await? {
@@ -58,7 +58,7 @@ impl Connector for Joined {
         Ok(Finalised::Made(Box::new(artefacts)))
     }
 
-    async fn read(&self, charge: &Charge) -> Result<Option<Snapshot>, KitError> {
+    async fn read(&self, charge: &Charge) -> Result<Option<Snapshot>> {
         let mut joined: Option<Snapshot> = None;
         for connector in self.connectors() {
             joined = Snapshot::joined(connector.read(charge).await?, joined);
@@ -67,7 +67,7 @@ impl Connector for Joined {
     }
 
     /// `None` also if one has lost the charge and it is not paid: then it must not end here.
-    async fn close(&self, charge: &Charge, priority: Priority) -> Result<Option<Snapshot>, KitError> {
+    async fn close(&self, charge: &Charge, priority: Priority) -> Result<Option<Snapshot>> {
         let (mut joined, mut is_lost) = (None::<Snapshot>, false);
         for connector in self.connectors() {
             let closed = connector.close(charge, priority).await?;
@@ -77,24 +77,19 @@ impl Connector for Joined {
         Ok(joined.filter(|joined| !is_lost || joined.state == RemoteState::Paid))
     }
 
-    async fn refund(&self, _: &Refund, _: Timestamp, _: Timestamp) -> Result<RefundAnswer, KitError> {
+    async fn refund(&self, _: &Refund, _: Timestamp, _: Timestamp) -> Result<RefundAnswer> {
         of_one_connection()
     }
 
-    async fn give_back(
-        &self,
-        _: &IncomingPayment,
-        _: &str,
-        _: Timestamp,
-    ) -> Result<ReturnProgress, KitError> {
+    async fn give_back(&self, _: &IncomingPayment, _: &str, _: Timestamp) -> Result<ReturnProgress> {
         of_one_connection()
     }
 
-    async fn changes(&self, _: Timestamp, _: Option<&str>) -> Result<Changes, KitError> {
+    async fn changes(&self, _: Timestamp, _: Option<&str>) -> Result<Changes> {
         of_one_connection()
     }
 
-    async fn status(&self, _: &Charge) -> Result<Option<ProviderStatus>, KitError> {
+    async fn status(&self, _: &Charge) -> Result<Option<ProviderStatus>> {
         of_one_connection()
     }
 }

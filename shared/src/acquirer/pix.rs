@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use acquirer_kit::{
     Changes, Connector, FINALISE_TIMEOUT_MS, KitError, NewCharge, Priority, ProviderStatus, RefundAnswer,
-    RefundEnd, RefundProgress, ReturnProgress, next_poll, not_finalised_in_time, refused_until,
+    RefundEnd, RefundProgress, Result, ReturnProgress, next_poll, not_finalised_in_time, refused_until,
 };
 use api_pix::{
     ApiError, Client, ClockOffsets, Cob, CobStatus, Debtor, Devolucao, DevolucaoStatus, NewCob, NewPixOut,
@@ -97,12 +97,12 @@ impl PixBank {
     }
 
     /// Registers the URL at which the service receives the bank's notifications for the account's Pix key.
-    pub async fn register_webhook(&self, url: &SecretString) -> Result<(), KitError> {
+    pub async fn register_webhook(&self, url: &SecretString) -> Result<()> {
         let client = self.client.at(Priority::Create);
         Ok(client.put_webhook(&self.pix.pix_key, url.expose_secret()).await?)
     }
 
-    fn new_cob(&self, charge: &Charge, settings: &AccountSettings) -> Result<NewCob, KitError> {
+    fn new_cob(&self, charge: &Charge, settings: &AccountSettings) -> Result<NewCob> {
         let expires_in_seconds = charge.pix_expires_in_seconds.unwrap_or(settings.charge_expires_in_seconds);
         let debtor = charge.payer_tax_id().zip(charge.customer.name.clone());
         Ok(NewCob {
@@ -125,7 +125,7 @@ impl PixBank {
         settings: &AccountSettings,
         cob: &Cob,
         earliest: Timestamp,
-    ) -> Result<Finalised, KitError> {
+    ) -> Result<Finalised> {
         let is_ours = cob.txid == charge.id.txid()
             && cob.amount == charge.amount
             && cob.key.as_deref() == Some(self.pix.pix_key.as_str());
@@ -155,11 +155,7 @@ impl PixBank {
 
     /// Refuses a charge that was never finalised, and removes its cob, if the bank has it. If the bank does not
     /// answer, the cob may stay. Its code was shown to no payer, and the payment of a refused charge is returned.
-    async fn give_up(
-        &self,
-        charge: &Charge,
-        found: Result<Option<Cob>, ApiError>,
-    ) -> Result<Finalised, KitError> {
+    async fn give_up(&self, charge: &Charge, found: Result<Option<Cob>, ApiError>) -> Result<Finalised> {
         let removal = match found {
             Ok(None) => Ok(None),
             Ok(Some(_)) => self.close(charge, Priority::Create).await,
@@ -181,7 +177,7 @@ impl PixBank {
     }
 
     /// Returns whether the bank has the cob of a charge, or a Pix with its txid.
-    pub async fn knows_charge(&self, charge: &Charge, now: Timestamp) -> Result<bool, KitError> {
+    pub async fn knows_charge(&self, charge: &Charge, now: Timestamp) -> Result<bool> {
         let txid = charge.id.txid();
         if self.client.at(Priority::Settle).get_cob(&txid).await?.is_some() {
             return Ok(true);
@@ -201,7 +197,7 @@ impl PixBank {
     }
 
     /// Returns whether the bank has the devolução of a refund, or the Pix that it returns.
-    pub async fn knows_devolution(&self, refund: &Refund) -> Result<bool, KitError> {
+    pub async fn knows_devolution(&self, refund: &Refund) -> Result<bool> {
         let (client, id) = (self.client.at(Priority::Settle), end_to_end_id(&refund.payment)?);
         Ok(client.get_devolucao(&id, &refund.bank_id()).await?.is_some()
             || client.get_pix(&id).await?.is_some())
@@ -214,7 +210,7 @@ impl PixBank {
         end_to_end_id: &EndToEndId,
         txid: Option<&str>,
         (since, now): (Timestamp, Timestamp),
-    ) -> Result<Option<Pix>, KitError> {
+    ) -> Result<Option<Pix>> {
         let client = self.client.at(Priority::Settle);
         let found = match client.get_pix(end_to_end_id).await? {
             Some(pix) => Some(pix),
@@ -241,7 +237,7 @@ impl PixBank {
     }
 
     /// Reads a Pix that was sent for a refund, by the refund's id at the bank. `None`: the bank does not know it.
-    pub async fn pix_out(&self, id: &str) -> Result<Option<PixOut>, KitError> {
+    pub async fn pix_out(&self, id: &str) -> Result<Option<PixOut>> {
         Ok(self.client.at(Priority::Background).get_pix_out(id).await?)
     }
 
@@ -249,19 +245,14 @@ impl PixBank {
         PixPages::new(self, query)
     }
 
-    pub(super) async fn list(&self, query: &PixQuery) -> Result<PixPage, KitError> {
+    pub(super) async fn list(&self, query: &PixQuery) -> Result<PixPage> {
         Ok(self.client.at(Priority::Background).list_pix(query).await?)
     }
 
     /// Returns whether the bank accepted a Pix while the charge's cob was open, although its `horario` says that
     /// the Pix came after the charge's expiry. The bank's clock may be wrong. So a time later than now proves
     /// nothing, and otherwise the cob decides.
-    pub async fn accepted_in_time(
-        &self,
-        charge: &Charge,
-        pix: &Pix,
-        now: Timestamp,
-    ) -> Result<bool, KitError> {
+    pub async fn accepted_in_time(&self, charge: &Charge, pix: &Pix, now: Timestamp) -> Result<bool> {
         if pix.at <= charge.expires_at() || !charge.is_open() {
             return Ok(false);
         }
@@ -292,7 +283,7 @@ impl PixBank {
     /// Returns the document of the payer of a Pix. If the bank does not report it, and the charge expects a
     /// payer, asks the bank whether that payer paid it. The answer can confirm the expected payer, but never
     /// prove another one. It counts only if the bank says that it filtered by that payer. `None`: not known.
-    pub async fn payer_of(&self, pix: &Pix, expected: Option<&TaxId>) -> Result<Option<TaxId>, KitError> {
+    pub async fn payer_of(&self, pix: &Pix, expected: Option<&TaxId>) -> Result<Option<TaxId>> {
         if let Payer::Document(document) = pix.payer {
             return Ok(Some(document));
         }
@@ -317,7 +308,7 @@ impl PixBank {
         refund: &Refund,
         paid_at: Timestamp,
         now: Timestamp,
-    ) -> Result<RefundAnswer, KitError> {
+    ) -> Result<RefundAnswer> {
         let poll_again = RefundProgress::PollAgainAt(next_poll(refund.created_at, now));
         let end_to_end_id = end_to_end_id(&refund.payment)?;
         let id = refund.bank_id();
@@ -365,12 +356,7 @@ impl PixBank {
 
     /// Whether other devoluções, which the bank has executed, leave no room for a refund that the bank does
     /// not know. Then the bank can never execute it. A MED devolução is the usual cause.
-    async fn is_used_up(
-        &self,
-        refund: &Refund,
-        end_to_end_id: &EndToEndId,
-        id: &str,
-    ) -> Result<bool, KitError> {
+    async fn is_used_up(&self, refund: &Refund, end_to_end_id: &EndToEndId, id: &str) -> Result<bool> {
         let Some(pix) = self.client.at(Priority::Settle).get_pix(end_to_end_id).await? else {
             return Ok(false);
         };
@@ -381,7 +367,7 @@ impl PixBank {
         Ok(!is_known && room < i128::from(refund.share.gross.minor()))
     }
 
-    async fn cashout_progress(&self, refund: &Refund, now: Timestamp) -> Result<RefundAnswer, KitError> {
+    async fn cashout_progress(&self, refund: &Refund, now: Timestamp) -> Result<RefundAnswer> {
         let poll_again = RefundProgress::PollAgainAt(next_poll(refund.created_at, now));
         let id = refund.bank_id();
         let client = self.client.at(Priority::Settle);
@@ -416,11 +402,7 @@ impl PixBank {
 
     /// Returns what devoluções other than the one with this id have returned of a payment. The bank can't
     /// return that money a second time.
-    pub async fn returned_by_others(
-        &self,
-        payment: &IncomingPayment,
-        id: &str,
-    ) -> Result<ByOthers, KitError> {
+    pub async fn returned_by_others(&self, payment: &IncomingPayment, id: &str) -> Result<ByOthers> {
         let pix = self.client.at(Priority::Settle).get_pix(&end_to_end_id(&payment.payment_id)?).await?;
         let others = pix.map(|pix| pix.returns).unwrap_or_default();
         let others = others.iter().filter(|other| other.id != id && counts_as_returned(other));
@@ -451,7 +433,7 @@ impl Connector for PixBank {
     }
 
     /// [`FINALISE_TIMEOUT_MS`] after the creation of the charge, gives up.
-    async fn create(&self, new: NewCharge<'_>) -> Result<Finalised, KitError> {
+    async fn create(&self, new: NewCharge<'_>) -> Result<Finalised> {
         let NewCharge { charge, settings, is_first, .. } = new;
         let (txid, client) = (charge.id.txid(), self.client.at(Priority::Create));
         if !is_first {
@@ -492,13 +474,13 @@ impl Connector for PixBank {
         }
     }
 
-    async fn read(&self, charge: &Charge) -> Result<Option<Snapshot>, KitError> {
+    async fn read(&self, charge: &Charge) -> Result<Option<Snapshot>> {
         let cob = self.client.at(Priority::Settle).get_cob(&charge.id.txid()).await?;
         Ok(cob.as_ref().map(snapshot))
     }
 
     /// Fails when it is not known whether the cob can still be paid.
-    async fn close(&self, charge: &Charge, priority: Priority) -> Result<Option<Snapshot>, KitError> {
+    async fn close(&self, charge: &Charge, priority: Priority) -> Result<Option<Snapshot>> {
         let txid = charge.id.txid();
         match self.client.at(priority).remove_cob(&txid).await {
             Ok(cob) if cob.status == CobStatus::RemovedByReceiver => return Ok(Some(snapshot(&cob))),
@@ -521,12 +503,7 @@ impl Connector for PixBank {
     }
 
     /// The refund's id at the bank never changes, so a repetition can't send the money twice.
-    async fn refund(
-        &self,
-        refund: &Refund,
-        paid_at: Timestamp,
-        now: Timestamp,
-    ) -> Result<RefundAnswer, KitError> {
+    async fn refund(&self, refund: &Refund, paid_at: Timestamp, now: Timestamp) -> Result<RefundAnswer> {
         match refund.share.strategy {
             RefundStrategy::Devolution => self.devolution_progress(refund, paid_at, now).await,
             RefundStrategy::Cashout => self.cashout_progress(refund, now).await,
@@ -534,12 +511,7 @@ impl Connector for PixBank {
     }
 
     /// If other devoluções have returned a part of the payment, the rest is requested.
-    async fn give_back(
-        &self,
-        payment: &IncomingPayment,
-        id: &str,
-        now: Timestamp,
-    ) -> Result<ReturnProgress, KitError> {
+    async fn give_back(&self, payment: &IncomingPayment, id: &str, now: Timestamp) -> Result<ReturnProgress> {
         let poll_again = ReturnProgress::PollAgainAt(next_poll(payment.recorded_at, now));
         let end_to_end_id = end_to_end_id(&payment.payment_id)?;
         let client = self.client.at(Priority::Settle);
@@ -585,11 +557,11 @@ impl Connector for PixBank {
     }
 
     /// API Pix lists payments and not changes of charges: see `acquirer-worker`'s sweep.
-    async fn changes(&self, _since: Timestamp, _cursor: Option<&str>) -> Result<Changes, KitError> {
+    async fn changes(&self, _since: Timestamp, _cursor: Option<&str>) -> Result<Changes> {
         Ok(Changes::default())
     }
 
-    async fn status(&self, charge: &Charge) -> Result<Option<ProviderStatus>, KitError> {
+    async fn status(&self, charge: &Charge) -> Result<Option<ProviderStatus>> {
         let txid = charge.id.txid();
         let cob = self.client.at(Priority::Settle).get_cob(&txid).await?;
         Ok(cob.map(|cob| ProviderStatus {
@@ -697,7 +669,7 @@ fn undecided(
     poll_again
 }
 
-fn end_to_end_id(payment: &AcquirerPaymentId) -> Result<EndToEndId, KitError> {
+fn end_to_end_id(payment: &AcquirerPaymentId) -> Result<EndToEndId> {
     let parsed = payment.as_str().parse();
     parsed.map_err(|_| KitError::Invalid("a payment has no end-to-end id".to_owned()))
 }
@@ -705,7 +677,7 @@ fn end_to_end_id(payment: &AcquirerPaymentId) -> Result<EndToEndId, KitError> {
 /// Returns the cob's BR Code. The bank's own code is checked before a payer sees it: it must parse, its CRC
 /// must be right, and it must name the cob's location and, if any, its amount. A bank may also report only
 /// the location; then the code is made here.
-fn br_code(cob: &Cob, settings: &AccountSettings) -> Result<String, KitError> {
+fn br_code(cob: &Cob, settings: &AccountSettings) -> Result<String> {
     let unusable = |why: &str| KitError::Unavailable(format!("the bank's payment code {why}"));
     let Some(code) = &cob.copia_e_cola else {
         let location = cob.location.as_deref().ok_or_else(|| unusable("and its location are missing"))?;

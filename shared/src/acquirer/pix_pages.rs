@@ -1,7 +1,7 @@
 use api_pix::{PixPage, PixQuery};
 
 use super::pix::PixBank;
-use acquirer_kit::KitError;
+use acquirer_kit::{KitError, Result};
 
 /// The most pages of a query. A query with more must be split into shorter periods.
 const MAX_PAGES: u32 = 1_000;
@@ -29,7 +29,7 @@ impl<'a> PixPages<'a> {
     }
 
     /// Reads the next page. `None`: all pages are read.
-    pub async fn next(&mut self) -> Result<Option<PixPage>, KitError> {
+    pub async fn next(&mut self) -> Result<Option<PixPage>> {
         if self.is_done {
             return Ok(None);
         }
