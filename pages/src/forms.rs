@@ -17,7 +17,7 @@ use shared::app::App;
 use shared::auth::Caller;
 use shared::auth::dashboard::{Dashboard, Session, shown_mode};
 use shared::clock::Clock;
-use shared::http::{Detail, FormBody, JsonObject, Problem, Query, RequestContext, SameOrigin, json};
+use shared::http::{Detail, FormBody, JsonObject, Problem, Query, RequestContext, Result, SameOrigin, json};
 use shared::random;
 
 use crate::kept::{Form, Refused};
@@ -91,7 +91,7 @@ where
 {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+    async fn from_request(request: Request, state: &S) -> Result<Self> {
         let (mut parts, body) = request.into_parts();
         let member = Self::enter(&mut parts, state).await?;
         let FormBody(form): FormBody =
@@ -110,7 +110,7 @@ where
 {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+    async fn from_request(request: Request, state: &S) -> Result<Self> {
         let (mut parts, body) = request.into_parts();
         let member = MemberForm::enter_unenrolled(&mut parts, state).await?;
         let FormBody(form): FormBody =
@@ -121,7 +121,7 @@ where
 
 impl<A: Sessions> MemberForm<A> {
     /// Proves the session and counts the form before its body is read.
-    pub(crate) async fn enter<S>(parts: &mut Parts, state: &S) -> Result<Self, Problem>
+    pub(crate) async fn enter<S>(parts: &mut Parts, state: &S) -> Result<Self>
     where
         S: Send + Sync,
         A: FromRef<S>,
@@ -130,7 +130,7 @@ impl<A: Sessions> MemberForm<A> {
         if member.session.lacks_second_factor() { Err(Problem::SecondFactorDemanded) } else { Ok(member) }
     }
 
-    async fn enter_unenrolled<S>(parts: &mut Parts, state: &S) -> Result<Self, Problem>
+    async fn enter_unenrolled<S>(parts: &mut Parts, state: &S) -> Result<Self>
     where
         S: Send + Sync,
         A: FromRef<S>,
@@ -150,7 +150,7 @@ impl<A: Sessions> MemberForm<A> {
     }
 
     /// 409 `mode_changed` if the page was drawn for the other mode.
-    pub(crate) fn filled(self, form: Query) -> Result<Self, Problem> {
+    pub(crate) fn filled(self, form: Query) -> Result<Self> {
         if form.text("mode") != Some(self.caller.scope.mode.as_str()) {
             return Err(Problem::ModeChanged);
         }
@@ -168,7 +168,7 @@ impl<A: Sessions> MemberForm<A> {
         &self,
         action: &str,
         act: impl Future<Output = Result<T, E>>,
-    ) -> Result<Result<T, E>, Problem> {
+    ) -> Result<Result<T, E>> {
         let key = self.form.text("idempotency_key").unwrap_or_default();
         let dashboard = self.app.dashboard().ok_or_else(missing_secret)?;
         let begun = dashboard.begin_form(self.session.user.id, (action, key), self.now).await?;
@@ -185,7 +185,7 @@ impl<A: Sessions> MemberForm<A> {
         &self,
         action: &str,
         act: impl Future<Output = Result<(), E>>,
-    ) -> Result<Result<(), E>, Problem> {
+    ) -> Result<Result<(), E>> {
         match self.once(action, act).await {
             Err(Problem::IdempotencyKeyReused) => Ok(Ok(())),
             done => done,
@@ -196,14 +196,14 @@ impl<A: Sessions> MemberForm<A> {
 impl<A> MemberForm<A> {
     /// 403 `role_required`. In live mode, and for what both modes share, the log-in must be recent too: 401
     /// `log_in_again`.
-    pub fn require(&self, need: Need) -> Result<(), Problem> {
+    pub fn require(&self, need: Need) -> Result<()> {
         self.require_role(need)?;
         let is_test = self.caller.scope.mode == Mode::Test && !matches!(need, Need::Settings | Need::Owner);
         if is_test { Ok(()) } else { self.require_recent() }
     }
 
     /// For what neither moves money nor changes who may: no recent log-in is needed.
-    pub fn require_role(&self, need: Need) -> Result<(), Problem> {
+    pub fn require_role(&self, need: Need) -> Result<()> {
         if need.is_met(&self.session, self.caller.scope.mode) {
             return Ok(());
         }
@@ -215,13 +215,13 @@ impl<A> MemberForm<A> {
     }
 
     /// 401 `log_in_again` if the log-in, or its last confirmation, is not recent.
-    pub fn require_recent(&self) -> Result<(), Problem> {
+    pub fn require_recent(&self) -> Result<()> {
         let age = self.now.seconds().saturating_sub(self.session.logged_in_at());
         let back = safe_path(self.form.text("back")).to_owned();
         if age <= LOGGED_IN_RECENTLY_SECONDS { Ok(()) } else { Err(Problem::LogInAgain { back }) }
     }
 
-    pub fn require_test(&self) -> Result<(), Problem> {
+    pub fn require_test(&self) -> Result<()> {
         self.caller.require_test()
     }
 
@@ -249,7 +249,7 @@ impl<A> MemberForm<A> {
         problem: Problem,
         (title, back): (Word, &str),
         form: impl FnOnce(&Form<'_>) -> Markup,
-    ) -> Result<Response, Problem> {
+    ) -> Result<Response> {
         if [StatusCode::BAD_REQUEST, StatusCode::UNPROCESSABLE_ENTITY].contains(&problem.status()) {
             self.refused((problem.code(), &problem.params()), (title, back), form)
         } else {
@@ -263,7 +263,7 @@ impl<A> MemberForm<A> {
         (code, fields): (&str, &[&str]),
         (title, back): (Word, &str),
         form: impl FnOnce(&Form<'_>) -> Markup,
-    ) -> Result<Response, Problem> {
+    ) -> Result<Response> {
         let (session, language, mode) = (&self.session, self.language, self.caller.scope.mode);
         let (key, refused) = (new_key()?, Some(Refused { typed: &self.typed, code, fields }));
         let form = form(&Form { session, language, mode, page: back, key: &key, refused });
@@ -294,13 +294,13 @@ fn missing_secret() -> Problem {
 }
 
 /// The key of a form that a page draws.
-pub fn new_key() -> Result<String, Problem> {
+pub fn new_key() -> Result<String> {
     Ok(hex::encode(random::bytes::<16>()?))
 }
 
 impl MemberForm {
     /// The charge with an id, as it is stored. 404 for a charge of another account or mode.
-    pub async fn charge(&self, context: &RequestContext, id: &str) -> Result<StoredCharge, Problem> {
+    pub async fn charge(&self, context: &RequestContext, id: &str) -> Result<StoredCharge> {
         let found = self.app.charges.find(ChargeId::parse_any(id).ok()).await?;
         let found = found.filter(|charge| charge.as_stored().scope == self.caller.scope);
         let charge = found.ok_or(Problem::NotFound { what: "charge" })?;
@@ -310,7 +310,7 @@ impl MemberForm {
 }
 
 /// A request's body from the values of a form; a value that is absent or null is left out.
-pub fn body(fields: Value) -> Result<JsonObject, Problem> {
+pub fn body(fields: Value) -> Result<JsonObject> {
     let Value::Object(mut fields) = fields else { return Ok(JsonObject::new()) };
     fields.retain(|_, value| !value.is_null());
     json::parse_object(Value::Object(fields).to_string().as_bytes())
@@ -318,7 +318,7 @@ pub fn body(fields: Value) -> Result<JsonObject, Problem> {
 
 /// 303 to the page, which says that the form was done; or to the form's page with the refusal. An error that the
 /// user can't correct in the form is an error page.
-pub fn answer(done: Result<String, Problem>, back: &str) -> Result<Response, Problem> {
+pub fn answer(done: Result<String>, back: &str) -> Result<Response> {
     let location = match done {
         Ok(path) => format!("{path}?done=1"),
         Err(problem) => refusal(problem, back)?,
@@ -326,7 +326,7 @@ pub fn answer(done: Result<String, Problem>, back: &str) -> Result<Response, Pro
     Ok((StatusCode::SEE_OTHER, [(LOCATION, location)]).into_response())
 }
 
-pub fn refusal(problem: Problem, back: &str) -> Result<String, Problem> {
+pub fn refusal(problem: Problem, back: &str) -> Result<String> {
     if matches!(problem, Problem::LogInAgain { .. }) {
         return Ok(path_with("/dashboard/confirm", &[("next", back)]));
     }

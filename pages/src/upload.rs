@@ -2,7 +2,7 @@
 
 use axum::body::Bytes;
 use axum::extract::{FromRef, FromRequest, Multipart, Request};
-use shared::http::{Problem, Query, RawBody};
+use shared::http::{Problem, Query, RawBody, Result};
 use url::form_urlencoded;
 
 use crate::forms::{MemberForm, Sessions};
@@ -25,7 +25,7 @@ where
 {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+    async fn from_request(request: Request, state: &S) -> Result<Self> {
         let (mut parts, body) = request.into_parts();
         let member = MemberForm::enter(&mut parts, state).await?;
         let RawBody::<MAX_BYTES>(bytes) = RawBody::from_request(Request::new(body), state).await?;

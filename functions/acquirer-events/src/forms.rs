@@ -10,7 +10,7 @@ use domain::charge::transition::Command;
 use pages::errors_as_pages;
 use pages::forms::{MemberForm, answer};
 use shared::app::App;
-use shared::http::{JsonObject, Problem, RequestContext};
+use shared::http::{JsonObject, Problem, RequestContext, Result};
 use shared::med::request::case_notification;
 
 use crate::simulation::{Simulated, Simulation, command};
@@ -22,11 +22,7 @@ pub(crate) fn routes() -> Router<App> {
     Router::new().route("/dashboard/charges/{id}/simulate", post(simulate)).layer(from_fn(errors_as_pages))
 }
 
-async fn simulate(
-    Path(id): Path<String>,
-    context: RequestContext,
-    member: MemberForm,
-) -> Result<Response, Problem> {
+async fn simulate(Path(id): Path<String>, context: RequestContext, member: MemberForm) -> Result<Response> {
     member.require_test()?;
     let charge = member.charge(&context, &id).await?;
     let path = format!("/dashboard/charges/{}", charge.as_stored().id);
@@ -35,7 +31,7 @@ async fn simulate(
 }
 
 /// A simulation that the charge's state no longer allows changes nothing, because the page shows that state.
-async fn simulated(member: &MemberForm, stored: StoredCharge) -> Result<(), Problem> {
+async fn simulated(member: &MemberForm, stored: StoredCharge) -> Result<()> {
     let MemberForm { app, form, now, .. } = member;
     let charge = stored.clone().read_at(*now);
     let outcome = match form.text("outcome") {

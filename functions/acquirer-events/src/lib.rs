@@ -34,7 +34,7 @@ use domain::vocabulary::Vocabulary;
 use shared::app::App;
 use shared::charge::view::{ChargeView, QrImage};
 use shared::extract::{CallerOwned, CallerOwnedTest};
-use shared::http::{Fields, JsonBody, JsonObject, Object, Problem, with_middleware};
+use shared::http::{Fields, JsonBody, JsonObject, Object, Problem, Result, with_middleware};
 use shared::refund::RefundView;
 
 /// How far `paid_at` may be ahead of the service's clock, in milliseconds: one minute, because a bank's clock
@@ -65,7 +65,7 @@ pub fn router(app: App) -> Router {
 async fn pay(
     CallerOwned { app, caller, found: charge, now }: CallerOwnedTest<StoredCharge>,
     JsonBody(body): JsonBody,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let current = charge.clone().read_at(now);
     let reported = SandboxPayment::parse(&body, &current, now)?;
     let method = reported.method;
@@ -112,7 +112,7 @@ struct SandboxPayment {
 }
 
 impl SandboxPayment {
-    fn parse(body: &JsonObject, charge: &Charge, now: Timestamp) -> Result<Self, Problem> {
+    fn parse(body: &JsonObject, charge: &Charge, now: Timestamp) -> Result<Self> {
         let mut fields = Fields::new();
         let root = Object::root(body, bodies::PAY_BODY);
         let method = match fields.read(&root, &bodies::METHOD) {
@@ -149,7 +149,7 @@ impl SandboxPayment {
 async fn fail(
     CallerOwned { app, found: charge, now, .. }: CallerOwnedTest<StoredCharge>,
     JsonBody(body): JsonBody,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let mut fields = Fields::new();
     let root = Object::root(&body, bodies::FAIL_BODY);
     let decline = fields.read(&root, &bodies::REASON).zip(fields.read(&root, &bodies::CODE));
@@ -158,7 +158,7 @@ async fn fail(
 }
 
 /// Returns the terms of the charge's account for a method. For public pages, which have no caller with settings.
-async fn terms_of(app: &App, charge: &Charge, method: PaymentMethod) -> Result<MethodTerms, Problem> {
+async fn terms_of(app: &App, charge: &Charge, method: PaymentMethod) -> Result<MethodTerms> {
     let account = app.accounts.find(&charge.scope.account).await?;
     let missing = || Problem::Internal("the account of a charge does not exist".to_owned());
     Ok(account.ok_or_else(missing)?.settings.terms.for_method(method))
@@ -171,7 +171,7 @@ fn charge_id(raw_id: RawId) -> Option<ChargeId> {
 
 async fn expire(
     CallerOwned { app, found: charge, now, .. }: CallerOwnedTest<StoredCharge>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let at = charge.as_stored().expires_at().min(now);
     apply(&app, charge, &Command::Expire { at }, now).await
 }
@@ -181,7 +181,7 @@ async fn expire(
 async fn review(
     CallerOwned { app, caller, found: charge, now }: CallerOwnedTest<StoredCharge>,
     JsonBody(body): JsonBody,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let mut fields = Fields::new();
     let decision = fields.read(&Object::root(&body, bodies::REVIEW_BODY), &bodies::REVIEW_DECISION);
     let terms = caller.settings.terms.for_method(charge.clone().read_at(now).method());
@@ -191,7 +191,7 @@ async fn review(
 async fn resolve_refund(
     CallerOwned { app, found: refund, now, .. }: CallerOwnedTest<Refund>,
     JsonBody(body): JsonBody,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let mut fields = Fields::new();
     let end = fields.read(&Object::root(&body, bodies::RESOLVE_REFUND_BODY), &bodies::REFUND_STATUS);
     let refund = Box::pin(app.refunds.end(refund, fields.finish(end)?, now)).await?;
@@ -200,12 +200,7 @@ async fn resolve_refund(
 
 /// Applies a command to a charge and answers with the charge. A notification that changes nothing is answered
 /// 200 with the unchanged charge.
-async fn apply(
-    app: &App,
-    charge: StoredCharge,
-    command: &Command,
-    now: Timestamp,
-) -> Result<Response, Problem> {
+async fn apply(app: &App, charge: StoredCharge, command: &Command, now: Timestamp) -> Result<Response> {
     let charge = app.charges.apply(charge, command, now).await?;
     Ok(Json(ChargeView::new(&charge, &app.public_urls, QrImage::Inline)).into_response())
 }

@@ -7,7 +7,7 @@ use domain::charge::StoredCharge;
 use domain::hex;
 use domain::med::MedCase;
 use shared::extract::{CallerOwned, CallerOwnedTest};
-use shared::http::{Fields, JsonBody, Object, Problem};
+use shared::http::{Fields, JsonBody, Object, Result};
 use shared::med::CaseView;
 use shared::med::request::case_notification;
 use shared::random;
@@ -17,7 +17,7 @@ use crate::bodies;
 pub(crate) async fn open(
     CallerOwned { app, found: charge, now, .. }: CallerOwnedTest<StoredCharge>,
     JsonBody(body): JsonBody,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let notification = case_notification(&body)?;
     // Without `notice_id`, each request counts as a new notification.
     let name = match &notification.id {
@@ -30,7 +30,7 @@ pub(crate) async fn open(
 
 pub(crate) async fn request_evidence(
     CallerOwned { app, found: case, now, .. }: CallerOwnedTest<MedCase>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let case = app.cases.request_evidence(case, None, now).await?;
     Ok(Json(CaseView::new(&case)).into_response())
 }
@@ -38,7 +38,7 @@ pub(crate) async fn request_evidence(
 pub(crate) async fn resolve(
     CallerOwned { app, found: case, now, .. }: CallerOwnedTest<MedCase>,
     JsonBody(body): JsonBody,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let mut fields = Fields::new();
     let decision = fields.read(&Object::root(&body, bodies::RESOLVE_CASE_BODY), &bodies::CASE_DECISION);
     let case = app.cases.decide(case, fields.finish(decision)?, None, now).await?;

@@ -13,7 +13,7 @@ use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
 use shared::app::App;
 use shared::http::field::{Definitions, Word};
-use shared::http::{Fields, FormBody, Problem, Query, RequestContext};
+use shared::http::{Fields, FormBody, Problem, Query, RequestContext, Result};
 
 use crate::{RawId, charge_id, terms_of};
 
@@ -44,7 +44,7 @@ pub(crate) struct Simulation {
 }
 
 impl Simulation {
-    fn parse(form: &Query) -> Result<Self, Problem> {
+    fn parse(form: &Query) -> Result<Self> {
         let mut fields = Fields::new();
         form.allow_only(&mut fields, SIMULATION_FORM);
         let outcome = form.read(&mut fields, &OUTCOME);
@@ -60,7 +60,7 @@ pub(crate) async fn simulate(
     request: RequestContext,
     raw_id: RawId,
     FormBody(form): FormBody<MAX_BODY_BYTES>,
-) -> Result<Redirect, Problem> {
+) -> Result<Redirect> {
     let simulation = Simulation::parse(&form)?;
     let id = charge_id(raw_id);
     let found = app.charges.find(id).await?;
@@ -86,7 +86,7 @@ pub(crate) async fn command(
     charge: &Charge,
     simulation: Simulation,
     now: Timestamp,
-) -> Result<Option<Command>, Problem> {
+) -> Result<Option<Command>> {
     if simulation.method.is_some_and(|method| !charge.methods.contains(&method)) {
         return Err(Problem::field("method", "must be one of the charge's payment methods"));
     }
@@ -109,7 +109,7 @@ pub(crate) async fn pay(
     charge: &Charge,
     method: PaymentMethod,
     now: Timestamp,
-) -> Result<Command, Problem> {
+) -> Result<Command> {
     let payment = Payment {
         id: payment_id(charge, method),
         method,

@@ -17,7 +17,7 @@ use maud::{Markup, html};
 use pages::{Document, Language, Word as Text, words as w};
 use shared::app::App;
 use shared::http::field::{Definitions, Word};
-use shared::http::{Fields, Problem, Query};
+use shared::http::{Fields, Problem, Query, Result};
 
 use crate::{RawId, charge_id, simulation};
 
@@ -97,7 +97,7 @@ pub(crate) async fn decide(
     }
 }
 
-async fn find(app: &App, raw_id: RawId) -> Result<Option<StoredCharge>, Problem> {
+async fn find(app: &App, raw_id: RawId) -> Result<Option<StoredCharge>> {
     let charge = app.charges.find(charge_id(raw_id)).await?;
     Ok(charge.filter(|charge| charge.as_stored().artefacts.card.is_some()))
 }
@@ -140,12 +140,7 @@ impl CardStep {
     }
 }
 
-async fn apply(
-    app: &App,
-    stored: StoredCharge,
-    choice: Option<Choice>,
-    now: Timestamp,
-) -> Result<Charge, Problem> {
+async fn apply(app: &App, stored: StoredCharge, choice: Option<Choice>, now: Timestamp) -> Result<Charge> {
     let charge = stored.clone().read_at(now);
     let command = match (CardStep::of(&charge, now), choice) {
         (CardStep::Begin, Some(Choice::Begin)) => Command::Authenticate,

@@ -6,15 +6,15 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use shared::auth::dashboard::log_in::{Credentials, LogIn, NewTokenView};
 use shared::auth::dashboard::token::TokenKind;
-use shared::http::{JsonBody, Problem, RequestContext};
+use shared::http::{JsonBody, Problem, RequestContext, Result};
 
 use crate::{ApiKeysApp, LoggedIn};
 
 pub(crate) async fn log_in(
     State(app): State<ApiKeysApp>,
     context: RequestContext,
-    body: Result<JsonBody, Problem>,
-) -> Result<Response, Problem> {
+    body: Result<JsonBody>,
+) -> Result<Response> {
     context.query.require_empty()?;
     let credentials = Credentials::parse(&body?.0)?;
     match app.dashboard.log_in(TokenKind::Api, credentials, &context, app.clock.now()).await? {
@@ -23,7 +23,7 @@ pub(crate) async fn log_in(
     }
 }
 
-pub(crate) async fn log_out(LoggedIn { app, session, now }: LoggedIn) -> Result<StatusCode, Problem> {
+pub(crate) async fn log_out(LoggedIn { app, session, now }: LoggedIn) -> Result<StatusCode> {
     app.dashboard.log_out(&session, now).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -14,7 +14,7 @@ use pages::words as w;
 use serde_json::json;
 use shared::account::MAX_LOGO_BYTES;
 use shared::http::field::{Definitions, EMAIL_CHARS, Refined, Text};
-use shared::http::{Fields, JsonObject, Object, Problem};
+use shared::http::{Fields, JsonObject, Object, Problem, Result};
 
 use crate::ApiKeysApp;
 
@@ -47,7 +47,7 @@ shared::fields! {
 const FIELDS: Definitions = &[&NAME, &COLOR, &EMAIL, &PHONE];
 
 /// An empty field removes what it had. The logo has a form of its own.
-fn parse(sent: &JsonObject) -> Result<Brand, Problem> {
+fn parse(sent: &JsonObject) -> Result<Brand> {
     let (mut fields, root) = (Fields::new(), Object::root(sent, FIELDS));
     let brand = Brand {
         name: fields.read(&root, &NAME),
@@ -59,7 +59,7 @@ fn parse(sent: &JsonObject) -> Result<Brand, Problem> {
     fields.finish(Some(brand))
 }
 
-async fn change(member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
+async fn change(member: MemberForm<ApiKeysApp>) -> Result<Response> {
     member.require(Need::Settings)?;
     let text = |name| member.form.text(name);
     let sent = json!({
@@ -76,7 +76,7 @@ async fn change(member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
     answer(done, SETTINGS)
 }
 
-async fn upload_logo(MemberUpload { member, file }: MemberUpload<ApiKeysApp>) -> Result<Response, Problem> {
+async fn upload_logo(MemberUpload { member, file }: MemberUpload<ApiKeysApp>) -> Result<Response> {
     member.require(Need::Settings)?;
     if file.len() > MAX_LOGO_BYTES || !artefacts::logo::is_logo(&file) {
         let rule = "must be a PNG of at most 30 KiB and 1,024 pixels a side, without animation and with nothing after its end";
@@ -88,12 +88,12 @@ async fn upload_logo(MemberUpload { member, file }: MemberUpload<ApiKeysApp>) ->
     replace_logo(&member, Some(hash)).await
 }
 
-async fn remove_logo(member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
+async fn remove_logo(member: MemberForm<ApiKeysApp>) -> Result<Response> {
     member.require(Need::Settings)?;
     replace_logo(&member, None).await
 }
 
-async fn replace_logo(member: &MemberForm<ApiKeysApp>, new: Option<LogoHash>) -> Result<Response, Problem> {
+async fn replace_logo(member: &MemberForm<ApiKeysApp>, new: Option<LogoHash>) -> Result<Response> {
     let done = store(member, |brand| brand.logo.clone_from(&new)).await;
     let old = member.session.account.brand.logo.as_ref();
     if let Some(old) = old.filter(|old| done.is_ok() && new.as_ref() != Some(*old))
@@ -105,7 +105,7 @@ async fn replace_logo(member: &MemberForm<ApiKeysApp>, new: Option<LogoHash>) ->
     answer(done, SETTINGS)
 }
 
-async fn store(member: &MemberForm<ApiKeysApp>, change: impl Fn(&mut Brand)) -> Result<String, Problem> {
+async fn store(member: &MemberForm<ApiKeysApp>, change: impl Fn(&mut Brand)) -> Result<String> {
     let MemberForm { app, session, now, .. } = member;
     let (id, operator) = (&session.account.id, session.operator());
     app.accounts.change_brand(id, "account.set-brand", change, &operator, *now).await?;

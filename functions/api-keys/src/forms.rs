@@ -19,7 +19,7 @@ use shared::auth::dashboard::log_in::{Credentials, LogIn};
 use shared::auth::dashboard::token::{PENDING_SECONDS, TokenKind};
 use shared::auth::dashboard::{Dashboard, PENDING_COOKIE, SESSION_COOKIE, Session};
 use shared::clock::Clock;
-use shared::http::{FormBody, Problem, RequestContext, SameOrigin, set_cookie};
+use shared::http::{FormBody, Problem, RequestContext, Result, SameOrigin, set_cookie};
 
 use crate::security::CODE;
 use crate::{ApiKeysApp, team};
@@ -54,7 +54,7 @@ async fn log_in(
     _: SameOrigin,
     context: RequestContext,
     FormBody(form): FormBody,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let next = safe_path(form.text("next"));
     let text = |name| form.text(name).unwrap_or_default().to_owned();
     let credentials = Credentials { email: text("email"), password: text("password").into(), totp: None };
@@ -67,7 +67,7 @@ pub(crate) async fn enter(
     credentials: Credentials,
     context: &RequestContext,
     next: &str,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     match app.dashboard.log_in(TokenKind::Session, credentials, context, app.clock.now()).await {
         Ok(LogIn::Done(token)) => Ok(led(next.to_owned(), token.cookies())),
         Ok(LogIn::Pending(token)) => {
@@ -93,7 +93,7 @@ async fn log_out(
     _: SameOrigin,
     context: RequestContext,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let now = app.clock.now();
     if let Some(session) = session_of(&app, (&context, &headers), now).await? {
         app.dashboard.log_out(&session, now).await?;
@@ -111,7 +111,7 @@ pub(crate) async fn session_of(
     app: &ApiKeysApp,
     (context, headers): (&RequestContext, &HeaderMap),
     now: Timestamp,
-) -> Result<Option<Session>, Problem> {
+) -> Result<Option<Session>> {
     let Ok(claims) = app.dashboard.claims_of_cookie(headers, now) else { return Ok(None) };
     match app.dashboard.session_to_enrol(&claims, context.source).await {
         Ok(session) => Ok(Some(session)),
@@ -130,7 +130,7 @@ impl Sessions for ApiKeysApp {
     }
 }
 
-async fn issue(member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
+async fn issue(member: MemberForm<ApiKeysApp>) -> Result<Response> {
     member.require(Need::Keys)?;
     let MemberForm { app, session, caller, form, now, .. } = &member;
     let is_test = caller.scope.mode == Mode::Test;
@@ -146,8 +146,8 @@ async fn issue(member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
 
 fn key_page(
     member: &MemberForm<ApiKeysApp>,
-    issued: Result<Result<IssuedApiKey, ApiKeyError>, Problem>,
-) -> Result<Response, Problem> {
+    issued: Result<Result<IssuedApiKey, ApiKeyError>>,
+) -> Result<Response> {
     match issued {
         Ok(issued) => Ok(member.secret_page(w::NEW_KEY, issued?.cleartext.expose_secret(), DEVELOPERS)),
         Err(problem) => answer(Err(problem), DEVELOPERS),
@@ -161,7 +161,7 @@ async fn own_key(member: &MemberForm<ApiKeysApp>, id: &str) -> Result<Option<Api
     if key.mode == member.caller.scope.mode { Ok(id) } else { Err(ApiKeyError::NotFound) }
 }
 
-async fn rotate(Path(id): Path<String>, member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
+async fn rotate(Path(id): Path<String>, member: MemberForm<ApiKeysApp>) -> Result<Response> {
     member.require(Need::Keys)?;
     let MemberForm { app, session, now, .. } = &member;
     let rotate = async {
@@ -171,7 +171,7 @@ async fn rotate(Path(id): Path<String>, member: MemberForm<ApiKeysApp>) -> Resul
     key_page(&member, member.once(&format!("rotate#{id}"), Box::pin(rotate)).await)
 }
 
-async fn revoke(Path(id): Path<String>, member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
+async fn revoke(Path(id): Path<String>, member: MemberForm<ApiKeysApp>) -> Result<Response> {
     member.require(Need::Keys)?;
     let MemberForm { app, session, now, .. } = &member;
     let revoke = async {

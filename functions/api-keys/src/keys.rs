@@ -9,11 +9,11 @@ use axum::response::{IntoResponse, Response};
 use domain::ids::ApiKeyId;
 use shared::api_key::request::{NewApiKey, new_label};
 use shared::api_key::view::{ApiKeyListView, IssuedView, RevokedView};
-use shared::http::{IdPath, JsonBody, Problem};
+use shared::http::{IdPath, JsonBody, Result};
 
 use crate::{KeyManager, LoggedIn};
 
-pub(crate) async fn list(LoggedIn { app, session, .. }: LoggedIn) -> Result<Response, Problem> {
+pub(crate) async fn list(LoggedIn { app, session, .. }: LoggedIn) -> Result<Response> {
     let keys = app.api_keys.list(&session.account.id).await?;
     Ok(Json(ApiKeyListView::new(&keys, session.user.role.manages_keys())).into_response())
 }
@@ -21,7 +21,7 @@ pub(crate) async fn list(LoggedIn { app, session, .. }: LoggedIn) -> Result<Resp
 pub(crate) async fn issue(
     KeyManager(LoggedIn { app, session, now, .. }): KeyManager,
     JsonBody(body): JsonBody,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let request = NewApiKey::parse(&body)?;
     let issued = app.api_keys.issue(&session.account.id, &request, &session.operator(), now).await?;
     Ok((StatusCode::CREATED, Json(IssuedView::new(&issued))).into_response())
@@ -31,7 +31,7 @@ pub(crate) async fn rotate(
     KeyManager(LoggedIn { app, session, now, .. }): KeyManager,
     IdPath(id): IdPath<ApiKeyId>,
     JsonBody(body): JsonBody,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let label = new_label(&body)?;
     let operator = session.operator();
     let issued = app.api_keys.rotate(&session.account.id, id.as_ref(), label, &operator, now).await?;
@@ -41,7 +41,7 @@ pub(crate) async fn rotate(
 pub(crate) async fn revoke(
     KeyManager(LoggedIn { app, session, now, .. }): KeyManager,
     IdPath(id): IdPath<ApiKeyId>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     app.api_keys.revoke(&session.account.id, id.as_ref(), &session.operator(), now).await?;
     Ok(Json(RevokedView { revoked: true }).into_response())
 }

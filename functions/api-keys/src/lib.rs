@@ -19,7 +19,7 @@ use shared::auth::dashboard::{Dashboard, Session};
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, required};
 use shared::email::UserEmail;
-use shared::http::{OriginSecrets, Problem, RequestContext, with_middleware};
+use shared::http::{OriginSecrets, Problem, RequestContext, Result, with_middleware};
 use shared::queue::Queue;
 use shared::store::{Aws, Store};
 
@@ -64,7 +64,7 @@ struct LoggedIn {
 impl FromRequestParts<ApiKeysApp> for LoggedIn {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, app: &ApiKeysApp) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, app: &ApiKeysApp) -> Result<Self> {
         let Ok(context) = RequestContext::from_request_parts(parts, app).await;
         let now = app.clock.now();
         let session = app.dashboard.authenticate(&context, now).await?;
@@ -78,7 +78,7 @@ struct KeyManager(LoggedIn);
 impl FromRequestParts<ApiKeysApp> for KeyManager {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, app: &ApiKeysApp) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, app: &ApiKeysApp) -> Result<Self> {
         let logged_in = LoggedIn::from_request_parts(parts, app).await?;
         logged_in.session.require_key_manager()?;
         Ok(Self(logged_in))

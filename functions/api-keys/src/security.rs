@@ -14,7 +14,7 @@ use pages::{code_block, errors_as_pages, hidden, path_with, safe_path, words as 
 use secrecy::{ExposeSecret, SecretString};
 use shared::account::password::is_acceptable;
 use shared::auth::dashboard::{Enrolment, PENDING_COOKIE, SESSION_COOKIE};
-use shared::http::{FormBody, Problem, RequestContext, SameOrigin, cookie, set_cookie};
+use shared::http::{FormBody, Problem, RequestContext, Result, SameOrigin, cookie, set_cookie};
 
 use crate::ApiKeysApp;
 use crate::forms::{LOG_IN, led};
@@ -50,7 +50,7 @@ pub(crate) fn routes() -> Router<ApiKeysApp> {
 
 /// 303 to the form's page, if the user can correct the refusal there. A wrong password, a wrong code and a used code
 /// have the same words.
-fn refused(problem: Problem, path: &str, next: Option<&str>) -> Result<Response, Problem> {
+fn refused(problem: Problem, path: &str, next: Option<&str>) -> Result<Response> {
     let code = match &problem {
         Problem::WrongCredentials => "wrong_proof",
         Problem::TooManyLogins { .. } => problem.code(),
@@ -66,7 +66,7 @@ async fn log_in_with_code(
     context: RequestContext,
     headers: HeaderMap,
     FormBody(form): FormBody,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let next = safe_path(form.text("next"));
     let code = form.text("code").unwrap_or_default();
     let pending = cookie(&headers, PENDING_COOKIE);
@@ -81,7 +81,7 @@ async fn log_in_with_code(
     }
 }
 
-async fn confirm(UnenrolledForm(member): Form) -> Result<Response, Problem> {
+async fn confirm(UnenrolledForm(member): Form) -> Result<Response> {
     let MemberForm { app, session, typed, now, .. } = &member;
     let next = safe_path(typed.text("next"));
     let shown = typed.text("code").or(typed.text("password")).unwrap_or_default();
@@ -93,7 +93,7 @@ async fn confirm(UnenrolledForm(member): Form) -> Result<Response, Problem> {
 
 /// Shows a new seed once. A recent log-in is needed in both modes: who finds an open session must not be able to lock
 /// its user out.
-async fn begin(UnenrolledForm(member): Form) -> Result<Response, Problem> {
+async fn begin(UnenrolledForm(member): Form) -> Result<Response> {
     member.require_recent()?;
     match member.app.dashboard.begin_second_factor(&member.session).await {
         Ok(enrolment) => Ok(member.page(SCAN, seed(&member, &enrolment), SECURITY)),
@@ -128,7 +128,7 @@ fn seed(member: &MemberForm<ApiKeysApp>, enrolment: &Enrolment) -> Markup {
     }
 }
 
-async fn turn_on(UnenrolledForm(member): Form) -> Result<Response, Problem> {
+async fn turn_on(UnenrolledForm(member): Form) -> Result<Response> {
     member.require_recent()?;
     let code = member.form.text("code").unwrap_or_default();
     match member.app.dashboard.turn_on_second_factor(&member.session, code, member.now).await {
@@ -140,7 +140,7 @@ async fn turn_on(UnenrolledForm(member): Form) -> Result<Response, Problem> {
     }
 }
 
-async fn turn_off(UnenrolledForm(member): Form) -> Result<Response, Problem> {
+async fn turn_off(UnenrolledForm(member): Form) -> Result<Response> {
     let MemberForm { app, session, form, now, .. } = &member;
     let shown = (password(&member, "password"), form.text("code").unwrap_or_default());
     match app.dashboard.turn_off_second_factor(session, shown, *now).await {
@@ -153,14 +153,14 @@ fn password(member: &MemberForm<ApiKeysApp>, field: &str) -> SecretString {
     member.typed.text(field).unwrap_or_default().into()
 }
 
-async fn demand(member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
+async fn demand(member: MemberForm<ApiKeysApp>) -> Result<Response> {
     member.require(Need::Owner)?;
     let is_required = member.form.text("required") == Some("1");
     let done = member.app.dashboard.demand_second_factor(&member.session, is_required, member.now).await;
     answer(done.map(|()| SECURITY.to_owned()), SECURITY)
 }
 
-async fn change_password(UnenrolledForm(member): Form) -> Result<Response, Problem> {
+async fn change_password(UnenrolledForm(member): Form) -> Result<Response> {
     let MemberForm { app, session, now, .. } = &member;
     let new = password(&member, "new");
     if !is_acceptable(new.expose_secret()) {
@@ -175,13 +175,13 @@ async fn change_password(UnenrolledForm(member): Form) -> Result<Response, Probl
     Ok(led(format!("{SECURITY}?done=1"), token.cookies()))
 }
 
-async fn end_session(Path(id): Path<String>, UnenrolledForm(member): Form) -> Result<Response, Problem> {
+async fn end_session(Path(id): Path<String>, UnenrolledForm(member): Form) -> Result<Response> {
     let ended = member.app.dashboard.end_session(&member.session, &id, member.now).await;
     answer(ended.map(|()| SECURITY.to_owned()), SECURITY)
 }
 
 /// Also ends the session of this form.
-async fn end_sessions(UnenrolledForm(member): Form) -> Result<Response, Problem> {
+async fn end_sessions(UnenrolledForm(member): Form) -> Result<Response> {
     member.app.dashboard.end_sessions(&member.session, member.now).await?;
     Ok(led(LOG_IN.to_owned(), [set_cookie(SESSION_COOKIE, "", 0)]))
 }

@@ -18,7 +18,7 @@ use shared::account::{By, Invite, LinkToken, Role, TokenGeneration, User, UserCh
 use shared::auth::dashboard::log_in::Credentials;
 use shared::auth::dashboard::{forget_second_factor, language_cookie};
 use shared::email::UserEmail;
-use shared::http::{FormBody, Problem, Query, RequestContext, SameOrigin};
+use shared::http::{FormBody, Problem, Query, RequestContext, Result, SameOrigin};
 use shared::random;
 
 use crate::ApiKeysApp;
@@ -35,11 +35,11 @@ fn refused(page: &str, code: &str) -> Response {
 }
 
 /// An error that the page does not explain is an error page.
-fn refusal(page: &str, error: UserError) -> Result<Response, Problem> {
+fn refusal(page: &str, error: UserError) -> Result<Response> {
     Ok(refused(page, code_of(error)?))
 }
 
-fn code_of(error: UserError) -> Result<&'static str, Problem> {
+fn code_of(error: UserError) -> Result<&'static str> {
     match error {
         UserError::EmailTaken => Ok("email_taken"),
         UserError::LastOwner => Ok("last_owner"),
@@ -50,17 +50,17 @@ fn code_of(error: UserError) -> Result<&'static str, Problem> {
 }
 
 /// An owner who changes the team.
-fn by(member: &MemberForm<ApiKeysApp>) -> Result<By, Problem> {
+fn by(member: &MemberForm<ApiKeysApp>) -> Result<By> {
     member.require(Need::Owner)?;
     Ok(By::user(member.session.operator()))
 }
 
-fn role_of(form: &Query) -> Result<Role, Problem> {
+fn role_of(form: &Query) -> Result<Role> {
     let role = form.text("role").and_then(|role| role.parse().ok());
     role.ok_or_else(|| Problem::field("role", "must be OWNER, ADMIN or MEMBER"))
 }
 
-pub(crate) async fn invite(member: MemberForm<ApiKeysApp>) -> Result<Response, Problem> {
+pub(crate) async fn invite(member: MemberForm<ApiKeysApp>) -> Result<Response> {
     let by = by(&member)?;
     let MemberForm { app, session, form, language, now, .. } = &member;
     let role = role_of(form)?;
@@ -89,10 +89,7 @@ pub(crate) async fn invite(member: MemberForm<ApiKeysApp>) -> Result<Response, P
     answer(Ok(TEAM.to_owned()), TEAM)
 }
 
-pub(crate) async fn withdraw(
-    Path(hash): Path<String>,
-    member: MemberForm<ApiKeysApp>,
-) -> Result<Response, Problem> {
+pub(crate) async fn withdraw(Path(hash): Path<String>, member: MemberForm<ApiKeysApp>) -> Result<Response> {
     let by = by(&member)?;
     let MemberForm { app, session, now, .. } = &member;
     let invites = app.users.team(&session.account.id, *now).await?.invites;
@@ -102,18 +99,12 @@ pub(crate) async fn withdraw(
     answer(Ok(TEAM.to_owned()), TEAM)
 }
 
-pub(crate) async fn set_role(
-    Path(id): Path<String>,
-    member: MemberForm<ApiKeysApp>,
-) -> Result<Response, Problem> {
+pub(crate) async fn set_role(Path(id): Path<String>, member: MemberForm<ApiKeysApp>) -> Result<Response> {
     let by = by(&member)?;
     changed(change(&member, &id, &UserChange::Role(role_of(&member.form)?), &by).await.map(drop))
 }
 
-pub(crate) async fn remove(
-    Path(id): Path<String>,
-    member: MemberForm<ApiKeysApp>,
-) -> Result<Response, Problem> {
+pub(crate) async fn remove(Path(id): Path<String>, member: MemberForm<ApiKeysApp>) -> Result<Response> {
     let by = by(&member)?;
     let secrets = member.app.dashboard.secrets()?;
     let remove = async {
@@ -135,7 +126,7 @@ async fn change(
     Ok(id)
 }
 
-fn changed(done: Result<(), UserError>) -> Result<Response, Problem> {
+fn changed(done: Result<(), UserError>) -> Result<Response> {
     match done {
         Ok(()) => answer(Ok(TEAM.to_owned()), TEAM),
         Err(error) => refusal(TEAM, error),
@@ -143,7 +134,7 @@ fn changed(done: Result<(), UserError>) -> Result<Response, Problem> {
 }
 
 /// The token of a link's path, and the page of the link, which also says whether it is valid.
-fn link(under: &str, token: &str) -> Result<(LinkToken, String), Problem> {
+fn link(under: &str, token: &str) -> Result<(LinkToken, String)> {
     let token = LinkToken::parse(token).ok_or(Problem::NotFound { what: "page" })?;
     let page = format!("{under}/{}", token.as_str());
     Ok((token, page))
@@ -160,7 +151,7 @@ pub(crate) async fn accept(
     _: SameOrigin,
     (context, headers): (RequestContext, HeaderMap),
     FormBody(form): FormBody,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let now = app.clock.now();
     let (token, page) = link(INVITE, &token)?;
     let Some(invite) = app.users.invite_of(&token, now).await? else {
@@ -186,7 +177,7 @@ pub(crate) async fn request_reset(
     _: SameOrigin,
     context: RequestContext,
     FormBody(form): FormBody,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let now = app.clock.now();
     let user = UserId::from_email(form.text("email").unwrap_or_default().trim());
     app.dashboard.count_reset(&user, context.source, now).await?;
@@ -202,7 +193,7 @@ pub(crate) async fn reset(
     _: SameOrigin,
     context: RequestContext,
     FormBody(form): FormBody,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let now = app.clock.now();
     let (token, page) = link(RESET, &token)?;
     let Some(requested) = app.users.reset_of(&token, now).await? else {
@@ -235,7 +226,7 @@ pub(crate) async fn choose_language(
     _: SameOrigin,
     (context, headers): (RequestContext, HeaderMap),
     FormBody(form): FormBody,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let language = form.text("language").and_then(Language::parse);
     let language = language.ok_or_else(|| Problem::field("language", "must be pt-BR, en or es"))?;
     let now = app.clock.now();

@@ -12,7 +12,7 @@ use pages::{errors_as_pages, words as w};
 use serde_json::json;
 use shared::app::App;
 use shared::charge::request::{ChargeRoute, NewCharge};
-use shared::http::{Fields, Problem, RequestContext};
+use shared::http::{Fields, Problem, RequestContext, Result};
 use shared::services::{IdempotencyNamespace, create_charge};
 
 const NEW: &str = "/dashboard/charges/new";
@@ -21,7 +21,7 @@ pub(crate) fn routes() -> Router<App> {
     Router::new().route("/dashboard/charges", post(create)).layer(from_fn(errors_as_pages))
 }
 
-async fn create(context: RequestContext, member: MemberForm) -> Result<Response, Problem> {
+async fn create(context: RequestContext, member: MemberForm) -> Result<Response> {
     let problem = match Box::pin(created(&context, &member)).await {
         Ok(id) => {
             let location = format!("/dashboard/charges/{id}");
@@ -48,7 +48,7 @@ async fn create(context: RequestContext, member: MemberForm) -> Result<Response,
     Ok(response)
 }
 
-async fn created(context: &RequestContext, member: &MemberForm) -> Result<String, Problem> {
+async fn created(context: &RequestContext, member: &MemberForm) -> Result<String> {
     let MemberForm { app, caller, form, now, .. } = member;
     let text = |name| form.text(name);
     let amount = text("amount").and_then(minor_units).ok_or_else(invalid_amount)?;

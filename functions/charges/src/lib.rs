@@ -12,7 +12,7 @@ use shared::charge::request::{ChargeRoute, NewCharge};
 use shared::charge::view::{ChargeListView, ChargeView, QrImage};
 use shared::extract::{Authenticated, AuthenticatedQuery, CallerOwned, Deferred};
 use shared::http::field::IDEMPOTENCY_KEY;
-use shared::http::{Fields, JsonBody, Problem, RequestContext, with_middleware};
+use shared::http::{Fields, JsonBody, RequestContext, Result, with_middleware};
 use shared::services::{ChargeRows, IdempotencyNamespace, TimelineView, charge_timeline, create_charge};
 
 /// With `CHARGE_LIST=off`, `GET /v1/charges` answers 404.
@@ -32,16 +32,16 @@ pub fn router(app: App) -> Router {
 async fn create(
     authenticated: Authenticated,
     context: RequestContext,
-    body: Result<JsonBody, Problem>,
-) -> Result<Response, Problem> {
+    body: Result<JsonBody>,
+) -> Result<Response> {
     create_by(ChargeRoute::Charges, authenticated, &context, body).await
 }
 
 async fn create_pix(
     authenticated: Authenticated,
     context: RequestContext,
-    body: Result<JsonBody, Problem>,
-) -> Result<Response, Problem> {
+    body: Result<JsonBody>,
+) -> Result<Response> {
     create_by(ChargeRoute::PixCharges, authenticated, &context, body).await
 }
 
@@ -49,8 +49,8 @@ async fn create_by(
     surface: ChargeRoute,
     Authenticated { app, caller, now }: Authenticated,
     context: &RequestContext,
-    body: Result<JsonBody, Problem>,
-) -> Result<Response, Problem> {
+    body: Result<JsonBody>,
+) -> Result<Response> {
     let mut fields = Fields::new();
     // An invalid header is reported together with the body's errors.
     let idempotency_key = fields.header(context.headers.idempotency_key.as_ref(), &IDEMPOTENCY_KEY);
@@ -72,23 +72,16 @@ async fn create_by(
     Ok(created.respond(ChargeView::new(created.get(), &app.public_urls, QrImage::Inline)))
 }
 
-async fn read(
-    CallerOwned { app, found: charge, now, .. }: CallerOwned<StoredCharge>,
-) -> Result<Response, Problem> {
+async fn read(CallerOwned { app, found: charge, now, .. }: CallerOwned<StoredCharge>) -> Result<Response> {
     Ok(Json(ChargeView::new(&charge.read_at(now), &app.public_urls, QrImage::Inline)).into_response())
 }
 
-async fn timeline(
-    CallerOwned { app, found: rows, now, .. }: CallerOwned<ChargeRows>,
-) -> Result<Response, Problem> {
+async fn timeline(CallerOwned { app, found: rows, now, .. }: CallerOwned<ChargeRows>) -> Result<Response> {
     let timeline = charge_timeline(app.charges.store(), rows, now).await?;
     Ok(Json(TimelineView::from(timeline)).into_response())
 }
 
-async fn list(
-    context: RequestContext,
-    authenticated: Deferred<AuthenticatedQuery>,
-) -> Result<Response, Problem> {
+async fn list(context: RequestContext, authenticated: Deferred<AuthenticatedQuery>) -> Result<Response> {
     let filter = ChargeFilter::parse(&context.query);
     let cursor = filter.as_ref().ok().and_then(|filter| filter.starting_after);
     let (AuthenticatedQuery { app, caller, now, .. }, cursor) =

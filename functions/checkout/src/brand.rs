@@ -8,7 +8,7 @@ use axum::routing::get;
 use domain::account::Brand;
 use pages::words::RECEIPT;
 use pages::{Document, ReceiptDetails};
-use shared::http::{Problem, RequestContext};
+use shared::http::{Problem, RequestContext, Result};
 use shared::store::StoreError;
 
 use crate::{Checkout, RawId, language, page_of, read};
@@ -43,7 +43,7 @@ async fn show_receipt(
     page_of(found, &Brand::default(), checkout.clock.now(), language, &headers)
 }
 
-async fn show_logo(State(checkout): State<Checkout>, name: RawId) -> Result<Response, Problem> {
+async fn show_logo(State(checkout): State<Checkout>, name: RawId) -> Result<Response> {
     let hash = name.ok().and_then(|Path(name)| name.strip_suffix(".png")?.parse().ok());
     let missing = || Problem::NotFound { what: "logo" };
     let file = checkout.logos.get(&hash.ok_or_else(missing)?).await?.ok_or_else(missing)?;

@@ -13,7 +13,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, E
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
-use shared::http::{Problem, RequestContext, csp_source, etag_of, is_known};
+use shared::http::{RequestContext, Result, csp_source, etag_of, is_known};
 
 /// A new release can change the files, so caches keep them for five minutes. After that, an unchanged file
 /// costs a 304.
@@ -219,7 +219,7 @@ pub(crate) async fn index(request: HeaderMap) -> Response {
 }
 
 /// `GET /v1/openapi.json`.
-pub(crate) async fn description(context: RequestContext, request: HeaderMap) -> Result<Response, Problem> {
+pub(crate) async fn description(context: RequestContext, request: HeaderMap) -> Result<Response> {
     context.query.require_empty()?;
     Ok(DESCRIPTION.respond(&request))
 }

@@ -30,7 +30,7 @@ use shared::account::{Accounts, Logos};
 use shared::charge::Charges;
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, required};
-use shared::http::{OriginSecrets, Problem, RequestContext, is_known, with_middleware};
+use shared::http::{OriginSecrets, Problem, RequestContext, Result, is_known, with_middleware};
 use shared::store::{Aws, Store, StoreError};
 
 /// The QR image may be cached, because a charge's code never changes. The lifetime of an hour lets caches
@@ -134,7 +134,7 @@ async fn show_qr(
     State(checkout): State<Checkout>,
     request: RequestContext,
     raw_id: RawId,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     qr_of(checkout.find(&request, raw_id).await)
 }
 
@@ -142,13 +142,13 @@ async fn show_boleto(
     State(checkout): State<Checkout>,
     request: RequestContext,
     raw_id: RawId,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     boleto_of(checkout.find(&request, raw_id).await, checkout.clock.now())
 }
 
 /// Responds with the boleto's PDF while the boleto can be paid, and with 404 afterwards, because a bank would
 /// refuse it.
-fn boleto_of(found: Result<Option<StoredCharge>, StoreError>, now: Timestamp) -> Result<Response, Problem> {
+fn boleto_of(found: Result<Option<StoredCharge>, StoreError>, now: Timestamp) -> Result<Response> {
     let charge = found?.ok_or(Problem::NotFound { what: "charge" })?.read_at(now);
     let open = charge.artefacts.boleto.as_ref().filter(|boleto| charge.is_open() && now <= boleto.expires_at);
     let boleto = open.ok_or(Problem::NotFound { what: "open boleto" })?;
@@ -196,7 +196,7 @@ fn page_of(found: Found, brand: &Brand, now: Timestamp, language: Language, requ
 
 /// Responds with the QR image whatever the charge's status, because the charge object contains the image's
 /// URL in every status.
-fn qr_of(found: Result<Option<StoredCharge>, StoreError>) -> Result<Response, Problem> {
+fn qr_of(found: Result<Option<StoredCharge>, StoreError>) -> Result<Response> {
     let charge = found?.ok_or(Problem::NotFound { what: "charge" })?;
     let charge = charge.as_stored();
     let pix = charge.artefacts.pix.as_ref().ok_or(Problem::NotFound { what: "QR code" })?;

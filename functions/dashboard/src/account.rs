@@ -15,7 +15,7 @@ use pages::{Cell, Tone, code_block, empty, next_page, tag, time};
 use shared::account::User;
 use shared::audit;
 use shared::email::{EmailRecord, EmailTopic, Emails};
-use shared::http::Problem;
+use shared::http::Result;
 
 use crate::charges::field;
 use crate::terms::{action, details};
@@ -32,7 +32,7 @@ const NOTICES_SHOWN: usize = 100;
 /// The most users whose e-mail addresses a page of the audit reads.
 const MOST_NAMED: usize = 15;
 
-pub(crate) async fn developers(visitor: Visitor) -> Result<Response, Problem> {
+pub(crate) async fn developers(visitor: Visitor) -> Result<Response> {
     let (page, mut keys) = visitor
         .load(async |visit| Ok(visit.pages.app.api_keys.list(&visit.session.account.id).await?))
         .await?;
@@ -101,7 +101,7 @@ pub(crate) async fn developers(visitor: Visitor) -> Result<Response, Problem> {
 }
 
 /// The filters search 100 rows a page, because no index has the rows by actor or day.
-pub(crate) async fn audit(visitor: Visitor) -> Result<Response, Problem> {
+pub(crate) async fn audit(visitor: Visitor) -> Result<Response> {
     let query = visitor.query().only(|name| ["actor", "day", "starting_after"].contains(&name));
     let before = query.text("starting_after").and_then(|number| number.parse().ok());
     let day = query.text("day").map(|day| Timestamp::parse_floor(day).map(Day::of)).transpose();
@@ -172,7 +172,7 @@ pub(crate) async fn audit(visitor: Visitor) -> Result<Response, Problem> {
     Ok(response)
 }
 
-pub(crate) async fn notices(visitor: Visitor) -> Result<Response, Problem> {
+pub(crate) async fn notices(visitor: Visitor) -> Result<Response> {
     let before: Option<EmailId> = visitor.query().text("starting_after").and_then(|id| id.parse().ok());
     let (page, (mut found, has_more)) = visitor
         .load(async |visit| {

@@ -16,7 +16,7 @@ use pages::kept::{Form, charge_form};
 use pages::{Cell, ReceiptDetails, Tone, Word, copy_button, facts, money, tag, time, without_documents};
 use sha2::{Digest, Sha256};
 use shared::charge::{CHARGES_QUERY, ChargeFilter};
-use shared::http::{Problem, Query};
+use shared::http::{Problem, Query, Result};
 use shared::refund::{RefundError, refusal};
 use shared::services::{ChargeRows, ChargeTimeline, TimelineEntry, TimelineKind, charge_timeline};
 use shared::webhook::delivery::Delivery;
@@ -49,7 +49,7 @@ const FILTERS: [&str; 9] = [
     "created_before",
 ];
 
-pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
+pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
     let query = visitor.query();
     let (filter, method) = match filter_of(&query) {
         Ok(filter) => filter,
@@ -99,7 +99,7 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
 }
 
 /// The form with what was typed and the rule beside each refused field, in place of the list.
-async fn refused(visitor: Visitor, query: &Query, problem: &Problem) -> Result<Response, Problem> {
+async fn refused(visitor: Visitor, query: &Query, problem: &Problem) -> Result<Response> {
     let (page, ()) = visitor.load(async |_| Ok(())).await?;
     let main = html! {
         h1 { (page.say(w::CHARGES)) }
@@ -114,7 +114,7 @@ async fn refused(visitor: Visitor, query: &Query, problem: &Problem) -> Result<R
 }
 
 /// The filter of the API, and the method, which is a filter of the page alone. People write amounts with a comma.
-pub(crate) fn filter_of(query: &Query) -> Result<(ChargeFilter, Option<PaymentMethod>), Problem> {
+pub(crate) fn filter_of(query: &Query) -> Result<(ChargeFilter, Option<PaymentMethod>)> {
     let mut known = query.known(CHARGES_QUERY);
     if let Some(text) = known.text("amount") {
         let minor = minor_units(text).ok_or_else(invalid_amount)?;
@@ -230,7 +230,7 @@ pub(crate) fn field((name, kind, label): (&str, &str, &str), query: &Query, rule
     }
 }
 
-pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Response, Problem> {
+pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Response> {
     let id = ChargeId::parse_any(&id).ok();
     let (visit, rows) = visitor.enter(async |visitor| own_rows(visitor, id, "charge").await).await?;
     let (page, timeline) =
@@ -301,7 +301,7 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
     Ok(page.render(&heading, &main))
 }
 
-pub(crate) async fn receipt(visitor: Visitor, Path(id): Path<String>) -> Result<Response, Problem> {
+pub(crate) async fn receipt(visitor: Visitor, Path(id): Path<String>) -> Result<Response> {
     let id = ChargeId::parse_any(&id).ok();
     let (visit, rows) = visitor.enter(async |visitor| own_rows(visitor, id, "charge").await).await?;
     let (page, ()) = visit.load(async |_| Ok(())).await?;
@@ -321,20 +321,20 @@ pub(crate) async fn own_rows(
     visitor: &Visitor,
     id: Option<ChargeId>,
     what: &'static str,
-) -> Result<ChargeRows, Problem> {
+) -> Result<ChargeRows> {
     let unknown = || Problem::NotFound { what };
     let rows = ChargeRows::read(&visitor.pages.store, id.ok_or_else(unknown)?).await?;
     rows.filter(|rows| rows.scope() == visitor.scope()).ok_or_else(unknown)
 }
 
 /// The form of a new charge.
-pub(crate) async fn new(visitor: Visitor) -> Result<Response, Problem> {
+pub(crate) async fn new(visitor: Visitor) -> Result<Response> {
     let (page, ()) = visitor.load(async |_| Ok(())).await?;
     Ok(page.render(page.say(w::NEW_CHARGE), &charge_form(&page.form())))
 }
 
 /// What the user may do with the charge now. An action that would be refused is disabled, and says why.
-fn actions(page: &Page, charge: &Charge, has_no_case: bool) -> Result<Markup, Problem> {
+fn actions(page: &Page, charge: &Charge, has_no_case: bool) -> Result<Markup> {
     let action = |name: &str| format!("{PATH}/{}/{name}", charge.id);
     let refundable = charge.funds.refundable(charge.amount)?;
     let is_paid = matches!(charge.status, TransactionStatus::Paid | TransactionStatus::Approved);
@@ -425,13 +425,13 @@ fn may_change(timeline: &ChargeTimeline, now: Timestamp) -> bool {
 }
 
 /// `None`: the charge is not settled.
-pub(crate) fn fee_and_net(charge: &Charge) -> Result<Option<(MinorUnits, MinorUnits)>, Problem> {
+pub(crate) fn fee_and_net(charge: &Charge) -> Result<Option<(MinorUnits, MinorUnits)>> {
     let Some(settlement) = &charge.settlement else { return Ok(None) };
     let net = settlement.net(charge.amount);
     Ok(Some((MinorUnits::from(charge.amount).checked_sub(net)?, net)))
 }
 
-fn data(page: &Page, charge: &Charge) -> Result<Markup, Problem> {
+fn data(page: &Page, charge: &Charge) -> Result<Markup> {
     let sum = |minor: MinorUnits| html! { (money(minor.get(), charge.currency)) };
     let above_zero = |minor: MinorUnits| {
         if minor.is_positive() {

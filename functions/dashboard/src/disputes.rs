@@ -10,7 +10,7 @@ use domain::vocabulary::Vocabulary;
 use maud::{Markup, html};
 use pages::forms::Need;
 use pages::{Cell, Tone, Word, copy_button, empty, facts, money, next_page, tag, time, without_documents};
-use shared::http::Problem;
+use shared::http::{Problem, Result};
 use shared::med::evidence::{Evidence, EvidenceRow, MAX_BYTES, MimeType};
 use shared::med::{CaseFilter, MOST_SORTED, OpenCase, SHOWN};
 
@@ -27,7 +27,7 @@ const HOURS_A_DAY: i64 = 24;
 /// Hours before the deadline from which it is marked.
 const URGENT_HOURS: i64 = 48;
 
-pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
+pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
     let query = visitor.query();
     let status = query.text("status").and_then(CaseStatus::named).unwrap_or(CaseStatus::Open);
     let after: Option<MedCaseId> = query.text("starting_after").and_then(|id| id.parse().ok());
@@ -115,16 +115,13 @@ pub(crate) fn kind_name(kind: CaseKind) -> Word {
     }
 }
 
-async fn own_case(visitor: &Visitor, id: Option<MedCaseId>) -> Result<MedCase, Problem> {
+async fn own_case(visitor: &Visitor, id: Option<MedCaseId>) -> Result<MedCase> {
     let case = visitor.pages.app.cases.find(id).await?;
     case.filter(|case| case.scope == visitor.scope()).ok_or(Problem::NotFound { what: "MED case" })
 }
 
 /// Leads to the signed URL of a file. The page has no such URL, because they expire within minutes.
-pub(crate) async fn file(
-    visitor: Visitor,
-    Path((id, file)): Path<(String, String)>,
-) -> Result<Response, Problem> {
+pub(crate) async fn file(visitor: Visitor, Path((id, file)): Path<(String, String)>) -> Result<Response> {
     let id: Option<MedCaseId> = id.parse().ok();
     let ids = id.zip(file.parse().ok());
     let (visit, found) = visitor
@@ -144,7 +141,7 @@ pub(crate) async fn file(
     Ok(Redirect::to(&url).into_response())
 }
 
-pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Response, Problem> {
+pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Response> {
     let id: Option<MedCaseId> = id.parse().ok();
     let (visit, case) = visitor.enter(async |visitor| own_case(visitor, id).await).await?;
     let (page, (charge, files)) = visit

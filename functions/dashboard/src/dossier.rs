@@ -11,7 +11,7 @@ use domain::payment_method::PaymentMethod;
 use domain::pt_br::format_second;
 use pages::forms::Need;
 use pages::{Language, Word, money, without_documents};
-use shared::http::Problem;
+use shared::http::{Problem, Result};
 use shared::med::evidence::Evidence;
 use shared::services::{ChargeTimeline, charge_timeline};
 
@@ -22,7 +22,7 @@ use crate::terms::{details_of, words_of};
 use crate::visit::{Page, Visitor};
 use crate::words as w;
 
-pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Response, Problem> {
+pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Response> {
     let unknown = || Problem::NotFound { what: "MED case" };
     let id: MedCaseId = id.parse().map_err(|_malformed| unknown())?;
     let rows = async |visitor: &Visitor| own_rows(visitor, Some(id.charge()), "MED case").await;

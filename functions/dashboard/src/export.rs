@@ -8,7 +8,7 @@ use domain::pt_br;
 use domain::wallet::{LedgerAccount, Posting};
 use pages::forms::answer;
 use pages::{Language, Word, money};
-use shared::http::{BYTE_ORDER_MARK, Problem, csv_attachment};
+use shared::http::{BYTE_ORDER_MARK, Problem, Result, csv_attachment};
 use shared::wallet::statement::{CSV_STATEMENT_QUERY, StatementFilter, StatementFormat};
 use shared::wallet::view::escape_formula;
 
@@ -22,7 +22,7 @@ use crate::words as w;
 /// units, movements one request for each shard and about 60.
 const MOST_ROWS: usize = 1_000;
 
-pub(crate) async fn charges(visitor: Visitor) -> Result<Response, Problem> {
+pub(crate) async fn charges(visitor: Visitor) -> Result<Response> {
     let query = visitor.query().only(|name| !matches!(name, "starting_after" | "limit"));
     // The list says what is wrong with a filter.
     let Ok((filter, method)) = filter_of(&query) else {
@@ -59,7 +59,7 @@ fn file(
     language: Language,
     (header, mut rows): (Vec<String>, Vec<Vec<String>>),
     is_cut: bool,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let columns = header.len();
     let mut writer = csv::WriterBuilder::new()
         .delimiter(b';')
@@ -83,7 +83,7 @@ fn sum(minor: MinorUnits, currency: Currency) -> String {
     money(minor.get(), currency).chars().filter(|c| c.is_ascii_digit() || matches!(c, ',' | '-')).collect()
 }
 
-fn row(language: Language, charge: &Charge) -> Result<Vec<String>, Problem> {
+fn row(language: Language, charge: &Charge) -> Result<Vec<String>> {
     let sum = |minor: MinorUnits| sum(minor, charge.currency);
     let text = |text: Option<String>| escape_formula(&text.unwrap_or_default());
     let (fee, net) = fee_and_net(charge)?.unzip();
@@ -108,7 +108,7 @@ fn row(language: Language, charge: &Charge) -> Result<Vec<String>, Problem> {
     ])
 }
 
-pub(crate) async fn statement(visitor: Visitor) -> Result<Response, Problem> {
+pub(crate) async fn statement(visitor: Visitor) -> Result<Response> {
     let query = visitor.query().known(CSV_STATEMENT_QUERY);
     let filter = match StatementFilter::parse(&query, StatementFormat::Csv) {
         Ok(filter) => filter,
@@ -139,7 +139,7 @@ pub(crate) async fn statement(visitor: Visitor) -> Result<Response, Problem> {
     file("statement.csv", page.language, (header, rows), found.next_cursor.is_some())
 }
 
-fn movement_row(language: Language, posting: &Posting) -> Result<Vec<String>, Problem> {
+fn movement_row(language: Language, posting: &Posting) -> Result<Vec<String>> {
     use LedgerAccount::{MerchantAvailable, MerchantPending, MerchantRetained};
     let sum = |minor| sum(minor, posting.currency);
     let id = |id: Option<String>| id.unwrap_or_default();

@@ -11,7 +11,7 @@ use domain::wallet::{PRIMARY_CURRENCY, Wallet};
 use maud::{Markup, html};
 use pages::{Chart, code_block, money};
 use shared::email::Emails;
-use shared::http::Problem;
+use shared::http::Result;
 use shared::med::{MOST_SORTED, OpenCase};
 use shared::rollup::DayRow;
 use shared::webhook::endpoint::Endpoint;
@@ -36,7 +36,7 @@ const MOST_CHANGES: i32 = 100;
 /// In seconds. The sums change slowly, and the page reads more than others.
 const REFRESH_SECONDS: u32 = 60;
 
-pub(crate) async fn home(visitor: Visitor) -> Result<Response, Problem> {
+pub(crate) async fn home(visitor: Visitor) -> Result<Response> {
     let window = {
         let today = Day::of(visitor.now);
         BusinessDayRange { first: today.minus_days(DAYS.saturating_sub(1)), today }
@@ -142,7 +142,7 @@ fn volume<'a>(rows: impl Iterator<Item = &'a DayRow>) -> i64 {
         .fold(0, i64::saturating_add)
 }
 
-pub(crate) fn balance(page: &Page, wallet: &Wallet) -> Result<Markup, Problem> {
+pub(crate) fn balance(page: &Page, wallet: &Wallet) -> Result<Markup> {
     let retained = wallet.retained()?;
     Ok(html! {
         section.card {
@@ -157,7 +157,7 @@ pub(crate) fn balance(page: &Page, wallet: &Wallet) -> Result<Markup, Problem> {
     })
 }
 
-pub(crate) fn releases(page: &Page, wallet: &Wallet) -> Result<Markup, Problem> {
+pub(crate) fn releases(page: &Page, wallet: &Wallet) -> Result<Markup> {
     let next = wallet.releases().next();
     Ok(html! {
         section.card {

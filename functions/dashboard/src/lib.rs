@@ -35,7 +35,9 @@ use shared::app::App;
 use shared::auth::dashboard::{Dashboard, MODE_COOKIE, choice_cookie};
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, required};
-use shared::http::{FormBody, Problem, RequestContext, SameOrigin, etag_of, is_known, with_middleware};
+use shared::http::{
+    FormBody, Problem, RequestContext, Result, SameOrigin, etag_of, is_known, with_middleware,
+};
 use shared::med::evidence::{CaseEvidence, EvidenceFiles};
 use shared::store::{Aws, Store};
 
@@ -151,7 +153,7 @@ async fn log_in(State(pages): State<Arc<Pages>>, context: RequestContext, header
     pages::html(StatusCode::OK, Document { language, title, shell: None, main }.render())
 }
 
-async fn choose_mode(_: SameOrigin, FormBody(form): FormBody) -> Result<Response, Problem> {
+async fn choose_mode(_: SameOrigin, FormBody(form): FormBody) -> Result<Response> {
     let mode = form.text("mode").and_then(|mode| mode.parse::<Mode>().ok());
     let mode = mode.ok_or_else(|| Problem::field("mode", "must be test or live"))?;
     // 303 See Other, so that reloading the page does not send the form again.

@@ -10,7 +10,7 @@ use domain::wallet::{Posting, PostingKind, Wallet};
 use maud::{Markup, html};
 use pages::forms::answer;
 use pages::{Cell, Word, time, without_documents};
-use shared::http::{Problem, Query};
+use shared::http::{Query, Result};
 use shared::payout::{PAGE_SIZE, Payouts};
 use shared::wallet::statement::{STATEMENT_QUERY, StatementFilter, StatementFormat};
 
@@ -30,7 +30,7 @@ const RELEASES: usize = 31;
 const MOVEMENTS: &str = "80";
 const REFUNDS_SHOWN: usize = 15;
 
-pub(crate) async fn wallet(visitor: Visitor) -> Result<Response, Problem> {
+pub(crate) async fn wallet(visitor: Visitor) -> Result<Response> {
     let query = visitor.query();
     let filter = match StatementFilter::parse(&query.known(STATEMENT_QUERY), StatementFormat::Json) {
         Ok(filter) => filter,
@@ -52,7 +52,7 @@ pub(crate) async fn wallet(visitor: Visitor) -> Result<Response, Problem> {
     let next =
         statement.next_cursor.map(|id| format!("{WALLET}?{}", query.with("starting_after", &id.to_string())));
     let rows: Vec<Vec<Markup>> =
-        statement.items.iter().map(|posting| movement(&page, posting)).collect::<Result<_, Problem>>()?;
+        statement.items.iter().map(|posting| movement(&page, posting)).collect::<Result<_>>()?;
     let columns = [
         (Cell::Time, w::WHEN),
         (Cell::Main, w::MOVEMENT),
@@ -118,7 +118,7 @@ fn release_days(page: &Page, wallet: &Wallet) -> Markup {
     }
 }
 
-fn movement(page: &Page, posting: &Posting) -> Result<Vec<Markup>, Problem> {
+fn movement(page: &Page, posting: &Posting) -> Result<Vec<Markup>> {
     let fee = if posting.fee.is_zero() { String::new() } else { shown(posting.fee, posting.currency) };
     Ok(vec![
         time(posting.at),
@@ -137,7 +137,7 @@ fn movement(page: &Page, posting: &Posting) -> Result<Vec<Markup>, Problem> {
 }
 
 /// The changes of the three parts of the balance.
-fn parts(posting: &Posting) -> Result<Vec<(Word, MinorUnits)>, Problem> {
+fn parts(posting: &Posting) -> Result<Vec<(Word, MinorUnits)>> {
     use domain::wallet::LedgerAccount::{MerchantAvailable, MerchantPending, MerchantRetained};
     let parts =
         [(w::AVAILABLE, MerchantAvailable), (w::PENDING, MerchantPending), (w::RETAINED, MerchantRetained)];
@@ -170,7 +170,7 @@ pub(crate) fn movement_name(kind: PostingKind) -> Word {
 
 /// Refunds have no list of their own. They are the movements of that kind among those of a page of the statement,
 /// so a page may be short.
-pub(crate) async fn refunds(visitor: Visitor) -> Result<Response, Problem> {
+pub(crate) async fn refunds(visitor: Visitor) -> Result<Response> {
     let query = visitor.query();
     let with_limit =
         Query::parse(Some(&query.only(|name| name == "starting_after").with("limit", MOVEMENTS)));
@@ -215,7 +215,7 @@ pub(crate) async fn refunds(visitor: Visitor) -> Result<Response, Problem> {
     Ok(page.render(page.say(w::REFUNDS), &main))
 }
 
-pub(crate) async fn payouts(visitor: Visitor) -> Result<Response, Problem> {
+pub(crate) async fn payouts(visitor: Visitor) -> Result<Response> {
     let query = visitor.query();
     let after = query.text("starting_after").and_then(|id| id.parse::<PayoutId>().ok());
     // A search leads to one payout.

@@ -4,13 +4,13 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use domain::wallet::PRIMARY_CURRENCY;
 use maud::{Markup, html};
 use pages::{empty, facts, money, time};
-use shared::http::{Problem, Query};
+use shared::http::{Query, Result};
 use shared::services::{Located, SearchHit, SearchQuery, locate};
 
 use crate::visit::{Page, Visitor};
 use crate::words as w;
 
-pub(crate) async fn search(visitor: Visitor) -> Result<Response, Problem> {
+pub(crate) async fn search(visitor: Visitor) -> Result<Response> {
     let text = visitor.query().text("q").unwrap_or_default().to_owned();
     let query = SearchQuery::parse(&text);
     if query.is_none() && !text.trim().is_empty() {

@@ -7,7 +7,7 @@ use pages::forms::Need;
 use pages::{Cell, Document, Language, Tone, Word, safe_path, tag, time};
 use shared::auth::dashboard::IssuedToken;
 use shared::auth::dashboard::token::TokenKind;
-use shared::http::{Problem, RequestContext};
+use shared::http::{RequestContext, Result};
 
 use crate::visit::{Page, Visitor};
 use crate::words as w;
@@ -96,7 +96,7 @@ pub(crate) async fn code(context: RequestContext, headers: HeaderMap) -> Respons
     pages::html(StatusCode::OK, Document { language, title, shell: None, main }.render())
 }
 
-pub(crate) async fn confirm(visitor: Visitor) -> Result<Response, Problem> {
+pub(crate) async fn confirm(visitor: Visitor) -> Result<Response> {
     let next = safe_path(visitor.query().text("next")).to_owned();
     let (page, ()) = visitor.enter_to_enrol().await?.load(async |_| Ok(())).await?;
     let has_second_factor = page.session.user.second_factor_at.is_some();
@@ -119,7 +119,7 @@ pub(crate) async fn confirm(visitor: Visitor) -> Result<Response, Problem> {
     Ok(page.render(page.say(CONFIRM_TITLE), &main))
 }
 
-pub(crate) async fn show(visitor: Visitor) -> Result<Response, Problem> {
+pub(crate) async fn show(visitor: Visitor) -> Result<Response> {
     let visit = visitor.enter_to_enrol().await?;
     let (page, sessions) = visit
         .load(async |visit| visit.pages.dashboard.open_sessions(&visit.session, visit.now).await)

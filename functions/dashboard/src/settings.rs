@@ -6,14 +6,14 @@ use maud::{Markup, html};
 use pages::facts;
 use pages::forms::Need;
 use pages::kept::brand_form;
-use shared::http::Problem;
+use shared::http::Result;
 
 use crate::visit::{Page, Visitor};
 use crate::words as w;
 
 const PATH: &str = "/dashboard/settings";
 
-pub(crate) async fn show(visitor: Visitor) -> Result<Response, Problem> {
+pub(crate) async fn show(visitor: Visitor) -> Result<Response> {
     let (page, ()) = visitor.load(async |_| Ok(())).await?;
     let account = &page.session.account;
     let (brand, settings) = (&account.brand, &account.settings);

@@ -12,7 +12,7 @@ use pages::kept::{invite_form, role_choice};
 use pages::{Cell, Document, Language, Tone, Word, facts, tag, time};
 use shared::account::password::MIN_CHARS;
 use shared::account::{LinkToken, Role, Team, User, Users};
-use shared::http::{Problem, RequestContext};
+use shared::http::{Problem, RequestContext, Result};
 use strum::VariantArray;
 
 use crate::Pages;
@@ -23,7 +23,7 @@ use crate::words as w;
 
 const TEAM: &str = "/dashboard/team";
 
-pub(crate) async fn team(visitor: Visitor) -> Result<Response, Problem> {
+pub(crate) async fn team(visitor: Visitor) -> Result<Response> {
     let (page, Team { users, invites }) = visitor
         .load(async |visit| {
             let users = Users::new(visit.pages.store.clone());
@@ -153,7 +153,7 @@ pub(crate) async fn invite(
     Path(token): Path<String>,
     context: RequestContext,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let language = Language::of(&headers);
     let Some(token) = LinkToken::parse(&token) else { return Ok(invalid_link(language, &context)) };
     let users = Users::new(pages.store.clone());
@@ -196,7 +196,7 @@ pub(crate) async fn reset(
     Path(token): Path<String>,
     context: RequestContext,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let language = Language::of(&headers);
     let Some(token) = LinkToken::parse(&token) else { return Ok(invalid_link(language, &context)) };
     let users = Users::new(pages.store.clone());

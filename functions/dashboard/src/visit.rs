@@ -18,7 +18,7 @@ use pages::kept::Form;
 use pages::{Cell, Document, Language, Shell, Word, empty, next_page, table};
 use shared::auth::dashboard::token::Claims;
 use shared::auth::dashboard::{Session, shown_mode};
-use shared::http::{Problem, Query, RequestContext};
+use shared::http::{Problem, Query, RequestContext, Result};
 
 use crate::Pages;
 use crate::terms::field;
@@ -38,7 +38,7 @@ pub(crate) struct Visitor {
 impl FromRequestParts<Arc<Pages>> for Visitor {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, pages: &Arc<Pages>) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, pages: &Arc<Pages>) -> Result<Self> {
         let Ok(context) = RequestContext::from_request_parts(parts, pages).await;
         let now = pages.app.clock.now();
         Ok(Self {
@@ -64,27 +64,21 @@ impl Visitor {
     }
 
     /// Proves the session. `first` is what the page reads meanwhile; it is dropped if the session has ended.
-    pub(crate) async fn enter<T>(
-        self,
-        first: impl AsyncFnOnce(&Self) -> Result<T, Problem>,
-    ) -> Result<(Visit, T), Problem> {
+    pub(crate) async fn enter<T>(self, first: impl AsyncFnOnce(&Self) -> Result<T>) -> Result<(Visit, T)> {
         let session = Box::pin(self.pages.dashboard.session(&self.claims, self.context.source));
         let (session, first) = tokio::join!(session, Box::pin(first(&self)));
         Ok((Visit { session: session?, visitor: self }, first?))
     }
 
     /// For the pages that a user sees before the second factor that the account demands is on.
-    pub(crate) async fn enter_to_enrol(self) -> Result<Visit, Problem> {
+    pub(crate) async fn enter_to_enrol(self) -> Result<Visit> {
         let session =
             Box::pin(self.pages.dashboard.session_to_enrol(&self.claims, self.context.source)).await?;
         Ok(Visit { session, visitor: self })
     }
 
     /// For the pages that read nothing before the session is proved.
-    pub(crate) async fn load<T>(
-        self,
-        reads: impl AsyncFnOnce(&Visit) -> Result<T, Problem>,
-    ) -> Result<(Page, T), Problem> {
+    pub(crate) async fn load<T>(self, reads: impl AsyncFnOnce(&Visit) -> Result<T>) -> Result<(Page, T)> {
         let session = Box::pin(self.pages.dashboard.session(&self.claims, self.context.source)).await?;
         Visit { session, visitor: self }.load(reads).await
     }
@@ -110,10 +104,7 @@ impl Visit {
     }
 
     /// Counts the page, and reads what it shows.
-    pub(crate) async fn load<T>(
-        self,
-        reads: impl AsyncFnOnce(&Self) -> Result<T, Problem>,
-    ) -> Result<(Page, T), Problem> {
+    pub(crate) async fn load<T>(self, reads: impl AsyncFnOnce(&Self) -> Result<T>) -> Result<(Page, T)> {
         let count = Box::pin(self.pages.dashboard.count_page(&self.session, &self.context, self.now));
         let (counted, read) = tokio::join!(count, Box::pin(reads(&self)));
         counted?;

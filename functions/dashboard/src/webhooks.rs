@@ -17,7 +17,7 @@ use pages::{
 };
 use serde::Serialize;
 use serde_json::Value;
-use shared::http::{Problem, Query};
+use shared::http::{Problem, Query, Result};
 use shared::webhook::delivery::{DayFigures, Delivery, DeliveryStatus, RecentDeliveries, RecentFilter};
 use shared::webhook::endpoint::{Endpoint, EndpointStatus};
 use shared::webhook::log::EventFilter;
@@ -31,7 +31,7 @@ use crate::words as w;
 const PATH: &str = "/dashboard/webhooks";
 const EVENTS: &str = "/dashboard/events";
 
-pub(crate) async fn list(visitor: Visitor) -> Result<Response, Problem> {
+pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
     let query = visitor.query();
     let filter = recent_filter(&query, None);
     let (page, deliveries) = visitor
@@ -166,7 +166,7 @@ pub(crate) fn failure(language: Language, error: &str) -> String {
     word.map_or_else(|| without_documents(error), |(_, word)| language.say(*word).to_owned())
 }
 
-fn value(view: &impl Serialize) -> Result<Value, Problem> {
+fn value(view: &impl Serialize) -> Result<Value> {
     serde_json::to_value(view).map_err(|error| Problem::Internal(error.to_string()))
 }
 
@@ -261,7 +261,7 @@ fn figures(page: &Page, recent: &RecentDeliveries) -> Markup {
     }
 }
 
-pub(crate) async fn endpoint(visitor: Visitor, Path(id): Path<String>) -> Result<Response, Problem> {
+pub(crate) async fn endpoint(visitor: Visitor, Path(id): Path<String>) -> Result<Response> {
     let query = visitor.query();
     let id: Option<EndpointId> = id.parse().ok();
     let unknown = || Problem::NotFound { what: "webhook endpoint" };
@@ -301,7 +301,7 @@ pub(crate) async fn endpoint(visitor: Visitor, Path(id): Path<String>) -> Result
     Ok(page.render(&endpoint.url, &main))
 }
 
-pub(crate) async fn delivery(visitor: Visitor, Path(id): Path<String>) -> Result<Response, Problem> {
+pub(crate) async fn delivery(visitor: Visitor, Path(id): Path<String>) -> Result<Response> {
     let id: Option<DeliveryId> = id.parse().ok();
     let (page, (delivery, payload, endpoint)) = visitor
         .load(async |visit| Ok(visit.pages.app.deliveries.find(&visit.scope().scope, id, visit.now).await?))
@@ -361,7 +361,7 @@ pub(crate) async fn delivery(visitor: Visitor, Path(id): Path<String>) -> Result
     Ok(page.render(name, &main))
 }
 
-pub(crate) async fn events(visitor: Visitor) -> Result<Response, Problem> {
+pub(crate) async fn events(visitor: Visitor) -> Result<Response> {
     let query = visitor.query();
     let known = ["type", "object", "created_after", "created_before", "starting_after"];
     let query = query.only(|name| known.contains(&name));
@@ -442,7 +442,7 @@ fn objects_of(event: &Value) -> Markup {
     }
 }
 
-pub(crate) async fn event(visitor: Visitor, Path(id): Path<String>) -> Result<Response, Problem> {
+pub(crate) async fn event(visitor: Visitor, Path(id): Path<String>) -> Result<Response> {
     let id: Option<EventId> = id.parse().ok();
     let after: Option<DeliveryId> = visitor.query().text("starting_after").and_then(|id| id.parse().ok());
     let (page, (event, deliveries, next)) = visitor

@@ -11,7 +11,7 @@ use domain::pt_br;
 use pages::errors_as_pages;
 use pages::forms::{MemberForm, Need, answer, body};
 use serde_json::json;
-use shared::http::{Problem, RequestContext};
+use shared::http::{Problem, RequestContext, Result};
 use shared::med::CaseError;
 use shared::med::evidence::CaseEvidence;
 use shared::med::request::appeal_reason;
@@ -28,11 +28,7 @@ pub(crate) fn routes() -> Router<Med> {
 }
 
 /// The case with an id, and its page. 404 for a case of another account or mode.
-async fn own_case(
-    member: &MemberForm,
-    context: &RequestContext,
-    id: &str,
-) -> Result<(MedCase, String), Problem> {
+async fn own_case(member: &MemberForm, context: &RequestContext, id: &str) -> Result<(MedCase, String)> {
     let found = member.app.cases.find(id.parse().ok()).await?;
     let found = found.filter(|case| case.scope == member.caller.scope);
     let case = found.ok_or(Problem::NotFound { what: "MED case" })?;
@@ -41,23 +37,19 @@ async fn own_case(
     Ok((case, page))
 }
 
-fn require_open(case: &MedCase) -> Result<(), Problem> {
+fn require_open(case: &MedCase) -> Result<()> {
     let text = || "The case is no longer open. It can't be answered.".to_owned();
     if case.status == CaseStatus::Open { Ok(()) } else { Err(Problem::Unprocessable(text())) }
 }
 
-fn require_before_deadline(case: &MedCase, member: &MemberForm) -> Result<(), Problem> {
+fn require_before_deadline(case: &MedCase, member: &MemberForm) -> Result<()> {
     let text = || "The deadline has passed. The payer's bank decides without an answer.".to_owned();
     if case.is_past_deadline(member.now) { Err(Problem::Unprocessable(text())) } else { Ok(()) }
 }
 
 /// Sends the appeal, or only stores its text. The text of an appeal that is refused is stored too, so that it
 /// need not be written again.
-async fn appeal(
-    Path(id): Path<String>,
-    context: RequestContext,
-    member: MemberForm,
-) -> Result<Response, Problem> {
+async fn appeal(Path(id): Path<String>, context: RequestContext, member: MemberForm) -> Result<Response> {
     member.require_role(Need::Admin)?;
     let (case, page) = own_case(&member, &context, &id).await?;
     let id = case.id;
@@ -76,7 +68,7 @@ async fn appeal(
     answer(sent.map(|()| page.clone()), &page)
 }
 
-async fn send(member: &MemberForm, case: MedCase, text: &str) -> Result<(), Problem> {
+async fn send(member: &MemberForm, case: MedCase, text: &str) -> Result<()> {
     member.require(Need::Admin)?;
     require_open(&case)?;
     require_before_deadline(&case, member)?;
@@ -85,18 +77,14 @@ async fn send(member: &MemberForm, case: MedCase, text: &str) -> Result<(), Prob
     Ok(())
 }
 
-async fn accept(
-    Path(id): Path<String>,
-    context: RequestContext,
-    member: MemberForm,
-) -> Result<Response, Problem> {
+async fn accept(Path(id): Path<String>, context: RequestContext, member: MemberForm) -> Result<Response> {
     let (case, page) = own_case(&member, &context, &id).await?;
     let accepted = Box::pin(accepted(&member, case)).await;
     answer(accepted.map(|()| page.clone()), &page)
 }
 
 /// The loss is final, so the member types its amount.
-async fn accepted(member: &MemberForm, case: MedCase) -> Result<(), Problem> {
+async fn accepted(member: &MemberForm, case: MedCase) -> Result<()> {
     member.require(Need::Admin)?;
     // A form that is sent twice is answered alike.
     if case.status != CaseStatus::Accepted {
@@ -119,7 +107,7 @@ async fn announce_file(
     State(evidence): State<CaseEvidence>,
     context: RequestContext,
     member: MemberForm,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     member.require_role(Need::Admin)?;
     let (case, _) = own_case(&member, &context, &id).await?;
     require_before_deadline(&case, &member)?;
@@ -137,7 +125,7 @@ async fn complete_file(
     State(evidence): State<CaseEvidence>,
     context: RequestContext,
     member: MemberForm,
-) -> Result<StatusCode, Problem> {
+) -> Result<StatusCode> {
     member.require_role(Need::Admin)?;
     let (case, _) = own_case(&member, &context, &id).await?;
     let found = evidence.find(file.parse().ok().map(|file| (case.id, file))).await?;

@@ -14,7 +14,7 @@ use shared::app::App;
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, required};
 use shared::extract::{AuthenticatedQuery, CallerOwned, Deferred};
-use shared::http::{IdPair, JsonBody, JsonObject, Problem, RequestContext, with_middleware};
+use shared::http::{IdPair, JsonBody, JsonObject, Problem, RequestContext, Result, with_middleware};
 use shared::med::evidence::{
     CaseEvidence, EvidenceFile, EvidenceFiles, EvidenceListView, EvidenceView, UploadView, UploadedBy,
 };
@@ -65,10 +65,7 @@ pub fn router(med: Med) -> Router {
     with_middleware(routes.merge(forms::routes()).with_state(med), origin)
 }
 
-async fn list(
-    context: RequestContext,
-    authenticated: Deferred<AuthenticatedQuery>,
-) -> Result<Response, Problem> {
+async fn list(context: RequestContext, authenticated: Deferred<AuthenticatedQuery>) -> Result<Response> {
     let filter = CaseFilter::parse(&context.query);
     let cursor = filter.as_ref().ok().and_then(|filter| filter.starting_after);
     let (AuthenticatedQuery { app, caller, .. }, cursor) =
@@ -77,22 +74,20 @@ async fn list(
     Ok(Json(CaseListView::new(&page)).into_response())
 }
 
-async fn read(CallerOwned { found: case, .. }: CallerOwned<MedCase>) -> Result<Response, Problem> {
+async fn read(CallerOwned { found: case, .. }: CallerOwned<MedCase>) -> Result<Response> {
     Ok(Json(CaseView::new(&case)).into_response())
 }
 
 async fn appeal(
     CallerOwned { app, caller, found: case, now }: CallerOwned<MedCase>,
     JsonBody(body): JsonBody,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let reason = appeal_reason(&body)?;
     let appealed = app.cases.appeal(case, &reason, &caller, now).await?;
     Ok(Json(CaseView::new(&appealed)).into_response())
 }
 
-async fn accept(
-    CallerOwned { app, caller, found: case, now }: CallerOwned<MedCase>,
-) -> Result<Response, Problem> {
+async fn accept(CallerOwned { app, caller, found: case, now }: CallerOwned<MedCase>) -> Result<Response> {
     let accepted = app.cases.accept(case, &caller, now).await?;
     Ok(Json(CaseView::new(&accepted)).into_response())
 }
@@ -100,7 +95,7 @@ async fn accept(
 async fn list_evidence(
     CallerOwned { found: case, now, .. }: CallerOwned<MedCase>,
     State(evidence): State<CaseEvidence>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let files = evidence.for_case(case.id).await?;
     Ok(Json(EvidenceListView::signed(&files, &evidence.files, now).await?).into_response())
 }
@@ -109,7 +104,7 @@ async fn announce_evidence(
     CallerOwned { found: case, now, .. }: CallerOwned<MedCase>,
     State(evidence): State<CaseEvidence>,
     JsonBody(body): JsonBody,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     upload_ticket(&evidence, &case, &body, now).await
 }
 
@@ -118,7 +113,7 @@ async fn upload_ticket(
     case: &MedCase,
     body: &JsonObject,
     now: Timestamp,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let file = EvidenceFile::parse(body)?;
     let upload = evidence.request_upload(case, file, UploadedBy::Merchant, now).await?;
     let ticket = UploadView::signed(&upload, &evidence.files).await?;
@@ -129,7 +124,7 @@ async fn complete_evidence(
     own: Deferred<CallerOwned<MedCase>>,
     State(evidence): State<CaseEvidence>,
     IdPair(case, id): IdPair<MedCaseId, EvidenceId>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let (CallerOwned { found: case, now, .. }, found) =
         own.concurrently_with(async |_app| evidence.find(case.zip(id)).await).await?;
     let found = found?.ok_or(Problem::NotFound { what: "evidence of this case" })?;

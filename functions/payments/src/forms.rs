@@ -10,7 +10,7 @@ use pages::errors_as_pages;
 use pages::forms::{MemberForm, Need, answer, body, invalid_amount, minor_units};
 use serde_json::json;
 use shared::app::App;
-use shared::http::{Problem, RequestContext};
+use shared::http::{Problem, RequestContext, Result};
 use shared::refund::{NewRefund, safe_strategy};
 use shared::services::cancel_charge;
 
@@ -21,11 +21,7 @@ pub(crate) fn routes() -> Router<App> {
         .layer(from_fn(errors_as_pages))
 }
 
-async fn refund(
-    Path(id): Path<String>,
-    context: RequestContext,
-    member: MemberForm,
-) -> Result<Response, Problem> {
+async fn refund(Path(id): Path<String>, context: RequestContext, member: MemberForm) -> Result<Response> {
     member.require(Need::Admin)?;
     let charge = member.charge(&context, &id).await?;
     let path = format!("/dashboard/charges/{}", charge.as_stored().id);
@@ -33,7 +29,7 @@ async fn refund(
     answer(refunded.map(|()| path.clone()), &path)
 }
 
-async fn refunded(member: &MemberForm, charge: StoredCharge) -> Result<(), Problem> {
+async fn refunded(member: &MemberForm, charge: StoredCharge) -> Result<()> {
     let MemberForm { app, caller, form, .. } = member;
     let amount = match form.text("amount") {
         None => None,
@@ -51,11 +47,7 @@ async fn refunded(member: &MemberForm, charge: StoredCharge) -> Result<(), Probl
     Ok(())
 }
 
-async fn cancel(
-    Path(id): Path<String>,
-    context: RequestContext,
-    member: MemberForm,
-) -> Result<Response, Problem> {
+async fn cancel(Path(id): Path<String>, context: RequestContext, member: MemberForm) -> Result<Response> {
     member.require(Need::Admin)?;
     let charge = member.charge(&context, &id).await?;
     let path = format!("/dashboard/charges/{}", charge.as_stored().id);

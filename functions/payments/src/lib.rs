@@ -23,7 +23,7 @@ use shared::app::App;
 use shared::charge::payment::request::NewPayment;
 use shared::charge::payment::view::{CreatedPaymentView, DocumentView, PaymentView};
 use shared::extract::{Authenticated, CallerOwned, ScopedResource};
-use shared::http::{IdPath, JsonBody, Problem, RequestContext, with_middleware};
+use shared::http::{IdPath, JsonBody, Problem, RequestContext, Result, with_middleware};
 use shared::services::{IdempotencyNamespace, cancel_charge, create_charge};
 use shared::store::StoreError;
 
@@ -69,7 +69,7 @@ async fn create(
     Authenticated { app, caller, now }: Authenticated,
     context: RequestContext,
     JsonBody(body): JsonBody,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let NewPayment { idempotency_key, charge: request } = NewPayment::parse(&body, &app.address_policy)?;
     let key = (IdempotencyNamespace::Payments, idempotency_key.as_str());
     let created = create_charge(app.charge_creation(), &caller, key, request, now).await?;
@@ -79,20 +79,20 @@ async fn create(
 
 async fn read(
     CallerOwned { app, found: Payment(charge), now, .. }: CallerOwned<Payment>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     Ok(Json(PaymentView::new(&charge.read_at(now), &app.public_urls)).into_response())
 }
 
 async fn cancel(
     CallerOwned { app, caller, found: Payment(charge), now }: CallerOwned<Payment>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let cancelled = cancel_charge(app.charge_cancellation(), charge, &caller, now).await?;
     Ok(Json(PaymentView::new(&cancelled, &app.public_urls)).into_response())
 }
 
 async fn provider_status(
     CallerOwned { app, found: Payment(charge), now, .. }: CallerOwned<Payment>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let charge = charge.read_at(now);
     let status = app.acquirers.of_payment(&charge).await?.status_of(&charge).await?;
     Ok(Json(ProviderStatusView::new(&charge, status)).into_response())
@@ -100,7 +100,7 @@ async fn provider_status(
 
 async fn receipt(
     CallerOwned { app, caller, found: Payment(charge), now }: CallerOwned<Payment>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let charge = charge.read_at(now);
     let Some(paid) = charge.applied_payment.as_ref().filter(|_| charge.settlement.is_some()) else {
         let text = "Only a settled payment has a receipt. Request it after the payment is paid.".to_owned();

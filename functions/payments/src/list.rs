@@ -3,13 +3,13 @@
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use shared::extract::{AuthenticatedQuery, Deferred};
-use shared::http::{Problem, RequestContext};
+use shared::http::{RequestContext, Result};
 use shared::services::{PaymentFilter, PaymentListView};
 
 pub(crate) async fn list(
     context: RequestContext,
     authenticated: Deferred<AuthenticatedQuery>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let filter = PaymentFilter::parse(&context.query);
     let cursor = filter.as_ref().ok().and_then(|filter| filter.starting_after);
     let (AuthenticatedQuery { app, caller, now, .. }, cursor) =

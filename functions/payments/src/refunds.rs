@@ -4,7 +4,7 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use domain::ids::ChargeId;
 use shared::extract::{CallerOwned, Deferred};
-use shared::http::{IdPath, JsonBody, Problem};
+use shared::http::{IdPath, JsonBody, Result};
 use shared::refund::{NewRefund, RefundListView, RefundView};
 
 use crate::Payment;
@@ -12,8 +12,8 @@ use crate::Payment;
 pub(crate) async fn create(
     own: Deferred<CallerOwned<Payment>>,
     IdPath(id): IdPath<ChargeId>,
-    body: Result<JsonBody, Problem>,
-) -> Result<Response, Problem> {
+    body: Result<JsonBody>,
+) -> Result<Response> {
     let request = body.and_then(|body| NewRefund::parse(&body.0));
     let refund_id = id.zip(request.as_ref().ok()).map(|(id, request)| request.id(id));
     let (CallerOwned { app, caller, found: Payment(charge), .. }, stored) =
@@ -28,7 +28,7 @@ pub(crate) async fn create(
 pub(crate) async fn list(
     own: Deferred<CallerOwned<Payment>>,
     IdPath(id): IdPath<ChargeId>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let (_, refunds) = own.concurrently_with(async |app| app.refunds.for_charge(id).await).await?;
     Ok(Json(RefundListView::new(&refunds?)).into_response())
 }

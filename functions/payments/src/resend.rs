@@ -4,7 +4,7 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use domain::ids::ResendId;
 use shared::extract::CallerOwned;
-use shared::http::Problem;
+use shared::http::Result;
 use shared::random;
 use shared::webhook::resend::{Resend, ResentView};
 
@@ -12,7 +12,7 @@ use crate::Payment;
 
 pub(crate) async fn resend_webhook(
     CallerOwned { app, found: Payment(charge), now, .. }: CallerOwned<Payment>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     // The resend sends the events of the status changes that the charge's row contains. So an expiry that is
     // not persisted yet must be persisted first.
     let charge = app.charges.with_expiry_persisted(charge, now).await?;

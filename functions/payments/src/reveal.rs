@@ -10,18 +10,14 @@ use pages::forms::{MemberForm, Need, answer};
 use pages::{copy_button, errors_as_pages, words as w};
 use shared::app::App;
 use shared::audit;
-use shared::http::{Problem, RequestContext};
+use shared::http::{Problem, RequestContext, Result};
 
 pub(crate) fn routes() -> Router<App> {
     Router::new().route("/dashboard/charges/{id}/document", post(reveal)).layer(from_fn(errors_as_pages))
 }
 
 /// The row of the audit is stored before the document is shown. It names the charge, never the document.
-async fn reveal(
-    Path(id): Path<String>,
-    context: RequestContext,
-    member: MemberForm,
-) -> Result<Response, Problem> {
+async fn reveal(Path(id): Path<String>, context: RequestContext, member: MemberForm) -> Result<Response> {
     let charge = member.charge(&context, &id).await?;
     let charge = charge.as_stored();
     let path = format!("/dashboard/charges/{}", charge.id);

@@ -4,12 +4,12 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use domain::calendar::BusinessDayRange;
 use shared::extract::AuthenticatedQuery;
-use shared::http::Problem;
+use shared::http::Result;
 use shared::rollup::view::{METRICS_QUERY, MetricsView, STATS_QUERY, StatsQuery, StatsView};
 
 pub(crate) async fn stats(
     AuthenticatedQuery { app, caller, query, now }: AuthenticatedQuery,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let parameters = StatsQuery::parse(&query, STATS_QUERY)?;
     let window = BusinessDayRange::of_business_days(parameters.days, now);
     let rows = app.rollups.for_window(&caller.sharded_scope(), window).await?;
@@ -18,7 +18,7 @@ pub(crate) async fn stats(
 
 pub(crate) async fn metrics(
     AuthenticatedQuery { app, caller, query, now }: AuthenticatedQuery,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let parameters = StatsQuery::parse(&query, METRICS_QUERY)?;
     let window = BusinessDayRange::of_business_days(parameters.days, now);
     let rows = app.rollups.for_window(&caller.sharded_scope(), window).await?;

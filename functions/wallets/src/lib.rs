@@ -6,7 +6,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use shared::app::App;
 use shared::extract::{Authenticated, AuthenticatedQuery};
-use shared::http::{Problem, RequestContext, csv_attachment, with_middleware};
+use shared::http::{Problem, RequestContext, Result, csv_attachment, with_middleware};
 use shared::wallet::statement::{StatementFilter, StatementFormat, balance_currency};
 use shared::wallet::view::{BalanceView, FlatBalanceView, StatementView, WalletView, statement_csv};
 
@@ -23,13 +23,11 @@ pub fn router(app: App) -> Router {
     with_middleware(routes, origin)
 }
 
-async fn list(Authenticated { app, caller, .. }: Authenticated) -> Result<Response, Problem> {
+async fn list(Authenticated { app, caller, .. }: Authenticated) -> Result<Response> {
     Ok(Json(WalletView::list(&app.wallets.for_scope(&caller.sharded_scope()).await?)?).into_response())
 }
 
-async fn balance(
-    AuthenticatedQuery { app, caller, query, .. }: AuthenticatedQuery,
-) -> Result<Response, Problem> {
+async fn balance(AuthenticatedQuery { app, caller, query, .. }: AuthenticatedQuery) -> Result<Response> {
     match balance_currency(&query)? {
         None => {
             Ok(Json(BalanceView::new(&app.wallets.for_scope(&caller.sharded_scope()).await?)?)
@@ -45,7 +43,7 @@ async fn balance(
 async fn statement(
     AuthenticatedQuery { app, caller, query, .. }: AuthenticatedQuery,
     context: RequestContext,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let is_csv = context.headers.prefers_csv;
     let format = if is_csv { StatementFormat::Csv } else { StatementFormat::Json };
     let filter = StatementFilter::parse(&query, format)?;

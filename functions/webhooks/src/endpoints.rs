@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use domain::ids::{EndpointId, ResendId};
 use domain::webhook::signature::EndpointSecret;
 use shared::extract::Authenticated;
-use shared::http::{IdPath, JsonBody, Problem};
+use shared::http::{IdPath, JsonBody, Result};
 use shared::random;
 use shared::webhook::delivery::DeliveryView;
 use shared::webhook::endpoint::{
@@ -21,7 +21,7 @@ pub(crate) async fn register(
     State(secrets): State<SigningSecrets>,
     Authenticated { app, caller, now }: Authenticated,
     JsonBody(body): JsonBody,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let request = NewEndpoint::parse(&body, &app.address_policy)?;
     let id = EndpointId::new(now, random::bytes()?);
     let secret = new_secret()?;
@@ -29,7 +29,7 @@ pub(crate) async fn register(
     Ok((StatusCode::CREATED, Json(EndpointView::with_secret(&endpoint, &secret))).into_response())
 }
 
-pub(crate) async fn list(Authenticated { app, caller, .. }: Authenticated) -> Result<Response, Problem> {
+pub(crate) async fn list(Authenticated { app, caller, .. }: Authenticated) -> Result<Response> {
     let endpoints = app.endpoints.list(&caller.scope).await?;
     Ok(Json(EndpointListView::new(&endpoints)).into_response())
 }
@@ -37,7 +37,7 @@ pub(crate) async fn list(Authenticated { app, caller, .. }: Authenticated) -> Re
 pub(crate) async fn read(
     Authenticated { app, caller, .. }: Authenticated,
     IdPath(id): IdPath<EndpointId>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let endpoint = app.endpoints.find(&caller.scope, Endpoints::require_id(id)?).await?;
     Ok(Json(EndpointView::new(&endpoint)).into_response())
 }
@@ -46,7 +46,7 @@ pub(crate) async fn change(
     Authenticated { app, caller, now }: Authenticated,
     IdPath(id): IdPath<EndpointId>,
     JsonBody(body): JsonBody,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let change = EndpointChange::parse(&body, &app.address_policy)?;
     let endpoint = app.endpoints.change(&caller, Endpoints::require_id(id)?, &change, now).await?;
     Ok(Json(EndpointView::new(&endpoint)).into_response())
@@ -56,7 +56,7 @@ pub(crate) async fn delete(
     State(secrets): State<SigningSecrets>,
     Authenticated { caller, now, .. }: Authenticated,
     IdPath(id): IdPath<EndpointId>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     secrets.delete(&caller, Endpoints::require_id(id)?, now).await?;
     Ok(Json(DeletedView { deleted: true }).into_response())
 }
@@ -65,8 +65,8 @@ pub(crate) async fn rotate_secret(
     State(secrets): State<SigningSecrets>,
     Authenticated { caller, now, .. }: Authenticated,
     IdPath(id): IdPath<EndpointId>,
-    body: Result<JsonBody, Problem>,
-) -> Result<Response, Problem> {
+    body: Result<JsonBody>,
+) -> Result<Response> {
     let id = Endpoints::require_id(id)?;
     check_rotation(&body?.0, id)?;
     let secret = new_secret()?;
@@ -77,7 +77,7 @@ pub(crate) async fn rotate_secret(
 pub(crate) async fn test(
     Authenticated { app, caller, now }: Authenticated,
     IdPath(id): IdPath<EndpointId>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let endpoint = app.endpoints.find(&caller.scope, Endpoints::require_id(id)?).await?;
     let resend = ResendId::new(now, random::bytes()?);
     let (delivery, body) = app.resends.test(&endpoint, resend, now).await?;
@@ -87,12 +87,12 @@ pub(crate) async fn test(
 pub(crate) async fn rotate_override_secret(
     State(secrets): State<SigningSecrets>,
     Authenticated { caller, now, .. }: Authenticated,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let secret = new_secret()?;
     secrets.rotate_override(&caller, &secret, now).await?;
     Ok(Json(OverrideSecretView::new(&secret)).into_response())
 }
 
-pub(crate) fn new_secret() -> Result<EndpointSecret, Problem> {
+pub(crate) fn new_secret() -> Result<EndpointSecret> {
     Ok(EndpointSecret::from_random(&random::bytes()?))
 }

@@ -4,12 +4,12 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use domain::ids::EventId;
 use shared::extract::{Authenticated, AuthenticatedQuery};
-use shared::http::{IdPath, Problem};
+use shared::http::{IdPath, Result};
 use shared::webhook::log::EventFilter;
 
 pub(crate) async fn list(
     AuthenticatedQuery { app, caller, query, now }: AuthenticatedQuery,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let filter = EventFilter::parse(&query)?;
     Ok(Json(app.events.list(&caller.sharded_scope(), &filter, now).await?).into_response())
 }
@@ -17,6 +17,6 @@ pub(crate) async fn list(
 pub(crate) async fn read(
     Authenticated { app, caller, now }: Authenticated,
     IdPath(id): IdPath<EventId>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     Ok(Json(app.events.find(&caller.sharded_scope(), id, now).await?).into_response())
 }

@@ -12,7 +12,7 @@ use pages::kept::endpoint_form;
 use pages::{errors_as_pages, words as w};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
-use shared::http::Problem;
+use shared::http::{Problem, Result};
 use shared::random;
 use shared::webhook::endpoint::{EndpointChange, Endpoints, NewEndpoint};
 use shared::webhook::secret::SigningSecrets;
@@ -35,12 +35,12 @@ pub(crate) fn routes() -> Router<Webhooks> {
         .layer(from_fn(errors_as_pages))
 }
 
-fn parsed(id: &str) -> Result<(EndpointId, String), Problem> {
+fn parsed(id: &str) -> Result<(EndpointId, String)> {
     let id = Endpoints::require_id(id.parse().ok())?;
     Ok((id, format!("{PATH}/{id}")))
 }
 
-async fn register(State(secrets): State<SigningSecrets>, member: MemberForm) -> Result<Response, Problem> {
+async fn register(State(secrets): State<SigningSecrets>, member: MemberForm) -> Result<Response> {
     member.require(Need::Admin)?;
     match Box::pin(registered(&secrets, &member)).await {
         Ok((id, secret)) => Ok(secret_page(&member, &secret, &format!("{PATH}/{id}"))),
@@ -50,10 +50,7 @@ async fn register(State(secrets): State<SigningSecrets>, member: MemberForm) -> 
     }
 }
 
-async fn registered(
-    secrets: &SigningSecrets,
-    member: &MemberForm,
-) -> Result<(EndpointId, EndpointSecret), Problem> {
+async fn registered(secrets: &SigningSecrets, member: &MemberForm) -> Result<(EndpointId, EndpointSecret)> {
     let MemberForm { app, caller, form, now, .. } = member;
     let events: Vec<&str> = form.texts("events").collect();
     let request = body(json!({"url": form.text("url"), "events": events}))?;
@@ -69,7 +66,7 @@ fn secret_page(member: &MemberForm, secret: &EndpointSecret, back: &str) -> Resp
 }
 
 /// A URL that stays as the page showed it is not changed, so that the endpoint keeps the time since which it fails.
-async fn change(Path(id): Path<String>, member: MemberForm) -> Result<Response, Problem> {
+async fn change(Path(id): Path<String>, member: MemberForm) -> Result<Response> {
     member.require(Need::Admin)?;
     let (id, path) = parsed(&id)?;
     let text = |name| member.form.text(name);
@@ -83,21 +80,21 @@ async fn change(Path(id): Path<String>, member: MemberForm) -> Result<Response, 
     }
 }
 
-async fn changed(member: &MemberForm, id: EndpointId, fields: Value) -> Result<(), Problem> {
+async fn changed(member: &MemberForm, id: EndpointId, fields: Value) -> Result<()> {
     let MemberForm { app, caller, now, .. } = member;
     let change = EndpointChange::parse(&body(fields)?, &app.address_policy)?;
     app.endpoints.change(caller, id, &change, *now).await?;
     Ok(())
 }
 
-async fn change_status(Path(id): Path<String>, member: MemberForm) -> Result<Response, Problem> {
+async fn change_status(Path(id): Path<String>, member: MemberForm) -> Result<Response> {
     member.require(Need::Admin)?;
     let (id, path) = parsed(&id)?;
     let changed = Box::pin(changed(&member, id, json!({"status": member.form.text("status")}))).await;
     answer(changed.map(|()| path.clone()), &path)
 }
 
-async fn test(Path(id): Path<String>, member: MemberForm) -> Result<Response, Problem> {
+async fn test(Path(id): Path<String>, member: MemberForm) -> Result<Response> {
     member.require(Need::Admin)?;
     let (id, path) = parsed(&id)?;
     let MemberForm { app, caller, now, .. } = &member;
@@ -115,7 +112,7 @@ async fn rotate(
     Path(id): Path<String>,
     State(secrets): State<SigningSecrets>,
     member: MemberForm,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     member.require(Need::Admin)?;
     let (id, path) = parsed(&id)?;
     let secret = new_secret()?;
@@ -130,7 +127,7 @@ async fn delete(
     Path(id): Path<String>,
     State(secrets): State<SigningSecrets>,
     member: MemberForm,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     member.require(Need::Admin)?;
     let (id, path) = parsed(&id)?;
     let delete = Box::pin(secrets.delete(&member.caller, id, member.now));
@@ -139,7 +136,7 @@ async fn delete(
 }
 
 /// Leads to the page of the new delivery.
-async fn resend(Path(id): Path<String>, member: MemberForm) -> Result<Response, Problem> {
+async fn resend(Path(id): Path<String>, member: MemberForm) -> Result<Response> {
     let MemberForm { app, caller, now, .. } = &member;
     let resent = async {
         let resend = ResendId::new(*now, random::bytes()?);

@@ -12,7 +12,7 @@ use domain::webhook::event_type::{CatalogEntry, catalog};
 use shared::app::App;
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, required};
-use shared::http::{Problem, RequestContext, with_middleware};
+use shared::http::{RequestContext, Result, with_middleware};
 use shared::store::{Aws, Store};
 use shared::webhook::secret::SigningSecrets;
 
@@ -75,7 +75,7 @@ pub fn router(webhooks: Webhooks) -> Router {
 }
 
 /// Needs no authentication: the catalog is the same for every caller.
-async fn event_catalog(context: RequestContext) -> Result<Json<Vec<CatalogEntry>>, Problem> {
+async fn event_catalog(context: RequestContext) -> Result<Json<Vec<CatalogEntry>>> {
     context.query.require_empty()?;
     Ok(Json(catalog()))
 }

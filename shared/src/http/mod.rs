@@ -37,6 +37,9 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 use tower_http::catch_panic::CatchPanicLayer;
 
+/// The result of a handler, and of the steps that a handler takes.
+pub type Result<T, E = Problem> = std::result::Result<T, E>;
+
 /// Returns the hash that allows an inline script or style in a `Content-Security-Policy` header: the hash
 /// source of CSP Level 3, without quotes. `text` is exactly the text between the element's tags.
 pub fn csp_source(text: &str) -> String {

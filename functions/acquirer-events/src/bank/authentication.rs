@@ -9,7 +9,7 @@ use domain::time::Timestamp;
 use lambda_http::request::RequestContext as ApiGateway;
 use secrecy::{ExposeSecret, SecretString};
 use shared::acquirer::configuration::{AccountAcquirer, CallbackAuthentication};
-use shared::http::{IdPair, Problem, RequestContext};
+use shared::http::{IdPair, Problem, RequestContext, Result};
 
 use super::BankNotifications;
 
@@ -27,7 +27,7 @@ pub(super) struct Sender {
 impl FromRequestParts<BankNotifications> for Sender {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, bank: &BankNotifications) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, bank: &BankNotifications) -> Result<Self> {
         let Ok(context) = RequestContext::from_request_parts(parts, bank).await;
         let Ok(IdPair(account, token)) =
             IdPair::<AccountId, PathToken>::from_request_parts(parts, bank).await;

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use domain::ids::{AcquirerPaymentId, ChargeId, Mode, Scope};
 use shared::acquirer::configuration::KindSettings;
 use shared::acquirer::{AcquirerMessage, NotificationView};
-use shared::http::{Problem, RawBody};
+use shared::http::{Problem, RawBody, Result};
 use shared::store::StoreError;
 use stripe_client::{Event, verify};
 
@@ -21,7 +21,7 @@ pub(super) async fn receive(
     sender: Sender,
     headers: HeaderMap,
     RawBody(body): RawBody<MAX_BODY_BYTES>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let Sender { bank, acquirer, now } = sender;
     let KindSettings::Stripe(settings) = &acquirer.settings.kind else {
         return Err(Problem::UnknownSender);

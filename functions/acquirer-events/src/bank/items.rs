@@ -5,7 +5,7 @@ use domain::ids::{ChargeId, EndToEndId};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use shared::http::Problem;
+use shared::http::{Problem, Result};
 
 const MAX_ITEMS: usize = 1_000;
 
@@ -74,7 +74,7 @@ struct Body<'a> {
     pix: Option<&'a RawValue>,
 }
 
-pub(super) fn parse(body: &[u8]) -> Result<Vec<&RawValue>, Problem> {
+pub(super) fn parse(body: &[u8]) -> Result<Vec<&RawValue>> {
     let not_json =
         |error: &dyn std::fmt::Display| Problem::Unreadable(format!("The body is not valid JSON: {error}."));
     // An empty body is accepted as an object without fields, as on the other routes.

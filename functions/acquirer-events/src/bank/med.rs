@@ -8,7 +8,7 @@ use domain::med::MedNotice;
 use domain::webhook::signature::check_canonical;
 use shared::acquirer::{NoticeView, NotificationView};
 use shared::http::json::parse_object;
-use shared::http::{Problem, RawBody};
+use shared::http::{Problem, RawBody, Result};
 use shared::med::NoticeOutcome;
 use shared::med::request::notice_content;
 
@@ -23,7 +23,7 @@ pub(super) async fn receive(
     sender: Sender,
     headers: HeaderMap,
     RawBody(body): RawBody<MAX_BODY_BYTES>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let Sender { bank, acquirer, now } = sender;
     let source = (acquirer.connection, acquirer.account);
     let secrets = bank.acquirers.signing_secrets(&acquirer.account, acquirer.connection).await?;

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use shared::acquirer::NotificationView;
 use shared::concurrently;
-use shared::http::{Problem, RawBody};
+use shared::http::{Problem, RawBody, Result};
 use shared::store::{Inserted, Item as StoredItem, Plan, Store, StoreError, Write, from_item, key_of_item};
 
 use super::authentication::Sender;
@@ -23,10 +23,7 @@ use super::{MAX_BODY_BYTES, limit};
 
 const MAX_CONCURRENT_WRITES: usize = 25;
 
-pub(super) async fn receive(
-    sender: Sender,
-    RawBody(body): RawBody<MAX_BODY_BYTES>,
-) -> Result<Response, Problem> {
+pub(super) async fn receive(sender: Sender, RawBody(body): RawBody<MAX_BODY_BYTES>) -> Result<Response> {
     if sender.acquirer.settings.pix().is_none() {
         return Err(Problem::UnknownSender);
     }
@@ -68,7 +65,7 @@ async fn store_all(
     sender: &Sender,
     items: BTreeMap<EndToEndId, Item>,
     bad_items: HashMap<Key, SetAsideItem>,
-) -> Result<(), Problem> {
+) -> Result<()> {
     let (store, acquirer) = (&sender.bank.store, &sender.acquirer);
     let mut stored = stored_items(store, items.values(), &bad_items).await?;
     let (mut tasks, mut unknown) = (Vec::new(), Vec::new());
