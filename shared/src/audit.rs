@@ -12,7 +12,9 @@ use domain::ids::{AccountId, AuditId};
 use domain::time::Timestamp;
 
 use crate::random::{self, RandomError};
-use crate::store::{Item, Order, PageError, Store, StoreError, Write, from_item, head_of, integer, text};
+use crate::store::{
+    Item, Order, PageError, Result, Store, StoreError, Write, from_item, head_of, integer, text,
+};
 
 const PAGE: usize = 100;
 
@@ -45,7 +47,7 @@ pub fn by_operator(
 }
 
 /// Appends the audit row of an action that has no change of a row, or whose change is not in one transaction.
-pub async fn append(store: &Store, audit: &Audit) -> Result<(), StoreError> {
+pub async fn append(store: &Store, audit: &Audit) -> Result<()> {
     // A commit of only an audit row ends without a conflict.
     let _done = store.commit(vec![Write::audit(audit)]).await?;
     Ok(())
@@ -64,7 +66,7 @@ pub async fn append_derived(
     account: &AccountId,
     audits: &[Audit],
     now: Timestamp,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let Some(oldest) = audits.iter().map(|audit| audit.at).min() else { return Ok(()) };
     let mut audits: Vec<&Audit> = audits.iter().collect();
     audits.sort_by_key(|audit| audit.id);
@@ -90,7 +92,7 @@ async fn rows_written_since(
     store: &Store,
     account: &AccountId,
     action_at: Timestamp,
-) -> Result<(Head, HashSet<AuditId>), StoreError> {
+) -> Result<(Head, HashSet<AuditId>)> {
     let mut reader = NewestFirst::new(store, account);
     let (mut head, mut ids) = (None, HashSet::new());
     'pages: while let Some(items) = reader.read().await? {
@@ -112,7 +114,7 @@ fn is_written_before(item: &Item, action_at: Timestamp) -> bool {
 
 /// Reads the audit rows of an account's actions since `from`, the last written first. A row may have been
 /// written long after its action, but not before it.
-pub async fn since(store: &Store, account: &AccountId, from: Timestamp) -> Result<Vec<Audit>, StoreError> {
+pub async fn since(store: &Store, account: &AccountId, from: Timestamp) -> Result<Vec<Audit>> {
     let mut reader = NewestFirst::new(store, account);
     let mut rows: Vec<Audit> = Vec::new();
     while let Some(items) = reader.read().await? {
@@ -149,13 +151,13 @@ pub async fn page_before(
     store: &Store,
     account: &AccountId,
     before: Option<u64>,
-) -> Result<(Vec<Audit>, bool), StoreError> {
+) -> Result<(Vec<Audit>, bool)> {
     let (from, newest) = chain::SORT_KEYS;
     let to = before.map(|sequence| chain::key_of(account, sequence.saturating_sub(1)).sk);
     let range = (from, to.as_deref().unwrap_or(newest));
     // One more row than a page has shows that there are older rows.
     let items = store.range(&partition(account), range, Order::NewestFirst, PAGE.saturating_add(1)).await?;
-    let rows: Result<Vec<Audit>, StoreError> = items.into_iter().map(from_item).collect();
+    let rows: Result<Vec<Audit>> = items.into_iter().map(from_item).collect();
     let mut rows = rows?;
     let has_more = rows.len() > PAGE;
     rows.truncate(PAGE);
@@ -163,7 +165,7 @@ pub async fn page_before(
 }
 
 /// Returns the sort key of the audit row with this id. Reads all rows that are newer.
-async fn sort_key_of(store: &Store, account: &AccountId, id: AuditId) -> Result<Option<String>, StoreError> {
+async fn sort_key_of(store: &Store, account: &AccountId, id: AuditId) -> Result<Option<String>> {
     let action_at = id.timestamp().unwrap_or(Timestamp::MIN);
     let text_of_id = id.to_string();
     let mut reader = NewestFirst::new(store, account);
@@ -188,11 +190,7 @@ const ROWS_PER_QUERY: i32 = 1_500;
 /// chain must still contain. Without it, the removal of the newest rows is not found.
 /// Errors: [`StoreError::Unavailable`] when the database does not answer, or a newer version of the service
 /// wrote a row in a format that this version can't read.
-pub async fn verify(
-    store: &Store,
-    account: &AccountId,
-    expected: Option<Head>,
-) -> Result<ChainReport, StoreError> {
+pub async fn verify(store: &Store, account: &AccountId, expected: Option<Head>) -> Result<ChainReport> {
     let mut check = ChainCheck::new(*account, expected);
     let mut after: Option<String> = None;
     loop {
@@ -231,7 +229,7 @@ impl<'a> NewestFirst<'a> {
     }
 
     /// Reads further rows. `None`: there are none.
-    async fn read(&mut self) -> Result<Option<Vec<Item>>, StoreError> {
+    async fn read(&mut self) -> Result<Option<Vec<Item>>> {
         if !self.has_more {
             return Ok(None);
         }

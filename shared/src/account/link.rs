@@ -17,7 +17,7 @@ use super::{Role, TokenGeneration, User, UserChange, UserError, Users};
 use crate::account::password::PasswordHash;
 use crate::language::Language;
 use crate::random::{self, RandomError};
-use crate::store::{CommitOutcome, StoreError, Write};
+use crate::store::{CommitOutcome, Result, Write};
 
 /// 72 hours.
 pub const INVITE_SECONDS: i64 = 72 * 60 * 60;
@@ -151,7 +151,7 @@ impl Row for PasswordReset {
 
 impl Users {
     /// `None`: the link was used or withdrawn, or has expired.
-    pub async fn invite_of(&self, token: &LinkToken, now: Timestamp) -> Result<Option<Invite>, StoreError> {
+    pub async fn invite_of(&self, token: &LinkToken, now: Timestamp) -> Result<Option<Invite>> {
         let invite: Option<Invite> = self.store.get(&Invite::key_of(&token.hash())).await?;
         Ok(invite.filter(|invite| invite.expires_at > now))
     }
@@ -222,11 +222,7 @@ impl Users {
     }
 
     /// `None`: the link was used, or has expired.
-    pub async fn reset_of(
-        &self,
-        token: &LinkToken,
-        now: Timestamp,
-    ) -> Result<Option<PasswordReset>, StoreError> {
+    pub async fn reset_of(&self, token: &LinkToken, now: Timestamp) -> Result<Option<PasswordReset>> {
         let reset: Option<PasswordReset> = self.store.get(&PasswordReset::key_of(&token.hash())).await?;
         Ok(reset.filter(|reset| reset.expires_at > now))
     }

@@ -16,7 +16,7 @@ use super::{ApiKey, ListedKey, generate};
 use crate::audit;
 use crate::random::{self, RandomError};
 use crate::store::{
-    CommitOutcome, Item, RowUpdate, Store, StoreError, UpdateOutcome, Write, number, unavailable,
+    CommitOutcome, Item, Result, RowUpdate, Store, StoreError, UpdateOutcome, Write, number, unavailable,
 };
 
 pub struct IssuedApiKey {
@@ -54,7 +54,7 @@ impl ApiKeys {
     }
 
     /// Has no condition and no audit row. Only the seed of a local stack and tests use it.
-    pub async fn put(&self, key: &ApiKey) -> Result<(), StoreError> {
+    pub async fn put(&self, key: &ApiKey) -> Result<()> {
         let put = self.store.client().put_item().table_name(&self.table).set_item(Some(item(key)?));
         put.send().await.map_err(unavailable)?;
         Ok(())
@@ -73,7 +73,7 @@ impl ApiKeys {
     }
 
     /// Newest first. The index is eventually consistent: a new key may be missing, and a revoked one listed.
-    pub async fn list(&self, account: &AccountId) -> Result<Vec<ListedKey>, StoreError> {
+    pub async fn list(&self, account: &AccountId) -> Result<Vec<ListedKey>> {
         let query = self
             .store
             .client()
@@ -173,7 +173,7 @@ impl ApiKeys {
     }
 
     /// Changes nothing if the row has newer settings or the key was revoked.
-    pub async fn copy_settings_to_key(&self, key: &Fingerprint, account: &Account) -> Result<(), StoreError> {
+    pub async fn copy_settings_to_key(&self, key: &Fingerprint, account: &Account) -> Result<()> {
         let settings: AttributeValue =
             serde_dynamo::to_attribute_value(&account.settings).map_err(|error| corrupt(&error))?;
         let version = AttributeValue::N(account.version.to_string());
@@ -188,7 +188,7 @@ impl ApiKeys {
         key: &Fingerprint,
         counter: &str,
         stale: &[String],
-    ) -> Result<Option<Item>, StoreError> {
+    ) -> Result<Option<Item>> {
         let update = row(key).add(counter, number(1)).remove_all(stale).when_exists();
         Ok(match update.run_in(&self.table, &self.store).await? {
             UpdateOutcome::Done(row) => Some(row),
@@ -196,11 +196,7 @@ impl ApiKeys {
         })
     }
 
-    pub(crate) async fn remove_counters(
-        &self,
-        key: &Fingerprint,
-        counters: &[String],
-    ) -> Result<(), StoreError> {
+    pub(crate) async fn remove_counters(&self, key: &Fingerprint, counters: &[String]) -> Result<()> {
         let update = row(key).remove_all(counters).when_exists();
         update.run_in(&self.table, &self.store).await.map(|_removed_or_revoked| ())
     }
@@ -226,7 +222,7 @@ fn key_of(key: &Fingerprint) -> Item {
     Item::from([("pk".to_owned(), AttributeValue::S(key.as_str().to_owned()))])
 }
 
-fn item(key: &ApiKey) -> Result<Item, StoreError> {
+fn item(key: &ApiKey) -> Result<Item> {
     serde_dynamo::to_item(key).map_err(|error| corrupt(&error))
 }
 

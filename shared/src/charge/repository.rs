@@ -9,7 +9,7 @@ use domain::time::Timestamp;
 use crate::audit;
 use crate::auth::Caller;
 use crate::charge::ChargeError;
-use crate::store::{CommitOutcome, Inserted, Store, StoreError, Write, reuse_or_read};
+use crate::store::{CommitOutcome, Inserted, Result, Store, StoreError, Write, reuse_or_read};
 use crate::wallet::counters::{self, DebitCheck};
 
 crate::store::repository!(Charges);
@@ -19,12 +19,12 @@ impl Charges {
         &self.store
     }
 
-    pub async fn insert(&self, charge: &Charge) -> Result<Inserted<StoredCharge>, StoreError> {
+    pub async fn insert(&self, charge: &Charge) -> Result<Inserted<StoredCharge>> {
         self.store.insert_or_read(charge).await
     }
 
     /// Reads a charge of any scope; the caller checks the scope. Without an id nothing is read.
-    pub async fn find(&self, id: Option<ChargeId>) -> Result<Option<StoredCharge>, StoreError> {
+    pub async fn find(&self, id: Option<ChargeId>) -> Result<Option<StoredCharge>> {
         match id {
             Some(id) => self.store.get(&Charge::key_of(id)).await,
             None => Ok(None),
@@ -32,7 +32,7 @@ impl Charges {
     }
 
     /// In the order of `ids`. Missing charges are left out.
-    pub async fn find_all(&self, ids: &[ChargeId]) -> Result<Vec<StoredCharge>, StoreError> {
+    pub async fn find_all(&self, ids: &[ChargeId]) -> Result<Vec<StoredCharge>> {
         let keys: Vec<Key> = ids.iter().map(|id| Charge::key_of(*id)).collect();
         self.store.get_in_order(&keys).await
     }
@@ -41,18 +41,13 @@ impl Charges {
         &self,
         scope: &Scope,
         payment: &AcquirerPaymentId,
-    ) -> Result<Option<IncomingPayment>, StoreError> {
+    ) -> Result<Option<IncomingPayment>> {
         self.store.get(&IncomingPayment::key_of(scope, payment)).await
     }
 
     /// Takes the lease of a pending charge that was just read. `None`: another caller changed the charge
     /// meanwhile.
-    pub async fn lease(
-        &self,
-        charge: &Charge,
-        seconds: i64,
-        now: Timestamp,
-    ) -> Result<Option<Charge>, StoreError> {
+    pub async fn lease(&self, charge: &Charge, seconds: i64, now: Timestamp) -> Result<Option<Charge>> {
         let leased = charge.with_lease(now.plus_seconds(seconds).ok(), now);
         match self.store.commit(vec![Write::replace(&leased, charge.version)?]).await? {
             CommitOutcome::Done => Ok(Some(leased)),
@@ -61,7 +56,7 @@ impl Charges {
     }
 
     /// If another caller changed the charge meanwhile, nothing is written.
-    pub async fn release_lease(&self, leased: &Charge, now: Timestamp) -> Result<(), StoreError> {
+    pub async fn release_lease(&self, leased: &Charge, now: Timestamp) -> Result<()> {
         let released = leased.with_lease(None, now);
         self.store.commit(vec![Write::replace(&released, leased.version)?]).await.map(|_conflict_or_done| ())
     }
@@ -208,14 +203,14 @@ impl Charges {
         &self,
         incoming: &IncomingPayment,
         now: Timestamp,
-    ) -> Result<Option<Write>, StoreError> {
+    ) -> Result<Option<Write>> {
         let Some(stored) = self.find(incoming.charge_id()).await? else { return Ok(None) };
         let charge = stored.as_stored();
         let next = charge.with_return_progress(incoming, now);
         next.map(|next| Write::replace(&next, charge.version)).transpose()
     }
 
-    pub async fn get_existing(&self, id: ChargeId) -> Result<StoredCharge, StoreError> {
+    pub async fn get_existing(&self, id: ChargeId) -> Result<StoredCharge> {
         let missing = || StoreError::Corrupt(format!("the charge {id} no longer exists"));
         self.find(Some(id)).await?.ok_or_else(missing)
     }
@@ -262,11 +257,7 @@ pub(crate) struct WritePlan {
 }
 
 impl WritePlan {
-    pub(crate) fn from_outcome(
-        outcome: Outcome,
-        by: Option<&Caller>,
-        current: &Charge,
-    ) -> Result<Self, StoreError> {
+    pub(crate) fn from_outcome(outcome: Outcome, by: Option<&Caller>, current: &Charge) -> Result<Self> {
         let (next, posting, moved) = match outcome {
             Outcome::Unchanged => {
                 return Ok(Self { writes: Vec::new(), next: current.clone(), payment_insert: None });
@@ -293,7 +284,7 @@ impl WritePlan {
 }
 
 /// The first is that of the payment's row.
-pub(crate) fn recorded_payment_writes(moved: &RecordedPayment) -> Result<Vec<Write>, StoreError> {
+pub(crate) fn recorded_payment_writes(moved: &RecordedPayment) -> Result<Vec<Write>> {
     let row = match &moved.incoming_payment {
         IncomingPaymentWrite::Insert(incoming) => Write::insert(incoming)?,
         IncomingPaymentWrite::Replace(incoming) => {

@@ -11,14 +11,14 @@ use super::CaseError;
 use crate::audit;
 use crate::auth::Caller;
 use crate::random::RandomError;
-use crate::store::{Plan, StoreError, Write, reuse_or_read};
+use crate::store::{Plan, Result, StoreError, Write, reuse_or_read};
 use crate::wallet::counters::{self, DebitCheck};
 
 crate::store::repository!(MedCases);
 
 impl MedCases {
     /// Reads a case of any scope; the caller checks the scope. Without an id nothing is read.
-    pub async fn find(&self, id: Option<MedCaseId>) -> Result<Option<MedCase>, StoreError> {
+    pub async fn find(&self, id: Option<MedCaseId>) -> Result<Option<MedCase>> {
         match id {
             Some(id) => self.store.get(&MedCase::key_of(id)).await,
             None => Ok(None),
@@ -65,7 +65,7 @@ impl MedCases {
     }
 
     /// Stores the text of an appeal that is not sent yet, if the case is open.
-    pub async fn save_draft(&self, id: MedCaseId, text: &str, now: Timestamp) -> Result<(), StoreError> {
+    pub async fn save_draft(&self, id: MedCaseId, text: &str, now: Timestamp) -> Result<()> {
         let plan = |case: Option<MedCase>| {
             let next = case.as_ref().and_then(|case| case.with_draft(text, now));
             Ok(match case.zip(next) {
@@ -150,16 +150,16 @@ impl MedCases {
         }
     }
 
-    async fn charge(&self, id: MedCaseId) -> Result<StoredCharge, StoreError> {
+    async fn charge(&self, id: MedCaseId) -> Result<StoredCharge> {
         self.get_charge(id.charge()).await
     }
 
-    pub(super) async fn get_charge(&self, id: ChargeId) -> Result<StoredCharge, StoreError> {
+    pub(super) async fn get_charge(&self, id: ChargeId) -> Result<StoredCharge> {
         let charge = self.store.get(&Charge::key_of(id)).await?;
         charge.ok_or_else(|| StoreError::Corrupt(format!("the charge {id} of a MED case does not exist")))
     }
 
-    pub(super) async fn get_existing(&self, id: MedCaseId) -> Result<MedCase, StoreError> {
+    pub(super) async fn get_existing(&self, id: MedCaseId) -> Result<MedCase> {
         let case = self.store.get(&MedCase::key_of(id)).await?;
         case.ok_or_else(|| StoreError::Corrupt(format!("the MED case {id} no longer exists")))
     }
@@ -167,11 +167,7 @@ impl MedCases {
 
 /// Those in `case`, then those of the charge and the posting. The debit is not checked, because a case may make
 /// the available balance negative.
-pub(super) fn step_writes(
-    case: Vec<Write>,
-    step: &CaseStep,
-    charge: &Charge,
-) -> Result<Vec<Write>, StoreError> {
+pub(super) fn step_writes(case: Vec<Write>, step: &CaseStep, charge: &Charge) -> Result<Vec<Write>> {
     let mut writes = case;
     writes.push(Write::replace(&step.charge, charge.version)?);
     if let Some(posting) = &step.posting {
@@ -185,7 +181,7 @@ pub(super) fn replacement_writes(
     next: &MedCase,
     case: &MedCase,
     audit: Option<&Audit>,
-) -> Result<Vec<Write>, StoreError> {
+) -> Result<Vec<Write>> {
     let replace = Write::replace(next, case.version)?;
     Ok(std::iter::once(replace).chain(audit.map(Write::audit)).collect())
 }

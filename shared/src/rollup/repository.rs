@@ -13,7 +13,9 @@ use domain::time::Timestamp;
 
 use crate::account::Accounts;
 use crate::checkpoint::{CountedLog, LATE_MS, Log, LogRow, STRIDE, TOTAL};
-use crate::store::{CommitOutcome, Item, Order, RowUpdate, Store, StoreError, Write, from_item, text};
+use crate::store::{
+    CommitOutcome, Item, Order, Result, RowUpdate, Store, StoreError, Write, from_item, text,
+};
 use crate::webhook::event::Event;
 
 /// The most queries of a shard's rows after the checkpoint, each of 1 MB, about a thousand rows. Within a minute
@@ -45,7 +47,7 @@ impl Rollups {
 
     /// Inserts the row of a change's events, unless it exists. A row that is late ([`LATE_MS`]) has no numbers: the
     /// same transaction adds them to the sums. Returns whether a fold counts the row.
-    pub async fn insert_event(&self, event: &Event, now: Timestamp) -> Result<bool, StoreError> {
+    pub async fn insert_event(&self, event: &Event, now: Timestamp) -> Result<bool> {
         let is_late = now.millis_since(event.created_at) >= LATE_MS;
         let Some(change) = event.counted.as_ref().filter(|_| is_late) else {
             let _inserted_or_existing = self.store.commit(vec![Write::insert(event)?]).await?;
@@ -59,11 +61,7 @@ impl Rollups {
     }
 
     /// Reads the sums of a window's days, oldest first.
-    pub async fn for_window(
-        &self,
-        scope: &ShardedScope,
-        window: BusinessDayRange,
-    ) -> Result<Vec<DayRow>, StoreError> {
+    pub async fn for_window(&self, scope: &ShardedScope, window: BusinessDayRange) -> Result<Vec<DayRow>> {
         Ok(self.in_window(scope, window, (MAX_PAGES_AFTER, MAX_ROWS_A_PAGE)).await?.0)
     }
 
@@ -74,7 +72,7 @@ impl Rollups {
         scope: &ShardedScope,
         window: BusinessDayRange,
         changes: i32,
-    ) -> Result<(Vec<DayRow>, Option<Timestamp>), StoreError> {
+    ) -> Result<(Vec<DayRow>, Option<Timestamp>)> {
         self.in_window(scope, window, (1, changes)).await
     }
 
@@ -83,7 +81,7 @@ impl Rollups {
         scope: &ShardedScope,
         window: BusinessDayRange,
         most: (usize, i32),
-    ) -> Result<(Vec<DayRow>, Option<Timestamp>), StoreError> {
+    ) -> Result<(Vec<DayRow>, Option<Timestamp>)> {
         let BusinessDayRange { first, today } = window;
         let (mut days, checkpoint) = self.for_days(&scope.scope, first, today).await?;
         let (changes, ended_at) = self.some_changes_after(scope, checkpoint, most).await?;
@@ -103,12 +101,7 @@ impl Rollups {
 
     /// Reads the sums of the days from `first` to `last`, both inclusive, oldest first, up to the checkpoint,
     /// in one query.
-    pub async fn for_days(
-        &self,
-        scope: &Scope,
-        first: Day,
-        last: Day,
-    ) -> Result<(Vec<DayRow>, Checkpoint), StoreError> {
+    pub async fn for_days(&self, scope: &Scope, first: Day, last: Day) -> Result<(Vec<DayRow>, Checkpoint)> {
         let loaded = self.counted(scope).load(&format!("{DAY_SORT}{first}")).await?;
         let mut days: Vec<DayRow> = Vec::new();
         for (sort, sums) in loaded.days {
@@ -126,7 +119,7 @@ impl Rollups {
 
     /// Reads the sums of all time up to the checkpoint: the number of charges created, and the number in each
     /// status.
-    pub async fn all_time(&self, scope: &Scope) -> Result<(Sums, Checkpoint), StoreError> {
+    pub async fn all_time(&self, scope: &Scope) -> Result<(Sums, Checkpoint)> {
         let loaded = self.counted(scope).load(TOTAL).await?;
         Ok((loaded.total, Checkpoint(loaded.counted_to)))
     }
@@ -136,7 +129,7 @@ impl Rollups {
         &self,
         scope: &ShardedScope,
         checkpoint: Checkpoint,
-    ) -> Result<Vec<RollupChange>, StoreError> {
+    ) -> Result<Vec<RollupChange>> {
         Ok(self.some_changes_after(scope, checkpoint, (MAX_PAGES_AFTER, MAX_ROWS_A_PAGE)).await?.0)
     }
 
@@ -147,7 +140,7 @@ impl Rollups {
         scope: &ShardedScope,
         Checkpoint(checkpoint): Checkpoint,
         (pages, rows): (usize, i32),
-    ) -> Result<(Vec<RollupChange>, Option<Timestamp>), StoreError> {
+    ) -> Result<(Vec<RollupChange>, Option<Timestamp>)> {
         let partitions = scope.partitions(Event::partition);
         let reads = partitions.iter().map(async |partition| {
             let mut after = checkpoint.clone();
@@ -168,17 +161,12 @@ impl Rollups {
     }
 
     /// Makes a run due that counts the rows of new events. `is_sampled`: at once; otherwise within a day.
-    pub async fn schedule_fold(
-        &self,
-        scope: &Scope,
-        is_sampled: bool,
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
+    pub async fn schedule_fold(&self, scope: &Scope, is_sampled: bool, now: Timestamp) -> Result<()> {
         self.counted(scope).schedule(is_sampled, now).await
     }
 
     /// Counts the rows of a scope's events, see [`crate::checkpoint`].
-    pub async fn fold(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
+    pub async fn fold(&self, scope: &Scope, now: Timestamp) -> Result<()> {
         // A charge is created with a number of shards that is in the account's row. So each row that the
         // checkpoint may pass now is in one of these partitions: it was inserted a minute ago or earlier.
         let partitions =
@@ -213,7 +201,7 @@ impl Log for EventRows {
         EventId::last_at(at).to_string()
     }
 
-    async fn read(&self, range: (&str, &str), _passes: bool) -> Result<(Vec<LogRow>, bool), StoreError> {
+    async fn read(&self, range: (&str, &str), _passes: bool) -> Result<(Vec<LogRow>, bool)> {
         let limit = STRIDE.checked_div(self.partitions.len()).unwrap_or(STRIDE);
         let reads = self
             .partitions

@@ -33,7 +33,7 @@ use crate::med::{BankMedReturn, MedCases};
 use crate::refund::{MadeThere, RefundError, Refunds};
 use crate::services::bank_returns::Returns;
 use crate::services::receipts::{ReceiptError, Receipts};
-use crate::store::{Store, StoreError, Write};
+use crate::store::{Result, Store, Write};
 
 /// How long a bank is asked again for the payer of a payment that is held for review: six hours, in
 /// milliseconds. Its list may confirm a payer later than the Pix.
@@ -225,7 +225,7 @@ impl BankPayments {
     }
 
     /// Returns the charge to which a Pix was applied.
-    async fn charge_of(&self, known: &ReportedPix) -> Result<Option<StoredCharge>, StoreError> {
+    async fn charge_of(&self, known: &ReportedPix) -> Result<Option<StoredCharge>> {
         let (_, payment) = payment_of(known);
         let stored = self.charges.find(known.charge).await?;
         Ok(stored.filter(|stored| {
@@ -234,18 +234,18 @@ impl BankPayments {
         }))
     }
 
-    async fn held_charge(&self, known: &ReportedPix) -> Result<Option<StoredCharge>, StoreError> {
+    async fn held_charge(&self, known: &ReportedPix) -> Result<Option<StoredCharge>> {
         let applied = self.charge_of(known).await?;
         Ok(applied.filter(|applied| applied.as_stored().is_held_for_review()))
     }
 
     /// If another caller changed the row meanwhile, nothing is written.
-    pub async fn replace_reported(&self, next: &ReportedPix, read: &ReportedPix) -> Result<(), StoreError> {
+    pub async fn replace_reported(&self, next: &ReportedPix, read: &ReportedPix) -> Result<()> {
         self.store.commit(vec![Write::replace(next, read.version)?]).await.map(|_conflict_or_done| ())
     }
 
     /// `None` unless the owner of the key uses this connection.
-    async fn claim_of(&self, bank: &PixBank, pix: &Pix) -> Result<Option<PixKeyClaim>, StoreError> {
+    async fn claim_of(&self, bank: &PixBank, pix: &Pix) -> Result<Option<PixKeyClaim>> {
         let Some(key) = pix.key.as_deref().and_then(|key| key.parse().ok()) else { return Ok(None) };
         let claim = self.acquirers.claim_of_key(&key).await?;
         Ok(claim.filter(|claim| claim.connection == bank.connection()))
@@ -365,7 +365,7 @@ impl BankPayments {
 
     /// Several accounts may be clients of one bank, so the account that asked need not have a Pix whose key the
     /// bank does not report.
-    async fn owner_of(&self, bank: &PixBank, pix: &Pix) -> Result<Owner, StoreError> {
+    async fn owner_of(&self, bank: &PixBank, pix: &Pix) -> Result<Owner> {
         Ok(match &pix.key {
             None => Owner::Unknown,
             Some(key) if key == bank.pix_settings().pix_key.as_str() => Owner::Account(bank.account()),
@@ -379,12 +379,7 @@ impl BankPayments {
     /// Whether a charge of another connection belongs to the account that owns the Pix, and that connection is
     /// still known. An account may have two connections to one bank, as after a change of its client id. Both
     /// then list each Pix.
-    async fn is_of_same_account(
-        &self,
-        bank: &PixBank,
-        pix: &Pix,
-        charge: &Charge,
-    ) -> Result<bool, StoreError> {
+    async fn is_of_same_account(&self, bank: &PixBank, pix: &Pix, charge: &Charge) -> Result<bool> {
         let account = charge.scope.account;
         let Some(connection) = charge.connection_of(PaymentMethod::Pix) else { return Ok(false) };
         let is_owner = match self.owner_of(bank, pix).await? {
@@ -642,7 +637,7 @@ fn charge_of_txid(pix: &Pix) -> Option<ChargeId> {
     pix.txid.as_deref().and_then(|txid| ChargeId::from_txid(txid).ok())
 }
 
-fn claim(known: Option<&ReportedPix>, next: ReportedPix) -> Result<(ReportedPix, Write), StoreError> {
+fn claim(known: Option<&ReportedPix>, next: ReportedPix) -> Result<(ReportedPix, Write)> {
     let next = if known.is_some() { next } else { ReportedPix { version: 1, ..next } };
     let write = Write::put(&next, known.map(|known| known.version))?;
     Ok((next, write))

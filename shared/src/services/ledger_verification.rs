@@ -11,7 +11,7 @@ use domain::shard::{Shard, ShardedScope};
 use domain::time::Timestamp;
 
 use crate::charge::Charges;
-use crate::store::StoreError;
+use crate::store::Result;
 use crate::wallet::Wallets;
 use crate::wallet::verify::{ChargeSums, Difference, Postings, SumsByCharge, Verification};
 
@@ -35,7 +35,7 @@ pub async fn verify_ledger(
     scope: &Scope,
     now: Timestamp,
     progress: &(dyn Fn(u64) + Sync),
-) -> Result<Verification, StoreError> {
+) -> Result<Verification> {
     let found = Box::pin(verify_once(sources, scope, now, progress)).await?;
     if found.differences.is_empty() {
         return Ok(found);
@@ -53,7 +53,7 @@ async fn verify_once(
     scope: &Scope,
     now: Timestamp,
     progress: &(dyn Fn(u64) + Sync),
-) -> Result<Verification, StoreError> {
+) -> Result<Verification> {
     let (mut posted, mut sums) = (Postings::before(now), SumsByCharge::new());
     let (mut shard, mut after) = (Shard::FIRST, None::<String>);
     let shards = loop {
@@ -89,11 +89,7 @@ async fn verify_once(
     }
 }
 
-async fn add_charges(
-    charges: &Charges,
-    sums: &mut SumsByCharge,
-    page: SumsByCharge,
-) -> Result<(), StoreError> {
+async fn add_charges(charges: &Charges, sums: &mut SumsByCharge, page: SumsByCharge) -> Result<()> {
     let is_settled = |(id, added): &(&ChargeId, &ChargeSums)| !sums.contains_key(id) && added.are_zero();
     let settled: SumsByCharge = page.iter().filter(is_settled).map(|(id, added)| (*id, *added)).collect();
     let differing = differing_charges(charges, &settled).await?;
@@ -123,7 +119,7 @@ fn with_newest(
 async fn differing_charges(
     charges: &Charges,
     posted: &SumsByCharge,
-) -> Result<BTreeMap<ChargeId, Vec<Difference>>, StoreError> {
+) -> Result<BTreeMap<ChargeId, Vec<Difference>>> {
     let mut differing = BTreeMap::new();
     let posted: Vec<(&ChargeId, &ChargeSums)> = posted.iter().collect();
     for chunk in posted.chunks(CHARGES_PER_READ) {

@@ -23,7 +23,7 @@ use crate::WorkError;
 use crate::acquirer::{Acquirer, Acquirers, Connection, Movement};
 use crate::charge::Charges;
 use crate::services::RemoteCharges;
-use crate::store::{Store, StoreError};
+use crate::store::{Result, Store};
 use crate::wallet::Wallets;
 
 /// A payment may be recorded so long after it was made: its fee may be unknown for two hours.
@@ -185,11 +185,7 @@ fn missing_step(step: &Step) -> Option<&'static str> {
 }
 
 /// The payments that arrived on a day, by the postings of that time.
-async fn recorded_payments(
-    store: &Store,
-    account: AccountId,
-    day: Day,
-) -> Result<Vec<IncomingPayment>, StoreError> {
+async fn recorded_payments(store: &Store, account: AccountId, day: Day) -> Result<Vec<IncomingPayment>> {
     let scope = Scope { account, mode: Mode::Live };
     let wallets = Wallets::new(store.clone());
     let sharded = wallets.sharded_scope(&scope).await?;

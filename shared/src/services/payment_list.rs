@@ -29,7 +29,7 @@ use crate::http::field::{
 };
 use crate::http::{Fields, Problem, Query};
 use crate::rollup::{Checkpoint, DayRow, Rollups};
-use crate::store::{ListIndex, Order, PageError, StoreError};
+use crate::store::{ListIndex, Order, PageError, Result, StoreError};
 
 /// The most payments that a page by number can skip. Their index entries are read too, and this many still
 /// fit in one query.
@@ -278,7 +278,7 @@ impl PaymentList {
         filter: &PaymentFilter,
         cursor: Option<&str>,
         now: Timestamp,
-    ) -> Result<PaymentPage, StoreError> {
+    ) -> Result<PaymentPage> {
         let (index, partitions) = filter.partitions(scope);
         let (from, to, limit) = filter.index_range(cursor);
         let read = async || {
@@ -341,12 +341,7 @@ impl PaymentList {
     /// Counts the matching payments, up to the checkpoint of the rollups. Without dates, the rollup of all time
     /// contains the number. With dates, adds the daily rollups of the whole days and the number of index entries
     /// in the partial days at either end.
-    async fn count(
-        &self,
-        scope: &ShardedScope,
-        filter: &PaymentFilter,
-        now: Timestamp,
-    ) -> Result<Counted, StoreError> {
+    async fn count(&self, scope: &ShardedScope, filter: &PaymentFilter, now: Timestamp) -> Result<Counted> {
         let rollups = Rollups::new(self.store.clone());
         // No payment was created after `now`, so an end after it does not limit the list.
         let end = filter.end.filter(|end| *end < now);
@@ -382,7 +377,7 @@ impl PaymentList {
         scope: &ShardedScope,
         filter: &PaymentFilter,
         counted: &Counted,
-    ) -> Result<usize, StoreError> {
+    ) -> Result<usize> {
         let later = match counted.checkpoint.clone() {
             Some(checkpoint) => Rollups::new(self.store.clone()).changes_after(scope, checkpoint).await?,
             None => Vec::new(),

@@ -16,7 +16,7 @@ use crate::acquirer::pix::RETURN_WINDOW_MS;
 use crate::audit;
 use crate::charge::{Charges, recorded_payment_writes};
 use crate::random::RandomError;
-use crate::store::{ListIndex, Store, StoreError, Write};
+use crate::store::{ListIndex, Result, Store, StoreError, Write};
 use crate::wallet::counters::{self, DebitCheck};
 
 const PAGE: usize = 100;
@@ -66,17 +66,13 @@ impl Receipts {
         &self,
         scope: &Scope,
         cursor: Option<&IncomingPayment>,
-    ) -> Result<(Vec<IncomingPayment>, bool), StoreError> {
+    ) -> Result<(Vec<IncomingPayment>, bool)> {
         let partition = IncomingPayment::operators_partition(scope);
         let cursor = cursor.map(IncomingPayment::operators_sort);
         self.store.rows_after((ListIndex::All, &[partition]), ("0", "~"), cursor.as_deref(), PAGE).await
     }
 
-    pub async fn find(
-        &self,
-        scope: &Scope,
-        payment: &AcquirerPaymentId,
-    ) -> Result<Option<IncomingPayment>, StoreError> {
+    pub async fn find(&self, scope: &Scope, payment: &AcquirerPaymentId) -> Result<Option<IncomingPayment>> {
         self.charges.find_payment(scope, payment).await
     }
 
@@ -186,7 +182,7 @@ impl Receipts {
     pub async fn reported_of(
         &self,
         payments: impl Iterator<Item = &AcquirerPaymentId>,
-    ) -> Result<HashMap<AcquirerPaymentId, ReportedPix>, StoreError> {
+    ) -> Result<HashMap<AcquirerPaymentId, ReportedPix>> {
         let ids = payments.filter_map(|payment| payment.as_str().parse::<EndToEndId>().ok());
         let keys: Vec<Key> = ids.map(|id| ReportedPix::key_of(&id)).collect();
         let found: Vec<ReportedPix> = self.store.get_in_order(&keys).await?;
@@ -194,7 +190,7 @@ impl Receipts {
     }
 
     /// Newest first, at most 100.
-    pub async fn unowned(&self, connection: ConnectionId) -> Result<Vec<ReportedPix>, StoreError> {
+    pub async fn unowned(&self, connection: ConnectionId) -> Result<Vec<ReportedPix>> {
         let partition = ReportedPix::unowned_partition(connection);
         let (mut found, _more): (Vec<ReportedPix>, bool) =
             self.store.rows_after((ListIndex::All, &[partition]), ("0", "~"), None, PAGE).await?;
@@ -205,14 +201,14 @@ impl Receipts {
 
     /// The bank may have done something with the Pix meanwhile. A payment that is not a Pix of a bank changes
     /// nothing.
-    pub async fn read_back(&self, payment: &AcquirerPaymentId, now: Timestamp) -> Result<(), StoreError> {
+    pub async fn read_back(&self, payment: &AcquirerPaymentId, now: Timestamp) -> Result<()> {
         let Some(known) = self.reported(payment).await? else { return Ok(()) };
         let write = Write::replace(&known.reported_again(now), known.version)?;
         // Another caller that changed the row has read the Pix.
         self.store.commit(vec![write]).await.map(|_conflict_or_done| ())
     }
 
-    async fn reported(&self, payment: &AcquirerPaymentId) -> Result<Option<ReportedPix>, StoreError> {
+    async fn reported(&self, payment: &AcquirerPaymentId) -> Result<Option<ReportedPix>> {
         match payment.as_str().parse::<EndToEndId>() {
             Ok(id) => self.store.get(&ReportedPix::key_of(&id)).await,
             Err(_not_a_pix) => Ok(None),

@@ -31,7 +31,7 @@ use crate::acquirer::{AcquirerError, Connections, KitError, PixBank};
 use crate::charge::Charges;
 use crate::refund::Refunds;
 use crate::services::bank_payments::{BankPayments, is_med};
-use crate::store::{Store, StoreError};
+use crate::store::{Result, Store, StoreError};
 use crate::wallet::Wallets;
 
 /// One hour. The sweep needs some minutes to find a Pix whose notification was lost, and a bank may list a Pix
@@ -471,11 +471,7 @@ struct Posted {
 }
 
 impl Records<'_> {
-    async fn read(
-        self,
-        accounts: &BTreeSet<AccountId>,
-        listed: &BankRecords,
-    ) -> Result<Vec<RecordedPix>, StoreError> {
+    async fn read(self, accounts: &BTreeSet<AccountId>, listed: &BankRecords) -> Result<Vec<RecordedPix>> {
         let day = self.day;
         let returned_at_bank = |pix: &BankPix| pix.returned_on(day).next().is_some();
         let compared = listed.pix.values().filter(|pix| Day::of(pix.at) == day || returned_at_bank(pix));
@@ -522,7 +518,7 @@ impl Records<'_> {
         Ok(recorded)
     }
 
-    async fn with_returns(self, ours: RecordedPix, row: &IncomingPayment) -> Result<RecordedPix, StoreError> {
+    async fn with_returns(self, ours: RecordedPix, row: &IncomingPayment) -> Result<RecordedPix> {
         let returned = row.returned.as_ref().filter(|back| back.status == ReturnStatus::Returned);
         let is_returned_by_bank = returned.is_some_and(|back| back.by_bank);
         let returned = returned.filter(|back| !back.by_bank).map(|back| RecordedReturn {
@@ -555,7 +551,7 @@ impl Records<'_> {
         Ok(RecordedPix { returns, cash_outs, med_lost, is_returned_by_bank, ..ours })
     }
 
-    async fn posted(self, scope: &Scope) -> Result<Posted, StoreError> {
+    async fn posted(self, scope: &Scope) -> Result<Posted> {
         let mut posted = Posted::default();
         let first = PostingId::first_at(self.day.starts_at().saturating_plus_seconds(-CLOCK_SECONDS));
         let last = PostingId::last_at(Timestamp::MAX);

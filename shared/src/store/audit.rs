@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::update::RETRY_BUDGET;
 use super::write::Change;
-use super::{CommitOutcome, Item, Order, Store, StoreError, Write, from_item, text, to_item};
+use super::{CommitOutcome, Item, Order, Result, Store, Write, from_item, text, to_item};
 
 /// An audit row at its place in the chain, without its hash.
 #[derive(Serialize)]
@@ -47,10 +47,7 @@ pub(super) struct Appended {
 impl Store {
     /// Replaces each audit row among the writes by the put that appends it to its chain. Each chain can be
     /// extended by one row.
-    pub(super) async fn link_audit_rows(
-        &self,
-        writes: Vec<Write>,
-    ) -> Result<(Vec<Write>, Vec<Appended>), StoreError> {
+    pub(super) async fn link_audit_rows(&self, writes: Vec<Write>) -> Result<(Vec<Write>, Vec<Appended>)> {
         let (mut linked, mut appended) = (Vec::with_capacity(writes.len()), Vec::new());
         for (index, write) in writes.into_iter().enumerate() {
             let Change::Audit(audit) = &write.change else {
@@ -72,7 +69,7 @@ impl Store {
         head: &Head,
         audits: &[&Audit],
         now: Timestamp,
-    ) -> Result<Option<Head>, StoreError> {
+    ) -> Result<Option<Head>> {
         let (mut head, mut writes, mut appended) = (head.clone(), Vec::new(), Vec::new());
         for (index, audit) in audits.iter().enumerate() {
             let (put, next) = link(audit, &head, now)?;
@@ -90,7 +87,7 @@ impl Store {
         budget: Duration,
         writes: Vec<Write>,
         appended: Vec<Appended>,
-    ) -> Result<Option<CommitOutcome>, StoreError> {
+    ) -> Result<Option<CommitOutcome>> {
         match self.execute(budget, writes).await? {
             CommitOutcome::Done => {
                 for Appended { account, head: Head { sequence, hash }, .. } in appended {
@@ -106,7 +103,7 @@ impl Store {
     }
 
     /// Reads the newest row of an account's chain.
-    async fn head(&self, account: &AccountId) -> Result<Head, StoreError> {
+    async fn head(&self, account: &AccountId) -> Result<Head> {
         let partition = partition(account);
         let newest = self.range(&partition, chain::SORT_KEYS, Order::NewestFirst, 1).await?.pop();
         Ok(newest.map_or_else(|| Head::of_empty_chain(account), |item| head_of(account, &item)))
@@ -125,7 +122,7 @@ pub(crate) fn head_of(account: &AccountId, newest: &Item) -> Head {
 
 /// Returns the put that appends an audit row after `head`, and the head after it. This is the only function
 /// that creates a write of an audit row.
-fn link(audit: &Audit, head: &Head, written_at: Timestamp) -> Result<(Write, Head), StoreError> {
+fn link(audit: &Audit, head: &Head, written_at: Timestamp) -> Result<(Write, Head)> {
     let sequence = head.sequence.saturating_add(1);
     // The clock of the function that recorded the action may be ahead.
     let written_at = written_at.max(audit.at);

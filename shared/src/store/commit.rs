@@ -18,7 +18,9 @@ use domain::row::Row;
 
 use super::update::{LONGEST_WINDOW, MAX_WRITE_RETRIES, RETRY_BUDGET, pause_before_retry, pause_within};
 use super::write::{Change, PUT_ID, insert};
-use super::{CommitOutcome, Inserted, Item, Store, StoreError, Write, from_item, unavailable, write_error};
+use super::{
+    CommitOutcome, Inserted, Item, Result, Store, StoreError, Write, from_item, unavailable, write_error,
+};
 use crate::random;
 
 /// After the first conflict on the place of an audit row, the window of the pause is this many times as long
@@ -27,15 +29,12 @@ const FIRST_APPEND_WINDOW_IN_ATTEMPTS: u32 = 12;
 
 impl Store {
     /// Inserts a row. If a row with this key exists, returns that row instead. Sends one request.
-    pub async fn insert<R: Row + DeserializeOwned>(&self, row: &R) -> Result<Inserted<R>, StoreError> {
+    pub async fn insert<R: Row + DeserializeOwned>(&self, row: &R) -> Result<Inserted<R>> {
         self.insert_or_read(row).await
     }
 
     /// Like [`Store::insert`], but deserialises an existing row as `R` instead of the type of `row`.
-    pub async fn insert_or_read<R: DeserializeOwned>(
-        &self,
-        row: &impl Row,
-    ) -> Result<Inserted<R>, StoreError> {
+    pub async fn insert_or_read<R: DeserializeOwned>(&self, row: &impl Row) -> Result<Inserted<R>> {
         match self.write(RETRY_BUDGET, vec![Write::insert(row)?]).await? {
             WriteOutcome::Done => Ok(Inserted::New),
             WriteOutcome::ConditionFailed { found, .. } => {
@@ -49,7 +48,7 @@ impl Store {
     /// the write units of a transaction.
     /// Errors: [`StoreError::Unavailable`] when the database does not answer, or other callers extend the chain
     /// of an audit row during the whole retry budget.
-    pub async fn commit(&self, writes: Vec<Write>) -> Result<CommitOutcome, StoreError> {
+    pub async fn commit(&self, writes: Vec<Write>) -> Result<CommitOutcome> {
         self.commit_within(RETRY_BUDGET, writes).await
     }
 
@@ -58,11 +57,7 @@ impl Store {
     /// When another caller extends the chain first, only the newest audit row is read again, after a pause,
     /// and the same writes are sent. If a row of the change is no longer the one that was read, its condition
     /// fails, and the commit ends with a conflict.
-    pub(super) async fn commit_within(
-        &self,
-        budget: Duration,
-        writes: Vec<Write>,
-    ) -> Result<CommitOutcome, StoreError> {
+    pub(super) async fn commit_within(&self, budget: Duration, writes: Vec<Write>) -> Result<CommitOutcome> {
         if !has_audit_row(&writes) {
             return self.execute(budget, writes).await;
         }
@@ -91,11 +86,7 @@ impl Store {
     }
 
     /// Executes writes without audit rows, all or none. Begins no retry when the budget is spent.
-    pub(super) async fn execute(
-        &self,
-        budget: Duration,
-        writes: Vec<Write>,
-    ) -> Result<CommitOutcome, StoreError> {
+    pub(super) async fn execute(&self, budget: Duration, writes: Vec<Write>) -> Result<CommitOutcome> {
         match self.write(budget, writes).await? {
             WriteOutcome::Done => Ok(CommitOutcome::Done),
             WriteOutcome::ConditionFailed { at, .. } => Ok(CommitOutcome::Conflict { at }),
@@ -104,7 +95,7 @@ impl Store {
 
     /// Executes the writes. While another transaction holds a row, or a transaction is throttled, it retries up
     /// to [`MAX_WRITE_RETRIES`] times within the budget.
-    async fn write(&self, budget: Duration, writes: Vec<Write>) -> Result<WriteOutcome, StoreError> {
+    async fn write(&self, budget: Duration, writes: Vec<Write>) -> Result<WriteOutcome> {
         let started_at = Instant::now();
         let mut request = match <[Write; 1]>::try_from(writes) {
             Ok([Write { change: Change::Insert { mut item }, table }]) => {
@@ -273,7 +264,7 @@ fn new_token() -> String {
 }
 
 /// 64 random bits in hex.
-fn new_put_id() -> Result<AttributeValue, StoreError> {
+fn new_put_id() -> Result<AttributeValue> {
     let random = random::bytes::<8>().map_err(|error| StoreError::Unavailable(error.to_string()))?;
     Ok(AttributeValue::S(hex::encode(random)))
 }

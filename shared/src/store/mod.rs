@@ -71,6 +71,9 @@ const BATCH_GET_KEYS: usize = 100;
 /// left unprocessed.
 const MAX_BATCH_GET_ROUNDS: u32 = 5;
 
+/// The result of a read or write.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
     /// DynamoDB did not answer, could not execute the request now, or refused all retries. A later attempt
@@ -168,12 +171,12 @@ impl Store {
 
     /// Reads one row, strongly consistent, so that a row can be read as soon as its insert has returned.
     /// `None`: no row has this key.
-    pub async fn get<R: DeserializeOwned>(&self, key: &Key) -> Result<Option<R>, StoreError> {
+    pub async fn get<R: DeserializeOwned>(&self, key: &Key) -> Result<Option<R>> {
         self.get_item(key).await?.map(from_item).transpose()
     }
 
     /// Like [`Store::get`], but returns the item without deserialising it.
-    pub async fn get_item(&self, key: &Key) -> Result<Option<Item>, StoreError> {
+    pub async fn get_item(&self, key: &Key) -> Result<Option<Item>> {
         let answer = self
             .client
             .get_item()
@@ -188,7 +191,7 @@ impl Store {
 
     /// Reads many items, strongly consistent, in no particular order. Keys without an item are skipped. Sends
     /// one request for each 100 keys, all requests concurrently.
-    pub async fn batch_get(&self, keys: &[Key]) -> Result<Vec<Item>, StoreError> {
+    pub async fn batch_get(&self, keys: &[Key]) -> Result<Vec<Item>> {
         let chunks = keys.chunks(BATCH_GET_KEYS).map(|chunk| {
             let chunk = chunk.iter().map(key_attributes).collect();
             self.batch_get_chunk(HashMap::from([(self.table.to_string(), chunk)]))
@@ -205,7 +208,7 @@ impl Store {
         &self,
         keys: &[Key],
         (other, other_key): (&Self, &Key),
-    ) -> Result<(Vec<Item>, Option<Item>), StoreError> {
+    ) -> Result<(Vec<Item>, Option<Item>)> {
         let mut found = self
             .batch_get_chunk(HashMap::from([
                 (self.table.to_string(), keys.iter().map(key_attributes).collect()),
@@ -217,7 +220,7 @@ impl Store {
     }
 
     /// Like [`Store::batch_get`], but deserialises the rows and returns them in the order of `keys`.
-    pub async fn get_in_order<R: DeserializeOwned>(&self, keys: &[Key]) -> Result<Vec<R>, StoreError> {
+    pub async fn get_in_order<R: DeserializeOwned>(&self, keys: &[Key]) -> Result<Vec<R>> {
         let mut rows = HashMap::new();
         for item in self.batch_get(keys).await? {
             if let Some(key) = key_of_item(&item) {
@@ -230,7 +233,7 @@ impl Store {
     async fn batch_get_chunk(
         &self,
         mut keys: HashMap<String, Vec<Item>>,
-    ) -> Result<HashMap<String, Vec<Item>>, StoreError> {
+    ) -> Result<HashMap<String, Vec<Item>>> {
         let mut items: HashMap<String, Vec<Item>> = HashMap::new();
         for round in 0..MAX_BATCH_GET_ROUNDS {
             if round > 0 {

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use domain::row::Key;
 
-use super::{Item, Store, StoreError, from_item, key_attributes, key_of_item, text, unavailable};
+use super::{Item, Result, Store, StoreError, from_item, key_attributes, key_of_item, text, unavailable};
 
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
@@ -105,7 +105,7 @@ impl Store {
         range: (&str, &str),
         order: Order,
         limit: usize,
-    ) -> Result<Vec<ListEntry>, StoreError> {
+    ) -> Result<Vec<ListEntry>> {
         let query =
             self.entries_query(index, partition, range).scan_index_forward(order == Order::OldestFirst);
         // Boxed, because the future of a query takes kilobytes, and a list request runs several queries
@@ -123,7 +123,7 @@ impl Store {
         partition: &str,
         number: &str,
         limit: usize,
-    ) -> Result<Vec<(String, Option<i64>)>, StoreError> {
+    ) -> Result<Vec<(String, Option<i64>)>> {
         let query = self.entries_query(index, partition, ("0", "~"));
         let items = Box::pin(self.first_items(query, limit)).await?;
         let (_, _, sort) = index.names();
@@ -140,7 +140,7 @@ impl Store {
         range: (&str, &str),
         order: Order,
         limit: usize,
-    ) -> Result<Vec<ListEntry>, StoreError> {
+    ) -> Result<Vec<ListEntry>> {
         let reads = partitions.iter().map(|partition| self.list(index, partition, range, order, limit));
         let mut entries = try_join_all(reads).await?.concat();
         entries.sort_by(|left, right| order.of(left.sort.cmp(&right.sort)));
@@ -157,7 +157,7 @@ impl Store {
         (from, to): (&str, &str),
         cursor: Option<&str>,
         limit: usize,
-    ) -> Result<(Vec<R>, bool), StoreError> {
+    ) -> Result<(Vec<R>, bool)> {
         let to = cursor.map_or(to, |cursor| cursor.min(to));
         // DynamoDB refuses a range that ends before it begins.
         if from > to {
@@ -177,7 +177,7 @@ impl Store {
         cursor: Option<&str>,
         limit: usize,
         key_of: impl Fn(&str) -> Option<Key>,
-    ) -> Result<(Vec<R>, bool), StoreError> {
+    ) -> Result<(Vec<R>, bool)> {
         let to = cursor.map_or(to, |cursor| cursor.min(to));
         if from > to {
             return Ok((Vec::new(), false));
@@ -195,7 +195,7 @@ impl Store {
         mut entries: Vec<ListEntry>,
         cursor: Option<&str>,
         limit: usize,
-    ) -> Result<(Vec<R>, bool), StoreError> {
+    ) -> Result<(Vec<R>, bool)> {
         entries.retain(|entry| Some(entry.sort.as_str()) != cursor);
         let has_more = entries.len() > limit;
         entries.truncate(limit);
@@ -210,7 +210,7 @@ impl Store {
         index: ListIndex,
         partitions: &[String],
         range: (&str, &str),
-    ) -> Result<usize, StoreError> {
+    ) -> Result<usize> {
         let counts = partitions.iter().map(|partition| count(self.entries_query(index, partition, range)));
         Ok(try_join_all(counts).await?.into_iter().fold(0, usize::saturating_add))
     }
@@ -236,23 +236,19 @@ impl Store {
 
     /// Reads all items of a partition by ascending sort key, strongly consistent. It holds all of them in
     /// memory, so use it only for small partitions.
-    pub async fn partition(&self, pk: &str) -> Result<Vec<Item>, StoreError> {
+    pub async fn partition(&self, pk: &str) -> Result<Vec<Item>> {
         all_items(self.partition_query(pk)).await
     }
 
     /// Like [`Store::partition`], but reads only the items whose sort keys begin with `prefix`.
-    pub async fn partition_prefix(&self, pk: &str, prefix: &str) -> Result<Vec<Item>, StoreError> {
+    pub async fn partition_prefix(&self, pk: &str, prefix: &str) -> Result<Vec<Item>> {
         let query =
             self.partition_query(pk).key_condition_expression("pk = :pk AND begins_with(sk, :prefix)");
         all_items(query.expression_attribute_values(":prefix", AttributeValue::S(prefix.to_owned()))).await
     }
 
     /// Like [`Store::partition_prefix`], but deserialises the items.
-    pub async fn rows_of_prefix<R: DeserializeOwned>(
-        &self,
-        pk: &str,
-        prefix: &str,
-    ) -> Result<Vec<R>, StoreError> {
+    pub async fn rows_of_prefix<R: DeserializeOwned>(&self, pk: &str, prefix: &str) -> Result<Vec<R>> {
         self.partition_prefix(pk, prefix).await?.into_iter().map(from_item).collect()
     }
 
@@ -273,7 +269,7 @@ impl Store {
         pk: &str,
         after: Option<&str>,
         limit: i32,
-    ) -> Result<(Vec<Item>, Option<String>), StoreError> {
+    ) -> Result<(Vec<Item>, Option<String>)> {
         let after = after.map(|sk| key_attributes(&Key { pk: pk.to_owned(), sk: sk.to_owned() }));
         let query = self.partition_query(pk).set_exclusive_start_key(after).limit(limit);
         let answer = Box::pin(query.send()).await.map_err(unavailable)?;
@@ -289,7 +285,7 @@ impl Store {
         (from, to): (&str, &str),
         order: Order,
         limit: usize,
-    ) -> Result<Vec<Item>, StoreError> {
+    ) -> Result<Vec<Item>> {
         let query = self
             .partition_query(pk)
             .key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to")
@@ -307,7 +303,7 @@ impl Store {
         range: (&str, &str),
         order: Order,
         limit: usize,
-    ) -> Result<Vec<Item>, StoreError> {
+    ) -> Result<Vec<Item>> {
         let reads = partitions.iter().map(|partition| self.range(partition, range, order, limit));
         let mut items = try_join_all(reads).await?.concat();
         items.sort_by(|left, right| order.of(sort_of(left).cmp(&sort_of(right))));
@@ -317,7 +313,7 @@ impl Store {
 
     /// Reads the first `limit` items of a query. One request returns at most 1 MB, so long rows take several
     /// requests.
-    async fn first_items(&self, query: QueryFluentBuilder, limit: usize) -> Result<Vec<Item>, StoreError> {
+    async fn first_items(&self, query: QueryFluentBuilder, limit: usize) -> Result<Vec<Item>> {
         let mut items = Vec::new();
         let mut after = None;
         while items.len() < limit {
@@ -334,11 +330,11 @@ impl Store {
     }
 }
 
-async fn all_items(query: QueryFluentBuilder) -> Result<Vec<Item>, StoreError> {
+async fn all_items(query: QueryFluentBuilder) -> Result<Vec<Item>> {
     query.into_paginator().items().send().try_collect().await.map_err(unavailable)
 }
 
-async fn count(query: QueryFluentBuilder) -> Result<usize, StoreError> {
+async fn count(query: QueryFluentBuilder) -> Result<usize> {
     let mut pages = query.select(Select::Count).into_paginator().send();
     let mut count: usize = 0;
     while let Some(page) = pages.next().await {

@@ -20,7 +20,7 @@ use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::wallet::{LedgerAccount, Posting, PostingKind, Transfer, Wallet, add_to_counter};
 
-use crate::store::{StoreError, from_item};
+use crate::store::{Result, from_item};
 use crate::wallet::Wallets;
 
 const MAX_TAIL_READS: usize = 10;
@@ -221,16 +221,12 @@ impl Wallets {
         (scope, shard): (&Scope, Shard),
         after: Option<&str>,
         limit: i32,
-    ) -> Result<(Vec<Posting>, Option<String>), StoreError> {
+    ) -> Result<(Vec<Posting>, Option<String>)> {
         let (items, next) = self.store.page(&Posting::partition(scope, shard), after, limit).await?;
         Ok((items.into_iter().map(from_item).collect::<Result<_, _>>()?, next))
     }
 
-    pub(crate) async fn compare(
-        &self,
-        scope: &ShardedScope,
-        posted: &mut Postings,
-    ) -> Result<Comparison, StoreError> {
+    pub(crate) async fn compare(&self, scope: &ShardedScope, posted: &mut Postings) -> Result<Comparison> {
         let mut before = self.for_scope(scope).await?;
         for _tail in 0..MAX_TAIL_READS {
             self.add_newest(scope, &before, posted).await?;
@@ -250,7 +246,7 @@ impl Wallets {
         scope: &ShardedScope,
         counted: &BTreeMap<Currency, Wallet>,
         posted: &mut Postings,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         // A currency that has neither counters nor postings so far is not read.
         let currencies: BTreeSet<Currency> = counted.keys().chain(posted.wallets.keys()).copied().collect();
         let range = (posted.newest_from, PostingId::last_at(Timestamp::MAX));

@@ -11,7 +11,7 @@ use domain::time::Timestamp;
 use super::delivery::{Deliveries, Delivery, DeliveryStatus, first_shown};
 use super::endpoint::Endpoints;
 use crate::account::Accounts;
-use crate::store::{Store, StoreError};
+use crate::store::{Result, Store};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Redrive {
@@ -34,11 +34,7 @@ impl Redrive {
     /// `PROCESSING`, nothing is selected. So a repeated redrive sends nothing twice.
     ///
     /// Reads all deliveries of the scope since [`Redrive::since`].
-    pub async fn deliveries(
-        &self,
-        store: &Store,
-        now: Timestamp,
-    ) -> Result<(Vec<Delivery>, usize), StoreError> {
+    pub async fn deliveries(&self, store: &Store, now: Timestamp) -> Result<(Vec<Delivery>, usize)> {
         let mut considered: HashMap<(EventId, &'static str, Option<EndpointId>), Delivery> = HashMap::new();
         let (deliveries, to) = (Deliveries::new(store.clone()), DeliveryId::last_at(Timestamp::MAX));
         let scope = Accounts::new(store.clone()).sharded_scope(&self.scope).await?;

@@ -21,7 +21,7 @@ use super::settings::{AcquirerSettings, Credentials, KindSettings, PixSettings};
 use super::values::{ConnectionName, InvalidSetting, Secret};
 use crate::audit;
 use crate::random::RandomError;
-use crate::store::{Item, Store, StoreError, Write, from_item, key_of_item};
+use crate::store::{Item, Result, Store, StoreError, Write, from_item, key_of_item};
 
 /// The name of the updated object in errors.
 const SUBJECT: &str = "an account's acquirer";
@@ -114,7 +114,7 @@ impl AccountAcquirers {
         &self,
         account: &AccountId,
         connection: ConnectionId,
-    ) -> Result<(Option<ConfiguredAcquirer>, bool), StoreError> {
+    ) -> Result<(Option<ConfiguredAcquirer>, bool)> {
         let (key, stop) = (AccountAcquirer::key_of(account, connection), LiveChargesStop::the_key());
         let keys = [key.clone(), stop.clone()];
         let (secrets, acquirer) = self.secrets.batch_get_with(&keys, (&self.state, &key)).await?;
@@ -124,10 +124,9 @@ impl AccountAcquirers {
     }
 
     /// Reads the connections of an account that take new charges, without their credentials.
-    pub(crate) async fn current_of(&self, account: &AccountId) -> Result<Vec<AccountAcquirer>, StoreError> {
+    pub(crate) async fn current_of(&self, account: &AccountId) -> Result<Vec<AccountAcquirer>> {
         let acquirers = self.state.partition(&AccountAcquirer::partition(account)).await?;
-        let acquirers: Result<Vec<AccountAcquirer>, StoreError> =
-            acquirers.into_iter().map(from_item).collect();
+        let acquirers: Result<Vec<AccountAcquirer>> = acquirers.into_iter().map(from_item).collect();
         Ok(acquirers?.into_iter().filter(|acquirer| !acquirer.is_retired).collect())
     }
 
@@ -136,7 +135,7 @@ impl AccountAcquirers {
         &self,
         account: &AccountId,
         method: PaymentMethod,
-    ) -> Result<Option<ConfiguredAcquirer>, StoreError> {
+    ) -> Result<Option<ConfiguredAcquirer>> {
         let takes_it = |each: &ConfiguredAcquirer| {
             !each.acquirer.is_retired && each.acquirer.settings.methods().contains(&method)
         };
@@ -162,7 +161,7 @@ impl AccountAcquirers {
     }
 
     /// Reads all connections of an account, those that take new charges first.
-    pub async fn all(&self, account: &AccountId) -> Result<Vec<ConfiguredAcquirer>, StoreError> {
+    pub async fn all(&self, account: &AccountId) -> Result<Vec<ConfiguredAcquirer>> {
         let partition = AccountAcquirer::partition(account);
         let (acquirers, secrets) = Box::pin(async {
             tokio::try_join!(self.state.partition(&partition), self.secrets.partition(&partition))
@@ -174,19 +173,14 @@ impl AccountAcquirers {
             let of_acquirer = key_of_item(&item).and_then(|key| secrets.remove(&key));
             joined(item, of_acquirer)
         };
-        let all: Result<Vec<ConfiguredAcquirer>, StoreError> =
-            acquirers.into_iter().map(with_secrets).collect();
+        let all: Result<Vec<ConfiguredAcquirer>> = acquirers.into_iter().map(with_secrets).collect();
         let mut all = all?;
         all.sort_by_key(|each| each.acquirer.is_retired);
         Ok(all)
     }
 
     /// Whether an account uses a connection, or did so before.
-    pub(crate) async fn uses(
-        &self,
-        account: &AccountId,
-        connection: ConnectionId,
-    ) -> Result<bool, StoreError> {
+    pub(crate) async fn uses(&self, account: &AccountId, connection: ConnectionId) -> Result<bool> {
         // The functions' roles permit `BatchGetItem` on these rows, as `find_with_stop` needs, and not `GetItem`.
         let key = AccountAcquirer::key_of(account, connection);
         let found: Vec<AccountAcquirer> = self.state.get_in_order(&[key]).await?;
@@ -194,11 +188,7 @@ impl AccountAcquirers {
     }
 
     /// Reads the acquirer whose bank presents a token, and reads no credentials.
-    pub async fn of_token(
-        &self,
-        account: &AccountId,
-        token: &str,
-    ) -> Result<Option<AccountAcquirer>, StoreError> {
+    pub async fn of_token(&self, account: &AccountId, token: &str) -> Result<Option<AccountAcquirer>> {
         for item in self.state.partition(&AccountAcquirer::partition(account)).await? {
             let acquirer: AccountAcquirer = from_item(item)?;
             if acquirer.callback.accepts_token(token) {
@@ -213,7 +203,7 @@ impl AccountAcquirers {
         &self,
         account: &AccountId,
         connection: ConnectionId,
-    ) -> Result<Vec<SecretString>, StoreError> {
+    ) -> Result<Vec<SecretString>> {
         let found = self.signing_row(account, connection).await?;
         let secrets = found.into_iter().flat_map(|found| [Some(found.secret), found.former]);
         Ok(secrets.flatten().map(|secret| secret.as_secret().clone()).collect())
@@ -250,7 +240,7 @@ impl AccountAcquirers {
     }
 
     /// Reads the claim of a Pix key. `None`: no account has the key.
-    pub async fn claim_of_key(&self, key: &PixKey) -> Result<Option<PixKeyClaim>, StoreError> {
+    pub async fn claim_of_key(&self, key: &PixKey) -> Result<Option<PixKeyClaim>> {
         self.state.get(&PixKeyClaim::key_of(key)).await
     }
 
@@ -494,11 +484,7 @@ impl AccountAcquirers {
         }
     }
 
-    async fn signing_row(
-        &self,
-        account: &AccountId,
-        connection: ConnectionId,
-    ) -> Result<Option<MedSecret>, StoreError> {
+    async fn signing_row(&self, account: &AccountId, connection: ConnectionId) -> Result<Option<MedSecret>> {
         self.secrets.get(&MedSecret::key_of(account, connection)).await
     }
 
@@ -508,7 +494,7 @@ impl AccountAcquirers {
         (account, connection): (AccountId, ConnectionId),
         (secret, former): (Secret, Option<Secret>),
         before: Option<&MedSecret>,
-    ) -> Result<Write, StoreError> {
+    ) -> Result<Write> {
         let before = before.map(|before| before.version);
         let version = before.unwrap_or(0).saturating_add(1);
         let next = MedSecret { account, connection, secret, former, version };
@@ -516,11 +502,7 @@ impl AccountAcquirers {
     }
 
     /// Returns the writes that replace both rows of an acquirer, or insert them.
-    fn put(
-        &self,
-        next: &ConfiguredAcquirer,
-        before: Option<&ConfiguredAcquirer>,
-    ) -> Result<Vec<Write>, StoreError> {
+    fn put(&self, next: &ConfiguredAcquirer, before: Option<&ConfiguredAcquirer>) -> Result<Vec<Write>> {
         let version = before.map(|before| before.acquirer.version);
         let secrets = Write::put(&next.secrets(), version)?.in_table(self.secrets.table());
         Ok(vec![Write::put(&next.acquirer, version)?, secrets])
@@ -592,7 +574,7 @@ impl AccountAcquirers {
         &self,
         connection: ConnectionId,
         offsets: ClockOffsets,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let Some(sweep) = self.sweep(connection).await? else { return Ok(()) };
         let clock_offsets = Some((offsets.behind_seconds(), offsets.ahead_seconds()));
         if sweep.clock_offsets != clock_offsets {
@@ -602,13 +584,13 @@ impl AccountAcquirers {
         Ok(())
     }
 
-    async fn sweep(&self, connection: ConnectionId) -> Result<Option<ConnectionSweep>, StoreError> {
+    async fn sweep(&self, connection: ConnectionId) -> Result<Option<ConnectionSweep>> {
         self.state.get(&ConnectionSweep::key_of(connection)).await
     }
 }
 
 /// Joins the rows of an acquirer. They were not read at one moment, so a change between shows as another version.
-fn joined(acquirer: Item, secrets: Option<Item>) -> Result<ConfiguredAcquirer, StoreError> {
+fn joined(acquirer: Item, secrets: Option<Item>) -> Result<ConfiguredAcquirer> {
     let acquirer: AccountAcquirer = from_item(acquirer)?;
     let secrets: Option<AcquirerSecrets> = secrets.map(from_item).transpose()?;
     match secrets.filter(|secrets| secrets.version == acquirer.version) {

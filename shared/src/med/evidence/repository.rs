@@ -9,7 +9,7 @@ use crate::med::evidence::{Evidence, EvidenceFile, EvidenceFiles, Upload, Upload
 use crate::med::repository::{audit_row, replacement_writes};
 use crate::med::{EvidenceError, MedCases};
 use crate::random;
-use crate::store::{Inserted, Store, StoreError, Write, from_item, reuse_or_read, text};
+use crate::store::{Inserted, Result, Store, StoreError, Write, from_item, reuse_or_read, text};
 
 #[derive(Clone, Debug)]
 pub struct CaseEvidence {
@@ -30,10 +30,7 @@ impl CaseEvidence {
     }
 
     /// Without ids nothing is read.
-    pub async fn find(
-        &self,
-        ids: Option<(MedCaseId, EvidenceId)>,
-    ) -> Result<Option<EvidenceRow>, StoreError> {
+    pub async fn find(&self, ids: Option<(MedCaseId, EvidenceId)>) -> Result<Option<EvidenceRow>> {
         let Some((case, id)) = ids else { return Ok(None) };
         let evidence = Evidence::key_of(case, id);
         let items = self.store.batch_get(&[evidence.clone(), Upload::key_of(case, id)]).await?;
@@ -145,7 +142,7 @@ impl CaseEvidence {
     }
 
     /// Newest first.
-    pub async fn for_case(&self, case: MedCaseId) -> Result<Vec<Evidence>, StoreError> {
+    pub async fn for_case(&self, case: MedCaseId) -> Result<Vec<Evidence>> {
         let Key { pk, .. } = MedCase::key_of(case);
         let mut files: Vec<Evidence> = self.store.rows_of_prefix(&pk, &Evidence::prefix(case)).await?;
         files.reverse();

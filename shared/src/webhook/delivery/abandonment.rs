@@ -30,7 +30,7 @@ use super::attempt::{in_list, millis, status_value};
 use super::counts::additions;
 use super::entry::Entry;
 use super::{Deliveries, Delivery, DeliveryStatus, KEPT_AFTER_SHOWN_SECONDS};
-use crate::store::{CommitOutcome, ListIndex, Order, RowUpdate, Store, StoreError, Write, from_item};
+use crate::store::{CommitOutcome, ListIndex, Order, Result, RowUpdate, Store, Write, from_item};
 use crate::webhook::endpoint::Endpoint;
 
 const STEP_SIZE: usize = 1_000;
@@ -169,7 +169,7 @@ impl Delivery {
 }
 
 /// Reads the latest 100 deletions of a scope's endpoints, of the last 92 days.
-pub async fn deletions(store: &Store, scope: &Scope) -> Result<Vec<Abandonment>, StoreError> {
+pub async fn deletions(store: &Store, scope: &Scope) -> Result<Vec<Abandonment>> {
     let (all, most) = (("wh_", "wh_~"), MAX_DELETIONS);
     let items = store.range(&partition(scope), all, Order::NewestFirst, most).await?;
     let rows: Vec<Abandonment> = items.into_iter().map(from_item).collect::<Result<_, _>>()?;
@@ -187,7 +187,7 @@ pub(super) fn cancelled_error(reason: &str, of_attempt: Option<&str>) -> String 
 
 impl Deliveries {
     /// Reads the endpoint of a delivery and returns why the delivery is abandoned; `None`: it is not.
-    pub async fn abandonment_cause(&self, delivery: &Delivery) -> Result<Option<Cause>, StoreError> {
+    pub async fn abandonment_cause(&self, delivery: &Delivery) -> Result<Option<Cause>> {
         let Some(endpoint) = delivery.endpoint else { return Ok(None) };
         let key = Endpoint::key_of(&delivery.scope, endpoint);
         let endpoint = self.store.get_in_order::<Endpoint>(&[key]).await?.pop();
@@ -195,10 +195,7 @@ impl Deliveries {
     }
 
     /// Runs the next step of an abandonment. Returns it as it is after the step; `None`: it has ended.
-    pub async fn run_abandonment_step(
-        &self,
-        abandonment: Abandonment,
-    ) -> Result<Option<Abandonment>, StoreError> {
+    pub async fn run_abandonment_step(&self, abandonment: Abandonment) -> Result<Option<Abandonment>> {
         let list = Delivery::partition(&abandonment.scope);
         // '!' sorts before every character that may follow a sort key in a longer one.
         let after = abandonment.after.as_ref();
@@ -221,7 +218,7 @@ impl Deliveries {
     }
 
     /// Cancels deliveries in one transaction. Skips those whose condition fails: an attempt runs or has ended.
-    async fn cancel(&self, mut found: Vec<Entry>, by: &Abandonment) -> Result<(), StoreError> {
+    async fn cancel(&self, mut found: Vec<Entry>, by: &Abandonment) -> Result<()> {
         // Each failed transaction returns at least one delivery to skip, so the loop ends.
         while !found.is_empty() {
             let cancelled = found.iter().map(|entry| cancellation(entry, by));

@@ -20,8 +20,8 @@ use super::counts::additions;
 use super::entry::Entry;
 use super::{Deliveries, Delivery, DeliveryStatus, LEASE_SECONDS};
 use crate::store::{
-    CommitOutcome, Item, RowUpdate, Store, StoreError, UpdateOutcome, Write, due_attributes, from_item,
-    key_of_item, number,
+    CommitOutcome, Item, Result, RowUpdate, Store, StoreError, UpdateOutcome, Write, due_attributes,
+    from_item, key_of_item, number,
 };
 use crate::webhook::breaker::Breakers;
 use crate::webhook::endpoint::Endpoint;
@@ -118,13 +118,7 @@ pub struct SignedContext {
 
 impl Deliveries {
     /// Claims a delivery for one attempt. `claim` is a random name for the claim.
-    pub async fn claim(
-        &self,
-        scope: &Scope,
-        id: DeliveryId,
-        claim: u64,
-        now: Timestamp,
-    ) -> Result<Claim, StoreError> {
+    pub async fn claim(&self, scope: &Scope, id: DeliveryId, claim: u64, now: Timestamp) -> Result<Claim> {
         let claim = format!("{claim:016x}");
         let refused = match self.try_claim_row(&Delivery::key_of(scope, id), &claim, now).await? {
             UpdateOutcome::Done(item) => return Ok(Claim::Claimed(Box::new(from_item(item)?))),
@@ -153,12 +147,7 @@ impl Deliveries {
     /// Tries to claim the row with a key. The claim of a listed delivery also changes its sort key in `list`. The
     /// claim of an unlisted delivery is tried first, because nearly all attempts are first attempts of
     /// unlisted deliveries.
-    async fn try_claim_row(
-        &self,
-        key: &Key,
-        claim: &str,
-        now: Timestamp,
-    ) -> Result<UpdateOutcome, StoreError> {
+    async fn try_claim_row(&self, key: &Key, claim: &str, now: Timestamp) -> Result<UpdateOutcome> {
         let lease = now.plus_seconds(LEASE_SECONDS).unwrap_or(Timestamp::MAX);
         let update = RowUpdate::of(key.clone())
             .set("status", status_value(DeliveryStatus::Processing))
@@ -189,7 +178,7 @@ impl Deliveries {
     /// Adds a delivery that takes long to the list of open ones and to the due index, so that the scheduler sends
     /// another message for it. Returns the delivery as it is afterwards: listed, or delivered since it was
     /// read.
-    pub async fn add_to_list(&self, seen: Delivery, now: Timestamp) -> Result<Delivery, StoreError> {
+    pub async fn add_to_list(&self, seen: Delivery, now: Timestamp) -> Result<Delivery> {
         let mut seen = seen;
         for _change in 0..MAX_CHANGES_SEEN {
             if seen.listed || seen.is_delivered() {
@@ -210,7 +199,7 @@ impl Deliveries {
     }
 
     /// Reads the event and the receiver of a delivery, in one request.
-    pub async fn delivery_context(&self, delivery: &Delivery) -> Result<DeliveryContext, StoreError> {
+    pub async fn delivery_context(&self, delivery: &Delivery) -> Result<DeliveryContext> {
         let keys: Vec<Key> = context_keys(delivery).collect();
         context_of(delivery, &mut rows_by_key(self.store.batch_get(&keys).await?))
     }
@@ -221,11 +210,7 @@ impl Deliveries {
     /// # Errors
     ///
     /// [`StoreError::Corrupt`] when the endpoint has no secret.
-    pub async fn signed_context(
-        &self,
-        delivery: &Delivery,
-        secrets: &Store,
-    ) -> Result<SignedContext, StoreError> {
+    pub async fn signed_context(&self, delivery: &Delivery, secrets: &Store) -> Result<SignedContext> {
         let found = Box::pin(self.read_signed_context(delivery, secrets)).await?;
         if found.secret.is_some() || found.context.endpoint.is_none() {
             return Ok(found);
@@ -239,11 +224,7 @@ impl Deliveries {
         Ok(found)
     }
 
-    async fn read_signed_context(
-        &self,
-        delivery: &Delivery,
-        secrets: &Store,
-    ) -> Result<SignedContext, StoreError> {
+    async fn read_signed_context(&self, delivery: &Delivery, secrets: &Store) -> Result<SignedContext> {
         let scope = &delivery.scope;
         let (slots_key, breakers_key) = (InFlight::key_of(scope, Lane::Fast), Breakers::key_of(scope));
         let secret_key = SigningSecret::key_of(&delivery.scope, delivery.endpoint);
@@ -264,7 +245,7 @@ impl Deliveries {
         claimed: &Delivery,
         outcome: &AttemptOutcome,
         now: Timestamp,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let Some(claim) = &claimed.claim else { return Ok(false) };
         let stays_unlisted =
             matches!(outcome, AttemptOutcome::Delivered { .. } | AttemptOutcome::Postponed { until: None });
@@ -295,7 +276,7 @@ impl Deliveries {
         outcome: &AttemptOutcome,
         is_listed: bool,
         now: Timestamp,
-    ) -> Result<Option<Delivery>, StoreError> {
+    ) -> Result<Option<Delivery>> {
         let key = claimed.key();
         let mut update = RowUpdate::of(key.clone())
             .set("updated_at", millis(now))
@@ -382,7 +363,7 @@ fn rows_by_key(items: Vec<Item>) -> HashMap<Key, Item> {
     items.into_iter().filter_map(|item| Some((key_of_item(&item)?, item))).collect()
 }
 
-fn context_of(delivery: &Delivery, rows: &mut HashMap<Key, Item>) -> Result<DeliveryContext, StoreError> {
+fn context_of(delivery: &Delivery, rows: &mut HashMap<Key, Item>) -> Result<DeliveryContext> {
     let event = rows.remove(&delivery.event_key()).map(from_item).transpose()?;
     let key = delivery.endpoint.map(|endpoint| Endpoint::key_of(&delivery.scope, endpoint));
     let endpoint = key.and_then(|key| rows.remove(&key)).map(from_item).transpose()?;

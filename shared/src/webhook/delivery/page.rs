@@ -28,7 +28,7 @@ use super::log::{ENTRIES_PER_QUERY, IdRange, LogPage, rows_of};
 use super::rows::Rows;
 use super::{Deliveries, Delivery, DeliveryFilter, DeliveryStats, DeliveryStatus};
 use crate::checkpoint::Loaded;
-use crate::store::{ListIndex, Order, PageError, StoreError};
+use crate::store::{ListIndex, Order, PageError, Result};
 use crate::webhook::endpoint::Endpoint;
 
 /// The most unlisted deliveries whose rows are read for numbers and pages by status. With the rows and events of 25
@@ -225,7 +225,7 @@ impl Found {
 
 impl Deliveries {
     /// Returns how many of a scope's deliveries of the last 90 days are in each status.
-    pub async fn stats(&self, scope: &ShardedScope, now: Timestamp) -> Result<DeliveryStats, StoreError> {
+    pub async fn stats(&self, scope: &ShardedScope, now: Timestamp) -> Result<DeliveryStats> {
         let selection = Selection::shown(now);
         // For this status, the open and the newest deliveries are read.
         let read = Selection { status: Some(DeliveryStatus::Delivered), ..selection };
@@ -283,7 +283,7 @@ impl Deliveries {
         scope: &ShardedScope,
         selection: &Selection,
         (start, wanted): (DeliveryId, usize),
-    ) -> Result<Found, StoreError> {
+    ) -> Result<Found> {
         let status = selection.status;
         let (from, _) = selection.ids();
         let shown = (from, DeliveryId::last_at(Timestamp::MAX));
@@ -328,12 +328,7 @@ impl Deliveries {
     }
 
     /// Reads the entries of `list` within a range of sort keys, newest first, at most `most`.
-    async fn listed(
-        &self,
-        scope: &Scope,
-        (from, to): (String, String),
-        most: usize,
-    ) -> Result<LogPage, StoreError> {
+    async fn listed(&self, scope: &Scope, (from, to): (String, String), most: usize) -> Result<LogPage> {
         // DynamoDB refuses a range that ends before it begins.
         if from > to {
             return Ok(LogPage::default());
@@ -346,7 +341,7 @@ impl Deliveries {
     }
 
     /// Reads the rows by which the statuses of the found deliveries are known, and further ones.
-    async fn load_found(&self, found: &mut Found, further: Vec<Key>) -> Result<(), StoreError> {
+    async fn load_found(&self, found: &mut Found, further: Vec<Key>) -> Result<()> {
         let keys = found.keys_by_status().into_iter().chain(further).collect();
         self.load(&mut found.rows, keys).await
     }
@@ -360,7 +355,7 @@ impl Deliveries {
         selection: &Selection,
         window: &Window,
         (start, days): (DeliveryId, &BTreeMap<Day, Tally>),
-    ) -> Result<(Vec<Entry>, usize, Option<DeliveryId>), StoreError> {
+    ) -> Result<(Vec<Entry>, usize, Option<DeliveryId>)> {
         let is_of_log = matches!(selection.status, None | Some(DeliveryStatus::Delivered));
         let (mut start, mut skip) = (start, window.skip);
         if is_of_log {
@@ -405,7 +400,7 @@ impl Deliveries {
         status: Option<DeliveryStatus>,
         candidates: Vec<Entry>,
         most: usize,
-    ) -> Result<(Vec<Entry>, Option<DeliveryId>), StoreError> {
+    ) -> Result<(Vec<Entry>, Option<DeliveryId>)> {
         let Some(status) = status else {
             return Ok((candidates.into_iter().take(most).collect(), None));
         };
