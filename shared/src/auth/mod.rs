@@ -18,7 +18,7 @@ use domain::time::Timestamp;
 
 use self::dashboard::Session;
 use crate::api_key::{self, ApiKey, ApiKeys};
-use crate::http::{Problem, RateLimit, RequestContext};
+use crate::http::{Problem, RateLimit, RequestContext, Result};
 use crate::random::{self, RandomError};
 
 /// Counters of previous minutes that each request removes.
@@ -49,7 +49,7 @@ impl Caller {
 
     /// A member who acts at the dashboard in one mode of the account, for the use cases of the API. The caller has
     /// checked the member's role. 403 `account_suspended` for a suspended account.
-    pub fn of_member(session: &Session, mode: Mode, context: &RequestContext) -> Result<Self, Problem> {
+    pub fn of_member(session: &Session, mode: Mode, context: &RequestContext) -> Result<Self> {
         let account = &session.account;
         if account.settings.suspended {
             return Err(Problem::AccountSuspended);
@@ -84,7 +84,7 @@ impl Caller {
     }
 
     /// 403 `live_key_not_allowed`. For sandbox routes, where the caller acts as the acquirer.
-    pub fn require_test(&self) -> Result<(), Problem> {
+    pub fn require_test(&self) -> Result<()> {
         match self.scope.mode {
             Mode::Test => Ok(()),
             Mode::Live => Err(Problem::LiveKeyNotAllowed),
@@ -96,11 +96,7 @@ impl ApiKeys {
     /// Verifies the key and counts the request: 401 `unauthorized` without a valid key, 429 `rate_limited`
     /// above the key's limit a minute, 403 `account_suspended`, 503 if the database does not answer.
     /// [`crate::extract`] calls it for every route that requires a key.
-    pub(crate) async fn authenticate(
-        &self,
-        context: &RequestContext,
-        now: Timestamp,
-    ) -> Result<Caller, Problem> {
+    pub(crate) async fn authenticate(&self, context: &RequestContext, now: Timestamp) -> Result<Caller> {
         let Some(key) = &context.headers.api_key else {
             return Err(Problem::Unauthorized);
         };

@@ -30,7 +30,7 @@ use crate::account::password::{PasswordChecker, PasswordHash};
 use crate::account::{TokenGeneration, USER, User};
 use crate::audit;
 use crate::config::{ConfigError, Vars, required};
-use crate::http::{Problem, RequestContext};
+use crate::http::{Problem, RequestContext, Result};
 use crate::metrics;
 use crate::random;
 use crate::store::{CommitOutcome, Store, Write, from_item, text};
@@ -137,7 +137,7 @@ impl Dashboard {
     /// counted, because the holder of a revoked token could use up the user's limit. Fails in this order: 401
     /// `unauthorized`, also for a removed user or a new password; 429 `rate_limited` above 60 requests a
     /// minute; 403 `totp_enrolment_required`; 400 `invalid_request` for any query parameter.
-    pub async fn authenticate(&self, context: &RequestContext, now: Timestamp) -> Result<Session, Problem> {
+    pub async fn authenticate(&self, context: &RequestContext, now: Timestamp) -> Result<Session> {
         let claims = self.claims(TokenKind::Api, context.headers.bearer.as_ref(), now)?;
         let session = self.read_session(&claims, TokenKind::Api, context.source).await?;
         self.count_api_request(&session, context, now).await?;
@@ -148,22 +148,12 @@ impl Dashboard {
         Ok(session)
     }
 
-    fn claims(
-        &self,
-        kind: TokenKind,
-        token: Option<&SecretString>,
-        now: Timestamp,
-    ) -> Result<Claims, Problem> {
+    fn claims(&self, kind: TokenKind, token: Option<&SecretString>, now: Timestamp) -> Result<Claims> {
         token.and_then(|token| self.tokens.verify(kind, token, now)).ok_or(Problem::NotLoggedIn)
     }
 
     /// Reads the user, the account and the token's row in one request. 401 `unauthorized` if the token is not valid.
-    async fn read_session(
-        &self,
-        claims: &Claims,
-        kind: TokenKind,
-        source: SourceAddress,
-    ) -> Result<Session, Problem> {
+    async fn read_session(&self, claims: &Claims, kind: TokenKind, source: SourceAddress) -> Result<Session> {
         let mut issued = IssuedToken::of(claims, kind);
         let keys = [User::key_of(&claims.sub), issued.key(), Account::key_of(&claims.account_id)];
         let (mut user, mut account) = (None, None);
@@ -188,7 +178,7 @@ impl Dashboard {
         Credentials { email, password, totp }: Credentials,
         context: &RequestContext,
         now: Timestamp,
-    ) -> Result<LogIn, Problem> {
+    ) -> Result<LogIn> {
         let id = UserId::from_email(&email);
         let shown = (Some(password), totp.as_ref().map(ExposeSecret::expose_secret));
         let user = self.prove((id, false), shown, context.source, now).await?;
@@ -207,7 +197,7 @@ impl Dashboard {
         code: &str,
         context: &RequestContext,
         now: Timestamp,
-    ) -> Result<NewToken, Problem> {
+    ) -> Result<NewToken> {
         let claims = self.claims(TokenKind::Pending, pending.map(SecretString::from).as_ref(), now)?;
         let user = self.prove((claims.sub, false), (None, Some(code)), context.source, now).await?;
         // A new password since then ended the log-in too.
@@ -226,7 +216,7 @@ impl Dashboard {
         (password, code): (Option<SecretString>, Option<&str>),
         source: SourceAddress,
         now: Timestamp,
-    ) -> Result<User, Problem> {
+    ) -> Result<User> {
         let attempt = match self.count_attempt(&id, has_session, source, now).await {
             Ok(attempt) => attempt,
             Err(problem) => {
@@ -270,7 +260,7 @@ impl Dashboard {
         user: &User,
         context: &RequestContext,
         now: Timestamp,
-    ) -> Result<NewToken, Problem> {
+    ) -> Result<NewToken> {
         let source = context.source;
         let agent = context.headers.user_agent.as_ref().and_then(|agent| agent.to_str().ok());
         let agent = agent.map(|agent| agent.chars().take(MAX_AGENT).collect());
@@ -282,7 +272,7 @@ impl Dashboard {
     }
 
     /// A token after this session's, which has ended.
-    async fn renew(&self, session: &Session, user: &User, now: Timestamp) -> Result<NewToken, Problem> {
+    async fn renew(&self, session: &Session, user: &User, now: Timestamp) -> Result<NewToken> {
         let from = (session.source, session.issued.agent.clone());
         let (token, issued) = self.new_token(TokenKind::Session, user, from, now)?;
         self.commit(vec![Write::insert(&issued)?]).await?;
@@ -290,7 +280,7 @@ impl Dashboard {
     }
 
     /// 503 if another request changed one of the rows.
-    async fn commit(&self, writes: Vec<Write>) -> Result<(), Problem> {
+    async fn commit(&self, writes: Vec<Write>) -> Result<()> {
         match self.store.commit(writes).await? {
             CommitOutcome::Done => Ok(()),
             CommitOutcome::Conflict { .. } => Err(Problem::Busy),
@@ -303,7 +293,7 @@ impl Dashboard {
         user: &User,
         (source, agent): (SourceAddress, Option<String>),
         now: Timestamp,
-    ) -> Result<(NewToken, IssuedToken), Problem> {
+    ) -> Result<(NewToken, IssuedToken)> {
         let jti = hex::encode(random::bytes::<16>()?);
         // The token has the generation in the row whose password was verified. If the password is reset
         // between the read of that row and here, the new token is already invalid.
@@ -316,12 +306,12 @@ impl Dashboard {
     }
 
     /// At most as many at the same time as passwords are verified.
-    pub async fn hash(&self, password: SecretString) -> Result<PasswordHash, Problem> {
+    pub async fn hash(&self, password: SecretString) -> Result<PasswordHash> {
         Ok(self.password_checker.hash(password).await?)
     }
 
     /// Revokes the token that the user is logged in with. A repeated call has no effect.
-    pub async fn log_out(&self, session: &Session, now: Timestamp) -> Result<(), Problem> {
+    pub async fn log_out(&self, session: &Session, now: Timestamp) -> Result<()> {
         let Session { user, source, issued, .. } = session;
         if self.end_token(issued, "user.log-out", *source, now).await? {
             tracing::info!(user = %user.id, account = %user.account, source = source.ip().map(field::display), "log-out");
@@ -336,7 +326,7 @@ impl Dashboard {
         action: &str,
         source: SourceAddress,
         now: Timestamp,
-    ) -> Result<bool, Problem> {
+    ) -> Result<bool> {
         let version = issued.version.saturating_add(1);
         let ended = IssuedToken { ended_at: Some(now), version, ..issued.clone() };
         let write = if issued.version == 0 {
@@ -356,7 +346,7 @@ fn audit_row(
     (action, reason): (&str, &str),
     source: SourceAddress,
     now: Timestamp,
-) -> Result<Audit, Problem> {
+) -> Result<Audit> {
     let operator = Operator { actor: user.to_string(), reason: reason.to_owned(), source };
     Ok(audit::by_operator(&operator, account, action, user.to_string(), now)?)
 }

@@ -8,7 +8,7 @@ use super::log_in::NewToken;
 use super::totp::forget_second_factor;
 use super::{Dashboard, IssuedToken, Session};
 use crate::account::{AccountError, Accounts, TokenGeneration, User, UserChange, UserError, Users};
-use crate::http::Problem;
+use crate::http::{Problem, Result};
 use crate::random;
 use crate::store::{Order, from_item};
 
@@ -17,7 +17,7 @@ const LISTED_SESSIONS: usize = 20;
 impl Dashboard {
     /// Renews a session after the code of the second factor or, without one, the password. The old token ends. 401
     /// `unauthorized`, 429 `rate_limited`.
-    pub async fn confirm(&self, session: &Session, shown: &str, now: Timestamp) -> Result<NewToken, Problem> {
+    pub async fn confirm(&self, session: &Session, shown: &str, now: Timestamp) -> Result<NewToken> {
         let shown = match session.user.second_factor_at {
             Some(_) => (None, Some(shown)),
             None => (Some(SecretString::from(shown)), None),
@@ -40,7 +40,7 @@ impl Dashboard {
         (old, code): (SecretString, &str),
         new: SecretString,
         now: Timestamp,
-    ) -> Result<NewToken, Problem> {
+    ) -> Result<NewToken> {
         let code = session.user.second_factor_at.map(|_on| code);
         self.prove((session.user.id, true), (Some(old), code), session.source, now).await?;
         let hash = self.hash(new).await?;
@@ -55,7 +55,7 @@ impl Dashboard {
         session: &Session,
         (password, code): (SecretString, &str),
         now: Timestamp,
-    ) -> Result<NewToken, Problem> {
+    ) -> Result<NewToken> {
         let shown = (Some(password), Some(code));
         self.prove((session.user.id, true), shown, session.source, now).await?;
         let change = UserChange::SecondFactorOff(TokenGeneration::new(random::bytes()?));
@@ -65,11 +65,7 @@ impl Dashboard {
     }
 
     /// The open ones among the user's last 20, newest first.
-    pub async fn open_sessions(
-        &self,
-        session: &Session,
-        now: Timestamp,
-    ) -> Result<Vec<IssuedToken>, Problem> {
+    pub async fn open_sessions(&self, session: &Session, now: Timestamp) -> Result<Vec<IssuedToken>> {
         let partition = IssuedToken::key_of(session.user.id, String::new()).pk;
         let newest = self.store.range(&partition, ("0", "9"), Order::NewestFirst, LISTED_SESSIONS).await?;
         let mut issued: Vec<IssuedToken> = newest.into_iter().map(from_item).collect::<Result<_, _>>()?;
@@ -82,7 +78,7 @@ impl Dashboard {
     }
 
     /// Ends one session of the user. 404 `not_found`; no effect if it has ended.
-    pub async fn end_session(&self, session: &Session, id: &str, now: Timestamp) -> Result<(), Problem> {
+    pub async fn end_session(&self, session: &Session, id: &str, now: Timestamp) -> Result<()> {
         let key = IssuedToken::key_of(session.user.id, id.to_owned());
         let issued: IssuedToken = self.store.get(&key).await?.ok_or(Problem::NotFound { what: "session" })?;
         if issued.ended_at.is_none() {
@@ -91,18 +87,13 @@ impl Dashboard {
         Ok(())
     }
 
-    pub async fn end_sessions(&self, session: &Session, now: Timestamp) -> Result<(), Problem> {
+    pub async fn end_sessions(&self, session: &Session, now: Timestamp) -> Result<()> {
         let change = UserChange::EndSessions(TokenGeneration::new(random::bytes()?));
         self.change_own(session, &change, now).await?;
         Ok(())
     }
 
-    async fn change_own(
-        &self,
-        session: &Session,
-        change: &UserChange,
-        now: Timestamp,
-    ) -> Result<User, Problem> {
+    async fn change_own(&self, session: &Session, change: &UserChange, now: Timestamp) -> Result<User> {
         let who = (&session.account.id, session.user.id);
         let users = Users::new(self.store.clone());
         users.change(who, change, &session.operator().into(), now).await.map_err(|error| match error {
@@ -118,7 +109,7 @@ impl Dashboard {
         session: &Session,
         is_required: bool,
         now: Timestamp,
-    ) -> Result<(), Problem> {
+    ) -> Result<()> {
         let accounts = Accounts::new(self.store.clone());
         let operator = session.operator();
         match accounts.require_second_factor(&session.account.id, is_required, &operator, now).await {

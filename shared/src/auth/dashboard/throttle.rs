@@ -13,7 +13,7 @@ use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 
 use super::{Dashboard, Session};
-use crate::http::{Problem, RequestContext};
+use crate::http::{Problem, RequestContext, Result};
 use crate::request_limit::{Window, count_in_minute};
 use crate::store::{Inserted, Write};
 
@@ -63,7 +63,7 @@ impl Dashboard {
         has_session: bool,
         source: SourceAddress,
         now: Timestamp,
-    ) -> Result<Attempt, Problem> {
+    ) -> Result<Attempt> {
         let window = Window::of(now, WINDOW_SECONDS);
         let key = |counted: String| Key { pk: format!("log-ins#{counted}"), sk: window.number.to_string() };
         let of_user = if has_session { format!("session#{user}") } else { user.to_string() };
@@ -77,13 +77,13 @@ impl Dashboard {
     }
 
     /// Returns whether this was the last that the window permits. 429 `rate_limited` if it permits no more.
-    async fn count(&self, key: &Key, max: i64, window: Window, now: Timestamp) -> Result<bool, Problem> {
+    async fn count(&self, key: &Key, max: i64, window: Window, now: Timestamp) -> Result<bool> {
         let counted = self.store.add_up_to(key, (COUNTER, 1), window.ttl(), Some(max)).await?;
         let refused = Problem::TooManyLogins { limit: max, retry_after_seconds: window.left(now) };
         counted.map(|counted| counted >= max).ok_or(refused)
     }
 
-    pub(super) async fn uncount_attempt(&self, attempt: Attempt) -> Result<(), Problem> {
+    pub(super) async fn uncount_attempt(&self, attempt: Attempt) -> Result<()> {
         for key in &attempt.keys {
             self.store.add_up_to(key, (COUNTER, -1), attempt.window.ttl(), None).await?;
         }
@@ -117,7 +117,7 @@ impl Dashboard {
         session: &Session,
         context: &RequestContext,
         now: Timestamp,
-    ) -> Result<(), Problem> {
+    ) -> Result<()> {
         let limit = (format!("dashboard-requests#{}", session.user.id), MAX_REQUESTS_A_MINUTE);
         count_in_minute(&self.store, limit, (context, session.account.id.to_string()), now).await
     }
@@ -129,19 +129,14 @@ impl Dashboard {
         session: &Session,
         context: &RequestContext,
         now: Timestamp,
-    ) -> Result<(), Problem> {
+    ) -> Result<()> {
         let limit = (format!("dashboard-pages#{}", session.user.id), MAX_PAGES_A_MINUTE);
         count_in_minute(&self.store, limit, (context, session.account.id.to_string()), now).await
     }
 
     /// Counts a link for a new password. 429 `rate_limited` above 3 for an address, or 30 from a source address, in a
     /// quarter of an hour.
-    pub async fn count_reset(
-        &self,
-        user: &UserId,
-        source: SourceAddress,
-        now: Timestamp,
-    ) -> Result<(), Problem> {
+    pub async fn count_reset(&self, user: &UserId, source: SourceAddress, now: Timestamp) -> Result<()> {
         let window = Window::of(now, WINDOW_SECONDS);
         for (counted, max) in
             [(source.network(), MAX_RESETS_FROM_ADDRESS), (user.to_string(), MAX_RESETS_OF_EMAIL)]
@@ -158,7 +153,7 @@ impl Dashboard {
         user: UserId,
         (action, key): (&str, &str),
         now: Timestamp,
-    ) -> Result<Option<SentForm>, Problem> {
+    ) -> Result<Option<SentForm>> {
         let form = SentForm { user, key: format!("{key}#{action}"), sent_at: now };
         if key.is_empty() || form.key.len() > MAX_FORM_KEY_BYTES {
             return Err(Problem::field("idempotency_key", "must be the key in the page of the form"));
@@ -174,7 +169,7 @@ impl Dashboard {
     }
 
     /// 429 `rate_limited` above 50 invites of an account in a day.
-    pub async fn count_invite(&self, account: &AccountId, now: Timestamp) -> Result<(), Problem> {
+    pub async fn count_invite(&self, account: &AccountId, now: Timestamp) -> Result<()> {
         let window = Window::of(now, DAY_SECONDS);
         let key = Key { pk: format!("invites#{account}"), sk: window.number.to_string() };
         self.count(&key, MAX_INVITES_A_DAY, window, now).await?;

@@ -16,7 +16,7 @@ use super::log_in::NewToken;
 use super::{Dashboard, Session};
 use crate::account::{TokenGeneration, User};
 use crate::audit;
-use crate::http::Problem;
+use crate::http::{Problem, Result};
 use crate::random;
 use crate::store::{CommitOutcome, Store, Write};
 
@@ -70,7 +70,7 @@ impl SecondFactor {
         Key { pk: format!("totp#{user}"), sk: "totp".to_owned() }
     }
 
-    fn totp(&self, account_name: &str, issuer: &str) -> Result<Totp, Problem> {
+    fn totp(&self, account_name: &str, issuer: &str) -> Result<Totp> {
         let invalid = |error: &dyn std::fmt::Display| Problem::Internal(error.to_string());
         let seed = Secret::try_from_base32(&self.seed).map_err(|error| invalid(&error))?;
         let builder = Builder::new()
@@ -86,7 +86,7 @@ impl SecondFactor {
     }
 
     /// The next version, after a code or a recovery code was accepted. `None`: it is wrong or was used before.
-    fn after_code(&self, code: &str, now: Timestamp) -> Result<Option<Self>, Problem> {
+    fn after_code(&self, code: &str, now: Timestamp) -> Result<Option<Self>> {
         let code: String = code.chars().filter(|letter| !letter.is_whitespace() && *letter != '-').collect();
         let version = self.version.saturating_add(1);
         let seconds = u64::try_from(now.seconds()).unwrap_or_default();
@@ -106,7 +106,7 @@ fn hash(code: &str) -> String {
 }
 
 /// Four groups of five letters, to be copied by hand.
-fn recovery_code() -> Result<String, Problem> {
+fn recovery_code() -> Result<String> {
     let code = hex::encode(random::bytes::<10>()?);
     let groups: Vec<String> =
         code.as_bytes().chunks(5).map(|group| String::from_utf8_lossy(group).into()).collect();
@@ -123,22 +123,17 @@ pub async fn forget_second_factor(secrets: &Store, user: &UserId) {
 }
 
 impl Dashboard {
-    pub fn secrets(&self) -> Result<&Store, Problem> {
+    pub fn secrets(&self) -> Result<&Store> {
         let missing = || Problem::Internal("the function has no table of secrets".to_owned());
         self.secrets.as_ref().ok_or_else(missing)
     }
 
-    async fn second_factor(&self, user: &UserId) -> Result<Option<SecondFactor>, Problem> {
+    async fn second_factor(&self, user: &UserId) -> Result<Option<SecondFactor>> {
         Ok(self.secrets()?.get(&SecondFactor::key_of(user)).await?)
     }
 
     /// Uses up a code or a recovery code. `false`: it is wrong or was used before, also by a request at the same time.
-    pub(super) async fn accept_code(
-        &self,
-        user: &UserId,
-        code: &str,
-        now: Timestamp,
-    ) -> Result<bool, Problem> {
+    pub(super) async fn accept_code(&self, user: &UserId, code: &str, now: Timestamp) -> Result<bool> {
         let Some(factor) = self.second_factor(user).await? else { return Ok(false) };
         let Some(next) = factor.after_code(code, now)? else { return Ok(false) };
         let write = Write::replace(&next, factor.version)?;
@@ -147,7 +142,7 @@ impl Dashboard {
 
     /// Stores a new seed, which has no effect before [`Dashboard::turn_on_second_factor`]. 422 `unprocessable_entity`
     /// if the second factor is on.
-    pub async fn begin_second_factor(&self, session: &Session) -> Result<Enrolment, Problem> {
+    pub async fn begin_second_factor(&self, session: &Session) -> Result<Enrolment> {
         let user = &session.user;
         if user.second_factor_at.is_some() {
             let message = "The second factor is already on. Turn it off first.";
@@ -182,7 +177,7 @@ impl Dashboard {
         session: &Session,
         code: &str,
         now: Timestamp,
-    ) -> Result<(Vec<String>, NewToken), Problem> {
+    ) -> Result<(Vec<String>, NewToken)> {
         let user = &session.user;
         let factor = self.second_factor(&user.id).await?.filter(|_| user.second_factor_at.is_none());
         // A row that was on before must not be turned on again without a new seed.
