@@ -34,13 +34,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_smallest_and_largest_values_encode_to_known_texts() {
-        assert_eq!(encode(0), "00000000000000000000000000");
-        assert_eq!(encode(u128::MAX), "7zzzzzzzzzzzzzzzzzzzzzzzzz");
-        assert_eq!(encode(31), "0000000000000000000000000z");
-    }
-
-    #[test]
     fn a_text_of_another_length_alphabet_or_more_than_128_bits_is_refused() {
         for text in ["", "0", "0000000000000000000000000", "000000000000000000000000000"] {
             assert_eq!(decode(text), None, "{text}");

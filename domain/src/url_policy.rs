@@ -465,9 +465,6 @@ mod tests {
             ("224.0.0.1", "a multicast"),
             ("255.255.255.255", "a reserved"),
             ("0.0.0.0", "an unspecified"),
-            ("::1", "a loopback"),
-            ("fd00:ec2::254", "a private"),
-            ("::ffff:10.0.0.5", "a private"),
             ("2002:a00:5::", "an IPv4 transition"),
         ] {
             let host = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
@@ -599,13 +596,6 @@ mod tests {
         ] {
             assert_eq!(check_new_url(text, &PublicOnly), check_url(text, &PublicOnly), "{text}");
             assert!(check_new_url(text, &PublicOnly).is_ok(), "{text}");
-        }
-    }
-
-    #[test]
-    fn urls_stored_before_the_newer_rules_are_still_accepted_for_delivery() {
-        for text in ["https://shop/", "https://nas.lan/", "https://api.test/", "https://example.com:80/"] {
-            assert!(check_url(text, &PublicOnly).is_ok(), "{text}");
         }
     }
 

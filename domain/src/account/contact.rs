@@ -118,15 +118,6 @@ mod tests {
     }
 
     #[test]
-    fn no_email_is_sent_without_an_address_or_when_emails_are_off() {
-        let address: MailAddress = "ana@loja.example".parse().unwrap();
-        let on = Contact { address: Some(address.clone()), mail_off: false };
-        assert_eq!((on.recipient(), address.domain()), (Some(&address), "loja.example"));
-        assert_eq!(Contact { mail_off: true, ..on }.recipient(), None);
-        assert_eq!(Contact::default().recipient(), None);
-    }
-
-    #[test]
     fn a_contact_is_stored_compactly_and_never_logged() {
         let contact = Contact { address: Some("ana@loja.example".parse().unwrap()), mail_off: true };
         let text = serde_json::to_string(&contact).unwrap();

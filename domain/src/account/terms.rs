@@ -217,7 +217,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::time::SECONDS_A_DAY;
 
     fn amount(minor: i64) -> Amount {
         Amount::parse(minor).unwrap()
@@ -301,15 +300,6 @@ mod tests {
             let fees = terms(acquirer, platform, 0).fees(amount(minor), None);
             prop_assert!(!fees.acquirer().is_negative() && !fees.platform().is_negative());
             prop_assert!(!fees.net_of(amount(minor)).is_negative());
-        }
-
-        #[test]
-        fn a_hold_ends_at_a_day_boundary_within_its_last_day(millis in 0_i64..4_000_000_000_000, days in 1_u16..=MAX_HOLD_DAYS) {
-            let settled_at = Timestamp::from_millis(millis).unwrap();
-            let released_at = terms((0, 0), (0, 0), days).release(settled_at).unwrap().starts_at();
-            let held_ms = released_at.millis_since(settled_at);
-            let days_ms = i64::from(days) * SECONDS_A_DAY * 1000;
-            prop_assert!(held_ms <= days_ms && held_ms > days_ms - SECONDS_A_DAY * 1000);
         }
     }
 }

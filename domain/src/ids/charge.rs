@@ -188,16 +188,10 @@ mod tests {
     const UUID: &str = "01234567-89ab-8def-8123-456789abcdef";
 
     #[test]
-    fn a_charge_id_is_accepted_in_three_spellings() {
-        let id: ChargeId = format!("ch_{UUID}").parse().unwrap();
+    fn a_charge_id_is_accepted_in_three_spellings_only() {
         for text in [format!("ch_{UUID}"), format!("tx_{UUID}"), UUID.to_owned()] {
-            assert_eq!(ChargeId::parse_any(&text), Ok(id), "{text}");
+            assert_eq!(ChargeId::parse_any(&text).map(|id| id.raw()), Ok(UUID.to_owned()), "{text}");
         }
-        assert_eq!((id.to_string(), id.raw()), (format!("ch_{UUID}"), UUID.to_owned()));
-    }
-
-    #[test]
-    fn a_charge_id_in_any_other_spelling_is_refused() {
         let upper = UUID.to_uppercase();
         let simple = UUID.replace('-', "");
         for text in [

