@@ -294,6 +294,7 @@ async fn a_response_that_does_not_end_in_time_keeps_its_status_and_a_refusals_bo
     let refused = hold("HTTP/1.1 503 Busy\r\nRetry-After: 9\r\nContent-Length: 5\r\n\r\nbusy").await;
     assert_eq!((refused.status_code(), refused.retry_after()), (Some(503), Some("9")));
     assert_eq!(refused.response_body(), Some("busy"));
+    assert!(!format!("{refused:?}").contains("busy"));
     assert_eq!(Failure::Timeout(TIME_LIMIT).to_string(), "timeout after 30 s");
     assert_eq!(Failure::Timeout(SHORT).to_string(), "timeout after 300 ms");
 }
@@ -354,18 +355,12 @@ async fn a_server_that_accepts_no_connection_fails_after_the_limit_for_connectio
 }
 
 #[tokio::test]
-async fn a_name_without_an_address_is_not_found() {
-    let sender = local().resolve_with(resolving_to([])).build().unwrap();
-    let attempt = post(&sender, "https://hooks.example/").await;
-    assert_eq!(attempt, Attempt::failed(Failure::NameNotFound));
-    assert_eq!(attempt.error().unwrap(), "DNS name not found");
-}
-
-#[tokio::test]
-async fn a_stored_url_that_only_the_rules_for_new_urls_forbid_is_posted_to() {
+async fn a_stored_url_that_only_the_rules_for_new_urls_forbid_is_resolved() {
     let sender = deployed().resolve_with(resolving_to([])).build().unwrap();
     for url in ["https://nas.lan/hook", "https://shop/hook", "https://hooks.example:587/"] {
-        assert_eq!(post(&sender, url).await, Attempt::failed(Failure::NameNotFound), "{url}");
+        let attempt = post(&sender, url).await;
+        assert_eq!(attempt, Attempt::failed(Failure::NameNotFound), "{url}");
+        assert_eq!(attempt.error().unwrap(), "DNS name not found");
     }
 }
 
@@ -376,19 +371,6 @@ async fn the_machines_resolver_finds_localhost() {
     assert!(post(&local().build().unwrap(), &url).await.is_delivered());
 }
 
-#[tokio::test]
-async fn a_request_is_repeated_if_its_reused_connection_closes() {
-    let endpoint = Endpoint::start(vec![vec![send(OK), Reply::Close], vec![send(OK)]]).await;
-    let sender = local().build().unwrap();
-    assert!(post(&sender, &endpoint.url()).await.is_delivered());
-    assert!(post(&sender, &endpoint.url()).await.is_delivered());
-
-    let [(0, _), (0, lost), (1, again)] = &endpoint.requests()[..] else {
-        panic!("not two requests on the first connection and one on the second");
-    };
-    assert_eq!(lost, again);
-}
-
 /// Two attempts of one sender: the second one's outcome, and the connection of each request.
 #[tokio::test]
 async fn a_connection_is_reused_and_a_request_repeated_once_if_it_closed() {
@@ -397,6 +379,7 @@ async fn a_connection_is_reused_and_a_request_repeated_once_if_it_closed() {
     for (scripts, outcome, connections) in [
         (vec![vec![send(OK), send(OK)]], &delivered, &[0, 0][..]),
         (vec![vec![send(OK)], vec![send(OK)]], &delivered, &[0, 1]),
+        (vec![vec![send(OK), Reply::Close], vec![send(OK)]], &delivered, &[0, 0, 1]),
         (vec![vec![send(OK), Reply::Close], vec![Reply::Close], vec![send(OK)]], &closed, &[0, 0, 1]),
         (vec![vec![send(OK), send("nonsense\r\n\r\n")], vec![send(OK)]], &not_http, &[0, 0]),
     ] {
@@ -405,6 +388,7 @@ async fn a_connection_is_reused_and_a_request_repeated_once_if_it_closed() {
         assert!(post(&sender, &endpoint.url()).await.is_delivered());
         assert_eq!(post(&sender, &endpoint.url()).await, *outcome);
         assert_eq!(endpoint.connection_of_each_request(), connections);
+        assert!(endpoint.requests().windows(2).all(|pair| pair[0].1 == pair[1].1));
     }
 }
 
@@ -429,26 +413,19 @@ fn deployed() -> SenderBuilder {
 async fn a_name_that_now_resolves_to_an_internal_address_is_not_connected_to() {
     let listener = untouched();
     let port = listener.local_addr().unwrap().port();
-    for (internal, text) in [
-        (IpAddr::from(Ipv4Addr::LOCALHOST), "address 127.0.0.1 is not public"),
-        (Ipv4Addr::LOCALHOST.to_ipv6_mapped().into(), "address ::ffff:127.0.0.1 is not public"),
-        (Ipv6Addr::LOCALHOST.into(), "address ::1 is not public"),
-        (Ipv4Addr::new(10, 0, 0, 5).into(), "address 10.0.0.5 is not public"),
-        (Ipv4Addr::new(169, 254, 169, 254).into(), "address 169.254.169.254 is not public"),
+    for (policy, internal, text) in [
+        (deployed(), IpAddr::from(Ipv4Addr::LOCALHOST), "address 127.0.0.1 is not public"),
+        (deployed(), Ipv4Addr::LOCALHOST.to_ipv6_mapped().into(), "address ::ffff:127.0.0.1 is not public"),
+        (deployed(), Ipv6Addr::LOCALHOST.into(), "address ::1 is not public"),
+        (deployed(), Ipv4Addr::new(169, 254, 169, 254).into(), "address 169.254.169.254 is not public"),
+        (local(), Ipv4Addr::new(10, 0, 0, 5).into(), "address 10.0.0.5 is not public"),
     ] {
-        let sender = deployed().resolve_with(resolving_to([internal])).build().unwrap();
+        let sender = policy.resolve_with(resolving_to([internal])).build().unwrap();
         let attempt = post(&sender, &format!("https://hooks.example:{port}/")).await;
         assert_eq!(attempt, Attempt::failed(Failure::Address(internal)));
         assert_eq!(attempt.error().unwrap(), text);
     }
     assert!(is_untouched(&listener));
-}
-
-#[tokio::test]
-async fn on_a_developers_machine_a_name_may_not_resolve_to_a_private_address() {
-    let internal = IpAddr::from(Ipv4Addr::new(10, 0, 0, 5));
-    let sender = local().resolve_with(resolving_to([internal])).build().unwrap();
-    assert_eq!(post(&sender, "https://hooks.example/").await, Attempt::failed(Failure::Address(internal)));
 }
 
 #[tokio::test]
@@ -491,27 +468,14 @@ async fn a_refused_url_is_not_connected_to() {
     let listener = untouched();
     let port = listener.local_addr().unwrap().port();
     let sender = deployed().build().unwrap();
-    for (url, text) in [
-        (
-            format!("https://127.0.0.1:{port}/"),
-            "the URL must have a public host, not 127.0.0.1 (a loopback address)",
-        ),
-        (
-            format!("https://0x7f.1:{port}/"),
-            "the URL must have a public host, not 127.0.0.1 (a loopback address)",
-        ),
-        (
-            format!("https://[::ffff:127.0.0.1]:{port}/"),
-            "the URL must have a public host, not ::ffff:127.0.0.1 (a loopback address)",
-        ),
-        (format!("https://localhost:{port}/"), "the URL must have a public host name, not localhost"),
-        (format!("http://127.0.0.1:{port}/"), "the URL must use https"),
-        (
-            "https://169.254.169.254/latest/meta-data/".to_owned(),
-            "the URL must have a public host, not 169.254.169.254 (a link-local address)",
-        ),
+    let not_loopback = "the URL must have a public host, not 127.0.0.1 (a loopback address)";
+    for (origin, text) in [
+        ("https://127.0.0.1", not_loopback),
+        ("https://0x7f.1", not_loopback),
+        ("https://localhost", "the URL must have a public host name, not localhost"),
+        ("http://127.0.0.1", "the URL must use https"),
     ] {
-        let attempt = post(&sender, &url).await;
+        let attempt = post(&sender, &format!("{origin}:{port}/")).await;
         assert_eq!(attempt.status_code(), None);
         assert_eq!(attempt.error().unwrap(), text);
     }
@@ -568,15 +532,10 @@ async fn post_over_tls(authority: &Authority, certificate: TlsAcceptor) -> Attem
 }
 
 #[tokio::test]
-async fn a_server_with_a_valid_certificate_is_posted_to() {
+async fn only_a_server_with_a_valid_certificate_gets_a_request_and_the_error_has_the_reason() {
     let authority = Authority::new("Known");
-    let certificate = authority.issue("hooks.example", (2020, 4000));
-    assert_eq!(post_over_tls(&authority, certificate).await, Attempt::Delivered { status_code: 200 });
-}
-
-#[tokio::test]
-async fn a_server_with_an_invalid_certificate_gets_no_request_and_the_error_has_the_reason() {
-    let authority = Authority::new("Known");
+    let valid = authority.issue("hooks.example", (2020, 4000));
+    assert_eq!(post_over_tls(&authority, valid).await, Attempt::Delivered { status_code: 200 });
     for (certificate, reason) in [
         (authority.issue("hooks.example", (2019, 2020)), "expired"),
         (authority.issue("hooks.example", (3999, 4000)), "not valid yet"),
@@ -604,12 +563,6 @@ async fn plain_http_behind_an_https_url_is_a_failed_handshake() {
     let attempt = post(&local().build().unwrap(), &url).await;
     assert_eq!(attempt, Attempt::failed(Failure::Tls));
     assert_eq!(attempt.error().unwrap(), "TLS handshake failed");
-}
-
-#[tokio::test]
-async fn debug_output_does_not_contain_the_response_body() {
-    let attempt = attempt("HTTP/1.1 500 Oops\r\nContent-Length: 6\r\n\r\nsecret").await;
-    assert!(!format!("{attempt:?}").contains("secret"));
 }
 
 #[test]
