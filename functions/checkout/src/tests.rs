@@ -82,21 +82,11 @@ async fn text_of(response: Response) -> String {
     String::from_utf8(body_of(response).await).unwrap()
 }
 
-/// Ids that name no charge. A path must contain a lower-case UUID with hyphens and without a prefix.
-fn malformed_ids() -> [String; 6] {
-    [
-        format!("ch_{RAW_ID}"),
-        format!("tx_{RAW_ID}"),
-        RAW_ID.to_uppercase(),
-        RAW_ID.replace('-', ""),
-        "%FF".to_owned(),
-        "0".repeat(8_000),
-    ]
-}
-
 #[tokio::test]
 async fn a_url_with_an_id_other_than_a_lower_case_uuid_is_a_404() {
-    for id in malformed_ids() {
+    let prefixed = ["ch_", "tx_"].map(|prefix| format!("{prefix}{RAW_ID}"));
+    let spelt = [RAW_ID.to_uppercase(), RAW_ID.replace('-', ""), "%FF".to_owned(), "0".repeat(8_000)];
+    for id in prefixed.into_iter().chain(spelt) {
         let response = send(Method::GET, &format!("/checkout/{id}")).await;
         assert_eq!(response.status(), 404, "{id}");
         assert_eq!(header_of(&response, "content-type"), Some("text/html; charset=utf-8"));
@@ -114,10 +104,10 @@ async fn a_url_with_an_id_other_than_a_lower_case_uuid_is_a_404() {
 #[tokio::test]
 async fn every_page_has_its_security_headers_and_no_internal_error() {
     let read_error = || Err(StoreError::Unavailable("table some-table".to_owned()));
-    for (found, status) in [
-        (Ok(Some(charge(&json!({})))), StatusCode::OK),
-        (Ok(None), StatusCode::NOT_FOUND),
-        (read_error(), StatusCode::SERVICE_UNAVAILABLE),
+    for (found, status, title) in [
+        (Ok(Some(charge(&json!({})))), StatusCode::OK, "Pague com Pix</h1>"),
+        (Ok(None), StatusCode::NOT_FOUND, "Cobrança não encontrada</h1>"),
+        (read_error(), StatusCode::SERVICE_UNAVAILABLE, "Página indisponível"),
     ] {
         let response = shown(found, "2026-11-21T17:10:00Z", &HeaderMap::new());
         assert_eq!(response.status(), status);
@@ -125,6 +115,8 @@ async fn every_page_has_its_security_headers_and_no_internal_error() {
         assert_eq!(header_of(&response, "referrer-policy"), Some("no-referrer"));
         assert!(header_of(&response, "content-security-policy").is_some());
         let text = text_of(response).await;
+        let reloads = text.contains("http-equiv=\"refresh\"");
+        assert_eq!((text.contains(title), reloads), (true, status != StatusCode::NOT_FOUND), "{text}");
         assert!(!text.contains("some-table"), "the database's error belongs in the log only");
     }
 }
