@@ -36,40 +36,15 @@ fn an_item_needs_only_an_end_to_end_id() {
         ]},
     ]}));
     assert_eq!(bad, 0);
-    insta::assert_debug_snapshot!(items, @r#"
-    [
-        Item {
-            end_to_end_id: E12345678202611211000abcdef12345,
-            txid: None,
-            final_returns: [],
-        },
-        Item {
-            end_to_end_id: E1,
-            txid: Some(
-                "7yae9dvt35gsbaah14xwynj30v",
-            ),
-            final_returns: [],
-        },
-        Item {
-            end_to_end_id: E2,
-            txid: None,
-            final_returns: [],
-        },
-        Item {
-            end_to_end_id: E3,
-            txid: None,
-            final_returns: [
-                (
-                    "D2",
-                    "DEVOLVIDO",
-                ),
-                (
-                    "D3",
-                    "NAO_REALIZADO",
-                ),
-            ],
-        },
-    ]
+    let lines = items.iter().map(|item| {
+        let returns = item.final_returns.iter().map(|(id, status)| format!(" {id} {status}"));
+        format!("{} {:?}{}", item.end_to_end_id, item.txid, returns.collect::<String>())
+    });
+    insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r#"
+    E12345678202611211000abcdef12345 None
+    E1 Some("7yae9dvt35gsbaah14xwynj30v")
+    E2 None
+    E3 None D2 DEVOLVIDO D3 NAO_REALIZADO
     "#);
 }
 
