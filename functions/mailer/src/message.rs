@@ -61,12 +61,12 @@ impl EmailMessage {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use mail_parser::MessageParser;
 
     use super::*;
 
-    fn message(subject: &str, body: &str) -> EmailMessage {
+    pub(crate) fn message(subject: &str, body: &str) -> EmailMessage {
         let at: Timestamp = "2026-11-21T18:04:05.678Z".parse().unwrap();
         let id = EmailId::derive(at, "row", 1, "kind");
         let (from, to) = ("avisos@pagamentos.example".parse().unwrap(), "ana@loja.example".parse().unwrap());

@@ -56,22 +56,13 @@ impl Ses {
 mod tests {
     use std::time::Duration;
 
-    use domain::ids::EmailId;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
     use tokio::task::JoinHandle;
     use tokio::time::timeout;
 
     use super::*;
-    use crate::text::Text;
-
-    fn message() -> EmailMessage {
-        let at = "2026-11-21T18:04:05.678Z".parse().unwrap();
-        let id = EmailId::derive(at, "row", 1, "kind");
-        let (from, to) = ("avisos@pagamentos.example".parse().unwrap(), "ana@loja.example".parse().unwrap());
-        let text = Text { subject: "Assunto".to_owned(), body: "Texto\n".to_owned() };
-        EmailMessage::new(id, (&from, &to), &text, at).unwrap()
-    }
+    use crate::message::tests::message;
 
     /// Starts a server that answers one request with `answer`, and creates a client of that server. The
     /// server's task returns the request.
@@ -111,7 +102,7 @@ mod tests {
         let body = "<SendRawEmailResponse xmlns=\"http://ses.amazonaws.com/doc/2010-12-01/\"><SendRawEmailResult>\
                     <MessageId>1</MessageId></SendRawEmailResult></SendRawEmailResponse>";
         let (ses, server) = ses(answer("200 OK", body)).await;
-        ses.send(&message()).await.unwrap();
+        ses.send(&message("Assunto", "Texto\n")).await.unwrap();
         let (request, _) = server.await.unwrap();
         for part in [
             "Action=SendRawEmail&",
@@ -128,13 +119,13 @@ mod tests {
                     <Code>MessageRejected</Code><Message>Email address is not verified: ana@loja.example</Message>\
                     </Error><RequestId>1</RequestId></ErrorResponse>";
         let (ses, _server) = ses(answer("400 Bad Request", body)).await;
-        assert_eq!(ses.send(&message()).await, Err("MessageRejected".to_owned()));
+        assert_eq!(ses.send(&message("Assunto", "Texto\n")).await, Err("MessageRejected".to_owned()));
     }
 
     #[tokio::test]
     async fn the_client_does_not_retry_when_the_response_is_lost() {
         let (ses, server) = ses(String::new()).await;
-        let lost = ses.send(&message()).await.unwrap_err();
+        let lost = ses.send(&message("Assunto", "Texto\n")).await.unwrap_err();
         assert!(!lost.contains("ana@"), "{lost}");
         let (_, listener) = server.await.unwrap();
         assert!(timeout(Duration::ZERO, listener.accept()).await.is_err(), "the client sent another request");
