@@ -1,6 +1,5 @@
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Mutex;
-use std::time::Instant;
 
 use domain::url_policy::LocalNames;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
@@ -22,8 +21,6 @@ const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 enum Reply {
     /// Writes these bytes, and waits for the next request on the same connection.
     Send(Vec<u8>),
-    /// Writes these bytes after a pause.
-    SendAfter(Duration, Vec<u8>),
     /// Writes these bytes, then nothing, and leaves the connection open.
     Hold(Vec<u8>),
     /// Writes these bytes, then other bytes without end.
@@ -104,11 +101,6 @@ where
                 // A sender that has read enough may have closed the connection.
                 let _ = stream.write_all(&bytes).await;
                 let _ = stream.flush().await;
-            }
-            Reply::SendAfter(pause, bytes) => {
-                tokio::time::sleep(pause).await;
-                stream.write_all(&bytes).await.unwrap();
-                stream.flush().await.unwrap();
             }
             Reply::Hold(bytes) => {
                 stream.write_all(&bytes).await.unwrap();
@@ -295,21 +287,8 @@ async fn a_response_that_does_not_end_in_time_keeps_its_status_and_a_refusals_bo
     assert_eq!((refused.status_code(), refused.retry_after()), (Some(503), Some("9")));
     assert_eq!(refused.response_body(), Some("busy"));
     assert!(!format!("{refused:?}").contains("busy"));
-    assert_eq!(Failure::Timeout(TIME_LIMIT).to_string(), "timeout after 30 s");
+    assert_eq!(Failure::Timeout(local().build().unwrap().time_limit).to_string(), "timeout after 30 s");
     assert_eq!(Failure::Timeout(SHORT).to_string(), "timeout after 300 ms");
-}
-
-/// The test waits for a second, because the limit counts real time.
-#[tokio::test]
-async fn a_post_is_left_alone_until_its_limit_of_30_s() {
-    assert_eq!(local().build().unwrap().time_limit, Duration::from_secs(30));
-    let limit = Duration::from_secs(2);
-    let endpoint = Endpoint::start(vec![vec![Reply::SendAfter(limit / 2, OK.as_bytes().to_vec())]]).await;
-    let started = Instant::now();
-    let attempt = post(&local().time_limit(limit).build().unwrap(), &endpoint.url()).await;
-    assert!(attempt.is_delivered(), "{attempt:?}");
-    assert!(started.elapsed() >= limit / 2);
-    assert_eq!(endpoint.requests().len(), 1);
 }
 
 #[tokio::test]
