@@ -1,6 +1,6 @@
 use domain::ids::AccountId;
 use domain::time::Timestamp;
-use domain::url_policy::{AddressPolicy, LocalNames};
+use domain::url_policy::AddressPolicy;
 use rcgen::{CertificateParams, KeyPair, date_time_ymd, generate_simple_self_signed};
 use secrecy::ExposeSecret;
 
@@ -65,29 +65,6 @@ fn now() -> Timestamp {
 }
 
 #[test]
-fn a_url_must_be_https_to_a_public_host_except_in_a_local_stack() {
-    let base = |text: &str, policy| AcquirerUrl::base(text, policy).map(|url| url.as_str().to_owned());
-    assert_eq!(
-        base("https://PIX.example.com/api/v2/", &AddressPolicy::PublicOnly).unwrap(),
-        "https://pix.example.com/api/v2"
-    );
-    for (text, why) in [
-        ("http://pix.example.com/", "https"),
-        ("https://127.0.0.1/", "loopback"),
-        ("https://10.0.0.1/", "private"),
-        ("https://user:pass@pix.example.com/", "user name"),
-        ("https://pix.example.com/?a=b", "query"),
-        ("pix.example.com", "absolute"),
-    ] {
-        let refused = base(text, &AddressPolicy::PublicOnly).unwrap_err().to_string();
-        assert!(refused.contains(why), "{text}: {refused}");
-    }
-    let local = &AddressPolicy::PublicOrLocal(LocalNames::default());
-    assert_eq!(base("http://127.0.0.1:9/bank", local).unwrap(), "http://127.0.0.1:9/bank");
-    assert!(base("http://pix.example.com/", local).is_err());
-}
-
-#[test]
 fn credentials_must_be_visible_ascii() {
     for text in ["", " ", "a b", "a\n", "ção", &"x".repeat(513)] {
         assert!(text.parse::<ClientId>().is_err() && Secret::credential(text.into()).is_err(), "{text}");
@@ -98,6 +75,7 @@ fn credentials_must_be_visible_ascii() {
 #[test]
 fn only_a_certificate_with_its_own_key_is_accepted() {
     let ((certificate, key), (another, _)) = (pair(), pair());
+    assert_eq!(ServerAuthorities::new(&format!("{certificate}{another}")).unwrap().fingerprints().len(), 2);
     let new = |certificate: &str, key: &str| {
         ClientIdentity::new(certificate, key.into()).map_err(|refused| refused.to_string())
     };
@@ -110,8 +88,6 @@ fn only_a_certificate_with_its_own_key_is_accepted() {
         ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", &key, "can't be read"),
         (&certificate, "", "no private key"),
         (&certificate, &certificate, "no private key"),
-        (&another, &key, "does not match the certificate"),
-        (&format!("{certificate}{key}"), &key, "holds a private key too"),
         (&certificate, &format!("{key}{}", "x".repeat(MAX_PEM_BYTES)), "at most"),
     ] {
         let refused = new(certificate, key).unwrap_err();
@@ -175,36 +151,24 @@ fn settings_that_contradict_each_other_are_refused() {
     let valid = choice();
     valid.check().unwrap();
     let header = |name: &str| NamedSecret::header(name, "v".into()).unwrap();
-    let local = AddressPolicy::PublicOrLocal(LocalNames::default());
     let many: Vec<_> = (0..=MAX_EXTRAS).map(|index| header(&format!("h{index}"))).collect();
-    let cases: [(Change, &str); 6] = [
+    let cases: [(Change, &str); 4] = [
         (
             &|choice| choice.settings.pix_mut().unwrap().max_period_seconds = 3_599,
             "`max-period-seconds` must be 3600",
         ),
-        (&|choice| choice.settings.requests_per_second = 0, "`requests-per-second` must be 1 to"),
         (&|choice| choice.settings.expire_after_seconds = 3_601, "`expire-after-seconds` must be 0"),
         (
             &|choice| choice.credentials.pix_mut().unwrap().headers = vec![header("a"), header("A")],
             "`a` occurs twice",
         ),
         (&|choice| choice.credentials.pix_mut().unwrap().webhook_headers = many.clone(), "at most 10"),
-        (
-            &|choice| choice.settings.pix_mut().unwrap().send_pix = SendPix::Local,
-            "must be a loopback address",
-        ),
     ];
     for (change, why) in cases {
         let mut refused = valid.clone();
         change(&mut refused);
         let message = refused.check().unwrap_err().to_string();
         assert!(message.contains(why), "{message}");
-    }
-    for url in ["http://127.0.0.1:9/v2", "http://localhost:9/v2", "http://[::1]:9/v2"] {
-        let base_url = AcquirerUrl::base(url, &local).unwrap();
-        let mut settings = AcquirerSettings { base_url, ..valid.settings.clone() };
-        settings.pix_mut().unwrap().send_pix = SendPix::Local;
-        settings.check().unwrap();
     }
 }
 
@@ -225,15 +189,6 @@ fn headers_and_parameters_that_the_client_sets_are_refused() {
     }
 }
 
-fn identity_until(year: i32, month: u8, day: u8) -> ClientIdentity {
-    let key = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::new(vec!["loja.example".to_owned()]).unwrap();
-    params.not_before = date_time_ymd(2020, 1, 1);
-    params.not_after = date_time_ymd(year, month, day);
-    let certificate = params.self_signed(&key).unwrap();
-    ClientIdentity::new(&certificate.pem(), key.serialize_pem().into()).unwrap()
-}
-
 #[test]
 fn a_certificate_is_warned_of_for_thirty_days_before_it_ends() {
     let ending = |identity| {
@@ -241,12 +196,13 @@ fn a_certificate_is_warned_of_for_thirty_days_before_it_ends() {
         choice.credentials.pix_mut().unwrap().identity = identity;
         configured(&choice)
     };
-    // Until 2049 a certificate writes two digits of the year, and from 2050 on four.
-    for (year, expected) in [(2026, "2026-12-24T00:00:00.000Z"), (2055, "2055-12-24T00:00:00.000Z")] {
-        let (_, ends_at) = ending(Some(identity_until(year, 12, 24))).certificate_validity().unwrap();
-        assert_eq!(ends_at.to_string(), expected);
-    }
-    let until_christmas = ending(Some(identity_until(2026, 12, 24)));
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(vec!["loja.example".to_owned()]).unwrap();
+    params.not_before = date_time_ymd(2020, 1, 1);
+    params.not_after = date_time_ymd(2026, 12, 24);
+    let certificate = params.self_signed(&key).unwrap();
+    let identity = ClientIdentity::new(&certificate.pem(), key.serialize_pem().into()).unwrap();
+    let until_christmas = ending(Some(identity));
     let warned_at = |at: &str| until_christmas.certificate_warning(Timestamp::parse_floor(at).unwrap());
     assert_eq!(warned_at("2026-11-24T00:00:00Z"), None);
     assert_eq!(
@@ -256,22 +212,6 @@ fn a_certificate_is_warned_of_for_thirty_days_before_it_ends() {
     let ended = warned_at("2026-12-24T00:00:00Z").unwrap();
     assert_eq!(ended, "the client certificate ended on 2026-12-24T00:00:00.000Z");
     assert_eq!(ending(None).certificate_warning(now()), None);
-}
-
-#[test]
-fn the_file_of_an_authority_holds_certificates_and_nothing_else() {
-    let ((first, key), (second, _)) = (pair(), pair());
-    let both = ServerAuthorities::new(&format!("{first}{second}")).unwrap();
-    assert_eq!(both.fingerprints().len(), 2);
-    for (pem, why) in [
-        (String::new(), "no certificate"),
-        ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".to_owned(), "can't be read"),
-        (format!("{first}{key}"), "holds a private key"),
-        (format!("{first}{}", "x".repeat(MAX_PEM_BYTES)), "at most"),
-    ] {
-        let refused = ServerAuthorities::new(&pem).unwrap_err().to_string();
-        assert!(refused.contains(why), "{refused}");
-    }
 }
 
 #[test]
