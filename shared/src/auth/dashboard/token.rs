@@ -186,6 +186,11 @@ mod tests {
 
     const NOW: &str = "2026-11-21T12:00:00Z";
 
+    /// Verifies a token of the API as it is, at [`NOW`].
+    fn verified(token: &SecretString) -> Option<Claims> {
+        tokens().verify(TokenKind::Api, token, at(NOW))
+    }
+
     #[test]
     fn a_token_is_valid_until_its_expiry_and_only_with_all_claims() {
         let now = at(NOW);
@@ -202,11 +207,7 @@ mod tests {
         for missing in ["sub", "account_id", "role", "iss", "exp", "jti", "generation"] {
             let mut claims = claims(now.seconds() + 1);
             claims.as_object_mut().unwrap().remove(missing);
-            assert_eq!(
-                tokens().verify(TokenKind::Api, &signed_token(&ours, &claims), now),
-                None,
-                "without {missing}"
-            );
+            assert_eq!(verified(&signed_token(&ours, &claims)), None, "without {missing}");
         }
     }
 
@@ -240,12 +241,9 @@ mod tests {
             json!({"alg": "HS256", "typ": "JWT", "kid": "../../dev/null"}),
         ] {
             let token = signed_token(&header, &claims(now.seconds() + 1));
-            assert_eq!(tokens().verify(TokenKind::Api, &token, now), None, "{header}");
-            let unsigned = token.expose_secret().rsplit_once('.').unwrap().0.to_owned();
-            assert_eq!(
-                tokens().verify(TokenKind::Api, &SecretString::from(format!("{unsigned}.")), now),
-                None
-            );
+            assert_eq!(verified(&token), None, "{header}");
+            let unsigned = token.expose_secret().rsplit_once('.').unwrap().0;
+            assert_eq!(verified(&format!("{unsigned}.").into()), None);
         }
     }
 
@@ -257,17 +255,13 @@ mod tests {
         for index in 0..text.len() {
             let mut changed = text.as_bytes().to_vec();
             changed[index] = if changed[index] == b'A' { b'B' } else { b'A' };
-            let changed = SecretString::from(String::from_utf8(changed).unwrap());
-            assert_eq!(
-                tokens().verify(TokenKind::Api, &changed, now),
-                None,
-                "the character at {index} was changed"
-            );
+            let changed = String::from_utf8(changed).unwrap();
+            assert_eq!(verified(&changed.into()), None, "the character at {index} was changed");
         }
         for text in
             ["", ".", "..", "...", HEADER, &format!("{text}="), &format!("{text}.x"), &"a.".repeat(600)]
         {
-            assert_eq!(tokens().verify(TokenKind::Api, &SecretString::from(text), now), None, "{text}");
+            assert_eq!(verified(&text.into()), None, "{text}");
         }
         let other = Tokens::new(&SecretString::from("another secret of at least 32 bytes")).unwrap();
         assert_eq!(other.verify(TokenKind::Api, &token, now), None);
@@ -282,13 +276,10 @@ mod tests {
             signed_token(&header, &claims)
         };
         let length = |token: &SecretString| token.expose_secret().len();
-        let longest =
-            (1..MAX_TOKEN_BYTES).map(with_jti_of).find(|token| length(token) >= MAX_TOKEN_BYTES).unwrap();
-        let longer =
-            (1..MAX_TOKEN_BYTES).map(with_jti_of).find(|token| length(token) > MAX_TOKEN_BYTES).unwrap();
+        let of = |bytes| (1..bytes).map(with_jti_of).find(|token| length(token) >= bytes).unwrap();
+        let (longest, longer) = (of(MAX_TOKEN_BYTES), of(MAX_TOKEN_BYTES + 1));
         assert_eq!(length(&longest), MAX_TOKEN_BYTES);
-        assert!(tokens().verify(TokenKind::Api, &longest, now).is_some());
-        assert_eq!(tokens().verify(TokenKind::Api, &longer, now), None);
+        assert!(verified(&longest).is_some() && verified(&longer).is_none());
     }
 
     #[test]
