@@ -42,33 +42,3 @@ impl<'a> PayoutView<'a> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::charge::testing::at;
-    use crate::payout::testing::pending;
-
-    #[test]
-    fn the_wire_format_of_a_failed_payout_includes_the_reason() {
-        let failed = Payout {
-            status: PayoutStatus::Failed,
-            failure_reason: Some("account closed".to_owned()),
-            updated_at: at(60),
-            version: 2,
-            ..pending()
-        };
-        insta::assert_json_snapshot!(PayoutView::new(&failed), @r#"
-        {
-          "id": "po_01m7yzmhg00w3ge1r70w3ge1r7",
-          "object": "payout",
-          "amount": 1000,
-          "currency": "BRL",
-          "status": "failed",
-          "failure_reason": "account closed",
-          "created_at": "2026-11-21T12:00:00.000Z",
-          "paid_at": null
-        }
-        "#);
-    }
-}

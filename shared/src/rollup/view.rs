@@ -425,16 +425,4 @@ mod tests {
             })
         );
     }
-
-    #[test]
-    fn amounts_of_several_currencies_have_no_average() {
-        let of = |currency| MetricsView::new(&StatsQuery { days: 7, currency }, &rows());
-        assert_eq!(of(None).average_ticket, None);
-        assert_eq!(of(None).funnel.created, 9);
-        assert_eq!(of(Some(Currency::BRL)).average_ticket, Some(1250));
-        assert_eq!(of(Some(Currency::EUR)).average_ticket, Some(700));
-        let nothing = of(Some(Currency::JPY));
-        assert_eq!((nothing.average_ticket, nothing.average_time_to_pay_seconds), (None, None));
-        assert!(nothing.conversion_rate.abs() < f64::EPSILON);
-    }
 }

@@ -679,22 +679,6 @@ mod tests {
     }
 
     #[test]
-    fn missing_unknown_and_differing_payments_are_found() {
-        let ours = [recorded(ID, noon(), 999), recorded("E3", noon(), 300)];
-        let bank = listed([pix(ID, noon(), 1000), pix(OTHER_ID, noon(), 500)]);
-        let found = compare(day(), next_day(), &bank, &ours);
-        assert_eq!(
-            kinds(&found.differences),
-            [
-                (DifferenceKind::Missing, Some(500), None),
-                (DifferenceKind::Unknown, None, Some(300)),
-                (DifferenceKind::Differing, Some(1000), Some(999)),
-            ]
-        );
-        assert!(found.pending.is_empty());
-    }
-
-    #[test]
     fn a_difference_younger_than_an_hour_is_pending() {
         let bank = listed([pix(ID, noon(), 1000)]);
         let after = |seconds| compare(day(), noon().plus_seconds(seconds).unwrap(), &bank, &[]);
