@@ -121,56 +121,49 @@ fn write_members(writer: &mut Writer<'_>, object: &str) -> std::fmt::Result {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-    use std::sync::{Arc, Mutex};
+    use std::io::{PipeWriter, Read, pipe};
+    use std::sync::Arc;
 
     use super::*;
 
-    #[derive(Clone, Default)]
-    struct Output(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Output {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
+    /// Returns what is logged by `write` to the subscriber that `log_to` creates.
+    fn logged<S>(log_to: impl FnOnce(Arc<PipeWriter>) -> S, write: impl FnOnce()) -> String
+    where
+        S: tracing::Subscriber + Send + Sync + 'static,
+    {
+        let (mut reader, writer) = pipe().unwrap();
+        tracing::subscriber::with_default(log_to(Arc::new(writer)), write);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        text
     }
 
     #[test]
     fn libraries_never_log_requests_even_if_rust_log_selects_them() {
-        let output = Output::default();
-        let writer = output.clone();
-        let lines = fmt::layer().with_writer(move || writer.clone());
         let requested = "trace,aws_smithy_runtime::client=trace,hyper=trace";
-        let log = tracing_subscriber::registry()
-            .with(lines.with_filter(without_library_details(requested.parse().unwrap())));
-        tracing::subscriber::with_default(log, || {
+        let log_to = |writer: Arc<PipeWriter>| {
+            let filter = without_library_details(requested.parse().unwrap());
+            tracing_subscriber::registry().with(fmt::layer().with_writer(writer).with_filter(filter))
+        };
+        let text = logged(log_to, || {
             tracing::trace!(target: "aws_smithy_runtime::client::orchestrator", body = "secret", "request");
             tracing::debug!(target: "hyper::proto", body = "secret", "request");
             tracing::warn!(target: "hyper::proto", "a warning");
             tracing::info!(target: "shared::http", "a line of ours");
         });
-        let text = String::from_utf8(output.0.lock().unwrap().clone()).unwrap();
         assert!(!text.contains("secret"), "{text}");
         assert!(text.contains("a warning") && text.contains("a line of ours"), "{text}");
     }
 
     #[test]
     fn a_line_is_one_flat_json_object_with_the_fields_of_its_spans() {
-        let output = Output::default();
-        let writer = output.clone();
-        let log = tracing_subscriber::registry().with(json_lines(move || writer.clone()));
-        tracing::subscriber::with_default(log, || {
+        let log_to = |writer: Arc<PipeWriter>| tracing_subscriber::registry().with(json_lines(writer));
+        let text = logged(log_to, || {
             let span = tracing::error_span!("request", request_id = "a\"b", aws_request_id = None::<&str>);
             let _entered = span.enter();
             tracing::error!(charge = "ch_1", status = 201, "it's \"done\"");
             tracing::info_span!("empty").in_scope(|| tracing::info!("no fields"));
         });
-        let text = String::from_utf8(output.0.lock().unwrap().clone()).unwrap();
         let lines = [
             r#"{"level":"ERROR","target":"shared::log::tests","request_id":"a\"b","charge":"ch_1","message":"it's \"done\"","status":201}"#,
             r#"{"level":"INFO","target":"shared::log::tests","request_id":"a\"b","message":"no fields"}"#,
