@@ -530,14 +530,12 @@ impl Row for Event {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::charge::testing::{at, waiting};
+    use crate::charge::testing::{at, payment, waiting};
     use crate::store::{from_item, to_item};
     use domain::account::terms::{Fee, MethodTerms};
     use domain::charge::transition::{Command, Outcome, Payment, apply};
     use domain::charge::{Customer, Metadata, PaymentDetails};
     use domain::ids::EndToEndId;
-    use domain::money::Amount;
-    use domain::payment_method::PaymentMethod;
 
     fn public_urls() -> PublicUrls {
         PublicUrls::new("https://pay.example.com/checkout").unwrap()
@@ -565,15 +563,7 @@ mod tests {
     }
 
     fn pay() -> Command {
-        let payment = Payment {
-            id: EndToEndId::sandbox(at(60), [7; 8]).into(),
-            method: PaymentMethod::Pix,
-            amount: Amount::parse(1000).unwrap(),
-            payer_document: None,
-            paid_at: at(60),
-            is_in_time: false,
-            charged: None,
-        };
+        let payment = Payment { id: EndToEndId::sandbox(at(60), [7; 8]).into(), ..payment() };
         let terms = MethodTerms {
             acquirer_fee: Fee::new(0, 99).unwrap(),
             platform_fee: Fee::new(10, 0).unwrap(),
