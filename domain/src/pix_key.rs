@@ -155,35 +155,23 @@ mod tests {
         ] {
             assert_eq!(key.parse::<PixKey>().unwrap().as_str(), key);
         }
-        for text in [
+        let texts = "29537995590 295.379.955-93 5511999999999 +055119999 Maria@example.com maria@ \
+            @example.com maria@example..com maria@-example.com maria@example-.com \
+            maria@exa_mple.com a@b@example.com ma%ria@example.com a@[127.0.0.1] \
+            123E4567-E89B-12D3-A456-426655440000 123e4567e89b12d3a456426655440000";
+        for text in texts.split_whitespace().chain([
             "",
             " ",
-            "29537995590",
-            "295.379.955-93",
-            "5511999999999",
-            "+055119999",
             "+55 11 999999999",
-            "Maria@example.com",
             "Maria <maria@example.com>",
-            "maria@",
-            "@example.com",
-            "maria@example..com",
-            "maria@-example.com",
-            "maria@example-.com",
-            "maria@exa_mple.com",
-            "a@b@example.com",
-            "ma%ria@example.com",
             "\u{ff41}@b.com",
             "jos\u{e9}@b.com",
             "maria@caf\u{e9}.com",
-            "a@[127.0.0.1]",
             "\"m s\"@example.com",
             &format!("a@{}.br", "b".repeat(64)),
             &format!("{}@ex.br", "m".repeat(72)),
-            "123E4567-E89B-12D3-A456-426655440000",
-            "123e4567e89b12d3a456426655440000",
             &format!("{}@example.com", "m".repeat(70)),
-        ] {
+        ]) {
             assert_eq!(text.parse::<PixKey>(), Err(PixKeyError), "{text}");
         }
     }

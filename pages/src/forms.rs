@@ -404,19 +404,8 @@ mod tests {
         ] {
             assert_eq!(minor_units(text), Some(minor), "{text}");
         }
-        for text in [
-            "",
-            "abc",
-            "1,234",
-            "-5",
-            "1,2,3",
-            "1.2.3x",
-            "99999999999999999999",
-            "0.500",
-            "1.2.345",
-            "1.23,45",
-            "5 0",
-        ] {
+        let refused = "abc 1,234 -5 1,2,3 1.2.3x 99999999999999999999 0.500 1.2.345 1.23,45";
+        for text in refused.split_whitespace().chain(["", "5 0"]) {
             assert_eq!(minor_units(text), None, "{text}");
         }
     }

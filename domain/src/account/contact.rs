@@ -97,22 +97,16 @@ mod tests {
             assert_eq!(text.parse::<MailAddress>().map(|address| address.to_string()), Ok(text.to_owned()));
         }
         let long = format!("{}@{}.example", "a".repeat(64), "b.".repeat(100));
-        for text in [
+        let refused = "ana @loja.example ana@ ana@localhost ana@[192.0.2.1] ana@loja.example,eva@loja.example \
+            josé@loja.example ana@são.example";
+        for text in refused.split_whitespace().chain([
             "",
-            "ana",
-            "@loja.example",
-            "ana@",
-            "ana@localhost",
-            "ana@[192.0.2.1]",
             "Ana <ana@loja.example>",
             "\"ana maria\"@loja.example",
-            "ana@loja.example,eva@loja.example",
             "ana@loja.example\r\nBcc: eva@loja.example",
             "ana@loja.example ",
-            "josé@loja.example",
-            "ana@são.example",
             long.as_str(),
-        ] {
+        ]) {
             assert_eq!(text.parse::<MailAddress>(), Err(MailAddressError), "{text}");
         }
     }
