@@ -2,7 +2,6 @@
 //! the process of the test.
 
 use std::ops::Range;
-use std::path::PathBuf;
 use std::process::Output;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,7 +9,6 @@ use std::sync::atomic::Ordering;
 use api_pix::{Client, NewCob};
 use bank::{Bank, Client as Receiver, FaultKind, PayRequest, Payer, Profile};
 use domain::acquirer::ConnectionSweep;
-use domain::ids::AccountId;
 use domain::money::Amount;
 use domain::payment_method::PaymentMethod;
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
@@ -19,10 +17,10 @@ use serde_json::{Value, json};
 use shared::acquirer::configuration::{AccountAcquirers, Callback, ConfiguredAcquirer, PixKeyClaim};
 use shared::store::Store;
 
-use crate::{AdminFixture, Merchant, MerchantServer, eventually, text};
+use crate::{AdminFixture, Merchant, MerchantServer, eventually, id, lines, text};
 
 const UNREACHABLE_BANK: &str = "https://pix.banco.example/api/v2/";
-const BANK_SECRET: &str = "s3cr3t-of-the-bank";
+pub(crate) const BANK_SECRET: &str = "s3cr3t-of-the-bank";
 const KEY: &str = "7d9f0335-8dcc-4054-9bf9-0dbd61d36906";
 const OTHER_KEY: &str = "pix@loja.example";
 
@@ -30,52 +28,14 @@ const OTHER_KEY: &str = "pix@loja.example";
 const ACCOUNT_HEADER: &str = "1234567";
 const APP_KEY: &str = "d27b67790cffab50136be17db0050c56b9d1a5b1";
 
-const WHY: [&str; 2] = ["--reason", "contract of November"];
-
-/// Files with secrets, in a directory that is removed on drop.
-struct SecretFiles {
-    directory: PathBuf,
-}
-
-impl SecretFiles {
-    fn create(name: &str) -> Self {
-        let directory = std::env::temp_dir().join(format!("acquirer-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
-        Self { directory }
-    }
-
-    fn file(&self, name: &str, text: &str) -> String {
-        let path = self.directory.join(name);
-        std::fs::write(&path, text).unwrap();
-        path.to_str().unwrap().to_owned()
-    }
-
-    /// Writes a client certificate that is valid until a date, and its private key.
-    fn identity(&self, name: &str, until: (i32, u8, u8)) -> (String, String) {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new(vec!["loja.example".to_owned()]).unwrap();
-        params.not_before = date_time_ymd(2020, 1, 1);
-        params.not_after = date_time_ymd(until.0, until.1, until.2);
-        let certificate = params.self_signed(&key).unwrap().pem();
-        (
-            self.file(&format!("{name}.pem"), &certificate),
-            self.file(&format!("{name}.key"), &key.serialize_pem()),
-        )
-    }
-}
-
-impl Drop for SecretFiles {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
-}
+/// The options without which `set-acquirer` calls the bank.
+const OFFLINE: &str = "--no-check --no-register-webhook";
 
 /// A service with an account that has no acquirer, and a bank at which the account has two keys.
 struct BankFixture {
     service: AdminFixture,
     bank: Bank,
     account: String,
-    files: SecretFiles,
     /// The file with the client secret.
     secret: String,
 }
@@ -84,62 +44,44 @@ impl BankFixture {
     async fn start(profile: Profile) -> Self {
         let service = AdminFixture::start().await;
         let account = service.open_account().await;
-        let clock = service.stack.clock.clone();
-        let receiver = Receiver {
-            client_id: "loja-1".to_owned(),
-            client_secret: BANK_SECRET.to_owned(),
-            keys: vec![KEY.to_owned(), OTHER_KEY.to_owned()],
-            name: "Loja".to_owned(),
-            city: "Recife".to_owned(),
-            cnpj: "11222333000181".to_owned(),
-        };
-        let options = bank::Options::new(Arc::new(move || clock.now().millis()));
-        let bank = Bank::start(bank::Options { profile, clients: vec![receiver], ..options }).await.unwrap();
-        let files = SecretFiles::create(&account);
-        let secret = files.file("secret", &format!("{BANK_SECRET}\n"));
-        Self { service, bank, account, files, secret }
+        let bank = service.start_bank(profile, &[KEY, OTHER_KEY]).await;
+        let secret = service.file("secret", format!("{BANK_SECRET}\n"));
+        Self { service, bank, account, secret }
     }
 
     /// Runs `set-acquirer` for an account with a key at the bank.
-    async fn set(&self, account: &str, key: &str, more: &[&str]) -> Output {
+    async fn set(&self, account: &str, key: &str, more: &str) -> Output {
         let (base_url, token_url) = (self.bank.url(), self.bank.token_url());
-        let secret = if more.contains(&"--client-secret-file") {
-            vec![]
+        let secret = if more.contains("--client-secret-file") {
+            String::new()
         } else {
-            vec!["--client-secret-file", &self.secret]
+            format!("--client-secret-file {}", self.secret)
         };
-        let arguments = [
-            &["accounts", "set-acquirer", account, "pix", "--base-url", &base_url, "--token-url", &token_url]
-                [..],
-            &["--client-id", "loja-1", "--pix-key", key, "--callback-auth", "token"],
-            &secret,
-            &WHY,
-            more,
-        ];
-        self.service.run(&arguments.concat()).await
+        let command = format!(
+            "accounts set-acquirer {account} pix --base-url {base_url} --token-url {token_url} \
+             --client-id loja-1 --pix-key {key} --callback-auth token --reason agreed {secret} {more}"
+        );
+        self.service.run(&command).await
     }
 
     /// Runs `set-acquirer`, which must succeed. Returns the printed objects.
-    async fn set_objects(&self, account: &str, key: &str, more: &[&str]) -> Vec<Value> {
+    async fn set_objects(&self, account: &str, key: &str, more: &str) -> Vec<Value> {
         let output = self.set(account, key, more).await;
         assert!(output.status.success(), "{output:?}");
-        objects(&output)
+        lines(&output)
     }
 
     /// Sets the account's acquirer. Returns the URL for notifications.
     async fn set_up(&self) -> String {
-        callback_url(&self.set_objects(&self.account, KEY, &[]).await)
+        callback_url(&self.set_objects(&self.account, KEY, "").await)
     }
 
     async fn callback(&self) -> Callback {
         self.service.bank_of(&self.account).await.unwrap().acquirer.callback
     }
 
-    /// A client of the bank with the account's credentials, as the functions use it.
     async fn client(&self) -> Client {
-        let acquirer = self.service.bank_of(&self.account).await.unwrap();
-        let clock = self.service.stack.clock.clone();
-        Client::new(&acquirer.pix_connection().unwrap(), Arc::new(move || clock.now())).unwrap()
+        self.service.client_of(&self.service.bank_of(&self.account).await.unwrap())
     }
 
     /// The URL that is registered at the bank.
@@ -148,10 +90,24 @@ impl BankFixture {
         registered.map(|webhook| webhook.url)
     }
 
+    async fn show(&self) -> Value {
+        self.service.object(&format!("accounts show-acquirer {}", self.account)).await
+    }
+
+    /// Replaces the callback token. Returns the URL for notifications.
+    async fn rotate(&self, more: &str) -> String {
+        let rotate = format!("accounts rotate-callback-token {} --reason agreed {more}", self.account);
+        callback_url(&self.service.objects(&rotate).await)
+    }
+
+    async fn run_check(&self, more: &str) -> Output {
+        self.service.run(&format!("accounts check-acquirer {} {more}", self.account)).await
+    }
+
     /// Runs `check-acquirer`. Returns the results by check, and the exit code.
-    async fn check(&self, more: &[&str]) -> (Value, Option<i32>) {
-        let output = self.service.run(&[&["accounts", "check-acquirer", &self.account], more].concat()).await;
-        let lines = objects(&output);
+    async fn check(&self, more: &str) -> (Value, Option<i32>) {
+        let output = self.run_check(more).await;
+        let lines = lines(&output);
         assert!(!lines.is_empty(), "{output:?}");
         let results =
             lines.iter().map(|line| (line["check"].as_str().unwrap().to_owned(), line["result"].clone()));
@@ -175,16 +131,44 @@ impl BankFixture {
         eventually("the Pix can be read", async || client.get_pix(&end_to_end_id).await.unwrap()).await;
         paid.end_to_end_id
     }
-
-    /// Returns the audit rows of the account as text, with their actions.
-    async fn audit(&self) -> (Vec<String>, String) {
-        let rows = self.service.objects(&["audit", &self.account]).await;
-        let actions = rows.iter().map(|row| row["action"].as_str().unwrap().to_owned()).collect();
-        (actions, format!("{rows:?}"))
-    }
 }
 
 impl AdminFixture {
+    /// Starts a bank at which the client `loja-1` has these keys.
+    pub(crate) async fn start_bank(&self, profile: Profile, keys: &[&str]) -> Bank {
+        let clock = self.stack.clock.clone();
+        let receiver = Receiver {
+            client_id: "loja-1".to_owned(),
+            client_secret: BANK_SECRET.to_owned(),
+            keys: keys.iter().map(ToString::to_string).collect(),
+            name: "Loja".to_owned(),
+            city: "Recife".to_owned(),
+            cnpj: "11222333000181".to_owned(),
+        };
+        let options = bank::Options::new(Arc::new(move || clock.now().millis()));
+        let options = bank::Options { profile, clients: vec![receiver], seed: 2, ..options };
+        Bank::start(options).await.unwrap()
+    }
+
+    /// A client of the bank of an acquirer, as the functions use it.
+    pub(crate) fn client_of(&self, acquirer: &ConfiguredAcquirer) -> Client {
+        let clock = self.stack.clock.clone();
+        Client::new(&acquirer.pix_connection().unwrap(), Arc::new(move || clock.now())).unwrap()
+    }
+
+    /// Writes a client certificate that is valid until a date, and its private key. Returns their paths.
+    fn identity(&self, name: &str, until: (i32, u8, u8)) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec!["loja.example".to_owned()]).unwrap();
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(until.0, until.1, until.2);
+        let certificate = params.self_signed(&key).unwrap().pem();
+        (
+            self.file(&format!("{name}.pem"), certificate),
+            self.file(&format!("{name}.key"), key.serialize_pem()),
+        )
+    }
+
     pub(crate) fn table(&self, name: &str) -> Store {
         Store::new(local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url), name)
     }
@@ -201,14 +185,12 @@ impl AdminFixture {
     }
 
     /// The bank that takes an account's new charges.
-    async fn bank_of(&self, account: &str) -> Option<ConfiguredAcquirer> {
-        self.acquirers().current(&id(account), PaymentMethod::Pix).await.unwrap()
+    pub(crate) async fn bank_of(&self, account: &str) -> Option<ConfiguredAcquirer> {
+        self.acquirers().current(&account.parse().unwrap(), PaymentMethod::Pix).await.unwrap()
     }
 
     pub(crate) async fn open_account(&self) -> String {
-        let open = ["accounts", "open", "--merchant-name", "Padaria", "--merchant-city", "Recife"];
-        let account = self.object(&[&open[..], &WHY].concat()).await;
-        account["id"].as_str().unwrap().to_owned()
+        id(&self.change("accounts open --merchant-name Padaria --merchant-city Recife").await).to_owned()
     }
 
     /// The accounts in the sweep of the connection of an account's acquirer. `None`: there is no sweep.
@@ -222,24 +204,29 @@ impl AdminFixture {
         self.acquirers().claim_of_key(&key.parse().unwrap()).await.unwrap()
     }
 
+    /// The account that has claimed a key.
+    async fn owner(&self, key: &str) -> String {
+        self.claim(key).await.unwrap().account.to_string()
+    }
+
+    async fn refuses_to_show(&self, account: &str) {
+        self.refuses(&format!("accounts show-acquirer {account}"), "has no acquirer").await;
+    }
+
     /// Sets an account's acquirer at a bank that is not called, and passes the client secret on standard
     /// input.
-    async fn set_unreachable(&self, account: &str, base_url: &str, more: &[&str], secret: &str) -> Output {
-        let command = ["accounts", "set-acquirer", account, "pix", "--base-url", base_url];
-        let rest = ["--token-url", "https://pix.banco.example/oauth/token", "--client-id", "loja-1"];
-        let offline = ["--no-check", "--no-register-webhook"];
-        let key = if more.contains(&"--pix-key") { &[][..] } else { &["--pix-key", OTHER_KEY] };
-        let auth = if more.contains(&"--callback-auth") { &[][..] } else { &["--callback-auth", "token"] };
-        self.run_with(&[&command[..], &rest, &offline, key, auth, &WHY, more].concat(), secret).await
+    async fn set_unreachable(&self, account: &str, base_url: &str, more: &str, secret: &str) -> Output {
+        let mut command = format!(
+            "accounts set-acquirer {account} pix --base-url {base_url} --client-id loja-1 \
+             --token-url https://pix.banco.example/oauth/token {OFFLINE} --reason agreed {more}"
+        );
+        for (option, value) in [(" --pix-key ", OTHER_KEY), (" --callback-auth ", "token")] {
+            if !command.contains(option) {
+                command.extend([option, value]);
+            }
+        }
+        self.run_with(&command, secret).await
     }
-}
-
-fn id(account: &str) -> AccountId {
-    account.parse().unwrap()
-}
-
-fn objects(output: &Output) -> Vec<Value> {
-    text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 fn callback_url(printed: &[Value]) -> String {
@@ -250,58 +237,55 @@ fn token_of(url: &str) -> &str {
     url.rsplit('/').next().unwrap()
 }
 
-/// The arguments of `forget-acquirer` without a call of the bank.
-fn forget_offline<'a>(account: &'a str, connection: &'a str) -> [&'a str; 7] {
-    ["accounts", "forget-acquirer", account, connection, "--no-remove-webhook", "--reason", "all is refunded"]
-}
-
 fn stderr(output: &Output) -> String {
     text(&output.stderr)
 }
 
+/// Runs `forget-acquirer` without a call of the bank.
+fn forget_offline(account: &str, connection: &str) -> String {
+    format!("accounts forget-acquirer {account} {connection} --no-remove-webhook --reason refunded")
+}
+
 /// Removes an account's acquirer, and forgets it and the one that it replaced.
 async fn remove_and_forget(service: &AdminFixture, account: &str, [replaced, current]: [&str; 2]) {
-    let show = ["accounts", "show-acquirer", account];
-    let remove = ["accounts", "remove-acquirer", account, "--reason", "left the bank"];
+    let remove = format!("accounts remove-acquirer {account} --reason left");
     let forget_current = forget_offline(account, current);
-    assert!(service.failure(&forget_current).await.contains("has no retired acquirer"));
+    service.refuses(&forget_current, "has no retired acquirer").await;
     assert_eq!(service.object(&remove).await["removed"], true);
-    assert!(service.failure(&remove).await.contains("has no acquirer"));
-    assert_eq!(service.object(&show).await["retired"].as_array().unwrap().len(), 2);
+    service.refuses(&remove, "has no acquirer").await;
+    let shown = service.object(&format!("accounts show-acquirer {account}")).await;
+    assert_eq!(shown["retired"].as_array().unwrap().len(), 2);
     for forget in [forget_offline(account, replaced), forget_current] {
         assert_eq!(service.object(&forget).await["forgotten"], true);
-        assert!(service.failure(&forget).await.contains("has no retired acquirer"));
+        service.refuses(&forget, "has no retired acquirer").await;
     }
-    assert!(service.failure(&show).await.contains("has no acquirer"));
+    service.refuses_to_show(account).await;
     assert_eq!(service.claim(OTHER_KEY).await, None);
-    assert_eq!(service.acquirers().all(&id(account)).await.unwrap(), []);
+    assert_eq!(service.acquirers().all(&account.parse().unwrap()).await.unwrap(), []);
 }
 
 #[tokio::test]
 async fn an_operator_sets_reads_and_removes_an_acquirer_and_never_sees_its_secrets() {
     let service = AdminFixture::start().await;
     let account = service.open_account().await;
-    let show = ["accounts", "show-acquirer", &account];
-    assert!(service.failure(&show).await.contains("has no acquirer"));
-    let files = SecretFiles::create(&account);
-    let (certificate, key) = files.identity("client", (2055, 12, 24));
-    let header = format!("x-conta-corrente={}", files.file("header", "1234567\n"));
-    let query = format!("app-key={}", files.file("query", "k3y-of-the-app"));
-    let webhook_header = format!("x-skip={}", files.file("webhook", "true"));
-    let more = [
-        &["--certificate", &certificate, "--private-key", &key, "--additional-ca", &certificate][..],
-        &["--header-file", &header, "--query-file", &query, "--webhook-header-file", &webhook_header],
-        &["--scope", "cob.write pix.read", "--token-authentication", "body"],
-        &["--max-period-seconds", "432000", "--requests-per-second", "5", "--expire-after-seconds", "90"],
-        &["--callback-base-url", "https://eventos.example.com/"],
-        &["--callback-auth", "mtls", "--certificate-subject", "CN=pix.banco.example"],
-    ];
-    let set = service
-        .set_unreachable(&account, UNREACHABLE_BANK, &more.concat(), &format!("{BANK_SECRET}\n"))
-        .await;
+    service.refuses_to_show(&account).await;
+    let (certificate, key) = service.identity("client", (2055, 12, 24));
+    let more = format!(
+        "--certificate {certificate} --private-key {key} --additional-ca {certificate} \
+         --header-file x-conta-corrente={} --query-file app-key={} --webhook-header-file x-skip={} \
+         --scope 'cob.write pix.read' --token-authentication body --max-period-seconds 432000 \
+         --requests-per-second 5 --expire-after-seconds 90 --callback-auth mtls \
+         --certificate-subject CN=pix.banco.example --callback-base-url https://eventos.example.com/",
+        service.file("header", "1234567\n"),
+        service.file("query", "k3y-of-the-app"),
+        service.file("webhook", "true"),
+    );
+    let secret = format!("{BANK_SECRET}\n");
+    let set = service.set_unreachable(&account, UNREACHABLE_BANK, &more, &secret).await;
     assert!(set.status.success(), "{set:?}");
+    let show = format!("accounts show-acquirer {account}");
     let shown = service.object(&show).await;
-    let printed = objects(&set);
+    let printed = lines(&set);
     assert_eq!(printed[0], shown);
     let url = callback_url(&printed);
     let ours = format!("https://eventos.example.com/v1/acquirer-events/{account}/");
@@ -354,10 +338,10 @@ async fn an_operator_sets_reads_and_removes_an_acquirer_and_never_sees_its_secre
 
     // Setting the same values twice changes nothing, adds no audit row and prints no URL.
     for is_first in [true, false] {
-        let local = ["--name", "other", "--send-pix", "local"];
-        let output = service.set_unreachable(&account, "http://127.0.0.1:9/bank", &local, BANK_SECRET).await;
+        let local = "--name other --send-pix local";
+        let output = service.set_unreachable(&account, "http://127.0.0.1:9/bank", local, BANK_SECRET).await;
         assert!(output.status.success(), "{output:?}");
-        assert_eq!(objects(&output).len(), if is_first { 2 } else { 1 });
+        assert_eq!(lines(&output).len(), if is_first { 2 } else { 1 });
     }
     let now = service.object(&show).await;
     assert_eq!((&now["send_pix"], &now["certificate_fingerprint"]), (&json!("local"), &json!(null)));
@@ -365,11 +349,10 @@ async fn an_operator_sets_reads_and_removes_an_acquirer_and_never_sees_its_secre
     let connections = [&shown, &now].map(|shown| shown["connection"].as_str().unwrap());
     remove_and_forget(&service, &account, connections).await;
 
-    let audit = service.objects(&["audit", &account]).await;
-    let actions: Vec<&str> = audit.iter().map(|row| row["action"].as_str().unwrap()).collect();
     let expected =
-        ["forget-acquirer", "forget-acquirer", "remove-acquirer", "set-acquirer", "set-acquirer", "open"];
-    assert_eq!(actions, expected.map(|action| format!("account.{action}")));
+        ["open", "set-acquirer", "set-acquirer", "remove-acquirer", "forget-acquirer", "forget-acquirer"];
+    assert_eq!(service.actions(&account).await, expected.map(|action| format!("account.{action}")));
+    let audit = service.audit(&account).await;
     let fingerprint = shown["client_secret_fingerprint"].as_str().unwrap();
     assert!(audit.iter().take(5).all(|row| row["details"].as_str().unwrap().contains(fingerprint)));
     let printed = format!("{audit:?} {shown} {now}");
@@ -382,49 +365,50 @@ async fn an_operator_sets_reads_and_removes_an_acquirer_and_never_sees_its_secre
 async fn an_invalid_acquirer_is_refused_and_live_charges_stay_unavailable() {
     let service = AdminFixture::start().await;
     let account = service.stack.seed.other.id.to_string();
-    let files = SecretFiles::create(&account);
-    let (certificate, key) = files.identity("client", (2055, 12, 24));
-    let (_, other_key) = files.identity("other", (2055, 12, 24));
-    let both = |certificate, key| vec!["--certificate", certificate, "--private-key", key];
-    let two_words = format!("x-key={}", files.file("words", "of two words"));
-    let reserved = format!("authorization={}", files.file("value", "v"));
-    let parameter = format!("cpf={}", files.file("value", "v"));
+    let (certificate, key) = service.identity("client", (2055, 12, 24));
+    let (_, other_key) = service.identity("other", (2055, 12, 24));
+    let both = |certificate: &str, key: &str| format!("--certificate {certificate} --private-key {key}");
+    let (words, value) = (service.file("words", "of two words"), service.file("value", "v"));
     let bank = UNREACHABLE_BANK;
     for (base_url, more, secret, says) in [
-        ("http://pix.banco.example/", vec![], BANK_SECRET, "--base-url: must use https"),
-        ("https://10.0.0.1/", vec![], BANK_SECRET, "private"),
-        ("https://pix.banco.example/?a=b", vec![], BANK_SECRET, "query"),
-        (bank, vec!["--certificate", &certificate], BANK_SECRET, "--private-key"),
-        (bank, vec!["--private-key", &key], BANK_SECRET, "--certificate"),
-        (bank, both(&certificate, &other_key), BANK_SECRET, "does not match the certificate"),
-        (bank, both(&key, &key), BANK_SECRET, "holds a private key too"),
-        (bank, both(&certificate, "absent.key"), BANK_SECRET, "absent.key"),
-        (bank, vec!["--additional-ca", &key], BANK_SECRET, "holds a private key"),
-        (bank, vec![], "", "the client secret must be"),
-        (bank, vec![], "of two words", "the client secret must be"),
-        (bank, vec![], "of\ntwo-lines", "more than one line"),
-        (bank, vec!["--client-secret-file", "absent.txt"], "", "absent.txt"),
-        (bank, vec!["--pix-key", "loja"], BANK_SECRET, "pix-key"),
-        (bank, vec!["--client-secret", BANK_SECRET], "", "unexpected argument"),
-        (bank, vec!["--header-file", &two_words], BANK_SECRET, "the value of `x-key` must be"),
-        (bank, vec!["--header-file", "x-key"], BANK_SECRET, "must be NAME=FILE"),
-        (bank, vec!["--webhook-header-file", &reserved], BANK_SECRET, "the service sets itself"),
-        (bank, vec!["--query-file", &parameter], BANK_SECRET, "API Pix defines"),
-        (bank, vec!["--send-pix", "local"], BANK_SECRET, "must be a loopback address"),
-        (bank, vec!["--requests-per-second", "0"], BANK_SECRET, "`requests-per-second` must be 1 to"),
-        (bank, vec!["--callback-auth", "mtls"], BANK_SECRET, "needs `certificate-subject`"),
-        (bank, vec!["--source-address", "203.0.113.1/24"], BANK_SECRET, "IP address or a range"),
-        (bank, vec!["--callback-base-url", "http://eventos.example.com"], BANK_SECRET, "must use https"),
+        ("http://pix.banco.example/", "", BANK_SECRET, "--base-url: must use https"),
+        ("https://10.0.0.1/", "", BANK_SECRET, "private"),
+        ("https://pix.banco.example/?a=b", "", BANK_SECRET, "query"),
+        (bank, &format!("--certificate {certificate}"), BANK_SECRET, "--private-key"),
+        (bank, &format!("--private-key {key}"), BANK_SECRET, "--certificate"),
+        (bank, &both(&certificate, &other_key), BANK_SECRET, "does not match the certificate"),
+        (bank, &both(&key, &key), BANK_SECRET, "holds a private key too"),
+        (bank, &both(&certificate, "absent.key"), BANK_SECRET, "absent.key"),
+        (bank, &format!("--additional-ca {key}"), BANK_SECRET, "holds a private key"),
+        (bank, "", "", "the client secret must be"),
+        (bank, "", "of two words", "the client secret must be"),
+        (bank, "", "of\ntwo-lines", "more than one line"),
+        (bank, "--client-secret-file absent.txt", "", "absent.txt"),
+        (bank, "--pix-key loja", BANK_SECRET, "pix-key"),
+        (bank, &format!("--client-secret {BANK_SECRET}"), "", "unexpected argument"),
+        (bank, &format!("--header-file x-key={words}"), BANK_SECRET, "the value of `x-key` must be"),
+        (bank, "--header-file x-key", BANK_SECRET, "must be NAME=FILE"),
+        (
+            bank,
+            &format!("--webhook-header-file authorization={value}"),
+            BANK_SECRET,
+            "the service sets itself",
+        ),
+        (bank, &format!("--query-file cpf={value}"), BANK_SECRET, "API Pix defines"),
+        (bank, "--send-pix local", BANK_SECRET, "must be a loopback address"),
+        (bank, "--requests-per-second 0", BANK_SECRET, "`requests-per-second` must be 1 to"),
+        (bank, "--callback-auth mtls", BANK_SECRET, "needs `certificate-subject`"),
+        (bank, "--source-address 203.0.113.1/24", BANK_SECRET, "IP address or a range"),
+        (bank, "--callback-base-url http://eventos.example.com", BANK_SECRET, "must use https"),
     ] {
-        let output = service.set_unreachable(&account, base_url, &more, secret).await;
+        let output = service.set_unreachable(&account, base_url, more, secret).await;
         let message = stderr(&output);
         assert!(!output.status.success() && message.contains(says), "{more:?}: {message}");
         assert!(!message.contains("BEGIN") && !message.contains(BANK_SECRET), "{message}");
     }
-    assert!(service.failure(&["accounts", "show-acquirer", &account]).await.contains("has no acquirer"));
-    assert!(service.objects(&["audit", &account]).await.is_empty());
-    let unknown_account = ["accounts", "show-acquirer", "acc_0000000000000000"];
-    assert!(service.failure(&unknown_account).await.contains("there is no account"));
+    service.refuses_to_show(&account).await;
+    assert!(service.audit(&account).await.is_empty());
+    service.refuses("accounts show-acquirer acc_0000000000000000", "there is no account").await;
 
     let live = Merchant { key: service.stack.seed.other.live_api_key.clone(), ..Merchant::of(&service) };
     let (status, refused) = live.answer("POST", "/v1/pix/charges", json!({"amount": 1000})).await;
@@ -436,22 +420,20 @@ async fn new_credentials_are_tried_before_they_replace_the_old_ones() {
     let fixture = BankFixture::start(Profile::Complete).await;
     let url = fixture.set_up().await;
     assert_eq!(fixture.registered_url().await, Some(url));
-    let show = ["accounts", "show-acquirer", &fixture.account];
-    let before = fixture.service.object(&show).await;
+    let before = fixture.show().await;
 
-    let wrong = fixture.files.file("wrong", "an-expired-secret");
-    let refused = fixture.set(&fixture.account, KEY, &["--client-secret-file", &wrong]).await;
+    let wrong = format!("--client-secret-file {}", fixture.service.file("wrong", "an-expired-secret"));
+    let refused = fixture.set(&fixture.account, KEY, &wrong).await;
     assert_eq!(refused.status.code(), Some(1));
     let message = stderr(&refused);
     assert!(message.contains("nothing was changed") && message.contains("credentials"), "{message}");
     assert!(refused.stdout.is_empty());
-    assert_eq!(fixture.service.object(&show).await, before);
+    assert_eq!(fixture.show().await, before);
 
-    let untried = ["--client-secret-file", &wrong, "--no-check", "--no-register-webhook"];
-    let output = fixture.set(&fixture.account, KEY, &untried).await;
+    let output = fixture.set(&fixture.account, KEY, &format!("{wrong} {OFFLINE}")).await;
     assert!(output.status.success(), "{output:?}");
     assert!(stderr(&output).contains("the credentials were not tried"));
-    let after = fixture.service.object(&show).await;
+    let after = fixture.show().await;
     assert_ne!(after["client_secret_fingerprint"], before["client_secret_fingerprint"]);
     assert_eq!(after["callback"], before["callback"]);
 }
@@ -459,24 +441,22 @@ async fn new_credentials_are_tried_before_they_replace_the_old_ones() {
 #[tokio::test]
 async fn a_failed_registration_is_an_error_and_is_repeated_by_a_rotation() {
     let fixture = BankFixture::start(Profile::Complete).await;
-    let untried = ["--no-check", "--no-register-webhook"];
-    fixture.set_objects(&fixture.account, KEY, &untried).await;
-    let again = fixture.set(&fixture.account, KEY, &[]).await;
+    fixture.set_objects(&fixture.account, KEY, OFFLINE).await;
+    let again = fixture.set(&fixture.account, KEY, "").await;
     assert_eq!(again.status.code(), Some(1));
     assert!(stderr(&again).contains("rotate-callback-token"), "{again:?}");
     assert_eq!(fixture.registered_url().await, None);
 
     // More than one, because a sweep of the service may meet one too.
     fixture.bank.inject_fault(FaultKind::Http500, 100);
-    let changed = ["--callback-base-url", "http://127.0.0.1:9", "--no-check"];
-    let failed = fixture.set(&fixture.account, KEY, &changed).await;
+    let changed = "--callback-base-url http://127.0.0.1:9 --no-check";
+    let failed = fixture.set(&fixture.account, KEY, changed).await;
     fixture.bank.clear_faults();
     assert_eq!(failed.status.code(), Some(1));
     assert!(stderr(&failed).contains("the bank did not register the URL"), "{failed:?}");
-    assert!(callback_url(&objects(&failed)).starts_with("http://127.0.0.1:9/v1/acquirer-events/"));
+    assert!(callback_url(&lines(&failed)).starts_with("http://127.0.0.1:9/v1/acquirer-events/"));
 
-    let rotate = [&["accounts", "rotate-callback-token", &fixture.account][..], &WHY].concat();
-    let url = callback_url(&fixture.service.objects(&rotate).await);
+    let url = fixture.rotate("").await;
     assert_eq!(fixture.registered_url().await, Some(url));
 }
 
@@ -485,34 +465,36 @@ async fn a_pix_key_belongs_to_one_account() {
     let fixture = BankFixture::start(Profile::Complete).await;
     let (service, first) = (&fixture.service, fixture.account.as_str());
     let second = service.open_account().await;
-    let shown = fixture.set_objects(first, KEY, &[]).await;
+    let shown = fixture.set_objects(first, KEY, "").await;
     let connection = shown[0]["connection"].as_str().unwrap().to_owned();
-    let refused = fixture.set(&second, KEY, &[]).await;
+    let refused = fixture.set(&second, KEY, "").await;
     assert_eq!(refused.status.code(), Some(1));
     let message = stderr(&refused);
     assert!(message.contains(&format!("the Pix key is claimed by the account {first}")), "{message}");
-    assert!(service.failure(&["accounts", "show-acquirer", &second]).await.contains("has no acquirer"));
+    service.refuses_to_show(&second).await;
     assert_eq!(service.swept_accounts(&connection).await.unwrap(), [first]);
 
     // When the first account changes its key, the second can have the old one. Both share the connection.
-    fixture.set_objects(first, OTHER_KEY, &[]).await;
+    fixture.set_objects(first, OTHER_KEY, "").await;
     assert_eq!(service.claim(KEY).await, None);
-    fixture.set_objects(&second, KEY, &[]).await;
+    fixture.set_objects(&second, KEY, "").await;
     let claim = service.claim(KEY).await.unwrap();
-    assert_eq!((claim.account, claim.connection.to_string()), (id(&second), connection.clone()));
-    assert_eq!(service.claim(OTHER_KEY).await.unwrap().account, id(first));
+    assert_eq!([claim.account.to_string(), claim.connection.to_string()], [&*second, &*connection]);
+    assert_eq!(service.owner(OTHER_KEY).await, first);
     assert_eq!(service.swept_accounts(&connection).await.unwrap(), [first, &second]);
 
     // Another base URL or client id is the same connection, and another name is another one.
-    let key = ["--pix-key", OTHER_KEY];
-    let changed = service.set_unreachable(first, UNREACHABLE_BANK, &key, BANK_SECRET).await;
-    assert_eq!(objects(&changed)[0]["connection"], connection);
-    assert!(objects(&changed)[1]["callback_url"].is_string(), "the bank has no URL for the new settings");
-    let show = service.object(&["accounts", "show-acquirer", first]).await;
+    let set = async |more: &str| {
+        let output = service.set_unreachable(first, UNREACHABLE_BANK, more, BANK_SECRET).await;
+        assert!(output.status.success(), "{output:?}");
+        lines(&output)
+    };
+    let changed = set("").await;
+    assert_eq!(changed[0]["connection"], connection);
+    assert!(changed[1]["callback_url"].is_string(), "the bank has no URL for the new settings");
+    let show = fixture.show().await;
     assert_eq!((&show["connection"], &show["retired"]), (&json!(connection), &json!(null)));
-    let named = [&key[..], &["--name", "other"]].concat();
-    let moved = service.set_unreachable(first, UNREACHABLE_BANK, &named, BANK_SECRET).await;
-    let moved_to = objects(&moved)[0]["connection"].as_str().unwrap().to_owned();
+    let moved_to = set("--name other").await[0]["connection"].as_str().unwrap().to_owned();
     assert_ne!(moved_to, connection);
     // The first account's charges of the former connection are still open.
     assert_eq!(service.swept_accounts(&connection).await.unwrap(), [first, &second]);
@@ -521,16 +503,13 @@ async fn a_pix_key_belongs_to_one_account() {
 
     // The name of a retired connection makes it the current one again.
     for (name, expected) in [("pix", &connection), ("other", &moved_to)] {
-        let named = [&key[..], &["--name", name]].concat();
-        let output = service.set_unreachable(first, UNREACHABLE_BANK, &named, BANK_SECRET).await;
-        assert_eq!(objects(&output)[0]["connection"].as_str(), Some(expected.as_str()));
+        assert_eq!(set(&format!("--name {name}")).await[0]["connection"], **expected);
     }
     service.object(&forget_offline(first, &connection)).await;
     assert_eq!(service.claim(OTHER_KEY).await.unwrap().connection.to_string(), moved_to);
     assert_eq!(service.swept_accounts(&connection).await.unwrap(), [second.as_str()]);
     for account in [first, &second] {
-        let remove = [&["accounts", "remove-acquirer", account][..], &WHY].concat();
-        service.object(&remove).await;
+        service.change(&format!("accounts remove-acquirer {account}")).await;
     }
     assert!(service.claim(KEY).await.is_some() && service.claim(OTHER_KEY).await.is_some());
     service.object(&forget_offline(first, &moved_to)).await;
@@ -546,25 +525,24 @@ async fn one_of_two_accounts_that_claim_a_key_at_the_same_time_gets_it() {
     let fixture = BankFixture::start(Profile::Complete).await;
     let (service, first) = (&fixture.service, fixture.account.as_str());
     let second = service.open_account().await;
-    let offline = ["--no-check", "--no-register-webhook"];
-    let (one, other) = tokio::join!(fixture.set(first, KEY, &offline), fixture.set(&second, KEY, &offline));
+    let (one, other) = tokio::join!(fixture.set(first, KEY, OFFLINE), fixture.set(&second, KEY, OFFLINE));
     assert_ne!(one.status.success(), other.status.success(), "{one:?} {other:?}");
     let (owner, won, lost) = if one.status.success() { (first, one, other) } else { (&*second, other, one) };
     assert!(stderr(&lost).contains(&format!("claimed by the account {owner}")), "{lost:?}");
-    assert_eq!(service.claim(KEY).await.unwrap().account, id(owner));
-    let connection = objects(&won)[0]["connection"].as_str().unwrap().to_owned();
+    assert_eq!(service.owner(KEY).await, owner);
+    let connection = lines(&won)[0]["connection"].as_str().unwrap().to_owned();
     assert_eq!(service.swept_accounts(&connection).await.unwrap(), [owner]);
 }
 
 #[tokio::test]
 async fn two_callback_tokens_are_valid_until_the_old_one_is_dropped() {
     let fixture = BankFixture::start(Profile::Complete).await;
-    let account = fixture.account.as_str();
-    let rotate = [&["accounts", "rotate-callback-token", account][..], &WHY].concat();
-    let drop_old = [&rotate[..], &["--drop-old"]].concat();
-    assert!(fixture.service.failure(&rotate).await.contains("has no acquirer"));
+    let (service, account) = (&fixture.service, fixture.account.as_str());
+    let rotate = format!("accounts rotate-callback-token {account} --reason agreed");
+    let drop_old = format!("{rotate} --drop-old");
+    service.refuses(&rotate, "has no acquirer").await;
     let first = fixture.set_up().await;
-    let second = callback_url(&fixture.service.objects(&rotate).await);
+    let second = fixture.rotate("").await;
     assert_eq!(fixture.registered_url().await.as_ref(), Some(&second));
     let callback = fixture.callback().await;
     assert!([&first, &second].iter().all(|url| callback.accepts_token(token_of(url))));
@@ -572,30 +550,29 @@ async fn two_callback_tokens_are_valid_until_the_old_one_is_dropped() {
     // The bank goes back to the first URL. The rotation then keeps its token, and --drop-old refuses.
     let key = KEY.parse().unwrap();
     fixture.client().await.put_webhook(&key, &first).await.unwrap();
-    assert!(fixture.service.failure(&drop_old).await.contains("does not use the newest token"));
-    let unregistered = [&rotate[..], &["--no-register-webhook"]].concat();
+    service.refuses(&drop_old, "does not use the newest token").await;
     fixture.bank.inject_fault(FaultKind::Http500, 100);
-    assert!(fixture.service.failure(&rotate).await.contains("nothing was changed"));
+    service.refuses(&rotate, "nothing was changed").await;
     fixture.bank.clear_faults();
     assert_eq!(fixture.callback().await, callback);
-    let third = callback_url(&fixture.service.objects(&rotate).await);
+    let third = fixture.rotate("").await;
     let callback = fixture.callback().await;
     let accepted = [&first, &second, &third].map(|url| callback.accepts_token(token_of(url)));
     assert_eq!(accepted, [true, false, true]);
 
-    let dropped = fixture.service.object(&drop_old).await;
+    let dropped = service.object(&drop_old).await;
     assert_eq!(dropped["callback"]["tokens"].as_array().unwrap().len(), 1);
     let callback = fixture.callback().await;
     let accepted = [&first, &third].map(|url| callback.accepts_token(token_of(url)));
     assert_eq!(accepted, [false, true]);
-    let fourth = callback_url(&fixture.service.objects(&unregistered).await);
+    let fourth = fixture.rotate("--no-register-webhook").await;
     assert_eq!(fixture.registered_url().await, Some(third.clone()));
 
-    let (actions, audit) = fixture.audit().await;
     let rotated = "account.rotate-callback-token";
     let dropped = "account.drop-old-callback-tokens";
-    let expected = [rotated, dropped, rotated, rotated, "account.set-acquirer", "account.open"];
-    assert_eq!(actions, expected);
+    let expected = ["account.open", "account.set-acquirer", rotated, rotated, dropped, rotated];
+    assert_eq!(service.actions(account).await, expected);
+    let audit = format!("{:?}", service.audit(account).await);
     for url in [&first, &second, &third, &fourth] {
         assert!(!audit.contains(token_of(url)), "{audit}");
     }
@@ -605,26 +582,28 @@ async fn two_callback_tokens_are_valid_until_the_old_one_is_dropped() {
 async fn the_med_secret_is_shown_once() {
     let fixture = BankFixture::start(Profile::Complete).await;
     fixture.set_up().await;
-    let stored = async || fixture.service.med_secret(&fixture.account).await.unwrap();
+    let (service, account) = (&fixture.service, &fixture.account);
+    let stored = async || service.med_secret(account).await.unwrap();
     let before = stored().await;
-    let rotate = [&["accounts", "rotate-med-secret", &fixture.account][..], &WHY].concat();
-    let printed = fixture.service.object(&rotate).await;
+    let printed = service.change(&format!("accounts rotate-med-secret {account}")).await;
     let secret: SecretString = printed["med_secret"].as_str().unwrap().into();
     assert_eq!(stored().await.expose_secret(), secret.expose_secret());
     assert_ne!(before.expose_secret(), secret.expose_secret());
     assert_eq!(secret.expose_secret().len(), 64);
-    let show = fixture.service.object(&["accounts", "show-acquirer", &fixture.account]).await;
-    let (actions, audit) = fixture.audit().await;
-    assert_eq!(actions[0], "account.rotate-med-secret");
-    assert!(!format!("{audit} {show}").contains(secret.expose_secret()));
+    let (show, audit) = (fixture.show().await, service.audit(account).await);
+    assert_eq!(audit[0]["action"], "account.rotate-med-secret");
+    assert!(!format!("{audit:?} {show}").contains(secret.expose_secret()));
 }
 
 #[tokio::test]
 async fn check_acquirer_says_what_works() {
     let fixture = BankFixture::start(Profile::Complete).await;
-    let (certificate, key) = fixture.files.identity("client", (2055, 12, 24));
-    let identity = ["--certificate", &certificate, "--private-key", &key];
-    let url = callback_url(&fixture.set_objects(&fixture.account, KEY, &identity).await);
+    let set_identity = async |name: &str, until: (i32, u8, u8)| {
+        let (certificate, key) = fixture.service.identity(name, until);
+        let identity = format!("--certificate {certificate} --private-key {key}");
+        fixture.set_objects(&fixture.account, KEY, &identity).await
+    };
+    let url = callback_url(&set_identity("client", (2055, 12, 24)).await);
     let all_well = |filter: &str| {
         json!({
             "client certificate": "ok", "token": "ok", "GET /cob/{txid}": "ok", "PUT /cob/{txid}": "ok",
@@ -632,12 +611,12 @@ async fn check_acquirer_says_what_works() {
             "clock": "ok", "payer filter": filter,
         })
     };
-    assert_eq!(fixture.check(&[]).await, (all_well("not_verified"), Some(0)));
+    assert_eq!(fixture.check("").await, (all_well("not_verified"), Some(0)));
 
     // The bank knows another URL.
     let (client, pix_key) = (fixture.client().await, KEY.parse().unwrap());
     client.put_webhook(&pix_key, "http://127.0.0.1:9/v1/other/secret-of-another-service").await.unwrap();
-    let output = fixture.service.run(&["accounts", "check-acquirer", &fixture.account]).await;
+    let output = fixture.run_check("").await;
     assert_eq!(output.status.code(), Some(1));
     let printed = format!("{output:?}");
     assert!(
@@ -650,40 +629,37 @@ async fn check_acquirer_says_what_works() {
     let ends_at = shared::clock::Clock::default().now().plus_seconds(40 * 86_400).unwrap().to_iso();
     let part = |range: Range<usize>| ends_at.get(range).unwrap().parse::<u16>().unwrap();
     let date = (i32::from(part(0..4)), u8::try_from(part(5..7)).unwrap(), u8::try_from(part(8..10)).unwrap());
-    let (certificate, key) = fixture.files.identity("short", date);
-    let identity = ["--certificate", &certificate, "--private-key", &key];
-    fixture.set_objects(&fixture.account, KEY, &identity).await;
-    assert_eq!(fixture.check(&[]).await, (all_well("not_verified"), Some(0)));
+    set_identity("short", date).await;
+    assert_eq!(fixture.check("").await, (all_well("not_verified"), Some(0)));
     fixture.service.stack.clock.advance(12 * 86_400_000);
-    let (results, code) = fixture.check(&[]).await;
+    let (results, code) = fixture.check("").await;
     assert_eq!(
         (&results["client certificate"], &results["token"], code),
         (&json!("failed"), &json!("ok"), Some(1))
     );
 
     // Credentials that the bank does not accept.
-    let wrong = fixture.files.file("wrong", "an-expired-secret");
-    let untried = ["--client-secret-file", &wrong, "--no-check", "--no-register-webhook"];
+    let wrong = fixture.service.file("wrong", "an-expired-secret");
+    let untried = format!("--client-secret-file {wrong} {OFFLINE}");
     fixture.set_objects(&fixture.account, KEY, &untried).await;
     let expected = json!({
         "client certificate": "ok", "token": "failed", "GET /cob/{txid}": "skipped",
         "PUT /cob/{txid}": "skipped", "GET /pix": "skipped", "PUT /pix/{e2eid}/devolucao/{id}": "skipped",
         "GET /webhook/{chave}": "skipped", "clock": "skipped", "payer filter": "skipped",
     });
-    assert_eq!(fixture.check(&[]).await, (expected, Some(1)));
+    assert_eq!(fixture.check("").await, (expected, Some(1)));
 }
 
 #[tokio::test]
 async fn check_acquirer_finds_a_key_a_scope_and_a_bank_that_do_not_work() {
     let fixture = BankFixture::start(Profile::Complete).await;
     fixture.set_up().await;
-    let lines =
-        async || objects(&fixture.service.run(&["accounts", "check-acquirer", &fixture.account]).await);
+    let check = async || lines(&fixture.run_check("").await);
     let failed = |lines: &[Value]| {
         let failed = lines.iter().filter(|line| line["result"] == "failed").cloned();
         failed.map(|line| (line["check"].clone(), line["detail"].to_string())).collect::<Vec<_>>()
     };
-    let all = lines().await;
+    let all = check().await;
     assert_eq!(failed(&all), []);
     assert!(all.iter().all(|line| line["account"] == fixture.account && line["name"] == "pix"), "{all:?}");
     // The cob of the trial is removed.
@@ -695,20 +671,19 @@ async fn check_acquirer_finds_a_key_a_scope_and_a_bank_that_do_not_work() {
 
     // All requests fail for one cause, which is one line.
     fixture.bank.inject_fault(FaultKind::Http500, 100);
-    let found = failed(&lines().await);
+    let found = failed(&check().await);
     fixture.bank.clear_faults();
     assert_eq!((found.len(), &found[0].0), (1, &json!("GET /cob/{txid}")), "{found:?}");
     assert!(found[0].1.contains("the bank answered 500: ErroInternoDoServidor"), "{found:?}");
 
     // A key that is not the client's, and a token without scopes.
-    let offline = ["--no-check", "--no-register-webhook"];
-    fixture.set_objects(&fixture.account, "not-ours@loja.example", &offline).await;
-    let found = failed(&lines().await);
+    fixture.set_objects(&fixture.account, "not-ours@loja.example", OFFLINE).await;
+    let found = failed(&check().await);
     assert_eq!(found[0].0, "PUT /cob/{txid}", "{found:?}");
     assert!(found[0].1.contains("cob.chave"), "{found:?}");
-    let scope = ["--scope", "cob.read pix.read webhook.read", "--no-check", "--no-register-webhook"];
+    let scope = format!("--scope 'cob.read pix.read webhook.read' {OFFLINE}");
     fixture.set_objects(&fixture.account, KEY, &scope).await;
-    let found = failed(&lines().await);
+    let found = failed(&check().await);
     let checks: Vec<&Value> = found.iter().map(|(check, _)| check).collect();
     let expected = ["token", "PUT /cob/{txid}", "PUT /pix/{e2eid}/devolucao/{id}", "GET /webhook/{chave}"];
     assert_eq!(checks, expected, "{found:?}");
@@ -719,35 +694,32 @@ async fn check_acquirer_finds_a_key_a_scope_and_a_bank_that_do_not_work() {
 async fn the_payer_filter_is_verified_by_a_known_payment() {
     let fixture = BankFixture::start(Profile::Complete).await;
     fixture.set_up().await;
-    let verified = async || {
-        let show = ["accounts", "show-acquirer", &fixture.account];
-        fixture.service.object(&show).await["filter_verified"].as_bool().unwrap()
-    };
+    let verified = async || fixture.show().await["filter_verified"].as_bool().unwrap();
     // The bank does not report who paid this Pix.
     fixture.pay(Payer::Unreported).await;
-    assert_eq!(fixture.check(&[]).await.0["payer filter"], "not_verified");
+    assert_eq!(fixture.check("").await.0["payer filter"], "not_verified");
     // The payer has the first document that the check tries, so it must try another one.
     let payer = "29537995593";
     let person = |tax_id: &str| Payer::Person { tax_id: tax_id.to_owned(), name: "Maria".to_owned() };
     fixture.pay(person(payer)).await;
-    let (results, code) = fixture.check(&[]).await;
+    let (results, code) = fixture.check("").await;
     assert_eq!((&results["payer filter"], code, verified().await), (&json!("ok"), Some(0), true));
     // The outcome survives a change of other settings, but not a change of the connection.
-    fixture.set_objects(&fixture.account, KEY, &["--requests-per-second", "9"]).await;
+    fixture.set_objects(&fixture.account, KEY, "--requests-per-second 9").await;
     assert!(verified().await);
 
     // The check lists the Pix of two documents.
     fixture.bank.inject_fault(FaultKind::FilterIgnored, 2);
-    let (results, code) = fixture.check(&[]).await;
+    let (results, code) = fixture.check("").await;
     assert_eq!((&results["payer filter"], code, verified().await), (&json!("failed"), Some(1), false));
-    fixture.check(&[]).await;
+    fixture.check("").await;
     assert!(verified().await);
-    let (actions, audit) = fixture.audit().await;
-    assert_eq!(actions.iter().filter(|action| *action == "account.check-acquirer").count(), 3);
-    assert!(!audit.contains(payer), "{audit}");
+    let audit = fixture.service.audit(&fixture.account).await;
+    assert_eq!(audit.iter().filter(|row| row["action"] == "account.check-acquirer").count(), 3);
+    assert!(!format!("{audit:?}").contains(payer), "{audit:?}");
 
     let moved =
-        fixture.service.set_unreachable(&fixture.account, "http://127.0.0.1:9/v2", &[], BANK_SECRET).await;
+        fixture.service.set_unreachable(&fixture.account, "http://127.0.0.1:9/v2", "", BANK_SECRET).await;
     assert!(moved.status.success(), "{moved:?}");
     assert!(!verified().await);
 }
@@ -755,19 +727,22 @@ async fn the_payer_filter_is_verified_by_a_known_payment() {
 #[tokio::test]
 async fn a_payment_that_the_operator_knows_verifies_the_filter_of_a_bank_without_payers() {
     let fixture = BankFixture::start(Profile::AppKey).await;
-    let app_key = format!("app-key={}", fixture.files.file("app-key", APP_KEY));
-    let more = ["--query-file", &app_key, "--max-period-seconds", "432000"];
+    let app_key = fixture.service.file("app-key", APP_KEY);
+    let more = format!("--query-file app-key={app_key} --max-period-seconds 432000");
     fixture.set_objects(&fixture.account, KEY, &more).await;
     let payer = "11222333000181";
     let end_to_end_id =
         fixture.pay(Payer::Person { tax_id: payer.to_owned(), name: "Maria Ltda".to_owned() }).await;
-    assert_eq!(fixture.check(&[]).await.0["payer filter"], "not_verified");
-    for (known_payer, outcome) in [("12ABC34501DE35", "failed"), (payer, "ok")] {
-        let known = ["--known-payment", &end_to_end_id, "--known-payer", known_payer];
+    assert_eq!(fixture.check("").await.0["payer filter"], "not_verified");
+    let unknown = "E0000000000000000000000000000000";
+    for (payment, known_payer, outcome) in [
+        (end_to_end_id.as_str(), "12ABC34501DE35", "failed"),
+        (&end_to_end_id, payer, "ok"),
+        (unknown, payer, "failed"),
+    ] {
+        let known = format!("--known-payment {payment} --known-payer {known_payer}");
         assert_eq!(fixture.check(&known).await.0["payer filter"], outcome);
     }
-    let unknown = ["--known-payment", "E0000000000000000000000000000000", "--known-payer", payer];
-    assert_eq!(fixture.check(&unknown).await.0["payer filter"], "failed");
 }
 
 #[tokio::test]
@@ -776,16 +751,16 @@ async fn banks_with_other_habits_can_be_set_up() {
         let fixture = BankFixture::start(profile).await;
         let server = MerchantServer::start().await;
         server.up.store(true, Ordering::SeqCst);
-        let file = |name: &str, value: &str| format!("{name}={}", fixture.files.file(name, value));
+        let file = |name: &str, value: &str| format!("{name}={}", fixture.service.file(name, value));
         let (header, skip) = (file("x-conta-corrente", ACCOUNT_HEADER), file("x-skip-mtls-checking", "true"));
         let more = match profile {
-            Profile::AccountHeader => vec!["--header-file", &header, "--token-authentication", "body"],
+            Profile::AccountHeader => format!("--header-file {header} --token-authentication body"),
             // This bank tests the URL before it registers it.
-            _ => vec!["--webhook-header-file", &skip, "--callback-base-url", &server.url],
+            _ => format!("--webhook-header-file {skip} --callback-base-url {}", server.url),
         };
         let url = callback_url(&fixture.set_objects(&fixture.account, KEY, &more).await);
         assert_eq!(fixture.registered_url().await, Some(url));
-        let (results, code) = fixture.check(&[]).await;
+        let (results, code) = fixture.check("").await;
         assert_eq!(code, Some(0), "{results}");
     }
 }
@@ -794,30 +769,22 @@ async fn banks_with_other_habits_can_be_set_up() {
 async fn only_commands_about_acquirers_need_the_table_of_secrets() {
     let service = AdminFixture::start().await;
     let account = service.open_account().await;
-    let run = async |arguments: &[&str]| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_admin"));
-        command.args(["--table", "StateTable", "--api-keys-table", "ApiKeysTable"]).args(arguments);
-        command.env("AWS_REGION", "sa-east-1").env("USER", "ana").env_remove("SECRETS_TABLE_NAME");
-        command.env("AWS_ACCESS_KEY_ID", "local").env("AWS_SECRET_ACCESS_KEY", "local-secret");
-        command.env("AWS_ENDPOINT_URL_DYNAMODB", &service.stack.endpoints.dynamodb_url);
-        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
-    };
-    assert!(run(&["accounts", "list"]).await.status.success());
-    let show = ["accounts", "show-acquirer", &account];
-    let refused = run(&show).await;
-    assert!(stderr(&refused).contains("--secrets-table or SECRETS_TABLE_NAME"), "{refused:?}");
-    let refused = run(&[&["--secrets-table", "SecretsTable"], &show[..]].concat()).await;
-    assert!(stderr(&refused).contains("has no acquirer"), "{refused:?}");
-
-    // A deployed stack has no default for the URL of notifications.
-    let files = SecretFiles::create(&account);
-    let secret = files.file("secret", BANK_SECRET);
-    let set = [
-        &["--secrets-table", "SecretsTable", "accounts", "set-acquirer", &account, "pix"][..],
-        &["--base-url", UNREACHABLE_BANK, "--token-url", UNREACHABLE_BANK, "--client-id", "loja-1"],
-        &["--client-secret-file", &secret, "--pix-key", KEY, "--callback-auth", "token", "--no-check"],
-        &WHY,
-    ];
-    let refused = run(&set.concat()).await;
-    assert!(stderr(&refused).contains("--callback-base-url is required"), "{refused:?}");
+    let run = async |arguments: &str| service.run_on_tables(["StateTable", "ApiKeysTable"], arguments).await;
+    assert!(run("accounts list").await.status.success());
+    let show = format!("accounts show-acquirer {account}");
+    let secret = service.file("secret", BANK_SECRET);
+    let set = format!(
+        "accounts set-acquirer {account} pix --base-url {UNREACHABLE_BANK} --token-url {UNREACHABLE_BANK} \
+         --client-id loja-1 --client-secret-file {secret} --pix-key {KEY} --callback-auth token --no-check \
+         --reason agreed"
+    );
+    for (command, says) in [
+        (&show, "--secrets-table or SECRETS_TABLE_NAME"),
+        (&format!("--secrets-table SecretsTable {show}"), "has no acquirer"),
+        // A deployed stack has no default for the URL of notifications.
+        (&format!("--secrets-table SecretsTable {set}"), "--callback-base-url is required"),
+    ] {
+        let refused = run(command).await;
+        assert!(stderr(&refused).contains(says), "{refused:?}");
+    }
 }

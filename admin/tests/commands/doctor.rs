@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use crate::{AdminFixture, fields, lines, text};
+use crate::{AdminFixture, as_deployed, fields, lines, text};
 
 /// Prints the answer that is stored under the words of the command. A file that begins with `An error` is an
 /// error of a service. Without a file, the named object does not exist.
@@ -33,7 +33,7 @@ struct DeployedFixture {
 impl DeployedFixture {
     async fn start() -> Self {
         let service = AdminFixture::start().await;
-        let program = service.file("aws", FAKE_CLI.as_bytes());
+        let program = service.file("aws", FAKE_CLI);
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         let samples: Vec<Value> = serde_json::from_str(include_str!("doctor-answers.json")).unwrap();
         let answers = samples.into_iter().map(|sample| {
@@ -79,15 +79,13 @@ impl DeployedFixture {
             };
             let name = format!("{} --output json ", command.join(" "));
             let name = name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "_");
-            self.service.file(&name, answer.as_bytes());
+            self.service.file(&name, answer);
         }
         let mut doctor = Command::new(env!("CARGO_BIN_EXE_admin"));
         doctor.args(["doctor", "--stack", "payments"]);
-        doctor.env_remove("TABLE_NAME").env_remove("API_KEYS_TABLE_NAME");
+        as_deployed(&mut doctor, &self.service.stack);
         let path = format!("{}:{}", self.service.directory.display(), std::env::var("PATH").unwrap());
-        doctor.env("PATH", path).env("AWS_REGION", "sa-east-1");
-        doctor.env("AWS_ACCESS_KEY_ID", "local").env("AWS_SECRET_ACCESS_KEY", "local-secret");
-        doctor.env("AWS_ENDPOINT_URL_DYNAMODB", &self.service.stack.endpoints.dynamodb_url);
+        doctor.env("PATH", path);
         tokio::task::spawn_blocking(move || doctor.output().unwrap()).await.unwrap()
     }
 

@@ -23,34 +23,34 @@ async fn a_charge_of_any_account_is_found_and_shown_with_what_only_operators_see
     })
     .await;
     for by in [
-        &[payment][..],
-        &[charge],
-        &[MARIA],
-        &["295.379.955-93", "--account", &account, "--mode", "test"],
-        &["4711"],
-        &["MARIA@example.com", "--mode", "test"],
-        &["R$ 10,00"],
+        payment,
+        charge,
+        MARIA,
+        &format!("295.379.955-93 --account {account} --mode test"),
+        "4711",
+        "MARIA@example.com --mode test",
+        "'R$ 10,00'",
     ] {
-        let found = service.objects(&[&["charges", "find"], by].concat()).await;
-        let [found] = found.as_slice() else { panic!("{by:?}: {found:?}") };
+        let found = service.objects(&format!("charges find {by}")).await;
+        let [found] = found.as_slice() else { panic!("{by}: {found:?}") };
         assert_eq!(
             fields(found, &["charge", "status", "account", "mode", "customer_document"]),
             json!([charge, "PAID", account, "test", "***.379.955-**"]),
-            "{by:?}"
+            "{by}"
         );
         assert!(!found.to_string().contains(MARIA) && !found.to_string().contains("Souza"), "{found}");
     }
     for by in [
-        &["E0000000020261121150000000000009"][..],
-        &["25524893033"],
-        &["4712"],
-        &["Maria Souza"],
-        &[charge, "--mode", "live"],
-        &[charge, "--account", &other],
-        &["4711", "--account", &other],
-        &[payment, "--account", &other],
+        "E0000000020261121150000000000009",
+        "25524893033",
+        "4712",
+        "'Maria Souza'",
+        &format!("{charge} --mode live"),
+        &format!("{charge} --account {other}"),
+        &format!("4711 --account {other}"),
+        &format!("{payment} --account {other}"),
     ] {
-        let output = service.run(&[&["charges", "find"], by].concat()).await;
+        let output = service.run(&format!("charges find {by}")).await;
         assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
         assert!(text(&output.stderr).contains("no charges found"), "{output:?}");
     }
@@ -58,7 +58,7 @@ async fn a_charge_of_any_account_is_found_and_shown_with_what_only_operators_see
     let found = service.object(&format!("charges find {}", id(&endpoint))).await;
     assert_eq!(fields(&found, &["what", "id"]), json!(["endpoint", endpoint["id"]]));
     service.refuses("charges find", "<QUERY>").await;
-    service.refuses(&["charges", "find", " "], "the query must be 1 to 254 characters").await;
+    service.refuses("charges find ' '", "the query must be 1 to 254 characters").await;
     service.refuses("charges show ch_00000000-0000-8000-8000-000000000000", "there is no charge").await;
 
     let shown = eventually("the second payment is returned", async || {

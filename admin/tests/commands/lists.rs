@@ -28,7 +28,7 @@ fn a_table_has_the_fields_with_a_single_value_in_their_order_and_no_empty_column
 #[test]
 fn without_the_variable_user_the_error_says_how_to_name_the_operator() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_admin"));
-    let output = command.args("live-charges stop --reason x".words()).env_remove("USER").output().unwrap();
+    let output = command.args(words("live-charges stop --reason x")).env_remove("USER").output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     let message = text(&output.stderr);
     assert!(message.contains("--actor ana") && message.contains("export USER=ana"), "{message}");

@@ -1,21 +1,18 @@
 //! Tests of the commands about payments at a bank. The first account's acquirer is the local bank.
 
-use std::sync::Arc;
-
-use api_pix::{Client, NewCob};
-use bank::{Bank, Cents, FaultKind, Paid, PayRequest, ReportedTxid};
+use api_pix::NewCob;
+use bank::{Bank, Cents, FaultKind, Paid, PayRequest, Profile, ReportedTxid};
 use domain::acquirer::ConnectionSweep;
 use domain::calendar::Day;
 use domain::charge::IncomingPayment;
 use domain::ids::{ConnectionId, Mode, PostingId, Scope};
-use domain::payment_method::PaymentMethod;
 use domain::shard::Shard;
 use domain::time::Timestamp;
 use domain::wallet::Posting;
 use serde_json::{Value, json};
-use shared::acquirer::configuration::ConfiguredAcquirer;
 use shared::store::{CommitOutcome, Order, Write, from_item};
 
+use crate::acquirers::BANK_SECRET;
 use crate::{AdminFixture, Merchant, eventually, fields, id, lines, raw_id, text};
 
 const MARIA: &str = "29537995593";
@@ -160,12 +157,6 @@ impl Live {
         (output.status.code(), differences, summary)
     }
 
-    /// A client of the bank of an acquirer, as the functions use it.
-    fn client_of(&self, acquirer: &ConfiguredAcquirer) -> Client {
-        let clock = self.service.stack.clock.clone();
-        Client::new(&acquirer.pix_connection().unwrap(), Arc::new(move || clock.now())).unwrap()
-    }
-
     /// Returns the actions of the account's audit rows about a subject, oldest first.
     pub(crate) async fn actions(&self, subject: &str) -> Vec<String> {
         let rows = self.service.audit(&self.account).await;
@@ -234,9 +225,8 @@ async fn an_operator_expires_a_charge_whose_cob_the_bank_has_lost() {
         debtor: None,
         payer_request: None,
     };
-    let acquirers = live.service.acquirers();
-    let acquirer = acquirers.current(&live.scope().account, PaymentMethod::Pix).await.unwrap().unwrap();
-    live.client_of(&acquirer).put_cob(&txid(&found), &cob).await.unwrap();
+    let acquirer = live.service.bank_of(&live.account).await.unwrap();
+    live.service.client_of(&acquirer).put_cob(&txid(&found), &cob).await.unwrap();
     let refused = live.service.failure(&expire(&found)).await;
     let reasons = ["the bank has the cob of this charge", "only an open live charge"];
     assert!(reasons.iter().any(|reason| refused.contains(reason)), "{refused}");
@@ -409,22 +399,7 @@ async fn a_bank_that_cannot_be_read_is_never_without_differences() {
     }
 }
 
-/// A second bank, at which the merchant has a key.
-async fn second_bank(live: &Live) -> Bank {
-    let clock = live.service.stack.clock.clone();
-    let receiver = bank::Client {
-        client_id: "padaria-2".to_owned(),
-        client_secret: SECOND_SECRET.to_owned(),
-        keys: vec![SECOND_KEY.to_owned()],
-        name: "Padaria".to_owned(),
-        city: "Recife".to_owned(),
-        cnpj: "11222333000181".to_owned(),
-    };
-    let options = bank::Options::new(Arc::new(move || clock.now().millis()));
-    Bank::start(bank::Options { clients: vec![receiver], seed: 2, ..options }).await.unwrap()
-}
-
-const SECOND_SECRET: &str = "s3cr3t-of-the-second-bank";
+/// The merchant's key at a second bank.
 const SECOND_KEY: &str = "pix@padaria.example";
 
 /// How long functions cache the settings of an account, in seconds, and a second more.
@@ -434,13 +409,13 @@ impl Live {
     /// Makes the second bank the acquirer of the account. Returns the former connection.
     async fn move_to(&self, bank: &Bank) -> String {
         let set = format!(
-            "accounts set-acquirer {} pix --name two --base-url {} --token-url {} --client-id padaria-2 \
+            "accounts set-acquirer {} pix --name two --base-url {} --token-url {} --client-id loja-1 \
              --pix-key {SECOND_KEY} --callback-auth token --reason moved",
             self.account,
             bank.url(),
             bank.token_url()
         );
-        let output = self.service.run_with(&set, SECOND_SECRET).await;
+        let output = self.service.run_with(&set, BANK_SECRET).await;
         assert!(output.status.success(), "{output:?}");
         self.merchant.advance(CACHED_SECONDS).await;
         let shown = self.service.object(&format!("accounts show-acquirer {}", self.account)).await;
@@ -457,7 +432,7 @@ impl Live {
 #[tokio::test]
 async fn an_account_that_changes_its_bank_finishes_the_charges_of_the_former_one() {
     let live = Live::start().await;
-    let second = second_bank(&live).await;
+    let second = live.service.start_bank(Profile::Complete, &[SECOND_KEY]).await;
     let paid = live.paid(1000).await;
     let (notified, swept, cancelled) =
         (live.charge(700).await, live.charge(800).await, live.charge(900).await);
@@ -496,7 +471,7 @@ async fn an_account_that_changes_its_bank_finishes_the_charges_of_the_former_one
     // The credentials are removed together with the URL at the bank.
     let acquirers = live.service.acquirers();
     let retired = acquirers.retired(live.scope().account, current.parse().unwrap()).await.unwrap();
-    let (client, key) = (live.client_of(&retired), &retired.acquirer.settings.pix().unwrap().pix_key);
+    let (client, key) = (live.service.client_of(&retired), &retired.acquirer.settings.pix().unwrap().pix_key);
     assert!(client.get_webhook(key).await.unwrap().is_some());
     let forget = |connection: &str| format!("accounts forget-acquirer {} {connection}", live.account);
     // More than one, because the service may meet one too.

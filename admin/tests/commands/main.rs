@@ -59,33 +59,23 @@ impl Drop for AdminFixture {
     }
 }
 
-/// The words of a command: a list, or a line that is split at spaces.
-trait Words {
-    fn words(&self) -> Vec<&str>;
+/// The words of a command: a line that is split at spaces, except between single quotes.
+fn words(line: &str) -> Vec<&str> {
+    let parts = line.split('\'').enumerate();
+    let words = parts.map(
+        |(number, part)| {
+            if number % 2 == 0 { part.split_whitespace().collect() } else { vec![part] }
+        },
+    );
+    words.flatten().collect()
 }
 
-impl Words for str {
-    fn words(&self) -> Vec<&str> {
-        self.split_whitespace().collect()
-    }
-}
-
-impl Words for String {
-    fn words(&self) -> Vec<&str> {
-        self.as_str().words()
-    }
-}
-
-impl Words for Vec<&str> {
-    fn words(&self) -> Vec<&str> {
-        self.clone()
-    }
-}
-
-impl<const N: usize> Words for [&str; N] {
-    fn words(&self) -> Vec<&str> {
-        self.to_vec()
-    }
+/// Points a command on deployed tables to the local service.
+fn as_deployed(command: &mut Command, stack: &Stack) {
+    command.env_remove("TABLE_NAME").env_remove("API_KEYS_TABLE_NAME").env_remove("SECRETS_TABLE_NAME");
+    command.env("USER", "ana").env("AWS_REGION", "sa-east-1");
+    command.env("AWS_ACCESS_KEY_ID", "local").env("AWS_SECRET_ACCESS_KEY", "local-secret");
+    command.env("AWS_ENDPOINT_URL_DYNAMODB", &stack.endpoints.dynamodb_url);
 }
 
 impl AdminFixture {
@@ -95,7 +85,7 @@ impl AdminFixture {
         std::fs::create_dir_all(&directory).unwrap();
         let ready = serde_json::to_vec(&stack.ready().unwrap()).unwrap();
         let service = Self { stack, directory };
-        service.file("ready.json", &ready);
+        service.file("ready.json", ready);
         service
     }
 
@@ -104,7 +94,7 @@ impl AdminFixture {
     }
 
     /// Writes a file. Returns its path.
-    fn file(&self, name: &str, content: &[u8]) -> String {
+    fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
         let path = self.path(name);
         std::fs::write(&path, content).unwrap();
         path
@@ -114,14 +104,14 @@ impl AdminFixture {
         self.directory.join(name).to_str().unwrap().to_owned()
     }
 
-    async fn run(&self, command: &(impl Words + ?Sized)) -> Output {
+    async fn run(&self, command: &str) -> Output {
         self.run_with(command, "").await
     }
 
     /// Runs a command with this text on standard input.
-    async fn run_with(&self, words: &(impl Words + ?Sized), input: &str) -> Output {
+    async fn run_with(&self, line: &str, input: &str) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_admin"));
-        command.args(["--ready-file", &self.path("ready.json")]).args(words.words());
+        command.args(["--ready-file", &self.path("ready.json")]).args(words(line));
         command.env_remove("TABLE_NAME").env_remove("API_KEYS_TABLE_NAME").env("USER", "ana");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let input = input.to_owned();
@@ -134,14 +124,22 @@ impl AdminFixture {
         tokio::task::spawn_blocking(run).await.unwrap()
     }
 
+    /// Runs a command on the state table and the table of API keys with these names, as on a deployed stack.
+    async fn run_on_tables(&self, [state, api_keys]: [&str; 2], line: &str) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_admin"));
+        command.args(["--table", state, "--api-keys-table", api_keys]).args(words(line));
+        as_deployed(&mut command, &self.stack);
+        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+    }
+
     /// Runs a command that must succeed. Returns the JSON objects that it prints, one per line.
-    async fn objects(&self, command: &(impl Words + ?Sized)) -> Vec<Value> {
+    async fn objects(&self, command: &str) -> Vec<Value> {
         let output = self.run(command).await;
         assert!(output.status.success(), "{output:?}");
         lines(&output)
     }
 
-    async fn object(&self, command: &(impl Words + ?Sized)) -> Value {
+    async fn object(&self, command: &str) -> Value {
         self.objects(command).await.remove(0)
     }
 
@@ -151,7 +149,7 @@ impl AdminFixture {
     }
 
     /// Runs a command that must fail and must print nothing on standard output. Returns its standard error.
-    async fn failure(&self, command: &(impl Words + ?Sized)) -> String {
+    async fn failure(&self, command: &str) -> String {
         let output = self.run(command).await;
         assert!(!output.status.success(), "{output:?}");
         assert!(output.stdout.is_empty(), "{output:?}");
@@ -161,7 +159,7 @@ impl AdminFixture {
     }
 
     /// Runs a command that must fail with an error that contains a text.
-    async fn refuses(&self, command: &(impl Words + ?Sized), text: &str) {
+    async fn refuses(&self, command: &str, text: &str) {
         let message = self.failure(command).await;
         assert!(message.contains(text), "{text}: {message}");
     }
@@ -176,7 +174,7 @@ impl AdminFixture {
     /// Returns an account's audit rows, newest first, without those that `local` wrote when it set up the bank
     /// on this machine.
     async fn audit(&self, account: &str) -> Vec<Value> {
-        let mut rows = self.objects(&["audit", account]).await;
+        let mut rows = self.objects(&format!("audit {account}")).await;
         rows.retain(|row| row["actor"] != "local");
         rows
     }
@@ -298,7 +296,7 @@ async fn an_operator_adjusts_a_balance_and_creates_settles_and_fails_payouts() {
     let (first, second) = (id(&first), id(&second));
     let settled = service.change(&format!("payouts settle {first}")).await;
     assert_eq!((&settled["status"], settled["paid_at"].is_string()), (&json!("paid"), true));
-    let failed = service.object(&["payouts", "fail", second, "--reason", "account closed"]).await;
+    let failed = service.object(&format!("payouts fail {second} --reason 'account closed'")).await;
     assert_eq!(fields(&failed, &["status", "failure_reason"]), json!(["failed", "account closed"]));
     service.refuses(&format!("payouts fail {first} --reason late"), "already ended: it is paid").await;
     assert_eq!(service.objects(&format!("payouts list {scope}")).await, [failed, settled]);
@@ -553,7 +551,7 @@ async fn a_user_without_phone_and_recovery_codes_logs_in_again_after_the_second_
 /// Runs a command on a machine without a service. Returns the error.
 fn fail_without_service(command: &str, variables: &[(&str, &str)]) -> String {
     let mut admin = Command::new(env!("CARGO_BIN_EXE_admin"));
-    admin.args(command.words()).env_remove("TABLE_NAME").env_remove("API_KEYS_TABLE_NAME");
+    admin.args(words(command)).env_remove("TABLE_NAME").env_remove("API_KEYS_TABLE_NAME");
     let output = admin.envs(variables.iter().copied()).output().unwrap();
     assert!(!output.status.success(), "{output:?}");
     text(&output.stderr)
@@ -591,7 +589,7 @@ async fn an_invalid_command_is_refused_with_the_reason() {
         service.refuses(&command, says).await;
     }
     for blank in ["accounts open --merchant-name x --merchant-city", "live-charges stop --reason"] {
-        service.refuses(&[blank.words(), vec![" "]].concat(), "characters").await;
+        service.refuses(&format!("{blank} ' '"), "characters").await;
     }
 
     // A killed service leaves its ready file behind. The command reports that no service runs.
@@ -600,7 +598,7 @@ async fn an_invalid_command_is_refused_with_the_reason() {
         "base_url": url, "dynamodb_url": url, "sqs_url": url, "s3_url": url, "table": "StateTable",
         "secrets_table": "SecretsTable", "bucket": "b",
     });
-    let stale = service.file("stale.json", ready.to_string().as_bytes());
+    let stale = service.file("stale.json", ready.to_string());
     for (file, says) in
         [(stale.as_str(), "no service runs"), ("nowhere/ready.json", "start it with `cargo run`")]
     {

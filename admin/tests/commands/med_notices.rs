@@ -155,8 +155,7 @@ async fn show_says_where_the_pix_of_a_notice_is() {
         let too_long = live.command(command, &"n".repeat(65));
         service.refuses(&too_long, "must be 1 to 64 characters").await;
     }
-    let empty = ["med", "notices", "show", "", "--account", &live.account];
-    service.refuses(&empty, "must be 1 to 64 characters").await;
+    service.refuses(&live.command("show", "''"), "must be 1 to 64 characters").await;
 }
 
 #[tokio::test]

@@ -127,8 +127,8 @@ async fn an_unknown_item_is_refused() {
             service.refuses(&format!("notifications {command} --account {account}"), refusal).await;
         }
     }
-    for id in ["", "?", &"0".repeat(63), &NONE.replace('0', "A")] {
-        service.refuses(&["notifications", "show", id, "--account", &account], "64 hex digits").await;
+    for id in ["''", "?", &"0".repeat(63), &NONE.replace('0', "A")] {
+        service.refuses(&format!("notifications show {id} --account {account}"), "64 hex digits").await;
     }
     assert_eq!(service.objects("notifications list").await, [item]);
 }

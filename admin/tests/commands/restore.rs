@@ -1,12 +1,12 @@
 //! Tests of `admin restore`. Copies of the tables stand for the restored ones.
 
-use std::process::{Command, Output};
+use std::process::Output;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{BillingMode, GlobalSecondaryIndex};
 use serde_json::json;
 
-use crate::{AdminFixture, Words, fields, id, lines, text};
+use crate::{AdminFixture, fields, id, lines, text};
 
 /// Copies a table with its rows and indexes, as a restore does.
 async fn copy_table(client: &Client, from: &str, to: &str) {
@@ -34,12 +34,7 @@ async fn copy_table(client: &Client, from: &str, to: &str) {
 
 /// Runs a command on the restored tables.
 async fn on_restored(service: &AdminFixture, line: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_admin"));
-    command.args(["--table", "RestoredState", "--api-keys-table", "RestoredKeys"]).args(line.words());
-    command.env("USER", "ana").env("AWS_REGION", "sa-east-1");
-    command.env("AWS_ACCESS_KEY_ID", "local").env("AWS_SECRET_ACCESS_KEY", "local-secret");
-    command.env("AWS_ENDPOINT_URL_DYNAMODB", &service.stack.endpoints.dynamodb_url);
-    tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+    service.run_on_tables(["RestoredState", "RestoredKeys"], line).await
 }
 
 #[tokio::test]
