@@ -1,26 +1,9 @@
-//! Disputes and evidence.
+//! Disputes. `admin/tests/commands/cards.rs` tests evidence.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use stripe_stand_in::Behaviour;
 
-use crate::support::{KEY, START_S, World};
-
-const END: &str = "\r\n--x--\r\n";
-
-async fn read(world: &World, dispute: &Value) -> Value {
-    world.api.get(&format!("/v1/disputes/{}", dispute["id"].as_str().unwrap())).await.expect(200)
-}
-
-async fn upload(world: &World, content: &str, end: &str) -> crate::support::Answer {
-    let authorization = format!("Bearer {KEY}");
-    let headers =
-        [("authorization", authorization.as_str()), ("content-type", "multipart/form-data; boundary=x")];
-    let body = format!(
-        "--x\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\ndispute_evidence\r\n--x\r\n\
-         Content-Disposition: form-data; name=\"file\"; filename=\"a.pdf\"\r\n\r\n{content}{end}"
-    );
-    world.api.send("POST", "/v1/files", &headers, body).await.unwrap()
-}
+use crate::support::{START_S, World};
 
 #[tokio::test]
 async fn a_formal_dispute_withdraws_the_money_and_a_win_returns_it() {
@@ -77,51 +60,4 @@ async fn an_inquiry_moves_money_only_when_it_becomes_formal() {
     assert_eq!(second["evidence_details"]["due_by"], 0);
     let path = format!("/disputes/{}", second["id"].as_str().unwrap());
     assert_eq!(world.control(&path, json!({"status": "warning_closed"}))["balance_transactions"], json!([]));
-}
-
-#[tokio::test]
-async fn evidence_is_staged_then_submitted_once() {
-    let world = World::start().await;
-    world.paid("ch_1").await;
-    let dispute = world.control("/dispute", json!({"metadata": {"charge": "ch_1"}, "kind": "formal"}));
-    let path = format!("/v1/disputes/{}", dispute["id"].as_str().unwrap());
-    upload(&world, "GIF89a", END).await.error(400);
-    upload(&world, "%PDF-1.7 receipt", "").await.error(400);
-    let file = upload(&world, "%PDF-1.7 receipt", END).await.expect(200);
-    assert_eq!((&file["type"], &file["size"]), (&json!("pdf"), &json!(16)));
-    let file = file["id"].as_str().unwrap();
-    let staged =
-        [("evidence[receipt]", file), ("evidence[uncategorized_text]", "Entregue."), ("submit", "false")];
-    let staged = world.api.post(&path, &staged).await.expect(200);
-    assert_eq!((&staged["status"], &staged["evidence"]["receipt"]), (&json!("needs_response"), &json!(file)));
-    assert_eq!(staged["evidence_details"]["submission_count"], 0);
-    let unknown = [("evidence[receipt]", "file_1")];
-    assert_eq!(world.api.post(&path, &unknown).await.error(404)[2], "evidence[receipt]");
-    let submitted = world.api.post(&path, &[("submit", "true")]).await.expect(200);
-    assert_eq!(submitted["status"], "under_review");
-    assert_eq!(submitted["evidence_details"]["submission_count"], 1);
-    world.api.post(&path, &[("evidence[uncategorized_text]", "x")]).await.error(400);
-    world.api.post(&format!("{path}/close"), &[]).await.error(400);
-    world.api.post(&path, &[("metadata[case]", "1")]).await.expect(200);
-    assert_eq!(read(&world, &dispute).await["metadata"]["case"], "1");
-}
-
-#[tokio::test]
-async fn a_dispute_can_be_accepted_and_evidence_can_be_late() {
-    let world = World::start().await;
-    world.paid("ch_1").await;
-    let first = world.control("/dispute", json!({"metadata": {"charge": "ch_1"}, "kind": "formal"}));
-    let path = format!("/v1/disputes/{}/close", first["id"].as_str().unwrap());
-    assert_eq!(world.api.post(&path, &[]).await.expect(200)["status"], "lost");
-    world.paid("ch_2").await;
-    let second = world.control("/dispute", json!({"metadata": {"charge": "ch_2"}, "kind": "inquiry"}));
-    world.advance_s(8 * 86_400);
-    let path = format!("/v1/disputes/{}", second["id"].as_str().unwrap());
-    let late = world.api.post(&path, &[("evidence[uncategorized_text]", "x")]).await.expect(200);
-    assert_eq!(
-        (&late["status"], &late["evidence_details"]["past_due"]),
-        (&json!("warning_under_review"), &json!(true))
-    );
-    let session = world.session("ch_3").await;
-    world.refuse("/dispute", json!({"session": session["id"], "kind": "formal"}));
 }

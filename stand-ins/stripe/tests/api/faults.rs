@@ -1,34 +1,10 @@
-//! Faults of requests. `notifications.rs` tests those of notifications, and `refunds.rs` those of refunds.
+//! A timeout, and the lists of faults and behaviours. The tests of the connector use the other faults of requests.
 
 use serde_json::json;
 
 use crate::support::{World, eventually, session};
 
 const PATH: &str = "/v1/checkout/sessions";
-
-#[tokio::test]
-async fn faults_of_status_store_nothing() {
-    let world = World::start().await;
-    for (kind, status, code) in [
-        ("http_500", 500, ""),
-        ("rate_limit", 429, "rate_limit"),
-        ("lock_timeout", 429, "lock_timeout"),
-        ("key_expired", 401, "api_key_expired"),
-        ("no_permission", 403, "more_permissions_required"),
-    ] {
-        world.control("/faults", json!({"kind": kind, "count": 2, "on": "POST"}));
-        world.api.get("/v1/account").await.expect(200);
-        for _ in 0..2 {
-            let answer = world.api.try_post(PATH, &session("ch_1"), kind).await.unwrap();
-            assert_eq!(answer.error(status)[1], code);
-        }
-        assert_eq!(world.api.list(&format!("{PATH}?status=expired")).await.len(), 0);
-        let created = world.api.try_post(PATH, &session("ch_1"), kind).await.unwrap();
-        assert_eq!(created.header("idempotent-replayed"), "", "{kind}");
-        created.expect(200);
-    }
-    assert_eq!(world.api.list(PATH).await.len(), 5);
-}
 
 #[tokio::test]
 async fn a_timeout_does_nothing() {

@@ -43,26 +43,6 @@ async fn failed_validation_is_not_stored_and_a_refusal_is() {
 }
 
 #[tokio::test]
-async fn a_stored_error_is_replayed() {
-    let world = World::start().await;
-    for (fault, status, kind, is_done) in [
-        ("stored_500", 500, "api_error", false),
-        ("stored_500_after_write", 500, "api_error", true),
-        ("http_402", 402, "card_error", false),
-    ] {
-        world.fault(fault, "POST /v1/checkout");
-        for _ in 0..2 {
-            let answer = world.api.try_post(PATH, &session(fault), fault).await.unwrap();
-            assert_eq!(answer.error(status)[0], kind);
-        }
-        let sessions = world.api.list(PATH).await;
-        assert_eq!(sessions.iter().any(|session| session["metadata"]["charge"] == fault), is_done, "{fault}");
-        world.advance_s(86_400);
-        world.api.try_post(PATH, &session(fault), fault).await.unwrap().expect(200);
-    }
-}
-
-#[tokio::test]
 async fn a_key_is_in_use_until_its_answer() {
     let world = World::start().await;
     world.fault("slow", "");

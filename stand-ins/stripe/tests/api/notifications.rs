@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{KEY, Receiver, START_S, World, eventually, register};
+use crate::support::{KEY, Receiver, World, eventually, register};
 
 #[tokio::test]
 async fn a_notification_is_repeated_until_it_is_accepted() {
@@ -72,20 +72,4 @@ async fn a_deleted_endpoint_gets_nothing_more() {
         form.push((name, value));
         world.api.post("/v1/webhook_endpoints", &form).await.error(400);
     }
-}
-
-#[tokio::test]
-async fn events_are_listed_for_thirty_days() {
-    let world = World::start().await;
-    world.paid("ch_1").await;
-    world.advance_s(86_400);
-    world.paid("ch_2").await;
-    let count = async |query: &str| world.api.list(&format!("/v1/events?limit=100{query}")).await.len();
-    assert_eq!(count("").await, 8);
-    assert_eq!(count(&format!("&created[gte]={}", START_S + 86_400)).await, 4);
-    assert_eq!(count("&types[]=charge.succeeded&types[]=checkout.session.completed").await, 4);
-    world.advance_s(29 * 86_400);
-    assert_eq!(count("").await, 4);
-    let many: String = (0..21).map(|_| "&types[]=charge.succeeded").collect();
-    world.api.get(&format!("/v1/events?limit=1{many}")).await.error(400);
 }

@@ -42,30 +42,6 @@ async fn refunds_never_exceed_the_payment() {
 }
 
 #[tokio::test]
-async fn a_refund_can_be_pending_and_fail_after_success() {
-    for reopens in [true, false] {
-        let behaviour = Behaviour { failed_refund_reopens_charge: reopens, ..Behaviour::default() };
-        let world = World::start_with(behaviour).await;
-        let intent = world.paid("ch_1").await;
-        world.fault("refund_pending", "");
-        let form = [("payment_intent", intent["id"].as_str().unwrap())];
-        let refund = world.api.post("/v1/refunds", &form).await.expect(200);
-        assert_eq!((&refund["status"], &refund["pending_reason"]), (&json!("pending"), &json!("processing")));
-        let path = format!("/refunds/{}", refund["id"].as_str().unwrap());
-        assert_eq!(world.control(&path, json!({"status": "succeeded"})).get("pending_reason"), None);
-        world.refuse(&path, json!({"status": "succeeded"}));
-        let failed = world.control(&path, json!({"status": "failed", "failure_reason": "declined"}));
-        assert_eq!(failed["failure_reason"], "declined");
-        let id = failed["failure_balance_transaction"].as_str().unwrap();
-        let moved = world.api.get(&format!("/v1/balance_transactions/{id}")).await.expect(200);
-        assert_eq!((&moved["type"], &moved["amount"]), (&json!("refund_failure"), &json!(10_000)));
-        let left = if reopens { 0 } else { 10_000 };
-        assert_eq!(charge(&world, &intent).await["amount_refunded"], left);
-        world.refuse(&path, json!({"status": "succeeded"}));
-    }
-}
-
-#[tokio::test]
 async fn which_events_a_refund_emits_is_a_switch() {
     for (charge, refund) in [(true, true), (true, false), (false, true)] {
         let behaviour = Behaviour {
