@@ -14,8 +14,6 @@ mod queue;
 mod schedule;
 mod shard;
 mod stream;
-#[cfg(test)]
-mod tests;
 
 use std::path::PathBuf;
 use std::sync::Arc;
