@@ -64,35 +64,3 @@ impl Dice {
         format!("{a:08x}-{b:04x}-4{c:03x}-8{:03x}-{:012x}", (low >> 48) & 0xfff, low & 0xffff_ffff_ffff)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_follow_from_the_seed_the_index_and_the_purpose() {
-        let roll = |seed, index, purpose| Dice::new(seed, index).roll(purpose);
-        assert_eq!(roll(1, 2, "amount"), roll(1, 2, "amount"));
-        let different =
-            [roll(1, 2, "amount"), roll(2, 2, "amount"), roll(1, 3, "amount"), roll(1, 2, "payer")];
-        assert_eq!(std::collections::BTreeSet::from(different).len(), 4);
-    }
-
-    #[test]
-    fn a_cpf_has_valid_check_digits() {
-        // The product's documentation uses this CPF as a valid one.
-        let check = |base: &str| {
-            let mut digits: Vec<u32> = base.chars().map(|digit| digit.to_digit(10).unwrap()).collect();
-            for _ in 0..2 {
-                let sum: u32 = digits.iter().rev().zip(2..).map(|(digit, weight)| digit * weight).sum();
-                digits.push(if sum % 11 < 2 { 0 } else { 11 - sum % 11 });
-            }
-            digits.iter().map(ToString::to_string).collect::<String>()
-        };
-        assert_eq!(check("123456789"), "12345678909");
-        for index in 0..100 {
-            let cpf = Dice::new(7, index).cpf("payer");
-            assert_eq!(check(cpf.get(..9).unwrap()), cpf);
-        }
-    }
-}
