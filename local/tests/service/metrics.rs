@@ -1,11 +1,12 @@
 //! Tests that the metrics of the code, the routes, the dashboard and the alarms belong together.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use serde_yaml_ng::Value as Yaml;
 use shared::metrics;
+
+use crate::description::all_routes;
 
 /// The metrics that filters of the log count.
 const OF_FILTERS: [&str; 2] = ["ErrorsLogged", "RecordsSetAside"];
@@ -87,36 +88,12 @@ fn alarms_use_only_metrics_that_exist() {
     assert!(used >= 8, "{used}");
 }
 
-fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-}
-
 #[test]
 fn every_route_has_metrics_of_its_own_or_of_its_family() {
-    let functions = Path::new(env!("CARGO_MANIFEST_DIR")).join("../functions");
-    let mut files = Vec::new();
-    sources(&functions, &mut files);
-    let mut checked = 0;
-    for file in files {
-        let text = std::fs::read_to_string(&file).unwrap();
-        for declared in text.split(".route(").skip(1) {
-            let path = declared.split('"').nth(1).unwrap_or_default();
-            let handlers = declared.split(';').next().unwrap();
-            for method in ["get", "post", "patch", "delete"] {
-                if path.starts_with('/') && handlers.contains(&format!("{method}(")) {
-                    let method = method.to_uppercase();
-                    assert_ne!(metrics::route_name(&method, path), "other", "{method} {path}");
-                    checked += 1;
-                }
-            }
-        }
+    let routes = all_routes();
+    for route in &routes {
+        let (method, path) = route.split_once(' ').unwrap();
+        assert_ne!(metrics::route_name(method, path), "other", "{route}");
     }
-    assert!(checked > 40, "{checked}");
+    assert!(routes.len() > 40, "{routes:?}");
 }

@@ -5,7 +5,7 @@ mod examples;
 mod routes;
 mod served;
 
-pub(crate) use served::form_routes;
+pub(crate) use served::{all_routes, form_routes};
 
 use std::cell::RefCell;
 use std::collections::HashMap;

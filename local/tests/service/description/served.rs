@@ -27,10 +27,15 @@ pub(super) fn is_of_acquirer(route: &str) -> bool {
     route.ends_with("/{token}/hosted")
 }
 
+/// Returns the routes of all functions.
+pub(crate) fn all_routes() -> BTreeSet<String> {
+    let sources = sources_of_functions().into_iter().map(|path| fs::read_to_string(path).unwrap());
+    sources.flat_map(|source| declared_routes(&source)).collect()
+}
+
 /// Returns the paths of the dashboard's forms.
 pub(crate) fn form_routes() -> BTreeSet<String> {
-    let sources = sources_of_functions().into_iter().map(|path| fs::read_to_string(path).unwrap());
-    let routes = sources.flat_map(|source| declared_routes(&source));
+    let routes = all_routes().into_iter();
     let forms = routes.filter_map(|route| route.strip_prefix("POST ").map(ToOwned::to_owned));
     forms.filter(|path| path.starts_with("/dashboard/")).collect()
 }
