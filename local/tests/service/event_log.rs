@@ -1,7 +1,5 @@
 //! Tests of `/v1/events`, the event log that a merchant reads to catch up after an outage.
 
-use std::collections::BTreeSet;
-
 use domain::ids::{ChargeId, EventId, MedCaseId};
 use domain::shard::Shard;
 use domain::webhook::event_type::EventType;
@@ -17,23 +15,7 @@ use crate::webhooks::{CANONICAL, LEGACY};
 
 /// Reads all events that match a query, in pages of `limit`.
 async fn all_events(service: &Service, query: &str, limit: usize) -> Vec<Value> {
-    let (mut events, mut cursor) = (Vec::new(), String::new());
-    loop {
-        let page = service.get(&format!("/v1/events?limit={limit}{query}{cursor}")).await.expect(200);
-        assert_eq!((&page["object"], page.as_object().unwrap().len()), (&json!("list"), 4));
-        let data = page["data"].as_array().unwrap();
-        assert!(data.len() <= limit);
-        if query.is_empty() && !cursor.is_empty() {
-            assert!(!data.is_empty(), "a cursor without a next page: {cursor}");
-        }
-        events.extend(data.iter().cloned());
-        assert_eq!(page["has_more"], !page["next_cursor"].is_null());
-        match page["next_cursor"].as_str() {
-            Some(next) => cursor = format!("&starting_after={next}"),
-            None => return events,
-        }
-        assert!(events.len() < 2000, "the pages end");
-    }
+    service.all_pages(&format!("/v1/events?limit={limit}{query}")).await
 }
 
 fn type_name(event: &Value) -> &str {
@@ -80,12 +62,11 @@ async fn the_log_has_every_event_as_it_was_sent_even_without_a_subscriber() {
     assert_eq!(legacy["created_at"], legacy["data"]["occurredAt"]);
     let times: Vec<&str> = events.iter().map(|event| event["created_at"].as_str().unwrap()).collect();
     assert!(times.is_sorted_by(|left, right| left >= right), "newest first: {times:?}");
-    let ids: BTreeSet<&str> = events.iter().map(id).collect();
-    assert_eq!(ids.len(), 9);
     // The page size does not change the result.
     for limit in [1, 2, 4, 9] {
         assert_eq!(all_events(&service, "", limit).await, events, "by {limit}");
     }
+    assert_eq!(service.get("/v1/events?limit=9").await.expect(200)["has_more"], false);
     let other = service.stack.seed.other.test_api_key.clone();
     assert_eq!(service.get_as(&other, "/v1/events").await.expect(200)["data"], json!([]));
     for path in [id(&events[0]), "evt_00000000000000000000000000", "nothing"] {

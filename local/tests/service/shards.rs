@@ -9,12 +9,10 @@ use domain::charge::Charge;
 use domain::charge::transition::{Command, Payment};
 use domain::ids::{ChargeId, EndToEndId};
 use domain::payment_method::PaymentMethod;
-use domain::row::Row;
 use domain::shard::{Shard, ShardCount};
 use domain::time::Timestamp;
 use serde_json::json;
 use shared::charge::Charges;
-use shared::store::to_item;
 use shared::webhook::delivery::Deliveries;
 
 use crate::invocations::{dispatch_records, stream_records};
@@ -243,21 +241,5 @@ async fn a_refund_is_covered_by_the_credits_of_all_shards() {
         assert!(!service.rows(&ledger, "wallet#").await.is_empty(), "{ledger}");
         let events = shard.partition(format!("events#{}", service.scope()));
         assert!(!service.rows(&events, "evt_").await.is_empty(), "{events}");
-    }
-}
-
-#[tokio::test]
-async fn the_rows_of_an_account_with_one_shard_have_no_shard() {
-    let service = Service::without_event_sources().await;
-    let charge = service.pay(1_000).await;
-    let charge = stored(&service, id(&charge)).await;
-    let item = to_item(&charge).unwrap();
-    assert!(!item.contains_key("shards"), "{item:?}");
-    let scope = service.scope();
-    let indexes = charge.indexes();
-    assert_eq!(indexes.list.unwrap().0, format!("charges#{scope}"));
-    assert_eq!(indexes.status.unwrap(), format!("charges#{scope}#PAID"));
-    for (partition, rows) in [("ledger", 1), ("wallet", 1)] {
-        assert_eq!(service.rows(&format!("{partition}#{scope}"), "").await.len(), rows, "{partition}");
     }
 }
