@@ -64,55 +64,43 @@ async fn pages_and_statistics_cost_the_same_for_100_and_5000_payments() {
         let more = usize::from(is_beyond) + usize::from(is_long);
         assert_eq!(few.requests() + more, many.requests(), "{path}: {few:?} {many:?}");
     }
-}
-
-#[tokio::test]
-async fn a_page_after_a_cursor_costs_the_same_at_both_ends_of_the_list() {
-    let service = service_with_payments(5_500).await;
-    service.proxy().set_min_latency(LATENCY);
-    let newest = service.get("/v1/payments?limit=100").await.expect(200);
-    let oldest = service.get("/v1/payments?limit=100&sortOrder=asc").await.expect(200);
+    // A page after a cursor costs the same at both ends of the list.
+    let newest = many.get("/v1/payments?limit=100").await.expect(200);
+    let oldest = many.get("/v1/payments?limit=100&sortOrder=asc").await.expect(200);
     for page in [&newest, &oldest] {
         let cursor = page["data"][99]["id"].as_str().unwrap();
-        let (page, report) = cost(&service, &format!("/v1/payments?starting_after={cursor}&limit=50")).await;
-        assert_eq!((page["data"].as_array().unwrap().len(), &page["total"]), (50, &json!(5_500)));
+        let (page, report) = cost(&many, &format!("/v1/payments?starting_after={cursor}&limit=50")).await;
+        assert_eq!((page["data"].as_array().unwrap().len(), &page["total"]), (50, &json!(5_000)));
         assert!(report.requests() <= 6 && report.sequential_requests <= 3, "{report:?}");
     }
 }
 
 #[tokio::test]
-async fn the_total_of_a_long_list_is_exact_with_and_without_filters() {
-    let service = service_with_payments(1_500).await;
+async fn a_list_of_more_than_1000_payments_has_an_exact_total_and_is_not_sorted() {
+    let service = service_with_payments(1_003).await;
     let total = async |query: &str| {
         let page = service.get(&format!("/v1/payments?{query}")).await.expect(200);
         (page["total"].as_u64().unwrap(), page["data"].as_array().unwrap().len())
     };
-    assert_eq!(total("").await, (1_500, 20));
-    assert_eq!(total("status=WAITING_PAYMENT&limit=100").await, (1_497, 100));
+    assert_eq!(total("").await, (1_003, 20));
+    assert_eq!(total("status=WAITING_PAYMENT&limit=100").await, (1_000, 100));
     assert_eq!(total("status=REFUSED").await, (3, 3));
-    assert_eq!(total("limit=100&page=15").await, (1_500, 100));
-    assert_eq!(total("limit=100&page=16").await, (1_500, 0));
+    assert_eq!(total("limit=100&page=11").await, (1_003, 3));
+    assert_eq!(total("limit=100&page=12").await, (1_003, 0));
 
     // The range covers whole days and a part of a day at each end.
     let all = service.get("/v1/payments?limit=100&page=1").await.expect(200);
     let newest = all["data"][10]["createdAt"].as_str().unwrap();
     let oldest = service.get("/v1/payments?limit=100&sortOrder=asc").await.expect(200);
     let oldest = oldest["data"][10]["createdAt"].as_str().unwrap();
-    assert_eq!(total(&format!("startDate={oldest}")).await, (1_490, 20));
-    assert_eq!(total(&format!("endDate={newest}")).await, (1_490, 20));
-    assert_eq!(total(&format!("startDate={oldest}&endDate={newest}")).await, (1_480, 20));
-    assert_eq!(
-        total(&format!("startDate={oldest}&endDate={newest}&status=WAITING_PAYMENT")).await,
-        (1_479, 20)
-    );
+    assert_eq!(total(&format!("startDate={oldest}")).await, (993, 20));
+    assert_eq!(total(&format!("endDate={newest}")).await, (993, 20));
+    assert_eq!(total(&format!("startDate={oldest}&endDate={newest}")).await, (983, 20));
+    assert_eq!(total(&format!("startDate={oldest}&endDate={newest}&status=WAITING_PAYMENT")).await, (982, 20));
     let path = format!("/v1/payments?startDate={oldest}&endDate={newest}");
     let (_, report) = cost(&service, &path).await;
     assert!(report.requests() <= 7 && report.sequential_requests <= 3, "{report:?}");
-}
 
-#[tokio::test]
-async fn sorting_more_than_1000_payments_is_refused() {
-    let service = service_with_payments(1_003).await;
     let refused = service.get("/v1/payments?sortBy=amount").await;
     assert_eq!(
         (refused.problem(), refused.params()),

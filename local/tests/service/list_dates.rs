@@ -60,7 +60,7 @@ async fn check_inclusive(
 }
 
 #[tokio::test]
-async fn a_bare_date_as_an_inclusive_bound_includes_the_whole_day_in_sao_paulo() {
+async fn a_bare_date_is_the_whole_day_in_sao_paulo_as_an_inclusive_bound_and_its_start_as_an_exclusive_one() {
     let service = Service::start().await;
     let (day, times) = day_boundaries(&service);
     let (store, scope) = (service.store(), service.scope());
@@ -103,15 +103,7 @@ async fn a_bare_date_as_an_inclusive_bound_includes_the_whole_day_in_sao_paulo()
     }
     let ids = events.each_ref().map(|event| event.id_as(name).to_string());
     check_inclusive(&service, "/v1/events", bounds, day, ids).await;
-}
 
-#[tokio::test]
-async fn a_bare_date_as_an_exclusive_bound_of_med_cases_is_the_days_first_millisecond() {
-    let service = Service::start().await;
-    let (day, times) = day_boundaries(&service);
-    let store = service.store();
-    let charge = service.charge().await;
-    service.sandbox(&charge, "pay", &serde_json::json!({})).await;
     let path = format!("/v1/sandbox/charges/{}/med-cases", charge["id"].as_str().unwrap());
     let case = service.post(&path, &serde_json::json!({})).await.expect(201);
 
@@ -126,6 +118,7 @@ async fn a_bare_date_as_an_exclusive_bound_of_med_cases_is_the_days_first_millis
         insert(&store, case).await;
     }
     let ids = cases.each_ref().map(|case| case.id.to_string());
+    // The bounds of MED cases are exclusive.
     for (query, expected) in [
         (format!("created_after={day}"), vec![2, 3]),
         (format!("created_before={day}"), vec![0]),
