@@ -21,7 +21,7 @@ use crate::description::example;
 use crate::invocations::{dispatch, first_delivery, run_webhook_worker, stream_records};
 use crate::seeding::write;
 use crate::support::{Client, Listener, Service, id, serve};
-use crate::webhooks::{endpoint_path as path, pay_with_webhook_url, waiting_after};
+use crate::webhooks::{endpoint_path as path, pay_with_webhook_url};
 
 const INACTIVE: &str = r#"{"status": "INACTIVE"}"#;
 const ACTIVE: &str = r#"{"status": "ACTIVE"}"#;
@@ -170,31 +170,6 @@ async fn a_delivery_reads_cancelled_as_soon_as_its_endpoint_is_deleted_or_deacti
         }
         expect_counts(&service, 3, 4).await;
     }
-}
-
-#[tokio::test]
-async fn reactivating_an_endpoint_delivers_new_events_and_revives_no_cancelled_delivery() {
-    let service = Service::start().await;
-    let listener = Listener::answering(|number| match number {
-        0 => StatusCode::BAD_GATEWAY.into_response(),
-        _ => StatusCode::NO_CONTENT.into_response(),
-    })
-    .await;
-    let endpoint = service.register_endpoint(&listener.url, &["charge.created"]).await;
-    service.charge().await;
-    let pending = waiting_after(&service, 1).await;
-    AbandonedBy::DeactivationAndReactivation.apply(&service, &path(&endpoint)).await;
-    assert_eq!(read_delivery(&service, &pending).await["status"], "CANCELLED");
-    service.advance_seconds(37).await;
-    let charge = service.charge().await;
-    let hooks = listener.received(2).await;
-    assert_eq!(hooks[1].json()["data"]["object"]["id"], charge["id"]);
-    service.advance_seconds(15 * 60 * 60).await;
-    assert_eq!(read_delivery(&service, &pending).await["status"], "CANCELLED");
-    let again = format!("/v1/webhooks/deliveries/{}/resend", id(&pending));
-    let resent = service.post(&again, &json!({})).await.expect(200);
-    let hooks = listener.received(3).await;
-    assert_eq!(hooks[2].header("x-service-delivery-id"), id(&resent));
 }
 
 /// Starts a merchant's server that abandons its endpoint's pending deliveries while it handles a webhook,

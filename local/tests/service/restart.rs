@@ -4,11 +4,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use axum::http::{Method, StatusCode};
-use axum::response::IntoResponse;
+use axum::http::Method;
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
@@ -105,16 +103,7 @@ fn with_urls_of(process: &Process, mut charge: Value) -> Value {
 #[tokio::test]
 async fn events_that_were_not_delivered_before_a_kill_are_delivered_after_the_restart() {
     let directory = TemporaryDirectory::new();
-    let is_up = Arc::new(AtomicBool::new(false));
-    let reply = {
-        let is_up = Arc::clone(&is_up);
-        move |_number| {
-            let is_up = is_up.load(Ordering::SeqCst);
-            let status = if is_up { StatusCode::NO_CONTENT } else { StatusCode::SERVICE_UNAVAILABLE };
-            status.into_response()
-        }
-    };
-    let listener = Listener::answering(reply).await;
+    let (listener, is_up) = Listener::down().await;
     let process = Process::start(&directory.0).await;
     process.client.register_endpoint(&listener.url, &["charge.created", "charge.paid"]).await;
     for order in 0..20 {
@@ -150,7 +139,7 @@ async fn events_that_were_not_delivered_before_a_kill_are_delivered_after_the_re
 }
 
 #[tokio::test]
-async fn a_service_whose_state_directory_or_port_is_in_use_exits_with_the_reason() {
+async fn a_service_whose_port_or_state_is_in_use_or_of_another_version_exits_with_the_reason() {
     let directory = TemporaryDirectory::new();
     let process = Process::start(&directory.0).await;
     let refused = refusal(&directory.0, &["--port", "0"]).await;
@@ -158,12 +147,7 @@ async fn a_service_whose_state_directory_or_port_is_in_use_exits_with_the_reason
     let port = process.client.base_url.rsplit(':').next().unwrap();
     let refused = refusal(&directory.0, &["--in-memory", "--port", port]).await;
     assert!(refused.contains("in use"), "{refused}");
-}
-
-#[tokio::test]
-async fn the_state_of_another_version_is_refused() {
-    let directory = TemporaryDirectory::new();
-    Process::start(&directory.0).await.kill().await;
+    process.kill().await;
     let seed = directory.0.join(".local/seed.json");
     let mut stored: Value = serde_json::from_slice(&std::fs::read(&seed).unwrap()).unwrap();
     stored["state_format"] = json!(0);

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -645,6 +645,17 @@ impl Drop for Listener {
 impl Listener {
     pub(crate) async fn start() -> Self {
         Self::answering(|_number| StatusCode::NO_CONTENT.into_response()).await
+    }
+
+    /// Answers 502 until the returned value is set to true.
+    pub(crate) async fn down() -> (Self, Arc<AtomicBool>) {
+        let is_up = Arc::new(AtomicBool::new(false));
+        let of_server = Arc::clone(&is_up);
+        let answer = move |_number| {
+            let is_up = of_server.load(Ordering::SeqCst);
+            if is_up { StatusCode::NO_CONTENT } else { StatusCode::BAD_GATEWAY }.into_response()
+        };
+        (Self::answering(answer).await, is_up)
     }
 
     /// `reply`: creates a response from the number of earlier requests.

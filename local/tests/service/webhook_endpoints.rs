@@ -1,10 +1,9 @@
 //! Tests of changes to endpoints and of their effect on pending deliveries (contract: Webhooks).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use axum::http::{Method, StatusCode};
-use axum::response::IntoResponse;
+use axum::http::Method;
 use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 use local::embedded::fault_proxy::Fault;
@@ -18,10 +17,16 @@ use crate::support::{Listener, Service, id};
 use crate::webhooks::{endpoint_path as path, expect_both_forms, secret, without_secrets};
 
 #[tokio::test]
-async fn a_patch_changes_only_the_fields_in_its_body() {
+async fn an_endpoint_shows_its_secret_once_and_a_patch_changes_only_the_fields_in_its_body() {
     let service = Service::start().await;
-    let registered = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+    let (url, events) = ("http://127.0.0.1:9/hook", ["charge.paid", "charge.paid", "charge.created"]);
+    let registered = service.register_endpoint(url, &events).await;
+    expect_both_forms(&registered);
+    assert!(id(&registered).starts_with("wh_"));
+    assert_eq!(registered["events"], json!(["charge.paid", "charge.created"]));
+    assert_eq!((&registered["url"], &registered["status"]), (&json!(url), &json!("ACTIVE")));
     let mut expected = without_secrets(&registered);
+    assert_eq!(service.get("/v1/webhooks/endpoints").await.expect(200), json!({"data": [expected]}));
     for (change, field, value) in [
         (json!({"url": "http://127.0.0.1:9/other"}), "url", json!("http://127.0.0.1:9/other")),
         (
@@ -85,13 +90,7 @@ async fn only_endpoint(service: &Service) -> Value {
 #[tokio::test]
 async fn an_endpoint_that_fails_every_attempt_for_five_days_is_disabled_with_the_reason() {
     let service = Service::without_event_sources().await;
-    let is_up = Arc::new(AtomicBool::new(false));
-    let is_up_now = is_up.clone();
-    let listener = Listener::answering(move |_number| {
-        let up = is_up_now.load(Ordering::SeqCst);
-        if up { StatusCode::NO_CONTENT } else { StatusCode::BAD_GATEWAY }.into_response()
-    })
-    .await;
+    let (listener, is_up) = Listener::down().await;
     let registered = service.register_endpoint(&listener.url, &["charge.created"]).await;
     let charge = async || {
         service.charge().await;
@@ -202,6 +201,13 @@ async fn only_its_merchants_change_abandons_the_deliveries_of_a_disabled_endpoin
     let reactivated = only_endpoint(service).await;
     assert_eq!((&reactivated["status"], reactivated.get("disabledAt")), (&json!("ACTIVE"), None));
     assert_eq!(read().await, "CANCELLED");
+    // A resend and a new event go to the endpoint.
+    service.stack.clock.advance(37_000);
+    let resend = format!("/v1/webhooks/deliveries/{}/resend", id(&waiting));
+    service.post(&resend, &json!({})).await.expect(200);
+    service.charge().await;
+    dispatch(&service.stack).await;
+    assert_eq!(service.deliveries("&status=PENDING").await.len(), 2);
     run_webhook_worker(&service.stack, &waiting).await;
     assert_eq!(service.deliveries("&status=CANCELLED").await.len(), 1);
 }

@@ -1,7 +1,5 @@
 //! Tests of the secrets that sign deliveries: where they are stored, and when a new one takes effect.
 
-use axum::http::StatusCode;
-use axum::response::IntoResponse;
 use serde_json::{Value, json};
 use shared::store::Store;
 use shared::webhook::secret::SigningSecret;
@@ -33,10 +31,6 @@ async fn attempt_pending(service: &Service) {
     for delivery in service.deliveries("&status=PENDING").await {
         run_webhook_worker(&service.stack, &delivery).await;
     }
-}
-
-async fn failing_listener() -> Listener {
-    Listener::answering(|_number| StatusCode::BAD_GATEWAY.into_response()).await
 }
 
 async fn delete(store: &Store, key: &domain::row::Key) {
@@ -77,7 +71,7 @@ async fn no_secret_is_in_a_row_or_a_stream_record_of_the_state_table() {
 #[tokio::test]
 async fn an_attempt_after_a_rotation_is_signed_with_the_new_secret() {
     let service = Service::without_event_sources().await;
-    let [own, subscribed] = [failing_listener().await, failing_listener().await];
+    let [(own, _), (subscribed, _)] = [Listener::down().await, Listener::down().await];
     let endpoint = service.register_endpoint(&subscribed.url, &["charge.created"]).await;
     let first_override = rotate_override(&service).await;
     pay_with_webhook_url(&service, &own.url, "order-1").await;

@@ -9,7 +9,7 @@ use local::stack::Options;
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use crate::invocations::{count_messages, dispatch_records, invoke, stream_records};
+use crate::invocations::{count_messages, invoke};
 use crate::support::{Listener, ReceivedWebhook, Service, eventually, id};
 use crate::webhook_resends::resend;
 
@@ -100,24 +100,6 @@ pub(crate) async fn pay_with_webhook_url(service: &Service, url: &str, key: &str
 }
 
 #[tokio::test]
-async fn an_endpoint_is_registered_with_a_secret_that_is_shown_once() {
-    let service = Service::start().await;
-    let registered = service
-        .register_endpoint("http://127.0.0.1:9/hook", &["charge.paid", "charge.paid", "charge.created"])
-        .await;
-    expect_both_forms(&registered);
-    assert!(id(&registered).starts_with("wh_"));
-    assert_eq!(registered["events"], json!(["charge.paid", "charge.created"]));
-    assert_eq!(
-        (&registered["url"], &registered["status"]),
-        (&json!("http://127.0.0.1:9/hook"), &json!("ACTIVE"))
-    );
-
-    let listed = without_secrets(&registered);
-    assert_eq!(service.get("/v1/webhooks/endpoints").await.expect(200), json!({"data": [listed]}));
-}
-
-#[tokio::test]
 async fn an_invalid_endpoint_or_change_is_refused_with_the_invalid_fields() {
     let service = Service::start().await;
     let registered = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
@@ -166,36 +148,56 @@ async fn hosts_in_webhook_local_names_may_use_plain_http() {
 }
 
 #[tokio::test]
-async fn each_change_emits_a_signed_event_in_the_canonical_envelope() {
+async fn each_change_emits_a_signed_event_in_the_canonical_envelope_and_legacy_events_signed_over_their_bodies()
+{
     let service = Service::start().await;
     let listener = Listener::start().await;
-    let endpoint = service.register_endpoint(&listener.url, &CANONICAL).await;
-    let charge = service.new_charge(&json!({"amount": 1990, "metadata": {"order": "é"}})).await;
-    listener.wait_for_event("charge.created").await;
-    let paid = service.sandbox(&charge, "pay", &json!({})).await;
-    let hook = listener.wait_for_event("charge.paid").await;
-
+    let endpoint = service.register_endpoint(&listener.url, &[&CANONICAL[..], &LEGACY].concat()).await;
     let secret = secret(&endpoint);
+    let body = json!({
+        "amount": 1990, "paymentMethods": ["PIX"], "idempotencyKey": "order-1", "customerId": "user-7",
+        "metadata": {"order": "é"},
+    });
+    let payment = service.post("/v1/payments", &body).await.expect(201);
+    let created = listener.wait_for_event("charge.created").await;
+    let created_legacy = listener.wait_for_event("payment.created").await;
+    let mut paid = service.sandbox(&payment, "pay", &json!({})).await;
+    let hook = listener.wait_for_event("charge.paid").await;
+    let legacy = listener.wait_for_event("payment.completed").await;
+    for hook in [&hook, &legacy] {
+        assert_eq!(hook.header("content-type"), "application/json");
+        assert!(hook.header("x-service-delivery-id").starts_with("wd_"));
+        assert_eq!(hook.header("x-service-mode"), "test");
+    }
+
     let signed_at = verify(&hook, secret);
     assert!((signed_at - service.stack.clock.now().seconds()).abs() <= 60);
-    assert_eq!(hook.header("content-type"), "application/json");
-    assert!(hook.header("x-service-delivery-id").starts_with("wd_"));
-    assert_eq!(hook.header("x-service-mode"), "test");
-
     let event = hook.json();
-    let mut expected = paid.clone();
-    expected["pix"].as_object_mut().unwrap().remove("qr_code_base64");
-    assert_eq!(event["data"], json!({"object": expected}));
+    paid["pix"].as_object_mut().unwrap().remove("qr_code_base64");
+    assert_eq!(event["data"], json!({"object": paid}));
     assert_eq!((&event["object"], &event["type"]), (&json!("event"), &json!("charge.paid")));
     assert_eq!(event["api_version"], "2026-11-01");
     assert!(event["id"].as_str().unwrap().starts_with("evt_"));
     assert!(event["created_at"].as_str().unwrap().ends_with('Z'));
     assert_eq!(event.as_object().unwrap().len(), 6);
-
-    let created = listener.wait_for_event("charge.created").await;
     verify(&created, secret);
     assert_eq!(created.json()["data"]["object"]["status"], "pending");
-    assert_eq!(listener.hooks().len(), 2);
+
+    verify_legacy(&legacy, secret);
+    verify_legacy(&created_legacy, secret);
+    let mut completed = legacy.json();
+    let occurred_at = completed["data"].as_object_mut().unwrap().remove("occurredAt").unwrap();
+    assert!(occurred_at.as_str().unwrap().ends_with('Z'));
+    let expected = json!({
+        "transactionId": payment["id"], "amount": 1990, "status": "PAID", "previousStatus": "WAITING_PAYMENT",
+        "paidWith": "PIX", "providerFee": 0, "platformFee": 0, "netAmount": 1990,
+        "customerId": "user-7", "metadata": {"order": "é"},
+    });
+    assert_eq!(completed, json!({"event": "payment.completed", "data": expected}));
+    let created = created_legacy.json();
+    assert_eq!(created["data"]["status"], "WAITING_PAYMENT");
+    assert_eq!(created["data"]["previousStatus"], "PENDING");
+    assert_eq!(created["data"].get("netAmount"), None);
 }
 
 #[tokio::test]
@@ -222,75 +224,32 @@ async fn every_outcome_emits_its_event_and_only_subscribers_receive_it() {
 }
 
 #[tokio::test]
-async fn each_change_emits_a_legacy_event_signed_over_its_body() {
-    let service = Service::start().await;
-    let listener = Listener::start().await;
-    let endpoint = service.register_endpoint(&listener.url, &LEGACY).await;
-    let body = json!({
-        "amount": 1990, "paymentMethods": ["PIX"], "idempotencyKey": "order-1", "customerId": "user-7",
-        "metadata": {"order": "é"},
-    });
-    let payment = service.post("/v1/payments", &body).await.expect(201);
-    let created = listener.wait_for_event("payment.created").await;
-    service.sandbox(&payment, "pay", &json!({})).await;
-    let hook = listener.wait_for_event("payment.completed").await;
-    verify_legacy(&hook, secret(&endpoint));
-    verify_legacy(&created, secret(&endpoint));
-    assert_eq!(hook.header("content-type"), "application/json");
-    assert!(hook.header("x-service-delivery-id").starts_with("wd_"));
-    assert_eq!(hook.header("x-service-mode"), "test");
-
-    let mut completed = hook.json();
-    let occurred_at = completed["data"].as_object_mut().unwrap().remove("occurredAt").unwrap();
-    assert!(occurred_at.as_str().unwrap().ends_with('Z'));
-    let expected = json!({
-        "transactionId": payment["id"], "amount": 1990, "status": "PAID", "previousStatus": "WAITING_PAYMENT",
-        "paidWith": "PIX", "providerFee": 0, "platformFee": 0, "netAmount": 1990,
-        "customerId": "user-7", "metadata": {"order": "é"},
-    });
-    assert_eq!(completed, json!({"event": "payment.completed", "data": expected}));
-
-    let created = created.json();
-    assert_eq!(created["data"]["status"], "WAITING_PAYMENT");
-    assert_eq!(created["data"]["previousStatus"], "PENDING");
-    assert_eq!(created["data"].get("netAmount"), None);
-}
-
-#[tokio::test]
 async fn a_payments_webhook_url_receives_its_legacy_events_instead_of_the_subscribed_endpoints() {
     let service = Service::start().await;
     let own = Listener::start().await;
     let subscribed = Listener::start().await;
     let endpoint = service.register_endpoint(&subscribed.url, &[&CANONICAL[..], &LEGACY].concat()).await;
-    let rotate = async || {
-        let answer = service.post("/v1/webhooks/override-secret/rotate", &json!({})).await.expect(200);
-        assert_eq!(answer.as_object().unwrap().len(), 1);
-        secret(&answer).to_owned()
-    };
-    let first = rotate().await;
+    let rotated = service.post("/v1/webhooks/override-secret/rotate", &json!({})).await.expect(200);
+    assert_eq!(rotated.as_object().unwrap().len(), 1);
     let payment = pay_with_webhook_url(&service, &own.url, "order-1").await;
-    for hook in own.received(2).await {
-        verify_legacy(&hook, &first);
-    }
-    let second = rotate().await;
-    assert_ne!(first, second);
     service.sandbox(&payment, "pay", &json!({})).await;
     let completed = own.wait_for_event("payment.completed").await;
-    verify_legacy(&completed, &second);
+    verify_legacy(&completed, secret(&rotated));
     assert_eq!(completed.json()["data"]["transactionId"], payment["id"]);
 
     own.received(4).await;
     subscribed.received(2).await;
     wait_for_empty_queue(&service).await;
-    let mut names: Vec<String> =
-        own.hooks().iter().map(|hook| hook.header("x-service-event-type").to_owned()).collect();
-    names.sort_unstable();
+    let names = |listener: &Listener| -> Vec<String> {
+        let hooks = listener.hooks();
+        let mut names: Vec<String> =
+            hooks.iter().map(|hook| hook.header("x-service-event-type").to_owned()).collect();
+        names.sort_unstable();
+        names
+    };
     let status_changed = "payment.status_changed";
-    assert_eq!(names, ["payment.completed", "payment.created", status_changed, status_changed]);
-    let mut names: Vec<String> =
-        subscribed.hooks().iter().map(|hook| hook.header("x-service-event-type").to_owned()).collect();
-    names.sort_unstable();
-    assert_eq!(names, ["charge.created", "charge.paid"]);
+    assert_eq!(names(&own), ["payment.completed", "payment.created", status_changed, status_changed]);
+    assert_eq!(names(&subscribed), ["charge.created", "charge.paid"]);
 
     let deliveries = eventually("all deliveries are delivered", async || {
         Some(service.deliveries("&status=DELIVERED").await).filter(|deliveries| deliveries.len() == 6)
@@ -352,42 +311,6 @@ async fn a_failed_delivery_is_retried_on_schedule_with_the_same_ids_until_it_suc
         assert_eq!(hook.header("x-service-delivery-id"), id(&done));
         verify(hook, secret(&endpoint));
     }
-}
-
-#[tokio::test]
-async fn stream_records_dispatched_again_write_no_row_and_send_no_webhook() {
-    let service = Service::start().await;
-    let listener = Listener::start().await;
-    service.register_endpoint(&listener.url, &[&CANONICAL[..], &LEGACY].concat()).await;
-    service.pay(1_000).await;
-    listener.received(6).await;
-    eventually("all six deliveries are delivered", async || {
-        (service.deliveries("&status=DELIVERED").await.len() == 6).then_some(())
-    })
-    .await;
-
-    let records = stream_records(&service.stack);
-    // The batches: all records, all in reverse order, and each record alone. A retry may split a batch in
-    // another way, and records of different shards arrive in any order.
-    let mut batches = vec![records.clone(), records.iter().rev().cloned().collect()];
-    batches.extend(records.chunks(1).map(<[Value]>::to_vec));
-    for batch in batches {
-        dispatch_records(&service.stack, &batch).await;
-    }
-    // Wait until the worker has processed all messages that the repeated records have caused. A message that
-    // found the lease of another one returns when the lease ends.
-    eventually("all deliveries are delivered", async || {
-        (service.deliveries("&status=DELIVERED").await.len() == 6).then_some(())
-    })
-    .await;
-    service.stack.clock.advance(62_000);
-    wait_for_empty_queue(&service).await;
-    let deliveries = service.deliveries("").await;
-    assert_eq!(deliveries.len(), 6);
-    assert!(deliveries.iter().all(|delivery| delivery["attempts"] == 1), "{deliveries:?}");
-    assert_eq!(listener.hooks().len(), 6);
-    let events = format!("events#{}", service.scope());
-    assert_eq!(service.rows(&events, "evt_").await.len(), 2, "one event row per change");
 }
 
 /// Waits until the queue of test deliveries has no visible message and none in flight.
