@@ -6,44 +6,39 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::charge::TransactionStatus;
 use domain::charge::transition::{Command, Rejection};
-use local::embedded::fault_proxy::{Fault, FaultProxy};
+use local::embedded::fault_proxy::Fault;
 use serde_json::json;
 use shared::charge::{ChargeError, Charges};
 use shared::refund::Refunds;
-use shared::store::{CommitOutcome, Store, Write};
+use shared::store::{CommitOutcome, Write};
 
 use crate::invocations::{dispatch, first_delivery, run_webhook_worker};
 use crate::set_aside::{set_aside_objects, set_aside_text};
 use crate::support::{Listener, Service, eventually, id, raw_id};
 
-fn proxy(service: &Service) -> &FaultProxy {
-    service.stack.fault_proxy.as_ref().unwrap()
-}
-
 #[tokio::test]
 async fn a_lost_database_response_causes_no_second_charge_and_no_second_settlement() {
     let service = Service::without_event_sources().await;
-    proxy(&service).inject("PutItem", Fault::ResponseLost);
+    service.proxy().inject("PutItem", Fault::ResponseLost);
     let charge = service.post_charge("order-0001", &json!({"amount": 1000})).await.expect(201);
     let again = service.post_charge("order-0001", &json!({"amount": 1000})).await.expect(201);
     assert_eq!(charge, again);
 
     // The retry of the write finds that the row is already changed, and recognises the change as its own.
-    let through_proxy = local::sdk::dynamodb(&proxy(&service).url());
-    let charges = Charges::new(Store::new(through_proxy, "StateTable"));
+    let charges = Charges::new(service.store_behind_proxy());
     let to_cancel = charges.find(id(&service.charge().await).parse().ok()).await.unwrap().unwrap();
-    proxy(&service).inject("UpdateItem", Fault::ResponseLost);
+    service.proxy().inject("UpdateItem", Fault::ResponseLost);
     let now = service.stack.clock.now();
     let cancelled = charges.apply(to_cancel, &Command::Cancel, now).await.unwrap();
     assert_eq!(cancelled.status, TransactionStatus::Cancelled);
-    proxy(&service).inject("TransactWriteItems", Fault::ResponseLost);
+    service.proxy().inject("TransactWriteItems", Fault::ResponseLost);
     service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
 
-    proxy(&service).inject("TransactWriteItems", Fault::ResponseLost);
+    service.proxy().inject("TransactWriteItems", Fault::ResponseLost);
     let paid = service.sandbox(&charge, "pay", &json!({})).await;
     assert_eq!(paid["status"], "paid");
     assert_eq!(service.count_returned_payments().await, 0);
-    assert_eq!(proxy(&service).pending_faults(), 0);
+    assert_eq!(service.proxy().pending_faults(), 0);
 }
 
 #[tokio::test]
@@ -75,27 +70,24 @@ async fn of_two_writes_of_one_row_in_the_same_millisecond_one_succeeds() {
 }
 
 #[tokio::test]
-async fn conflicts_throttling_and_server_errors_are_retried() {
+async fn conflicts_throttling_and_server_errors_are_retried_and_lead_to_503_if_they_last() {
     let service = Service::without_event_sources().await;
     for fault in [Fault::TransactionConflict, Fault::Throttled, Fault::InternalError] {
         let charge = service.charge().await;
         for _ in 0..2 {
-            proxy(&service).inject("TransactWriteItems", fault);
+            service.proxy().inject("TransactWriteItems", fault);
         }
         assert_eq!(service.sandbox(&charge, "pay", &json!({})).await["status"], "paid", "{fault:?}");
-        proxy(&service).inject("PutItem", fault);
+        service.proxy().inject("PutItem", fault);
         service.charge().await;
     }
-    assert_eq!(proxy(&service).pending_faults(), 0);
-}
+    assert_eq!(service.proxy().pending_faults(), 0);
 
-#[tokio::test]
-async fn a_persistent_database_failure_returns_503_and_changes_nothing() {
-    let service = Service::without_event_sources().await;
+    // A failure that lasts is answered with 503 and changes nothing.
     let charge = service.charge().await;
     for _ in 0..50 {
-        proxy(&service).inject("TransactWriteItems", Fault::TransactionConflict);
-        proxy(&service).inject("PutItem", Fault::InternalError);
+        service.proxy().inject("TransactWriteItems", Fault::TransactionConflict);
+        service.proxy().inject("PutItem", Fault::InternalError);
     }
     let refused = service.sandbox_answer(&charge, "pay", &json!({})).await;
     assert_eq!(refused.problem(), (503, "api_error", "service_unavailable"));
@@ -105,7 +97,7 @@ async fn a_persistent_database_failure_returns_503_and_changes_nothing() {
         !refused.body.to_string().contains("injected"),
         "the response contains the database's error text"
     );
-    proxy(&service).reset();
+    service.proxy().reset();
     assert_eq!(service.get_charge(&charge).await["status"], "pending");
     assert_eq!(service.sandbox(&charge, "pay", &json!({})).await["status"], "paid");
     assert_eq!(service.post_charge("order-0009", &json!({"amount": 1000})).await.status, 201);
@@ -118,12 +110,12 @@ async fn a_worker_keeps_its_claim_after_a_lost_response_and_its_outcome_after_a_
         let listener = Listener::start().await;
         let delivery = first_delivery(&service, &listener.url).await;
         match fault {
-            Fault::ResponseLost => proxy(&service).inject("UpdateItem", fault),
+            Fault::ResponseLost => service.proxy().inject("UpdateItem", fault),
             // The claim succeeds at the first try, and the write of the attempt's outcome at the second.
-            _ => proxy(&service).inject_every("UpdateItem", 2, fault),
+            _ => service.proxy().inject_every("UpdateItem", 2, fault),
         }
         run_webhook_worker(&service.stack, &delivery).await;
-        proxy(&service).reset();
+        service.proxy().reset();
         let done = service.deliveries("&status=DELIVERED").await.remove(0);
         assert_eq!((&done["attempts"], listener.hooks().len()), (&json!(1), 1), "{fault:?}");
     }
@@ -186,9 +178,7 @@ async fn an_incoming_payment_whose_id_equals_a_row_type_is_dispatched_as_a_payme
         assert_eq!(service.sandbox(&charge, "pay", &json!({"end_to_end_id": name})).await["status"], "paid");
         listener.received(number + 1).await;
     }
-    let s3 = local::sdk::s3(&service.stack.endpoints.s3_url);
-    let listed = s3.list_objects_v2().bucket("failed-records-bucket").send().await.unwrap();
-    assert!(listed.contents().is_empty(), "{listed:?}");
+    assert_eq!(set_aside_objects(&service).await, [""; 0]);
 }
 
 #[tokio::test]

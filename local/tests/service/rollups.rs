@@ -232,8 +232,7 @@ async fn a_late_change_that_could_not_be_counted_is_retried() {
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
     service.stack.clock.advance(LATE_MS);
     proxy.inject_every("TransactWriteItems", 1, Fault::InternalError);
-    let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
-    let answer = dispatcher(json!({ "Records": records })).await.unwrap();
+    let answer = invoke(&service.stack, "EventDispatcherFunction", &records).await;
     let number = records.iter().find(|record| record["dynamodb"]["Keys"]["sk"]["S"] == "charge").unwrap();
     let number = &number["dynamodb"]["SequenceNumber"];
     assert_eq!(answer["batchItemFailures"], json!([{"itemIdentifier": number}]));

@@ -11,7 +11,7 @@ use local::embedded::fault_proxy::{Ceiling, Fault};
 use serde_json::{Value, json};
 use shared::store::{due_attributes, key_attributes};
 
-use crate::invocations::{dispatch, stream_records};
+use crate::invocations::{dispatch, dispatch_records, invoke, stream_records};
 use crate::set_aside::{set_aside_objects, set_aside_text};
 use crate::support::{CapturedLog, Listener, Service, id};
 
@@ -117,11 +117,10 @@ async fn throttled_records_of_an_account_do_not_delay_another_and_are_published_
     // The last records of the batch.
     other.new_charge("order-0001", &json!({"amount": 1000})).await;
     let records = stream_records(&service.stack);
-    let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
     // The partition of the account's events is hot for the whole invocation. The other account writes less.
     service.proxy().throttle(Ceiling { write: 12.0, period: Duration::from_hours(1) });
-    let answer = dispatcher(json!({ "Records": records })).await.unwrap();
-    assert_eq!(answer["batchItemFailures"], json!([]), "no record blocks the stream");
+    // No record blocks the stream.
+    dispatch_records(&service.stack, &records).await;
     assert!(service.proxy().throttled_requests() > 0);
     let delivered = other.get("/v1/webhooks/deliveries").await.expect(200);
     assert_eq!(delivered["data"].as_array().unwrap().len(), 1, "the other account's event is published");
@@ -186,9 +185,8 @@ async fn a_throttle_of_the_whole_table_sets_no_record_aside() {
     let service = Service::without_event_sources().await;
     service.charge().await;
     let records = stream_records(&service.stack);
-    let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
     service.proxy().inject_where("", Fault::Throttled);
-    let answer = dispatcher(json!({ "Records": records })).await.unwrap();
+    let answer = invoke(&service.stack, "EventDispatcherFunction", &records).await;
     assert_ne!(answer["batchItemFailures"], json!([]));
     service.proxy().reset();
     assert_eq!(set_aside_objects(&service).await, [""; 0]);

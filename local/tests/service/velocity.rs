@@ -59,10 +59,6 @@ impl VelocityFixture {
         is_new_or_code(self.charges.insert_guarded(charge, limits, at).await)
     }
 
-    async fn insert_with_default_limits(&self, key: &str, document: &str) -> Result<bool, &'static str> {
-        self.insert(&self.charge(key, Some(document)), LIMITS, self.now).await
-    }
-
     /// Inserts charges concurrently. Returns the number that succeeded, replays included, and the error codes
     /// of the others.
     async fn insert_concurrently(
@@ -70,23 +66,14 @@ impl VelocityFixture {
         charges: Vec<Charge>,
         limits: VelocityLimits,
     ) -> (usize, Vec<&'static str>) {
-        let tasks: Vec<_> = charges
-            .into_iter()
-            .map(|charge| {
-                let (charges, now) = (self.charges.clone(), self.now);
-                tokio::spawn(
-                    async move { is_new_or_code(charges.insert_guarded(&charge, limits, now).await) },
-                )
-            })
-            .collect();
-        let (mut accepted, mut refused) = (0, Vec::new());
-        for task in tasks {
-            match task.await.unwrap() {
-                Ok(_) => accepted += 1,
-                Err(code) => refused.push(code),
-            }
+        let mut inserts = tokio::task::JoinSet::new();
+        for charge in charges {
+            let (charges, now) = (self.charges.clone(), self.now);
+            inserts.spawn(async move { is_new_or_code(charges.insert_guarded(&charge, limits, now).await) });
         }
-        (accepted, refused)
+        let outcomes = inserts.join_all().await;
+        let refused: Vec<&str> = outcomes.iter().filter_map(|outcome| outcome.err()).collect();
+        (outcomes.len() - refused.len(), refused)
     }
 }
 
@@ -123,9 +110,9 @@ async fn of_a_hundred_concurrent_charges_of_a_customer_ten_are_accepted() {
     }
     assert_eq!(stored, 10);
     // The limit does not affect another customer, a charge without a document, or test data.
-    assert_eq!(fixture.insert_with_default_limits("other-1", JOAO).await, Ok(true));
-    let unnamed = fixture.charge("other-2", None);
-    assert_eq!(fixture.insert(&unnamed, LIMITS, fixture.now).await, Ok(true));
+    for (key, document) in [("other-1", Some(JOAO)), ("other-2", None)] {
+        assert_eq!(fixture.insert(&fixture.charge(key, document), LIMITS, fixture.now).await, Ok(true));
+    }
     let customer = json!({"amount": 1000, "customer": {"document": MARIA}});
     for _ in 0..12 {
         fixture.service.new_charge(&customer).await;
