@@ -16,6 +16,7 @@ use crate::bank_proxy::BankProxy;
 use crate::invocations::{dispatch, first_delivery, run_webhook_worker, run_webhook_workers};
 use crate::support::{Client, Listener, Service, id, raw_id};
 use crate::unit_costs::{self, Cost, highest};
+use crate::webhooks::pay_with_webhook_url;
 
 /// The minimum latency of a DynamoDB request in tests that count sequential requests. It is long enough that
 /// two concurrent requests overlap.
@@ -48,7 +49,7 @@ async fn a_new_or_replayed_charge_takes_two_requests_and_a_new_one_five_write_un
 
 /// The charge has a document, so both velocity guards count it.
 #[tokio::test]
-async fn a_live_charge_costs_five_requests_and_one_to_the_bank() {
+async fn a_live_charge_costs_five_requests_and_one_to_the_bank_and_its_refusal_without_an_acquirer_two() {
     let service = Service::without_event_sources().await;
     let bank = BankProxy::start(&service, |_settings| {}).await;
     let client = service.live_client();
@@ -67,15 +68,9 @@ async fn a_live_charge_costs_five_requests_and_one_to_the_bank() {
         let methods: Vec<&str> = requests.iter().map(|(method, _)| method.as_str()).collect();
         assert_eq!(methods, at_bank, "{order}: {requests:?}");
     }
-}
-
-/// The function reads the account's settings once, and finds no acquirer.
-#[tokio::test]
-async fn a_live_charge_of_an_account_without_an_acquirer_is_refused_after_two_reads() {
-    let service = Service::without_event_sources().await;
-    let live = Client::new(&service.base_url, &service.stack.seed.other.live_api_key);
-    let body = json!({"amount": 1000});
-    let (refused, report) = service.cost(live.post_charge("order-0001", &body)).await;
+    // For another account, the function reads the settings once, and finds no acquirer.
+    let other = Client::new(&service.base_url, &service.stack.seed.other.live_api_key);
+    let (refused, report) = service.cost(other.post_charge("order-0001", &json!({"amount": 1000}))).await;
     assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"));
     assert_eq!(report.requests(), 2, "{report:?}");
 }
@@ -104,19 +99,13 @@ async fn a_payment_costs_as_much_as_a_charge() {
 }
 
 #[tokio::test]
-async fn reading_a_charge_takes_two_concurrent_requests() {
+async fn reading_a_charge_takes_two_concurrent_requests_and_its_settlement_three_of_which_two_are_sequential()
+{
     let service = Service::without_event_sources().await;
     let charge = service.charge().await;
     service.proxy().set_min_latency(LATENCY);
     let (_, report) = service.cost(service.get_charge(&charge)).await;
     assert_within_budget(&report, 2, 1);
-}
-
-#[tokio::test]
-async fn a_settlement_takes_three_requests_of_which_two_are_sequential() {
-    let service = Service::without_event_sources().await;
-    let charge = service.charge().await;
-    service.proxy().set_min_latency(LATENCY);
     let (_, report) = service.cost(service.sandbox(&charge, "pay", &json!({}))).await;
     assert_within_budget(&report, 3, 2);
 }
@@ -220,13 +209,25 @@ async fn a_page_of_the_event_log_stays_within_its_budget_with_any_filter() {
 }
 
 #[tokio::test]
-async fn a_delivery_that_succeeds_at_the_first_attempt_takes_three_requests() {
+async fn a_delivery_to_an_endpoint_or_an_override_url_takes_three_requests_at_its_first_attempt() {
     let service = Service::without_event_sources().await;
     let listener = Listener::start().await;
     let delivery = first_delivery(&service, &listener.url).await;
     let (_, report) = service.cost(run_webhook_worker(&service.stack, &delivery)).await;
     assert_within_budget(&report, 3, 3);
     assert_eq!(listener.hooks().len(), 1);
+
+    pay_with_webhook_url(&service, &listener.url, "order-1").await;
+    dispatch(&service.stack).await;
+    let mut deliveries = service.deliveries("&status=PENDING").await;
+    deliveries.retain(|delivery| delivery["endpointId"].is_null());
+    let (_, first) = service.cost(run_webhook_worker(&service.stack, &deliveries[0])).await;
+    assert_within_budget(&first, 3, 3);
+    // The scope has a secret from now on.
+    service.post("/v1/webhooks/override-secret/rotate", &json!({})).await.expect(200);
+    let (_, second) = service.cost(run_webhook_worker(&service.stack, &deliveries[1])).await;
+    assert_within_budget(&second, 3, 3);
+    assert_eq!(listener.hooks().len(), 3);
 }
 
 #[tokio::test]
@@ -257,24 +258,6 @@ async fn a_batch_of_ten_deliveries_takes_and_releases_its_slots_with_two_write_u
         }
     }
     assert_eq!(listener.hooks().len(), 33);
-}
-
-#[tokio::test]
-async fn a_delivery_to_an_override_url_takes_three_requests_before_and_after_the_first_secret() {
-    let service = Service::without_event_sources().await;
-    let listener = Listener::start().await;
-    let body = json!({
-        "amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "order-1", "webhookUrl": listener.url,
-    });
-    service.post("/v1/payments", &body).await.expect(201);
-    dispatch(&service.stack).await;
-    let deliveries = service.deliveries("").await;
-    let (_, first) = service.cost(run_webhook_worker(&service.stack, &deliveries[0])).await;
-    assert_within_budget(&first, 3, 3);
-    service.post("/v1/webhooks/override-secret/rotate", &json!({})).await.expect(200);
-    let (_, second) = service.cost(run_webhook_worker(&service.stack, &deliveries[1])).await;
-    assert_within_budget(&second, 3, 3);
-    assert_eq!(listener.hooks().len(), 2);
 }
 
 /// The most write units of a charge among many of a minute.

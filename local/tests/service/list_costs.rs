@@ -96,7 +96,10 @@ async fn a_list_of_more_than_1000_payments_has_an_exact_total_and_is_not_sorted(
     assert_eq!(total(&format!("startDate={oldest}")).await, (993, 20));
     assert_eq!(total(&format!("endDate={newest}")).await, (993, 20));
     assert_eq!(total(&format!("startDate={oldest}&endDate={newest}")).await, (983, 20));
-    assert_eq!(total(&format!("startDate={oldest}&endDate={newest}&status=WAITING_PAYMENT")).await, (982, 20));
+    assert_eq!(
+        total(&format!("startDate={oldest}&endDate={newest}&status=WAITING_PAYMENT")).await,
+        (982, 20)
+    );
     let path = format!("/v1/payments?startDate={oldest}&endDate={newest}");
     let (_, report) = cost(&service, &path).await;
     assert!(report.requests() <= 7 && report.sequential_requests <= 3, "{report:?}");
