@@ -18,7 +18,7 @@ use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::{Event, Origin};
 
 use crate::description::example;
-use crate::invocations::{dispatch, first_delivery, run_webhook_worker, stream_records};
+use crate::invocations::{another_delivery, dispatch, first_delivery, run_webhook_worker, stream_records};
 use crate::seeding::write;
 use crate::support::{Client, Listener, Service, id, serve};
 use crate::webhooks::{endpoint_path as path, pay_with_webhook_url};
@@ -66,13 +66,9 @@ async fn read_delivery(service: &Service, delivery: &Value) -> Value {
 /// Creates two charges. Returns the deliveries of their events: one with a failed attempt, and one without an
 /// attempt. The endpoint must respond with an error.
 async fn two_pending_deliveries(service: &Service) -> [Value; 2] {
-    service.charge().await;
-    dispatch(&service.stack).await;
-    let attempted = service.deliveries("").await.remove(0);
+    let attempted = another_delivery(service).await;
     run_webhook_worker(&service.stack, &attempted).await;
-    service.charge().await;
-    dispatch(&service.stack).await;
-    let new = service.deliveries("").await.remove(0);
+    let new = another_delivery(service).await;
     [read_delivery(service, &attempted).await, new]
 }
 
@@ -204,9 +200,7 @@ async fn an_attempt_in_flight_during_abandonment_ends_as_delivered_or_cancelled(
             let (url, endpoint_path) = endpoint_that_abandons_its_deliveries(&service, by, status).await;
             let endpoint = service.register_endpoint(&url, &["charge.created"]).await;
             endpoint_path.set(path(&endpoint)).unwrap();
-            service.charge().await;
-            dispatch(&service.stack).await;
-            let delivery = service.deliveries("").await.remove(0);
+            let delivery = another_delivery(&service).await;
             let attempts = AttributeValue::N(attempts_before.to_string());
             let partition = format!("delivery#{}#{}", service.scope(), id(&delivery));
             service.set_attributes(&partition, id(&delivery), &[("attempts", attempts)]).await;

@@ -13,7 +13,7 @@ use shared::refund::Refunds;
 use shared::store::{CommitOutcome, Write};
 
 use crate::invocations::{dispatch, first_delivery, run_webhook_worker};
-use crate::set_aside::{set_aside_objects, set_aside_text};
+use crate::set_aside::set_aside_objects;
 use crate::support::{Listener, Service, eventually, id, raw_id};
 
 #[tokio::test]
@@ -146,26 +146,6 @@ async fn put_unreadable_row(service: &Service, pk: &str, sk: &str, more: &[(&str
     let mut item = HashMap::from([("pk".to_owned(), text(pk)), ("sk".to_owned(), text(sk))]);
     item.extend(more.iter().map(|(name, value)| ((*name).to_owned(), text(value))));
     service.put_item(item).await;
-}
-
-#[tokio::test]
-async fn an_unreadable_record_is_quarantined_and_the_other_records_are_dispatched() {
-    let service = Service::start().await;
-    let listener = Listener::start().await;
-    service.register_endpoint(&listener.url, &["charge.created"]).await;
-    service.charge().await;
-    put_unreadable_row(&service, "charge#poison", "charge", &[("status", "NONSENSE")]).await;
-    service.charge().await;
-    listener.received(2).await;
-    let record = eventually("the record is quarantined", async || {
-        let key = set_aside_objects(&service).await.into_iter().next()?;
-        Some(set_aside_text(&service, &key).await)
-    })
-    .await;
-    assert!(record.contains("charge#poison"), "{record}");
-    // The stream is not blocked.
-    service.charge().await;
-    listener.received(3).await;
 }
 
 #[tokio::test]

@@ -15,6 +15,11 @@ pub(crate) async fn invoke(stack: &Stack, function: &str, records: &[Value]) -> 
 /// The delivery of a new charge to a new endpoint, which waits for its first attempt.
 pub(crate) async fn first_delivery(service: &Service, url: &str) -> Value {
     service.register_endpoint(url, &["charge.created"]).await;
+    another_delivery(service).await
+}
+
+/// The delivery of a new charge to the endpoint of `charge.created`.
+pub(crate) async fn another_delivery(service: &Service) -> Value {
     service.charge().await;
     dispatch(&service.stack).await;
     service.deliveries("").await.remove(0)

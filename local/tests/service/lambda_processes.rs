@@ -76,8 +76,7 @@ impl LambdaProcess {
         });
         let router = Router::new()
             .route("/2018-06-01/runtime/invocation/next", get(next))
-            .route("/2018-06-01/runtime/invocation/{id}/response", post(response))
-            .route("/2018-06-01/runtime/invocation/{id}/error", post(error))
+            .route("/2018-06-01/runtime/invocation/{id}/{outcome}", post(end))
             .with_state(Arc::clone(&api));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -157,18 +156,17 @@ async fn next(State(api): State<Arc<RuntimeApi>>) -> Response {
     (headers, axum::Json(event)).into_response()
 }
 
-async fn response(
+/// Ends an invocation. `outcome`: `response` or `error`.
+async fn end(
     State(api): State<Arc<RuntimeApi>>,
-    UrlPath(id): UrlPath<String>,
+    UrlPath((id, outcome)): UrlPath<(String, String)>,
     body: Bytes,
 ) -> StatusCode {
-    let result = serde_json::from_slice(&body).map_err(|error| error.to_string());
+    let result = match outcome.as_str() {
+        "response" => serde_json::from_slice(&body).map_err(|error| error.to_string()),
+        _ => Err(String::from_utf8_lossy(&body).into_owned()),
+    };
     let _ = api.results.lock().unwrap().remove(&id).unwrap().send(result);
-    StatusCode::ACCEPTED
-}
-
-async fn error(State(api): State<Arc<RuntimeApi>>, UrlPath(id): UrlPath<String>, body: String) -> StatusCode {
-    let _ = api.results.lock().unwrap().remove(&id).unwrap().send(Err(body));
     StatusCode::ACCEPTED
 }
 

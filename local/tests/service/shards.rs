@@ -158,16 +158,14 @@ async fn raising_the_number_of_shards_under_load_loses_and_repeats_nothing() {
 
     // One event for each change, delivered, and read by its id.
     let changes = created.len() + paid.len();
-    eventually("all events are delivered", async || {
+    let bodies = eventually("all events are delivered", async || {
         let bodies: BTreeSet<String> =
             listener.hooks().iter().map(|hook| hook.json()["id"].as_str().unwrap().to_owned()).collect();
         assert!(bodies.len() <= changes, "a change has two event ids");
-        (bodies.len() == changes).then_some(())
+        (bodies.len() == changes).then_some(bodies)
     })
     .await;
     // One delivery of each event, counted once, also by the scheduler.
-    let bodies: BTreeSet<String> =
-        listener.hooks().iter().map(|hook| hook.json()["id"].as_str().unwrap().to_owned()).collect();
     let check_deliveries = async || {
         let stats = service.get("/v1/webhooks/stats").await.expect(200);
         assert_eq!((&stats["DELIVERED"], &stats["total"]), (&json!(changes), &json!(changes)));
@@ -214,13 +212,10 @@ async fn a_refund_is_covered_by_the_credits_of_all_shards() {
     service.raise_shards(count(16)).await;
     let mut charges = Vec::new();
     for _ in 0..8 {
-        let charge = service.pay(1_000).await;
-        charges.push(charge);
+        charges.push(service.pay(1_000).await);
     }
     for charge in &charges {
-        let path = format!("/v1/payments/{}/refund", id(charge));
-        let body = json!({"idempotencyKey": "refund-01", "reason": "Devolvido"});
-        service.post(&path, &body).await.expect(201);
+        service.refund(charge, "refund-01", json!({"reason": "Devolvido"})).await.expect(201);
     }
     eventually("all refunds are done", async || {
         let refunded = service.all_pages("/v1/charges?status=refunded&limit=3").await;
@@ -229,13 +224,10 @@ async fn a_refund_is_covered_by_the_credits_of_all_shards() {
     .await;
     service.check_ledger().await;
     assert_eq!(service.get("/v1/wallets/balance").await.expect(200)["available"], 0);
-    let shards: BTreeSet<Shard> = {
-        let mut shards = BTreeSet::new();
-        for charge in &charges {
-            shards.insert(stored(&service, id(charge)).await.shard());
-        }
-        shards
-    };
+    let mut shards: BTreeSet<Shard> = BTreeSet::new();
+    for charge in &charges {
+        shards.insert(stored(&service, id(charge)).await.shard());
+    }
     for shard in shards {
         let ledger = shard.partition(format!("ledger#{}", service.scope()));
         assert!(!service.rows(&ledger, "wallet#").await.is_empty(), "{ledger}");

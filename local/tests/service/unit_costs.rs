@@ -112,13 +112,6 @@ impl Cost {
         add("by function and kind of row", &self.by_kind());
         let hottest = self.by_partition();
         add("the ten hottest partition keys", &hottest[..hottest.len().min(10)]);
-        add(
-            "apart",
-            &[
-                ("the API key's row".to_owned(), self.units_of(is_api_key)),
-                ("the due index, all partitions".to_owned(), self.units_of(is_in_due_index)),
-            ],
-        );
         let of_due_index = self.by_due_partition();
         add("the ten hottest partitions of the due index", &of_due_index[..of_due_index.len().min(10)]);
         text

@@ -12,7 +12,7 @@ use shared::audit;
 use shared::webhook::delivery::{AttemptOutcome, FailedAttempt};
 use shared::webhook::endpoint::{Endpoint, EndpointStatus, Endpoints};
 
-use crate::invocations::{dispatch, first_delivery, invoke, run_webhook_worker};
+use crate::invocations::{another_delivery, dispatch, first_delivery, invoke, run_webhook_worker};
 use crate::support::{Listener, Service, id};
 use crate::webhooks::{endpoint_path as path, expect_both_forms, secret, without_secrets};
 
@@ -92,12 +92,7 @@ async fn an_endpoint_that_fails_every_attempt_for_five_days_is_disabled_with_the
     let service = Service::without_event_sources().await;
     let (listener, is_up) = Listener::down().await;
     let registered = service.register_endpoint(&listener.url, &["charge.created"]).await;
-    let charge = async || {
-        service.charge().await;
-        dispatch(&service.stack).await;
-        service.deliveries("").await.remove(0)
-    };
-    let first = charge().await;
+    let first = another_delivery(&service).await;
     another_attempt(&service, &first).await;
     let failing = only_endpoint(&service).await;
     assert_eq!((&failing["status"], &failing["updatedAt"]), (&json!("ACTIVE"), &registered["updatedAt"]));
@@ -108,11 +103,11 @@ async fn an_endpoint_that_fails_every_attempt_for_five_days_is_disabled_with_the
     assert_eq!(only_endpoint(&service).await.get("failingSince"), None);
     is_up.store(false, Ordering::SeqCst);
     // The first delivery of an outage gets all its attempts before the endpoint is disabled.
-    let second = charge().await;
+    let second = another_delivery(&service).await;
     for _ in 0..5 {
         another_attempt(&service, &second).await;
     }
-    let (third, fourth) = (charge().await, charge().await);
+    let (third, fourth) = (another_delivery(&service).await, another_delivery(&service).await);
     for _ in 5..15 {
         another_attempt(&service, &second).await;
     }
@@ -174,9 +169,7 @@ async fn an_endpoint_that_fails_every_attempt_for_five_days_is_disabled_with_the
 async fn only_its_merchants_change_abandons_the_deliveries_of_a_disabled_endpoint() {
     let fixture = OutcomeFixture::start().await;
     let service = &fixture.service;
-    service.charge().await;
-    dispatch(&service.stack).await;
-    let waiting = service.deliveries("").await.remove(0);
+    let waiting = another_delivery(service).await;
     let worker_view = fixture.failing().await;
     service.stack.clock.advance(5 * DAY * 1_000);
     fixture.record(&worker_view, &OutcomeFixture::given_up(), 5 * DAY).await;

@@ -149,7 +149,7 @@ async fn hosts_in_webhook_local_names_may_use_plain_http() {
 
 #[tokio::test]
 async fn each_change_emits_a_signed_event_in_the_canonical_envelope_and_legacy_events_signed_over_their_bodies()
-{
+ {
     let service = Service::start().await;
     let listener = Listener::start().await;
     let endpoint = service.register_endpoint(&listener.url, &[&CANONICAL[..], &LEGACY].concat()).await;
