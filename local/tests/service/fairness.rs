@@ -2,12 +2,10 @@
 //! slow queues, circuit breakers, and the separate queues of test deliveries.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use axum::Router;
-use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use domain::ids::{Mode, Scope};
@@ -27,52 +25,35 @@ use crate::support::{Listener, Service, eventually, id, serve};
 /// A server that answers no request until it is released.
 struct Hanging {
     url: String,
-    state: Arc<HangingState>,
-}
-
-struct HangingState {
     /// The number of requests with each delivery id.
-    requests: Mutex<BTreeMap<String, usize>>,
-    open: AtomicUsize,
-    most_open: AtomicUsize,
+    requests: Arc<Mutex<BTreeMap<String, usize>>>,
     released: watch::Sender<bool>,
-}
-
-async fn hang(State(server): State<Arc<HangingState>>, headers: HeaderMap) {
-    let delivery = headers["x-service-delivery-id"].to_str().unwrap().to_owned();
-    *server.requests.lock().unwrap().entry(delivery).or_default() += 1;
-    let open = server.open.fetch_add(1, Ordering::SeqCst) + 1;
-    server.most_open.fetch_max(open, Ordering::SeqCst);
-    server.released.subscribe().wait_for(|released| *released).await.unwrap();
-    server.open.fetch_sub(1, Ordering::SeqCst);
 }
 
 impl Hanging {
     async fn start() -> Self {
-        let state = Arc::new(HangingState {
-            requests: Mutex::default(),
-            open: AtomicUsize::default(),
-            most_open: AtomicUsize::default(),
-            released: watch::channel(false).0,
-        });
-        let router = Router::new().fallback(hang).with_state(Arc::clone(&state));
-        Self { url: serve(router).await, state }
-    }
-
-    fn open(&self) -> usize {
-        self.state.open.load(Ordering::SeqCst)
+        let requests: Arc<Mutex<BTreeMap<String, usize>>> = Arc::default();
+        let released = watch::channel(false).0;
+        let (received, release) = (Arc::clone(&requests), released.clone());
+        let hang = async move |headers: HeaderMap| {
+            let delivery = headers["x-service-delivery-id"].to_str().unwrap().to_owned();
+            *received.lock().unwrap().entry(delivery).or_default() += 1;
+            release.subscribe().wait_for(|released| *released).await.unwrap();
+        };
+        Self { url: serve(Router::new().fallback(hang)).await, requests, released }
     }
 
     fn requests(&self) -> BTreeMap<String, usize> {
-        self.state.requests.lock().unwrap().clone()
+        self.requests.lock().unwrap().clone()
     }
 
     fn release(&self) {
-        self.state.released.send_replace(true);
+        self.released.send_replace(true);
     }
 
-    async fn wait_for_open(&self, count: usize) {
-        eventually("the requests arrive", async || (self.open() == count).then_some(())).await;
+    async fn wait_for_requests(&self, count: usize) {
+        let is_reached = || self.requests().values().sum::<usize>() == count;
+        eventually("the requests arrive", async || is_reached().then_some(())).await;
     }
 }
 
@@ -151,7 +132,7 @@ async fn attempts_beyond_the_limit_of_an_account_return_to_the_fast_queue_and_no
     let batch =
         |number: usize| work(&service, "TestDeliveryQueue", &messages[10 * number..10 * (number + 1)]);
     let returned = async {
-        server.wait_for_open(5).await;
+        server.wait_for_requests(5).await;
         eventually("the other messages return to their queue", async || {
             (count_delayed(&service, "TestDeliveryQueue").await == 25).then_some(())
         })
@@ -164,7 +145,7 @@ async fn attempts_beyond_the_limit_of_an_account_return_to_the_fast_queue_and_no
         received_from(&service, "TestDeliveryQueue").await
     };
     let (returned, (), (), ()) = tokio::join!(returned, batch(0), batch(1), batch(2));
-    assert_eq!(server.state.most_open.load(Ordering::SeqCst), 5);
+    assert_eq!(server.requests().len(), 5);
     assert_eq!((returned.len(), received_from(&service, "SlowTestDeliveryQueue").await.len()), (25, 0));
     // The slots are free again. The test may have been slow, so that the receiver is marked. It is not in the
     // slow lane.
@@ -200,9 +181,12 @@ async fn a_message_without_a_slot_returns_to_the_fast_queue_some_times_and_moves
     assert!(moved.len() == 2 && moved.iter().all(|message| message["waits"].is_null()), "{moved:?}");
     let deliveries = service.deliveries("&status=PENDING").await;
     assert!(deliveries.len() == 2 && deliveries.iter().all(|delivery| delivery["attempts"] == 0));
-    InFlight::new(service.store()).release(&slots, 5).await.unwrap();
-    work(&service, "SlowTestDeliveryQueue", &moved).await;
+    // The slots of a worker that died lapse after two minutes. They are then not released again.
+    service.stack.clock.advance(120_000);
+    work(&service, "TestDeliveryQueue", &moved).await;
     assert_eq!(listener.hooks().len(), 2);
+    InFlight::new(service.store()).release(&slots, 5).await.unwrap();
+    assert_eq!(slots_in_use(&service).await, 0);
 }
 
 #[tokio::test]
@@ -218,7 +202,7 @@ async fn a_hanging_attempt_holds_only_its_own_slot() {
     dispatch(&service.stack).await;
     let deliveries = service.deliveries("").await;
     tokio::join!(run_webhook_workers(&service.stack, &deliveries), async {
-        hanging.wait_for_open(4).await;
+        hanging.wait_for_requests(4).await;
         eventually("the slots of the healthy receiver are free", async || {
             (slots_in_use(&service).await == 4).then_some(())
         })
@@ -237,28 +221,11 @@ async fn a_message_without_a_slot_in_the_slow_lane_returns_later_unless_the_sche
     let mut messages = messages_of_new_charges(&service, 3).await;
     messages[2]["due"] = json!(true);
     tokio::join!(work(&service, "SlowTestDeliveryQueue", &messages), async {
-        server.wait_for_open(1).await;
+        server.wait_for_requests(1).await;
         assert_eq!(count_delayed(&service, "SlowTestDeliveryQueue").await, 1);
         server.release();
     });
     assert_eq!(server.requests().len(), 1);
-}
-
-#[tokio::test]
-async fn the_slots_of_a_worker_that_died_lapse_after_two_minutes() {
-    let service = service_with(&[("DeliveriesInFlight", "5")]).await;
-    let listener = Listener::start().await;
-    service.register_endpoint(&listener.url, &["charge.created"]).await;
-    let messages = messages_of_new_charges(&service, 4).await;
-    let taken = take_all_slots(&service, 5).await;
-    work(&service, "TestDeliveryQueue", &messages[..2]).await;
-    assert_eq!(listener.hooks().len(), 0);
-    service.stack.clock.advance(120_000);
-    work(&service, "TestDeliveryQueue", &messages[2..]).await;
-    assert_eq!(listener.hooks().len(), 2);
-    // Slots that have lapsed are not released again.
-    InFlight::new(service.store()).release(&taken, 5).await.unwrap();
-    assert_eq!(slots_in_use(&service).await, 0);
 }
 
 #[tokio::test]
@@ -464,7 +431,7 @@ async fn a_flood_of_test_deliveries_does_not_delay_live_ones() {
     for _ in 0..60 {
         service.charge().await;
     }
-    eventually("the test deliveries hang", async || (hanging.open() >= 2).then_some(())).await;
+    eventually("the test deliveries hang", async || (hanging.requests().len() >= 2).then_some(())).await;
     live.new_charge("order-live-1", &json!({"amount": 1000})).await;
     healthy.received(1).await;
     assert!(hanging.requests().len() < 60, "test deliveries are still waiting");
