@@ -186,6 +186,11 @@ async fn a_repeated_case_notification_opens_one_case() {
     assert_eq!(service.available_and_retained().await, (1000, 0));
     let other = service.open_case(&charge, json!({"notice_id": "bank-0002"})).await;
     assert_ne!(other["id"], first["id"]);
+
+    // An unpaid charge can't have a case.
+    let charge = service.charge().await;
+    let refused = service.sandbox_answer(&charge, "med-cases", &json!({})).await;
+    assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"));
 }
 
 #[tokio::test]
@@ -239,14 +244,6 @@ async fn a_chargeback_case_disputes_a_card_payment() {
     assert_eq!(status().await, "CHARGEBACK");
     service.decide_case(&case, "merchant").await.expect(200);
     assert_eq!(status().await, "APPROVED");
-}
-
-#[tokio::test]
-async fn an_unpaid_charge_cannot_have_a_case() {
-    let service = Service::start().await;
-    let charge = service.charge().await;
-    let refused = service.sandbox_answer(&charge, "med-cases", &json!({})).await;
-    assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"));
 }
 
 #[tokio::test]

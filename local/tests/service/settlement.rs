@@ -1,18 +1,12 @@
 //! Tests of what an incoming payment does to a charge (contract: Charge status; design: Money, playing the
 //! acquirer).
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::{CapturedLog, Listener, Service, eventually, id};
 
 const CPF: &str = "29537995593";
 const OTHER_CPF: &str = "25524893033";
-
-async fn charge_locked_to_payer(service: &Service) -> Value {
-    service
-        .new_charge(&json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": CPF}))
-        .await
-}
 
 #[tokio::test]
 async fn a_payment_is_applied_or_returned_once_even_if_a_later_notification_differs() {
@@ -27,7 +21,7 @@ async fn a_payment_is_applied_or_returned_once_even_if_a_later_notification_diff
     let other = service.charge().await;
     assert_eq!(service.sandbox(&other, "pay", &notification("E2", 1000)).await, other);
     // A returned payment stays returned when a later notification names another payer.
-    let locked = charge_locked_to_payer(&service).await;
+    let locked = service.charge_locked_to_payer().await;
     service.sandbox(&locked, "pay", &notification("E3", 999)).await;
     let mismatch = json!({"end_to_end_id": "E3", "payer_tax_id": OTHER_CPF});
     assert_eq!(service.sandbox(&locked, "pay", &mismatch).await, locked);
@@ -37,6 +31,20 @@ async fn a_payment_is_applied_or_returned_once_even_if_a_later_notification_diff
     let theirs = other.new_charge("order-0001", &json!({"amount": 1000})).await;
     let paid = other.sandbox(&theirs, "pay", &notification("E2", 1000)).await;
     assert_eq!(paid["status"], "paid");
+
+    // A charge that is locked to a payer is settled only by that payer.
+    let charge = service.charge_locked_to_payer().await;
+    let paid = service.sandbox(&charge, "pay", &json!({"payer_tax_id": CPF})).await;
+    assert_eq!((&paid["status"], &paid["expected_payer_tax_id"]), (&json!("paid"), &json!(CPF)));
+
+    let charge = service.charge_locked_to_payer().await;
+    let refunded = service.sandbox(&charge, "pay", &json!({"payer_tax_id": OTHER_CPF})).await;
+    assert_eq!((&refunded["status"], &refunded["settlement"]), (&json!("refunded"), &json!({})));
+    assert_eq!(service.count_returned_payments().await, 3);
+    assert!(
+        !refunded.to_string().contains(OTHER_CPF),
+        "the response does not show the other payer's document"
+    );
 }
 
 #[tokio::test]
@@ -72,28 +80,11 @@ async fn of_concurrent_payments_one_settles_and_the_rest_are_returned() {
 }
 
 #[tokio::test]
-async fn a_charge_locked_to_a_payer_is_settled_only_by_that_payer() {
-    let service = Service::start().await;
-    let charge = charge_locked_to_payer(&service).await;
-    let paid = service.sandbox(&charge, "pay", &json!({"payer_tax_id": CPF})).await;
-    assert_eq!((&paid["status"], &paid["expected_payer_tax_id"]), (&json!("paid"), &json!(CPF)));
-
-    let charge = charge_locked_to_payer(&service).await;
-    let refunded = service.sandbox(&charge, "pay", &json!({"payer_tax_id": OTHER_CPF})).await;
-    assert_eq!((&refunded["status"], &refunded["settlement"]), (&json!("refunded"), &json!({})));
-    assert_eq!(service.count_returned_payments().await, 1);
-    assert!(
-        !refunded.to_string().contains(OTHER_CPF),
-        "the response does not show the other payer's document"
-    );
-}
-
-#[tokio::test]
 async fn a_payment_that_waits_for_its_review_for_a_day_is_reported_every_hour_until_it_is_decided() {
     let service = Service::start().await;
     let log = CapturedLog::start();
     let reports = || log.text().matches("a payment has waited for its review for more than a day").count();
-    let charge = charge_locked_to_payer(&service).await;
+    let charge = service.charge_locked_to_payer().await;
     service.sandbox(&charge, "pay", &json!({"payer_tax_id": null})).await;
     service.advance_seconds(86_000).await;
     assert_eq!(reports(), 0);
@@ -115,7 +106,7 @@ async fn a_payment_that_waits_for_its_review_for_a_day_is_reported_every_hour_un
 async fn a_review_decides_a_held_charge_once() {
     let service = Service::start().await;
     for (decision, status, returned) in [("approve", "paid", 0), ("return", "refunded", 1)] {
-        let charge = charge_locked_to_payer(&service).await;
+        let charge = service.charge_locked_to_payer().await;
         let early = service.sandbox_answer(&charge, "review", &json!({"decision": decision})).await;
         assert_eq!(early.problem(), (422, "invalid_request_error", "unprocessable_entity"));
         let held = service.sandbox(&charge, "pay", &json!({"payer_tax_id": null})).await;

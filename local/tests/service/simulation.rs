@@ -111,15 +111,6 @@ async fn each_method_of_a_payment_can_be_simulated() {
 }
 
 #[tokio::test]
-async fn the_expected_payer_pays_a_charge_with_a_payer_lock() {
-    let service = Service::start().await;
-    let body = json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": "29537995593"});
-    let charge = service.new_charge(&body).await;
-    assert_eq!(service.simulate(&charge, "outcome=paid").await.status, 303);
-    assert_eq!(service.get_charge(&charge).await["status"], "paid");
-}
-
-#[tokio::test]
 async fn a_simulation_changes_only_a_charge_that_can_be_paid() {
     // Without event sources, the acquirer never finalises the third charge.
     let service = Service::without_event_sources().await;
@@ -142,7 +133,7 @@ async fn a_simulation_changes_only_a_charge_that_can_be_paid() {
 }
 
 #[tokio::test]
-async fn a_form_that_is_sent_twice_at_once_pays_once() {
+async fn a_form_pays_once_by_the_expected_payer_and_only_as_a_post() {
     let service = Service::start().await;
     let charge = service.charge().await;
     let post = || service.simulate(&charge, "outcome=paid");
@@ -150,6 +141,22 @@ async fn a_form_that_is_sent_twice_at_once_pays_once() {
     assert_eq!([first.status, second.status, third.status].map(|status| status.as_u16()), [303; 3]);
     assert_eq!(service.get("/v1/wallets/balance").await.expect(200)["available"], 1000);
     assert_eq!(service.count_returned_payments().await, 0);
+
+    // The expected payer pays a charge with a payer lock.
+    let charge = service.charge_locked_to_payer().await;
+    assert_eq!(service.simulate(&charge, "outcome=paid").await.status, 303);
+    assert_eq!(service.get_charge(&charge).await["status"], "paid");
+
+    let charge = service.charge().await;
+    let path = format!("/checkout/{}/simulate", raw_id(&charge));
+    for method in [Method::GET, Method::PUT, Method::PATCH, Method::DELETE] {
+        let answer = service.raw(method, &format!("{path}?outcome=paid"), &[], "").await;
+        assert_eq!(answer.problem(), (404, "not_found_error", "not_found"));
+    }
+    assert_eq!(service.get_charge(&charge).await["status"], "pending");
+    let with_charset = format!("{FORM}; charset=UTF-8");
+    let answer = service.simulate_raw_id(raw_id(&charge), &with_charset, "outcome=declined").await;
+    assert_eq!(answer.status, 303);
 }
 
 #[tokio::test]
@@ -172,21 +179,6 @@ async fn a_live_charge_is_answered_like_an_unknown_one_and_its_page_has_no_form(
     }
     assert!(errors.iter().all(|error| *error == errors[0]), "{errors:?}");
     assert_eq!(live.get_charge(&charge).await["status"], "pending");
-}
-
-#[tokio::test]
-async fn only_a_post_of_the_form_simulates() {
-    let service = Service::start().await;
-    let charge = service.charge().await;
-    let path = format!("/checkout/{}/simulate", raw_id(&charge));
-    for method in [Method::GET, Method::PUT, Method::PATCH, Method::DELETE] {
-        let answer = service.raw(method, &format!("{path}?outcome=paid"), &[], "").await;
-        assert_eq!(answer.problem(), (404, "not_found_error", "not_found"));
-    }
-    assert_eq!(service.get_charge(&charge).await["status"], "pending");
-    let with_charset = format!("{FORM}; charset=UTF-8");
-    let answer = service.simulate_raw_id(raw_id(&charge), &with_charset, "outcome=declined").await;
-    assert_eq!(answer.status, 303);
 }
 
 #[tokio::test]
