@@ -179,7 +179,7 @@ async fn a_rotation_revokes_the_old_key_and_copies_its_mode_and_label() {
 }
 
 #[tokio::test]
-async fn a_revoked_key_never_works_again_and_other_keys_still_work() {
+async fn a_revoked_key_never_works_again_and_another_accounts_key_is_not_found() {
     let service = Service::start().await;
     let owner = DashboardUser::owner(&service);
     let [other, revoked] =
@@ -193,12 +193,8 @@ async fn a_revoked_key_never_works_again_and_other_keys_still_work() {
     }
     let list = owner.list().await;
     assert!(!list.to_string().contains(id(&revoked)) && list.to_string().contains(id(&other)));
-}
 
-#[tokio::test]
-async fn another_accounts_key_is_not_found_and_stays_unchanged() {
-    let service = Service::start().await;
-    let (owner, other_owner) = (DashboardUser::owner(&service), DashboardUser::other_owner(&service));
+    let other_owner = DashboardUser::other_owner(&service);
     let key = owner.issue(&json!({"test": true})).await.expect(201);
     let unknown = format!("key_{}", "0".repeat(64));
     for path in [
@@ -222,7 +218,7 @@ async fn another_accounts_key_is_not_found_and_stays_unchanged() {
 }
 
 #[tokio::test]
-async fn a_member_lists_keys_but_cannot_manage_them() {
+async fn a_member_lists_keys_and_manages_them_as_the_stored_role_says_until_removed() {
     let service = Service::start().await;
     let (owner, member) = (DashboardUser::owner(&service), DashboardUser::member(&service));
     let key = owner.issue(&json!({"test": true})).await.expect(201);
@@ -241,6 +237,18 @@ async fn a_member_lists_keys_but_cannot_manage_them() {
     }
     assert_eq!(status_with_key(&service, cleartext(&key)).await, 200);
     assert_eq!(owner.list().await["data"], list["data"]);
+
+    let store = service.store();
+    let email = &service.stack.seed.member_email;
+    for (role, status) in [(Role::Admin, 201), (Role::Owner, 201), (Role::Member, 403)] {
+        change_user(&store, email, |user| user.role = role).await;
+        assert_eq!(member.issue(&json!({})).await.status, status, "{role:?}");
+    }
+    let user: User = store.get(&User::key_of(&UserId::from_email(email))).await.unwrap().unwrap();
+    let version = i64::try_from(user.version).unwrap();
+    let _ = store.commit(vec![Write::remove(user.key(), "version", version)]).await.unwrap();
+    let removed = member.send(Method::GET, "/v1/api-keys", &Value::Null).await;
+    assert_eq!(removed.problem(), (401, "authentication_error", "unauthorized"));
 }
 
 /// Changes the stored row of a user.
@@ -251,24 +259,6 @@ pub(crate) async fn change_user(store: &Store, email: &str, change: impl Fn(&mut
     change(&mut user);
     let written = store.commit(vec![Write::replace(&user, version).unwrap()]).await.unwrap();
     assert_eq!(written, shared::store::CommitOutcome::Done);
-}
-
-#[tokio::test]
-async fn the_stored_role_applies_and_a_removed_user_gets_401() {
-    let service = Service::start().await;
-    let store = service.store();
-    let email = &service.stack.seed.member_email;
-    let member = DashboardUser::member(&service);
-    assert_eq!(member.issue(&json!({})).await.problem().0, 403);
-    for (role, status) in [(Role::Admin, 201), (Role::Owner, 201), (Role::Member, 403)] {
-        change_user(&store, email, |user| user.role = role).await;
-        assert_eq!(member.issue(&json!({})).await.status, status, "{role:?}");
-    }
-    let user: User = store.get(&User::key_of(&UserId::from_email(email))).await.unwrap().unwrap();
-    let version = i64::try_from(user.version).unwrap();
-    let _ = store.commit(vec![Write::remove(user.key(), "version", version)]).await.unwrap();
-    let removed = member.send(Method::GET, "/v1/api-keys", &Value::Null).await;
-    assert_eq!(removed.problem(), (401, "authentication_error", "unauthorized"));
 }
 
 #[tokio::test]
@@ -361,7 +351,7 @@ async fn the_audit_names_the_user_and_the_key_of_each_issue_rotation_and_revocat
 }
 
 #[tokio::test]
-async fn of_concurrent_rotations_of_one_key_exactly_one_succeeds() {
+async fn of_concurrent_rotations_one_succeeds_and_its_key_follows_the_accounts_rate_limit() {
     let service = Service::start().await;
     let owner = DashboardUser::owner(&service);
     let key = owner.issue(&json!({"label": "caixa", "test": true})).await.expect(201);
@@ -377,6 +367,15 @@ async fn of_concurrent_rotations_of_one_key_exactly_one_succeeds() {
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 404, 404, 404, 404, 404]);
     assert_eq!(owner.labels().await.iter().filter(|label| *label == "caixa").count(), 1);
+
+    service.change_settings(|settings| settings.rate_limit_per_minute = 77).await;
+    let issued = owner.issue(&json!({"test": true})).await.expect(201);
+    let rotated = owner.rotate(id(&issued), &Value::Null).await.expect(201);
+    service.change_settings(|settings| settings.rate_limit_per_minute = 78).await;
+    for key in [service.key(), cleartext(&rotated).to_owned()] {
+        let answer = service.get_as(&key, "/v1/webhooks/endpoints").await;
+        assert_eq!(answer.header("x-ratelimit-limit-minute"), Some("78"));
+    }
 }
 
 #[tokio::test]
@@ -404,18 +403,4 @@ async fn a_request_and_a_rotation_that_conflict_are_retried() {
     let newer = owner.rotate(id(&new), &Value::Null).await.expect(201);
     assert_eq!(statuses_with(&service, [&new, &newer]).await, [401, 200]);
     assert_eq!(owner.list().await["data"].as_array().unwrap().len(), 3);
-}
-
-#[tokio::test]
-async fn issued_and_rotated_keys_follow_the_accounts_rate_limit() {
-    let service = Service::start().await;
-    service.change_settings(|settings| settings.rate_limit_per_minute = 77).await;
-    let owner = DashboardUser::owner(&service);
-    let issued = owner.issue(&json!({"test": true})).await.expect(201);
-    let rotated = owner.rotate(id(&issued), &Value::Null).await.expect(201);
-    service.change_settings(|settings| settings.rate_limit_per_minute = 78).await;
-    for key in [service.key(), cleartext(&rotated).to_owned()] {
-        let answer = service.get_as(&key, "/v1/webhooks/endpoints").await;
-        assert_eq!(answer.header("x-ratelimit-limit-minute"), Some("78"));
-    }
 }

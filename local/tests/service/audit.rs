@@ -137,9 +137,9 @@ async fn a_repeated_stream_record_or_request_adds_no_audit_row() {
 }
 
 #[tokio::test]
-async fn a_record_whose_audit_row_could_not_be_written_is_retried() {
+async fn an_audit_row_that_could_not_be_written_is_retried_and_a_repeated_change_of_an_endpoint_adds_none() {
     let service = Service::without_event_sources().await;
-    service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+    let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     let records = stream_records(&service.stack);
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
     for _ in 0..50 {
@@ -152,12 +152,7 @@ async fn a_record_whose_audit_row_could_not_be_written_is_retried() {
     proxy.reset();
     dispatch_records(&service.stack, &records).await;
     assert_eq!(service.audit_rows().await.len(), 1);
-}
 
-#[tokio::test]
-async fn a_repeated_change_of_an_endpoint_changes_nothing_and_is_audited_once() {
-    let service = Service::without_event_sources().await;
-    let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     let path = format!("/v1/webhooks/endpoints/{}", id(&endpoint));
     let mut expected = vec!["webhook-endpoint.register"];
     for change in [

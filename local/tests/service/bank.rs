@@ -133,7 +133,7 @@ async fn the_payer_is_the_expected_one_else_the_customer_else_a_fixed_person() {
 }
 
 #[tokio::test]
-async fn a_payment_can_have_another_amount_and_a_missing_or_foreign_txid() {
+async fn a_payment_can_have_another_amount_and_txid_and_is_returned_by_med() {
     let service = Service::start().await;
     let api = BankApi::of(&service).await;
     let charge = charge_id("order-1");
@@ -151,6 +151,17 @@ async fn a_payment_can_have_another_amount_and_a_missing_or_foreign_txid() {
     assert_eq!(pix(&service, &paid).await["cob"], charge.txid());
     assert_eq!(api.get(&cob).await["status"], "CONCLUIDA");
     assert_eq!(books(&service).await["pix"].as_array().unwrap().len(), 3);
+
+    let part = json!({"end_to_end_id": paid["end_to_end_id"], "amount": 300, "nature": "operational"});
+    let rest = json!({"end_to_end_id": paid["end_to_end_id"]});
+    for (index, (body, value, nature)) in
+        [(part, "3.00", "MED_OPERACIONAL"), (rest, "7.00", "MED_FRAUDE")].into_iter().enumerate()
+    {
+        let made = local_post(&service, "/_local/bank/med-devolucao", &body).await.expect(200);
+        let shown = &pix(&service, &paid).await["devolucoes"][index];
+        let expected = (&made["id"], &json!(value), &json!(nature));
+        assert_eq!((&shown["id"], &shown["valor"], &shown["natureza"]), expected);
+    }
 }
 
 /// Checks the status and a part of the error of each request.
@@ -250,25 +261,6 @@ async fn faults_are_counted_listed_and_cleared() {
     }
     let names: Vec<&str> = FaultKind::ALL.iter().map(|kind| kind.name()).collect();
     check_refusals(&service, PATH, &[(json!({"kind": "http_418"}), 400, &names.join(", "))]).await;
-}
-
-#[tokio::test]
-async fn the_bank_returns_a_pix_by_med() {
-    let service = Service::start().await;
-    let api = BankApi::of(&service).await;
-    let charge = charge_id("order-1");
-    api.create_cob(charge).await;
-    let paid = pay(&service, &json!({"charge_id": charge.raw()})).await;
-    let part = json!({"end_to_end_id": paid["end_to_end_id"], "amount": 300, "nature": "operational"});
-    let rest = json!({"end_to_end_id": paid["end_to_end_id"]});
-    for (index, (body, value, nature)) in
-        [(part, "3.00", "MED_OPERACIONAL"), (rest, "7.00", "MED_FRAUDE")].into_iter().enumerate()
-    {
-        let made = local_post(&service, "/_local/bank/med-devolucao", &body).await.expect(200);
-        let shown = &pix(&service, &paid).await["devolucoes"][index];
-        let expected = (&made["id"], &json!(value), &json!(nature));
-        assert_eq!((&shown["id"], &shown["valor"], &shown["natureza"]), expected);
-    }
 }
 
 fn options_in(directory: &Path) -> Options {

@@ -133,11 +133,8 @@ async fn a_token_is_refused_from_an_address_that_is_not_configured() {
     assert_eq!(fixture.notify_with_certificate(None).await, 200, "203.0.113.9 is in the first range");
     fixture.authenticate_by(None, &["203.0.113.0/24", "127.0.0.1"]).await;
     fixture.post_to(&fixture.path, "{}").await.expect(200);
-}
 
-#[tokio::test]
-async fn a_bank_with_mtls_is_authenticated_by_the_subject_of_its_certificate_too() {
-    let fixture = Fixture::start().await;
+    // A bank with mTLS is authenticated by the subject of its certificate too.
     let subject = "CN=pix.bank.example,O=Bank,C=BR";
     fixture.authenticate_by(Some(subject), &[]).await;
     assert_eq!(fixture.notify_with_certificate(Some(subject)).await, 200);

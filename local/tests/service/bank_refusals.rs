@@ -26,7 +26,7 @@ fn refuse_cobs(proxy: &BankProxy, status: u16, body: &'static str) {
 }
 
 #[tokio::test]
-async fn a_refusal_of_the_connection_raises_the_alarm_and_fails_no_charge() {
+async fn a_refusal_of_the_connection_raises_the_alarm_and_one_of_the_charge_fails_it_at_once() {
     let live = Live::start().await;
     let proxy = BankProxy::start(&live.service, |_settings| {}).await;
     live.service.advance_seconds(CACHED_SECONDS).await;
@@ -60,13 +60,8 @@ async fn a_refusal_of_the_connection_raises_the_alarm_and_fails_no_charge() {
         let charge = live.create(&key, &json!({"amount": 1000})).await;
         assert_eq!(charge["status"], "pending", "{body}");
     }
-}
 
-#[tokio::test]
-async fn a_refusal_of_the_charge_fails_it_at_once_in_every_format() {
-    let live = Live::start().await;
-    let proxy = BankProxy::start(&live.service, |_settings| {}).await;
-    live.service.advance_seconds(CACHED_SECONDS).await;
+    // A refusal of the charge, in every format.
     for (order, (status, body, code, reason)) in [
         (
             400,
@@ -83,7 +78,7 @@ async fn a_refusal_of_the_charge_fails_it_at_once_in_every_format() {
     .enumerate()
     {
         refuse_cobs(&proxy, status, body);
-        let charge = live.create(&format!("order-{order:05}"), &json!({"amount": 1000})).await;
+        let charge = live.create(&format!("refused-{order:05}"), &json!({"amount": 1000})).await;
         assert_eq!(charge["status"], "failed", "{body}");
         let failure = &charge["metadata"]["failure"];
         assert_eq!(

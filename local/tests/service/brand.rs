@@ -139,10 +139,8 @@ async fn a_logo_is_a_small_png_which_the_checkout_serves_until_it_is_removed() {
     assert_eq!(of_other_mode.status, 409, "the page was drawn for the other mode");
 
     let file = png(400, 100, 20 * 1024);
-    assert_eq!(
-        location(&upload(&service, owner.cookies(), "test", &file).await),
-        "/dashboard/settings?done=1"
-    );
+    let done = "/dashboard/settings?done=1";
+    assert_eq!(location(&upload(&service, owner.cookies(), "test", &file).await), done);
     // A change of the other fields leaves the logo.
     owner.submit(SETTINGS, SETTINGS, &[("name", "Loja")]).await;
     let page = public(&service, &checkout(&charge)).await;
@@ -165,21 +163,15 @@ async fn a_logo_is_a_small_png_which_the_checkout_serves_until_it_is_removed() {
     }
     // The file of a logo that is replaced or removed is deleted.
     let new = png(40, 10, 0);
-    assert_eq!(
-        location(&upload(&service, owner.cookies(), "test", &new).await),
-        "/dashboard/settings?done=1"
-    );
+    assert_eq!(location(&upload(&service, owner.cookies(), "test", &new).await), done);
     assert_eq!(service.raw(Method::GET, &path, &[], "").await.status, 404);
-    assert_eq!(
-        location(&upload(&service, owner.cookies(), "test", &new).await),
-        "/dashboard/settings?done=1"
-    );
+    assert_eq!(location(&upload(&service, owner.cookies(), "test", &new).await), done);
     let page = owner.page(SETTINGS).await;
     let path = page.split("src=\"/checkout/logos/").nth(1).unwrap().split('"').next().unwrap();
     let path = format!("/checkout/logos/{path}");
     assert_eq!(service.raw(Method::GET, &path, &[], "").await.bytes.as_ref(), new.as_slice());
     let removed = owner.submit(SETTINGS, "/dashboard/settings/logo/remove", &[]).await;
-    assert_eq!(removed, "/dashboard/settings?done=1");
+    assert_eq!(removed, done);
     assert_eq!(service.raw(Method::GET, &path, &[], "").await.status, 404);
     let page = public(&service, &checkout(&charge)).await;
     assert!(!page.contains("logos/") && page.contains("Loja</strong>"), "{page}");

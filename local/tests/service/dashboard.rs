@@ -161,11 +161,8 @@ async fn a_user_logs_in_and_out_with_forms() {
     let next = "/dashboard/login?next=%2Fdashboard%2Fcharges%3Fstatus%3Dpaid";
     assert_eq!(location(&ended), next);
     assert_eq!(browser.post("/dashboard/logout", &[]).await.status, 303);
-}
 
-#[tokio::test]
-async fn a_wrong_password_leads_back_to_the_form_with_the_same_words_as_an_unknown_address() {
-    let service = Service::start().await;
+    // A wrong password leads back to the form with the same words as an unknown address.
     let mut locations = Vec::new();
     for email in [service.stack.seed.first.owner_email.as_str(), "unknown@loja.example"] {
         let fields = [("email", email), ("password", "wrong"), ("next", "//evil.example")];
@@ -218,7 +215,7 @@ async fn every_form_of_another_site_is_refused() {
 }
 
 #[tokio::test]
-async fn every_page_has_the_security_headers_and_nothing_inline() {
+async fn every_page_has_the_security_headers_nothing_inline_and_the_users_language() {
     let service = Service::start().await;
     let browser = Browser::owner(&service).await;
     let mut answers = Vec::new();
@@ -244,24 +241,15 @@ async fn every_page_has_the_security_headers_and_nothing_inline() {
             assert!(!html.contains(inline), "{inline}: {html}");
         }
     }
-}
 
-#[tokio::test]
-async fn an_unknown_page_is_a_page_with_the_id_of_the_request() {
-    let service = Service::start().await;
-    let browser = Browser::owner(&service).await;
+    // An unknown page shows the id of the request.
     for path in ["/dashboard/nothing", "/dashboard/charges/ch_fe5392dd-e865-8656-a544-24ef3d590c1b"] {
         let answer = browser.answer(path, &[("x-request-id", "mine<b>")]).await;
         assert_eq!(answer.status, 404);
         let html = text(&answer);
         assert!(html.contains("Não encontrado") && html.contains("mine&lt;b&gt;"), "{html}");
     }
-}
 
-#[tokio::test]
-async fn a_page_is_in_the_users_language() {
-    let service = Service::start().await;
-    let browser = Browser::owner(&service).await;
     for (accepted, lang, word) in
         [("pt-BR", "pt-BR", "Cobranças"), ("en-US,en", "en", "Charges"), ("es-AR", "es", "Cobros")]
     {
@@ -335,7 +323,7 @@ async fn a_page_that_the_browser_has_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn texts_are_compressed_for_clients_that_accept_it() {
+async fn texts_are_compressed_and_assets_are_immutable_under_names_of_their_content() {
     let service = Service::start().await;
     for (path, times) in [("/docs", 2), ("/v1/openapi.json", 4)] {
         let plain = service.raw(Method::GET, path, &[], "").await;
@@ -347,11 +335,7 @@ async fn texts_are_compressed_for_clients_that_accept_it() {
         assert_eq!(compressed.header("vary"), Some("accept-encoding"));
         assert!(compressed.bytes.len() * times < plain.bytes.len(), "{path}: {}", compressed.bytes.len());
     }
-}
 
-#[tokio::test]
-async fn the_assets_are_immutable_and_their_names_change_with_their_content() {
-    let service = Service::start().await;
     let html = text(&service.raw(Method::GET, "/dashboard/login", &[], "").await);
     let links: Vec<&str> = html.split("/dashboard/assets/").skip(1).collect();
     assert_eq!(links.len(), 3, "{html}");

@@ -102,6 +102,20 @@ async fn the_loss_is_accepted_by_typing_its_amount() {
     assert_eq!((&accepted["status"], &accepted["money_outcome"]), (&json!("accepted"), &json!("lost")));
     let again = member.post(&accept, &[("mode", "test"), ("amount", "30,90")]).await;
     assert_eq!(location(&again), format!("{page}?done=1"));
+
+    // Only a page of the mode and account of a case answers it.
+    let case = service.disputed(json!({})).await;
+    let page = page_of(&case);
+    let owner = Browser::owner(&service).await;
+    let live = Browser::owner(&service).await.in_mode(Mode::Live);
+    for action in ["appeal", "accept", "evidence", "evidence/mev_x/complete"] {
+        let path = format!("{page}/{action}");
+        assert_eq!(owner.post(&path, &[("mode", "live")]).await.status, 409, "{path}");
+        assert_eq!(live.post(&path, &[("mode", "live")]).await.status, 404, "{path}");
+        let unknown = path.replace(&page, "/dashboard/disputes/med_x");
+        assert_eq!(owner.post(&unknown, &[("mode", "test")]).await.status, 404, "{path}");
+    }
+    assert_eq!(case_of(&service, &page).await["status"], "open");
 }
 
 #[tokio::test]
@@ -134,14 +148,17 @@ async fn after_the_deadline_the_page_says_that_nothing_can_be_sent() {
 }
 
 #[tokio::test]
-async fn in_live_mode_the_text_of_an_administrator_is_kept_for_a_log_in() {
+async fn in_live_mode_an_administrator_makes_the_dossier_and_the_text_is_kept_for_a_log_in() {
     let service = Service::without_event_sources().await;
     let (page, live) = service.live_case().await;
     let (appeal, fields) = (format!("{page}/appeal"), [("mode", "live"), ("reason", TEXT)]);
     let member = Browser::member(&service).await.in_mode(Mode::Live);
-    assert!(!member.page(&page).await.contains("type=\"file\""));
+    let (html, dossier) = (member.page(&page).await, format!("{page}/dossier"));
+    assert!(!html.contains("type=\"file\"") && !html.contains(&dossier), "{html}");
+    assert_eq!(member.answer(&dossier, &[]).await.status, 403);
     assert_eq!(member.post(&appeal, &fields).await.status, 403);
     let owner = Browser::owner(&service).await.in_mode(Mode::Live);
+    assert_eq!(owner.answer(&dossier, &[]).await.status, 200);
     assert!(!owner.page(&page).await.contains(TEXT), "a member's text is not stored");
     service.stack.clock.advance(601_000);
     let log_in = format!(
@@ -155,23 +172,6 @@ async fn in_live_mode_the_text_of_an_administrator_is_kept_for_a_log_in() {
     assert!(owner.page(&page).await.contains(TEXT), "the text is still there after the log-in");
     assert_eq!(owner.submit(&page, &appeal, &[("reason", TEXT)]).await, format!("{page}?done=1"));
     assert_eq!(case_of(&live, &page).await["status"], "appealed");
-}
-
-#[tokio::test]
-async fn only_a_page_of_this_mode_and_account_answers_a_case() {
-    let service = Service::start().await;
-    let case = service.disputed(json!({})).await;
-    let page = page_of(&case);
-    let owner = Browser::owner(&service).await;
-    let live = Browser::owner(&service).await.in_mode(Mode::Live);
-    for action in ["appeal", "accept", "evidence", "evidence/mev_x/complete"] {
-        let path = format!("{page}/{action}");
-        assert_eq!(owner.post(&path, &[("mode", "live")]).await.status, 409, "{path}");
-        assert_eq!(live.post(&path, &[("mode", "live")]).await.status, 404, "{path}");
-        let unknown = path.replace(&page, "/dashboard/disputes/med_x");
-        assert_eq!(owner.post(&unknown, &[("mode", "test")]).await.status, 404, "{path}");
-    }
-    assert_eq!(case_of(&service, &page).await["status"], "open");
 }
 
 /// With a document, which pages mask.
@@ -289,18 +289,6 @@ async fn the_dossier_is_a_pdf_with_the_case_and_no_whole_document() {
     let live = Browser::owner(&service).await.in_mode(Mode::Live);
     assert_eq!(live.answer(&link, &[]).await.status, 404);
     assert_eq!(member.answer("/dashboard/disputes/med_x/dossier", &[]).await.status, 404);
-}
-
-#[tokio::test]
-async fn a_member_makes_no_dossier_in_live_mode() {
-    let service = Service::without_event_sources().await;
-    let (page, _) = service.live_case().await;
-    let link = format!("{page}/dossier");
-    let member = Browser::member(&service).await.in_mode(Mode::Live);
-    assert_eq!(member.answer(&link, &[]).await.status, 403);
-    assert!(!member.page(&page).await.contains(&link));
-    let owner = Browser::owner(&service).await.in_mode(Mode::Live);
-    assert_eq!(owner.answer(&link, &[]).await.status, 200);
 }
 
 #[tokio::test]

@@ -147,12 +147,8 @@ async fn a_search_with_several_hits_leads_to_their_list_and_one_without_says_wha
     }
     let blank = browser.page("/dashboard/search?q=+").await;
     assert!(!blank.contains("Nada com") && blank.contains("número do pedido; id de cobrança"), "{blank}");
-}
 
-#[tokio::test]
-async fn a_hostile_search_is_shown_as_text_and_a_long_one_refused_in_words() {
-    let service = Service::without_event_sources().await;
-    let browser = Browser::owner(&service).await;
+    // A hostile search is shown as text, and a long one is refused.
     for text in [
         "<script>alert(1)</script>\"'&",
         "' OR 1=1 --",
@@ -175,7 +171,7 @@ async fn a_hostile_search_is_shown_as_text_and_a_long_one_refused_in_words() {
 }
 
 #[tokio::test]
-async fn charges_are_filtered_by_amount_as_people_write_it() {
+async fn charges_are_filtered_by_amount_as_people_write_it_and_states_keep_the_other_filters() {
     let service = Service::without_event_sources().await;
     for amount in [129_000, 1290, 1291] {
         service.new_charge(&json!({"amount": amount})).await;
@@ -216,17 +212,7 @@ async fn charges_are_filtered_by_amount_as_people_write_it() {
         let led = location(&led).to_owned();
         assert!(browser.page(&led).await.contains("Corrija e envie de novo. (De, Até)"), "{led}");
     }
-}
 
-/// As an input has it.
-fn input_name(name: &str) -> String {
-    format!(" name=\"{name}\"")
-}
-
-#[tokio::test]
-async fn the_states_keep_the_other_filters() {
-    let service = Service::without_event_sources().await;
-    let browser = Browser::owner(&service).await;
     let html = browser.page("/dashboard/charges?created_after=2026-01-02&method=PIX&status=failed").await;
     for end in ["", "&amp;status=paid"] {
         let chip = format!("href=\"/dashboard/charges?created_after=2026-01-02&amp;method=PIX{end}\"");
@@ -234,6 +220,11 @@ async fn the_states_keep_the_other_filters() {
     }
     let html = browser.page("/dashboard/charges").await;
     assert!(html.contains("href=\"/dashboard/charges?status=paid\""), "{html}");
+}
+
+/// As an input has it.
+fn input_name(name: &str) -> String {
+    format!(" name=\"{name}\"")
 }
 
 /// The lines of a file that a page offers. It is stored, not shown, and not kept by a proxy.

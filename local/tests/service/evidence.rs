@@ -322,23 +322,9 @@ async fn a_confirmation_gets_503_while_the_storage_is_down_and_succeeds_later() 
     let service = Service::start().await;
     let (case, ticket) = service.ticket(PNG, "image/png").await;
     service.upload(&ticket, PNG).await;
-    let endpoints = &service.stack.endpoints;
-    let var = |name: &str| {
-        let value = match name {
-            "AWS_REGION" => "sa-east-1",
-            "AWS_ACCESS_KEY_ID" => "local",
-            "AWS_SECRET_ACCESS_KEY" => "local-secret",
-            "AWS_ENDPOINT_URL_DYNAMODB" => endpoints.dynamodb_url.as_str(),
-            // Nothing listens on this port.
-            "AWS_ENDPOINT_URL_S3" => "http://127.0.0.1:1",
-            "TABLE_NAME" => "StateTable",
-            "API_KEYS_TABLE_NAME" => "ApiKeysTable",
-            "CHECKOUT_BASE_URL" => "https://pay.example.com/checkout",
-            "DOCUMENTS_BUCKET" => "documents-bucket",
-            _ => return None,
-        };
-        Some(value.to_owned())
-    };
+    // Nothing listens on this port.
+    let variables = service.variables("MedFunction", "http://127.0.0.1:1");
+    let var = |name: &str| variables[name].as_str().map(str::to_owned);
     let med = Med::from_vars(&Aws::from_vars(&var).unwrap(), service.stack.clock.clone(), &var).unwrap();
     let path = format!("{}/{}/complete", evidence_path(&case), id(&ticket));
     let request = Request::post(&path).header("apikey", service.key()).body(Body::empty()).unwrap();

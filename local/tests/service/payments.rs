@@ -520,6 +520,18 @@ async fn a_payment_with_a_slow_acquirer_is_pending_until_it_is_finalised_or_refu
     let cancel =
         service.post(&format!("/v1/payments/{}/cancel", id(&cancelled)), &json!({})).await.expect(200);
     assert_eq!(cancel["status"], "CANCELLED");
+
+    // A payment whose acquirer stays unavailable is refused.
+    let away = service.payment(json!({"metadata": {"sandbox": "finalise:unavailable"}})).await;
+    assert_eq!(service.read_payment(&away).await["status"], "PENDING");
+    let page = format!("{}/checkout/{}", service.base_url, id(&away));
+    assert_eq!(service.page(&page).await.status, 200);
+    service.advance_seconds(601).await;
+    let refused = eventually("the payment is refused", async || {
+        Some(service.read_payment(&away).await).filter(|payment| payment["status"] == "REFUSED")
+    })
+    .await;
+    assert_eq!(refused["metadata"]["failure"]["providerErrorCode"], "acquirer_unavailable");
 }
 
 #[tokio::test]
@@ -543,19 +555,4 @@ async fn a_boleto_that_would_be_due_after_its_last_possible_day_is_refused() {
         assert!(message.contains("`paymentMethods`: BOLETO") && message.contains("2049-10-13"), "{message}");
     }
     assert_eq!(service.payment(json!({"paymentMethods": ["PIX"]})).await["status"], "WAITING_PAYMENT");
-}
-
-#[tokio::test]
-async fn a_payment_whose_acquirer_stays_unavailable_is_refused() {
-    let service = Service::start().await;
-    let away = service.payment(json!({"metadata": {"sandbox": "finalise:unavailable"}})).await;
-    assert_eq!(service.read_payment(&away).await["status"], "PENDING");
-    let page = format!("{}/checkout/{}", service.base_url, id(&away));
-    assert_eq!(service.page(&page).await.status, 200);
-    service.advance_seconds(601).await;
-    let refused = eventually("the payment is refused", async || {
-        Some(service.read_payment(&away).await).filter(|payment| payment["status"] == "REFUSED")
-    })
-    .await;
-    assert_eq!(refused["metadata"]["failure"]["providerErrorCode"], "acquirer_unavailable");
 }

@@ -9,7 +9,7 @@ use domain::charge::transition::Command;
 use domain::rollup::Counter;
 use event_dispatcher::Dispatcher;
 use event_dispatcher::replay::ReplayError;
-use local::embedded::fault_proxy::{Fault, FaultProxy};
+use local::embedded::fault_proxy::Fault;
 use serde_json::{Value, json};
 use shared::charge::Charges;
 use shared::store::{Aws, Item};
@@ -17,10 +17,6 @@ use shared::store::{Aws, Item};
 use crate::support::{Listener, ReceivedWebhook, Service, all_time_sums, eventually, id};
 
 pub(crate) const BUCKET: &str = "failed-records-bucket";
-
-fn proxy(service: &Service) -> &FaultProxy {
-    service.stack.fault_proxy.as_ref().unwrap()
-}
 
 /// Returns the keys of the objects that were set aside.
 pub(crate) async fn set_aside_objects(service: &Service) -> Vec<String> {
@@ -42,9 +38,7 @@ fn operators_dispatcher(service: &Service) -> Dispatcher {
 }
 
 fn dispatcher_with_bucket_at(service: &Service, s3_url: &str) -> Dispatcher {
-    let mut variables = service.stack.environment_file("127.0.0.1", "").unwrap();
-    let variables = &mut variables["EventDispatcherFunction"];
-    variables["AWS_ENDPOINT_URL_S3"] = s3_url.into();
+    let variables = service.variables("EventDispatcherFunction", s3_url);
     let var = |name: &str| variables[name].as_str().map(str::to_owned);
     Dispatcher::from_vars(&Aws::from_vars(&var).unwrap(), service.stack.clock.clone(), &var).unwrap()
 }
@@ -132,11 +126,11 @@ async fn a_record_whose_statistics_fail_publishes_its_event_once_and_is_retried_
     let service = Service::start().await;
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.created"]).await;
-    proxy(&service).inject_where(&format!("rollup#{}", service.scope()), Fault::InternalError);
+    service.proxy().inject_where(&format!("rollup#{}", service.scope()), Fault::InternalError);
     service.charge().await;
     listener.received(1).await;
     assert_eq!(set_aside_objects(&service).await, [""; 0], "it is retried");
-    proxy(&service).reset();
+    service.proxy().reset();
     wait_for_count(&service, Counter::Created, 1).await;
     assert_eq!(listener.hooks().len(), 1);
 }
@@ -153,8 +147,8 @@ async fn an_hour_without_the_database_sets_nothing_aside_and_every_event_is_publ
     listener.received(5).await;
     wait_for_count(&service, Counter::Created, 5).await;
 
-    proxy(&service).reset();
-    proxy(&service).inject_where("", Fault::InternalError);
+    service.proxy().reset();
+    service.proxy().inject_where("", Fault::InternalError);
     for charge in &charges {
         cancel_directly(&service, charge).await;
     }
@@ -162,7 +156,7 @@ async fn an_hour_without_the_database_sets_nothing_aside_and_every_event_is_publ
         // The dispatcher's inserts: five records, each tried three times by the client of DynamoDB. After half an
         // hour they are late, and transactions.
         let inserts = || {
-            let operations = proxy(&service).report().operations;
+            let operations = service.proxy().report().operations;
             ["PutItem", "TransactWriteItems"]
                 .into_iter()
                 .filter_map(|name| operations.get(name))
@@ -173,7 +167,7 @@ async fn an_hour_without_the_database_sets_nothing_aside_and_every_event_is_publ
         service.stack.clock.advance(30 * 60_000);
     }
     assert_eq!(set_aside_objects(&service).await, [""; 0], "during the outage");
-    proxy(&service).reset();
+    service.proxy().reset();
     for charge in &charges {
         wait_for_webhook(&listener, "charge.failed", charge).await;
     }

@@ -340,6 +340,13 @@ impl Service {
         (value, self.proxy().report())
     }
 
+    /// Returns the variables of a function, whose requests to DynamoDB bypass the fault proxy, with S3 at this URL.
+    pub(crate) fn variables(&self, function: &str, s3_url: &str) -> Value {
+        let mut variables = self.stack.environment_file("127.0.0.1", "").unwrap()[function].take();
+        variables["AWS_ENDPOINT_URL_S3"] = s3_url.into();
+        variables
+    }
+
     /// Creates a charge with these fields and a new idempotency key.
     pub(crate) async fn new_charge(&self, body: &Value) -> Value {
         let order = self.orders.fetch_add(1, Ordering::Relaxed);
