@@ -30,6 +30,13 @@ pub(crate) struct Fates {
     pub(crate) unapplied: usize,
 }
 
+impl Fates {
+    /// Each of so many Pix was credited.
+    pub(crate) fn credited(count: usize) -> Self {
+        Self { credited: count, ..Self::default() }
+    }
+}
+
 impl Live {
     /// Returns the scope of the first account's live charges.
     pub(crate) fn scope(&self) -> Scope {

@@ -12,7 +12,7 @@ use shared::store::from_item;
 use crate::bank_books::Fates;
 use crate::bank_returns::refused_for_good;
 use crate::live_charges::{JOAO, Live, for_maria, locked};
-use crate::support::{Answer, eventually};
+use crate::support::{Answer, eventually, wait_until};
 
 /// Declares a test for each kind of fault.
 macro_rules! fault_tests {
@@ -59,10 +59,6 @@ fn each_kind_of_fault_has_a_test() {
     assert_eq!(TESTED, FaultKind::ALL);
 }
 
-fn credited(count: usize) -> Fates {
-    Fates { credited: count, ..Fates::default() }
-}
-
 impl Live {
     /// Injects a fault once.
     fn next_fails(&self, kind: FaultKind) {
@@ -71,8 +67,7 @@ impl Live {
     }
 
     async fn wait_for_fault(&self, kind: FaultKind) {
-        eventually(kind.name(), async || (self.service.stack.bank.pending_faults(kind) == 0).then_some(()))
-            .await;
+        wait_until(kind.name(), async || self.service.stack.bank.pending_faults(kind) == 0).await;
     }
 
     /// Runs a request of a merchant during a fault. A slow answer comes after one second of real time, not
@@ -195,8 +190,8 @@ async fn failed_requests(kind: FaultKind) {
         cancel(&first, kind).await;
     };
     tokio::join!(first_parts, refund_and_expire(&second, kind));
-    assert_eq!(first.check_books().await, credited(1));
-    assert_eq!(second.check_books().await, credited(2));
+    assert_eq!(first.check_books().await, Fates::credited(1));
+    assert_eq!(second.check_books().await, Fates::credited(2));
 }
 
 /// Ends with the part that moves the clock, because a sweep could use up a fault.
@@ -217,7 +212,7 @@ async fn unanswered_requests(kind: FaultKind) {
         refund(&refunded, kind, "devolution"),
     );
     for (live, expected) in [(&created, 0), (&reading, 1), (&cancelled, 0), (&refunded, 1)] {
-        assert_eq!(live.check_books().await, credited(expected));
+        assert_eq!(live.check_books().await, Fates::credited(expected));
     }
 }
 
@@ -231,7 +226,7 @@ async fn unanswered_writes(kind: FaultKind) {
         refund(&sent, kind, "cashout"),
     );
     for (live, expected) in [(&created, 0), (&cancelled, 0), (&refunded, 1), (&sent, 1)] {
-        assert_eq!(live.check_books().await, credited(expected));
+        assert_eq!(live.check_books().await, Fates::credited(expected));
     }
 }
 
@@ -250,8 +245,8 @@ async fn late_answers(kind: FaultKind) {
         refund(&second, kind, "devolution").await;
     };
     tokio::join!(first_parts, second_parts);
-    assert_eq!(first.check_books().await, credited(1));
-    assert_eq!(second.check_books().await, credited(1));
+    assert_eq!(first.check_books().await, Fates::credited(1));
+    assert_eq!(second.check_books().await, Fates::credited(1));
 }
 
 /// Only writes are refused, so no payment is read back.
@@ -263,7 +258,7 @@ async fn refused_writes(kind: FaultKind) {
     };
     tokio::join!(first_parts, refund_and_expire(&second, kind));
     assert_eq!(first.check_books().await, Fates::default());
-    assert_eq!(second.check_books().await, credited(2));
+    assert_eq!(second.check_books().await, Fates::credited(2));
 }
 
 async fn read_back_404_case(kind: FaultKind) {
@@ -283,8 +278,8 @@ async fn read_back_404_case(kind: FaultKind) {
 }
 
 async fn wait_for_unapplied(live: &Live, end_to_end_id: &str) {
-    eventually("the Pix is listed for operators", async || {
-        live.unapplied().await.iter().any(|payment| payment.as_str() == end_to_end_id).then_some(())
+    wait_until("the Pix is listed for operators", async || {
+        live.unapplied().await.iter().any(|payment| payment.as_str() == end_to_end_id)
     })
     .await;
 }
@@ -303,7 +298,7 @@ async fn notifications(kind: FaultKind) {
     live.service.advance_seconds(31 * 60).await;
     live.paid("order-00002").await;
     assert_eq!(live.balance().await, 2_000);
-    assert_eq!(live.check_books().await, credited(2));
+    assert_eq!(live.check_books().await, Fates::credited(2));
 }
 
 /// Records that `admin accounts check-acquirer` saw that the bank's filter by payer works.
@@ -435,7 +430,7 @@ async fn no_copia_e_cola_case(kind: FaultKind) {
     assert_eq!(code.location().unwrap(), cob["location"]);
     live.pay(&charge, PayRequest::default());
     live.wait_for_status(&charge, "paid").await;
-    assert_eq!(live.check_books().await, credited(1));
+    assert_eq!(live.check_books().await, Fates::credited(1));
 }
 
 /// The Pix names no charge, but the paid cob names the Pix.
@@ -458,7 +453,7 @@ async fn missing_txid_case(kind: FaultKind) {
     live.service.advance_seconds(125).await;
     live.wait_for_status(&overdue, "paid").await;
     assert_eq!(live.balance().await, 2_000);
-    assert_eq!(live.check_books().await, credited(2));
+    assert_eq!(live.check_books().await, Fates::credited(2));
 }
 
 async fn devolucao_unrealized_case(kind: FaultKind) {
@@ -483,7 +478,7 @@ async fn devolucao_unrealized_case(kind: FaultKind) {
             json!({"amount": 400, "idempotencyKey": format!("refund-{strategy}"), "strategy": strategy});
         let refund = live.refund(&charge, body).await.expect(201);
         eventually("the refund fails", async || {
-            let mut refunds = live.refunds(&charge).await.into_iter();
+            let mut refunds = live.client.refunds(&charge).await.into_iter();
             refunds.find(|item| item["id"] == refund["id"] && item["status"] == "FAILED")
         })
         .await;
@@ -526,7 +521,7 @@ async fn devolucao_stuck_case(kind: FaultKind) {
     }
     live.sweep_after(3 * 3_600).await;
     for charge in [&charge, &sent] {
-        let status = live.refunds(charge).await[0]["status"].clone();
+        let status = live.client.refunds(charge).await[0]["status"].clone();
         assert!(status != "REFUNDED" && status != "FAILED", "{status}");
     }
     assert_eq!(live.pix(&wrong)["devolucoes"][0]["status"], "EM_PROCESSAMENTO");
@@ -548,13 +543,11 @@ async fn med_devolucao_case(kind: FaultKind) {
     let end_to_end_id = live.pay(&charge, PayRequest::default());
     live.wait_for_fault(kind).await;
     live.service.advance_seconds(5).await;
-    eventually("the money is lost", async || {
+    wait_until("the money is lost", async || {
         let is_returned = live.pix(&end_to_end_id)["devolucoes"][0]["status"] == "DEVOLVIDO";
-        let cases = live.client.get("/v1/med/cases").await.expect(200);
-        (is_returned && cases["data"].as_array().unwrap().len() == 1 && live.balance().await == 0)
-            .then_some(())
+        is_returned && live.client.list("/v1/med/cases").await.len() == 1 && live.balance().await == 0
     })
     .await;
     assert_eq!(live.client.get_charge(&charge).await["status"], "disputed");
-    assert_eq!(live.check_books().await, credited(1));
+    assert_eq!(live.check_books().await, Fates::credited(1));
 }

@@ -18,7 +18,11 @@ use shared::acquirer::Connections;
 use shared::acquirer::configuration::{AcquirerSettings, AcquirerUrl};
 use url::form_urlencoded;
 
+use crate::live_charges::Live;
 use crate::support::{Answer, Client, Service, operator};
+
+/// How long functions cache the settings of an account, in seconds, and a second more.
+pub(crate) const CACHED_SECONDS: i64 = 61;
 
 /// Changes the list of Pix. Its first argument is the number of earlier requests for the list.
 type Edit = Box<dyn Fn(usize, &mut Vec<Value>) + Send + Sync>;
@@ -60,6 +64,14 @@ impl BankProxy {
         let (acquirers, now) = (service.acquirers(), service.stack.clock.now());
         acquirers.forget(direct.account, direct.connection, &operator(), now).await.unwrap();
         proxy
+    }
+
+    /// Starts a service whose functions know only the proxy.
+    pub(crate) async fn start_with_service() -> (Live, Self) {
+        let live = Live::start().await;
+        let proxy = Self::start(&live.service, |_settings| {}).await;
+        live.service.advance_seconds(CACHED_SECONDS).await;
+        (live, proxy)
     }
 
     /// Like [`Self::start`], but the direct connection to the bank remains as a retired one.

@@ -9,12 +9,9 @@ use bank::PayRequest;
 use domain::ids::ChargeId;
 use serde_json::json;
 
-use crate::bank_proxy::BankProxy;
+use crate::bank_proxy::{BankProxy, CACHED_SECONDS};
 use crate::live_charges::Live;
 use crate::support::{CapturedLog, eventually};
-
-/// How long functions cache the settings of an account, in seconds, and a second more.
-const CACHED_SECONDS: i64 = 61;
 
 /// Answers each `PUT /cob` with this status and body, as if the bank had not created the cob.
 fn refuse_cobs(proxy: &BankProxy, status: u16, body: &'static str) {
@@ -27,9 +24,7 @@ fn refuse_cobs(proxy: &BankProxy, status: u16, body: &'static str) {
 
 #[tokio::test]
 async fn a_refusal_of_the_connection_raises_the_alarm_and_one_of_the_charge_fails_it_at_once() {
-    let live = Live::start().await;
-    let proxy = BankProxy::start(&live.service, |_settings| {}).await;
-    live.service.advance_seconds(CACHED_SECONDS).await;
+    let (live, proxy) = BankProxy::start_with_service().await;
     let connection = live.sweep_row().await.connection.to_string();
     let account = live.service.scope().account.to_string();
     for (order, (status, body, said)) in [
@@ -91,8 +86,7 @@ async fn a_refusal_of_the_connection_raises_the_alarm_and_one_of_the_charge_fail
 
 #[tokio::test]
 async fn a_cancellation_during_the_creation_is_no_error() {
-    let live = Live::start().await;
-    let proxy = BankProxy::start(&live.service, |_settings| {}).await;
+    let (live, proxy) = BankProxy::start_with_service().await;
     proxy.delay_cobs(Duration::from_secs(1));
     let log = CapturedLog::start();
     let cancel = async {

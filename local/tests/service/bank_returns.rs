@@ -14,7 +14,7 @@ use shared::services::Receipts;
 use crate::bank_books::Fates;
 use crate::bank_proxy::BankProxy;
 use crate::live_charges::Live;
-use crate::support::{eventually, id, operator};
+use crate::support::{eventually, id, operator, wait_until};
 
 /// What the bank says in the fault `devolucao_refused`, without the document in it.
 const REFUSAL: &str = "A conta do CPF *** não permite esta operação.";
@@ -33,7 +33,7 @@ impl Live {
     async fn wait_for_refunds(&self, charge: &Value, expected: &[(i64, RefundStatus)]) {
         let mut expected: Vec<String> = expected.iter().map(|refund| format!("{refund:?}")).collect();
         expected.sort();
-        eventually("the refunds have ended", async || {
+        wait_until("the refunds have ended", async || {
             self.service.advance_seconds(30).await;
             let refunds = self.refunds_of(charge).await;
             let mut found: Vec<String> = refunds
@@ -41,7 +41,7 @@ impl Live {
                 .map(|refund| format!("{:?}", (refund.share.gross.minor(), refund.status)))
                 .collect();
             found.sort();
-            (found == expected).then_some(())
+            found == expected
         })
         .await;
     }
@@ -59,15 +59,9 @@ impl Live {
     }
 }
 
-fn credited(count: usize) -> Fates {
-    Fates { credited: count, ..Fates::default() }
-}
-
 #[tokio::test]
 async fn devolucoes_of_the_merchant_debit_the_wallet_while_a_refund_is_open() {
-    let live = Live::start().await;
-    let proxy = BankProxy::start(&live.service, |_settings| {}).await;
-    live.service.advance_seconds(61).await;
+    let (live, proxy) = BankProxy::start_with_service().await;
     let (whole, part) = (live.paid("order-00001").await, live.paid("order-00002").await);
     // The bank does not answer the service, so both refunds are open.
     proxy.set_away(true);
@@ -86,7 +80,7 @@ async fn devolucoes_of_the_merchant_debit_the_wallet_while_a_refund_is_open() {
     let reasons: Vec<Option<&str>> = refunds.iter().map(|refund| refund.failure_reason.as_deref()).collect();
     let reason = "Other returns left too little of the payment for the refund.";
     assert_eq!(reasons, [None, Some(reason)]);
-    live.check_books_later(credited(2)).await;
+    live.check_books_later(Fates::credited(2)).await;
     assert_eq!(live.balance().await, 600, "nothing is debited twice");
 }
 
@@ -96,30 +90,16 @@ async fn a_devolucao_of_the_merchant_debits_the_wallet_beside_an_open_cash_out_o
     let charge = live.paid("order-00001").await;
     live.fault(FaultKind::DevolucaoStuck, 1);
     live.request_refund(&charge, 1_000, "cashout").await;
-    eventually("the cash-out is at the bank", async || {
-        (!live.service.stack.bank.snapshot()["pixOut"].as_array().unwrap().is_empty()).then_some(())
+    wait_until("the cash-out is at the bank", async || {
+        !live.service.stack.bank.snapshot()["pixOut"].as_array().unwrap().is_empty()
     })
     .await;
     live.return_at_bank_as("ownapp1", &Live::end_to_end_id(&charge), "7.00").await;
-    eventually("the wallet is debited", async || (live.balance().await == -700).then_some(())).await;
+    wait_until("the wallet is debited", async || live.balance().await == -700).await;
     live.service.advance_seconds(6 * 3_600).await;
     live.wait_for_refunds(&charge, &[(1_000, RefundStatus::Refunded), (700, RefundStatus::Refunded)]).await;
     assert_eq!(live.balance().await, -700);
-    live.check_books_later(credited(1)).await;
-}
-
-#[tokio::test]
-async fn a_devolucao_of_an_unusual_nature_debits_the_wallet() {
-    let live = Live::start().await;
-    let charge = live.paid("order-00001").await;
-    let pix = Live::end_to_end_id(&charge);
-    let amount = Some(Cents::new(400).unwrap());
-    live.service.stack.bank.open_med_devolucao(&pix, amount, MedNature::AutomaticPix).unwrap();
-    live.wait_for_refunds(&charge, &[(400, RefundStatus::Refunded)]).await;
-    assert_eq!(live.balance().await, 600);
-    let refund = live.refunds_of(&charge).await.remove(0);
-    assert_eq!(refund.reason.as_deref(), Some("Returned by the bank: MED_PIX_AUTOMATICO."));
-    live.check_books_later(credited(1)).await;
+    live.check_books_later(Fates::credited(1)).await;
 }
 
 #[tokio::test]
@@ -188,14 +168,23 @@ pub(crate) async fn refused_for_good(kind: FaultKind) {
 }
 
 #[tokio::test]
-async fn a_refund_that_the_bank_refuses_at_first_is_executed() {
+async fn a_refund_that_the_bank_refuses_at_first_and_a_devolucao_of_an_unusual_nature_debit_the_wallet() {
     let live = Live::start().await;
     let charge = live.paid("order-00001").await;
     live.fault(FaultKind::DevolucaoRefused, 3);
     live.request_refund(&charge, 400, "devolution").await;
     live.wait_for_refunds(&charge, &[(400, RefundStatus::Refunded)]).await;
     assert_eq!(live.refunds_of(&charge).await[0].failure_reason, None);
-    live.check_books_later(credited(1)).await;
+
+    let charge = live.paid("order-00002").await;
+    let pix = Live::end_to_end_id(&charge);
+    let amount = Some(Cents::new(400).unwrap());
+    live.service.stack.bank.open_med_devolucao(&pix, amount, MedNature::AutomaticPix).unwrap();
+    live.wait_for_refunds(&charge, &[(400, RefundStatus::Refunded)]).await;
+    assert_eq!(live.balance().await, 1_200);
+    let refund = live.refunds_of(&charge).await.remove(0);
+    assert_eq!(refund.reason.as_deref(), Some("Returned by the bank: MED_PIX_AUTOMATICO."));
+    live.check_books_later(Fates::credited(2)).await;
 }
 
 #[tokio::test]
@@ -214,6 +203,6 @@ async fn a_refund_that_the_bank_executes_after_it_failed_here_debits_the_wallet_
     live.service.advance_seconds(6 * 3_600).await;
     live.wait_for_refunds(&charge, &[(400, RefundStatus::Failed), (400, RefundStatus::Refunded)]).await;
     assert_eq!(live.balance().await, 600);
-    live.check_books_later(credited(1)).await;
+    live.check_books_later(Fates::credited(1)).await;
     assert_eq!(live.balance().await, 600);
 }

@@ -5,7 +5,7 @@ use domain::ids::Mode;
 use serde_json::{Value, json};
 
 use crate::dashboard::{Browser, location, text};
-use crate::support::{Answer, Service, eventually, id, raw_id};
+use crate::support::{Answer, Service, id, raw_id, wait_until};
 
 const SETTINGS: &str = "/dashboard/settings";
 const LOGO: &str = "/dashboard/settings/logo";
@@ -196,11 +196,7 @@ async fn a_receipt_has_the_payment_and_its_refunds_and_no_whole_document() {
     let end_to_end_id = "E00000000202611211000abcdefghijk";
     service.sandbox(&charge, "pay", &json!({"end_to_end_id": end_to_end_id})).await;
     service.refund(&charge, "refund-0001", json!({"amount": 2_990})).await.expect(201);
-    eventually("the refund", async || {
-        let page = owner.page(&receipts[0]).await;
-        page.contains("R$ 29,90").then_some(())
-    })
-    .await;
+    wait_until("the refund", async || owner.page(&receipts[0]).await.contains("R$ 29,90")).await;
     for path in &receipts {
         let html = text(&owner.answer(path, &[]).await);
         for shown in [

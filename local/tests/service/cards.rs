@@ -7,13 +7,13 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use axum::http::Method;
 use bank::{FaultKind, PayRequest};
 use domain::audit::Operator;
-use domain::ids::{AcquirerPaymentId, ChargeId, Mode, Scope};
+use domain::ids::{AcquirerPaymentId, ChargeId};
 use domain::money::Currency;
 use domain::wallet::LedgerAccount;
 use shared::services::Receipts;
 
 use crate::live_charges::Live;
-use crate::support::{Client, Listener, eventually, id};
+use crate::support::{Client, Listener, ReceivedWebhook, eventually, id, wait_until};
 
 const KEPT: &str = "POST /v1/checkout/sessions";
 
@@ -89,15 +89,15 @@ impl Cards {
 
     async fn case_of(&self, charge: &Value) -> Option<Value> {
         let path = format!("/v1/med/cases?charge_id=ch_{}", id(charge));
-        let cases = self.live.client.get(&path).await.expect(200)["data"].as_array().unwrap().clone();
+        let cases = self.live.client.list(&path).await;
         assert!(cases.len() < 2, "{cases:?}");
         cases.into_iter().next()
     }
 
-    /// Creates a charge that is paid, whose net the acquirer pays at once.
-    async fn paid(&self, key: &str) -> Value {
+    /// Creates a charge and pays it.
+    async fn paid(&self, key: &str, more: Value) -> Value {
         let charge = self.create(key, json!({})).await;
-        self.act("/pay", &charge, json!({"available_on": 1}));
+        self.act("/pay", &charge, more);
         self.until(&charge, "APPROVED").await;
         charge
     }
@@ -113,32 +113,26 @@ impl Cards {
 
     /// Waits until the stand-in has no notification left to send, and the service has processed them.
     async fn until_quiet(&self) {
-        eventually("no notification", async || {
+        wait_until("no notification", async || {
             let books = self.books();
             let functions = &self.live.service.stack.functions;
             let is_idle = functions.running_invocations() == 0;
-            (books["unsent_notifications"] == 0 && is_idle).then_some(())
+            books["unsent_notifications"] == 0 && is_idle
         })
         .await;
     }
 
     async fn settlements(&self) -> usize {
-        let listed = self.live.client.get("/v1/wallets/transactions?limit=100").await.expect(200);
-        let data = listed["data"].as_array().unwrap();
-        data.iter().filter(|movement| movement["type"] == "settlement").count()
-    }
-
-    fn scope(&self) -> Scope {
-        Scope { mode: Mode::Live, ..self.live.service.scope() }
+        let movements = self.live.client.movements("?limit=100").await;
+        movements.iter().filter(|movement| movement["type"] == "settlement").count()
     }
 
     async fn check_ledger(&self) {
-        let found = self.live.service.check_ledger_of(&self.scope()).await;
-        assert!(found.differences.is_empty(), "{found:?}");
+        self.live.service.check_ledger_of(&self.live.scope()).await;
     }
 
     async fn balance_of(&self, account: LedgerAccount) -> i64 {
-        let scope = self.live.service.sharded(&self.scope()).await;
+        let scope = self.live.service.sharded(&self.live.scope()).await;
         let wallets = self.live.service.wallets().for_scope(&scope).await.unwrap();
         wallets.get(&Currency::BRL).map_or(0, |wallet| wallet.balance(account).unwrap().get())
     }
@@ -210,25 +204,18 @@ async fn refunds_in_parts_and_those_made_at_the_acquirer_debit_the_wallet_once()
     let cards = Cards::start().await;
     let listener = Listener::start().await;
     cards.live.client.register_endpoint(&listener.url, &["payment.refunded"]).await;
-    let charge = cards.create("card-0006", json!({})).await;
-    cards.act("/pay", &charge, json!({}));
-    cards.until(&charge, "APPROVED").await;
+    let charge = cards.paid("card-0006", json!({})).await;
     // The net is held until the acquirer pays it.
     cards.live.service.advance_seconds(32 * 24 * 60 * 60).await;
     cards.refund(&charge, 3_000).await;
     let refund = cards.live.wait_for_refund(&charge, "REFUNDED").await;
     assert_eq!((&refund["amount"], &refund["endToEndId"]), (&json!(3_000), &Value::Null), "{refund}");
     cards.act("/refund", &charge, json!({"amount": 2_000}));
-    eventually("the refund made there", async || {
-        let read = cards.read(&charge).await;
-        (read["refundedAmount"] == 5_000).then_some(())
-    })
-    .await;
-    eventually("the event of the refund made there", async || {
-        let ended = |hook: &Value| {
-            hook["data"]["refund"]["status"] == "REFUNDED" && hook["data"]["refund"]["amount"] == 2_000
-        };
-        listener.hooks().iter().any(|hook| ended(&hook.json())).then_some(())
+    wait_until("the refund made there", async || cards.read(&charge).await["refundedAmount"] == 5_000).await;
+    wait_until("the event of the refund made there", async || {
+        let about = |hook: ReceivedWebhook| hook.json()["data"]["refund"].take();
+        let mut refunds = listener.hooks().into_iter().map(about);
+        refunds.any(|refund| refund["status"] == "REFUNDED" && refund["amount"] == 2_000)
     })
     .await;
     let account = cards.live.service.scope().account;
@@ -274,8 +261,8 @@ impl Cards {
     }
 
     async fn until_closed(&self, charge: &Value) {
-        eventually("closed at both", async || {
-            (self.session(charge)["status"] != "open" && self.cob(charge)["status"] != "ATIVA").then_some(())
+        wait_until("closed at both", async || {
+            self.session(charge)["status"] != "open" && self.cob(charge)["status"] != "ATIVA"
         })
         .await;
     }
@@ -298,8 +285,8 @@ async fn a_charge_by_pix_or_card_is_closed_at_the_one_that_is_not_paid() {
     cards.live.service.advance_seconds(32 * 24 * 60 * 60).await;
     cards.refund(&by_card, 2_000).await;
     for (charge, amount) in [(&by_pix, 1_000), (&by_card, 2_000)] {
-        eventually("the refund at its own acquirer", async || {
-            (cards.read(charge).await["refundedAmount"] == amount).then_some(())
+        wait_until("the refund at its own acquirer", async || {
+            cards.read(charge).await["refundedAmount"] == amount
         })
         .await;
     }
@@ -369,39 +356,33 @@ async fn a_charge_by_pix_or_card_ends_at_both() {
 #[tokio::test]
 async fn a_refund_that_fails_after_it_succeeded_waits_for_an_operator() {
     let cards = Cards::start().await;
-    let charge = cards.create("card-0013", json!({})).await;
-    cards.act("/pay", &charge, json!({}));
-    cards.until(&charge, "APPROVED").await;
+    let charge = cards.paid("card-0013", json!({})).await;
     cards.live.service.advance_seconds(32 * 24 * 60 * 60).await;
     let [first, second] =
         [1_000, 2_000].map(|amount| cards.act("/refund", &charge, json!({"amount": amount})));
-    eventually("both refunds", async || (cards.read(&charge).await["refundedAmount"] == 3_000).then_some(()))
-        .await;
+    wait_until("both refunds", async || cards.read(&charge).await["refundedAmount"] == 3_000).await;
     let receipts = Receipts::new(cards.live.service.store());
     let fail = async |refund: &Value| {
         cards.set_status("refunds", refund, "failed");
         let id: AcquirerPaymentId = id(refund).parse().unwrap();
-        eventually("the receipt", async || {
-            let (waiting, _) = receipts.waiting(&cards.scope(), None).await.unwrap();
-            waiting.iter().any(|each| each.payment_id == id).then_some(())
+        wait_until("the receipt", async || {
+            let (waiting, _) = receipts.waiting(&cards.live.scope(), None).await.unwrap();
+            waiting.iter().any(|each| each.payment_id == id)
         })
         .await;
         id
     };
     let (first, second) = (fail(&first).await, fail(&second).await);
     assert_eq!(cards.read(&charge).await["refundedAmount"], 3_000, "the status stays");
-    assert!(cards.live.refunds(&charge).await.iter().all(|refund| refund["status"] == "REFUNDED"));
+    assert!(cards.live.client.refunds(&charge).await.iter().all(|refund| refund["status"] == "REFUNDED"));
     assert_eq!(cards.balance_of(LedgerAccount::ReturnsInFlight).await, 3_000);
     let (operator, now) = (Operator::default(), cards.live.service.stack.clock.now());
     let available = cards.balance_of(LedgerAccount::MerchantAvailable).await;
-    receipts.credit(&cards.scope(), &first, &operator, now).await.unwrap();
-    assert!(receipts.credit(&cards.scope(), &first, &operator, now).await.is_err(), "once");
+    receipts.credit(&cards.live.scope(), &first, &operator, now).await.unwrap();
+    assert!(receipts.credit(&cards.live.scope(), &first, &operator, now).await.is_err(), "once");
     assert_eq!(cards.balance_of(LedgerAccount::MerchantAvailable).await, available + 1_000);
-    receipts.give_back(&cards.scope(), &second, Some(&operator), now).await.unwrap();
-    eventually("the second try", async || {
-        (cards.balance_of(LedgerAccount::ReturnsInFlight).await == 0).then_some(())
-    })
-    .await;
+    receipts.give_back(&cards.live.scope(), &second, Some(&operator), now).await.unwrap();
+    wait_until("the second try", async || cards.balance_of(LedgerAccount::ReturnsInFlight).await == 0).await;
     // The second try is no refund of the merchant.
     cards.live.service.advance_seconds(6 * 60).await;
     assert_eq!(cards.read(&charge).await["refundedAmount"], 3_000);
@@ -440,9 +421,7 @@ async fn a_dispute_is_a_case_that_the_acquirer_decides() {
         ("card-0008", "formal", "lost", "lost"),
         ("card-0009", "inquiry", "warning_closed", "refunded_to_merchant"),
     ] {
-        let charge = cards.create(number, json!({})).await;
-        cards.act("/pay", &charge, json!({}));
-        cards.until(&charge, "APPROVED").await;
+        let charge = cards.paid(number, json!({})).await;
         let dispute = cards.act("/dispute", &charge, json!({"kind": kind}));
         cards.until(&charge, if kind == "formal" { "CHARGEBACK" } else { "DISPUTE" }).await;
         let case = cards.case_of(&charge).await.unwrap();
@@ -455,10 +434,7 @@ async fn a_dispute_is_a_case_that_the_acquirer_decides() {
         .await;
     }
     // Of two formal disputes. The platform bears them.
-    eventually("the fees", async || {
-        (cards.balance_of(LedgerAccount::PlatformExpense).await == -11_000).then_some(())
-    })
-    .await;
+    wait_until("the fees", async || cards.balance_of(LedgerAccount::PlatformExpense).await == -11_000).await;
     cards.check_ledger().await;
 }
 
@@ -560,13 +536,14 @@ async fn a_payment_in_progress_is_neither_paid_nor_cancelled_until_it_ends() {
 #[tokio::test]
 async fn a_refund_that_waits_for_days_is_requested_once_and_keeps_its_money_reserved() {
     let cards = Cards::start().await;
-    let charge = cards.paid("card-0018").await;
+    // The acquirer pays the net at once.
+    let charge = cards.paid("card-0018", json!({"available_on": 1})).await;
     cards.fault("refund_pending", "POST /v1/refunds");
     cards.refund(&charge, 4_000).await;
     for _ in 0..3 {
         cards.live.service.advance_seconds(24 * 60 * 60).await;
         cards.until_quiet().await;
-        assert_eq!(cards.live.refunds(&charge).await[0]["status"], "IN_PROGRESS");
+        assert_eq!(cards.live.client.refunds(&charge).await[0]["status"], "IN_PROGRESS");
     }
     let books = cards.books();
     let [at_acquirer] = books["refunds"].as_array().unwrap().as_slice() else { panic!("{books}") };

@@ -10,7 +10,7 @@ use domain::ids::ChargeId;
 use domain::time::Timestamp;
 use serde_json::{Value, json};
 
-use crate::support::{CapturedLog, Listener, Service, eventually, id};
+use crate::support::{CapturedLog, Listener, Service, id, wait_until};
 
 /// How long a charge can be paid, in milliseconds.
 fn lifetime_ms(charge: &Value) -> i64 {
@@ -225,10 +225,10 @@ async fn a_charge_that_the_acquirer_refuses_is_created_as_failed_and_without_a_c
     assert_eq!(service.count_returned_payments().await, 1);
     let list = service.get("/v1/charges?status=failed").await.expect(200);
     assert_eq!(list["data"][0]["id"], refused["id"]);
-    eventually("the statistics count the charge as created and failed", async || {
+    wait_until("the statistics count the charge as created and failed", async || {
         let metrics = service.get("/v1/payments/metrics").await.expect(200);
         let funnel = &metrics["funnel"];
-        (funnel["created"] == 1 && funnel["failed"] == 1).then_some(())
+        funnel["created"] == 1 && funnel["failed"] == 1
     })
     .await;
     service.check_ledger().await;

@@ -73,8 +73,7 @@ impl Listening {
 }
 
 async fn endpoints(service: &Service) -> Vec<Value> {
-    let list = service.get("/v1/webhooks/endpoints").await.expect(200);
-    list["data"].as_array().unwrap().clone()
+    service.list("/v1/webhooks/endpoints").await
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use shared::account::Role;
 
 use crate::api_keys::change_user;
 use crate::dashboard::{Browser, PAGES};
-use crate::support::{Listener, Service, eventually, id};
+use crate::support::{Listener, Service, id, wait_until};
 
 const MAX_PAGE_BYTES: usize = 30 * 1024;
 
@@ -110,8 +110,8 @@ async fn every_page_is_safe_and_small_for_each_role_with_hostile_texts() {
     seed(&service, &first.live_api_key, &listener).await;
     let (mut foreign_ids, foreign_secret) = seed(&service, &other.test_api_key, &listener).await;
     foreign_ids.push(other.id.to_string());
-    eventually("a failed delivery", async || {
-        service.deliveries("").await.iter().any(|delivery| delivery["lastStatusCode"] == 500).then_some(())
+    wait_until("a failed delivery", async || {
+        service.deliveries("").await.iter().any(|delivery| delivery["lastStatusCode"] == 500)
     })
     .await;
 

@@ -5,7 +5,7 @@ use domain::ids::Mode;
 use serde_json::{Value, json};
 
 use crate::dashboard::{Browser, location, shown_secret, text};
-use crate::support::{Listener, Service, eventually, id};
+use crate::support::{Listener, Service, eventually, id, wait_until};
 
 /// The hidden fields and the rest of the form with this action, as a browser sends them.
 fn fields_of(html: &str, action: &str) -> Vec<(String, String)> {
@@ -64,12 +64,8 @@ async fn a_charge_is_created_paid_and_refunded_in_part() {
         let answer = browser.post(&refund, &fields).await;
         assert_eq!(location(&answer), format!("{page}?done=1"), "{answer:?}");
     }
-    let list = service.get(&format!("/v1/payments/{}/refunds", id(&charge))).await.expect(200);
-    assert_eq!(list["data"].as_array().unwrap().len(), 1, "{list}");
-    assert_eq!(
-        (&list["data"][0]["amount"], &list["data"][0]["strategy"]),
-        (&json!(2_990), &json!("devolution"))
-    );
+    let [refund_made] = <[Value; 1]>::try_from(service.refunds(&charge).await).unwrap();
+    assert_eq!((&refund_made["amount"], &refund_made["strategy"]), (&json!(2_990), &json!("devolution")));
     let too_much = browser.submit(&page, &refund, &[("amount", "500,00")]).await;
     assert_eq!(too_much, format!("{page}?error=refund_exceeds_remaining"));
     assert!(browser.page(&too_much).await.contains("O valor é maior do que o que resta devolver."));
@@ -78,9 +74,9 @@ async fn a_charge_is_created_paid_and_refunded_in_part() {
 
     let failed = browser.submit(&page, &refund, &[("amount", "1,00"), ("reason", "sandbox:hold")]).await;
     assert_eq!(failed, format!("{page}?done=1"));
-    let list = service.get(&format!("/v1/payments/{}/refunds", id(&charge))).await.expect(200);
+    let newest = service.refunds(&charge).await.remove(0);
     assert!(browser.page("/dashboard/refunds").await.contains("Em andamento"));
-    service.resolve(&list["data"][0], "FAILED").await.expect(200);
+    service.resolve(&newest, "FAILED").await.expect(200);
     let html = browser.page("/dashboard/refunds").await;
     assert_eq!(
         (html.matches("<code class=\"sm\">re_").count(), html.matches("Falhou").count()),
@@ -162,11 +158,9 @@ async fn an_action_that_would_be_refused_is_disabled_and_says_why() {
         let sent = owner.post(&simulate, &[("mode", "test"), ("outcome", "disputed")]).await;
         assert_eq!(location(&sent), format!("{}?done=1", page_of(&contested)));
     }
-    let cases = service.get("/v1/med/cases").await.expect(200);
-    assert_eq!(cases["data"].as_array().unwrap().len(), 1, "{cases}");
-    let due: domain::time::Timestamp =
-        cases["data"][0]["response_deadline"].as_str().unwrap().parse().unwrap();
-    assert!(due.millis_since(service.stack.clock.now()) > 6 * 86_400_000, "{cases}");
+    let [case] = <[Value; 1]>::try_from(service.list("/v1/med/cases").await).unwrap();
+    let due: domain::time::Timestamp = case["response_deadline"].as_str().unwrap().parse().unwrap();
+    assert!(due.millis_since(service.stack.clock.now()) > 6 * 86_400_000, "{case}");
     let html = owner.page(&page_of(&contested)).await;
     assert!(html.contains(&disabled("Devolver", "A cobrança tem ou teve uma disputa.")), "{html}");
     assert!(
@@ -191,8 +185,8 @@ async fn a_charge_refreshes_only_while_something_may_change() {
     let (open, charge) = (service.charge().await, service.pay(10_000).await);
     let page = format!("/dashboard/charges/{}", id(&charge));
     listener.wait_for_event("charge.paid").await;
-    eventually("a delivered event", async || {
-        service.deliveries("").await.iter().all(|delivery| delivery["status"] == "DELIVERED").then_some(())
+    wait_until("a delivered event", async || {
+        service.deliveries("").await.iter().all(|delivery| delivery["status"] == "DELIVERED")
     })
     .await;
     let refreshes = async |page: &str| {
@@ -223,8 +217,7 @@ async fn a_form_is_refused_if_the_mode_changed_or_the_session_ended() {
     owner.post("/dashboard/logout", &[]).await;
     let ended = owner.post(&path, &fields).await;
     assert_eq!(location(&ended), "/dashboard/login?next=%2Fdashboard&error=log_in_again");
-    let refunds = service.get(&format!("/v1/payments/{}/refunds", id(&charge))).await.expect(200);
-    assert_eq!(refunds["data"], json!([]));
+    assert!(service.refunds(&charge).await.is_empty());
     // A charge of another account.
     let other = service.other_account().new_charge("order-0001", &json!({"amount": 777})).await;
     let owner = Browser::owner(&service).await;
@@ -250,10 +243,9 @@ async fn an_endpoint_is_registered_paused_rotated_and_deleted() {
     let registered = owner.post(webhooks, &fields).await;
     let again = owner.post(webhooks, &fields).await;
     assert_eq!(location(&again), "/dashboard/webhooks?error=idempotency_key_reused");
-    let list = service.get("/v1/webhooks/endpoints").await.expect(200);
-    let endpoints = list["data"].as_array().or(list.as_array()).unwrap();
+    let mut endpoints = service.list("/v1/webhooks/endpoints").await;
     assert_eq!(endpoints.len(), 1, "a form that is sent twice registers one endpoint");
-    let endpoint = endpoints[0].clone();
+    let endpoint = endpoints.remove(0);
     assert_eq!(endpoint["events"].as_array().unwrap().len(), 2);
     let page = format!("/dashboard/webhooks/{}", id(&endpoint));
     let first = shown_secret(&registered);
@@ -469,20 +461,19 @@ async fn a_delivery_is_sent_again() {
     assert!(led.starts_with("/dashboard/deliveries/wd_") && led.ends_with("?done=1"), "{led}");
     let again = member.post(&resend, &fields).await;
     assert_eq!(location(&again), format!("{page}?error=idempotency_key_reused"));
-    eventually("a second delivery", async || (service.deliveries("").await.len() == 2).then_some(())).await;
+    wait_until("a second delivery", async || service.deliveries("").await.len() == 2).await;
     let of_charge = format!("/dashboard/charges/{}", id(&charge));
     let led = member.submit(&of_charge, &resend, &[]).await;
     assert!(led.starts_with("/dashboard/deliveries/wd_") && led.ends_with("?done=1"), "{led}");
-    eventually("a third delivery", async || (service.deliveries("").await.len() == 3).then_some(())).await;
+    wait_until("a third delivery", async || service.deliveries("").await.len() == 3).await;
     // The forms of a page have one key. It counts once for each delivery.
     let other = led.split(['/', '?']).find(|part| part.starts_with("wd_")).unwrap();
     let sent = member.post(&format!("/dashboard/deliveries/{other}/resend"), &fields).await;
     assert!(location(&sent).ends_with("?done=1"), "{sent:?}");
-    eventually("a fourth delivery", async || (service.deliveries("").await.len() == 4).then_some(())).await;
+    wait_until("a fourth delivery", async || service.deliveries("").await.len() == 4).await;
     let of_event = format!("/dashboard/events/{event}");
-    eventually("the deliveries of the event", async || {
-        let html = member.page(&of_event).await;
-        (html.matches("href=\"/dashboard/deliveries/wd_").count() == 4).then_some(())
+    wait_until("the deliveries of the event", async || {
+        member.page(&of_event).await.matches("href=\"/dashboard/deliveries/wd_").count() == 4
     })
     .await;
     // Nothing new is sent to an endpoint that is paused or deleted.

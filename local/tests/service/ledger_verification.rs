@@ -12,7 +12,7 @@ use shared::charge::Charges;
 use shared::services::verify_ledger;
 use tokio::task::JoinSet;
 
-use crate::support::{CapturedLog, Service, eventually, id};
+use crate::support::{CapturedLog, Service, id, wait_until};
 use crate::wallets::tamper;
 
 /// The ledgers of a new service: two accounts, each with a test and a live ledger.
@@ -66,7 +66,7 @@ async fn the_schedule_verifies_all_ledgers_once_a_day_and_reports_a_changed_bala
     let ended = |expected: &str| log.text().matches(&format!("all ledgers were verified {expected}")).count();
     service.advance_seconds(86_400).await;
     let clean = "ledgers=4 postings=3 differences=0 moving=0";
-    eventually("the first day", async || (ended(clean) == 1).then_some(())).await;
+    wait_until("the first day", async || ended(clean) == 1).await;
     assert_eq!(reported(&log), [""; 0]);
 
     let scope = service.scope();
@@ -75,7 +75,7 @@ async fn the_schedule_verifies_all_ledgers_once_a_day_and_reports_a_changed_bala
     service.advance_seconds(43_200).await;
     service.advance_seconds(43_200).await;
     let differing = "ledgers=4 postings=3 differences=1 moving=0";
-    eventually("the second day", async || (ended(differing) == 1).then_some(())).await;
+    wait_until("the second day", async || ended(differing) == 1).await;
     let lines = reported(&log);
     assert_eq!(lines.len(), 1, "{lines:?}");
     let account = format!("account={} mode=test differences=1", scope.account);

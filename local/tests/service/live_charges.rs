@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 use crate::bank::BankApi;
 use crate::bank_books::Fates;
 use crate::bank_proxy::BankProxy;
-use crate::support::{Answer, Client, Listener, Service, eventually, id, operator, raw_id};
+use crate::support::{Answer, Client, Listener, Service, eventually, id, operator, raw_id, wait_until};
 
 pub(crate) const MARIA: &str = "29537995593";
 pub(crate) const JOAO: &str = "25524893033";
@@ -68,9 +68,8 @@ impl Live {
     }
 
     pub(crate) async fn wait_for_first_sweep(&self) {
-        eventually("the first sweep", async || {
-            let sweep = self.sweep_row().await;
-            (sweep.next_at > self.service.stack.clock.now()).then_some(())
+        wait_until("the first sweep", async || {
+            self.sweep_row().await.next_at > self.service.stack.clock.now()
         })
         .await;
     }
@@ -79,7 +78,7 @@ impl Live {
     pub(crate) async fn sweep_after(&self, seconds: i64) {
         self.service.advance_seconds(seconds).await;
         let end = self.service.stack.clock.now().plus_seconds(-10).unwrap();
-        eventually("the sweep", async || (self.sweep_row().await.watermark >= end).then_some(())).await;
+        wait_until("the sweep", async || self.sweep_row().await.watermark >= end).await;
     }
 
     pub(crate) async fn create(&self, key: &str, body: &Value) -> Value {
@@ -134,15 +133,10 @@ impl Live {
         self.client.post(&format!("/v1/payments/{}/cancel", raw_id(charge)), &json!({})).await
     }
 
-    pub(crate) async fn refunds(&self, charge: &Value) -> Vec<Value> {
-        let path = format!("/v1/payments/{}/refunds", raw_id(charge));
-        self.client.get(&path).await.expect(200)["data"].as_array().unwrap().clone()
-    }
-
     /// Waits until a charge has a refund with this status.
     pub(crate) async fn wait_for_refund(&self, charge: &Value, status: &str) -> Value {
         eventually(status, async || {
-            self.refunds(charge).await.into_iter().find(|refund| refund["status"] == status)
+            self.client.refunds(charge).await.into_iter().find(|refund| refund["status"] == status)
         })
         .await
     }
@@ -263,15 +257,6 @@ async fn concurrent_duplicates_of_a_live_charge_make_one_cob() {
 }
 
 #[tokio::test]
-async fn a_paid_live_charge_is_refused_a_cancellation_without_a_request_to_its_bank() {
-    let live = Live::start().await;
-    let charge = live.paid("order-00001").await;
-    live.fault(FaultKind::Http500, 1);
-    let refused = live.cancel(&charge).await;
-    assert_eq!(refused.problem(), (422, "invalid_request_error", "payment_not_cancellable"));
-}
-
-#[tokio::test]
 async fn a_devolucao_that_the_merchant_requested_at_the_bank_and_that_failed_is_no_refund() {
     let live = Live::start().await;
     let charge = live.paid("order-00001").await;
@@ -283,7 +268,7 @@ async fn a_devolucao_that_the_merchant_requested_at_the_bank_and_that_failed_is_
     let now = live.service.stack.clock.now();
     let recorded = payments.record(&bank, &pix, None, now).await.unwrap().unwrap();
     assert_eq!(recorded.returns.len(), 1);
-    assert!(live.refunds(&charge).await.is_empty());
+    assert!(live.client.refunds(&charge).await.is_empty());
     assert_eq!(live.balance().await, 1000);
 }
 
@@ -313,8 +298,8 @@ async fn the_cancellation_of_a_payment_that_the_bank_partly_returned_records_bot
     let charge = live.create("order-00001", &json!({"amount": 1000})).await;
     let pix = live.pay(&charge, PayRequest::default());
     live.return_at_bank(&pix, "4.00").await;
-    eventually("the bank has returned a part", async || {
-        (live.pix(&pix)["devolucoes"][0]["status"] == "DEVOLVIDO").then_some(())
+    wait_until("the bank has returned a part", async || {
+        live.pix(&pix)["devolucoes"][0]["status"] == "DEVOLVIDO"
     })
     .await;
     assert_eq!(live.cancel(&charge).await.status, 422);
@@ -343,16 +328,6 @@ async fn a_listed_pix_costs_one_read_once_it_is_recorded_and_is_tried_again_if_i
 }
 
 #[tokio::test]
-async fn a_cash_out_without_a_known_payer_needs_a_destination() {
-    let live = Live::start().await;
-    let charge = live.create("order-00001", &json!({"amount": 1000})).await;
-    live.pay(&charge, PayRequest { payer: Payer::Unreported, ..PayRequest::default() });
-    let charge = live.wait_for_status(&charge, "paid").await;
-    let refused = live.refund(&charge, json!({"idempotencyKey": "refund-01"})).await;
-    assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"));
-}
-
-#[tokio::test]
 async fn a_wrong_amount_and_a_second_payment_go_back() {
     let live = Live::start().await;
     let charge = live.create("order-00001", &json!({"amount": 1000})).await;
@@ -363,15 +338,15 @@ async fn a_wrong_amount_and_a_second_payment_go_back() {
     live.wait_for_status(&charge, "paid").await;
     let third = live.pay(&charge, PayRequest { again: true, ..PayRequest::default() });
     for returned in [&wrong, &third] {
-        eventually("the Pix is returned", async || {
-            (live.pix(returned)["devolucoes"][0]["status"] == "DEVOLVIDO").then_some(())
+        wait_until("the Pix is returned", async || {
+            live.pix(returned)["devolucoes"][0]["status"] == "DEVOLVIDO"
         })
         .await;
     }
     assert_eq!(live.pix(&second)["devolucoes"], json!([]));
     assert_eq!(live.balance().await, 1000);
     let path = format!("/v1/payments/{}", raw_id(&charge));
-    eventually("the payment shows both as returned", async || {
+    wait_until("the payment shows both as returned", async || {
         let payment = live.client.get(&path).await.expect(200);
         let shown = |back: &Value| {
             assert_eq!(back["status"] == "returned", back["returnedAt"].is_string());
@@ -380,7 +355,7 @@ async fn a_wrong_amount_and_a_second_payment_go_back() {
         let back: Vec<_> = payment["returnedPayments"].as_array().unwrap().iter().map(shown).collect();
         let expected = [(&wrong, "wrong_amount"), (&third, "second_payment")]
             .map(|(id, reason)| (json!(id), json!(reason), json!("returned")));
-        (back == expected).then_some(())
+        back == expected
     })
     .await;
 }
@@ -412,7 +387,7 @@ impl Live {
 }
 
 #[tokio::test]
-async fn provider_status_shows_the_cob_without_documents() {
+async fn a_paid_live_charge_shows_its_cob_is_not_cancelled_and_is_refunded_to_its_payer() {
     let live = Live::start().await;
     let charge = live.paid("order-00001").await;
     let path = format!("/v1/payments/{}/provider-status", raw_id(&charge));
@@ -422,7 +397,27 @@ async fn provider_status_shows_the_cob_without_documents() {
     assert!(!text.contains(MARIA) && !text.contains("Maria"), "{text}");
     assert_eq!(status["rawResponse"]["pix"][0]["valor"], "10.00");
     live.fault(FaultKind::Http500, 1);
+    let refused = live.cancel(&charge).await;
+    assert_eq!(refused.problem(), (422, "invalid_request_error", "payment_not_cancellable"));
+    // The cancellation sent no request to the bank.
     assert_eq!(live.client.get(&path).await.problem(), (503, "api_error", "service_unavailable"));
+
+    // A cash-out goes to the payer, and shows only a key that the request named.
+    let to_payer =
+        live.refund(&charge, json!({"amount": 250, "idempotencyKey": "refund-01"})).await.expect(201);
+    assert_eq!(to_payer["destinationKey"], Value::Null);
+    live.wait_for_refund(&charge, "REFUNDED").await;
+    let sent = &live.service.stack.bank.snapshot()["pixOut"][0];
+    assert_eq!((&sent["valor"], &sent["chave"]), (&json!("2.50"), &json!(MARIA)));
+    let named = json!({"amount": 250, "idempotencyKey": "refund-02", "destinationKey": MARIA});
+    assert_eq!(live.refund(&charge, named).await.expect(201)["destinationKey"], "*********93");
+
+    // A cash-out without a known payer needs a destination.
+    let charge = live.create("order-00002", &json!({"amount": 1000})).await;
+    live.pay(&charge, PayRequest { payer: Payer::Unreported, ..PayRequest::default() });
+    let charge = live.wait_for_status(&charge, "paid").await;
+    let refused = live.refund(&charge, json!({"idempotencyKey": "refund-03"})).await;
+    assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"));
 }
 
 #[tokio::test]
@@ -437,7 +432,7 @@ async fn a_refund_fails_when_a_devolucao_by_med_has_used_up_the_payment() {
     live.service.stack.bank.open_med_devolucao(end_to_end_id, None, MedNature::Fraud).unwrap();
     live.service.advance_seconds(130).await;
     live.wait_for_refund(&charge, "FAILED").await;
-    eventually("the whole amount is lost", async || (live.balance().await == 0).then_some(())).await;
+    wait_until("the whole amount is lost", async || live.balance().await == 0).await;
 }
 
 #[tokio::test]
@@ -542,7 +537,7 @@ async fn a_pix_that_the_bank_lists_hours_late_is_recorded_by_the_daily_pass() {
     assert_eq!(live.client.get_charge(&charge).await["status"], "pending");
     live.sweep_after(24 * 3_600).await;
     live.wait_for_status(&charge, "paid").await;
-    assert_eq!(live.check_books().await, Fates { credited: 1, ..Fates::default() });
+    assert_eq!(live.check_books().await, Fates::credited(1));
 }
 
 /// Options with a bank that does not report the keys of Pix.
@@ -639,18 +634,4 @@ async fn an_own_payment_does_not_wait_behind_a_thousand_unknown_items_of_its_not
     live.wait_for_status(&charge, "paid").await;
     let reads = proxy.take_requests().iter().filter(|(_, uri)| uri.path().contains("/pix/E00000000")).count();
     assert!(reads <= 50, "{reads} unknown Pix were read before");
-}
-
-#[tokio::test]
-async fn a_cash_out_goes_to_the_payer_and_shows_only_a_key_that_the_request_named() {
-    let live = Live::start().await;
-    let charge = live.paid("order-00001").await;
-    let to_payer =
-        live.refund(&charge, json!({"amount": 250, "idempotencyKey": "refund-01"})).await.expect(201);
-    assert_eq!(to_payer["destinationKey"], Value::Null);
-    live.wait_for_refund(&charge, "REFUNDED").await;
-    let sent = &live.service.stack.bank.snapshot()["pixOut"][0];
-    assert_eq!((&sent["valor"], &sent["chave"]), (&json!("2.50"), &json!(MARIA)));
-    let named = json!({"amount": 250, "idempotencyKey": "refund-02", "destinationKey": MARIA});
-    assert_eq!(live.refund(&charge, named).await.expect(201)["destinationKey"], "*********93");
 }

@@ -15,7 +15,7 @@ use local::stack::Options;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::support::{Answer, Listener, Service, eventually, id, raw_id};
+use crate::support::{Answer, Listener, Service, eventually, id, raw_id, wait_until};
 
 const METHOD_FIELDS: [&str; 15] = [
     "pixQrCode",
@@ -388,9 +388,8 @@ async fn a_payment_expires_when_its_last_method_expires() {
     let url = service.read_payment(&card).await["cardRedirectUrl"].as_str().unwrap().to_owned();
     service.post_card_step(&url, "begin").await;
     service.advance_seconds(86_401).await;
-    eventually("the scheduler persists all three expiries", async || {
-        let page = service.get("/v1/charges?status=expired").await.expect(200);
-        (page["data"].as_array().unwrap().len() == 3).then_some(())
+    wait_until("the scheduler persists all three expiries", async || {
+        service.list("/v1/charges?status=expired").await.len() == 3
     })
     .await;
     assert_eq!(service.read_payment(&card).await["status"], "EXPIRED");

@@ -26,11 +26,6 @@ impl Service {
 }
 
 impl Client {
-    async fn refunds(&self, charge: &Value) -> Vec<Value> {
-        let list = self.get(&format!("/v1/payments/{}/refunds", raw_id(charge))).await.expect(200);
-        list["data"].as_array().unwrap().clone()
-    }
-
     pub(crate) async fn resolve(&self, refund: &Value, status: &str) -> Answer {
         self.post(&format!("/v1/sandbox/refunds/{}/resolve", id(refund)), &json!({ "status": status })).await
     }
@@ -344,9 +339,7 @@ async fn a_charge_is_published_as_refunded_when_its_payer_lock_is_broken_but_nev
     assert_eq!(service.get_charge(&disputed).await["status"], "disputed");
     service.decide_case(&case, "merchant").await.expect(200);
     let names = async |charge: &Value| -> Vec<String> {
-        let events =
-            service.get(&format!("/v1/events?object={}&limit=100", raw_id(charge))).await.expect(200);
-        let events = events["data"].as_array().unwrap().clone();
+        let events = service.list(&format!("/v1/events?object={}&limit=100", raw_id(charge))).await;
         events.iter().filter_map(|event| event["type"].as_str().map(str::to_owned)).collect()
     };
     let refunded = eventually("the payer lock's events are published", async || {

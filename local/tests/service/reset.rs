@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::live_charges::Live;
 use crate::restart::{Process, TemporaryDirectory};
-use crate::support::{Client, Listener, eventually, id};
+use crate::support::{Client, Listener, id, wait_until};
 
 async fn reset(client: &Client) -> Value {
     let json = [("content-type", "application/json")];
@@ -43,7 +43,7 @@ async fn a_reset_leaves_only_what_a_first_start_creates() {
     service.register_endpoint(&listener.url, &["charge.created"]).await;
     let charge = service.pay(1_000).await;
     service.open_case(&charge, json!({})).await;
-    eventually("an e-mail", async || mails.exists().then_some(())).await;
+    wait_until("an e-mail", async || mails.exists()).await;
     let live_order = json!({"amount": 2_000, "customer": {"name": "Maria", "document": "29537995593"}});
     let live_charge = live.client.new_charge("order-0001", &live_order).await;
     let pay = json!({"charge_id": id(&live_charge)}).to_string();
@@ -78,10 +78,8 @@ async fn a_reset_leaves_only_what_a_first_start_creates() {
     assert_eq!(again["status"], "pending");
     let pay = json!({"charge_id": id(&again)}).to_string();
     service.raw(Method::POST, "/_local/bank/pay", &json_body, pay).await.expect(200);
-    eventually("the live charge is paid", async || {
-        (live.client.get_charge(&again).await["status"] == "paid").then_some(())
-    })
-    .await;
+    wait_until("the live charge is paid", async || live.client.get_charge(&again).await["status"] == "paid")
+        .await;
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use shared::charge::Charges;
 use shared::store::{Aws, Item};
 
-use crate::support::{Listener, ReceivedWebhook, Service, all_time_sums, eventually, id};
+use crate::support::{Listener, ReceivedWebhook, Service, all_time_sums, eventually, id, wait_until};
 
 pub(crate) const BUCKET: &str = "failed-records-bucket";
 
@@ -51,8 +51,8 @@ async fn set_expired_count(service: &Service, value: AttributeValue) {
 
 /// Waits until a counter of all time has a value.
 async fn wait_for_count(service: &Service, counter: Counter, expected: i64) {
-    eventually("the charges are counted", async || {
-        (all_time_sums(service, &service.scope()).await.get(counter) == expected).then_some(())
+    wait_until("the charges are counted", async || {
+        all_time_sums(service, &service.scope()).await.get(counter) == expected
     })
     .await;
 }
@@ -66,12 +66,11 @@ async fn cancel_directly(service: &Service, charge: &Value) {
 
 /// Waits until a webhook about a charge has arrived that has this event type.
 async fn wait_for_webhook(listener: &Listener, event_type: &str, charge: &Value) {
-    eventually("the webhook arrives", async || {
-        let is_about_it = |hook: &ReceivedWebhook| {
+    wait_until("the webhook arrives", async || {
+        listener.hooks().iter().any(|hook: &ReceivedWebhook| {
             hook.header("x-service-event-type") == event_type
                 && hook.json()["data"]["object"]["id"] == charge["id"]
-        };
-        listener.hooks().iter().any(is_about_it).then_some(())
+        })
     })
     .await;
 }
@@ -163,7 +162,7 @@ async fn an_hour_without_the_database_sets_nothing_aside_and_every_event_is_publ
                 .sum::<usize>()
         };
         let before = inserts();
-        eventually("the dispatcher fails again", async || (inserts() > before + 30).then_some(())).await;
+        wait_until("the dispatcher fails again", async || inserts() > before + 30).await;
         service.stack.clock.advance(30 * 60_000);
     }
     assert_eq!(set_aside_objects(&service).await, [""; 0], "during the outage");

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::support::{CapturedLog, Listener, Service, eventually, id};
+use crate::support::{CapturedLog, Listener, Service, id, wait_until};
 
 const CPF: &str = "29537995593";
 const OTHER_CPF: &str = "25524893033";
@@ -90,7 +90,7 @@ async fn a_payment_that_waits_for_its_review_for_a_day_is_reported_every_hour_un
     assert_eq!(reports(), 0);
     for report in 1..=3 {
         service.advance_seconds(3_600).await;
-        eventually("a report", async || (reports() == report).then_some(())).await;
+        wait_until("a report", async || reports() == report).await;
     }
     service.sandbox(&charge, "review", &json!({"decision": "approve"})).await;
     // The expiry of another charge shows that the scheduler has run.
@@ -187,10 +187,10 @@ async fn hundreds_of_charges_due_at_the_same_time_expire() {
     }
     let charges = requests.join_all().await;
     service.advance_seconds(61).await;
-    eventually("all charges are listed as expired", async || {
+    wait_until("all charges are listed as expired", async || {
         let page = service.get("/v1/charges?status=expired&limit=100").await.expect(200);
         let last = service.get("/v1/charges?status=pending").await.expect(200);
-        (page["has_more"] == true && last["data"] == json!([])).then_some(())
+        page["has_more"] == true && last["data"] == json!([])
     })
     .await;
     assert_eq!(service.get_charge(&charges[299]).await["status"], "expired", "{}", id(&charges[299]));

@@ -262,9 +262,18 @@ impl Client {
         self.post("/v1/webhooks/endpoints", &json!({"url": url, "events": events})).await.expect(201)
     }
 
+    /// Reads the items of one page of a list.
+    pub(crate) async fn list(&self, path: &str) -> Vec<Value> {
+        self.get(path).await.expect(200)["data"].as_array().unwrap().clone()
+    }
+
     pub(crate) async fn deliveries(&self, query: &str) -> Vec<Value> {
-        let page = self.get(&format!("/v1/webhooks/deliveries?limit=100{query}")).await.expect(200);
-        page["data"].as_array().unwrap().clone()
+        self.list(&format!("/v1/webhooks/deliveries?limit=100{query}")).await
+    }
+
+    /// Reads the refunds of a charge, the newest first.
+    pub(crate) async fn refunds(&self, charge: &Value) -> Vec<Value> {
+        self.list(&format!("/v1/payments/{}/refunds", raw_id(charge))).await
     }
 }
 
@@ -598,6 +607,11 @@ pub(crate) async fn all_time_sums(service: &Service, scope: &Scope) -> Sums {
 /// Reads how many charges a scope has created.
 pub(crate) async fn created_count(service: &Service, scope: &Scope) -> i64 {
     all_time_sums(service, scope).await.get(Counter::Created)
+}
+
+/// Polls until `condition` is true. Fails after a minute with the text `expected`.
+pub(crate) async fn wait_until<F: AsyncFnMut() -> bool>(expected: &str, mut condition: F) {
+    eventually(expected, async || condition().await.then_some(())).await;
 }
 
 /// Polls until `condition` returns a value. Fails after a minute with the text `expected`.

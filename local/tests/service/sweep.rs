@@ -12,7 +12,7 @@ use crate::bank_books::Fates;
 use crate::bank_proxy::BankProxy;
 use crate::invocations::run_acquirer_worker_with;
 use crate::live_charges::Live;
-use crate::support::{Service, eventually};
+use crate::support::{Service, wait_until};
 
 const HOUR: i64 = 3_600;
 const DAY: i64 = 24 * HOUR;
@@ -50,7 +50,7 @@ async fn a_pix_that_appears_30_minutes_late_is_found() {
     live.sweep_after(15 * 60).await;
     assert_eq!(live.client.get_charge(&charge).await["status"], "paid");
     assert_eq!(live.balance().await, 1000);
-    assert_eq!(live.check_books().await, Fates { credited: 1, ..Fates::default() });
+    assert_eq!(live.check_books().await, Fates::credited(1));
 }
 
 /// Without event sources, because they would read the rows of all these payments too.
@@ -113,7 +113,7 @@ async fn sweep_while_the_list_changes(
         assert_eq!(live.client.get_charge(charge).await["status"], "paid");
     }
     assert_eq!(live.balance().await, 5_000);
-    assert_eq!(live.check_books().await, Fates { credited: 5, ..Fates::default() });
+    assert_eq!(live.check_books().await, Fates::credited(5));
     pages(&lists)
 }
 
@@ -146,9 +146,9 @@ async fn a_sweep_resumes_at_its_watermark_after_the_bank_was_away_for_a_day() {
         live.pay_unnoticed(charge, PayRequest::default());
         let version = live.sweep_row().await.version;
         live.service.advance_seconds(DAY / 4).await;
-        eventually("a sweep fails", async || {
+        wait_until("a sweep fails", async || {
             let row = live.sweep_row().await;
-            (row.version > version && row.failing_since.is_some()).then_some(())
+            row.version > version && row.failing_since.is_some()
         })
         .await;
         assert_eq!(live.client.get_charge(charge).await["status"], "pending");
@@ -178,7 +178,7 @@ async fn a_sweep_resumes_at_its_watermark_after_the_bank_was_away_for_a_day() {
         assert_eq!(live.client.get_charge(charge).await["status"], "paid");
     }
     assert_eq!(live.balance().await, 4_000);
-    assert_eq!(live.check_books().await, Fates { credited: 4, ..Fates::default() });
+    assert_eq!(live.check_books().await, Fates::credited(4));
 }
 
 /// The bank of this profile lists at most five days at once.
@@ -197,7 +197,7 @@ async fn a_devolucao_in_the_last_hour_of_90_days_is_found() {
     let refund = live.wait_for_refund(&charge, "REFUNDED").await;
     assert_eq!(refund["amount"], 400);
     assert_eq!(live.balance().await, 600);
-    assert_eq!(live.check_books().await, Fates { credited: 1, ..Fates::default() });
+    assert_eq!(live.check_books().await, Fates::credited(1));
     live.sweep_after(DAY).await;
     assert_eq!(live.balance().await, 600);
     let reported = live.service.reported_pix(end_to_end_id).await.unwrap();

@@ -21,7 +21,7 @@ use shared::wallet::{Adjustment, AdjustmentOutcome, CachedCredits, DebitPlan, Wa
 use std::collections::HashMap;
 use tokio::task::JoinSet;
 
-use crate::support::{Answer, Listener, Service, eventually, id, operator};
+use crate::support::{Answer, Client, Listener, Service, eventually, id, operator};
 
 /// Returns terms with an acquirer fee of 0.99 % plus 5 and a platform fee of 1 %.
 fn fees() -> MethodTerms {
@@ -60,10 +60,11 @@ impl Service {
         assert!(matches!(adjusted, AdjustmentOutcome::Done(_)), "{adjusted:?}");
         id
     }
+}
 
+impl Client {
     pub(crate) async fn movements(&self, query: &str) -> Vec<Value> {
-        let page = self.get(&format!("/v1/wallets/transactions{query}")).await.expect(200);
-        page["data"].as_array().unwrap().clone()
+        self.list(&format!("/v1/wallets/transactions{query}")).await
     }
 }
 
