@@ -109,23 +109,8 @@ async fn an_issued_key_works_immediately_and_its_cleartext_is_shown_once() {
     let table_contents = table_contents(&service).await;
     assert!(!table_contents.contains(random), "no table contains the key's cleartext");
     assert!(table_contents.contains(issued["fingerprint"].as_str().unwrap()));
-}
 
-/// Returns the contents of both tables as text.
-async fn table_contents(service: &Service) -> String {
-    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
-    let mut text = String::new();
-    for table in ["StateTable", "ApiKeysTable"] {
-        let rows = client.scan().table_name(table).send().await.unwrap();
-        text = format!("{text}{:?}", rows.items());
-    }
-    text
-}
-
-#[tokio::test]
-async fn a_key_is_live_and_has_an_empty_label_by_default() {
-    let service = Service::start().await;
-    let owner = DashboardUser::owner(&service);
+    // A key is live and has an empty label by default.
     for body in [Value::Null, json!({}), json!({"label": null, "test": null}), json!({"test": false})] {
         let issued = owner.issue(&body).await.expect(201);
         assert!(cleartext(&issued).starts_with("ak_live_"), "{body}");
@@ -153,6 +138,17 @@ async fn a_key_is_live_and_has_an_empty_label_by_default() {
         assert_eq!(refused.params(), params);
     }
     assert_eq!(owner.list().await, before);
+}
+
+/// Returns the contents of both tables as text.
+async fn table_contents(service: &Service) -> String {
+    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let mut text = String::new();
+    for table in ["StateTable", "ApiKeysTable"] {
+        let rows = client.scan().table_name(table).send().await.unwrap();
+        text = format!("{text}{:?}", rows.items());
+    }
+    text
 }
 
 #[tokio::test]

@@ -417,6 +417,15 @@ async fn a_devolucao_of_the_whole_claim_decides_the_open_case_for_the_payer() {
     let closed = json!({"analysis_result": "AGREED", "reported_at": fixture.reported_at(10)});
     assert_eq!(fixture.processed(&fixture.notice("n-2", charge, "CLOSED", &closed)).await, case);
     assert_eq!(fixture.balances().await, (0, 0));
+
+    // A devolução that the merchant lost already changes nothing.
+    let (_, charge) = fixture.paid("order-0002", 1_000).await;
+    let case = fixture.processed(&fixture.notice("n-3", charge, "OPEN", &json!({}))).await;
+    fixture.live.post(&format!("/v1/med/cases/{}/accept", case.id), &json!({})).await.expect(200);
+    let accepted = fixture.find_case(&json!(case.id)).await;
+    fixture.returned(charge, &[("D1", 1_000)]).await;
+    assert_eq!(fixture.cases_of(charge).await, [accepted]);
+    assert_eq!(fixture.balances().await, (0, 0));
 }
 
 #[tokio::test]
@@ -483,18 +492,6 @@ async fn operators_see_a_decision_that_contradicts_the_end_of_a_case() {
         }
     }
     assert_eq!(log.text().matches("the bank decided a MED case that ended otherwise").count(), 3);
-}
-
-#[tokio::test]
-async fn a_devolucao_that_the_merchant_lost_already_changes_nothing() {
-    let fixture = Fixture::start().await;
-    let (_, charge) = fixture.paid("order-0001", 1_000).await;
-    let case = fixture.processed(&fixture.notice("n-1", charge, "OPEN", &json!({}))).await;
-    fixture.live.post(&format!("/v1/med/cases/{}/accept", case.id), &json!({})).await.expect(200);
-    let accepted = fixture.find_case(&json!(case.id)).await;
-    fixture.returned(charge, &[("D1", 1_000)]).await;
-    assert_eq!(fixture.cases_of(charge).await, [accepted]);
-    assert_eq!(fixture.balances().await, (0, 0));
 }
 
 #[tokio::test]

@@ -87,6 +87,16 @@ async fn a_charge_needs_only_an_amount_and_has_a_valid_br_code_with_its_qr_image
     assert_eq!(charge["metadata"], json!({}));
     assert_eq!(charge.get("expected_payer_tax_id"), None);
     assert_eq!(lifetime_ms(&charge), 3_600_000);
+
+    // The log line of a checkout page names the charge.
+    let checkout_url = charge["checkout_url"].as_str().unwrap();
+    for (path, route) in [("", "/checkout/{raw_id}"), ("/qr.png", "/checkout/{raw_id}/qr.png")] {
+        let log = CapturedLog::start();
+        assert_eq!(service.raw(Method::GET, &format!("{checkout_url}{path}"), &[], "").await.status, 200);
+        let text = log.text();
+        let line = text.lines().find(|line| line.contains(&format!("route=\"{route}\""))).unwrap();
+        assert!(line.contains(&format!("charge={}", id(&charge))), "{line}");
+    }
 }
 
 #[tokio::test]
@@ -175,20 +185,6 @@ async fn fifty_concurrent_duplicates_create_one_charge_and_one_event() {
         .filter(|hook| hook.header("x-service-event-type") == "charge.created")
         .count();
     assert_eq!(created, 1);
-}
-
-#[tokio::test]
-async fn the_log_line_of_a_checkout_page_names_the_charge() {
-    let service = Service::start().await;
-    let charge = service.new_charge(&json!({"amount": 1990})).await;
-    let checkout_url = charge["checkout_url"].as_str().unwrap();
-    for (path, route) in [("", "/checkout/{raw_id}"), ("/qr.png", "/checkout/{raw_id}/qr.png")] {
-        let log = CapturedLog::start();
-        assert_eq!(service.raw(Method::GET, &format!("{checkout_url}{path}"), &[], "").await.status, 200);
-        let text = log.text();
-        let line = text.lines().find(|line| line.contains(&format!("route=\"{route}\""))).unwrap();
-        assert!(line.contains(&format!("charge={}", id(&charge))), "{line}");
-    }
 }
 
 #[tokio::test]

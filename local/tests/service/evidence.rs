@@ -278,6 +278,21 @@ async fn a_file_replaced_during_its_check_is_not_stored_as_evidence() {
         .unwrap();
     assert!(stored.contents().is_empty(), "{stored:?}");
     assert_eq!(service.complete(&case, &ticket).await.code(), "EVIDENCE_SIZE_MISMATCH");
+
+    // A confirmation gets 503 while the storage is down, and succeeds later.
+    service.upload(&ticket, PNG).await;
+    // Nothing listens on this port.
+    let variables = service.variables("MedFunction", "http://127.0.0.1:1");
+    let var = |name: &str| variables[name].as_str().map(str::to_owned);
+    let med = Med::from_vars(&Aws::from_vars(&var).unwrap(), service.stack.clock.clone(), &var).unwrap();
+    let path = format!("{}/{}/complete", evidence_path(&case), id(&ticket));
+    let request = Request::post(&path).header("apikey", service.key()).body(Body::empty()).unwrap();
+    let answer = med::router(med).oneshot(request).await.unwrap();
+    assert_eq!(answer.status(), 503);
+    let body: Bytes = answer.into_body().collect().await.unwrap().to_bytes();
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(body["error"]["code"], "service_unavailable");
+    service.complete(&case, &ticket).await.expect(200);
 }
 
 #[tokio::test]
@@ -315,25 +330,6 @@ async fn evidence_is_listed_newest_first_and_only_under_its_case() {
         assert_eq!(stranger.post(&evidence_path(&case), &body).await.code(), "not_found");
         assert_eq!(stranger.get(&evidence_path(&case)).await.code(), "not_found");
     }
-}
-
-#[tokio::test]
-async fn a_confirmation_gets_503_while_the_storage_is_down_and_succeeds_later() {
-    let service = Service::start().await;
-    let (case, ticket) = service.ticket(PNG, "image/png").await;
-    service.upload(&ticket, PNG).await;
-    // Nothing listens on this port.
-    let variables = service.variables("MedFunction", "http://127.0.0.1:1");
-    let var = |name: &str| variables[name].as_str().map(str::to_owned);
-    let med = Med::from_vars(&Aws::from_vars(&var).unwrap(), service.stack.clock.clone(), &var).unwrap();
-    let path = format!("{}/{}/complete", evidence_path(&case), id(&ticket));
-    let request = Request::post(&path).header("apikey", service.key()).body(Body::empty()).unwrap();
-    let answer = med::router(med).oneshot(request).await.unwrap();
-    assert_eq!(answer.status(), 503);
-    let body: Bytes = answer.into_body().collect().await.unwrap().to_bytes();
-    let body: Value = serde_json::from_slice(&body).unwrap();
-    assert_eq!(body["error"]["code"], "service_unavailable");
-    service.complete(&case, &ticket).await.expect(200);
 }
 
 #[test]

@@ -118,7 +118,7 @@ async fn new_and_old_postings_are_verified_alike_and_changed_charges_are_reporte
 }
 
 #[tokio::test]
-async fn ledgers_that_take_too_long_are_reported_and_no_end_is() {
+async fn ledgers_that_take_too_long_or_cannot_be_read_are_reported() {
     let service = Service::without_event_sources().await;
     service.pay(1_000).await;
     let log = CapturedLog::start();
@@ -126,12 +126,7 @@ async fn ledgers_that_take_too_long_are_reported_and_no_end_is() {
     assert_eq!(totals, Totals::default());
     assert!(log.text().contains("the time was not enough to verify all ledgers"), "{}", log.text());
     assert!(!log.text().contains("all ledgers were verified"), "{}", log.text());
-}
 
-#[tokio::test]
-async fn a_ledger_that_cannot_be_read_is_reported_and_the_others_are_verified() {
-    let service = Service::without_event_sources().await;
-    service.pay(1_000).await;
     let ledger = format!("ledger#{}", service.scope());
     let posting = service.rows(&ledger, "wallet#").await.remove(0);
     tamper(&service, &ledger, posting["sk"].as_s().unwrap(), "SET transfers = :one").await;

@@ -275,15 +275,12 @@ async fn a_devolucao_that_the_merchant_requested_at_the_bank_and_that_failed_is_
 /// No account has the key in the bank's list.
 #[tokio::test]
 async fn a_pix_to_another_key_of_the_merchant_is_not_recorded() {
-    let live = Live::start().await;
-    let proxy = BankProxy::start(&live.service, |_settings| {}).await;
+    let (live, proxy) = BankProxy::start_with_service().await;
     proxy.edit_list(100, |_request, listed| {
         for pix in listed {
             pix["chave"] = json!("outra@loja.example");
         }
     });
-    // The functions cache the former connection for a minute.
-    live.service.advance_seconds(61).await;
     let charge = live.create("order-00001", &json!({"amount": 1000})).await;
     let request = PayRequest { reported_txid: ReportedTxid::Missing, ..PayRequest::default() };
     let pix = live.pay_unnoticed(&charge, request);

@@ -191,6 +191,18 @@ async fn a_repeated_case_notification_opens_one_case() {
     let charge = service.charge().await;
     let refused = service.sandbox_answer(&charge, "med-cases", &json!({})).await;
     assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"));
+
+    // A chargeback disputes a card payment.
+    let body = json!({"amount": 1000, "paymentMethods": ["CREDIT_CARD"], "idempotencyKey": "card-1"});
+    let card = service.post("/v1/payments", &body).await.expect(201);
+    service.sandbox(&card, "pay", &json!({})).await;
+    let case = service.open_case(&card, json!({"type": "chargeback"})).await;
+    assert_eq!(case["charge_id"], format!("ch_{}", id(&card)));
+    let status =
+        async || service.get(&format!("/v1/payments/{}", id(&card))).await.expect(200)["status"].clone();
+    assert_eq!(status().await, "CHARGEBACK");
+    service.decide_case(&case, "merchant").await.expect(200);
+    assert_eq!(status().await, "APPROVED");
 }
 
 #[tokio::test]
@@ -229,21 +241,6 @@ async fn a_case_with_another_amount_moves_no_money_until_it_is_confirmed_or_acce
     service.decide_case(&case, "merchant").await.expect(200);
     assert_eq!(service.available_and_retained().await, (700, 0));
     service.check_ledger().await;
-}
-
-#[tokio::test]
-async fn a_chargeback_case_disputes_a_card_payment() {
-    let service = Service::start().await;
-    let body = json!({"amount": 1000, "paymentMethods": ["CREDIT_CARD"], "idempotencyKey": "card-1"});
-    let card = service.post("/v1/payments", &body).await.expect(201);
-    service.sandbox(&card, "pay", &json!({})).await;
-    let case = service.open_case(&card, json!({"type": "chargeback"})).await;
-    assert_eq!(case["charge_id"], format!("ch_{}", id(&card)));
-    let status =
-        async || service.get(&format!("/v1/payments/{}", id(&card))).await.expect(200)["status"].clone();
-    assert_eq!(status().await, "CHARGEBACK");
-    service.decide_case(&case, "merchant").await.expect(200);
-    assert_eq!(status().await, "APPROVED");
 }
 
 #[tokio::test]

@@ -101,11 +101,8 @@ async fn a_payment_is_created_and_read_in_the_transaction_format() {
     let charge = service.get(&format!("/v1/charges/{raw}")).await.expect(200);
     assert_eq!((&charge["status"], &charge["payment_method"]), (&json!("pending"), &json!("pix")));
     assert_eq!(charge["pix"]["br_code"], read["pixCopyPaste"]);
-}
 
-#[tokio::test]
-async fn a_paid_payment_shows_its_fees_and_its_net_amount() {
-    let service = Service::start().await;
+    // A paid payment shows its fees and its net amount.
     let terms = MethodTerms {
         acquirer_fee: Fee::new(5, 99).unwrap(),
         platform_fee: Fee::new(0, 100).unwrap(),
@@ -396,7 +393,7 @@ async fn a_payment_expires_when_its_last_method_expires() {
 }
 
 #[tokio::test]
-async fn a_settled_payment_has_a_receipt_without_the_payers_document() {
+async fn the_receipt_and_the_provider_status_of_a_payment_have_no_document_of_the_payer() {
     let service = Service::start().await;
     let payment = service.payment(json!({"customerName": "Maria", "customerDocument": "29537995593"})).await;
     let path = format!("/v1/payments/{}/receipt", id(&payment));
@@ -421,11 +418,7 @@ async fn a_settled_payment_has_a_receipt_without_the_payers_document() {
     assert!(receipt.contains("R$ 3,00"), "{receipt}");
     let seed = &service.stack.seed;
     assert_eq!(service.get_as(&seed.other.test_api_key, &path).await.code(), "not_found");
-}
 
-#[tokio::test]
-async fn provider_status_returns_the_acquirers_status_of_a_payment() {
-    let service = Service::start().await;
     let payment = service.payment(json!({"customerDocument": "29537995593"})).await;
     let path = format!("/v1/payments/{}/provider-status", id(&payment));
     let waiting = service.get(&path).await.expect(200);

@@ -60,6 +60,18 @@ async fn a_charge_that_reads_expired_stays_expired() {
     assert_eq!(service.count_returned_payments().await, 1);
     assert_eq!(service.sandbox(&charge, "expire", &json!({})).await, expired);
     assert_eq!(service.get_charge(&charge).await, expired);
+
+    // A failed charge has the failure in its metadata.
+    let body = json!({"amount": 1000, "expires_in": 300, "metadata": {"order": 1}});
+    let charge = service.new_charge(&body).await;
+    let failed =
+        service.sandbox(&charge, "fail", &json!({"reason": "Saldo insuficiente", "code": "canceled"})).await;
+    let failure = &failed["metadata"]["failure"];
+    assert_eq!((&failed["status"], &failed["metadata"]["order"]), (&json!("failed"), &json!(1)));
+    assert_eq!(failure["reason"], "Saldo insuficiente");
+    assert_eq!(failure["providerErrorCode"], "canceled");
+    assert_eq!(failure["ttlSeconds"], 300);
+    assert!(failure["at"].as_str().unwrap().ends_with('Z'));
 }
 
 #[tokio::test]
@@ -134,21 +146,6 @@ async fn a_review_decides_a_held_charge_once() {
         let refused = service.sandbox_answer(&charge, "review", &json!({ "decision": other })).await;
         assert_eq!(refused.code(), "unprocessable_entity");
     }
-}
-
-#[tokio::test]
-async fn a_failed_charge_has_the_failure_in_its_metadata() {
-    let service = Service::start().await;
-    let body = json!({"amount": 1000, "expires_in": 300, "metadata": {"order": 1}});
-    let charge = service.new_charge(&body).await;
-    let failed =
-        service.sandbox(&charge, "fail", &json!({"reason": "Saldo insuficiente", "code": "canceled"})).await;
-    let failure = &failed["metadata"]["failure"];
-    assert_eq!((&failed["status"], &failed["metadata"]["order"]), (&json!("failed"), &json!(1)));
-    assert_eq!(failure["reason"], "Saldo insuficiente");
-    assert_eq!(failure["providerErrorCode"], "canceled");
-    assert_eq!(failure["ttlSeconds"], 300);
-    assert!(failure["at"].as_str().unwrap().ends_with('Z'));
 }
 
 #[tokio::test]
