@@ -183,23 +183,6 @@ async fn a_declined_payer_may_try_again_until_the_page_expires() {
 }
 
 #[tokio::test]
-async fn a_cancelled_card_charge_can_not_be_paid_and_a_paid_one_not_cancelled() {
-    let cards = Cards::start().await;
-    let open = cards.create("card-0004", json!({})).await;
-    assert_eq!(cards.live.cancel(&open).await.expect(200)["status"], "CANCELLED");
-    let body = json!({"metadata": {"charge": format!("ch_{}", id(&open))}});
-    let (status, _) = cards.live.service.stack.cards.control("POST", "/pay", &body);
-    assert!(status >= 400, "a cancelled charge is closed there");
-
-    let paid = cards.create("card-0005", json!({})).await;
-    cards.fault_of_notifications("lost_notification");
-    cards.act("/pay", &paid, json!({}));
-    assert_eq!(cards.live.cancel(&paid).await.status, 422);
-    cards.until(&paid, "APPROVED").await;
-    cards.check_ledger().await;
-}
-
-#[tokio::test]
 async fn refunds_in_parts_and_those_made_at_the_acquirer_debit_the_wallet_once() {
     let cards = Cards::start().await;
     let listener = Listener::start().await;
@@ -530,6 +513,19 @@ async fn a_payment_in_progress_is_neither_paid_nor_cancelled_until_it_ends() {
     assert!([422, 503].contains(&cards.live.cancel(&charge).await.status.as_u16()));
     cards.live.service.advance_seconds(601).await;
     cards.until(&charge, "APPROVED").await;
+
+    // A cancelled charge can't be paid, and a paid one not cancelled.
+    let open = cards.create("card-0004", json!({})).await;
+    assert_eq!(cards.live.cancel(&open).await.expect(200)["status"], "CANCELLED");
+    let body = json!({"metadata": {"charge": format!("ch_{}", id(&open))}});
+    let (status, _) = cards.live.service.stack.cards.control("POST", "/pay", &body);
+    assert!(status >= 400, "a cancelled charge is closed there");
+
+    let paid = cards.create("card-0005", json!({})).await;
+    cards.fault_of_notifications("lost_notification");
+    cards.act("/pay", &paid, json!({}));
+    assert_eq!(cards.live.cancel(&paid).await.status, 422);
+    cards.until(&paid, "APPROVED").await;
     cards.check_ledger().await;
 }
 

@@ -320,6 +320,18 @@ async fn a_page_that_the_browser_has_is_not_sent_again() {
     // The keys of forms, which differ each time, do not count.
     let etag = browser.answer("/dashboard/webhooks", &[]).await.header("etag").unwrap().to_owned();
     assert_eq!(browser.answer("/dashboard/webhooks", &[("if-none-match", &etag)]).await.status, 304);
+
+    // A user has 300 pages a minute.
+    service.begin_minute().await;
+    for _ in 0..300 {
+        assert_eq!(browser.answer("/dashboard/charges", &[]).await.status, 200);
+    }
+    let refused = browser.answer("/dashboard/charges", &[]).await;
+    assert_eq!(refused.status, 429);
+    assert!(refused.header("retry-after").is_some());
+    assert!(text(&refused).contains("Requisições demais"));
+    // The other user has pages left.
+    Browser::member(&service).await.page("/dashboard/charges").await;
 }
 
 #[tokio::test]
@@ -346,22 +358,6 @@ async fn texts_are_compressed_and_assets_are_immutable_under_names_of_their_cont
         assert_eq!(asset.header("cache-control"), Some("public, max-age=31536000, immutable"));
     }
     assert_eq!(service.raw(Method::GET, "/dashboard/assets/style-0.css", &[], "").await.status, 404);
-}
-
-#[tokio::test]
-async fn a_user_has_300_pages_a_minute() {
-    let service = Service::start().await;
-    let browser = Browser::owner(&service).await;
-    service.begin_minute().await;
-    for _ in 0..300 {
-        assert_eq!(browser.answer("/dashboard/charges", &[]).await.status, 200);
-    }
-    let refused = browser.answer("/dashboard/charges", &[]).await;
-    assert_eq!(refused.status, 429);
-    assert!(refused.header("retry-after").is_some());
-    assert!(text(&refused).contains("Requisições demais"));
-    // The other user has pages left.
-    Browser::member(&service).await.page("/dashboard/charges").await;
 }
 
 #[tokio::test]
@@ -481,6 +477,14 @@ async fn pages_of_webhooks_stay_within_their_budgets_with_50_endpoints() {
         path = next_of(&html);
     }
     assert_eq!(shown, 50);
+
+    // The wallet says how many release days it does not list.
+    for hold_days in 1..=33 {
+        service.set_terms(MethodTerms { hold_days, ..MethodTerms::default() }).await;
+        service.pay(1_000).await;
+    }
+    let html = browser.page("/dashboard/wallet").await;
+    assert!(html.contains("<p class=\"soft\">E mais 2 dias.</p>"), "{html}");
 }
 
 /// The link to the next page of a list.
@@ -564,15 +568,4 @@ async fn lists_find_what_the_filters_of_the_api_find() {
     let endpoint = format!("/dashboard/webhooks/{}", id(&endpoint));
     assert!(browser.page(&format!("{endpoint}?status=DELIVERED")).await.contains("charge.paid"));
     browser.page(&format!("{endpoint}?status=FAILED")).await;
-}
-
-#[tokio::test]
-async fn the_wallet_says_how_many_release_days_it_does_not_list() {
-    let service = Service::without_event_sources().await;
-    for hold_days in 1..=33 {
-        service.set_terms(MethodTerms { hold_days, ..MethodTerms::default() }).await;
-        service.pay(1_000).await;
-    }
-    let html = Browser::owner(&service).await.page("/dashboard/wallet").await;
-    assert!(html.contains("<p class=\"soft\">E mais 2 dias.</p>"), "{html}");
 }

@@ -251,7 +251,7 @@ async fn an_endpoint_is_registered_paused_rotated_and_deleted() {
     let first = shown_secret(&registered);
     assert_eq!(first.len(), 64);
     assert!(!owner.page(&page).await.contains(&first));
-    let rotate = [("mode", "test"), ("idempotency_key", "k-1")];
+    let rotate = [("mode", "test"), ("idempotency_key", "k-9")];
     let rotated = owner.post(&format!("{page}/rotate"), &rotate).await;
     assert_ne!(shown_secret(&rotated), first);
     let paused = owner.submit(&page, &format!("{page}/status"), &[]).await;
@@ -279,6 +279,56 @@ async fn an_endpoint_is_registered_paused_rotated_and_deleted() {
         (html.contains("Endpoint registrado") && html.contains("usr_")).then_some(html)
     });
     audit.await;
+
+    // An endpoint is changed, and a refused form keeps what was typed.
+    let endpoint = service.register_endpoint("http://127.0.0.1:9/a", &["charge.paid"]).await;
+    let page = format!("/dashboard/webhooks/{}", id(&endpoint));
+    let change = format!("{page}/change");
+    let stored =
+        async || service.get(&page.replace("dashboard/webhooks", "v1/webhooks/endpoints")).await.expect(200);
+    let html = owner.page(&page).await;
+    assert!(
+        html.contains("value=\"http://127.0.0.1:9/a\"") && html.contains("value=\"charge.paid\" checked"),
+        "{html}"
+    );
+    let key = fields_of(&html, &change);
+    assert!(key.contains(&("before".to_owned(), "http://127.0.0.1:9/a".to_owned())), "{key:?}");
+    let fields =
+        [("url", "http://127.0.0.1:9/b"), ("events", "charge.created"), ("events", "charge.expired")];
+    assert_eq!(owner.submit(&page, &change, &fields).await, format!("{page}?done=1"));
+    let changed = stored().await;
+    assert_eq!(changed["url"], "http://127.0.0.1:9/b");
+    assert_eq!(changed["events"], json!(["charge.created", "charge.expired"]));
+    assert!(owner.page(&page).await.contains("Alterado em"));
+
+    // The form of a new endpoint and that of a change, without a valid URL or without an event.
+    for action in [change.as_str(), "/dashboard/webhooks"] {
+        for (url, events, rule) in [
+            (
+                "https://loja.example:1/<x>",
+                &["charge.paid", "charge.expired"][..],
+                "Use uma URL https completa",
+            ),
+            ("http://127.0.0.1:9/c", &[], "Escolha ao menos um evento."),
+        ] {
+            let sent = [("mode", "test"), ("idempotency_key", "k-1"), ("url", url)];
+            let fields: Vec<_> =
+                sent.into_iter().chain(events.iter().map(|name| ("events", *name))).collect();
+            let refused = owner.post(action, &fields).await;
+            assert_eq!((refused.status.as_u16(), refused.header("location")), (422, None), "{action} {url}");
+            let html = text(&refused);
+            let typed = format!("value=\"{}\"", url.replace('<', "&lt;").replace('>', "&gt;"));
+            assert!(html.contains(&typed) && html.contains(rule), "{action} {url}: {html}");
+            for name in ["charge.paid", "charge.expired", "charge.created"] {
+                let box_of = format!("value=\"{name}\" checked");
+                assert_eq!(html.contains(&box_of), events.contains(&name), "{action} {name}: {html}");
+            }
+            assert_ne!(key_of(&html, action), "k-1", "the form can be sent again");
+        }
+    }
+    assert_eq!(stored().await, changed);
+    let member = Browser::member(&service).await.in_mode(Mode::Live);
+    assert_eq!(member.post(&change, &[("mode", "live"), ("url", "https://loja.example/")]).await.status, 403);
 }
 
 #[tokio::test]
@@ -382,60 +432,6 @@ async fn a_form_that_is_sent_twice_is_done_once_and_never_answered_with_an_error
 fn key_of(html: &str, action: &str) -> String {
     let hidden = fields_of(html, action);
     hidden.into_iter().find(|(name, _)| name == "idempotency_key").unwrap().1
-}
-
-#[tokio::test]
-async fn an_endpoint_is_changed_and_a_refused_form_keeps_what_was_typed() {
-    let service = Service::start().await;
-    let owner = Browser::owner(&service).await;
-    let endpoint = service.register_endpoint("http://127.0.0.1:9/a", &["charge.paid"]).await;
-    let page = format!("/dashboard/webhooks/{}", id(&endpoint));
-    let change = format!("{page}/change");
-    let stored =
-        async || service.get(&page.replace("dashboard/webhooks", "v1/webhooks/endpoints")).await.expect(200);
-    let html = owner.page(&page).await;
-    assert!(
-        html.contains("value=\"http://127.0.0.1:9/a\"") && html.contains("value=\"charge.paid\" checked"),
-        "{html}"
-    );
-    let key = fields_of(&html, &change);
-    assert!(key.contains(&("before".to_owned(), "http://127.0.0.1:9/a".to_owned())), "{key:?}");
-    let fields =
-        [("url", "http://127.0.0.1:9/b"), ("events", "charge.created"), ("events", "charge.expired")];
-    assert_eq!(owner.submit(&page, &change, &fields).await, format!("{page}?done=1"));
-    let changed = stored().await;
-    assert_eq!(changed["url"], "http://127.0.0.1:9/b");
-    assert_eq!(changed["events"], json!(["charge.created", "charge.expired"]));
-    assert!(owner.page(&page).await.contains("Alterado em"));
-
-    // The form of a new endpoint and that of a change, without a valid URL or without an event.
-    for action in [change.as_str(), "/dashboard/webhooks"] {
-        for (url, events, rule) in [
-            (
-                "https://loja.example:1/<x>",
-                &["charge.paid", "charge.expired"][..],
-                "Use uma URL https completa",
-            ),
-            ("http://127.0.0.1:9/c", &[], "Escolha ao menos um evento."),
-        ] {
-            let sent = [("mode", "test"), ("idempotency_key", "k-1"), ("url", url)];
-            let fields: Vec<_> =
-                sent.into_iter().chain(events.iter().map(|name| ("events", *name))).collect();
-            let refused = owner.post(action, &fields).await;
-            assert_eq!((refused.status.as_u16(), refused.header("location")), (422, None), "{action} {url}");
-            let html = text(&refused);
-            let typed = format!("value=\"{}\"", url.replace('<', "&lt;").replace('>', "&gt;"));
-            assert!(html.contains(&typed) && html.contains(rule), "{action} {url}: {html}");
-            for name in ["charge.paid", "charge.expired", "charge.created"] {
-                let box_of = format!("value=\"{name}\" checked");
-                assert_eq!(html.contains(&box_of), events.contains(&name), "{action} {name}: {html}");
-            }
-            assert_ne!(key_of(&html, action), "k-1", "the form can be sent again");
-        }
-    }
-    assert_eq!(stored().await, changed);
-    let member = Browser::member(&service).await.in_mode(Mode::Live);
-    assert_eq!(member.post(&change, &[("mode", "live"), ("url", "https://loja.example/")]).await.status, 403);
 }
 
 #[tokio::test]

@@ -176,6 +176,24 @@ async fn only_the_invited_person_learns_that_an_address_has_a_user_elsewhere() {
     let unknown =
         owner.post("/dashboard/team/invites", &[("mode", "test"), ("email", BIA), ("role", "ROOT")]);
     assert_eq!(unknown.await.status, 400);
+
+    // An account keeps an owner.
+    let (first, second) =
+        (service.stack.seed.first.owner_email.clone(), service.stack.seed.member_email.clone());
+    for (action, role) in [("role", "ADMIN"), ("remove", "")] {
+        let refused = owner.change(&first, action, role).await;
+        assert_eq!(location(&refused), format!("{TEAM}?error=last_owner"));
+    }
+    assert_eq!(location(&owner.change(&first, "role", "OWNER").await), DONE);
+    assert_eq!(location(&owner.change(&second, "role", "OWNER").await), DONE);
+    let other = Browser::member(&service).await;
+    // Each demotes the other at the same time.
+    let (one, two) = join!(owner.change(&second, "role", "ADMIN"), other.change(&first, "role", "ADMIN"));
+    let mut roles = Vec::new();
+    for email in [&first, &second] {
+        roles.push(service.user(email).await.unwrap().role);
+    }
+    assert_eq!(roles.iter().filter(|role| **role == Role::Owner).count(), 1, "{one:?} {two:?}");
 }
 
 #[tokio::test]
@@ -218,28 +236,6 @@ async fn a_role_counts_from_the_next_request_and_a_removal_ends_the_sessions() {
     for said in ["Papel alterado", "Membro → Administrador", "Membro removido", "era Administrador"] {
         assert!(page.contains(said), "{said}: {page}");
     }
-}
-
-#[tokio::test]
-async fn an_account_keeps_an_owner() {
-    let service = Service::start().await;
-    let owner = Browser::owner(&service).await;
-    let (first, second) =
-        (service.stack.seed.first.owner_email.clone(), service.stack.seed.member_email.clone());
-    for (action, role) in [("role", "ADMIN"), ("remove", "")] {
-        let refused = owner.change(&first, action, role).await;
-        assert_eq!(location(&refused), format!("{TEAM}?error=last_owner"));
-    }
-    assert_eq!(location(&owner.change(&first, "role", "OWNER").await), DONE);
-    assert_eq!(location(&owner.change(&second, "role", "OWNER").await), DONE);
-    let other = Browser::member(&service).await;
-    // Each demotes the other at the same time.
-    let (one, two) = join!(owner.change(&second, "role", "ADMIN"), other.change(&first, "role", "ADMIN"));
-    let mut roles = Vec::new();
-    for email in [&first, &second] {
-        roles.push(service.user(email).await.unwrap().role);
-    }
-    assert_eq!(roles.iter().filter(|role| **role == Role::Owner).count(), 1, "{one:?} {two:?}");
 }
 
 #[tokio::test]

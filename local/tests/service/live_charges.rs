@@ -288,21 +288,6 @@ async fn a_pix_to_another_key_of_the_merchant_is_not_recorded() {
     assert!(live.incoming(&pix).await.is_none());
 }
 
-/// Nothing processes the notifications, so the cancellation records the payment and the devolução.
-#[tokio::test]
-async fn the_cancellation_of_a_payment_that_the_bank_partly_returned_records_both() {
-    let live = Live::of(Service::without_event_sources().await);
-    let charge = live.create("order-00001", &json!({"amount": 1000})).await;
-    let pix = live.pay(&charge, PayRequest::default());
-    live.return_at_bank(&pix, "4.00").await;
-    wait_until("the bank has returned a part", async || {
-        live.pix(&pix)["devolucoes"][0]["status"] == "DEVOLVIDO"
-    })
-    .await;
-    assert_eq!(live.cancel(&charge).await.status, 422);
-    assert_eq!(live.balance().await, 600);
-}
-
 #[tokio::test]
 async fn a_listed_pix_costs_one_read_once_it_is_recorded_and_is_tried_again_if_it_can_not_be() {
     let live = Live::of(Service::without_event_sources().await);
@@ -322,6 +307,17 @@ async fn a_listed_pix_costs_one_read_once_it_is_recorded_and_is_tried_again_if_i
     proxy.reset();
     payments.record_listed(&bank, &listed, now).await.unwrap();
     assert_eq!(proxy.report().requests(), 1);
+
+    // Nothing processes the notification, so the cancellation records the payment and the devolução.
+    let charge = live.create("order-00002", &json!({"amount": 1000})).await;
+    let pix = live.pay(&charge, PayRequest::default());
+    live.return_at_bank(&pix, "4.00").await;
+    wait_until("the bank has returned a part", async || {
+        live.pix(&pix)["devolucoes"][0]["status"] == "DEVOLVIDO"
+    })
+    .await;
+    assert_eq!(live.cancel(&charge).await.status, 422);
+    assert_eq!(live.balance().await, 1_600);
 }
 
 #[tokio::test]
@@ -462,12 +458,9 @@ async fn a_pix_that_was_not_credited_counts_as_returned_when_the_bank_returns_it
     assert!(live.unapplied().await.is_empty());
     live.service.advance_seconds(3_700).await;
     live.check_books().await;
-}
 
-#[tokio::test]
-async fn a_review_goes_on_when_the_bank_returns_another_pix_of_the_charge_by_med() {
-    let live = Live::start().await;
-    let (in_review, held) = live.held("order-00001").await;
+    // A review goes on when the bank returns another Pix of the charge by MED.
+    let (in_review, held) = live.held("order-00004").await;
     let second = live.pay_unnoticed(&in_review, PayRequest { again: true, ..PayRequest::default() });
     live.service.stack.bank.open_med_devolucao(&second, None, MedNature::Fraud).unwrap();
     live.service.advance_seconds(400).await;
@@ -521,20 +514,6 @@ async fn a_pix_with_the_txid_of_another_accounts_charge_is_not_credited_to_it() 
     eventually("the Pix waits for an operator", async || live.unapplied().await.pop_first()).await;
     assert_eq!(live.pix(&pix)["devolucoes"], json!([]));
     assert_eq!(live.service.stored_charge(id).await, other);
-}
-
-#[tokio::test]
-async fn a_pix_that_the_bank_lists_hours_late_is_recorded_by_the_daily_pass() {
-    let live = Live::start().await;
-    let charge = live.create("order-00001", &json!({"amount": 1000, "expires_in": 172_800})).await;
-    live.pay_unnoticed(&charge, PayRequest { visible_after_ms: 130 * 60_000, ..PayRequest::default() });
-    // No sweep of the last two hours sees it.
-    live.sweep_after(125 * 60).await;
-    live.sweep_after(15 * 60).await;
-    assert_eq!(live.client.get_charge(&charge).await["status"], "pending");
-    live.sweep_after(24 * 3_600).await;
-    live.wait_for_status(&charge, "paid").await;
-    assert_eq!(live.check_books().await, Fates::credited(1));
 }
 
 /// Options with a bank that does not report the keys of Pix.

@@ -37,20 +37,22 @@ fn pages(lists: &[HashMap<String, String>]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_pix_that_appears_30_minutes_late_is_found() {
-    let live = Live::start().await;
-    let charge = live.create("order-00001", &json!({"amount": 1000, "expires_in": 2 * HOUR})).await;
-    live.pay_unnoticed(&charge, PayRequest { visible_after_ms: 30 * 60_000, ..PayRequest::default() });
-    let paid_at = live.service.stack.clock.now();
-    for _ in 0..2 {
-        live.sweep_after(10 * 60).await;
+async fn a_pix_that_appears_30_minutes_late_is_found_and_one_hours_late_by_the_daily_sweep() {
+    for (minutes_late, sweeps, last) in [(30, [10 * 60, 10 * 60], 15 * 60), (130, [125 * 60, 15 * 60], DAY)] {
+        let live = Live::start().await;
+        let charge = live.create("order-00001", &json!({"amount": 1000, "expires_in": 2 * DAY})).await;
+        let visible_after_ms = minutes_late * 60_000;
+        live.pay_unnoticed(&charge, PayRequest { visible_after_ms, ..PayRequest::default() });
+        let paid_at = live.service.stack.clock.now();
+        for seconds in sweeps {
+            live.sweep_after(seconds).await;
+        }
+        assert!(live.sweep_row().await.watermark > paid_at.plus_seconds(15 * 60).unwrap());
+        assert_eq!(live.client.get_charge(&charge).await["status"], "pending");
+        live.sweep_after(last).await;
+        live.wait_for_status(&charge, "paid").await;
+        assert_eq!(live.check_books().await, Fates::credited(1));
     }
-    assert!(live.sweep_row().await.watermark > paid_at.plus_seconds(15 * 60).unwrap());
-    assert_eq!(live.client.get_charge(&charge).await["status"], "pending");
-    live.sweep_after(15 * 60).await;
-    assert_eq!(live.client.get_charge(&charge).await["status"], "paid");
-    assert_eq!(live.balance().await, 1000);
-    assert_eq!(live.check_books().await, Fates::credited(1));
 }
 
 /// Without event sources, because they would read the rows of all these payments too.
