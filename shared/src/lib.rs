@@ -50,7 +50,7 @@ pub mod webhook;
 mod work_error;
 
 pub use concurrently::concurrently;
-pub use work_error::WorkError;
+pub use work_error::{WorkError, WorkResult};
 
 /// The allocator of the deployed functions. It needs fewer instructions than the system's allocator, and about
 /// 6 MB more memory.

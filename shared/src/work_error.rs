@@ -13,6 +13,9 @@ use crate::store::StoreError;
 use crate::wallet::WalletError;
 use crate::webhook::WebhookError;
 
+/// The result of such work.
+pub type WorkResult<T> = Result<T, WorkError>;
+
 /// Why the work for a queue message, a stream record or a schedule failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkError {

@@ -6,10 +6,10 @@ use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId, Scope};
 use domain::refund::Refund;
 use domain::snapshot::Closing;
 use domain::time::Timestamp;
-use shared::WorkError;
 use shared::acquirer::{Acquirer, AcquirerMessage, Priority};
 use shared::charge::lost_cob_ends_at;
 use shared::services::ReturnStep;
+use shared::{WorkError, WorkResult};
 
 use crate::{AcquirerWorker, next_refusal};
 
@@ -21,7 +21,7 @@ const OVERDUE_ALARM_MS: i64 = 60 * 60 * 1_000;
 
 impl AcquirerWorker {
     /// Returns when the payment of a refund was received.
-    pub(crate) async fn paid_at(&self, refund: &Refund) -> Result<Timestamp, WorkError> {
+    pub(crate) async fn paid_at(&self, refund: &Refund) -> WorkResult<Timestamp> {
         let charge = self.charges.get_existing(refund.id.charge()).await?;
         let applied = charge.as_stored().applied_payment.as_ref();
         Ok(applied.map_or(refund.created_at, |applied| applied.paid_at))
@@ -29,7 +29,7 @@ impl AcquirerWorker {
 
     /// Reads a reported Pix back from its bank and records it. If the bank does not have it yet, the scheduler
     /// sends further messages, with growing pauses.
-    pub(crate) async fn read_back(&self, id: &EndToEndId) -> Result<(), WorkError> {
+    pub(crate) async fn read_back(&self, id: &EndToEndId) -> WorkResult<()> {
         let Some(known) = self.store.get::<ReportedPix>(&ReportedPix::key_of(id)).await? else {
             return Err(WorkError::Missing("a message names a Pix that was not reported"));
         };
@@ -60,7 +60,7 @@ impl AcquirerWorker {
         }
     }
 
-    async fn end_read_back(&self, known: &ReportedPix) -> Result<(), WorkError> {
+    async fn end_read_back(&self, known: &ReportedPix) -> WorkResult<()> {
         let next = match known.status {
             ReportedPixStatus::Recorded | ReportedPixStatus::Unowned => known.read_back(),
             ReportedPixStatus::Reported | ReportedPixStatus::Unconfirmed => known.unconfirmed(),
@@ -69,7 +69,7 @@ impl AcquirerWorker {
     }
 
     /// Closes an overdue charge at its acquirer. Only then is it expired.
-    pub(crate) async fn expire(&self, id: ChargeId, message: AcquirerMessage) -> Result<(), WorkError> {
+    pub(crate) async fn expire(&self, id: ChargeId, message: AcquirerMessage) -> WorkResult<()> {
         let Some(stored) = self.charges.find(Some(id)).await? else {
             return Err(WorkError::Missing("a message names a charge that does not exist"));
         };
@@ -112,7 +112,7 @@ impl AcquirerWorker {
     }
 
     /// Reads a charge at its acquirer, and writes what changed there.
-    pub(crate) async fn read(&self, id: ChargeId) -> Result<(), WorkError> {
+    pub(crate) async fn read(&self, id: ChargeId) -> WorkResult<()> {
         let Some(stored) = self.charges.find(Some(id)).await? else {
             return Err(WorkError::Missing("a message names a charge that does not exist"));
         };
@@ -137,7 +137,7 @@ impl AcquirerWorker {
         self.read_later(id, followed.read_again_at, now).await
     }
 
-    async fn read_later(&self, id: ChargeId, at: Option<Timestamp>, now: Timestamp) -> Result<(), WorkError> {
+    async fn read_later(&self, id: ChargeId, at: Option<Timestamp>, now: Timestamp) -> WorkResult<()> {
         let Some(at) = at else { return Ok(()) };
         let pause = at.saturating_duration_since(now);
         Ok(self.queue.send_later(&AcquirerMessage::Read(id), pause).await?)
@@ -149,7 +149,7 @@ impl AcquirerWorker {
         scope: &Scope,
         payment: &AcquirerPaymentId,
         refusals: u32,
-    ) -> Result<(), WorkError> {
+    ) -> WorkResult<()> {
         let Some(incoming) = self.charges.find_payment(scope, payment).await? else {
             return Err(WorkError::Missing("a message names a payment that does not exist"));
         };

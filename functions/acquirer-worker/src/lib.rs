@@ -17,7 +17,6 @@ use domain::charge::{Charge, TransactionStatus};
 use domain::ids::{ChargeId, RefundId};
 use domain::refund::RefundOutcome;
 use domain::time::Timestamp;
-use shared::WorkError;
 use shared::acquirer::configuration::AccountAcquirers;
 use shared::acquirer::{
     Acquirer, AcquirerError, AcquirerMessage, AcquirerQueue, Acquirers, Connections, FINALISE_TIMEOUT_MS,
@@ -29,6 +28,7 @@ use shared::config::{ConfigError, PublicUrls, Vars, required};
 use shared::refund::Refunds;
 use shared::services::{BankPayments, LEASE_SECONDS, RemoteCharges, Returns};
 use shared::store::{Aws, Store};
+use shared::{WorkError, WorkResult};
 use shared::{queue, random};
 
 /// How long the end of a refund is deferred while its charge is busy. Requests of clients that change the
@@ -92,7 +92,7 @@ impl AcquirerWorker {
         .await
     }
 
-    async fn process(&self, message: AcquirerMessage) -> Result<(), WorkError> {
+    async fn process(&self, message: AcquirerMessage) -> WorkResult<()> {
         // Boxed, because the futures are large, and only one of them runs.
         match message {
             AcquirerMessage::Finalise(id) => Box::pin(self.finalise(id)).await,
@@ -109,7 +109,7 @@ impl AcquirerWorker {
 
     /// Finalises a pending charge. If the acquirer fails, the message fails too, so that SQS retries it. A
     /// charge whose lease another caller holds is left to that caller.
-    async fn finalise(&self, id: ChargeId) -> Result<(), WorkError> {
+    async fn finalise(&self, id: ChargeId) -> WorkResult<()> {
         let Some(stored) = self.charges.find(Some(id)).await? else {
             return Err(WorkError::Missing("a message names a charge that does not exist"));
         };
@@ -153,7 +153,7 @@ impl AcquirerWorker {
         charge: &Charge,
         error: AcquirerError,
         now: Timestamp,
-    ) -> Result<(), WorkError> {
+    ) -> WorkResult<()> {
         if !charge.acquirer.is_remote() {
             // SQS retries the message.
             return Err(error.into());
@@ -165,7 +165,7 @@ impl AcquirerWorker {
 
     /// Claims a pending refund and polls the acquirer for its progress. If the refund has not ended, a later
     /// message polls again. `refusals`: how often in a row the bank has refused it as invalid.
-    async fn poll_refund(&self, id: RefundId, refusals: u32) -> Result<(), WorkError> {
+    async fn poll_refund(&self, id: RefundId, refusals: u32) -> WorkResult<()> {
         let Some(refund) = self.refunds.find(Some(id)).await? else {
             return Err(WorkError::Missing("a message names a refund that does not exist"));
         };

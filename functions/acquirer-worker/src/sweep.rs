@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use domain::acquirer::ConnectionSweep;
 use domain::ids::ConnectionId;
 use domain::time::Timestamp;
-use shared::WorkError;
 use shared::acquirer::configuration::days_left;
 use shared::acquirer::{AcquirerMessage, Connection, PixBank, PixQuery};
 use shared::metrics;
 use shared::store::{CommitOutcome, Write};
+use shared::{WorkError, WorkResult};
 
 use crate::AcquirerWorker;
 
@@ -60,7 +60,7 @@ const ALARM_AFTER_MS: i64 = 15 * 60 * 1_000;
 impl AcquirerWorker {
     /// Sweeps a connection up to now, or as far as one run of the function comes. A failure is recorded in
     /// the row, and the next sweep begins at the same watermark.
-    pub(crate) async fn sweep(&self, connection: ConnectionId) -> Result<(), WorkError> {
+    pub(crate) async fn sweep(&self, connection: ConnectionId) -> WorkResult<()> {
         let Some(mut sweep) = self.store.get::<ConnectionSweep>(&ConnectionSweep::key_of(connection)).await?
         else {
             return Ok(());
@@ -82,7 +82,7 @@ impl AcquirerWorker {
     }
 
     /// Runs a sweep. `sweep` is the row as this run stored it last.
-    async fn run_sweep(&self, banks: &[PixBank], sweep: &mut ConnectionSweep) -> Result<(), WorkError> {
+    async fn run_sweep(&self, banks: &[PixBank], sweep: &mut ConnectionSweep) -> WorkResult<()> {
         let (started_at, now) = (Instant::now(), self.clock.now());
         let (mut behind, mut ahead) = sweep.clock_offsets.unwrap_or_default();
         for measured in banks.iter().map(PixBank::clock_offsets) {
@@ -157,7 +157,7 @@ impl AcquirerWorker {
 
     /// Reads the charges that changed at an acquirer since the watermark. The acquirer lists the newest change first, so
     /// the watermark moves after the last page. The messages are sent before, so that a crash loses no change.
-    async fn sweep_changes(&self, connection: &Connection, sweep: &ConnectionSweep) -> Result<(), WorkError> {
+    async fn sweep_changes(&self, connection: &Connection, sweep: &ConnectionSweep) -> WorkResult<()> {
         let now = self.clock.now();
         let since = sweep.watermark.saturating_plus_seconds(-CHANGES_OVERLAP_SECONDS).max(first_time(sweep));
         let mut cursor = None;
@@ -178,7 +178,7 @@ impl AcquirerWorker {
     }
 
     /// Continues a sweep in another run of the function.
-    async fn sweep_on(&self, connection: ConnectionId) -> Result<(), WorkError> {
+    async fn sweep_on(&self, connection: ConnectionId) -> WorkResult<()> {
         Ok(self.queue.send_later(&AcquirerMessage::Sweep(connection), Duration::ZERO).await?)
     }
 
@@ -205,12 +205,7 @@ impl AcquirerWorker {
 
     /// Reads all returned Pix of the last [`RETURNS_SECONDS`], because a devolução may be much later than its
     /// Pix.
-    async fn sweep_returns(
-        &self,
-        banks: &[PixBank],
-        since: Timestamp,
-        now: Timestamp,
-    ) -> Result<(), WorkError> {
+    async fn sweep_returns(&self, banks: &[PixBank], since: Timestamp, now: Timestamp) -> WorkResult<()> {
         let longest = longest_period(banks);
         let mut from = now.saturating_plus_seconds(-RETURNS_SECONDS).max(since);
         while from < now {
@@ -227,7 +222,7 @@ impl AcquirerWorker {
         banks: &[PixBank],
         (from, to): (Timestamp, Timestamp),
         with_return: Option<bool>,
-    ) -> Result<(), WorkError> {
+    ) -> WorkResult<()> {
         for bank in banks {
             let mut pages = bank.pages(PixQuery { with_return, ..PixQuery::period(from, to) });
             while let Some(page) = pages.next().await? {
@@ -249,7 +244,7 @@ impl AcquirerWorker {
         &self,
         sweep: &ConnectionSweep,
         next: ConnectionSweep,
-    ) -> Result<Option<ConnectionSweep>, WorkError> {
+    ) -> WorkResult<Option<ConnectionSweep>> {
         match self.store.commit(vec![Write::replace(&next, sweep.version)?]).await? {
             CommitOutcome::Done => Ok(Some(next)),
             CommitOutcome::Conflict { .. } => Ok(None),
@@ -257,7 +252,7 @@ impl AcquirerWorker {
     }
 
     /// Records that the bank could not be read. The next sweep begins at the same watermark.
-    async fn note_failure(&self, sweep: &ConnectionSweep, error: &WorkError) -> Result<(), WorkError> {
+    async fn note_failure(&self, sweep: &ConnectionSweep, error: &WorkError) -> WorkResult<()> {
         let now = self.clock.now();
         let since = sweep.failing_since.unwrap_or(now);
         if now.millis_since(since) > ALARM_AFTER_MS {

@@ -50,7 +50,7 @@ use shared::webhook::endpoint::Endpoint;
 use shared::webhook::event::Event;
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueues, Lane};
 use shared::webhook::resend::Resend;
-use shared::{WorkError, audit, audit_trail, concurrently};
+use shared::{WorkError, WorkResult, audit, audit_trail, concurrently};
 
 use self::figures::Figure;
 pub use self::lookups::Salts;
@@ -127,7 +127,7 @@ impl Dispatcher {
     /// # Errors
     ///
     /// When the event is neither, or the postponed records can't be listed.
-    pub async fn handle(&self, event: Value) -> Result<DynamoDbEventResponse, WorkError> {
+    pub async fn handle(&self, event: Value) -> WorkResult<DynamoDbEventResponse> {
         if event.get("task").and_then(Value::as_str) == Some(REPLAY_POSTPONED) {
             Box::pin(self.replay_postponed()).await?;
             return Ok(DynamoDbEventResponse::default());
@@ -228,7 +228,7 @@ impl Dispatcher {
 
     /// Parses a record and returns the actions that follow. These depend on the record and the configuration
     /// alone, so a repeated record leads to the same actions.
-    fn read(&self, record: &EventRecord) -> Result<StreamActions, WorkError> {
+    fn read(&self, record: &EventRecord) -> WorkResult<StreamActions> {
         let image = &record.change.new_image;
         if record.event_name == "REMOVE" {
             return Ok(StreamActions::default());

@@ -26,7 +26,6 @@ use domain::ids::{EmailId, MedCaseId, Mode};
 use domain::med::MedCase;
 use domain::refund::Refund;
 use domain::row::Row;
-use shared::WorkError;
 use shared::account::Users;
 use shared::clock::Clock;
 use shared::config::{ConfigError, PublicUrls, Vars, required};
@@ -37,6 +36,7 @@ use shared::random;
 use shared::refund::third_party;
 use shared::store::{Aws, Store};
 use shared::webhook::endpoint::Endpoint;
+use shared::{WorkError, WorkResult};
 
 use crate::message::EmailMessage;
 use crate::sender::Sender;
@@ -164,7 +164,7 @@ impl Mailer {
 
     /// Returns the recipient and the text of an email. `None` when the account has no contact that accepts
     /// emails, or when the change no longer needs an email.
-    async fn compose(&self, email: &Email) -> Result<Option<(MailAddress, Text)>, WorkError> {
+    async fn compose(&self, email: &Email) -> WorkResult<Option<(MailAddress, Text)>> {
         let account = Account::key_of(&email.scope.account);
         let (account, text) = tokio::join!(self.store.get::<Account>(&account), self.text(email));
         let account = account?.ok_or(WorkError::Missing("the account of an email does not exist"))?;
@@ -174,7 +174,7 @@ impl Mailer {
     }
 
     /// Writes an email's text from the current row of its topic. `None` when no email is needed.
-    async fn text(&self, email: &Email) -> Result<Option<Text>, WorkError> {
+    async fn text(&self, email: &Email) -> WorkResult<Option<Text>> {
         Ok(match email.about {
             EmailTopic::MedOpened(id) => {
                 let (case, charge) = self.case(id).await?;
@@ -200,7 +200,7 @@ impl Mailer {
         })
     }
 
-    async fn case(&self, id: MedCaseId) -> Result<(MedCase, StoredCharge), WorkError> {
+    async fn case(&self, id: MedCaseId) -> WorkResult<(MedCase, StoredCharge)> {
         let (case, charge) = (MedCase::key_of(id), Charge::key_of(id.charge()));
         let (case, charge) = tokio::try_join!(self.store.get(&case), self.store.get(&charge))?;
         case.zip(charge).ok_or(WorkError::Missing("the MED case of an email or its charge does not exist"))

@@ -34,7 +34,7 @@ use shared::wallet::Wallets;
 use shared::wallet::counters::Tranche;
 use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, NEXT_LOOK_SECONDS, counted_scope};
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueues, Lane};
-use shared::{WorkError, concurrently};
+use shared::{WorkError, WorkResult, concurrently};
 
 /// The `task` in the input of the schedule that replaces lost messages (`template.yaml`).
 const RECOVER_MESSAGES: &str = "recover-messages";
@@ -109,7 +109,7 @@ impl Scheduler {
     /// # Errors
     ///
     /// As for [`Self::run`], and when messages could not be recovered.
-    pub async fn handle(&self, event: &Value) -> Result<Value, WorkError> {
+    pub async fn handle(&self, event: &Value) -> WorkResult<Value> {
         if event.get("task").and_then(Value::as_str) == Some(RECOVER_MESSAGES) {
             Box::pin(self.recover_messages()).await?;
             return Ok(json!({}));
@@ -133,7 +133,7 @@ impl Scheduler {
     ///
     /// The error of the first shard that failed. The other shards are processed nevertheless, and the next
     /// run continues.
-    pub async fn run(&self) -> Result<usize, WorkError> {
+    pub async fn run(&self) -> WorkResult<usize> {
         let shards = concurrently(DUE_SHARDS.into(), 0..DUE_SHARDS, |shard| {
             let scheduler = self.clone();
             async move { scheduler.run_shard(shard).await }
@@ -152,7 +152,7 @@ impl Scheduler {
     ///
     /// The last error of a row that could be neither processed nor postponed, or of a partition that could not
     /// be read. The other rows and partitions are processed nevertheless.
-    async fn run_shard(&self, shard: u8) -> Result<usize, WorkError> {
+    async fn run_shard(&self, shard: u8) -> WorkResult<usize> {
         let started = Instant::now();
         let partitions: Vec<DuePartition> = DuePartition::of_shard(shard).collect();
         let outcomes = concurrently(partitions.len(), partitions, |partition| {
@@ -260,7 +260,7 @@ impl Scheduler {
     }
 
     /// Processes one row. If the processing fails, postpones the row, so that it does not block the others.
-    async fn process_row(&self, due: &DueRow, now: Timestamp) -> Result<DueAction, WorkError> {
+    async fn process_row(&self, due: &DueRow, now: Timestamp) -> WorkResult<DueAction> {
         let result = if Delivery::is_at(&due.key) {
             self.start_delivery(due, now).await
         } else if Charge::is_at(&due.key) {
@@ -305,7 +305,7 @@ impl Scheduler {
         }
     }
 
-    async fn start_delivery(&self, due: &DueRow, now: Timestamp) -> Result<DueAction, WorkError> {
+    async fn start_delivery(&self, due: &DueRow, now: Timestamp) -> WorkResult<DueAction> {
         let next = now.saturating_plus_seconds(NEXT_LOOK_SECONDS);
         let Some(item) = self.store.postpone(due, next).await? else { return Ok(DueAction::Nothing) };
         let delivery: Delivery = from_item(item)?;
@@ -322,20 +322,20 @@ impl Scheduler {
         due: &DueRow,
         poll: impl FnOnce(R) -> (Timestamp, AcquirerMessage),
         now: Timestamp,
-    ) -> Result<DueAction, WorkError> {
+    ) -> WorkResult<DueAction> {
         let Some(row) = self.store.get(&due.key).await? else { return Ok(DueAction::Nothing) };
         let (since, message) = poll(row);
         self.poll_acquirer(due, message, since, now).await
     }
 
     /// Processes a MED notice whose Pix was not recorded when it arrived. That needs no request to a bank.
-    async fn process_notice(&self, due: &DueRow, now: Timestamp) -> Result<(), WorkError> {
+    async fn process_notice(&self, due: &DueRow, now: Timestamp) -> WorkResult<()> {
         let Some(notice) = self.store.get::<MedNotice>(&due.key).await? else { return Ok(()) };
         let cases = MedCases::new(self.store.clone());
         Ok(Box::pin(cases.process_notice(&notice.account, &notice.notice_id, now)).await?)
     }
 
-    async fn sweep(&self, due: &DueRow, now: Timestamp) -> Result<DueAction, WorkError> {
+    async fn sweep(&self, due: &DueRow, now: Timestamp) -> WorkResult<DueAction> {
         let postponed = self.store.postpone(due, now.saturating_plus_seconds(NEXT_SWEEP_SECONDS)).await?;
         let Some(item) = postponed else { return Ok(DueAction::Nothing) };
         let sweep: ConnectionSweep = from_item(item)?;
@@ -350,19 +350,19 @@ impl Scheduler {
         message: AcquirerMessage,
         since: Timestamp,
         now: Timestamp,
-    ) -> Result<DueAction, WorkError> {
+    ) -> WorkResult<DueAction> {
         let postponed = self.store.postpone(due, next_poll_at(since, now)).await?;
         Ok(postponed.map_or(DueAction::Nothing, |_| DueAction::Acquirer(message)))
     }
 
-    async fn release(&self, tranche: Tranche, now: Timestamp) -> Result<(), WorkError> {
+    async fn release(&self, tranche: Tranche, now: Timestamp) -> WorkResult<()> {
         if now >= tranche.day.starts_at() {
             Wallets::new(self.store.clone()).release(tranche, now).await?;
         }
         Ok(())
     }
 
-    async fn expire_or_finalise(&self, due: &DueRow, now: Timestamp) -> Result<DueAction, WorkError> {
+    async fn expire_or_finalise(&self, due: &DueRow, now: Timestamp) -> WorkResult<DueAction> {
         let Some(stored) = self.store.get::<StoredCharge>(&due.key).await? else {
             return Ok(DueAction::Nothing);
         };
@@ -386,12 +386,7 @@ impl Scheduler {
 
     /// Reports a payment that has waited for its review for more than a day. It is reported again every hour,
     /// so that the sum of an hour is the number of such payments.
-    async fn report_review(
-        &self,
-        due: &DueRow,
-        charge: &Charge,
-        now: Timestamp,
-    ) -> Result<DueAction, WorkError> {
+    async fn report_review(&self, due: &DueRow, charge: &Charge, now: Timestamp) -> WorkResult<DueAction> {
         let next = now.saturating_plus_seconds(REPORT_REVIEW_SECONDS);
         if self.store.postpone(due, next).await?.is_some() {
             tracing::warn!(charge = %charge.id, scope = %charge.scope, "a payment has waited for its review for more than a day");
@@ -400,7 +395,7 @@ impl Scheduler {
         Ok(DueAction::Nothing)
     }
 
-    async fn expire(&self, stored: StoredCharge, now: Timestamp) -> Result<(), WorkError> {
+    async fn expire(&self, stored: StoredCharge, now: Timestamp) -> WorkResult<()> {
         let charge = stored.as_stored();
         let at = charge.expires_at();
         if now <= at {

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use domain::ids::Scope;
 use shared::notes::Period;
-use shared::{WorkError, concurrently};
+use shared::{WorkError, WorkResult, concurrently};
 
 use crate::{Scheduler, WORK_TIME};
 
@@ -16,7 +16,7 @@ const CONCURRENT_SCOPES: usize = 16;
 impl Scheduler {
     /// Checks all periods that were not checked yet. A scope that fails is checked again later: the checkpoint must
     /// not wait for it, because one row that can't be read would keep the lost messages of all other scopes.
-    pub(crate) async fn recover_messages(&self) -> Result<(), WorkError> {
+    pub(crate) async fn recover_messages(&self) -> WorkResult<()> {
         let started = Instant::now();
         let (mut checked, mut outcome) = (None, Ok(()));
         for period in Period::unchecked(&self.store, self.clock.now()).await? {
@@ -38,7 +38,7 @@ impl Scheduler {
     }
 
     /// Checks the scopes that had new deliveries in a period. Returns those that failed.
-    async fn check_scopes(&self, period: Period) -> Result<Vec<(Scope, WorkError)>, WorkError> {
+    async fn check_scopes(&self, period: Period) -> WorkResult<Vec<(Scope, WorkError)>> {
         let scopes = period.scopes(&self.store).await?;
         let checks = concurrently(CONCURRENT_SCOPES, scopes, |scope| {
             let scheduler = self.clone();

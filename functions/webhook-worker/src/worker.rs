@@ -20,7 +20,6 @@ use domain::webhook::schedule;
 use domain::webhook::signature::{self, EndpointSecret};
 use hyper::body::Bytes;
 use hyper::http::{HeaderMap, HeaderName, HeaderValue};
-use shared::WorkError;
 use shared::app::address_policy;
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, required};
@@ -37,6 +36,7 @@ use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
 use shared::webhook::in_flight::{InFlight, Occupancy};
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueue, DeliveryQueues, Lane};
+use shared::{WorkError, WorkResult};
 use tracing::field;
 
 use crate::admission::{Admission, Admitted, Batch, NotNow, SETTLE_PERIOD, SLOW_AFTER};
@@ -115,7 +115,7 @@ impl Worker {
         response
     }
 
-    async fn work(&self, message: DeliveryMessage, receipt: Receipt, batch: &Batch) -> Result<(), WorkError> {
+    async fn work(&self, message: DeliveryMessage, receipt: Receipt, batch: &Batch) -> WorkResult<()> {
         let _processing = batch.begin(&message);
         let now = self.clock.now();
         let claim = u64::from_le_bytes(random::bytes()?);
@@ -172,7 +172,7 @@ impl Worker {
         delivery: &Delivery,
         message: &DeliveryMessage,
         (outcome, endpoint, lane): (AttemptOutcome, Option<&Endpoint>, Lane),
-    ) -> Result<(), WorkError> {
+    ) -> WorkResult<()> {
         let outcome = self.unless_abandoned(delivery, outcome).await;
         let now = self.clock.now();
         if matches!(outcome, AttemptOutcome::Exhausted(_)) {
@@ -217,7 +217,7 @@ impl Worker {
         delivery: &Delivery,
         (lane, message): (Lane, &DeliveryMessage),
         why: NotNow,
-    ) -> Result<(), WorkError> {
+    ) -> WorkResult<()> {
         let now = self.clock.now();
         let until = if let NotNow::OpenBreaker { until } = why { Some(until) } else { None };
         if !self.deliveries.end_attempt(delivery, &AttemptOutcome::Postponed { until }, now).await? {
@@ -237,14 +237,14 @@ impl Worker {
         message: &DeliveryMessage,
         at: Timestamp,
         now: Timestamp,
-    ) -> Result<(), WorkError> {
+    ) -> WorkResult<()> {
         let Some(delay) = sqs_delay(at, now) else { return Ok(()) };
         let message = DeliveryMessage { waits: 0, due: true, ..message.clone() };
         Ok(self.admission.queue(lane, message.scope.mode).send_later(&message, delay).await?)
     }
 
     /// Loads what a post needs. The error is the outcome of a delivery that can't be posted.
-    async fn load(&self, delivery: &Delivery) -> Result<Result<Ready, AttemptOutcome>, WorkError> {
+    async fn load(&self, delivery: &Delivery) -> WorkResult<Result<Ready, AttemptOutcome>> {
         let exhausted = |error: &str| {
             let failed = FailedAttempt::without_body(delivery.last_status_code, error);
             Ok(Err(AttemptOutcome::Exhausted(failed)))
@@ -468,7 +468,7 @@ fn log_attempt(delivery: &Delivery, event: &Event, attempt: &Attempt, duration: 
 
 /// Logs and drops the error of a corrupt row, because a retry would not help. Returns other errors, so that
 /// the message is retried.
-fn unless_corrupt(recorded: Result<(), WebhookError>) -> Result<(), WorkError> {
+fn unless_corrupt(recorded: Result<(), WebhookError>) -> WorkResult<()> {
     match recorded {
         Err(WebhookError::Store(StoreError::Corrupt(cause))) => {
             tracing::error!(cause, "can't record a success in the endpoint's row");

@@ -22,7 +22,6 @@ use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use domain::wallet::ReturnStatus;
 
-use crate::WorkError;
 use crate::acquirer::configuration::{AccountAcquirers, PixKeyClaim};
 use crate::acquirer::pix::end_of;
 use crate::acquirer::{Connector as _, NewCharge, PixBank};
@@ -34,6 +33,7 @@ use crate::refund::{MadeThere, RefundError, Refunds};
 use crate::services::bank_returns::Returns;
 use crate::services::receipts::{ReceiptError, Receipts};
 use crate::store::{Result, Store, Write};
+use crate::{WorkError, WorkResult};
 
 /// How long a bank is asked again for the payer of a payment that is held for review: six hours, in
 /// milliseconds. Its list may confirm a payer later than the Pix.
@@ -101,7 +101,7 @@ impl BankPayments {
         pix: &Pix,
         paid_charge: Option<ChargeId>,
         now: Timestamp,
-    ) -> Result<Option<ReportedPix>, WorkError> {
+    ) -> WorkResult<Option<ReportedPix>> {
         Box::pin(self.record_known(bank, pix, Known { paid_charge, owner: None }, now)).await
     }
 
@@ -113,7 +113,7 @@ impl BankPayments {
         pix: &Pix,
         (account, by): (AccountId, &Operator),
         now: Timestamp,
-    ) -> Result<Option<ReportedPix>, WorkError> {
+    ) -> WorkResult<Option<ReportedPix>> {
         let known = Known { paid_charge: None, owner: Some((account, by)) };
         Box::pin(self.record_known(bank, pix, known, now)).await
     }
@@ -124,7 +124,7 @@ impl BankPayments {
         pix: &Pix,
         hint: Known<'_>,
         now: Timestamp,
-    ) -> Result<Option<ReportedPix>, WorkError> {
+    ) -> WorkResult<Option<ReportedPix>> {
         match self.record_money(bank, pix, hint, now).await? {
             Some(recorded) if recorded.status == ReportedPixStatus::Recorded => {
                 Ok(Some(Box::pin(self.record_returns(recorded, pix, now)).await?))
@@ -136,12 +136,7 @@ impl BankPayments {
     /// Records the Pix of a page of the bank's list. Those that are recorded, with all their devoluções, cost
     /// one read together. A Pix that can't be recorded is stored as if a notification had named it, so that it
     /// is tried again and does not stop the sweep.
-    pub async fn record_listed(
-        &self,
-        bank: &PixBank,
-        listed: &[Pix],
-        now: Timestamp,
-    ) -> Result<(), WorkError> {
+    pub async fn record_listed(&self, bank: &PixBank, listed: &[Pix], now: Timestamp) -> WorkResult<()> {
         let keys: Vec<Key> = listed.iter().map(|pix| ReportedPix::key_of(&pix.end_to_end_id)).collect();
         let known: Vec<ReportedPix> = self.store.get_in_order(&keys).await?;
         let known: HashMap<&EndToEndId, &ReportedPix> =
@@ -166,7 +161,7 @@ impl BankPayments {
     }
 
     /// Stores a Pix as if a notification had named it.
-    async fn remember(&self, bank: &PixBank, pix: &Pix, now: Timestamp) -> Result<(), WorkError> {
+    async fn remember(&self, bank: &PixBank, pix: &Pix, now: Timestamp) -> WorkResult<()> {
         let at = (bank.connection(), bank.account());
         let row = ReportedPix::notified(pix.end_to_end_id.clone(), at, pix.txid.clone(), now);
         let _inserted_or_stored = self.store.commit(vec![Write::insert(&row)?]).await?;
@@ -180,7 +175,7 @@ impl BankPayments {
         payment: &str,
         paid_charge: Option<ChargeId>,
         now: Timestamp,
-    ) -> Result<Option<ReportedPix>, WorkError> {
+    ) -> WorkResult<Option<ReportedPix>> {
         let Ok(id) = payment.parse::<EndToEndId>() else { return Ok(None) };
         match bank.read_back(&id, None, (now, now)).await? {
             Some(pix) => self.record(bank, &pix, paid_charge, now).await,
@@ -196,7 +191,7 @@ impl BankPayments {
         recorded: &ReportedPix,
         pix: &Pix,
         now: Timestamp,
-    ) -> Result<(), WorkError> {
+    ) -> WorkResult<()> {
         if recorded.read_back_at.is_none() {
             return Ok(());
         }
@@ -220,7 +215,7 @@ impl BankPayments {
         self.end_read_back(recorded).await
     }
 
-    async fn end_read_back(&self, recorded: &ReportedPix) -> Result<(), WorkError> {
+    async fn end_read_back(&self, recorded: &ReportedPix) -> WorkResult<()> {
         Ok(self.replace_reported(&recorded.read_back(), recorded).await?)
     }
 
@@ -257,7 +252,7 @@ impl BankPayments {
         pix: &Pix,
         hint: Known<'_>,
         now: Timestamp,
-    ) -> Result<Option<ReportedPix>, WorkError> {
+    ) -> WorkResult<Option<ReportedPix>> {
         let key = ReportedPix::key_of(&pix.end_to_end_id);
         let mut update = self.store.start_update("a Pix");
         loop {
@@ -319,7 +314,7 @@ impl BankPayments {
 
     /// Finalises a charge that is still pending, because the bank's answer to its creation was lost. A pending
     /// charge accepts no payment.
-    async fn finalised(&self, bank: &PixBank, charge: Charge, now: Timestamp) -> Result<Charge, WorkError> {
+    async fn finalised(&self, bank: &PixBank, charge: Charge, now: Timestamp) -> WorkResult<Charge> {
         if charge.status != TransactionStatus::Pending {
             return Ok(charge);
         }
@@ -329,7 +324,7 @@ impl BankPayments {
         Ok(self.charges.finalise(charge, finalised, now).await?)
     }
 
-    pub async fn account_of(&self, charge: &Charge) -> Result<Account, WorkError> {
+    pub async fn account_of(&self, charge: &Charge) -> WorkResult<Account> {
         let account = self.store.get::<Account>(&Account::key_of(&charge.scope.account)).await?;
         account.ok_or(WorkError::Missing("the account of a charge does not exist"))
     }
@@ -337,12 +332,7 @@ impl BankPayments {
     /// The charge that the txid encodes, if it was created at this connection, or at another one of the same
     /// account. Otherwise the Pix belongs to the account of its key, or to the one that an operator named.
     /// `None`: no account has the key.
-    async fn match_charge(
-        &self,
-        bank: &PixBank,
-        pix: &Pix,
-        hint: Known<'_>,
-    ) -> Result<Option<Match>, WorkError> {
+    async fn match_charge(&self, bank: &PixBank, pix: &Pix, hint: Known<'_>) -> WorkResult<Option<Match>> {
         if let Some(stored) = self.charges.find(charge_of_txid(pix).or(hint.paid_charge)).await? {
             let charge = stored.as_stored();
             let is_live = charge.scope.mode == Mode::Live;
@@ -396,7 +386,7 @@ impl BankPayments {
         pix: &Pix,
         charge: &Charge,
         now: Timestamp,
-    ) -> Result<(Vec<Write>, Holding), WorkError> {
+    ) -> WorkResult<(Vec<Write>, Holding)> {
         let account = self.account_of(charge).await?;
         let payer = bank.payer_of(pix, charge.expected_payer.as_ref()).await?;
         let terms = account.settings.terms.for_method(PaymentMethod::Pix);
@@ -426,7 +416,7 @@ impl BankPayments {
         known: ReportedPix,
         charge: ChargeId,
         now: Timestamp,
-    ) -> Result<ReportedPix, WorkError> {
+    ) -> WorkResult<ReportedPix> {
         let (scope, payment) = payment_of(&known);
         match self.receipts.apply(&scope, &payment, charge, None, now).await {
             Ok(applied) => Ok(applied.reported.unwrap_or(known)),
@@ -443,12 +433,7 @@ impl BankPayments {
     }
 
     /// Of refunds and returns of this service, of the merchant at the bank itself, and by MED.
-    async fn record_returns(
-        &self,
-        known: ReportedPix,
-        pix: &Pix,
-        now: Timestamp,
-    ) -> Result<ReportedPix, WorkError> {
+    async fn record_returns(&self, known: ReportedPix, pix: &Pix, now: Timestamp) -> WorkResult<ReportedPix> {
         let final_returns: Vec<&Devolucao> = pix.returns.iter().filter(|item| is_final(item)).collect();
         let unseen = unseen_returns(&known, pix);
         if unseen.is_empty() {
@@ -481,7 +466,7 @@ impl BankPayments {
         known: ReportedPix,
         pix: &Pix,
         now: Timestamp,
-    ) -> Result<ReportedPix, WorkError> {
+    ) -> WorkResult<ReportedPix> {
         let (scope, payment) = payment_of(&known);
         let incoming = self.charges.find_payment(&scope, &payment).await?;
         let (mut seen, mut by_bank): (Vec<&Devolucao>, Vec<&Devolucao>) = (Vec::new(), Vec::new());
@@ -514,7 +499,7 @@ impl BankPayments {
 
     /// The bank has returned the money: a return is requested, and then finds that the bank has executed it.
     /// False if the Pix was credited meanwhile.
-    async fn return_without_credit(&self, known: &ReportedPix, now: Timestamp) -> Result<bool, WorkError> {
+    async fn return_without_credit(&self, known: &ReportedPix, now: Timestamp) -> WorkResult<bool> {
         let (scope, payment) = payment_of(known);
         if let Some(held) = self.held_charge(known).await? {
             let account = self.account_of(held.as_stored()).await?;
@@ -542,7 +527,7 @@ impl BankPayments {
         &self,
         known: ReportedPix,
         processed: &[&Devolucao],
-    ) -> Result<ReportedPix, WorkError> {
+    ) -> WorkResult<ReportedPix> {
         let seen: Vec<SeenReturn> = processed
             .iter()
             .map(|item| SeenReturn { id: item.id.clone(), status: item.status.as_str().to_owned() })
@@ -559,12 +544,7 @@ impl BankPayments {
     /// Ends the refund that a final devolução belongs to. One that this service did not request, or whose
     /// refund has failed here, becomes a refund that was made at the bank: the money is gone, so the wallet is
     /// debited. False if it can't be recorded yet.
-    async fn record_return(
-        &self,
-        charge: ChargeId,
-        item: &Devolucao,
-        now: Timestamp,
-    ) -> Result<bool, WorkError> {
+    async fn record_return(&self, charge: ChargeId, item: &Devolucao, now: Timestamp) -> WorkResult<bool> {
         let is_executed = item.status == DevolucaoStatus::Returned;
         let outcome = if is_executed { RefundOutcome::Refunded } else { RefundOutcome::Failed };
         let refunds = self.refunds.for_charge(Some(charge)).await?;

@@ -5,7 +5,7 @@ use domain::charge::IncomingPayment;
 use domain::time::Timestamp;
 use domain::wallet::Posting;
 
-use crate::WorkError;
+use crate::WorkResult;
 use crate::acquirer::{Connection, ReturnProgress};
 use crate::charge::Charges;
 use crate::metrics;
@@ -44,7 +44,7 @@ impl Returns {
         incoming: &IncomingPayment,
         devolucao: &Devolucao,
         now: Timestamp,
-    ) -> Result<(), WorkError> {
+    ) -> WorkResult<()> {
         if incoming.open_return().is_none_or(|open| open.id.as_str() != devolucao.id) {
             return Ok(());
         }
@@ -60,7 +60,7 @@ impl Returns {
         connection: &Connection,
         incoming: &IncomingPayment,
         now: Timestamp,
-    ) -> Result<ReturnStep, WorkError> {
+    ) -> WorkResult<ReturnStep> {
         let Some(open) = incoming.open_return() else { return Ok(ReturnStep::Ended) };
         let (id, attempt) = (open.id.clone(), open.attempt);
         match connection.connector().give_back(incoming, id.as_str(), now).await? {
@@ -78,13 +78,13 @@ impl Returns {
     }
 
     /// An operator must act.
-    pub async fn stop(&self, incoming: &IncomingPayment, now: Timestamp) -> Result<(), WorkError> {
+    pub async fn stop(&self, incoming: &IncomingPayment, now: Timestamp) -> WorkResult<()> {
         tracing::error!(payment = %incoming.payment_id, "the bank can't return a payment; an operator must agree with the bank how it goes back: `admin receipts list` shows it");
         metrics::increment(metrics::RETURNS_FAILED);
         self.replace(incoming, incoming.return_stopped(now), None, now).await
     }
 
-    async fn complete_by_bank(&self, incoming: &IncomingPayment, now: Timestamp) -> Result<(), WorkError> {
+    async fn complete_by_bank(&self, incoming: &IncomingPayment, now: Timestamp) -> WorkResult<()> {
         let (next, posting) = incoming.returned_by_bank(now).unzip();
         self.replace(incoming, next, posting.as_ref(), now).await
     }
@@ -94,7 +94,7 @@ impl Returns {
         incoming: &IncomingPayment,
         rtr_id: Option<String>,
         now: Timestamp,
-    ) -> Result<(), WorkError> {
+    ) -> WorkResult<()> {
         let (next, posting) = incoming.return_completed(rtr_id, now).unzip();
         self.replace(incoming, next, posting.as_ref(), now).await
     }
@@ -107,7 +107,7 @@ impl Returns {
         next: Option<IncomingPayment>,
         posting: Option<&Posting>,
         now: Timestamp,
-    ) -> Result<(), WorkError> {
+    ) -> WorkResult<()> {
         let Some(next) = next else { return Ok(()) };
         let mut update = self.store.start_update("a charge");
         loop {

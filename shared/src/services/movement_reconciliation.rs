@@ -19,7 +19,7 @@ use domain::time::Timestamp;
 use domain::wallet::{Posting, PostingKind};
 use serde::Serialize;
 
-use crate::WorkError;
+use crate::WorkResult;
 use crate::acquirer::{Acquirer, Acquirers, Connection, Movement};
 use crate::charge::Charges;
 use crate::services::RemoteCharges;
@@ -66,7 +66,7 @@ pub async fn reconcile_movements(
     (acquirers, connection): (&Acquirers, &Connection),
     (day, apply): (Day, bool),
     now: Timestamp,
-) -> Result<MovementReconciliation, WorkError> {
+) -> WorkResult<MovementReconciliation> {
     let mut found = MovementReconciliation::default();
     let mut of_charges: BTreeMap<ChargeId, Vec<Movement>> = BTreeMap::new();
     let (period, mut cursor) = ((day.starts_at(), day.ends_at()), None::<String>);
@@ -136,7 +136,7 @@ async fn differences(
     (movements, payments): (&[Movement], &[IncomingPayment]),
     apply: bool,
     now: Timestamp,
-) -> Result<Vec<MovementDifference>, WorkError> {
+) -> WorkResult<Vec<MovementDifference>> {
     let differing = |reason: String| MovementDifference::new(charge.id, reason);
     let Some(snapshot) = connection.connector().read(charge).await? else {
         return Ok(vec![differing("the acquirer does not know the charge".to_owned())]);

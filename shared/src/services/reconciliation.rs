@@ -26,7 +26,7 @@ use domain::row::Key;
 use domain::time::Timestamp;
 use domain::wallet::{Posting, PostingKind, RefundStrategy, ReturnStatus};
 
-use crate::WorkError;
+use crate::WorkResult;
 use crate::acquirer::{AcquirerError, Connections, KitError, PixBank};
 use crate::charge::Charges;
 use crate::refund::Refunds;
@@ -405,7 +405,7 @@ pub async fn record_listed(
     bank: &PixBank,
     found: &Comparison,
     now: Timestamp,
-) -> Result<Vec<ReportedPix>, WorkError> {
+) -> WorkResult<Vec<ReportedPix>> {
     let lacking = found.differences.iter().chain(&found.pending).filter(|it| it.bank_amount.is_some());
     let ids: BTreeSet<&str> = lacking.filter_map(|it| it.end_to_end_id.as_deref()).collect();
     let mut recorded = Vec::new();

@@ -11,7 +11,6 @@ use domain::refund::{Refund, RefundOutcome};
 use domain::snapshot::{Closing, Known, RemoteRefund, Snapshot, Step, contradictions, next_step};
 use domain::time::Timestamp;
 
-use crate::WorkError;
 use crate::acquirer::{Connection, RefundEnd};
 use crate::charge::{Charges, recorded_payment_writes};
 use crate::med::MedCases;
@@ -19,6 +18,7 @@ use crate::metrics;
 use crate::refund::{MadeThere, RefundError, Refunds};
 use crate::services::BankPayments;
 use crate::store::Store;
+use crate::{WorkError, WorkResult};
 
 /// The most changes that one read causes. Only a charge with more refunds and disputes needs a second read.
 const MAX_STEPS: usize = 32;
@@ -59,7 +59,7 @@ impl RemoteCharges {
         charge: &Charge,
         (snapshot, closing): (&Snapshot, Option<Closing>),
         now: Timestamp,
-    ) -> Result<Followed, WorkError> {
+    ) -> WorkResult<Followed> {
         let (id, terms) = (charge.id, self.payments.account_of(charge).await?.settings.terms);
         if connection.elsewhere() != charge.elsewhere {
             return Err(WorkError::Missing("a charge must be read at all its connections"));
@@ -98,7 +98,7 @@ impl RemoteCharges {
         charge: ChargeId,
         snapshot: &Snapshot,
         now: Timestamp,
-    ) -> Result<(Option<Step>, Vec<String>), WorkError> {
+    ) -> WorkResult<(Option<Step>, Vec<String>)> {
         let charge = self.charges.get_existing(charge).await?.read_at(now);
         let terms = self.payments.account_of(&charge).await?.settings.terms;
         let recorded = self.recorded(&charge, snapshot).await?;
@@ -107,7 +107,7 @@ impl RemoteCharges {
     }
 
     /// Reads only the rows that the snapshot can concern.
-    async fn recorded(&self, charge: &Charge, snapshot: &Snapshot) -> Result<Recorded, WorkError> {
+    async fn recorded(&self, charge: &Charge, snapshot: &Snapshot) -> WorkResult<Recorded> {
         let mut recorded = Recorded::default();
         for remote in &snapshot.payments {
             let incoming = self.charges.find_payment(&charge.scope, &remote.payment.id).await?;
@@ -140,7 +140,7 @@ impl RemoteCharges {
         recorded: Recorded,
         step: Step,
         now: Timestamp,
-    ) -> Result<bool, WorkError> {
+    ) -> WorkResult<bool> {
         let charge = stored.as_stored().id;
         match step {
             Step::Charge(command) => match (&*command, connection.as_pix()) {
