@@ -364,8 +364,6 @@ fn decimal(minor: i64, exponent: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     fn money(minor: i64, currency: Currency) -> Money {
@@ -461,13 +459,5 @@ mod tests {
         let euro = money(1, Currency::EUR);
         assert_eq!(Money::zero(Currency::BRL).checked_add(euro), Err(MoneyError::CurrencyMismatch));
         assert_eq!(Money::zero(Currency::BRL).checked_sub(euro), Err(MoneyError::CurrencyMismatch));
-    }
-
-    proptest! {
-        #[test]
-        fn a_decimal_without_its_point_is_the_amount(minor in 1_i64..=999_999_999_999, exponent in 0_u32..=8) {
-            let text = Amount::parse(minor).unwrap().decimal(exponent);
-            prop_assert_eq!(text.replace('.', "").parse::<i64>().unwrap(), minor);
-        }
     }
 }

@@ -605,28 +605,6 @@ fn a_surplus_of_returned_fees_is_credited_when_the_last_refund_completes() {
 }
 
 #[test]
-fn a_refund_debits_pending_money_first_and_a_failure_restores_it_before_the_release_day() {
-    let held = |gross| RefundParameters { is_held: true, ..devolution(Some(gross)) };
-    let mut world = World::new();
-    world.settle(10_000, 1, FeesOnRefund::Keep);
-    world.settle(10_000, 0, FeesOnRefund::Keep);
-    // The acquirer's fee is 0.99 % plus 7, and the platform's is 1.5 %.
-    let net = 10_000 - 106 - 150;
-    assert_eq!((world.pending(), world.available()), (net, net));
-    world.refund(0, &held(1_000));
-    assert_eq!((world.pending(), world.available()), (net - 1_000, net));
-    world.end_refund(0, false);
-    assert_eq!((world.pending(), world.available()), (net, net));
-    world.refund(0, &held(9_900));
-    assert_eq!((world.pending(), world.available()), (0, net - 156));
-    // After the release day, the money of a failed refund becomes available.
-    world.step(&Step::Days(1));
-    world.end_refund(0, false);
-    assert_eq!((world.pending(), world.available()), (0, 2 * net));
-    world.check();
-}
-
-#[test]
 fn a_sum_that_does_not_fit_64_bits_is_an_error() {
     let mut world = World::new();
     let vast = Transfer { from: PlatformExpense, to: MerchantAvailable, minor: minor(i64::MAX) };
