@@ -214,7 +214,6 @@ fn the_page_has_the_brand_of_the_shop() {
         ),
         // The receiver remains as the payer's bank shows it.
         "Loja do Bairro</dd>".to_owned(),
-        ":root{--brand:#ffe08a;--on:#000000}".to_owned(),
     ] {
         assert!(open.contains(&expected), "{expected}: {open}");
     }
