@@ -387,9 +387,7 @@ mod tests {
 
     #[test]
     fn an_invalid_body_is_reported_with_its_reason_and_position() {
-        insta::assert_snapshot!(unreadable(b"{\"a\": 1,}"), @"The body is not valid JSON: key must be a string at line 1 column 9.");
         insta::assert_snapshot!(unreadable(b"{} {}"), @"The body is not valid JSON: trailing characters at line 1 column 4.");
-        insta::assert_snapshot!(unreadable(b"[]"), @"The body must be a JSON object.");
         insta::assert_snapshot!(unreadable(br#"{"a": {"b": ["\ud800"]}}"#), @"The body is not valid JSON: unexpected end of hex escape at line 1 column 8 in the value at `a.b[0]`.");
         insta::assert_snapshot!(unreadable(b"{\"a\": \"\xff\"}"), @"The body is not valid JSON: invalid utf-8 sequence of 1 bytes from index 7.");
     }
