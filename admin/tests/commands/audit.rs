@@ -43,7 +43,7 @@ async fn an_operator_verifies_the_audit_of_one_account_or_of_all() {
 
     let (is_unbroken, earlier, reports) = service.verify_audit("--all").await;
     assert!(is_unbroken && reports.len() == 2, "{earlier}");
-    let expect = format!("--all --expect {}", service.file("audit", &earlier));
+    let expect = format!("--all --expect {}", service.file("audit", earlier));
     service.set_rate_limit(&account, 600).await;
     assert!(service.verify_audit(&expect).await.0);
 

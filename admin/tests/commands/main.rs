@@ -875,7 +875,7 @@ async fn an_operator_confirms_a_med_case_adds_evidence_and_decides_it() {
     for (path, says) in [
         (service.file("notes.txt", b"hello"), "must be PNG"),
         (service.file("empty.png", b""), "1 to 10485760 (bytes)"),
-        (service.file("long.pdf", &[&b"%PDF-"[..], &vec![0; 10_485_760]].concat()), "1 to 10485760 (bytes)"),
+        (service.file("long.pdf", [&b"%PDF-"[..], &vec![0; 10_485_760]].concat()), "1 to 10485760 (bytes)"),
         (service.path("absent.png"), "absent.png"),
     ] {
         service.refuses(&format!("med evidence add {id} {path} --reason x"), says).await;
