@@ -246,7 +246,7 @@ async fn a_delivery_that_becomes_pending_after_the_abandonment_is_shown_as_cance
     for (number, listed) in [(1, false), (2, true)] {
         let event = charge_paid_event(&service, number, now);
         let late = Delivery { listed, ..Delivery::for_event(&event, &stale_endpoints, now).remove(0) };
-        write(&dynamodb(&service), &[to_item(&event).unwrap(), to_item(&late).unwrap()]).await;
+        write(&service.dynamodb(), &[to_item(&event).unwrap(), to_item(&late).unwrap()]).await;
         let late = json!({"id": late.id, "endpointId": registered["id"]});
         assert_eq!(read_delivery(&service, &late).await["status"], "CANCELLED");
         expect_counts(&service, 0, number).await;
@@ -257,10 +257,6 @@ async fn a_delivery_that_becomes_pending_after_the_abandonment_is_shown_as_cance
         expect_counts(&service, 0, number).await;
     }
     assert_eq!(listener.hooks().len(), 0);
-}
-
-fn dynamodb(service: &Service) -> aws_sdk_dynamodb::Client {
-    local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url)
 }
 
 fn charge_paid_event(service: &Service, number: usize, at: Timestamp) -> Event {
@@ -287,7 +283,7 @@ async fn seed_pending_deliveries(service: &Service, count: usize) {
     });
     let items: Vec<_> = pending.map(|delivery| to_item(&delivery).unwrap()).collect();
     assert_eq!(items.len(), count);
-    write(&dynamodb(service), &items).await;
+    write(&service.dynamodb(), &items).await;
 }
 
 /// Counts the cancelled deliveries. Checks that exactly the cancelled rows have a list key of cancelled

@@ -196,7 +196,7 @@ async fn a_page_of_held_charges_has_a_cursor_only_if_more_follow() {
         id: ChargeId::derive(b"held", Mode::Test, "held", &number.to_string()),
         ..held.clone()
     };
-    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let client = service.dynamodb();
     let rows: Vec<Item> = (1..100).map(|number| to_item(&copy(number)).unwrap()).collect();
     write(&client, &rows).await;
     let page = async |cursor: Option<&StoredCharge>| {

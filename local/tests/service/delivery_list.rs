@@ -610,7 +610,7 @@ async fn deliveries_past_their_retention_are_not_counted() {
 /// Returns the endpoint that every tenth of them went to.
 async fn seed_counted_deliveries() -> (DeliveryFixture, EndpointId) {
     let fixture = DeliveryFixture::new().await;
-    let client = local::sdk::dynamodb(&fixture.service.stack.endpoints.dynamodb_url);
+    let client = fixture.service.dynamodb();
     // The requests of some pages depend on the time of day, so it is always noon in São Paulo.
     let noon = Day::of(fixture.now()).ends_at().plus_seconds(12 * 60 * 60).unwrap();
     fixture.service.stack.clock.advance(noon.millis_since(fixture.now()));
@@ -722,7 +722,7 @@ async fn burst(fixture: &DeliveryFixture) -> Vec<Delivery> {
         .iter()
         .flat_map(|(delivery, event)| [to_item(delivery).unwrap(), to_item(event).unwrap()])
         .collect();
-    write(&local::sdk::dynamodb(&fixture.service.stack.endpoints.dynamodb_url), &items).await;
+    write(&fixture.service.dynamodb(), &items).await;
     fixture.service.stack.clock.advance(6_000);
     deliveries.into_iter().map(|(delivery, _)| delivery).collect()
 }

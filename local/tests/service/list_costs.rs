@@ -19,7 +19,7 @@ async fn service_with_payments(payments: usize) -> Service {
     let first = service.new_charge(&json!({"amount": 1000, "expires_in": 86_400})).await;
     let key = Charge::key_of(ChargeId::parse_any(id(&first)).unwrap());
     let template: StoredCharge = service.store().get(&key).await.unwrap().unwrap();
-    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let client = service.dynamodb();
     service.delete_row(&key.pk, &key.sk).await;
     seed(&client, template.as_stored(), payments, 40, &[1, payments / 2, payments - 2]).await;
     service

@@ -2,7 +2,7 @@
 //! (design: Settled where the contract is silent).
 
 use domain::calendar::Day;
-use domain::charge::{Charge, StoredCharge};
+use domain::charge::Charge;
 use domain::ids::{ChargeId, MedCaseId, Mode, PostingId};
 use domain::med::MedCase;
 use domain::row::Row;
@@ -67,12 +67,11 @@ async fn a_bare_date_is_the_whole_day_in_sao_paulo_as_an_inclusive_bound_and_its
     let charge = service.charge().await;
     service.sandbox(&charge, "pay", &serde_json::json!({})).await;
 
-    let key = Charge::key_of(ChargeId::parse_any(charge["id"].as_str().unwrap()).unwrap());
-    let template: StoredCharge = store.get(&key).await.unwrap().unwrap();
+    let template = service.stored_charge(charge["id"].as_str().unwrap().parse().unwrap()).await;
     let charges = times.map(|at| Charge {
         id: ChargeId::derive(b"salt", Mode::Test, "charges", &at.to_iso()),
         created_at: at,
-        ..template.as_stored().clone()
+        ..template.clone()
     });
     for charge in &charges {
         insert(&store, charge).await;

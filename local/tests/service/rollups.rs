@@ -77,9 +77,7 @@ async fn create_histories(service: &Service, charges: usize) -> Sums {
 }
 
 async fn add(sums: &mut Sums, service: &Service, charge: &Value, additional: &[&str]) {
-    let key = Charge::key_of(ChargeId::parse_any(id(charge)).unwrap());
-    let charge: StoredCharge = service.store().get(&key).await.unwrap().unwrap();
-    let charge = charge.as_stored();
+    let charge = service.stored_charge(ChargeId::parse_any(id(charge)).unwrap()).await;
     let local = charge.created_at.to_chrono() - chrono::TimeDelta::hours(3);
     let day = format!("day#{}#BRL", local.format("%Y-%m-%d"));
     let status = match charge.status.as_str() {
@@ -146,7 +144,7 @@ async fn counted_sums(service: &Service) -> Sums {
 
 /// Deletes all rollups and events.
 async fn delete_rollups(service: &Service) {
-    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let client = service.dynamodb();
     let scan = client.scan().table_name("StateTable").send().await.unwrap();
     for item in scan.items.unwrap() {
         let pk = text(&item, "pk").unwrap();
@@ -338,7 +336,7 @@ async fn statistics_and_totals_are_exact_within_a_minute_after_3000_changes_in_t
     let first = service.charge().await;
     let key = Charge::key_of(ChargeId::parse_any(id(&first)).unwrap());
     let template: StoredCharge = service.store().get(&key).await.unwrap().unwrap();
-    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let client = service.dynamodb();
     service.delete_row(&key.pk, &key.sk).await;
     let urls = PublicUrls::new("https://pay.example.com/checkout").unwrap();
     let rows = (0..CHANGES).flat_map(|number| {

@@ -4,29 +4,6 @@ use serde_json::{Value, json};
 
 use crate::support::{Service, eventually, id};
 
-/// Reads a path until it counts this many created and paid payments. Returns its body.
-async fn wait_for_counts(service: &Service, path: &str, created: i64, paid: i64) -> Value {
-    eventually("the expected payments are counted", async || {
-        let body = service.get(path).await.expect(200);
-        let funnel = &body["funnel"];
-        let found = if funnel.is_null() {
-            (&body["totalTransactions"], &body["paidTransactions"])
-        } else {
-            (&funnel["created"], &funnel["paid"])
-        };
-        (found == (&json!(created), &json!(paid))).then_some(body)
-    })
-    .await
-}
-
-/// Advances the clock to an instant.
-fn advance_clock_to(service: &Service, at: &str) {
-    let at: domain::time::Timestamp = at.parse().unwrap();
-    let by = at.millis_since(service.stack.clock.now());
-    assert!(by >= 0, "{at} is not in the past");
-    service.stack.clock.advance(by);
-}
-
 async fn payment(service: &Service, key: &str, amount: i64, currency: &str, method: &str) -> Value {
     let body =
         json!({"amount": amount, "currency": currency, "paymentMethods": [method], "idempotencyKey": key});
@@ -62,14 +39,20 @@ async fn stats_of_an_account_without_payments_are_zeros() {
 async fn payments_count_on_the_day_of_their_creation_in_sao_paulo() {
     let service = Service::start().await;
     // A Thursday, one minute before midnight in São Paulo. The next day is a business day.
-    advance_clock_to(&service, "2099-03-06T02:59:00Z");
+    let at: domain::time::Timestamp = "2099-03-06T02:59:00Z".parse().unwrap();
+    service.stack.clock.advance(at.millis_since(service.stack.clock.now()));
     let late = payment(&service, "key-1", 1000, "BRL", "PIX").await;
     payment(&service, "key-2", 5000, "BRL", "PIX").await;
     service.stack.clock.advance(120_000);
     let early = payment(&service, "key-3", 250, "EUR", "CREDIT_CARD").await;
     service.sandbox(&late, "pay", &json!({})).await;
     service.sandbox(&early, "pay", &json!({})).await;
-    let stats = wait_for_counts(&service, "/v1/payments/stats?days=2", 3, 2).await;
+    let stats = eventually("the three payments are counted", async || {
+        let stats = service.get("/v1/payments/stats?days=2").await.expect(200);
+        let is_counted = stats["totalTransactions"] == 3 && stats["paidTransactions"] == 2;
+        is_counted.then_some(stats)
+    })
+    .await;
     assert_eq!(
         stats,
         json!({

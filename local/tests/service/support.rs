@@ -283,7 +283,7 @@ impl Service {
     }
 
     /// A client of DynamoDB that bypasses the fault proxy.
-    fn dynamodb(&self) -> aws_sdk_dynamodb::Client {
+    pub(crate) fn dynamodb(&self) -> aws_sdk_dynamodb::Client {
         local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url)
     }
 

@@ -33,11 +33,6 @@ async fn attempt_pending(service: &Service) {
     }
 }
 
-async fn delete(store: &Store, key: &domain::row::Key) {
-    let delete = store.client().delete_item().table_name(store.table());
-    delete.set_key(Some(shared::store::key_attributes(key))).send().await.unwrap();
-}
-
 #[tokio::test]
 async fn no_secret_is_in_a_row_or_a_stream_record_of_the_state_table() {
     let service = Service::without_event_sources().await;
@@ -119,7 +114,8 @@ async fn an_endpoint_without_a_secret_gets_no_unsigned_delivery() {
     let listener = Listener::start().await;
     let endpoint = service.register_endpoint(&listener.url, &["charge.created"]).await;
     let key = SigningSecret::key_of(&service.scope(), Some(id(&endpoint).parse().unwrap()));
-    delete(&service.secrets(), &key).await;
+    let delete = service.dynamodb().delete_item().table_name("SecretsTable");
+    delete.set_key(Some(shared::store::key_attributes(&key))).send().await.unwrap();
     service.charge().await;
     attempt_pending(&service).await;
     assert!(listener.hooks().is_empty());

@@ -15,7 +15,7 @@ use super::mutation::{Mutation, mutated, mutations};
 use super::{Property, TIME_LIMIT, check, runtime};
 use crate::bank_proxy::BankProxy;
 use crate::invocations::try_acquirer_worker;
-use crate::support::{Client, Service, eventually, id};
+use crate::support::{Service, eventually, id};
 
 /// The longest that the service takes for a charge whose bank does not create it, with the three messages of a
 /// case.
@@ -59,7 +59,7 @@ fn any_answer_of_a_bank_creates_charges_or_refuses_them_and_keeps_the_ledger_bal
         let proxy = BankProxy::start(&service, |_settings| {}).await;
         (service, proxy)
     });
-    let live = Client::new(&service.stack.base_url, &service.stack.seed.first.live_api_key);
+    let live = service.live_client();
     // A message may fail, and SQS would repeat it.
     let work = async |message: &Value| drop(try_acquirer_worker(&service.stack, message).await);
     let number = Cell::new(0_u64);
