@@ -104,24 +104,6 @@ async fn conflicts_throttling_and_server_errors_are_retried_and_lead_to_503_if_t
 }
 
 #[tokio::test]
-async fn a_worker_keeps_its_claim_after_a_lost_response_and_its_outcome_after_a_conflict() {
-    for fault in [Fault::ResponseLost, Fault::TransactionConflict] {
-        let service = Service::without_event_sources().await;
-        let listener = Listener::start().await;
-        let delivery = first_delivery(&service, &listener.url).await;
-        match fault {
-            Fault::ResponseLost => service.proxy().inject("UpdateItem", fault),
-            // The claim succeeds at the first try, and the write of the attempt's outcome at the second.
-            _ => service.proxy().inject_every("UpdateItem", 2, fault),
-        }
-        run_webhook_worker(&service.stack, &delivery).await;
-        service.proxy().reset();
-        let done = service.deliveries("&status=DELIVERED").await.remove(0);
-        assert_eq!((&done["attempts"], listener.hooks().len()), (&json!(1), 1), "{fault:?}");
-    }
-}
-
-#[tokio::test]
 async fn a_delivery_that_crashes_its_worker_every_time_fails_after_its_last_attempt() {
     let service = Service::without_event_sources().await;
     let listener = Listener::start().await;
