@@ -5,7 +5,7 @@ use domain::acquirer::ReportedPix;
 use domain::charge::Charge;
 use domain::charge::transition::{Command, Payment};
 use domain::ids::{AccountId, ChargeId, EndToEndId, Mode, Scope};
-use domain::med::{CaseStatus, Decision, MedCase, MedNotice, NoticeStatus};
+use domain::med::{CaseKind, CaseNotification, CaseStatus, Decision, MedCase, MedNotice, NoticeStatus};
 use domain::money::{Amount, MinorUnits};
 use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
@@ -167,6 +167,19 @@ async fn change_charge(service: &Service, id: ChargeId, change: impl FnOnce(&mut
     change(&mut stored);
     stored.version += 1;
     commit(service, Write::replace(&stored, version).unwrap()).await;
+}
+
+/// A notification of a case that says nothing about it.
+pub(crate) fn unexplained_case() -> CaseNotification {
+    CaseNotification {
+        id: None,
+        kind: CaseKind::Med,
+        reason: None,
+        method: None,
+        response_deadline: None,
+        amount: None,
+        reported_at: None,
+    }
 }
 
 fn med_return(id: &str, amount: i64) -> BankMedReturn {
@@ -501,15 +514,7 @@ async fn the_call_after_a_crash_closes_the_case_of_a_devolucao() {
         let (_, charge) = fixture.paid(key, 1_000).await;
         let stored = Charges::new(fixture.service.store()).find(Some(charge)).await.unwrap().unwrap();
         // The first of the two writes.
-        let notification = domain::med::CaseNotification {
-            id: None,
-            kind: domain::med::CaseKind::Med,
-            reason: None,
-            method: None,
-            response_deadline: None,
-            amount: Some(Amount::parse(amount).unwrap()),
-            reported_at: None,
-        };
+        let notification = CaseNotification { amount: Amount::parse(amount).ok(), ..unexplained_case() };
         fixture.cases().open(stored, "devolucao#D1", &notification, fixture.now()).await.unwrap();
         fixture.returned(charge, &[("D1", amount)]).await;
         let [case] = <[MedCase; 1]>::try_from(fixture.cases_of(charge).await).unwrap();

@@ -2,11 +2,10 @@
 
 use axum::http::Method;
 use domain::ids::{ChargeId, Mode};
-use domain::med::{CaseKind, CaseNotification};
 use serde_json::{Value, json};
 use shared::med::MedCases;
 
-use crate::bank_med::credit;
+use crate::bank_med::{credit, unexplained_case};
 use crate::dashboard::{Browser, location, text};
 use crate::support::{Answer, Client, Service, eventually, id};
 
@@ -28,19 +27,10 @@ impl Service {
         let created = live.new_charge("order-0001", &json!({"amount": 3_090})).await;
         let charge: ChargeId = id(&created).parse().unwrap();
         credit(self, charge, &format!("E{}", charge.txid())).await;
-        let notification = CaseNotification {
-            id: None,
-            kind: CaseKind::Med,
-            reason: None,
-            method: None,
-            response_deadline: None,
-            amount: None,
-            reported_at: None,
-        };
         let charges = shared::charge::Charges::new(self.store());
         let stored = charges.find(Some(charge)).await.unwrap().unwrap();
         let now = self.stack.clock.now();
-        let case = MedCases::new(self.store()).open(stored, "1", &notification, now).await.unwrap();
+        let case = MedCases::new(self.store()).open(stored, "1", &unexplained_case(), now).await.unwrap();
         (format!("/dashboard/disputes/{}", case.id), live)
     }
 }

@@ -47,8 +47,21 @@ impl Service {
         self.payment_answer(&body).await.expect(201)
     }
 
-    async fn read_payment(&self, payment: &Value) -> Value {
+    pub(crate) async fn read_payment(&self, payment: &Value) -> Value {
         self.get(&format!("/v1/payments/{}", id(payment))).await.expect(200)
+    }
+
+    /// Returns the URL of the payer's page for cards.
+    async fn card_url(&self, payment: &Value) -> String {
+        self.read_payment(payment).await["cardRedirectUrl"].as_str().unwrap().to_owned()
+    }
+
+    /// Reads the PDF of a receipt.
+    async fn receipt(&self, path: &str) -> String {
+        let receipt = self.get(path).await.expect(200);
+        assert_eq!(receipt["contentType"], "application/pdf");
+        let pdf = STANDARD.decode(receipt["base64"].as_str().unwrap()).unwrap();
+        String::from_utf8_lossy(&pdf).into_owned()
     }
 
     async fn page(&self, url: &str) -> Answer {
@@ -220,7 +233,7 @@ async fn paying_by_one_method_closes_the_others() {
     let again = service.sandbox(&payment, "pay", &json!({"method": "BOLETO"})).await;
     assert_eq!(again, paid);
     assert_eq!(service.count_returned_payments().await, 1);
-    let url = service.read_payment(&payment).await["cardRedirectUrl"].as_str().unwrap().to_owned();
+    let url = service.card_url(&payment).await;
     assert!(
         String::from_utf8_lossy(&service.page(&url).await.bytes)
             .contains("não pode mais ser paga com cartão")
@@ -314,7 +327,7 @@ async fn the_3_d_secure_page_approves_or_declines_a_payment_and_links_back_to_th
     {
         let body = json!({"paymentMethods": ["CREDIT_CARD"], "metadata": {"returnUrl": "https://shop.example/back?o=7"}});
         let payment = service.payment(body).await;
-        let url = service.read_payment(&payment).await["cardRedirectUrl"].as_str().unwrap().to_owned();
+        let url = service.card_url(&payment).await;
         let first = service.page(&url).await;
         assert_eq!(
             (first.status.as_u16(), first.header("content-type")),
@@ -350,15 +363,11 @@ async fn the_3_d_secure_page_approves_or_declines_a_payment_and_links_back_to_th
     let none = service.page(&format!("/checkout/{}/card", id(&pix))).await;
     assert_eq!(none.status, 404);
     let garbled = service.page("/checkout/%FF/card").await;
-    assert_eq!(
-        (garbled.status.as_u16(), garbled.header("content-type")),
-        (404, Some("text/html; charset=utf-8"))
-    );
     let unknown = service.post_card_step("/checkout/none/card", "approve").await;
-    assert_eq!(
-        (unknown.status.as_u16(), unknown.header("content-type")),
-        (404, Some("text/html; charset=utf-8"))
-    );
+    for answer in [garbled, unknown] {
+        let shown = (answer.status.as_u16(), answer.header("content-type"));
+        assert_eq!(shown, (404, Some("text/html; charset=utf-8")));
+    }
 }
 
 #[tokio::test]
@@ -382,7 +391,7 @@ async fn a_payment_expires_when_its_last_method_expires() {
     assert_eq!(service.read_payment(&long).await["status"], "EXPIRED");
     // A card payment left in `PROCESSING` expires too.
     let card = service.payment(json!({"paymentMethods": ["CREDIT_CARD"]})).await;
-    let url = service.read_payment(&card).await["cardRedirectUrl"].as_str().unwrap().to_owned();
+    let url = service.card_url(&card).await;
     service.post_card_step(&url, "begin").await;
     service.advance_seconds(86_401).await;
     wait_until("the scheduler persists all three expiries", async || {
@@ -400,19 +409,13 @@ async fn the_receipt_and_the_provider_status_of_a_payment_have_no_document_of_th
     let early = service.get(&path).await;
     assert_eq!(early.problem(), (422, "invalid_request_error", "unprocessable_entity"));
     service.sandbox(&payment, "pay", &json!({"payer_tax_id": "29537995593"})).await;
-    let receipt = service.get(&path).await.expect(200);
-    assert_eq!(receipt["contentType"], "application/pdf");
-    let pdf = STANDARD.decode(receipt["base64"].as_str().unwrap()).unwrap();
-    let text = String::from_utf8_lossy(&pdf).into_owned();
+    let text = service.receipt(&path).await;
     assert!(text.starts_with("%PDF-") && text.contains(id(&payment)), "{text}");
     assert!(!text.contains("29537995593") && !text.contains("295.379"));
     assert!(!text.contains("Total devolvido"));
     service.refund(&payment, "refund-0001", json!({"amount": 300})).await.expect(201);
     let receipt = eventually("the refund is on the receipt", async || {
-        let receipt = service.get(&path).await.expect(200);
-        let pdf = STANDARD.decode(receipt["base64"].as_str().unwrap()).unwrap();
-        let text = String::from_utf8_lossy(&pdf).into_owned();
-        text.contains("Total devolvido").then_some(text)
+        Some(service.receipt(&path).await).filter(|text| text.contains("Total devolvido"))
     })
     .await;
     assert!(receipt.contains("R$ 3,00"), "{receipt}");
@@ -436,11 +439,8 @@ async fn the_receipt_and_the_provider_status_of_a_payment_have_no_document_of_th
 #[tokio::test]
 async fn a_card_approved_twice_or_too_late_causes_no_second_payment() {
     let service = Arc::new(Service::start().await);
-    let card_url = async |payment: &Value| {
-        service.read_payment(payment).await["cardRedirectUrl"].as_str().unwrap().to_owned()
-    };
     let payment = service.payment(json!({"paymentMethods": ["CREDIT_CARD"]})).await;
-    let url = card_url(&payment).await;
+    let url = service.card_url(&payment).await;
     service.post_card_step(&url, "begin").await;
     let mut clicks = JoinSet::new();
     for _ in 0..8 {
@@ -454,7 +454,7 @@ async fn a_card_approved_twice_or_too_late_causes_no_second_payment() {
     // The card has expired and the boleto has not.
     let payment = service.payment(json!({"paymentMethods": ["CREDIT_CARD", "BOLETO"]})).await;
     let started = service.payment(json!({"paymentMethods": ["CREDIT_CARD", "BOLETO"]})).await;
-    let (url, started_url) = (card_url(&payment).await, card_url(&started).await);
+    let (url, started_url) = (service.card_url(&payment).await, service.card_url(&started).await);
     service.post_card_step(&started_url, "begin").await;
     service.advance_seconds(86_401).await;
     for (payment, url, status) in

@@ -31,11 +31,7 @@ impl Service {
             "customerDocument": "29537995593", "metadata": {"phone": "+351912345678"},
         });
         let created = self.post("/v1/payments", &body).await.expect(201);
-        self.get(&format!("/v1/payments/{}", id(&created))).await.expect(200)
-    }
-
-    async fn read(&self, payment: &Value) -> Value {
-        self.get(&format!("/v1/payments/{}", raw_id(payment))).await.expect(200)
+        self.read_payment(&created).await
     }
 }
 
@@ -94,7 +90,7 @@ async fn each_method_of_a_payment_can_be_simulated() {
             assert!(page.contains(&format!(r#"name="method" value="{method}""#)), "{page}");
             let form = format!("method={method}&outcome=paid");
             assert_eq!(service.simulate(&payment, &form).await.status, 303);
-            let paid = service.read(&payment).await;
+            let paid = service.read_payment(&payment).await;
             let status = if *method == "CREDIT_CARD" { "APPROVED" } else { "PAID" };
             assert_eq!((&paid["status"], &paid["paidWith"]), (&json!(status), &json!(method)));
         }
@@ -104,10 +100,10 @@ async fn each_method_of_a_payment_can_be_simulated() {
     service.advance_seconds(3_601).await;
     assert!(!service.checkout_page(&payment).await.contains(r#"value="PIX""#));
     assert_eq!(service.simulate(&payment, "method=PIX&outcome=paid").await.status, 303);
-    assert_eq!(service.read(&payment).await["status"], "WAITING_PAYMENT");
+    assert_eq!(service.read_payment(&payment).await["status"], "WAITING_PAYMENT");
     assert_eq!(service.count_returned_payments().await, 0);
     assert_eq!(service.simulate(&payment, "outcome=paid").await.status, 303);
-    assert_eq!(service.read(&payment).await["paidWith"], "BOLETO");
+    assert_eq!(service.read_payment(&payment).await["paidWith"], "BOLETO");
 }
 
 #[tokio::test]
