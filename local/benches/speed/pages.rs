@@ -1,4 +1,4 @@
-//! Requests, read units and times of the dashboard's pages. `local/tests/service/dashboard.rs` has their budgets.
+//! Requests, read units and times of the dashboard's pages, beside their budgets.
 
 use std::time::{Duration, Instant};
 
@@ -47,20 +47,20 @@ pub(crate) async fn pages(charges: usize) {
         "p99"
     );
     let mut opened = 0;
-    for path in [
-        "",
-        &search,
-        "search?q=nothing",
-        "charges",
-        "charges?status=pending",
-        &charge,
-        "refunds",
-        "payouts",
-        "wallet",
-        "disputes",
-        "webhooks",
-        "developers",
-        "team",
+    for (path, requests, read_units) in [
+        ("", 8, 60),
+        (search.as_str(), 4, 30),
+        ("search?q=nothing", 4, 30),
+        ("charges", 4, 35),
+        ("charges?status=pending", 5, 35),
+        (charge.as_str(), 7, 20),
+        ("refunds", 4, 35),
+        ("payouts", 4, 35),
+        ("wallet", 4, 30),
+        ("disputes", 5, 40),
+        ("webhooks", 5, 30),
+        ("developers", 3, 10),
+        ("team", 4, 30),
     ] {
         let path = format!("/dashboard/{path}");
         let path = path.trim_end_matches('/');
@@ -80,7 +80,7 @@ pub(crate) async fn pages(charges: usize) {
                 let report = proxy.report();
                 times.sort();
                 println!(
-                    "{path:<56} {:>8} {:>8.1} {:>8.1?} {:>8.1?}",
+                    "{path:<56} {:>5}/{requests:<2} {:>5.1}/{read_units:<2} {:>8.1?} {:>8.1?}",
                     report.requests(),
                     report.read_units,
                     times[TIMES / 2],
