@@ -6,6 +6,7 @@
 //! replaced has a version, and its replacement is conditional on the version that was read. A caller
 //! therefore never overwrites another caller's change: the commit conflicts, and the caller reads the row
 //! again.
+#![warn(missing_docs)]
 
 /// Defines a repository: a type with methods on the rows of one kind in a store.
 macro_rules! repository {
@@ -74,6 +75,7 @@ const MAX_BATCH_GET_ROUNDS: u32 = 5;
 /// The result of a read or write.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
+/// Why a read or write of DynamoDB failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
     /// DynamoDB did not answer, could not execute the request now, or refused all retries. A later attempt
@@ -149,6 +151,7 @@ pub struct Store {
 }
 
 impl Store {
+    /// Creates a store from a client and the table's name.
     pub fn new(client: aws_sdk_dynamodb::Client, table: impl AsRef<str>) -> Self {
         Self { client, table: table.as_ref().into(), throttled_retries: MAX_WRITE_RETRIES }
     }
@@ -161,10 +164,12 @@ impl Store {
         Self { client, table: table.as_ref().into(), throttled_retries }
     }
 
+    /// The DynamoDB client, for requests that a resource's module builds itself.
     pub fn client(&self) -> &aws_sdk_dynamodb::Client {
         &self.client
     }
 
+    /// The table's name.
     pub fn table(&self) -> &str {
         &self.table
     }
@@ -230,6 +235,7 @@ impl Store {
         Ok(keys.iter().filter_map(|key| rows.remove(key)).collect())
     }
 
+    /// Reads the items with the keys of each table. Returns the items of each table.
     async fn batch_get_chunk(
         &self,
         mut keys: HashMap<String, Vec<Item>>,

@@ -11,11 +11,13 @@ use domain::row::Key;
 
 use super::{Item, Result, Store, StoreError, from_item, key_attributes, key_of_item, text, unavailable};
 
+/// Why a page of a list can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
     /// `starting_after` is not the id of an entry of the list.
     #[error("starting_after is not {0}")]
     UnknownCursor(&'static str),
+    /// DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -49,6 +51,7 @@ impl ListIndex {
 /// A page of a list, newest first.
 #[derive(Debug)]
 pub struct Page<T, C> {
+    /// The objects, at most the requested `limit`.
     pub items: Vec<T>,
     /// The `starting_after` of the next page; `None` on the last page.
     pub next_cursor: Option<C>,
@@ -72,9 +75,12 @@ impl<T, C> Page<T, C> {
     }
 }
 
+/// The direction in which a range of sort keys is read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Order {
+    /// By ascending sort key.
     OldestFirst,
+    /// By descending sort key.
     NewestFirst,
 }
 
@@ -88,10 +94,12 @@ impl Order {
     }
 }
 
+/// An entry of a list index.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ListEntry {
     /// The sort key in the index. It orders the entries by time.
     pub sort: String,
+    /// The primary key of the row.
     pub key: Key,
 }
 
