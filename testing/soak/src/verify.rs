@@ -499,7 +499,11 @@ fn refunds(world: &World, findings: &mut Findings) {
             sum(executed(returns.iter().filter(|item| is_med(item))))
         } else {
             let lost = world.cases.iter().filter(|case| case["money_outcome"] == "lost");
-            sum(lost.filter(|case| case["charge_id"] == id).map(|case| integer(case, "amount")))
+            let lost = sum(lost.filter(|case| case["charge_id"] == id).map(|case| integer(case, "amount")));
+            let returned = completed.iter().filter(|refund| refund["strategy"] != "cashout");
+            let returned = sum(returned.map(|refund| integer(refund, "amount")));
+            // MED takes at most what devolutions left. A scheme takes the amount of its dispute.
+            if is_pix(charge) { lost.min(integer(charge, "amount").saturating_sub(returned)) } else { lost }
         };
         let refunded = sum(completed.iter().map(|refund| integer(refund, "amount")));
         if refunded != integer(charge, "amount_refunded") {
