@@ -249,6 +249,7 @@ impl Account {
         for event in REFUND_SUCCEEDED.iter().chain(if was_whole { ALL_REFUNDED } else { &[] }) {
             self.events.entry(event).and_modify(|count| *count = count.saturating_sub(1));
         }
+        self.events.retain(|_, count| *count > 0);
         self.publish(REFUND_FAILED);
     }
 
