@@ -62,7 +62,7 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
         .load(async |visit| {
             let charges = &visit.pages.app.charges;
             let salt = visit.session.account.salt.as_bytes();
-            Ok(charges.list(&visit.scope(), salt, &filter, cursor, visit.now).await?)
+            Ok(charges.list(&visit.sharded_scope(), salt, &filter, cursor, visit.now).await?)
         })
         .await?;
     let shown =

@@ -36,7 +36,7 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
         visitor.enter(async |visitor| Ok(visitor.pages.app.cases.find(after).await?)).await?;
     let (page, (cases, next, is_cut)) = visit
         .load(async |visit| {
-            let (cases, scope) = (&visit.pages.app.cases, visit.scope().scope);
+            let (cases, scope) = (&visit.pages.app.cases, visit.scope());
             if status != CaseStatus::Open {
                 let found = cases.list(&scope, &filter, cursor).await?;
                 return Ok((found.items, found.next_cursor, false));

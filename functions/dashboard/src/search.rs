@@ -20,7 +20,7 @@ pub(crate) async fn search(visitor: Visitor) -> Result<Response> {
         .load(async |visit| {
             let Some(query) = &query else { return Ok(None) };
             let (pages, salt) = (&visit.pages, visit.session.account.salt.as_bytes());
-            Ok(locate(&pages.store, &visit.scope(), salt, query, &text, visit.now).await?)
+            Ok(locate(&pages.store, &visit.sharded_scope(), salt, query, &text, visit.now).await?)
         })
         .await?;
     if let Some(path) = found.as_ref().zip(query.as_ref()).and_then(|(found, query)| path_of(found, query)) {

@@ -54,7 +54,7 @@ impl FromRequestParts<Arc<Pages>> for Visitor {
 }
 
 impl Visitor {
-    /// The scope of the page, before the session is proved.
+    /// The scope of the page, also before the session is proved.
     pub(crate) fn scope(&self) -> Scope {
         Scope { account: self.claims.account_id, mode: self.mode }
     }
@@ -99,7 +99,7 @@ impl Deref for Visit {
 }
 
 impl Visit {
-    pub(crate) fn scope(&self) -> ShardedScope {
+    pub(crate) fn sharded_scope(&self) -> ShardedScope {
         self.session.sharded_scope(self.mode)
     }
 

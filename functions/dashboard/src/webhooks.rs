@@ -35,7 +35,9 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
     let query = visitor.query();
     let filter = recent_filter(&query, None);
     let (page, deliveries) = visitor
-        .load(async |visit| Ok(visit.pages.app.deliveries.recent(&visit.scope(), &filter, visit.now).await?))
+        .load(async |visit| {
+            Ok(visit.pages.app.deliveries.recent(&visit.sharded_scope(), &filter, visit.now).await?)
+        })
         .await?;
     let endpoints = &deliveries.endpoints;
     let rows = endpoints.iter().map(|endpoint| {
@@ -267,7 +269,9 @@ pub(crate) async fn endpoint(visitor: Visitor, Path(id): Path<String>) -> Result
     let unknown = || Problem::NotFound { what: "webhook endpoint" };
     let filter = recent_filter(&query, Some(id.ok_or_else(unknown)?));
     let (page, recent) = visitor
-        .load(async |visit| Ok(visit.pages.app.deliveries.recent(&visit.scope(), &filter, visit.now).await?))
+        .load(async |visit| {
+            Ok(visit.pages.app.deliveries.recent(&visit.sharded_scope(), &filter, visit.now).await?)
+        })
         .await?;
     let endpoint = recent.endpoints.first().ok_or_else(unknown)?;
     let main = html! {
@@ -304,7 +308,7 @@ pub(crate) async fn endpoint(visitor: Visitor, Path(id): Path<String>) -> Result
 pub(crate) async fn delivery(visitor: Visitor, Path(id): Path<String>) -> Result<Response> {
     let id: Option<DeliveryId> = id.parse().ok();
     let (page, (delivery, payload, endpoint)) = visitor
-        .load(async |visit| Ok(visit.pages.app.deliveries.find(&visit.scope().scope, id, visit.now).await?))
+        .load(async |visit| Ok(visit.pages.app.deliveries.find(&visit.scope(), id, visit.now).await?))
         .await?;
     let payload: Option<Value> = payload.and_then(|payload| serde_json::from_str(&payload).ok());
     let name = delivery.event_type.as_str();
@@ -369,7 +373,7 @@ pub(crate) async fn events(visitor: Visitor) -> Result<Response> {
     let (page, list) = visitor
         .load(async |visit| {
             let Ok(filter) = &filter else { return Ok(Value::Null) };
-            value(&visit.pages.app.events.list(&visit.scope(), filter, visit.now).await?)
+            value(&visit.pages.app.events.list(&visit.sharded_scope(), filter, visit.now).await?)
         })
         .await?;
     let items = list.get("data").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -447,7 +451,7 @@ pub(crate) async fn event(visitor: Visitor, Path(id): Path<String>) -> Result<Re
     let after: Option<DeliveryId> = visitor.query().text("starting_after").and_then(|id| id.parse().ok());
     let (page, (event, deliveries, next)) = visitor
         .load(async |visit| {
-            let (scope, now) = (visit.scope(), visit.now);
+            let (scope, now) = (visit.sharded_scope(), visit.now);
             let events = &visit.pages.app.events;
             let (event, deliveries, next) = events.find_with_deliveries(&scope, id, after, now).await?;
             Ok((value(&event)?, deliveries, next))
