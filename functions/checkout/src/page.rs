@@ -90,10 +90,14 @@ impl PageState {
 
     /// The title, the message, the appearance, and the seconds between two looks. While the charge can be paid there
     /// is no message, because each method says until when.
-    fn shown(self) -> (Word, Option<Word>, Appearance, Option<u32>) {
+    fn shown(self, charge: &Charge) -> (Word, Option<Word>, Appearance, Option<u32>) {
         match self {
             Self::Preparing => (w::PREPARING, Some(w::PREPARING_MEANS), WAITING, REFRESH_WHILE_PENDING),
-            Self::Payable => (w::PAY, None, PLAIN, REFRESH_WHILE_PENDING),
+            Self::Payable => {
+                let is_pix_alone = charge.methods == [PaymentMethod::Pix];
+                let title = if is_pix_alone { w::PAY_BY_PIX } else { w::PAY };
+                (title, None, PLAIN, REFRESH_WHILE_PENDING)
+            }
             Self::Closing => (w::CLOSING, Some(w::CLOSING_MEANS), WAITING, REFRESH_WHILE_PENDING),
             Self::Processing => (w::PROCESSING, Some(w::PROCESSING_MEANS), WAITING, REFRESH_WHILE_PROCESSING),
             Self::Paid => (w::PAID, Some(w::PAID_MEANS), GOOD, None),
@@ -144,9 +148,8 @@ impl CheckoutPage<'_> {
         let Self { charge, state, language, .. } = *self;
         let amount = pt_br::format_amount(charge.amount, charge.currency);
         let receiver = charge.artefacts.pix.as_ref().and_then(|pix| receiver(&pix.br_code));
-        let (title, message, appearance, refresh_seconds) = state.shown();
-        let is_pix_alone = state == PageState::Payable && charge.methods == [PaymentMethod::Pix];
-        let title = self.say(if is_pix_alone { w::PAY_BY_PIX } else { title });
+        let (title, message, appearance, refresh_seconds) = state.shown(charge);
+        let title = self.say(title);
         let tab_title = match receiver {
             Some(receiver) => language.fill(w::TAB_TITLE, &[title, &amount, receiver]),
             None => format!("{title}: {amount}"),
