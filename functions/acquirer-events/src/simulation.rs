@@ -95,7 +95,7 @@ pub(crate) async fn command(
         return Ok(None);
     };
     Ok(Some(match simulation.outcome {
-        Simulated::Paid => pay(app, charge, method, now).await?,
+        Simulated::Paid => pay_command(app, charge, method, now).await?,
         Simulated::Declined => Command::Decline {
             reason: "The payment was declined in a simulation.".to_owned(),
             code: "refused".to_owned(),
@@ -103,8 +103,8 @@ pub(crate) async fn command(
     }))
 }
 
-/// Returns the command of a payment by the expected payer.
-pub(crate) async fn pay(
+/// Returns the command by which the expected payer pays a charge in full.
+pub(crate) async fn pay_command(
     app: &App,
     charge: &Charge,
     method: PaymentMethod,

@@ -145,7 +145,7 @@ async fn apply(app: &App, stored: StoredCharge, choice: Option<Choice>, now: Tim
     let command = match (CardStep::of(&charge, now), choice) {
         (CardStep::Begin, Some(Choice::Begin)) => Command::Authenticate,
         (CardStep::Decide, Some(Choice::Approve)) => {
-            simulation::pay(app, &charge, PaymentMethod::CreditCard, now).await?
+            simulation::pay_command(app, &charge, PaymentMethod::CreditCard, now).await?
         }
         (CardStep::Decide, Some(Choice::Decline)) => Command::Decline {
             reason: "The holder did not authenticate the payment.".to_owned(),
