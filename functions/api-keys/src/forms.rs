@@ -8,6 +8,7 @@ use axum::middleware::from_fn;
 use axum::response::{AppendHeaders, IntoResponse, Response};
 use axum::routing::post;
 use domain::ids::{ApiKeyId, Mode};
+use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 use pages::forms::{MemberForm, Need, Sessions, answer, body};
 use pages::{errors_as_pages, path_with, safe_path, words as w};
@@ -95,7 +96,7 @@ async fn log_out(
     headers: HeaderMap,
 ) -> Result<Response> {
     let now = app.clock.now();
-    if let Some(session) = session_of(&app, (&context, &headers), now).await? {
+    if let Some(session) = session_of(&app, (&headers, context.source), now).await? {
         app.dashboard.log_out(&session, now).await?;
     }
     let headers = [
@@ -109,11 +110,11 @@ async fn log_out(
 /// `None` without a session, or if it has ended.
 pub(crate) async fn session_of(
     app: &ApiKeysApp,
-    (context, headers): (&RequestContext, &HeaderMap),
+    (headers, source): (&HeaderMap, SourceAddress),
     now: Timestamp,
 ) -> Result<Option<Session>> {
     let Ok(claims) = app.dashboard.claims_of_cookie(headers, now) else { return Ok(None) };
-    match app.dashboard.session_to_enrol(&claims, context.source).await {
+    match app.dashboard.session_to_enrol(&claims, source).await {
         Ok(session) => Ok(Some(session)),
         Err(Problem::NotLoggedIn) => Ok(None),
         Err(problem) => Err(problem),

@@ -230,7 +230,7 @@ pub(crate) async fn choose_language(
     let language = form.text("language").and_then(Language::parse);
     let language = language.ok_or_else(|| Problem::field("language", "must be pt-BR, en or es"))?;
     let now = app.clock.now();
-    if let Some(session) = session_of(&app, (&context, &headers), now).await? {
+    if let Some(session) = session_of(&app, (&headers, context.source), now).await? {
         app.dashboard.count_page(&session, &context, now).await?;
         app.users.set_language(&session.user.id, language).await?;
     }
