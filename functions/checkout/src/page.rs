@@ -313,7 +313,7 @@ impl CheckoutPage<'_> {
                     label for="code" { (self.say(w::CODE)) }
                     input #code type="text" readonly autocomplete="off" spellcheck="false" value=(pix.br_code);
                     // Hidden until the script shows them, because the buttons do nothing without it.
-                    button type="button" data-copy="code" data-done=(self.say(w::COPIED))
+                    button type="button" data-copy="code" data-done=(self.say(w::CODE_COPIED))
                         data-failed=(self.say(w::NOT_COPIED)) aria-live="polite" hidden { (self.say(w::COPY_CODE)) }
                     button.quiet type="button" data-share=(pix.br_code) hidden { (self.say(w::SHARE)) }
                 }

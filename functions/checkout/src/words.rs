@@ -57,7 +57,7 @@ pages::words! { pub(crate),
     EXACT_AMOUNT = "Valor exato", "Exact amount", "Importe exacto";
     CODE = "Pix copia e cola", "Pix code to copy and paste", "Código Pix para copiar y pegar";
     COPY_CODE = "Copiar código", "Copy the code", "Copiar el código";
-    COPIED = "Copiado ✓", "Copied ✓", "Copiado ✓";
+    CODE_COPIED = "Copiado ✓", "Copied ✓", "Copiado ✓";
     NOT_COPIED = "Selecione e copie o código", "Select and copy the code", "Seleccione y copie el código";
     SHARE = "Compartilhar", "Share", "Compartir";
     QR = "QR code Pix desta cobrança", "Pix QR code of this charge", "Código QR Pix de este cobro";
