@@ -129,10 +129,8 @@ async fn a_delivery_reads_cancelled_as_soon_as_its_endpoint_is_deleted_or_deacti
         let read_new = read_delivery(&service, &new).await;
         assert_eq!((&read_new["status"], &read_new["lastError"]), (&json!("CANCELLED"), &json!(by.reason())));
         assert_eq!((&read_new["attempts"], read_new.get("lastResponseBody")), (&json!(0), None));
-        let proxy = service.stack.fault_proxy.as_ref().unwrap();
-        proxy.reset();
-        read_delivery(&service, &new).await;
-        assert_eq!(proxy.report().requests(), 3, "requests to read one delivery: {:?}", proxy.report());
+        let (_, report) = service.cost(read_delivery(&service, &new)).await;
+        assert_eq!(report.requests(), 3, "requests to read one delivery: {report:?}");
 
         // The four deliveries to the abandoned endpoint are shown as cancelled. One delivery to the other endpoint and
         // two to the payment's `webhookUrl` are pending. All rows are still pending.
@@ -305,7 +303,7 @@ async fn count_cancelled_rows(service: &Service) -> usize {
 #[tokio::test]
 async fn the_scheduler_cancels_deliveries_in_steps_and_resumes_after_a_failure() {
     let service = Service::without_event_sources().await;
-    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    let proxy = service.proxy();
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     seed_pending_deliveries(&service, 1_300).await;
     AbandonedBy::Deactivation.apply(&service, &path(&endpoint)).await;

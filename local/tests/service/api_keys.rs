@@ -142,7 +142,7 @@ async fn an_issued_key_works_immediately_and_its_cleartext_is_shown_once() {
 
 /// Returns the contents of both tables as text.
 async fn table_contents(service: &Service) -> String {
-    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let client = service.dynamodb();
     let mut text = String::new();
     for table in ["StateTable", "ApiKeysTable"] {
         let rows = client.scan().table_name(table).send().await.unwrap();
@@ -377,7 +377,7 @@ async fn of_concurrent_rotations_one_succeeds_and_its_key_follows_the_accounts_r
 #[tokio::test]
 async fn a_request_and_a_rotation_that_conflict_are_retried() {
     let service = Service::start().await;
-    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    let proxy = service.proxy();
     let owner = DashboardUser::owner(&service);
     let key = owner.issue(&json!({"test": true})).await.expect(201);
     // A request's counter update conflicts with the rotation. The rotation is retried.

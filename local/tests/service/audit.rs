@@ -9,7 +9,9 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use shared::audit;
 
-use crate::invocations::{api_event, dispatch, dispatch_records, run_acquirer_worker, stream_records};
+use crate::invocations::{
+    api_event, dispatch, dispatch_records, invoke, run_acquirer_worker, stream_records,
+};
 use crate::support::{Service, eventually, id, operator, raw_id};
 
 impl Service {
@@ -141,12 +143,11 @@ async fn an_audit_row_that_could_not_be_written_is_retried_and_a_repeated_change
     let service = Service::without_event_sources().await;
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     let records = stream_records(&service.stack);
-    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    let proxy = service.proxy();
     for _ in 0..50 {
         proxy.inject("PutItem", Fault::InternalError);
     }
-    let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
-    let answer = dispatcher(json!({ "Records": records })).await.unwrap();
+    let answer = invoke(&service.stack, "EventDispatcherFunction", &records).await;
     assert_eq!(answer["batchItemFailures"].as_array().unwrap().len(), 1, "{answer}");
     assert!(service.audit_lines().await.is_empty());
     proxy.reset();

@@ -94,7 +94,7 @@ async fn concurrent_actions_of_keys_users_operators_and_dispatchers_form_one_unb
 #[tokio::test]
 async fn a_row_costs_one_write_unit_and_many_rows_of_a_batch_one_request() {
     let service = Service::without_event_sources().await;
-    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    let proxy = service.proxy();
     service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     proxy.reset();
     dispatch(&service.stack).await;
@@ -154,7 +154,7 @@ async fn the_rows_since_a_moment_are_those_of_later_actions_however_late_they_we
 #[tokio::test]
 async fn a_lost_response_appends_one_row() {
     let service = Service::without_event_sources().await;
-    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    let proxy = service.proxy();
     let store = service.store_behind_proxy();
     for _ in 0..3 {
         proxy.inject("PutItem", Fault::ResponseLost);
@@ -178,7 +178,7 @@ async fn a_lost_response_appends_one_row() {
 #[tokio::test]
 async fn a_change_and_its_audit_row_are_one_transaction_that_is_repeated_when_the_chain_grows() {
     let service = Service::without_event_sources().await;
-    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    let proxy = service.proxy();
     // All requests read the head of the empty chain before the first of them writes.
     proxy.set_min_latency(Duration::from_millis(50));
     let mut rotations = JoinSet::new();

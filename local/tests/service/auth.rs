@@ -89,7 +89,7 @@ async fn a_key_over_its_rate_limit_is_refused_until_the_next_minute() {
 #[tokio::test]
 async fn counters_of_past_minutes_are_removed_from_a_rarely_used_keys_row() {
     let service = Service::start().await;
-    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let client = service.dynamodb();
     let is_counter =
         |name: &&String| name.strip_prefix('n').is_some_and(|minute| minute.parse::<i64>().is_ok());
     let mut counters = Vec::new();

@@ -38,10 +38,9 @@ impl Fixture {
 
     /// Posts a notification that must be accepted. Returns the requests to DynamoDB that it caused.
     async fn accepted(&self, pix: &Value) -> Report {
-        let proxy = self.service.stack.fault_proxy.as_ref().unwrap();
-        proxy.reset();
-        assert_eq!(self.notify(pix).await.expect(200), json!({}));
-        proxy.report()
+        let (answer, report) = self.service.cost(self.notify(pix)).await;
+        assert_eq!(answer.expect(200), json!({}));
+        report
     }
 
     async fn find(&self, end_to_end_id: &str) -> Option<ReportedPix> {
@@ -160,13 +159,12 @@ async fn both_paths_store_the_pix_and_an_object_without_pix_stores_nothing() {
         assert_eq!(row.account, fixture.service.scope().account);
         assert!(row.read_back_at.is_some() && row.charge.is_none());
     }
-    let proxy = fixture.service.stack.fault_proxy.as_ref().unwrap();
     for body in ["", "{}", r#"{"evento": "teste_webhook", "pix": null}"#, r#"{"pix": []}"#] {
-        proxy.reset();
         // Some banks send no content type.
-        let answer = fixture.service.raw(Method::POST, &fixture.path, &[], body).await;
+        let post = fixture.service.raw(Method::POST, &fixture.path, &[], body);
+        let (answer, report) = fixture.service.cost(post).await;
         assert_eq!(answer.expect(200), json!({}), "{body}");
-        assert_eq!(proxy.report().requests(), 1, "only the settings are read");
+        assert_eq!(report.requests(), 1, "only the settings are read");
     }
 }
 
@@ -262,7 +260,7 @@ async fn of_the_pix_that_name_no_charge_600_an_hour_are_stored() {
 #[tokio::test]
 async fn a_notification_whose_rows_cannot_be_stored_is_answered_503_and_can_be_repeated() {
     let fixture = Fixture::start().await;
-    let proxy = fixture.service.stack.fault_proxy.as_ref().unwrap();
+    let proxy = fixture.service.proxy();
     let pix: Value = (0..60).map(|number| json!({"endToEndId": format!("E{number}")})).collect();
     proxy.inject_every("PutItem", 1, Fault::InternalError);
     let failed = fixture.notify(&pix).await;

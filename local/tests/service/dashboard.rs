@@ -403,7 +403,7 @@ async fn pages_stay_within_their_budgets() {
     };
     let delivery = first_link(&browser.page(&endpoint).await, "/dashboard/deliveries/");
     let event = first_link(&browser.page(&delivery).await, "/dashboard/events/");
-    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    let proxy = service.proxy();
     proxy.set_min_latency(Duration::from_millis(100));
     for (path, requests, read_units) in [
         ("/dashboard", 8, 60.0),
@@ -454,7 +454,7 @@ async fn pages_of_webhooks_stay_within_their_budgets_with_50_endpoints() {
     let browser = Browser::owner(&service).await;
     let event = service.get("/v1/events?limit=1").await.expect(200)["data"][0].clone();
     let event = format!("/dashboard/events/{}", id(&event));
-    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    let proxy = service.proxy();
     let within = async |path: &str, requests: usize| {
         proxy.reset();
         let html = browser.page(path).await;

@@ -32,7 +32,7 @@ async fn home_counts_all_open_disputes_and_names_the_first_deadline() {
     let rank = |number: i64| number * 37 % 311;
     let stored: MedCase =
         service.store().get(&MedCase::key_of(id(&case).parse().unwrap())).await.unwrap().unwrap();
-    let dynamodb = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let dynamodb = service.dynamodb();
     let copy = |number: i64| -> Item {
         to_item(&MedCase {
             id: format!("med_{}{number:016}", stored.id.charge().txid()).parse().unwrap(),
@@ -50,7 +50,7 @@ async fn home_counts_all_open_disputes_and_names_the_first_deadline() {
         let email = Email { scope, about: EmailTopic::MedOpened(stored.id), version, at: now };
         emails.claim(&email, 7, now).await.unwrap();
     }
-    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    let proxy = service.proxy();
     for (numbers, shown) in [(1..=99, "100"), (100..=310, "300+")] {
         crate::seeding::write(&dynamodb, &numbers.map(copy).collect::<Vec<_>>()).await;
         proxy.reset();

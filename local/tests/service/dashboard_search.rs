@@ -18,10 +18,7 @@ fn of(text: &str) -> String {
 impl Browser<'_> {
     /// Searches, checks the cost, and returns where the search led; `None`: it found nothing.
     async fn search(&self, service: &Service, text: &str) -> Option<String> {
-        let proxy = service.stack.fault_proxy.as_ref().unwrap();
-        proxy.reset();
-        let answer = self.answer(&of(text), &[]).await;
-        let report = proxy.report();
+        let (answer, report) = service.cost(self.answer(&of(text), &[])).await;
         assert!(report.requests() <= 4 && report.read_units <= 30.0, "{text}: {report:?}");
         assert!(report.sequential_requests <= 3 && report.write_units <= 1.0, "{text}: {report:?}");
         let location = answer.header("location").map(str::to_owned);
@@ -280,13 +277,10 @@ async fn the_charges_of_a_view_are_a_csv_file() {
 async fn a_csv_file_has_at_most_1000_rows_and_says_when_it_is_cut() {
     let service = Service::without_event_sources().await;
     let charge = service.stored_charge(id(&service.charge().await).parse().unwrap()).await;
-    let dynamodb = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let dynamodb = service.dynamodb();
     crate::seeding::seed(&dynamodb, &charge, 1_000, 10, &[]).await;
     let browser = Browser::owner(&service).await;
-    let proxy = service.stack.fault_proxy.as_ref().unwrap();
-    proxy.reset();
-    let lines = file(&browser, "/dashboard/charges.csv").await;
-    let report = proxy.report();
+    let (lines, report) = service.cost(file(&browser, "/dashboard/charges.csv")).await;
     assert!(report.requests() <= 13 && report.read_units <= 1_030.0, "{report:?}");
     assert_eq!(lines.len(), 1_002);
     let note = format!("O arquivo não tem tudo. Escolha um período menor.{}", ";".repeat(14));

@@ -539,7 +539,7 @@ async fn an_attempt_of_a_delivery_that_was_listed_meanwhile_ends_even_if_the_res
     let claimed = fixture.claimed(id, 1).await;
     fixture.deliveries.add_to_list((*claimed).clone(), fixture.now()).await.unwrap();
     assert_eq!(fixture.page("status=PROCESSING").await.1, 1);
-    let proxy = fixture.service.stack.fault_proxy.as_ref().unwrap();
+    let proxy = fixture.service.proxy();
     let deliveries = Deliveries::new(fixture.service.store_behind_proxy());
     // The first update finds that the delivery is listed. The second one is executed, and its response is lost.
     proxy.inject_every("UpdateItem", 2, Fault::ResponseLost);

@@ -16,7 +16,7 @@ use shared::store::from_item;
 use shared::webhook::delivery::{AttemptOutcome, FailedAttempt};
 use shared::webhook::endpoint::Endpoints;
 
-use crate::invocations::dispatch;
+use crate::invocations::{dispatch, invoke};
 use crate::support::{Listener, Service, eventually, id, operator, wait_until};
 
 const DAY: i64 = 24 * 60 * 60;
@@ -108,9 +108,8 @@ impl Service {
 
     /// Invokes the mailer with a message. Returns whether it succeeded.
     pub(crate) async fn run_mailer(&self, body: &str) -> bool {
-        let mailer = self.stack.functions.get("MailerFunction").unwrap().clone();
         let record = json!({"messageId": "m", "body": body, "eventSource": "aws:sqs"});
-        let answer = mailer(json!({ "Records": [record] })).await.unwrap();
+        let answer = invoke(&self.stack, "MailerFunction", &[record]).await;
         answer["batchItemFailures"] == json!([])
     }
 
@@ -391,10 +390,8 @@ async fn a_mail_in_test_mode_takes_six_requests_and_three_write_units() {
     let mails = MailDirectory::new();
     let service = Service::start_without_event_sources(&mails).await;
     let message = service.queue_case_email().await;
-    let proxy = service.stack.fault_proxy.as_ref().unwrap();
-    proxy.reset();
-    assert!(service.run_mailer(&message).await);
-    let report = proxy.report();
+    let (is_sent, report) = service.cost(service.run_mailer(&message)).await;
+    assert!(is_sent);
     assert!(report.requests() <= 6 && report.sequential_requests <= 4, "{report:?}");
     assert!(report.write_units <= 3.0 && report.read_units <= 3.0, "{report:?}");
     assert_eq!(mails.all().len(), 1);

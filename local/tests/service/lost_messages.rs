@@ -133,7 +133,7 @@ async fn a_message_that_finds_a_lease_returns_when_it_ends_and_replaces_the_work
 #[tokio::test]
 async fn six_hours_of_throttled_claims_give_up_no_message() {
     let (service, listener, _waiting) = with_queued_deliveries(3).await;
-    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    let proxy = service.proxy();
     proxy.inject_every("UpdateItem", 1, Fault::Throttled);
     for round in 0..60 {
         assert_eq!(work(&service).await, (0, 3), "round {round}");
@@ -163,7 +163,7 @@ async fn a_lost_message_is_sent_again_and_the_delivery_is_listed_meanwhile() {
     assert_eq!(count(&service, QUEUE).await[0], 0, "the deliveries are not in the due index");
     expect_pending(2).await;
 
-    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    let proxy = service.proxy();
     proxy.inject("UpdateItem", Fault::InternalError);
     for _ in 0..2 {
         // A run that failed is repeated, and one that succeeded has nothing left to do.

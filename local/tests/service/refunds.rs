@@ -10,7 +10,7 @@ use domain::refund::Refund;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::invocations::{dispatch, run_acquirer_worker};
+use crate::invocations::{dispatch, invoke, run_acquirer_worker};
 use crate::support::{Answer, Client, Listener, ReceivedWebhook, Service, eventually, id, raw_id};
 
 impl Service {
@@ -206,10 +206,8 @@ async fn a_refund_whose_message_was_lost_is_resumed_by_the_scheduler() {
     let charge = service.pay(1000).await;
     service.refund(&charge, "refund-01", json!({})).await.expect(201);
     dispatch(&service.stack).await;
-    let queue = local::template::queue_url(&service.stack.endpoints.sqs_url, "AcquirerQueue");
-    let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
+    let (sqs, queue) = service.queue("AcquirerQueue");
     sqs.purge_queue().queue_url(&queue).send().await.unwrap();
-    let worker = service.stack.functions.get("AcquirerWorkerFunction").unwrap().clone();
     assert!(is_due(&service, &charge).await);
     service.stack.clock.advance(119_000);
     service.run_scheduler().await;
@@ -227,8 +225,8 @@ async fn a_refund_whose_message_was_lost_is_resumed_by_the_scheduler() {
         let body = bodies.iter().find(|body| body.contains("refund")).unwrap();
         // Deliver each message twice. The duplicate does nothing.
         for _ in 0..2 {
-            let batch = json!({"Records": [{"messageId": "1", "body": body}]});
-            let answer = worker(batch).await.unwrap();
+            let message = json!({"messageId": "1", "body": body});
+            let answer = invoke(&service.stack, "AcquirerWorkerFunction", &[message]).await;
             assert_eq!(answer["batchItemFailures"], json!([]));
         }
         sqs.purge_queue().queue_url(&queue).send().await.unwrap();

@@ -201,7 +201,7 @@ async fn sums_equal_a_recount_for_any_cut_repetition_and_interleaving_of_batches
     records.extend(stream_records(&service.stack).split_off(records.len()));
     for seed in 0..6 {
         delete_rollups(&service).await;
-        let proxy = service.stack.fault_proxy.as_ref().unwrap();
+        let proxy = service.proxy();
         match seed % 3 {
             0 => proxy.inject_every("TransactWriteItems", 3, Fault::ResponseLost),
             1 => proxy.inject_every("TransactWriteItems", 2, Fault::TransactionConflict),
@@ -227,7 +227,7 @@ async fn a_late_change_that_could_not_be_counted_is_retried() {
     let service = Service::without_event_sources().await;
     let charge = service.charge().await;
     let records = stream_records(&service.stack);
-    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    let proxy = service.proxy();
     service.stack.clock.advance(LATE_MS);
     proxy.inject_every("TransactWriteItems", 1, Fault::InternalError);
     let answer = invoke(&service.stack, "EventDispatcherFunction", &records).await;
@@ -258,7 +258,7 @@ async fn fold_twice(service: &Service) {
 async fn sums_equal_a_recount_while_folds_run_and_after_an_outage_of_twelve_hours() {
     const TWELVE_HOURS_MS: i64 = 12 * 60 * 60 * 1_000;
     let service = Service::without_event_sources().await;
-    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    let proxy = service.proxy();
     let mut random = SeededRandom(7);
     let (mut expected, mut seen, mut withheld) = (Sums::new(), 0, Vec::new());
     for number in 0..48 {
@@ -352,7 +352,7 @@ async fn statistics_and_totals_are_exact_within_a_minute_after_3000_changes_in_t
     service.stack.clock.advance(6_000);
     let (rollups, scope) = (Rollups::new(service.store()), service.scope());
     let stats = async || {
-        let proxy = service.stack.fault_proxy.as_ref().unwrap();
+        let proxy = service.proxy();
         proxy.reset();
         let stats = service.get("/v1/payments/stats").await.expect(200);
         assert_eq!(stats["totalTransactions"], CHANGES, "{stats}");
@@ -365,7 +365,7 @@ async fn statistics_and_totals_are_exact_within_a_minute_after_3000_changes_in_t
     for after_ms in [6_000, 210_700, 300_000] {
         let at = template.as_stored().created_at.plus_millis(after_ms).unwrap();
         service.stack.clock.advance(at.millis() - service.stack.clock.now().millis());
-        let proxy = service.stack.fault_proxy.as_ref().unwrap();
+        let proxy = service.proxy();
         if after_ms == 210_700 {
             (0..20).for_each(|_| proxy.inject("UpdateItem", Fault::InternalError));
         }

@@ -100,7 +100,7 @@ async fn a_timeline_takes_seven_requests_three_in_sequence_for_any_number_of_cha
     let charge = service.pay(1_000).await;
     service.sandbox(&charge, "pay", &json!({"amount": 1})).await;
     service.refund(&charge, "refund-0001", json!({"amount": 300})).await.expect(201);
-    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    let proxy = service.proxy();
     let path = format!("/v1/charges/{}/timeline", id(&charge));
     for others in [0, 40] {
         for _ in 0..others {

@@ -151,7 +151,7 @@ async fn of_a_hundred_concurrent_charges_of_an_account_ten_are_accepted() {
 async fn a_charge_that_may_have_been_inserted_keeps_its_place() {
     let fixture = VelocityFixture::start().await;
     let limits = VelocityLimits { per_customer: 10, per_account: 1 };
-    let proxy = fixture.service.stack.fault_proxy.as_ref().unwrap();
+    let proxy = fixture.service.proxy();
     let charges = Charges::new(fixture.service.store_behind_proxy());
     proxy.inject_where(&fixture.charge("first", None).id.to_string(), Fault::InternalError);
     let failed = charges.insert_guarded(&fixture.charge("first", Some(MARIA)), limits, fixture.now).await;

@@ -314,7 +314,7 @@ async fn a_thousand_settlements_with_duplicate_notifications_and_conflicts_are_e
     let service = Service::without_event_sources().await;
     service.set_terms(fees()).await;
     let service = Arc::new(service);
-    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    let proxy = service.proxy();
     proxy.inject_every("TransactWriteItems", 4, Fault::TransactionConflict);
     let mut clients = JoinSet::new();
     for client in 0..32_i64 {
@@ -346,7 +346,7 @@ async fn concurrent_debits_and_credits_never_overdraw_a_wallet() {
     let service = Arc::new(Service::start().await);
     // The payouts' store uses the fault proxy, so that injected conflicts affect payouts as well as
     // settlements.
-    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    let proxy = service.proxy();
     proxy.inject_every("TransactWriteItems", 5, Fault::TransactionConflict);
     let payouts = Payouts::new(service.store_behind_proxy());
     let mut tasks = JoinSet::new();
@@ -512,7 +512,7 @@ fn payout_id(service: &Service) -> PayoutId {
 #[tokio::test]
 async fn an_operators_change_repeated_under_its_id_is_applied_once() {
     let service = Service::without_event_sources().await;
-    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    let proxy = service.proxy();
     let store = service.store_behind_proxy();
     let now = service.stack.clock.now();
     let adjustment = |minor| Adjustment {
@@ -606,7 +606,7 @@ async fn the_posting_of_a_refund_debits_covered_balances_or_writes_nothing() {
 
 /// Changes a stored row directly, as an incorrect write would.
 pub(crate) async fn tamper(service: &Service, pk: &str, sk: &str, expression: &str) {
-    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let client = service.dynamodb();
     let update = client
         .update_item()
         .table_name("StateTable")
@@ -665,7 +665,7 @@ async fn verification_finds_changed_and_missing_counters_tranches_and_postings()
 async fn a_ledger_that_does_not_move_is_compared_after_two_reads_of_its_counters() {
     let service = Service::without_event_sources().await;
     service.pay(1_000).await;
-    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    let proxy = service.proxy();
     let (wallets, charges) =
         (Wallets::new(service.store_behind_proxy()), Charges::new(service.store_behind_proxy()));
     proxy.reset();

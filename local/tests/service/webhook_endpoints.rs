@@ -328,7 +328,7 @@ async fn a_success_is_recorded_in_the_endpoint_before_its_delivery_is_marked_del
     endpoints.record_attempt(&worker_view, (&OutcomeFixture::failed(), now), now).await.unwrap();
     // The write to the endpoint fails, so the delivery stays undelivered and its message is retried. Of the
     // worker's requests, only this one names the attribute.
-    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    let proxy = service.proxy();
     proxy.inject_where("failing_since", Fault::InternalError);
     let body =
         json!({"scope": service.scope(), "delivery": delivery["id"], "endpoint": delivery["endpointId"]});
