@@ -300,6 +300,8 @@ fn a_partly_lost_case_retains_the_rest_of_its_claim_until_it_ends() {
     let lost = second.case.decided(&second.charge, Decision::Payer, at(130)).unwrap().unwrap();
     assert_eq!(lost.posting.unwrap().change(LedgerAccount::MedLosses).unwrap(), 500);
     assert_eq!((lost.charge.funds.med_lost.get(), lost.charge.funds.med_held.get()), (1000, 0));
+    let corrupt = MedCase { lost: part.case.amount.into(), ..part.case.clone() };
+    assert_eq!(corrupt.remaining(), Err(FundsError::LostAboveClaim));
 }
 
 #[test]

@@ -444,6 +444,12 @@ impl World {
             let settlement = charge.settlement.unwrap();
             assert!(funds.acquirer_fee_returned <= settlement.fees.acquirer(), "{funds:?}");
             assert!(funds.platform_fee_returned <= settlement.fees.platform(), "{funds:?}");
+            if settlement.fees_on_refund == FeesOnRefund::Keep {
+                assert!(
+                    funds.acquirer_fee_returned.is_zero() && funds.platform_fee_returned.is_zero(),
+                    "{funds:?}"
+                );
+            }
             assert!(funds.tranche_taken <= settlement.net(charge.amount), "{funds:?}");
         }
     }
