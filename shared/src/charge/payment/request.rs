@@ -259,6 +259,7 @@ mod tests {
             (of_mbway(500_000, "912345678"), "metadata.phone"),
             (of_mbway(500_001, "+351912345678"), "amount"),
             (json!({"paymentMethods": ["BOLETO"], "amount": 10_000_000_000_i64}), "amount"),
+            (json!({"amount": 1_000_000_000_000_i64}), "amount"),
         ] {
             let failed = failing(extra.clone());
             assert_eq!(failed, [param], "{extra}");
@@ -269,6 +270,7 @@ mod tests {
     fn valid_requests_are_accepted() {
         for extra in [
             json!({}),
+            json!({"amount": 999_999_999_999_i64}),
             json!({"paymentMethods": ["PIX", "CREDIT_CARD", "BOLETO"], "currency": "BRL"}),
             json!({"paymentMethods": ["MBWAY", "MULTIBANCO"], "currency": "EUR", "metadata": {"phone": "+351912345678"}}),
             json!({"paymentMethods": ["CRYPTO"], "currency": "USDT"}),
