@@ -47,5 +47,11 @@ fn lower_layers_depend_on_no_crate_of_a_higher_layer() {
             assert!(!is_forbidden, "{name} belongs to a higher layer: {manifest}");
             assert!(!rest.contains("package"), "{name} must not hide the crate's name: {manifest}");
         }
+        // Cargo finds no cycle in a client that uses another one or a stand-in.
+        let before_tests = manifest.split("[dev-dependencies]").next().unwrap_or_default();
+        let used = dependencies(before_tests);
+        for other in ["api-pix", "bank", "stand-in-kit", "stripe-client", "stripe-stand-in"] {
+            assert!(!used.iter().any(|(name, _)| *name == other), "only tests may use {other}: {manifest}");
+        }
     }
 }
