@@ -13,6 +13,7 @@ use crate::invocations::{
     api_event, dispatch, dispatch_records, invoke, run_acquirer_worker, stream_records,
 };
 use crate::support::{Service, eventually, id, operator, raw_id};
+use crate::webhooks::endpoint_path;
 
 impl Service {
     /// Reads the first account's audit in the order of the actions. The rows of the dispatcher are written
@@ -55,7 +56,7 @@ async fn the_audit_records_an_api_keys_money_and_security_actions_with_key_and_s
     let url = "http://127.0.0.1:9/hook?token=s3cret";
     let endpoint = service.register_endpoint(url, &["charge.paid"]).await;
     service.advance_seconds(1).await;
-    let path = format!("/v1/webhooks/endpoints/{}", id(&endpoint));
+    let path = endpoint_path(&endpoint);
     let change = json!({"url": "http://127.0.0.1:9/other", "events": ["charge.paid", "charge.failed"]});
     service.patch(&path, &change).await.expect(200);
     service.advance_seconds(1).await;
@@ -110,7 +111,7 @@ async fn a_repeated_stream_record_or_request_adds_no_audit_row() {
     let contested = service.pay(500).await;
     let case = service.open_case(&contested, json!({})).await;
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
-    let path = format!("/v1/webhooks/endpoints/{}", id(&endpoint));
+    let path = endpoint_path(&endpoint);
     let cancel = format!("/v1/payments/{}/cancel", raw_id(&open));
     let refund = format!("/v1/payments/{}/refund", raw_id(&paid));
     let body = json!({"idempotencyKey": "refund-01", "amount": 400});
@@ -154,7 +155,7 @@ async fn an_audit_row_that_could_not_be_written_is_retried_and_a_repeated_change
     dispatch_records(&service.stack, &records).await;
     assert_eq!(service.audit_rows().await.len(), 1);
 
-    let path = format!("/v1/webhooks/endpoints/{}", id(&endpoint));
+    let path = endpoint_path(&endpoint);
     let mut expected = vec!["webhook-endpoint.register"];
     for change in [
         json!({"url": "http://127.0.0.1:9/other", "events": ["charge.failed"]}),

@@ -17,7 +17,8 @@ use shared::webhook::secret::SigningSecret;
 use tokio::task::JoinSet;
 
 use crate::invocations::{dispatch, dispatch_records, stream_records};
-use crate::support::{Client, Service, id, operator};
+use crate::support::{Client, Service, operator, raw_id};
+use crate::webhooks::endpoint_path;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
@@ -45,7 +46,7 @@ impl Service {
     }
 
     async fn cancel(&self) {
-        let path = format!("/v1/payments/{}/cancel", id(&self.charge().await).trim_start_matches("ch_"));
+        let path = format!("/v1/payments/{}/cancel", raw_id(&self.charge().await));
         self.post(&path, &json!({})).await.expect(200);
     }
 
@@ -103,7 +104,7 @@ async fn a_row_costs_one_write_unit_and_many_rows_of_a_batch_one_request() {
     assert!((one.write_units - 1.0).abs() < f64::EPSILON, "{one:?}");
     // 20 changes of one endpoint, which lead to no other action of the dispatcher.
     let endpoint = service.get("/v1/webhooks/endpoints").await.expect(200);
-    let path = format!("/v1/webhooks/endpoints/{}", id(&endpoint["data"][0]));
+    let path = endpoint_path(&endpoint["data"][0]);
     for number in 0..20 {
         let url = format!("http://127.0.0.1:9/{number}");
         service.patch(&path, &json!({ "url": url })).await.expect(200);

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::dashboard::{Browser, location, shown_secret, text};
 use crate::support::{Listener, Service, eventually, id, wait_until};
+use crate::webhooks::endpoint_path;
 
 /// The hidden fields and the rest of the form with this action, as a browser sends them.
 fn fields_of(html: &str, action: &str) -> Vec<(String, String)> {
@@ -256,10 +257,7 @@ async fn an_endpoint_is_registered_paused_rotated_and_deleted() {
     assert_ne!(shown_secret(&rotated), first);
     let paused = owner.submit(&page, &format!("{page}/status"), &[]).await;
     assert_eq!(paused, format!("{page}?done=1"));
-    assert_eq!(
-        service.get(&format!("/v1/webhooks/endpoints/{}", id(&endpoint))).await.expect(200)["status"],
-        "INACTIVE"
-    );
+    assert_eq!(service.get(&endpoint_path(&endpoint)).await.expect(200)["status"], "INACTIVE");
     let html = owner.page(&page).await;
     assert!(html.contains("Enviar teste (o endpoint está pausado: ative-o antes)"), "{html}");
     assert!(!html.contains(&format!("{page}/test")) && html.contains("Última pausa"), "{html}");

@@ -3,16 +3,16 @@
 
 use axum::http::Method;
 use domain::ids::UserId;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::api_keys::DashboardUser;
+use crate::log_in;
 use crate::support::{Answer, Service};
 
 /// Logs the first account's owner in. Each call returns a new token.
 async fn log_in(service: &Service) -> DashboardUser<'_> {
     let seed = &service.stack.seed.first;
-    let body = json!({"email": seed.owner_email, "password": seed.password});
-    let session = service.post("/v1/auth/login", &body).await.expect(200);
+    let session = log_in::log_in(service, &seed.owner_email, &seed.password).await.expect(200);
     DashboardUser { service, token: session["token"].as_str().unwrap().to_owned() }
 }
 

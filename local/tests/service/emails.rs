@@ -18,6 +18,7 @@ use shared::webhook::endpoint::Endpoints;
 
 use crate::invocations::{dispatch, invoke};
 use crate::support::{Listener, Service, eventually, id, operator, wait_until};
+use crate::webhooks::endpoint_path;
 
 const DAY: i64 = 24 * 60 * 60;
 
@@ -356,7 +357,7 @@ async fn disabling_a_failing_endpoint_sends_one_email() {
     assert!(mail.text.contains(id(&registered)) && mail.text.contains("answered 502"), "{}", mail.text);
     assert!(!mail.text.contains("s3cret") && !mail.text.contains(registered["secret"].as_str().unwrap()));
     // The merchant's own changes send no email, and the earlier email is not sent again.
-    let path = format!("/v1/webhooks/endpoints/{}", id(&registered));
+    let path = endpoint_path(&registered);
     for change in [json!({"events": ["charge.paid"]}), json!({"status": "ACTIVE"})] {
         service.patch(&path, &change).await.expect(200);
         service.dispatch_and_run_mailer().await;
@@ -380,7 +381,7 @@ async fn no_email_is_sent_for_an_endpoint_that_is_active_again_or_deleted() {
     let about = EmailTopic::EndpointDisabled(id(&registered).parse().unwrap());
     let email = Email { scope: service.scope(), about, version: 2, at: service.stack.clock.now() };
     assert!(service.run_mailer(&serde_json::to_string(&email).unwrap()).await);
-    service.delete(&format!("/v1/webhooks/endpoints/{}", id(&registered))).await.expect(200);
+    service.delete(&endpoint_path(&registered)).await.expect(200);
     assert!(service.run_mailer(&serde_json::to_string(&email).unwrap()).await);
     assert!(mails.all().is_empty());
 }

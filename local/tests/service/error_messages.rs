@@ -21,6 +21,7 @@ use shared::services::PaymentListError;
 use shared::webhook::WebhookError;
 
 use crate::support::{Answer, Service, id, raw_id};
+use crate::webhooks::endpoint_path;
 
 /// An id that no object has.
 const NONE: &str = "00000000-0000-0000-0000-000000000000";
@@ -338,7 +339,7 @@ async fn collect_messages() -> Messages {
     messages.add_answer(&service.raw(Method::POST, "/v1/pix/charges", &headers, number).await);
     messages.heading("PATCH /v1/webhooks/endpoints/{id}");
     let change = json!({"url": 7, "events": 7, "status": "PAUSED"});
-    messages.add_answer(&service.patch(&format!("/v1/webhooks/endpoints/{}", id(&endpoint)), &change).await);
+    messages.add_answer(&service.patch(&endpoint_path(&endpoint), &change).await);
     messages.heading("GET /v1/payments/{id}/receipt");
     messages.add_answer(&service.get(&format!("/v1/payments/{}/receipt", raw_id(&open))).await);
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::invocations::api_event;
 use crate::support::{Answer, CapturedLog, Client, Service};
 
-async fn log_in(client: &Client, email: &str, password: &str) -> Answer {
+pub(crate) async fn log_in(client: &Client, email: &str, password: &str) -> Answer {
     let headers = [("content-type", "application/json")];
     let body = json!({"email": email, "password": password}).to_string();
     client.raw(Method::POST, "/v1/auth/login", &headers, body).await

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use shared::store::key_of_item;
 
 use crate::support::{Service, id};
+use crate::webhooks::endpoint_path;
 
 /// An attribute that no type of this version has.
 const UNKNOWN: &str = "written_by_a_newer_version";
@@ -40,7 +41,7 @@ async fn a_replacement_keeps_the_attributes_of_a_newer_version() {
 
     // The payment replaces the charge in a transaction, and the change of the endpoint is a single update.
     service.sandbox(&charge, "pay", &json!({})).await;
-    let path = format!("/v1/webhooks/endpoints/{}", id(&endpoint));
+    let path = endpoint_path(&endpoint);
     service.patch(&path, &json!({"url": "http://127.0.0.1:9/other"})).await.expect(200);
     for row in [&charge_row, &endpoint_row] {
         assert_eq!(attribute(&service, row, UNKNOWN).await, Some(text("kept")), "{}", row.pk);

@@ -4,7 +4,7 @@
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Client, Listener, ReceivedWebhook, Service, eventually, id};
+use crate::support::{Answer, Client, Listener, ReceivedWebhook, Service, eventually, id, raw_id};
 
 /// The variable that names the ready file of a running service.
 const READY_FILE: &str = "SERVICE_READY_FILE";
@@ -41,7 +41,7 @@ async fn a_stack_takes_a_payment_delivers_its_event_refunds_it_and_handles_its_d
     let endpoint = client.register_endpoint(&listener.url, &["charge.paid"]).await;
     let charge = client.new_charge(&unique(), &json!({"amount": 1990})).await;
     assert!(charge["pix"]["br_code"].as_str().unwrap().starts_with("000201"), "{charge}");
-    let raw_id = id(&charge).trim_start_matches("ch_");
+    let raw_id = raw_id(&charge);
     let sandbox = format!("/v1/sandbox/charges/{}", id(&charge));
     assert_eq!(client.post(&format!("{sandbox}/pay"), &json!({})).await.expect(200)["status"], "paid");
     let hook = eventually("the webhook of the charge", async || {

@@ -13,7 +13,8 @@ use shared::payout::Payouts;
 use shared::random;
 
 use crate::invocations::{dispatch, dispatch_records, first_delivery, run_webhook_worker, stream_records};
-use crate::support::{Listener, Service, id, operator};
+use crate::support::{Listener, Service, id, operator, raw_id};
+use crate::webhooks::endpoint_path;
 
 /// Returns the kind of the row that a record changes: the prefix of the row's keys.
 fn kind(record: &Value) -> String {
@@ -43,7 +44,7 @@ pub(crate) async fn service_with_one_row_of_each_kind() -> Service {
     let listener = Listener::answering(|_| StatusCode::BAD_GATEWAY.into_response()).await;
     service.register_endpoint(&listener.url, &["charge.paid"]).await;
     let charge = service.pay(1000).await;
-    let raw = id(&charge).trim_start_matches("ch_").to_owned();
+    let raw = raw_id(&charge).to_owned();
     let refund = json!({"amount": 300, "idempotencyKey": "refund-01"});
     service.post(&format!("/v1/payments/{raw}/refund"), &refund).await.expect(201);
     let contested = service.pay(500).await;
@@ -51,8 +52,8 @@ pub(crate) async fn service_with_one_row_of_each_kind() -> Service {
     let file = json!({"file_name": "a.png", "file_size": 10, "mime_type": "image/png"});
     service.answer_case(&case, "evidence", file).await.expect(201);
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["payout.failed"]).await;
-    let endpoint_path = format!("/v1/webhooks/endpoints/{}", id(&endpoint));
-    service.patch(&endpoint_path, &json!({"status": "INACTIVE"})).await.expect(200);
+    let path = endpoint_path(&endpoint);
+    service.patch(&path, &json!({"status": "INACTIVE"})).await.expect(200);
     let payout = PayoutId::new(service.stack.clock.now(), random::bytes().unwrap());
     let money = (domain::money::Amount::parse(100).unwrap(), domain::money::Currency::BRL);
     let now = service.stack.clock.now();

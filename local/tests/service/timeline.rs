@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::invocations::dispatch;
 use crate::support::{Listener, Service, eventually, id};
 use crate::webhook_resends::resend;
+use crate::webhooks::endpoint_path;
 
 const MARIA: &str = "29537995593";
 
@@ -52,7 +53,7 @@ async fn a_timeline_has_all_that_happened_to_a_charge_and_every_delivery() {
     resend(&service, &charge).await;
     delivered(&service, 3).await;
     // The receivers of the past are found after the endpoint is gone.
-    service.delete(&format!("/v1/webhooks/endpoints/{}", id(&endpoint))).await.expect(200);
+    service.delete(&endpoint_path(&endpoint)).await.expect(200);
 
     let entries = eventually("the refund", async || {
         let entries = timeline(&service, &charge).await;
