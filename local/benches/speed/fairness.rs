@@ -30,21 +30,30 @@ use tokio::task::JoinSet;
 use crate::InFiles;
 use crate::merchant::Merchant;
 
-/// The load of the first two runs: payments in all and a second, and the seconds after them.
+// The runs 1 and 2.
+
+/// The payments of the noisy account.
 const PAYMENTS: usize = 4_000;
 const PAYMENTS_PER_SECOND: usize = 100;
+
+/// The charges of the account that is measured.
+const CHARGES_PER_SECOND: usize = 10;
+
+/// How long the account that is measured creates charges after the last payment, in seconds.
 const SECONDS_AFTER: usize = 30;
 
-/// The load of the last two runs.
+// The runs 3 and 4.
+
+/// The deliveries to all endpoints together.
 const DELIVERIES_PER_SECOND: usize = 200;
+
+/// How long charges are created, in seconds.
 const SECONDS: usize = 60;
 
-/// The endpoints of the second trial, and those that never answer.
 const ENDPOINTS: usize = 40;
-const HANGING_ENDPOINTS: usize = 2;
 
-/// The charges a second of the account that is measured in the first trial.
-const CHARGES_PER_SECOND: usize = 10;
+/// The endpoints that never answer in run 3.
+const HANGING_ENDPOINTS: usize = 2;
 
 /// The merchants' servers: one listener on all addresses of the loopback network.
 #[derive(Clone, Default)]

@@ -34,8 +34,10 @@ const FIRST_CHARGE: usize = usize::MAX;
 /// The limit of live charges by document.
 const PER_CUSTOMER: &str = "100";
 
-/// A start is killed at most this often before it may end, and at most this long after its beginning.
+/// The most starts that are killed before they end.
 const MOST_EARLY_KILLS: i64 = 3;
+
+/// How long after its beginning such a start is killed at the latest.
 const EARLY_MS: i64 = 1_500;
 
 /// A kill follows the beginning of a step within this time, so that requests are in progress.
@@ -45,10 +47,13 @@ const KILL_MS: i64 = 40;
 /// deliveries due again, so a service that is behind would fall back further with each step.
 const MOST_MESSAGES: u64 = 200;
 
-/// How the clock advances after the load until everything has ended, in seconds, and how often at most: 30 days. At
-/// least twice, so that the sweep of a bank finds what no notification reported.
+/// How the clock advances in each step after the load, until everything has ended, in seconds.
 const SETTLE_S: i64 = 21_600;
+
+/// The most of these steps: 30 days.
 const MOST_SETTLE_STEPS: usize = 120;
+
+/// The last step follows at least so many others, so that the sweep of a bank finds what no notification reported.
 const LEAST_SETTLE_STEPS: usize = 2;
 
 /// How long a state must stay the same before the clock advances again.
@@ -66,15 +71,19 @@ const MOST_DECISIONS: usize = 40;
 /// Of about how many charges the creation is repeated at the end, to see that it creates no second one.
 const REPEATED: usize = 500;
 
-/// How long a full disk stays full, and how long the service may take until it creates charges again.
+/// How long a full disk stays full.
 const FULL: Duration = Duration::from_secs(3);
+
+/// How long the service may take afterwards until it creates charges again.
 const RECOVERY: Duration = Duration::from_mins(3);
 
 /// The most that is written to fill a disk, in bytes. A larger disk is probably not meant for it.
 const MOST_FILLED: usize = 1 << 30;
 
-/// The most due rows that a line names, and the most violations that are listed.
+/// The most due rows that a line names.
 const MOST_NAMED: usize = 5;
+
+/// The most violations that are listed.
 const MOST_LISTED: usize = 100;
 
 /// The events that each merchant's endpoint receives.
