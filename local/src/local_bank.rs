@@ -9,7 +9,7 @@ use bank::{Bank, Client, Options, Profile};
 use shared::clock::Clock;
 
 use crate::error::{Error, Result};
-use crate::seed::{Seed, write_atomically};
+use crate::seed::{Seed, read_if_exists, write_atomically};
 use crate::stored_port;
 
 const CNPJ: &str = "12ABC34501DE35";
@@ -46,7 +46,7 @@ pub(crate) async fn start(
 fn profile(directory: Option<&Path>, requested: Option<Profile>) -> Result<Profile> {
     let Some(directory) = directory else { return Ok(requested.unwrap_or_default()) };
     let file = directory.join("bank.profile");
-    let Ok(stored) = std::fs::read_to_string(&file) else {
+    let Some(stored) = read_if_exists(&file)? else {
         let profile = requested.unwrap_or_default();
         write_atomically(&file, profile.name().as_bytes())?;
         return Ok(profile);

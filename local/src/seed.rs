@@ -5,7 +5,7 @@
 //! read it. The tables contain only hashes, as in a deployed stack.
 
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -79,10 +79,10 @@ impl Seed {
             return Self::in_memory();
         };
         let path = directory.join("seed.json");
-        let Ok(text) = fs::read(&path) else {
+        let Some(text) = read_if_exists(&path)? else {
             return Self::generate(passwords()?)?.saved(&path);
         };
-        let stored: Value = serde_json::from_slice(&text).context("reading seed.json")?;
+        let stored: Value = serde_json::from_str(&text).context("reading seed.json")?;
         if stored.get("state_format").and_then(Value::as_u64) != Some(u64::from(STATE_FORMAT)) {
             return Err(Error::new(format!(
                 "{}/ contains the state of another version of the service; delete the directory to start with an empty state",
@@ -254,6 +254,15 @@ fn random_bytes<const N: usize>() -> Result<[u8; N]> {
 
 fn random_text() -> Result<String> {
     random_bytes::<16>().map(hex::encode)
+}
+
+/// Reads a file of the state directory. `None`: there is none. A file that can't be read is an error, because its
+/// content would be replaced.
+pub(crate) fn read_if_exists(path: &Path) -> Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        text => text.map(Some).context(format_args!("reading {}", path.display())),
+    }
 }
 
 /// Writes a file atomically: readers see the old or the new content, never a part.

@@ -31,7 +31,7 @@ use crate::local_bank;
 use crate::local_cards;
 use crate::local_routes::{LOG_IN, local_routes};
 use crate::sdk;
-use crate::seed::Seed;
+use crate::seed::{Seed, read_if_exists};
 use crate::template::{Template, TemplateValues, bucket_name};
 
 pub(crate) const STATE_TABLE: &str = "StateTable";
@@ -349,8 +349,8 @@ fn lambda_environment(endpoints: &Endpoints) -> BTreeMap<String, String> {
 
 /// Without the offset, rows of an earlier run could have times in the future.
 fn restored_clock(directory: Option<&Path>) -> Result<Clock> {
-    let text = directory.and_then(|directory| std::fs::read(directory.join(CLOCK_FILE)).ok());
+    let text = directory.map(|directory| read_if_exists(&directory.join(CLOCK_FILE))).transpose()?.flatten();
     let Some(text) = text else { return Ok(Clock::default()) };
-    let offset_ms = serde_json::from_slice(&text).context("reading clock.json")?;
+    let offset_ms = serde_json::from_str(&text).context("reading clock.json")?;
     Ok(Clock::with_offset_ms(offset_ms))
 }

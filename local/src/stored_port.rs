@@ -8,7 +8,7 @@ use std::path::Path;
 use shared::random;
 
 use crate::error::{Context, Error, Result};
-use crate::seed::write_atomically;
+use crate::seed::{read_if_exists, write_atomically};
 
 // Operating systems give none of these ports to programs that request any free port, so the port of a state
 // directory is most likely free at the next start too.
@@ -30,7 +30,7 @@ pub(crate) async fn start<T>(
         return start(loopback(0)).await.context(doing);
     };
     let file = directory.join(file);
-    if let Ok(text) = std::fs::read_to_string(&file) {
+    if let Some(text) = read_if_exists(&file)? {
         let port = text.trim().parse().context(format_args!("reading {}", file.display()))?;
         return match start(loopback(port)).await {
             Err(error) if error.kind() == ErrorKind::AddrInUse => Err(Error::new(format!(
