@@ -69,20 +69,12 @@ impl State {
         let transaction = self.move_refund("refund", &id, amount.saturating_neg());
         self.patch(&id, json!({"balance_transaction": transaction}));
         self.add_refunded(charge_id, amount);
-        self.emit_refund("refund.created", &id);
-        if self.behaviour.emits_charge_refunded {
-            self.emit("charge.refunded", charge_id);
-        }
+        self.emit("refund.created", &id);
+        self.emit("charge.refunded", charge_id);
         if fails {
             return self.end_refund(&id, "failed", "expired_or_canceled_card");
         }
         Ok(self.view(&id))
-    }
-
-    fn emit_refund(&mut self, kind: &str, id: &str) {
-        if self.behaviour.emits_refund_events {
-            self.emit(kind, id);
-        }
     }
 
     /// Ends a refund. One that succeeded may still fail.
@@ -105,9 +97,9 @@ impl State {
                 self.add_refunded(&charge, amount.saturating_neg());
             }
         }
-        self.emit_refund("refund.updated", id);
+        self.emit("refund.updated", id);
         if status == "failed" {
-            self.emit_refund("refund.failed", id);
+            self.emit("refund.failed", id);
         }
         Ok(self.view(id))
     }
