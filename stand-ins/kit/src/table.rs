@@ -70,12 +70,14 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
             .collect()
     }
 
-    /// Restores rows that were saved. They count as changed.
+    /// Restores rows that were saved. Those that remain count as changed, so that the next changes are all rows.
     pub fn restore(&mut self, saved: impl IntoIterator<Item = Row<K, V>>) {
         for (key, row) in saved {
-            match row {
-                Some(row) => self.insert(key, row),
-                None => drop(self.remove(&key)),
+            if let Some(row) = row {
+                self.insert(key, row);
+            } else {
+                self.rows.remove(&key);
+                self.changed.remove(&key);
             }
         }
     }
