@@ -1,8 +1,7 @@
 //! `admin events`: replays quarantined stream records with the event dispatcher's code.
 
-use shared::audit;
-
 use clap::Subcommand;
+use shared::audit;
 
 use crate::output::record;
 use crate::target::Stack;

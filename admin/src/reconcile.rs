@@ -91,6 +91,7 @@ pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOu
             reconcile(&stack.store, &connections, at, day, stack.clock.now()).await.map_err(failed)?;
     }
     let found = &reconciled.comparison;
+    // A pending difference is younger than an hour, so it may disappear without any action.
     for (state, differences) in [("difference", &found.differences), ("pending", &found.pending)] {
         for difference in differences {
             print_json(&With { object: record! { state: state }, more: difference })?;

@@ -6,9 +6,10 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
-use crate::Result;
 use secrecy::SecretString;
 use shared::acquirer::configuration::MAX_PEM_BYTES;
+
+use crate::Result;
 
 /// The maximum length of a line that is read from standard input or a file, in bytes.
 const MAX_LINE_BYTES: u64 = 4_096;
