@@ -21,7 +21,6 @@ use crate::error::{Context, Error, Result};
 use crate::event_sources::{self, Dependencies, EventSources};
 use crate::lambda::Functions;
 use crate::provision;
-use crate::sdk;
 use crate::seed::Seed;
 use crate::stack::{API_KEYS_TABLE, SECRETS_TABLE};
 use crate::template::Template;
@@ -66,7 +65,7 @@ impl Contents {
 
     /// The API must be served, because some banks test the URL for notifications when it is registered.
     pub(crate) async fn configure_acquirers(&self) -> Result<()> {
-        let secrets = Store::new(sdk::dynamodb(&self.endpoints.dynamodb_url), SECRETS_TABLE);
+        let secrets = Store::new(self.store.client().clone(), SECRETS_TABLE);
         let acquirers = AcquirerSeed {
             directory: self.directory.as_deref(),
             seed: &self.seed,

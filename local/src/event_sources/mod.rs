@@ -60,7 +60,7 @@ pub struct Dependencies<'a> {
     /// `None`: none are saved, and each start reads the streams from the oldest record.
     pub directory: Option<&'a PathBuf>,
     pub clock: &'a Clock,
-    /// Sending by this runs the schedules at once.
+    /// A message on this channel runs the schedules at once.
     pub run_schedules_now: &'a watch::Sender<()>,
 }
 
