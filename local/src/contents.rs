@@ -17,7 +17,7 @@ use tokio::sync::{RwLock, watch};
 use crate::acquirer_seed::{self, AcquirerSeed};
 use crate::embedded::Endpoints;
 use crate::embedded::dynamodb::Database;
-use crate::error::{Context, Error, Result};
+use crate::error::{Context, Result};
 use crate::event_sources::{self, Dependencies, EventSources};
 use crate::lambda::Functions;
 use crate::provision;
@@ -142,9 +142,7 @@ pub(crate) const CLOCK_FILE: &str = "clock.json";
 
 pub(crate) fn remove(path: &Path, remove: impl FnOnce(&Path) -> std::io::Result<()>) -> Result<()> {
     match remove(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(Error::because(&format!("removing {}", path.display()), &error))
-        }
-        Ok(()) | Err(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed.context(format_args!("removing {}", path.display())),
     }
 }

@@ -28,7 +28,7 @@ use tokio::net::TcpListener;
 use tokio::sync::RwLock;
 use tower::ServiceExt;
 
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::http::{self, Server};
 use crate::lambda::{Functions, Invoke};
 use crate::template::{Route, Template};
@@ -88,10 +88,10 @@ pub(crate) fn start(
     // As in API Gateway, the most specific route comes first. The path is compared before the method, and
     // a text segment is more specific than a variable.
     routes.sort_by_key(|target| rank(&target.route));
-    let failed = |e: std::io::Error| Error::because("starting the gateway", &e);
-    let authority = listener.local_addr().map_err(failed)?.to_string();
+    let doing = "starting the gateway";
+    let authority = listener.local_addr().context(doing)?.to_string();
     let api = Arc::new(Api { authority, routes, local });
-    http::serve_with(listener, api, Api::handle).map_err(failed)
+    http::serve_with(listener, api, Api::handle).context(doing)
 }
 
 /// Returns the sort key that orders more specific routes first.

@@ -27,7 +27,7 @@ use tokio::net::TcpListener;
 use url::form_urlencoded;
 
 use super::{ACCESS_KEY, SECRET_KEY, State};
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::guard::is_of_this_machine;
 use crate::http::Server;
 
@@ -136,9 +136,9 @@ impl S3 {
                 (root.clone(), Some(TemporaryDirectory(root)))
             }
         };
-        let io = |e: std::io::Error| Error::because("starting S3", &e);
-        std::fs::create_dir_all(&root).map_err(io)?;
-        let files = FileSystem::new(root).map_err(|e| Error::new(format!("starting S3: {e:?}")))?;
+        let doing = "starting S3";
+        std::fs::create_dir_all(&root).context(doing)?;
+        let files = FileSystem::new(root).map_err(|e| Error::new(format!("{doing}: {e:?}")))?;
         let mut builder = S3ServiceBuilder::new(files);
         builder.set_auth(SimpleAuth::from_single(ACCESS_KEY, SECRET_KEY));
         builder.set_access(Guard { clock: clock.clone() });
@@ -152,7 +152,7 @@ impl S3 {
             let service = service.clone();
             service_fn(move |request| answer_browser(service.clone(), request))
         };
-        let server = Server::start(listener, serve).map_err(io)?;
+        let server = Server::start(listener, serve).context(doing)?;
         Ok(Self { server, _temporary: temporary })
     }
 

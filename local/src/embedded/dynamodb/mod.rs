@@ -30,7 +30,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(super) use self::engine::{Engine, Result as EngineResult, internal};
 use super::State;
-use crate::error::{Context, Error, Result};
+use crate::error::{Context, Result};
 use crate::http;
 
 /// The interval between two deletions of expired rows and of old stream records. Requests wait for the deletion,
@@ -55,8 +55,8 @@ pub struct DynamoDb {
 impl DynamoDb {
     pub fn start(state: &State, listener: TcpListener, clock: &Clock) -> Result<Self> {
         let engine = Engine::open(state, clock).context("opening the database")?;
-        let io = |e: std::io::Error| Error::because("starting DynamoDB", &e);
-        let url = http::url_of(listener.local_addr().map_err(io)?);
+        let doing = "starting DynamoDB";
+        let url = http::url_of(listener.local_addr().context(doing)?);
         let shutdown = CancellationToken::new();
         let guard = shutdown.clone().drop_guard();
         let database = Database(Arc::new(Shared {
@@ -65,10 +65,10 @@ impl DynamoDb {
             clock: clock.clone(),
         }));
         // The server's own runtime uses the listener.
-        let listener = listener.into_std().map_err(io)?;
+        let listener = listener.into_std().context(doing)?;
         let of_thread = database.clone();
         let thread = std::thread::Builder::new().name("dynamodb".to_owned());
-        let thread = thread.spawn(move || run(listener, of_thread, &shutdown)).map_err(io)?;
+        let thread = thread.spawn(move || run(listener, of_thread, &shutdown)).context(doing)?;
         Ok(Self { url, database, shutdown: guard, thread })
     }
 

@@ -33,7 +33,7 @@ pub use self::report::{KeyUnits, Report};
 pub use self::throttle::Ceiling;
 use self::throttle::Throttle;
 use super::dynamodb::{ApiRequest, Database, Engine, EngineResult, encoded, respond};
-use crate::error::{Error, Result};
+use crate::error::{Context, Result};
 use crate::http::{self, Server};
 
 /// Meanwhile, the proxy receives the requests that its client has sent concurrently, so that the report does
@@ -71,7 +71,7 @@ impl FaultProxy {
             let (proxy, database) = (Arc::clone(&shared), database.clone());
             async move { proxy.handle(&database, request).await }
         });
-        let server = server.await.map_err(|e| Error::because("starting the fault proxy", &e))?;
+        let server = server.await.context("starting the fault proxy")?;
         Ok(Self { server, proxy })
     }
 

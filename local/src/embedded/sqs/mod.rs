@@ -24,7 +24,7 @@ use tokio::time::Instant;
 
 use self::queues::{Draft, Failure, Message, Queues};
 use super::{ACCOUNT, REGION};
-use crate::error::{Error, Result as StartResult};
+use crate::error::{Context, Result as StartResult};
 use crate::http::{self, Server};
 
 /// The maximum size of a message, and of a whole batch: 1 MiB, AWS's limit since August 2025.
@@ -43,15 +43,15 @@ type Result<T> = std::result::Result<T, Failure>;
 
 /// Starts the server on this listener, without queues.
 pub fn start(listener: TcpListener, clock: &Clock) -> StartResult<Server> {
-    let io = |e: std::io::Error| Error::because("starting SQS", &e);
+    let doing = "starting SQS";
     let front = Arc::new(Front {
         queues: Mutex::default(),
         clock: clock.clone(),
         changed: Notify::new(),
-        url: http::url_of(listener.local_addr().map_err(io)?),
+        url: http::url_of(listener.local_addr().context(doing)?),
     });
     http::serve_with(listener, front, |front, request, _peer| async move { front.handle(request).await })
-        .map_err(io)
+        .context(doing)
 }
 
 struct Front {
