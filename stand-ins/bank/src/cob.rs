@@ -157,7 +157,7 @@ pub(crate) fn parse_terms(
     let mut violations = Vec::new();
     let mut refuse = |property: &'static str, reason: &str| violations.push(Violation::new(property, reason));
 
-    let expiracao_s = changed(body, "calendario", base.map(|terms| terms.expiracao_s), |calendar| {
+    let expiracao_s = field_or(body, "calendario", base.map(|terms| terms.expiracao_s), |calendar| {
         match calendar.as_object()?.get("expiracao") {
             // The document's default.
             None => Some(base.map_or(86_400, |terms| terms.expiracao_s)),
@@ -168,7 +168,7 @@ pub(crate) fn parse_terms(
         refuse("cob.calendario.expiracao", "O campo cob.calendario.expiracao é igual ou menor que zero.");
     }
 
-    let amount = changed(body, "valor", base.map(|terms| (terms.amount, terms.has_modality)), parse_amount);
+    let amount = field_or(body, "valor", base.map(|terms| (terms.amount, terms.has_modality)), parse_amount);
     match amount {
         None => refuse("cob.valor.original", "O campo cob.valor.original não respeita o schema."),
         Some((amount, _)) if amount.get() == 0 => {
@@ -177,7 +177,7 @@ pub(crate) fn parse_terms(
         Some(_) => {}
     }
 
-    let key = changed(body, "chave", base.map(|terms| terms.key.clone()), |value| text(value, 77));
+    let key = field_or(body, "chave", base.map(|terms| terms.key.clone()), |value| text(value, 77));
     match &key {
         None => refuse("cob.chave", "O campo cob.chave não respeita o schema."),
         Some(key) if !keys.contains(key) => {
@@ -189,17 +189,18 @@ pub(crate) fn parse_terms(
     }
 
     let before = base.and_then(|terms| terms.debtor.clone());
-    let debtor = changed(body, "devedor", Some(before), |value| parse_person(value).map(Some));
+    let debtor = field_or(body, "devedor", Some(before), |value| parse_person(value).map(Some));
     if debtor.is_none() {
         refuse("cob.devedor", "O objeto cob.devedor não respeita o schema.");
     }
     let before = base.and_then(|terms| terms.payer_request.clone());
-    let payer_request = changed(body, "solicitacaoPagador", Some(before), |value| text(value, 140).map(Some));
+    let payer_request =
+        field_or(body, "solicitacaoPagador", Some(before), |value| text(value, 140).map(Some));
     if payer_request.is_none() {
         refuse("cob.solicitacaoPagador", "O campo solicitacaoPagador não respeita o schema.");
     }
     let before = base.and_then(|terms| terms.additional_info.clone());
-    let additional_info = changed(body, "infoAdicionais", Some(before), |value| {
+    let additional_info = field_or(body, "infoAdicionais", Some(before), |value| {
         is_additional_info(value).then(|| Some(value.clone()))
     });
     if additional_info.is_none() {
@@ -227,14 +228,14 @@ pub(crate) fn parse_terms(
     }
 }
 
-/// Returns a field of a request, or else what the cob has. `None`: there is neither, or the field is invalid.
-pub(crate) fn changed<T>(
+/// Returns a field of a request. `absent`: the value without the field. `None`: the field is invalid.
+pub(crate) fn field_or<T>(
     body: &Map<String, Value>,
     name: &str,
-    before: Option<T>,
+    absent: Option<T>,
     parse: impl Fn(&Value) -> Option<T>,
 ) -> Option<T> {
-    body.get(name).map_or(before, parse)
+    body.get(name).map_or(absent, parse)
 }
 
 /// Reads `valor`. The payer can't change the amount here, so `modalidadeAlteracao` 1 and `retirada` are

@@ -2,7 +2,7 @@ use serde_json::{Map, Value};
 
 use super::timers::{SETTLEMENT_DELAY_MS, Timer};
 use super::{Result, State};
-use crate::cob::{changed, text};
+use crate::cob::{field_or, text};
 use crate::fault::FaultKind;
 use crate::pix::{Devolucao, MedNature, Nature, PixOut, Progress, Transfer};
 use crate::problem::{Problem, Violation};
@@ -58,7 +58,7 @@ impl State {
         if body.get("natureza").is_some_and(|nature| nature != "ORIGINAL") {
             refuse("devolucao.natureza", "O campo devolucao.natureza não é permitido para este Pix.");
         }
-        let description = changed(body, "descricao", Some(None), |value| text(value, 140).map(Some));
+        let description = description(body);
         if description.is_none() {
             refuse("devolucao.descricao", "O campo devolucao.descricao não respeita o schema.");
         }
@@ -167,7 +167,7 @@ impl State {
         if key.is_none() {
             refuse("pixOut.chave", "O campo pixOut.chave não respeita o schema.");
         }
-        let description = changed(body, "descricao", Some(None), |value| text(value, 140).map(Some));
+        let description = description(body);
         if description.is_none() {
             refuse("pixOut.descricao", "O campo pixOut.descricao não respeita o schema.");
         }
@@ -210,4 +210,13 @@ impl State {
 /// Reads the `valor` of a transfer. `None` if it is missing, not an amount, or zero.
 fn positive_amount(body: &Map<String, Value>) -> Option<Cents> {
     body.get("valor").and_then(Value::as_str).and_then(Cents::parse).filter(|amount| amount.get() > 0)
+}
+
+/// Reads the optional `descricao` of a transfer. `None` if it is invalid.
+#[expect(
+    clippy::option_option,
+    reason = "the outer one says if the field is valid, the inner one if it is there"
+)]
+fn description(body: &Map<String, Value>) -> Option<Option<String>> {
+    field_or(body, "descricao", Some(None), |value| text(value, 140).map(Some))
 }
