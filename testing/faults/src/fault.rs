@@ -58,6 +58,8 @@ impl Fault {
 
 pub type Answer = Response<Full<Bytes>>;
 
+const AWS_JSON: &str = "application/x-amz-json-1.0";
+
 /// Returns the response to a call that has no effect.
 pub fn refusal(service: Service, fault: Fault, body: &Bytes) -> Answer {
     let (status, content_type, body) = match (service, fault) {
@@ -90,8 +92,6 @@ pub fn refusal(service: Service, fault: Fault, body: &Bytes) -> Answer {
     response.headers_mut().insert("content-type", HeaderValue::from_static(content_type));
     response
 }
-
-const AWS_JSON: &str = "application/x-amz-json-1.0";
 
 fn s3_error(code: &str) -> Bytes {
     format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>an injected fault</Message></Error>")

@@ -10,12 +10,10 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use local::fronts::{Fronts, Upstream};
 use local::http::{Server, start_loopback};
 use local::lambda::Functions;
-use local::wire::http_client;
+use local::wire::{HttpClient, http_client};
 
 use crate::call::{BANK_CLIENT, Call, Service, describe};
 use crate::fault::{Answer, Fault, HalfBatch, refusal};
@@ -31,7 +29,7 @@ pub struct Front {
 }
 
 struct Shared {
-    client: Client<HttpConnector, Full<Bytes>>,
+    client: HttpClient,
     functions: OnceLock<Functions>,
     state: Mutex<State>,
 }
