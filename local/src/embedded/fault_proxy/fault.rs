@@ -57,12 +57,13 @@ pub(super) struct Faults {
 /// Affects requests until the next reset.
 #[derive(Debug)]
 pub(super) struct LastingFault {
-    /// Empty: all operations.
-    pub(super) operation: String,
-    /// What the body contains.
+    /// `None`: all operations.
+    pub(super) operation: Option<String>,
+    /// The body contains this text. Empty: any body.
     pub(super) text: String,
-    /// Every how many of these requests fail.
+    /// One in so many of these requests fails.
     pub(super) period: usize,
+    /// How many of these requests there were.
     pub(super) requests: usize,
     pub(super) fault: Fault,
 }
@@ -73,7 +74,7 @@ impl Faults {
         let index = self.queue.iter().position(|(queued, _)| *queued == operation);
         let queued = index.and_then(|index| self.queue.remove(index)).map(|(_, fault)| fault);
         let lasting = self.lasting.as_mut().filter(|lasting| {
-            ["", operation].contains(&lasting.operation.as_str())
+            lasting.operation.as_deref().is_none_or(|affected| affected == operation)
                 && String::from_utf8_lossy(body).contains(&lasting.text)
         });
         let lasting = lasting.and_then(|lasting| {

@@ -88,17 +88,17 @@ impl FaultProxy {
     /// Makes every `period`-th request of `operation` fail until the next reset. Replaces the fault of the last call of
     /// this or of [`Self::inject_where`].
     pub fn inject_every(&self, operation: &str, period: usize, fault: Fault) {
-        self.inject_lasting((operation, ""), period, fault);
+        self.inject_lasting(Some(operation), "", period, fault);
     }
 
     /// Makes every request fail whose body contains `text`, until the next reset. An empty text makes all
     /// requests fail. Replaces as [`Self::inject_every`] does.
     pub fn inject_where(&self, text: &str, fault: Fault) {
-        self.inject_lasting(("", text), 1, fault);
+        self.inject_lasting(None, text, 1, fault);
     }
 
-    fn inject_lasting(&self, (operation, text): (&str, &str), period: usize, fault: Fault) {
-        let (operation, text) = (operation.to_owned(), text.to_owned());
+    fn inject_lasting(&self, operation: Option<&str>, text: &str, period: usize, fault: Fault) {
+        let (operation, text) = (operation.map(str::to_owned), text.to_owned());
         self.lock().faults.lasting = Some(LastingFault { operation, text, period, requests: 0, fault });
     }
 
