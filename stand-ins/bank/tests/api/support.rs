@@ -19,6 +19,8 @@ use crate::schema::{assert_answer, assert_callback};
 
 /// 2026-11-22T12:00:00Z in Unix milliseconds.
 pub(crate) const START_MS: i64 = 1_795_348_800_000;
+const CLIENT: &str = "client-1";
+const SECRET: &str = "secret";
 pub(crate) const KEY: &str = "7d9f0335-8dcc-4054-9bf9-0dbd61d36906";
 pub(crate) const CPF: &str = "52998224725";
 /// The period that contains everything that happens within a day of the start.
@@ -46,79 +48,75 @@ impl Answer {
 }
 
 /// A client of the bank.
-#[derive(Clone)]
 pub(crate) struct Api {
     url: String,
     token_url: String,
     behaviour: &'static bank::Behaviour,
     http: HttpClient<HttpConnector, Full<Bytes>>,
-    pub(crate) id: String,
     pub(crate) token: String,
 }
 
 impl Api {
-    /// Sends a request with exactly these headers. `None` if the bank closes the connection.
+    /// Creates the first client of a bank, without a token.
+    fn of(bank: &Bank) -> Self {
+        Self {
+            url: bank.url(),
+            token_url: bank.token_url(),
+            behaviour: bank.behaviour(),
+            http: HttpClient::builder(TokioExecutor::new()).build_http(),
+            token: String::new(),
+        }
+    }
+
+    /// Sends a request with exactly these headers. Returns the answer and its content type.
     pub(crate) async fn send(
         &self,
         method: &str,
         url: &str,
         headers: &[(&str, &str)],
         body: String,
-    ) -> Option<(Answer, String)> {
+    ) -> (Answer, String) {
         let mut request = Request::builder().method(method).uri(url);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let answer = self.http.request(request.body(Full::new(Bytes::from(body))).unwrap()).await.ok()?;
+        let answer = self.http.request(request.body(Full::new(Bytes::from(body))).unwrap()).await.unwrap();
         let header = |name: &str| answer.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
         let (status, retry_after) = (answer.status().as_u16(), header("retry-after"));
         let content_type = header("content-type").unwrap_or_default();
-        let bytes = answer.into_body().collect().await.ok()?.to_bytes();
+        let bytes = answer.into_body().collect().await.unwrap().to_bytes();
         let body = if bytes.is_empty() { Value::Null } else { serde_json::from_slice(&bytes).unwrap() };
-        Some((Answer { status, retry_after, body }, content_type))
+        (Answer { status, retry_after, body }, content_type)
     }
 
-    /// Requests a token as the profile prescribes.
-    pub(crate) async fn request_token(&self, secret: &str, scope: Option<&str>) -> Answer {
-        self.request_token_by(self.behaviour.token_authentication, secret, scope).await
-    }
-
-    pub(crate) async fn request_token_by(
-        &self,
-        authentication: TokenAuthentication,
-        secret: &str,
-        scope: Option<&str>,
-    ) -> Answer {
+    pub(crate) async fn request_token(&self, authentication: TokenAuthentication) -> Answer {
         let mut form = "grant_type=client_credentials".to_owned();
         let mut headers = vec![("content-type", "application/x-www-form-urlencoded")];
         let basic = format!(
             "Basic {}",
-            base64::engine::general_purpose::STANDARD.encode(format!("{}:{secret}", self.id))
+            base64::engine::general_purpose::STANDARD.encode(format!("{CLIENT}:{SECRET}"))
         );
         match authentication {
             TokenAuthentication::Basic => headers.push(("authorization", &basic)),
             TokenAuthentication::Body => {
-                form.push_str(&format!("&client_id={}&client_secret={secret}", self.id));
+                form.push_str(&format!("&client_id={CLIENT}&client_secret={SECRET}"));
             }
         }
-        if let Some(scope) = scope {
-            form.push_str(&format!("&scope={}", scope.replace(' ', "+")));
-        }
-        let (answer, content_type) = self.send("POST", &self.token_url, &headers, form).await.unwrap();
+        let (answer, content_type) = self.send("POST", &self.token_url, &headers, form).await;
         if answer.status != 200 {
             assert_answer("POST", "/oauth/token", answer.status, &content_type, &answer.body);
         }
         answer
     }
 
+    /// Requests a token as the profile prescribes.
     pub(crate) async fn authenticate(&mut self) {
-        let answer = self.request_token("secret", None).await.expect(200);
+        let answer = self.request_token(self.behaviour.token_authentication).await.expect(200);
         answer["access_token"].as_str().unwrap().clone_into(&mut self.token);
     }
 
-    /// Sends a request as the profile prescribes, and validates the answer. `None` if the bank closes the
-    /// connection.
-    pub(crate) async fn try_call(&self, method: &str, path: &str, body: Option<&Value>) -> Option<Answer> {
+    /// Sends a request as the profile prescribes, and validates the answer.
+    async fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Answer {
         let mut url = format!("{}{path}", self.url);
         if let Some((name, value)) = self.behaviour.required_parameter {
             url.push_str(&format!("{}{name}={value}", if url.contains('?') { '&' } else { '?' }));
@@ -129,16 +127,12 @@ impl Api {
         headers.extend(self.behaviour.required_header);
         headers.extend(self.behaviour.webhook_header);
         let text = body.map(Value::to_string).unwrap_or_default();
-        let (answer, content_type) = self.send(method, &url, &headers, text).await?;
+        let (answer, content_type) = self.send(method, &url, &headers, text).await;
         let route = route(path);
         if !route.starts_with("/pix-out/") || answer.status >= 400 {
             assert_answer(method, &route, answer.status, &content_type, &answer.body);
         }
-        Some(answer)
-    }
-
-    pub(crate) async fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Answer {
-        self.try_call(method, path, body).await.unwrap()
+        answer
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
@@ -213,26 +207,18 @@ impl World {
         let clock = Arc::new(AtomicI64::new(START_MS));
         let read = Arc::clone(&clock);
         let mut options = Options::new(Arc::new(move || read.load(Ordering::SeqCst)));
-        let client = |number: u8, keys: &[&str]| Client {
-            client_id: format!("client-{number}"),
-            client_secret: "secret".to_owned(),
-            keys: keys.iter().map(|key| (*key).to_owned()).collect(),
+        let client = |id: &str, key: &str| Client {
+            client_id: id.to_owned(),
+            client_secret: SECRET.to_owned(),
+            keys: vec![key.to_owned()],
             name: "Loja de Testes".to_owned(),
             city: "Sao Paulo".to_owned(),
             cnpj: "12ABC34501DE35".to_owned(),
         };
-        options.clients = vec![client(1, &[KEY, "+5511999990000"]), client(2, &["loja@example.com"])];
+        options.clients = vec![client(CLIENT, KEY), client("client-2", "loja@example.com")];
         change(&mut options);
         let bank = Bank::start(options.clone()).await.unwrap();
-        let api = Api {
-            url: bank.url(),
-            token_url: bank.token_url(),
-            behaviour: bank.behaviour(),
-            http: HttpClient::builder(TokioExecutor::new()).build_http(),
-            id: "client-1".to_owned(),
-            token: String::new(),
-        };
-        Self { bank, api, clock, options }
+        Self { api: Api::of(&bank), bank, clock, options }
     }
 
     /// Stops the bank, which drops everything that is in progress, as a kill does. Then starts another bank
@@ -241,15 +227,7 @@ impl World {
         self.bank.stop().await;
         change(&mut self.options);
         self.bank = Bank::start(self.options.clone()).await?;
-        let Api { http, id, .. } = self.api.clone();
-        self.api = Api {
-            url: self.bank.url(),
-            token_url: self.bank.token_url(),
-            behaviour: self.bank.behaviour(),
-            http,
-            id,
-            token: String::new(),
-        };
+        self.api = Api::of(&self.bank);
         Ok(())
     }
 
