@@ -52,7 +52,7 @@ fn shorten(text: &str, max_chars: usize) -> String {
 }
 
 /// Returns the CRC-16/CCITT-FALSE of the bytes: polynomial 1021, start FFFF, no reflection, no final XOR.
-pub(crate) fn crc16(bytes: &[u8]) -> u16 {
+fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0xFFFF, |crc, byte| {
         (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| {
             if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 }
