@@ -13,6 +13,7 @@ mod functions;
 mod rows;
 mod work;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use domain::time::Timestamp;
@@ -136,15 +137,12 @@ pub(crate) async fn run(target: &Target, arguments: Arguments) -> Result<Command
 
 fn open(target: &Target, deployed: &Deployed) -> Result<Stack> {
     let output = |name: &str| deployed.output(name).ok_or_else(|| format!("the stack has no output {name}"));
-    let (table, keys, secrets) =
-        (output("TableName")?, output("ApiKeysTableName")?, output("SecretsTableName")?);
-    let outputs = |name: &str| match name {
-        "TABLE_NAME" => Some(table.clone()),
-        "API_KEYS_TABLE_NAME" => Some(keys.clone()),
-        "SECRETS_TABLE_NAME" => Some(secrets.clone()),
-        _ => None,
-    };
-    target.open_deployed(deployed.name.clone(), &outputs)
+    let outputs = BTreeMap::from([
+        ("TABLE_NAME", output("TableName")?),
+        ("API_KEYS_TABLE_NAME", output("ApiKeysTableName")?),
+        ("SECRETS_TABLE_NAME", output("SecretsTableName")?),
+    ]);
+    target.open_deployed(deployed.name.clone(), &|name| outputs.get(name).cloned())
 }
 
 async fn check_settings(report: &mut Report, deployed: &Deployed, now: Timestamp) -> Result<()> {
