@@ -72,16 +72,10 @@ impl Server {
             .ok_or_else(|| Problem::unauthorized("As credenciais do cliente estão erradas."))
     }
 
-    /// Returns the decoded segments of the path of a route. `None`: there is no such route.
+    /// Returns the decoded segments of a path behind the base path. `None`: it has another form.
     fn segments(&self, path: &str) -> Option<Vec<String>> {
         let path = path.strip_prefix(self.behaviour.base_path)?.strip_prefix('/')?;
-        let segments = path.split('/').map(decode_segment).collect::<Option<Vec<String>>>()?;
-        let names: Vec<&str> = segments.iter().map(String::as_str).collect();
-        let is_route = matches!(
-            names.as_slice(),
-            ["cob" | "pix"] | ["cob" | "pix" | "pix-out" | "webhook", _] | ["pix", _, "devolucao", _]
-        );
-        is_route.then_some(segments)
+        path.split('/').map(decode_segment).collect()
     }
 
     async fn execute(
@@ -119,8 +113,7 @@ impl Server {
         })
     }
 
-    /// Checks the token, and the header or parameter that the profile requires. Returns the
-    /// client.
+    /// Checks the token, and the header or parameter that the profile requires. Returns the client.
     fn authorize(
         &self,
         head: &Parts,
@@ -205,10 +198,15 @@ impl StandIn for Server {
             let answer = self.token(&head, &body, certificate);
             return Ok(answer.map_or_else(|refusal| problem(&refusal), |token| json_reply(200, &token)));
         }
-        let Some(segments) = self.segments(head.uri.path()) else {
-            return Ok(problem(&Problem::not_found("NaoEncontrado")));
-        };
+        let segments = self.segments(head.uri.path()).unwrap_or_default();
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+        let is_route = matches!(
+            segments[..],
+            ["cob" | "pix"] | ["cob" | "pix" | "pix-out" | "webhook", _] | ["pix", _, "devolucao", _]
+        );
+        if !is_route {
+            return Ok(problem(&Problem::not_found("NaoEncontrado")));
+        }
         let started_ms = self.host.now_ms();
         let take = |kind| self.faults(|faults| faults.take(kind));
         if take(FaultKind::Timeout) {
