@@ -81,6 +81,11 @@ impl<R: Row + DeserializeOwned> Replaceable for R {
     type Stored = Self;
 }
 
+/// Whether a field has the default of its type. Rows and messages omit such a field.
+pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// Formats a time as 15 digits of milliseconds, which are enough for the year 9999. Such texts sort by time.
 pub fn sortable(at: Timestamp) -> String {
     format!("{:015}", at.millis())

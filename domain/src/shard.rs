@@ -140,14 +140,6 @@ pub struct ShardSettings {
     pub new_charges: ShardCount,
 }
 
-impl ShardSettings {
-    /// Returns true for the default, which rows omit.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-    pub(crate) fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 /// A scope, and how many shards its rows may be in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ShardedScope {

@@ -32,12 +32,6 @@ pub struct Brand {
     pub logo: Option<LogoHash>,
 }
 
-impl Brand {
-    pub(crate) fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 /// The text breaks this rule. The error does not repeat the text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{0}")]

@@ -81,10 +81,6 @@ impl Contact {
     pub fn recipient(&self) -> Option<&MailAddress> {
         self.address.as_ref().filter(|_| !self.mail_off)
     }
-
-    pub(crate) fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 #[cfg(test)]

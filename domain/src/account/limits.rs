@@ -16,11 +16,6 @@ pub struct VelocityLimits {
 impl VelocityLimits {
     /// A customer's recent charges are stored in one row, which must stay small.
     pub const MAX_PER_CUSTOMER: u16 = 100;
-
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-    pub(crate) fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 impl Default for VelocityLimits {
@@ -55,9 +50,5 @@ impl ThirdPartyLimits {
             Mode::Test => &mut self.test,
             Mode::Live => &mut self.live,
         }
-    }
-
-    pub(crate) fn is_default(&self) -> bool {
-        *self == Self::default()
     }
 }

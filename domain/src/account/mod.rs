@@ -33,7 +33,7 @@ pub struct AccountSettings {
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub pix_out_fee: MinorUnits,
     /// Velocity limits on the creation of live charges.
-    #[serde(default, skip_serializing_if = "VelocityLimits::is_default")]
+    #[serde(default, skip_serializing_if = "domain::row::is_default")]
     pub velocity: VelocityLimits,
     /// Suspended: its API keys are refused. Payments, refunds and returns in progress, webhooks and the
     /// dashboard go on.
@@ -43,10 +43,10 @@ pub struct AccountSettings {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub refunds_to_payer_only: bool,
     /// Daily limits on refunds to Pix keys of third parties.
-    #[serde(default, skip_serializing_if = "ThirdPartyLimits::is_default")]
+    #[serde(default, skip_serializing_if = "domain::row::is_default")]
     pub third_party_refunds: ThirdPartyLimits,
     /// The number of shards that the account's rows are spread over.
-    #[serde(default, skip_serializing_if = "ShardSettings::is_default")]
+    #[serde(default, skip_serializing_if = "domain::row::is_default")]
     pub shards: ShardSettings,
     /// Fees and hold periods by payment method.
     pub terms: Terms,
@@ -79,10 +79,10 @@ pub struct Account {
     /// The account's settings.
     pub settings: AccountSettings,
     /// The contact that receives the account's emails.
-    #[serde(default, skip_serializing_if = "Contact::is_default")]
+    #[serde(default, skip_serializing_if = "domain::row::is_default")]
     pub contact: Contact,
     /// What payers see of the shop.
-    #[serde(default, skip_serializing_if = "Brand::is_default")]
+    #[serde(default, skip_serializing_if = "domain::row::is_default")]
     pub brand: Brand,
     /// True when each user must turn on the second factor before anything else.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -64,14 +64,6 @@ pub enum FeesOnRefund {
     Keep,
 }
 
-impl FeesOnRefund {
-    /// Returns true for the default, which rows omit.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-    pub(crate) fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 /// The terms of one method. Rows store them as a list without names, because the row of each API key has a copy
 /// and must stay small.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]

@@ -70,9 +70,4 @@ impl AcquirerName {
     pub const fn is_remote(self) -> bool {
         !matches!(self, Self::Sandbox)
     }
-
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-    pub(crate) fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
 }

@@ -171,7 +171,7 @@ pub struct Charge {
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,
     /// The acquirer that processes the charge.
-    #[serde(default, skip_serializing_if = "AcquirerName::is_default")]
+    #[serde(default, skip_serializing_if = "domain::row::is_default")]
     pub acquirer: AcquirerName,
     /// The connection at which the charge was created. `None`: the acquirer has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -196,7 +196,7 @@ pub struct MedCase {
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub lost: MinorUnits,
     /// What the acquirer charged for the dispute. The platform bears it.
-    #[serde(default, skip_serializing_if = "DisputeFees::are_zero")]
+    #[serde(default, skip_serializing_if = "domain::row::is_default")]
     pub fees: DisputeFees,
     /// Waits for an operator's confirmation, because the claim differs from the charge's amount.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -274,10 +274,6 @@ pub struct DisputeFees {
 }
 
 impl DisputeFees {
-    fn are_zero(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// Returns the fees after a report, which may be older than these.
     #[must_use]
     pub fn with(self, reported: Self) -> Self {

@@ -115,7 +115,7 @@ pub struct Refund {
     #[serde(default, with = "domain::calendar::number_option", skip_serializing_if = "Option::is_none")]
     pub release_on: Option<Day>,
     /// The charge's acquirer, which sends the refund.
-    #[serde(default, skip_serializing_if = "AcquirerName::is_default")]
+    #[serde(default, skip_serializing_if = "domain::row::is_default")]
     pub acquirer: AcquirerName,
     /// The charge's bank connection. `None`: the acquirer is not a bank.
     #[serde(default, skip_serializing_if = "Option::is_none")]

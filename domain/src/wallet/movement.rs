@@ -22,7 +22,7 @@ pub struct Settlement {
     #[serde(default, with = "domain::calendar::number_option", skip_serializing_if = "Option::is_none")]
     pub release_on: Option<Day>,
     /// Whether a refund returns the fees.
-    #[serde(default, skip_serializing_if = "FeesOnRefund::is_default")]
+    #[serde(default, skip_serializing_if = "domain::row::is_default")]
     pub fees_on_refund: FeesOnRefund,
 }
 

@@ -22,8 +22,3 @@ pub mod resend;
 pub mod secret;
 
 pub use error::WebhookError;
-
-/// Whether serde leaves out a field.
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}

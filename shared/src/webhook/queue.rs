@@ -26,7 +26,7 @@ pub struct DeliveryMessage {
     pub server: Option<String>,
     /// How often the message returned to the queue of its lane because its account had too many attempts in
     /// flight.
-    #[serde(default, skip_serializing_if = "super::is_default")]
+    #[serde(default, skip_serializing_if = "domain::row::is_default")]
     pub waits: u32,
     /// Whether the delivery was in the due index when the message was sent, so that the scheduler sends another
     /// message if this one is dropped.

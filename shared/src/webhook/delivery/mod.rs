@@ -147,7 +147,7 @@ pub struct Delivery {
     pub endpoint: Option<EndpointId>,
     /// The endpoint's [`Endpoint::generation`] when the delivery was created. If it is lower than the
     /// endpoint's present generation, the delivery is abandoned.
-    #[serde(default, skip_serializing_if = "crate::webhook::is_default")]
+    #[serde(default, skip_serializing_if = "domain::row::is_default")]
     pub generation: u64,
     /// For a `webhookUrl`: a short hash of its host and port. Queue messages are grouped by it, so that a
     /// server that hangs does not delay the deliveries to other servers.
