@@ -18,9 +18,9 @@ macro_rules! id_traits {
 }
 pub(super) use id_traits;
 
-/// Writes and reads an id of a prefix and its encoded bits.
+/// Writes and reads an id of a prefix and its encoded bits, with the traits of [`id_traits`].
 macro_rules! prefixed_id {
-    ($type:ident, $prefix:literal, $expected:literal, $encode:path, $decode:path) => {
+    ($type:ident, $prefix:literal, $expected:expr, $encode:path, $decode:path) => {
         impl std::fmt::Display for $type {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 write!(f, "{}{}", $prefix, $encode(self.0))

@@ -1,8 +1,6 @@
 //! Ids of a prefix and a ULID: 48 bits of milliseconds and 80 bits of hash or randomness, as 26 characters of
 //! [`base32`]. Such ids sort by time.
 
-use std::fmt;
-
 use super::define::{digest, first_80_bits};
 use crate::base32;
 use crate::time::Timestamp;
@@ -45,14 +43,12 @@ impl Ulid {
         Self::new(at, &[255; 10])
     }
 
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        base32::decode(text).map(Self)
+    pub(super) fn encode(self) -> String {
+        base32::encode(self.0)
     }
-}
 
-impl fmt::Display for Ulid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&base32::encode(self.0))
+    pub(super) fn decode(text: &str) -> Option<Self> {
+        base32::decode(text).map(Self)
     }
 }
 
@@ -94,25 +90,13 @@ macro_rules! ulid_id {
             }
         }
 
-        impl std::fmt::Display for $type {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str($prefix)?;
-                std::fmt::Display::fmt(&self.0, f)
-            }
-        }
-
-        impl std::str::FromStr for $type {
-            type Err = $crate::ids::IdError;
-
-            fn from_str(text: &str) -> Result<Self, $crate::ids::IdError> {
-                text.strip_prefix($prefix)
-                    .and_then($crate::ids::ulid::Ulid::parse)
-                    .map(Self)
-                    .ok_or($crate::ids::IdError { expected: concat!($prefix, " and 26 lower-case letters and digits") })
-            }
-        }
-
-        $crate::ids::define::id_traits!($type);
+        $crate::ids::define::prefixed_id!(
+            $type,
+            $prefix,
+            concat!($prefix, " and 26 lower-case letters and digits"),
+            $crate::ids::ulid::Ulid::encode,
+            $crate::ids::ulid::Ulid::decode
+        );
         $crate::text::text_schema!($type, concat!("An id: `", $prefix, "` and 26 characters."), {
             "pattern": concat!("^", $prefix, "[0-7][0-9a-hjkmnp-tv-z]{25}$"),
         });
