@@ -33,7 +33,7 @@ use domain::med::MedCase;
 use domain::payout::Payout;
 use domain::refund::Refund;
 use domain::row::Key;
-use domain::shard::{Shard, ShardedScope};
+use domain::shard::ShardedScope;
 use domain::time::Timestamp;
 use domain::webhook::event_type::{EventType, Family};
 
@@ -350,30 +350,27 @@ impl EventLog {
     ) -> Result<EventPage, WebhookError> {
         let refs = self.event_refs_of(scope, object).await?;
         let (from, to, cursor) = filter.range(now);
-        let with_each_type = |event: &EventRef| {
-            let (row, shard) = (event.id, event.shard);
-            let with_type = move |name: EventType| ((row, shard), row.with_code(name.code()), name);
-            event.types.clone().into_iter().map(with_type)
-        };
-        let mut listed: Vec<((EventId, Shard), EventId, EventType)> =
-            refs.iter().flat_map(with_each_type).collect();
+        let mut listed: Vec<(&EventRef, EventId, EventType)> = Vec::new();
+        for row in &refs {
+            listed.extend(row.types.iter().map(|name| (row, row.id.with_code(name.code()), *name)));
+        }
         listed.sort_by_key(|(_, id, _)| Reverse(*id));
         if let Some(cursor) = cursor {
             let index = listed.iter().position(|(_, id, _)| *id == cursor);
             let index = index.ok_or(PageError::UnknownCursor("an event of this object"))?;
             listed.drain(..=index);
         }
-        listed.retain(|((row, _), _, event_type)| (from..=to).contains(row) && filter.admits(*event_type));
+        listed.retain(|(row, _, event_type)| (from..=to).contains(&row.id) && filter.admits(*event_type));
         let more = listed.len() > filter.limit;
         listed.truncate(filter.limit);
         let next_cursor = listed.last().filter(|_| more).map(|(_, id, _)| *id);
         let mut keys: Vec<Key> =
-            listed.iter().map(|((row, shard), _, _)| Event::key_of(scope, *shard, *row)).collect();
+            listed.iter().map(|(row, _, _)| Event::key_of(scope, row.shard, row.id)).collect();
         keys.dedup();
         let rows: Vec<Event> =
             self.store.batch_get(&keys).await?.into_iter().filter_map(parse_or_log).collect();
-        let stored = |((row, _), id, event_type): ((EventId, Shard), EventId, EventType)| {
-            let row = rows.iter().find(|stored| stored.id == row)?;
+        let stored = |(row, id, event_type): (&EventRef, EventId, EventType)| {
+            let row = rows.iter().find(|stored| stored.id == row.id)?;
             // The type is missing if outcome notices are off.
             row.object_as(event_type)?;
             Some(ListedEvent { id, row: row.clone(), event_type })
