@@ -13,7 +13,7 @@ macro_rules! http_main {
         }
 
         async fn serve() -> Result<(), lambda_http::Error> {
-            let $var: &dyn Fn(&str) -> Option<String> = &|name| std::env::var(name).ok();
+            let $var: $crate::config::Vars<'_> = &|name| std::env::var(name).ok();
             let ($aws, $clock) = (&$crate::store::Aws::from_vars($var)?, $crate::clock::Clock::default());
             lambda_http::run($router).await
         }
@@ -37,7 +37,7 @@ macro_rules! event_main {
         }
 
         async fn serve() -> Result<(), lambda_runtime::Error> {
-            let $var: &dyn Fn(&str) -> Option<String> = &|name| std::env::var(name).ok();
+            let $var: $crate::config::Vars<'_> = &|name| std::env::var(name).ok();
             let ($aws, $clock) = (&$crate::store::Aws::from_vars($var)?, $crate::clock::Clock::default());
             let $state = &$make;
             let handle = |event: lambda_runtime::LambdaEvent<$type>| async move {
