@@ -157,7 +157,7 @@ impl Rollups {
         });
         let (changes, ended_at): (Vec<_>, Vec<_>) = try_join_all(reads).await?.into_iter().unzip();
         let ids = ended_at.into_iter().flatten().filter_map(|id| id.parse::<EventId>().ok());
-        Ok((changes.concat(), ids.filter_map(|id| id.timestamp()).min()))
+        Ok((changes.into_iter().flatten().collect(), ids.filter_map(|id| id.timestamp()).min()))
     }
 
     /// Makes a run due that counts the rows of new events. `is_sampled`: at once; otherwise within a day.

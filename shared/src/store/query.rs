@@ -150,7 +150,7 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<ListEntry>> {
         let reads = partitions.iter().map(|partition| self.list(index, partition, range, order, limit));
-        let mut entries = try_join_all(reads).await?.concat();
+        let mut entries: Vec<ListEntry> = try_join_all(reads).await?.into_iter().flatten().collect();
         entries.sort_by(|left, right| order.of(left.sort.cmp(&right.sort)));
         entries.dedup();
         entries.truncate(limit);
@@ -313,7 +313,7 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<Item>> {
         let reads = partitions.iter().map(|partition| self.range(partition, range, order, limit));
-        let mut items = try_join_all(reads).await?.concat();
+        let mut items: Vec<Item> = try_join_all(reads).await?.into_iter().flatten().collect();
         items.sort_by(|left, right| order.of(sort_of(left).cmp(&sort_of(right))));
         items.truncate(limit);
         Ok(items)

@@ -128,7 +128,7 @@ impl Wallets {
         let mut wallets = BTreeMap::new();
         let partitions = scope.partitions(counters::partition);
         let reads = partitions.iter().map(|partition| self.store.partition(partition));
-        for item in try_join_all(reads).await?.concat() {
+        for item in try_join_all(reads).await?.into_iter().flatten() {
             let key = counter_key(&item)?;
             let (currency, row) = parse(&key)?;
             add_row(wallets.entry(currency).or_insert_with(|| Wallet::empty(currency)), &row, &item)?;
@@ -142,7 +142,7 @@ impl Wallets {
         let partitions = scope.partitions(counters::partition);
         let prefix = counters::currency_prefix(currency);
         let reads = partitions.iter().map(|partition| self.store.partition_prefix(partition, &prefix));
-        for item in try_join_all(reads).await?.concat() {
+        for item in try_join_all(reads).await?.into_iter().flatten() {
             let (_, row) = parse(&counter_key(&item)?)?;
             add_row(&mut wallet, &row, &item)?;
         }

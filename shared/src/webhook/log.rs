@@ -299,7 +299,7 @@ impl EventLog {
             .unzip();
         // A shard with more rows is read down to its end here. The next queries read the rows before that.
         let read_to = ends.into_iter().flatten().max();
-        let mut rows = of_shards.concat();
+        let mut rows: Vec<Item> = of_shards.into_iter().flatten().collect();
         if let Some(read_to) = &read_to {
             rows.retain(|row| text(row, "sk").is_some_and(|sort| sort >= *read_to));
         }
