@@ -192,11 +192,8 @@ pub async fn charge_timeline(
     postings.retain(|posting| posting.subject.charge == Some(stored.id));
     postings.sort_by_key(|posting| posting.id);
     events.sort_by_key(|event| event.id);
-    let as_shown = |delivery: Delivery| {
-        let endpoint = endpoints.iter().find(|endpoint| Some(endpoint.id) == delivery.endpoint);
-        delivery.as_shown(endpoint, None)
-    };
-    let mut deliveries: Vec<Delivery> = deliveries.into_iter().map(as_shown).collect();
+    let mut deliveries: Vec<Delivery> =
+        deliveries.into_iter().map(|delivery| delivery.as_shown(&endpoints)).collect();
     deliveries.sort_by_key(|delivery| delivery.id);
     let mut entries = statuses(stored);
     entries.extend(payments.iter().map(payment));

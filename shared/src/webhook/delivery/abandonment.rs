@@ -151,9 +151,16 @@ impl Row for Abandonment {
 
 impl Delivery {
     /// Returns the delivery as the API shows it: an abandoned one is `CANCELLED`, also before its row is.
-    /// `endpoint`: the present row of its endpoint; `None`: it was deleted. `deleted_at`: when, if known.
+    /// `endpoints`: all of its scope.
     #[must_use]
-    pub fn as_shown(self, endpoint: Option<&Endpoint>, deleted_at: Option<Timestamp>) -> Self {
+    pub fn as_shown(self, endpoints: &[Endpoint]) -> Self {
+        let endpoint = endpoints.iter().find(|endpoint| Some(endpoint.id) == self.endpoint);
+        self.shown_with(endpoint, None)
+    }
+
+    /// Like [`Self::as_shown`]. `endpoint`: the present row of its endpoint; `None`: it was deleted. `deleted_at`:
+    /// when, if known.
+    pub(super) fn shown_with(self, endpoint: Option<&Endpoint>, deleted_at: Option<Timestamp>) -> Self {
         if self.endpoint.is_none() || self.status != DeliveryStatus::Pending {
             return self;
         }

@@ -266,7 +266,7 @@ impl Deliveries {
         let mut keys: Vec<Key> = on_page.iter().flat_map(|entry| rows_of(&scope.scope, entry)).collect();
         keys.extend(window.after.map(|cursor| Delivery::key_of(&scope.scope, cursor)));
         self.load(&mut found.rows, keys).await?;
-        if window.after.is_some_and(|cursor| !found.rows.has_row(cursor)) {
+        if window.after.is_some_and(|cursor| found.rows.stored(cursor).is_none()) {
             return Err(PageError::UnknownCursor("a delivery of this account and mode"));
         }
         let next = if has_more { on_page.last().map(|entry| entry.id) } else { read_to };

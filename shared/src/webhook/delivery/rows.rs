@@ -61,8 +61,9 @@ impl Rows {
         self.read.contains(&Delivery::key_of(&self.scope, id))
     }
 
-    pub(super) fn has_row(&self, id: DeliveryId) -> bool {
-        self.deliveries.contains_key(&id)
+    /// Returns a delivery as it is stored.
+    pub(super) fn stored(&self, id: DeliveryId) -> Option<&Delivery> {
+        self.deliveries.get(&id)
     }
 
     pub(super) fn endpoint(&self, id: EndpointId) -> Option<&Endpoint> {
@@ -103,7 +104,7 @@ impl Rows {
         let body = self.events.get(&delivery.event).and_then(|event| event.body_as(delivery.event_type));
         let is_known = |id: &EndpointId| self.knows(*id);
         let Some(id) = delivery.endpoint.filter(is_known) else { return (delivery, body) };
-        (delivery.as_shown(self.endpoints.get(&id), self.deleted_at.get(&id).copied()), body)
+        (delivery.shown_with(self.endpoints.get(&id), self.deleted_at.get(&id).copied()), body)
     }
 }
 

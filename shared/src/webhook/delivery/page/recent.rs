@@ -133,11 +133,7 @@ impl Deliveries {
                 entries.read_to
             },
             deliveries: on_page()
-                .filter_map(|entry| rows.delivery(entry.id))
-                .map(|(delivery, _)| {
-                    let endpoint = endpoints.iter().find(|endpoint| Some(endpoint.id) == delivery.endpoint);
-                    delivery.as_shown(endpoint, None)
-                })
+                .filter_map(|entry| Some(rows.stored(entry.id)?.clone().as_shown(&endpoints)))
                 .filter(is_shown)
                 .collect(),
             endpoints,
