@@ -20,7 +20,7 @@
 //!    the retry is lost, the scheduler sends another one.
 //! 4. The scheduler finds deliveries that are three and a half minutes old, not delivered and not in the due
 //!    index. It puts them into the list of open ones and into the due index, so the scheduler sends another message.
-//!    `new_deliveries` names the scopes where it searches.
+//!    [`crate::notes`] names the scopes where it searches.
 //!
 //! So a delivery that is not done is in the due index if and only if it is listed.
 //!
