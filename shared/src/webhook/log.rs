@@ -18,6 +18,7 @@
 //! last event that it has read.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -152,7 +153,7 @@ impl EventFilter {
 #[derive(Clone, Debug)]
 struct ListedEvent {
     id: EventId,
-    row: Event,
+    row: Arc<Event>,
     event_type: EventType,
 }
 
@@ -222,7 +223,7 @@ impl EventLog {
         let keys: Vec<Key> = scope.shards.shards().map(of_shard).collect();
         let rows = self.store.batch_get(&keys).await?.into_iter().filter_map(parse_or_log);
         let kept = rows.filter(|row: &Event| row.is_kept(now));
-        kept.flat_map(|row| events_of_row(&row)).find(|listed| listed.id == id).ok_or(WebhookError::NoEvent)
+        kept.flat_map(events_of_row).find(|listed| listed.id == id).ok_or(WebhookError::NoEvent)
     }
 
     async fn page_of_scope(
@@ -246,7 +247,7 @@ impl EventLog {
                 let id = text(&item, "sk").and_then(|id| id.parse().ok());
                 cursor_is_known |= cursor == id;
                 let Some(row) = parse_or_log(item) else { continue };
-                for listed in events_of_row(&row) {
+                for listed in events_of_row(row) {
                     cursor_is_known |= cursor == Some(listed.id);
                     let is_after = cursor.is_none_or(|cursor| listed.id < cursor);
                     if is_after && filter.admits(listed.event_type) {
@@ -367,13 +368,13 @@ impl EventLog {
         let mut keys: Vec<Key> =
             listed.iter().map(|(row, _, _)| Event::key_of(scope, row.shard, row.id)).collect();
         keys.dedup();
-        let rows: Vec<Event> =
-            self.store.batch_get(&keys).await?.into_iter().filter_map(parse_or_log).collect();
+        let rows = self.store.batch_get(&keys).await?.into_iter().filter_map(parse_or_log);
+        let rows: Vec<Arc<Event>> = rows.map(Arc::new).collect();
         let stored = |(row, id, event_type): (&EventRef, EventId, EventType)| {
             let row = rows.iter().find(|stored| stored.id == row.id)?;
             // The type is missing if outcome notices are off.
             row.object_as(event_type)?;
-            Some(ListedEvent { id, row: row.clone(), event_type })
+            Some(ListedEvent { id, row: Arc::clone(row), event_type })
         };
         Ok(EventPage { events: listed.into_iter().filter_map(stored).collect(), next_cursor })
     }
@@ -432,8 +433,9 @@ fn parse_or_log<R: DeserializeOwned>(item: Item) -> Option<R> {
 }
 
 /// Returns the events of a row, one for each of its event types, in descending order of ids.
-fn events_of_row(row: &Event) -> Vec<ListedEvent> {
-    let with_type = |event_type| ListedEvent { id: row.id_as(event_type), row: row.clone(), event_type };
+fn events_of_row(row: Event) -> Vec<ListedEvent> {
+    let row = Arc::new(row);
+    let with_type = |event_type| ListedEvent { id: row.id_as(event_type), row: Arc::clone(&row), event_type };
     let mut listed: Vec<ListedEvent> = row.types().map(with_type).collect();
     listed.sort_by_key(|listed| Reverse(listed.id));
     listed
