@@ -66,7 +66,7 @@ impl Wallet {
         self.totals(account).balance()
     }
 
-    /// Returns the available balance; it can be negative after a MED case.
+    /// Returns the available balance; it can be negative after a case, or after a refund that was made at the acquirer.
     pub fn available(&self) -> Result<MinorUnits, MoneyError> {
         self.balance(LedgerAccount::MerchantAvailable)
     }

@@ -30,7 +30,7 @@ pub const PRIMARY_CURRENCY: Currency = Currency::BRL;
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum LedgerAccount {
-    /// Money that the merchant can spend. Only a MED case can make it negative.
+    /// Money that the merchant can spend. Only a case, and a refund that was made at the acquirer, can make it negative.
     MerchantAvailable,
     /// The merchant's settled money before its release day.
     MerchantPending,

@@ -170,7 +170,7 @@ pub fn refund_failed(
     })
 }
 
-/// Retains money. Only MED cases may make the available balance negative.
+/// Retains money. A case may make the available balance negative.
 pub fn case_opened(cause: Cause, held: MinorUnits) -> Result<Posting, MoneyError> {
     let retained = transfer(MerchantAvailable, MerchantRetained, held);
     Ok(Posting { amount: held.checked_neg()?, ..Posting::new(cause, PostingKind::CaseOpened, &[retained]) })
