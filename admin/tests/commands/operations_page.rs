@@ -17,9 +17,6 @@ const NOT_RUN: &str = "# not run by a test";
 /// The commands that read no stack, so they succeed without one.
 const WITHOUT_STACK: [&str; 1] = ["cost"];
 
-/// Texts of log lines that begin like a command.
-const LOG_LINES: [&str; 1] = ["deliveries will be cancelled later"];
-
 /// Returns the text of the operators' pages.
 fn page() -> String {
     let docs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs"));
@@ -48,10 +45,7 @@ fn spans(page: &str) -> Vec<String> {
     let outside: String = page.split("\n```").step_by(2).collect::<Vec<_>>().join("\n");
     let joined = outside.replace('\n', " ");
     let spans = joined.split('`').skip(1).step_by(2).map(|span| span.trim_start_matches("admin ").to_owned());
-    let is_command = |span: &String| {
-        span.split_once(' ').is_some_and(|(group, _)| groups.contains(&group))
-            && !LOG_LINES.contains(&span.as_str())
-    };
+    let is_command = |span: &String| span.split_once(' ').is_some_and(|(group, _)| groups.contains(&group));
     spans.filter(is_command).collect()
 }
 
