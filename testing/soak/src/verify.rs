@@ -860,7 +860,12 @@ mod tests {
         for outcome in ["credited", "returned", "held for review", "unapplied"] {
             assert_eq!(findings.counts[&format!("Pix {outcome}")], 1);
         }
-        assert_eq!(verify(&sandbox()).violations, [""; 0]);
+        let mut world = sandbox();
+        assert_eq!(verify(&world).violations, [""; 0]);
+        world.cases[0]["amount"] = json!(1000);
+        world.movements[3]["net"] = json!(-900);
+        world.balance["balances"][0]["total"] = json!(-265);
+        assert_eq!(verify(&world).violations, [""; 0], "a case of the whole amount after a devolution");
         let findings = verify(&card());
         assert_eq!(findings.violations, [""; 0]);
         for outcome in ["credited", "returned"] {
