@@ -154,13 +154,16 @@ impl CheckoutPage<'_> {
             Some(receiver) => language.fill(w::TAB_TITLE, &[title, &amount, receiver]),
             None => format!("{title}: {amount}"),
         };
+        // The sandbox can expire a charge early.
+        let failed_at = charge.failure.as_ref().map(|failure| failure.at);
+        let ended_at = failed_at.map_or(charge.expires_at(), |at| at.min(charge.expires_at()));
         let is_test = charge.scope.mode == Mode::Test;
         let is_paid = matches!(state, PageState::Paid | PageState::Refunded | PageState::Disputed);
         let content = html! {
             (self.shop())
             h1 #state tabindex="-1" { (title) }
             @if let Some(message) = message {
-                p.message { (language.fill(message, &[&self.minute(charge.expires_at())])) }
+                p.message { (language.fill(message, &[&self.minute(ended_at)])) }
             }
             dl {
                 div { dt { (self.say(w::AMOUNT)) } dd.amount { (amount) } }

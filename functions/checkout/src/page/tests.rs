@@ -64,6 +64,14 @@ fn a_payable_charge_shows_everything_that_is_needed_to_pay_it() {
 }
 
 #[test]
+fn a_charge_that_the_sandbox_expires_early_shows_when_it_did() {
+    let at = at("2026-11-21T17:30:00Z").millis();
+    let failure = json!({"reason": "expired", "providerErrorCode": "expired", "at": at});
+    let page = page(&json!({"status": "EXPIRED", "failure": failure}));
+    assert!(page.contains("terminou em 21/11/2026 às 14:30"), "{page}");
+}
+
+#[test]
 fn a_charge_that_is_not_payable_has_a_page_for_its_state_without_a_code() {
     let (before, after) = (BEFORE_THE_DEADLINE, AFTER_THE_DEADLINE);
     for (now, status, title, message, refresh) in [
