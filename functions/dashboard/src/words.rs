@@ -262,7 +262,7 @@ pages::words! { pub(crate),
     MAY = "Pode", "May", "Puede";
     MAY_OWNER = "tudo, e também convidar e remover membros", "everything, and also invite and remove members", "todo, y también invitar y quitar miembros";
     MAY_ADMIN = "tudo, também em produção, menos mudar a equipe", "everything, also in live mode, but change the team", "todo, también en producción, menos cambiar el equipo";
-    MAY_MEMBER = "ver tudo, criar cobranças e reenviar entregas; no modo teste, também devolver e mudar endpoints", "see everything, create charges and send deliveries again; in test mode also refund and change endpoints", "ver todo, crear cobros y reenviar entregas; en modo prueba, también devolver y cambiar endpoints";
+    MAY_MEMBER = "ver tudo, criar cobranças e reenviar entregas; no modo teste, também devolver, cancelar, responder disputas e mudar endpoints", "see everything, create charges and send deliveries again; in test mode also refund, cancel, answer disputes and change endpoints", "ver todo, crear cobros y reenviar entregas; en modo prueba, también devolver, cancelar, responder disputas y cambiar endpoints";
     INVITE_MEANS = "O convite vai por e-mail e vale por 72 horas.", "The invitation is sent by e-mail and is valid for 72 hours.", "La invitación va por correo y vale 72 horas.";
     INVITES = "Convites em aberto", "Open invites", "Invitaciones abiertas";
     INVITED_TO = "Convite para o painel de {}", "Invitation to the dashboard of {}", "Invitación al panel de {}";
