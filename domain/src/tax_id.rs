@@ -44,6 +44,12 @@ impl TaxId {
         }
     }
 
+    /// Reads a document as a person types it: with or without points, hyphens and slashes.
+    pub fn from_typed(text: &str) -> Option<Self> {
+        let bare: String = text.chars().filter(char::is_ascii_alphanumeric).collect();
+        Self::parse(&bare).ok()
+    }
+
     /// Returns the whole document, `[0-9]{11}` or `[0-9A-Z]{12}[0-9]{2}`. Not for logs.
     pub fn as_str(&self) -> &str {
         match self {

@@ -162,7 +162,8 @@ pub fn charge_form(form: &Form<'_>) -> Markup {
             form.fields method="post" action="/dashboard/charges" {
                 (form.hidden())
                 @for (name, kind, label, max, example) in inputs {
-                    (form.input(&Input { is_required: name == "amount", example, ..Input::new(name, kind, label, max) }, None))
+                    @let rule = (name == "document").then_some(w::RULE_DOCUMENT);
+                    (form.input(&Input { is_required: name == "amount", example, rule, ..Input::new(name, kind, label, max) }, None))
                 }
                 div { button { (say(w::CREATE)) } }
             }

@@ -86,6 +86,7 @@ crate::words! { pub,
     BRAND = "Marca", "Brand", "Marca";
     URL = "URL", "URL", "URL";
     RULE_URL = "Use uma URL https completa, de um servidor público, na porta 443 ou de 1024 a 65535, sem usuário, senha nem #.", "Use a complete https URL of a public server, on port 443 or 1024 to 65535, without user name, password or #.", "Use una URL https completa, de un servidor público, en el puerto 443 o de 1024 a 65535, sin usuario, contraseña ni #.";
+    RULE_DOCUMENT = "Use um CPF ou CNPJ válido.", "Use a valid CPF or CNPJ.", "Use un CPF o CNPJ válido.";
     RULE_EVENTS = "Escolha ao menos um evento.", "Choose at least one event.", "Elija al menos un evento.";
     RULE_COLOR = "Use uma cor como #0f6b5c.", "Use a colour such as #0f6b5c.", "Use un color como #0f6b5c.";
     RULE_PHONE = "Use de 3 a 15 dígitos, como (11) 4000-1234.", "Use 3 to 15 digits, such as (11) 4000-1234.", "Use de 3 a 15 dígitos, como (11) 4000-1234.";

@@ -6,6 +6,7 @@ use axum::http::header::LOCATION;
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use domain::tax_id::TaxId;
 use pages::forms::{MemberForm, body, invalid_amount, is_correctable, minor_units, new_key};
 use pages::kept::{Form, Refused, charge_form};
 use pages::{errors_as_pages, words as w};
@@ -52,7 +53,10 @@ async fn created(context: &RequestContext, member: &MemberForm) -> Result<String
     let MemberForm { app, caller, form, now, .. } = member;
     let text = |name| form.text(name);
     let amount = text("amount").and_then(minor_units).ok_or_else(invalid_amount)?;
-    let customer = json!({"name": text("name"), "document": text("document"), "email": text("email")});
+    let document = text("document");
+    let document =
+        document.and_then(TaxId::from_typed).map(|bare| json!(bare)).or(document.map(|typed| json!(typed)));
+    let customer = json!({"name": text("name"), "document": document, "email": text("email")});
     let request = body(json!({
         "amount": amount,
         "description": text("description"),

@@ -45,7 +45,13 @@ impl Browser<'_> {
 async fn a_charge_is_created_paid_and_refunded_in_part() {
     let service = Service::start().await;
     let browser = Browser::member(&service).await;
-    let fields = [("amount", "129,90"), ("order_id", "4711"), ("name", "Maria Silva"), ("email", "")];
+    let fields = [
+        ("amount", "129,90"),
+        ("order_id", "4711"),
+        ("name", "Maria Silva"),
+        ("document", "295.379.955-93"),
+        ("email", ""),
+    ];
     let page = browser.submit("/dashboard/charges/new", "/dashboard/charges", &fields).await;
     assert!(page.starts_with("/dashboard/charges/ch_"), "{page}");
     assert!(browser.page(&page).await.contains("R$ 129,90"));

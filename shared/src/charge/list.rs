@@ -131,8 +131,7 @@ impl ChargeFilter {
     #[must_use]
     pub fn with_bare_documents(mut self) -> Self {
         let bare = |document: &Document| {
-            let bare: String = document.as_str().chars().filter(char::is_ascii_alphanumeric).collect();
-            TaxId::parse(&bare).ok().map(Document::from).filter(|bare| bare != document)
+            TaxId::from_typed(document.as_str()).map(Document::from).filter(|bare| bare != document)
         };
         let more: Vec<Document> = self.customers.iter().filter_map(bare).collect();
         self.customers.extend(more);
