@@ -13,7 +13,7 @@ const MAX_CODE_CHARS: usize = 64;
 shared::fields! {
     pub(crate) METHOD: Text = "method", Text::of(0, MAX_CODE_CHARS), Optional, "pix",
         "The method of the payment: one of the charge's payment methods, in upper or lower case. The default is the first of them.";
-    pub(crate) AMOUNT: MinorAmount = "amount", MinorAmount, Optional, 1000,
+    pub(crate) AMOUNT: MinorAmount = "amount", MinorAmount, Whole, 1000,
         "The paid amount, in the smallest unit of the charge's currency. The default is the charge's amount.";
     pub(crate) PAYER_TAX_ID: Parsed<TaxId> = "payer_tax_id", CPF_OR_CNPJ, Optional, "29537995593",
         "The payer's CPF or CNPJ. `null` means that the bank does not report it. The default is the expected payer or the customer of the charge.";

@@ -34,7 +34,7 @@ use domain::vocabulary::Vocabulary;
 use shared::app::App;
 use shared::charge::view::{ChargeView, QrImage};
 use shared::extract::{CallerOwned, CallerOwnedTest};
-use shared::http::{Fields, JsonBody, JsonObject, Object, Problem, Result, with_middleware};
+use shared::http::{Fields, JsonBody, JsonObject, Problem, Result, with_middleware};
 use shared::refund::RefundView;
 
 /// How far `paid_at` may be ahead of the service's clock, in milliseconds: one minute, because a bank's clock
@@ -114,7 +114,7 @@ struct SandboxPayment {
 impl SandboxPayment {
     fn parse(body: &JsonObject, charge: &Charge, now: Timestamp) -> Result<Self> {
         let mut fields = Fields::new();
-        let root = Object::root(body, bodies::PAY_BODY);
+        let root = fields.strict_body(body, bodies::PAY_BODY);
         let method = match fields.read(&root, &bodies::METHOD) {
             None => charge.methods.first().copied(),
             Some(name) => {
@@ -151,7 +151,7 @@ async fn fail(
     JsonBody(body): JsonBody,
 ) -> Result<Response> {
     let mut fields = Fields::new();
-    let root = Object::root(&body, bodies::FAIL_BODY);
+    let root = fields.strict_body(&body, bodies::FAIL_BODY);
     let decline = fields.read(&root, &bodies::REASON).zip(fields.read(&root, &bodies::CODE));
     let (reason, code) = fields.finish(decline)?;
     apply(&app, charge, &Command::Decline { reason, code }, now).await
@@ -183,7 +183,8 @@ async fn review(
     JsonBody(body): JsonBody,
 ) -> Result<Response> {
     let mut fields = Fields::new();
-    let decision = fields.read(&Object::root(&body, bodies::REVIEW_BODY), &bodies::REVIEW_DECISION);
+    let root = fields.strict_body(&body, bodies::REVIEW_BODY);
+    let decision = fields.read(&root, &bodies::REVIEW_DECISION);
     let terms = caller.settings.terms.for_method(charge.clone().read_at(now).method());
     apply(&app, charge, &Command::Review { decision: fields.finish(decision)?, terms }, now).await
 }
@@ -193,7 +194,8 @@ async fn resolve_refund(
     JsonBody(body): JsonBody,
 ) -> Result<Response> {
     let mut fields = Fields::new();
-    let end = fields.read(&Object::root(&body, bodies::RESOLVE_REFUND_BODY), &bodies::REFUND_STATUS);
+    let root = fields.strict_body(&body, bodies::RESOLVE_REFUND_BODY);
+    let end = fields.read(&root, &bodies::REFUND_STATUS);
     let refund = Box::pin(app.refunds.end(refund, fields.finish(end)?, now)).await?;
     Ok(Json(RefundView::new(&refund)).into_response())
 }

@@ -7,7 +7,7 @@ use domain::charge::StoredCharge;
 use domain::hex;
 use domain::med::MedCase;
 use shared::extract::{CallerOwned, CallerOwnedTest};
-use shared::http::{Fields, JsonBody, Object, Result};
+use shared::http::{Fields, JsonBody, Result};
 use shared::med::CaseView;
 use shared::med::request::case_notification;
 use shared::random;
@@ -40,7 +40,8 @@ pub(crate) async fn resolve(
     JsonBody(body): JsonBody,
 ) -> Result<Response> {
     let mut fields = Fields::new();
-    let decision = fields.read(&Object::root(&body, bodies::RESOLVE_CASE_BODY), &bodies::CASE_DECISION);
+    let root = fields.strict_body(&body, bodies::RESOLVE_CASE_BODY);
+    let decision = fields.read(&root, &bodies::CASE_DECISION);
     let case = app.cases.decide(case, fields.finish(decision)?, None, now).await?;
     Ok(Json(CaseView::new(&case)).into_response())
 }

@@ -14,7 +14,7 @@ use pages::words as w;
 use serde_json::json;
 use shared::account::MAX_LOGO_BYTES;
 use shared::http::field::{Definitions, EMAIL_CHARS, Refined, Text};
-use shared::http::{Fields, JsonObject, Object, Problem, Result};
+use shared::http::{Fields, JsonObject, Problem, Result};
 
 use crate::ApiKeysApp;
 
@@ -48,7 +48,8 @@ const FIELDS: Definitions = &[&NAME, &COLOR, &EMAIL, &PHONE];
 
 /// An empty field removes what it had. The logo has a form of its own.
 fn parse(sent: &JsonObject) -> Result<Brand> {
-    let (mut fields, root) = (Fields::new(), Object::root(sent, FIELDS));
+    let mut fields = Fields::new();
+    let root = fields.body(sent, FIELDS);
     let brand = Brand {
         name: fields.read(&root, &NAME),
         color: fields.read(&root, &COLOR),

@@ -20,7 +20,7 @@ pub(crate) struct DashboardUser<'a> {
 
 impl<'a> DashboardUser<'a> {
     /// Returns the first account's owner.
-    fn owner(service: &'a Service) -> Self {
+    pub(crate) fn owner(service: &'a Service) -> Self {
         let seed = &service.stack.seed;
         Self { service, token: seed.owner_token(&seed.first, service.stack.clock.now()).unwrap() }
     }

@@ -2,9 +2,10 @@
 //! numbers and forbidden characters (contract: Errors, General conventions).
 
 use axum::http::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::support::Service;
+use crate::api_keys::DashboardUser;
+use crate::support::{Service, id};
 
 #[tokio::test]
 async fn every_response_has_a_request_id_and_echoes_a_valid_one_from_the_client() {
@@ -104,4 +105,50 @@ async fn an_unreadable_body_gets_400_and_stores_nothing() {
 
     let list = service.get("/v1/charges").await.expect(200);
     assert_eq!(list, json!({"object": "list", "data": [], "has_more": false, "next_cursor": null}));
+}
+
+#[tokio::test]
+async fn a_misspelt_field_is_refused_and_so_is_every_unknown_one_where_absence_means_the_whole() {
+    let service = Service::start().await;
+    let charge = service.charge().await;
+    let pay = format!("/v1/sandbox/charges/{}/pay", id(&charge));
+    let payment =
+        json!({"amount": 1000, "currency": "BRL", "paymentMethods": ["PIX"], "idempotencyKey": "payment-1"});
+    let with = |body: &Value, name: &str, value: Value| {
+        let mut body = body.clone();
+        body[name] = value;
+        body
+    };
+    let endpoint = json!({"url": "https://example.com/hook", "events": ["charge.paid"]});
+    let key = [("idempotency-key", "charge-0001")];
+    for (path, body, param) in [
+        (
+            "/v1/pix/charges",
+            json!({"amount": 1000, "expectedPayerTaxId": "52998224725"}),
+            "expectedPayerTaxId",
+        ),
+        (
+            "/v1/pix/charges",
+            json!({"amount": 1000, "customer": {"Document": "52998224725"}}),
+            "customer.Document",
+        ),
+        ("/v1/payments", with(&payment, "customer_name", json!("Maria")), "customer_name"),
+        ("/v1/webhooks/endpoints", with(&endpoint, "evnts", json!([])), "evnts"),
+        (&pay, json!({"amoun": 1}), "amoun"),
+        (&pay, json!({"amount": null}), "amount"),
+    ] {
+        let answer = service.post_as(&service.key(), path, &body, &key).await;
+        assert_eq!((answer.status.as_u16(), answer.params()), (400, vec![param]), "{path}");
+    }
+    service.post_charge("charge-0002", &json!({"amount": 1000, "note": "ignored"})).await.expect(201);
+
+    service.sandbox(&charge, "pay", &json!({})).await;
+    for (body, param) in [(json!({"amout": 5}), "amout"), (json!({"amount": null}), "amount")] {
+        let answer = service.refund(&charge, "refund-01", body).await;
+        assert_eq!((answer.status.as_u16(), answer.params()), (400, vec![param]));
+    }
+    assert!(service.refunds(&charge).await.is_empty());
+    let owner = DashboardUser::owner(&service);
+    let answer = owner.send(Method::POST, "/v1/api-keys", &json!({"tst": true})).await;
+    assert_eq!((answer.status.as_u16(), answer.params()), (400, vec!["tst"]));
 }

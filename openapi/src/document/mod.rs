@@ -20,7 +20,7 @@ use crate::responses::{self, Content};
 
 pub use self::errors::CDN_REQUIRED;
 
-const OVERVIEW: &str = "Pix charges, payments by six methods, refunds, wallets, signed webhooks, MED disputes with evidence, and API keys.\n\nAmounts are integers in the smallest unit of the currency. Timestamps are ISO 8601 in UTC with milliseconds. A key that starts with `ak_test_` uses the sandbox, a key that starts with `ak_live_` moves real money. In a request, a field that is null is treated as absent, and unknown fields are ignored. Responses may get new fields, so ignore the fields that you do not know. Every response has the header `X-Request-Id`.";
+const OVERVIEW: &str = "Pix charges, payments by six methods, refunds, wallets, signed webhooks, MED disputes with evidence, and API keys.\n\nAmounts are integers in the smallest unit of the currency. Timestamps are ISO 8601 in UTC with milliseconds. A key that starts with `ak_test_` uses the sandbox, a key that starts with `ak_live_` moves real money. In a request, a field that is null is treated as absent, except an `amount` whose absence means the whole. Unknown fields are ignored, except one that differs from a known one only in case, `_` or `-`. Refunds, API keys, webhook endpoints and sandbox routes refuse every unknown field. Responses may get new fields, so ignore the fields that you do not know. Every response has the header `X-Request-Id`.";
 
 /// Returns the OpenAPI 3.1 document of the API.
 pub fn document() -> Value {
@@ -207,6 +207,9 @@ fn request_body(operation: &Operation) -> Option<Value> {
     let (media_type, schema, example) = match operation.body {
         Body::None => return None,
         Body::Json(fields, example) => ("application/json", schema::of_body(fields), Some(example)),
+        Body::StrictJson(fields, example) => {
+            ("application/json", schema::of_strict_body(fields), Some(example))
+        }
         Body::Form(fields) => ("application/x-www-form-urlencoded", schema::of_body(fields), None),
         Body::PixNotification(example) => ("application/json", schema::of_pix_notification(), Some(example)),
     };

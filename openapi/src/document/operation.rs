@@ -27,6 +27,8 @@ pub(super) enum Body {
     None,
     /// With an example, as JSON.
     Json(Definitions, &'static str),
+    /// The route refuses other fields.
+    StrictJson(Definitions, &'static str),
     Form(Definitions),
     /// An example, as JSON.
     PixNotification(&'static str),

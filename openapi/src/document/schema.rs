@@ -7,8 +7,15 @@ pub(super) fn of_body(fields: Definitions) -> Value {
     of_object(&definitions(fields))
 }
 
-/// Returns the schema of an object. It accepts unknown fields, because the service ignores them. An optional
-/// field may be null, because null means that the field is absent.
+/// Of a body that may have no other fields.
+pub(super) fn of_strict_body(fields: Definitions) -> Value {
+    let mut schema = of_body(fields);
+    set(&mut schema, "additionalProperties", json!(false));
+    schema
+}
+
+/// Returns the schema of an object. It accepts unknown fields, because the service ignores them. Most optional
+/// fields may be null, because null means that the field is absent.
 fn of_object(fields: &[Definition]) -> Value {
     let mut properties = Map::new();
     for field in fields {
@@ -39,7 +46,7 @@ pub(super) fn of_pix_notification() -> Value {
 
 fn of_property(field: &Definition) -> Value {
     let mut schema = of_field(field);
-    if !field.required {
+    if field.nullable {
         allow_null(&mut schema);
     }
     schema

@@ -1,7 +1,7 @@
 use domain::ids::Mode;
 
 use crate::http::field::{Boolean, Definitions, Field, Presence, Text};
-use crate::http::{Fields, JsonObject, Object, Problem};
+use crate::http::{Fields, JsonObject, Problem};
 
 crate::fields! {
     LABEL: Text = "label", Text::one_line(0, 64), DefaultsTo(""), "Online shop",
@@ -30,7 +30,7 @@ pub struct NewApiKey {
 impl NewApiKey {
     pub fn parse(body: &JsonObject) -> Result<Self, Problem> {
         let mut fields = Fields::new();
-        let root = Object::root(body, API_KEY_BODY);
+        let root = fields.strict_body(body, API_KEY_BODY);
         let label = fields.read(&root, &LABEL);
         let mode = fields.read(&root, &TEST).map(|is_test| if is_test { Mode::Test } else { Mode::Live });
         fields.finish(label.zip(mode).map(|(label, mode)| Self { label, mode }))
@@ -40,6 +40,7 @@ impl NewApiKey {
 /// `None`: absent or `null`, so the new key has the old key's label.
 pub fn new_label(body: &JsonObject) -> Result<Option<String>, Problem> {
     let mut fields = Fields::new();
-    let label = fields.read(&Object::root(body, ROTATE_API_KEY_BODY), &NEW_LABEL);
+    let root = fields.strict_body(body, ROTATE_API_KEY_BODY);
+    let label = fields.read(&root, &NEW_LABEL);
     fields.finish(Some(label))
 }

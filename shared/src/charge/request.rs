@@ -110,7 +110,7 @@ impl NewCharge {
             ChargeRoute::Charges => (CHARGE_BODY, PAYMENT_METHOD),
             ChargeRoute::PixCharges => (PIX_CHARGE_BODY, PIX_PAYMENT_METHOD),
         };
-        let root = Object::root(body, body_fields);
+        let root = fields.body(body, body_fields);
         let amount = fields.read(&root, &AMOUNT);
         let currency = fields.read(&root, &CURRENCY);
         let method = fields.read(&root, &payment_method);

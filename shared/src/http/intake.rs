@@ -2,7 +2,7 @@
 //! the first one.
 //!
 //! [`Fields`] reads one field after another and collects the failures. [`Fields::finish`] then returns either
-//! the parsed value or all failures. A field that is `null` is treated as absent. Each field is described by a
+//! the parsed value or all failures. A field that is `null` is treated as absent, except [`Presence::Whole`]. Each field is described by a
 //! [`Field`].
 
 use axum::body::{Body, Bytes, to_bytes};
@@ -77,16 +77,12 @@ pub(super) fn require_content_type(headers: &HeaderMap, expected: &str) -> Resul
 pub struct Object<'a> {
     map: Option<&'a JsonObject>,
     path: &'a str,
+    /// A field that is not in this list counts as absent, even if it was sent. So the list of a route can't lack a
+    /// field that the parser reads.
     fields: Definitions,
 }
 
 impl<'a> Object<'a> {
-    /// The whole body as an object. A field that is not in `fields` counts as absent, even if it was sent. So
-    /// the list of a route can't lack a field that the parser reads.
-    pub fn root(map: &'a JsonObject, fields: Definitions) -> Self {
-        Self { map: Some(map), path: "", fields }
-    }
-
     /// Whether the object has the field. A field that is `null` counts here.
     pub fn has<K>(&self, field: &Field<K>) -> bool {
         self.sent(field).is_some()
@@ -103,12 +99,19 @@ impl<'a> Object<'a> {
     }
 
     fn sent<K>(&self, field: &Field<K>) -> Option<&'a JsonValue> {
-        let is_known = self.fields.iter().any(|known| known.name() == field.name);
-        self.map.filter(|_| is_known)?.get(field.name)
+        self.map.filter(|_| self.knows(field.name))?.get(field.name)
+    }
+
+    fn knows(&self, name: &str) -> bool {
+        self.fields.iter().any(|known| known.name() == name)
     }
 
     fn param<K>(&self, field: &Field<K>) -> String {
-        if self.path.is_empty() { field.name.to_owned() } else { format!("{}.{}", self.path, field.name) }
+        self.path_of(field.name)
+    }
+
+    fn path_of(&self, name: &str) -> String {
+        if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
     }
 }
 
@@ -156,12 +159,46 @@ impl Fields {
         }
     }
 
+    /// The whole body. Unknown fields are ignored, except one that differs from a known one only in case, `_` or `-`:
+    /// its sender meant the known one.
+    pub fn body<'a>(&mut self, map: &'a JsonObject, fields: Definitions) -> Object<'a> {
+        let body = Object { map: Some(map), path: "", fields };
+        self.refuse_misspelt(&body);
+        body
+    }
+
+    /// The whole body of a route that refuses every unknown field, because without it the request would do more than
+    /// its sender meant, such as a refund of the whole.
+    pub fn strict_body<'a>(&mut self, map: &'a JsonObject, fields: Definitions) -> Object<'a> {
+        let body = self.body(map, fields);
+        for name in map.keys().filter(|name| !body.knows(name)) {
+            self.reject(name.clone(), "is not a field of this request; leave it out");
+        }
+        body
+    }
+
+    fn refuse_misspelt(&mut self, object: &Object<'_>) {
+        let bare = |name: &str| name.replace(['_', '-'], "").to_lowercase();
+        for name in object.map.into_iter().flat_map(JsonObject::keys).filter(|name| !object.knows(name)) {
+            let meant = object.fields.iter().find(|known| bare(known.name()) == bare(name));
+            if let Some(meant) = meant {
+                self.reject(
+                    object.path_of(name),
+                    format!("is not a field of this request; write `{}`", meant.name()),
+                );
+            }
+        }
+    }
+
     /// Reads a field of an object.
     pub fn read<K: JsonKind>(&mut self, from: &Object<'_>, field: &Field<K>) -> Option<K::Value> {
         let read = match (from.get(field), field.presence) {
             (Some(value), _) => field.kind.read(value),
             (None, Presence::Required) => Err(field.kind.missing().into()),
-            (None, Presence::Optional) => return None,
+            (None, Presence::Whole) if from.has(field) => {
+                Err("must not be null; leave it out for the whole".to_owned().into())
+            }
+            (None, Presence::Optional | Presence::Whole) => return None,
             (None, Presence::DefaultsTo(json)) => field.kind.read(&json::parse_value(json).ok()?),
         };
         self.collect::<K, _>(&from.param(field), read)
@@ -177,7 +214,9 @@ impl Fields {
 
     /// Reads an optional object. Its failing fields are reported as `<name>.<field>`.
     pub fn object<'a>(&mut self, from: &Object<'a>, field: &Field<Nested>) -> Object<'a> {
-        Object { map: self.map(from, field), path: field.name, fields: field.kind.fields }
+        let object = Object { map: self.map(from, field), path: field.name, fields: field.kind.fields };
+        self.refuse_misspelt(&object);
+        object
     }
 
     /// Reads an optional object whose fields the client chooses. The caller checks the fields and their number.
@@ -327,7 +366,7 @@ impl Query {
         let read = match (self.get(field), field.presence) {
             (Some(text), _) => field.kind.parse(text),
             (None, Presence::Required) => Err(field.kind.missing().into()),
-            (None, Presence::Optional) => return None,
+            (None, Presence::Optional | Presence::Whole) => return None,
             // A default in JSON is a number, or a word in quotes.
             (None, Presence::DefaultsTo(json)) => field.kind.parse(json.trim_matches('"')),
         };

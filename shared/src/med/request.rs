@@ -34,7 +34,7 @@ crate::fields! {
         instant("must be an ISO 8601 date or date-time, such as 2026-11-21 or 2026-11-21T10:00:00.000Z"),
         Optional, "2026-12-01T12:00:00.000Z",
         "The time until which the merchant can respond. A date without a time means the first millisecond of that day in São Paulo.";
-    AMOUNT: MinorAmount = "amount", MinorAmount, Optional, 1000,
+    AMOUNT: MinorAmount = "amount", MinorAmount, Whole, 1000,
         "The claimed amount, in centavos. The default is the amount of the payment.";
 }
 
@@ -57,7 +57,7 @@ pub const APPEAL_BODY: Definitions = &[&APPEAL_REASON];
 
 pub fn case_notification(body: &JsonObject) -> Result<CaseNotification, Problem> {
     let mut fields = Fields::new();
-    let root = Object::root(body, SANDBOX_CASE_BODY);
+    let root = fields.strict_body(body, SANDBOX_CASE_BODY);
     let notification = CaseNotification {
         kind: fields.read(&root, &TYPE).unwrap_or(CaseKind::Med),
         id: fields.read(&root, &NOTICE_ID),
@@ -76,7 +76,8 @@ fn reason(fields: &mut Fields, root: &Object<'_>) -> Option<String> {
 
 pub fn appeal_reason(body: &JsonObject) -> Result<AppealReason, Problem> {
     let mut fields = Fields::new();
-    let reason = fields.read(&Object::root(body, APPEAL_BODY), &APPEAL_REASON);
+    let root = fields.body(body, APPEAL_BODY);
+    let reason = fields.read(&root, &APPEAL_REASON);
     fields.finish(reason)
 }
 
@@ -135,7 +136,7 @@ pub const NOTICE_BODY: Definitions = &[
 
 pub fn notice_content(body: &JsonObject, now: Timestamp) -> Result<NoticeContent, Problem> {
     let mut fields = Fields::new();
-    let root = Object::root(body, NOTICE_BODY);
+    let root = fields.body(body, NOTICE_BODY);
     let notice_id = fields.read(&root, &BANK_NOTICE_ID);
     let infraction_id = fields.read(&root, &INFRACTION_ID);
     let end_to_end_id = fields.read(&root, &END_TO_END_ID);

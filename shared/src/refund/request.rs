@@ -15,12 +15,12 @@ use crate::acquirer::Acquirer;
 use crate::acquirer::pix::RETURN_WINDOW_MS;
 use crate::charge::request::canonical_hash;
 use crate::http::field::{Boolean, Definitions, MinorAmount, Parsed, Text, Word};
-use crate::http::{Fields, JsonObject, Object, Problem};
+use crate::http::{Fields, JsonObject, Problem};
 use crate::refund::RefundError;
 use crate::refund::third_party::is_third_party;
 
 crate::fields! {
-    AMOUNT: MinorAmount = "amount", MinorAmount, Optional, 1000,
+    AMOUNT: MinorAmount = "amount", MinorAmount, Whole, 1000,
         "The amount to refund, in the smallest unit of the payment's currency. The default is all that can still be refunded.";
     IDEMPOTENCY_KEY: Text = "idempotencyKey", Text::of(8, 128), Required, "refund-1001-attempt-1",
         "A key that is unique to this refund of the payment. A request with the same key and the same body returns the existing refund and creates no other.";
@@ -60,7 +60,7 @@ impl NewRefund {
     /// Reports every failing field at once.
     pub fn parse(body: &JsonObject) -> Result<Self, Problem> {
         let mut fields = Fields::new();
-        let root = Object::root(body, REFUND_BODY);
+        let root = fields.strict_body(body, REFUND_BODY);
         let amount = fields.read(&root, &AMOUNT);
         let idempotency_key = fields.read(&root, &IDEMPOTENCY_KEY);
         let reason = fields.read(&root, &REASON);

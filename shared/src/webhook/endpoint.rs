@@ -317,7 +317,8 @@ pub const ROTATE_SECRET_BODY: Definitions = &[&ENDPOINT_ID];
 /// different id is refused.
 pub fn check_rotation(body: &JsonObject, id: EndpointId) -> Result<(), Problem> {
     let mut fields = Fields::new();
-    let sent = fields.read(&Object::root(body, ROTATE_SECRET_BODY), &ENDPOINT_ID);
+    let root = fields.strict_body(body, ROTATE_SECRET_BODY);
+    let sent = fields.read(&root, &ENDPOINT_ID);
     if sent.is_some_and(|sent| sent != id) {
         fields.reject(ENDPOINT_ID.name, ROTATION_RULE);
     }
@@ -334,7 +335,7 @@ impl NewEndpoint {
     /// Parses a request's body. The error lists every failing field.
     pub fn parse(body: &JsonObject, policy: &AddressPolicy) -> Result<Self, Problem> {
         let mut fields = Fields::new();
-        let root = Object::root(body, ENDPOINT_BODY);
+        let root = fields.strict_body(body, ENDPOINT_BODY);
         let url = url(&mut fields, &root, &URL, policy);
         let events = fields.read(&root, &EVENTS);
         let request = url.zip(events).map(|(url, events)| Self { url, events });
@@ -354,7 +355,7 @@ impl EndpointChange {
     /// Parses a request's body, in which every field is optional. The error lists every failing field.
     pub fn parse(body: &JsonObject, policy: &AddressPolicy) -> Result<Self, Problem> {
         let mut fields = Fields::new();
-        let root = Object::root(body, ENDPOINT_CHANGE_BODY);
+        let root = fields.strict_body(body, ENDPOINT_CHANGE_BODY);
         let change = Self {
             url: url(&mut fields, &root, &NEW_URL, policy),
             events: fields.read(&root, &NEW_EVENTS),

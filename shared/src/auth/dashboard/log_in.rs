@@ -4,7 +4,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 
 use crate::http::field::{Definitions, Text};
-use crate::http::{Fields, JsonObject, Object, Problem};
+use crate::http::{Fields, JsonObject, Problem};
 use crate::language::Language;
 
 crate::fields! {
@@ -33,7 +33,7 @@ pub struct Credentials {
 impl Credentials {
     pub fn parse(body: &JsonObject) -> Result<Self, Problem> {
         let mut fields = Fields::new();
-        let root = Object::root(body, LOG_IN_BODY);
+        let root = fields.body(body, LOG_IN_BODY);
         let both = fields.read(&root, &EMAIL).zip(fields.read(&root, &PASSWORD));
         let totp = fields.read(&root, &TOTP);
         fields.finish(both.map(|(email, password)| Self {

@@ -72,7 +72,7 @@ impl NewPayment {
     /// Reports every failing field at once.
     pub fn parse(body: &JsonObject, policy: &AddressPolicy) -> Result<Self, Problem> {
         let mut fields = Fields::new();
-        let root = Object::root(body, PAYMENT_BODY);
+        let root = fields.body(body, PAYMENT_BODY);
         let amount = fields.read(&root, &AMOUNT);
         let currency = fields.read(&root, &CURRENCY);
         let methods = fields.read(&root, &METHODS);

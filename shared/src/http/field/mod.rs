@@ -40,6 +40,8 @@ pub enum Presence {
     Required,
     /// The field has no value.
     Optional,
+    /// The request is about the whole, such as a refund of all that is left. So `null` is refused.
+    Whole,
     /// The field has this value, given as JSON.
     DefaultsTo(&'static str),
 }
@@ -63,6 +65,8 @@ pub struct Definition {
     pub name: &'static str,
     /// Whether a request without the field is refused.
     pub required: bool,
+    /// Whether `null` is treated as absent.
+    pub nullable: bool,
     /// One or two sentences for the API reference.
     pub text: &'static str,
     /// The values that the field accepts.
@@ -126,11 +130,12 @@ impl<K: Kind + Sync> Defined for Field<K> {
         Definition {
             name: self.name,
             required: self.presence == Presence::Required,
+            nullable: !matches!(self.presence, Presence::Required | Presence::Whole),
             text: self.text,
             values: self.kind.values(),
             default: match self.presence {
                 Presence::DefaultsTo(text) => Some(json(text)),
-                Presence::Required | Presence::Optional => None,
+                Presence::Required | Presence::Optional | Presence::Whole => None,
             },
             example: json(self.example),
         }

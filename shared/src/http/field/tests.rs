@@ -12,7 +12,7 @@ use crate::charge::payment::request::{NewPayment, PAYMENT_BODY};
 use crate::charge::request::{CHARGE_BODY, CHARGE_HEADERS, ChargeRoute, NewCharge, PIX_CHARGE_BODY};
 use crate::charge::{CHARGES_QUERY, ChargeFilter};
 use crate::http::json::testing::object;
-use crate::http::{Fields, JsonObject, Object, Problem, Query};
+use crate::http::{Fields, JsonObject, Problem, Query};
 use crate::med::evidence::{EVIDENCE_BODY, EvidenceFile};
 use crate::med::request::{
     APPEAL_BODY, NOTICE_BODY, SANDBOX_CASE_BODY, appeal_reason, case_notification, notice_content,
@@ -181,7 +181,28 @@ fn a_field_that_is_not_in_the_list_counts_as_absent() {
     let mut fields = Fields::new();
     let label: Field<Text> =
         Field { name: "label", kind: Text::of(0, 9), presence: Presence::Optional, text: "", example: "" };
-    assert_eq!(fields.read(&Object::root(&body, API_KEY_BODY), &label), Some("shop".to_owned()));
-    assert_eq!(fields.read(&Object::root(&body, LOG_IN_BODY), &label), None);
-    assert!(!Object::root(&body, LOG_IN_BODY).has(&label));
+    let api_key = fields.body(&body, API_KEY_BODY);
+    assert_eq!(fields.read(&api_key, &label), Some("shop".to_owned()));
+    let log_in = fields.body(&body, LOG_IN_BODY);
+    assert_eq!(fields.read(&log_in, &label), None);
+    assert!(!log_in.has(&label));
+}
+
+#[test]
+fn a_misspelt_field_is_refused_and_in_a_strict_body_every_unknown_one() {
+    let body = object(&json!({"Label": "a", "te_st": true, "colour": 1, "label": null}));
+    let params = |read: fn(&mut Fields, &JsonObject)| {
+        let mut fields = Fields::new();
+        read(&mut fields, &body);
+        let problem = fields.finish(Some(())).unwrap_err();
+        problem.params().into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let misspelt = params(|fields, body| {
+        fields.body(body, API_KEY_BODY);
+    });
+    assert_eq!(misspelt, ["Label", "te_st"]);
+    let unknown = params(|fields, body| {
+        fields.strict_body(body, API_KEY_BODY);
+    });
+    assert_eq!(unknown, ["Label", "te_st", "colour"]);
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
 use crate::http::field::{AtMost, Definitions, Integer, Refined, Text, Word};
-use crate::http::{Fields, JsonObject, Object, Problem};
+use crate::http::{Fields, JsonObject, Problem};
 use crate::med::EvidenceError;
 
 const MAX_NAME_CHARS: usize = 255;
@@ -41,7 +41,7 @@ impl EvidenceFile {
     /// Reports every failing field at once.
     pub fn parse(body: &JsonObject) -> Result<Self, Problem> {
         let mut fields = Fields::new();
-        let root = Object::root(body, EVIDENCE_BODY);
+        let root = fields.body(body, EVIDENCE_BODY);
         let name = fields.read(&root, &NAME);
         let size = fields.read(&root, &SIZE).and_then(allowed_size);
         let mime_type = fields.read(&root, &MIME_TYPE);
