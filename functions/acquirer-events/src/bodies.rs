@@ -4,7 +4,7 @@ use domain::med;
 use domain::refund::RefundOutcome;
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
-use shared::http::field::{CPF_OR_CNPJ, Definitions, MinorAmount, Parsed, Text, Word, bank_id, instant};
+use shared::http::field::{BodyFields, CPF_OR_CNPJ, MinorAmount, Parsed, Text, Word, bank_id, instant};
 pub use shared::med::request::SANDBOX_CASE_BODY;
 
 /// The longest code of a decline or name of a payment method, in characters.
@@ -28,7 +28,8 @@ shared::fields! {
         "The time at which the bank received the money: not before the charge's creation, and at most one minute in the future. The default is now.";
 }
 
-pub const PAY_BODY: Definitions = &[&METHOD, &AMOUNT, &PAYER_TAX_ID, &PAYER_NAME, &END_TO_END_ID, &PAID_AT];
+pub const PAY_BODY: BodyFields =
+    BodyFields::strict(&[&METHOD, &AMOUNT, &PAYER_TAX_ID, &PAYER_NAME, &END_TO_END_ID, &PAID_AT]);
 
 shared::fields! {
     pub(crate) REASON: Text = "reason",
@@ -38,7 +39,7 @@ shared::fields! {
         "The code of the decline, shown as `providerErrorCode` in `metadata.failure`.";
 }
 
-pub const FAIL_BODY: Definitions = &[&REASON, &CODE];
+pub const FAIL_BODY: BodyFields = BodyFields::strict(&[&REASON, &CODE]);
 
 shared::fields! {
     pub(crate) REVIEW_DECISION: Word<Decision> = "decision",
@@ -47,7 +48,7 @@ shared::fields! {
         "Whether the money is credited to the merchant or returned to the payer.";
 }
 
-pub const REVIEW_BODY: Definitions = &[&REVIEW_DECISION];
+pub const REVIEW_BODY: BodyFields = BodyFields::strict(&[&REVIEW_DECISION]);
 
 shared::fields! {
     pub(crate) REFUND_STATUS: Word<RefundOutcome> = "status",
@@ -56,11 +57,11 @@ shared::fields! {
         "How the refund ends.";
 }
 
-pub const RESOLVE_REFUND_BODY: Definitions = &[&REFUND_STATUS];
+pub const RESOLVE_REFUND_BODY: BodyFields = BodyFields::strict(&[&REFUND_STATUS]);
 
 shared::fields! {
     pub(crate) CASE_DECISION: Word<med::Decision> = "decision", Word::ALL, Required, "merchant",
         "How the case ends: in favour of the merchant or of the payer, withdrawn by the payer's bank, or closed without a refund.";
 }
 
-pub const RESOLVE_CASE_BODY: Definitions = &[&CASE_DECISION];
+pub const RESOLVE_CASE_BODY: BodyFields = BodyFields::strict(&[&CASE_DECISION]);

@@ -114,7 +114,7 @@ struct SandboxPayment {
 impl SandboxPayment {
     fn parse(body: &JsonObject, charge: &Charge, now: Timestamp) -> Result<Self> {
         let mut fields = Fields::new();
-        let root = fields.strict_body(body, bodies::PAY_BODY);
+        let root = fields.body(body, bodies::PAY_BODY);
         let method = match fields.read(&root, &bodies::METHOD) {
             None => charge.methods.first().copied(),
             Some(name) => {
@@ -151,7 +151,7 @@ async fn fail(
     JsonBody(body): JsonBody,
 ) -> Result<Response> {
     let mut fields = Fields::new();
-    let root = fields.strict_body(&body, bodies::FAIL_BODY);
+    let root = fields.body(&body, bodies::FAIL_BODY);
     let decline = fields.read(&root, &bodies::REASON).zip(fields.read(&root, &bodies::CODE));
     let (reason, code) = fields.finish(decline)?;
     apply(&app, charge, &Command::Decline { reason, code }, now).await
@@ -183,7 +183,7 @@ async fn review(
     JsonBody(body): JsonBody,
 ) -> Result<Response> {
     let mut fields = Fields::new();
-    let root = fields.strict_body(&body, bodies::REVIEW_BODY);
+    let root = fields.body(&body, bodies::REVIEW_BODY);
     let decision = fields.read(&root, &bodies::REVIEW_DECISION);
     let terms = caller.settings.terms.for_method(charge.clone().read_at(now).method());
     apply(&app, charge, &Command::Review { decision: fields.finish(decision)?, terms }, now).await
@@ -194,7 +194,7 @@ async fn resolve_refund(
     JsonBody(body): JsonBody,
 ) -> Result<Response> {
     let mut fields = Fields::new();
-    let root = fields.strict_body(&body, bodies::RESOLVE_REFUND_BODY);
+    let root = fields.body(&body, bodies::RESOLVE_REFUND_BODY);
     let end = fields.read(&root, &bodies::REFUND_STATUS);
     let refund = Box::pin(app.refunds.end(refund, fields.finish(end)?, now)).await?;
     Ok(Json(RefundView::new(&refund)).into_response())

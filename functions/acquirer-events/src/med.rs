@@ -40,7 +40,7 @@ pub(crate) async fn resolve(
     JsonBody(body): JsonBody,
 ) -> Result<Response> {
     let mut fields = Fields::new();
-    let root = fields.strict_body(&body, bodies::RESOLVE_CASE_BODY);
+    let root = fields.body(&body, bodies::RESOLVE_CASE_BODY);
     let decision = fields.read(&root, &bodies::CASE_DECISION);
     let case = app.cases.decide(case, fields.finish(decision)?, None, now).await?;
     Ok(Json(CaseView::new(&case)).into_response())

@@ -13,7 +13,7 @@ use pages::upload::MemberUpload;
 use pages::words as w;
 use serde_json::json;
 use shared::account::MAX_LOGO_BYTES;
-use shared::http::field::{Definitions, EMAIL_CHARS, Refined, Text};
+use shared::http::field::{BodyFields, EMAIL_CHARS, Refined, Text};
 use shared::http::{Fields, JsonObject, Problem, Result};
 
 use crate::ApiKeysApp;
@@ -44,7 +44,7 @@ shared::fields! {
         Optional, "(11) 4000-1234", "Where payers ask for help.";
 }
 
-const FIELDS: Definitions = &[&NAME, &COLOR, &EMAIL, &PHONE];
+const FIELDS: BodyFields = BodyFields::open(&[&NAME, &COLOR, &EMAIL, &PHONE]);
 
 /// An empty field removes what it had. The logo has a form of its own.
 fn parse(sent: &JsonObject) -> Result<Brand> {

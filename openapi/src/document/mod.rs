@@ -207,10 +207,7 @@ fn request_body(operation: &Operation) -> Option<Value> {
     let (media_type, schema, example) = match operation.body {
         Body::None => return None,
         Body::Json(fields, example) => ("application/json", schema::of_body(fields), Some(example)),
-        Body::StrictJson(fields, example) => {
-            ("application/json", schema::of_strict_body(fields), Some(example))
-        }
-        Body::Form(fields) => ("application/x-www-form-urlencoded", schema::of_body(fields), None),
+        Body::Form(fields) => ("application/x-www-form-urlencoded", schema::of_form(fields), None),
         Body::PixNotification(example) => ("application/json", schema::of_pix_notification(), Some(example)),
     };
     let is_required = schema.get("required").is_some();

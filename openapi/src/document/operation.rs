@@ -1,6 +1,6 @@
 //! One operation of the API.
 
-use shared::http::field::Definitions;
+use shared::http::field::{BodyFields, Definitions};
 
 use super::errors::{self, ErrorCode};
 use crate::responses::Success;
@@ -26,9 +26,7 @@ impl Access {
 pub(super) enum Body {
     None,
     /// With an example, as JSON.
-    Json(Definitions, &'static str),
-    /// The route refuses other fields.
-    StrictJson(Definitions, &'static str),
+    Json(BodyFields, &'static str),
     Form(Definitions),
     /// An example, as JSON.
     PixNotification(&'static str),

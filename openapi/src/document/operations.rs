@@ -122,7 +122,7 @@ operations! {
     "POST /v1/payments/{id}/refund" "createRefund" "Refund a settled payment"
         "The refund continues asynchronously; `refund.succeeded` or `refund.failed` reports its end. Without `amount`, all that can still be refunded is refunded."
         [201 [Json "Refund"]] .response_headers(REPLAYED)
-        .body(Body::StrictJson(REFUND_BODY, r#"{"idempotencyKey": "refund-1001", "amount": 500, "reason": "Item devolvido", "strategy": "devolution"}"#))
+        .body(Body::Json(REFUND_BODY, r#"{"idempotencyKey": "refund-1001", "amount": 500, "reason": "Item devolvido", "strategy": "devolution"}"#))
         .errors(&[INVALID_AMOUNT, KEY_REUSED, UNPROCESSABLE, NOT_REFUNDABLE, DISPUTED, EXCEEDS_REMAINING, INSUFFICIENT_BALANCE, REFUND_NOT_SUPPORTED]);
     "GET /v1/payments/{id}/refunds" "listRefunds" "List the refunds of a payment"
         "Newest first."
@@ -142,7 +142,7 @@ operations! {
     "POST /v1/webhooks/endpoints" "createWebhookEndpoint" "Register an endpoint"
         "The response shows `secret` and `standardWebhooksSecret`, only this once. An account can have 50 endpoints in each mode."
         [201 [Json "RegisteredWebhookEndpoint"]]
-        .body(Body::StrictJson(ENDPOINT_BODY, r#"{"url": "https://example.com/webhooks", "events": ["charge.paid", "charge.expired", "charge.failed"]}"#))
+        .body(Body::Json(ENDPOINT_BODY, r#"{"url": "https://example.com/webhooks", "events": ["charge.paid", "charge.expired", "charge.failed"]}"#))
         .errors(&[UNPROCESSABLE]);
     "GET /v1/webhooks/endpoints" "listWebhookEndpoints" "List endpoints"
         "Without their secrets."
@@ -153,13 +153,13 @@ operations! {
     "PATCH /v1/webhooks/endpoints/{id}" "changeWebhookEndpoint" "Change an endpoint"
         "Send only the fields to change. `INACTIVE` cancels the endpoint's pending deliveries permanently."
         [200 [Json "WebhookEndpoint"]]
-        .body(Body::StrictJson(ENDPOINT_CHANGE_BODY, r#"{"events": ["charge.paid", "med_case.created"]}"#));
+        .body(Body::Json(ENDPOINT_CHANGE_BODY, r#"{"events": ["charge.paid", "med_case.created"]}"#));
     "DELETE /v1/webhooks/endpoints/{id}" "deleteWebhookEndpoint" "Delete an endpoint"
         "Cancels the endpoint's pending deliveries permanently."
         [200 [Json "DeletedWebhookEndpoint"]];
     "POST /v1/webhooks/endpoints/{id}/rotate-secret" "rotateWebhookSecret" "Replace an endpoint's secret"
         "The new secret signs every delivery from now on and is shown once. Accept both secrets while you deploy the new one."
-        [200 [Json "WebhookSecret"]] .body(Body::StrictJson(ROTATE_SECRET_BODY, "{}"));
+        [200 [Json "WebhookSecret"]] .body(Body::Json(ROTATE_SECRET_BODY, "{}"));
     "POST /v1/webhooks/endpoints/{id}/test" "testWebhookEndpoint" "Send a test event"
         "Sends a `webhook.test` event to this endpoint. At most 10 a minute."
         [200 [Json "WebhookDelivery"]] .errors(&[UNPROCESSABLE]);
@@ -230,10 +230,10 @@ operations! {
     "POST /v1/api-keys" "createApiKey" "Issue an API key"
         "`apiKey` is shown only in this response. Without `test: true` the key is a live key."
         [201 [Json "IssuedApiKey"]]
-        .access(Access::DashboardManager) .body(Body::StrictJson(API_KEY_BODY, r#"{"label": "checkout server", "test": true}"#));
+        .access(Access::DashboardManager) .body(Body::Json(API_KEY_BODY, r#"{"label": "checkout server", "test": true}"#));
     "POST /v1/api-keys/{id}/rotate" "rotateApiKey" "Replace an API key"
         "The old key stops working at once. The new one keeps its mode, and its label unless a new one is sent."
-        [201 [Json "IssuedApiKey"]] .access(Access::DashboardManager) .body(Body::StrictJson(ROTATE_API_KEY_BODY, "{}"));
+        [201 [Json "IssuedApiKey"]] .access(Access::DashboardManager) .body(Body::Json(ROTATE_API_KEY_BODY, "{}"));
     "DELETE /v1/api-keys/{id}" "revokeApiKey" "Revoke an API key"
         "Permanent."
         [200 [Json "RevokedApiKey"]] .access(Access::DashboardManager);
@@ -261,12 +261,12 @@ operations! {
     "POST /v1/sandbox/charges/{id}/pay" "payTestCharge" "Pay a test charge"
         "With another `amount` the charge stays unpaid and the money goes back."
         [200 [Json "Charge"]] .access(Access::TestKey)
-        .body(Body::StrictJson(PAY_BODY, r#"{"payer_name": "Ana Souza", "payer_tax_id": "52998224725"}"#))
+        .body(Body::Json(PAY_BODY, r#"{"payer_name": "Ana Souza", "payer_tax_id": "52998224725"}"#))
         .errors(&[INVALID_AMOUNT, UNPROCESSABLE]);
     "POST /v1/sandbox/charges/{id}/fail" "failTestCharge" "Decline a test charge"
         "The charge becomes `failed`."
         [200 [Json "Charge"]]
-        .access(Access::TestKey) .body(Body::StrictJson(FAIL_BODY, r#"{"reason": "Saldo insuficiente", "code": "refused"}"#))
+        .access(Access::TestKey) .body(Body::Json(FAIL_BODY, r#"{"reason": "Saldo insuficiente", "code": "refused"}"#))
         .errors(&[UNPROCESSABLE]);
     "POST /v1/sandbox/charges/{id}/expire" "expireTestCharge" "Expire a test charge"
         "As if its time had passed."
@@ -274,11 +274,11 @@ operations! {
     "POST /v1/sandbox/charges/{id}/review" "reviewTestCharge" "Decide a payment that is held for review"
         "`approve` credits the money, `return` sends it back to the payer."
         [200 [Json "Charge"]]
-        .access(Access::TestKey) .body(Body::StrictJson(REVIEW_BODY, r#"{"decision": "approve"}"#)) .errors(&[UNPROCESSABLE]);
+        .access(Access::TestKey) .body(Body::Json(REVIEW_BODY, r#"{"decision": "approve"}"#)) .errors(&[UNPROCESSABLE]);
     "POST /v1/sandbox/charges/{id}/med-cases" "openTestMedCase" "Open a MED case"
         "The payer's bank claims a paid test charge back. A repeated `notice_id` refers to the same case."
         [201 [Json "MedCase"]] .access(Access::TestKey)
-        .body(Body::StrictJson(SANDBOX_CASE_BODY, r#"{"type": "med", "reason": "Não reconheço este pagamento", "method": "scam"}"#))
+        .body(Body::Json(SANDBOX_CASE_BODY, r#"{"type": "med", "reason": "Não reconheço este pagamento", "method": "scam"}"#))
         .errors(&[INVALID_AMOUNT, UNPROCESSABLE]);
     "POST /v1/sandbox/med/cases/{id}/request-evidence" "requestTestEvidence" "Ask the merchant for evidence"
         "Sets `evidence_requested_at` and sends `med_case.updated`."
@@ -286,11 +286,11 @@ operations! {
     "POST /v1/sandbox/med/cases/{id}/resolve" "resolveTestMedCase" "Decide a MED case"
         "As the central bank's channel would."
         [200 [Json "MedCase"]]
-        .access(Access::TestKey) .body(Body::StrictJson(RESOLVE_CASE_BODY, r#"{"decision": "merchant"}"#))
+        .access(Access::TestKey) .body(Body::Json(RESOLVE_CASE_BODY, r#"{"decision": "merchant"}"#))
         .errors(&[UNPROCESSABLE]);
     "POST /v1/sandbox/refunds/{id}/resolve" "resolveTestRefund" "End a refund"
         "For refunds with the reason `sandbox:hold`. Other refunds end after about two seconds."
-        [200 [Json "Refund"]] .access(Access::TestKey) .body(Body::StrictJson(RESOLVE_REFUND_BODY, r#"{"status": "REFUNDED"}"#))
+        [200 [Json "Refund"]] .access(Access::TestKey) .body(Body::Json(RESOLVE_REFUND_BODY, r#"{"status": "REFUNDED"}"#))
         .errors(&[UNPROCESSABLE]);
     tag "Notifications of banks": "Routes for banks, not for merchants.";
     "POST /v1/acquirer-events/{account}/{token}" "notify" "Report payments or the test of a URL"

@@ -1,17 +1,18 @@
 //! JSON Schemas of request fields.
 
 use serde_json::{Map, Value, json};
-use shared::http::field::{Definition, Definitions, Values, definitions};
+use shared::http::field::{BodyFields, Definition, Definitions, Values, definitions};
 
-pub(super) fn of_body(fields: Definitions) -> Value {
-    of_object(&definitions(fields))
+pub(super) fn of_body(body: BodyFields) -> Value {
+    let mut schema = of_object(&definitions(body.known));
+    if body.is_strict {
+        set(&mut schema, "additionalProperties", json!(false));
+    }
+    schema
 }
 
-/// Of a body that may have no other fields.
-pub(super) fn of_strict_body(fields: Definitions) -> Value {
-    let mut schema = of_body(fields);
-    set(&mut schema, "additionalProperties", json!(false));
-    schema
+pub(super) fn of_form(fields: Definitions) -> Value {
+    of_object(&definitions(fields))
 }
 
 /// Returns the schema of an object. It accepts unknown fields, because the service ignores them. Most optional

@@ -1,6 +1,6 @@
 use domain::ids::Mode;
 
-use crate::http::field::{Boolean, Definitions, Field, Presence, Text};
+use crate::http::field::{BodyFields, Boolean, Field, Presence, Text};
 use crate::http::{Fields, JsonObject, Problem};
 
 crate::fields! {
@@ -16,8 +16,8 @@ const NEW_LABEL: Field<Text> = Field {
     ..LABEL
 };
 
-pub const API_KEY_BODY: Definitions = &[&LABEL, &TEST];
-pub const ROTATE_API_KEY_BODY: Definitions = &[&NEW_LABEL];
+pub const API_KEY_BODY: BodyFields = BodyFields::strict(&[&LABEL, &TEST]);
+pub const ROTATE_API_KEY_BODY: BodyFields = BodyFields::strict(&[&NEW_LABEL]);
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct NewApiKey {
@@ -30,7 +30,7 @@ pub struct NewApiKey {
 impl NewApiKey {
     pub fn parse(body: &JsonObject) -> Result<Self, Problem> {
         let mut fields = Fields::new();
-        let root = fields.strict_body(body, API_KEY_BODY);
+        let root = fields.body(body, API_KEY_BODY);
         let label = fields.read(&root, &LABEL);
         let mode = fields.read(&root, &TEST).map(|is_test| if is_test { Mode::Test } else { Mode::Live });
         fields.finish(label.zip(mode).map(|(label, mode)| Self { label, mode }))
@@ -40,7 +40,7 @@ impl NewApiKey {
 /// `None`: absent or `null`, so the new key has the old key's label.
 pub fn new_label(body: &JsonObject) -> Result<Option<String>, Problem> {
     let mut fields = Fields::new();
-    let root = fields.strict_body(body, ROTATE_API_KEY_BODY);
+    let root = fields.body(body, ROTATE_API_KEY_BODY);
     let label = fields.read(&root, &NEW_LABEL);
     fields.finish(Some(label))
 }

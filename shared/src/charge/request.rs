@@ -11,8 +11,8 @@ use domain::payment_method::PaymentMethod;
 use domain::tax_id::{Document, TaxId};
 
 use crate::http::field::{
-    AtMost, CPF_OR_CNPJ, Definitions, Dictionary, EMAIL, Field, IDEMPOTENCY_KEY, Integer, MinorAmount,
-    Nested, Only, Parsed, Presence, Refined, Text,
+    AtMost, BodyFields, CPF_OR_CNPJ, Definitions, Dictionary, EMAIL, Field, IDEMPOTENCY_KEY, Integer,
+    MinorAmount, Nested, Only, Parsed, Presence, Refined, Text,
 };
 use crate::http::json::JsonPath;
 use crate::http::{Fields, JsonObject, JsonValue, Object};
@@ -57,10 +57,18 @@ const PIX_PAYMENT_METHOD: Field<Only<PaymentMethod>> =
 
 pub const CHARGE_HEADERS: Definitions = &[&IDEMPOTENCY_KEY];
 
-pub const CHARGE_BODY: Definitions =
-    &[&AMOUNT, &CURRENCY, &PAYMENT_METHOD, &DESCRIPTION, &EXPIRES_IN, &CUSTOMER, &EXPECTED_PAYER, &METADATA];
+pub const CHARGE_BODY: BodyFields = BodyFields::open(&[
+    &AMOUNT,
+    &CURRENCY,
+    &PAYMENT_METHOD,
+    &DESCRIPTION,
+    &EXPIRES_IN,
+    &CUSTOMER,
+    &EXPECTED_PAYER,
+    &METADATA,
+]);
 
-pub const PIX_CHARGE_BODY: Definitions = &[
+pub const PIX_CHARGE_BODY: BodyFields = BodyFields::open(&[
     &AMOUNT,
     &CURRENCY,
     &PIX_PAYMENT_METHOD,
@@ -69,7 +77,7 @@ pub const PIX_CHARGE_BODY: Definitions = &[
     &CUSTOMER,
     &EXPECTED_PAYER,
     &METADATA,
-];
+]);
 
 /// For a number that JSON clients would read back as a different number.
 const INEXACT_NUMBER: &str = "must be an integer of at most 64 bits or a decimal of at most 15 significant digits; send any other number as a string";

@@ -2,8 +2,8 @@
 //! the first one.
 //!
 //! [`Fields`] reads one field after another and collects the failures. [`Fields::finish`] then returns either
-//! the parsed value or all failures. A field that is `null` is treated as absent, except [`Presence::Whole`]. Each field is described by a
-//! [`Field`].
+//! the parsed value or all failures. A field that is `null` is treated as absent, except [`Presence::Whole`].
+//! Each field is described by a [`Field`].
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{FromRequest, Request};
@@ -11,7 +11,8 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue};
 
 use super::field::{
-    Count, Definitions, Dictionary, Failures, Field, HeaderText, JsonKind, Kind, Nested, Presence, QueryKind,
+    BodyFields, Count, Definitions, Dictionary, Failures, Field, HeaderText, JsonKind, Kind, Nested,
+    Presence, QueryKind,
 };
 use super::json::{self, JsonObject, JsonValue};
 use super::problem::{Detail, MAX_DETAILS, Problem};
@@ -159,19 +160,11 @@ impl Fields {
         }
     }
 
-    /// The whole body. Unknown fields are ignored, except one that differs from a known one only in case, `_` or `-`:
-    /// its sender meant the known one.
-    pub fn body<'a>(&mut self, map: &'a JsonObject, fields: Definitions) -> Object<'a> {
-        let body = Object { map: Some(map), path: "", fields };
+    /// The whole body. Refuses the unknown fields that [`BodyFields`] names.
+    pub fn body<'a>(&mut self, map: &'a JsonObject, fields: BodyFields) -> Object<'a> {
+        let body = Object { map: Some(map), path: "", fields: fields.known };
         self.refuse_misspelt(&body);
-        body
-    }
-
-    /// The whole body of a route that refuses every unknown field, because without it the request would do more than
-    /// its sender meant, such as a refund of the whole.
-    pub fn strict_body<'a>(&mut self, map: &'a JsonObject, fields: Definitions) -> Object<'a> {
-        let body = self.body(map, fields);
-        for name in map.keys().filter(|name| !body.knows(name)) {
+        for name in map.keys().filter(|name| fields.is_strict && !body.knows(name)) {
             self.reject(name.clone(), "is not a field of this request; leave it out");
         }
         body

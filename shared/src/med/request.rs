@@ -4,7 +4,7 @@ use domain::text;
 use domain::time::Timestamp;
 
 use crate::http::field::{
-    Definitions, Field, MinorAmount, Parsed, Presence, Refined, Text, Word, bank_id, instant,
+    BodyFields, Field, MinorAmount, Parsed, Presence, Refined, Text, Word, bank_id, instant,
 };
 use crate::http::{Fields, JsonObject, Object, Problem};
 
@@ -38,8 +38,8 @@ crate::fields! {
         "The claimed amount, in centavos. The default is the amount of the payment.";
 }
 
-pub const SANDBOX_CASE_BODY: Definitions =
-    &[&NOTICE_ID, &TYPE, &REASON, &METHOD, &RESPONSE_DEADLINE, &AMOUNT];
+pub const SANDBOX_CASE_BODY: BodyFields =
+    BodyFields::strict(&[&NOTICE_ID, &TYPE, &REASON, &METHOD, &RESPONSE_DEADLINE, &AMOUNT]);
 
 crate::fields! {
     APPEAL_REASON: Refined<AppealReason> = "reason",
@@ -53,11 +53,11 @@ crate::fields! {
         "Why the merchant contests the case. It may contain line breaks.";
 }
 
-pub const APPEAL_BODY: Definitions = &[&APPEAL_REASON];
+pub const APPEAL_BODY: BodyFields = BodyFields::open(&[&APPEAL_REASON]);
 
 pub fn case_notification(body: &JsonObject) -> Result<CaseNotification, Problem> {
     let mut fields = Fields::new();
-    let root = fields.strict_body(body, SANDBOX_CASE_BODY);
+    let root = fields.body(body, SANDBOX_CASE_BODY);
     let notification = CaseNotification {
         kind: fields.read(&root, &TYPE).unwrap_or(CaseKind::Med),
         id: fields.read(&root, &NOTICE_ID),
@@ -121,7 +121,7 @@ const BANK_NOTICE_ID: Field<Text> = Field {
     ..NOTICE_ID
 };
 
-pub const NOTICE_BODY: Definitions = &[
+pub const NOTICE_BODY: BodyFields = BodyFields::open(&[
     &BANK_NOTICE_ID,
     &INFRACTION_ID,
     &END_TO_END_ID,
@@ -132,7 +132,7 @@ pub const NOTICE_BODY: Definitions = &[
     &REASON,
     &RESPONSE_DEADLINE,
     &REPORTED_AT,
-];
+]);
 
 pub fn notice_content(body: &JsonObject, now: Timestamp) -> Result<NoticeContent, Problem> {
     let mut fields = Fields::new();

@@ -14,7 +14,7 @@ use domain::wallet::RefundStrategy;
 use crate::acquirer::Acquirer;
 use crate::acquirer::pix::RETURN_WINDOW_MS;
 use crate::charge::request::canonical_hash;
-use crate::http::field::{Boolean, Definitions, MinorAmount, Parsed, Text, Word};
+use crate::http::field::{BodyFields, Boolean, MinorAmount, Parsed, Text, Word};
 use crate::http::{Fields, JsonObject, Problem};
 use crate::refund::RefundError;
 use crate::refund::third_party::is_third_party;
@@ -42,8 +42,14 @@ crate::fields! {
         "The Pix key that receives the refund. The default is the payer's CPF or CNPJ. Only for `cashout`.";
 }
 
-pub const REFUND_BODY: Definitions =
-    &[&IDEMPOTENCY_KEY, &AMOUNT, &REASON, &STRATEGY, &DESTINATION_KEY, &PASS_FEE_TO_TENANT];
+pub const REFUND_BODY: BodyFields = BodyFields::strict(&[
+    &IDEMPOTENCY_KEY,
+    &AMOUNT,
+    &REASON,
+    &STRATEGY,
+    &DESTINATION_KEY,
+    &PASS_FEE_TO_TENANT,
+]);
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct NewRefund {
@@ -60,7 +66,7 @@ impl NewRefund {
     /// Reports every failing field at once.
     pub fn parse(body: &JsonObject) -> Result<Self, Problem> {
         let mut fields = Fields::new();
-        let root = fields.strict_body(body, REFUND_BODY);
+        let root = fields.body(body, REFUND_BODY);
         let amount = fields.read(&root, &AMOUNT);
         let idempotency_key = fields.read(&root, &IDEMPOTENCY_KEY);
         let reason = fields.read(&root, &REASON);

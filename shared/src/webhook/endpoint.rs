@@ -25,7 +25,7 @@ use domain::webhook::signature::EndpointSecret;
 use super::WebhookError;
 use super::delivery::{Abandonment, AttemptOutcome};
 use crate::auth::Caller;
-use crate::http::field::{self, Definitions, Field, Parsed, Presence, Word, Words};
+use crate::http::field::{self, BodyFields, Field, Parsed, Presence, Word, Words};
 use crate::http::{Fields, JsonObject, Object, Problem};
 use crate::store::{Plan, RowUpdate, StoreError, Write, from_item, number};
 
@@ -297,10 +297,10 @@ const NEW_URL: Field<field::Url> = Field { presence: Presence::Optional, ..URL }
 const NEW_EVENTS: Field<Words<EventType>> = Field { presence: Presence::Optional, ..EVENTS };
 
 /// The body of `POST /v1/webhooks/endpoints`.
-pub const ENDPOINT_BODY: Definitions = &[&URL, &EVENTS];
+pub const ENDPOINT_BODY: BodyFields = BodyFields::strict(&[&URL, &EVENTS]);
 
 /// The body of `PATCH /v1/webhooks/endpoints/{id}`. A field that is absent stays as it is.
-pub const ENDPOINT_CHANGE_BODY: Definitions = &[&NEW_URL, &NEW_EVENTS, &NEW_STATUS];
+pub const ENDPOINT_CHANGE_BODY: BodyFields = BodyFields::strict(&[&NEW_URL, &NEW_EVENTS, &NEW_STATUS]);
 
 crate::fields! {
     ENDPOINT_ID: Parsed<EndpointId> = "id",
@@ -311,13 +311,13 @@ crate::fields! {
 const ROTATION_RULE: &str = "must equal the id in the path, or be left out";
 
 /// The body of `POST /v1/webhooks/endpoints/{id}/rotate-secret`.
-pub const ROTATE_SECRET_BODY: Definitions = &[&ENDPOINT_ID];
+pub const ROTATE_SECRET_BODY: BodyFields = BodyFields::strict(&[&ENDPOINT_ID]);
 
 /// Checks the body of a request that replaces an endpoint's secret. The body may repeat the id of the path; a
 /// different id is refused.
 pub fn check_rotation(body: &JsonObject, id: EndpointId) -> Result<(), Problem> {
     let mut fields = Fields::new();
-    let root = fields.strict_body(body, ROTATE_SECRET_BODY);
+    let root = fields.body(body, ROTATE_SECRET_BODY);
     let sent = fields.read(&root, &ENDPOINT_ID);
     if sent.is_some_and(|sent| sent != id) {
         fields.reject(ENDPOINT_ID.name, ROTATION_RULE);
@@ -335,7 +335,7 @@ impl NewEndpoint {
     /// Parses a request's body. The error lists every failing field.
     pub fn parse(body: &JsonObject, policy: &AddressPolicy) -> Result<Self, Problem> {
         let mut fields = Fields::new();
-        let root = fields.strict_body(body, ENDPOINT_BODY);
+        let root = fields.body(body, ENDPOINT_BODY);
         let url = url(&mut fields, &root, &URL, policy);
         let events = fields.read(&root, &EVENTS);
         let request = url.zip(events).map(|(url, events)| Self { url, events });
@@ -355,7 +355,7 @@ impl EndpointChange {
     /// Parses a request's body, in which every field is optional. The error lists every failing field.
     pub fn parse(body: &JsonObject, policy: &AddressPolicy) -> Result<Self, Problem> {
         let mut fields = Fields::new();
-        let root = fields.strict_body(body, ENDPOINT_CHANGE_BODY);
+        let root = fields.body(body, ENDPOINT_CHANGE_BODY);
         let change = Self {
             url: url(&mut fields, &root, &NEW_URL, policy),
             events: fields.read(&root, &NEW_EVENTS),

@@ -3,7 +3,7 @@ use schemars::JsonSchema;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 
-use crate::http::field::{Definitions, Text};
+use crate::http::field::{BodyFields, Text};
 use crate::http::{Fields, JsonObject, Problem};
 use crate::language::Language;
 
@@ -20,7 +20,7 @@ crate::fields! {
         "The code of the user's authenticator app, or a recovery code. Required if the user has turned on the second factor. Each code is accepted once.";
 }
 
-pub const LOG_IN_BODY: Definitions = &[&EMAIL, &PASSWORD, &TOTP];
+pub const LOG_IN_BODY: BodyFields = BodyFields::open(&[&EMAIL, &PASSWORD, &TOTP]);
 
 #[derive(Clone, Debug)]
 pub struct Credentials {

@@ -7,7 +7,7 @@ use domain::vocabulary::Vocabulary;
 
 use crate::charge::request::{CUSTOMER_EMAIL, CUSTOMER_NAME, METADATA, NewCharge, canonical_hash, metadata};
 use crate::http::field::{
-    CURRENCY_CODE, Definitions, Dictionary, DistinctWords, Field, MinorAmount, Parsed, Refined, Text, Url,
+    BodyFields, CURRENCY_CODE, Dictionary, DistinctWords, Field, MinorAmount, Parsed, Refined, Text, Url,
 };
 use crate::http::{Fields, JsonObject, JsonValue, Object, Problem};
 
@@ -49,7 +49,7 @@ const NAME: Field<Text> =
 
 const EMAIL: Field<Refined<String>> = Field { name: "customerEmail", ..CUSTOMER_EMAIL };
 
-pub const PAYMENT_BODY: Definitions = &[
+pub const PAYMENT_BODY: BodyFields = BodyFields::open(&[
     &AMOUNT,
     &CURRENCY,
     &METHODS,
@@ -60,7 +60,7 @@ pub const PAYMENT_BODY: Definitions = &[
     &EMAIL,
     &PAYMENT_METADATA,
     &WEBHOOK_URL,
-];
+]);
 
 #[derive(Clone, Debug)]
 pub struct NewPayment {

@@ -58,6 +58,29 @@ pub trait Defined: Sync {
 /// The fields of a body, of a query string or of the headers of a route, in the order of the reference.
 pub type Definitions = &'static [&'static dyn Defined];
 
+/// The fields of a JSON body, and what becomes of others.
+#[derive(Clone, Copy)]
+pub struct BodyFields {
+    /// The fields that the route knows.
+    pub known: Definitions,
+    /// Whether every other field is refused. Otherwise only one is that differs from a known one only in case, `_` or
+    /// `-`, because its sender meant the known one.
+    pub is_strict: bool,
+}
+
+impl BodyFields {
+    /// The body may have other fields.
+    pub const fn open(known: Definitions) -> Self {
+        Self { known, is_strict: false }
+    }
+
+    /// The body may have no other field, because without the one that was meant the request would do more, such as
+    /// refund the whole.
+    pub const fn strict(known: Definitions) -> Self {
+        Self { known, is_strict: true }
+    }
+}
+
 /// A field as plain data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {

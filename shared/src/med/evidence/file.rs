@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
-use crate::http::field::{AtMost, Definitions, Integer, Refined, Text, Word};
+use crate::http::field::{AtMost, BodyFields, Integer, Refined, Text, Word};
 use crate::http::{Fields, JsonObject, Problem};
 use crate::med::EvidenceError;
 
@@ -24,7 +24,7 @@ crate::fields! {
         "The type of the file. Its first bytes must match.";
 }
 
-pub const EVIDENCE_BODY: Definitions = &[&NAME, &SIZE, &MIME_TYPE];
+pub const EVIDENCE_BODY: BodyFields = BodyFields::open(&[&NAME, &SIZE, &MIME_TYPE]);
 
 /// 10 MB.
 pub const MAX_BYTES: u32 = 10_485_760;
