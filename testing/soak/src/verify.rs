@@ -486,11 +486,11 @@ fn refunds(world: &World, findings: &mut Findings) {
         let id = text(charge, "id");
         let completed: Vec<&Value> = world.completed().filter(|refund| refund["charge"] == id).collect();
         let returns = credited(charge).and_then(|id| pix.get(id)).map(|pix| items(&pix["devolucoes"]));
+        let devolutions = completed.iter().filter(|refund| refund["strategy"] != "cashout");
+        let mut devolutions: Vec<i64> = devolutions.map(|refund| integer(refund, "amount")).collect();
+        devolutions.sort_unstable();
         let lost = if let Some(returns) = returns {
             let at_bank = executed(returns.iter().filter(|item| !is_med(item)));
-            let devolutions = completed.iter().filter(|refund| refund["strategy"] != "cashout");
-            let mut devolutions: Vec<i64> = devolutions.map(|refund| integer(refund, "amount")).collect();
-            devolutions.sort_unstable();
             if at_bank != devolutions {
                 findings.violation(format!(
                     "charge {id}: the bank returned {at_bank:?}, refunds completed {devolutions:?}"
@@ -500,10 +500,9 @@ fn refunds(world: &World, findings: &mut Findings) {
         } else {
             let lost = world.cases.iter().filter(|case| case["money_outcome"] == "lost");
             let lost = sum(lost.filter(|case| case["charge_id"] == id).map(|case| integer(case, "amount")));
-            let returned = completed.iter().filter(|refund| refund["strategy"] != "cashout");
-            let returned = sum(returned.map(|refund| integer(refund, "amount")));
             // MED takes at most what devolutions left. A scheme takes the amount of its dispute.
-            if is_pix(charge) { lost.min(integer(charge, "amount").saturating_sub(returned)) } else { lost }
+            let left = integer(charge, "amount").saturating_sub(sum(devolutions));
+            if is_pix(charge) { lost.min(left) } else { lost }
         };
         let refunded = sum(completed.iter().map(|refund| integer(refund, "amount")));
         if refunded != integer(charge, "amount_refunded") {
