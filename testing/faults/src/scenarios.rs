@@ -171,11 +171,11 @@ impl World {
     fn act_at_cards(&self, charge: &Value, path: &str, fields: Value) -> Result<Value> {
         let mut body = fields;
         body["metadata"] = json!({"charge": charge["id"]});
-        self.control_cards(path, &body)
+        self.control_cards("POST", path, &body)
     }
 
-    fn control_cards(&self, path: &str, body: &Value) -> Result<Value> {
-        match self.stack.cards.control("POST", path, body) {
+    fn control_cards(&self, method: &str, path: &str, body: &Value) -> Result<Value> {
+        match self.stack.cards.control(method, path, body) {
             (200, answer) => Ok(answer),
             (status, answer) => Err(Error::new(format!("{path}: {status} {answer}"))),
         }
@@ -254,16 +254,15 @@ async fn either_paid_by_both(world: &World) -> Result<()> {
     let charge = world.charge_by(EITHER).await?;
     world.begin().await?;
     let cannot_close = json!({"kind": "http_500", "on": "POST /v1/checkout/sessions/", "count": 100});
-    world.control_cards("/faults", &cannot_close)?;
-    world.control_cards("/faults", &json!({"kind": "lost_notification", "count": 100}))?;
+    world.control_cards("POST", "/faults", &cannot_close)?;
+    world.control_cards("POST", "/faults", &json!({"kind": "lost_notification", "count": 100}))?;
     world.pay_at_bank(&charge, PayRequest::default())?;
     world.idle().await?;
     while !world.is_paid(&charge).await? {
         world.pass(ROUND_S).await?;
     }
     world.act_at_cards(&charge, "/pay", json!({}))?;
-    world.stack.cards.control("DELETE", "/faults", &Value::Null);
-    Ok(())
+    world.control_cards("DELETE", "/faults", &Value::Null).map(drop)
 }
 
 async fn cancel_by(world: &World, methods: &[&str]) -> Result<()> {
@@ -298,7 +297,7 @@ async fn card_paid_at_its_end(world: &World) -> Result<()> {
     world.pass(PAGE_ENDS_S).await?;
     world.begin().await?;
     let lost = json!({"kind": "lost_notification", "count": 100});
-    world.control_cards("/faults", &lost)?;
+    world.control_cards("POST", "/faults", &lost)?;
     world.act_at_cards(&charge, "/pay", json!({}))?;
     world.pass(PAGE_ENDED_S - PAGE_ENDS_S).await
 }
@@ -321,7 +320,7 @@ async fn card_dispute_lost(world: &World) -> Result<()> {
     let dispute = world.act_at_cards(&charge, "/dispute", json!({"kind": "formal"}))?;
     world.idle().await?;
     let path = format!("/disputes/{}", text(&dispute, "id"));
-    world.control_cards(&path, &json!({"status": "lost"})).map(drop)
+    world.control_cards("POST", &path, &json!({"status": "lost"})).map(drop)
 }
 
 fn locked() -> Value {
