@@ -143,15 +143,19 @@ pub fn endpoint_form(form: &Form<'_>, (action, button): (&str, Word), endpoint: 
 pub fn charge_form(form: &Form<'_>) -> Markup {
     let say = |word| form.language.say(word);
     let inputs = [
-        ("amount", "text", w::AMOUNT_IN_BRL, "32", Some("129,90")),
-        ("order_id", "text", w::ORDER, "500", None),
-        ("name", "text", w::CUSTOMER, "200", None),
-        ("document", "text", w::DOCUMENT, "32", None),
-        ("email", "email", w::EMAIL, "254", None),
-        ("description", "text", w::DESCRIPTION, "500", None),
-        ("expires_in", "number", w::EXPIRES_IN, "1440", None),
+        Input {
+            is_required: true,
+            example: Some("129,90"),
+            ..Input::new("amount", "text", w::AMOUNT_IN_BRL, "32")
+        },
+        Input::new("order_id", "text", w::ORDER, "500"),
+        Input::new("name", "text", w::CUSTOMER, "200"),
+        Input { rule: Some(w::RULE_DOCUMENT), ..Input::new("document", "text", w::DOCUMENT, "32") },
+        Input::new("email", "email", w::EMAIL, "254"),
+        Input::new("description", "text", w::DESCRIPTION, "500"),
+        Input::new("expires_in", "number", w::EXPIRES_IN, "1440"),
     ];
-    let is_marked = |refused: &Refused<'_>| inputs.iter().any(|(name, ..)| refused.names(name));
+    let is_marked = |refused: &Refused<'_>| inputs.iter().any(|input| refused.names(input.name));
     html! {
         p.crumb { a href="/dashboard/charges" { (say(w::CHARGES)) } }
         h1 { (say(w::NEW_CHARGE)) }
@@ -161,10 +165,7 @@ pub fn charge_form(form: &Form<'_>) -> Markup {
         section.card {
             form.fields method="post" action="/dashboard/charges" {
                 (form.hidden())
-                @for (name, kind, label, max, example) in inputs {
-                    @let rule = (name == "document").then_some(w::RULE_DOCUMENT);
-                    (form.input(&Input { is_required: name == "amount", example, rule, ..Input::new(name, kind, label, max) }, None))
-                }
+                @for input in &inputs { (form.input(input, None)) }
                 div { button { (say(w::CREATE)) } }
             }
         }
