@@ -44,7 +44,7 @@ impl TaxId {
         }
     }
 
-    /// Reads a document as a person types it: with or without points, hyphens and slashes.
+    /// Reads a document as a person types it, such as `529.982.247-25`: only letters and digits count.
     pub fn from_typed(text: &str) -> Option<Self> {
         let bare: String = text.chars().filter(char::is_ascii_alphanumeric).collect();
         Self::parse(&bare).ok()

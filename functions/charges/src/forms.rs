@@ -53,9 +53,8 @@ async fn created(context: &RequestContext, member: &MemberForm) -> Result<String
     let MemberForm { app, caller, form, now, .. } = member;
     let text = |name| form.text(name);
     let amount = text("amount").and_then(minor_units).ok_or_else(invalid_amount)?;
-    let document = text("document");
     let document =
-        document.and_then(TaxId::from_typed).map(|bare| json!(bare)).or(document.map(|typed| json!(typed)));
+        text("document").map(|typed| TaxId::from_typed(typed).map_or(json!(typed), |bare| json!(bare)));
     let customer = json!({"name": text("name"), "document": document, "email": text("email")});
     let request = body(json!({
         "amount": amount,
