@@ -120,10 +120,14 @@ async fn the_page_of_an_endpoint_shows_its_figures_and_the_last_failure_in_words
     }
     let filtered = browser.page(&format!("{page}?status=PENDING")).await;
     assert_eq!(filtered.matches("href=\"/dashboard/deliveries/wd_").count(), 3, "{filtered}");
-    let html = browser.page(&format!("/dashboard/webhooks/{}", id(&other))).await;
+    let page_of_other = format!("/dashboard/webhooks/{}", id(&other));
+    eventually("six deliveries", async || {
+        let delivered = browser.page(&format!("{page_of_other}?status=DELIVERED")).await;
+        (delivered.matches("href=\"/dashboard/deliveries/wd_").count() == 6).then_some(())
+    })
+    .await;
+    let html = browser.page(&page_of_other).await;
     assert!(html.contains("<dd>6 entregas;") && !html.contains("status HTTP"), "{html}");
-    let delivered = browser.page(&format!("/dashboard/webhooks/{}?status=DELIVERED", id(&other))).await;
-    assert_eq!(delivered.matches("href=\"/dashboard/deliveries/wd_").count(), 6, "{delivered}");
     // The next day, the figures are those of yesterday.
     service.stack.clock.advance(24 * 60 * 60 * 1_000);
     let html = Browser::member(&service).await.page(&page).await;
