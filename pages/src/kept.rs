@@ -2,7 +2,9 @@
 //! typed is in a URL.
 
 use domain::account::Brand;
+use domain::charge::Charge;
 use domain::ids::Mode;
+use domain::money::MinorUnits;
 use domain::webhook::event_type::{EventType, Family};
 use maud::{Markup, html};
 use shared::account::Role;
@@ -12,7 +14,7 @@ use shared::webhook::endpoint::Endpoint;
 
 use crate::forms::{Need, disabled};
 use crate::words as w;
-use crate::{Language, Word, hidden};
+use crate::{Language, Word, hidden, money};
 
 /// For whom a form is drawn, and what was sent if it is drawn again.
 pub struct Form<'a> {
@@ -41,19 +43,19 @@ impl Refused<'_> {
     }
 }
 
-struct Input {
+struct Input<'a> {
     name: &'static str,
     kind: &'static str,
     label: Word,
     /// The most characters; the highest number.
     max: &'static str,
     is_required: bool,
-    example: Option<&'static str>,
+    example: Option<&'a str>,
     /// Shown beside a refused field; `None`: what the code means.
     rule: Option<Word>,
 }
 
-impl Input {
+impl Input<'_> {
     fn new(name: &'static str, kind: &'static str, label: Word, max: &'static str) -> Self {
         Self { name, kind, label, max, is_required: false, example: None, rule: None }
     }
@@ -87,7 +89,7 @@ impl Form<'_> {
         Some(html! { p.alert.bad id={ (name) "-error" } { (self.language.say(rule)) } })
     }
 
-    fn input(&self, input: &Input, present: Option<&str>) -> Markup {
+    fn input(&self, input: &Input<'_>, present: Option<&str>) -> Markup {
         let Input { name, kind, label, max, is_required, example, rule } = *input;
         let (error, is_number) = (self.error(name, rule), kind == "number");
         let described = error.is_some().then(|| format!("{name}-error"));
@@ -168,6 +170,21 @@ pub fn charge_form(form: &Form<'_>) -> Markup {
                 @for input in &inputs { (form.input(input, None)) }
                 div { button { (say(w::CREATE)) } }
             }
+        }
+    }
+}
+
+/// The form that refunds a charge, of which `refundable` is left.
+pub fn refund_form(form: &Form<'_>, charge: &Charge, refundable: MinorUnits) -> Markup {
+    let say = |word| form.language.say(word);
+    let all = format!("{} ({})", say(w::ALL_OF_IT), money(refundable.get(), charge.currency));
+    let amount = Input { example: Some(&all), ..Input::new("amount", "text", w::AMOUNT, "32") };
+    html! {
+        form.row method="post" action={ "/dashboard/charges/" (charge.id) "/refund" } data-confirm=(say(w::REFUND_ASK)) {
+            (form.hidden())
+            (form.input(&amount, None))
+            (form.input(&Input::new("reason", "text", w::REASON, "500"), None))
+            (form.submit((w::REFUND, "danger"), Need::Admin))
         }
     }
 }

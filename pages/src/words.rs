@@ -64,6 +64,10 @@ crate::words! { pub,
     EMAIL = "E-mail", "E-mail", "Correo";
     AMOUNT_IN_BRL = "Valor (R$)", "Amount (R$)", "Importe (R$)";
     AMOUNT = "Valor", "Amount", "Importe";
+    REASON = "Motivo", "Reason", "Motivo";
+    REFUND = "Devolver", "Refund", "Devolver";
+    ALL_OF_IT = "tudo", "all of it", "todo";
+    REFUND_ASK = "Devolver o valor? O dinheiro sai do saldo e não volta.", "Refund the amount? The money leaves the balance and does not return.", "¿Devolver el importe? El dinero sale del saldo y no vuelve.";
     CUSTOMER = "Cliente", "Customer", "Cliente";
     NEW_CHARGE = "Nova cobrança", "New charge", "Nuevo cobro";
     CREATE = "Criar", "Create", "Crear";

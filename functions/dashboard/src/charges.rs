@@ -12,7 +12,7 @@ use domain::vocabulary::Vocabulary;
 use domain::wallet::ReturnStatus;
 use maud::{Markup, html};
 use pages::forms::{Need, invalid_amount, minor_units};
-use pages::kept::{Form, charge_form};
+use pages::kept::{Form, charge_form, refund_form};
 use pages::{Cell, ReceiptDetails, Tone, Word, copy_button, facts, money, tag, time, without_documents};
 use sha2::{Digest, Sha256};
 use shared::charge::{CHARGES_QUERY, ChargeFilter};
@@ -367,18 +367,7 @@ fn actions(page: &Page, charge: &Charge, has_no_case: bool) -> Result<Markup> {
         } @else {
             details.card {
                 summary { (page.say(w::REFUND)) }
-                form.row method="post" action=(action("refund")) data-confirm=(page.say(w::REFUND_ASK)) {
-                    (Form { key: &refund_key(page, charge), ..page.form() }.hidden())
-                    div.f {
-                        label for="refund-amount" { (page.say(w::AMOUNT)) " (" (money(refundable.get(), charge.currency)) ")" }
-                        input #refund-amount name="amount" inputmode="decimal" placeholder=(page.say(w::ALL_OF_IT));
-                    }
-                    div.f {
-                        label for="refund-reason" { (page.say(w::REASON)) }
-                        input #refund-reason name="reason" maxlength="500";
-                    }
-                    (page.submit((w::REFUND, "danger"), Need::Admin))
-                }
+                (refund_form(&Form { key: &refund_key(page, charge), ..page.form() }, charge, refundable))
             }
         }
     })

@@ -83,15 +83,16 @@ pub(crate) async fn home(visitor: Visitor) -> Result<Response> {
 }
 
 fn alerts(page: &Page, cases: &[OpenCase], endpoints: &[Endpoint]) -> Markup {
-    let due = cases.iter().filter_map(|case| Some((case.id, case.due?)));
+    let waiting = cases.iter().filter(|case| case.due.is_none_or(|due| due > page.now));
     let due: Vec<(MedCaseId, Timestamp)> =
-        due.filter(|(_, due)| *due > page.now).take(DISPUTES_SHOWN).collect();
-    let number = if cases.len() > MOST_SORTED { format!("{MOST_SORTED}+") } else { cases.len().to_string() };
+        waiting.clone().filter_map(|case| Some((case.id, case.due?))).take(DISPUTES_SHOWN).collect();
+    let waiting = waiting.count();
+    let number = if cases.len() > MOST_SORTED { format!("{MOST_SORTED}+") } else { waiting.to_string() };
     let failing = endpoints.iter().filter_map(|endpoint| {
         endpoint.failing_since.or(endpoint.disabled.as_ref().map(|d| d.at)).map(|since| (endpoint, since))
     });
     html! {
-        @if !cases.is_empty() {
+        @if waiting > 0 {
             div.alert.warn {
                 @match due.first() {
                     Some((_, due)) => (page.language.fill(w::DISPUTES_WAIT, &[&number, &minute(*due)])),

@@ -99,7 +99,6 @@ pages::words! { pub(crate),
     REFUNDABLE = "Resta devolver", "Left to refund", "Queda por devolver";
     EXPIRES = "Vence", "Expires", "Vence";
     RELEASED_ON = "Liberação", "Release", "Liberación";
-    REASON = "Motivo", "Reason", "Motivo";
     CHECKOUT_PAGE = "Página de pagamento", "Checkout page", "Página de pago";
     COPY_LINK = "Copiar link", "Copy the link", "Copiar enlace";
     COPY_ID = "Copiar id", "Copy the id", "Copiar id";
@@ -115,10 +114,7 @@ pages::words! { pub(crate),
     ENDPOINT = "Endpoint", "Endpoint", "Endpoint";
     ENDPOINTS = "Endpoints", "Endpoints", "Endpoints";
     REVEAL = "Mostrar", "Show", "Mostrar";
-    REFUND = "Devolver", "Refund", "Devolver";
-    ALL_OF_IT = "tudo", "all of it", "todo";
     CANCEL = "Cancelar cobrança", "Cancel the charge", "Cancelar el cobro";
-    REFUND_ASK = "Devolver o valor? O dinheiro sai do saldo e não volta.", "Refund the amount? The money leaves the balance and does not return.", "¿Devolver el importe? El dinero sale del saldo y no vuelve.";
     CANCEL_ASK = "Cancelar esta cobrança? Ela não poderá mais ser paga.", "Cancel this charge? It can't be paid any more.", "¿Cancelar este cobro? Ya no podrá pagarse.";
     SIMULATE_PAID = "Simular pagamento", "Simulate the payment", "Simular el pago";
     SIMULATE_DECLINED = "Simular recusa", "Simulate a decline", "Simular el rechazo";

@@ -8,6 +8,8 @@ use axum::routing::post;
 use domain::charge::{StoredCharge, TransactionStatus};
 use pages::errors_as_pages;
 use pages::forms::{MemberForm, Need, answer, body, invalid_amount, minor_units};
+use pages::kept::refund_form;
+use pages::words as w;
 use serde_json::json;
 use shared::app::App;
 use shared::http::{Problem, RequestContext, Result};
@@ -25,8 +27,14 @@ async fn refund(Path(id): Path<String>, context: RequestContext, member: MemberF
     member.require(Need::Admin)?;
     let charge = member.charge(&context, &id).await?;
     let path = format!("/dashboard/charges/{}", charge.as_stored().id);
-    let refunded = Box::pin(refunded(&member, charge)).await;
-    answer(refunded.map(|()| path.clone()), &path)
+    let shown = charge.as_stored().clone();
+    let refundable = shown.funds.refundable(shown.amount)?;
+    match Box::pin(refunded(&member, charge)).await {
+        Ok(()) => answer(Ok(path), ""),
+        Err(problem) => {
+            member.kept(problem, (w::REFUND, &path), |form| refund_form(form, &shown, refundable))
+        }
+    }
 }
 
 async fn refunded(member: &MemberForm, charge: StoredCharge) -> Result<()> {

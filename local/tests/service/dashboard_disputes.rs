@@ -128,6 +128,7 @@ async fn after_the_deadline_the_page_says_that_nothing_can_be_sent() {
     let html = owner.page(&page).await;
     assert!(html.contains("O prazo terminou. O banco do pagador decide sem a sua resposta"), "{html}");
     assert!(!html.contains("<textarea") && !html.contains("type=\"file\""), "{html}");
+    assert!(!owner.page("/dashboard").await.contains("Disputas que esperam resposta"));
     let late = owner.post(&appeal, &[("mode", "test"), ("reason", TEXT)]).await;
     assert_eq!(location(&late), format!("{page}?error=unprocessable_entity"));
     assert_eq!(owner.post(&evidence, &upload("9")).await.status, 422);
