@@ -227,7 +227,7 @@ impl From<CaseError> for Problem {
     fn from(error: CaseError) -> Self {
         match error {
             CaseError::Refused(CaseRefused::NotSettled(_)) => Self::Unprocessable(error.to_string()),
-            // Contract: 400 for a case in the wrong state.
+            // The API answers a case in the wrong state with 400.
             CaseError::NotOpen(_) => Self::Unreadable(error.to_string()),
             CaseError::Refused(CaseRefused::Funds(error)) => Self::Internal(error.to_string()),
             CaseError::Store(error) => error.into(),
@@ -239,7 +239,6 @@ impl From<CaseError> for Problem {
 impl From<EvidenceError> for Problem {
     fn from(error: EvidenceError) -> Self {
         match error {
-            // Contract: 400 for a case in the wrong state.
             EvidenceError::Refused(EvidenceRefused::CaseOver(_)) => Self::Unreadable(error.to_string()),
             EvidenceError::Refused(EvidenceRefused::Full) => Self::Unprocessable(error.to_string()),
             EvidenceError::InvalidFile { param, message } => Self::field(param, message),

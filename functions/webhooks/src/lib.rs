@@ -1,4 +1,4 @@
-//! Routes `/v1/webhooks/*` (contract: Webhooks) and `/v1/events`, the event log.
+//! Routes `/v1/webhooks/*` and `/v1/events`, the event log.
 
 mod deliveries;
 mod endpoints;

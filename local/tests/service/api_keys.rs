@@ -1,4 +1,4 @@
-//! Tests of `/v1/api-keys` (contract: API keys; Authentication, 3 to 8).
+//! Tests of `/v1/api-keys`.
 
 use axum::http::Method;
 use domain::ids::UserId;

@@ -1,6 +1,5 @@
-//! Tests of the audit of an API key's money and security actions (design: Authentication, rate limit, audit).
-//! Each action has one audit row, derived from the row that it changed, even when its stream record is
-//! delivered again.
+//! Tests of the audit of an API key's money and security actions. Each action has one audit row,
+//! derived from the row that it changed, even when its stream record is delivered again.
 
 use domain::audit::Audit;
 use domain::ids::AuditId;

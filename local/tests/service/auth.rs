@@ -1,4 +1,4 @@
-//! Tests of the `apikey` header (contract: Authentication) and the rate limit.
+//! Tests of the `apikey` header and the rate limit.
 
 use axum::http::Method;
 use serde_json::json;

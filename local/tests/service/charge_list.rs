@@ -1,4 +1,4 @@
-//! Tests of `GET /v1/charges` (contract: Charges, list).
+//! Tests of `GET /v1/charges`.
 
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::{ChargeId, Mode};

@@ -1,4 +1,4 @@
-//! Tests of creating and reading charges (contract: Charges, Charge).
+//! Tests of creating and reading charges.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Tests of the dashboard's rate limit (design: Authentication, rate limit, audit): a user may make 60
-//! requests a minute over all routes except log-in.
+//! Tests of the dashboard's rate limit: a user may make 60 requests a minute over all routes except
+//! log-in.
 
 use axum::http::Method;
 use domain::ids::UserId;

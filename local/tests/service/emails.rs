@@ -1,4 +1,4 @@
-//! Tests of emails to an account's contact (contract: MED events). Here, an email is the service's row and
+//! Tests of emails to an account's contact. Here, an email is the service's row and
 //! queue message, and a mail is the message that the contact receives. Each email is sent as one mail, if the
 //! contact has an address and has not switched mail off. A failing mail delays nothing else.
 

@@ -1,5 +1,5 @@
-//! Tests of the evidence of MED cases (contract: MED evidence, Evidence upload). Most files are uploaded with
-//! a plain HTTP client, as a merchant does, not with an S3 client.
+//! Tests of the evidence of MED cases. Most files are uploaded with a plain HTTP client, as a merchant does,
+//! not with an S3 client.
 
 use axum::body::{Body, Bytes};
 use axum::http::{Method, Request};

@@ -1,5 +1,4 @@
-//! Tests of dates in query strings, on every list with time bounds. A bare date is a day in São Paulo
-//! (design: Settled where the contract is silent).
+//! Tests of dates in query strings, on every list with time bounds. A bare date is a day in São Paulo.
 
 use domain::calendar::Day;
 use domain::charge::Charge;

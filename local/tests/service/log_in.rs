@@ -1,4 +1,4 @@
-//! Tests of `POST /v1/auth/login` (design: Authentication).
+//! Tests of `POST /v1/auth/login`.
 
 use std::time::{Duration, Instant};
 

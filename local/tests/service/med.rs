@@ -1,5 +1,4 @@
-//! Tests of MED cases (contract: MED case, MED case status, MED cases, MED events). Money is retained once
-//! and released once, and every step emits its events.
+//! Tests of MED cases. Money is retained once and released once, and every step emits its events.
 
 use domain::ids::MedCaseId;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Tests of `GET /v1/payments` (contract: Payments).
+//! Tests of `GET /v1/payments`.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,4 @@
-//! Tests of the payments surface (contract: Payments): the same object as a charge, in the transaction wire
-//! format.
+//! Tests of `/v1/payments`: the same object as a charge, in the wire format of a transaction.
 
 use std::sync::Arc;
 

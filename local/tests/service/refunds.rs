@@ -1,5 +1,5 @@
-//! Tests of refunds (contract: Refund, Refund status). A refund is debited once under any number of replays,
-//! and a failed refund is credited back in full.
+//! Tests of refunds. A refund is debited once under any number of replays, and a failed refund is credited
+//! back in full.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
 //! Tests of the rules for every request: request ids, unknown routes, unreadable bodies, duplicate JSON keys,
-//! numbers and forbidden characters (contract: Errors, General conventions).
+//! numbers and forbidden characters.
 
 use axum::http::Method;
 use serde_json::{Value, json};

@@ -1,5 +1,4 @@
-//! Tests of what an incoming payment does to a charge (contract: Charge status; design: Money, playing the
-//! acquirer).
+//! Tests of what an incoming payment does to a charge, played by the sandbox.
 
 use serde_json::json;
 

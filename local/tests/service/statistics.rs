@@ -1,4 +1,4 @@
-//! Tests of `GET /v1/payments/stats` and `GET /v1/payments/metrics` (contract: Payments).
+//! Tests of `GET /v1/payments/stats` and `GET /v1/payments/metrics`.
 
 use serde_json::{Value, json};
 

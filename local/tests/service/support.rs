@@ -97,7 +97,7 @@ impl Answer {
         self.headers.get(name).map(|value| std::str::from_utf8(value.as_bytes()).unwrap())
     }
 
-    /// Returns the error's code. Checks first that the body has exactly the contract's error format.
+    /// Returns the error's code. Checks first that the body has exactly the format of an error.
     pub(crate) fn code(&self) -> &str {
         let error = &self.body["error"];
         assert_eq!(self.body.as_object().unwrap().len(), 2, "{self:?}");

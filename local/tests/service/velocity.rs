@@ -1,4 +1,4 @@
-//! Tests of the velocity guard (contract: Errors, fraud guard). They call the store directly.
+//! Tests of the velocity guard. They call the store directly.
 
 use domain::account::VelocityLimits;
 use domain::charge::transition::Command;

@@ -1,4 +1,4 @@
-//! Tests of the wallets, the statement and the ledger behind them (contract: Wallets; design: Money).
+//! Tests of the wallets, the statement and the ledger behind them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Tests of changes to endpoints and of their effect on pending deliveries (contract: Webhooks).
+//! Tests of changes to endpoints and of their effect on pending deliveries.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

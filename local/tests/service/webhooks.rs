@@ -1,4 +1,4 @@
-//! Tests of webhook endpoints, events and deliveries (contract: Webhooks, Events).
+//! Tests of webhook endpoints, events and deliveries.
 
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
@@ -36,8 +36,8 @@ fn hmac_in_hex(secret: &str, parts: &[&[u8]]) -> String {
     hmac(secret, parts).iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-/// Verifies both signatures of a canonical event as a merchant does: by the contract and by Standard Webhooks,
-/// without the service's own code. Returns the signatures' timestamp in seconds.
+/// Verifies both signatures of a canonical event as a merchant does, the service's own and that of Standard
+/// Webhooks, without the service's code. Returns the signatures' timestamp in seconds.
 pub(crate) fn verify(hook: &ReceivedWebhook, secret: &str) -> i64 {
     let signature = hook.header("x-service-signature");
     let (t, v1) = signature.split_once(",v1=").unwrap();

@@ -1,5 +1,5 @@
-//! The wire formats of statistics (contract: `GET /v1/payments/stats`; design: metrics body), computed from
-//! the daily sums of a window.
+//! The wire formats of statistics (`GET /v1/payments/stats`, `GET /v1/payments/metrics`), computed from the
+//! daily sums of a window.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,11 @@ use crate::http::field::{CURRENCY_CODE, Count, Definitions, Parsed};
 use crate::http::{Fields, Problem, Query};
 use crate::rollup::DayRow;
 
-/// The most entries of `dailyVolume` (contract: Limits).
+/// The most entries of `dailyVolume`.
 const MAX_DAILY_POINTS: u64 = 366;
 
 crate::fields! {
-    /// The default is that of the contract (`GET /v1/payments/stats`). The maximum is more than a century.
+    /// The maximum is more than a century.
     DAYS: Count = "days", Count { min: 1, max: 36_500, hint: "" }, DefaultsTo(7), 30,
         "The number of business days of Brazil's banks. The statistics cover the shortest period that ends today and contains so many business days.";
     CURRENCY: Parsed<Currency> = "currency", CURRENCY_CODE, Optional, "BRL",
@@ -112,9 +112,9 @@ fn volumes(by_currency: &BTreeMap<Currency, Sums>) -> Vec<CurrencyVolume> {
     by_currency.iter().map(volume).collect()
 }
 
-/// Returns the volume of each payment method that has a paid charge. The contract's entry has no currency. So
-/// for a method with several currencies (cards, crypto), the minor units of all of them are added up. A
-/// request for `metrics` with `currency` returns the volumes in one currency.
+/// Returns the volume of each payment method that has a paid charge. An entry has no currency. So for a method
+/// with several currencies (cards, crypto), the minor units of all of them are added up. A request for
+/// `metrics` with `currency` returns the volumes in one currency.
 fn methods(sums: &Sums) -> Vec<MethodVolume> {
     let volume = |method| MethodVolume {
         method: UpperCaseMethod(method),

@@ -1,4 +1,4 @@
-//! Lists payments (contract: `GET /v1/payments`) by page number or by cursor, with the total number of
+//! Lists payments (`GET /v1/payments`) by page number or by cursor, with the total number of
 //! matches.
 //!
 //! A page in order of creation costs one query of index entries for each shard of the account, and one
@@ -69,7 +69,7 @@ crate::fields! {
         "Ascending or descending order.";
 }
 
-/// The default differs from other lists (contract: Limits).
+/// The default differs from that of other lists.
 const PAGE_SIZE: Field<Count> = Field {
     presence: Presence::DefaultsTo("20"),
     text: "The largest number of payments on a page.",

@@ -1,4 +1,4 @@
-//! The list of deliveries, one delivery, and their statistics (contract: `GET /v1/webhooks/deliveries`,
+//! The list of deliveries, one delivery, and their statistics (`GET /v1/webhooks/deliveries`,
 //! `GET /v1/webhooks/stats`). Parses the query and applies defaults; `super::page` reads the database.
 
 use std::collections::BTreeSet;

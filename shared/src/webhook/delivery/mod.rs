@@ -1,5 +1,5 @@
 //! A delivery sends one event, under one of its event types, to one endpoint or to the `webhookUrl` of the
-//! payment (contract: Webhook delivery).
+//! payment (`docs/guide/webhooks.md`).
 //!
 //! # Claims
 //!
@@ -91,7 +91,7 @@ pub const NEXT_LOOK_SECONDS: i64 = 120;
 /// no row that readers still count.
 const KEPT_AFTER_SHOWN_SECONDS: i64 = 2 * 24 * 60 * 60;
 
-/// The status of a delivery (contract: Webhook delivery).
+/// The status of a delivery.
 #[derive(
     Clone,
     Copy,

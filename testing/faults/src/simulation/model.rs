@@ -1,4 +1,5 @@
-//! What the service must do: the statuses, money and events of an account. Written from the contract alone.
+//! What the service must do: the statuses, money and events of an account. Written from the API's description alone,
+//! not from the service's code.
 
 use std::collections::{BTreeMap, BTreeSet};
 
