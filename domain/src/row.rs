@@ -9,10 +9,10 @@ use crate::time::Timestamp;
 /// The newest format of rows that this version reads. A change of rows that an earlier version can't read takes
 /// two releases: the first reads the new format, the second writes it. `admin doctor` checks that all functions
 /// read the format that the second release writes.
-pub const READ_FORMAT: u64 = 2;
+pub const READ_FORMAT: u64 = 1;
 
-/// The newest format of rows that this version writes. Most rows have the format 1; see [`Row::format`].
-pub const WRITTEN_FORMAT: u64 = 2;
+/// The newest format of rows that this version writes, see [`Row::format`].
+pub const WRITTEN_FORMAT: u64 = 1;
 
 /// The attribute with a row's format. A row without it has the format 1.
 pub const FORMAT: &str = "format";

@@ -236,7 +236,7 @@ async fn doctor_prints_each_fault_of_functions() {
     assert_eq!(
         found,
         [
-            "functions: ChargesFunction: its version 7 reads rows up to the format 0, and this release writes the format 2: first deploy a release that reads it",
+            "functions: ChargesFunction: its version 7 reads rows up to the format 0, and this release writes the format 1: first deploy a release that reads it",
             "functions: ChargesFunction: version 7 serves, but the last deployment published version 8",
             "functions: WebhookWorkerFunction: its version 6 does not exist",
             "functions: WebhookWorkerFunction: the versions 7 and 6 share the invocations: a deployment has not ended",

@@ -173,7 +173,7 @@ impl Event {
 
     /// Returns the events of a charge's change to its present status; `None`: the change has no events.
     /// `entry`: that change. `by_refund`: whether a refund made it.
-    pub fn for_status_change(
+    pub(crate) fn for_status_change(
         charge: &Charge,
         entry: &StatusChange,
         by_refund: bool,
@@ -301,7 +301,7 @@ impl Event {
     }
 
     /// Returns the object that is sent under an event type, as JSON; `None`: the row has no such event.
-    pub fn object_as(&self, event_type: EventType) -> Option<&str> {
+    pub(crate) fn object_as(&self, event_type: EventType) -> Option<&str> {
         let object = self.objects.iter().find(|object| object.types.contains(&event_type))?;
         Some(&object.json)
     }
@@ -516,10 +516,6 @@ impl Origin {
 impl Row for Event {
     fn key(&self) -> Key {
         Self::key_of(&self.scope, self.shard, self.id)
-    }
-
-    fn format(&self) -> u64 {
-        2
     }
 
     fn removable_at(&self) -> Option<Timestamp> {

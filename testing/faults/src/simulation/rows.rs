@@ -51,7 +51,7 @@ pub(super) async fn write_as_newer_version(store: &Store) -> Result<Vec<Row>> {
         if is_charge {
             update = update
                 .expression_attribute_names("#format", "format")
-                .expression_attribute_values(":newest", AttributeValue::N("2".to_owned()));
+                .expression_attribute_values(":newest", AttributeValue::N("1".to_owned()));
         }
         update.send().await.map_err(Error::of("writing a row of a newer version"))?;
         written.push(key_of(&row));
