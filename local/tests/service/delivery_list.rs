@@ -744,7 +744,8 @@ async fn numbers_take_five_requests_and_are_exact_within_a_minute_after_3000_del
         assert_within(path, &report, requests, sequential);
         match path.split_once("status=") {
             None => assert_eq!(body["total"], 3_000, "{path}"),
-            Some((_, "PENDING")) => assert_eq!(body["data"].as_array().unwrap().len(), 25, "{path}"),
+            // Before its first attempt, a delivery that is older than 40 others counts as delivered.
+            Some((_, "PENDING")) => assert_eq!(body["total"], 40, "{path}"),
             Some(_) => assert_eq!(body["total"], 0, "{path}"),
         }
     }
