@@ -1,4 +1,5 @@
 //! The circuit breaker: stops requests to an acquirer that fails, and tries again after a while.
+//! Without it, each request of an outage holds its invocation, and the payer, until the time limit.
 //!
 //! Only the states and their changes are here. The caller passes in the time.
 

@@ -1,4 +1,5 @@
-//! Remembers which scopes have a row that this process need not write again.
+//! Remembers which scopes have a row that this process need not write again. Without it, each batch of records writes
+//! that row once more for each account.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,5 +1,6 @@
 //! Circuit breakers: stop the attempts of a scope to a server that does not answer, and try again after a
-//! while.
+//! while. Without them, each delivery to a dead server holds an invocation until the time limit, and an outage of some
+//! hours uses up the attempts of all its deliveries.
 //!
 //! A breaker opens after `FAILURES_TO_OPEN` consecutive attempts without an answer. Attempts are then
 //! postponed without being counted. After some time, one attempt is the *probe*. If the server answers it,

@@ -1,4 +1,5 @@
-//! Limits the delivery attempts of an account and mode that are in flight, and remembers slow receivers.
+//! Limits the delivery attempts of an account and mode that are in flight, and remembers slow receivers. Without both,
+//! the receivers of one account that hang hold all invocations of the worker, and every merchant's webhooks wait.
 //!
 //! # Lanes
 //!

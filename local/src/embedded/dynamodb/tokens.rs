@@ -1,4 +1,5 @@
-//! The idempotency tokens of recent transactions.
+//! The idempotency tokens of recent transactions. Without them, a transaction that a client repeats after a lost
+//! response is executed twice.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};

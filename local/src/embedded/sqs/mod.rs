@@ -1,4 +1,4 @@
-//! The embedded SQS.
+//! The embedded SQS. Without it, a developer needs Docker or an AWS account to see a webhook.
 //!
 //! It checks the limits of AWS that the service could exceed. Messages are in memory: a message only identifies a
 //! row, and the scheduler replaces a lost one. The clock is that of the service, so a test that advances it ends
