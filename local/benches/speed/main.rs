@@ -1,4 +1,5 @@
-//! `cargo bench -p local`: prints how fast due rows and webhooks are processed, and the dashboard's pages open.
+//! `cargo bench -p local`: prints how fast due rows and webhooks are processed, deliveries are counted, and the
+//! dashboard's pages open.
 //! `local/tests/service/budgets.rs` measures what does not depend on the machine.
 #![allow(
     clippy::arithmetic_side_effects,
@@ -13,6 +14,7 @@
 
 mod fairness;
 mod merchant;
+mod numbers;
 mod pages;
 #[path = "../../tests/service/seeding.rs"]
 #[allow(dead_code, reason = "the tests use more of this module")]
@@ -83,9 +85,20 @@ async fn due_rows() {
     let items: Vec<Item> = (0..DUE_DELIVERIES).map(delivery).collect();
     seeding::write(&dynamodb, &items).await;
     stack.clock.advance(600_000);
+    let began = Instant::now();
+    let moved = run_schedules(stack).await;
+    let took = began.elapsed();
+    println!(
+        "\n{moved} due deliveries moved in one run of the schedules in {took:.2?} ({:.0} a second)",
+        moved as f64 / took.as_secs_f64()
+    );
+    service.stop().await;
+}
+
+/// Runs the schedules of the due rows once, and returns how many rows they moved.
+async fn run_schedules(stack: &Stack) -> u64 {
     let template = Template::deployed().unwrap();
     let scheduler = stack.functions.get("SchedulerFunction").unwrap();
-    let began = Instant::now();
     let mut runs = tokio::task::JoinSet::new();
     for schedule in &template.function("SchedulerFunction").unwrap().schedules {
         let input = schedule.input.clone().unwrap_or_default();
@@ -93,13 +106,7 @@ async fn due_rows() {
             runs.spawn(scheduler(input));
         }
     }
-    let moved = runs.join_all().await.into_iter().map(|moved| moved.unwrap()["moved"].as_u64().unwrap());
-    let (moved, took) = (moved.sum::<u64>(), began.elapsed());
-    println!(
-        "\n{moved} due deliveries moved in one run of the schedules in {took:.2?} ({:.0} a second)",
-        moved as f64 / took.as_secs_f64()
-    );
-    service.stop().await;
+    runs.join_all().await.into_iter().map(|moved| moved.unwrap()["moved"].as_u64().unwrap()).sum()
 }
 
 /// Measures the delay of a webhook after the creation of a charge, and the throughput of charges and their
@@ -161,7 +168,7 @@ async fn webhooks() {
 }
 
 /// The parts of the benchmark. `cargo bench -p local -- due` runs only the part `due`.
-const PARTS: [&str; 3] = ["due", "webhooks", "pages"];
+const PARTS: [&str; 4] = ["due", "webhooks", "numbers", "pages"];
 
 /// A part that runs only when it is named, because it takes minutes.
 const FAIRNESS: &str = "fairness";
@@ -180,6 +187,9 @@ async fn main() {
     }
     if is_selected("webhooks") {
         webhooks().await;
+    }
+    if is_selected("numbers") {
+        numbers::numbers().await;
     }
     if is_selected("pages") {
         let charges = arguments.iter().find_map(|argument| argument.parse().ok());

@@ -3,6 +3,7 @@
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use hyper::body::Bytes;
+use hyper::http::request::Builder;
 use local::seed::SeededAccount;
 use local::stack::Stack;
 use local::wire::{HttpClient, http_client};
@@ -23,11 +24,17 @@ impl Merchant {
 
     pub(crate) async fn post(&self, path: &str, idempotency_key: &str, body: &Value) -> Value {
         let request = Request::post(format!("{}{path}", self.base_url))
-            .header("apikey", &self.key)
             .header("content-type", "application/json")
-            .header("idempotency-key", idempotency_key)
-            .body(Full::new(Bytes::from(body.to_string())))
-            .unwrap();
+            .header("idempotency-key", idempotency_key);
+        self.send(path, request, body.to_string()).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Value {
+        self.send(path, Request::get(format!("{}{path}", self.base_url)), String::new()).await
+    }
+
+    async fn send(&self, path: &str, request: Builder, body: String) -> Value {
+        let request = request.header("apikey", &self.key).body(Full::new(Bytes::from(body))).unwrap();
         let answer = self.http.request(request).await.unwrap();
         assert!(answer.status().is_success(), "{path}: {}", answer.status());
         serde_json::from_slice(&answer.into_body().collect().await.unwrap().to_bytes()).unwrap()
@@ -57,7 +64,9 @@ impl Merchant {
         self.post(&format!("/v1/sandbox/charges/{charge}/pay"), "", &json!({})).await;
     }
 
-    pub(crate) async fn register_endpoint(&self, url: &str, events: &[&str]) {
-        self.post("/v1/webhooks/endpoints", "", &json!({"url": url, "events": events})).await;
+    /// Registers an endpoint and returns its id.
+    pub(crate) async fn register_endpoint(&self, url: &str, events: &[&str]) -> String {
+        let endpoint = self.post("/v1/webhooks/endpoints", "", &json!({"url": url, "events": events})).await;
+        endpoint["id"].as_str().unwrap().to_owned()
     }
 }
