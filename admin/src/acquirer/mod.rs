@@ -43,7 +43,7 @@ pub(crate) enum Command {
     /// Check what works at an account's bank; exit code 1 if something fails
     #[command(name = "check-acquirer")]
     Check(Box<CheckAcquirer>),
-    /// Remove an account's acquirer, so that the account can create no live charges
+    /// Remove an account's acquirer, so that the account can create no live charges by its methods
     ///
     /// The credentials and the URL at the bank remain, so that open charges, refunds and returns end.
     /// `forget-acquirer` removes them.
@@ -51,7 +51,7 @@ pub(crate) enum Command {
     Remove {
         /// The account (acc_…)
         id: AccountId,
-        /// The name of the connection [default: the only one, or the bank of Pix]
+        /// The name of the connection [default: the bank of Pix]
         #[arg(long)]
         name: Option<ConnectionName>,
         #[command(flatten)]

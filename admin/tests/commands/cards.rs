@@ -53,7 +53,11 @@ async fn a_connection_to_stripe_is_set_checked_rotated_and_forgotten() {
     assert_ne!(rotated["webhook_endpoint"], shown["webhook_endpoint"], "{rotated}");
     assert_eq!(registered(&service), before + 1, "the former URL is removed");
 
-    let removed = service.change(&format!("accounts remove-acquirer {account}")).await;
+    // Without a name only the bank of Pix is removed, so a repeated command never removes another connection.
+    let remove = format!("accounts remove-acquirer {account} --reason left");
+    service.refuses(&remove, "has no bank of Pix").await;
+    service.refuses(&format!("{remove} --name three"), "no current acquirer with the name three").await;
+    let removed = service.change(&format!("accounts remove-acquirer {account} --name two")).await;
     let connection = removed["connection"].as_str().unwrap();
     service.change(&format!("accounts forget-acquirer {account} {connection}")).await;
     assert_eq!(registered(&service), before);

@@ -32,8 +32,14 @@ pub enum SettingsError {
     KeyTaken(AccountId),
     #[error("the account {0} has no acquirer")]
     NoAcquirer(AccountId),
+    #[error(
+        "the account {0} has no current acquirer with the name {1}; `accounts show-acquirer` lists the names"
+    )]
+    NotNamed(AccountId, ConnectionName),
     #[error("the account {0} has several connections; name one with --name")]
     Several(AccountId),
+    #[error("the account {0} has no bank of Pix; name another connection with --name")]
+    NoPix(AccountId),
     #[error("the connection {0} also takes other methods; remove it first, or name it with --name")]
     MethodTaken(ConnectionName),
     /// The account never used the connection, still uses it, or has forgotten it.
@@ -156,7 +162,12 @@ impl AccountAcquirers {
             None if current.len() > 1 => current.retain(|each| each.acquirer.settings.pix().is_some()),
             None => {}
         }
-        let found = current.pop().ok_or(SettingsError::NoAcquirer(account))?;
+        let none = || {
+            name.map_or(SettingsError::NoAcquirer(account), |name| {
+                SettingsError::NotNamed(account, name.clone())
+            })
+        };
+        let found = current.pop().ok_or_else(none)?;
         if current.is_empty() { Ok(found) } else { Err(SettingsError::Several(account)) }
     }
 
@@ -325,6 +336,7 @@ impl AccountAcquirers {
     }
 
     /// Removes a connection of an account, which then takes no new charges by its methods. Returns the removed one.
+    /// Without a name, only the bank of Pix, so that a repeated call does not remove another connection.
     ///
     /// It becomes a retired one: its credentials, its claim of the Pix key, its place in the sweep and
     /// its callback settings remain, so that its charges, refunds and returns end. [`Self::forget`] removes
@@ -339,6 +351,9 @@ impl AccountAcquirers {
         let mut update = self.state.start_update(SUBJECT);
         loop {
             let current = self.named(account, name).await?;
+            if name.is_none() && current.acquirer.settings.pix().is_none() {
+                return Err(SettingsError::NoPix(account));
+            }
             let mut writes = self.put(&retired(&current, now), Some(&current))?;
             let details = format!("was {}", current.audit_view());
             writes.push(audit_write(operator, account, "account.remove-acquirer", details, now)?);
