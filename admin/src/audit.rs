@@ -103,10 +103,15 @@ async fn verify(stack: &Stack, account: Option<AccountId>, expect: Option<&Path>
         let accounts = stack.accounts.all().await?.into_iter().map(|account| account.id);
         chains.extend(accounts.chain([AccountId::STACK]).map(|account| (account, None)));
     }
-    for earlier in expect.map(earlier_reports).transpose()?.unwrap_or_default() {
-        if account.is_none_or(|account| account == earlier.account) {
-            chains.insert(earlier.account, Some(earlier.head));
+    if let Some(file) = expect {
+        let mut earlier = earlier_reports(file)?;
+        earlier.retain(|report| account.is_none_or(|account| account == report.account));
+        if earlier.is_empty() {
+            return Err(
+                format!("{} has no line of an earlier verification to compare with", file.display()).into()
+            );
         }
+        chains.extend(earlier.into_iter().map(|report| (report.account, Some(report.head))));
     }
     let bar = progress_bar(chains.len(), "accounts")?;
     let mut has_faults = false;

@@ -72,4 +72,6 @@ async fn an_operator_verifies_the_audit_of_one_account_or_of_all() {
     service.refuses(&format!("audit verify {account} --all"), "cannot be used with").await;
     service.file("audit", b"no JSON");
     service.refuses(&format!("audit verify {expect}"), "can't be read: expected ident").await;
+    let empty = format!("audit verify --all --expect {}", service.file("empty", ""));
+    service.refuses(&empty, "has no line of an earlier verification").await;
 }
