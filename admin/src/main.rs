@@ -34,7 +34,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::error::ErrorKind;
+use clap::error::ContextKind;
 use clap::{Args, Parser, Subcommand};
 use domain::audit::Operator;
 use domain::ids::{AccountId, Mode};
@@ -214,7 +214,15 @@ async fn main() -> ExitCode {
         Ok(CommandOutcome::FoundFaults) => ExitCode::FAILURE,
         Ok(CommandOutcome::Incomplete) => ExitCode::from(INCOMPLETE),
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "error: {error}");
+            let text = error.to_string();
+            let _ = if text.contains("ResourceNotFoundException") {
+                writeln!(
+                    std::io::stderr(),
+                    "error: DynamoDB has no such table: check TABLE_NAME, API_KEYS_TABLE_NAME, SECRETS_TABLE_NAME and AWS_REGION"
+                )
+            } else {
+                writeln!(std::io::stderr(), "error: {text}")
+            };
             failure
         }
     }
@@ -222,7 +230,8 @@ async fn main() -> ExitCode {
 
 fn print_usage_error(error: &clap::Error) -> ExitCode {
     let _ = error.print();
-    if error.kind() == ErrorKind::MissingRequiredArgument && error.to_string().contains("--actor") {
+    let missing = error.get(ContextKind::InvalidArg).map(ToString::to_string);
+    if missing.is_some_and(|missing| missing.contains("--actor")) {
         let _ = writeln!(
             std::io::stderr(),
             "\n--actor names the operator in the audit row: pass --actor ana, or set the variable USER, for example with `export USER=ana`"

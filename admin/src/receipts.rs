@@ -12,6 +12,7 @@ use domain::payment_method::PaymentMethod;
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use domain::wallet::ReturnStatus;
+use shared::acquirer::AcquirerError;
 use shared::services::{ReceiptError, Receipts};
 
 use crate::output::{Record, print_list, print_next, record};
@@ -175,7 +176,12 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
         }
         Command::Record { end_to_end_id, account, connection } => {
             let (Scope { account, .. }, operator) = account.live(stack).await?;
-            let found = stack.connections()?.at(account, connection).await?;
+            let found = stack.connections()?.at(account, connection).await.map_err(|error| match error {
+                AcquirerError::NotConfigured if connection.is_none() => {
+                    "the account has no bank of Pix: set one with `accounts set-acquirer`, or name a former one with --connection".into()
+                }
+                error => Box::<dyn std::error::Error>::from(error),
+            })?;
             let bank = found.pix()?;
             let Some(pix) = bank.read_back(&end_to_end_id, None, (now, now)).await? else {
                 return Err(

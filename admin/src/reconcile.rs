@@ -24,11 +24,15 @@ pub(crate) struct Arguments {
     #[arg(long)]
     connection: Option<ConnectionId>,
     /// The day in São Paulo, such as 2026-11-21
-    #[arg(long)]
+    #[arg(long, value_parser = day)]
     date: Day,
     /// First record what the acquirer lists and the records lack
     #[arg(long)]
     apply: bool,
+}
+
+fn day(text: &str) -> Result<Day, String> {
+    text.parse().map_err(|_| "must be a day such as 2026-11-21".to_owned())
 }
 
 /// Compares the acquirer's balance transactions of a day.
