@@ -140,9 +140,10 @@ impl Steps<'_> {
 
     async fn test_endpoints(&self) -> Result<()> {
         let endpoints = self.running.get("/v1/webhooks/endpoints").await?;
-        let endpoints = endpoints.get("data").and_then(Value::as_array).cloned().unwrap_or_default();
+        let mut endpoints = endpoints.get("data").and_then(Value::as_array).cloned().unwrap_or_default();
+        endpoints.retain(|endpoint| endpoint.get("status").and_then(Value::as_str) == Some("ACTIVE"));
         if endpoints.is_empty() {
-            return Err(Error::new("no endpoint is registered; `cargo run -- listen` registers one"));
+            return Err(Error::new("no endpoint is active; `cargo run -- listen` registers one"));
         }
         for endpoint in &endpoints {
             let path = format!("/v1/webhooks/endpoints/{}/test", id(endpoint));
