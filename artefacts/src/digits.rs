@@ -23,7 +23,7 @@ impl<const N: usize> Digits<N> {
     }
 
     /// Returns the last `N` decimal digits of an id, whose 16 bytes are a big-endian number.
-    pub fn from_id(id: [u8; 16]) -> Self {
+    pub(crate) fn from_id(id: [u8; 16]) -> Self {
         Self::split(u128::from_be_bytes(id)).0
     }
 

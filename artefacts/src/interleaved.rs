@@ -11,11 +11,11 @@
 
 use crate::digits::Digits;
 
-pub const NARROW: u8 = 1;
-pub const WIDE: u8 = 3;
+pub(crate) const NARROW: u8 = 1;
+pub(crate) const WIDE: u8 = 3;
 /// The width of 44 digits, in modules, without the quiet zones of ten modules that readers need on both
 /// sides.
-pub const MODULES: u16 = 405;
+pub(crate) const MODULES: u16 = 405;
 
 const START: [u8; 4] = [NARROW, NARROW, NARROW, NARROW];
 const STOP: [u8; 3] = [WIDE, NARROW, NARROW];
@@ -34,7 +34,7 @@ const PATTERNS: [[u8; 5]; 10] = [
 ];
 
 /// Returns the widths of 227 alternating bars and spaces, in modules, each [`NARROW`] or [`WIDE`].
-pub fn widths(barcode: &Digits<44>) -> Vec<u8> {
+pub(crate) fn widths(barcode: &Digits<44>) -> Vec<u8> {
     let values: Vec<u8> = barcode.values().collect();
     let (pairs, _) = values.as_chunks::<2>();
     let elements = pairs.iter().flat_map(|[bars, spaces]| {

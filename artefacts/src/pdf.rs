@@ -158,7 +158,7 @@ fn compensation_slip(page: &mut Page, document: &BoletoDocument<'_>) {
 
 const INSTRUCTIONS_MAX: usize = 7;
 
-pub const RETURNS_MAX: usize = 8;
+pub(crate) const RETURNS_MAX: usize = 8;
 
 /// The file is smaller than 20 kB.
 pub fn receipt_pdf(document: &ReceiptDocument<'_>) -> Vec<u8> {

@@ -132,7 +132,6 @@ fn symbol(data: &[u8]) -> Result<(usize, Vec<Color>), QrError> {
     Ok((usize::from(version.width().unsigned_abs()), canvas.into_colors()))
 }
 
-/// Encodes the data bits for a version.
 fn encode(data: &[u8], version: Version) -> Result<Bits, CrateError> {
     let mut bits = Bits::new(version);
     bits.push_byte_data(data)?;

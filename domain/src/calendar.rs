@@ -28,7 +28,7 @@ impl Day {
     }
 
     /// Returns the first day that begins at an instant or later.
-    pub fn first_from(at: Timestamp) -> Self {
+    pub(crate) fn first_from(at: Timestamp) -> Self {
         let day = Self::of(at);
         if day.starts_at() < at { day.plus_days(1) } else { day }
     }
@@ -87,12 +87,12 @@ impl Day {
     }
 
     /// Returns the number of days until `later`, or 0 when `later` is not later.
-    pub fn days_until(self, later: Self) -> u64 {
+    pub(crate) fn days_until(self, later: Self) -> u64 {
         u64::try_from(later.0.signed_duration_since(self.0).num_days()).unwrap_or_default()
     }
 
     /// Whether banks settle on this day: not on weekends, national holidays, Monday and Tuesday of Carnival.
-    pub fn is_business_day(self) -> bool {
+    pub(crate) fn is_business_day(self) -> bool {
         BRSettlement.is_bday(self.0)
     }
 }

@@ -66,7 +66,7 @@ impl Currency {
     }
 
     /// Whether the currency is in use and not a token.
-    pub fn is_national(self) -> bool {
+    pub(crate) fn is_national(self) -> bool {
         self.is_known() && !TOKENS.contains(&self.as_str())
     }
 
@@ -154,7 +154,7 @@ impl Amount {
 
     /// Returns the amount with a negative sign.
     #[expect(clippy::arithmetic_side_effects, reason = "an amount is positive, so its negation fits")]
-    pub fn negated(self) -> MinorUnits {
+    pub(crate) fn negated(self) -> MinorUnits {
         MinorUnits(-self.0)
     }
 

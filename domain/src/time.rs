@@ -14,7 +14,7 @@ use crate::text::{serde_as_text, text_schema};
 const MAX_MILLIS: i64 = 253_402_300_799_999;
 
 /// Offset of São Paulo behind UTC. It is constant: decree 9.772 of 2019 ended daylight saving time.
-pub const SAO_PAULO_BEHIND_SECONDS: i64 = 3 * 60 * 60;
+pub(crate) const SAO_PAULO_BEHIND_SECONDS: i64 = 3 * 60 * 60;
 
 /// The same offset in ISO 8601.
 const SAO_PAULO_OFFSET: &str = "-03:00";
@@ -89,7 +89,7 @@ impl Timestamp {
     /// This instant, or the first millisecond after `earlier`. So a row's change times strictly increase, even
     /// when a request that began earlier commits later.
     #[must_use]
-    pub fn strictly_after(self, earlier: Self) -> Self {
+    pub(crate) fn strictly_after(self, earlier: Self) -> Self {
         earlier.plus_millis(1).map_or(self, |next| self.max(next))
     }
 

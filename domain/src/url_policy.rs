@@ -183,12 +183,6 @@ impl fmt::Display for AddressKind {
     }
 }
 
-/// Checks whether an address is globally reachable, and so has no special meaning inside the service's
-/// network.
-pub fn is_public(address: IpAddr) -> bool {
-    AddressKind::of(address) == AddressKind::Public
-}
-
 /// Why a URL is refused for webhooks. Merchants see the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlRefusal {
@@ -383,7 +377,6 @@ mod tests {
             for address in addresses.split_whitespace() {
                 let parsed = address.parse().unwrap();
                 assert_eq!(AddressKind::of(parsed), kind, "{address}");
-                assert_eq!(is_public(parsed), kind == Public, "{address}");
                 assert_eq!(PublicOnly.allows(parsed), kind == Public, "{address}");
                 assert_eq!(local().allows(parsed), kind == Public || kind == Loopback, "{address}");
             }
@@ -597,10 +590,10 @@ mod tests {
             let v4 = Ipv4Addr::from_bits(v4);
             let v6 = Ipv6Addr::from_bits(v6);
             let accepted = |url: String| check_url(&url, &PublicOnly).is_ok();
-            prop_assert_eq!(accepted(format!("https://{v4}/")), is_public(v4.into()));
-            prop_assert_eq!(accepted(format!("https://{}/", v4.to_bits())), is_public(v4.into()));
-            prop_assert_eq!(accepted(format!("https://[{v6}]/")), is_public(v6.into()));
-            prop_assert_eq!(accepted(format!("https://[{}]/", v4.to_ipv6_mapped())), is_public(v4.into()));
+            prop_assert_eq!(accepted(format!("https://{v4}/")), PublicOnly.allows(v4.into()));
+            prop_assert_eq!(accepted(format!("https://{}/", v4.to_bits())), PublicOnly.allows(v4.into()));
+            prop_assert_eq!(accepted(format!("https://[{v6}]/")), PublicOnly.allows(v6.into()));
+            prop_assert_eq!(accepted(format!("https://[{}]/", v4.to_ipv6_mapped())), PublicOnly.allows(v4.into()));
         }
 
         #[test]
@@ -608,7 +601,7 @@ mod tests {
             let address = Ipv6Addr::from_bits(bits);
             let embeds_v4 = address.to_ipv4_mapped().is_some() || address.segments()[..2] == [0x64, 0xff9b];
             prop_assume!(address.segments()[0] >> 13 != 1 && !embeds_v4);
-            prop_assert!(!is_public(address.into()));
+            prop_assert!(!PublicOnly.allows(address.into()));
         }
     }
 }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 pub enum Upstream {
     DynamoDb,
     Sqs,
-    /// S3.
     S3,
     Bank,
     /// The stand-in of Stripe.

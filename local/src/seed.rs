@@ -158,7 +158,7 @@ impl Seed {
     }
 
     /// Returns the secret that signs dashboard tokens.
-    pub fn token_secret(&self) -> SecretString {
+    pub(crate) fn token_secret(&self) -> SecretString {
         self.token_secret.clone().into()
     }
 
@@ -167,7 +167,7 @@ impl Seed {
     }
 
     /// The cookie of the first account's owner.
-    pub fn owner_session(&self, now: Timestamp) -> Result<String> {
+    pub(crate) fn owner_session(&self, now: Timestamp) -> Result<String> {
         self.token(TokenKind::Session, &self.first, (&self.first.owner_email, Role::Owner), now)
     }
 

@@ -17,7 +17,7 @@ pub static STYLE: LazyLock<Asset> =
 pub static SCRIPT: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("script", "js", "text/javascript; charset=utf-8", include_str!("script.js")));
 
-pub static ICON: LazyLock<Asset> =
+pub(crate) static ICON: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("icon", "svg", "image/svg+xml", include_str!("icon.svg")));
 
 #[derive(Debug)]

@@ -42,7 +42,6 @@ pub fn connecting_to(mut response: Response, origin: &str) -> Response {
     response
 }
 
-/// A path with parameters.
 pub fn path_with(path: &str, parameters: &[(&str, &str)]) -> String {
     let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
     format!("{path}?{query}")

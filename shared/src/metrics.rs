@@ -168,7 +168,7 @@ pub fn route_name(method: &str, route: &str) -> &'static str {
 }
 
 /// Writes the metrics of an HTTP request. `route` is its pattern.
-pub fn write_request(method: &str, route: &str, status: u16, duration_ms: u64) {
+pub(crate) fn write_request(method: &str, route: &str, status: u16, duration_ms: u64) {
     if NAMESPACE.get().is_none() {
         return;
     }

@@ -29,7 +29,6 @@ pub(super) async fn check(deployed: &Deployed) -> Vec<Checked> {
     reads.join_all().await
 }
 
-/// Returns the version in the ARN of a version of this function.
 fn version_of(arn: &str, function: &str) -> Option<String> {
     let (function_arn, version) = arn.rsplit_once(':')?;
     let is_of_function = function_arn.rsplit(':').next() == Some(function);

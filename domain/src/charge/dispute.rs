@@ -69,7 +69,7 @@ pub struct Disputes {
 
 impl Charge {
     /// Checks whether the charge has a case that is not over.
-    pub fn has_open_case(&self) -> bool {
+    pub(crate) fn has_open_case(&self) -> bool {
         self.disputes.as_ref().is_some_and(|disputes| disputes.open > 0 || disputes.unconfirmed > 0)
     }
 

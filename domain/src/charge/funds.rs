@@ -191,7 +191,7 @@ impl Funds {
     }
 
     /// Checks whether completed refunds returned the whole amount.
-    pub fn is_refunded(&self, amount: Amount) -> Result<bool, MoneyError> {
+    pub(crate) fn is_refunded(&self, amount: Amount) -> Result<bool, MoneyError> {
         Ok(self.refunded()? >= amount.into())
     }
 
@@ -220,7 +220,7 @@ impl Funds {
     /// Reserves a devolução that the bank has executed without a request. It does not depend on MED cases or
     /// other refunds: the cases hold less afterwards, and an open refund fails at the bank if nothing is left
     /// for it. The last value is the sum that the cases release.
-    pub fn reserve_unconditionally(
+    pub(crate) fn reserve_unconditionally(
         self,
         amount: Amount,
         settlement: &Settlement,
@@ -328,7 +328,7 @@ impl Funds {
     }
 
     /// Removes from `at_bank` a devolução that the bank did not execute after all.
-    pub fn without_bank_return(self, share: &RefundShare) -> Result<Self, MoneyError> {
+    pub(crate) fn without_bank_return(self, share: &RefundShare) -> Result<Self, MoneyError> {
         let at_bank = self.at_bank.checked_sub(share.gross.into())?.max(MinorUnits::ZERO);
         Ok(Self { at_bank, ..self })
     }
@@ -393,7 +393,7 @@ fn proportion(fee: MinorUnits, refunded: MinorUnits, amount: Amount) -> Result<M
 
 impl Charge {
     /// Reserves a refund on the charge.
-    pub fn reserve_refund(
+    pub(crate) fn reserve_refund(
         &self,
         parameters: &RefundParameters,
     ) -> Result<(Funds, RefundShare), RefundRefused> {

@@ -326,7 +326,7 @@ impl Charge {
     }
 
     /// Returns the state that the next version stores as `past`.
-    pub fn as_past(&self) -> PreviousState {
+    pub(crate) fn as_past(&self) -> PreviousState {
         // The creation is not stored, because it can be derived from the row.
         let mut earlier: Vec<StatusChange> = self
             .status_changes()

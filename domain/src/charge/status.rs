@@ -45,7 +45,7 @@ impl TransactionStatus {
     }
 
     /// Returns the status of a settled payment by a method.
-    pub fn settled_by(method: PaymentMethod) -> Self {
+    pub(crate) fn settled_by(method: PaymentMethod) -> Self {
         if method.facts().is_approved { Self::Approved } else { Self::Paid }
     }
 

@@ -357,7 +357,7 @@ pub enum CaseRefused {
 }
 
 /// Maximum number of evidence files of a case.
-pub const MAX_EVIDENCE: u32 = 50;
+pub(crate) const MAX_EVIDENCE: u32 = 50;
 
 /// Why a case accepts no more evidence.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]

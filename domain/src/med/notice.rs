@@ -201,7 +201,7 @@ impl MedNotice {
     }
 
     /// Returns the name of the infraction's case within its charge.
-    pub fn case_name(&self) -> String {
+    pub(crate) fn case_name(&self) -> String {
         format!("infraction#{}", self.infraction_id)
     }
 

@@ -65,7 +65,7 @@ impl LedgerAccount {
     }
 
     /// Checks whether the account is part of the merchant's wallet.
-    pub fn is_wallet(self) -> bool {
+    pub(crate) fn is_wallet(self) -> bool {
         match self {
             Self::MerchantAvailable | Self::MerchantPending | Self::MerchantRetained => true,
             Self::AcquirerClearing

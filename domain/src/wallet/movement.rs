@@ -89,17 +89,17 @@ pub struct RefundShare {
 impl RefundShare {
     /// Returns the surplus of the returned fees over the gross; zero if there is none. It is credited to the
     /// merchant after the refund has reached the payer.
-    pub fn fee_surplus(&self) -> MinorUnits {
+    pub(crate) fn fee_surplus(&self) -> MinorUnits {
         self.fees.above(self.gross)
     }
 
     /// Returns the part of the returned fees that pays for the gross.
-    pub fn fees_for_gross(&self) -> MinorUnits {
+    pub(crate) fn fees_for_gross(&self) -> MinorUnits {
         self.fees.total().min(self.gross.into())
     }
 
     /// Returns the merchant's cost of the Pix out; zero when the platform bears it.
-    pub fn borne_pix_out_fee(&self) -> MinorUnits {
+    pub(crate) fn borne_pix_out_fee(&self) -> MinorUnits {
         if self.merchant_bears_pix_out { self.pix_out_fee } else { MinorUnits::ZERO }
     }
 }
@@ -128,7 +128,7 @@ pub enum ReturnStatus {
 
 impl ReturnStatus {
     /// Returns the first status of a return at this acquirer.
-    pub fn initial_at(acquirer: AcquirerName) -> Self {
+    pub(crate) fn initial_at(acquirer: AcquirerName) -> Self {
         if acquirer.is_remote() { Self::Requested } else { Self::Returned }
     }
 }

@@ -80,7 +80,7 @@ pub enum PostingKind {
 
 impl PostingKind {
     /// Every kind that changes the merchant's wallet, with its name in the statement.
-    pub const IN_STATEMENT: [(&'static str, Self); 11] = [
+    pub(crate) const IN_STATEMENT: [(&'static str, Self); 11] = [
         ("settlement", Self::Settlement),
         ("release", Self::Release),
         ("refund", Self::Refund),

@@ -38,7 +38,7 @@ pub fn settled(cause: Cause, amount: Amount, settlement: &Settlement) -> Posting
 }
 
 /// Posts the settlement of a payment that was held for review.
-pub fn review_approved(cause: Cause, amount: Amount, settlement: &Settlement) -> Posting {
+pub(crate) fn review_approved(cause: Cause, amount: Amount, settlement: &Settlement) -> Posting {
     credited(cause, HeldForReview, amount, settlement)
 }
 
@@ -58,7 +58,7 @@ fn returned_to(status: ReturnStatus) -> LedgerAccount {
 }
 
 /// Posts the return of a payment that was held for review.
-pub fn review_returned(cause: Cause, amount: Amount, status: ReturnStatus) -> Posting {
+pub(crate) fn review_returned(cause: Cause, amount: Amount, status: ReturnStatus) -> Posting {
     let back = transfer(HeldForReview, returned_to(status), amount);
     Posting { amount: amount.into(), ..Posting::new(cause, PostingKind::ReviewReturn, &[back]) }
 }
@@ -80,12 +80,12 @@ pub fn unmatched(cause: Cause, amount: Amount) -> Posting {
 }
 
 /// Posts the settlement of a payment that matched no charge and that an operator applied to one.
-pub fn receipt_applied(cause: Cause, amount: Amount, settlement: &Settlement) -> Posting {
+pub(crate) fn receipt_applied(cause: Cause, amount: Amount, settlement: &Settlement) -> Posting {
     credited(cause, UnappliedReceipts, amount, settlement)
 }
 
 /// Posts the request to return a payment that matched no charge.
-pub fn unmatched_returned(cause: Cause, amount: Amount) -> Posting {
+pub(crate) fn unmatched_returned(cause: Cause, amount: Amount) -> Posting {
     let back = transfer(UnappliedReceipts, ReturnsInFlight, amount);
     Posting { amount: amount.into(), ..Posting::new(cause, PostingKind::UnappliedReceipt, &[back]) }
 }
@@ -129,7 +129,7 @@ pub fn refund_requested(
 }
 
 /// A surplus of returned fees is credited only now, so that a failed refund need not debit it again.
-pub fn refund_completed(cause: Cause, share: &RefundShare) -> Result<Posting, MoneyError> {
+pub(crate) fn refund_completed(cause: Cause, share: &RefundShare) -> Result<Posting, MoneyError> {
     let paid = transfer(RefundsInFlight, AcquirerClearing, share.gross);
     let credit = share.fee_surplus();
     if credit.is_positive() {
@@ -200,7 +200,7 @@ pub fn dispute_fees(cause: Cause, charged: MinorUnits, returned: MinorUnits) -> 
 }
 
 /// Posts that an operator gave the merchant the money of a refund that failed after it had succeeded.
-pub fn receipt_credited(cause: Cause, amount: Amount) -> Posting {
+pub(crate) fn receipt_credited(cause: Cause, amount: Amount) -> Posting {
     let credited = transfer(ReturnsInFlight, MerchantAvailable, amount);
     Posting { amount: amount.into(), ..Posting::new(cause, PostingKind::Adjustment, &[credited]) }
 }

@@ -125,7 +125,7 @@ impl EventType {
 }
 
 /// The schema of an event type that an endpoint can subscribe to.
-pub fn subscribable_schema(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn subscribable_schema(_: &mut SchemaGenerator) -> Schema {
     let names: Vec<&str> = EventType::subscribable().map(EventType::as_str).collect();
     json_schema!({ "type": "string", "enum": names })
 }

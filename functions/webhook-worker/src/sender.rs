@@ -205,8 +205,9 @@ impl SenderBuilder {
     }
 
     /// Replaces `CONNECT_TIME_LIMIT` for the TCP connection.
+    #[cfg(test)]
     #[must_use]
-    pub fn connect_time_limit(mut self, limit: Duration) -> Self {
+    pub(crate) fn connect_time_limit(mut self, limit: Duration) -> Self {
         self.connect_time_limit = limit;
         self
     }
@@ -219,8 +220,9 @@ impl SenderBuilder {
     }
 
     /// Replaces the resolver. The address policy applies to its results too.
+    #[cfg(test)]
     #[must_use]
-    pub fn resolve_with(mut self, lookup: Lookup) -> Self {
+    pub(crate) fn resolve_with(mut self, lookup: Lookup) -> Self {
         self.lookup = Some(lookup);
         self
     }

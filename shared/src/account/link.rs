@@ -20,7 +20,7 @@ use crate::random::{self, RandomError};
 use crate::store::{CommitOutcome, Result, Write};
 
 /// 72 hours.
-pub const INVITE_SECONDS: i64 = 72 * 60 * 60;
+const INVITE_SECONDS: i64 = 72 * 60 * 60;
 
 /// Half an hour.
 const RESET_SECONDS: i64 = 30 * 60;

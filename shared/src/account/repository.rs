@@ -120,7 +120,7 @@ impl Accounts {
         self.change(id, action, |account| &mut account.brand, change, operator, now).await
     }
 
-    pub async fn require_second_factor(
+    pub(crate) async fn require_second_factor(
         &self,
         id: &AccountId,
         is_required: bool,

@@ -106,7 +106,7 @@ pub struct Acquirers {
 }
 
 impl Acquirers {
-    pub fn sandbox_only() -> Self {
+    pub(crate) fn sandbox_only() -> Self {
         Self { connections: None }
     }
 
@@ -116,7 +116,7 @@ impl Acquirers {
 
     /// Returns the acquirer of a scope's new charges with these methods, and whether an operator stopped new live
     /// charges.
-    pub async fn for_new_charges(
+    pub(crate) async fn for_new_charges(
         &self,
         scope: &Scope,
         methods: &[PaymentMethod],
@@ -206,7 +206,7 @@ impl Acquirer {
     /// Whether the sandbox simulates an acquirer that takes too long to create the artefacts during the
     /// merchant's request. Such a charge is created as `PENDING`, and `acquirer-worker` finalises it. A real
     /// acquirer is always called during the request.
-    pub fn finalises_asynchronously(&self, charge: &Charge) -> bool {
+    pub(crate) fn finalises_asynchronously(&self, charge: &Charge) -> bool {
         match self {
             Self::Sandbox => sandbox::Finalisation::of(charge)
                 .is_some_and(|finalisation| finalisation.is_asynchronous(charge)),

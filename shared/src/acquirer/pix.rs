@@ -402,7 +402,7 @@ impl PixBank {
 
     /// Returns what devoluções other than the one with this id have returned of a payment. The bank can't
     /// return that money a second time.
-    pub async fn returned_by_others(&self, payment: &IncomingPayment, id: &str) -> Result<ByOthers> {
+    pub(crate) async fn returned_by_others(&self, payment: &IncomingPayment, id: &str) -> Result<ByOthers> {
         let pix = self.client.at(Priority::Settle).get_pix(&end_to_end_id(&payment.payment_id)?).await?;
         let others = pix.map(|pix| pix.returns).unwrap_or_default();
         let others = others.iter().filter(|other| other.id != id && counts_as_returned(other));

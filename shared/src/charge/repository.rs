@@ -199,7 +199,7 @@ impl Charges {
 
     /// The write that adds the progress of a payment's return to its charge. `None`: the charge does not list
     /// the payment, or lists it with this progress.
-    pub async fn return_progress_write(
+    pub(crate) async fn return_progress_write(
         &self,
         incoming: &IncomingPayment,
         now: Timestamp,

@@ -11,8 +11,8 @@ use domain::payment_method::PaymentMethod;
 use domain::tax_id::{Document, TaxId};
 
 use crate::http::field::{
-    AtMost, BodyFields, CPF_OR_CNPJ, Definitions, Dictionary, EMAIL, Field, IDEMPOTENCY_KEY, Integer,
-    MinorAmount, Nested, Only, Parsed, Presence, Refined, Text,
+    AtMost, BodyFields, CPF_OR_CNPJ, Dictionary, EMAIL, Field, Integer, MinorAmount, Nested, Only, Parsed,
+    Presence, Refined, Text,
 };
 use crate::http::json::JsonPath;
 use crate::http::{Fields, JsonObject, JsonValue, Object};
@@ -54,8 +54,6 @@ crate::fields! {
 
 const PIX_PAYMENT_METHOD: Field<Only<PaymentMethod>> =
     Field { presence: Presence::DefaultsTo("\"pix\""), ..PAYMENT_METHOD };
-
-pub const CHARGE_HEADERS: Definitions = &[&IDEMPOTENCY_KEY];
 
 pub const CHARGE_BODY: BodyFields = BodyFields::open(&[
     &AMOUNT,

@@ -165,7 +165,7 @@ impl RequestContext {
 
     /// Stores the caller's rate limit for the response headers, and its account and an API key's fingerprint
     /// for the log. A second call within one request changes nothing, as with the ids below.
-    pub fn set_caller(&self, rate_limit: RateLimit, scope: String, fingerprint: Option<&str>) {
+    pub(crate) fn set_caller(&self, rate_limit: RateLimit, scope: String, fingerprint: Option<&str>) {
         let fingerprint = fingerprint.map(str::to_owned);
         let _ = self.learned.caller.set(KnownCaller { rate_limit, scope, fingerprint });
     }
@@ -176,12 +176,12 @@ impl RequestContext {
     }
 
     /// Stores the event that the request names, for the log.
-    pub fn set_event(&self, event: EventId) {
+    pub(crate) fn set_event(&self, event: EventId) {
         let _ = self.learned.event.set(event);
     }
 
     /// Stores the delivery that the request names, for the log.
-    pub fn set_delivery(&self, delivery: DeliveryId) {
+    pub(crate) fn set_delivery(&self, delivery: DeliveryId) {
         let _ = self.learned.delivery.set(delivery);
     }
 }

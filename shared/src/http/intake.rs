@@ -90,7 +90,7 @@ impl<'a> Object<'a> {
     }
 
     /// Whether the object has the field with another value than `null`.
-    pub fn has_value<K>(&self, field: &Field<K>) -> bool {
+    pub(crate) fn has_value<K>(&self, field: &Field<K>) -> bool {
         self.get(field).is_some()
     }
 
@@ -142,7 +142,7 @@ impl Fields {
     }
 
     /// Whether a failure of this field was already added.
-    pub fn has_rejected(&self, param: &str) -> bool {
+    pub(crate) fn has_rejected(&self, param: &str) -> bool {
         self.details.iter().any(|detail| detail.param == param)
     }
 
@@ -213,7 +213,11 @@ impl Fields {
     }
 
     /// Reads an optional object whose fields the client chooses. The caller checks the fields and their number.
-    pub fn dictionary<'a>(&mut self, from: &Object<'a>, field: &Field<Dictionary>) -> Option<&'a JsonObject> {
+    pub(crate) fn dictionary<'a>(
+        &mut self,
+        from: &Object<'a>,
+        field: &Field<Dictionary>,
+    ) -> Option<&'a JsonObject> {
         self.map(from, field)
     }
 

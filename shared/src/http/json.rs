@@ -56,7 +56,7 @@ impl JsonValue {
     }
 
     /// The integer nearest to a number; see [`JsonNumber::saturating_i64`]. `None` for any other value.
-    pub fn saturating_i64(&self) -> Option<i64> {
+    pub(crate) fn saturating_i64(&self) -> Option<i64> {
         match self {
             Self::Number(number) => number.saturating_i64(),
             Self::Null | Self::Bool(_) | Self::String(_) | Self::Array(_) | Self::Object(_) => None,
@@ -73,7 +73,7 @@ impl JsonValue {
 
     /// Converts the value to a `serde_json` value with 64-bit numbers, the form for rows and responses. Calls
     /// `refuse` with the path of each number that 64 bits can't represent exactly.
-    pub fn with_64_bit_numbers(
+    pub(crate) fn with_64_bit_numbers(
         &self,
         path: &JsonPath<'_>,
         refuse: &mut dyn FnMut(String),
@@ -120,7 +120,7 @@ impl JsonNumber {
 
     /// Returns the number as a 64-bit integer. A number out of range becomes the nearest 64-bit integer.
     /// `None`: the number is written with a fraction or an exponent.
-    pub fn saturating_i64(&self) -> Option<i64> {
+    pub(crate) fn saturating_i64(&self) -> Option<i64> {
         if !self.is_integer() {
             return None;
         }

@@ -193,7 +193,7 @@ impl Refunds {
 
     /// Records a refund that this service did not request, as a pending refund. Nothing can prevent it, because the
     /// acquirer has executed it. If it is recorded already, returns its refund.
-    pub async fn record_made_there(
+    pub(crate) async fn record_made_there(
         &self,
         charge: ChargeId,
         made: MadeThere<'_>,

@@ -100,7 +100,7 @@ impl NewRefund {
     }
 
     /// The idempotency key is not compared.
-    pub fn is_replay_of(&self, request_hash: &str) -> bool {
+    pub(crate) fn is_replay_of(&self, request_hash: &str) -> bool {
         self.hash == request_hash
     }
 

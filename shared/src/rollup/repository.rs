@@ -101,7 +101,12 @@ impl Rollups {
 
     /// Reads the sums of the days from `first` to `last`, both inclusive, oldest first, up to the checkpoint,
     /// in one query.
-    pub async fn for_days(&self, scope: &Scope, first: Day, last: Day) -> Result<(Vec<DayRow>, Checkpoint)> {
+    pub(crate) async fn for_days(
+        &self,
+        scope: &Scope,
+        first: Day,
+        last: Day,
+    ) -> Result<(Vec<DayRow>, Checkpoint)> {
         let loaded = self.counted(scope).load(&format!("{DAY_SORT}{first}")).await?;
         let mut days: Vec<DayRow> = Vec::new();
         for (sort, sums) in loaded.days {

@@ -39,7 +39,7 @@ impl Returns {
     }
 
     /// Ends the open return of a payment if the devolução is its attempt.
-    pub async fn complete_attempt(
+    pub(crate) async fn complete_attempt(
         &self,
         incoming: &IncomingPayment,
         devolucao: &Devolucao,

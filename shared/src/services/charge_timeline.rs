@@ -107,7 +107,6 @@ pub enum TimelineKind {
     Case,
     /// A movement of money in the ledger.
     Posting,
-    /// An event.
     Event,
     /// A delivery of an event. An event that was sent again has several to the same receiver.
     Delivery,
@@ -193,7 +192,7 @@ pub async fn charge_timeline(
     postings.sort_by_key(|posting| posting.id);
     events.sort_by_key(|event| event.id);
     let mut deliveries: Vec<Delivery> =
-        deliveries.into_iter().map(|delivery| delivery.as_shown(&endpoints)).collect();
+        deliveries.into_iter().map(|delivery| delivery.shown(&endpoints)).collect();
     deliveries.sort_by_key(|delivery| delivery.id);
     let mut entries = statuses(stored);
     entries.extend(payments.iter().map(payment));

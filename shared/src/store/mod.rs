@@ -209,7 +209,7 @@ impl Store {
     ///
     /// The read is not atomic: a transaction that commits meanwhile may be seen in one item and not in
     /// another.
-    pub async fn batch_get_with(
+    pub(crate) async fn batch_get_with(
         &self,
         keys: &[Key],
         (other, other_key): (&Self, &Key),

@@ -60,7 +60,7 @@ pub struct Page<T, C> {
 impl<T, C> Page<T, C> {
     /// Builds the page of the rows that match, at most `limit`. The next page starts after the last of them if
     /// more match, else after the last row that was read, if `has_more`.
-    pub fn of_matching(
+    pub(crate) fn of_matching(
         (mut rows, has_more): (Vec<T>, bool),
         limit: usize,
         matches: impl Fn(&T) -> bool,
@@ -125,7 +125,7 @@ impl Store {
 
     /// Reads the sort keys of the first `limit` entries of a partition, oldest first, each with a number that the
     /// index projects.
-    pub async fn list_with(
+    pub(crate) async fn list_with(
         &self,
         index: ListIndex,
         partition: &str,
@@ -159,7 +159,7 @@ impl Store {
 
     /// Reads the rows of the first `limit` entries before the sort key `cursor`, newest first; `None` begins with
     /// the newest. Also returns whether more follow.
-    pub async fn rows_after<R: DeserializeOwned>(
+    pub(crate) async fn rows_after<R: DeserializeOwned>(
         &self,
         (index, partitions): (ListIndex, &[String]),
         (from, to): (&str, &str),
@@ -178,7 +178,7 @@ impl Store {
 
     /// Like [`Store::rows_after`], but reads a partition of the table whose sort keys name other rows. `key_of`:
     /// the key of the row that a sort key names.
-    pub async fn named_rows_after<R: DeserializeOwned>(
+    pub(crate) async fn named_rows_after<R: DeserializeOwned>(
         &self,
         partition: &str,
         (from, to): (&str, &str),
@@ -213,7 +213,7 @@ impl Store {
 
     /// Counts the entries of partitions whose sort keys are within `range`, both ends inclusive. One request
     /// to DynamoDB counts at most 1 MB, about 6,000 entries.
-    pub async fn count_of_each(
+    pub(crate) async fn count_of_each(
         &self,
         index: ListIndex,
         partitions: &[String],
@@ -305,7 +305,7 @@ impl Store {
 
     /// Like [`Store::range`], but reads several partitions concurrently and merges their items. Sort keys must
     /// be unique among the partitions.
-    pub async fn range_of_each(
+    pub(crate) async fn range_of_each(
         &self,
         partitions: &[String],
         range: (&str, &str),

@@ -105,12 +105,12 @@ impl Write {
     }
 
     /// Removes a row that never changes. Condition: the row exists.
-    pub fn remove_existing(key: &Key) -> Self {
+    pub(crate) fn remove_existing(key: &Key) -> Self {
         Change::Delete(Box::new(RowUpdate::of(key.clone()).when_exists())).into()
     }
 
     /// Removes a row if it exists. There is no condition.
-    pub fn remove_any(key: Key) -> Self {
+    pub(crate) fn remove_any(key: Key) -> Self {
         Change::Delete(Box::new(RowUpdate::of(key))).into()
     }
 
@@ -127,12 +127,12 @@ impl Write {
 
     /// Inserts a row into another table, whose only key is the partition key `pk`. Condition: no row has this
     /// key.
-    pub fn insert_into(table: &str, item: Item) -> Self {
+    pub(crate) fn insert_into(table: &str, item: Item) -> Self {
         Self::from(Change::Insert { item }).in_table(table)
     }
 
     /// Removes a row of another table, whose only key is the partition key `pk`. Condition: the row exists.
-    pub fn remove_from(table: &str, key: Item) -> Self {
+    pub(crate) fn remove_from(table: &str, key: Item) -> Self {
         Self::from(Change::Delete(Box::new(RowUpdate::of_item(key).when_exists()))).in_table(table)
     }
 

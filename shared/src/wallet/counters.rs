@@ -78,7 +78,7 @@ pub fn partition(scope: &Scope, shard: Shard) -> String {
 
 const PARTITION: &str = "wallet#";
 
-pub fn currency_prefix(currency: Currency) -> String {
+pub(crate) fn currency_prefix(currency: Currency) -> String {
     format!("{currency}#")
 }
 
@@ -153,7 +153,7 @@ fn most_debits(check: DebitCheck, debit: MinorUnits) -> Result<Option<MinorUnits
 /// The posting's row, its tranche and its counters, for the transaction of the change that causes the posting.
 /// The checked debit, if there is one, is the last write: its index shows whether this condition made the
 /// transaction fail ([`Wallets::plan_debit`](super::Wallets::plan_debit)).
-pub fn posting_writes(posting: &Posting, check: DebitCheck) -> Result<Vec<Write>, StoreError> {
+pub(crate) fn posting_writes(posting: &Posting, check: DebitCheck) -> Result<Vec<Write>, StoreError> {
     let mut rows = vec![Write::insert(posting)?];
     if let Some(day) = posting.release_on {
         rows.push(tranche_write(posting, day, posting.change(LedgerAccount::MerchantPending)?)?);

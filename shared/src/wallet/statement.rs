@@ -140,7 +140,7 @@ pub struct BalanceChanges {
 
 impl BalanceChanges {
     /// Fails when a sum does not fit 64 bits.
-    pub fn from_posting(posting: &Posting) -> Result<Self, MoneyError> {
+    pub(crate) fn from_posting(posting: &Posting) -> Result<Self, MoneyError> {
         Ok(Self {
             available: posting.change(LedgerAccount::MerchantAvailable)?,
             pending: posting.change(LedgerAccount::MerchantPending)?,

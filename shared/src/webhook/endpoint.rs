@@ -31,7 +31,7 @@ use crate::store::{Plan, RowUpdate, StoreError, Write, from_item, number};
 
 /// The most endpoints of a scope. It limits the deliveries that one change creates. The number of endpoints
 /// is in a separate row, which is updated in the transaction that registers or deletes an endpoint.
-pub const MAX_ENDPOINTS: usize = 50;
+pub(crate) const MAX_ENDPOINTS: usize = 50;
 
 /// How long all attempts must have failed before an endpoint is switched off, in milliseconds: 5 days. This
 /// is longer than a long weekend, and longer than the schedule of one delivery.
@@ -209,7 +209,7 @@ impl Endpoint {
     /// exhausted delivery switches the endpoint off if the first failure was at least five days ago, and at
     /// least two days before the delivery was created.
     #[must_use]
-    pub fn after_attempt(
+    pub(crate) fn after_attempt(
         &self,
         outcome: &AttemptOutcome,
         delivery_created_at: Timestamp,

@@ -34,7 +34,7 @@ impl fmt::Display for Call {
 }
 
 /// The functions that call an acquirer, of which the request does not name one.
-pub const BANK_CLIENT: &str = "bank client";
+pub(crate) const BANK_CLIENT: &str = "bank client";
 
 /// A caller that is no function.
 pub const CLIENT: &str = "client";

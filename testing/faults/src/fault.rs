@@ -51,7 +51,7 @@ impl Fault {
     }
 
     /// Whether the repetitions of the call by the SDK fail too.
-    pub fn includes_repetitions(self) -> bool {
+    pub(crate) fn includes_repetitions(self) -> bool {
         matches!(self, Self::Throttled | Self::ServerError)
     }
 }

@@ -101,12 +101,12 @@ impl Front {
         self.servers.first().map(Server::url).unwrap_or_default()
     }
 
-    pub fn receiver_url(&self) -> String {
+    pub(crate) fn receiver_url(&self) -> String {
         self.servers.last().map(Server::url).unwrap_or_default()
     }
 
     /// Names the functions, so that a fault can kill them.
-    pub fn set_functions(&self, functions: &Functions) {
+    pub(crate) fn set_functions(&self, functions: &Functions) {
         let _ = self.shared.functions.set(functions.clone());
     }
 
@@ -125,7 +125,7 @@ impl Front {
         self.shared.lock().records = false;
     }
 
-    pub fn refuse_webhooks(&self, count: usize) {
+    pub(crate) fn refuse_webhooks(&self, count: usize) {
         self.shared.lock().refused_webhooks = count;
     }
 
@@ -137,7 +137,7 @@ impl Front {
         self.shared.lock().faults
     }
 
-    pub fn last_call(&self) -> Option<Instant> {
+    pub(crate) fn last_call(&self) -> Option<Instant> {
         self.shared.lock().last_call
     }
 

@@ -105,7 +105,7 @@ impl World {
     }
 
     /// Returns a store on the state table, which goes through the front as the operator's command.
-    pub fn operator_store(&self) -> Store {
+    pub(crate) fn operator_store(&self) -> Store {
         Store::new(local::sdk::dynamodb(&self.front.dynamodb_url()), "StateTable")
     }
 

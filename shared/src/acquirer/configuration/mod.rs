@@ -30,6 +30,5 @@ pub use settings::{
     SendPix, StripeCredentials, StripeSettings, days_left,
 };
 pub use values::{
-    AcquirerUrl, ClientId, ConnectionName, InvalidSetting, MAX_EXTRAS, NamedSecret, Secret, StripeAccount,
-    TokenScope,
+    AcquirerUrl, ClientId, ConnectionName, InvalidSetting, NamedSecret, Secret, StripeAccount, TokenScope,
 };

@@ -151,7 +151,7 @@ fn settings_that_contradict_each_other_are_refused() {
     let valid = choice();
     valid.check().unwrap();
     let header = |name: &str| NamedSecret::header(name, "v".into()).unwrap();
-    let many: Vec<_> = (0..=MAX_EXTRAS).map(|index| header(&format!("h{index}"))).collect();
+    let many: Vec<_> = (0..=values::MAX_EXTRAS).map(|index| header(&format!("h{index}"))).collect();
     let cases: [(Change, &str); 4] = [
         (
             &|choice| choice.settings.pix_mut().unwrap().max_period_seconds = 3_599,

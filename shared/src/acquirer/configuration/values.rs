@@ -32,7 +32,7 @@ const MAX_CONNECTION_NAME_CHARS: usize = 40;
 const MAX_NAME_CHARS: usize = 64;
 
 /// The most extra headers, or extra query parameters, of a connection.
-pub const MAX_EXTRAS: usize = 10;
+pub(crate) const MAX_EXTRAS: usize = 10;
 
 /// A configured value is not valid. The message states the rule that the value breaks. It contains no part of
 /// a secret.

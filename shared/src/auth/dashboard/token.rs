@@ -67,7 +67,7 @@ pub struct Claims {
 }
 
 impl Claims {
-    pub fn is_valid_for(&self, user: &User) -> bool {
+    pub(crate) fn is_valid_for(&self, user: &User) -> bool {
         self.sub == user.id && self.account_id == user.account && self.generation == user.token_generation
     }
 }

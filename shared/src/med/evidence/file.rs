@@ -53,7 +53,7 @@ impl EvidenceFile {
     }
 
     /// The leading bytes determine the type.
-    pub fn from_content(name: &str, bytes: &[u8]) -> Result<Self, EvidenceError> {
+    pub(crate) fn from_content(name: &str, bytes: &[u8]) -> Result<Self, EvidenceError> {
         let invalid =
             |param, message: &str| EvidenceError::InvalidFile { param, message: message.to_owned() };
         let name = FileName::parse(name).ok_or_else(|| invalid(NAME.name, NAME_RULE))?;

@@ -62,7 +62,7 @@ impl EvidenceFiles {
         Ok(url.origin().ascii_serialization())
     }
 
-    pub async fn put_upload(&self, upload: &Upload, bytes: Vec<u8>) -> Result<(), ObjectStoreError> {
+    pub(crate) async fn put_upload(&self, upload: &Upload, bytes: Vec<u8>) -> Result<(), ObjectStoreError> {
         let put = self.client.put_object().bucket(&self.bucket).key(upload.object());
         let put = put.content_type(upload.file.mime_type.as_str()).body(bytes.into());
         put.send().await?;

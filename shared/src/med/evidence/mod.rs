@@ -27,7 +27,7 @@ use domain::time::Timestamp;
 
 use crate::med::EvidenceError;
 
-pub const UPLOAD_SECONDS: i64 = 900;
+pub(crate) const UPLOAD_SECONDS: i64 = 900;
 const VIEW_SECONDS: i64 = 300;
 
 /// The bucket's lifecycle rule (template.yaml) deletes an uploaded file after so many days.

@@ -94,13 +94,13 @@ pub struct Abandonment {
 
 impl Abandonment {
     /// Returns the abandonment for the deletion of an endpoint. `endpoint`: its row before the deletion.
-    pub fn by_deletion(endpoint: &Endpoint, at: Timestamp) -> Self {
+    pub(crate) fn by_deletion(endpoint: &Endpoint, at: Timestamp) -> Self {
         Self::new(endpoint, Cause::Deleted, endpoint.generation().saturating_add(1), at)
     }
 
     /// Returns the abandonment for the last deactivation of an endpoint; `None`: it was never deactivated.
     /// `endpoint`: its row after the deactivation.
-    pub fn by_deactivation(endpoint: &Endpoint) -> Option<Self> {
+    pub(crate) fn by_deactivation(endpoint: &Endpoint) -> Option<Self> {
         let abandoned = endpoint.abandoned?;
         Some(Self::new(endpoint, Cause::Deactivated, abandoned.generation, abandoned.at))
     }
@@ -109,7 +109,7 @@ impl Abandonment {
         Self { scope: endpoint.scope, endpoint: endpoint.id, cause, generation, at, after: None }
     }
 
-    pub fn tombstone_key(scope: &Scope, endpoint: EndpointId) -> Key {
+    pub(crate) fn tombstone_key(scope: &Scope, endpoint: EndpointId) -> Key {
         Key { pk: partition(scope), sk: format!("{endpoint}#deleted") }
     }
 
@@ -153,12 +153,12 @@ impl Delivery {
     /// Returns the delivery as the API shows it: an abandoned one is `CANCELLED`, also before its row is.
     /// `endpoints`: all of its scope.
     #[must_use]
-    pub fn as_shown(self, endpoints: &[Endpoint]) -> Self {
+    pub(crate) fn shown(self, endpoints: &[Endpoint]) -> Self {
         let endpoint = endpoints.iter().find(|endpoint| Some(endpoint.id) == self.endpoint);
         self.shown_with(endpoint, None)
     }
 
-    /// Like [`Self::as_shown`]. `endpoint`: the present row of its endpoint; `None`: it was deleted. `deleted_at`:
+    /// Like [`Self::shown`]. `endpoint`: the present row of its endpoint; `None`: it was deleted. `deleted_at`:
     /// when, if known.
     pub(super) fn shown_with(self, endpoint: Option<&Endpoint>, deleted_at: Option<Timestamp>) -> Self {
         if self.endpoint.is_none() || self.status != DeliveryStatus::Pending {

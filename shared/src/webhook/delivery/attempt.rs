@@ -199,7 +199,7 @@ impl Deliveries {
     }
 
     /// Reads the event and the receiver of a delivery, in one request.
-    pub async fn delivery_context(&self, delivery: &Delivery) -> Result<DeliveryContext> {
+    pub(crate) async fn delivery_context(&self, delivery: &Delivery) -> Result<DeliveryContext> {
         let keys: Vec<Key> = context_keys(delivery).collect();
         context_of(delivery, &mut rows_by_key(self.store.batch_get(&keys).await?))
     }

@@ -298,7 +298,7 @@ impl Delivery {
         ]
     }
 
-    pub fn event_key(&self) -> Key {
+    pub(crate) fn event_key(&self) -> Key {
         Event::key_of(&self.scope, self.shard, self.event)
     }
 
@@ -310,7 +310,11 @@ impl Delivery {
 
     /// Returns the keys of the deliveries that an event may have: those of resends, and the first one to each
     /// receiver that it may have had. `deletions`: of endpoints.
-    pub fn keys_of_event(event: &Event, endpoints: &[Endpoint], deletions: &[Abandonment]) -> Vec<Key> {
+    pub(crate) fn keys_of_event(
+        event: &Event,
+        endpoints: &[Endpoint],
+        deletions: &[Abandonment],
+    ) -> Vec<Key> {
         let mut ids = event.resent.clone();
         for name in event.types() {
             let first_to = |endpoint| DeliveryId::derive(&event.id_as(name), endpoint);

@@ -236,7 +236,7 @@ impl Account {
     }
 
     /// A refund that was expected to be completed has failed.
-    pub fn fail_refund(&mut self, order: usize, id: &str) {
+    pub(crate) fn fail_refund(&mut self, order: usize, id: &str) {
         let Some(charge) = self.charges.get_mut(&order) else { return };
         let mut expected = charge.refunds.iter_mut().filter(|refund| !refund.has_failed);
         let Some(refund) = expected.find(|refund| refund.id == id) else { return };

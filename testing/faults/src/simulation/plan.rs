@@ -157,7 +157,6 @@ const STEPS_FOR_AN_ORDER: usize = 12;
 /// How many payments there are for an order at most.
 const PAYMENTS: usize = 3;
 
-/// Returns the steps of a seed.
 pub fn steps(seed: u64, count: usize) -> Vec<Step> {
     let orders = count.div_ceil(STEPS_FOR_AN_ORDER).max(1);
     let mut planned = Planned::default();

@@ -220,7 +220,6 @@ impl Simulation {
         self.keys.get(&ledger).map_or("", String::as_str)
     }
 
-    /// Returns the seeded account of a ledger.
     fn seeded(&self, ledger: Ledger) -> &SeededAccount {
         let seed = &self.world.stack.seed;
         if ledger == Ledger::Second { &seed.other } else { &seed.first }

@@ -133,7 +133,7 @@ impl Deliveries {
                 entries.read_to
             },
             deliveries: on_page()
-                .filter_map(|entry| Some(rows.stored(entry.id)?.clone().as_shown(&endpoints)))
+                .filter_map(|entry| Some(rows.stored(entry.id)?.clone().shown(&endpoints)))
                 .filter(is_shown)
                 .collect(),
             endpoints,
