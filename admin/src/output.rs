@@ -53,7 +53,12 @@ pub(crate) fn print_list<T: Serialize>(
     if rows.is_empty() {
         writeln!(std::io::stderr(), "no {what} found")?;
     }
-    let lines = if stack.prints_tables { table(&rows)? } else { rows };
+    let lines = if stack.prints_tables {
+        let (_, columns) = console::Term::stdout().size();
+        table(&rows, columns.into())?
+    } else {
+        rows
+    };
     Ok(lines.iter().try_for_each(|line| print(line))?)
 }
 

@@ -4,8 +4,9 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 /// Lays out JSON objects as the lines of a table, with the fields as columns in their order. Leaves out fields
-/// that have no single value, and columns without any value: `--json` prints these too.
-pub(crate) fn table(rows: &[String]) -> Result<Vec<String>, serde_json::Error> {
+/// that have no single value, and columns without any value: `--json` prints these too. A table that is wider than
+/// the terminal is printed as a block of lines for each object.
+pub(crate) fn table(rows: &[String], terminal: usize) -> Result<Vec<String>, serde_json::Error> {
     let rows: Vec<IndexMap<String, Value>> =
         rows.iter().map(|row| serde_json::from_str(row)).collect::<Result<_, _>>()?;
     let mut columns: IndexMap<&str, usize> = IndexMap::new();
@@ -14,6 +15,16 @@ pub(crate) fn table(rows: &[String]) -> Result<Vec<String>, serde_json::Error> {
             let widest = columns.entry(name).or_insert_with(|| name.chars().count());
             *widest = cell.chars().count().max(*widest);
         }
+    }
+    let width = columns.values().fold(0, |sum: usize, width| sum.saturating_add(*width).saturating_add(2));
+    if width.saturating_sub(2) > terminal {
+        let longest = columns.keys().map(|name| name.chars().count()).max().unwrap_or_default();
+        let block = |row: &IndexMap<String, Value>| {
+            let cells = row.iter().filter_map(|(name, value)| Some((name.to_uppercase(), cell(value)?)));
+            let lines = cells.map(|(name, text)| format!("{name:longest$}  {text}"));
+            lines.chain([String::new()]).collect::<Vec<_>>()
+        };
+        return Ok(rows.iter().flat_map(block).collect());
     }
     let line = |text: &dyn Fn(&str) -> String| {
         let cells: Vec<String> =

@@ -13,7 +13,8 @@ fn a_table_has_the_fields_with_a_single_value_in_their_order_and_no_empty_column
         r#"{"id":"ch_1","amount":1000,"status":"PAID","reason":null,"terms":[1],"held":false}"#,
         r#"{"id":"ch_20","amount":5,"status":"EXPIRED\u001b[2J","reason":null,"note":"ç"}"#,
     ];
-    let lines = table(&rows.map(str::to_owned)).unwrap();
+    let rows = rows.map(str::to_owned);
+    let lines = table(&rows, 39).unwrap();
     assert_eq!(
         lines,
         [
@@ -22,7 +23,9 @@ fn a_table_has_the_fields_with_a_single_value_in_their_order_and_no_empty_column
             "ch_20  5       EXPIRED\u{fffd}[2J         ç",
         ]
     );
-    assert!(table(&[]).unwrap().is_empty());
+    assert!(table(&[], 80).unwrap().is_empty());
+    let block = ["ID      ch_1", "AMOUNT  1000", "STATUS  PAID", "HELD    false", ""];
+    assert_eq!(table(&rows, 38).unwrap()[..5], block, "the table is too wide");
 }
 
 #[test]
