@@ -179,9 +179,13 @@ fn batches(records: &[Value], random: &mut SeededRandom) -> Vec<Vec<Value>> {
     batches
 }
 
-/// Dispatches a batch as Lambda does: again while a record fails. A fault may meet all tries of one request.
+/// Dispatches a batch as Lambda does: again while a record fails. A fault may meet all tries of one request, and if
+/// the faults keep step with the tries, those of each invocation. Then they end.
 async fn dispatch_until_done(service: &Service, batch: &[Value]) {
-    for _ in 0..100 {
+    for round in 0..100 {
+        if round == 20 {
+            service.proxy().reset();
+        }
         let answer = invoke(&service.stack, "EventDispatcherFunction", batch).await;
         if answer["batchItemFailures"] == json!([]) {
             return;
