@@ -249,6 +249,10 @@ async fn an_operator_fails_a_refund_whose_pix_the_bank_has_lost() {
     let (_, refund) = live.refund(&charge, "devolution", &json!(400)).await;
     let fail = format!("refunds fail {} --reason lost", id(&refund));
     live.service.refuses(&fail, "the bank has the devolução or the Pix").await;
+    eventually("the audit row of the creation", async || {
+        (live.actions(id(&refund)).await == ["refund.create"]).then_some(())
+    })
+    .await;
     bank.lose(charge["settlement"]["end_to_end_id"].as_str().unwrap());
     assert_eq!(live.service.object(&fail).await["status"], "FAILED");
     assert_eq!(live.merchant.get("/v1/wallets/balance").await["available"], 1000);

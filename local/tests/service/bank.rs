@@ -11,6 +11,7 @@ use local::embedded::State;
 use local::stack::{Options, Stack};
 use serde_json::{Value, json};
 
+use crate::live_charges::Live;
 use crate::restart::TemporaryDirectory;
 use crate::support::{Answer, Client, Service, id};
 
@@ -242,7 +243,7 @@ async fn refused_requests_name_the_reason() {
 #[tokio::test]
 async fn faults_are_counted_listed_and_cleared() {
     const PATH: &str = "/_local/bank/faults";
-    let service = Service::start().await;
+    let Live { service, .. } = Live::start().await;
     let api = BankApi::of(&service).await;
     for kind in FaultKind::ALL {
         let first = local_post(&service, PATH, &json!({"kind": kind.name()})).await.expect(200);

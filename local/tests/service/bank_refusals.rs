@@ -87,7 +87,7 @@ async fn a_refusal_of_the_connection_raises_the_alarm_and_one_of_the_charge_fail
 #[tokio::test]
 async fn a_cancellation_during_the_creation_is_no_error() {
     let (live, proxy) = BankProxy::start_with_service().await;
-    proxy.delay_cobs(Duration::from_secs(1));
+    proxy.delay_cobs(Duration::from_secs(4));
     let log = CapturedLog::start();
     let cancel = async {
         let id = eventually("the creation", async || {

@@ -536,6 +536,7 @@ async fn a_refund_that_waits_for_days_is_requested_once_and_keeps_its_money_rese
     let charge = cards.paid("card-0018", json!({"available_on": 1})).await;
     cards.fault("refund_pending", "POST /v1/refunds");
     cards.refund(&charge, 4_000).await;
+    cards.live.wait_for_refund(&charge, "IN_PROGRESS").await;
     for _ in 0..3 {
         cards.live.service.advance_seconds(24 * 60 * 60).await;
         cards.until_quiet().await;

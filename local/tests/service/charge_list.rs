@@ -102,9 +102,18 @@ async fn a_charge_is_found_by_its_order_number_email_payment_txid_and_amount() {
     service.other_account().new_charge("order-of-other-account", &same).await;
     let other = &service.stack.seed.other.test_api_key;
     eventually("the lookup rows are written", async || {
-        let last = service.get("/v1/charges?order_id=4712").await.expect(200);
         let others = service.get_as(other, "/v1/charges?order_id=4711").await.expect(200);
-        (ids(&last).len() == 1 && ids(&others).len() == 1).then_some(())
+        let mut is_complete = ids(&others).len() == 1;
+        for (query, count) in [
+            ("order_id=4711", 2),
+            ("order_id=4712", 1),
+            ("customer_email=maria%40example.com", 2),
+            ("customer_email=ana%40example.com", 1),
+        ] {
+            let found = service.get(&format!("/v1/charges?{query}")).await.expect(200);
+            is_complete &= ids(&found).len() == count;
+        }
+        is_complete.then_some(())
     })
     .await;
     let nth = |numbers: &[usize]| -> Vec<String> {

@@ -175,6 +175,7 @@ async fn fifty_concurrent_duplicates_create_one_charge_and_one_event() {
     assert_eq!(answers.iter().filter(|(_, replayed)| !replayed).count(), 1);
     assert_eq!(service.get("/v1/charges").await.expect(200)["data"].as_array().unwrap().len(), 1);
 
+    listener.wait_for_event("charge.created").await;
     // `charge.paid` arrives after every event that the duplicates could have caused.
     let charge = json!({"id": ids.first().unwrap()});
     service.sandbox(&charge, "pay", &json!({})).await;

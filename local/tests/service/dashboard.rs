@@ -8,7 +8,7 @@ use domain::ids::Mode;
 use serde_json::json;
 
 use crate::description::form_routes;
-use crate::support::{Answer, Client, Service, eventually, id};
+use crate::support::{Answer, Client, Service, eventually, id, raw_id};
 
 /// A browser that is logged in: the cookies that it sends.
 pub(crate) struct Browser<'a> {
@@ -310,6 +310,11 @@ async fn a_page_that_the_browser_has_is_not_sent_again() {
     let browser = Browser::owner(&service).await;
     let charge = service.charge().await;
     let path = format!("/dashboard/charges/{}", id(&charge));
+    // The page also shows the charge's events.
+    eventually("the charge's event", async || {
+        (!service.list(&format!("/v1/events?object={}", raw_id(&charge))).await.is_empty()).then_some(())
+    })
+    .await;
     let etag = browser.answer(&path, &[]).await.header("etag").unwrap().to_owned();
     let known = browser.answer(&path, &[("if-none-match", &etag)]).await;
     assert_eq!((known.status.as_u16(), known.bytes.len()), (304, 0));

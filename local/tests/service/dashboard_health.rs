@@ -106,11 +106,15 @@ async fn the_page_of_an_endpoint_shows_its_figures_and_the_last_failure_in_words
     }
     let browser = Browser::member(&service).await;
     let page = format!("/dashboard/webhooks/{}", id(&endpoint));
-    let html = eventually("three failed deliveries", async || {
-        let html = browser.page(&page).await;
-        html.contains("3 das 3 mais recentes").then_some(html)
+    eventually("three failed deliveries", async || {
+        let waiting = service.deliveries("&status=PENDING").await;
+        (waiting.iter().filter(|delivery| delivery["attempts"] == 1).count() == 3).then_some(())
     })
     .await;
+    let html = browser.page(&page).await;
+    assert!(html.contains("3 das 3 mais recentes"), "{html}");
+    let filtered = browser.page(&format!("{page}?status=PENDING")).await;
+    assert_eq!(filtered.matches("href=\"/dashboard/deliveries/wd_").count(), 3, "{filtered}");
     for words in [
         "<dd>3 entregas; 0 esgotaram as tentativas; 0 canceladas</dd>",
         "<dd>0 entregas; 0 esgotaram as tentativas; 0 canceladas</dd>",
@@ -118,16 +122,14 @@ async fn the_page_of_an_endpoint_shows_its_figures_and_the_last_failure_in_words
     ] {
         assert!(html.contains(words), "{words}: {html}");
     }
-    let filtered = browser.page(&format!("{page}?status=PENDING")).await;
-    assert_eq!(filtered.matches("href=\"/dashboard/deliveries/wd_").count(), 3, "{filtered}");
-    let page_of_other = format!("/dashboard/webhooks/{}", id(&other));
     eventually("six deliveries", async || {
-        let delivered = browser.page(&format!("{page_of_other}?status=DELIVERED")).await;
-        (delivered.matches("href=\"/dashboard/deliveries/wd_").count() == 6).then_some(())
+        (service.deliveries("&status=DELIVERED").await.len() == 6).then_some(())
     })
     .await;
-    let html = browser.page(&page_of_other).await;
+    let html = browser.page(&format!("/dashboard/webhooks/{}", id(&other))).await;
     assert!(html.contains("<dd>6 entregas;") && !html.contains("status HTTP"), "{html}");
+    let delivered = browser.page(&format!("/dashboard/webhooks/{}?status=DELIVERED", id(&other))).await;
+    assert_eq!(delivered.matches("href=\"/dashboard/deliveries/wd_").count(), 6, "{delivered}");
     // The next day, the figures are those of yesterday.
     service.stack.clock.advance(24 * 60 * 60 * 1_000);
     let html = Browser::member(&service).await.page(&page).await;

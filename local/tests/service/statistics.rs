@@ -76,7 +76,8 @@ async fn payments_count_on_the_day_of_their_creation_in_sao_paulo() {
     );
     assert_eq!(metrics["conversionRate"], json!(0.5));
     assert_eq!(metrics["averageTicket"], 1000);
-    assert_eq!(metrics["averageTimeToPaySeconds"], 120);
+    let time_to_pay = metrics["averageTimeToPaySeconds"].as_i64().unwrap();
+    assert!((120..130).contains(&time_to_pay), "{time_to_pay}");
     assert_eq!(metrics["hourly"][23], json!({"hour": 23, "created": 2, "paid": 0}));
     assert_eq!(metrics["hourly"][0], json!({"hour": 0, "created": 0, "paid": 1}));
     let all = service.get("/v1/payments/metrics?days=2").await.expect(200);
