@@ -34,7 +34,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::error::ContextKind;
+use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 use domain::audit::Operator;
 use domain::ids::{AccountId, Mode};
@@ -215,14 +215,12 @@ async fn main() -> ExitCode {
         Ok(CommandOutcome::Incomplete) => ExitCode::from(INCOMPLETE),
         Err(error) => {
             let text = error.to_string();
-            let _ = if text.contains("ResourceNotFoundException") {
-                writeln!(
-                    std::io::stderr(),
-                    "error: DynamoDB has no such table: check TABLE_NAME, API_KEYS_TABLE_NAME, SECRETS_TABLE_NAME and AWS_REGION"
-                )
+            let hint = if text.contains("ResourceNotFoundException") {
+                "\nDynamoDB has no such table: check the variables TABLE_NAME, API_KEYS_TABLE_NAME, SECRETS_TABLE_NAME and AWS_REGION, and options that name a table"
             } else {
-                writeln!(std::io::stderr(), "error: {text}")
+                ""
             };
+            let _ = writeln!(std::io::stderr(), "error: {text}{hint}");
             failure
         }
     }
@@ -231,7 +229,8 @@ async fn main() -> ExitCode {
 fn print_usage_error(error: &clap::Error) -> ExitCode {
     let _ = error.print();
     let missing = error.get(ContextKind::InvalidArg).map(ToString::to_string);
-    if missing.is_some_and(|missing| missing.contains("--actor")) {
+    let lacks = [ErrorKind::MissingRequiredArgument, ErrorKind::ValueValidation].contains(&error.kind());
+    if lacks && missing.is_some_and(|missing| missing.contains("--actor")) {
         let _ = writeln!(
             std::io::stderr(),
             "\n--actor names the operator in the audit row: pass --actor ana, or set the variable USER, for example with `export USER=ana`"

@@ -177,7 +177,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
         Command::Record { end_to_end_id, account, connection } => {
             let (Scope { account, .. }, operator) = account.live(stack).await?;
             let found = stack.connections()?.at(account, connection).await.map_err(|error| match error {
-                AcquirerError::NotConfigured if connection.is_none() => {
+                AcquirerError::NotConfigured | AcquirerError::MethodNotConfigured { .. } => {
                     "the account has no bank of Pix: set one with `accounts set-acquirer`, or name a former one with --connection".into()
                 }
                 error => Box::<dyn std::error::Error>::from(error),

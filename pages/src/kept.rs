@@ -180,7 +180,8 @@ pub fn refund_form(form: &Form<'_>, charge: &Charge, refundable: MinorUnits) -> 
     let all = format!("{} ({})", say(w::ALL_OF_IT), money(refundable.get(), charge.currency));
     let amount = Input { example: Some(&all), ..Input::new("amount", "text", w::AMOUNT, "32") };
     html! {
-        form.row method="post" action={ "/dashboard/charges/" (charge.id) "/refund" } data-confirm=(say(w::REFUND_ASK)) {
+        form.row method="post" action={ "/dashboard/charges/" (charge.id) "/refund" }
+            data-confirm=(say(w::REFUND_ASK)) {
             (form.hidden())
             (form.input(&amount, None))
             (form.input(&Input::new("reason", "text", w::REASON, "500"), None))

@@ -1,6 +1,6 @@
-//! Sums over the rows of a log, without a write for each row. A counter that each change updates would be one row
-//! for all changes of an account, which DynamoDB limits to some hundred a second; without sums, a page of numbers reads
-//! the whole log.
+//! Sums over the rows of a log, without a write for each row. Without sums, a page of numbers would read the whole
+//! log. A counter that each change updates would limit an account to some hundred changes a second, because DynamoDB
+//! limits the writes of one row.
 //!
 //! A log is sorted by id and therefore by time: the events of a scope, or its deliveries. The sums of a log are
 //! rows of one partition: one row for each day, and the row of totals, which has the *checkpoint*. The checkpoint

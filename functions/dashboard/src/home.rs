@@ -86,13 +86,14 @@ fn alerts(page: &Page, cases: &[OpenCase], endpoints: &[Endpoint]) -> Markup {
     let waiting = cases.iter().filter(|case| case.due.is_none_or(|due| due > page.now));
     let due: Vec<(MedCaseId, Timestamp)> =
         waiting.clone().filter_map(|case| Some((case.id, case.due?))).take(DISPUTES_SHOWN).collect();
-    let waiting = waiting.count();
-    let number = if cases.len() > MOST_SORTED { format!("{MOST_SORTED}+") } else { waiting.to_string() };
+    // The cases of the latest deadlines are not read.
+    let more = if cases.len() > MOST_SORTED { "+" } else { "" };
+    let number = format!("{}{more}", waiting.count().min(MOST_SORTED));
     let failing = endpoints.iter().filter_map(|endpoint| {
         endpoint.failing_since.or(endpoint.disabled.as_ref().map(|d| d.at)).map(|since| (endpoint, since))
     });
     html! {
-        @if waiting > 0 {
+        @if number != "0" {
             div.alert.warn {
                 @match due.first() {
                     Some((_, due)) => (page.language.fill(w::DISPUTES_WAIT, &[&number, &minute(*due)])),

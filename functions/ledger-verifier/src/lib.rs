@@ -1,5 +1,6 @@
 //! Verifies the ledgers of all accounts once a day: compares balances with the sums of their postings, account
-//! after account. Without it, a balance that a fault made wrong is shown until a merchant notices it. It only reads, so a repeated or failed invocation does no harm.
+//! after account. Without it, a balance that a fault made wrong is shown until a merchant notices it. It only reads,
+//! so a repeated or failed invocation does no harm.
 
 use std::time::Duration;
 

@@ -31,6 +31,13 @@ async fn refund(Path(id): Path<String>, context: RequestContext, member: MemberF
     let refundable = shown.funds.refundable(shown.amount)?;
     match Box::pin(refunded(&member, charge)).await {
         Ok(()) => answer(Ok(path), ""),
+        // What no other amount or reason mends is said by the charge's page.
+        Err(problem)
+            if problem.params().is_empty()
+                && !["refund_exceeds_remaining", "insufficient_balance"].contains(&problem.code()) =>
+        {
+            answer(Err(problem), &path)
+        }
         Err(problem) => {
             member.kept(problem, (w::REFUND, &path), |form| refund_form(form, &shown, refundable))
         }

@@ -15,7 +15,7 @@ use shared::webhook::event::{Event, Origin};
 use crate::merchant::Merchant;
 use crate::{InFiles, run_schedules, seeding};
 
-const A_MINUTE: i64 = 2_743;
+const DELIVERIES_A_MINUTE: i64 = 2_743;
 
 const TIMES: usize = 40;
 
@@ -57,10 +57,10 @@ pub(crate) async fn numbers() {
     let key = Endpoint::key_of(&scope, id.parse::<EndpointId>().unwrap());
     let endpoint: Endpoint = store.get(&key).await.unwrap().unwrap();
     for _minute in 0..3 {
-        deliver(stack, &endpoint, A_MINUTE, 60).await;
+        deliver(stack, &endpoint, DELIVERIES_A_MINUTE, 60).await;
         run_schedules(stack).await;
     }
-    deliver(stack, &endpoint, A_MINUTE / 2, 30).await;
+    deliver(stack, &endpoint, DELIVERIES_A_MINUTE / 2, 30).await;
     println!(
         "\n{:<56} {:>8} {:>8} {:>8}",
         "numbers of 9,600 deliveries of 210 s", "requests", "median", "longest"
@@ -106,13 +106,9 @@ pub(crate) async fn numbers() {
             }
         });
     }
-    let reading = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
-    let ended = std::sync::Arc::clone(&reading);
-    tokio::spawn(async move {
-        readers.join_all().await;
-        ended.store(false, std::sync::atomic::Ordering::Relaxed);
-    });
-    let beside = charges(&|| reading.load(std::sync::atomic::Ordering::Relaxed)).await;
+    let readers = tokio::spawn(readers.join_all());
+    let beside = charges(&|| !readers.is_finished()).await;
+    readers.await.unwrap();
     print(&format!("the same beside {AT_ONCE} requests of {stats} at once"), "", beside);
     service.stop().await;
 }

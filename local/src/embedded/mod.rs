@@ -1,4 +1,5 @@
-//! Runs DynamoDB, SQS and S3 on this machine, so that `cargo run` and the tests need Rust alone. Each is a server on its own loopback port.
+//! Runs DynamoDB, SQS and S3 on this machine, so that `cargo run` and the tests need Rust alone. Each is a server on
+//! its own loopback port.
 //!
 //! DynamoDB and S3 store their state in the state directory. Without a state directory, their state is lost when
 //! the process ends. The messages of SQS are always in memory. [`crate::provision`] creates the tables, queues and buckets.

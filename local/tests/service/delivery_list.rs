@@ -745,7 +745,13 @@ async fn numbers_take_five_requests_and_are_exact_within_a_minute_after_3000_del
         match path.split_once("status=") {
             None => assert_eq!(body["total"], 3_000, "{path}"),
             // Before its first attempt, a delivery that is older than 40 others counts as delivered.
-            Some((_, "PENDING")) => assert_eq!(body["total"], 40, "{path}"),
+            Some((_, "PENDING")) => {
+                assert_eq!(
+                    (&body["total"], body["data"].as_array().unwrap().len()),
+                    (&json!(40), 25),
+                    "{path}"
+                );
+            }
             Some(_) => assert_eq!(body["total"], 0, "{path}"),
         }
     }

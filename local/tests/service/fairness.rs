@@ -305,7 +305,7 @@ async fn the_message_of_the_next_attempt_waits_in_sqs_unless_sqs_can_not_delay_i
     // The receiver is in the slow lane if the test is slow.
     let queues = ["TestDeliveryQueue", "SlowTestDeliveryQueue"];
     let delayed =
-        async || count_returned(&service, queues[0]).await + count_returned(&service, queues[1]).await;
+        async || count_messages(&service, queues[0]).await[2] + count_messages(&service, queues[1]).await[2];
     work(&service, "TestDeliveryQueue", &messages).await;
     assert_eq!((listener.hooks().len(), delayed().await), (1, 1));
     service.stack.clock.advance(600_000);

@@ -179,8 +179,8 @@ fn batches(records: &[Value], random: &mut SeededRandom) -> Vec<Vec<Value>> {
     batches
 }
 
-/// Dispatches a batch as Lambda does: again while a record fails. A fault may meet all tries of one request, and if
-/// the faults keep step with the tries, those of each invocation. Then they end.
+/// Dispatches a batch as Lambda does: again while a record fails. From the 20th round on there are no faults, because
+/// a fault that recurs in step with the retries never lets a request succeed.
 async fn dispatch_until_done(service: &Service, batch: &[Value]) {
     for round in 0..100 {
         if round == 20 {
@@ -303,7 +303,7 @@ async fn sums_equal_a_recount_while_folds_run_and_after_an_outage_of_twelve_hour
     let (rollups, scope) = (Rollups::new(service.store()), service.scope());
     let (_, checkpoint) = rollups.all_time(&scope).await.unwrap();
     assert_eq!(rollups.changes_after(&service.sharded(&scope).await, checkpoint).await.unwrap(), []);
-    // Records that are replayed after the fold count nothing again. The responses of some writes are still lost.
+    // Records that are replayed after the fold count nothing again. The responses of some writes may still be lost.
     dispatch_until_done(&service, &stream_records(&service.stack)).await;
     Box::pin(fold_twice(&service)).await;
     assert_eq!(counted_sums(&service).await, expected, "after a replay");

@@ -107,6 +107,7 @@ pub enum TimelineKind {
     Case,
     /// A movement of money in the ledger.
     Posting,
+    /// An event.
     Event,
     /// A delivery of an event. An event that was sent again has several to the same receiver.
     Delivery,

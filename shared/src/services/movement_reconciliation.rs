@@ -1,5 +1,6 @@
 //! Compares the movements that an acquirer lists for a day with what is recorded. It is for acquirers that list their
-//! balance; [`crate::services::reconciliation`], which says why, is for banks of Pix.
+//! balance; [`crate::services::reconciliation`] is for banks of Pix. Without it, money that the acquirer moved and the
+//! ledger does not show goes unnoticed.
 //!
 //! A charge whose only movement is its payment is compared with its rows. Any other charge with movements or postings of
 //! the day is read at the acquirer, and differs if [`next_step`](domain::snapshot::next_step) finds a change that is

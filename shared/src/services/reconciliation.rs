@@ -1,5 +1,5 @@
 //! Compares the Pix that a bank connection lists for a day with the payments that are recorded for its
-//! accounts. Without it, money that the bank moved and the ledger does not show is found by nobody.
+//! accounts. Without it, money that the bank moved and the ledger does not show goes unnoticed.
 //!
 //! A Pix belongs to the São Paulo day of its `horario`, and a devolução to the day of its `horario.liquidacao`.
 //! The returned Pix of the 91 days before are read too, because a devolução may be much later than its Pix.

@@ -445,7 +445,7 @@ impl Endpoints {
     }
 
     /// Records the outcome of an attempt in the endpoint's row, if the outcome changes the row
-    /// ([`Endpoint::after_attempt`]). `seen`: the endpoint as it was read when the attempt began. On a
+    /// (`Endpoint::after_attempt`). `seen`: the endpoint as it was read when the attempt began. On a
     /// conflict, the endpoint is read again and the outcome is applied to its present row.
     pub async fn record_attempt(
         &self,

@@ -157,17 +157,17 @@ impl AccountAcquirers {
     ) -> Result<ConfiguredAcquirer, SettingsError> {
         let mut current = self.all(&account).await?;
         current.retain(|each| !each.acquirer.is_retired);
+        let none = match name {
+            _ if current.is_empty() => SettingsError::NoAcquirer(account),
+            Some(name) => SettingsError::NotNamed(account, name.clone()),
+            None => SettingsError::NoPix(account),
+        };
         match name {
             Some(name) => current.retain(|each| each.acquirer.settings.name == *name),
             None if current.len() > 1 => current.retain(|each| each.acquirer.settings.pix().is_some()),
             None => {}
         }
-        let none = || {
-            name.map_or(SettingsError::NoAcquirer(account), |name| {
-                SettingsError::NotNamed(account, name.clone())
-            })
-        };
-        let found = current.pop().ok_or_else(none)?;
+        let found = current.pop().ok_or(none)?;
         if current.is_empty() { Ok(found) } else { Err(SettingsError::Several(account)) }
     }
 

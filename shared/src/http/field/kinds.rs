@@ -692,7 +692,7 @@ impl Kind for Nested {
     }
 }
 
-/// An object with fields that the client chooses. [`super::super::Fields::dictionary`] reads it.
+/// An object with fields that the client chooses. `Fields::dictionary` reads it.
 #[derive(Clone, Copy, Debug)]
 pub struct Dictionary {
     /// The largest number of fields.

@@ -204,7 +204,7 @@ impl Deliveries {
         context_of(delivery, &mut rows_by_key(self.store.batch_get(&keys).await?))
     }
 
-    /// Like [`Deliveries::delivery_context`], but reads all of [`SignedContext`], in the same request. The
+    /// Like `Deliveries::delivery_context`, but reads all of [`SignedContext`], in the same request. The
     /// secret is not cached, so that a rotation takes effect at once.
     ///
     /// # Errors

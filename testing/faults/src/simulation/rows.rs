@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use domain::row::READ_FORMAT;
 use shared::store::Store;
 
 use crate::{Error, Result};
@@ -51,7 +52,7 @@ pub(super) async fn write_as_newer_version(store: &Store) -> Result<Vec<Row>> {
         if is_charge {
             update = update
                 .expression_attribute_names("#format", "format")
-                .expression_attribute_values(":newest", AttributeValue::N("1".to_owned()));
+                .expression_attribute_values(":newest", AttributeValue::N(READ_FORMAT.to_string()));
         }
         update.send().await.map_err(Error::of("writing a row of a newer version"))?;
         written.push(key_of(&row));
