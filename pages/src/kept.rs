@@ -2,9 +2,7 @@
 //! typed is in a URL.
 
 use domain::account::Brand;
-use domain::charge::Charge;
 use domain::ids::Mode;
-use domain::money::MinorUnits;
 use domain::webhook::event_type::{EventType, Family};
 use maud::{Markup, html};
 use shared::account::Role;
@@ -14,7 +12,7 @@ use shared::webhook::endpoint::Endpoint;
 
 use crate::forms::{Need, disabled};
 use crate::words as w;
-use crate::{Language, Word, hidden, money};
+use crate::{Language, Word, hidden};
 
 /// For whom a form is drawn, and what was sent if it is drawn again.
 pub struct Form<'a> {
@@ -174,14 +172,13 @@ pub fn charge_form(form: &Form<'_>) -> Markup {
     }
 }
 
-/// The form that refunds a charge, of which `refundable` is left.
-pub fn refund_form(form: &Form<'_>, charge: &Charge, refundable: MinorUnits) -> Markup {
+/// The form that refunds a charge. `refundable`: the amount that is left of it, as people read it.
+pub fn refund_form(form: &Form<'_>, action: &str, refundable: &str) -> Markup {
     let say = |word| form.language.say(word);
-    let all = format!("{} ({})", say(w::ALL_OF_IT), money(refundable.get(), charge.currency));
+    let all = format!("{} ({refundable})", say(w::ALL_OF_IT));
     let amount = Input { example: Some(&all), ..Input::new("amount", "text", w::AMOUNT, "32") };
     html! {
-        form.row method="post" action={ "/dashboard/charges/" (charge.id) "/refund" }
-            data-confirm=(say(w::REFUND_ASK)) {
+        form.row method="post" action=(action) data-confirm=(say(w::REFUND_ASK)) {
             (form.hidden())
             (form.input(&amount, None))
             (form.input(&Input::new("reason", "text", w::REASON, "500"), None))

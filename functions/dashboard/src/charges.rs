@@ -367,7 +367,8 @@ fn actions(page: &Page, charge: &Charge, has_no_case: bool) -> Result<Markup> {
         } @else {
             details.card {
                 summary { (page.say(w::REFUND)) }
-                (refund_form(&Form { key: &refund_key(page, charge), ..page.form() }, charge, refundable))
+                @let form = Form { key: &refund_key(page, charge), ..page.form() };
+                (refund_form(&form, &action("refund"), &money(refundable.get(), charge.currency)))
             }
         }
     })

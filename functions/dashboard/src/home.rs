@@ -87,13 +87,13 @@ fn alerts(page: &Page, cases: &[OpenCase], endpoints: &[Endpoint]) -> Markup {
     let due: Vec<(MedCaseId, Timestamp)> =
         waiting.clone().filter_map(|case| Some((case.id, case.due?))).take(DISPUTES_SHOWN).collect();
     // The cases of the latest deadlines are not read.
-    let more = if cases.len() > MOST_SORTED { "+" } else { "" };
-    let number = format!("{}{more}", waiting.count().min(MOST_SORTED));
+    let (waiting, has_more) = (waiting.count().min(MOST_SORTED), cases.len() > MOST_SORTED);
+    let number = format!("{waiting}{}", if has_more { "+" } else { "" });
     let failing = endpoints.iter().filter_map(|endpoint| {
         endpoint.failing_since.or(endpoint.disabled.as_ref().map(|d| d.at)).map(|since| (endpoint, since))
     });
     html! {
-        @if number != "0" {
+        @if waiting > 0 || has_more {
             div.alert.warn {
                 @match due.first() {
                     Some((_, due)) => (page.language.fill(w::DISPUTES_WAIT, &[&number, &minute(*due)])),

@@ -5,11 +5,10 @@ use axum::extract::Path;
 use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::post;
-use domain::charge::{StoredCharge, TransactionStatus};
-use pages::errors_as_pages;
+use domain::charge::{Charge, StoredCharge, TransactionStatus};
 use pages::forms::{MemberForm, Need, answer, body, invalid_amount, minor_units};
 use pages::kept::refund_form;
-use pages::words as w;
+use pages::{errors_as_pages, money, words as w};
 use serde_json::json;
 use shared::app::App;
 use shared::http::{Problem, RequestContext, Result};
@@ -27,21 +26,21 @@ async fn refund(Path(id): Path<String>, context: RequestContext, member: MemberF
     member.require(Need::Admin)?;
     let charge = member.charge(&context, &id).await?;
     let path = format!("/dashboard/charges/{}", charge.as_stored().id);
-    let shown = charge.as_stored().clone();
-    let refundable = shown.funds.refundable(shown.amount)?;
+    let Charge { funds, amount, currency, .. } = charge.as_stored();
+    let refundable = money(funds.refundable(*amount)?.get(), *currency);
     match Box::pin(refunded(&member, charge)).await {
-        Ok(()) => answer(Ok(path), ""),
-        // What no other amount or reason mends is said by the charge's page.
-        Err(problem)
-            if problem.params().is_empty()
-                && !["refund_exceeds_remaining", "insufficient_balance"].contains(&problem.code()) =>
-        {
-            answer(Err(problem), &path)
-        }
-        Err(problem) => {
-            member.kept(problem, (w::REFUND, &path), |form| refund_form(form, &shown, refundable))
-        }
+        Err(problem) if is_about_input(&problem) => member.kept(problem, (w::REFUND, &path), |form| {
+            refund_form(form, &format!("{path}/refund"), &refundable)
+        }),
+        done => answer(done.map(|()| path.clone()), &path),
     }
+}
+
+/// Whether another amount or reason may be accepted. Otherwise the charge's page says why it can't be refunded.
+fn is_about_input(problem: &Problem) -> bool {
+    let is_amount =
+        matches!(problem, Problem::RefundExceedsRemaining { .. } | Problem::InsufficientBalance { .. });
+    is_amount || !problem.params().is_empty()
 }
 
 async fn refunded(member: &MemberForm, charge: StoredCharge) -> Result<()> {
