@@ -1,9 +1,10 @@
 //! The parts of which the pages consist. None has an inline style or handler, which the content security policy
 //! forbids.
 
+use domain::charge::Charge;
 use domain::money::{Currency, MinorUnits, Money};
 use domain::pt_br;
-use domain::tax_id::TaxId;
+use domain::text::without_documents;
 use domain::time::Timestamp;
 use maud::{Markup, html};
 
@@ -15,22 +16,19 @@ pub fn money(minor: i64, currency: Currency) -> String {
     pt_br::format_money(Money { minor: MinorUnits::new(minor), currency })
 }
 
-/// The text with each CPF and CNPJ masked, with or without its punctuation, also as the name of a file.
-pub fn without_documents(text: &str) -> String {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '/');
-    let mut shown = String::with_capacity(text.len());
-    for piece in text.split_inclusive(|c| !is_part(c)) {
-        let word = piece.trim_end_matches(|c| !is_part(c)).trim_end_matches('.');
-        let stem = word.rsplit_once('.').map_or(word, |(stem, _extension)| stem);
-        let found = [word, stem].into_iter().find_map(|part| {
-            let bare: String = part.chars().filter(char::is_ascii_alphanumeric).collect();
-            TaxId::parse(&bare).ok().map(|document| (document.masked(), part.len()))
-        });
-        let (masked, rest) = found.unwrap_or_default();
-        shown.push_str(&masked);
-        shown.push_str(piece.get(rest..).unwrap_or_default());
-    }
-    shown
+/// The customer's first name, and the first letter of the last one.
+pub fn customer(charge: &Charge) -> Option<String> {
+    let name = without_documents(charge.customer.name.as_deref()?);
+    let mut words = name.split_whitespace();
+    let first = words.next()?;
+    let initial = words.next_back().and_then(|last| last.chars().next());
+    Some(initial.map_or_else(|| first.to_owned(), |initial| format!("{first} {initial}.")))
+}
+
+/// The payer's document, masked.
+pub fn masked_payer(charge: &Charge) -> Option<String> {
+    let tax_id = charge.payer_tax_id().map(|tax_id| tax_id.masked());
+    tax_id.or_else(|| charge.payer().map(|_| "***".to_owned()))
 }
 
 /// A time in Brasília, with the zone on hover.

@@ -13,9 +13,10 @@ pub mod upload;
 pub mod words;
 
 pub use components::{
-    Cell, Chart, Tone, chips, code_block, copy_button, empty, facts, hidden, money, next_page, table, tag,
-    time, without_documents,
+    Cell, Chart, Tone, chips, code_block, copy_button, customer, empty, facts, hidden, masked_payer, money,
+    next_page, table, tag, time,
 };
+pub use domain::text::without_documents;
 pub use layout::{Document, Shell};
 pub use receipt::{ReceiptDetails, receipt};
 pub use response::{connecting_to, errors_as_pages, html, path_with, safe_path};

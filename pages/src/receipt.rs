@@ -9,9 +9,10 @@ use domain::refund::{Refund, RefundStatus};
 use domain::time::Timestamp;
 use maud::{Markup, html};
 
-use crate::components::{Cell, facts, money, table, without_documents};
+use crate::components::{Cell, facts, money, table};
 use crate::words as w;
 use crate::{Language, Word};
+use domain::text::without_documents;
 
 /// What a receipt shows besides the charge and the shop.
 #[derive(Debug, Default)]

@@ -500,11 +500,11 @@ fn description(charge: &Charge) -> Option<String> {
 }
 
 /// Metadata may contain any text. Characters that hide or reorder text are removed, so that the payer reads it as it
-/// is written.
+/// is written. A document is masked, because whoever has the link sees the page.
 fn visible(metadata: &str) -> String {
     let visible: String =
         metadata.chars().filter(|character| !text::is_forbidden_in_multiline(*character)).collect();
-    visible.trim().to_owned()
+    text::without_documents(visible.trim())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use axum::extract::Path;
 use axum::response::Response;
 use domain::ids::{ChargeId, DeliveryId, EndpointId, EventId};
 use domain::pt_br;
-use domain::tax_id::TaxId;
+use domain::text::mask_json;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::webhook::event_type::EventType;
@@ -174,23 +174,7 @@ fn value(view: &impl Serialize) -> Result<Value> {
 
 /// The JSON as people read it, with masked CPFs and CNPJs.
 pub(crate) fn pretty(value: &Value) -> String {
-    let mut shown = value.clone();
-    mask(&mut shown);
-    serde_json::to_string_pretty(&shown).unwrap_or_default()
-}
-
-fn mask(value: &mut Value) {
-    match value {
-        Value::String(text) => *text = without_documents(text),
-        Value::Number(number) => {
-            if let Ok(document) = TaxId::parse(&format!("{:0>11}", number.to_string())) {
-                *value = document.masked().into();
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(mask),
-        Value::Object(fields) => fields.values_mut().for_each(mask),
-        Value::Null | Value::Bool(_) => {}
-    }
+    serde_json::to_string_pretty(&mask_json(value.clone(), &without_documents)).unwrap_or_default()
 }
 
 fn text<'a>(object: &'a Value, name: &str) -> &'a str {

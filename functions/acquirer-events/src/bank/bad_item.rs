@@ -1,11 +1,10 @@
 //! Items of notifications that cannot be parsed. Each is set aside in a row for operators, so that it does
 //! not refuse the other items of its notification.
 
-use std::borrow::Cow;
-
 use domain::acquirer::SetAsideItem;
 use domain::hex;
 use domain::ids::{AccountId, ConnectionId};
+use domain::text::{mask_documents, mask_json};
 use domain::time::Timestamp;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -35,46 +34,22 @@ fn storable(item: &RawValue) -> String {
     let Ok(value) = serde_json::from_str::<Value>(item.get()) else {
         return format!("({} bytes that cannot be parsed)", item.get().len());
     };
-    let mut text = masked(value).to_string();
+    let mut text = mask_json(without_names(value), &mask_documents).to_string();
     text.truncate(text.floor_char_boundary(MAX_ITEM_BYTES));
     text
 }
 
-fn masked(value: Value) -> Value {
+fn without_names(value: Value) -> Value {
     match value {
-        Value::String(text) => without_documents(&text).into(),
-        Value::Number(number) if is_document(&number.to_string()) => MASK.into(),
-        Value::Array(elements) => elements.into_iter().map(masked).collect(),
+        Value::Array(elements) => elements.into_iter().map(without_names).collect(),
         Value::Object(fields) => {
             let mask = |(name, value): (String, Value)| {
                 let is_personal = PERSONAL_FIELDS.contains(&name.as_str());
-                (without_documents(&name), if is_personal { MASK.into() } else { masked(value) })
+                (name, if is_personal { MASK.into() } else { without_names(value) })
             };
             Value::Object(fields.into_iter().map(mask).collect())
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) => value,
-    }
-}
-
-/// Replaces each CPF and CNPJ in a text, with or without punctuation. Check digits are ignored, so that a
-/// mistyped document is masked too.
-fn without_documents(text: &str) -> String {
-    let separates = |character: char| !character.is_ascii_alphanumeric() && !".-/".contains(character);
-    let mask = |piece: &str| {
-        let word = piece.trim_end_matches(separates);
-        let word_or_mask = if is_document(word) { Cow::Borrowed(MASK) } else { Cow::Borrowed(word) };
-        format!("{word_or_mask}{}", piece.strip_prefix(word).unwrap_or_default())
-    };
-    text.split_inclusive(separates).map(mask).collect()
-}
-
-fn is_document(word: &str) -> bool {
-    let bare: Vec<u8> = word.bytes().filter(u8::is_ascii_alphanumeric).collect();
-    let ends_with_digits = bare.iter().rev().take(2).all(u8::is_ascii_digit);
-    match bare.len() {
-        11 => bare.iter().all(u8::is_ascii_digit),
-        14 => ends_with_digits,
-        _ => false,
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => value,
     }
 }
 
