@@ -115,6 +115,56 @@ text_schema!(Currency, "A currency code: ISO 4217, or a token such as `USDT`.", 
 #[error("must be 3 to 8 upper-case letters")]
 pub struct CurrencyError;
 
+/// An amount as a person types it in the main unit of a currency: `1.234,56`, `1234.56`, `1234`, `R$ 10`, `JPY 1.990`.
+/// Its currency decides how many smallest units it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TypedAmount {
+    digits: i64,
+    decimals: u32,
+    /// The currency that was typed before it.
+    currency: Option<Currency>,
+}
+
+impl TypedAmount {
+    /// A comma begins the decimals. So does a point, unless it divides thousands: three digits follow it. `None`: the
+    /// text is no amount, or what the points mean is not certain.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let (symbol, number) = text.split_at(text.find(|c: char| c.is_ascii_digit())?);
+        let currency = match symbol.trim() {
+            "" => None,
+            "R$" => Some(Currency::BRL),
+            code => Some(Currency::parse(code).ok()?),
+        };
+        let (whole, fraction) = match (number.rsplit_once(','), number.rsplit_once('.')) {
+            (Some((whole, fraction)), _) => (without_points(whole)?, fraction),
+            (None, Some((whole, fraction))) if fraction.len() != 3 => (whole.to_owned(), fraction),
+            (None, _) => (without_points(number)?, ""),
+        };
+        let digits = whole + fraction;
+        let is_number = digits.bytes().all(|digit| digit.is_ascii_digit());
+        let decimals = u32::try_from(fraction.len()).ok()?;
+        is_number.then_some(Self { digits: digits.parse().ok()?, decimals, currency })
+    }
+
+    /// The amount in smallest units. `None`: it has more decimals than the currency, or another currency was typed.
+    pub fn minor(self, currency: Currency) -> Option<i64> {
+        let missing = currency.exponent().checked_sub(self.decimals)?;
+        let is_named = self.currency.is_none_or(|named| named == currency);
+        is_named.then(|| self.digits.checked_mul(10_i64.checked_pow(missing)?))?
+    }
+}
+
+/// `None`: the points do not divide groups of thousands.
+fn without_points(text: &str) -> Option<String> {
+    let mut groups = text.split('.');
+    let first = groups.next()?;
+    let rest: Vec<&str> = groups.collect();
+    let is_grouped = (1..=3).contains(&first.len()) && !first.starts_with('0');
+    let is_grouped = is_grouped && rest.iter().all(|group| group.len() == 3);
+    (rest.is_empty() || is_grouped).then(|| text.replace('.', ""))
+}
+
 /// An amount that a request may contain: 1 to 999,999,999,999 smallest units. An integer on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Amount(i64);
@@ -377,6 +427,36 @@ mod tests {
         assert_eq!(MinorUnits::checked_sum([most, Amount::MIN.negated(), one]), Ok(most));
         assert_eq!(MinorUnits::new(i64::MIN).checked_neg(), Err(MoneyError::Overflow));
         assert_eq!(Amount::MAX.negated().checked_neg(), Ok(Amount::MAX.into()));
+    }
+
+    #[test]
+    fn an_amount_is_read_as_people_write_it_in_the_currency_that_it_has() {
+        let read = |text: &str, currency| TypedAmount::parse(text).and_then(|typed| typed.minor(currency));
+        let [kwd, brl, jpy] = ["KWD", "BRL", "JPY"].map(|code| Currency::parse(code).unwrap());
+        for (text, currency, minor) in [
+            ("129,90", brl, Some(12_990)),
+            ("R$ 1.234,56", brl, Some(123_456)),
+            ("1234.56", brl, Some(123_456)),
+            ("1.234", brl, Some(123_400)),
+            ("19.9", brl, Some(1_990)),
+            ("10", brl, Some(1_000)),
+            ("0,01", brl, Some(1)),
+            ("0,001", brl, None),
+            ("10", jpy, Some(10)),
+            ("JPY 1.990", jpy, Some(1_990)),
+            ("1.990,00", jpy, None),
+            ("R$ 10", jpy, None),
+            ("1,50", kwd, Some(1_500)),
+            ("1,505", kwd, Some(1_505)),
+            ("0,00000001", Currency::BTC, Some(1)),
+            ("99999999999", Currency::BTC, None),
+        ] {
+            assert_eq!(read(text, currency), minor, "{text} {currency}");
+        }
+        let refused = "abc -5 1,2,3 1.2.3x 99999999999999999999 0.500 1.2.345 1.23,45 ,50 brl10";
+        for text in refused.split_whitespace().chain(["", "5 0"]) {
+            assert_eq!(TypedAmount::parse(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //! typed is in a URL.
 
 use domain::account::Brand;
+use domain::charge::Charge;
 use domain::ids::Mode;
+use domain::money::MinorUnits;
 use domain::webhook::event_type::{EventType, Family};
 use maud::{Markup, html};
 use shared::account::Role;
@@ -12,7 +14,7 @@ use shared::webhook::endpoint::Endpoint;
 
 use crate::forms::{Need, disabled};
 use crate::words as w;
-use crate::{Language, Word, hidden};
+use crate::{Language, Word, customer, hidden, masked_payer, money};
 
 /// For whom a form is drawn, and what was sent if it is drawn again.
 pub struct Form<'a> {
@@ -172,13 +174,17 @@ pub fn charge_form(form: &Form<'_>) -> Markup {
     }
 }
 
-/// The form that refunds a charge. `refundable`: the amount that is left of it, as people read it.
-pub fn refund_form(form: &Form<'_>, action: &str, refundable: &str) -> Markup {
+/// The form that refunds a charge, of which `rest` is left. The script's question names the amount that was typed, or
+/// else the rest.
+pub fn refund_form(form: &Form<'_>, action: &str, charge: &Charge, rest: MinorUnits) -> Markup {
     let say = |word| form.language.say(word);
-    let all = format!("{} ({refundable})", say(w::ALL_OF_IT));
+    let all = format!("{} ({})", say(w::ALL_OF_IT), money(rest.get(), charge.currency));
     let amount = Input { example: Some(&all), ..Input::new("amount", "text", w::AMOUNT, "32") };
+    let payer = customer(charge).or_else(|| masked_payer(charge));
+    let payer = payer.unwrap_or_else(|| say(w::THE_PAYER).to_owned());
+    let question = [charge.currency.as_str(), "{}", &payer, say(w::of_method(charge.method()))];
     html! {
-        form.row method="post" action=(action) data-confirm=(say(w::REFUND_ASK)) {
+        form.row method="post" action=(action) data-confirm=(form.language.fill(w::REFUND_ASK, &question)) {
             (form.hidden())
             (form.input(&amount, None))
             (form.input(&Input::new("reason", "text", w::REASON, "500"), None))

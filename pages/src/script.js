@@ -2,7 +2,7 @@
 // 1 copy; 2 confirm; 3 refresh of fragments; 4 keys; 5 uploads. Every page works without this file, but for uploads.
 const d=document;
 d.addEventListener("click",async e=>{const b=e.target.closest("[data-copy]");if(!b)return;b.dataset.usual??=b.textContent;if(e.detail)b.blur();try{await navigator.clipboard.writeText(b.dataset.copy);b.textContent=b.dataset.done}catch{b.textContent="✕"}setTimeout(()=>{b.textContent=b.dataset.usual},2000)});
-d.addEventListener("submit",e=>{const f=e.target;if(f.dataset.confirm&&!confirm(f.dataset.confirm)){e.preventDefault();return}if(f.method==="post")setTimeout(()=>f.querySelectorAll("button").forEach(b=>{b.disabled=true}),0)});
+d.addEventListener("submit",e=>{const f=e.target,a=f.elements.amount;if(f.dataset.confirm&&!confirm(f.dataset.confirm.replace("{}",()=>a.value.trim()||a.placeholder))){e.preventDefault();return}if(f.method==="post")setTimeout(()=>f.querySelectorAll("button").forEach(b=>{b.disabled=true}),0)});
 // A page that the browser shows again from its memory has its buttons back.
 addEventListener("pageshow",e=>{if(e.persisted)location.reload()});
 for(const b of d.querySelectorAll("[data-copy]"))b.hidden=false;

@@ -67,7 +67,8 @@ crate::words! { pub,
     REASON = "Motivo", "Reason", "Motivo";
     REFUND = "Devolver", "Refund", "Devolver";
     ALL_OF_IT = "tudo", "all of it", "todo";
-    REFUND_ASK = "Devolver o valor? O dinheiro sai do saldo e não volta.", "Refund the amount? The money leaves the balance and does not return.", "¿Devolver el importe? El dinero sale del saldo y no vuelve.";
+    REFUND_ASK = "Devolver {} {} a {} ({})? O dinheiro sai do saldo e não volta.", "Refund {} {} to {} ({})? The money leaves the balance and does not return.", "¿Devolver {} {} a {} ({})? El dinero sale del saldo y no vuelve.";
+    THE_PAYER = "quem pagou", "the payer", "quien pagó";
     CUSTOMER = "Cliente", "Customer", "Cliente";
     NEW_CHARGE = "Nova cobrança", "New charge", "Nuevo cobro";
     CREATE = "Criar", "Create", "Crear";
@@ -133,7 +134,7 @@ pub fn of_method(method: PaymentMethod) -> Word {
 
 crate::terms! {
     CODES: {
-        "invalid_amount" = "O valor não é válido. Use, por exemplo, 129,90.", "The amount is not valid. Use, for example, 129.90.", "El importe no es válido. Use, por ejemplo, 129,90.";
+        "invalid_amount" = "O valor não é válido. Use, por exemplo, 129,90, com no máximo as casas decimais da moeda.", "The amount is not valid. Use, for example, 129.90, with at most the decimals of the currency.", "El importe no es válido. Use, por ejemplo, 129,90, con no más decimales que los de la moneda.";
         "text_too_long" = "O texto é longo demais. A busca aceita até 200 caracteres.", "The text is too long. The search accepts up to 200 characters.", "El texto es demasiado largo. La búsqueda acepta hasta 200 caracteres.";
         "unauthorized" = "O e-mail ou a senha está errado.", "The e-mail address or the password is wrong.", "El correo o la contraseña es incorrecto.";
         "wrong_proof" = "A senha ou o código está errado, ou o código já foi usado. Espere o próximo código e tente de novo.", "The password or the code is wrong, or the code was used before. Wait for the next code and retry.", "La contraseña o el código es incorrecto, o el código ya se usó. Espere el próximo código e inténtelo de nuevo.";

@@ -6,8 +6,9 @@ use axum::http::header::LOCATION;
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use domain::money::Currency;
 use domain::tax_id::TaxId;
-use pages::forms::{MemberForm, body, invalid_amount, is_correctable, minor_units, new_key};
+use pages::forms::{MemberForm, body, is_correctable, minor_units, new_key};
 use pages::kept::{Form, Refused, charge_form};
 use pages::{errors_as_pages, words as w};
 use serde_json::json;
@@ -52,7 +53,7 @@ async fn create(context: RequestContext, member: MemberForm) -> Result<Response>
 async fn created(context: &RequestContext, member: &MemberForm) -> Result<String> {
     let MemberForm { app, caller, form, now, .. } = member;
     let text = |name| form.text(name);
-    let amount = text("amount").and_then(minor_units).ok_or_else(invalid_amount)?;
+    let amount = minor_units(text("amount").unwrap_or_default(), Currency::BRL)?;
     let document =
         text("document").map(|typed| TaxId::from_typed(typed).map_or(json!(typed), |bare| json!(bare)));
     let customer = json!({"name": text("name"), "document": document, "email": text("email")});

@@ -11,9 +11,12 @@ use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::wallet::ReturnStatus;
 use maud::{Markup, html};
-use pages::forms::{Need, invalid_amount, minor_units};
+use pages::forms::Need;
 use pages::kept::{Form, charge_form, refund_form};
-use pages::{Cell, ReceiptDetails, Tone, Word, copy_button, facts, money, tag, time, without_documents};
+use pages::{
+    Cell, ReceiptDetails, Tone, Word, copy_button, customer, facts, masked_payer, money, tag, time,
+    without_documents,
+};
 use sha2::{Digest, Sha256};
 use shared::charge::{CHARGES_QUERY, ChargeFilter};
 use shared::http::{Problem, Query, Result};
@@ -115,13 +118,9 @@ async fn refused(visitor: Visitor, query: &Query, problem: &Problem) -> Result<R
 
 /// The filter of the API, and the method, which is a filter of the page alone. People write amounts with a comma.
 pub(crate) fn filter_of(query: &Query) -> Result<(ChargeFilter, Option<PaymentMethod>)> {
-    let mut known = query.known(CHARGES_QUERY);
-    if let Some(text) = known.text("amount") {
-        let minor = minor_units(text).ok_or_else(invalid_amount)?;
-        known = Query::parse(Some(&known.with("amount", &minor.to_string())));
-    }
+    let known = query.known(CHARGES_QUERY);
     Ok((
-        ChargeFilter::parse(&known)?.with_bare_documents(),
+        ChargeFilter::parse_typed(&known)?.with_bare_documents(),
         query.text(METHOD).and_then(PaymentMethod::named),
     ))
 }
@@ -153,21 +152,6 @@ fn title(charge: &Charge) -> String {
 /// A shop may use a document as its order number.
 pub(crate) fn order(charge: &Charge) -> Option<String> {
     charge.metadata.order_number().map(|order| without_documents(&order))
-}
-
-/// The first name, and the first letter of the last one.
-pub(crate) fn customer(charge: &Charge) -> Option<String> {
-    let name = without_documents(charge.customer.name.as_deref()?);
-    let mut words = name.split_whitespace();
-    let first = words.next()?;
-    let initial = words.next_back().and_then(|last| last.chars().next());
-    Some(initial.map_or_else(|| first.to_owned(), |initial| format!("{first} {initial}.")))
-}
-
-/// The payer's document, masked.
-pub(crate) fn masked_payer(charge: &Charge) -> Option<String> {
-    let tax_id = charge.payer_tax_id().map(|tax_id| tax_id.masked());
-    tax_id.or_else(|| charge.payer().map(|_| "***".to_owned()))
 }
 
 fn chips(page: &Page, query: &Query) -> Markup {
@@ -368,7 +352,7 @@ fn actions(page: &Page, charge: &Charge, has_no_case: bool) -> Result<Markup> {
             details.card {
                 summary { (page.say(w::REFUND)) }
                 @let form = Form { key: &refund_key(page, charge), ..page.form() };
-                (refund_form(&form, &action("refund"), &money(refundable.get(), charge.currency)))
+                (refund_form(&form, &action("refund"), charge, refundable))
             }
         }
     })

@@ -10,12 +10,12 @@ use domain::med::MedCase;
 use domain::payment_method::PaymentMethod;
 use domain::pt_br::format_second;
 use pages::forms::Need;
-use pages::{Language, Word, money, without_documents};
+use pages::{Language, Word, masked_payer, money, without_documents};
 use shared::http::{Problem, Result};
 use shared::med::evidence::Evidence;
 use shared::services::{ChargeTimeline, charge_timeline};
 
-use crate::charges::{masked_payer, own_rows};
+use crate::charges::own_rows;
 use crate::disputes::{kind_name, outcome_name};
 use crate::states::State as _;
 use crate::terms::{details_of, words_of};

@@ -7,12 +7,12 @@ use domain::payment_method::PaymentMethod;
 use domain::pt_br;
 use domain::wallet::{LedgerAccount, Posting};
 use pages::forms::answer;
-use pages::{Language, Word, money};
+use pages::{Language, Word, customer, masked_payer, money};
 use shared::http::{BYTE_ORDER_MARK, Problem, Result, csv_attachment};
 use shared::wallet::statement::{CSV_STATEMENT_QUERY, StatementFilter, StatementFormat};
 use shared::wallet::view::escape_formula;
 
-use crate::charges::{customer, fee_and_net, filter_of, masked_payer, order};
+use crate::charges::{fee_and_net, filter_of, order};
 use crate::money::{WALLET, movement_name};
 use crate::states::State as _;
 use crate::visit::Visitor;

@@ -46,11 +46,6 @@ fn path_of(found: &Located, query: &SearchQuery) -> Option<String> {
     let charge = |id| format!("charges/{id}");
     Some(match found {
         Located::Charge(id) => charge(*id),
-        // People write amounts with a comma, which the list's form shows again.
-        Located::List("amount", minor) => {
-            let text = money(minor.parse().ok()?, PRIMARY_CURRENCY);
-            format!("charges?{}", Query::parse(None).with("amount", &text))
-        }
         Located::List(name, value) => format!("charges?{}", Query::parse(None).with(name, value)),
         Located::Hit(SearchHit::Charge(found)) => charge(found.id),
         Located::Hit(SearchHit::Payment(payment)) => charge(payment.charge_id()?),

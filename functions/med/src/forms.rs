@@ -7,9 +7,8 @@ use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::post;
 use domain::med::{CaseStatus, MedCase};
-use domain::pt_br;
 use pages::errors_as_pages;
-use pages::forms::{MemberForm, Need, answer, body};
+use pages::forms::{MemberForm, Need, answer, body, invalid_amount, minor_units};
 use serde_json::json;
 use shared::http::{Problem, RequestContext, Result};
 use shared::med::CaseError;
@@ -90,10 +89,9 @@ async fn accepted(member: &MemberForm, case: MedCase) -> Result<()> {
     if case.status != CaseStatus::Accepted {
         require_open(&case)?;
     }
-    let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
-    let typed = digits(member.form.text("amount").unwrap_or_default());
-    if typed != digits(&pt_br::format_amount(case.amount, case.currency)) {
-        return Err(pages::forms::invalid_amount());
+    let typed = minor_units(member.form.text("amount").unwrap_or_default(), case.currency)?;
+    if typed != case.amount.minor() {
+        return Err(invalid_amount());
     }
     match member.app.cases.accept(case, &member.caller, member.now).await {
         Err(CaseError::NotOpen(CaseStatus::Accepted)) => Ok(()),

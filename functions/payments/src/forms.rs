@@ -5,10 +5,10 @@ use axum::extract::Path;
 use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::post;
-use domain::charge::{Charge, StoredCharge, TransactionStatus};
-use pages::forms::{MemberForm, Need, answer, body, invalid_amount, minor_units};
+use domain::charge::{StoredCharge, TransactionStatus};
+use pages::forms::{MemberForm, Need, answer, body, minor_units};
 use pages::kept::refund_form;
-use pages::{errors_as_pages, money, words as w};
+use pages::{errors_as_pages, words as w};
 use serde_json::json;
 use shared::app::App;
 use shared::http::{Problem, RequestContext, Result};
@@ -26,11 +26,11 @@ async fn refund(Path(id): Path<String>, context: RequestContext, member: MemberF
     member.require(Need::Admin)?;
     let charge = member.charge(&context, &id).await?;
     let path = format!("/dashboard/charges/{}", charge.as_stored().id);
-    let Charge { funds, amount, currency, .. } = charge.as_stored();
-    let refundable = money(funds.refundable(*amount)?.get(), *currency);
+    let stored = charge.as_stored().clone();
+    let rest = stored.funds.refundable(stored.amount)?;
     match Box::pin(refunded(&member, charge)).await {
         Err(problem) if is_about_input(&problem) => member.kept(problem, (w::REFUND, &path), |form| {
-            refund_form(form, &format!("{path}/refund"), &refundable)
+            refund_form(form, &format!("{path}/refund"), &stored, rest)
         }),
         done => answer(done.map(|()| path.clone()), &path),
     }
@@ -45,10 +45,8 @@ fn is_about_input(problem: &Problem) -> bool {
 
 async fn refunded(member: &MemberForm, charge: StoredCharge) -> Result<()> {
     let MemberForm { app, caller, form, .. } = member;
-    let amount = match form.text("amount") {
-        None => None,
-        Some(text) => Some(minor_units(text).ok_or_else(invalid_amount)?),
-    };
+    let currency = charge.as_stored().currency;
+    let amount = form.text("amount").map(|text| minor_units(text, currency)).transpose()?;
     let request = NewRefund::parse(&body(json!({
         "amount": amount,
         "reason": form.text("reason"),

@@ -101,6 +101,33 @@ async fn a_charge_is_created_paid_and_refunded_in_part() {
 }
 
 #[tokio::test]
+async fn a_refund_is_typed_in_the_currency_of_the_charge() {
+    let service = Service::start().await;
+    let browser = Browser::member(&service).await;
+    let body = json!({"amount": 1_990, "currency": "JPY", "paymentMethods": ["CREDIT_CARD"], "idempotencyKey": "yen-1"});
+    let payment = service.post("/v1/payments", &body).await.expect(201);
+    let page = format!("/dashboard/charges/ch_{}", payment["id"].as_str().unwrap());
+    let charge = service.get(&page.replace("/dashboard/", "/v1/")).await.expect(200);
+    service.sandbox(&charge, "pay", &json!({})).await;
+    let refund = format!("{page}/refund");
+    let question = "data-confirm=\"Devolver JPY {} a quem pagou (Cartão de crédito)?";
+    assert!(browser.page(&page).await.contains(question));
+    let typed = [("mode", "test"), ("idempotency_key", "refund-yen1"), ("amount", "10,50")];
+    let refused = browser.post(&refund, &typed).await;
+    assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "a yen has no decimals");
+    let done = browser.submit(&page, &refund, &[("amount", "10")]).await;
+    assert_eq!(done, format!("{page}?done=1"));
+    assert_eq!(service.refunds(&charge).await[0]["amount"], 10);
+    // The filter and the search read the amount in the currency of each charge.
+    for (typed, is_listed) in [("1.990", true), ("JPY+1.990", true), ("19,90", false), ("R$+1990", false)] {
+        let list = browser.page(&format!("/dashboard/charges?amount={typed}")).await;
+        assert_eq!(list.contains(&page), is_listed, "{typed}");
+    }
+    let found = browser.answer("/dashboard/search?q=JPY+1.990", &[]).await;
+    assert_eq!(location(&found), "/dashboard/charges?amount=JPY+1.990");
+}
+
+#[tokio::test]
 async fn a_refused_new_charge_keeps_what_was_typed_and_its_expiry_is_in_minutes() {
     let service = Service::start().await;
     let browser = Browser::member(&service).await;

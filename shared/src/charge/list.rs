@@ -7,7 +7,7 @@ use domain::charge::{
     TransactionStatus,
 };
 use domain::ids::{ChargeId, EndToEndId};
-use domain::money::Amount;
+use domain::money::{Amount, TypedAmount};
 use domain::row::sortable;
 use domain::shard::ShardedScope;
 use domain::tax_id::{Document, TaxId};
@@ -18,7 +18,7 @@ use crate::http::field::{
     CHARGE_ID, CREATED_AFTER, CREATED_BEFORE, Definitions, EMAIL_CHARS, LIMIT, MinorAmount, Parsed, Word,
     bank_id,
 };
-use crate::http::{Fields, Problem, Query};
+use crate::http::{Detail, Fields, Problem, Query};
 use crate::store::{ListIndex, Order, Page, PageError, StoreError, key_of_item};
 
 /// Charges read for a page with a filter that no index or lookup row covers together with the others. That filter
@@ -109,6 +109,7 @@ pub struct ChargeFilter {
     pub(crate) end_to_end_id: Option<EndToEndId>,
     pub(crate) txid: Option<ChargeId>,
     pub(crate) amount: Option<Amount>,
+    pub(crate) typed_amount: Option<TypedAmount>,
 }
 
 enum Source<'a> {
@@ -155,8 +156,22 @@ impl ChargeFilter {
             end_to_end_id: query.read(&mut fields, &END_TO_END_ID),
             txid: query.read(&mut fields, &TXID),
             amount: query.read(&mut fields, &AMOUNT),
+            typed_amount: None,
         };
         fields.finish(Some(filter))
+    }
+
+    /// Like [`Self::parse`], but the amount is in the main unit of each charge's currency, as a person types it.
+    pub fn parse_typed(query: &Query) -> Result<Self, Problem> {
+        let typed = query.text(AMOUNT.name).map(TypedAmount::parse);
+        if typed == Some(None) {
+            return Err(Problem::InvalidAmount(vec![Detail::new(
+                AMOUNT.name,
+                "must be an amount, such as 129,90",
+            )]));
+        }
+        let filter = Self::parse(&query.only(|name| name != AMOUNT.name))?;
+        Ok(Self { typed_amount: typed.flatten(), ..filter })
     }
 
     fn matches(&self, charge: &Charge) -> bool {
@@ -166,6 +181,9 @@ impl ChargeFilter {
             && self.lookups().all(|value| value.is_of(charge))
             && self.txid.is_none_or(|id| charge.id == id)
             && self.amount.is_none_or(|amount| charge.amount == amount)
+            && self
+                .typed_amount
+                .is_none_or(|typed| typed.minor(charge.currency) == Some(charge.amount.minor()))
     }
 
     fn lookups(&self) -> impl Iterator<Item = &LookupValue> {
@@ -201,7 +219,8 @@ impl ChargeFilter {
     fn window(&self) -> usize {
         let filters =
             [self.status.is_some(), !self.customers.is_empty(), self.order.is_some(), self.email.is_some()];
-        let is_covered = filters.into_iter().filter(|is_set| *is_set).count() <= 1 && self.amount.is_none();
+        let is_covered = filters.into_iter().filter(|is_set| *is_set).count() <= 1;
+        let is_covered = is_covered && self.amount.is_none() && self.typed_amount.is_none();
         if is_covered { self.limit } else { self.filtered_window }
     }
 }

@@ -8,7 +8,7 @@ use domain::ids::{
     ChargeId, DeliveryId, EndToEndId, EndpointId, EventId, MedCaseId, PayoutId, PostingId, RefundId,
 };
 use domain::med::MedCase;
-use domain::money::{Amount, Currency};
+use domain::money::{Currency, TypedAmount};
 use domain::payout::Payout;
 use domain::refund::Refund;
 use domain::row::Key;
@@ -54,7 +54,7 @@ pub enum SearchQuery {
     /// A document with 11 or 14 digits, without and with its punctuation.
     Document(Document, Document),
     Email(LookupValue),
-    Amount(Amount),
+    Amount(TypedAmount),
     Order(LookupValue),
 }
 
@@ -97,7 +97,7 @@ impl SearchQuery {
             }
             Self::Document(digits, typed) => [digits, typed].map(by_document).into(),
             Self::Email(_) => vec![("customer_email", text.to_owned())],
-            Self::Amount(amount) => vec![("amount", amount.minor().to_string())],
+            Self::Amount(_) => vec![("amount", text.to_owned())],
             Self::Charge(_) => by_order.into_iter().collect(),
             // A document of another country has any form.
             Self::Order(_) => {
@@ -119,7 +119,7 @@ impl SearchQuery {
 /// `None`: the list does not accept the value, so it has no charge with it.
 fn newest_of((name, value): &(&'static str, String)) -> Option<ChargeFilter> {
     let query = Query::parse(Some(&Query::parse(None).with(name, value)));
-    ChargeFilter::parse(&query).ok().map(|filter| filter.reading(MOST_HITS))
+    ChargeFilter::parse_typed(&query).ok().map(|filter| filter.reading(MOST_HITS))
 }
 
 fn of_id<T: FromStr>(text: &str, query: fn(T) -> SearchQuery) -> Option<SearchQuery> {
@@ -135,15 +135,10 @@ fn document(text: &str) -> Option<SearchQuery> {
     is_document.then_some(SearchQuery::Document(digits, typed))
 }
 
-/// Reads a Brazilian amount, such as `1.234,56` or `R$ 12,90`, as minor units of two decimals.
-fn amount(text: &str) -> Option<Amount> {
-    let (whole, cents) = text.trim_start_matches("R$").trim().split_once(',')?;
-    let whole: String = whole.chars().filter(|letter| *letter != '.').collect();
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if cents.len() != 2 || !is_number(&whole) || !is_number(cents) {
-        return None;
-    }
-    Amount::parse(format!("{whole}{cents}").parse::<i64>().ok()?).ok()
+/// A text with a decimal comma or a currency. Without one, it is an order number.
+fn amount(text: &str) -> Option<TypedAmount> {
+    let is_amount = text.contains(',') || !text.starts_with(|c: char| c.is_ascii_digit());
+    TypedAmount::parse(text).filter(|_| is_amount)
 }
 
 #[derive(Clone, Debug)]
@@ -325,12 +320,12 @@ mod tests {
             ("12,90", "Amount"),
             ("4711", "Order"),
             ("Pedido 12,9", "Order"),
-            ("0,00", "Order"),
+            ("JPY 1.990", "Amount"),
+            ("1.990", "Order"),
             ("evt_1", "Order"),
         ] {
             assert_eq!(prefix(text), expected, "{text}");
         }
-        assert_eq!(SearchQuery::parse("1.234,56"), Amount::parse(123_456).ok().map(SearchQuery::Amount));
         assert_eq!((kind(" "), kind(&"x".repeat(255))), (None, None));
     }
 
