@@ -63,6 +63,7 @@ fn file(
     let columns = header.len();
     let mut writer = csv::WriterBuilder::new()
         .delimiter(b';')
+        .quote_style(csv::QuoteStyle::Always)
         .terminator(csv::Terminator::CRLF)
         .from_writer(BYTE_ORDER_MARK.to_vec());
     if is_cut {

@@ -86,7 +86,7 @@ async fn a_search_with_one_hit_leads_to_its_page() {
     assert!(statement.starts_with("/dashboard/wallet?") && rows == 1, "{statement}: {rows}");
     // The form of the list shows the amount as it was typed.
     let list = browser.search(&service, "12,90").await.unwrap();
-    assert_eq!(list, "/dashboard/charges?amount=R%24+12%2C90");
+    assert_eq!(list, "/dashboard/charges?amount=12%2C90");
     assert!(browser.page(&list).await.contains(id(&charge)));
     // Another mode and another account.
     let live = Browser::owner(&service).await.in_mode(Mode::Live);
@@ -180,7 +180,11 @@ async fn charges_are_filtered_by_amount_as_people_write_it_and_states_keep_the_o
         assert!(html.contains(&format!(">{shown}</td>")), "{html}");
     }
     for (refused, kept, rule) in [
-        ("amount=dez", "created_after=2026-01-02", "O valor não é válido. Use, por exemplo, 129,90.</p>"),
+        (
+            "amount=dez",
+            "created_after=2026-01-02",
+            "O valor não é válido. Use, por exemplo, 129,90, com no máximo",
+        ),
         ("created_before=ontem", "order_id=4711", "Use uma data, como 2026-11-26.</p>"),
         ("txid=1", "customer_email=a%40b.example", "Use as 26 letras e números do txid da cobrança.</p>"),
     ] {
@@ -246,12 +250,14 @@ async fn the_charges_of_a_view_are_a_csv_file() {
     let lines = file(&browser, &format!("/dashboard/charges.csv?{}", link.replace("&amp;", "&"))).await;
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(
-        lines[0].trim_start_matches('\u{feff}').starts_with("Criada (horário de Brasília);Pedido;Cliente;"),
+        lines[0]
+            .trim_start_matches('\u{feff}')
+            .starts_with("\"Criada (horário de Brasília)\";\"Pedido\";\"Cliente\";"),
         "{lines:?}"
     );
     let created = charge["created_at"].as_str().unwrap().parse().unwrap();
     let begins = format!(
-        "{};\"'=HYPERLINK(\"\"http://evil\"\")\";Maria S.;***.379.955-**;Pix;Paga;BRL;12,90;",
+        r#""{}";"'=HYPERLINK(""http://evil"")";"Maria S.";"***.379.955-**";"Pix";"Paga";"BRL";"12,90";"#,
         domain::pt_br::format_second(created)
     );
     assert!(lines[1].starts_with(&begins), "{begins} {lines:?}");
@@ -259,10 +265,9 @@ async fn the_charges_of_a_view_are_a_csv_file() {
     assert_eq!(file(&browser, "/dashboard/charges.csv").await.len(), 3);
     assert_eq!(file(&browser, "/dashboard/charges.csv?method=BOLETO").await.len(), 1);
     let movements = file(&browser, "/dashboard/wallet.csv?currency=BRL&created_after=&created_before=").await;
-    let begins =
-        "Quando (horário de Brasília);Movimento;Moeda;Valor;Taxas;Líquido;Disponível;A liberar;Retido;";
+    let begins = r#""Quando (horário de Brasília)";"Movimento";"Moeda";"Valor";"Taxas";"Líquido";"Disponível";"A liberar";"#;
     assert!(movements[0].trim_start_matches('\u{feff}').starts_with(begins), "{movements:?}");
-    assert!(movements.len() == 2 && movements[1].contains(";Pagamento;BRL;12,90;"), "{movements:?}");
+    assert!(movements.len() == 2 && movements[1].contains(r#";"Pagamento";"BRL";"12,90";"#), "{movements:?}");
     assert_eq!(movements[1].matches(';').count(), movements[0].matches(';').count(), "{movements:?}");
     // A small file keeps its byte order mark, because it is compressed too.
     for path in ["/dashboard/charges.csv", "/dashboard/wallet.csv"] {
@@ -283,7 +288,7 @@ async fn a_csv_file_has_at_most_1000_rows_and_says_when_it_is_cut() {
     let (lines, report) = service.cost(file(&browser, "/dashboard/charges.csv")).await;
     assert!(report.requests() <= 13 && report.read_units <= 1_030.0, "{report:?}");
     assert_eq!(lines.len(), 1_002);
-    let note = format!("O arquivo não tem tudo. Escolha um período menor.{}", ";".repeat(14));
+    let note = format!("\"O arquivo não tem tudo. Escolha um período menor.\"{}", ";\"\"".repeat(14));
     assert_eq!(lines.last(), Some(&note));
     assert_eq!(lines[0].matches(';').count(), 14);
 }

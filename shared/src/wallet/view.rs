@@ -277,10 +277,38 @@ pub fn statement_csv(page: &StatementPage) -> Result<Vec<u8>, CsvError> {
     Ok(writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))?)
 }
 
-/// Escapes a text that a spreadsheet would run as a formula (OWASP: CSV injection).
+/// Escapes a text of which a spreadsheet would run a part as a formula (OWASP: CSV injection), also if it splits lines
+/// at another separator or at a quote.
 pub fn escape_formula(text: &str) -> String {
-    match text.chars().next() {
-        Some('=' | '+' | '-' | '@' | '\t' | '\r') => format!("'{text}"),
-        _ => text.to_owned(),
+    let mut escaped = String::with_capacity(text.len());
+    let mut may_begin_cell = true;
+    for c in text.chars() {
+        let begins_formula =
+            matches!(c, '=' | '+' | '-' | '@' | '\t' | '\r' | '\n' | '＝' | '＋' | '－' | '＠');
+        if may_begin_cell && begins_formula {
+            escaped.push('\'');
+        }
+        may_begin_cell = matches!(c, ',' | ';' | '|' | '"' | '\'' | '\t' | '\r' | '\n');
+        escaped.push(c);
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_part_of_a_text_is_a_formula_in_any_spreadsheet() {
+        for (text, expected) in [
+            ("Pedido 7 - azul", "Pedido 7 - azul"),
+            ("=1+1", "'=1+1"),
+            ("x,=HYPERLINK(A1),", "x,'=HYPERLINK(A1),"),
+            ("a;@b\n+c", "a;'@b\n'+c"),
+            ("\"=1", "\"'=1"),
+            ("＝1", "'＝1"),
+        ] {
+            assert_eq!(escape_formula(text), expected, "{text}");
+        }
     }
 }
