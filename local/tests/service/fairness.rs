@@ -12,7 +12,7 @@ use domain::ids::{Mode, Scope};
 use local::stack::Options;
 use local::template::queue_arn;
 use serde_json::{Value, json};
-use shared::webhook::breaker::Breakers;
+use shared::webhook::breaker::{Admission, Breaker, Breakers};
 use shared::webhook::endpoint::Endpoint;
 use shared::webhook::in_flight::{InFlight, Occupancy, Slots};
 use shared::webhook::queue::Lane;
@@ -395,6 +395,27 @@ async fn a_breaker_postpones_attempts_without_counting_them_and_closes_when_the_
     }
     let delivered = service.deliveries("&status=DELIVERED").await;
     assert_eq!(attempts(&delivered), [1, 1, 2], "a postponed attempt is not counted");
+}
+
+#[tokio::test]
+async fn breakers_open_for_hundreds_of_dead_servers_and_the_row_stays_bounded() {
+    let service = Service::start().await;
+    let (breakers, scope) = (Breakers::new(service.store()), service.scope());
+    let servers: Vec<String> = (0..600).map(|number| format!("{number:08x}")).collect();
+    let (dead, more) = servers.split_at(400);
+    let now = service.stack.clock.now();
+    for (servers, failures) in [(dead, 5), (more, 1)] {
+        for _ in 0..failures {
+            for server in servers {
+                breakers.record_failure((&scope, server), None, now).await.unwrap();
+            }
+        }
+        let row = service.store().get_item(&Breakers::key_of(&scope)).await.unwrap();
+        let is_open = |server: &String| Breaker::of(row.as_ref(), server).admit(now) != Admission::Pass;
+        assert!(dead.iter().all(is_open));
+        let known = row.iter().flatten().filter(|(name, _)| name.starts_with("failures#")).count();
+        assert!((400..=512).contains(&known), "{known} servers");
+    }
 }
 
 #[tokio::test]

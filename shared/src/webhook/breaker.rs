@@ -38,9 +38,12 @@ const MAX_OPEN_SECONDS: i64 = 300;
 /// worker dies, the next attempt after this time is a probe.
 const PROBE_SECONDS: i64 = 60;
 
-/// The most servers in a row, which limits its size to about 6 KB. Beyond, those that are not open are
+/// The most servers in a row, which limits its size to about 40 KB. Beyond, those that are not open are
 /// forgotten first.
-const MAX_SERVERS: usize = 64;
+const MAX_SERVERS: usize = 512;
+
+/// The most servers that one update forgets. Each takes three attributes, and the update's expression may have 4 KB.
+const MOST_FORGOTTEN: usize = 48;
 
 /// When DynamoDB may remove the row, in seconds after the last failure.
 const KEPT_SECONDS: i64 = 24 * 60 * 60;
@@ -152,14 +155,16 @@ impl Breakers {
         let (UpdateOutcome::Done(counted) | UpdateOutcome::Refused(counted)) =
             counting.run(&self.store).await?;
         let breaker = Breaker::of(Some(&counted), server);
-        if breaker.failures < FAILURES_TO_OPEN || breaker.open.is_some() {
+        let forgotten = forgotten(&counted, server);
+        let update = if breaker.failures >= FAILURES_TO_OPEN && breaker.open.is_none() {
+            tracing::warn!(%scope, server, "a server does not answer; its breaker opens");
+            opening(row(scope), server, FIRST_OPEN_SECONDS, now).when_absent(&format!("{OPEN_UNTIL}{server}"))
+        } else if !forgotten.is_empty() {
+            row(scope)
+        } else {
             return Ok(());
-        }
-        tracing::warn!(%scope, server, "a server does not answer; its breaker opens");
-        let update = opening(row(scope), server, FIRST_OPEN_SECONDS, now)
-            .when_absent(&format!("{OPEN_UNTIL}{server}"))
-            .remove_all(forgotten(&counted, server));
-        update.run(&self.store).await.map(|_opened_here_or_elsewhere| ())
+        };
+        update.remove_all(forgotten).run(&self.store).await.map(|_opened_here_or_elsewhere| ())
     }
 
     /// Records an answer, which closes the breaker.
@@ -180,7 +185,7 @@ fn opening(update: RowUpdate, server: &str, seconds: i64, now: Timestamp) -> Row
 }
 
 /// Returns the attributes of the servers that a row no longer has room for, except those of `server`. The
-/// servers whose breaker opened longest ago, or never, come first.
+/// servers whose breaker opened longest ago, or never, come first; at most [`MOST_FORGOTTEN`] servers.
 fn forgotten(row: &Item, server: &str) -> Vec<String> {
     let mut servers: BTreeMap<&str, i64> = BTreeMap::new();
     for (name, value) in row {
@@ -191,7 +196,7 @@ fn forgotten(row: &Item, server: &str) -> Vec<String> {
             servers.insert(open, value.as_n().ok().and_then(|until| until.parse().ok()).unwrap_or_default());
         }
     }
-    let excess = servers.len().saturating_sub(MAX_SERVERS);
+    let excess = servers.len().saturating_sub(MAX_SERVERS).min(MOST_FORGOTTEN);
     let mut others: Vec<(i64, &str)> =
         servers.into_iter().filter(|(name, _)| *name != server).map(|(name, until)| (until, name)).collect();
     others.sort_unstable();
@@ -235,12 +240,12 @@ mod tests {
         let mut row = Item::new();
         for index in 0..MAX_SERVERS {
             let until = i64::try_from(index).unwrap();
-            row.insert(format!("{OPEN_UNTIL}{index:02}"), number(until));
+            row.insert(format!("{OPEN_UNTIL}{index:03}"), number(until));
         }
-        assert!(forgotten(&row, "00").is_empty());
+        assert!(forgotten(&row, "000").is_empty());
         row.insert(format!("{FAILURES}new"), number(5));
-        assert_eq!(forgotten(&row, "new"), ["failures#00", "open_until#00", "open_seconds#00"]);
-        assert_eq!(forgotten(&row, "00"), ["failures#new", "open_until#new", "open_seconds#new"]);
+        assert_eq!(forgotten(&row, "new"), ["failures#000", "open_until#000", "open_seconds#000"]);
+        assert_eq!(forgotten(&row, "000"), ["failures#new", "open_until#new", "open_seconds#new"]);
     }
 
     #[test]
