@@ -1,8 +1,8 @@
-//! Checks the file of a shop's logo.
+//! The file of a shop's logo.
 
 use std::io::Cursor;
 
-use png::{Decoder, Limits};
+use png::{Compression, Decoder, Encoder, Info, Limits};
 
 /// The longest side in pixels. It bounds the memory for decoding: 8 MiB at 8 bytes a pixel.
 const MAX_SIDE: u32 = 1_024;
@@ -10,41 +10,36 @@ const MAX_SIDE: u32 = 1_024;
 /// The memory that the decoder may take besides the image, in bytes.
 const DECODER_BYTES: usize = 1024 * 1024;
 
-/// Whether the bytes are a PNG (ISO/IEC 15948) of one image without animation, of 1 to 1,024 pixels a side, which can
-/// be decoded to its end, and nothing else.
-pub fn is_logo(file: &[u8]) -> bool {
-    decode(file).is_some() && bytes_after_end(file) == Some(0)
-}
-
-/// The number of bytes after the last chunk, which decoders ignore. They could be another file, which the logo's public
-/// URL would serve.
-fn bytes_after_end(file: &[u8]) -> Option<usize> {
-    let mut rest = file.get(8..)?;
-    loop {
-        let (length, kind) = (rest.first_chunk::<4>()?, rest.get(4..8)?);
-        // The content has a length and a kind before it, and a checksum after it.
-        let next = usize::try_from(u32::from_be_bytes(*length)).ok()?.checked_add(12)?;
-        rest = rest.get(next..)?;
-        if kind == b"IEND" {
-            return Some(rest.len());
-        }
-    }
-}
-
-fn decode(file: &[u8]) -> Option<()> {
+/// Encodes the image of a PNG (ISO/IEC 15948) anew, so that the logo's public URL serves its pixels and nothing else of
+/// the file: no metadata, no text, no other file. `None`: it is not one image without animation, of 1 to 1,024 pixels
+/// a side, which can be decoded to its end.
+pub fn logo(file: &[u8]) -> Option<Vec<u8>> {
     let limits = Limits { bytes: DECODER_BYTES };
-    let mut reader = Decoder::new_with_limits(Cursor::new(file), limits).read_info().ok()?;
-    let info = reader.info();
+    let mut decoder = Decoder::new_with_limits(Cursor::new(file), limits);
+    decoder.set_ignore_text_chunk(true);
+    decoder.set_ignore_iccp_chunk(true);
+    let mut reader = decoder.read_info().ok()?;
+    let read = reader.info();
     // Before the image is decoded: a small file may claim to be huge.
-    let is_bounded = info.width <= MAX_SIDE && info.height <= MAX_SIDE && info.animation_control.is_none();
+    let is_bounded = read.width <= MAX_SIDE && read.height <= MAX_SIDE && read.animation_control.is_none();
+    let mut info = Info::with_size(read.width, read.height);
+    (info.color_type, info.bit_depth) = (read.color_type, read.bit_depth);
+    (info.palette, info.trns) = (read.palette.clone(), read.trns.clone());
     let mut image = vec![0; reader.output_buffer_size().filter(|_| is_bounded)?];
     reader.next_frame(&mut image).ok()?;
-    reader.finish().ok()
+    reader.finish().ok()?;
+    let mut png = Vec::new();
+    let mut encoder = Encoder::with_info(&mut png, info).ok()?;
+    encoder.set_compression(Compression::High);
+    let mut writer = encoder.write_header().ok()?;
+    writer.write_image_data(&image).ok()?;
+    writer.finish().ok()?;
+    Some(png)
 }
 
 #[cfg(test)]
 mod tests {
-    use png::{BitDepth, ColorType, Encoder};
+    use png::{BitDepth, ColorType};
 
     use super::*;
 
@@ -74,7 +69,9 @@ mod tests {
     fn only_a_whole_png_of_bounded_size_is_a_logo() {
         let logo = encoded(1_024, 300, 1);
         let largest = encoded_as((ColorType::Rgba, BitDepth::Sixteen), 1_024, 1_024, 1);
-        assert!(is_logo(&logo) && is_logo(&encoded(1, 1, 1)) && is_logo(&largest));
+        for file in [&logo, &encoded(1, 1, 1), &largest] {
+            assert!(super::logo(file).is_some_and(|again| again.len() <= file.len() + 100));
+        }
         for (what, file) in [
             ("empty", vec![]),
             ("a JPEG", b"\xff\xd8\xff\xe0\0\x10JFIF".to_vec()),
@@ -83,14 +80,39 @@ mod tests {
             ("a small file of a huge image", encoded(30_000, 30_000, 1)),
             ("animated", encoded(8, 8, 2)),
             ("cut off", logo[..logo.len() - 20].to_vec()),
-            ("followed by a page", [logo.as_slice(), b"<script>alert(1)</script>"].concat()),
-            ("two files", [logo.as_slice(), &logo].concat()),
             (
                 "damaged",
                 logo.iter().enumerate().map(|(at, byte)| if at == 50 { !byte } else { *byte }).collect(),
             ),
         ] {
-            assert!(!is_logo(&file), "{what}");
+            assert_eq!(super::logo(&file), None, "{what}");
         }
+    }
+
+    #[test]
+    fn a_logo_is_its_pixels_and_nothing_else_of_the_file() {
+        let mut file = Vec::new();
+        let mut encoder = Encoder::new(&mut file, 2, 2);
+        encoder.set_color(ColorType::Indexed);
+        encoder.set_palette(vec![1, 2, 3, 4, 5, 6]);
+        encoder.set_trns(vec![7]);
+        encoder.add_text_chunk("Author".to_owned(), "Maria".to_owned()).unwrap();
+        encoder.add_itxt_chunk("Comment".to_owned(), "<script>".to_owned()).unwrap();
+        let mut writer = encoder.write_header().unwrap();
+        writer.write_image_data(&[0, 1, 1, 0]).unwrap();
+        writer.finish().unwrap();
+        file.extend(b"<script>alert(1)</script>");
+        let logo = logo(&file).unwrap();
+        for removed in ["Maria", "script", "tEXt", "iTXt"] {
+            assert!(!logo.windows(removed.len()).any(|part| part == removed.as_bytes()), "{removed}");
+        }
+        let pixels = |file: &[u8]| {
+            let mut reader = Decoder::new(Cursor::new(file)).read_info().unwrap();
+            let mut image = vec![0; reader.output_buffer_size().unwrap()];
+            reader.next_frame(&mut image).unwrap();
+            let info = reader.info();
+            (image, info.palette.clone().unwrap().into_owned(), info.trns.clone().unwrap().into_owned())
+        };
+        assert_eq!(pixels(&logo), pixels(&file));
     }
 }

@@ -79,13 +79,14 @@ async fn change(member: MemberForm<ApiKeysApp>) -> Result<Response> {
 
 async fn upload_logo(MemberUpload { member, file }: MemberUpload<ApiKeysApp>) -> Result<Response> {
     member.require(Need::Settings)?;
-    if file.len() > MAX_LOGO_BYTES || !artefacts::logo::is_logo(&file) {
-        let rule = "must be a PNG of at most 30 KiB and 1,024 pixels a side, without animation and with nothing after its end";
+    let is_small = file.len() <= MAX_LOGO_BYTES;
+    let Some(logo) = is_small.then(|| artefacts::logo::logo(&file)).flatten() else {
+        let rule = "must be a PNG of at most 30 KiB and 1,024 pixels a side, without animation";
         return answer(Err(Problem::field("logo", rule)), SETTINGS);
-    }
-    let hash = LogoHash::of(&member.session.account.id, &file);
+    };
+    let hash = LogoHash::of(&member.session.account.id, &logo);
     // Before the row names it. After a crash between the two, the file is unused.
-    member.app.logos.put(&hash, file.into()).await?;
+    member.app.logos.put(&hash, logo).await?;
     replace_logo(&member, Some(hash)).await
 }
 

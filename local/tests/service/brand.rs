@@ -123,7 +123,6 @@ async fn a_logo_is_a_small_png_which_the_checkout_serves_until_it_is_removed() {
         ("a truncated file", png(64, 64, 0)[..40].to_vec()),
         ("a file of over 30 KiB", png(64, 64, 30 * 1024)),
         ("huge dimensions", png(20_000, 20, 0)),
-        ("a page after the picture", [png(8, 8, 0).as_slice(), b"<script>alert(1)</script>"].concat()),
     ] {
         assert_eq!(location(&upload(&service, owner.cookies(), "test", &file).await), refused, "{what}");
     }
@@ -134,7 +133,7 @@ async fn a_logo_is_a_small_png_which_the_checkout_serves_until_it_is_removed() {
     let of_other_mode = upload(&service, owner.cookies(), "live", &png(8, 8, 0)).await;
     assert_eq!(of_other_mode.status, 409, "the page was drawn for the other mode");
 
-    let file = png(400, 100, 20 * 1024);
+    let file = [png(400, 100, 20 * 1024).as_slice(), b"<script>alert(1)</script>"].concat();
     let done = "/dashboard/settings?done=1";
     assert_eq!(location(&upload(&service, owner.cookies(), "test", &file).await), done);
     // A change of the other fields leaves the logo.
@@ -144,7 +143,8 @@ async fn a_logo_is_a_small_png_which_the_checkout_serves_until_it_is_removed() {
     let path = format!("/checkout/logos/{logo}");
     assert!(owner.page(SETTINGS).await.contains(&format!("src=\"{path}\"")));
     let served = service.raw(Method::GET, &path, &[], "").await;
-    assert_eq!((served.status.as_u16(), served.bytes.as_ref()), (200, file.as_slice()));
+    let encoded = artefacts::logo::logo(&file).unwrap();
+    assert_eq!((served.status.as_u16(), served.bytes.as_ref()), (200, encoded.as_slice()));
     for (name, value) in [
         ("content-type", "image/png"),
         ("cache-control", "public, max-age=31536000, immutable"),
@@ -165,7 +165,7 @@ async fn a_logo_is_a_small_png_which_the_checkout_serves_until_it_is_removed() {
     let page = owner.page(SETTINGS).await;
     let path = page.split("src=\"/checkout/logos/").nth(1).unwrap().split('"').next().unwrap();
     let path = format!("/checkout/logos/{path}");
-    assert_eq!(service.raw(Method::GET, &path, &[], "").await.bytes.as_ref(), new.as_slice());
+    assert_eq!(service.raw(Method::GET, &path, &[], "").await.bytes, artefacts::logo::logo(&new).unwrap());
     let removed = owner.submit(SETTINGS, "/dashboard/settings/logo/remove", &[]).await;
     assert_eq!(removed, done);
     assert_eq!(service.raw(Method::GET, &path, &[], "").await.status, 404);
