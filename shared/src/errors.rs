@@ -240,7 +240,9 @@ impl From<EvidenceError> for Problem {
     fn from(error: EvidenceError) -> Self {
         match error {
             EvidenceError::Refused(EvidenceRefused::CaseOver(_)) => Self::Unreadable(error.to_string()),
-            EvidenceError::Refused(EvidenceRefused::Full) => Self::Unprocessable(error.to_string()),
+            EvidenceError::Refused(EvidenceRefused::Full | EvidenceRefused::TooManyUploads) => {
+                Self::Unprocessable(error.to_string())
+            }
             EvidenceError::InvalidFile { param, message } => Self::field(param, message),
             EvidenceError::NotUploaded => Self::EvidenceNotUploaded,
             EvidenceError::SizeMismatch { declared, stored } => {

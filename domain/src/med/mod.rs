@@ -359,6 +359,9 @@ pub enum CaseRefused {
 /// Maximum number of evidence files of a case.
 pub(crate) const MAX_EVIDENCE: u32 = 50;
 
+/// The most upload URLs of a case within seven days, which bounds what unconfirmed files can cost: 1 GB.
+pub const MAX_UPLOADS: usize = 100;
+
 /// Why a case accepts no more evidence.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum EvidenceRefused {
@@ -368,6 +371,9 @@ pub enum EvidenceRefused {
     /// The case has the maximum number of files. The response is a 422.
     #[error("The MED case already has {MAX_EVIDENCE} files, the maximum.")]
     Full,
+    /// Too many upload URLs were requested. The response is a 422.
+    #[error("The MED case has had {MAX_UPLOADS} upload URLs within seven days, the maximum.")]
+    TooManyUploads,
 }
 
 /// The rows that a change of a case writes in one transaction.

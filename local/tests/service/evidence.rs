@@ -351,3 +351,18 @@ fn without_url(evidence: Value) -> Value {
     evidence.as_object_mut().unwrap().remove("view_url").unwrap();
     evidence
 }
+
+#[tokio::test]
+async fn a_case_has_a_hundred_upload_urls_within_a_week() {
+    let service = Service::start().await;
+    let case = service.case().await;
+    for _ in 0..100 {
+        service.request_upload(&case, PNG, "image/png").await;
+    }
+    let body = json!({"file_name": "prova.bin", "file_size": PNG.len(), "mime_type": "image/png"});
+    let refused = service.post(&evidence_path(&case), &body).await;
+    assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"));
+    // Another case of the account is not affected.
+    let (_, ticket) = service.ticket(PNG, "image/png").await;
+    assert_eq!(ticket["object"], "med_case_evidence_upload");
+}

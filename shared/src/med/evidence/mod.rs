@@ -91,7 +91,11 @@ pub struct UploadedFile {
 impl Upload {
     /// In the partition of the case's charge.
     pub fn key_of(case: MedCaseId, id: EvidenceId) -> Key {
-        Key { sk: format!("upload#{}#{id}", case.key()), ..MedCase::key_of(case) }
+        Key { sk: format!("{}{id}", Self::prefix(case)), ..MedCase::key_of(case) }
+    }
+
+    fn prefix(case: MedCaseId) -> String {
+        format!("upload#{}#", case.key())
     }
 
     fn is_open(&self, now: Timestamp) -> bool {

@@ -1,6 +1,6 @@
 use domain::audit::{Audit, Operator};
 use domain::ids::{EvidenceId, MedCaseId};
-use domain::med::MedCase;
+use domain::med::{EvidenceRefused, MAX_UPLOADS, MedCase};
 use domain::row::{Key, Row as _};
 use domain::time::Timestamp;
 
@@ -52,6 +52,11 @@ impl CaseEvidence {
         now: Timestamp,
     ) -> Result<Upload, EvidenceError> {
         case.check_evidence_allowed()?;
+        let Key { pk, .. } = MedCase::key_of(case.id);
+        // Concurrent requests may exceed the limit by as many as there are.
+        if self.store.partition_prefix(&pk, &Upload::prefix(case.id)).await?.len() >= MAX_UPLOADS {
+            return Err(EvidenceRefused::TooManyUploads.into());
+        }
         let id = EvidenceId::new(now, random::bytes()?);
         let upload = Upload { id, case: case.id, file, uploaded_by, created_at: now };
         match self.store.insert(&upload).await? {
