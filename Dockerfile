@@ -7,8 +7,8 @@
 #
 # `scripts/image` builds and tries this file on machines that reach no registry: with stand-ins for both base images,
 # whose `cargo` copies programs that were compiled outside. So it does not try the compilation in the first stage.
-ARG BUILDER=rust:1.94-bookworm
-ARG RUNTIME=debian:bookworm-slim
+ARG BUILDER=rust:1.94.1-bookworm@sha256:6ae102bdbf528294bc79ad6e1fae682f6f7c2a6e6621506ba959f9685b308a55
+ARG RUNTIME=debian:bookworm-slim@sha256:4724b8cc51e33e398f0e2e15e18d5ec2851ff0c2280647e1310bc1642182655d
 
 FROM ${BUILDER} AS builder
 WORKDIR /source
