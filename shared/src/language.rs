@@ -5,9 +5,15 @@ use axum::http::HeaderMap;
 use axum::http::header::ACCEPT_LANGUAGE;
 use serde::{Deserialize, Serialize};
 
-use crate::http::cookie;
+use crate::http::{cookie, set_cookie};
 
 pub(crate) const LANGUAGE_COOKIE: &str = "__Host-language";
+
+/// The payer's choice, which the dashboard does not read.
+const PAYER_COOKIE: &str = "__Host-payer-language";
+
+/// In seconds: as long as a charge can be paid.
+const PAYER_COOKIE_SECONDS: i64 = 24 * 60 * 60;
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Language {
@@ -87,6 +93,16 @@ impl Language {
         let accepted = headers.get(ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let accepted = || accepted.split(',').find_map(|tag| Self::parse(tag.trim()));
         Self::chosen(headers).or_else(accepted).unwrap_or_default()
+    }
+
+    /// As [`Self::of`], for the pages that a payer sees: the choice on the checkout page comes first.
+    pub fn of_payer(headers: &HeaderMap) -> Self {
+        cookie(headers, PAYER_COOKIE).and_then(Self::parse).unwrap_or_else(|| Self::of(headers))
+    }
+
+    /// The `Set-Cookie` header of a payer's choice.
+    pub fn payer_cookie(self) -> String {
+        set_cookie(PAYER_COOKIE, self.tag(), PAYER_COOKIE_SECONDS)
     }
 
     /// The choice that the browser keeps. The log-in copies it from the user's row.

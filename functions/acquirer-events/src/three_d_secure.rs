@@ -44,7 +44,7 @@ pages::words! { pub(crate),
 }
 
 pub(crate) async fn show(State(app): State<App>, headers: HeaderMap, raw_id: RawId) -> Response {
-    let (now, language) = (app.clock.now(), Language::of(&headers));
+    let (now, language) = (app.clock.now(), Language::of_payer(&headers));
     match find(&app, raw_id).await {
         Ok(Some(charge)) => {
             let charge = charge.read_at(now);
@@ -73,7 +73,7 @@ pub(crate) async fn decide(
     raw_id: RawId,
     form: Result<RawForm, RawFormRejection>,
 ) -> Response {
-    let (now, language) = (app.clock.now(), Language::of(&headers));
+    let (now, language) = (app.clock.now(), Language::of_payer(&headers));
     let step = form.ok().and_then(|RawForm(bytes)| {
         let form = Query::parse(Some(&String::from_utf8_lossy(&bytes)));
         form.read(&mut Fields::new(), &STEP)

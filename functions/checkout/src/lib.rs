@@ -17,7 +17,7 @@ use axum::Router;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::{AppendHeaders, IntoResponse, Response};
 use axum::routing::get;
 use domain::account::{Account, Brand};
 use domain::charge::StoredCharge;
@@ -108,7 +108,10 @@ async fn show(
 ) -> Response {
     let (found, account) = read(&checkout, &request, raw_id).await;
     let brand = account.map(|account| account.brand).unwrap_or_default();
-    page_of(found, &brand, checkout.clock.now(), language(&request, &headers), &headers)
+    let page = page_of(found, &brand, checkout.clock.now(), language(&request, &headers), &headers);
+    // The payer comes back from the acquirer's page, and from the simulation, by URLs without `lang`.
+    let choice = chosen(&request).map(|language| [(header::SET_COOKIE, language.payer_cookie())]);
+    (choice.map(AppendHeaders), page).into_response()
 }
 
 type Found = Result<Option<StoredCharge>, StoreError>;
@@ -126,8 +129,11 @@ async fn read(checkout: &Checkout, request: &RequestContext, raw_id: RawId) -> (
 }
 
 fn language(request: &RequestContext, headers: &HeaderMap) -> Language {
-    let chosen = request.query.text("lang").and_then(Language::parse);
-    chosen.unwrap_or_else(|| Language::of(headers))
+    chosen(request).unwrap_or_else(|| Language::of_payer(headers))
+}
+
+fn chosen(request: &RequestContext) -> Option<Language> {
+    request.query.text("lang").and_then(Language::parse)
 }
 
 async fn show_qr(
