@@ -203,7 +203,7 @@ impl Api {
 /// Whether a request is for a route that exists only on this machine.
 fn is_local(head: &Parts) -> bool {
     let path = head.uri.path();
-    path.starts_with(LOCAL_PREFIX) || (path == "/" && head.method == Method::GET)
+    path.starts_with(LOCAL_PREFIX) || (path == "/" && matches!(head.method, Method::GET | Method::HEAD))
 }
 
 /// Reads a body of at most [`MAX_BODY_BYTES`]. `None`: the body is longer, or it was cut off.

@@ -287,10 +287,12 @@ impl Stack {
 
     /// Running requests and events have a few seconds to finish.
     pub async fn stop(self) {
-        if let Some(gateway) = self.gateway {
-            gateway.stop().await;
-        }
-        self.contents.stop_event_sources(STOP_GRACE).await;
+        let gateway = async {
+            if let Some(gateway) = self.gateway {
+                gateway.stop().await;
+            }
+        };
+        tokio::join!(gateway, self.contents.stop_event_sources(STOP_GRACE));
         self.bank.stop().await;
         self.cards.stop().await;
         // It shares the database, whose file is closed next.

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use shared::auth::dashboard::SESSION_COOKIE;
 use shared::auth::dashboard::token::TOKEN_SECONDS;
 use shared::clock::Clock;
-use shared::http::{Query, set_cookie};
+use shared::http::{OriginSecrets, Query, set_cookie, with_headers};
 
 use crate::contents::{CLOCK_FILE, Contents};
 use crate::error::Context;
@@ -33,8 +33,9 @@ pub(crate) const LOG_IN: &str = "/_local/dashboard";
 
 pub(crate) fn local_routes(contents: Arc<Contents>, allowed_hosts: Vec<AllowedHost>) -> Router {
     let guard = axum::middleware::from_fn_with_state(Arc::from(allowed_hosts), guard::guard);
+    let home = Router::new().route("/", get(async || Redirect::to("/dashboard")));
     Router::new()
-        .route("/", get(async || Redirect::to("/dashboard")))
+        .merge(with_headers(home, OriginSecrets::default()).with_state(()))
         .route(LOG_IN, get(log_in))
         .route("/_local/clock/advance", post(advance))
         .route("/_local/reset", post(reset))

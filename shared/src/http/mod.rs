@@ -51,9 +51,12 @@ pub fn csp_source(text: &str) -> String {
 /// or a panic. Responses to authenticated requests get the rate-limit headers. Requests that `origin` does not
 /// admit get a 403 on every path.
 pub fn with_middleware(routes: Router, origin: OriginSecrets) -> Router {
+    with_headers(routes.fallback(no_such_route).method_not_allowed_fallback(no_such_route), origin)
+}
+
+/// As [`with_middleware`], without the errors for other routes.
+pub fn with_headers(routes: Router, origin: OriginSecrets) -> Router {
     routes
-        .fallback(no_such_route)
-        .method_not_allowed_fallback(no_such_route)
         .layer(CatchPanicLayer::custom(|_panic| {
             Problem::Internal("a handler panicked".to_owned()).into_response()
         }))
