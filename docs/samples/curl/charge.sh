@@ -8,7 +8,7 @@ order=$1 amount=$2
 # 128 characters. The prefix makes the key of order 1 long enough.
 name=$(escaped "$order")
 call /v1/pix/charges --header "Idempotency-Key: shop-order-$order" \
-    --data "{\"amount\": $amount, \"description\": \"Order $name\", \"metadata\": {\"order\": \"$name\"}}"
+    --data "{\"amount\": $amount, \"description\": \"Order $name\", \"metadata\": {\"order_id\": \"$name\"}}"
 text br_code
 id=$(text id ch_)
 

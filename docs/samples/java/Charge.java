@@ -13,7 +13,7 @@ class Charge {
         Json charge = Client.call(
                 "POST",
                 "/v1/pix/charges",
-                Map.of("amount", amount, "description", "Order " + order, "metadata", Map.of("order", order)),
+                Map.of("amount", amount, "description", "Order " + order, "metadata", Map.of("order_id", order)),
                 "Idempotency-Key", "shop-order-" + order);
         System.out.println(charge.get("pix").get("br_code").text());
         String id = charge.get("id").text();

@@ -44,7 +44,7 @@ class Orders {
             entry.put(name, shown.get(name).value());
         }
         if (type[0].equals("charge")) {
-            entry.put("order", shown.get("metadata").get("order").value());
+            entry.put("order", shown.get("metadata").get("order_id").value());
         } else if (type[0].equals("refund")) {
             entry.put("status", type[1]); // created, succeeded or failed
         }

@@ -9,7 +9,7 @@ const [order, amount] = process.argv.slice(2);
 const charge = await call(
   "POST",
   "/v1/pix/charges",
-  { amount: minorUnits(amount), description: `Order ${order}`, metadata: { order } },
+  { amount: minorUnits(amount), description: `Order ${order}`, metadata: { order_id: order } },
   { "Idempotency-Key": `shop-order-${order}` },
 );
 console.log(charge.pix.br_code);

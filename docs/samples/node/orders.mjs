@@ -15,7 +15,7 @@ const NEW = { order: null, amount: null, status: null, created_at: null, at: "",
 function apply(row, kind, name, shown, at) {
   if (kind === "charge") {
     const { amount, status, created_at, metadata } = shown;
-    if (at >= row.at) Object.assign(row, { order: metadata.order ?? null, amount, status, created_at, at });
+    if (at >= row.at) Object.assign(row, { order: metadata.order_id ?? null, amount, status, created_at, at });
     return;
   }
   const entry = (row[kind === "refund" ? "refunds" : "cases"][shown.id] ??= { at: "" });

@@ -10,7 +10,7 @@ require __DIR__ . '/client.php';
 $charge = call(
     'POST',
     '/v1/pix/charges',
-    ['amount' => minor_units($amount), 'description' => "Order $order", 'metadata' => ['order' => $order]],
+    ['amount' => minor_units($amount), 'description' => "Order $order", 'metadata' => ['order_id' => $order]],
     ["Idempotency-Key: shop-order-$order"],
 );
 echo $charge->pix->br_code, "\n";

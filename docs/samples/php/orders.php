@@ -17,7 +17,7 @@ function apply(array &$row, string $kind, string $name, array $shown, string $at
 {
     if ($kind === 'charge') {
         if ($at >= $row['at']) {
-            $row['order'] = $shown['metadata']['order'] ?? null;
+            $row['order'] = $shown['metadata']['order_id'] ?? null;
             [$row['amount'], $row['status']] = [$shown['amount'], $shown['status']];
             [$row['created_at'], $row['at']] = [$shown['created_at'], $at];
         }

@@ -15,7 +15,7 @@ def main() -> None:
     charge = call(
         "POST",
         "/v1/pix/charges",
-        {"amount": amount, "description": f"Order {order}", "metadata": {"order": order}},
+        {"amount": amount, "description": f"Order {order}", "metadata": {"order_id": order}},
         {"Idempotency-Key": f"shop-order-{order}"},
     )
     print(charge["pix"]["br_code"])

@@ -3,6 +3,8 @@
 The programs beside it read the environment variables SERVICE_URL and API_KEY.
 """
 
+from __future__ import annotations
+
 import email.utils
 import http.client
 import json

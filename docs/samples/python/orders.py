@@ -18,7 +18,7 @@ NEW = {"order": None, "amount": None, "status": None, "created_at": None, "at": 
 def apply(row: dict, kind: str, name: str, shown: dict, at: str) -> None:
     """Applies an event to the row of its charge. An event shows its object after the change."""
     if kind == "charge" and at >= row["at"]:
-        order = shown["metadata"].get("order")
+        order = shown["metadata"].get("order_id")
         row.update(order=order, amount=shown["amount"], status=shown["status"], created_at=shown["created_at"], at=at)
     elif kind in ("refund", "med_case"):
         entry = row["refunds" if kind == "refund" else "cases"].setdefault(shown["id"], {"at": ""})

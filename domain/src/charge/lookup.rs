@@ -14,7 +14,7 @@ pub const MAX_ORDER_CHARS: usize = 200;
 /// A value by which charges are found.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum LookupValue {
-    /// The merchant's order number: the metadata `order_id`, else `orderId`, else `pedido`.
+    /// The merchant's order number: the metadata `order_id`, else `orderId`, `order` or `pedido`.
     Order(String),
     /// `customer.email`, in lower case.
     Email(String),
@@ -129,7 +129,8 @@ mod tests {
             (json!({"pedido": "4711"}), Some("4711")),
             (json!({"pedido": "1", "orderId": "2", "order_id": "3"}), Some("3")),
             (json!({"pedido": "1", "orderId": " ", "order_id": null}), Some("1")),
-            (json!({"order": "4711", "x": {"order_id": "4711"}}), None),
+            (json!({"order": "4711", "pedido": "1"}), Some("4711")),
+            (json!({"x": {"order_id": "4711"}}), None),
             (json!({"order_id": "x".repeat(201)}), None),
             (json!({}), None),
         ] {

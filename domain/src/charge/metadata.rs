@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 const RESERVED: [&str; 2] = ["med", "failure"];
 
 /// The keys under which merchants send their order number, the first that has one counts.
-const ORDER_KEYS: [&str; 3] = ["order_id", "orderId", "pedido"];
+const ORDER_KEYS: [&str; 4] = ["order_id", "orderId", "order", "pedido"];
 
 /// Maximum number of keys in a request, without those that [`Metadata::keeps`] rejects.
 pub const MAX_KEYS: usize = 50;
@@ -65,7 +65,7 @@ impl Metadata {
         self.to_map().get(key)?.as_str().map(str::to_owned)
     }
 
-    /// Returns the merchant's order number, a string or a number under `order_id`, `orderId` or `pedido`.
+    /// Returns the merchant's order number, a string or a number under one of [`ORDER_KEYS`].
     pub fn order_number(&self) -> Option<String> {
         if !ORDER_KEYS.iter().any(|key| self.0.contains(key)) {
             return None;

@@ -86,9 +86,8 @@ pub(crate) fn opened(case: &MedCase, charge: &Charge, dashboard: &str) -> Text {
 
 /// Returns the fields by which a person recognises a case and the order that it contests.
 fn about(case: &MedCase, charge: &Charge) -> Vec<(&'static str, String)> {
-    let sent = |key| charge.metadata.text(key).map(|sent| quoted(&sent));
-    let order = sent("order").map(|order| ("Pedido", order));
-    let description = sent("description").map(|description| ("Descrição", description));
+    let order = charge.metadata.order_number().map(|order| ("Pedido", quoted(&order)));
+    let description = charge.metadata.text("description").map(|sent| ("Descrição", quoted(&sent)));
     let reason = case.reason.as_deref().map(|reason| ("Motivo alegado", quoted(reason)));
     let fields = [
         Some(("Tipo", kind(case.kind).to_owned())),

@@ -89,7 +89,7 @@ async fn a_charge_is_found_by_its_order_number_email_payment_txid_and_amount() {
         body(1000, json!({"order_id": "4711"}), Some("maria@example.com")),
         body(2000, json!({"orderId": 4711}), Some("Maria@Example.com")),
         body(1000, json!({"pedido": "4712"}), Some("ana@example.com")),
-        body(1000, json!({"order": "4711"}), None),
+        body(1000, json!({"order": "4713"}), None),
     ] {
         charges.push(service.new_charge(&body).await);
         service.stack.clock.advance(10);
@@ -107,6 +107,7 @@ async fn a_charge_is_found_by_its_order_number_email_payment_txid_and_amount() {
         for (query, count) in [
             ("order_id=4711", 2),
             ("order_id=4712", 1),
+            ("order_id=4713", 1),
             ("customer_email=maria%40example.com", 2),
             ("customer_email=ana%40example.com", 1),
         ] {
@@ -124,6 +125,7 @@ async fn a_charge_is_found_by_its_order_number_email_payment_txid_and_amount() {
     for (query, expected) in [
         ("order_id=4711".to_owned(), nth(&[1, 0])),
         ("order_id=%204711%20".to_owned(), nth(&[1, 0])),
+        ("order_id=4713".to_owned(), nth(&[3])),
         ("order_id=471".to_owned(), nth(&[])),
         ("customer_email=MARIA%40example.com".to_owned(), nth(&[1, 0])),
         ("customer_email=ana%40example.com".to_owned(), nth(&[2])),
