@@ -44,10 +44,11 @@ impl TaxId {
         }
     }
 
-    /// Reads a document as a person types it, such as `529.982.247-25`: only letters and digits count.
+    /// Reads a document as a person types it, such as `529.982.247-25` or `12.abc.345/01de-35`: only letters and
+    /// digits count, in upper or lower case.
     pub fn from_typed(text: &str) -> Option<Self> {
         let bare: String = text.chars().filter(char::is_ascii_alphanumeric).collect();
-        Self::parse(&bare).ok()
+        Self::parse(&bare.to_ascii_uppercase()).ok()
     }
 
     /// Returns the whole document, `[0-9]{11}` or `[0-9A-Z]{12}[0-9]{2}`. Not for logs.

@@ -130,7 +130,9 @@ fn document(text: &str) -> Option<SearchQuery> {
     let digits: String = text.chars().filter(|letter| !matches!(letter, '.' | '-' | '/')).collect();
     let is_document = matches!(digits.len(), 11 | 14) && digits.bytes().all(|byte| byte.is_ascii_digit());
     // With punctuation and wrong check digits, it is rather an order number.
-    let is_document = is_document && (digits == text || TaxId::parse(&digits).is_ok());
+    let valid = TaxId::from_typed(text);
+    let is_document = valid.is_some() || (is_document && digits == text);
+    let digits = valid.map_or(digits, |valid| valid.as_str().to_owned());
     let (digits, typed) = (Document::parse(&digits)?, Document::parse(text)?);
     is_document.then_some(SearchQuery::Document(digits, typed))
 }
@@ -315,6 +317,8 @@ mod tests {
             ("295.379.955-94", "Order"),
             ("2026-1127-000-001", "Order"),
             ("12.345.678/0001-95", "Document"),
+            ("12.ABC.345/01DE-35", "Document"),
+            ("12 abc 345 01de 35", "Document"),
             ("Maria@Example.com", "Email"),
             ("R$ 1.234,56", "Amount"),
             ("12,90", "Amount"),
@@ -326,6 +330,8 @@ mod tests {
         ] {
             assert_eq!(prefix(text), expected, "{text}");
         }
+        let Some(SearchQuery::Document(bare, _)) = SearchQuery::parse("12.abc.345/01DE-35") else { panic!() };
+        assert_eq!(bare.as_str(), "12ABC34501DE35");
         assert_eq!((kind(" "), kind(&"x".repeat(255))), (None, None));
     }
 
