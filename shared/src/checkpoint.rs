@@ -14,10 +14,17 @@
 //! that advances the checkpoint also takes its rows out of the recent sums, so that they remain valid at each
 //! step of a run.
 //!
+//! A row may still be *open* for some moments after its insert, as a delivery is during its first attempt. Beside the
+//! sums of all recent rows, a run then stores the sums of the open ones, and the id up to which all rows are
+//! *settled*: readers know in another way which of these are open. While rows are not settled, the runs follow each
+//! other after seconds, and read again only the rows after that id.
+//!
 //! The row of totals is in the due index while rows may follow the checkpoint:
 //!
 //! - One row in 64 makes a run due at once, unless one is due within a minute.
-//! - A run that leaves rows makes the next one due after 50 s, so that the next minute's schedule starts it.
+//! - A run that leaves rows makes the next one due after 50 s, so that the next minute's schedule starts it, or
+//!   after 6 s while more than a few rows are not settled. Schedules start a run once a minute, so the caller then sends itself a
+//!   message.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +34,9 @@ use domain::rollup::Sums;
 use domain::row::Key;
 use domain::time::Timestamp;
 
-use crate::store::{CommitOutcome, Item, Order, RowUpdate, Store, StoreError, Write, due_attributes, text};
+use crate::store::{
+    CommitOutcome, Item, Order, RowUpdate, Store, StoreError, UpdateOutcome, Write, due_attributes, text,
+};
 
 /// A row is late if it is inserted this long, in milliseconds, after the time in its id, or later. A
 /// checkpoint may have passed the id of a late row, so such a row is counted in another way. The time is above
@@ -48,17 +57,28 @@ const MAX_STRIDES: usize = 100;
 /// The most rows of sums in one transaction, besides the row of totals. DynamoDB's limit is 100 rows.
 const MAX_DAYS: usize = 90;
 
-/// If fewer rows than this follow the checkpoint, readers read them all.
-const FEW_ROWS: usize = 500;
-
 /// The recent sums contain no row of the last seconds, in milliseconds, whose neighbours may still be inserted.
-const SETTLED_AFTER_MS: i64 = 2_000;
+const APPEARED_AFTER_MS: i64 = 2_000;
+
+/// A row that is inserted this long, in milliseconds, after the time in its id is read by each run, because another
+/// run may have settled the rows of that time. An index shows a row within [`SETTLED_AFTER_MS`] less than this.
+pub(crate) const BELATED_MS: i64 = 10_000;
+
+/// The rows of the last seconds, in milliseconds, are read again by the next run, because others may still appear
+/// among them.
+const SETTLED_AFTER_MS: i64 = 15_000;
 
 /// When the next run is due, in seconds, if this one leaves rows.
-const NEXT_RUN_SECONDS: i64 = 50;
+pub(crate) const NEXT_RUN_SECONDS: i64 = 50;
+
+/// The shortest pause between two runs, in seconds.
+pub(crate) const SOON_SECONDS: i64 = 6;
+
+/// If a run has read more rows than this, the next one is not due before [`NEXT_RUN_SECONDS`].
+const MANY_ROWS: usize = 20_000;
 
 /// When a run is due at the latest, in seconds after the insert of a row. Rows are kept for 90 days.
-const LATEST_RUN_SECONDS: i64 = 24 * 60 * 60;
+pub(crate) const LATEST_RUN_SECONDS: i64 = 24 * 60 * 60;
 
 /// The sort key of the row of totals, and the beginning of those of its parts. It sorts after all days, so one
 /// query reads days, totals and recent sums.
@@ -70,9 +90,11 @@ const RECENT: &str = "total#recent";
 /// The attribute with the checkpoint, and with the id up to which the recent sums reach.
 const CHECKPOINT: &str = "up_to";
 
-/// The attributes of the recent sums: the checkpoint from which they begin, and the sums by sort key, as JSON.
+/// The attributes of the recent sums: the checkpoint from which they begin, the sums by sort key, as JSON, and the id
+/// up to which all rows were settled.
 const FROM: &str = "from";
 const SUMS: &str = "sums";
+const SETTLED_TO: &str = "settled_to";
 
 /// What [`FROM`] is if there is no checkpoint yet.
 const FIRST: &str = "-";
@@ -81,20 +103,42 @@ pub(crate) struct LogRow {
     pub(crate) id: String,
     /// What the row adds, by the sort key of the row of sums. Empty: the row is counted in another way.
     pub(crate) added: Vec<(String, Sums)>,
+    /// What it also adds to recent sums, because it is open. Only of rows that are not within the settled ones.
+    pub(crate) open: Option<(String, Sums)>,
+    /// Whether readers need not be told that it is open.
+    pub(crate) is_settled: bool,
+}
+
+/// Why rows are read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reading<'a> {
+    /// The checkpoint may pass them, so this is their last read.
+    Passing,
+    /// For the recent sums. Up to this id, the rows were settled at the last run, except belated ones.
+    Recent(&'a str),
 }
 
 /// A log whose rows are summed.
 pub(crate) trait Log: Sync {
+    /// If fewer rows than this follow the checkpoint, readers read them all.
+    const FEW_ROWS: usize;
+
+    /// When the next run is due, in seconds, if this one leaves rows that are not settled.
+    const UNSETTLED_SECONDS: i64;
+
+    /// Readers read so many rows anyway that are not settled.
+    const FEW_UNSETTLED: usize;
+
     /// The first id of all, and the last id of a time.
     fn first_id(&self) -> String;
     fn last_id_at(&self, at: Timestamp) -> String;
 
     /// Reads the oldest rows within a range of sort keys, by id, about [`STRIDE`] of them. Also returns whether
-    /// these are all. `passes`: the checkpoint may pass the rows, so this is their last read.
+    /// these are all.
     fn read(
         &self,
         range: (&str, &str),
-        passes: bool,
+        reading: Reading<'_>,
     ) -> impl Future<Output = Result<(Vec<LogRow>, bool), StoreError>> + Send;
 }
 
@@ -106,6 +150,8 @@ pub(crate) struct Loaded {
     pub(crate) total: Sums,
     /// The id up to which these sums contain all rows. `None`: they contain none.
     pub(crate) counted_to: Option<String>,
+    /// The id after which the sums have all open rows, up to `counted_to`. `None`: they have none.
+    pub(crate) settled_to: Option<String>,
 }
 
 /// The rows of sums of a log.
@@ -122,18 +168,20 @@ pub(crate) struct CountedLog {
 struct Recent {
     from: String,
     up_to: String,
+    settled_to: String,
     sums: BTreeMap<String, Sums>,
 }
 
 impl Recent {
     /// Reads the row. `None`: it begins at another checkpoint, so it is out of date.
     fn of(item: &Item, checkpoint: Option<&str>) -> Result<Option<Self>, StoreError> {
-        let [from, up_to, sums] = [FROM, CHECKPOINT, SUMS].map(|name| text(item, name).unwrap_or_default());
+        let [from, up_to, settled_to, sums] =
+            [FROM, CHECKPOINT, SETTLED_TO, SUMS].map(|name| text(item, name).unwrap_or_default());
         if from != checkpoint.unwrap_or(FIRST) {
             return Ok(None);
         }
         let sums = serde_json::from_str(&sums).map_err(|error| StoreError::Corrupt(error.to_string()))?;
-        Ok(Some(Self { from, up_to, sums }))
+        Ok(Some(Self { from, up_to, settled_to, sums }))
     }
 
     /// Takes the rows of a stride out of the sums. `None`: the stride reaches their end or further. Then the sums are
@@ -150,7 +198,12 @@ impl Recent {
         let json =
             serde_json::to_string(&self.sums).map_err(|error| StoreError::Corrupt(error.to_string()))?;
         let string = |text: &str| AttributeValue::S(text.to_owned());
-        let texts = [(CHECKPOINT, self.up_to.as_str()), (SUMS, json.as_str()), (FROM, self.from.as_str())];
+        let texts = [
+            (CHECKPOINT, self.up_to.as_str()),
+            (SUMS, json.as_str()),
+            (FROM, self.from.as_str()),
+            (SETTLED_TO, self.settled_to.as_str()),
+        ];
         let set = texts.map(|(name, text)| (name.to_owned(), string(text)));
         let update = RowUpdate::of(recent_key(partition)).set_all(set);
         Ok(Write::update(match seen {
@@ -175,7 +228,7 @@ impl Stride {
     /// Adds rows, up to the first one for which a transaction has no room.
     fn of(rows: Vec<LogRow>) -> Self {
         let mut stride = Self::default();
-        for LogRow { id, added } in rows {
+        for LogRow { id, added, .. } in rows {
             let new = added.iter().filter(|(sort, _)| !stride.sums.contains_key(sort)).count();
             if stride.sums.len().saturating_add(new) > MAX_DAYS {
                 break;
@@ -239,6 +292,7 @@ impl CountedLog {
             loaded.total.add_all(&recent.sums.remove(TOTAL).unwrap_or_default());
             add_to(&mut loaded.days, recent.sums.into_iter().filter(|(sort, _)| **sort >= *first_day));
             loaded.counted_to = Some(recent.up_to);
+            loaded.settled_to = Some(recent.settled_to);
         }
         Ok(loaded)
     }
@@ -247,43 +301,37 @@ impl CountedLog {
         Key { pk: self.partition.clone(), sk: TOTAL.to_owned() }
     }
 
-    /// Makes a run due for new rows. `at_once`: now, unless one is due within a minute. Otherwise after a day,
-    /// unless one is due earlier.
-    pub(crate) async fn schedule(&self, at_once: bool, now: Timestamp) -> Result<(), StoreError> {
-        let (at, unless_due_by) = if at_once {
-            (now, now.saturating_plus_seconds(NEXT_RUN_SECONDS))
-        } else {
-            let at = now.saturating_plus_seconds(LATEST_RUN_SECONDS);
-            (at, at)
-        };
+    /// Makes a run due for new rows, unless one is due by another time. Returns whether it was.
+    pub(crate) async fn schedule(&self, at: Timestamp, unless_due_by: Timestamp) -> Result<bool, StoreError> {
         let [_, (_, later)] = due_attributes(&self.total_key(), unless_due_by);
         let update = self.due(Some(at)).when_absent_or("due_sk", ">", later);
-        update.run(&self.store).await.map(|_updated_or_refused| ())
+        let outcome = update.run(&self.store).await?;
+        Ok(matches!(outcome, UpdateOutcome::Done(_)))
     }
 
     /// Advances the checkpoint over all rows that it may pass now, and stores the sums of the others. Makes the
-    /// next run due if rows are left or may follow.
-    pub(crate) async fn run(&self, log: &impl Log, now: Timestamp) -> Result<(), StoreError> {
+    /// next run due if rows are left or may follow. Returns whether that is after [`SOON_SECONDS`].
+    pub(crate) async fn run(&self, log: &impl Log, now: Timestamp) -> Result<bool, StoreError> {
         let row = self.store.get_item(&self.total_key()).await?.unwrap_or_default();
         let due = row.get("due_sk").cloned();
         let advanced = self.advance(log, text(&row, CHECKPOINT), now).await?;
-        let Some((checkpoint, had_recent)) = advanced else { return Ok(()) };
-        let is_left = self.store_recent(log, checkpoint.as_deref(), had_recent, now).await?;
-        let next = if is_left {
-            Some(now.saturating_plus_seconds(NEXT_RUN_SECONDS))
+        let Some((checkpoint, recent)) = advanced else { return Ok(false) };
+        let next = if let Some(seconds) = self.store_recent(log, checkpoint.as_deref(), recent, now).await? {
+            Some(now.saturating_plus_seconds(seconds))
         } else {
             // A dispatcher remembers for some hours that a run is due.
             let day_before = now.saturating_plus_seconds(LATEST_RUN_SECONDS.saturating_neg());
             let is_recent = checkpoint.is_some_and(|checkpoint| checkpoint > log.last_id_at(day_before));
             is_recent.then(|| now.saturating_plus_seconds(LATEST_RUN_SECONDS))
         };
+        let is_soon = next.is_some_and(|next| next <= now.saturating_plus_seconds(SOON_SECONDS));
         // If a row has made a run due meanwhile, that one remains.
         let update = match due {
             Some(due) => self.due(next).when("due_sk", "=", due),
             None if next.is_some() => self.due(next).when_absent("due_sk"),
-            None => return Ok(()),
+            None => return Ok(false),
         };
-        update.run(&self.store).await.map(|_updated_or_refused| ())
+        update.run(&self.store).await.map(|_updated_or_refused| is_soon)
     }
 
     /// Reads the rows that the checkpoint may pass now, as [`Self::run`] does, and writes nothing.
@@ -295,7 +343,7 @@ impl CountedLog {
             if from > to {
                 break;
             }
-            let (rows, is_last) = log.read((&from, &to), true).await?;
+            let (rows, is_last) = log.read((&from, &to), Reading::Passing).await?;
             let Some(last) = rows.last().filter(|_| !is_last) else { break };
             from = after(&last.id);
         }
@@ -308,25 +356,26 @@ impl CountedLog {
         after(&log.last_id_at(last))
     }
 
-    /// Advances the checkpoint. Returns the new one, and whether sums of recent rows were stored for the old one; the
-    /// outer `None`: another run has advanced it meanwhile, and will make the next run due.
+    /// Advances the checkpoint. Returns the new one, and the id up to which rows were settled if sums of recent rows
+    /// were stored for the old one; the outer `None`: another run has advanced it meanwhile, and will make the next
+    /// run due.
     async fn advance(
         &self,
         log: &impl Log,
         mut checkpoint: Option<String>,
         now: Timestamp,
-    ) -> Result<Option<(Option<String>, bool)>, StoreError> {
+    ) -> Result<Option<(Option<String>, Option<String>)>, StoreError> {
         let to = Self::passable(log, now);
         let recent = self.store.get_item(&recent_key(&self.partition)).await?;
         let recent = recent.map(|recent| Recent::of(&recent, checkpoint.as_deref())).transpose()?;
         let mut recent = recent.flatten();
-        let had_recent = recent.is_some();
+        let settled_to = recent.as_ref().map(|recent| recent.settled_to.clone());
         for _stride in 0..MAX_STRIDES {
             let from = checkpoint.as_deref().map_or_else(|| log.first_id(), after);
             if from > to {
                 break;
             }
-            let (rows, is_last) = log.read((&from, &to), true).await?;
+            let (rows, is_last) = log.read((&from, &to), Reading::Passing).await?;
             let stride = Stride::of(rows);
             let Some(reached) = stride.checkpoint.clone() else { break };
             recent = recent.and_then(|recent| recent.without(&stride.sums, &reached));
@@ -342,42 +391,61 @@ impl CountedLog {
                 break;
             }
         }
-        Ok(Some((checkpoint, had_recent)))
+        Ok(Some((checkpoint, settled_to)))
     }
 
     /// Stores the sums of the rows after the checkpoint, if they are many, or if sums were stored before: rows may have
-    /// appeared among those. Returns whether there are any.
-    async fn store_recent(
+    /// appeared among those. `settled_to`: up to where rows were settled then. Returns after how many seconds the next
+    /// run is due; `None`: there are no rows.
+    async fn store_recent<L: Log>(
         &self,
-        log: &impl Log,
+        log: &L,
         checkpoint: Option<&str>,
-        had_recent: bool,
+        settled_to: Option<String>,
         now: Timestamp,
-    ) -> Result<bool, StoreError> {
-        let settled = now.plus_millis(SETTLED_AFTER_MS.saturating_neg()).unwrap_or(Timestamp::MIN);
-        let (settled, to) = (log.last_id_at(settled), after(&log.last_id_at(Timestamp::MAX)));
-        let (mut sums, mut read_to) = (BTreeMap::new(), None);
-        let mut rows_read: usize = 0;
+    ) -> Result<Option<i64>, StoreError> {
+        let last_id =
+            |age_ms: i64| log.last_id_at(now.plus_millis(age_ms.saturating_neg()).unwrap_or(Timestamp::MIN));
+        let (appeared, settled) = (last_id(APPEARED_AFTER_MS), last_id(SETTLED_AFTER_MS));
+        let to = after(&log.last_id_at(Timestamp::MAX));
+        let had_recent = settled_to.is_some();
+        let was_settled_to = settled_to.unwrap_or_default();
+        let (mut sums, mut read_to, mut settled_to) = (BTreeMap::new(), None, was_settled_to.clone());
+        let (mut rows_read, mut unsettled, mut are_settled) = (0_usize, 0_usize, true);
         let mut from = checkpoint.map_or_else(|| log.first_id(), after);
         for _stride in 0..MAX_STRIDES {
-            let (rows, is_last) = log.read((&from, &to), false).await?;
-            rows_read = rows_read.saturating_add(rows.len());
+            let (rows, is_last) = log.read((&from, &to), Reading::Recent(&was_settled_to)).await?;
+            let read = rows.len();
+            rows_read = rows_read.saturating_add(read);
             let Some(last) = rows.last() else { break };
             from = after(&last.id);
-            let is_settled = last.id <= settled;
-            for row in rows.into_iter().take_while(|row| row.id <= settled) {
+            let have_appeared = last.id <= appeared;
+            let mut settled_rows = 0_usize;
+            for row in rows.into_iter().take_while(|row| row.id <= appeared) {
+                // A belated row among the settled ones is counted as open until it is settled itself.
+                let is_in_settled = row.id <= was_settled_to;
+                are_settled &= row.is_settled;
+                settled_rows = settled_rows.saturating_add(are_settled.into());
+                if !is_in_settled && are_settled && row.id <= settled {
+                    settled_to.clone_from(&row.id);
+                } else if !is_in_settled || !row.is_settled {
+                    add_to(&mut sums, row.open);
+                }
                 add_to(&mut sums, row.added);
                 read_to = Some(row.id);
             }
-            if is_last || !is_settled {
+            unsettled = unsettled.saturating_add(read.saturating_sub(settled_rows));
+            if is_last || !have_appeared {
                 break;
             }
         }
-        if let Some(read_to) = read_to.filter(|_| had_recent || rows_read >= FEW_ROWS) {
-            let recent = Recent { from: checkpoint.unwrap_or(FIRST).to_owned(), up_to: read_to, sums };
+        if let Some(up_to) = read_to.filter(|_| had_recent || rows_read >= L::FEW_ROWS) {
+            let recent = Recent { from: checkpoint.unwrap_or(FIRST).to_owned(), up_to, settled_to, sums };
             let _written = self.store.commit(vec![recent.write(&self.partition, None)?]).await?;
         }
-        Ok(rows_read > 0)
+        let is_soon = unsettled > L::FEW_UNSETTLED && rows_read <= MANY_ROWS;
+        let seconds = if is_soon { L::UNSETTLED_SECONDS } else { NEXT_RUN_SECONDS };
+        Ok((rows_read > 0).then_some(seconds))
     }
 
     /// Returns the update that sets when the next run is due; `None`: none is due. The caller adds its condition.
@@ -416,7 +484,8 @@ mod tests {
 
     #[test]
     fn recent_sums_lose_the_rows_that_a_run_passes_and_are_over_when_it_reaches_their_end() {
-        let recent = || Recent { from: "a".to_owned(), up_to: "f".to_owned(), sums: sums(5) };
+        let text = str::to_owned;
+        let recent = || Recent { from: text("a"), up_to: text("f"), settled_to: text("b"), sums: sums(5) };
         let left = recent().without(&sums(2), "c").unwrap();
         assert_eq!((left.from.as_str(), left.up_to.as_str(), left.sums), ("c", "f", sums(3)));
         // A sixth row appeared after they were stored.

@@ -56,7 +56,7 @@ use self::figures::Figure;
 pub use self::lookups::Salts;
 use self::publish::{Change, ScopeWork};
 use self::quarantine::Cause;
-pub use self::remembered::RememberedScopes;
+pub use self::remembered::{NewDeliveries, RememberedScopes};
 
 /// The `task` in the input of the schedule that replays postponed records (`template.yaml`).
 const REPLAY_POSTPONED: &str = "replay-postponed";
@@ -78,6 +78,9 @@ pub struct Dispatcher {
     pub due_folds: RememberedScopes,
     /// The scopes that are noted to have new deliveries in this period.
     pub noted_scopes: RememberedScopes,
+    pub new_deliveries: NewDeliveries,
+    /// Scopes whose deliveries are counted within seconds.
+    pub due_counts: RememberedScopes,
     pub salts: Salts,
 }
 
@@ -118,6 +121,8 @@ impl Dispatcher {
             med_outcome_notices: required(var, "MED_OUTCOME_NOTICES")? != "off",
             due_folds: RememberedScopes::default(),
             noted_scopes: RememberedScopes::default(),
+            new_deliveries: NewDeliveries::default(),
+            due_counts: RememberedScopes::default(),
             salts: Salts::default(),
         })
     }

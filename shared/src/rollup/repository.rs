@@ -12,7 +12,9 @@ use domain::shard::ShardedScope;
 use domain::time::Timestamp;
 
 use crate::account::Accounts;
-use crate::checkpoint::{CountedLog, LATE_MS, Log, LogRow, STRIDE, TOTAL};
+use crate::checkpoint::{
+    CountedLog, LATE_MS, LATEST_RUN_SECONDS, Log, LogRow, NEXT_RUN_SECONDS, Reading, STRIDE, TOTAL,
+};
 use crate::store::{
     CommitOutcome, Item, Order, Result, RowUpdate, Store, StoreError, Write, from_item, text,
 };
@@ -167,7 +169,10 @@ impl Rollups {
 
     /// Makes a run due that counts the rows of new events. `is_sampled`: at once; otherwise within a day.
     pub async fn schedule_fold(&self, scope: &Scope, is_sampled: bool, now: Timestamp) -> Result<()> {
-        self.counted(scope).schedule(is_sampled, now).await
+        let seconds = if is_sampled { NEXT_RUN_SECONDS } else { LATEST_RUN_SECONDS };
+        let unless_due_by = now.saturating_plus_seconds(seconds);
+        let at = if is_sampled { now } else { unless_due_by };
+        self.counted(scope).schedule(at, unless_due_by).await.map(drop)
     }
 
     /// Counts the rows of a scope's events, see [`crate::checkpoint`].
@@ -177,7 +182,7 @@ impl Rollups {
         let partitions =
             Accounts::new(self.store.clone()).sharded_scope(scope).await?.partitions(Event::partition);
         let log = EventRows { store: self.store.clone(), scope: *scope, partitions };
-        self.counted(scope).run(&log, now).await
+        self.counted(scope).run(&log, now).await.map(drop)
     }
 
     fn counted(&self, scope: &Scope) -> CountedLog {
@@ -198,6 +203,10 @@ struct EventRows {
 }
 
 impl Log for EventRows {
+    const FEW_ROWS: usize = 500;
+    const UNSETTLED_SECONDS: i64 = NEXT_RUN_SECONDS;
+    const FEW_UNSETTLED: usize = usize::MAX;
+
     fn first_id(&self) -> String {
         EventId::sort_key_after(None)
     }
@@ -206,7 +215,7 @@ impl Log for EventRows {
         EventId::last_at(at).to_string()
     }
 
-    async fn read(&self, range: (&str, &str), _passes: bool) -> Result<(Vec<LogRow>, bool)> {
+    async fn read(&self, range: (&str, &str), _: Reading<'_>) -> Result<(Vec<LogRow>, bool)> {
         let limit = STRIDE.checked_div(self.partitions.len()).unwrap_or(STRIDE);
         let reads = self
             .partitions
@@ -222,7 +231,7 @@ impl Log for EventRows {
                 let day = day_key(&self.scope, change.day, change.currency).sk;
                 vec![(TOTAL.to_owned(), change.of_all_time()), (day, change.sums)]
             });
-            Some(LogRow { id, added })
+            Some(LogRow { id, added, open: None, is_settled: true })
         });
         let mut rows: Vec<LogRow> =
             rows.filter(|row| read_to.as_ref().is_none_or(|read_to| row.id <= *read_to)).collect();

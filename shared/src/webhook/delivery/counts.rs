@@ -4,10 +4,15 @@
 //! that ends a delivery as `FAILED` or `CANCELLED` adds 1 to the number of that status. Open deliveries are counted
 //! when they are read ([`super::page`]), and all others are `DELIVERED`. So a delivery that succeeds is in no write.
 //!
+//! The runs of the last minutes also read the rows, and list the deliveries that are open for [`LISTED_AFTER_MS`]. All
+//! open ones that were not listed some seconds ago are in the recent sums as [`OPEN`], because the index `list` may not
+//! show them yet. So whatever is not known to be delivered is `PENDING`.
+//!
 //! The checkpoint may have passed the id of a delivery that is inserted late, or by a request whose clock is behind.
 //! The insert of such a delivery counts it, see [`Delivery::counted`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use domain::calendar::Day;
 use domain::ids::{DeliveryId, EndpointId, Scope};
@@ -19,15 +24,32 @@ use domain::time::Timestamp;
 
 use super::entry::{Entry, endpoint_text, parse_endpoint};
 use super::log::LogPage;
-use super::page::Selection;
+use super::page::{NEW_ROWS, Selection};
 use super::{Deliveries, Delivery, DeliveryStatus, KEPT_AFTER_SHOWN_SECONDS};
 use crate::account::Accounts;
-use crate::checkpoint::{CountedLog, Loaded, Log, LogRow, STRIDE, TOTAL};
+use crate::checkpoint::{CountedLog, Loaded, Log, LogRow, Reading, SOON_SECONDS, STRIDE, TOTAL};
 use crate::concurrently::concurrently;
 use crate::store::{Item, Order, RowUpdate, StoreError, Write, from_item, ttl};
 
 /// The number of all deliveries, in whatever status. The other numbers have the names of statuses.
 pub(super) const ALL: &str = "n";
+
+/// How long after new deliveries, or a count that found open ones, the next count follows.
+pub const COUNTED_AFTER: Duration = Duration::from_secs(SOON_SECONDS.unsigned_abs());
+
+/// In recent sums, the number of deliveries that a run found open, listed or not.
+const OPEN: &str = "o";
+
+/// How long ago, in milliseconds, an open delivery must have been listed, so that `list` is sure to show it.
+const SHOWN_AFTER_MS: i64 = 10_000;
+
+/// An open delivery is listed at this age, in milliseconds: after an attempt's 30 s, in which most of those end that
+/// are slow.
+const LISTED_AFTER_MS: i64 = 45_000;
+
+/// At this age, in milliseconds, an open delivery is listed, also if no count was made due: somewhat more than the
+/// quarter of an hour after which the scheduler replaces lost messages ([`crate::notes`]).
+pub(super) const KNOWN_AFTER_MS: i64 = 20 * 60 * 1_000;
 
 /// The sort keys of the rows of sums are `day#2026-11-27#wh_…`. One row for each endpoint stays below one
 /// kilobyte, so that a delivery that fails adds to it with two write units.
@@ -56,23 +78,44 @@ pub fn scope_of(key: &Key) -> Option<Scope> {
 
 /// Numbers of deliveries of a day by status; `None`: of all. Those that are `DELIVERED` are all others.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tally(BTreeMap<Option<DeliveryStatus>, i64>);
+pub(super) struct Tally {
+    by_status: BTreeMap<Option<DeliveryStatus>, i64>,
+    /// Those that were open when they were seen last, or that were never read.
+    unknown: i64,
+}
 
 impl Tally {
     pub(super) fn add(&mut self, status: Option<DeliveryStatus>, count: i64) {
-        let number = self.0.entry(status).or_default();
+        let number = self.by_status.entry(status).or_default();
         *number = number.saturating_add(count);
+    }
+
+    pub(super) fn add_unknown(&mut self, count: i64) {
+        self.unknown = self.unknown.saturating_add(count);
+    }
+
+    pub(super) fn unknown(&self) -> i64 {
+        self.unknown.max(0)
+    }
+
+    /// Returns the most deliveries that may be in a status.
+    pub(super) fn most_of(&self, status: Option<DeliveryStatus>) -> u64 {
+        let unknown = u64::try_from(self.unknown()).unwrap_or_default();
+        let is_delivered = status == Some(DeliveryStatus::Delivered);
+        self.of(status).saturating_add(if is_delivered { unknown } else { 0 })
     }
 
     /// Returns the number in a status; `None`: in all. It is never negative: while an index is behind its table, an
     /// ended delivery may be counted as open too.
     pub(super) fn of(&self, status: Option<DeliveryStatus>) -> u64 {
-        let number = |status| self.0.get(&status).copied().unwrap_or_default();
+        let number = |status| self.by_status.get(&status).copied().unwrap_or_default();
         let number = match status {
             Some(DeliveryStatus::Delivered) => {
-                let others = self.0.iter().filter(|(status, _)| status.is_some());
-                others.fold(number(None), |left, (_, other)| left.saturating_sub(*other))
+                let others = self.by_status.iter().filter(|(status, _)| status.is_some());
+                let known = number(None).saturating_sub(self.unknown());
+                others.fold(known, |left, (_, other)| left.saturating_sub(*other))
             }
+            Some(DeliveryStatus::Pending) => number(status).saturating_add(self.unknown()),
             status => number(status),
         };
         u64::try_from(number).unwrap_or_default()
@@ -142,6 +185,7 @@ pub(super) fn by_day(loaded: &Loaded, selection: &Selection) -> BTreeMap<Day, Ta
             }
             match what {
                 ALL => tally.add(None, count),
+                OPEN => tally.add_unknown(count),
                 "FAILED" => tally.add(Some(DeliveryStatus::Failed), count),
                 "CANCELLED" => tally.add(Some(DeliveryStatus::Cancelled), count),
                 _ => {}
@@ -158,6 +202,11 @@ struct DeliveryLog<'a> {
 }
 
 impl Log for DeliveryLog<'_> {
+    const FEW_ROWS: usize = NEW_ROWS;
+    const UNSETTLED_SECONDS: i64 = SOON_SECONDS;
+    /// With the 31 that the dispatcher has not scheduled yet, not more than [`NEW_ROWS`].
+    const FEW_UNSETTLED: usize = 8;
+
     fn first_id(&self) -> String {
         DeliveryId::first_at(Timestamp::MIN).to_string()
     }
@@ -166,17 +215,31 @@ impl Log for DeliveryLog<'_> {
         DeliveryId::last_at(at).to_string()
     }
 
-    /// Lists the deliveries that the checkpoint passes and that are neither delivered nor listed, so that the
-    /// scheduler sends another message for them.
-    async fn read(&self, range: (&str, &str), passes: bool) -> Result<(Vec<LogRow>, bool), StoreError> {
+    /// Lists the deliveries that are neither delivered nor listed, so that the scheduler sends another message for
+    /// them: those that the checkpoint passes, and of the recent ones those that are old enough.
+    async fn read(
+        &self,
+        range: (&str, &str),
+        reading: Reading<'_>,
+    ) -> Result<(Vec<LogRow>, bool), StoreError> {
         let LogPage { entries, read_to } =
             self.deliveries.entries(&self.scope, range, Order::OldestFirst, STRIDE).await?;
-        if passes {
-            self.deliveries.list_open(&self.scope.scope, &entries, self.now).await?;
-        }
+        let (to_read, listed_to) = match reading {
+            Reading::Passing => (entries.clone(), DeliveryId::last_at(Timestamp::MAX)),
+            Reading::Recent(settled_to) => {
+                let settled_to: Option<DeliveryId> = settled_to.parse().ok();
+                let is_unsettled = |entry: &&Entry| entry.is_belated || Some(entry.id) > settled_to;
+                let oldest = self.now.plus_millis(LISTED_AFTER_MS.saturating_neg());
+                let listed_to = DeliveryId::last_at(oldest.unwrap_or(Timestamp::MIN));
+                (entries.iter().filter(is_unsettled).copied().collect(), listed_to)
+            }
+        };
+        let open = self.deliveries.list_open((&self.scope.scope, listed_to), &to_read, self.now).await?;
         let row = |entry: &Entry| LogRow {
             id: entry.id.to_string(),
             added: (!entry.counted).then(|| addition_of(entry, ALL)).into_iter().collect(),
+            open: open.contains_key(&entry.id).then(|| addition_of(entry, OPEN)),
+            is_settled: open.get(&entry.id).copied().unwrap_or(true),
         };
         Ok((entries.iter().map(row).collect(), read_to.is_none()))
     }
@@ -191,13 +254,16 @@ impl Deliveries {
         self.counted(scope).load(&format!("{DAY}{first}")).await
     }
 
-    /// Makes a count of a scope due. Called by the dispatcher for one new delivery in 64.
-    pub async fn schedule_counting(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
-        self.counted(scope).schedule(true, now).await
+    /// Makes a count of a scope due in [`COUNTED_AFTER`], unless one is due by then. Returns whether it was; the caller
+    /// then sends the message that starts it.
+    pub async fn schedule_counting(&self, scope: &Scope, now: Timestamp) -> Result<bool, StoreError> {
+        let at = now.saturating_plus_seconds(SOON_SECONDS);
+        self.counted(scope).schedule(at, at).await
     }
 
-    /// Counts the log of a scope, and lists the deliveries that are not delivered in time.
-    pub async fn count(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
+    /// Counts the log of a scope, and lists the deliveries that are not delivered in time. Returns whether the next
+    /// count is due in [`COUNTED_AFTER`].
+    pub async fn count(&self, scope: &Scope, now: Timestamp) -> Result<bool, StoreError> {
         let log = self.delivery_log(scope, now).await?;
         Box::pin(self.counted(scope).run(&log, now)).await
     }
@@ -215,16 +281,27 @@ impl Deliveries {
         Ok(DeliveryLog { deliveries: self, scope, now })
     }
 
-    /// Lists those of these deliveries that are open and unlisted, some of them concurrently.
-    async fn list_open(&self, scope: &Scope, entries: &[Entry], now: Timestamp) -> Result<(), StoreError> {
+    /// Lists those of these deliveries that are open and unlisted, up to an id, some of them concurrently. Returns the
+    /// open ones, and of each whether it was listed some time ago.
+    async fn list_open(
+        &self,
+        (scope, to): (&Scope, DeliveryId),
+        entries: &[Entry],
+        now: Timestamp,
+    ) -> Result<HashMap<DeliveryId, bool>, StoreError> {
         let keys: Vec<Key> = entries.iter().map(|entry| Delivery::key_of(scope, entry.id)).collect();
         let rows = self.store.batch_get(&keys).await?.into_iter().filter_map(parse_or_log);
-        let open = rows.filter(|delivery| !delivery.is_done() && !delivery.listed);
-        let listings = concurrently(CONCURRENT_LISTINGS, open, |delivery| {
+        let open: Vec<Delivery> = rows.filter(|delivery| !delivery.is_done()).collect();
+        let is_shown =
+            |delivery: &Delivery| delivery.listed && now.millis_since(delivery.updated_at) >= SHOWN_AFTER_MS;
+        let found = open.iter().map(|delivery| (delivery.id, is_shown(delivery))).collect();
+        let old = open.into_iter().filter(|delivery| !delivery.listed && delivery.id <= to);
+        let listings = concurrently(CONCURRENT_LISTINGS, old, |delivery| {
             let deliveries = self.clone();
             async move { deliveries.add_to_list(delivery, now).await.map(drop) }
         });
-        listings.await.into_iter().collect()
+        listings.await.into_iter().collect::<Result<(), StoreError>>()?;
+        Ok(found)
     }
 }
 

@@ -12,6 +12,7 @@ use domain::vocabulary::Vocabulary;
 use domain::webhook::event_type::EventType;
 
 use super::{Delivery, DeliveryStatus};
+use crate::checkpoint::BELATED_MS;
 use crate::store::ListEntry;
 use crate::webhook::event::Event;
 
@@ -20,6 +21,9 @@ const NO_ENDPOINT: &str = "-";
 
 /// Ends the sort key of a delivery that its own insert has counted.
 const COUNTED: &str = "counted";
+
+/// Ends the sort key of a delivery that was inserted some time after the time in its id, see [`BELATED_MS`].
+const BELATED: &str = "belated";
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::webhook) struct Entry {
@@ -32,6 +36,8 @@ pub(in crate::webhook) struct Entry {
     pub(super) shard: Shard,
     /// [`Delivery::counted`].
     pub(super) counted: bool,
+    /// Whether it was inserted [`BELATED_MS`] after the time in its id, or later.
+    pub(super) is_belated: bool,
     /// `None`: the entry is of the log.
     pub(super) status: Option<DeliveryStatus>,
 }
@@ -49,8 +55,10 @@ impl Entry {
         let endpoint = parse_endpoint(parts.next()?).ok()?;
         let generation = parts.next()?.parse().ok()?;
         let shard = Shard::parse(parts.next()?).unwrap_or_default();
-        let counted = parts.next() == Some(COUNTED);
-        Some(Self { id, event, event_type: *event_type, endpoint, generation, shard, counted, status })
+        let mark = parts.next();
+        let (counted, is_belated) = (mark == Some(COUNTED), mark == Some(BELATED));
+        let event_type = *event_type;
+        Some(Self { id, event, event_type, endpoint, generation, shard, counted, is_belated, status })
     }
 
     pub(super) fn of(entry: &ListEntry) -> Option<Self> {
@@ -60,8 +68,12 @@ impl Entry {
     pub(super) fn log_sort(&self) -> String {
         let Self { id, event, generation, shard, .. } = self;
         let (event_type, endpoint) = (self.event_type.as_str(), endpoint_text(self.endpoint));
-        let counted = if self.counted { "#counted" } else { "" };
-        format!("{id}#{event}#{event_type}#{endpoint}#{generation}#{shard}{counted}")
+        let log = format!("{id}#{event}#{event_type}#{endpoint}#{generation}#{shard}");
+        match (self.counted, self.is_belated) {
+            (true, _) => format!("{log}#{COUNTED}"),
+            (false, true) => format!("{log}#{BELATED}"),
+            (false, false) => log,
+        }
     }
 
     pub(super) fn list_sort(&self, status: DeliveryStatus) -> String {
@@ -81,7 +93,20 @@ impl Entry {
 impl Delivery {
     pub(super) fn entry(&self) -> Entry {
         let Self { id, event, event_type, endpoint, generation, shard, counted, status, .. } = *self;
-        Entry { id, event, event_type, endpoint, generation, shard, counted, status: Some(status) }
+        let at = id.timestamp().unwrap_or(self.created_at);
+        // The insert of one that is later still counts it.
+        let is_belated = !counted && self.created_at.millis_since(at) >= BELATED_MS;
+        Entry {
+            id,
+            event,
+            event_type,
+            endpoint,
+            generation,
+            shard,
+            counted,
+            is_belated,
+            status: Some(status),
+        }
     }
 }
 
@@ -106,10 +131,13 @@ mod tests {
     fn an_entry_is_read_as_it_was_written_with_every_event_type_endpoint_shard_and_status() {
         let entry = delivery(&[endpoint()], at(0)).entry();
         for (_, event_type) in EventType::ALL {
-            for (endpoint, counted) in [(None, true), (entry.endpoint, false)] {
+            for (endpoint, counted, is_belated) in
+                [(None, true, false), (entry.endpoint, false, false), (entry.endpoint, false, true)]
+            {
                 for shard in ShardCount::MAX.shards() {
+                    let event_type = *event_type;
                     let log =
-                        Entry { event_type: *event_type, endpoint, shard, counted, status: None, ..entry };
+                        Entry { event_type, endpoint, shard, counted, is_belated, status: None, ..entry };
                     assert_eq!(Entry::parse(&log.log_sort()), Some(log));
                     for status in DeliveryStatus::all() {
                         let listed = Entry { status: Some(status), generation: 3, ..log };

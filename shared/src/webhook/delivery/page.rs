@@ -7,7 +7,8 @@
 //! 3. the rows of the page that were not read yet. A page of the log that is not among the newest entries takes more.
 //!
 //! A delivery in its first attempt is not listed, because that would cost a write unit. Beyond the newest
-//! [`NEW_ROWS`], it is shown by its id, and counted as `DELIVERED` until its attempt fails or the checkpoint lists it.
+//! [`NEW_ROWS`], it is *unknown*, and counted as `PENDING`, until a count reads its row ([`super::counts`]). A page by
+//! status that may lack such deliveries says so.
 
 mod recent;
 
@@ -33,7 +34,7 @@ use crate::webhook::endpoint::Endpoint;
 
 /// The most unlisted deliveries whose rows are read for numbers and pages by status. With the rows and events of 25
 /// deliveries and some endpoints, they are one request.
-const NEW_ROWS: usize = 40;
+pub(super) const NEW_ROWS: usize = 40;
 
 /// How many further deliveries a page of `DELIVERED` ones considers at first: as many of the newest may be in another
 /// status.
@@ -115,6 +116,8 @@ impl Window {
 pub struct DeliveryPage {
     pub(super) deliveries: Vec<(Delivery, Option<String>)>,
     pub(super) total: u64,
+    /// `false`: deliveries in the selected status may be missing on all pages.
+    pub(super) is_complete: bool,
     /// The cursor of the next page; `None`: there is no next page.
     pub(super) next: Option<DeliveryId>,
 }
@@ -144,7 +147,7 @@ fn begin(
 ) -> Option<(DeliveryId, usize)> {
     let first = Day::of(start.timestamp().unwrap_or(Timestamp::MIN));
     for (day, tally) in days.range(..=first).rev() {
-        let matches = usize::try_from(tally.of(status)).unwrap_or(usize::MAX);
+        let matches = usize::try_from(tally.most_of(status)).unwrap_or(usize::MAX);
         if skip < matches {
             return Some((start.min(last_of(*day)), skip));
         }
@@ -171,17 +174,33 @@ impl Found {
 
     /// Returns the numbers of matches by day. The statuses of the new deliveries, and which are abandoned, are known
     /// once the rows of `keys_by_status` were read.
-    fn by_day(&self, selection: &Selection) -> BTreeMap<Day, Tally> {
+    fn by_day(&self, selection: &Selection, now: Timestamp) -> BTreeMap<Day, Tally> {
         let mut days = counts::by_day(&self.counts, selection);
+        let known_to = now.plus_millis(counts::KNOWN_AFTER_MS.saturating_neg()).unwrap_or(Timestamp::MIN);
         for entry in self.uncounted().filter(|entry| !entry.counted && selection.admits(entry)) {
-            days.entry(Day::of(entry.at())).or_default().add(None, 1);
+            let day = days.entry(Day::of(entry.at())).or_default();
+            day.add(None, 1);
+            let is_known = self.rows.has_read(entry.id) || self.open.contains_key(&entry.id);
+            if !is_known && entry.at() > known_to {
+                day.add_unknown(1);
+            }
         }
+        let settled_to = self.counts.settled_to.as_ref().map(|id| id.parse::<DeliveryId>().ok());
+        let in_open_sums = |entry: &Entry| {
+            let id = Some(entry.id);
+            settled_to.is_some_and(|settled_to| id > settled_to) && id <= self.counted_to()
+        };
         for entry in self.open.values().chain(self.newest_unlisted()).filter(|entry| selection.admits(entry))
         {
             if let Some(DeliveryStatus::Pending | DeliveryStatus::Processing) = self.rows.stored_status(entry)
                 && let Some(shown) = self.rows.shown_status(entry)
             {
-                days.entry(Day::of(entry.at())).or_default().add(Some(shown), 1);
+                let day = days.entry(Day::of(entry.at())).or_default();
+                day.add(Some(shown), 1);
+                // The last count found it open too.
+                if in_open_sums(entry) {
+                    day.add_unknown(-1);
+                }
             }
         }
         days
@@ -231,7 +250,7 @@ impl Deliveries {
         let read = Selection { status: Some(DeliveryStatus::Delivered), ..selection };
         let mut found = Box::pin(self.find_first(scope, &read, (selection.ids().1, 0))).await?;
         self.load_found(&mut found, Vec::new()).await?;
-        Ok(DeliveryStats::new(&found.by_day(&selection)))
+        Ok(DeliveryStats::new(&found.by_day(&selection, now)))
     }
 
     /// Returns a page of a scope's deliveries, newest first, with their bodies.
@@ -247,7 +266,7 @@ impl Deliveries {
     ) -> Result<DeliveryPage, PageError> {
         let selection = Selection { first: selection.first.max(first_day(now)), ..*selection };
         if selection.first > selection.last {
-            return Ok(DeliveryPage { deliveries: Vec::new(), total: 0, next: None });
+            return Ok(DeliveryPage { deliveries: Vec::new(), total: 0, is_complete: true, next: None });
         }
         // A cursor that is newer than the selection changes nothing: the page begins with the newest match.
         let window = Window { after: window.after.filter(|after| *after <= selection.ids().1), ..*window };
@@ -257,7 +276,10 @@ impl Deliveries {
             let rows = found.probable_keys(&selection, &window, start);
             self.load_found(&mut found, rows).await?;
         }
-        let days = found.by_day(&selection);
+        let days = found.by_day(&selection, now);
+        // Those of the other statuses are listed, or found in the log.
+        let is_open = matches!(selection.status, Some(DeliveryStatus::Pending | DeliveryStatus::Processing));
+        let is_complete = !is_open || days.values().all(|day| day.unknown() == 0);
         let total = days.values().fold(0, |sum: u64, day| sum.saturating_add(day.of(selection.status)));
         let (matches, skip, read_to) =
             Box::pin(self.matches(scope, &mut found, &selection, &window, (start, &days))).await?;
@@ -273,7 +295,7 @@ impl Deliveries {
         let shown = on_page.iter().filter_map(|entry| found.rows.delivery(entry.id));
         let is_in_status =
             |(delivery, _): &(Delivery, _)| selection.status.is_none_or(|status| delivery.status == status);
-        Ok(DeliveryPage { deliveries: shown.filter(is_in_status).collect(), total, next })
+        Ok(DeliveryPage { deliveries: shown.filter(is_in_status).collect(), total, is_complete, next })
     }
 
     /// Reads the first round: the counts, and the entries that the status needs. `start`, `wanted`: where the page

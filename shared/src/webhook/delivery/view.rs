@@ -25,7 +25,8 @@ pub struct DeliveryStats {
     /// The number of all deliveries.
     #[serde(rename = "total")]
     total: u64,
-    /// Deliveries that wait for their first or next attempt.
+    /// Deliveries that wait for their first or next attempt, and those of the last minute whose status is not known
+    /// yet.
     pending: u64,
     /// Deliveries with an attempt in progress.
     processing: u64,
@@ -61,6 +62,9 @@ pub struct DeliveryListView<'a> {
     limit: usize,
     /// The number of deliveries before the page, as requested.
     offset: usize,
+    /// `false`: some deliveries of the last minute have a status that is not known yet, so a list by `PENDING` or
+    /// `PROCESSING` may lack them. `total` counts them as `PENDING`.
+    complete: bool,
     /// Whether there are more deliveries after this page.
     has_more: bool,
     /// The `starting_after` of the next page. `null` on the last page.
@@ -77,6 +81,7 @@ impl<'a> DeliveryListView<'a> {
             total: page.total,
             limit: filter.limit(),
             offset: filter.offset(),
+            complete: page.is_complete,
             has_more: page.next.is_some(),
             next_cursor: page.next,
         }
