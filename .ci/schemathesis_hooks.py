@@ -215,6 +215,9 @@ def before_call(context, case, kwargs):
         case.query.pop("starting_after", None)
     if case.path_parameters and is_valid(case, "path") and (is_example(case) or CHOICE.random() < 0.9):
         set_live_ids(case)
+    if isinstance(case.body, dict) and case.body.get("metadata") == []:
+        # The service takes an empty array for an empty object, as PHP writes one.
+        case.body["metadata"] = [0]
     if CHOICE.random() < 0.9:
         # With the same key, the service would compare the bodies and answer 409.
         replace_key(case.headers, "Idempotency-Key")

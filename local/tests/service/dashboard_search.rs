@@ -273,6 +273,9 @@ async fn the_charges_of_a_view_are_a_csv_file() {
     for path in ["/dashboard/charges.csv", "/dashboard/wallet.csv"] {
         let compressed = browser.answer(path, &[("accept-encoding", "gzip")]).await;
         assert_eq!(compressed.header("content-encoding"), Some("gzip"));
+        let plain = browser.answer(path, &[]).await;
+        assert_eq!(plain.header("content-encoding"), Some("identity"));
+        assert!(plain.bytes.starts_with("\u{feff}".as_bytes()));
     }
     let logged_out = service.raw(axum::http::Method::GET, "/dashboard/charges.csv", &[], "").await;
     assert_eq!(logged_out.status, 303);

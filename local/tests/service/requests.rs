@@ -152,3 +152,63 @@ async fn a_misspelt_field_is_refused_and_so_is_every_unknown_one_where_absence_m
     let answer = owner.send(Method::POST, "/v1/api-keys", &json!({"tst": true})).await;
     assert_eq!((answer.status.as_u16(), answer.params()), (400, vec!["tst"]));
 }
+
+#[tokio::test]
+async fn other_notations_of_a_request_are_accepted_or_refused_by_what_is_wrong() {
+    let service = Service::start().await;
+    let key = service.key();
+    let plain = json!({"amount": 1000, "customer": {"name": "Ana", "document": "29537995593"}}).to_string();
+    let dotted = plain.replace("29537995593", "295.379.955-93");
+    let gzip = |body: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut encoder, body).unwrap();
+        encoder.finish().unwrap()
+    };
+    let post = async |coding: &[(&str, &str)], body: Vec<u8>| {
+        let headers: [(&str, &str); 3] =
+            [("apikey", &key), ("content-type", "application/json"), ("idempotency-key", "order-0001")];
+        service.raw(Method::POST, "/v1/pix/charges", &[&headers, coding].concat(), body).await
+    };
+    let gzipped = [("content-encoding", "gzip")];
+    let first = post(&[], plain.clone().into_bytes()).await.expect(201);
+    for (coding, body) in [
+        (&[][..], dotted.clone().into_bytes()),
+        (&[], format!("\u{feff}{plain}").into_bytes()),
+        (&gzipped, gzip(dotted.as_bytes())),
+    ] {
+        assert_eq!(id(&post(coding, body).await.expect(201)), id(&first));
+    }
+    let too_long = format!("{}{plain}", " ".repeat(300_000));
+    for (coding, body, message) in [
+        ("gzip", gzip(too_long.as_bytes()), "at most 262144 bytes"),
+        ("gzip", plain.clone().into_bytes(), "not valid gzip"),
+        ("br", plain.into_bytes(), "must be gzip"),
+    ] {
+        let answer = post(&[("content-encoding", coding)], body).await;
+        assert!(answer.body.to_string().contains(message), "{answer:?}");
+        assert_eq!(answer.status, 400);
+    }
+    service.get("/v1/charges?_=1732800000&utm_source=mail&limit=1").await.expect(200);
+    assert_eq!(service.get("/v1/charges?source=mail").await.params(), ["source"]);
+    let answer = service.get("/v1/charges?created_after=2026-11-21T10:00:00").await;
+    assert!(answer.body.to_string().contains("lacks its time zone; append Z"), "{answer:?}");
+
+    let deadline = async |text: &str| {
+        let charge = service.pay(1_000).await;
+        let case = service.open_case(&charge, json!({"response_deadline": text})).await;
+        case["response_deadline"].clone()
+    };
+    assert_eq!(deadline("2027-01-10").await, "2027-01-11T02:59:59.999Z");
+
+    for method in [Method::GET, Method::HEAD] {
+        let home = service.raw(method, "/", &[("x-request-id", "mine")], "").await;
+        assert_eq!((home.status.as_u16(), home.header("x-request-id")), (303, Some("mine")));
+        assert_eq!(home.header("x-content-type-options"), Some("nosniff"));
+    }
+    let checkout = first["checkout_url"].as_str().unwrap();
+    let chosen = service.raw(Method::GET, &format!("{checkout}?lang=en"), &[], "").await;
+    let cookie = chosen.header("set-cookie").unwrap().split(';').next().unwrap();
+    let back = service.raw(Method::GET, checkout, &[("cookie", cookie), ("accept-language", "es")], "").await;
+    let html = String::from_utf8(back.bytes.to_vec()).unwrap();
+    assert!(html.contains("<html lang=\"en\">") && back.header("set-cookie").is_none(), "{html}");
+}

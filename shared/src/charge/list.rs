@@ -39,6 +39,7 @@ crate::fields! {
             format: None,
             parse: Document::parse,
             rule: "must be 1 to 32 characters without surrounding spaces",
+            mistake: |_| None,
         },
         Optional, "29537995593",
         "Only charges of this payer: the CPF, CNPJ or other document exactly as the charge's request sent it, as `expected_payer_tax_id` or else as `customer.document`. Together with `status`, a page may be shorter than `limit` while `has_more` is true.";
@@ -49,9 +50,10 @@ crate::fields! {
             format: None,
             parse: LookupValue::order,
             rule: "must be 1 to 200 characters with a visible one",
+            mistake: |_| None,
         },
         Optional, "4711",
-        "Only charges with this order number: the metadata `order_id`, else `orderId`, else `pedido`. A charge is found about a second after its creation.";
+        "Only charges with this order number: the metadata `order_id`, else `orderId`, `order` or `pedido`. A charge is found about a second after its creation.";
     CUSTOMER_EMAIL: Parsed<LookupValue> = "customer_email",
         Parsed {
             chars: EMAIL_CHARS,
@@ -59,6 +61,7 @@ crate::fields! {
             format: None,
             parse: |text| text.contains('@').then(|| LookupValue::email(text)),
             rule: "must be an e-mail address, such as ana@example.com",
+            mistake: |_| None,
         },
         Optional, "maria@example.com",
         "Only charges whose `customer.email` is this address, in upper or lower case. A charge is found about a second after its creation.";
@@ -72,6 +75,7 @@ crate::fields! {
             format: None,
             parse: |text| ChargeId::from_txid(&text.to_lowercase()).ok(),
             rule: "must be a txid of this service: 26 letters and digits",
+            mistake: |_| None,
         },
         Optional, "7yae9dvt35gsbaah14xwynj30v",
         "Only the charge with this `pix.txid`.";

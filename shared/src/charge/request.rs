@@ -11,8 +11,8 @@ use domain::payment_method::PaymentMethod;
 use domain::tax_id::{Document, TaxId};
 
 use crate::http::field::{
-    AtMost, BodyFields, CPF_OR_CNPJ, Dictionary, EMAIL, Field, Integer, MinorAmount, Nested, Only, Parsed,
-    Presence, Refined, Text,
+    AtMost, BodyFields, CPF_OR_CNPJ, Dictionary, EMAIL, EMAIL_CHARS, Field, Integer, MinorAmount, Nested,
+    Only, Parsed, Presence, Refined, Text,
 };
 use crate::http::json::JsonPath;
 use crate::http::{Fields, JsonObject, JsonValue, Object};
@@ -33,22 +33,26 @@ crate::fields! {
         Integer { min: 60, max: AtMost::Capped(86_400), unit: "seconds" }, Optional, 3600,
         "Seconds until the charge expires. Values above 86400 are reduced to 86400. The default is the account's setting.";
     /// Also of a payment. The maximum is that of `devedor.nome` in API Pix.
-    pub(super) CUSTOMER_NAME: Text = "name", Text::one_line(1, 200), Optional, "Maria Silva",
+    pub(super) CUSTOMER_NAME: Text = "name", Text::one_line(0, 200), Optional, "Maria Silva",
         "The customer's name, one line. It is required when `expected_payer_tax_id` is sent.";
-    CUSTOMER_DOCUMENT: Parsed<TaxId> = "document", CPF_OR_CNPJ, Optional, "29537995593",
-        "The customer's CPF or CNPJ, without punctuation.";
-    pub(super) CUSTOMER_EMAIL: Refined<String> = "email", EMAIL, Optional, "maria@example.com",
-        "The customer's e-mail address.";
-    CUSTOMER_PHONE: Text = "phone", Text::of(1, 32), Optional, "+5511999999999",
+    CUSTOMER_DOCUMENT: Parsed<TaxId> = "document",
+        // The parser gets the document as `normalised` left it.
+        Parsed { chars: (0, MAX_PUNCTUATED), pattern: Some("^[0-9A-Z ./-]*$"), ..CPF_OR_CNPJ },
+        Optional, "29537995593",
+        "The customer's CPF or CNPJ, with or without its punctuation. Responses show it without.";
+    pub(super) CUSTOMER_EMAIL: Refined<String> = "email",
+        Refined { text: Text::one_line(0, EMAIL_CHARS.1), format: None, ..EMAIL }, Optional, "maria@example.com",
+        "The customer's e-mail address (RFC 5322).";
+    CUSTOMER_PHONE: Text = "phone", Text::of(0, 32), Optional, "+5511999999999",
         "The customer's phone number, in any form.";
     CUSTOMER: Nested = "customer",
         Nested { fields: &[&CUSTOMER_NAME, &CUSTOMER_DOCUMENT, &CUSTOMER_EMAIL, &CUSTOMER_PHONE] },
         Optional, {"name": "Maria Silva", "document": "29537995593"},
-        "The customer who is to pay.";
+        "The customer who is to pay. An empty text counts as absent.";
     EXPECTED_PAYER: Parsed<TaxId> = "expected_payer_tax_id", CPF_OR_CNPJ, Optional, "29537995593",
         "The payer lock: only a payment from this CPF or CNPJ is credited. It requires `customer.name`, and must equal `customer.document` when both are sent.";
     pub(super) METADATA: Dictionary = "metadata",
-        Dictionary { max_keys: metadata::MAX_KEYS }, Optional, {"order": "1001"},
+        Dictionary { max_keys: metadata::MAX_KEYS }, Optional, {"order_id": "1001"},
         "Data of your own, at most 16384 bytes of JSON. Keys that start with `_`, and the keys `med` and `failure`, are removed and do not count.";
 }
 
@@ -76,6 +80,13 @@ pub const PIX_CHARGE_BODY: BodyFields = BodyFields::open(&[
     &EXPECTED_PAYER,
     &METADATA,
 ]);
+
+/// The fields of `customer`, which are all texts.
+const CUSTOMER_TEXTS: [&str; 4] =
+    [CUSTOMER_NAME.name, CUSTOMER_DOCUMENT.name, CUSTOMER_EMAIL.name, CUSTOMER_PHONE.name];
+
+/// The longest CPF or CNPJ with its punctuation, in characters.
+const MAX_PUNCTUATED: usize = "11.222.333/0001-81".len();
 
 /// For a number that JSON clients would read back as a different number.
 const INEXACT_NUMBER: &str = "must be an integer of at most 64 bits or a decimal of at most 15 significant digits; send any other number as a string";
@@ -116,6 +127,7 @@ impl NewCharge {
             ChargeRoute::Charges => (CHARGE_BODY, PAYMENT_METHOD),
             ChargeRoute::PixCharges => (PIX_CHARGE_BODY, PIX_PAYMENT_METHOD),
         };
+        let body = &normalised(body);
         let root = fields.body(body, body_fields);
         let amount = fields.read(&root, &AMOUNT);
         let currency = fields.read(&root, &CURRENCY);
@@ -143,6 +155,50 @@ impl NewCharge {
             payment_details: None,
             hash: hash(body),
         })
+    }
+}
+
+/// Returns a body without the notations that programs vary and that have one meaning: punctuation of a CPF or CNPJ,
+/// empty texts of the customer and an empty description, a currency in lower case, a method named twice, and PHP's empty array
+/// as metadata.
+/// So all notations of a request have one hash. `expected_payer_tax_id` and amounts stay as they were sent.
+pub(super) fn normalised(body: &JsonObject) -> JsonObject {
+    let mut body = body.clone();
+    let of_customer = ["customerName", "customerDocument", "customerEmail", DESCRIPTION.name];
+    normalise(&mut body, &of_customer, "customerDocument");
+    if let Some(JsonValue::Object(customer)) = body.get_mut(CUSTOMER.name) {
+        normalise(customer, &CUSTOMER_TEXTS, CUSTOMER_DOCUMENT.name);
+    }
+    if let Some(JsonValue::String(currency)) = body.get_mut(CURRENCY.name) {
+        currency.make_ascii_uppercase();
+    }
+    if let Some(JsonValue::Array(methods)) = body.get_mut("paymentMethods") {
+        let mut seen = Vec::new();
+        methods.retain(|method| {
+            method.as_str().is_none_or(|word| {
+                let is_new = !seen.contains(&word.to_owned());
+                seen.push(word.to_owned());
+                is_new
+            })
+        });
+    }
+    if let Some(metadata) = body.get_mut(METADATA.name)
+        && metadata.as_array().is_some_and(<[JsonValue]>::is_empty)
+    {
+        *metadata = JsonValue::Object(JsonObject::new());
+    }
+    body
+}
+
+/// Removes empty texts under these names, and the punctuation of a document that is a CPF or CNPJ.
+fn normalise(object: &mut JsonObject, names: &[&str], document: &str) {
+    object.retain(|name, value| !names.contains(&name.as_str()) || value.as_str() != Some(""));
+    if let Some(JsonValue::String(sent)) = object.get_mut(document)
+        && sent.len() <= MAX_PUNCTUATED
+        && sent.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'A'..=b'Z' | b' ' | b'.' | b'/' | b'-'))
+        && let Some(bare) = TaxId::from_typed(sent)
+    {
+        bare.as_str().clone_into(sent);
     }
 }
 
@@ -345,6 +401,34 @@ mod tests {
             "lines":[{"price":0.1},{"price":0.1000000000000000055}],"deep":{"a":{"b":1e400}}}}"#;
         let paths = ["metadata.deep.a.b", "metadata.lines[1].price", "metadata.order"];
         assert_eq!(failure_of(text).1, paths);
+    }
+
+    #[test]
+    fn all_notations_of_one_request_have_one_hash() {
+        let plain =
+            parse(&body_with(json!({"customer": {"document": "29537995593"}, "metadata": {}}))).unwrap();
+        for (customer, more) in [
+            (json!({"document": "295.379.955-93"}), json!({"metadata": []})),
+            (json!({"document": "295 379 955 93", "name": ""}), json!({"description": "", "metadata": {}})),
+            (json!({"document": "29537995593", "email": "", "phone": ""}), json!({"metadata": {}})),
+        ] {
+            let mut body = json!({ "customer": customer });
+            body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let other = parse(&body_with(body.clone())).unwrap();
+            assert_eq!((other.hash, other.customer), (plain.hash.clone(), plain.customer.clone()), "{body}");
+        }
+        let currency = |currency: &str| parse(&body_with(json!({ "currency": currency }))).unwrap().hash;
+        assert_eq!(currency("brl"), currency("BRL"));
+        for (extra, param) in [
+            (json!({"customer": {"document": "295.379.955-94"}}), "customer.document"),
+            (json!({"customer": {"document": "295_379_955_93"}}), "customer.document"),
+            (json!({"metadata": [1]}), "metadata"),
+            (json!({"expected_payer_tax_id": "", "customer": {"name": "A"}}), "expected_payer_tax_id"),
+        ] {
+            assert_eq!(failure_of(&body_with(extra)).1, [param]);
+        }
+        let lower = parse(&body_with(json!({"customer": {"document": "12abc34501de35"}}))).unwrap_err();
+        assert!(format!("{lower:?}").contains("must be a CNPJ with its letters in upper case"), "{lower:?}");
     }
 
     #[test]

@@ -1,15 +1,19 @@
-//! Compresses texts with gzip for clients that accept it.
+//! Compresses texts with gzip for clients that accept it, and inflates bodies that clients compressed.
 
-use std::io::Write;
+use std::io::{Read, Write};
 
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::Request;
 use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, VARY};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use flate2::Compression;
+use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
+
+use super::intake::too_long;
+use super::problem::Problem;
 
 /// A smaller text fits in one packet, so compression saves no time.
 const MIN_BYTES: usize = 1_400;
@@ -23,7 +27,10 @@ const MAX_BYTES: usize = 6 * 1024 * 1024;
 pub(super) async fn compress(request: Request, next: Next) -> Response {
     let is_accepted = accepts(request.headers());
     let response = next.run(request).await;
-    if !is_accepted || !is_text(response.headers()) {
+    // Of texts that are not compressed, only CSV has a byte order mark.
+    let is_csv =
+        response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/csv"));
+    if !is_text(response.headers()) || !(is_accepted || is_csv) {
         return response;
     }
     let (mut head, body) = response.into_parts();
@@ -32,7 +39,13 @@ pub(super) async fn compress(request: Request, next: Next) -> Response {
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };
     head.headers.append(VARY, HeaderValue::from_static("accept-encoding"));
-    // A text that `lambda_http` does not find compressed loses its byte order mark.
+    if !is_accepted {
+        // `lambda_http` removes the byte order mark of a text without this header.
+        if bytes.starts_with(BYTE_ORDER_MARK) {
+            head.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("identity"));
+        }
+        return Response::from_parts(head, Body::from(bytes));
+    }
     if bytes.len() < MIN_BYTES && !bytes.starts_with(BYTE_ORDER_MARK) {
         return Response::from_parts(head, Body::from(bytes));
     }
@@ -47,6 +60,16 @@ pub(super) async fn compress(request: Request, next: Next) -> Response {
         head.headers.insert(ETAG, weak);
     }
     Response::from_parts(head, Body::from(compressed))
+}
+
+/// Inflates a request's body of at most `max_bytes`.
+pub(super) fn inflate(compressed: &[u8], max_bytes: usize) -> Result<Bytes, Problem> {
+    let mut bytes = Vec::new();
+    let limit = u64::try_from(max_bytes).unwrap_or(u64::MAX).saturating_add(1);
+    MultiGzDecoder::new(compressed).take(limit).read_to_end(&mut bytes).map_err(|error| {
+        Problem::Unreadable(format!("The body is not valid gzip, as `Content-Encoding` says: {error}."))
+    })?;
+    if bytes.len() > max_bytes { Err(too_long(max_bytes)) } else { Ok(bytes.into()) }
 }
 
 fn accepts(headers: &HeaderMap) -> bool {

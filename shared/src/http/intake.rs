@@ -7,13 +7,14 @@
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{FromRequest, Request};
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
 
 use super::field::{
     BodyFields, Count, Definitions, Dictionary, Failures, Field, HeaderText, JsonKind, Kind, Nested,
     Presence, QueryKind,
 };
+use super::gzip::inflate;
 use super::json::{self, JsonObject, JsonValue};
 use super::problem::{Detail, MAX_DETAILS, Problem};
 
@@ -38,7 +39,17 @@ impl<S: Sync> FromRequest<S> for JsonBody {
             return Ok(Self(JsonObject::new()));
         }
         require_content_type(&parts.headers, "application/json")?;
-        json::parse_object(&bytes).map(Self)
+        json::parse_object(&decoded(&parts.headers, bytes)?).map(Self)
+    }
+}
+
+/// Inflates a body that was sent with gzip.
+fn decoded(headers: &HeaderMap, bytes: Bytes) -> Result<Bytes, Problem> {
+    let coding = headers.get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or_default().trim());
+    match coding.map(str::to_ascii_lowercase).as_deref() {
+        None | Some("" | "identity") => Ok(bytes),
+        Some("gzip" | "x-gzip") => inflate(&bytes, MAX_BODY_BYTES),
+        Some(_) => Err(Problem::field("Content-Encoding", "must be gzip, or left out")),
     }
 }
 
@@ -56,9 +67,11 @@ impl<S: Sync, const MAX: usize> FromRequest<S> for RawBody<MAX> {
 }
 
 pub(super) async fn read_body(body: Body, max_bytes: usize) -> Result<Bytes, Problem> {
-    to_bytes(body, max_bytes).await.map_err(|_too_long_or_broken| {
-        Problem::Unreadable(format!("The body must be at most {max_bytes} bytes."))
-    })
+    to_bytes(body, max_bytes).await.map_err(|_too_long_or_broken| too_long(max_bytes))
+}
+
+pub(super) fn too_long(max_bytes: usize) -> Problem {
+    Problem::Unreadable(format!("The body must be at most {max_bytes} bytes."))
 }
 
 /// Refuses a body of another type. Parameters of the type, such as `charset`, are ignored.
@@ -288,9 +301,11 @@ impl Query {
     }
 
     /// Refuses parameters that the route does not know and parameters that are repeated. Either may be a
-    /// filter, and a filter must never be ignored.
+    /// filter, and a filter must never be ignored. Parameters that begin with `_` or `utm_` never are filters: HTTP
+    /// libraries and mail programs append them.
     pub fn allow_only(&self, fields: &mut Fields, known: Definitions) {
-        for (index, (name, _)) in self.pairs.iter().enumerate() {
+        let is_appended = |name: &str| name.starts_with('_') || name.starts_with("utm_");
+        for (index, (name, _)) in self.pairs.iter().enumerate().filter(|(_, (name, _))| !is_appended(name)) {
             if !known.iter().any(|known| known.name() == name) {
                 fields.reject(name.clone(), "is not a parameter of this route; leave it out");
             } else if self.pairs.iter().take(index).any(|(earlier, _)| earlier == name) {
@@ -302,8 +317,14 @@ impl Query {
     /// Refuses every parameter. For routes without parameters.
     /// Errors: 400 with each of the request's parameters, if there are any.
     pub fn require_empty(&self) -> Result<(), Problem> {
+        self.require_only(&[])
+    }
+
+    /// Refuses every other parameter.
+    /// Errors: 400 with each of them.
+    pub fn require_only(&self, known: Definitions) -> Result<(), Problem> {
         let mut fields = Fields::new();
-        self.allow_only(&mut fields, &[]);
+        self.allow_only(&mut fields, known);
         fields.finish(Some(()))
     }
 

@@ -214,6 +214,7 @@ impl JsonPath<'_> {
 /// key, for at most 100 keys.
 pub fn parse_object(text: &[u8]) -> Result<JsonObject, Problem> {
     let text = std::str::from_utf8(text).map_err(|error| not_json(&error))?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     // The whole text is parsed first, so that a syntax error shows the position in the whole body.
     let raw: &RawValue = serde_json::from_str(text).map_err(|error| not_json(&error))?;
     if !raw.get().starts_with('{') {

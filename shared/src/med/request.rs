@@ -31,9 +31,12 @@ crate::fields! {
         Word { words: || METHODS.map(|method| (method, method)).to_vec() }, Optional, "scam",
         "The alleged method of the fraud.";
     RESPONSE_DEADLINE: Parsed<Timestamp> = "response_deadline",
-        instant("must be an ISO 8601 date or date-time, such as 2026-11-21 or 2026-11-21T10:00:00.000Z"),
+        Parsed {
+            parse: |text| Timestamp::parse_last(text).ok(),
+            ..instant("must be an ISO 8601 date or date-time, such as 2026-11-21 or 2026-11-21T10:00:00.000Z")
+        },
         Optional, "2026-12-01T12:00:00.000Z",
-        "The time until which the merchant can respond. A date without a time means the first millisecond of that day in São Paulo.";
+        "The time until which the merchant can respond. A date without a time means the last millisecond of that day in São Paulo.";
     AMOUNT: MinorAmount = "amount", MinorAmount, Whole, 1000,
         "The claimed amount, in centavos. The default is the amount of the payment.";
 }

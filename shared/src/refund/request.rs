@@ -37,6 +37,7 @@ crate::fields! {
             format: None,
             parse: |text| text.parse().ok(),
             rule: PixKey::RULE,
+            mistake: |_| None,
         },
         Optional, "29537995593",
         "The Pix key that receives the refund. The default is the payer's CPF or CNPJ. Only for `cashout`.";

@@ -56,6 +56,7 @@ crate::fields! {
             format: None,
             parse: |text| ChargeId::parse_any(text).ok(),
             rule: "must be a payment id (a UUID)",
+            mistake: |_| None,
         },
         Optional, "fe5392dd-e865-8656-a544-24ef3d590c1b",
         "The cursor: the `next_cursor` of the previous page, a payment id. It can't be combined with `page`, or with another `sortBy` than `createdAt`.";

@@ -78,6 +78,7 @@ crate::fields! {
             format: None,
             parse: ObjectId::parse,
             rule: "must be the id of a charge (ch_…), payment, MED case (med_…) or payout (po_…)",
+            mistake: |_| None,
         },
         Optional, "ch_fe5392dd-e865-8656-a544-24ef3d590c1b",
         "Only events of this charge, payment, MED case or payout. The events of a charge include those of its refunds and MED cases.";
@@ -456,7 +457,10 @@ pub enum EventView {
     #[schemars(description = "A canonical event: the body that is sent, byte for byte.")]
     Canonical(#[schemars(schema_with = "canonical_schema")] Box<RawValue>),
     /// The fields `event` and `data` of the body, with id and time.
-    #[schemars(description = "A legacy event: the body that is sent, with id and time.")]
+    #[schemars(
+        title = "LegacyEvent",
+        description = "A legacy event: the body that is sent, with id and time."
+    )]
     Legacy {
         /// The event's id, the same on each retry and resend.
         id: EventId,

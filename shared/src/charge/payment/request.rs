@@ -5,7 +5,9 @@ use domain::tax_id::Document;
 use domain::url_policy::{AddressPolicy, MAX_URL_LENGTH, check_new_url};
 use domain::vocabulary::Vocabulary;
 
-use crate::charge::request::{CUSTOMER_EMAIL, CUSTOMER_NAME, METADATA, NewCharge, canonical_hash, metadata};
+use crate::charge::request::{
+    CUSTOMER_EMAIL, CUSTOMER_NAME, METADATA, NewCharge, canonical_hash, metadata, normalised,
+};
 use crate::http::field::{
     BodyFields, CURRENCY_CODE, Dictionary, DistinctWords, Field, MinorAmount, Parsed, Refined, Text, Url,
 };
@@ -21,18 +23,18 @@ crate::fields! {
         "The currency of the amount: a code of ISO 4217, `BTC`, `USDC` or `USDT`. Every method of the payment must accept it.";
     METHODS: DistinctWords<PaymentMethod> = "paymentMethods",
         DistinctWords { words: PaymentMethod::vocabulary, noun: "method" }, Required, ["PIX"],
-        "The methods by which the payer may pay, each at most once.";
+        "The methods by which the payer may pay. A repeated one counts once.";
     IDEMPOTENCY_KEY: Text = "idempotencyKey", Text::of(1, 255), Required, "order-1001-attempt-1",
         "A key that is unique to this request. A request with the same key and the same body returns the existing payment and creates no other.";
     CUSTOMER_DOCUMENT: Refined<Document> = "customerDocument",
         Refined {
-            text: Text::one_line(1, Document::MAX_CHARS),
+            text: Text::one_line(0, Document::MAX_CHARS),
             format: None,
             parse: Document::parse,
             rule: "must not have surrounding spaces",
         },
         Optional, "29537995593",
-        "The customer's tax id of any country, without surrounding spaces.";
+        "The customer's tax id of any country, without surrounding spaces. A CPF or CNPJ loses its punctuation.";
     CUSTOMER_ID: Text = "customerId", Text::one_line(1, 200), Optional, "customer-7",
         "Your id of the customer, one line.";
     WEBHOOK_URL: Url = "webhookUrl", Url, Optional, "https://example.com/hooks",
@@ -72,6 +74,7 @@ impl NewPayment {
     /// Reports every failing field at once.
     pub fn parse(body: &JsonObject, policy: &AddressPolicy) -> Result<Self, Problem> {
         let mut fields = Fields::new();
+        let body = &normalised(body);
         let root = fields.body(body, PAYMENT_BODY);
         let amount = fields.read(&root, &AMOUNT);
         let currency = fields.read(&root, &CURRENCY);
@@ -235,6 +238,19 @@ mod tests {
     }
 
     #[test]
+    fn all_notations_of_one_request_have_one_hash() {
+        let plain = parse(&with(json!({"customerDocument": "11222333000181"}))).unwrap().charge;
+        let other = json!({
+            "customerDocument": "11.222.333/0001-81", "customerName": "", "customerEmail": "", "paymentMethods": ["PIX", "PIX"],
+        });
+        let other = parse(&with(other)).unwrap().charge;
+        assert_eq!((other.hash, other.customer, other.methods), (plain.hash, plain.customer, plain.methods));
+        // A tax id of another country stays as it was sent.
+        let foreign = parse(&with(json!({"customerDocument": "X-123.456/7"}))).unwrap().charge;
+        assert_eq!(foreign.customer.document.unwrap().as_str(), "X-123.456/7");
+    }
+
+    #[test]
     fn values_that_only_look_valid_are_refused() {
         let card = |return_url: &str| json!({"paymentMethods": ["CREDIT_CARD"], "metadata": {"returnUrl": return_url}});
         let of_mbway = |amount: i64, phone: &str| json!({"paymentMethods": ["MBWAY"], "currency": "EUR", "amount": amount, "metadata": {"phone": phone}});
@@ -242,7 +258,7 @@ mod tests {
             (json!({"currency": "BR"}), "currency"),
             (json!({"paymentMethods": "PIX"}), "paymentMethods"),
             (json!({"paymentMethods": ["pix"]}), "paymentMethods"),
-            (json!({"paymentMethods": ["PIX", "PIX"]}), "paymentMethods"),
+            (json!({"paymentMethods": ["PIX", "OTHER"]}), "paymentMethods"),
             (json!({"paymentMethods": ["PIX", "MULTIBANCO"]}), "paymentMethods"),
             (json!({"idempotencyKey": "k".repeat(256)}), "idempotencyKey"),
             (json!({"customerEmail": "Maria <m@example.com>"}), "customerEmail"),

@@ -22,6 +22,13 @@ pub const EMAIL_CHARS: (usize, usize) = (3, 254);
 /// a query string is decoded as a space.
 const TIME_RULE: &str = "must be an ISO 8601 date (a day in America/Sao_Paulo) or date-time, such as 2026-11-21 or 2026-11-21T10:00:00.000Z; encode a plus sign as %2B";
 
+/// Returns the message for a date-time that lacks only `Z` or an offset, as some languages write it.
+fn without_offset(text: &str) -> Option<&'static str> {
+    Timestamp::parse_floor(&format!("{text}Z")).is_ok().then_some(
+        "lacks its time zone; append Z for UTC, or an offset such as -03:00 (in a query string, encode a plus sign as %2B)",
+    )
+}
+
 /// The shortest and the longest date or date-time, in characters: without a time, and with nine decimals and
 /// an offset.
 const TIME_CHARS: (usize, usize) = ("2026-11-21".len(), "2026-11-21T10:00:00.123456789-03:00".len());
@@ -209,6 +216,14 @@ pub struct Parsed<T> {
     pub parse: fn(&str) -> Option<T>,
     /// The rule.
     pub rule: &'static str,
+    /// Returns what is wrong with a refused string, in place of the rule.
+    pub mistake: fn(&str) -> Option<&'static str>,
+}
+
+impl<T> Parsed<T> {
+    fn check(&self, text: &str) -> Result<T, Failures> {
+        (self.parse)(text).ok_or_else(|| (self.mistake)(text).unwrap_or(self.rule).into())
+    }
 }
 
 impl<T: FromStr> Parsed<T> {
@@ -220,6 +235,7 @@ impl<T: FromStr> Parsed<T> {
             format: None,
             parse: |text| text.parse().ok(),
             rule,
+            mistake: |_| None,
         }
     }
 }
@@ -239,13 +255,13 @@ impl<T: 'static> Kind for Parsed<T> {
 
 impl<T: 'static> JsonKind for Parsed<T> {
     fn read(&self, value: &JsonValue) -> Result<T, Failures> {
-        value.as_str().and_then(self.parse).ok_or_else(|| self.rule.into())
+        self.check(value.as_str().ok_or(self.rule)?)
     }
 }
 
 impl<T: 'static> QueryKind for Parsed<T> {
     fn parse(&self, text: &str) -> Result<T, Failures> {
-        (self.parse)(text).ok_or_else(|| self.rule.into())
+        self.check(text)
     }
 }
 
@@ -256,6 +272,10 @@ pub const CPF_OR_CNPJ: Parsed<TaxId> = Parsed {
     format: None,
     parse: |text| text.parse().ok(),
     rule: "must be an 11-digit CPF or a 14-character CNPJ with valid check digits, without punctuation",
+    mistake: |text| {
+        let is_valid = text.to_ascii_uppercase().parse::<TaxId>().is_ok();
+        is_valid.then_some("must be a CNPJ with its letters in upper case")
+    },
 };
 
 /// The code of a currency. Codes that the service does not know are refused.
@@ -265,6 +285,7 @@ pub const CURRENCY_CODE: Parsed<Currency> = Parsed {
     format: None,
     parse: |text| Currency::parse(text).ok().filter(|currency| currency.is_known()),
     rule: "must be a currency code, such as BRL",
+    mistake: |_| None,
 };
 
 /// A date or a date-time of a body.
@@ -275,6 +296,7 @@ pub const fn instant(rule: &'static str) -> Parsed<Timestamp> {
         format: None,
         parse: |text| Timestamp::parse_floor(text).ok(),
         rule,
+        mistake: without_offset,
     }
 }
 
@@ -286,6 +308,7 @@ pub const fn bank_id<T: From<EndToEndId>>() -> Parsed<T> {
         format: None,
         parse: |text| text.parse().ok().map(EndToEndId::into),
         rule: "must be 1 to 64 letters and digits",
+        mistake: |_| None,
     }
 }
 
@@ -300,7 +323,7 @@ impl Kind for Url {
     type Value = String;
 
     fn values(&self) -> Values {
-        Values::Text { min: 1, max: MAX_URL_LENGTH, pattern: Some("://"), format: None }
+        Values::Text { min: 1, max: MAX_URL_LENGTH, pattern: Some("^[A-Za-z]+://"), format: None }
     }
 
     fn missing(&self) -> String {
@@ -508,7 +531,7 @@ impl QueryKind for TimeBound {
             Self::NotAfter => Timestamp::parse_last(text),
             Self::After => Timestamp::parse_floor(text),
         };
-        parsed.map_err(|_| TIME_RULE.into())
+        parsed.map_err(|_| without_offset(text).unwrap_or(TIME_RULE).into())
     }
 }
 
@@ -632,7 +655,7 @@ impl<T: Copy + PartialEq + 'static> JsonKind for Words<T> {
     }
 }
 
-/// A list of at least one word of a vocabulary, each at most once.
+/// A list of at least one word of a vocabulary. It has at most as many words as the vocabulary.
 #[derive(Clone, Copy, Debug)]
 pub struct DistinctWords<T> {
     /// Returns the vocabulary.
@@ -652,7 +675,7 @@ impl<T: 'static> Kind for DistinctWords<T> {
 
     fn missing(&self) -> String {
         let words = texts(self.words).join(", ");
-        format!("must be a non-empty list of distinct {}s out of {words}", self.noun)
+        format!("must be a non-empty list of {}s out of {words}", self.noun)
     }
 }
 
@@ -660,13 +683,16 @@ impl<T: Copy + PartialEq + 'static> JsonKind for DistinctWords<T> {
     fn read(&self, value: &JsonValue) -> Result<Vec<T>, Failures> {
         let vocabulary = (self.words)();
         let mut found = Vec::new();
-        for word in value.as_array().unwrap_or_default() {
+        let sent = value.as_array().unwrap_or_default();
+        for word in sent {
             match vocabulary.iter().find(|(known, _)| word.as_str() == Some(*known)) {
                 Some((_, value)) if !found.contains(value) => found.push(*value),
-                _ => return Err(self.missing().into()),
+                Some(_) => {}
+                None => return Err(self.missing().into()),
             }
         }
-        if found.is_empty() { Err(self.missing().into()) } else { Ok(found) }
+        let has_length = (1..=vocabulary.len()).contains(&sent.len());
+        if has_length { Ok(found) } else { Err(self.missing().into()) }
     }
 }
 
