@@ -11,7 +11,7 @@ use domain::tax_id::{Document, TaxId};
 use domain::time::Timestamp;
 use shared::charge::lost_cob_ends_at;
 use shared::concurrently;
-use shared::services::{ChargeRows, SearchHit, TimelineEntry, charge_timeline, search};
+use shared::services::{ChargeRows, SearchHit, TimelineEntry, TimelinePart, charge_timeline, search};
 use shared::store::ListEntry;
 
 use crate::output::{Record, print_list, record};
@@ -98,13 +98,14 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
         Command::Show { charge } => {
             let rows = ChargeRows::read(&stack.store, charge).await?;
             let rows = rows.ok_or_else(|| format!("there is no charge {charge}"))?;
-            let timeline = charge_timeline(&stack.store, rows, stack.clock.now()).await?;
+            let timeline =
+                charge_timeline(&stack.store, rows, TimelinePart::Newest, stack.clock.now()).await?;
             print_list(stack, "charges", [printed(&timeline.charge)])?;
             print_list(stack, "entries", timeline.entries.iter().map(for_operator))?;
             if !timeline.is_complete {
                 writeln!(
                     std::io::stderr(),
-                    "the newest events and deliveries are missing: the charge has too many to read all"
+                    "the oldest movements, events and deliveries are missing: the charge has too many to read all"
                 )?;
             }
             Ok(())

@@ -19,8 +19,9 @@ use domain::time::Timestamp;
 
 use crate::app::App;
 use crate::auth::Caller;
+use crate::http::field::Definitions;
 use crate::http::{IdPath, Problem, Query, RequestContext};
-use crate::services::ChargeRows;
+use crate::services::{ChargeRows, TIMELINE_QUERY};
 use crate::store::StoreError;
 
 /// The caller of a route that takes no query parameters.
@@ -80,6 +81,9 @@ pub trait ScopedResource: Scoped + Send + Sized {
     /// The resource's name in a 404.
     const NAME: &'static str;
 
+    /// The query parameters of the resource's route.
+    const QUERY: Definitions = &[];
+
     /// Reads the resource, whatever its scope. `None`: the path has no valid id, or there is no such
     /// resource. The extractor checks the scope afterwards.
     fn find(app: &App, path: Self::Path) -> impl Future<Output = Result<Option<Self>, StoreError>> + Send;
@@ -101,6 +105,8 @@ impl ScopedResource for ChargeRows {
     type Path = IdPath<ChargeId>;
 
     const NAME: &'static str = "charge";
+
+    const QUERY: Definitions = TIMELINE_QUERY;
 
     async fn find(app: &App, IdPath(id): IdPath<ChargeId>) -> Result<Option<Self>, StoreError> {
         match id {
@@ -161,7 +167,7 @@ where
         let now = app.clock.now();
         let (caller, found) = tokio::join!(app.api_keys.authenticate(&context, now), T::find(&app, path));
         let caller = caller?;
-        context.query.require_empty()?;
+        context.query.require_only(T::QUERY)?;
         if TEST_ONLY {
             caller.require_test()?;
         }

@@ -19,6 +19,7 @@ use crate::audit::Actor;
 use crate::charge::{Charge, Disputes, FundsError, MedBlock, MedStatus, TransactionStatus, transition};
 use crate::ids::{MedCaseId, PostingId, Scope, Scoped};
 use crate::money::{Amount, Currency, MinorUnits};
+use crate::payment_method::PaymentMethod;
 use crate::request_id::StoredRequestId;
 use crate::row::{Indexes, Key, Row, sortable};
 use crate::shard::{Shard, ShardCount};
@@ -468,7 +469,12 @@ impl MedCase {
         };
         case.remaining()?;
         let latest = MedBlock {
-            reference_id: applied.payment_id.to_string(),
+            // Only a Pix has an end-to-end id. The id that another acquirer gave a payment is not shown.
+            reference_id: if applied.method == PaymentMethod::Pix {
+                applied.payment_id.to_string()
+            } else {
+                id.to_string()
+            },
             status: MedStatus::Created,
             result: None,
             method: notification.method.map(str::to_owned),

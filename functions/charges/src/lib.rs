@@ -13,7 +13,7 @@ use shared::charge::view::{ChargeListView, ChargeView, QrImage};
 use shared::extract::{Authenticated, AuthenticatedQuery, CallerOwned, Deferred};
 use shared::http::field::IDEMPOTENCY_KEY;
 use shared::http::{Fields, JsonBody, RequestContext, Result, with_middleware};
-use shared::services::{ChargeRows, IdempotencyNamespace, TimelineView, charge_timeline, create_charge};
+use shared::services::{ChargeRows, IdempotencyNamespace, TimelinePage, charge_timeline, create_charge};
 
 /// With `CHARGE_LIST=off`, `GET /v1/charges` answers 404.
 pub fn router(app: App) -> Router {
@@ -76,9 +76,13 @@ async fn read(CallerOwned { app, found: charge, now, .. }: CallerOwned<StoredCha
     Ok(Json(ChargeView::new(&charge.read_at(now), &app.public_urls, QrImage::Inline)).into_response())
 }
 
-async fn timeline(CallerOwned { app, found: rows, now, .. }: CallerOwned<ChargeRows>) -> Result<Response> {
-    let timeline = charge_timeline(app.charges.store(), rows, now).await?;
-    Ok(Json(TimelineView::from(timeline)).into_response())
+async fn timeline(
+    context: RequestContext,
+    CallerOwned { app, found: rows, now, .. }: CallerOwned<ChargeRows>,
+) -> Result<Response> {
+    let page = TimelinePage::parse(&context.query)?;
+    let timeline = charge_timeline(app.charges.store(), rows, page.part(), now).await?;
+    Ok(Json(page.view(&timeline)).into_response())
 }
 
 async fn list(context: RequestContext, authenticated: Deferred<AuthenticatedQuery>) -> Result<Response> {

@@ -21,7 +21,9 @@ use sha2::{Digest, Sha256};
 use shared::charge::{CHARGES_QUERY, ChargeFilter};
 use shared::http::{Problem, Query, Result};
 use shared::refund::{RefundError, refusal};
-use shared::services::{ChargeRows, ChargeTimeline, TimelineEntry, TimelineKind, charge_timeline};
+use shared::services::{
+    ChargeRows, ChargeTimeline, TimelineEntry, TimelineKind, TimelinePart, charge_timeline,
+};
 use shared::webhook::delivery::Delivery;
 
 use crate::account::AUDIT;
@@ -217,8 +219,11 @@ pub(crate) fn field((name, kind, label): (&str, &str, &str), query: &Query, rule
 pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Response> {
     let id = ChargeId::parse_any(&id).ok();
     let (visit, rows) = visitor.enter(async |visitor| own_rows(visitor, id, "charge").await).await?;
-    let (page, timeline) =
-        visit.load(async |visit| Ok(charge_timeline(&visit.pages.store, rows, visit.now).await?)).await?;
+    let (page, timeline) = visit
+        .load(async |visit| {
+            Ok(charge_timeline(&visit.pages.store, rows, TimelinePart::Newest, visit.now).await?)
+        })
+        .await?;
     let ChargeTimeline { charge, refunds, cases, .. } = &timeline;
     let heading = order(charge)
         .map_or_else(|| page.say(w::CHARGE).to_owned(), |order| format!("{} {order}", page.say(w::ORDER)));

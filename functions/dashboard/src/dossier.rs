@@ -13,7 +13,7 @@ use pages::forms::Need;
 use pages::{Language, Word, masked_payer, money, without_documents};
 use shared::http::{Problem, Result};
 use shared::med::evidence::Evidence;
-use shared::services::{ChargeTimeline, charge_timeline};
+use shared::services::{ChargeTimeline, TimelinePart, charge_timeline};
 
 use crate::charges::own_rows;
 use crate::disputes::{kind_name, outcome_name};
@@ -29,7 +29,8 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
     let (visit, rows) = visitor.enter(rows).await?;
     let (page, (timeline, files)) = visit
         .load(async |visit| {
-            let timeline = Box::pin(charge_timeline(&visit.pages.store, rows, visit.now));
+            let timeline =
+                Box::pin(charge_timeline(&visit.pages.store, rows, TimelinePart::Newest, visit.now));
             Ok(tokio::try_join!(timeline, Box::pin(visit.pages.evidence.for_case(id)))?)
         })
         .await?;

@@ -410,6 +410,21 @@ async fn a_dispute_is_a_case_that_the_acquirer_decides() {
         let case = cards.case_of(&charge).await.unwrap();
         assert_eq!(case["type"], if kind == "formal" { "chargeback" } else { "dispute" }, "{case}");
         assert!(case["response_deadline"].is_string(), "{case}");
+        // No id of the acquirer is in the charge or its timeline. The provider's status has its own.
+        let client = &cards.live.client;
+        let shown = client.get(&format!("/v1/charges/{}", id(&charge))).await.expect(200);
+        assert_eq!(shown["metadata"]["med"]["referenceId"], case["id"], "{shown}");
+        let timeline = client.get(&format!("/v1/charges/{}/timeline", id(&charge))).await.expect(200);
+        for text in [shown.to_string(), timeline.to_string()] {
+            assert!(
+                !["pi_", "cs_", "du_", "dp_", "devolution"]
+                    .iter()
+                    .any(|id| text.contains(&format!("\"{id}"))),
+                "{text}"
+            );
+        }
+        let path = format!("/v1/payments/{}/provider-status", id(&charge));
+        assert_eq!(client.get(&path).await.expect(200)["provider"], "card");
         cards.set_status("disputes", &dispute, status);
         eventually(status, async || {
             cards.case_of(&charge).await.filter(|case| case["money_outcome"] == expected)

@@ -118,3 +118,42 @@ async fn a_timeline_takes_seven_requests_three_in_sequence_for_any_number_of_cha
         assert!(report.read_units <= 20.0, "{report:?}");
     }
 }
+
+#[tokio::test]
+async fn a_timeline_of_any_length_has_pages() {
+    let service = Service::start().await;
+    let listener = Listener::start().await;
+    service.register_endpoint(&listener.url, &["charge.paid", "refund.created", "refund.succeeded"]).await;
+    let charge = service.pay(10_000).await;
+    for number in 0..60 {
+        service.refund(&charge, &format!("refund-{number}"), json!({"amount": 100})).await.expect(201);
+    }
+    let path = format!("/v1/charges/{}/timeline", id(&charge));
+    let pages = async |limit: usize| {
+        let (mut entries, mut path_of_page) = (Vec::new(), format!("{path}?limit={limit}"));
+        loop {
+            let page = service.get(&path_of_page).await.expect(200);
+            let data = page["data"].as_array().unwrap();
+            assert!(data.len() <= limit && page["complete"] == true, "{page}");
+            entries.extend(data.iter().cloned());
+            assert_eq!(page["has_more"], page["next_cursor"].is_string());
+            let Some(cursor) = page["next_cursor"].as_str() else { break entries };
+            path_of_page = format!("{path}?limit={limit}&starting_after={cursor}");
+        }
+    };
+    // Two canonical events of each refund, and one of the charge.
+    let entries = eventually("all deliveries", async || {
+        let entries = pages(100).await;
+        (states(&entries, "delivery") == ["DELIVERED"; 121]).then_some(entries)
+    })
+    .await;
+    assert_eq!(states(&entries, "status"), ["WAITING_PAYMENT", "PAID"]);
+    assert_eq!(states(&entries, "refund").iter().filter(|state| **state == "REFUNDED").count(), 60);
+    assert_eq!(states(&entries, "posting").len(), 61);
+    let succeeded = states(&entries, "event").iter().filter(|name| **name == "refund.succeeded").count();
+    assert_eq!(succeeded, 60);
+    let times: Vec<&str> = entries.iter().map(|entry| entry["at"].as_str().unwrap()).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    assert_eq!(pages(7).await, entries);
+    assert_eq!(service.get(&format!("{path}?starting_after=x")).await.params(), ["starting_after"]);
+}

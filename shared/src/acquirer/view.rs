@@ -16,8 +16,8 @@ use super::ProviderStatus;
 pub struct ProviderStatusView {
     /// The status of the payment in this service.
     local_status: TransactionStatus,
-    /// The acquirer. `null` if the payment never reached one.
-    #[schemars(extend("enum" = ["sandbox", "pix", null]))]
+    /// The kind of acquirer. `null` if the payment never reached one.
+    #[schemars(extend("enum" = ["sandbox", "pix", "card", null]))]
     provider: Option<&'static str>,
     /// The acquirer's id of the payment. `null` if the payment never reached an acquirer.
     provider_transaction_id: Option<String>,
