@@ -2,6 +2,7 @@
 //! route's responses and of each event type's body.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use domain::webhook::event_type::{CatalogEntry, EventType};
 use schemars::generate::SchemaSettings;
@@ -139,8 +140,13 @@ fn reference<T: JsonSchema>(generator: &mut SchemaGenerator) {
     generator.subschema_for::<T>();
 }
 
-/// Joins the lines of a description, and removes formats that only Rust has.
+/// Joins the lines of a description, removes formats that only Rust has, and writes enumerations as generators of
+/// clients read them: `oneOf` of constants as `enum`, and a boolean constant as any boolean.
 fn plain(schema: &mut Schema) {
+    list_words(schema);
+    if schema.get("const").is_some_and(Value::is_boolean) {
+        schema.remove("const");
+    }
     if let Some(Value::String(description)) = schema.get_mut("description") {
         let paragraphs = description.split("\n\n").map(|paragraph| paragraph.replace('\n', " "));
         *description = paragraphs.collect::<Vec<_>>().join("\n\n");
@@ -148,6 +154,30 @@ fn plain(schema: &mut Schema) {
     if schema.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with("uint")) {
         schema.remove("format");
     }
+}
+
+/// Moves the meanings of an enumeration's words into its description.
+fn list_words(schema: &mut Schema) {
+    let variants = schema.get("oneOf").and_then(Value::as_array).into_iter().flatten();
+    let words: Option<Vec<(Value, String)>> = variants
+        .map(|variant| {
+            let word = variant.get("const").filter(|word| word.is_string())?;
+            Some((word.clone(), variant.get("description").map(bare).unwrap_or_default()))
+        })
+        .collect();
+    let Some(words) = words.filter(|words| !words.is_empty()) else { return };
+    let mut description = schema.get("description").map(bare).unwrap_or_default();
+    for (word, meaning) in &words {
+        let _ = write!(description, "\n\n`{}`: {meaning}", bare(word));
+    }
+    schema.remove("oneOf");
+    schema.insert("type".to_owned(), "string".into());
+    schema.insert("enum".to_owned(), words.into_iter().map(|(word, _)| word).collect());
+    schema.insert("description".to_owned(), description.into());
+}
+
+fn bare(text: &Value) -> String {
+    text.as_str().unwrap_or_default().to_owned()
 }
 
 /// Divides the schema of an endpoint in two, because only the response to the registration contains the secret,
@@ -244,6 +274,49 @@ mod tests {
             used.extend(name.map(str::to_owned));
         });
         assert_eq!(schemas.into_keys().collect::<BTreeSet<_>>(), used);
+    }
+
+    #[test]
+    fn each_example_has_the_required_fields_of_its_schema() {
+        let (document, schemas) = (crate::document::document(), schemas());
+        let mut lacking = Vec::new();
+        walk("", &document["paths"], &mut |path, value| {
+            let name = value["schema"]["$ref"].as_str().and_then(|path| path.rsplit('/').next());
+            let example = value["examples"]["default"]["value"].as_object();
+            let (Some(name), Some(example)) = (name, example) else { return };
+            let required = schemas[name]["required"].as_array().into_iter().flatten();
+            let names = required.filter_map(Value::as_str).filter(|name| !example.contains_key(*name));
+            lacking.extend(names.map(|name| format!("{path}: {name}")));
+        });
+        assert_eq!(lacking, Vec::<String>::new());
+    }
+
+    #[test]
+    fn generators_of_clients_can_read_each_schema() {
+        let schemas = schemas();
+        let status = &schemas["ChargeStatus"];
+        assert_eq!((&status["type"], &status["enum"][1]), (&json!("string"), &json!("processing")));
+        assert!(status["description"].as_str().unwrap().contains("\n\n`pending`: Not paid yet."), "{status}");
+        assert_eq!(schemas["Event"]["anyOf"][0]["$ref"], "#/components/schemas/CanonicalEvent");
+        let mapping = &schemas["CanonicalEvent"]["discriminator"]["mapping"];
+        assert_eq!(mapping["charge.paid"], "#/components/schemas/ChargePaidEvent");
+        let mut unreadable = Vec::new();
+        let document = crate::document::document();
+        walk("", &document, &mut |path, value| {
+            let is_word = |part: &Value| part.get("const").is_some_and(Value::is_string);
+            let is_union =
+                value.get("oneOf").and_then(Value::as_array).is_some_and(|parts| parts.iter().any(is_word));
+            let is_array = value["type"] == "array" || value["type"] == json!(["array", "null"]);
+            let pattern = value.get("pattern").and_then(Value::as_str).unwrap_or("^");
+            if is_union
+                || (is_array && value.get("items").is_none())
+                || !pattern.starts_with('^')
+                || value["const"].is_boolean()
+            {
+                unreadable.push(path.to_owned());
+            }
+        });
+        assert_eq!(unreadable, Vec::<String>::new());
     }
 
     #[test]

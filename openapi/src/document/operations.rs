@@ -15,7 +15,7 @@ use shared::med::evidence::EVIDENCE_BODY;
 use shared::med::request::{APPEAL_BODY, NOTICE_BODY};
 use shared::refund::REFUND_BODY;
 use shared::rollup::view::{METRICS_QUERY, STATS_QUERY};
-use shared::services::PAYMENTS_QUERY;
+use shared::services::{PAYMENTS_QUERY, TIMELINE_QUERY};
 use shared::wallet::statement::{BALANCE_QUERY, STATEMENT_QUERY};
 use shared::webhook::delivery::DELIVERIES_QUERY;
 use shared::webhook::endpoint::{ENDPOINT_BODY, ENDPOINT_CHANGE_BODY, ROTATE_SECRET_BODY};
@@ -72,7 +72,7 @@ operations! {
     "POST /v1/charges" "createCharge" "Create a Pix charge"
         "Returns the charge with its copy-and-paste code, QR code and checkout page. Retry with the same `Idempotency-Key` after a timeout or a 5xx: no second charge is created."
         [201 [Json "Charge"]] .request_headers(&["Idempotency-Key"]) .response_headers(REPLAYED)
-        .body(Body::Json(CHARGE_BODY, r#"{"amount": 1990, "payment_method": "pix", "description": "Pedido 1001", "expires_in": 3600, "customer": {"name": "Ana Souza", "document": "52998224725", "email": "ana@example.com"}, "metadata": {"order": "1001"}}"#))
+        .body(Body::Json(CHARGE_BODY, r#"{"amount": 1990, "payment_method": "pix", "description": "Pedido 1001", "expires_in": 3600, "customer": {"name": "Ana Souza", "document": "52998224725", "email": "ana@example.com"}, "metadata": {"order_id": "1001"}}"#))
         .errors(&[INVALID_AMOUNT, CUSTOMER_VELOCITY, ACCOUNT_VELOCITY, KEY_REUSED, UNPROCESSABLE]);
     "POST /v1/pix/charges" "createPixCharge" "Create a Pix charge without naming the method"
         "Like `POST /v1/charges`, but `payment_method` may be left out. Both routes share their idempotency keys."
@@ -86,13 +86,13 @@ operations! {
         "For single look-ups. To learn that a charge was paid, use webhooks instead of polling."
         [200 [Json "Charge"]];
     "GET /v1/charges/{id}/timeline" "getChargeTimeline" "Read what happened to a charge"
-        "Its statuses, payments with their returns, refunds, MED cases, movements of the wallet, events and their deliveries, oldest first. Each is made by the request, API key or member that it names, or else by the service or a bank. Events are kept for 90 days."
-        [200 [Json "ChargeTimeline"]];
+        "Its statuses, payments with their returns, refunds, MED cases, movements of the wallet, events and their deliveries, oldest first. Each is made by the request, API key or member that it names, or else by the service or a bank. Events are kept for 90 days. While `has_more` is true, pass `next_cursor` as `starting_after`."
+        [200 [Json "ChargeTimeline"]] .query(TIMELINE_QUERY);
     tag "Payments": "The same objects in the transaction format, by six methods.";
     "POST /v1/payments" "createPayment" "Create a payment"
         "Creates a payment by one or more methods. The method's data, such as the Pix code or the boleto, is in `GET /v1/payments/{id}` a moment later. The currency must be accepted by every method."
         [201 [Json "CreatedPayment"]] .response_headers(REPLAYED)
-        .body(Body::Json(PAYMENT_BODY, r#"{"amount": 1990, "paymentMethods": ["PIX"], "idempotencyKey": "order-1001", "customerName": "Ana Souza", "customerDocument": "52998224725", "customerEmail": "ana@example.com", "metadata": {"order": "1001"}}"#))
+        .body(Body::Json(PAYMENT_BODY, r#"{"amount": 1990, "paymentMethods": ["PIX"], "idempotencyKey": "order-1001", "customerName": "Ana Souza", "customerDocument": "52998224725", "customerEmail": "ana@example.com", "metadata": {"order_id": "1001"}}"#))
         .errors(&[INVALID_AMOUNT, CUSTOMER_VELOCITY, ACCOUNT_VELOCITY, KEY_REUSED, UNPROCESSABLE]);
     "GET /v1/payments" "listPayments" "List payments"
         "Includes the charges created by `/v1/charges`. Page by `page`, or by `starting_after` at any depth."

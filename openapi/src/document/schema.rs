@@ -38,6 +38,7 @@ pub(super) fn of_pix_notification() -> Value {
         "properties": {
             "pix": {
                 "type": ["array", "null"],
+                "items": {},
                 "maxItems": 1_000,
                 "description": "The payments. Of each, the service reads `endToEndId`, `txid`, and `id` and `status` of its `devolucoes`. Without this field, the request tests the URL.",
             },

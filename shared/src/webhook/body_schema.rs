@@ -1,8 +1,10 @@
 //! The JSON Schemas of webhook bodies: one for each event type, because the type determines the object.
 
+use std::collections::BTreeMap;
+
 use domain::webhook::event_type::{EventType, Family};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::endpoint::EndpointView;
 use super::event::Envelope;
@@ -88,8 +90,17 @@ pub(super) fn body_or_null_schema(generator: &mut SchemaGenerator) -> Schema {
 
 pub(super) fn canonical_schema(generator: &mut SchemaGenerator) -> Schema {
     let canonical = all_types().filter(|event_type| event_type.family() == Family::Canonical);
-    let bodies: Vec<Schema> = canonical.map(|event_type| body_schema(event_type, generator)).collect();
-    json_schema!({ "anyOf": bodies })
+    let bodies: Vec<(&str, Schema)> =
+        canonical.map(|event_type| (event_type.as_str(), body_schema(event_type, generator))).collect();
+    let mapping: BTreeMap<&str, &Value> =
+        bodies.iter().filter_map(|(name, body)| Some((*name, body.get("$ref")?))).collect();
+    let bodies_of_types: Vec<&Schema> = bodies.iter().map(|(_, body)| body).collect();
+    let union = json_schema!({
+        "description": "A canonical event: the body that is sent, byte for byte.",
+        "oneOf": bodies_of_types,
+        "discriminator": { "propertyName": "type", "mapping": mapping },
+    });
+    define("CanonicalEvent".to_owned(), union, generator)
 }
 
 fn all_types() -> impl Iterator<Item = EventType> {
