@@ -61,7 +61,7 @@ impl Client {
     }
 
     /// Whether the key is a live one, so that its objects have `livemode`.
-    pub(crate) fn is_live(&self) -> bool {
+    pub fn is_live(&self) -> bool {
         self.is_live
     }
 

@@ -123,8 +123,8 @@ pub struct Account {
     pub country: Option<String>,
     #[serde(default)]
     pub charges_enabled: bool,
-    /// Such as `card_payments`: `active`, `inactive` or `pending`.
-    #[serde(default)]
+    /// Such as `card_payments`: `active`, `inactive` or `pending`. Stripe does not list all of every account.
+    #[serde(default, deserialize_with = "null_as_default")]
     pub capabilities: BTreeMap<String, String>,
 }
 

@@ -7,10 +7,25 @@ use crate::client::Client;
 use crate::error::ApiError;
 use crate::form::Form;
 use crate::objects::{
-    Account, CheckoutSession, Dispute, Hidden, Metadata, Page, Refund, Resource, UploadedFile,
-    WebhookEndpoint,
+    Account, BalanceTransaction, CheckoutSession, Dispute, Hidden, Metadata, Page, PaymentIntent, Refund,
+    Resource, UploadedFile, WebhookEndpoint,
 };
 use crate::requests::{ApiRequest, FILES, ListQuery, NewSession, item, upload};
+use crate::verify::Event;
+
+/// The rights that a restricted key needs, as Stripe's dashboard names them, each with the path and query of a request
+/// that needs it: a read, or for a right to write a POST without parameters, which Stripe refuses.
+const RIGHTS: [(&str, &str, &str); 9] = [
+    ("Accounts: read", "/v1/account", ""),
+    ("Checkout Sessions: write", CheckoutSession::PATH, ""),
+    ("PaymentIntents: read", PaymentIntent::PATH, ""),
+    ("Charges and Refunds: write", Refund::PATH, ""),
+    ("Balance transaction sources: read", BalanceTransaction::PATH, "?expand[0]=data.source"),
+    ("Disputes: write", Dispute::PATH, "/du_unknown"),
+    ("Files: write", FILES, ""),
+    ("Events: read", Event::PATH, ""),
+    ("Webhook Endpoints: write", WebhookEndpoint::PATH, ""),
+];
 
 /// `key` is the idempotency key of a request that changes something: 1 to 255 visible characters, valid for 24 hours.
 impl Client {
@@ -31,6 +46,26 @@ impl Client {
 
     pub async fn account(&self) -> Result<Account, ApiError> {
         self.read(ApiRequest::get("/v1/account", "", &Form::default())).await
+    }
+
+    /// Returns the rights that the key lacks. Nothing is created or changed.
+    pub async fn missing_rights(&self) -> Result<Vec<&'static str>, ApiError> {
+        let mut missing = Vec::new();
+        for (right, list, rest) in RIGHTS {
+            let rest = rest.to_owned();
+            let request = if right.ends_with("write") {
+                let key = format!("right:{list}:{}", self.now().millis());
+                ApiRequest::post(list, rest, Form::default().body(), &key)?
+            } else {
+                ApiRequest { rest, ..ApiRequest::get(list, "", &Form::default()) }
+            };
+            match self.call(request).await {
+                Err(ApiError::Answered { status: 403, .. }) => missing.push(right),
+                Ok(_) | Err(ApiError::Answered { status: 400 | 404, .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(missing)
     }
 
     pub async fn create_session(&self, new: &NewSession, key: &str) -> Result<CheckoutSession, ApiError> {

@@ -131,6 +131,8 @@ pub struct ListQuery<'a> {
     pub payment_intent: Option<&'a str>,
     /// At most 20 types of events, which Stripe keeps for 30 days. Empty: all.
     pub types: &'a [&'a str],
+    /// Of events only: whether all webhook endpoints have accepted them.
+    pub delivery_success: Option<bool>,
     /// The first time of creation. Not of webhook endpoints.
     pub created_from: Option<i64>,
     /// The end of the time of creation, exclusive.
@@ -147,6 +149,7 @@ impl ListQuery<'_> {
             .set("limit", PAGE_SIZE)
             .set_some("payment_intent", self.payment_intent)
             .list("types", self.types)
+            .set_some("delivery_success", self.delivery_success)
             .set_some("created[gte]", self.created_from)
             .set_some("created[lt]", self.created_to)
             .list("expand", self.expand)

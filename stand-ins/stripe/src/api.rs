@@ -136,6 +136,14 @@ fn admit(state: &mut State, own_key: &str, request: &ApiRequest) -> Result<(&'st
     if request.version.as_ref().is_some_and(|version| version != API_VERSION) {
         return refuse(400, "", &format!("Invalid Stripe API version: the stand-in serves {API_VERSION}."));
     }
+    let resource = request.path.split('/').nth(2).unwrap_or_default();
+    let lacks = |right| state.behaviour.missing_rights.contains(&format!("{resource}:{right}"));
+    if lacks("read") || (request.method != "GET" && lacks("write")) {
+        let message = format!(
+            "The provided key does not have the required permissions for this endpoint ({resource})."
+        );
+        return refuse(403, "", &message);
+    }
     for (fault, status, code, message) in [
         ("key_expired", 401, "api_key_expired", "Expired API Key provided."),
         ("no_permission", 403, "more_permissions_required", "The key lacks a required permission."),

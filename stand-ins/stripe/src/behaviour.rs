@@ -24,6 +24,9 @@ pub struct Behaviour {
     /// Millionths of the account's currency for 1 of another one, by minor units. `None`: each charge is settled in its
     /// own currency.
     pub exchange_rate_millionths: Option<u32>,
+    /// What a restricted key lacks: the first part of a path and `read` or `write`, such as `refunds:write`. Without
+    /// `read`, it lacks `write` too.
+    pub missing_rights: Vec<String>,
 }
 
 /// The `PaymentIntent` of a session that expires unpaid.
@@ -53,6 +56,7 @@ impl Default for Behaviour {
             dispute_fee: 5_500,
             available_after_s: 30 * 86_400,
             exchange_rate_millionths: None,
+            missing_rights: Vec::new(),
         }
     }
 }
