@@ -87,14 +87,10 @@ pub(crate) fn opened(case: &MedCase, charge: &Charge, dashboard: &str) -> Text {
 /// Returns the fields by which a person recognises a case and the order that it contests.
 fn about(case: &MedCase, charge: &Charge) -> Vec<(&'static str, String)> {
     let order = charge.metadata.order_number().map(|order| ("Pedido", quoted(&order)));
-    let description = charge.metadata.text("description").map(|sent| ("Descrição", quoted(&sent)));
-    let reason = case.reason.as_deref().map(|reason| ("Motivo alegado", quoted(reason)));
     let fields = [
         Some(("Tipo", kind(case.kind).to_owned())),
         Some(("Valor contestado", pt_br::format_amount(case.amount, case.currency))),
         order,
-        description,
-        reason,
         Some(("Cobrança", case.id.charge().to_string())),
         Some(("Caso", case.id.to_string())),
     ];
@@ -299,8 +295,6 @@ mod tests {
 Tipo: contestação de Pix (MED)
 Valor contestado: R$ 1.234,56
 Pedido: 1001
-Descrição: Camiseta para *** !
-Motivo alegado: Não reconheço, meu CPF é ***
 Cobrança: ch_4c43d7b9-b5b7-8bea-857f-3631b19e83f8
 Caso: med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw";
 

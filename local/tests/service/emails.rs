@@ -153,15 +153,9 @@ async fn the_contact_gets_an_email_when_a_case_opens_and_when_it_ends() {
         opened.subject,
         "[teste] Caso aberto: contestação de Pix (MED) de R$ 1.234,56, responder até 30/11/2026 às 21:00"
     );
-    for said in [
-        "Olá, Loja Exemplo.",
-        "R$ 1.234,56 saiu do seu saldo",
-        id(&case),
-        id(&charge),
-        "Pedido: 1001",
-        "Descrição: Camiseta",
-        "Motivo alegado: Golpe, ***",
-    ] {
+    for said in
+        ["Olá, Loja Exemplo.", "R$ 1.234,56 saiu do seu saldo", id(&case), id(&charge), "Pedido: 1001"]
+    {
         assert!(opened.text.contains(said), "{said}: {}", opened.text);
     }
 
@@ -173,10 +167,12 @@ async fn the_contact_gets_an_email_when_a_case_opens_and_when_it_ends() {
         "[teste] Caso encerrado, a seu favor: contestação de Pix (MED) de R$ 1.234,56"
     );
     assert!(resolved.text.contains("R$ 1.234,56, que estava retido, voltou ao seu saldo disponível."));
-    // The mails contain no payer document and no API key.
+    // The mails contain no payer document, no text about the payer, and no API key.
     for mail in mails.all() {
         let whole = format!("{mail:?}");
-        assert!(!whole.contains("29537995593") && !whole.contains("ak_test_"), "{whole}");
+        for left_out in ["29537995593", "Camiseta", "Golpe", "Maria", "ak_test_"] {
+            assert!(!whole.contains(left_out), "{left_out}: {whole}");
+        }
     }
 }
 
