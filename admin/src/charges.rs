@@ -57,7 +57,7 @@ pub(crate) enum Command {
 /// The most scopes that are searched at once.
 const SCOPES_AT_ONCE: usize = 16;
 
-fn charge_id(text: &str) -> Result<ChargeId, String> {
+pub(crate) fn charge_id(text: &str) -> Result<ChargeId, String> {
     ChargeId::parse_any(text).map_err(|error| error.to_string())
 }
 

@@ -2,13 +2,14 @@
 
 use std::io::Write;
 
-use clap::Subcommand;
-use domain::ids::{AccountId, Mode};
+use clap::{Args, Subcommand};
+use domain::charge::{Charge, Lookup, LookupValue, StoredCharge};
+use domain::ids::{AccountId, ChargeId, Mode, Scope};
 use domain::tax_id::Document;
 use shared::services::{ErasureOutcome, erase_customer};
-use shared::store::{ListIndex, Order};
+use shared::store::{ListIndex, Order, key_of_item};
 
-use crate::charges::{charge_of, document, partitions};
+use crate::charges::{charge_id, charge_of, document, partitions};
 use crate::output::{print_list, record};
 use crate::target::Stack;
 use crate::{OperatorArguments, Result, progress_bar};
@@ -18,12 +19,11 @@ pub(crate) enum Command {
     /// Erase a customer's data from the finished charges of an account
     ///
     /// Without --apply, prints what would be erased. Erases name, document, e-mail address, phone number, payer
-    /// lock, metadata with the description, and refund reasons. Records of payments are kept. A paid charge is
-    /// skipped until 90 days after its payment. The command can be repeated.
+    /// lock, metadata with the description, refund reasons, and the acquirer's text of a failure. Records of
+    /// payments are kept. A paid charge is skipped until 90 days after its payment. The command can be repeated.
     Erase {
-        /// The customer's CPF, CNPJ or other document
-        #[arg(long, value_parser = document)]
-        document: Document,
+        #[command(flatten)]
+        customer: Customer,
         /// The account (acc_…)
         #[arg(long)]
         account: AccountId,
@@ -38,43 +38,98 @@ pub(crate) enum Command {
     },
 }
 
+#[derive(Args, Clone, Debug)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Customer {
+    /// The customer's CPF, CNPJ or other document
+    #[arg(long, value_parser = document)]
+    document: Option<Document>,
+    /// The customer's e-mail address, in upper or lower case
+    #[arg(long)]
+    email: Option<String>,
+    /// The merchant's id of the customer, `customerId`; reads all charges of the account
+    #[arg(long)]
+    customer_id: Option<String>,
+    /// One charge (ch_…), or the id of its payment
+    #[arg(long, value_parser = charge_id)]
+    charge: Option<ChargeId>,
+}
+
 const STEP: usize = 100;
 
+impl Customer {
+    async fn charges(&self, stack: &Stack, account: AccountId, scopes: &[Scope]) -> Result<Vec<ChargeId>> {
+        let account = stack.existing_account(&account).await?;
+        if let Some(id) = self.charge {
+            let is_its = scopes.contains(&stack.existing_charge(id).await?.as_stored().scope);
+            return Ok(is_its.then_some(vec![id]).ok_or("the charge is of another account or mode")?);
+        }
+        let mut found = Vec::new();
+        if let Some(email) = &self.email {
+            let partition = |scope| LookupValue::email(email).partition(scope, account.salt.as_bytes());
+            for partition in scopes.iter().map(partition) {
+                let rows = stack.store.partition(&partition).await?;
+                found.extend(rows.iter().filter_map(|row| Lookup::charge_of(&key_of_item(row)?.sk)));
+            }
+            return Ok(found);
+        }
+        let (index, partitions) = match &self.document {
+            Some(document) => (ListIndex::ByCustomer, partitions(document, scopes)),
+            None => {
+                let of_shard = |shard| scopes.iter().map(move |scope| Charge::list_partition(scope, shard));
+                (ListIndex::All, account.settings.shards.read.shards().flat_map(of_shard).collect())
+            }
+        };
+        let of_customer = |charge: &StoredCharge| {
+            let Charge { id, payment_details, .. } = charge.as_stored();
+            let customer = payment_details.as_ref().and_then(|details| details.customer_id.as_ref());
+            (customer == self.customer_id.as_ref()).then_some(*id)
+        };
+        for partition in partitions {
+            let mut to = "~".to_owned();
+            loop {
+                let entries =
+                    stack.store.list(index, &partition, ("0", &to), Order::NewestFirst, STEP).await?;
+                let is_last = entries.len() < STEP;
+                // `to` is inclusive, so a step after the first begins with the last entry of the one before.
+                let new: Vec<_> = entries.into_iter().filter(|entry| entry.sort != to).collect();
+                let ids: Vec<ChargeId> = new.iter().filter_map(charge_of).collect();
+                if self.customer_id.is_some() {
+                    found.extend(stack.charges.find_all(&ids).await?.iter().filter_map(of_customer));
+                } else {
+                    found.extend(ids);
+                }
+                match new.into_iter().next_back() {
+                    Some(entry) if !is_last => to = entry.sort,
+                    _ => break,
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
-    let Command::Erase { document, account, mode, apply, operator } = command;
+    let Command::Erase { customer, account, mode, apply, operator } = command;
     let scopes = stack.scopes(Some(account), mode).await?;
     let operator = Some(operator.operator()).filter(|_| apply);
     let mut lines = Vec::new();
     let mut kept: usize = 0;
-    for partition in partitions(&document, &scopes) {
-        let mut to = "~".to_owned();
-        loop {
-            let (index, order) = (ListIndex::ByCustomer, Order::NewestFirst);
-            let entries = stack.store.list(index, &partition, ("0", &to), order, STEP).await?;
-            let is_last = entries.len() < STEP;
-            // `to` is inclusive, so a step after the first begins with the last entry of the one before.
-            let new: Vec<_> = entries.into_iter().filter(|entry| entry.sort != to).collect();
-            let bar = progress_bar(new.len(), "charges")?;
-            for charge in new.iter().filter_map(charge_of) {
-                let now = stack.clock.now();
-                let outcome = erase_customer(&stack.store, charge, operator.as_ref(), now).await?;
-                let (outcome, reason) = match outcome {
-                    ErasureOutcome::Erased if apply => ("erased", None),
-                    ErasureOutcome::Erased => ("would_be_erased", None),
-                    ErasureOutcome::NothingLeft => ("nothing_left", None),
-                    ErasureOutcome::Kept(refused) => ("kept", Some(refused.to_string())),
-                };
-                kept = kept.saturating_add(usize::from(outcome == "kept"));
-                lines.push(record! { charge: charge, outcome: outcome, reason: reason });
-                bar.inc(1);
-            }
-            bar.finish_and_clear();
-            match new.into_iter().next_back() {
-                Some(entry) if !is_last => to = entry.sort,
-                _ => break,
-            }
-        }
+    let charges = customer.charges(stack, account, &scopes).await?;
+    let bar = progress_bar(charges.len(), "charges")?;
+    for charge in charges {
+        let outcome = erase_customer(&stack.store, charge, operator.as_ref(), stack.clock.now()).await?;
+        let (outcome, reason) = match outcome {
+            ErasureOutcome::Erased if apply => ("erased", None),
+            ErasureOutcome::Erased => ("would_be_erased", None),
+            ErasureOutcome::NothingLeft => ("nothing_left", None),
+            ErasureOutcome::Kept(refused) => ("kept", Some(refused.to_string())),
+        };
+        kept = kept.saturating_add(usize::from(outcome == "kept"));
+        lines.push(record! { charge: charge, outcome: outcome, reason: reason });
+        bar.inc(1);
     }
+    bar.finish_and_clear();
     print_list(stack, "charges", &lines)?;
     if kept > 0 {
         writeln!(std::io::stderr(), "{kept} charges keep the data for now: repeat the command later")?;

@@ -38,6 +38,11 @@ async fn a_customers_data_is_erased_from_finished_charges_once_and_records_of_pa
     let body = json!({
         "amount": 1000, "customer": customer, "description": "Vestido da Maria", "metadata": {"pedido": "Souza-17"},
     });
+    let of_user = json!({
+        "amount": 1000, "currency": "BRL", "paymentMethods": ["PIX"], "customerId": "user-7",
+        "idempotencyKey": "user-7-1",
+    });
+    let of_user = merchant.post("/v1/payments", of_user).await;
     let create = async || merchant.post("/v1/pix/charges", body.clone()).await;
     let (open, paid, expired) = (create().await, create().await, create().await);
     merchant.sandbox(&paid, "pay", json!({"payer_tax_id": MARIA, "payer_name": "Maria"})).await;
@@ -83,6 +88,24 @@ async fn a_customers_data_is_erased_from_finished_charges_once_and_records_of_pa
     let (kept, reason) = outcome(&dry, &paid);
     assert!(kept == "kept" && reason.contains("can be refunded or contested until"), "{reason}");
     assert!(events(&expired).await.contains("Souza"), "a dry run erases nothing");
+    // The same charges are found without the document.
+    let by = async |customer: &str| {
+        let command = format!("customers erase {customer} --account {account} --reason request-17");
+        let mut lines = service.objects(&command).await;
+        lines.sort_by_key(ToString::to_string);
+        lines
+    };
+    let mut sorted = dry.clone();
+    sorted.sort_by_key(ToString::to_string);
+    assert_eq!(by("--email MARIA.Souza@example.com").await, sorted);
+    let charge = format!("ch_{}", id(&of_user));
+    assert_eq!(by("--customer-id user-7").await, by(&format!("--charge {charge}")).await);
+    assert_eq!(by("--customer-id user-7").await[0]["charge"], charge.as_str());
+    assert!(by("--customer-id user-8").await.is_empty());
+    let other = service.stack.seed.other.id;
+    let command = format!("customers erase --charge {charge} --account {other} --reason request-17");
+    service.refuses(&command, "of another account").await;
+    service.refuses(&format!("customers erase --account {account} --reason x"), "--customer-id").await;
 
     assert_eq!(outcome(&erase("--apply").await, &expired).0, "erased");
     assert_eq!(lookups().await, 4, "the erased charge is not found by its order number or e-mail address");

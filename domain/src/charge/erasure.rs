@@ -2,7 +2,7 @@
 //! because records of payments must be kept: amounts, times, ids, and the payer's document as the bank reported
 //! it.
 
-use super::{Charge, Customer, Metadata, PaymentDetails, transition};
+use super::{Charge, Customer, Failure, Metadata, PaymentDetails, transition};
 use crate::time::Timestamp;
 
 /// 90 days: so long a bank returns a Pix and the payer's bank can open a MED case, for which the merchant needs
@@ -47,7 +47,8 @@ impl Charge {
         }
     }
 
-    /// The next version without the customer's data, payer lock, metadata and the merchant's id of its user.
+    /// The next version without the customer's data, payer lock, metadata, the merchant's id of its user, and the
+    /// acquirer's text of a failure.
     /// `None`: it has none.
     pub fn erased(&self, now: Timestamp) -> Option<Self> {
         let erased = Self {
@@ -55,9 +56,19 @@ impl Charge {
             expected_payer: None,
             metadata: Metadata::default(),
             payment_details: self.payment_details.as_ref().map(PaymentDetails::erased),
+            failure: self.failure.as_ref().map(Failure::erased),
             ..self.clone()
         };
         (erased != *self).then(|| transition::next_version(erased, now))
+    }
+}
+
+impl Failure {
+    /// The service's own texts stay: they are the same for all charges.
+    fn erased(&self) -> Self {
+        let is_own = ["expired", "canceled"].contains(&&*self.provider_error_code);
+        let reason = if is_own { self.reason.clone() } else { String::new() };
+        Self { reason, ..self.clone() }
     }
 }
 
@@ -92,6 +103,12 @@ mod tests {
             expected_payer: Some("29537995593".parse().unwrap()),
             metadata: Metadata::default().with_text("order", "Maria's"),
             payment_details: Some(details),
+            failure: Some(Failure {
+                reason: "Maria's card".to_owned(),
+                provider_error_code: "card_declined".to_owned(),
+                ttl_seconds: None,
+                at: at(3600),
+            }),
             past: Some(waiting().as_past()),
             updated_at: at(3600),
             ..waiting()
