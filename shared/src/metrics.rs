@@ -119,6 +119,8 @@ metrics! {
     RATE_LIMITED = Metric::count("RateLimited");
     /// Log-ins with a wrong password or address, and log-ins during a lock-out.
     LOG_INS_REFUSED = Metric::count("LogInsRefused");
+    /// Notifications of acquirers with a valid token in the URL, whose signature, certificate or address is wrong.
+    NOTIFICATIONS_REFUSED = Metric::count("NotificationsRefused");
     DELIVERY_ATTEMPTS = Metric::count("DeliveryAttempts").by(OUTCOME);
     /// The time from a payment's settlement to the first attempt to deliver its event.
     PAID_TO_FIRST_ATTEMPT = Metric::count("PaidToFirstAttempt").in_unit("Milliseconds");

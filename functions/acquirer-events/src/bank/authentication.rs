@@ -1,4 +1,5 @@
 use std::convert::Infallible;
+use std::fmt::Display;
 use std::str::FromStr;
 
 use axum::extract::FromRequestParts;
@@ -10,6 +11,7 @@ use lambda_http::request::RequestContext as ApiGateway;
 use secrecy::{ExposeSecret, SecretString};
 use shared::acquirer::configuration::{AccountAcquirer, CallbackAuthentication};
 use shared::http::{IdPair, Problem, RequestContext, Result};
+use shared::metrics;
 
 use super::BankNotifications;
 
@@ -48,10 +50,18 @@ impl FromRequestParts<BankNotifications> for Sender {
             }
         };
         if !is_authentic {
-            return Err(Problem::UnknownSender);
+            return Err(refused(&acquirer, "it has another certificate or address than the bank's"));
         }
         Ok(Self { bank: bank.clone(), acquirer, now: bank.clock.now() })
     }
+}
+
+/// Reports a notification that presents a valid token. Only the acquirer knows the token, so its certificate, secret,
+/// address or clock has changed, and an operator must act.
+pub(super) fn refused(acquirer: &AccountAcquirer, why: impl Display) -> Problem {
+    tracing::warn!(account = %acquirer.account, connection = %acquirer.connection, %why, "a notification is refused");
+    metrics::increment(metrics::NOTIFICATIONS_REFUSED);
+    Problem::UnknownSender
 }
 
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use shared::http::{Problem, RawBody, Result};
 use shared::store::StoreError;
 use stripe_client::{Event, verify};
 
-use super::authentication::Sender;
+use super::authentication::{Sender, refused};
 use super::{BankNotifications, MAX_BODY_BYTES};
 
 const SIGNATURE: &str = "stripe-signature";
@@ -28,10 +28,7 @@ pub(super) async fn receive(
     };
     let secrets = bank.acquirers.signing_secrets(&acquirer.account, acquirer.connection).await?;
     let header = headers.get(SIGNATURE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let event = verify(header, &body, &secrets, now).map_err(|error| {
-        tracing::warn!(connection = %acquirer.connection, %error, "a notification is refused");
-        Problem::UnknownSender
-    })?;
+    let event = verify(header, &body, &secrets, now).map_err(|error| refused(&acquirer, error))?;
     let is_own_account =
         event.account.as_ref().is_none_or(|account| account == settings.stripe_account.as_str());
     // A test key is accepted at a stand-in alone.
