@@ -13,7 +13,7 @@ use shared::account::AccountError;
 use shared::services::{change_account_settings, raise_shards};
 
 use crate::enum_parser::enum_parser;
-use crate::output::print_list;
+use crate::output::{print_changes, print_list};
 use crate::target::Stack;
 use crate::{CommandOutcome, OperatorArguments, Result, acquirer, print_json};
 
@@ -55,12 +55,14 @@ pub(crate) enum Command {
         /// The payment method that the fees apply to
         #[arg(long, value_parser = enum_parser::<PaymentMethod>())]
         method: PaymentMethod,
-        /// The acquirer's fee: 10+99 is 10 minor units plus 0.99 % of the amount
+        /// The acquirer's fee: 10+99 is 10 minor units of the payment's currency (10 centavos, 10 yen) plus 0.99 %
+        /// of the amount [default: as before]
         #[arg(long, value_name = "FIXED+BASIS_POINTS", allow_hyphen_values = true, value_parser = fee)]
-        acquirer: Fee,
-        /// The platform's fee, written like the acquirer's fee
+        #[arg(required_unless_present = "platform")]
+        acquirer: Option<Fee>,
+        /// The platform's fee, written like the acquirer's fee [default: as before]
         #[arg(long, value_name = "FIXED+BASIS_POINTS", allow_hyphen_values = true, value_parser = fee)]
-        platform: Fee,
+        platform: Option<Fee>,
     },
     /// Set the hold period of payments by one method, from the next settlement of a payment on
     SetHold {
@@ -109,12 +111,13 @@ pub(crate) enum Command {
     SetVelocity {
         #[command(flatten)]
         account: AccountArguments,
-        /// Charges per ten minutes for one customer, identified by tax document
+        /// Charges per ten minutes for one customer, identified by tax document [default: as before]
         #[arg(long, value_parser = clap::value_parser!(u16).range(1..=i64::from(VelocityLimits::MAX_PER_CUSTOMER)))]
-        per_customer: u16,
-        /// Charges per minute for the whole account
+        #[arg(required_unless_present = "per_account")]
+        per_customer: Option<u16>,
+        /// Charges per minute for the whole account [default: as before]
         #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
-        per_account: u32,
+        per_account: Option<u32>,
     },
     /// Raise the number of shards over which an account's rows are spread, for charges from the next one on
     ///
@@ -174,9 +177,9 @@ pub(crate) enum Command {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct AccountArguments {
     /// The account (acc_…)
-    id: AccountId,
+    pub(crate) id: AccountId,
     #[command(flatten)]
-    operator: OperatorArguments,
+    pub(crate) operator: OperatorArguments,
 }
 
 /// A daily limit, or no limit
@@ -199,12 +202,11 @@ const MAX_RATE_LIMIT: u64 = 60_000;
 const MAX_NAME_CHARS: usize = 100;
 
 fn name(text: &str) -> Result<String, String> {
-    let name = crate::short_text(text)?;
-    if name.chars().count() > MAX_NAME_CHARS {
-        return Err(format!("must be at most {MAX_NAME_CHARS} characters"));
-    }
-    Ok(name)
+    crate::text_of_at_most(text, MAX_NAME_CHARS)
 }
+
+/// The greatest fixed part of a fee, in minor units: an amount in its place is a mistake.
+const MAX_FIXED_FEE: i64 = 1_000_000;
 
 /// The argument `on` or `off`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -223,6 +225,9 @@ fn fee(text: &str) -> Result<Fee, String> {
     let (fixed, basis_points) = text.split_once('+').ok_or_else(malformed)?;
     let fixed = fixed.parse().map_err(|_| malformed())?;
     let basis_points = basis_points.parse().map_err(|_| malformed())?;
+    if fixed > MAX_FIXED_FEE {
+        return Err(format!("the fixed part must be at most {MAX_FIXED_FEE} minor units"));
+    }
     Fee::new(fixed, basis_points).map_err(str::to_owned)
 }
 
@@ -232,32 +237,41 @@ impl AccountArguments {
         stack: &Stack,
         action: &str,
         change: impl Fn(&mut AccountSettings),
-    ) -> Result<Account, AccountError> {
-        let tables = (&stack.accounts, &stack.api_keys);
-        let operator = self.operator.operator();
-        change_account_settings(tables, &self.id, action, change, &operator, stack.clock.now()).await
+    ) -> Result<Account> {
+        let (tables, operator) = ((&stack.accounts, &stack.api_keys), self.operator.operator());
+        let now = stack.clock.now();
+        let changed = change_account_settings(tables, &self.id, action, change, &operator, now);
+        printing_changes(stack, self.id, changed).await
     }
 
-    async fn terms(
+    pub(crate) async fn terms(
         self,
         stack: &Stack,
         action: &str,
         method: PaymentMethod,
         change: impl Fn(&mut MethodTerms),
-    ) -> Result<Account, AccountError> {
+    ) -> Result<Account> {
         let change = |settings: &mut AccountSettings| change(settings.terms.0.entry(method).or_default());
         self.settings(stack, action, change).await
     }
 
-    async fn contact(
-        self,
-        stack: &Stack,
-        action: &str,
-        change: impl Fn(&mut Contact),
-    ) -> Result<Account, AccountError> {
+    async fn contact(self, stack: &Stack, action: &str, change: impl Fn(&mut Contact)) -> Result<Account> {
         let (operator, now) = (self.operator.operator(), stack.clock.now());
-        stack.accounts.change_contact(&self.id, action, change, &operator, now).await
+        let changed = stack.accounts.change_contact(&self.id, action, change, &operator, now);
+        printing_changes(stack, self.id, changed).await
     }
+}
+
+/// Makes a change, and prints the fields that it changed.
+async fn printing_changes(
+    stack: &Stack,
+    id: AccountId,
+    change: impl Future<Output = Result<Account, AccountError>>,
+) -> Result<Account> {
+    let before = view(&stack.existing_account(&id).await?);
+    let changed = change.await?;
+    print_changes(&before, &view(&changed))?;
+    Ok(changed)
 }
 
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome> {
@@ -283,8 +297,8 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         }
         Command::SetFees { account, method, acquirer, platform } => {
             let set = |terms: &mut MethodTerms| {
-                terms.acquirer_fee = acquirer;
-                terms.platform_fee = platform;
+                terms.acquirer_fee = acquirer.unwrap_or(terms.acquirer_fee);
+                terms.platform_fee = platform.unwrap_or(terms.platform_fee);
             };
             account.terms(stack, "account.set-fees", method, set).await?
         }
@@ -312,12 +326,16 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
             account.settings(stack, "account.set-rate-limit", set).await?
         }
         Command::SetVelocity { account, per_customer, per_account } => {
-            let limits = VelocityLimits { per_customer, per_account };
-            account.settings(stack, "account.set-velocity", |settings| settings.velocity = limits).await?
+            let set = |AccountSettings { velocity, .. }: &mut AccountSettings| {
+                velocity.per_customer = per_customer.unwrap_or(velocity.per_customer);
+                velocity.per_account = per_account.unwrap_or(velocity.per_account);
+            };
+            account.settings(stack, "account.set-velocity", set).await?
         }
         Command::SetShards { account: AccountArguments { id, operator }, shards } => {
             let tables = (&stack.accounts, &stack.api_keys);
-            raise_shards(tables, &id, shards, &operator.operator(), now).await?
+            let operator = operator.operator();
+            printing_changes(stack, id, raise_shards(tables, &id, shards, &operator, now)).await?
         }
         Command::SetChargeExpiry { account, seconds } => {
             let set = |settings: &mut AccountSettings| settings.charge_expires_in_seconds = seconds;

@@ -171,12 +171,15 @@ const MAX_SHORT_TEXT_CHARS: usize = 500;
 
 /// Parses a text argument: 1 to 500 characters after trimming, without control characters.
 fn short_text(text: &str) -> Result<String, String> {
+    text_of_at_most(text, MAX_SHORT_TEXT_CHARS)
+}
+
+fn text_of_at_most(text: &str, most: usize) -> Result<String, String> {
     let text = text.trim();
-    let length = text.chars().count();
-    if (1..=MAX_SHORT_TEXT_CHARS).contains(&length) && !text.chars().any(char::is_control) {
+    if (1..=most).contains(&text.chars().count()) && !text.chars().any(char::is_control) {
         Ok(text.to_owned())
     } else {
-        Err(format!("must be 1 to {MAX_SHORT_TEXT_CHARS} characters, without control characters"))
+        Err(format!("must be 1 to {most} characters, without control characters"))
     }
 }
 
@@ -250,6 +253,33 @@ impl Command {
     }
 }
 
+impl StackCommand {
+    /// Whether the command moves money or ends something, so that no other command undoes it.
+    fn is_final(&self) -> bool {
+        match self {
+            Self::Accounts(command) => matches!(command, accounts::Command::SetShards { .. }),
+            Self::Customers(customers::Command::Erase { apply, .. }) => *apply,
+            Self::Keys(command) => matches!(command, keys::Command::Revoke { .. }),
+            Self::Ledger(command) => matches!(command, ledger::Command::Adjust { .. }),
+            Self::Med(command) => matches!(command, med::Command::Decide { .. }),
+            Self::Payouts(command) => {
+                use payouts::Command::{Create, Fail, Settle};
+                matches!(command, Create { .. } | Settle(_) | Fail(_))
+            }
+            Self::Users(command) => matches!(command, users::Command::Remove(_)),
+            _ => false,
+        }
+    }
+}
+
+/// Asks on a terminal. A script is not asked.
+fn confirm(stack: &Stack) -> Result<()> {
+    write!(std::io::stderr(), "this can't be undone on {}; type yes to go on: ", stack.name)?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    if answer.trim() == "yes" { Ok(()) } else { Err("nothing was changed".into()) }
+}
+
 /// The exit code of a comparison or check that could not be made.
 const INCOMPLETE: u8 = 2;
 
@@ -262,6 +292,9 @@ async fn run(arguments: Arguments) -> Result<CommandOutcome> {
             let mut stack = target.open().await?;
             stack.prints_tables = !arguments.json && std::io::stdout().is_terminal();
             print_stack(&stack);
+            if command.is_final() && std::io::stdin().is_terminal() {
+                confirm(&stack)?;
+            }
             Box::pin(run_on(&stack, command)).await
         }
     }

@@ -62,6 +62,34 @@ pub(crate) fn print_list<T: Serialize>(
     Ok(lines.iter().try_for_each(|line| print(line))?)
 }
 
+/// Prints each field that differs, with both values, to stderr.
+pub(crate) fn print_changes(before: &Value, after: &Value) -> Result<()> {
+    let mut changes = Vec::new();
+    add_changes("", before, after, &mut changes);
+    if changes.is_empty() {
+        changes.push("nothing changed".to_owned());
+    }
+    Ok(writeln!(std::io::stderr(), "{}", changes.join("\n"))?)
+}
+
+fn add_changes(path: &str, before: &Value, after: &Value, changes: &mut Vec<String>) {
+    let mut add = |name: &dyn Display, before: Option<&Value>, after: Option<&Value>| {
+        let path = if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
+        add_changes(&path, before.unwrap_or(&Value::Null), after.unwrap_or(&Value::Null), changes);
+    };
+    match (before, after) {
+        _ if before == after || path == "updated_at" => {}
+        (Value::Object(before), Value::Object(after)) => {
+            let added = after.keys().filter(|name| !before.contains_key(*name));
+            before.keys().chain(added).for_each(|name| add(name, before.get(name), after.get(name)));
+        }
+        (Value::Array(before), Value::Array(after)) if before.iter().chain(after).any(Value::is_object) => {
+            (0..before.len().max(after.len())).for_each(|n| add(&n, before.get(n), after.get(n)));
+        }
+        _ => changes.push(format!("{path}: {before} → {after}")),
+    }
+}
+
 /// Says how the list continues, if there is a next page.
 pub(crate) fn print_next(what: &str, after: Option<impl Display>) -> Result<()> {
     if let Some(after) = after {

@@ -83,9 +83,10 @@ impl From<AccountError> for Problem {
         match error {
             AccountError::NotFound => Self::NotFound { what: "account" },
             AccountError::Store(error) => error.into(),
-            AccountError::FewerShards { .. } | AccountError::Random(_) | AccountError::Audit(_) => {
-                Self::Internal(error.to_string())
-            }
+            AccountError::FewerShards { .. }
+            | AccountError::FeesAboveAmount
+            | AccountError::Random(_)
+            | AccountError::Audit(_) => Self::Internal(error.to_string()),
         }
     }
 }

@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use domain::account::terms::FeesOnRefund;
 use domain::ids::AccountId;
@@ -8,7 +8,7 @@ use domain::vocabulary::Vocabulary as _;
 use secrecy::SecretString;
 use shared::acquirer::configuration::{
     AcquirerChoice, AcquirerSettings, AcquirerUrl, AddressRange, CallbackAuthentication, CallbackChoice,
-    ClientId, ClientIdentity, ConnectionName, Credentials, DEFAULT_EXPIRE_AFTER_SECONDS,
+    ClientId, ClientIdentity, ConfiguredAcquirer, ConnectionName, Credentials, DEFAULT_EXPIRE_AFTER_SECONDS,
     DEFAULT_MAX_PERIOD_SECONDS, DEFAULT_REQUESTS_PER_SECOND, InvalidSetting, KindSettings, NamedSecret,
     PixCredentials, PixSettings, Secret, SendPix, ServerAuthorities, StripeAccount, StripeCredentials,
     StripeSettings, TokenAuthentication, TokenScope,
@@ -35,6 +35,7 @@ pub(crate) enum Kind {
     Stripe(SetStripe),
 }
 
+/// For a connection that exists, an option that is not named keeps its value.
 #[derive(clap::Args, Debug)]
 pub(crate) struct SetPix {
     /// The name of the connection: the same name changes its settings, and another name is another connection
@@ -42,25 +43,26 @@ pub(crate) struct SetPix {
     name: ConnectionName,
     /// The base URL of the acquirer's API, to which paths such as /cob/{txid} are appended
     #[arg(long, value_name = "URL")]
-    base_url: String,
+    base_url: Option<String>,
     /// The OAuth 2 token endpoint for the client credentials grant
     #[arg(long, value_name = "URL")]
-    token_url: String,
+    token_url: Option<String>,
     /// The OAuth 2 client id that the acquirer issued
     #[arg(long)]
-    client_id: ClientId,
-    /// File with the client secret, one line [default: a prompt, or standard input]
+    client_id: Option<ClientId>,
+    /// File with the client secret, one line; `-` is a prompt, or standard input [default: `-` for a new
+    /// connection]
     #[arg(long, value_name = "FILE")]
     client_secret_file: Option<PathBuf>,
-    /// How the client authenticates to the token endpoint: the header Authorization, or the form
-    #[arg(long, value_name = "METHOD", default_value = "basic", value_parser = enum_parser::<TokenAuthentication>())]
-    token_authentication: TokenAuthentication,
+    /// How the client authenticates to the token endpoint: the header Authorization, or the form [default: basic]
+    #[arg(long, value_name = "METHOD", value_parser = enum_parser::<TokenAuthentication>())]
+    token_authentication: Option<TokenAuthentication>,
     /// The scope to request, words separated by spaces [default: none, so that the bank applies its own]
     #[arg(long)]
     scope: Option<TokenScope>,
     /// The merchant's Pix key, which receives the payments
     #[arg(long)]
-    pix_key: PixKey,
+    pix_key: Option<PixKey>,
     /// PEM file with the client certificate for mutual TLS, followed by its chain of issuers
     #[arg(long, value_name = "FILE", requires = "private_key")]
     certificate: Option<PathBuf>,
@@ -70,7 +72,8 @@ pub(crate) struct SetPix {
     /// PEM file with authorities that may issue the bank's server certificate, besides the public ones
     #[arg(long, value_name = "FILE")]
     additional_ca: Option<PathBuf>,
-    /// An extra header of each request to the API, and a file with its value (repeatable)
+    /// An extra header of each request to the API, and a file with its value (repeatable); headers with other
+    /// names stay
     #[arg(long, value_name = "NAME=FILE", value_parser = named_file)]
     header_file: Vec<NamedFile>,
     /// An extra query parameter of each request to the API, and a file with its value (repeatable)
@@ -79,28 +82,36 @@ pub(crate) struct SetPix {
     /// An extra header of the request that registers the webhook, and a file with its value (repeatable)
     #[arg(long, value_name = "NAME=FILE", value_parser = named_file)]
     webhook_header_file: Vec<NamedFile>,
-    /// The longest period that the bank's GET /pix accepts, in seconds: one hour to 366 days
-    #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_MAX_PERIOD_SECONDS)]
-    max_period_seconds: u32,
-    /// The most requests a second that one function instance sends to the bank: 1 to 1000
-    #[arg(long, value_name = "REQUESTS", default_value_t = DEFAULT_REQUESTS_PER_SECOND)]
-    requests_per_second: u32,
-    /// Seconds from the expiry of a charge until it is removed at the bank: 0 to 3600
-    #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_EXPIRE_AFTER_SECONDS)]
-    expire_after_seconds: u32,
-    /// The dialect in which the bank sends a Pix, which refunds by cash-out need; local: the bank for laptops
-    #[arg(long, value_name = "DIALECT", default_value = "none", value_parser = enum_parser::<SendPix>())]
-    send_pix: SendPix,
+    /// First remove a setting that has no value otherwise (repeatable)
+    #[arg(long, value_name = "SETTING")]
+    unset: Vec<Unset>,
+    /// The longest period that the bank's GET /pix accepts, in seconds: one hour to 366 days [default: 366 days]
+    #[arg(long, value_name = "SECONDS")]
+    max_period_seconds: Option<u32>,
+    /// The most requests a second that one function instance sends to the bank: 1 to 1000 [default: 20]
+    #[arg(long, value_name = "REQUESTS")]
+    requests_per_second: Option<u32>,
+    /// Seconds from the expiry of a charge until it is removed at the bank: 0 to 3600 [default: 60]
+    #[arg(long, value_name = "SECONDS")]
+    expire_after_seconds: Option<u32>,
+    /// The dialect in which the bank sends a Pix, which refunds by cash-out need [default: none]; local: the
+    /// bank for laptops
+    #[arg(long, value_name = "DIALECT", value_parser = enum_parser::<SendPix>())]
+    send_pix: Option<SendPix>,
     /// How the bank's notifications are authenticated, besides the token in their URL: by the bank's client
     /// certificate, or by their source address
     #[arg(long, value_name = "METHOD", value_parser = enum_parser::<CallbackAuthentication>())]
-    callback_auth: CallbackAuthentication,
+    callback_auth: Option<CallbackAuthentication>,
     /// The subject of the bank's client certificate, as API Gateway reports it; with --callback-auth mtls
     #[arg(long, value_name = "SUBJECT")]
     certificate_subject: Option<String>,
-    /// An address or range that notifications may come from (repeatable); with --callback-auth token
+    /// An address or range that notifications may come from (repeatable; replaces the list); with
+    /// --callback-auth token
     #[arg(long, value_name = "CIDR")]
     source_address: Vec<AddressRange>,
+    /// Accept notifications from any address
+    #[arg(long, conflicts_with = "source_address")]
+    no_source_address: bool,
     /// The public base URL of the API for notifications [default: the one that was set before, or the service
     /// on this machine]
     #[arg(long, value_name = "URL")]
@@ -115,29 +126,43 @@ pub(crate) struct SetPix {
     pub(super) operator: OperatorArguments,
 }
 
+/// A setting that a bank may have none of.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Unset {
+    Scope,
+    Certificate,
+    AdditionalCa,
+    Header,
+    Query,
+    WebhookHeader,
+}
+
+/// For a connection that exists, an option that is not named keeps its value.
 #[derive(clap::Args, Debug)]
 pub(crate) struct SetStripe {
     /// The name of the connection: the same name changes its settings, and another name is another connection
     #[arg(long)]
     name: ConnectionName,
-    /// File with the restricted or secret key, one line [default: a prompt, or standard input]
+    /// File with the restricted or secret key, one line; `-` is a prompt, or standard input [default: `-` for a
+    /// new connection]
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
     /// The payment methods of new charges that go to this connection
-    #[arg(long, value_delimiter = ',', required = true, value_parser = method)]
-    methods: Vec<PaymentMethod>,
-    /// Whether the fees of a payment stay with the merchant when it is refunded; Stripe keeps its own
+    #[arg(long, value_delimiter = ',', value_parser = method)]
+    methods: Option<Vec<PaymentMethod>>,
+    /// Whether the fees of a payment stay with the merchant when it is refunded; Stripe keeps its own. Required
+    /// for a new connection
     #[arg(long, value_name = "keep|return", value_parser = enum_parser::<FeesOnRefund>())]
-    pub(super) fees_on_refund: FeesOnRefund,
-    /// The base URL of the API
-    #[arg(long, value_name = "URL", default_value = stripe_client::API_URL)]
-    base_url: String,
-    /// The base URL of uploads
-    #[arg(long, value_name = "URL", default_value = stripe_client::FILES_URL)]
-    files_url: String,
-    /// The most requests a second that one function instance sends: 1 to 1000
-    #[arg(long, value_name = "REQUESTS", default_value_t = DEFAULT_REQUESTS_PER_SECOND)]
-    requests_per_second: u32,
+    pub(super) fees_on_refund: Option<FeesOnRefund>,
+    /// The base URL of the API [default: that of Stripe]
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// The base URL of uploads [default: that of Stripe]
+    #[arg(long, value_name = "URL")]
+    files_url: Option<String>,
+    /// The most requests a second that one function instance sends: 1 to 1000 [default: 20]
+    #[arg(long, value_name = "REQUESTS")]
+    requests_per_second: Option<u32>,
     /// The public base URL of the API for notifications [default: the one that was set before, or the service
     /// on this machine]
     #[arg(long, value_name = "URL")]
@@ -155,12 +180,42 @@ fn named(argument: &'static str) -> impl Fn(InvalidSetting) -> String {
     move |error| format!("--{argument}: {error}")
 }
 
+/// Returns the connection with this name, also a retired one.
+pub(super) fn known<'a>(
+    all: &'a [ConfiguredAcquirer],
+    name: &ConnectionName,
+) -> Option<&'a ConfiguredAcquirer> {
+    all.iter().find(|each| each.acquirer.settings.name == *name)
+}
+
+fn required<T>(named: Option<T>, argument: &str) -> Result<T> {
+    named.ok_or_else(|| format!("--{argument} is required for a new connection").into())
+}
+
+/// Without a value, the field stays as it is.
+fn set<T>(field: &mut T, named: Option<T>) {
+    if let Some(value) = named {
+        *field = value;
+    }
+}
+
+/// Stands for the account of a key that was not tried yet.
+const UNTRIED_ACCOUNT: &str = "acct_untried";
+
+fn other_kind(name: &ConnectionName) -> String {
+    format!("the connection {name} is to another kind of acquirer; choose another --name")
+}
+
 impl SetPix {
     /// Checks the arguments, and reads the client secret last, so that invalid arguments fail before the
-    /// prompt. Without `--callback-base-url`, the base URL is that of `before` or of the service on this machine.
-    pub(super) fn choice(&self, stack: &Stack, before: Option<&CallbackChoice>) -> Result<AcquirerChoice> {
+    /// prompt.
+    pub(super) fn choice(&self, stack: &Stack, all: &[ConfiguredAcquirer]) -> Result<AcquirerChoice> {
         let policy = stack.address_policy();
-        let callback_base_url = callback_base_url(stack, self.callback_base_url.as_deref(), before)?;
+        let before = known(all, &self.name);
+        let base_url = self.base_url.as_deref().map(|url| AcquirerUrl::base(url, &policy)).transpose();
+        let base_url = base_url.map_err(named("base-url"))?;
+        let token_url = self.token_url.as_deref().map(|url| AcquirerUrl::token(url, &policy)).transpose();
+        let token_url = token_url.map_err(named("token-url"))?;
         let identity = match self.certificate.as_deref().zip(self.private_key.as_deref()) {
             Some((certificate, key)) => {
                 Some(ClientIdentity::new(&read_pem_file(certificate)?, read_pem_file(key)?.into())?)
@@ -173,109 +228,174 @@ impl SetPix {
             }
             None => None,
         };
-        let settings = AcquirerSettings {
-            name: self.name.clone(),
-            base_url: AcquirerUrl::base(&self.base_url, &policy).map_err(named("base-url"))?,
-            requests_per_second: self.requests_per_second,
-            expire_after_seconds: self.expire_after_seconds,
-            kind: KindSettings::Pix(PixSettings {
-                client_id: self.client_id.clone(),
-                token_authentication: self.token_authentication,
-                scope: self.scope.clone(),
-                additional_ca,
-                max_period_seconds: self.max_period_seconds,
-                pix_key: self.pix_key.clone(),
-                send_pix: self.send_pix,
-                filter_verified: false,
-            }),
+        let headers = read_extras(&self.header_file, NamedSecret::header, "header-file")?;
+        let query = read_extras(&self.query_file, NamedSecret::query_parameter, "query-file")?;
+        let of_webhook = read_extras(&self.webhook_header_file, NamedSecret::header, "webhook-header-file")?;
+        let callback = self.callback(stack, all, before.map(|before| &before.acquirer.callback.choice))?;
+        let (mut settings, mut credentials) = match before {
+            Some(ConfiguredAcquirer { acquirer, credentials }) => {
+                (acquirer.settings.clone(), credentials.clone())
+            }
+            None => self.new_connection(base_url.clone(), token_url.clone())?,
         };
-        let callback = CallbackChoice {
-            base_url: callback_base_url,
-            authentication: self.callback_auth,
-            certificate_subject: self.certificate_subject.clone(),
-            source_addresses: self.source_address.clone(),
+        set(&mut settings.base_url, base_url);
+        set(&mut settings.requests_per_second, self.requests_per_second);
+        set(&mut settings.expire_after_seconds, self.expire_after_seconds);
+        let (Some(pix), Some(secrets)) = (settings.pix_mut(), credentials.pix_mut()) else {
+            return Err(other_kind(&self.name).into());
         };
-        let credentials = Credentials::Pix(PixCredentials {
-            token_url: AcquirerUrl::token(&self.token_url, &policy).map_err(named("token-url"))?,
-            identity,
-            headers: read_extras(&self.header_file, NamedSecret::header, "header-file")?,
-            query_parameters: read_extras(&self.query_file, NamedSecret::query_parameter, "query-file")?,
-            webhook_headers: read_extras(
-                &self.webhook_header_file,
-                NamedSecret::header,
-                "webhook-header-file",
-            )?,
-            client_secret: self.client_secret()?,
-        });
+        self.unset.iter().for_each(|setting| setting.remove(pix, secrets));
+        set(&mut pix.client_id, self.client_id.clone());
+        set(&mut pix.token_authentication, self.token_authentication);
+        set(&mut pix.scope, self.scope.clone().map(Some));
+        set(&mut pix.additional_ca, additional_ca.map(Some));
+        set(&mut pix.max_period_seconds, self.max_period_seconds);
+        set(&mut pix.pix_key, self.pix_key.clone());
+        set(&mut pix.send_pix, self.send_pix);
+        set(&mut secrets.token_url, token_url);
+        set(&mut secrets.identity, identity.map(Some));
+        add_extras(&mut secrets.headers, headers);
+        add_extras(&mut secrets.query_parameters, query);
+        add_extras(&mut secrets.webhook_headers, of_webhook);
+        if before.is_some() && self.client_secret_file.is_some() {
+            secrets.client_secret = self.client_secret()?;
+        }
         let choice = AcquirerChoice { settings, credentials, callback };
         choice.check()?;
         Ok(choice)
     }
 
-    fn client_secret(&self) -> Result<Secret> {
-        let secret = match &self.client_secret_file {
-            Some(file) => read_secret_file(file)?,
-            None => read_secret("client secret")?,
+    fn new_connection(
+        &self,
+        base_url: Option<AcquirerUrl>,
+        token_url: Option<AcquirerUrl>,
+    ) -> Result<(AcquirerSettings, Credentials)> {
+        let settings = AcquirerSettings {
+            name: self.name.clone(),
+            base_url: required(base_url, "base-url")?,
+            requests_per_second: DEFAULT_REQUESTS_PER_SECOND,
+            expire_after_seconds: DEFAULT_EXPIRE_AFTER_SECONDS,
+            kind: KindSettings::Pix(PixSettings {
+                client_id: required(self.client_id.clone(), "client-id")?,
+                token_authentication: TokenAuthentication::Basic,
+                scope: None,
+                additional_ca: None,
+                max_period_seconds: DEFAULT_MAX_PERIOD_SECONDS,
+                pix_key: required(self.pix_key.clone(), "pix-key")?,
+                send_pix: SendPix::None,
+                filter_verified: false,
+            }),
         };
-        Ok(Secret::credential(secret).map_err(|error| format!("the client secret {error}"))?)
+        let credentials = PixCredentials {
+            token_url: required(token_url, "token-url")?,
+            client_secret: self.client_secret()?,
+            identity: None,
+            headers: Vec::new(),
+            query_parameters: Vec::new(),
+            webhook_headers: Vec::new(),
+        };
+        Ok((settings, Credentials::Pix(credentials)))
+    }
+
+    /// Another method of authentication starts without the settings of the former one. Notifications from more
+    /// addresses than before need a flag.
+    fn callback(
+        &self,
+        stack: &Stack,
+        all: &[ConfiguredAcquirer],
+        before: Option<&CallbackChoice>,
+    ) -> Result<CallbackChoice> {
+        let base_url = callback_base_url(stack, self.callback_base_url.as_deref(), all, before)?;
+        let former = before.map(|before| before.authentication);
+        let authentication = required(self.callback_auth.or(former), "callback-auth")?;
+        let same = before.filter(|before| before.authentication == authentication);
+        let source_addresses = match same {
+            _ if !self.source_address.is_empty() || self.no_source_address => self.source_address.clone(),
+            None if before.is_some() && authentication == CallbackAuthentication::Token => {
+                return Err(
+                    "name the bank's addresses with --source-address, or accept any with --no-source-address"
+                        .into(),
+                );
+            }
+            same => same.map(|same| same.source_addresses.clone()).unwrap_or_default(),
+        };
+        let subject = same.and_then(|same| same.certificate_subject.clone());
+        let certificate_subject = self.certificate_subject.clone().or(subject);
+        Ok(CallbackChoice { base_url, authentication, certificate_subject, source_addresses })
+    }
+
+    fn client_secret(&self) -> Result<Secret> {
+        read_named_secret(self.client_secret_file.as_deref(), "client secret")
+    }
+}
+
+impl Unset {
+    fn remove(self, pix: &mut PixSettings, secrets: &mut PixCredentials) {
+        match self {
+            Self::Scope => pix.scope = None,
+            Self::Certificate => secrets.identity = None,
+            Self::AdditionalCa => pix.additional_ca = None,
+            Self::Header => secrets.headers.clear(),
+            Self::Query => secrets.query_parameters.clear(),
+            Self::WebhookHeader => secrets.webhook_headers.clear(),
+        }
     }
 }
 
 impl SetStripe {
-    /// Checks the arguments. `account` and `key` are what a trial of the key needs and saw.
-    pub(super) fn choice(
-        &self,
-        stack: &Stack,
-        before: Option<&CallbackChoice>,
-        (account, key): (&str, &SecretString),
-    ) -> Result<AcquirerChoice> {
+    /// Checks the arguments, and reads the key last. A trial of the key then shows its account.
+    pub(super) fn choice(&self, stack: &Stack, all: &[ConfiguredAcquirer]) -> Result<AcquirerChoice> {
         let policy = stack.address_policy();
-        let stripe = StripeSettings {
-            methods: self.methods.clone(),
-            stripe_account: account.parse::<StripeAccount>()?,
-            files_url: AcquirerUrl::base(&self.files_url, &policy).map_err(named("files-url"))?,
-            webhook_endpoint: None,
-        };
-        let settings = AcquirerSettings {
-            name: self.name.clone(),
-            base_url: AcquirerUrl::base(&self.base_url, &policy).map_err(named("base-url"))?,
-            requests_per_second: self.requests_per_second,
-            // Stripe's own clock ends a session.
-            expire_after_seconds: 0,
-            kind: KindSettings::Stripe(stripe),
-        };
+        let before = known(all, &self.name);
+        let url = |text: &str, argument| AcquirerUrl::base(text, &policy).map_err(named(argument));
+        let base_url = self.base_url.as_deref().map(|text| url(text, "base-url")).transpose()?;
+        let files_url = self.files_url.as_deref().map(|text| url(text, "files-url")).transpose()?;
+        let of_account = before.map(|before| &before.acquirer.callback.choice);
         let callback = CallbackChoice {
-            base_url: callback_base_url(stack, self.callback_base_url.as_deref(), before)?,
+            base_url: callback_base_url(stack, self.callback_base_url.as_deref(), all, of_account)?,
             authentication: CallbackAuthentication::Token,
             certificate_subject: None,
             source_addresses: Vec::new(),
         };
-        let api_key = Secret::credential(key.clone()).map_err(|error| format!("the key {error}"))?;
-        let credentials = Credentials::Stripe(StripeCredentials { api_key });
+        let (mut settings, mut credentials) = match before {
+            Some(ConfiguredAcquirer { acquirer, credentials }) => {
+                (acquirer.settings.clone(), credentials.clone())
+            }
+            None => {
+                required(self.fees_on_refund, "fees-on-refund")?;
+                let stripe = StripeSettings {
+                    methods: required(self.methods.clone(), "methods")?,
+                    stripe_account: UNTRIED_ACCOUNT.parse::<StripeAccount>()?,
+                    files_url: url(stripe_client::FILES_URL, "files-url")?,
+                    webhook_endpoint: None,
+                };
+                let settings = AcquirerSettings {
+                    name: self.name.clone(),
+                    base_url: url(stripe_client::API_URL, "base-url")?,
+                    requests_per_second: DEFAULT_REQUESTS_PER_SECOND,
+                    // Stripe's own clock ends a session.
+                    expire_after_seconds: 0,
+                    kind: KindSettings::Stripe(stripe),
+                };
+                let api_key = read_named_secret(self.key_file.as_deref(), "key")?;
+                (settings, Credentials::Stripe(StripeCredentials { api_key }))
+            }
+        };
+        set(&mut settings.base_url, base_url);
+        set(&mut settings.requests_per_second, self.requests_per_second);
+        let (KindSettings::Stripe(stripe), Credentials::Stripe(secrets)) =
+            (&mut settings.kind, &mut credentials)
+        else {
+            return Err(other_kind(&self.name).into());
+        };
+        set(&mut stripe.methods, self.methods.clone());
+        set(&mut stripe.files_url, files_url);
+        if before.is_some() && self.key_file.is_some() {
+            secrets.api_key = read_named_secret(self.key_file.as_deref(), "key")?;
+        }
         let choice = AcquirerChoice { settings, credentials, callback };
         choice.check()?;
         Ok(choice)
-    }
-
-    pub(super) fn key(&self) -> Result<SecretString> {
-        match &self.key_file {
-            Some(file) => read_secret_file(file),
-            None => read_secret("key"),
-        }
-    }
-
-    /// Returns the settings of a client that tries a key.
-    pub(super) fn connection(&self, key: &SecretString) -> stripe_client::ConnectionSettings {
-        stripe_client::ConnectionSettings {
-            base_url: self.base_url.clone(),
-            files_url: self.files_url.clone(),
-            api_key: key.clone(),
-            requests_per_second: Some(self.requests_per_second),
-        }
-    }
-
-    pub(super) fn methods(&self) -> &[PaymentMethod] {
-        &self.methods
     }
 
     pub(super) fn name(&self) -> &ConnectionName {
@@ -283,12 +403,23 @@ impl SetStripe {
     }
 }
 
-/// Without an argument, the base URL is that of `before` or of the service on this machine.
+/// Reads a secret from a file. `-` or no file: from a prompt or standard input.
+fn read_named_secret(file: Option<&Path>, name: &str) -> Result<Secret> {
+    let secret = match file.filter(|file| *file != Path::new("-")) {
+        Some(file) => read_secret_file(file)?,
+        None => read_secret(name)?,
+    };
+    Ok(Secret::credential(secret).map_err(|error| format!("the {name} {error}"))?)
+}
+
+/// Without an argument, the base URL is that of `before`, of another connection, or of the service on this machine.
 fn callback_base_url(
     stack: &Stack,
     argument: Option<&str>,
+    all: &[ConfiguredAcquirer],
     before: Option<&CallbackChoice>,
 ) -> Result<AcquirerUrl> {
+    let before = before.or(all.first().map(|each| &each.acquirer.callback.choice));
     match (argument, before, stack.local_base_url()) {
         (Some(text), _, _) | (None, None, Some(text)) => {
             Ok(AcquirerUrl::base(text, &stack.address_policy()).map_err(named("callback-base-url"))?)
@@ -307,4 +438,10 @@ fn read_extras(
         Ok(parse(&extra.name, read_secret_file(&extra.file)?).map_err(named(argument))?)
     };
     files.iter().map(read).collect()
+}
+
+/// Adds values. Each replaces the one of its name.
+fn add_extras(extras: &mut Vec<NamedSecret>, added: Vec<NamedSecret>) {
+    extras.retain(|extra| added.iter().all(|added| added.name() != extra.name()));
+    extras.extend(added);
 }

@@ -12,16 +12,17 @@ use std::error::Error;
 use std::io::Write;
 
 use clap::Subcommand;
-use domain::account::AccountSettings;
+use domain::account::terms::MethodTerms;
 use domain::ids::{AccountId, ConnectionId};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use shared::acquirer::configuration::{ConfiguredAcquirer, ConnectionName, SettingsError};
-use shared::services::change_account_settings;
 
-use self::arguments::{Kind, SetAcquirer, SetPix, SetStripe};
+use self::arguments::{Kind, SetAcquirer, SetPix, SetStripe, known};
 use self::bank::{Registered, connect};
 use self::check::CheckAcquirer;
+use crate::accounts::AccountArguments;
+use crate::output::print_changes;
 use crate::target::Stack;
 use crate::{CommandOutcome, OperatorArguments, Result, print_json, print_once};
 
@@ -29,11 +30,18 @@ use crate::{CommandOutcome, OperatorArguments, Result, print_json, print_once};
 pub(crate) enum Command {
     /// Set the acquirer of an account's live payments, and register the URL for notifications at the bank
     ///
-    /// Without --client-secret-file, the command prompts for the client secret on a terminal. Otherwise it
-    /// reads the secret from standard input. The credentials are tried before they replace earlier ones. A
-    /// URL with a new token is printed once.
+    /// With the name of a connection that the account has, only the named options change. The credentials are
+    /// tried before they replace earlier ones. A URL with a new token is printed once.
     #[command(name = "set-acquirer")]
     Set(Box<SetAcquirer>),
+    /// Renew the client certificate of a bank: `set-acquirer … pix` with --certificate and --private-key alone
+    #[command(name = "set-certificate")]
+    SetCertificate {
+        /// The account (acc_…)
+        id: AccountId,
+        #[command(flatten)]
+        pix: Box<SetPix>,
+    },
     /// Show an account's acquirer, with fingerprints instead of its secrets
     #[command(name = "show-acquirer")]
     Show {
@@ -122,6 +130,10 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
                 }
             }
         }
+        Command::SetCertificate { id, pix } => {
+            let account = stack.existing_account(&id).await?.id;
+            Box::pin(set(stack, account, &pix)).await?;
+        }
         Command::Show { id } => {
             let account = stack.existing_account(&id).await?.id;
             let (current, retired): (Vec<_>, Vec<_>) =
@@ -165,7 +177,7 @@ async fn set(stack: &Stack, account: AccountId, arguments: &SetPix) -> Result<()
     let now = stack.clock.now();
     let operator = arguments.operator.clone().operator();
     let all = acquirers.all(&account).await?;
-    let choice = arguments.choice(stack, all.first().map(|each| &each.acquirer.callback.choice))?;
+    let choice = arguments.choice(stack, &all)?;
     let name = choice.settings.name.clone();
     let pix = choice.pix_connection().ok_or("the connection is to no bank of Pix")?;
     let client = connect(stack, &pix)?;
@@ -176,6 +188,7 @@ async fn set(stack: &Stack, account: AccountId, arguments: &SetPix) -> Result<()
         tried.map_err(at_bank(account, &name))?;
     }
     let set = Box::pin(acquirers.set(account, &choice, Some(&operator), now)).await?;
+    print_set(known(&all, &name), &set.current, &set.replaced)?;
     print_json(&set.current.view())?;
     if let Some(url) = &set.new_callback_url {
         print_once(&json!({"callback_url": url.expose_secret()}))?;
@@ -200,14 +213,34 @@ async fn set(stack: &Stack, account: AccountId, arguments: &SetPix) -> Result<()
 
 /// Sets whether a refund returns the fees, which an operator must say, because Stripe keeps its own.
 async fn keep_fees(stack: &Stack, account: AccountId, arguments: &SetStripe) -> Result<()> {
-    for method in arguments.methods() {
-        let set = |settings: &mut AccountSettings| {
-            settings.terms.0.entry(*method).or_default().fees_on_refund = arguments.fees_on_refund;
-        };
-        let (by, now) = (arguments.operator.clone().operator(), stack.clock.now());
-        let tables = (&stack.accounts, &stack.api_keys);
-        let changed = change_account_settings(tables, &account, "account.set-fees-on-refund", set, &by, now);
-        Box::pin(changed).await?;
+    let Some(fees) = arguments.fees_on_refund else { return Ok(()) };
+    let found = stack.acquirers()?.named(account, Some(arguments.name())).await?;
+    for method in found.acquirer.settings.methods() {
+        let of = AccountArguments { id: account, operator: arguments.operator.clone() };
+        let set = |terms: &mut MethodTerms| terms.fees_on_refund = fees;
+        Box::pin(of.terms(stack, "account.set-fees-on-refund", *method, set)).await?;
+    }
+    Ok(())
+}
+
+/// Prints what a change of a connection changed, and which connections it has retired.
+fn print_set(
+    before: Option<&ConfiguredAcquirer>,
+    after: &ConfiguredAcquirer,
+    replaced: &[ConfiguredAcquirer],
+) -> Result<()> {
+    if let Some(before) = before {
+        print_changes(&before.view(), &after.view())?;
+    }
+    for left in replaced {
+        let settings = &left.acquirer.settings;
+        let methods: Vec<&str> = settings.methods().iter().map(|method| method.as_str()).collect();
+        writeln!(
+            std::io::stderr(),
+            "the connection {} gets no new charges by {} any more; it is retired",
+            settings.name,
+            methods.join(", ")
+        )?;
     }
     Ok(())
 }

@@ -1,18 +1,23 @@
 //! The commands about a connection to Stripe.
 
+use std::io::Write;
 use std::sync::Arc;
 
 use domain::hex;
 use domain::ids::AccountId;
+use domain::time::{SECONDS_A_DAY, Timestamp};
 use secrecy::{ExposeSecret, SecretString};
 use shared::acquirer::configuration::{
-    AccountAcquirer, ConfiguredAcquirer, Credentials, KindSettings, StripeSettings,
+    AccountAcquirer, AcquirerChoice, ConfiguredAcquirer, Credentials, KindSettings, StripeSettings,
 };
 use shared::random;
-use stripe_client::{Account, Client, ConnectionSettings, EVENT_TYPES, Hidden, WebhookEndpoint};
+use stripe_client::{
+    Account, ApiError, Client, ConnectionSettings, EVENT_TYPES, Event, Hidden, ListQuery, WebhookEndpoint,
+};
 
-use super::arguments::SetStripe;
+use super::arguments::{SetStripe, known};
 use super::check::{Checks, Outcome};
+use super::print_set;
 use crate::target::Stack;
 use crate::{Result, print_json};
 
@@ -22,6 +27,9 @@ const PATH: &str = "/hosted";
 /// The longest offset of the clocks, in seconds. Stripe's signatures are refused after five minutes.
 const MAX_OFFSET_SECONDS: u64 = 60;
 
+/// An event that was created this long ago has been delivered, or an attempt has failed.
+const DELIVERED_AFTER_SECONDS: i64 = 120;
+
 fn connect(stack: &Stack, settings: &ConnectionSettings) -> Result<Client> {
     let clock = stack.clock.clone();
     let client = Client::new(settings, Arc::new(move || clock.now()));
@@ -29,10 +37,10 @@ fn connect(stack: &Stack, settings: &ConnectionSettings) -> Result<Client> {
 }
 
 /// Returns a client and the settings of a connection to Stripe.
-fn of(stack: &Stack, found: &ConfiguredAcquirer) -> Result<(Client, StripeSettings)> {
-    let settings = &found.acquirer.settings;
+fn of(stack: &Stack, choice: &AcquirerChoice) -> Result<(Client, StripeSettings)> {
+    let settings = &choice.settings;
     let (KindSettings::Stripe(stripe), Credentials::Stripe(credentials)) =
-        (&settings.kind, &found.credentials)
+        (&settings.kind, &choice.credentials)
     else {
         return Err("the connection is not to Stripe".into());
     };
@@ -41,43 +49,66 @@ fn of(stack: &Stack, found: &ConfiguredAcquirer) -> Result<(Client, StripeSettin
 
 pub(super) async fn set(stack: &Stack, account: AccountId, arguments: &SetStripe) -> Result<()> {
     let acquirers = stack.acquirers()?;
-    let key = arguments.key()?;
-    let client = connect(stack, &arguments.connection(&key))?;
-    let tried = client.account().await;
-    let seen = tried.map_err(|error| {
-        format!("nothing was changed, because Stripe refused a trial of the key: {error}")
-    })?;
-    if let Some(why) = lacking(&seen) {
-        return Err(format!("nothing was changed, because {why}").into());
-    }
     let all = acquirers.all(&account).await?;
-    let before = all.first().map(|each| &each.acquirer.callback.choice);
-    let choice = arguments.choice(stack, before, (&seen.id, &key))?;
+    let mut choice = arguments.choice(stack, &all)?;
+    let (client, mut stripe) = of(stack, &choice)?;
+    let seen = try_key(&client).await.map_err(|why| format!("nothing was changed, because {why}"))?;
+    stripe.stripe_account = seen.id.parse()?;
+    choice.settings.kind = KindSettings::Stripe(stripe);
     let (now, operator) = (stack.clock.now(), arguments.operator.clone().operator());
     let set = Box::pin(acquirers.set(account, &choice, Some(&operator), now)).await?;
-    let registered = match set.new_callback_url {
-        Some(url) => Box::pin(register(stack, &client, (account, &set.current), &url)).await,
+    let registered = match &set.new_callback_url {
+        Some(url) => Box::pin(register(stack, &client, (account, &set.current), url)).await,
         None if is_registered(&set.current) => Ok(()),
         None => Box::pin(rotate(stack, account, &set.current, arguments.operator.clone())).await,
     };
     registered.map_err(|error| {
         format!("the connection is set, but its URL was not registered; run `accounts rotate-callback-token`: {error}")
     })?;
-    print_json(&acquirers.named(account, Some(arguments.name())).await?.view())
+    let current = acquirers.named(account, Some(arguments.name())).await?;
+    print_set(known(&all, arguments.name()), &current, &set.replaced)?;
+    print_json(&current.view())
+}
+
+/// Returns the account of a key with all rights. The error says why the key or its account can't be used.
+async fn try_key(client: &Client) -> Result<Account> {
+    let refused = |error: ApiError| format!("Stripe refused a trial of the key: {error}");
+    let missing = client.missing_rights().await.map_err(refused)?;
+    if !missing.is_empty() {
+        return Err(lacks_rights(&missing).into());
+    }
+    let seen = client.account().await.map_err(refused)?;
+    match lacking(&seen, client.is_live()) {
+        Some((true, why)) => return Err(why.into()),
+        Some((false, why)) => writeln!(std::io::stderr(), "warning: {why}")?,
+        None => {}
+    }
+    Ok(seen)
+}
+
+fn lacks_rights(missing: &[&str]) -> String {
+    format!("the key lacks the rights: {}", missing.join(", "))
 }
 
 fn is_registered(found: &ConfiguredAcquirer) -> bool {
     matches!(&found.acquirer.settings.kind, KindSettings::Stripe(stripe) if stripe.webhook_endpoint.is_some())
 }
 
-/// Why an account can't take cards. `None`: it can.
-fn lacking(account: &Account) -> Option<String> {
-    let card = account.capabilities.get("card_payments").map(String::as_str);
-    if !account.charges_enabled {
-        return Some("the account can't take charges yet; finish its registration at Stripe".to_owned());
+/// What an account lacks to take cards, and whether it then certainly takes none. `None`: it takes cards. Stripe does not
+/// list the capability of every account that takes cards, and a sandbox takes them before the account is activated.
+fn lacking(account: &Account, is_live: bool) -> Option<(bool, String)> {
+    match account.capabilities.get("card_payments").map(String::as_str) {
+        _ if !account.charges_enabled => {
+            let why = "the account can't take live charges yet; finish its registration at Stripe";
+            Some((is_live, why.to_owned()))
+        }
+        Some("active") => None,
+        card => {
+            let state = card.unwrap_or("not listed");
+            let why = format!("the capability `card_payments` of the account is {state}");
+            Some((is_live && card == Some("inactive"), why))
+        }
     }
-    (card != Some("active"))
-        .then(|| format!("the capability `card_payments` of the account is {}", card.unwrap_or("missing")))
 }
 
 /// Registers a URL at Stripe, and stores the secret of its signatures. The URL that was registered before is removed.
@@ -107,7 +138,7 @@ pub(super) async fn rotate(
     found: &ConfiguredAcquirer,
     operator: crate::OperatorArguments,
 ) -> Result<()> {
-    let (client, _) = of(stack, found)?;
+    let (client, _) = of(stack, &found.choice())?;
     let (name, operator) = (&found.acquirer.settings.name, operator.operator());
     let rotated =
         stack.acquirers()?.rotate_callback_token(account, Some(name), None, &operator, stack.clock.now());
@@ -115,39 +146,109 @@ pub(super) async fn rotate(
     Box::pin(register(stack, &client, (account, found), &url)).await
 }
 
+/// Removes all URLs of the account at Stripe but those of its other connections.
 pub(super) async fn unregister(stack: &Stack, found: &ConfiguredAcquirer) -> Result<()> {
-    let (client, stripe) = of(stack, found)?;
-    let Some(endpoint) = stripe.webhook_endpoint else { return Ok(()) };
-    Ok(client.delete_webhook_endpoint(&endpoint).await.map_err(|error| {
+    let (client, _) = of(stack, &found.choice())?;
+    let AccountAcquirer { account, connection, .. } = found.acquirer;
+    let others = stack.acquirers()?.all(&account).await?.into_iter().filter_map(|each| {
+        match each.acquirer.settings.kind {
+            KindSettings::Stripe(other) if each.acquirer.connection != connection => other.webhook_endpoint,
+            _ => None,
+        }
+    });
+    let others: Vec<String> = others.collect();
+    let removed = async {
+        for endpoint in client.list::<WebhookEndpoint>(ListQuery::default()).await?.data {
+            if is_of_account(account, &endpoint) && !others.contains(&endpoint.id) {
+                client.delete_webhook_endpoint(&endpoint.id).await?;
+            }
+        }
+        Ok(())
+    };
+    Ok(removed.await.map_err(|error: ApiError| {
         format!("nothing was changed, because the URL can't be removed at Stripe: {error}. --no-remove-webhook skips it")
     })?)
 }
 
+/// The id of an account is random, so no other service has it in a URL.
+fn is_of_account(account: AccountId, endpoint: &WebhookEndpoint) -> bool {
+    endpoint.url.0.contains(&format!("/{account}/")) && endpoint.url.0.ends_with(PATH)
+}
+
 pub(super) async fn check(checks: &mut Checks<'_>, stack: &Stack, found: &ConfiguredAcquirer) -> Result<()> {
-    let (client, stripe) = of(stack, found)?;
-    let seen = match client.account().await {
-        Ok(seen) => seen,
+    let (client, stripe) = of(stack, &found.choice())?;
+    let missing = match client.missing_rights().await {
+        Ok(missing) => missing,
         Err(error) => {
             checks.print("key", Outcome::Failed, error.to_string())?;
-            return checks.skip(&["account", "webhook", "clock"], "the key can't be used");
+            let others = ["rights", "account", "webhook", "notifications", "clock"];
+            return checks.skip(&others, "the key can't be used");
         }
     };
     checks.print("key", Outcome::Ok, "Stripe accepts it")?;
-    let is_same = seen.id == stripe.stripe_account.as_str();
-    let country = seen.country.as_deref().unwrap_or("unknown");
-    let (result, detail) = match (is_same, lacking(&seen)) {
-        (false, _) => (Outcome::Failed, "the key is of another account than before".to_owned()),
-        (true, Some(why)) => (Outcome::Failed, why),
-        (true, None) => (Outcome::Ok, format!("it is in {country}, and takes cards")),
+    let (result, detail) = match missing.is_empty() {
+        true => (Outcome::Ok, "the key has all rights".to_owned()),
+        false => (Outcome::Failed, lacks_rights(&missing)),
+    };
+    checks.print("rights", result, detail)?;
+    let (result, detail) = match client.account().await {
+        Err(error) => (Outcome::Failed, error.to_string()),
+        Ok(seen) if seen.id != stripe.stripe_account.as_str() => {
+            (Outcome::Failed, "the key is of another account than before".to_owned())
+        }
+        Ok(seen) => match lacking(&seen, client.is_live()) {
+            Some((true, why)) => (Outcome::Failed, why),
+            Some((false, why)) => (Outcome::NotVerified, why),
+            None => {
+                let country = seen.country.as_deref().unwrap_or("unknown");
+                (Outcome::Ok, format!("it is in {country}, and takes cards"))
+            }
+        },
     };
     checks.print("account", result, detail)?;
     let (result, detail) = webhook(&client, &found.acquirer, &stripe).await;
     checks.print("webhook", result, detail)?;
+    let (result, detail) = match refused_events(&client, &found.acquirer, stack.clock.now()).await {
+        Ok(outcome) => outcome,
+        Err(error) => (Outcome::Failed, error.to_string()),
+    };
+    checks.print("notifications", result, detail)?;
     let offset = client.clock_offset_seconds();
     let is_wrong = offset.is_some_and(|offset| offset.unsigned_abs() > MAX_OFFSET_SECONDS);
     let detail = offset
         .map_or_else(|| "not measured".to_owned(), |offset| format!("Stripe's clock is {offset} s ahead"));
     checks.print("clock", if is_wrong { Outcome::Failed } else { Outcome::Ok }, detail)
+}
+
+/// Looks for events since the newest token, of at most a day, that Stripe could not deliver. It does not say to which
+/// URL, so the URL of another system leaves it open whose fault it is.
+async fn refused_events(
+    client: &Client,
+    acquirer: &AccountAcquirer,
+    now: Timestamp,
+) -> Result<(Outcome, String), ApiError> {
+    let day_ago = now.seconds().saturating_sub(SECONDS_A_DAY);
+    let since =
+        acquirer.callback.tokens.last().map_or(day_ago, |token| token.created_at.seconds().max(day_ago));
+    let query = ListQuery {
+        types: &EVENT_TYPES,
+        delivery_success: Some(false),
+        created_from: Some(since),
+        created_to: Some(now.seconds().saturating_sub(DELIVERED_AFTER_SECONDS)),
+        ..ListQuery::default()
+    };
+    let events = client.list::<Event>(query).await?.data.len();
+    if events == 0 {
+        return Ok((Outcome::Ok, "Stripe has delivered the events of the last day".to_owned()));
+    }
+    let endpoints = client.list::<WebhookEndpoint>(ListQuery::default()).await?.data;
+    let are_all_ours = endpoints.iter().all(|endpoint| is_of_account(acquirer.account, endpoint));
+    let result = if are_all_ours { Outcome::Failed } else { Outcome::NotVerified };
+    let why = format!(
+        "{events} events of the last day were not delivered. If the secret of the signatures was changed at Stripe, run `accounts rotate-callback-token {}`; see also `clock`",
+        acquirer.account
+    );
+    Ok((result, why))
 }
 
 async fn webhook(client: &Client, acquirer: &AccountAcquirer, stripe: &StripeSettings) -> (Outcome, String) {
@@ -174,5 +275,31 @@ async fn webhook(client: &Client, acquirer: &AccountAcquirer, stripe: &StripeSet
         }
         (_, Some(event)) => failed(&format!("the registered URL does not receive {event}")),
         (Some(_), None) => (Outcome::Ok, "the URL of the account is registered".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_account_that_certainly_takes_no_cards_is_refused() {
+        let is_refused = |charges_enabled, card: Option<&str>, is_live| {
+            let capabilities = card.map(|state| ("card_payments".to_owned(), state.to_owned()));
+            let capabilities = capabilities.into_iter().collect();
+            let account = Account { id: "acct_1".to_owned(), country: None, charges_enabled, capabilities };
+            lacking(&account, is_live).map(|(is_refused, _)| is_refused)
+        };
+        for (charges_enabled, card, of_live_key, of_test_key) in [
+            (true, Some("active"), None, None),
+            (true, None, Some(false), Some(false)),
+            (true, Some("pending"), Some(false), Some(false)),
+            (true, Some("inactive"), Some(true), Some(false)),
+            (false, Some("active"), Some(true), Some(false)),
+            (false, None, Some(true), Some(false)),
+        ] {
+            let seen = [true, false].map(|is_live| is_refused(charges_enabled, card, is_live));
+            assert_eq!(seen, [of_live_key, of_test_key], "{charges_enabled} {card:?}");
+        }
     }
 }

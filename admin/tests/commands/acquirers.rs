@@ -157,7 +157,7 @@ impl AdminFixture {
     }
 
     /// Writes a client certificate that is valid until a date, and its private key. Returns their paths.
-    fn identity(&self, name: &str, until: (i32, u8, u8)) -> (String, String) {
+    pub(crate) fn identity(&self, name: &str, until: (i32, u8, u8)) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec!["loja.example".to_owned()]).unwrap();
         params.not_before = date_time_ymd(2020, 1, 1);
@@ -640,7 +640,7 @@ async fn check_acquirer_says_what_works() {
 
     // Credentials that the bank does not accept.
     let wrong = fixture.service.file("wrong", "an-expired-secret");
-    let untried = format!("--client-secret-file {wrong} {OFFLINE}");
+    let untried = format!("--client-secret-file {wrong} --unset certificate {OFFLINE}");
     fixture.set_objects(&fixture.account, KEY, &untried).await;
     let expected = json!({
         "client certificate": "ok", "token": "failed", "GET /cob/{txid}": "skipped",

@@ -1,6 +1,9 @@
 //! Tests of the commands about a connection to Stripe.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
+use stripe_client::{Client, ConnectionSettings, EVENT_TYPES, Hidden};
 
 use domain::calendar::Day;
 use domain::charge::IncomingPayment;
@@ -47,7 +50,8 @@ async fn a_connection_to_stripe_is_set_checked_rotated_and_forgotten() {
 
     let checks = service.objects(&format!("accounts check-acquirer {account} --name two")).await;
     let results: Value = checks.iter().map(|line| fields(line, &["check", "result"])).collect();
-    assert_eq!(results, json!([["key", "ok"], ["account", "ok"], ["webhook", "ok"], ["clock", "ok"]]));
+    let all = ["key", "rights", "account", "webhook", "notifications", "clock"].map(|check| [check, "ok"]);
+    assert_eq!(results, json!(all));
 
     let rotated = service.change(&format!("accounts rotate-callback-token {account}")).await;
     assert_ne!(rotated["webhook_endpoint"], shown["webhook_endpoint"], "{rotated}");
@@ -59,8 +63,115 @@ async fn a_connection_to_stripe_is_set_checked_rotated_and_forgotten() {
     service.refuses(&format!("{remove} --name three"), "no current acquirer with the name three").await;
     let removed = service.change(&format!("accounts remove-acquirer {account} --name two")).await;
     let connection = removed["connection"].as_str().unwrap();
+    // A connection that returns replaces its URL at Stripe.
+    assert!(set(key).await.status.success());
+    assert_eq!(registered(&service), before + 1);
+    let taking =
+        service.run_with(&format!("{} --fees-on-refund keep", command.replace("two", "three")), key).await;
+    let said = text(&taking.stderr);
+    assert!(said.contains("the connection two gets no new charges by CREDIT_CARD any more"), "{said}");
+    // A URL whose registration was never stored.
+    let lost = Hidden(format!("https://eventos.example.com/v1/acquirer-events/{account}/lost/hosted"));
+    client_of(&service, key).create_webhook_endpoint(&lost, &EVENT_TYPES, "lost").await.unwrap();
+    assert_eq!(registered(&service), before + 3);
+    service.change(&format!("accounts forget-acquirer {account} {connection}")).await;
+    assert_eq!(registered(&service), before + 1, "that of another connection stays");
+    let removed = service.change(&format!("accounts remove-acquirer {account} --name three")).await;
+    let connection = removed["connection"].as_str().unwrap();
     service.change(&format!("accounts forget-acquirer {account} {connection}")).await;
     assert_eq!(registered(&service), before);
+}
+
+/// Shows the connection of the first account that takes cards.
+async fn connection_of_cards(service: &AdminFixture) -> Value {
+    let mut shown = service.object(&format!("accounts show-acquirer {}", service.account())).await;
+    let others = shown["others"].take();
+    let mut all = others.as_array().into_iter().flatten().cloned().chain([shown]);
+    all.find(|each| each["kind"] == "stripe").unwrap()
+}
+
+fn client_of(service: &AdminFixture, key: &str) -> Client {
+    let (url, clock) = (service.stack.cards.url().to_owned(), service.stack.clock.clone());
+    let settings = ConnectionSettings {
+        base_url: url.clone(),
+        files_url: url,
+        api_key: key.into(),
+        requests_per_second: None,
+    };
+    Client::new(&settings, Arc::new(move || clock.now())).unwrap()
+}
+
+#[tokio::test]
+async fn each_right_that_a_restricted_key_lacks_is_named_and_nothing_is_created() {
+    let service = AdminFixture::start().await;
+    let account = service.account();
+    let shown = connection_of_cards(&service).await;
+    let name = shown["name"].as_str().unwrap();
+    let control = |path: &str, body: Value| service.stack.cards.control("POST", path, &body);
+    let check = async |name_of: &str| {
+        let output = service.run(&format!("accounts check-acquirer {account} --name {name}")).await;
+        lines(&output).into_iter().find(|line| line["check"] == name_of).unwrap()
+    };
+    let books = || service.stack.cards.control("GET", "/books", &json!({}));
+    let before = books();
+    for (resource, right) in [
+        ("account:read", "Accounts: read"),
+        ("checkout:write", "Checkout Sessions: write"),
+        ("payment_intents:read", "PaymentIntents: read"),
+        ("refunds:write", "Charges and Refunds: write"),
+        ("balance_transactions:read", "Balance transaction sources: read"),
+        ("disputes:write", "Disputes: write"),
+        ("files:write", "Files: write"),
+        ("events:read", "Events: read"),
+        ("webhook_endpoints:write", "Webhook Endpoints: write"),
+    ] {
+        control("/behaviour", json!({"missing_rights": [resource]}));
+        let lacks = format!("the key lacks the rights: {right}");
+        let checked = check("rights").await;
+        assert_eq!(fields(&checked, &["result", "detail"]), json!(["failed", lacks]));
+        let set = format!("accounts set-acquirer {account} stripe --name {name} --reason cards");
+        service.refuses(&set, &format!("nothing was changed, because {lacks}\n")).await;
+    }
+    control("/behaviour", json!({"missing_rights": []}));
+    assert_eq!(check("rights").await["result"], "ok");
+    assert_eq!(books(), before);
+
+    // Stripe does not list the capability of every account that takes cards.
+    let set = async || {
+        let command = format!("accounts set-acquirer {account} stripe --name {name} --requests-per-second 9");
+        service.run(&format!("{command} --reason cards")).await
+    };
+    control("/account", json!({"capabilities": {"card_payments": "pending"}}));
+    let warned = set().await;
+    assert!(warned.status.success() && text(&warned.stderr).contains("warning: "), "{warned:?}");
+    assert_eq!(check("account").await["result"], "not_verified");
+    control("/account", json!({"capabilities": {"card_payments": "inactive"}}));
+    assert!(text(&set().await.stderr).contains("is inactive"));
+    assert_eq!(check("account").await["result"], "failed");
+}
+
+#[tokio::test]
+async fn a_secret_that_was_changed_at_stripe_is_found_by_the_events_that_it_could_not_deliver() {
+    let cards = Cards::start().await;
+    let (service, account) = (&cards.service, cards.service.account());
+    let shown = connection_of_cards(service).await;
+    let (name, endpoint) = (shown["name"].as_str().unwrap(), shown["webhook_endpoint"].as_str().unwrap());
+    let notifications = async || {
+        service.stack.clock.advance(180_000);
+        service.stack.cards.wake();
+        let output = service.run(&format!("accounts check-acquirer {account} --name {name}")).await;
+        lines(&output).into_iter().find(|line| line["check"] == "notifications").unwrap()
+    };
+    cards.paid("secret-1").await;
+    assert_eq!(notifications().await["result"], "ok");
+    service.stack.cards.control("POST", &format!("/webhook-endpoints/{endpoint}/roll"), &json!({}));
+    let charge = cards.charge("secret-2").await;
+    cards.act("/pay", &charge, &json!({}));
+    let failed = notifications().await;
+    assert_eq!(failed["result"], "failed", "{failed}");
+    assert!(failed["detail"].as_str().unwrap().contains("rotate-callback-token"), "{failed}");
+    service.change(&format!("accounts rotate-callback-token {account} --name {name}")).await;
+    assert_eq!(notifications().await["result"], "ok");
 }
 
 /// The first account, which takes cards at the stand-in.

@@ -22,6 +22,7 @@ mod med_notices;
 mod notifications;
 mod operations_page;
 mod restore;
+mod settings;
 mod stops;
 
 use std::io::Write;

@@ -202,6 +202,14 @@ impl Terms {
     pub fn for_method(&self, method: PaymentMethod) -> MethodTerms {
         self.0.get(&method).copied().unwrap_or_default()
     }
+
+    /// Whether the shares of both fees are together at most the amount, by each method.
+    pub fn are_within_amount(&self) -> bool {
+        self.0.values().all(|terms| {
+            let [acquirer, platform] = [terms.acquirer_fee, terms.platform_fee].map(|fee| fee.basis_points);
+            i128::from(acquirer.saturating_add(platform)) <= WHOLE_BASIS_POINTS
+        })
+    }
 }
 
 #[cfg(test)]
@@ -240,6 +248,15 @@ mod tests {
         assert!(Fee::new(1_000_000_000_000, 0).is_err());
         assert!(Fee::new(0, 10_001).is_err());
         assert!(Fee::new(999_999_999_999, 10_000).is_ok());
+    }
+
+    #[test]
+    fn the_shares_of_both_fees_are_at_most_the_amount() {
+        let are_within = |acquirer, platform| {
+            Terms([(PaymentMethod::Pix, terms((0, acquirer), (0, platform), 0))].into()).are_within_amount()
+        };
+        assert!(are_within(4_000, 6_000));
+        assert!(!are_within(4_000, 6_001) && !are_within(10_000, 10_000));
     }
 
     #[test]

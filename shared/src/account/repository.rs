@@ -21,6 +21,10 @@ pub enum AccountError {
         "the number of shards must be at least {present}, the account's present number: rows stay in their shards, so the number can only grow"
     )]
     FewerShards { present: u8 },
+    #[error(
+        "the basis points of the acquirer's and the platform's fee must be at most 10000 together, the whole amount"
+    )]
+    FeesAboveAmount,
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
@@ -153,6 +157,9 @@ impl Accounts {
             }
             let details =
                 format!("{} became {}", serde_json::to_string(&before)?, serde_json::to_string(part)?);
+            if !next.settings.terms.are_within_amount() {
+                return Err(AccountError::FeesAboveAmount);
+            }
             let audit = audit::by_operator(operator, *id, action, id.to_string(), now)?.with_details(details);
             let writes = vec![Write::replace(&next, account.version)?, Write::audit(&audit)];
             Ok(Plan::Commit(writes, next))

@@ -51,10 +51,12 @@ impl FromStr for AddressRange {
     fn from_str(text: &str) -> Result<Self, InvalidSetting> {
         let range = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from)).ok();
         // An IPv4-mapped IPv6 address would match no source, because sources are canonical.
-        let is_exact = |range: &IpNet| range.trunc() == *range && range.addr().to_canonical() == range.addr();
+        let is_exact = |range: &IpNet| {
+            range.prefix_len() > 0 && range.trunc() == *range && range.addr().to_canonical() == range.addr()
+        };
         range.filter(is_exact).map(Self).ok_or_else(|| {
             InvalidSetting::because(
-                "must be an IP address or a range such as 203.0.113.0/24, whose bits after the prefix are zero",
+                "must be an IP address or a range such as 203.0.113.0/24, whose bits after the prefix are zero, and not all addresses",
             )
         })
     }

@@ -102,6 +102,8 @@ pub struct AcquirerChange {
     /// The URL for notifications with a new token, to be shown once and registered at the bank. `None`: the
     /// earlier tokens are still valid for this connection, key and base URL.
     pub new_callback_url: Option<SecretString>,
+    /// The connections whose methods this one took over.
+    pub replaced: Vec<ConfiguredAcquirer>,
 }
 
 #[derive(Clone, Debug)]
@@ -289,7 +291,7 @@ impl AccountAcquirers {
                 acquirer: AccountAcquirer {
                     account,
                     connection,
-                    settings: choice.settings.clone().knowing(same.map(|same| &same.acquirer.settings)),
+                    settings: choice.settings.clone().knowing(known.map(|known| &known.acquirer.settings)),
                     callback,
                     is_retired: false,
                     updated_at: now,
@@ -301,7 +303,8 @@ impl AccountAcquirers {
                 && (&same.acquirer.settings, &same.acquirer.callback, &same.credentials)
                     == (&next.acquirer.settings, &next.acquirer.callback, &next.credentials)
             {
-                return Ok(AcquirerChange { current: same.clone(), new_callback_url });
+                let replaced = Vec::new();
+                return Ok(AcquirerChange { current: same.clone(), new_callback_url, replaced });
             }
             let mut writes = self.put(&next, known)?;
             for left in &replaced {
@@ -330,7 +333,8 @@ impl AccountAcquirers {
                 writes.push(audit_write(by, account, "account.set-acquirer", details, now)?);
             }
             if update.commit(writes).await? {
-                return Ok(AcquirerChange { current: next, new_callback_url });
+                let replaced = replaced.into_iter().cloned().collect();
+                return Ok(AcquirerChange { current: next, new_callback_url, replaced });
             }
         }
     }

@@ -332,7 +332,7 @@ impl NamedSecret {
         }
     }
 
-    pub(super) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.name
     }
 

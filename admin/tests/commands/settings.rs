@@ -1,0 +1,198 @@
+//! A command that sets several things changes only those that are named, and prints them.
+
+use serde_json::{Value, json};
+
+use crate::acquirers::BANK_SECRET;
+use crate::{AdminFixture, text};
+
+/// Returns the names of the fields that differ.
+fn changed(before: &Value, after: &Value) -> Vec<String> {
+    let (Value::Object(old), Value::Object(new)) = (before, after) else { return Vec::new() };
+    assert!(old.keys().eq(new.keys()), "{before} {after}");
+    let names = old.keys().filter(|name| old[*name] != new[*name] && *name != "updated_at");
+    names
+        .flat_map(|name| match changed(&old[name], &new[name]) {
+            inner if inner.is_empty() => vec![name.clone()],
+            inner => inner.iter().map(|field| format!("{name}.{field}")).collect(),
+        })
+        .collect()
+}
+
+/// Runs each command. It must change these fields of what `show` prints, and must print one of them.
+async fn each_changes_only(service: &AdminFixture, show: &str, commands: &[(String, &[&str])]) {
+    for (command, fields) in commands {
+        let before = service.object(show).await;
+        let output = service.run_with(&format!("{command} --reason agreed"), "a-new-secret").await;
+        assert!(output.status.success(), "{command}: {output:?}");
+        let after = service.object(show).await;
+        assert_eq!(changed(&before, &after), *fields, "{command}");
+        let printed = text(&output.stderr);
+        for field in *fields {
+            let is_printed = printed.lines().any(|line| line.starts_with(field) && line.contains(" → "));
+            assert!(is_printed, "{command}: {printed}");
+        }
+        let again = service.run_with(&format!("{command} --reason agreed"), "a-new-secret").await;
+        assert!(!text(&again.stderr).contains(" → "), "{command}: {again:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_option_of_a_bank_changes_its_setting_alone() {
+    let service = AdminFixture::start().await;
+    let account = service.open_account().await;
+    let bank = "https://pix.banco.example";
+    let (certificate, key) = service.identity("one", (2055, 12, 24));
+    let (other_certificate, other_key) = service.identity("two", (2056, 12, 24));
+    let file = |name: &str, value: &str| service.file(name, value);
+    let all = format!(
+        "accounts set-acquirer {account} pix --base-url {bank}/v2 --token-url {bank}/oauth --client-id loja-1 \
+         --client-secret-file {} --token-authentication body --scope cob.read --pix-key pix@loja.example \
+         --certificate {certificate} --private-key {key} --additional-ca {certificate} --header-file a={} \
+         --header-file b={} --query-file q={} --webhook-header-file w={} --max-period-seconds 432000 \
+         --requests-per-second 7 --expire-after-seconds 300 --callback-auth token \
+         --source-address 203.0.113.0/24 --callback-base-url https://eventos.example.com \
+         --no-check --no-register-webhook --reason agreed",
+        file("secret", BANK_SECRET),
+        file("a", "1"),
+        file("b", "2"),
+        file("q", "3"),
+        file("w", "4"),
+    );
+    let set = service.run(&all).await;
+    assert!(set.status.success(), "{set:?}");
+    let show = format!("accounts show-acquirer {account}");
+    let options: [(String, &[&str]); 25] = [
+        (format!("--base-url {bank}/v3"), &["base_url", "callback.tokens"]),
+        (format!("--token-url {bank}/token"), &["token_url"]),
+        ("--client-id loja-2".to_owned(), &["callback.tokens", "client_id"]),
+        (format!("--client-secret-file {}", file("new", "n3w")), &["client_secret_fingerprint"]),
+        ("--client-secret-file -".to_owned(), &["client_secret_fingerprint"]),
+        ("--token-authentication basic".to_owned(), &["token_authentication"]),
+        ("--scope pix.read".to_owned(), &["scope"]),
+        ("--pix-key outra@loja.example".to_owned(), &["callback.tokens", "pix_key"]),
+        (
+            format!("--certificate {other_certificate} --private-key {other_key}"),
+            &["certificate_ends_at", "certificate_fingerprint", "private_key_fingerprint"],
+        ),
+        (format!("--additional-ca {other_certificate}"), &["additional_ca_fingerprints"]),
+        (format!("--header-file b={}", file("b2", "22")), &["headers"]),
+        (format!("--query-file q={}", file("q2", "33")), &["query_parameters"]),
+        (format!("--webhook-header-file w={}", file("w2", "44")), &["webhook_headers"]),
+        ("--max-period-seconds 3600".to_owned(), &["max_period_seconds"]),
+        ("--requests-per-second 8".to_owned(), &["requests_per_second"]),
+        ("--expire-after-seconds 301".to_owned(), &["expire_after_seconds"]),
+        ("--source-address 198.51.100.7".to_owned(), &["callback.source_addresses"]),
+        (
+            "--callback-base-url https://outro.example.com".to_owned(),
+            &["callback.base_url", "callback.tokens"],
+        ),
+        (
+            "--callback-auth mtls --certificate-subject CN=banco".to_owned(),
+            &["callback.authentication", "callback.certificate_subject", "callback.source_addresses"],
+        ),
+        (
+            "--callback-auth token --no-source-address".to_owned(),
+            &["callback.authentication", "callback.certificate_subject"],
+        ),
+        ("--source-address 198.51.100.0/24".to_owned(), &["callback.source_addresses"]),
+        ("--no-source-address".to_owned(), &["callback.source_addresses"]),
+        ("--unset scope --unset additional-ca".to_owned(), &["additional_ca_fingerprints", "scope"]),
+        (
+            "--unset header --unset query --unset webhook-header".to_owned(),
+            &["headers", "query_parameters", "webhook_headers"],
+        ),
+        (
+            "--unset certificate".to_owned(),
+            &["certificate_ends_at", "certificate_fingerprint", "private_key_fingerprint"],
+        ),
+    ];
+    let set = format!("accounts set-acquirer {account} pix --no-check --no-register-webhook");
+    let commands = options.map(|(options, fields)| (format!("{set} {options}"), fields));
+    each_changes_only(&service, &show, &commands).await;
+    assert_eq!(service.object(&show).await["kind"], "pix");
+    let renewed = format!(
+        "accounts set-certificate {account} --certificate {certificate} --private-key {key} --no-check \
+         --no-register-webhook"
+    );
+    let before = service.object(&show).await;
+    let output = service.run(&format!("{renewed} --reason renewed")).await;
+    assert!(text(&output.stderr).contains("certificate_fingerprint: null → "), "{output:?}");
+    let of_certificate = ["certificate_ends_at", "certificate_fingerprint", "private_key_fingerprint"];
+    assert_eq!(changed(&before, &service.object(&show).await), of_certificate);
+
+    // Widening needs a flag, and a name is of one kind of acquirer.
+    let mtls = "--callback-auth mtls --certificate-subject CN=banco";
+    let closed = service.run(&format!("{set} {mtls} --reason agreed")).await;
+    assert!(closed.status.success(), "{closed:?}");
+    for (command, says) in [
+        (format!("{set} --callback-auth token"), "--no-source-address"),
+        (format!("{set} --source-address 0.0.0.0/0"), "not all addresses"),
+        (
+            format!("accounts set-acquirer {account} stripe --name pix --methods CREDIT_CARD"),
+            "another kind of acquirer",
+        ),
+        (format!("{set} --name other --base-url {bank}"), "--callback-auth is required for a new connection"),
+    ] {
+        service.refuses(&format!("{command} --reason agreed"), says).await;
+    }
+}
+
+#[tokio::test]
+async fn an_option_of_stripe_or_of_an_account_changes_its_setting_alone() {
+    let service = AdminFixture::start().await;
+    let account = service.stack.seed.other.id.to_string();
+    let url = service.stack.cards.url().to_owned();
+    let key = service.file("key", &service.stack.seed.card_key);
+    let set = format!("accounts set-acquirer {account} stripe --name cards");
+    let all = format!(
+        "{set} --key-file {key} --base-url {url} --files-url {url} --methods CREDIT_CARD --fees-on-refund keep \
+         --requests-per-second 7 --reason agreed"
+    );
+    let done = service.run(&all).await;
+    assert!(done.status.success(), "{done:?}");
+    let options: [(String, &[&str]); 3] = [
+        (format!("{set} --requests-per-second 8"), &["requests_per_second"]),
+        (format!("{set} --files-url {url}/files"), &["files_url"]),
+        (
+            format!("{set} --callback-base-url http://127.0.0.1:9"),
+            &["callback.base_url", "callback.tokens", "webhook_endpoint"],
+        ),
+    ];
+    each_changes_only(&service, &format!("accounts show-acquirer {account}"), &options).await;
+
+    let pix = format!("{account} --method pix");
+    service.change(&format!("accounts set-fees {pix} --acquirer 10+99 --platform 0+50")).await;
+    service.change(&format!("accounts set-velocity {account} --per-customer 3 --per-account 50")).await;
+    let commands: [(String, &[&str]); 7] = [
+        (format!("accounts set-fees {pix} --acquirer 10+100"), &["terms"]),
+        (format!("accounts set-fees {pix} --platform 0+51"), &["terms"]),
+        (format!("accounts set-hold {pix} --days 2"), &["terms"]),
+        (format!("accounts set-fees-on-refund {pix} --fees keep"), &["terms"]),
+        (format!("accounts set-velocity {account} --per-customer 4"), &["velocity.per_customer"]),
+        (format!("accounts set-velocity {account} --per-account 51"), &["velocity.per_account"]),
+        (
+            format!("accounts set-third-party-refund-limit {account} --mode live --centavos 5"),
+            &["third_party_refund_limit.live"],
+        ),
+    ];
+    let show = format!("accounts show {account}");
+    each_changes_only(&service, &show, &commands).await;
+    let terms = service.object(&show).await["terms"].clone();
+    let of_pix = terms.as_array().unwrap().iter().find(|terms| terms["method"] == "pix").unwrap().clone();
+    assert_eq!(
+        of_pix,
+        json!({
+            "method": "pix", "acquirer_fee": {"fixed": 10, "basis_points": 100},
+            "platform_fee": {"fixed": 0, "basis_points": 51}, "hold_days": 2, "fees_on_refund": "keep",
+        })
+    );
+    for (command, says) in [
+        (format!("set-fees {pix}"), "--acquirer"),
+        (format!("set-fees {pix} --platform 0+9901"), "at most 10000 together"),
+        (format!("set-fees {pix} --platform 999999999999+0"), "at most 1000000 minor units"),
+        (format!("set-velocity {account}"), "--per-customer"),
+    ] {
+        service.refuses(&format!("accounts {command} --reason agreed"), says).await;
+    }
+    assert_eq!(service.object(&show).await["terms"], terms);
+}
