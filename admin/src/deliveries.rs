@@ -6,6 +6,7 @@ use domain::ids::{DeliveryId, EndpointId, ResendId};
 use domain::time::Timestamp;
 use shared::webhook::WebhookError;
 use shared::webhook::delivery::Delivery;
+use shared::webhook::endpoint::Endpoints;
 use shared::webhook::redrive::Redrive;
 use shared::webhook::resend::Resends;
 use shared::{audit, random};
@@ -44,12 +45,23 @@ pub(crate) enum Command {
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome> {
     let Command::Redrive { scope, since, endpoint, cancelled, dry_run, operator } = command;
     let redrive = Redrive { scope: stack.existing_scope(scope).await?, since, endpoint, cancelled };
-    let (deliveries, deleted) = redrive.deliveries(&stack.store, stack.clock.now()).await?;
+    let now = stack.clock.now();
+    if since > now {
+        return Err(format!("--since {since} is in the future: it is now {now}").into());
+    }
+    if let Some(id) = endpoint {
+        let found = Endpoints::new(stack.store.clone()).find(&redrive.scope, id).await;
+        found.map_err(|error| match error {
+            WebhookError::NoEndpoint => format!("{} has no endpoint {id}", redrive.scope),
+            other => other.to_string(),
+        })?;
+    }
+    let (deliveries, deleted) = redrive.deliveries(&stack.store, now).await?;
     if !dry_run && !deliveries.is_empty() {
         // The audit row is written before the first resend. So every resend has an actor and a reason, even
         // if the command fails.
         let subject = endpoint.map_or_else(|| redrive.scope.to_string(), |endpoint| endpoint.to_string());
-        let (by, account, now) = (operator.operator(), redrive.scope.account, stack.clock.now());
+        let (by, account) = (operator.operator(), redrive.scope.account);
         let audit = audit::by_operator(&by, account, "deliveries.redrive", subject, now)?;
         let details = format!("{}: {} deliveries since {}", redrive.scope, deliveries.len(), since.to_iso());
         audit::append(&stack.store, &audit.with_details(details)).await?;

@@ -35,12 +35,16 @@ pub(crate) enum Command {
     Adjust {
         #[command(flatten)]
         scope: ScopeArguments,
-        /// Minor units: a positive amount is credited, a negative one is debited if the balance covers it
+        /// In minor units of the currency, without a decimal point: 1000 is R$ 10,00, or 1000 yen. A positive
+        /// amount is credited, a negative one is debited if the balance covers it
         #[arg(long, allow_hyphen_values = true, value_parser = adjustment)]
         amount: i64,
         /// The currency of the wallet
         #[arg(long, default_value = "BRL", value_parser = currency)]
         currency: Currency,
+        /// Permit an amount above 10000000 minor units (R$ 100.000,00)
+        #[arg(long)]
+        over_limit: bool,
         /// Note that the merchant reads in the statement
         #[arg(long, value_parser = short_text)]
         note: Option<String>,
@@ -64,13 +68,20 @@ pub(crate) fn currency(text: &str) -> Result<Currency, String> {
 
 /// Parses an amount in minor units.
 pub(crate) fn amount(text: &str) -> Result<Amount, String> {
-    let minor: i64 = text.parse().map_err(|_| "must be an integer, in minor units".to_owned())?;
-    Amount::parse(minor).map_err(|error| error.to_string())
+    Amount::parse(minor_units(text)?).map_err(|error| error.to_string())
 }
+
+/// A decimal point would be a guess about the currency's decimals, so it is refused.
+fn minor_units(text: &str) -> Result<i64, String> {
+    text.parse().map_err(|_| "must be an integer, in minor units: 1000 is BRL 10.00, or JPY 1000".to_owned())
+}
+
+/// The greatest adjustment without `--over-limit`, in minor units.
+const ADJUSTMENT_LIMIT: u64 = 10_000_000;
 
 /// Parses an amount in minor units, positive or negative, but not zero.
 fn adjustment(text: &str) -> Result<i64, String> {
-    let minor: i64 = text.parse().map_err(|_| "must be an integer, in minor units".to_owned())?;
+    let minor = minor_units(text)?;
     if minor == 0 {
         return Err("must not be zero".to_owned());
     }
@@ -80,11 +91,21 @@ fn adjustment(text: &str) -> Result<i64, String> {
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome> {
     match command {
         Command::Verify { account, mode } => verify(stack, account, mode).await,
-        Command::Adjust { scope, amount, currency, note, id, operator } => {
+        Command::Adjust { scope, amount, currency, over_limit, note, id, operator } => {
             let (scope, now) = (stack.existing_scope(scope).await?, stack.clock.now());
+            if amount.unsigned_abs() > ADJUSTMENT_LIMIT && !over_limit {
+                let message = format!("an amount above {ADJUSTMENT_LIMIT} minor units needs --over-limit");
+                return Err(message.into());
+            }
             let id = match id {
+                Some(id) if id.is_of_late(now) && !id.is_of_adjustment(&scope) => {
+                    return Err(format!(
+                        "the id belongs to the ledger of another account or mode, not to {scope}"
+                    )
+                    .into());
+                }
                 Some(id) => id,
-                None => PostingId::new(now, random::bytes()?),
+                None => PostingId::of_adjustment(now, random::bytes()?, &scope),
             };
             print_id(&id);
             let adjustment = Adjustment { id, scope, currency, minor: amount, note };

@@ -5,8 +5,9 @@ use std::io::Write;
 
 use clap::{Args, Subcommand};
 use domain::ids::{PayoutId, Scope};
-use domain::money::Currency;
+use domain::money::{Amount, Currency};
 use domain::payout::{Payout, PayoutOutcome, PayoutStatus};
+use domain::time::Timestamp;
 use shared::payout::{PAGE_SIZE, PayoutError, PayoutView};
 use shared::random;
 
@@ -15,21 +16,32 @@ use crate::output::{With, print_list, record};
 use crate::target::Stack;
 use crate::{OperatorArguments, Result, ScopeArguments, ledger, print_id, print_json};
 
+/// How long another payout of the same amount needs `--another`.
+const SAME_AMOUNT_SECONDS: i64 = 60 * 60;
+
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// Create a payout and debit the wallet
+    ///
+    /// Refused for a suspended account, and within an hour of another payout of the same amount.
     Create {
         #[command(flatten)]
         scope: ScopeArguments,
-        /// The amount in minor units: 1000 is R$ 10,00
+        /// The amount in minor units of the currency, without a decimal point: 1000 is R$ 10,00, or 1000 yen
         #[arg(long, allow_hyphen_values = true, value_parser = ledger::amount)]
-        amount: domain::money::Amount,
+        amount: Amount,
         /// The currency of the wallet
         #[arg(long, default_value = "BRL", value_parser = ledger::currency)]
         currency: Currency,
         /// Id that an earlier attempt printed (po_…), to repeat a payout whose outcome is unknown
         #[arg(long)]
         id: Option<PayoutId>,
+        /// Create it although the account is suspended
+        #[arg(long)]
+        although_suspended: bool,
+        /// Create another payout of the same amount
+        #[arg(long)]
+        another: bool,
         #[command(flatten)]
         operator: OperatorArguments,
     },
@@ -69,11 +81,18 @@ pub(crate) struct PayoutArguments {
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
     let now = stack.clock.now();
     let payout = match command {
-        Command::Create { scope, amount, currency, id, operator } => {
+        Command::Create { scope, amount, currency, id, although_suspended, another, operator } => {
             let scope = stack.existing_scope(scope).await?;
+            if stack.existing_account(&scope.account).await?.settings.suspended && !although_suspended {
+                return Err("the account is suspended: --although-suspended creates the payout".into());
+            }
             let id = match id {
                 Some(id) => id,
-                None => PayoutId::new(now, random::bytes()?),
+                None if another => PayoutId::new(now, random::bytes()?),
+                None => {
+                    refuse_repetition(stack, &scope, (amount, currency), now).await?;
+                    PayoutId::new(now, random::bytes()?)
+                }
             };
             print_id(&id);
             let money = (amount, currency);
@@ -97,6 +116,28 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
         }
     };
     print_json(&printed(&payout))
+}
+
+/// Refuses a payout of the amount of a former one that has not failed. A command that was typed twice pays twice.
+async fn refuse_repetition(
+    stack: &Stack,
+    scope: &Scope,
+    (amount, currency): (Amount, Currency),
+    now: Timestamp,
+) -> Result<()> {
+    let since = now.saturating_plus_seconds(-SAME_AMOUNT_SECONDS);
+    let is_same = |payout: &Payout| {
+        (payout.amount, payout.currency) == (amount, currency)
+            && payout.created_at > since
+            && payout.status != PayoutStatus::Failed
+    };
+    match stack.payouts.list(scope, None).await?.into_iter().find(is_same) {
+        None => Ok(()),
+        Some(Payout { id, created_at, .. }) => Err(format!(
+            "the payout {id} of the same amount was created at {created_at}; --id {id} repeats it, and --another creates a second one"
+        )
+        .into()),
+    }
 }
 
 fn printed(payout: &Payout) -> With<PayoutView<'_>> {

@@ -63,6 +63,14 @@ pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOu
     let account = stack.existing_account(&arguments.account).await?.id;
     let connections = stack.connections()?;
     let day = arguments.date;
+    if let Some(named) = arguments.connection
+        && !stack.acquirers()?.all(&account).await?.iter().any(|each| each.acquirer.connection == named)
+    {
+        return Err(format!(
+            "the account {account} has no connection {named}; `accounts show-acquirer` lists them"
+        )
+        .into());
+    }
     let connection = match arguments.connection {
         None => stack
             .acquirers()?

@@ -24,7 +24,8 @@ pub(crate) enum Command {
     /// Revoke the keys that were revoked or rotated after the moment to which the tables were restored
     ///
     /// Reads the audit rows in the state table before the restore. Also prints the other actions that the
-    /// restore lost. The command can be repeated.
+    /// restore lost, with their details, such as mode, currency and minor units of a payout. The command can be
+    /// repeated.
     RevokeKeys {
         /// Name of the state table before the restore
         #[arg(long, value_name = "TABLE")]
@@ -54,9 +55,10 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         for row in audit::since(&before, &account.id, from).await? {
             let state = repeat(stack, &row, &operator).await?;
             states.push(state);
-            let Audit { account, at, actor, action, subject, .. } = &row;
+            let Audit { account, at, actor, action, subject, details, .. } = &row;
             print_json(&record! {
-                account: account, at: at, actor: actor, action: action, subject: subject, state: state,
+                account: account, at: at, actor: actor, action: action, subject: subject, details: details,
+                state: state,
             })?;
         }
     }

@@ -1,5 +1,7 @@
 //! `admin users`: manages the users of an account's dashboard. Passwords are generated, and printed once.
 
+use std::io::Write;
+
 use clap::{Args, Subcommand};
 use domain::ids::{AccountId, UserId};
 use email_address::EmailAddress;
@@ -103,8 +105,14 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
             print_json(&view(&user))
         }
         Command::Remove(user) => {
+            let account = user.account;
             let user = user.change(stack, UserChange::Remove).await?;
             forget_seed(stack, &user).await;
+            let left = stack.users.team(&account, stack.clock.now()).await?.users;
+            if left.iter().all(|left| left.role != Role::Owner) {
+                let hint = "the account has no owner any more: add one with `users add --role owner`";
+                writeln!(std::io::stderr(), "{hint}")?;
+            }
             print_json(&view(&user).and(record! { removed: true }))
         }
     }

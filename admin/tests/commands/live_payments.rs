@@ -488,7 +488,7 @@ async fn an_account_that_changes_its_bank_finishes_the_charges_of_the_former_one
     assert!(client.get_webhook(key).await.unwrap().is_none());
     live.merchant.advance(CACHED_SECONDS).await;
     assert_eq!(live.refund_all(&notified).await, 503);
-    live.service.refuses(&of_former, "no credentials").await;
+    live.service.refuses(&of_former, "has no connection").await;
 }
 
 #[tokio::test]

@@ -57,6 +57,10 @@ async fn keys_that_became_invalid_after_the_moment_are_revoked_in_the_restored_t
     service.change(&format!("keys revoke {account} {revoked}")).await;
     let replacement = post(&format!("/v1/api-keys/{rotated}/rotate")).await;
     service.change(&format!("accounts set-rate-limit {account} --per-minute 7")).await;
+    let ledger = format!("--account {account} --mode test --reason agreed");
+    service.object(&format!("ledger adjust --amount 1000 {ledger}")).await;
+    let payout = service.object(&format!("payouts create --amount 600 {ledger}")).await;
+    service.change(&format!("payouts settle {}", id(&payout))).await;
 
     let printed_keys = async || {
         let output = on_restored(&service, &format!("keys list {account}")).await;
@@ -79,6 +83,14 @@ async fn keys_that_became_invalid_after_the_moment_are_revoked_in_the_restored_t
     assert_eq!(summary, json!([2, 0]));
     let lost = printed.iter().find(|line| line["action"] == "account.set-rate-limit").unwrap();
     assert_eq!(fields(lost, &["state", "account"]), json!(["lost", account]));
+    for (action, details) in [
+        ("ledger.adjust", "test BRL 1000"),
+        ("payout.create", "test BRL 600"),
+        ("payout.settle", "test BRL 600"),
+    ] {
+        let lost = printed.iter().find(|line| line["action"] == action).unwrap();
+        assert_eq!(fields(lost, &["state", "details"]), json!(["lost", details]));
+    }
     let keys = printed_keys().await;
     assert!(!keys.contains(&revoked) && !keys.contains(&rotated), "{keys}");
     assert!(keys.contains(&kept), "{keys}");

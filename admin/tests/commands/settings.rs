@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::acquirers::BANK_SECRET;
-use crate::{AdminFixture, text};
+use crate::{AdminFixture, lines, text};
 
 /// Returns the names of the fields that differ.
 fn changed(before: &Value, after: &Value) -> Vec<String> {
@@ -195,4 +195,62 @@ async fn an_option_of_stripe_or_of_an_account_changes_its_setting_alone() {
         service.refuses(&format!("accounts {command} --reason agreed"), says).await;
     }
     assert_eq!(service.object(&show).await["terms"], terms);
+}
+
+#[tokio::test]
+async fn money_moves_once_in_one_ledger_and_not_for_a_suspended_account() {
+    let service = AdminFixture::start().await;
+    let (account, other) = (service.account(), service.stack.seed.other.id.to_string());
+    let adjust = |account: &str, mode: &str, more: &str| {
+        format!("ledger adjust --account {account} --mode {mode} --reason agreed {more}")
+    };
+    let output = service.run(&adjust(&account, "live", "--amount 1000")).await;
+    let id = lines(&output)[0]["id"].as_str().unwrap().to_owned();
+    let again = format!("--amount 1000 --id {id}");
+    assert_eq!(service.object(&adjust(&account, "live", &again)).await["id"], id);
+    for (command, says) in [
+        (adjust(&other, "live", &again), "another account or mode"),
+        (adjust(&account, "test", &again), "another account or mode"),
+        (adjust(&account, "live", &format!("--amount 900 --id {id}")), "another movement has that id"),
+        (adjust(&account, "live", "--amount 10000001"), "--over-limit"),
+        (adjust(&account, "live", "--amount 10,50"), "1000 is BRL 10.00, or JPY 1000"),
+        (
+            format!("reconcile --account {account} --connection con_{} --date 2026-11-21", "z".repeat(26)),
+            "con_",
+        ),
+        (
+            format!(
+                "deliveries redrive --account {account} --mode test --since 2026-01-01 \
+                 --endpoint wh_00000000000000000000000000 --reason agreed"
+            ),
+            "has no endpoint wh_",
+        ),
+        (
+            format!("deliveries redrive --account {account} --mode test --since 2100-01-01 --reason agreed"),
+            "in the future",
+        ),
+        (
+            "accounts open --merchant-name '' --merchant-city Recife --reason x".to_owned(),
+            "1 to 100 characters",
+        ),
+    ] {
+        service.refuses(&command, says).await;
+    }
+    let available = async || {
+        service.object(&format!("ledger show --account {account} --mode live")).await["available"].clone()
+    };
+    assert_eq!(available().await, 1000);
+    service.object(&adjust(&account, "live", "--amount 10000001 --over-limit")).await;
+
+    let create = format!("payouts create --account {account} --mode live --amount 300 --reason agreed");
+    let first = service.object(&create).await;
+    service.refuses(&create, &format!("--id {} repeats it", first["id"].as_str().unwrap())).await;
+    let repeated = service.object(&format!("{create} --id {}", first["id"].as_str().unwrap())).await;
+    assert_eq!(repeated["id"], first["id"]);
+    service.object(&format!("{create} --another")).await;
+    service.change(&format!("accounts suspend {account}")).await;
+    let create = create.replace("300", "200");
+    service.refuses(&create, "--although-suspended").await;
+    service.object(&format!("{create} --although-suspended")).await;
+    assert_eq!(available().await, 10_000_201);
 }

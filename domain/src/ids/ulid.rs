@@ -3,6 +3,7 @@
 
 use super::define::{digest, first_80_bits};
 use crate::base32;
+use crate::ids::Scope;
 use crate::time::Timestamp;
 
 const TAIL_BITS: u32 = 80;
@@ -135,7 +136,17 @@ impl PostingId {
         Self(Ulid::new(at, &digest("posting", &[row.as_bytes(), &version.to_be_bytes()])))
     }
 
-    /// For a posting without a changed row, such as an adjustment or the release of pending money.
+    /// The id of an operator's adjustment. It names its ledger, so that a repetition can't post in another one.
+    pub fn of_adjustment(at: Timestamp, random: [u8; 5], scope: &Scope) -> Self {
+        Self(Ulid::new(at, &[ledger_tag(scope), random].concat()))
+    }
+
+    /// Whether [`Self::of_adjustment`] made the id for this ledger.
+    pub fn is_of_adjustment(&self, scope: &Scope) -> bool {
+        self.0.0.to_be_bytes().get(6..11) == Some(&ledger_tag(scope)[..])
+    }
+
+    /// For a posting without a changed row, such as the release of pending money.
     pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
         Self(Ulid::new(at, &random))
     }
@@ -144,6 +155,11 @@ impl PostingId {
     pub fn shard_byte(&self) -> u8 {
         self.0.0.to_be_bytes().last().copied().unwrap_or_default()
     }
+}
+
+fn ledger_tag(scope: &Scope) -> [u8; 5] {
+    let [a, b, c, d, e, ..] = digest("ledger", &[scope.to_string().as_bytes()]);
+    [a, b, c, d, e]
 }
 
 impl PayoutId {
@@ -184,6 +200,7 @@ impl EmailId {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::{AccountId, Mode};
 
     fn at(text: &str) -> Timestamp {
         text.parse().unwrap()
@@ -202,6 +219,10 @@ mod tests {
 
     #[test]
     fn the_shard_byte_of_a_posting_is_the_last_of_its_randomness() {
+        let scope = |mode| Scope { account: AccountId::new([1; 10]), mode };
+        let adjustment = PostingId::of_adjustment(Timestamp::MIN, [7; 5], &scope(Mode::Live));
+        assert!(adjustment.is_of_adjustment(&scope(Mode::Live)));
+        assert!(!adjustment.is_of_adjustment(&scope(Mode::Test)));
         let id = PostingId::new(at("2026-11-21T01:02:03.004Z"), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
         assert_eq!(id.shard_byte(), 9);
     }

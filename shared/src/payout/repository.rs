@@ -64,9 +64,8 @@ impl Payouts {
             version: 1,
         };
         let (posting, action) = posting_and_action(&payout);
-        let details = format!("{} {currency} {}", scope.mode, amount.minor());
-        let audit =
-            audit::by_operator(operator, scope.account, action, id.to_string(), now)?.with_details(details);
+        let audit = audit::by_operator(operator, scope.account, action, id.to_string(), now)?
+            .with_details(details(&payout));
         let wallets = Wallets::new(self.store.clone());
         let ShardedScope { shards, .. } = wallets.sharded_scope(&scope).await?;
         let mut credits = CachedCredits::default();
@@ -106,7 +105,8 @@ impl Payouts {
                 return Ok(Plan::Finished(payout));
             };
             let (posting, action) = posting_and_action(&next);
-            let audit = audit::by_operator(operator, next.scope.account, action, id.to_string(), now)?;
+            let audit = audit::by_operator(operator, next.scope.account, action, id.to_string(), now)?
+                .with_details(details(&next));
             let mut writes = vec![Write::replace(&next, payout.version)?, Write::audit(&audit)];
             writes.extend(counters::posting_writes(&posting, DebitCheck::Unchecked)?);
             Ok(Plan::Commit(writes, next))
@@ -134,6 +134,10 @@ impl Payouts {
 fn replayed(stored: Payout, scope: Scope, amount: Amount, currency: Currency) -> Result<Payout, PayoutError> {
     let is_same = stored.scope == scope && stored.amount == amount && stored.currency == currency;
     if is_same { Ok(stored) } else { Err(PayoutError::IdTaken) }
+}
+
+fn details(payout: &Payout) -> String {
+    format!("{} {} {}", payout.scope.mode, payout.currency, payout.amount.minor())
 }
 
 fn posting_and_action(payout: &Payout) -> (Posting, &'static str) {
