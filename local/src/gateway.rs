@@ -91,7 +91,7 @@ pub(crate) fn start(
     let doing = "starting the gateway";
     let authority = listener.local_addr().context(doing)?.to_string();
     let api = Arc::new(Api { authority, routes, local });
-    http::serve_with(listener, api, Api::handle).context(doing)
+    http::serve_with(listener, None, api, Api::handle).context(doing)
 }
 
 /// Returns the sort key that orders more specific routes first.

@@ -14,10 +14,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::http::header::{CONTENT_TYPE, HOST, HeaderMap, ORIGIN};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, Method, StatusCode};
+use axum::http::{HeaderValue, Method, Request, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use domain::url_policy::AddressKind;
@@ -47,7 +47,7 @@ impl FromStr for AllowedHost {
 /// Middleware that rejects a request that fails a check, with the reason.
 pub(crate) async fn guard(
     State(allowed): State<Arc<[AllowedHost]>>,
-    request: Request,
+    request: axum::extract::Request,
     next: Next,
 ) -> Response {
     let (head, body) = request.into_parts();
@@ -59,8 +59,7 @@ pub(crate) async fn guard(
 
 fn check(head: &Parts, allowed: &[AllowedHost]) -> Result<(), (StatusCode, &'static str)> {
     let forbidden = |error| Err((StatusCode::FORBIDDEN, error));
-    let in_target = head.uri.authority().map(|authority| authority.as_str().as_bytes());
-    let hosts: Vec<&[u8]> = values(&head.headers, &HOST).chain(in_target).collect();
+    let hosts = hosts(&head.headers, &head.uri);
     let is_permitted = |text: &&[u8]| {
         parse_authority("http", text)
             .and_then(|url| host_of(&url))
@@ -114,8 +113,29 @@ fn host_of(url: &Url) -> Option<Host<String>> {
 
 /// Whether an `Origin` is that of a page which this machine serves.
 pub(crate) fn is_of_this_machine(origin: &HeaderValue) -> bool {
-    let url = origin.to_str().ok().and_then(|origin| Url::parse(origin).ok());
+    origin.to_str().is_ok_and(is_loopback_url)
+}
+
+pub(crate) fn is_loopback_url(url: &str) -> bool {
+    let url = Url::parse(url).ok();
     url.and_then(|url| host_of(&url)).is_some_and(|host| is_loopback_or_allowed(&host, &[]))
+}
+
+/// Whether a request to an embedded service names no foreign host. An address passes, because a site that rebinds its
+/// name sends that name.
+pub(crate) fn names_no_foreign_host<B>(request: &Request<B>, allowed: &[AllowedHost]) -> bool {
+    let hosts = hosts(request.headers(), request.uri());
+    let passes = |text: &&[u8]| {
+        let host = parse_authority("http", text).and_then(|url| host_of(&url));
+        host.is_some_and(|host| !matches!(host, Host::Domain(_)) || is_loopback_or_allowed(&host, allowed))
+    };
+    !hosts.is_empty() && hosts.iter().all(passes)
+}
+
+/// Those of the header `Host` and of the request's target.
+fn hosts<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Vec<&'a [u8]> {
+    let in_target = uri.authority().map(|authority| authority.as_str().as_bytes());
+    values(headers, &HOST).chain(in_target).collect()
 }
 
 fn without_root_dot(host: Host<String>) -> Host<String> {
@@ -212,6 +232,25 @@ mod tests {
         }
         let site = [JSON, ("host", "localhost:3000"), ("sec-fetch-site", "cross-site")];
         assert_eq!(checked(&site, "/", Method::POST), Some(403));
+    }
+
+    #[test]
+    fn an_embedded_service_refuses_a_foreign_name_and_takes_each_address() {
+        let allowed = ["dev.example".parse().unwrap()];
+        for (host, passes) in [
+            ("127.0.0.1:4566", true),
+            ("localhost", true),
+            ("172.17.0.1:4566", true),
+            ("dev.example:4567", true),
+            ("evil.example", false),
+            ("evil.example:4566", false),
+            ("127.0.0.1.evil.example", false),
+            ("", false),
+        ] {
+            let request = Request::get("/").header(HOST, host).body(()).unwrap();
+            assert_eq!(names_no_foreign_host(&request, &allowed), passes, "{host}");
+        }
+        assert!(!names_no_foreign_host(&Request::get("/").body(()).unwrap(), &allowed));
     }
 
     #[test]

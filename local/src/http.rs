@@ -12,11 +12,13 @@ use std::time::Duration;
 use http_body_util::Full;
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::service::Service;
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
+
+use crate::guard::{AllowedHost, names_no_foreign_host};
 
 /// The time that running requests have to finish after shutdown is requested.
 const GRACE: Duration = Duration::from_secs(5);
@@ -71,18 +73,43 @@ impl Drop for Server {
     }
 }
 
+/// The host names that requests may have besides loopback. `None`: any.
+pub(crate) type Hosts = Option<Arc<[AllowedHost]>>;
+
+/// Refuses a request that a page of another site may have sent: 403.
+pub(crate) fn refused_host(hosts: &Hosts, request: &Request<Incoming>) -> Option<Response<Full<Bytes>>> {
+    let allowed = hosts.as_ref()?;
+    (!names_no_foreign_host(request, allowed)).then(|| {
+        let text = "Host must be an address, localhost or a host given by --allow-host";
+        let mut response = Response::new(Full::from(text));
+        *response.status_mut() = StatusCode::FORBIDDEN;
+        response
+    })
+}
+
 /// Starts a server. `handle` responds to a request from an address, with the server's state.
-pub(crate) fn serve_with<T, F, Fut>(listener: TcpListener, state: Arc<T>, handle: F) -> io::Result<Server>
+pub(crate) fn serve_with<T, F, Fut>(
+    listener: TcpListener,
+    hosts: Hosts,
+    state: Arc<T>,
+    handle: F,
+) -> io::Result<Server>
 where
     T: Send + Sync + 'static,
     F: Fn(Arc<T>, Request<Incoming>, SocketAddr) -> Fut + Copy + Send + 'static,
     Fut: Future<Output = Response<Full<Bytes>>> + Send + 'static,
 {
     Server::start(listener, move |peer| {
-        let state = Arc::clone(&state);
+        let (state, hosts) = (Arc::clone(&state), hosts.clone());
         hyper::service::service_fn(move |request| {
-            let response = handle(Arc::clone(&state), request, peer);
-            async move { Ok::<_, Infallible>(response.await) }
+            let refused = refused_host(&hosts, &request);
+            let response = refused.is_none().then(|| handle(Arc::clone(&state), request, peer));
+            async move {
+                Ok::<_, Infallible>(match response {
+                    Some(response) => response.await,
+                    None => refused.unwrap_or_default(),
+                })
+            }
         })
     })
 }

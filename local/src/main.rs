@@ -21,7 +21,7 @@ use local::embedded::{ACCESS_KEY, Endpoints, Listen, REGION, SECRET_KEY, State};
 use local::fronts::{Fronts, Upstream};
 use local::guard::AllowedHost;
 use local::local_routes::example_request;
-use local::seed::write_atomically;
+use local::seed::{create_private, write_atomically};
 use local::stack::{Options, Stack};
 use local::{Context, Error, Result};
 use mimalloc::MiMalloc;
@@ -184,7 +184,8 @@ struct Serve {
     base_url: Option<String>,
     #[command(flatten)]
     run: Run,
-    /// Also accept requests to /_local/* with this host name, besides loopback; can be repeated
+    /// Also accept requests to /_local/* and to the embedded services with this host name, besides loopback; can be
+    /// repeated
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<AllowedHost>,
     /// How the local bank differs from other banks: `complete`, `app_key`, `account_header`, `minimal`
@@ -309,6 +310,7 @@ fn ahead_of_machine(offset_seconds: i64) -> Option<String> {
 
 async fn serve(arguments: Serve) -> Result<()> {
     let s3_url = arguments.s3_url;
+    let s3_host = s3_url.as_deref().and_then(|url| Url::parse(url).ok()?.host_str()?.parse().ok());
     let fronts = Fronts::new(move |upstream, own| match &s3_url {
         Some(url) if upstream == Upstream::S3 => url.clone(),
         _ => own.to_owned(),
@@ -316,7 +318,7 @@ async fn serve(arguments: Serve) -> Result<()> {
     let options = Options {
         address: SocketAddr::new(arguments.address, arguments.port),
         base_url: arguments.base_url,
-        allowed_hosts: arguments.allow_host,
+        allowed_hosts: arguments.allow_host.into_iter().chain(s3_host).collect(),
         bank_profile: arguments.bank_profile,
         bank_skew_seconds: arguments.bank_skew,
         throttle: arguments.throttle.map(Ceiling::of_writes),
@@ -330,7 +332,9 @@ async fn serve(arguments: Serve) -> Result<()> {
 async fn emulate(arguments: Emulators) -> Result<()> {
     let Emulators { listen, env_file, host, base_url, run } = arguments;
     let webhook_local_names = run.webhook_local_names.clone();
+    let allowed = host.parse::<AllowedHost>().context("--host")?;
     let options = Options {
+        allowed_hosts: vec![allowed],
         listen: Listen::Fixed(listen),
         api_elsewhere: Some(base_url.trim_end_matches('/').to_owned()),
         ..Options::in_memory()
@@ -433,11 +437,8 @@ fn commands_note(ready_lock: &Result<Option<File>>, ready_file: Option<&Path>) -
 /// `None`: another process has the lock.
 fn lock(directory: &Path, name: &str) -> Result<Option<File>> {
     let doing = format!("locking {}", directory.display());
-    let mut private = std::fs::DirBuilder::new();
-    // Only the owner may read the directory: it contains API keys, passwords and webhook secrets.
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut private, 0o700);
-    private.recursive(true).create(directory).context(&doing)?;
+    // It contains API keys, passwords and webhook secrets.
+    create_private(directory).context(&doing)?;
     let file = File::create(directory.join(name)).context(&doing)?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),

@@ -256,6 +256,14 @@ fn random_text() -> Result<String> {
     random_bytes::<16>().map(hex::encode)
 }
 
+/// Creates a directory that only its owner may read, with those above it.
+pub fn create_private(directory: &Path) -> std::io::Result<()> {
+    let mut private = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut private, 0o700);
+    private.recursive(true).create(directory)
+}
+
 /// Reads a file of the state directory. `None`: there is none. A file that can't be read is an error, because its
 /// content would be replaced.
 pub(crate) fn read_if_exists(path: &Path) -> Result<Option<String>> {

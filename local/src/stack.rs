@@ -65,7 +65,7 @@ pub struct Options {
     pub mail_directory: Option<PathBuf>,
     /// A webhook URL with one of these hosts may use plain http and any port, as a loopback URL may.
     pub webhook_local_names: String,
-    /// Hosts that requests to `/_local/*` may name, besides loopback.
+    /// Hosts that requests to `/_local/*` and to the embedded services may name, besides loopback.
     pub allowed_hosts: Vec<AllowedHost>,
     /// The bank's profile. It can't change for a state directory. `None`: that of the state directory, or
     /// `complete` for a new state.
@@ -175,7 +175,8 @@ impl Stack {
             return Err(Error::new(text));
         }
         // On the heap, as the last future, so that the future of a start stays small.
-        let embedded = Box::pin(Embedded::start(&options.state, options.listen, &clock)).await?;
+        let embedded =
+            Box::pin(Embedded::start(&options.state, options.listen, &options.allowed_hosts, &clock)).await?;
         let endpoints = embedded.endpoints();
         let seed = Seed::load_or_create(directory.as_deref())?;
         let (profile, skew_s) = (options.bank_profile, options.bank_skew_seconds);

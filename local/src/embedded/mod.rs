@@ -11,6 +11,7 @@ pub mod sqs;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use shared::clock::Clock;
 use tokio::net::TcpListener;
@@ -19,6 +20,7 @@ use self::dynamodb::{Database, DynamoDb};
 use self::fault_proxy::FaultProxy;
 use self::s3::S3;
 use crate::error::{Context, Error, Result};
+use crate::guard::AllowedHost;
 use crate::http::Server;
 
 /// Only S3 checks it.
@@ -99,14 +101,21 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    pub async fn start(state: &State, listen: Listen, clock: &Clock) -> Result<Self> {
+    /// `allowed`: the host names that requests may have, besides `localhost` and addresses.
+    pub async fn start(
+        state: &State,
+        listen: Listen,
+        allowed: &[AllowedHost],
+        clock: &Clock,
+    ) -> Result<Self> {
+        let hosts = Some(Arc::from(allowed));
         if let Some(directory) = state.directory() {
             let text = format!("creating the directory {}", directory.display());
             std::fs::create_dir_all(directory).context(&text)?;
         }
-        let dynamodb = DynamoDb::start(state, listen.bind(0).await?, clock)?;
-        let sqs = sqs::start(listen.bind(1).await?, clock)?;
-        let s3 = S3::start(state, listen.bind(2).await?, clock)?;
+        let dynamodb = DynamoDb::start(state, listen.bind(0).await?, &hosts, clock)?;
+        let sqs = sqs::start(listen.bind(1).await?, &hosts, clock)?;
+        let s3 = S3::start(state, listen.bind(2).await?, &hosts, clock)?;
         Ok(Self { dynamodb, sqs, s3 })
     }
 

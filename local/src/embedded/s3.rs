@@ -29,7 +29,8 @@ use url::form_urlencoded;
 use super::{ACCESS_KEY, SECRET_KEY, State};
 use crate::error::{Context, Error, Result};
 use crate::guard::is_of_this_machine;
-use crate::http::Server;
+use crate::http::{Hosts, Server, refused_host};
+use crate::seed::create_private;
 
 /// A running embedded S3.
 #[derive(Debug)]
@@ -104,8 +105,12 @@ fn expiry(date: &str, expires: &str) -> Option<Timestamp> {
 /// may upload, and read nothing. A page of another site may not, because everyone knows the access key.
 async fn answer_browser(
     s3: S3Service,
+    hosts: Hosts,
     request: Request<Incoming>,
 ) -> std::result::Result<HttpResponse, HttpError> {
+    if let Some(refused) = refused_host(&hosts, &request) {
+        return Ok(refused.map(|_text| s3s::Body::empty()));
+    }
     let is_preflight = request.method() == Method::OPTIONS;
     let is_upload = is_preflight || request.method() == Method::PUT;
     let origin = request.headers().get(ORIGIN).filter(|origin| is_upload && is_of_this_machine(origin));
@@ -128,7 +133,7 @@ async fn answer_browser(
 }
 
 impl S3 {
-    pub fn start(state: &State, listener: TcpListener, clock: &Clock) -> Result<Self> {
+    pub(crate) fn start(state: &State, listener: TcpListener, hosts: &Hosts, clock: &Clock) -> Result<Self> {
         let (root, temporary) = match state {
             State::Directory(directory) => (directory.join("s3"), None),
             State::InMemory => {
@@ -137,7 +142,7 @@ impl S3 {
             }
         };
         let doing = "starting S3";
-        std::fs::create_dir_all(&root).context(doing)?;
+        create_private(&root).context(doing)?;
         let files = FileSystem::new(root).map_err(|e| Error::new(format!("{doing}: {e:?}")))?;
         let mut builder = S3ServiceBuilder::new(files);
         builder.set_auth(SimpleAuth::from_single(ACCESS_KEY, SECRET_KEY));
@@ -147,10 +152,10 @@ impl S3 {
         let mut config = S3Config::default();
         config.presigned_url_max_skew_time_secs = u32::MAX;
         builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
-        let service = builder.build();
+        let (service, hosts) = (builder.build(), hosts.clone());
         let serve = move |_| {
-            let service = service.clone();
-            service_fn(move |request| answer_browser(service.clone(), request))
+            let (service, hosts) = (service.clone(), hosts.clone());
+            service_fn(move |request| answer_browser(service.clone(), hosts.clone(), request))
         };
         let server = Server::start(listener, serve).context(doing)?;
         Ok(Self { server, _temporary: temporary })
@@ -162,5 +167,20 @@ impl S3 {
 
     pub async fn stop(self) {
         self.server.stop().await;
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn only_the_owner_may_read_evidence_in_the_temporary_directory() {
+        let listener = crate::http::bind_loopback().await.unwrap();
+        let s3 = S3::start(&State::InMemory, listener, &None, &Clock::default()).unwrap();
+        let S3 { _temporary: Some(TemporaryDirectory(root)), .. } = &s3 else { panic!("no directory") };
+        assert_eq!(root.metadata().unwrap().permissions().mode() & 0o777, 0o700);
     }
 }

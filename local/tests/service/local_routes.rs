@@ -39,6 +39,32 @@ async fn a_page_of_another_site_cannot_move_the_clock_and_a_host_allowed_by_opti
 }
 
 #[tokio::test]
+async fn a_page_of_another_site_reaches_no_embedded_service() {
+    let options = Options {
+        allowed_hosts: vec!["dev.example".parse().unwrap()],
+        fault_proxy: true,
+        ..Options::in_memory()
+    };
+    let service = Service::start_with(options).await;
+    let urls = &service.stack.endpoints;
+    let proxy = service.proxy().url();
+    for url in [&urls.dynamodb_url, &urls.sqs_url, &urls.s3_url, &proxy] {
+        let client = Client::new(url, "");
+        for (host, is_refused) in [
+            ("evil.example", true),
+            ("evil.example:4566", true),
+            ("127.0.0.1", false),
+            ("dev.example", *url == proxy),
+        ] {
+            let answer = client.raw(Method::GET, "/", &[("host", host)], "").await;
+            let refused = String::from_utf8_lossy(&answer.bytes).starts_with("Host must be");
+            let by_s3 = answer.status == 403 && answer.bytes.is_empty();
+            assert_eq!(refused || by_s3, is_refused, "{url} {host}: {answer:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_service_on_all_addresses_names_another_base_url_in_links() {
     let options = Options {
         address: "0.0.0.0:0".parse().unwrap(),

@@ -53,7 +53,12 @@ pub struct DynamoDb {
 }
 
 impl DynamoDb {
-    pub fn start(state: &State, listener: TcpListener, clock: &Clock) -> Result<Self> {
+    pub(crate) fn start(
+        state: &State,
+        listener: TcpListener,
+        hosts: &http::Hosts,
+        clock: &Clock,
+    ) -> Result<Self> {
         let engine = Engine::open(state, clock).context("opening the database")?;
         let doing = "starting DynamoDB";
         let url = http::url_of(listener.local_addr().context(doing)?);
@@ -66,9 +71,9 @@ impl DynamoDb {
         }));
         // The server's own runtime uses the listener.
         let listener = listener.into_std().context(doing)?;
-        let of_thread = database.clone();
+        let (of_thread, hosts) = (database.clone(), hosts.clone());
         let thread = std::thread::Builder::new().name("dynamodb".to_owned());
-        let thread = thread.spawn(move || run(listener, of_thread, &shutdown)).context(doing)?;
+        let thread = thread.spawn(move || run(listener, hosts, of_thread, &shutdown)).context(doing)?;
         Ok(Self { url, database, shutdown: guard, thread })
     }
 
@@ -88,16 +93,21 @@ impl DynamoDb {
     }
 }
 
-fn run(listener: std::net::TcpListener, database: Database, shutdown: &CancellationToken) {
+fn run(
+    listener: std::net::TcpListener,
+    hosts: http::Hosts,
+    database: Database,
+    shutdown: &CancellationToken,
+) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return tracing::error!(%error, "DynamoDB did not start"),
     };
     runtime.block_on(async move {
         let serve = |listener| {
-            http::serve_with(listener, Arc::new(database.clone()), |database, request, _peer| async move {
-                database.handle(request).await
-            })
+            let handle =
+                |database: Arc<Database>, request, _peer| async move { database.handle(request).await };
+            http::serve_with(listener, hosts, Arc::new(database.clone()), handle)
         };
         let server = match TcpListener::from_std(listener).and_then(serve) {
             Ok(server) => server,

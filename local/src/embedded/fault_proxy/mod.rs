@@ -69,7 +69,13 @@ impl FaultProxy {
         let shared = Arc::clone(&proxy);
         let server = http::start_loopback(move |request| {
             let (proxy, database) = (Arc::clone(&shared), database.clone());
-            async move { proxy.handle(&database, request).await }
+            let refused = http::refused_host(&Some(Arc::default()), &request);
+            async move {
+                match refused {
+                    Some(refused) => Some(refused),
+                    None => proxy.handle(&database, request).await,
+                }
+            }
         });
         let server = server.await.context("starting the fault proxy")?;
         Ok(Self { server, proxy })

@@ -12,7 +12,7 @@ use crate::sdk;
 use crate::template::Template;
 
 async fn start() -> (Embedded, FaultProxy, aws_sdk_dynamodb::Client) {
-    let embedded = Embedded::start(&State::InMemory, Listen::AnyPort, &Clock::default()).await.unwrap();
+    let embedded = Embedded::start(&State::InMemory, Listen::AnyPort, &[], &Clock::default()).await.unwrap();
     provision(&Template::deployed().unwrap(), &embedded.database(), &embedded.endpoints()).await.unwrap();
     let proxy = embedded.start_fault_proxy().await.unwrap();
     let client = sdk::dynamodb(&proxy.url());

@@ -42,7 +42,7 @@ const INVALID_VALUE: &str = "InvalidParameterValue";
 type Result<T> = std::result::Result<T, Failure>;
 
 /// Starts the server on this listener, without queues.
-pub fn start(listener: TcpListener, clock: &Clock) -> StartResult<Server> {
+pub(crate) fn start(listener: TcpListener, hosts: &http::Hosts, clock: &Clock) -> StartResult<Server> {
     let doing = "starting SQS";
     let front = Arc::new(Front {
         queues: Mutex::default(),
@@ -50,8 +50,8 @@ pub fn start(listener: TcpListener, clock: &Clock) -> StartResult<Server> {
         changed: Notify::new(),
         url: http::url_of(listener.local_addr().context(doing)?),
     });
-    http::serve_with(listener, front, |front, request, _peer| async move { front.handle(request).await })
-        .context(doing)
+    let handle = |front: Arc<Front>, request, _peer| async move { front.handle(request).await };
+    http::serve_with(listener, hosts.clone(), front, handle).context(doing)
 }
 
 struct Front {
@@ -321,7 +321,7 @@ mod tests {
     use crate::sdk;
 
     async fn start(clock: &Clock) -> (Server, Client) {
-        let sqs = super::start(http::bind_loopback().await.unwrap(), clock).unwrap();
+        let sqs = super::start(http::bind_loopback().await.unwrap(), &None, clock).unwrap();
         let client = sdk::sqs(&sqs.url());
         (sqs, client)
     }
