@@ -29,6 +29,7 @@ use tokio::sync::RwLock;
 use tower::ServiceExt;
 
 use crate::error::{Context, Error, Result};
+use crate::guard::is_loopback_url;
 use crate::http::{self, Server};
 use crate::lambda::{Functions, Invoke};
 use crate::template::{Route, Template};
@@ -45,11 +46,17 @@ const X_REQUEST_ID: &str = "x-request-id";
 /// The prefix of the routes that exist only on this machine.
 const LOCAL_PREFIX: &str = "/_local/";
 
+/// Browsers accept a cookie with this prefix only with `Secure`, and some accept `Secure` only by https, also from
+/// loopback. So by plain http the gateway renames such cookies, and the functions are the same as in a stack.
+const SECURE_PREFIX: &str = "__Host-";
+const PLAIN_PREFIX: &str = "local-";
+
 struct Api {
     /// The address of the gateway, used as the host of requests without a valid `Host` header.
     authority: String,
     routes: Vec<Target>,
     local: Option<LocalRoutes>,
+    plain_cookies: bool,
 }
 
 /// What only the service on one machine has.
@@ -66,9 +73,10 @@ struct Target {
     invoke: Invoke,
 }
 
-/// Starts the gateway. Without `local`, the functions receive those requests too.
+/// Starts the gateway, which browsers reach by `base_url`. Without `local`, the functions receive those requests too.
 pub(crate) fn start(
     listener: TcpListener,
+    base_url: &str,
     template: &Template,
     functions: &Functions,
     local: Option<LocalRoutes>,
@@ -90,7 +98,8 @@ pub(crate) fn start(
     routes.sort_by_key(|target| rank(&target.route));
     let doing = "starting the gateway";
     let authority = listener.local_addr().context(doing)?.to_string();
-    let api = Arc::new(Api { authority, routes, local });
+    let plain_cookies = base_url.starts_with("http://") && is_loopback_url(base_url);
+    let api = Arc::new(Api { authority, routes, local, plain_cookies });
     http::serve_with(listener, None, api, Api::handle).context(doing)
 }
 
@@ -130,6 +139,20 @@ fn is_match(route: &Route, method: &Method, path: &str) -> bool {
 
 impl Api {
     async fn handle(self: Arc<Self>, request: Request<Incoming>, peer: SocketAddr) -> Response<Full<Bytes>> {
+        let mut response = self.answer(request, peer).await;
+        if self.plain_cookies && response.headers().contains_key(SET_COOKIE) {
+            let set: Vec<String> = response.headers().get_all(SET_COOKIE).iter().map(decode).collect();
+            response.headers_mut().remove(SET_COOKIE);
+            for cookie in set.iter().map(|cookie| plain_cookie(cookie)) {
+                if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+                    response.headers_mut().append(SET_COOKIE, cookie);
+                }
+            }
+        }
+        response
+    }
+
+    async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Full<Bytes>> {
         let (mut head, body) = request.into_parts();
         let Some(body) = read_body(body).await else {
             let message = "The body is larger than 10 MiB.".to_owned();
@@ -197,6 +220,13 @@ impl Api {
         if !head.uri.path().starts_with('/') {
             head.uri = hyper::Uri::from_static("/");
         }
+    }
+}
+
+fn plain_cookie(set: &str) -> String {
+    match set.strip_prefix(SECURE_PREFIX) {
+        Some(rest) => format!("{PLAIN_PREFIX}{}", rest.replacen("; Secure", "", 1)),
+        None => set.to_owned(),
     }
 }
 
@@ -273,7 +303,12 @@ fn event(head: &Parts, body: &Bytes, peer: SocketAddr, route_key: &str) -> Value
     let cookies: Vec<&str> =
         head.headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok()).collect();
     if !cookies.is_empty() {
-        fields.insert("cookies".to_owned(), cookies.join("; ").split("; ").collect());
+        let cookies = cookies.join("; ");
+        let cookies = cookies.split("; ").map(|cookie| match cookie.strip_prefix(PLAIN_PREFIX) {
+            Some(rest) => format!("{SECURE_PREFIX}{rest}"),
+            None => cookie.to_owned(),
+        });
+        fields.insert("cookies".to_owned(), cookies.collect());
     }
     if !body.is_empty() {
         let as_text = std::str::from_utf8(body).ok().filter(|_| is_text(text(CONTENT_TYPE)));
@@ -342,13 +377,13 @@ mod tests {
     use crate::lambda::event_function;
 
     /// Starts a gateway whose functions are all this one.
-    async fn gateway_of(function: Invoke) -> Server {
+    async fn gateway_of(base_url: &str, function: Invoke) -> Server {
         let template = Template::deployed().unwrap();
         let mut functions = Functions::new();
         for declared in &template.functions {
             functions = functions.with(&declared.logical_id, Arc::clone(&function));
         }
-        start(http::bind_loopback().await.unwrap(), &template, &functions, None).unwrap()
+        start(http::bind_loopback().await.unwrap(), base_url, &template, &functions, None).unwrap()
     }
 
     /// Sends a request to a gateway whose functions return the event. Returns the event.
@@ -356,7 +391,7 @@ mod tests {
         let echo = event_function(|event: Value| async move {
             Ok::<_, Error>(json!({"statusCode": 200, "body": event.to_string()}))
         });
-        let gateway = gateway_of(echo).await;
+        let gateway = gateway_of("http://127.0.0.1", echo).await;
         let request = request.uri(format!("{}{path}", gateway.url())).body(Full::new(body.into())).unwrap();
         let answer = crate::wire::send(&crate::wire::http_client(), request, "testing").await.unwrap();
         serde_json::from_slice(answer.body()).unwrap()
@@ -391,6 +426,34 @@ mod tests {
         assert_eq!((&binary["body"], &binary["isBase64Encoded"]), (&json!("AP8="), &json!(true)));
     }
 
+    #[tokio::test]
+    async fn cookies_need_no_https_on_a_loopback_address_without_an_https_base() {
+        const SET: &str = "__Host-session=a; Path=/; Max-Age=9; Secure; HttpOnly; SameSite=Lax";
+        const PLAIN: &str = "local-session=a; Path=/; Max-Age=9; HttpOnly; SameSite=Lax";
+        for (base_url, set) in [
+            ("http://127.0.0.1:3000", PLAIN),
+            ("http://[::1]:3000", PLAIN),
+            ("http://localhost", PLAIN),
+            ("https://localhost", SET),
+            ("http://192.168.1.7:3000", SET),
+            ("https://pay.example", SET),
+        ] {
+            let echo = event_function(|event: Value| async move {
+                let sent = event["cookies"].to_string();
+                Ok::<_, Error>(json!({"statusCode": 200, "body": sent, "cookies": [SET, "other=1; Secure"]}))
+            });
+            let gateway = gateway_of(base_url, echo).await;
+            // The client chooses the host, so that it decides nothing.
+            let request = Request::get(format!("{}/v1/charges", gateway.url())).header("host", "pay.example");
+            let request =
+                request.header("cookie", "local-session=a; session=b").body(Full::default()).unwrap();
+            let answer = crate::wire::send(&crate::wire::http_client(), request, "testing").await.unwrap();
+            let cookies: Vec<String> = answer.headers().get_all(SET_COOKIE).iter().map(decode).collect();
+            assert_eq!(cookies, [set, "other=1; Secure"], "{base_url}");
+            assert_eq!(answer.body(), "[\"__Host-session=a\",\"session=b\"]");
+        }
+    }
+
     /// Sends bytes that no client library would send, and returns all bytes until the server closes the
     /// connection.
     async fn raw(gateway: &Server, request: &str) -> String {
@@ -407,7 +470,7 @@ mod tests {
         let router = Router::new().fallback(any(|headers: HeaderMap, uri: hyper::Uri| async move {
             format!("{} {}", headers["x-forwarded-proto"].to_str().unwrap(), uri.path())
         }));
-        let gateway = gateway_of(crate::lambda::http_function(router)).await;
+        let gateway = gateway_of("https://pay.example", crate::lambda::http_function(router)).await;
         for host in ["two words", "", "a/b", "[", "ok:99999999"] {
             let request = format!(
                 "GET /v1/charges HTTP/1.1\r\nHost: {host}\r\nX-Forwarded-Proto: :// \r\nConnection: close\r\n\r\n"

@@ -229,8 +229,9 @@ impl Stack {
         Box::pin(contents.create()).await?;
         let router = local_routes(Arc::clone(&contents), options.allowed_hosts);
         let local = LocalRoutes { router, gate: Arc::clone(&contents.gate) };
+        let template = &contents.template;
         let gateway =
-            listener.map(|listener| gateway::start(listener, &contents.template, &functions, Some(local)));
+            listener.map(|listener| gateway::start(listener, &base_url, template, &functions, Some(local)));
         let gateway = gateway.transpose()?;
         if options.event_sources {
             contents.start_event_sources()?;

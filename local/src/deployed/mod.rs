@@ -68,7 +68,7 @@ impl DeployedStack {
         seed.insert_rows(&store, &api_keys, clock.now()).await?;
 
         let functions = deployed_functions(&template, &resources, &invoke_url);
-        let gateway = gateway::start(listener, &template, &functions, None)?;
+        let gateway = gateway::start(listener, &base_url, &template, &functions, None)?;
         let acquirers = AcquirerSeed {
             directory: None,
             seed: &seed,

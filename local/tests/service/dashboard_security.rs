@@ -69,7 +69,7 @@ async fn pending(service: &Service) -> String {
     let answer = post(service, "/dashboard/login", "", &fields).await;
     assert_eq!(location(&answer), "/dashboard/totp?next=%2Fdashboard%2Fwallet");
     let sent = answer.header("set-cookie").unwrap();
-    assert!(sent.starts_with("__Host-log-in=") && sent.contains("Max-Age=300; Secure; HttpOnly"), "{sent}");
+    assert!(sent.starts_with("local-log-in=") && sent.contains("Max-Age=300; HttpOnly"), "{sent}");
     cookie(&answer)
 }
 

@@ -337,5 +337,5 @@ async fn a_user_finds_the_chosen_language_in_another_browser_and_in_mails() {
     assert_eq!(mails.received(1).await[0].subject, "New password for the dashboard");
     // Without a session only the browser keeps the choice.
     let stranger = post(&service, "/dashboard/language", "", &[("language", "es")]).await;
-    assert!(cookie(&stranger).contains("__Host-language=es"));
+    assert!(cookie(&stranger).contains("local-language=es"));
 }
