@@ -40,6 +40,7 @@ use domain::audit::Operator;
 use domain::ids::{AccountId, Mode};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
+use shared::auth::dashboard::token::public_key_of;
 
 use target::{Stack, Target};
 
@@ -74,6 +75,10 @@ enum Command {
     /// Multiplies the quantities that a charge uses by published on-demand prices, and reads no stack. Tests
     /// compare the counted quantities with the service; durations and log bytes are estimates, marked with `~`.
     Cost(cost::Arguments),
+    /// Print the public key of the secret of dashboard tokens, which the standard input has
+    ///
+    /// It is a value of the parameter `DashboardTokenPublicKeys`. Reads no stack.
+    TokenKey,
     #[command(flatten)]
     OnStack(StackCommand),
 }
@@ -248,7 +253,7 @@ impl Command {
     fn exit_code_of_failure(&self) -> ExitCode {
         match self {
             Self::Doctor(_) | Self::OnStack(StackCommand::Reconcile(_)) => ExitCode::from(INCOMPLETE),
-            Self::Cost(_) | Self::OnStack(_) => ExitCode::FAILURE,
+            Self::Cost(_) | Self::TokenKey | Self::OnStack(_) => ExitCode::FAILURE,
         }
     }
 }
@@ -288,6 +293,11 @@ async fn run(arguments: Arguments) -> Result<CommandOutcome> {
     match arguments.command {
         Command::Doctor(arguments) => doctor::run(&target, arguments).await,
         Command::Cost(cost) => cost::run(&cost).map(|()| CommandOutcome::Succeeded),
+        Command::TokenKey => {
+            let secret = std::io::read_to_string(std::io::stdin())?;
+            print(&public_key_of(&secret.trim_end().into())?)?;
+            Ok(CommandOutcome::Succeeded)
+        }
         Command::OnStack(command) => {
             let mut stack = target.open().await?;
             stack.prints_tables = !arguments.json && std::io::stdout().is_terminal();

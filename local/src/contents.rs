@@ -9,8 +9,11 @@ use std::time::Duration;
 use bank::Bank;
 use shared::acquirer::configuration::AccountAcquirers;
 use shared::api_key::ApiKeys;
+use shared::auth::dashboard::IssuedToken;
+use shared::auth::dashboard::log_in::NewToken;
+use shared::auth::dashboard::token::TokenKind;
 use shared::clock::Clock;
-use shared::store::Store;
+use shared::store::{Inserted, Store};
 use stripe_stand_in::Stripe;
 use tokio::sync::{RwLock, watch};
 
@@ -21,7 +24,7 @@ use crate::error::{Context, Result};
 use crate::event_sources::{self, Dependencies, EventSources};
 use crate::lambda::Functions;
 use crate::provision;
-use crate::seed::Seed;
+use crate::seed::{Seed, SeededAccount};
 use crate::stack::{API_KEYS_TABLE, SECRETS_TABLE};
 use crate::template::Template;
 
@@ -51,6 +54,8 @@ pub(crate) struct Contents {
     pub(crate) run_schedules_now: watch::Sender<()>,
     /// `None`: the service runs without event sources.
     pub(crate) event_sources: Mutex<Option<Arc<EventSources>>>,
+    /// The sessions of the tokens in the ready file. A reset creates them again.
+    pub(crate) sessions: Mutex<Vec<IssuedToken>>,
     pub(crate) gate: Arc<RwLock<()>>,
     /// Held by an advance of the clock and by a reset.
     pub(crate) changing: Arc<tokio::sync::Mutex<()>>,
@@ -60,7 +65,23 @@ impl Contents {
     pub(crate) async fn create(&self) -> Result<()> {
         provision::provision(&self.template, &self.database, &self.endpoints).await?;
         let api_keys = ApiKeys::new(self.store.clone(), API_KEYS_TABLE);
-        self.seed.insert_rows(&self.store, &api_keys, self.clock.now()).await
+        self.seed.insert_rows(&self.store, &api_keys, self.clock.now()).await?;
+        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for session in &sessions {
+            let _inserted: Inserted<IssuedToken> = self.store.insert(session).await.context("seeding")?;
+        }
+        Ok(())
+    }
+
+    /// Logs a seeded user in, without a password.
+    pub(crate) async fn begin_session(
+        &self,
+        kind: TokenKind,
+        user: (&SeededAccount, &str),
+    ) -> Result<(NewToken, IssuedToken)> {
+        let (token, session) = self.seed.session(kind, user, self.clock.now())?;
+        let _inserted: Inserted<IssuedToken> = self.store.insert(&session).await.context("a session")?;
+        Ok((token, session))
     }
 
     /// The API must be served, because some banks test the URL for notifications when it is registered.

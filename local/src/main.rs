@@ -402,7 +402,7 @@ async fn run_stack(
     let mail_directory = (!in_memory).then(|| directory.join("mail"));
     let stack = Stack::start(Options { state, mail_directory, webhook_local_names, ..options }).await?;
     let message = message(&stack, &location)?;
-    let text = ready_text(&stack.ready()?)?;
+    let text = ready_text(&stack.ready().await?)?;
     for path in ready_files.iter().rev() {
         write_atomically(path, &text)?;
     }

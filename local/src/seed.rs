@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use domain::account::{Account, AccountSettings, Brand, Contact};
 use domain::hex;
-use domain::ids::{AccountId, Mode, UserId};
+use domain::ids::{AccountId, Mode};
 use domain::time::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,9 @@ use serde_json::Value;
 use shared::account::password::PasswordHash;
 use shared::account::{Role, TokenGeneration, User};
 use shared::api_key::{self, ApiKey, ApiKeys};
-use shared::auth::dashboard::token::{TokenKind, Tokens};
+use shared::auth::dashboard::IssuedToken;
+use shared::auth::dashboard::log_in::NewToken;
+use shared::auth::dashboard::token::{TokenKind, Tokens, public_key_of};
 use shared::random;
 use shared::store::{Inserted, Store};
 
@@ -53,7 +55,7 @@ pub struct BankClient {
 
 /// The version of rows, tables and indexes. A state directory with another version is rejected, because its
 /// rows would be misread, or an index would be missing.
-const STATE_FORMAT: u32 = 13;
+const STATE_FORMAT: u32 = 14;
 
 /// The seeded accounts, users and secrets.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -67,7 +69,7 @@ pub struct Seed {
     pub bank: BankClient,
     /// The API key of the stand-in of Stripe.
     pub card_key: String,
-    /// The secret that signs dashboard tokens.
+    /// The private key of dashboard tokens is derived from it.
     token_secret: String,
     tokens: TokenGeneration,
 }
@@ -157,35 +159,29 @@ impl Seed {
         users
     }
 
-    /// Returns the secret that signs dashboard tokens.
+    /// Returns the secret from which the private key of dashboard tokens is derived.
     pub(crate) fn token_secret(&self) -> SecretString {
         self.token_secret.clone().into()
     }
 
-    pub fn owner_token(&self, account: &SeededAccount, now: Timestamp) -> Result<String> {
-        self.token(TokenKind::Api, account, (&account.owner_email, Role::Owner), now)
+    /// Returns the public key of dashboard tokens.
+    pub(crate) fn token_key(&self) -> Result<String> {
+        public_key_of(&self.token_secret()).context("issuing a token")
     }
 
-    /// The cookie of the first account's owner.
-    pub(crate) fn owner_session(&self, now: Timestamp) -> Result<String> {
-        self.token(TokenKind::Session, &self.first, (&self.first.owner_email, Role::Owner), now)
-    }
-
-    pub fn member_token(&self, now: Timestamp) -> Result<String> {
-        self.token(TokenKind::Api, &self.first, (&self.member_email, Role::Member), now)
-    }
-
-    fn token(
+    /// Returns a new token of a seeded user, and the row of its session.
+    pub(crate) fn session(
         &self,
         kind: TokenKind,
-        account: &SeededAccount,
-        (email, role): (&str, Role),
+        (account, email): (&SeededAccount, &str),
         now: Timestamp,
-    ) -> Result<String> {
-        let tokens = Tokens::new(&self.token_secret()).context("issuing a token")?;
-        let holder = (UserId::from_email(email), account.id, role, self.tokens);
-        let (token, _) = tokens.issue(kind, holder, &random_text()?, now).context("issuing a token")?;
-        Ok(token.expose_secret().to_owned())
+    ) -> Result<(NewToken, IssuedToken)> {
+        let doing = "issuing a token";
+        let tokens = Tokens::new(&self.token_key()?, Some(&self.token_secret())).context(doing)?;
+        let user = self.users(account, now).into_iter().find(|user| user.email == email);
+        let user = user.ok_or_else(|| Error::new(format!("{email} is not seeded")))?;
+        let issued = IssuedToken::new(&tokens, (kind, &user), Default::default(), now);
+        issued.map_err(|problem| Error::new(format!("{doing}: {problem:?}")))
     }
 }
 

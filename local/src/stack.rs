@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bank::{Bank, Profile};
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value, json};
+use shared::auth::dashboard::token::TokenKind;
 use shared::clock::Clock;
 use shared::store::Store;
 use stripe_stand_in::Stripe;
@@ -31,7 +32,7 @@ use crate::local_bank;
 use crate::local_cards;
 use crate::local_routes::{LOG_IN, local_routes};
 use crate::sdk;
-use crate::seed::{Seed, read_if_exists};
+use crate::seed::{Seed, SeededAccount, read_if_exists};
 use crate::template::{Template, TemplateValues, bucket_name};
 
 pub(crate) const STATE_TABLE: &str = "StateTable";
@@ -198,7 +199,7 @@ impl Stack {
             sqs_url: options.fronts.url(Upstream::Sqs, &endpoints.sqs_url),
             s3_url: options.fronts.url(Upstream::S3, &endpoints.s3_url),
         };
-        let values = template_values(&base_url, &seed, reached.sqs_url.clone(), options.parameters);
+        let values = template_values(&base_url, &seed, reached.sqs_url.clone(), options.parameters)?;
         let mut environment = lambda_environment(&reached);
         environment.insert("WEBHOOK_LOCAL_NAMES".to_owned(), options.webhook_local_names);
         environment.insert("LOCAL_LOG_IN".to_owned(), LOG_IN.to_owned());
@@ -223,6 +224,7 @@ impl Stack {
             store: Store::new(sdk::dynamodb(&endpoints.dynamodb_url), STATE_TABLE),
             run_schedules_now: watch::Sender::default(),
             event_sources: Mutex::default(),
+            sessions: Mutex::default(),
             gate: Arc::default(),
             changing: Arc::default(),
         });
@@ -263,19 +265,41 @@ impl Stack {
         self.embedded.database()
     }
 
-    pub fn ready(&self) -> Result<Value> {
-        let (seed, now) = (&self.seed, self.clock.now());
-        let owner = seed.owner_token(&seed.first, now)?;
-        let (member, other) = (seed.member_token(now)?, seed.owner_token(&seed.other, now)?);
+    /// The tokens in it remain valid after a reset.
+    pub async fn ready(&self) -> Result<Value> {
+        let Seed { first, other, member_email, .. } = &self.seed;
+        let users = [(first, &first.owner_email), (first, member_email), (other, &other.owner_email)];
+        let mut tokens = [const { String::new() }; 3];
+        for (token, user) in tokens.iter_mut().zip(users) {
+            let (issued, session) = self.contents.begin_session(TokenKind::Api, (user.0, user.1)).await?;
+            issued.token.expose_secret().clone_into(token);
+            self.contents.sessions.lock().unwrap_or_else(PoisonError::into_inner).push(session);
+        }
         let names = [STATE_TABLE, SECRETS_TABLE, &bucket_name(BUCKET)];
-        Ok(ready(seed, [&self.base_url, &self.bank_url], [&owner, &member, &other], &self.endpoints, names))
+        let tokens = tokens.each_ref().map(String::as_str);
+        Ok(ready(&self.seed, [&self.base_url, &self.bank_url], tokens, &self.endpoints, names))
+    }
+
+    /// A new token of an account's owner, for `/v1/api-keys`.
+    pub async fn owner_token(&self, account: &SeededAccount) -> Result<String> {
+        self.token((account, &account.owner_email)).await
+    }
+
+    /// A new token of the first account's member.
+    pub async fn member_token(&self) -> Result<String> {
+        self.token((&self.seed.first, &self.seed.member_email)).await
+    }
+
+    async fn token(&self, user: (&SeededAccount, &str)) -> Result<String> {
+        let (issued, _session) = self.contents.begin_session(TokenKind::Api, user).await?;
+        Ok(issued.token.expose_secret().to_owned())
     }
 
     /// The variables contain the token secret.
     pub fn environment_file(&self, host: &str, webhook_local_names: &str) -> Result<Value> {
         let template = Template::deployed()?;
         let endpoints = self.endpoints.at_host(host)?;
-        let values = template_values(&self.base_url, &self.seed, endpoints.sqs_url.clone(), BTreeMap::new());
+        let values = template_values(&self.base_url, &self.seed, endpoints.sqs_url.clone(), BTreeMap::new())?;
         let mut common = lambda_environment(&endpoints);
         common.insert("WEBHOOK_LOCAL_NAMES".to_owned(), webhook_local_names.to_owned());
         let mut functions = Map::new();
@@ -324,15 +348,16 @@ fn template_values(
     seed: &Seed,
     sqs_url: String,
     more: BTreeMap<String, String>,
-) -> TemplateValues {
+) -> Result<TemplateValues> {
     let mut parameters = BTreeMap::from([
         ("CheckoutBaseUrl".to_owned(), format!("{base_url}/checkout")),
+        ("DashboardTokenPublicKeys".to_owned(), seed.token_key()?),
         ("MailFrom".to_owned(), MAIL_FROM.to_owned()),
     ]);
     parameters.extend(more);
     let secret = seed.token_secret().expose_secret().to_owned();
     let secrets = BTreeMap::from([("DashboardTokenSecret".to_owned(), secret)]);
-    TemplateValues { parameters, secrets, sqs_url }
+    Ok(TemplateValues { parameters, secrets, sqs_url })
 }
 
 /// Returns the environment variables that Lambda sets, and those that exist only on this machine.

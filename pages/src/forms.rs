@@ -140,7 +140,7 @@ impl<A: Sessions> MemberForm<A> {
         let Ok(context) = RequestContext::from_request_parts(parts, state).await;
         let app = A::from_ref(state);
         let now = app.clock().now();
-        let dashboard = app.dashboard().ok_or_else(missing_secret)?;
+        let dashboard = app.dashboard().ok_or_else(missing_keys)?;
         let claims = dashboard.claims_of_cookie(&parts.headers, now)?;
         let session = Box::pin(dashboard.session_to_enrol(&claims, context.source)).await?;
         dashboard.count_page(&session, &context, now).await?;
@@ -171,7 +171,7 @@ impl<A: Sessions> MemberForm<A> {
         act: impl Future<Output = Result<T, E>>,
     ) -> Result<Result<T, E>> {
         let key = self.form.text("idempotency_key").unwrap_or_default();
-        let dashboard = self.app.dashboard().ok_or_else(missing_secret)?;
+        let dashboard = self.app.dashboard().ok_or_else(missing_keys)?;
         let begun = dashboard.begin_form(self.session.user.id, (action, key), self.now).await?;
         let form = begun.ok_or(Problem::IdempotencyKeyReused)?;
         let done = act.await;
@@ -290,8 +290,8 @@ impl<A> MemberForm<A> {
     }
 }
 
-fn missing_secret() -> Problem {
-    Problem::Internal("the function has no secret of dashboard tokens".to_owned())
+fn missing_keys() -> Problem {
+    Problem::Internal("the function has no public keys of dashboard tokens".to_owned())
 }
 
 /// The key of a form that a page draws.

@@ -9,7 +9,7 @@ use crate::account::Accounts;
 use crate::acquirer::configuration::AccountAcquirers;
 use crate::acquirer::{Acquirers, Connections};
 use crate::api_key::ApiKeys;
-use crate::auth::dashboard::Dashboard;
+use crate::auth::dashboard::{Dashboard, PUBLIC_KEYS};
 use crate::charge::Charges;
 use crate::clock::Clock;
 use crate::config::{ConfigError, PublicUrls, Vars, required};
@@ -98,9 +98,7 @@ impl App {
             events: EventLog::new(store.clone()),
             resends: Resends::new(store.clone()),
             clock,
-            dashboard: var("DASHBOARD_TOKEN_SECRET")
-                .map(|_set| Dashboard::from_vars(store.clone(), var))
-                .transpose()?,
+            dashboard: var(PUBLIC_KEYS).map(|_set| Dashboard::from_vars(store.clone(), var)).transpose()?,
             public_urls: PublicUrls::new(&required(var, "CHECKOUT_BASE_URL")?)?,
             address_policy: address_policy(var),
             charge_list_enabled: var("CHARGE_LIST").as_deref() != Some("off"),

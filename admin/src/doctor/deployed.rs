@@ -91,6 +91,9 @@ impl Deployed {
         if self.parameter("DeletionProtection") == Some("false") {
             found.push("the tables can be deleted: the parameter DeletionProtection is false".to_owned());
         }
+        if self.parameter("DashboardTokenPublicKeys").is_none() {
+            found.push("the dashboard is closed: the parameter DashboardTokenPublicKeys is empty".to_owned());
+        }
         let number = |name: &str| self.parameter(name).and_then(|value| value.parse::<u64>().ok());
         let started: u64 = DELIVERY_CONCURRENCIES.iter().filter_map(|name| number(name)).sum();
         if let Some(reserved) =

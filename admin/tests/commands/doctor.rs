@@ -129,6 +129,7 @@ async fn doctor_prints_each_fault_of_settings_and_exits_with_1() {
     let mut stack = DeployedFixture::start().await;
     stack.set("describe-stacks", "/Stacks/0/StackStatus", json!("UPDATE_ROLLBACK_COMPLETE"));
     stack.set_parameter("DeletionProtection", "false");
+    stack.set_parameter("DashboardTokenPublicKeys", "");
     stack.set_parameter("DeliveryConcurrency", "101");
     stack.set("get-topic-attributes", "/Attributes/SubscriptionsConfirmed", json!("0"));
     stack.set("get-topic-attributes", "/Attributes/SubscriptionsPending", json!("2"));
@@ -145,6 +146,7 @@ async fn doctor_prints_each_fault_of_settings_and_exits_with_1() {
     assert_eq!(
         found,
         [
+            "stack: the dashboard is closed: the parameter DashboardTokenPublicKeys is empty",
             "stack: the parameter WebhookWorkerReservedConcurrency is 140, but the queues start up to 141 runs: the others are throttled",
             "stack: the stack is in the state UPDATE_ROLLBACK_COMPLETE: its last deployment failed or has not ended",
             "stack: the tables can be deleted: the parameter DeletionProtection is false",

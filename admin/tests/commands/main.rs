@@ -24,6 +24,7 @@ mod operations_page;
 mod restore;
 mod settings;
 mod stops;
+mod token_key;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -84,7 +85,7 @@ impl AdminFixture {
         let stack = Stack::start(Options::in_memory()).await.unwrap();
         let directory = std::env::temp_dir().join(format!("admin-{}", stack.seed.first.id));
         std::fs::create_dir_all(&directory).unwrap();
-        let ready = serde_json::to_vec(&stack.ready().unwrap()).unwrap();
+        let ready = serde_json::to_vec(&stack.ready().await.unwrap()).unwrap();
         let service = Self { stack, directory };
         service.file("ready.json", ready);
         service

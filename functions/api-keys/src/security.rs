@@ -176,7 +176,8 @@ async fn change_password(UnenrolledForm(member): Form) -> Result<Response> {
 }
 
 async fn end_session(Path(id): Path<String>, UnenrolledForm(member): Form) -> Result<Response> {
-    let ended = member.app.dashboard.end_session(&member.session, &id, member.now).await;
+    let end = member.app.dashboard.end_session(&member.session, &id, member.now);
+    let ended = member.once_alike(&format!("end#{id}"), Box::pin(end)).await?;
     answer(ended.map(|()| SECURITY.to_owned()), SECURITY)
 }
 

@@ -58,8 +58,8 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Reads the variables of [`App::from_vars`], `DASHBOARD_TOKEN_SECRET`, `DOCUMENTS_BUCKET` and, on a developer's machine,
-    /// `LOCAL_LOG_IN`.
+    /// Reads the variables of [`App::from_vars`], `DASHBOARD_TOKEN_PUBLIC_KEYS`, `DOCUMENTS_BUCKET` and, on a developer's
+    /// machine, `LOCAL_LOG_IN`.
     pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
         Ok(Self {

@@ -35,6 +35,7 @@ pages::words! { pub(crate),
     SESSIONS = "Sessões", "Sessions", "Sesiones";
     END_SESSIONS = "Encerrar todas as sessões", "End all sessions", "Cerrar todas las sesiones";
     END_SESSIONS_MEANS = "Também esta. Depois, entre de novo.", "This one too. Log in again afterwards.", "También esta. Después, entre de nuevo.";
+    MORE_SESSIONS = "Há mais sessões, mais antigas. Encerre todas para encerrar também essas.", "There are more, older sessions. End all to end these too.", "Hay más sesiones, más antiguas. Cierre todas para cerrar también esas.";
     OPEN_SESSIONS = "Sessões abertas", "Open sessions", "Sesiones abiertas";
     END_SESSION = "Encerrar", "End", "Cerrar";
     DEVICE = "Navegador", "Browser", "Navegador";
@@ -121,7 +122,7 @@ pub(crate) async fn confirm(visitor: Visitor) -> Result<Response> {
 
 pub(crate) async fn show(visitor: Visitor) -> Result<Response> {
     let visit = visitor.enter_to_enrol().await?;
-    let (page, sessions) = visit
+    let (page, (sessions, has_more)) = visit
         .load(async |visit| visit.pages.dashboard.open_sessions(&visit.session, visit.now).await)
         .await?;
     let sessions: Vec<_> = sessions.iter().map(|issued| session_row(&page, issued)).collect();
@@ -154,6 +155,7 @@ pub(crate) async fn show(visitor: Visitor) -> Result<Response> {
                 (Cell::Other, w::ADDRESS),
                 (Cell::State, END_SESSION),
             ], sessions))
+            @if has_more { p { (page.say(MORE_SESSIONS)) } }
             p { (page.say(END_SESSIONS_MEANS)) }
             (page.button("/dashboard/security/sessions", (END_SESSIONS, "danger"), Need::Member, &html! {}))
         }

@@ -11,9 +11,10 @@ use axum::http::header::{LOCATION, SET_COOKIE};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use shared::auth::dashboard::SESSION_COOKIE;
-use shared::auth::dashboard::token::TOKEN_SECONDS;
+use shared::auth::dashboard::token::{TOKEN_SECONDS, TokenKind};
 use shared::clock::Clock;
 use shared::http::{OriginSecrets, Query, set_cookie, with_headers};
 
@@ -53,10 +54,12 @@ async fn log_in(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Refusal> {
     let query = Query::parse(query.as_deref());
-    let token = contents.seed.owner_session(contents.clock.now());
-    let token = token.map_err(|error| Refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    let owner = &contents.seed.first;
+    let session = contents.begin_session(TokenKind::Session, (owner, &owner.owner_email)).await;
+    let (issued, _session) =
+        session.map_err(|error| Refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
     let next = pages::safe_path(query.text("next"));
-    let cookie = set_cookie(SESSION_COOKIE, &token, TOKEN_SECONDS);
+    let cookie = set_cookie(SESSION_COOKIE, issued.token.expose_secret(), TOKEN_SECONDS);
     Ok((StatusCode::SEE_OTHER, [(SET_COOKIE, cookie), (LOCATION, next.to_owned())]).into_response())
 }
 

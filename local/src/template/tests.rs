@@ -5,10 +5,10 @@ use super::*;
 
 fn template_values() -> TemplateValues {
     TemplateValues {
-        parameters: BTreeMap::from([(
-            "CheckoutBaseUrl".to_owned(),
-            "http://127.0.0.1:3000/checkout".to_owned(),
-        )]),
+        parameters: BTreeMap::from([
+            ("CheckoutBaseUrl".to_owned(), "http://127.0.0.1:3000/checkout".to_owned()),
+            ("DashboardTokenPublicKeys".to_owned(), "a key".to_owned()),
+        ]),
         secrets: BTreeMap::from([("DashboardTokenSecret".to_owned(), "a secret".to_owned())]),
         sqs_url: "http://127.0.0.1:9324".to_owned(),
     }
@@ -91,27 +91,27 @@ fn the_deployed_template_declares_the_expected_resources_and_event_sources() {
 }
 
 #[test]
-fn only_functions_with_sessions_receive_the_token_secret_which_must_have_a_value() {
+fn functions_with_sessions_receive_the_public_keys_and_one_the_token_secret_which_must_have_a_value() {
     let template = Template::deployed().unwrap();
-    for function in &template.functions {
-        let environment = template.environment(&function.logical_id, &template_values()).unwrap();
-        let has_sessions = [
-            "AcquirerEventsFunction",
-            "ApiKeysFunction",
-            "ChargesFunction",
-            "DashboardFunction",
-            "MedFunction",
-            "PaymentsFunction",
-            "WebhooksFunction",
-        ]
-        .contains(&function.logical_id.as_str());
-        assert_eq!(
-            environment.values().any(|value| value == "a secret"),
-            has_sessions,
-            "{}",
-            function.logical_id
-        );
-    }
+    let receivers = |received: &str| -> Vec<&str> {
+        let names = template.functions.iter().map(|function| function.logical_id.as_str());
+        let receives = |name: &&str| {
+            let environment = template.environment(name, &template_values()).unwrap();
+            environment.values().any(|value| value == received)
+        };
+        names.filter(receives).collect()
+    };
+    assert_eq!(receivers("a secret"), ["ApiKeysFunction"]);
+    let readers = [
+        "AcquirerEventsFunction",
+        "ApiKeysFunction",
+        "ChargesFunction",
+        "DashboardFunction",
+        "MedFunction",
+        "PaymentsFunction",
+        "WebhooksFunction",
+    ];
+    assert_eq!(receivers("a key"), readers);
     let without_secrets = TemplateValues { secrets: BTreeMap::new(), ..template_values() };
     let missing = template.environment("ApiKeysFunction", &without_secrets).unwrap_err();
     assert!(missing.to_string().contains("DashboardTokenSecret has no value"), "{missing}");

@@ -20,20 +20,20 @@ pub(crate) struct DashboardUser<'a> {
 
 impl<'a> DashboardUser<'a> {
     /// Returns the first account's owner.
-    pub(crate) fn owner(service: &'a Service) -> Self {
+    pub(crate) async fn owner(service: &'a Service) -> Self {
         let seed = &service.stack.seed;
-        Self { service, token: seed.owner_token(&seed.first, service.stack.clock.now()).unwrap() }
+        Self { service, token: service.stack.owner_token(&seed.first).await.unwrap() }
     }
 
     /// Returns the other account's owner.
-    fn other_owner(service: &'a Service) -> Self {
+    async fn other_owner(service: &'a Service) -> Self {
         let seed = &service.stack.seed;
-        Self { service, token: seed.owner_token(&seed.other, service.stack.clock.now()).unwrap() }
+        Self { service, token: service.stack.owner_token(&seed.other).await.unwrap() }
     }
 
     /// Returns the first account's member.
-    pub(crate) fn member(service: &'a Service) -> Self {
-        Self { service, token: service.stack.seed.member_token(service.stack.clock.now()).unwrap() }
+    pub(crate) async fn member(service: &'a Service) -> Self {
+        Self { service, token: service.stack.member_token().await.unwrap() }
     }
 
     pub(crate) async fn send(&self, method: Method, path: &str, body: &Value) -> Answer {
@@ -82,7 +82,7 @@ fn cleartext(issued: &Value) -> &str {
 #[tokio::test]
 async fn an_issued_key_works_immediately_and_its_cleartext_is_shown_once() {
     let service = Service::start().await;
-    let owner = DashboardUser::owner(&service);
+    let owner = DashboardUser::owner(&service).await;
     let issued = owner.issue(&json!({"label": "Loja online", "test": true})).await.expect(201);
     let names: Vec<&String> = issued.as_object().unwrap().keys().collect();
     assert_eq!(names, ["apiKey", "createdAt", "fingerprint", "id", "label", "mode", "prefix"]);
@@ -154,7 +154,7 @@ async fn table_contents(service: &Service) -> String {
 #[tokio::test]
 async fn a_rotation_revokes_the_old_key_and_copies_its_mode_and_label() {
     let service = Service::start().await;
-    let owner = DashboardUser::owner(&service);
+    let owner = DashboardUser::owner(&service).await;
     for (test, mode) in [(true, "test"), (false, "live")] {
         let old = owner.issue(&json!({"label": "caixa", "test": test})).await.expect(201);
         let new = owner.rotate(id(&old), &Value::Null).await.expect(201);
@@ -177,7 +177,7 @@ async fn a_rotation_revokes_the_old_key_and_copies_its_mode_and_label() {
 #[tokio::test]
 async fn a_revoked_key_never_works_again_and_another_accounts_key_is_not_found() {
     let service = Service::start().await;
-    let owner = DashboardUser::owner(&service);
+    let owner = DashboardUser::owner(&service).await;
     let [other, revoked] =
         [owner.issue(&json!({"test": true})).await, owner.issue(&json!({"test": true})).await]
             .map(|a| a.expect(201));
@@ -190,7 +190,7 @@ async fn a_revoked_key_never_works_again_and_another_accounts_key_is_not_found()
     let list = owner.list().await;
     assert!(!list.to_string().contains(id(&revoked)) && list.to_string().contains(id(&other)));
 
-    let other_owner = DashboardUser::other_owner(&service);
+    let other_owner = DashboardUser::other_owner(&service).await;
     let key = owner.issue(&json!({"test": true})).await.expect(201);
     let unknown = format!("key_{}", "0".repeat(64));
     for path in [
@@ -216,7 +216,7 @@ async fn a_revoked_key_never_works_again_and_another_accounts_key_is_not_found()
 #[tokio::test]
 async fn a_member_lists_keys_and_manages_them_as_the_stored_role_says_until_removed() {
     let service = Service::start().await;
-    let (owner, member) = (DashboardUser::owner(&service), DashboardUser::member(&service));
+    let (owner, member) = (DashboardUser::owner(&service).await, DashboardUser::member(&service).await);
     let key = owner.issue(&json!({"test": true})).await.expect(201);
     let list = member.list().await;
     assert_eq!(list["access"], json!({"canManage": false}));
@@ -260,7 +260,7 @@ pub(crate) async fn change_user(store: &Store, email: &str, change: impl Fn(&mut
 #[tokio::test]
 async fn the_api_key_routes_accept_only_a_valid_dashboard_token() {
     let service = Service::start().await;
-    let owner = DashboardUser::owner(&service);
+    let owner = DashboardUser::owner(&service).await;
     let (token, key) = (&owner.token, service.key());
     let headers: Vec<(&str, String)> = vec![
         ("x-nothing", String::new()),
@@ -302,7 +302,7 @@ async fn the_api_key_routes_accept_only_a_valid_dashboard_token() {
 #[tokio::test]
 async fn logging_out_ends_one_token_and_leaves_others_valid() {
     let service = Service::start().await;
-    let (owner, other) = (DashboardUser::owner(&service), DashboardUser::owner(&service));
+    let (owner, other) = (DashboardUser::owner(&service).await, DashboardUser::owner(&service).await);
     let answer = owner.send(Method::POST, "/v1/auth/logout", &Value::Null).await;
     assert_eq!((answer.status.as_u16(), answer.bytes.len()), (204, 0));
     assert!(answer.header("x-request-id").is_some());
@@ -314,22 +314,27 @@ async fn logging_out_ends_one_token_and_leaves_others_valid() {
     }
     other.list().await;
     let user = UserId::from_email(&service.stack.seed.first.owner_email);
-    let row = service.rows(&format!("session#{user}"), "").await;
-    assert_eq!(row.len(), 1);
-    assert!(row[0].contains_key("ttl") && row[0].contains_key("ended_at"));
+    let [row] = &service.rows(&format!("session#{user}"), "").await[..] else { panic!("one is left") };
+    assert!(row.contains_key("ttl"));
+    // A signed token whose session has no row is not valid.
+    let store = service.store();
+    let delete = store.client().delete_item().table_name(store.table());
+    delete.key("pk", row["pk"].clone()).key("sk", row["sk"].clone()).send().await.unwrap();
+    let refused = other.send(Method::GET, "/v1/api-keys", &Value::Null).await;
+    assert_eq!(refused.problem(), (401, "authentication_error", "unauthorized"));
 }
 
 #[tokio::test]
 async fn the_audit_names_the_user_and_the_key_of_each_issue_rotation_and_revocation() {
     let service = Service::start().await;
-    let owner = DashboardUser::owner(&service);
+    let owner = DashboardUser::owner(&service).await;
     let issued = owner.issue(&json!({"label": "caixa", "test": true})).await.expect(201);
     let rotated = owner.rotate(id(&issued), &Value::Null).await.expect(201);
     owner.revoke(id(&rotated)).await.expect(200);
     // Refused requests leave no audit row.
     owner.revoke(id(&issued)).await;
-    DashboardUser::other_owner(&service).revoke(id(&rotated)).await;
-    DashboardUser::member(&service).issue(&json!({})).await;
+    DashboardUser::other_owner(&service).await.revoke(id(&rotated)).await;
+    DashboardUser::member(&service).await.issue(&json!({})).await;
     let (audit, has_more) = audit::page(&service.store(), &service.stack.seed.first.id, None).await.unwrap();
     assert!(!has_more);
     let actions: Vec<&str> = audit.iter().rev().map(|row| row.action.as_str()).collect();
@@ -349,7 +354,7 @@ async fn the_audit_names_the_user_and_the_key_of_each_issue_rotation_and_revocat
 #[tokio::test]
 async fn of_concurrent_rotations_one_succeeds_and_its_key_follows_the_accounts_rate_limit() {
     let service = Service::start().await;
-    let owner = DashboardUser::owner(&service);
+    let owner = DashboardUser::owner(&service).await;
     let key = owner.issue(&json!({"label": "caixa", "test": true})).await.expect(201);
     let rotations = (0..6).map(|_| {
         let client = Client::new(&service.base_url, "");
@@ -378,7 +383,7 @@ async fn of_concurrent_rotations_one_succeeds_and_its_key_follows_the_accounts_r
 async fn a_request_and_a_rotation_that_conflict_are_retried() {
     let service = Service::start().await;
     let proxy = service.proxy();
-    let owner = DashboardUser::owner(&service);
+    let owner = DashboardUser::owner(&service).await;
     let key = owner.issue(&json!({"test": true})).await.expect(201);
     // A request's counter update conflicts with the rotation. The rotation is retried.
     for _ in 0..3 {

@@ -64,7 +64,7 @@ async fn concurrent_actions_of_keys_users_operators_and_dispatchers_form_one_unb
     }
     let records = stream_records(&service.stack);
     let seed = &service.stack.seed;
-    let bearer = format!("Bearer {}", seed.owner_token(&seed.first, service.stack.clock.now()).unwrap());
+    let bearer = format!("Bearer {}", service.stack.owner_token(&seed.first).await.unwrap());
     let mut work: JoinSet<()> = JoinSet::new();
     for _dispatcher in 0..3 {
         let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();

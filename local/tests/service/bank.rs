@@ -283,7 +283,7 @@ async fn the_books_the_address_and_the_profile_stay_with_the_state_directory() {
     api.create_cob(charge).await;
     let paid = pay(&service, &json!({"charge_id": charge.raw()})).await;
     let (url, before) = (service.stack.bank_url.clone(), books(&service).await);
-    let ready = service.stack.ready().unwrap();
+    let ready = service.stack.ready().await.unwrap();
     let (first, other) = (&service.stack.seed.first, &service.stack.seed.other);
     assert_eq!((&ready["bank_url"], &ready["account_id"]), (&json!(url), &json!(first.id)));
     assert_eq!(ready["other_account"]["account_id"], other.id.to_string());

@@ -353,7 +353,7 @@ async fn a_refund_stays_within_its_write_units_from_the_request_to_its_completio
 async fn a_dashboard_call_takes_two_requests_and_one_write_unit_before_its_own_work() {
     let service = Service::without_event_sources().await;
     let seed = &service.stack.seed;
-    let bearer = format!("Bearer {}", seed.owner_token(&seed.first, service.stack.clock.now()).unwrap());
+    let bearer = format!("Bearer {}", service.stack.owner_token(&seed.first).await.unwrap());
     let path = "/v1/api-keys";
     let (list, report) =
         service.cost(service.raw(Method::GET, path, &[("authorization", &bearer)], "")).await;

@@ -22,8 +22,8 @@ use crate::restart::TemporaryDirectory;
 use crate::support::{Listener, ReceivedWebhook, Service, eventually};
 use crate::webhooks::{secret, standard_webhooks_secret};
 
-fn running(service: &Service) -> Running {
-    let ready = service.stack.ready().unwrap();
+async fn running(service: &Service) -> Running {
+    let ready = service.stack.ready().await.unwrap();
     Running::new(serde_json::from_value::<ReadyFile>(ready).unwrap())
 }
 
@@ -55,10 +55,10 @@ struct Listening {
 }
 
 impl Listening {
-    fn start(service: &Service, options: Options) -> Self {
+    async fn start(service: &Service, options: Options) -> Self {
         let (stop, stopped) = oneshot::channel();
         let printed = PrintedLines::default();
-        let (running, print) = (running(service), printed.print());
+        let (running, print) = (running(service).await, printed.print());
         let task =
             tokio::spawn(
                 async move { listen(&running, options, print, async { drop(stopped.await) }).await },
@@ -89,7 +89,8 @@ async fn listen_receives_and_forwards_every_event_that_trigger_causes_with_a_sig
             forward_to: Some(merchant.url.clone()),
             print_json: false,
         },
-    );
+    )
+    .await;
     let printed = listening.printed.clone();
     let all = format!("Listening to {} events", EventType::subscribable().count());
     let started = printed.wait_for_line(&[&all]).await;
@@ -98,7 +99,7 @@ async fn listen_receives_and_forwards_every_event_that_trigger_causes_with_a_sig
     let amount = Amount::parse(1990).unwrap();
     for (name, event) in EventType::ALL {
         let steps = PrintedLines::default();
-        trigger::trigger(&running(&service), *event, amount, &steps.print()).await.unwrap();
+        trigger::trigger(&running(&service).await, *event, amount, &steps.print()).await.unwrap();
         printed.wait_for_line(&[name, "-> 204 in"]).await;
         let hook = merchant.wait_for_event(name).await;
         assert_eq!(hook.header("content-type"), "application/json");
@@ -130,7 +131,7 @@ fn assert_signed(name: &str, hook: &ReceivedWebhook, right: Received) {
 async fn listen_prints_an_event_that_it_cannot_forward_and_the_delivery_is_retried() {
     let service = Service::start().await;
     let forward_to = Some("http://127.0.0.1:9/hook".to_owned());
-    let listening = Listening::start(&service, Options { forward_to, ..Options::default() });
+    let listening = Listening::start(&service, Options { forward_to, ..Options::default() }).await;
     // By default, refunds are among the events, and no legacy events, which would report each change twice.
     let events = default_events();
     assert!(events.iter().any(|event| event == "refund.succeeded"));
@@ -222,7 +223,7 @@ async fn the_exit_code_of_verify_is_0_only_for_a_right_and_recent_signature() {
     }
     // With the ready file of a running service, the command also shows the offset of its clock.
     std::fs::create_dir(directory.0.join(".local")).unwrap();
-    let ready = service.stack.ready().unwrap().to_string();
+    let ready = service.stack.ready().await.unwrap().to_string();
     std::fs::write(directory.0.join(".local/ready.json"), ready).unwrap();
     let (_, output) = run_verify(&directory.0, &canonical, secret, &hook.body).await;
     assert!(output.contains("clock is 3600 s ahead of this machine's"), "{output}");

@@ -548,7 +548,7 @@ async fn a_key_is_issued_shown_once_and_revoked() {
     // The cookie is no way around the recent log-in that a live key needs, and the API's token opens no page.
     let bearer = |token: &str| format!("Bearer {token}");
     let seed = &service.stack.seed;
-    let api = seed.owner_token(&seed.first, service.stack.clock.now()).unwrap();
+    let api = service.stack.owner_token(&seed.first).await.unwrap();
     for (token, status) in [(owner.cookies().split_once('=').unwrap().1, 401), (&*api, 200)] {
         let headers = [("authorization", &*bearer(token))];
         assert_eq!(service.raw(Method::GET, "/v1/api-keys", &headers, "").await.status, status);

@@ -30,7 +30,7 @@ async fn a_user_may_make_sixty_requests_a_minute_over_all_tokens_and_routes() {
     let (owner, second, ended) = (log_in(&service).await, log_in(&service).await, log_in(&service).await);
     assert_eq!(ended.send(Method::POST, "/v1/auth/logout", &Value::Null).await.status, 204);
     let malformed = DashboardUser { service: &service, token: format!("{}x", owner.token) };
-    let member = DashboardUser::member(&service);
+    let member = DashboardUser::member(&service).await;
     service.begin_minute().await;
     // A request without a valid token does not count.
     for refused in [&ended, &malformed] {

@@ -18,7 +18,7 @@ fn with_ids(path: &str) -> String {
 async fn every_route_checks_the_credential_then_the_query_then_the_id() {
     let service = Service::start().await;
     let (key, seed) = (service.key(), &service.stack.seed);
-    let token = format!("Bearer {}", seed.owner_token(&seed.first, service.stack.clock.now()).unwrap());
+    let token = format!("Bearer {}", service.stack.owner_token(&seed.first).await.unwrap());
     let document = openapi::document();
     for (path, operations) in document["paths"].as_object().unwrap() {
         for (method, operation) in operations.as_object().unwrap() {

@@ -148,7 +148,7 @@ async fn a_misspelt_field_is_refused_and_so_is_every_unknown_one_where_absence_m
         assert_eq!((answer.status.as_u16(), answer.params()), (400, vec![param]));
     }
     assert!(service.refunds(&charge).await.is_empty());
-    let owner = DashboardUser::owner(&service);
+    let owner = DashboardUser::owner(&service).await;
     let answer = owner.send(Method::POST, "/v1/api-keys", &json!({"tst": true})).await;
     assert_eq!((answer.status.as_u16(), answer.params()), (400, vec!["tst"]));
 }

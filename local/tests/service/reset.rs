@@ -67,7 +67,7 @@ async fn a_reset_leaves_only_what_a_first_start_creates() {
 
     // Keys, users and tokens from before are valid, and the bank is the account's acquirer. The idempotency key
     // belongs to no charge any more.
-    let ready = stack.ready().unwrap();
+    let ready = stack.ready().await.unwrap();
     let log_in = json!({"email": ready["dashboard"]["email"], "password": ready["dashboard"]["password"]});
     service.raw(Method::POST, "/v1/auth/login", &json_body, log_in.to_string()).await.expect(200);
     service.register_endpoint(&listener.url, &["charge.paid"]).await;

@@ -31,7 +31,7 @@ async fn a_stack_takes_a_payment_delivers_its_event_refunds_it_and_handles_its_d
         (serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap(), None)
     } else {
         let service = Service::start().await;
-        (service.stack.ready().unwrap(), Some(service))
+        (service.stack.ready().await.unwrap(), Some(service))
     };
     let ready = |pointer: &str| ready.pointer(pointer).and_then(Value::as_str).unwrap().to_owned();
     let client = Client::new(&ready("/base_url"), &ready("/test_api_key"));

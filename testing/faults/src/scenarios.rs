@@ -481,7 +481,7 @@ async fn endpoint_deleted(world: &World) -> Result<()> {
 
 async fn key_rotated(world: &World) -> Result<()> {
     let seed = &world.stack.seed;
-    let token = seed.owner_token(&seed.first, world.now()).map_err(Error::of("the token"))?;
+    let token = world.stack.owner_token(&seed.first).await.map_err(Error::of("the token"))?;
     let bearer = format!("Bearer {token}");
     let headers = [("authorization", bearer.as_str())];
     let issue = json!({"label": "caixa", "test": true});

@@ -54,7 +54,7 @@ pub enum LogIn {
 
 #[derive(Debug)]
 pub struct NewToken {
-    pub(super) token: SecretString,
+    pub token: SecretString,
     pub(super) expires_at: Timestamp,
     /// The user's choice of the pages' language.
     pub language: Option<Language>,

@@ -29,7 +29,7 @@ pub use self::totp::{Enrolment, forget_second_factor};
 use crate::account::password::{PasswordChecker, PasswordHash};
 use crate::account::{TokenGeneration, USER, User};
 use crate::audit;
-use crate::config::{ConfigError, Vars, required};
+use crate::config::{ConfigError, Vars};
 use crate::http::{Problem, RequestContext, Result};
 use crate::metrics;
 use crate::random;
@@ -38,11 +38,13 @@ use crate::store::{CommitOutcome, Store, Write, from_item, text};
 /// Rows of sessions, by user.
 const SESSIONS: &str = "session#";
 
+/// The variable with the public keys of dashboard tokens. It is empty until the operator has set the parameter.
+pub(crate) const PUBLIC_KEYS: &str = "DASHBOARD_TOKEN_PUBLIC_KEYS";
+
 /// The longest `User-Agent` that is stored, in characters.
 const MAX_AGENT: usize = 200;
 
-/// A dashboard token, in its user's list of sessions. A token that the row does not call ended is valid, also without
-/// a row. DynamoDB removes the row after the token's expiry.
+/// A session: a token is valid while this row exists. A log-out removes it, and DynamoDB after the token's expiry.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct IssuedToken {
     user: UserId,
@@ -56,32 +58,30 @@ pub struct IssuedToken {
     /// What the browser or program calls itself, at most 200 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// When it was revoked by a log-out or a confirmation, or from another session.
-    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
-    ended_at: Option<Timestamp>,
-    /// 0: not stored.
-    version: u64,
 }
 
 impl IssuedToken {
-    fn of(claims: &Claims, kind: TokenKind) -> Self {
-        Self {
-            user: claims.sub,
-            account: claims.account_id,
-            kind,
-            generation: claims.generation,
-            jti: claims.jti.clone(),
-            exp: claims.exp,
-            source: SourceAddress::default(),
-            agent: None,
-            ended_at: None,
-            version: 0,
-        }
+    /// A new token of a user, and its row, which the caller inserts. If the password is reset after the read of the
+    /// user's row, the token is already invalid, because it has the generation in that row.
+    pub fn new(
+        tokens: &Tokens,
+        (kind, user): (TokenKind, &User),
+        (source, agent): (SourceAddress, Option<String>),
+        now: Timestamp,
+    ) -> Result<(NewToken, Self)> {
+        let jti = hex::encode(random::bytes::<16>()?);
+        let holder = (user.id, user.account, user.role, user.token_generation);
+        let (token, Claims { exp, .. }) = tokens.issue(kind, holder, &jti, now)?;
+        let expires_at = Timestamp::MIN.plus_seconds(exp);
+        let expires_at = expires_at.map_err(|error| Problem::Internal(error.to_string()))?;
+        let (user_id, account, generation) = (user.id, user.account, user.token_generation);
+        let issued = Self { user: user_id, account, kind, generation, jti, exp, source, agent };
+        Ok((NewToken { token, expires_at, language: user.language }, issued))
     }
 
     /// Ids sort by time.
     pub fn id(&self) -> String {
-        format!("{:012}-{}", self.exp, self.jti)
+        id_of(self.exp, &self.jti)
     }
 
     fn key_of(user: UserId, id: String) -> Key {
@@ -91,10 +91,10 @@ impl IssuedToken {
     pub fn logged_in_at(&self) -> Option<Timestamp> {
         Timestamp::MIN.plus_seconds(self.exp.saturating_sub(token::TOKEN_SECONDS)).ok()
     }
+}
 
-    fn is_open(&self, user: &User, now: Timestamp) -> bool {
-        self.ended_at.is_none() && self.exp > now.seconds() && self.generation == user.token_generation
-    }
+fn id_of(exp: i64, jti: &str) -> String {
+    format!("{exp:012}-{jti}")
 }
 
 impl Row for IssuedToken {
@@ -126,9 +126,11 @@ pub struct Dashboard {
 }
 
 impl Dashboard {
-    /// Reads the secrets from `DASHBOARD_TOKEN_SECRET`; see [`Tokens::new`].
+    /// Reads `DASHBOARD_TOKEN_PUBLIC_KEYS` and, in the function that signs, `DASHBOARD_TOKEN_SECRET`; see
+    /// [`Tokens::new`].
     pub fn from_vars(store: Store, var: Vars<'_>) -> Result<Self, ConfigError> {
-        let tokens = Tokens::new(&required(var, "DASHBOARD_TOKEN_SECRET")?.into())?;
+        let secret = var("DASHBOARD_TOKEN_SECRET").map(SecretString::from);
+        let tokens = Tokens::new(&var(PUBLIC_KEYS).unwrap_or_default(), secret.as_ref())?;
         let secrets = var("SECRETS_TABLE_NAME").map(|table| Store::new(store.client().clone(), table));
         Ok(Self { secrets, store, tokens, password_checker: PasswordChecker::default() })
     }
@@ -152,20 +154,23 @@ impl Dashboard {
         token.and_then(|token| self.tokens.verify(kind, token, now)).ok_or(Problem::NotLoggedIn)
     }
 
-    /// Reads the user, the account and the token's row in one request. 401 `unauthorized` if the token is not valid.
+    /// Reads the user, the account and the session in one request. 401 `unauthorized` if the token is not valid.
     async fn read_session(&self, claims: &Claims, kind: TokenKind, source: SourceAddress) -> Result<Session> {
-        let mut issued = IssuedToken::of(claims, kind);
-        let keys = [User::key_of(&claims.sub), issued.key(), Account::key_of(&claims.account_id)];
-        let (mut user, mut account) = (None, None);
+        let id = id_of(claims.exp, &claims.jti);
+        let session = IssuedToken::key_of(claims.sub, id);
+        let keys = [User::key_of(&claims.sub), session, Account::key_of(&claims.account_id)];
+        let (mut user, mut account, mut issued) = (None, None, None);
         for row in self.store.batch_get(&keys).await? {
             match text(&row, "pk") {
-                Some(pk) if pk.starts_with(SESSIONS) => issued = from_item(row)?,
+                Some(pk) if pk.starts_with(SESSIONS) => issued = Some(from_item::<IssuedToken>(row)?),
                 _ if text(&row, "sk").as_deref() == Some(USER) => user = Some(from_item::<User>(row)?),
                 _ => account = Some(from_item::<Account>(row)?),
             }
         }
-        let user = user.filter(|user| issued.ended_at.is_none() && claims.is_valid_for(user));
-        let (user, account) = user.zip(account).ok_or(Problem::NotLoggedIn)?;
+        let user = user.filter(|user| claims.is_valid_for(user));
+        let issued = issued.filter(|issued| issued.kind == kind);
+        let found = user.zip(account).zip(issued);
+        let ((user, account), issued) = found.ok_or(Problem::NotLoggedIn)?;
         Ok(Session { user, account, source, issued })
     }
 
@@ -264,7 +269,7 @@ impl Dashboard {
         let source = context.source;
         let agent = context.headers.user_agent.as_ref().and_then(|agent| agent.to_str().ok());
         let agent = agent.map(|agent| agent.chars().take(MAX_AGENT).collect());
-        let (token, issued) = self.new_token(kind, user, (source, agent), now)?;
+        let (token, issued) = IssuedToken::new(&self.tokens, (kind, user), (source, agent), now)?;
         let audit = audit_row(user.id, user.account, ("user.log-in", BY_LOG_IN), source, now)?;
         self.commit(vec![Write::insert(&issued)?, Write::audit(&audit)]).await?;
         tracing::info!(user = %user.id, account = %user.account, source = source.ip().map(field::display), "log-in");
@@ -274,7 +279,7 @@ impl Dashboard {
     /// A token after this session's, which has ended.
     async fn renew(&self, session: &Session, user: &User, now: Timestamp) -> Result<NewToken> {
         let from = (session.source, session.issued.agent.clone());
-        let (token, issued) = self.new_token(TokenKind::Session, user, from, now)?;
+        let (token, issued) = IssuedToken::new(&self.tokens, (TokenKind::Session, user), from, now)?;
         self.commit(vec![Write::insert(&issued)?]).await?;
         Ok(token)
     }
@@ -285,24 +290,6 @@ impl Dashboard {
             CommitOutcome::Done => Ok(()),
             CommitOutcome::Conflict { .. } => Err(Problem::Busy),
         }
-    }
-
-    fn new_token(
-        &self,
-        kind: TokenKind,
-        user: &User,
-        (source, agent): (SourceAddress, Option<String>),
-        now: Timestamp,
-    ) -> Result<(NewToken, IssuedToken)> {
-        let jti = hex::encode(random::bytes::<16>()?);
-        // The token has the generation in the row whose password was verified. If the password is reset
-        // between the read of that row and here, the new token is already invalid.
-        let holder = (user.id, user.account, user.role, user.token_generation);
-        let (token, claims) = self.tokens.issue(kind, holder, &jti, now)?;
-        let expires_at = Timestamp::MIN.plus_seconds(claims.exp);
-        let expires_at = expires_at.map_err(|error| Problem::Internal(error.to_string()))?;
-        let issued = IssuedToken { source, agent, version: 1, ..IssuedToken::of(&claims, kind) };
-        Ok((NewToken { token, expires_at, language: user.language }, issued))
     }
 
     /// At most as many at the same time as passwords are verified.
@@ -319,7 +306,7 @@ impl Dashboard {
         Ok(())
     }
 
-    /// `false`: it was revoked before.
+    /// `false`: it had ended before.
     async fn end_token(
         &self,
         issued: &IssuedToken,
@@ -327,15 +314,9 @@ impl Dashboard {
         source: SourceAddress,
         now: Timestamp,
     ) -> Result<bool> {
-        let version = issued.version.saturating_add(1);
-        let ended = IssuedToken { ended_at: Some(now), version, ..issued.clone() };
-        let write = if issued.version == 0 {
-            Write::insert(&ended)?
-        } else {
-            Write::replace(&ended, issued.version)?
-        };
         let audit = audit_row(issued.user, issued.account, (action, BY_LOG_OUT), source, now)?;
-        let outcome = self.store.commit(vec![write, Write::audit(&audit)]).await?;
+        let outcome =
+            self.store.commit(vec![Write::remove_existing(&issued.key()), Write::audit(&audit)]).await?;
         Ok(outcome == CommitOutcome::Done)
     }
 }

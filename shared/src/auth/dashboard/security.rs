@@ -6,13 +6,14 @@ use domain::time::Timestamp;
 
 use super::log_in::NewToken;
 use super::totp::forget_second_factor;
-use super::{Dashboard, IssuedToken, Session};
+use super::{Dashboard, IssuedToken, Session, id_of};
 use crate::account::{AccountError, Accounts, TokenGeneration, User, UserChange, UserError, Users};
 use crate::http::{Problem, Result};
 use crate::random;
 use crate::store::{Order, from_item};
 
-const LISTED_SESSIONS: usize = 20;
+/// More are counted in the message below the list, and end with all sessions.
+const LISTED_SESSIONS: usize = 200;
 
 impl Dashboard {
     /// Renews a session after the code of the second factor or, without one, the password. The old token ends. 401
@@ -64,26 +65,28 @@ impl Dashboard {
         self.renew(session, &user, now).await
     }
 
-    /// The open ones among the user's last 20, newest first.
-    pub async fn open_sessions(&self, session: &Session, now: Timestamp) -> Result<Vec<IssuedToken>> {
+    /// The newest 200, and whether there are more. Ended ones have no row, except those that a change of the generation
+    /// ended: they are older than each open one, so that they hide none.
+    pub async fn open_sessions(&self, session: &Session, now: Timestamp) -> Result<(Vec<IssuedToken>, bool)> {
         let partition = IssuedToken::key_of(session.user.id, String::new()).pk;
-        let newest = self.store.range(&partition, ("0", "9"), Order::NewestFirst, LISTED_SESSIONS).await?;
+        let (open, most) = (id_of(now.seconds(), "~"), LISTED_SESSIONS.saturating_add(1));
+        let newest = self.store.range(&partition, (&open, "9"), Order::NewestFirst, most).await?;
         let mut issued: Vec<IssuedToken> = newest.into_iter().map(from_item).collect::<Result<_, _>>()?;
-        issued.retain(|issued| issued.is_open(&session.user, now));
-        // It may be older than those, or have no row.
+        issued.retain(|issued| issued.generation == session.user.token_generation);
+        let has_more = issued.len() == most;
+        issued.truncate(LISTED_SESSIONS);
+        // It may be older than those.
         if !issued.iter().any(|issued| session.is_with(issued)) {
             issued.push(session.issued.clone());
         }
-        Ok(issued)
+        Ok((issued, has_more))
     }
 
-    /// Ends one session of the user. 404 `not_found`; no effect if it has ended.
+    /// Ends one session of the user. 404 `not_found`, also for one that has ended.
     pub async fn end_session(&self, session: &Session, id: &str, now: Timestamp) -> Result<()> {
         let key = IssuedToken::key_of(session.user.id, id.to_owned());
         let issued: IssuedToken = self.store.get(&key).await?.ok_or(Problem::NotFound { what: "session" })?;
-        if issued.ended_at.is_none() {
-            self.end_token(&issued, "user.log-out", session.source, now).await?;
-        }
+        self.end_token(&issued, "user.log-out", session.source, now).await?;
         Ok(())
     }
 

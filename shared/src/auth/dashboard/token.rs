@@ -1,12 +1,14 @@
-//! Issues and verifies dashboard tokens: JWTs signed with HS256. No JWT crate, because only one issuer, one
+//! Issues and verifies dashboard tokens: JWTs signed with Ed25519. No JWT crate, because only one issuer, one
 //! algorithm and one header are accepted, and any other header is refused before the rest is decoded.
+
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hmac::{Hmac, KeyInit, Mac};
+use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
-use sha2::Sha256;
+use sha2::{Digest, Sha256};
 
 use domain::ids::{AccountId, UserId};
 use domain::time::Timestamp;
@@ -43,14 +45,19 @@ pub const PENDING_SECONDS: i64 = 5 * 60;
 /// 12 hours.
 pub const TOKEN_SECONDS: i64 = 12 * 60 * 60;
 
-/// As long as the hash (RFC 7518, section 3.2).
+/// As long as the private key that is derived from it.
 const MIN_SECRET_BYTES: usize = 32;
 
-/// An issued token has about 390 bytes.
+const PUBLIC_KEY_BYTES: usize = 32;
+
+/// The present key, and one that replaces it or that it replaced.
+const MAX_PUBLIC_KEYS: usize = 2;
+
+/// An issued token has about 430 bytes.
 const MAX_TOKEN_BYTES: usize = 1_024;
 
-/// `{"alg":"HS256","typ":"JWT"}` in base64url.
-const HEADER: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9";
+/// `{"alg":"EdDSA","typ":"JWT"}` in base64url.
+const HEADER: &str = "eyJhbGciOiJFZERTQSIsInR5cCI6IkpXVCJ9";
 
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Claims {
@@ -77,28 +84,52 @@ impl Claims {
 #[error("a token could not be signed: {0}")]
 pub struct SigningError(String);
 
+/// Derives the private key from a secret of at least 32 bytes, because CloudFormation generates texts and no keys.
+fn private_key(secret: &SecretString) -> Result<Ed25519KeyPair, ConfigError> {
+    let secret = secret.expose_secret();
+    if secret.len() < MIN_SECRET_BYTES {
+        let text = format!("the secret of dashboard tokens has fewer than {MIN_SECRET_BYTES} bytes");
+        return Err(ConfigError::new(text));
+    }
+    let key = Ed25519KeyPair::from_seed_unchecked(&Sha256::digest(secret));
+    key.map_err(|error| ConfigError::new(error.to_string()))
+}
+
+/// Returns the public key of a secret, in base64url.
+pub fn public_key_of(secret: &SecretString) -> Result<String, ConfigError> {
+    Ok(URL_SAFE_NO_PAD.encode(private_key(secret)?.public_key()))
+}
+
+fn public_key(text: &str) -> Result<[u8; PUBLIC_KEY_BYTES], ConfigError> {
+    let bytes = URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| bytes.try_into().ok());
+    bytes.ok_or_else(|| ConfigError::new(format!("{text:?} is not a public key of dashboard tokens")))
+}
+
 #[derive(Clone, Debug)]
 pub struct Tokens {
-    secret: SecretString,
-    /// Verifies tokens too, so that a rotation of the secret ends no session.
-    other_secret: Option<SecretString>,
+    /// `None` in functions that only verify tokens.
+    private_key: Option<Arc<Ed25519KeyPair>>,
+    public_keys: Vec<[u8; PUBLIC_KEY_BYTES]>,
 }
 
 impl Tokens {
-    /// `secrets`: one of at least 32 bytes, or two separated by a comma. The first signs; tokens that either
-    /// has signed are valid.
-    pub fn new(secrets: &SecretString) -> Result<Self, ConfigError> {
-        let mut parts = secrets.expose_secret().split(',');
-        let (secret, other_secret) = (parts.next().unwrap_or_default(), parts.next());
-        if parts.next().is_some() {
-            return Err(ConfigError::new("there are more than two secrets of dashboard tokens".to_owned()));
+    /// `public_keys`: at most two, separated by a comma, so that a rotation of the key ends no session. Without one, no
+    /// token is valid, except with `secret`, whose own tokens always are.
+    pub fn new(public_keys: &str, secret: Option<&SecretString>) -> Result<Self, ConfigError> {
+        let listed = public_keys.split(',').filter(|text| !text.is_empty()).map(public_key);
+        let mut public_keys: Vec<_> = listed.collect::<Result<_, _>>()?;
+        if public_keys.len() > MAX_PUBLIC_KEYS {
+            let text = format!("there are more than {MAX_PUBLIC_KEYS} public keys of dashboard tokens");
+            return Err(ConfigError::new(text));
         }
-        if [Some(secret), other_secret].into_iter().flatten().any(|part| part.len() < MIN_SECRET_BYTES) {
-            return Err(ConfigError::new(format!(
-                "the secret of dashboard tokens has fewer than {MIN_SECRET_BYTES} bytes"
-            )));
+        let private_key = secret.map(private_key).transpose()?;
+        let own = private_key.as_ref().map(|key| public_key(&URL_SAFE_NO_PAD.encode(key.public_key())));
+        if let Some(own) = own.transpose()?.filter(|own| !public_keys.contains(own)) {
+            let key = URL_SAFE_NO_PAD.encode(own);
+            tracing::warn!(key, "other functions refuse the tokens, because they lack this public key");
+            public_keys.push(own);
         }
-        Ok(Self { secret: secret.into(), other_secret: other_secret.map(SecretString::from) })
+        Ok(Self { private_key: private_key.map(Arc::new), public_keys })
     }
 
     pub fn issue(
@@ -120,7 +151,9 @@ impl Tokens {
         };
         let body = serde_json::to_vec(&claims).map_err(|error| SigningError(error.to_string()))?;
         let signed = format!("{HEADER}.{}", URL_SAFE_NO_PAD.encode(body));
-        let signature = URL_SAFE_NO_PAD.encode(mac(&self.secret, &signed)?.finalize().into_bytes());
+        let missing = || SigningError("the function has no private key".to_owned());
+        let key = self.private_key.as_ref().ok_or_else(missing)?;
+        let signature = URL_SAFE_NO_PAD.encode(key.sign(signed.as_bytes()));
         Ok((SecretString::from(format!("{signed}.{signature}")), claims))
     }
 
@@ -136,21 +169,15 @@ impl Tokens {
             return None;
         }
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
-        // `verify_slice` compares in constant time.
-        let has_signed = |secret| mac(secret, signed).is_ok_and(|mac| mac.verify_slice(&signature).is_ok());
-        if ![Some(&self.secret), self.other_secret.as_ref()].into_iter().flatten().any(has_signed) {
+        let has_signed = |key: &[u8; PUBLIC_KEY_BYTES]| {
+            UnparsedPublicKey::new(&ED25519, key).verify(signed.as_bytes(), &signature).is_ok()
+        };
+        if !self.public_keys.iter().any(has_signed) {
             return None;
         }
         let claims: Claims = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(body).ok()?).ok()?;
         (claims.iss == kind.issuer() && claims.exp > now.seconds()).then_some(claims)
     }
-}
-
-fn mac(secret: &SecretString, signed: &str) -> Result<Hmac<Sha256>, SigningError> {
-    let key = secret.expose_secret().as_bytes();
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).map_err(|error| SigningError(error.to_string()))?;
-    mac.update(signed.as_bytes());
-    Ok(mac)
 }
 
 #[cfg(test)]
@@ -166,7 +193,7 @@ mod tests {
     const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
     fn tokens() -> Tokens {
-        Tokens::new(&SecretString::from(SECRET)).unwrap()
+        Tokens::new("", Some(&SECRET.into())).unwrap()
     }
 
     fn claims(exp: i64) -> Value {
@@ -180,7 +207,7 @@ mod tests {
     fn signed_token(header: &Value, claims: &Value) -> SecretString {
         let part = |part: &Value| URL_SAFE_NO_PAD.encode(part.to_string());
         let signed = format!("{}.{}", part(header), part(claims));
-        let signature = URL_SAFE_NO_PAD.encode(mac(&SECRET.into(), &signed).unwrap().finalize().into_bytes());
+        let signature = URL_SAFE_NO_PAD.encode(private_key(&SECRET.into()).unwrap().sign(signed.as_bytes()));
         SecretString::from(format!("{signed}.{signature}"))
     }
 
@@ -194,7 +221,7 @@ mod tests {
     #[test]
     fn a_token_is_valid_until_its_expiry_and_only_with_all_claims() {
         let now = at(NOW);
-        let ours = json!({"alg": "HS256", "typ": "JWT"});
+        let ours = json!({"alg": "EdDSA", "typ": "JWT"});
         let token = signed_token(&ours, &claims(now.seconds() + 1));
         assert_eq!(tokens().verify(TokenKind::Api, &token, now).unwrap().role, Role::Owner);
         assert_eq!(tokens().verify(TokenKind::Api, &token, now.plus_seconds(1).unwrap()), None);
@@ -236,9 +263,10 @@ mod tests {
             json!({"alg": "none", "typ": "JWT"}),
             json!({"alg": "HS512", "typ": "JWT"}),
             json!({"alg": "RS256", "typ": "JWT"}),
-            json!({"alg": "hs256", "typ": "JWT"}),
+            json!({"alg": "eddsa", "typ": "JWT"}),
+            json!({"alg": "HS256", "typ": "JWT"}),
             json!({"typ": "JWT"}),
-            json!({"alg": "HS256", "typ": "JWT", "kid": "../../dev/null"}),
+            json!({"alg": "EdDSA", "typ": "JWT", "kid": "../../dev/null"}),
         ] {
             let token = signed_token(&header, &claims(now.seconds() + 1));
             assert_eq!(verified(&token), None, "{header}");
@@ -250,7 +278,7 @@ mod tests {
     #[test]
     fn a_token_with_any_changed_character_is_refused() {
         let now = at(NOW);
-        let token = signed_token(&json!({"alg": "HS256", "typ": "JWT"}), &claims(now.seconds() + 1));
+        let token = signed_token(&json!({"alg": "EdDSA", "typ": "JWT"}), &claims(now.seconds() + 1));
         let text = token.expose_secret();
         for index in 0..text.len() {
             let mut changed = text.as_bytes().to_vec();
@@ -263,13 +291,13 @@ mod tests {
         {
             assert_eq!(verified(&text.into()), None, "{text}");
         }
-        let other = Tokens::new(&SecretString::from("another secret of at least 32 bytes")).unwrap();
+        let other = Tokens::new("", Some(&"another secret of at least 32 bytes".into())).unwrap();
         assert_eq!(other.verify(TokenKind::Api, &token, now), None);
     }
 
     #[test]
     fn a_token_of_more_than_1024_bytes_is_refused() {
-        let (now, header) = (at(NOW), json!({"alg": "HS256", "typ": "JWT"}));
+        let (now, header) = (at(NOW), json!({"alg": "EdDSA", "typ": "JWT"}));
         let with_jti_of = |characters: usize| {
             let mut claims = claims(now.seconds() + 1);
             claims["jti"] = json!("a".repeat(characters));
@@ -282,48 +310,64 @@ mod tests {
         assert!(verified(&longest).is_some() && verified(&longer).is_none());
     }
 
+    /// RFC 8410, section 10.1 has this public key of a private key, which no test here can derive from a text.
+    const FOREIGN_KEY: &str = "GfuaXfG3h-yVAUj4Z1HjQpHFjGcSBRJfeCZLHYi6iGs";
+
     #[test]
-    fn a_short_secret_is_refused_and_the_secret_is_never_printed() {
-        let short = SECRET.get(1..).unwrap();
-        let refused = [
-            short.to_owned(),
-            format!("{SECRET},{short}"),
-            format!("{short},{SECRET}"),
-            format!("{SECRET},"),
-            format!("{SECRET},{SECRET},{SECRET}"),
-        ];
-        for text in refused {
-            assert!(Tokens::new(&SecretString::from(text.as_str())).is_err(), "{text}");
+    fn a_short_secret_and_a_text_that_is_no_public_key_are_refused_and_the_secret_is_never_printed() {
+        let own = public_key_of(&SECRET.into()).unwrap();
+        for keys in [&*own, FOREIGN_KEY, &format!("{FOREIGN_KEY},{own}"), ""] {
+            let tokens = Tokens::new(keys, Some(&SECRET.into())).unwrap();
+            assert!(!format!("{tokens:?}").contains("0123"));
+            assert!(Tokens::new(keys, Some(&SECRET.get(1..).unwrap().into())).is_err());
         }
-        let both = Tokens::new(&SecretString::from(format!("{SECRET},{SECRET}"))).unwrap();
-        assert!(!format!("{both:?}").contains("0123"));
+        for keys in [
+            "a",
+            own.get(1..).unwrap(),
+            &format!("{own}A"),
+            &format!("{own}={FOREIGN_KEY}"),
+            &[&*own; 3].join(","),
+        ] {
+            assert!(Tokens::new(keys, None).is_err(), "{keys}");
+        }
     }
 
-    /// Each step is a deployment. Functions of two consecutive steps run at the same time, so each must accept
-    /// the tokens of the other.
+    fn holder() -> (UserId, AccountId, Role, TokenGeneration) {
+        let user = UserId::from_email("ana@loja.example");
+        (user, AccountId::new([1; 10]), Role::Owner, TokenGeneration::new([7; 8]))
+    }
+
     #[test]
-    fn a_rotation_in_steps_ends_no_session_until_the_old_secret_is_dropped() {
+    fn a_public_key_verifies_and_signs_nothing() {
+        let now = at(NOW);
+        let own = public_key_of(&SECRET.into()).unwrap();
+        let (token, claims) = tokens().issue(TokenKind::Session, holder(), "a", now).unwrap();
+        let reader = Tokens::new(&own, None).unwrap();
+        assert_eq!(reader.verify(TokenKind::Session, &token, now), Some(claims));
+        assert!(reader.issue(TokenKind::Session, holder(), "a", now).is_err());
+        for keys in ["", FOREIGN_KEY] {
+            assert_eq!(Tokens::new(keys, None).unwrap().verify(TokenKind::Session, &token, now), None);
+        }
+    }
+
+    /// Each step is a deployment. The functions of two consecutive steps run at the same time, so those of each must
+    /// accept the tokens of the other.
+    #[test]
+    fn a_rotation_in_steps_ends_no_session_until_the_old_key_is_dropped() {
         const NEW: &str = "the secret that replaces the old";
         let now = at(NOW);
-        let steps = [SECRET.to_owned(), format!("{SECRET},{NEW}"), format!("{NEW},{SECRET}"), NEW.to_owned()]
-            .map(|secrets| Tokens::new(&SecretString::from(secrets)).unwrap());
-        let holder = (
-            UserId::from_email("ana@loja.example"),
-            AccountId::new([1; 10]),
-            Role::Owner,
-            TokenGeneration::new([7; 8]),
-        );
-        let issued = steps.each_ref().map(|step| step.issue(TokenKind::Api, holder, "a", now).unwrap().0);
-        let valid =
-            |step: &Tokens| issued.each_ref().map(|token| step.verify(TokenKind::Api, token, now).is_some());
-        assert_eq!(
-            steps.each_ref().map(valid),
-            [
-                [true, true, false, false],
-                [true, true, true, true],
-                [true, true, true, true],
-                [false, false, true, true],
-            ]
-        );
+        let [old_key, new_key] = [SECRET, NEW].map(|secret| public_key_of(&secret.into()).unwrap());
+        let both = format!("{old_key},{new_key}");
+        let steps = [(&old_key, SECRET), (&both, SECRET), (&both, NEW), (&new_key, NEW)];
+        let issued = steps.map(|(keys, secret)| {
+            let signer = Tokens::new(keys, Some(&secret.into())).unwrap();
+            signer.issue(TokenKind::Api, holder(), "a", now).unwrap().0
+        });
+        let valid = |(keys, _): (&String, &str)| {
+            let reader = Tokens::new(keys, None).unwrap();
+            issued.each_ref().map(|token| reader.verify(TokenKind::Api, token, now).is_some())
+        };
+        let all = [true; 4];
+        assert_eq!(steps.map(valid), [[true, true, false, false], all, all, [false, false, true, true]]);
     }
 }

@@ -426,7 +426,7 @@ impl Simulation {
 
     /// Issues another API key and revokes the other ones of the mode.
     async fn replace_key(&mut self, ledger: Ledger) -> Result<()> {
-        let token = self.world.stack.seed.owner_token(self.seeded(ledger), self.world.now());
+        let token = self.world.stack.owner_token(self.seeded(ledger)).await;
         let bearer = format!("Bearer {}", token.map_err(Error::of("the token"))?);
         let headers = [("authorization", bearer.as_str())];
         let send =
