@@ -65,6 +65,10 @@ use domain::row::Key;
 
 use self::update::{MAX_WRITE_RETRIES, pause_before_retry};
 
+/// The longest partition key and sort key of DynamoDB, in bytes. No row has a longer one.
+const MAX_PK_BYTES: usize = 2_048;
+const MAX_SK_BYTES: usize = 1_024;
+
 /// The most keys that one `BatchGetItem` accepts.
 const BATCH_GET_KEYS: usize = 100;
 
@@ -182,6 +186,10 @@ impl Store {
 
     /// Like [`Store::get`], but returns the item without deserialising it.
     pub async fn get_item(&self, key: &Key) -> Result<Option<Item>> {
+        // DynamoDB would refuse such a key, which can come from an id in a path.
+        if !(1..=MAX_PK_BYTES).contains(&key.pk.len()) || !(1..=MAX_SK_BYTES).contains(&key.sk.len()) {
+            return Ok(None);
+        }
         let answer = self
             .client
             .get_item()

@@ -34,7 +34,10 @@ const MAX_RESETS_FROM_ADDRESS: i64 = 30;
 /// An account's invites in a day (UTC). Withdrawn ones count, so that an account can't be used to mail strangers.
 const MAX_INVITES_A_DAY: i64 = 50;
 
-/// Of the key of a form with the action and the id of its object.
+/// Of the key of a form, which has 32.
+const MAX_KEY_BYTES: usize = 64;
+
+/// Of the key of a form with the action and the id of its object. No id is long enough to exceed it.
 const MAX_FORM_KEY_BYTES: usize = 256;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
@@ -155,8 +158,11 @@ impl Dashboard {
         now: Timestamp,
     ) -> Result<Option<SentForm>> {
         let form = SentForm { user, key: format!("{key}#{action}"), sent_at: now };
-        if key.is_empty() || form.key.len() > MAX_FORM_KEY_BYTES {
+        if key.is_empty() || key.len() > MAX_KEY_BYTES {
             return Err(Problem::field("idempotency_key", "must be the key in the page of the form"));
+        }
+        if form.key.len() > MAX_FORM_KEY_BYTES {
+            return Err(Problem::NotFound { what: "object" });
         }
         Ok(matches!(self.store.insert(&form).await?, Inserted::New).then_some(form))
     }
