@@ -93,15 +93,22 @@ where
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self> {
-        let (mut parts, body) = request.into_parts();
-        let member = Self::enter(&mut parts, state).await?;
-        let FormBody(form): FormBody =
-            FormBody::from_request(Request::from_parts(parts, body), state).await?;
-        member.filled(form)
+        Self::sent(request, state, Standing::Active).await
     }
 }
 
-/// A form that is open to a member without the second factor that the account demands.
+/// What a form demands of the member and the account.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Standing {
+    /// Nothing.
+    Any,
+    /// The second factor, if the account demands it.
+    Enrolled,
+    /// Also that the account is not suspended.
+    Active,
+}
+
+/// A form that is open to a member without the second factor that the account demands, also in a suspended account.
 pub struct UnenrolledForm<A>(pub MemberForm<A>);
 
 impl<S, A> FromRequest<S> for UnenrolledForm<A>
@@ -112,26 +119,42 @@ where
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self> {
-        let (mut parts, body) = request.into_parts();
-        let member = MemberForm::enter_unenrolled(&mut parts, state).await?;
-        let FormBody(form): FormBody =
-            FormBody::from_request(Request::from_parts(parts, body), state).await?;
-        Ok(Self(member.filled(form)?))
+        Ok(Self(MemberForm::sent(request, state, Standing::Any).await?))
+    }
+}
+
+/// A form that is open in a suspended account too, because it takes access away: the account must be able to contain a
+/// leak.
+pub struct ContainmentForm<A = App>(pub MemberForm<A>);
+
+impl<S, A> FromRequest<S> for ContainmentForm<A>
+where
+    S: Send + Sync,
+    A: Sessions + FromRef<S> + Send + Sync,
+{
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self> {
+        Ok(Self(MemberForm::sent(request, state, Standing::Enrolled).await?))
     }
 }
 
 impl<A: Sessions> MemberForm<A> {
-    /// Proves the session and counts the form before its body is read.
-    pub(crate) async fn enter<S>(parts: &mut Parts, state: &S) -> Result<Self>
+    async fn sent<S>(request: Request, state: &S, standing: Standing) -> Result<Self>
     where
         S: Send + Sync,
         A: FromRef<S>,
     {
-        let member = Self::enter_unenrolled(parts, state).await?;
-        if member.session.lacks_second_factor() { Err(Problem::SecondFactorDemanded) } else { Ok(member) }
+        let (mut parts, body) = request.into_parts();
+        let member = Self::enter(&mut parts, state, standing).await?;
+        let FormBody(form): FormBody =
+            FormBody::from_request(Request::from_parts(parts, body), state).await?;
+        member.filled(form)
     }
 
-    async fn enter_unenrolled<S>(parts: &mut Parts, state: &S) -> Result<Self>
+    /// Proves the session and counts the form before its body is read. 403 `totp_enrolment_required` or
+    /// `account_suspended`.
+    pub(crate) async fn enter<S>(parts: &mut Parts, state: &S, standing: Standing) -> Result<Self>
     where
         S: Send + Sync,
         A: FromRef<S>,
@@ -144,9 +167,15 @@ impl<A: Sessions> MemberForm<A> {
         let claims = dashboard.claims_of_cookie(&parts.headers, now)?;
         let session = Box::pin(dashboard.session_to_enrol(&claims, context.source)).await?;
         dashboard.count_page(&session, &context, now).await?;
+        if standing != Standing::Any && session.lacks_second_factor() {
+            return Err(Problem::SecondFactorDemanded);
+        }
+        if standing == Standing::Active && session.account.settings.suspended {
+            return Err(Problem::AccountSuspended);
+        }
         let mode = shown_mode(&parts.headers);
         let language = Language::of(&parts.headers);
-        let caller = Caller::of_member(&session, mode, &context)?;
+        let caller = Caller::of_member(&session, mode, &context);
         Ok(Self { caller, session, form: Query::parse(None), typed: Query::parse(None), language, now, app })
     }
 

@@ -5,7 +5,7 @@ use axum::extract::{FromRef, FromRequest, Multipart, Request};
 use shared::http::{Problem, Query, RawBody, Result};
 use url::form_urlencoded;
 
-use crate::forms::{MemberForm, Sessions};
+use crate::forms::{MemberForm, Sessions, Standing};
 
 /// The largest body in bytes. A logo has at most 30 KiB; a larger one must still be read, so that the refusal can name
 /// the file.
@@ -27,7 +27,7 @@ where
 
     async fn from_request(request: Request, state: &S) -> Result<Self> {
         let (mut parts, body) = request.into_parts();
-        let member = MemberForm::enter(&mut parts, state).await?;
+        let member = MemberForm::enter(&mut parts, state, Standing::Active).await?;
         let RawBody::<MAX_BYTES>(bytes) = RawBody::from_request(Request::new(body), state).await?;
         let (form, file) = read(Request::from_parts(parts, bytes.into())).await.ok_or_else(|| {
             Problem::field("Content-Type", "must be multipart/form-data, with the body of such a form")

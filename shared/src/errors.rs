@@ -117,6 +117,7 @@ impl From<ApiKeyError> for Problem {
     fn from(error: ApiKeyError) -> Self {
         match error {
             ApiKeyError::NotFound => Self::NotFound { what: "API key" },
+            ApiKeyError::Suspended => Self::AccountSuspended,
             ApiKeyError::Store(error) => error.into(),
             ApiKeyError::Random(error) => error.into(),
         }

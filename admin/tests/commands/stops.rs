@@ -30,6 +30,8 @@ async fn keys_of_a_suspended_account_are_refused_while_its_running_money_finishe
         }
         statuses
     };
+    let token = service.add_owner(account).await;
+    let (_, leaked) = service.request_of(&token, "POST", "/v1/api-keys").await;
     // Repeating the command changes nothing.
     for _time in 0..2 {
         assert_eq!(service.change(&format!("accounts suspend {account}")).await["suspended"], true);
@@ -45,8 +47,10 @@ async fn keys_of_a_suspended_account_are_refused_while_its_running_money_finishe
         (found["status"] == "PAID").then_some(())
     })
     .await;
-    let token = service.add_owner(account).await;
-    let (status, issued) = service.request_of(&token, "POST", "/v1/api-keys").await;
+    let (status, refusal) = service.request_of(&token, "POST", "/v1/api-keys").await;
+    assert_eq!((status, &refusal["error"]["code"]), (403, &json!("account_suspended")));
+    let path = format!("/v1/api-keys/{}/rotate", id(&leaked));
+    let (status, issued) = service.request_of(&token, "POST", &path).await;
     let new_key = issued["apiKey"].as_str().unwrap();
     assert_eq!((status, service.request("GET", "/v1/charges", ("apikey", new_key)).await.0), (201, 403));
 

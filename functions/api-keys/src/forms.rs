@@ -10,7 +10,7 @@ use axum::routing::post;
 use domain::ids::{ApiKeyId, Mode};
 use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
-use pages::forms::{MemberForm, Need, Sessions, answer, body};
+use pages::forms::{ContainmentForm, MemberForm, Need, Sessions, answer, body};
 use pages::{errors_as_pages, path_with, safe_path, words as w};
 use secrecy::ExposeSecret;
 use serde_json::json;
@@ -131,7 +131,7 @@ impl Sessions for ApiKeysApp {
     }
 }
 
-async fn issue(member: MemberForm<ApiKeysApp>) -> Result<Response> {
+async fn issue(ContainmentForm(member): ContainmentForm<ApiKeysApp>) -> Result<Response> {
     member.require(Need::Keys)?;
     let MemberForm { app, session, caller, form, now, .. } = &member;
     let is_test = caller.scope.mode == Mode::Test;
@@ -162,7 +162,10 @@ async fn own_key(member: &MemberForm<ApiKeysApp>, id: &str) -> Result<Option<Api
     if key.mode == member.caller.scope.mode { Ok(id) } else { Err(ApiKeyError::NotFound) }
 }
 
-async fn rotate(Path(id): Path<String>, member: MemberForm<ApiKeysApp>) -> Result<Response> {
+async fn rotate(
+    Path(id): Path<String>,
+    ContainmentForm(member): ContainmentForm<ApiKeysApp>,
+) -> Result<Response> {
     member.require(Need::Keys)?;
     let MemberForm { app, session, now, .. } = &member;
     let rotate = async {
@@ -172,7 +175,10 @@ async fn rotate(Path(id): Path<String>, member: MemberForm<ApiKeysApp>) -> Resul
     key_page(&member, member.once(&format!("rotate#{id}"), Box::pin(rotate)).await)
 }
 
-async fn revoke(Path(id): Path<String>, member: MemberForm<ApiKeysApp>) -> Result<Response> {
+async fn revoke(
+    Path(id): Path<String>,
+    ContainmentForm(member): ContainmentForm<ApiKeysApp>,
+) -> Result<Response> {
     member.require(Need::Keys)?;
     let MemberForm { app, session, now, .. } = &member;
     let revoke = async {

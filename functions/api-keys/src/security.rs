@@ -9,7 +9,7 @@ use axum::middleware::from_fn;
 use axum::response::{AppendHeaders, IntoResponse, Response};
 use axum::routing::post;
 use maud::{Markup, html};
-use pages::forms::{MemberForm, Need, UnenrolledForm, answer};
+use pages::forms::{ContainmentForm, MemberForm, Need, UnenrolledForm, answer};
 use pages::{code_block, errors_as_pages, hidden, path_with, safe_path, words as w};
 use secrecy::{ExposeSecret, SecretString};
 use shared::account::password::is_acceptable;
@@ -153,7 +153,7 @@ fn password(member: &MemberForm<ApiKeysApp>, field: &str) -> SecretString {
     member.typed.text(field).unwrap_or_default().into()
 }
 
-async fn demand(member: MemberForm<ApiKeysApp>) -> Result<Response> {
+async fn demand(ContainmentForm(member): ContainmentForm<ApiKeysApp>) -> Result<Response> {
     member.require(Need::Owner)?;
     let is_required = member.form.text("required") == Some("1");
     let done = member.app.dashboard.demand_second_factor(&member.session, is_required, member.now).await;

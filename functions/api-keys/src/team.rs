@@ -9,7 +9,7 @@ use domain::account::MailAddress;
 use domain::audit::Operator;
 use domain::ids::UserId;
 use domain::time::Timestamp;
-use pages::forms::{MemberForm, Need, answer};
+use pages::forms::{ContainmentForm, MemberForm, Need, answer};
 use pages::kept::invite_form;
 use pages::{Language, path_with, safe_path, words as w};
 use secrecy::SecretString;
@@ -89,7 +89,10 @@ pub(crate) async fn invite(member: MemberForm<ApiKeysApp>) -> Result<Response> {
     answer(Ok(TEAM.to_owned()), TEAM)
 }
 
-pub(crate) async fn withdraw(Path(hash): Path<String>, member: MemberForm<ApiKeysApp>) -> Result<Response> {
+pub(crate) async fn withdraw(
+    Path(hash): Path<String>,
+    ContainmentForm(member): ContainmentForm<ApiKeysApp>,
+) -> Result<Response> {
     let by = by(&member)?;
     let MemberForm { app, session, now, .. } = &member;
     let invites = app.users.team(&session.account.id, *now).await?.invites;
@@ -104,7 +107,10 @@ pub(crate) async fn set_role(Path(id): Path<String>, member: MemberForm<ApiKeysA
     changed(change(&member, &id, &UserChange::Role(role_of(&member.form)?), &by).await.map(drop))
 }
 
-pub(crate) async fn remove(Path(id): Path<String>, member: MemberForm<ApiKeysApp>) -> Result<Response> {
+pub(crate) async fn remove(
+    Path(id): Path<String>,
+    ContainmentForm(member): ContainmentForm<ApiKeysApp>,
+) -> Result<Response> {
     let by = by(&member)?;
     let secrets = member.app.dashboard.secrets()?;
     let remove = async {

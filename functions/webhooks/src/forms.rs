@@ -7,7 +7,7 @@ use axum::response::Response;
 use axum::routing::post;
 use domain::ids::{EndpointId, ResendId};
 use domain::webhook::signature::EndpointSecret;
-use pages::forms::{MemberForm, Need, answer, body};
+use pages::forms::{ContainmentForm, MemberForm, Need, answer, body};
 use pages::kept::endpoint_form;
 use pages::{errors_as_pages, words as w};
 use secrecy::ExposeSecret;
@@ -111,7 +111,7 @@ async fn test(Path(id): Path<String>, member: MemberForm) -> Result<Response> {
 async fn rotate(
     Path(id): Path<String>,
     State(secrets): State<SigningSecrets>,
-    member: MemberForm,
+    ContainmentForm(member): ContainmentForm,
 ) -> Result<Response> {
     member.require(Need::Admin)?;
     let (id, path) = parsed(&id)?;
@@ -126,7 +126,7 @@ async fn rotate(
 async fn delete(
     Path(id): Path<String>,
     State(secrets): State<SigningSecrets>,
-    member: MemberForm,
+    ContainmentForm(member): ContainmentForm,
 ) -> Result<Response> {
     member.require(Need::Admin)?;
     let (id, path) = parsed(&id)?;

@@ -1,13 +1,14 @@
 //! Tests of a user's own access: second factor, confirmation of a session, password, sessions.
 
 use axum::http::Method;
-use domain::ids::Mode;
+use domain::ids::{Mode, UserId};
 use serde_json::json;
 use totp_rs::{Builder, Secret, Totp};
 
+use crate::api_keys::DashboardUser;
 use crate::dashboard::{Browser, FORM, SAME_ORIGIN, cookie, encoded, location, post, shown_secret, text};
 use crate::dashboard_forms::actions;
-use crate::support::{Answer, Service};
+use crate::support::{Answer, Service, id};
 
 const SECURITY: &str = "/dashboard/security";
 const WRONG: &str = "/dashboard/security?error=wrong_proof";
@@ -402,4 +403,59 @@ async fn a_user_sees_and_ends_own_sessions_one_by_one() {
     let page = owner.page(SECURITY).await;
     assert!(page.contains("esta sessão") && !page.contains("/end\""), "{page}");
     assert_eq!(member.page(SECURITY).await.matches("esta sessão").count(), 1);
+}
+
+#[tokio::test]
+async fn a_suspended_account_takes_access_away_and_gives_none() {
+    let service = Service::start().await;
+    let (owner, api) = (Browser::owner(&service).await, DashboardUser::owner(&service).await);
+    let issued = api.send(Method::POST, "/v1/api-keys", &json!({"test": false})).await.expect(201);
+    let (key, member) = (id(&issued), UserId::from_email(&service.stack.seed.member_email));
+    service.change_settings(|settings| settings.suspended = true).await;
+
+    let suspended = (403, "permission_error", "account_suspended");
+    let live_key = json!({"test": false});
+    assert_eq!(api.send(Method::POST, "/v1/api-keys", &live_key).await.problem(), suspended);
+    let live = owner.in_mode(Mode::Live);
+    let mut number = 0;
+    let mut post = async |path: &str, more: &[(&str, &str)]| {
+        number += 1;
+        let form_key = number.to_string();
+        let fields = [&[("mode", "live"), ("idempotency_key", &*form_key)], more].concat();
+        live.post(path, &fields).await
+    };
+    for refused in [
+        "/dashboard/developers/keys",
+        "/dashboard/team/invites",
+        "/dashboard/webhooks",
+        "/dashboard/settings",
+    ] {
+        let more = [("email", "rui@loja.example"), ("role", "OWNER"), ("url", "https://loja.example/")];
+        let answer = post(refused, &more).await;
+        assert_eq!(answer.status, 403, "{refused}");
+        assert!(text(&answer).contains("A conta está suspensa"), "{refused}");
+    }
+    let rotated = post(&format!("/dashboard/developers/keys/{key}/rotate"), &[]).await;
+    assert!(shown_secret(&rotated).starts_with("ak_live_"));
+    let by_api = api.send(Method::POST, "/v1/api-keys", &json!({"test": true})).await.expect(201);
+    let path = format!("/v1/api-keys/{}/rotate", id(&by_api));
+    let by_api = api.send(Method::POST, &path, &json!({})).await.expect(201);
+    api.send(Method::DELETE, &format!("/v1/api-keys/{}", id(&by_api)), &json!({})).await.expect(200);
+    for key in live.page("/dashboard/developers").await.split("/dashboard/developers/keys/").skip(1) {
+        let Some((key, "revoke")) = key.split('"').next().unwrap().split_once('/') else { continue };
+        let path = format!("/dashboard/developers/keys/{key}/revoke");
+        assert_eq!(location(&post(&path, &[]).await), "/dashboard/developers?done=1");
+    }
+    let path = format!("/dashboard/team/{member}/remove");
+    assert_eq!(location(&post(&path, &[]).await), "/dashboard/team?done=1");
+    assert_eq!(post("/dashboard/security/totp", &[]).await.status, 200);
+    let ends = actions(&live.page(SECURITY).await);
+    let end = ends.iter().find(|path| path.ends_with("/end")).unwrap();
+    assert_eq!(location(&post(end, &[]).await), "/dashboard/security?done=1");
+    let password = service.stack.seed.first.password.clone();
+    let new = [("old", &*password), ("new", "a new and long password")];
+    let changed = post("/dashboard/security/password", &new).await;
+    assert_eq!(location(&changed), "/dashboard/security?done=1");
+    let renewed = Browser::of(&service, &changed);
+    assert_eq!(renewed.submit(SECURITY, "/dashboard/security/sessions", &[]).await, "/dashboard/login");
 }

@@ -22,9 +22,10 @@ use shared::webhook::endpoint::{ENDPOINT_BODY, ENDPOINT_CHANGE_BODY, ROTATE_SECR
 use shared::webhook::log::EVENTS_QUERY;
 
 use super::errors::{
-    ACCOUNT_VELOCITY, CUSTOMER_VELOCITY, DISPUTED, EXCEEDS_REMAINING, INSUFFICIENT_BALANCE, INVALID_AMOUNT,
-    INVALID_REQUEST, KEY_REUSED, NOT_CANCELLABLE, NOT_REFUNDABLE, NOT_UPLOADED, RATE_LIMITED,
-    REFUND_NOT_SUPPORTED, SIZE_MISMATCH, TOTP_REQUIRED, UNAUTHORIZED, UNPROCESSABLE,
+    ACCOUNT_SUSPENDED, ACCOUNT_VELOCITY, CUSTOMER_VELOCITY, DISPUTED, EXCEEDS_REMAINING,
+    INSUFFICIENT_BALANCE, INVALID_AMOUNT, INVALID_REQUEST, KEY_REUSED, NOT_CANCELLABLE, NOT_REFUNDABLE,
+    NOT_UPLOADED, RATE_LIMITED, REFUND_NOT_SUPPORTED, SIZE_MISMATCH, TOTP_REQUIRED, UNAUTHORIZED,
+    UNPROCESSABLE,
 };
 use super::operation::{Access, Body, Operation};
 use crate::responses::{Content, Success};
@@ -228,9 +229,10 @@ operations! {
         "Without cleartext. Every active user of the account may list keys."
         [200 [Json "ApiKeyList"]] .access(Access::Dashboard);
     "POST /v1/api-keys" "createApiKey" "Issue an API key"
-        "`apiKey` is shown only in this response. Without `test: true` the key is a live key."
+        "`apiKey` is shown only in this response. Without `test: true` the key is a live key, which a suspended account does not get."
         [201 [Json "IssuedApiKey"]]
-        .access(Access::DashboardManager) .body(Body::Json(API_KEY_BODY, r#"{"label": "checkout server", "test": true}"#));
+        .access(Access::DashboardManager) .body(Body::Json(API_KEY_BODY, r#"{"label": "checkout server", "test": true}"#))
+        .errors(&[ACCOUNT_SUSPENDED]);
     "POST /v1/api-keys/{id}/rotate" "rotateApiKey" "Replace an API key"
         "The old key stops working at once. The new one keeps its mode, and its label unless a new one is sent."
         [201 [Json "IssuedApiKey"]] .access(Access::DashboardManager) .body(Body::Json(ROTATE_API_KEY_BODY, "{}"));

@@ -8,7 +8,7 @@ use secrecy::SecretString;
 
 use domain::account::Account;
 use domain::audit::Operator;
-use domain::ids::{AccountId, ApiKeyId, Fingerprint};
+use domain::ids::{AccountId, ApiKeyId, Fingerprint, Mode};
 use domain::time::Timestamp;
 
 use super::request::NewApiKey;
@@ -35,6 +35,8 @@ impl fmt::Debug for IssuedApiKey {
 pub enum ApiKeyError {
     #[error("the account has no such API key")]
     NotFound,
+    #[error("the account is suspended, and gets no live key")]
+    Suspended,
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
@@ -89,7 +91,8 @@ impl ApiKeys {
     }
 
     /// The transaction checks the version of the account's row, and is repeated if the settings changed
-    /// meanwhile. So the new key's copy of the settings is current. [`ApiKeys::rotate`] does the same.
+    /// meanwhile. So the new key's copy of the settings is current. [`ApiKeys::rotate`] does the same. A suspended
+    /// account gets no live key, except by a rotation, which replaces a leaked one.
     pub async fn issue(
         &self,
         account: &AccountId,
@@ -100,6 +103,9 @@ impl ApiKeys {
         let mut update = self.store.start_update("an account");
         loop {
             let account = self.account(account).await?;
+            if account.settings.suspended && request.mode == Mode::Live {
+                return Err(ApiKeyError::Suspended);
+            }
             let issued = new_key(&account, request, now)?;
             let audit = audit::by_operator(operator, account.id, "api-key.issue", issued.fingerprint(), now)?;
             let writes = vec![

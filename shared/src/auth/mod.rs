@@ -48,20 +48,17 @@ impl Caller {
     }
 
     /// A member who acts at the dashboard in one mode of the account, for the use cases of the API. The caller has
-    /// checked the member's role. 403 `account_suspended` for a suspended account.
-    pub fn of_member(session: &Session, mode: Mode, context: &RequestContext) -> Result<Self> {
+    /// checked the member's role, and whether the account is suspended.
+    pub fn of_member(session: &Session, mode: Mode, context: &RequestContext) -> Self {
         let account = &session.account;
-        if account.settings.suspended {
-            return Err(Problem::AccountSuspended);
-        }
-        Ok(Self {
+        Self {
             scope: Scope { account: account.id, mode },
             salt: account.salt.clone().into_bytes(),
             settings: account.settings.clone(),
             by: ActorId::Member(session.user.id),
             source: context.source,
             request_id: context.id.stored(),
-        })
+        }
     }
 
     /// The actor that the change to `version` stores in the row.
