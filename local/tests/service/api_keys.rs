@@ -380,6 +380,44 @@ async fn of_concurrent_rotations_one_succeeds_and_its_key_follows_the_accounts_r
 }
 
 #[tokio::test]
+async fn an_account_may_make_five_times_the_requests_of_a_key() {
+    const LIMIT: usize = 32;
+    let service = Service::start().await;
+    let owner = DashboardUser::owner(&service).await;
+    service.change_settings(|settings| settings.rate_limit_per_minute = 32).await;
+    let mut keys = vec![service.key()];
+    for number in 0..5 {
+        let issued = owner.issue(&json!({"test": number % 2 == 0})).await.expect(201);
+        keys.push(cleartext(&issued).to_owned());
+    }
+    service.begin_minute().await;
+    let first = service.get_as(&keys[0], "/v1/wallets").await;
+    assert_eq!(first.header("x-ratelimit-remaining-minute"), Some("31"));
+    let (sixth, five) = keys.split_last().unwrap();
+    for (key, requests) in five.iter().zip([LIMIT - 1, LIMIT, LIMIT, LIMIT, LIMIT]) {
+        for _ in 0..requests {
+            service.get_as(key, "/v1/wallets").await.expect(200);
+        }
+    }
+    // The sixth key is counted at its 16th request.
+    for number in 1..=20 {
+        let answer = service.get_as(sixth, "/v1/wallets").await;
+        if number < 16 {
+            answer.expect(200);
+            continue;
+        }
+        assert_eq!(answer.problem(), (429, "rate_limit_error", "rate_limited"), "{number}");
+        assert_eq!(answer.header("x-ratelimit-remaining-minute"), Some("0"));
+        assert!((1..=60).contains(&answer.header("retry-after").unwrap().parse().unwrap()));
+    }
+    service.get_as(&service.stack.seed.other.test_api_key, "/v1/wallets").await.expect(200);
+    service.advance_seconds(60).await;
+    for _ in 0..16 {
+        service.get_as(sixth, "/v1/wallets").await.expect(200);
+    }
+}
+
+#[tokio::test]
 async fn a_request_and_a_rotation_that_conflict_are_retried() {
     let service = Service::start().await;
     let proxy = service.proxy();

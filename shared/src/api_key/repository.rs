@@ -16,7 +16,7 @@ use super::{ApiKey, ListedKey, generate};
 use crate::audit;
 use crate::random::{self, RandomError};
 use crate::store::{
-    CommitOutcome, Item, Result, RowUpdate, Store, StoreError, UpdateOutcome, Write, number, unavailable,
+    CommitOutcome, Item, Result, RowUpdate, Store, StoreError, UpdateOutcome, Write, unavailable,
 };
 
 pub struct IssuedApiKey {
@@ -66,7 +66,7 @@ impl ApiKeys {
     pub async fn find(&self, account: &AccountId, id: Option<&ApiKeyId>) -> Result<ApiKey, ApiKeyError> {
         let Some(id) = id else { return Err(ApiKeyError::NotFound) };
         let get = self.store.client().get_item().table_name(&self.table);
-        let get = get.set_key(Some(key_of(id.fingerprint()))).consistent_read(true);
+        let get = get.set_key(Some(key_of(id.fingerprint().as_str()))).consistent_read(true);
         let Some(found) = get.send().await.map_err(unavailable)?.item else {
             return Err(ApiKeyError::NotFound);
         };
@@ -142,7 +142,7 @@ impl ApiKeys {
                 audit::by_operator(operator, account.id, "api-key.rotate", old.fingerprint.as_str(), now)?;
             let details = format!("replaced by {}, {}", issued.fingerprint(), described(&issued.key));
             let writes = vec![
-                Write::remove_from(&self.table, key_of(&old.fingerprint)),
+                Write::remove_from(&self.table, key_of(old.fingerprint.as_str())),
                 Write::insert_into(&self.table, item(&issued.key)?),
                 Write::check(Account::key_of(&account.id), account.version),
                 Write::audit(&audit.with_details(details)),
@@ -164,7 +164,7 @@ impl ApiKeys {
         let key = self.find(account, id).await?;
         let audit = audit::by_operator(operator, *account, "api-key.revoke", key.fingerprint.as_str(), now)?;
         let writes = vec![
-            Write::remove_from(&self.table, key_of(&key.fingerprint)),
+            Write::remove_from(&self.table, key_of(key.fingerprint.as_str())),
             Write::audit(&audit.with_details(described(&key))),
         ];
         match self.store.commit(writes).await? {
@@ -183,33 +183,36 @@ impl ApiKeys {
         let settings: AttributeValue =
             serde_dynamo::to_attribute_value(&account.settings).map_err(|error| corrupt(&error))?;
         let version = AttributeValue::N(account.version.to_string());
-        let update = row(key).set("settings", settings).set("settings_version", version.clone());
+        let update = row(key.as_str()).set("settings", settings).set("settings_version", version.clone());
         let update = update.when_exists().when_absent_or("settings_version", "<=", version);
         update.run_in(&self.table, &self.store).await.map(|_copied_or_newer| ())
     }
 
-    /// Adds 1 to `counter`, removes the counters `stale`, and returns the row. `None`: there is no such key.
-    pub(crate) async fn count_request(
+    /// Adds to a counter, removes the counters `stale`, and returns the row. `None`: there is no such row, and it
+    /// `must_exist`.
+    pub(crate) async fn add_requests(
         &self,
-        key: &Fingerprint,
-        counter: &str,
+        pk: &str,
+        (counter, requests): (&str, u64),
         stale: &[String],
+        must_exist: bool,
     ) -> Result<Option<Item>> {
-        let update = row(key).add(counter, number(1)).remove_all(stale).when_exists();
+        let update = row(pk).add(counter, AttributeValue::N(requests.to_string())).remove_all(stale);
+        let update = if must_exist { update.when_exists() } else { update };
         Ok(match update.run_in(&self.table, &self.store).await? {
             UpdateOutcome::Done(row) => Some(row),
             UpdateOutcome::Refused(_) => None,
         })
     }
 
-    pub(crate) async fn remove_counters(&self, key: &Fingerprint, counters: &[String]) -> Result<()> {
-        let update = row(key).remove_all(counters).when_exists();
+    pub(crate) async fn remove_counters(&self, pk: &str, counters: &[String]) -> Result<()> {
+        let update = row(pk).remove_all(counters).when_exists();
         update.run_in(&self.table, &self.store).await.map(|_removed_or_revoked| ())
     }
 }
 
-fn row(key: &Fingerprint) -> RowUpdate {
-    RowUpdate::of_item(key_of(key))
+fn row(pk: &str) -> RowUpdate {
+    RowUpdate::of_item(key_of(pk))
 }
 
 fn new_key(account: &Account, request: &NewApiKey, now: Timestamp) -> Result<IssuedApiKey, ApiKeyError> {
@@ -224,8 +227,8 @@ impl IssuedApiKey {
     }
 }
 
-fn key_of(key: &Fingerprint) -> Item {
-    Item::from([("pk".to_owned(), AttributeValue::S(key.as_str().to_owned()))])
+fn key_of(pk: &str) -> Item {
+    Item::from([("pk".to_owned(), AttributeValue::S(pk.to_owned()))])
 }
 
 fn item(key: &ApiKey) -> Result<Item> {

@@ -20,6 +20,7 @@ use self::dashboard::Session;
 use crate::api_key::{self, ApiKey, ApiKeys};
 use crate::http::{Problem, RateLimit, RequestContext, Result};
 use crate::random::{self, RandomError};
+use crate::store::Item;
 
 /// Counters of previous minutes that each request removes.
 const COUNTERS_REMOVED: i64 = 10;
@@ -28,6 +29,12 @@ const COUNTERS_REMOVED: i64 = 10;
 /// there are more, a second update removes all, so that the row stays under 1 KB.
 const MAX_COUNTERS_LEFT: usize = 20;
 const SECONDS_A_MINUTE: i64 = 60;
+
+/// Every 16th request of a key in a minute adds 16 to the account's counter, so that most requests need no second update.
+const COUNTED_TOGETHER: u64 = 16;
+
+/// So many keys of an account can use their whole limit.
+const KEYS_AT_THE_LIMIT: u64 = 5;
 
 #[derive(Clone, Debug)]
 pub struct Caller {
@@ -91,7 +98,7 @@ impl Caller {
 
 impl ApiKeys {
     /// Verifies the key and counts the request: 401 `unauthorized` without a valid key, 429 `rate_limited`
-    /// above the key's limit a minute, 403 `account_suspended`, 503 if the database does not answer.
+    /// above the limit a minute of the key or the account, 403 `account_suspended`, 503 if the database does not answer.
     /// [`crate::extract`] calls it for every route that requires a key.
     pub(crate) async fn authenticate(&self, context: &RequestContext, now: Timestamp) -> Result<Caller> {
         let Some(key) = &context.headers.api_key else {
@@ -102,20 +109,13 @@ impl ApiKeys {
         }
         let fingerprint = Fingerprint::of(key);
         let minute = now.seconds().div_euclid(SECONDS_A_MINUTE);
-        let stale: Vec<String> =
-            (1..=COUNTERS_REMOVED).map(|back| counter(minute.saturating_sub(back))).collect();
-        let item =
-            self.count_request(&fingerprint, &counter(minute), &stale).await?.ok_or(Problem::Unauthorized)?;
-        let used =
-            item.get(&counter(minute)).and_then(|value| value.as_n().ok()).and_then(|text| text.parse().ok());
-        let older_counters = older_counters(&item, minute);
+        let (item, used) =
+            self.count(fingerprint.as_str(), (1, minute), true).await?.ok_or(Problem::Unauthorized)?;
         let row: ApiKey =
             serde_dynamo::from_item(item).map_err(|error| Problem::Internal(error.to_string()))?;
-        if older_counters.len() > MAX_COUNTERS_LEFT {
-            self.remove_counters(&fingerprint, &older_counters).await?;
-        }
         let limit = row.settings.rate_limit_per_minute;
-        let used: u64 = used.unwrap_or(limit);
+        let is_counted = used <= limit && used.checked_rem(COUNTED_TOGETHER) == Some(0);
+        let used = if is_counted && self.exceeds_account(&row, minute).await? { u64::MAX } else { used };
         let rate_limit = RateLimit { limit, remaining: limit.saturating_sub(used) };
         let scope = Scope { account: row.account, mode: row.mode };
         context.set_caller(rate_limit, scope.to_string(), Some(fingerprint.as_str()));
@@ -136,6 +136,41 @@ impl ApiKeys {
             source: context.source,
             request_id: context.id.stored(),
         })
+    }
+}
+
+impl ApiKeys {
+    /// Adds requests to the counter of a minute. Returns the row and the counter. `None`: there is no such key.
+    async fn count(
+        &self,
+        pk: &str,
+        (requests, minute): (u64, i64),
+        must_exist: bool,
+    ) -> Result<Option<(Item, u64)>> {
+        let stale: Vec<String> =
+            (1..=COUNTERS_REMOVED).map(|back| counter(minute.saturating_sub(back))).collect();
+        let added = self.add_requests(pk, (&counter(minute), requests), &stale, must_exist).await?;
+        let Some(item) = added else { return Ok(None) };
+        let older_counters = older_counters(&item, minute);
+        if older_counters.len() > MAX_COUNTERS_LEFT {
+            self.remove_counters(pk, &older_counters).await?;
+        }
+        let used = item.get(&counter(minute)).and_then(|value| value.as_n().ok()?.parse().ok());
+        let used = used.ok_or_else(|| Problem::Internal("a counter of requests is no number".to_owned()))?;
+        Ok(Some((item, used)))
+    }
+
+    /// Counts the key's last requests for its account. Above the account's limit, the key has no request left in this
+    /// minute, so that each further one is refused without this count.
+    async fn exceeds_account(&self, key: &ApiKey, minute: i64) -> Result<bool> {
+        let limit = key.settings.rate_limit_per_minute;
+        let of_account = format!("requests#{}", key.account);
+        let counted = self.count(&of_account, (COUNTED_TOGETHER, minute), false).await?;
+        let exceeds = counted.is_some_and(|(_, counted)| counted > limit.saturating_mul(KEYS_AT_THE_LIMIT));
+        if exceeds {
+            self.count(key.fingerprint.as_str(), (limit, minute), true).await?;
+        }
+        Ok(exceeds)
     }
 }
 
