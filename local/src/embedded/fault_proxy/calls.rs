@@ -16,6 +16,8 @@ pub struct Call {
     pub action: String,
     pub resource: String,
     pub leading_keys: BTreeSet<String>,
+    /// The attributes that an update of a single row names; empty for other actions.
+    pub attributes: BTreeSet<String>,
 }
 
 /// Clones share them, also after the proxy has stopped. Their number is not bounded.
@@ -43,6 +45,7 @@ pub(super) fn calls(caller: &str, operation: &str, request: &Value) -> Vec<Call>
         action: format!("dynamodb:{action}"),
         resource,
         leading_keys,
+        attributes: BTreeSet::new(),
     };
     if operation == "TransactWriteItems" {
         let items = request.get("TransactItems").and_then(Value::as_array).into_iter().flatten();
@@ -61,7 +64,18 @@ pub(super) fn calls(caller: &str, operation: &str, request: &Value) -> Vec<Call>
         return tables.iter().map(of_table).collect();
     }
     let keys = keys_of_row(request).chain(queried_key(request)).collect();
-    vec![call(operation, resource(request), keys)]
+    let mut call = call(operation, resource(request), keys);
+    if operation == "UpdateItem" {
+        call.attributes = attributes(request);
+    }
+    vec![call]
+}
+
+/// The attributes of the key, and those for which the expressions have placeholders. The store names no other one.
+fn attributes(request: &Value) -> BTreeSet<String> {
+    let members = |field: &str| request.get(field).and_then(Value::as_object).into_iter().flatten();
+    let named = members("ExpressionAttributeNames").filter_map(|(_, name)| name.as_str());
+    members("Key").map(|(name, _)| name.as_str()).chain(named).map(str::to_owned).collect()
 }
 
 fn resource(request: &Value) -> String {

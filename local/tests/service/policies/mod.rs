@@ -11,18 +11,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{LazyLock, Mutex};
 
+use domain::account::{Account, AccountSettings, Brand, Contact};
+use domain::ids::{AccountId, Mode};
+use domain::time::Timestamp;
 use local::embedded::fault_proxy::Call;
 use serde_yaml_ng::Value;
+use shared::api_key::ApiKey;
 
 use self::evaluator::{Decision, Effect, decide, is_like};
-use self::roles::{Grant, LEADING_KEYS, Role, functions, request, roles, template, text, texts};
+use self::roles::{ATTRIBUTES, Grant, LEADING_KEYS, Role, functions, request, roles, template, text, texts};
 use self::rules::is_on_rows;
 
 impl Role {
     /// Whether the role allows a recorded call.
     fn allows(&self, call: &Call) -> bool {
         let keys = call.leading_keys.iter().map(String::as_str);
-        decide(&self.statements, &request(&call.action, &call.resource, keys)) == Decision::Allowed
+        let mut request = request(&call.action, &call.resource, keys);
+        request.context.insert(ATTRIBUTES.to_owned(), call.attributes.iter().cloned().collect());
+        decide(&self.statements, &request) == Decision::Allowed
     }
 }
 
@@ -92,7 +98,8 @@ fn each_statement_on_rows_is_limited_by_partition_key() {
             let at = format!("{function}: {statement:?}");
             assert!(statement.resources.iter().all(|resource| !resource.contains(['*', '?'])), "{at}");
             if statement.resources == ["ApiKeysTable"] {
-                assert!(statement.conditions.is_empty(), "{at}");
+                let updates = statement.actions == ["dynamodb:UpdateItem"];
+                assert!(updates || statement.conditions.is_empty(), "{at}");
                 continue;
             }
             let null = statement.conditions.iter().find(|condition| condition.operator == "Null").unwrap();
@@ -100,6 +107,41 @@ fn each_statement_on_rows_is_limited_by_partition_key() {
             assert_eq!(statement.conditions.len(), 2, "{at}");
             let keys = statement.leading_keys().unwrap();
             assert!(keys.iter().all(|keys| names_one_kind_of_row(keys)), "{at}");
+        }
+    }
+}
+
+/// The counter of requests shares its row with the key's account and mode, and with the account's settings.
+#[test]
+fn a_function_that_counts_requests_can_change_no_other_attribute_of_a_key() {
+    let account = Account {
+        id: AccountId::new([1; 10]),
+        settings: AccountSettings::new("Loja", "Recife"),
+        contact: Contact::default(),
+        brand: Brand::default(),
+        requires_second_factor: false,
+        salt: String::new(),
+        created_at: Timestamp::MIN,
+        version: 1,
+    };
+    let key = ApiKey::new(&"ak_live_".into(), &account, Mode::Live, "", Timestamp::MIN);
+    let Value::Mapping(row) = serde_yaml_ng::to_value(&key).unwrap() else { panic!("a row") };
+    let attributes: Vec<&str> = row.keys().filter_map(Value::as_str).filter(|name| *name != "pk").collect();
+    assert!(attributes.contains(&"account") && attributes.contains(&"mode"));
+    for (function, role) in ROLES.iter() {
+        let may_update = |attributes: &[&str]| {
+            let mut request = request("dynamodb:UpdateItem", "ApiKeysTable", ["a"]);
+            let attributes = attributes.iter().map(|name| (*name).to_owned()).collect();
+            request.context.insert(ATTRIBUTES.to_owned(), attributes);
+            decide(&role.statements, &request) == Decision::Allowed
+        };
+        let counts = role.grants().iter().any(|grant| {
+            (grant.action.as_str(), grant.resource.as_str()) == ("dynamodb:UpdateItem", "ApiKeysTable")
+        });
+        assert_eq!(may_update(&["pk", "n29930000", "n29929999"]), counts, "{function}");
+        assert!(!may_update(&[]), "{function}");
+        for attribute in &attributes {
+            assert!(!may_update(&["pk", "n29930000", attribute]), "{function}: {attribute}");
         }
     }
 }

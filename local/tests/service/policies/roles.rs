@@ -8,6 +8,7 @@ use serde_yaml_ng::Value;
 use super::evaluator::{Condition, Effect, Request, Statement};
 
 pub(super) const LEADING_KEYS: &str = "dynamodb:LeadingKeys";
+pub(super) const ATTRIBUTES: &str = "dynamodb:Attributes";
 
 /// The function's permissions.
 pub(super) struct Role {
