@@ -72,6 +72,7 @@ impl From<AcquirerError> for Problem {
             | AcquirerError::MethodUnavailable { .. } => Self::Unprocessable(error.to_string()),
             AcquirerError::Store(error) => error.into(),
             AcquirerError::Unavailable(_) => Self::Unavailable(error.to_string()),
+            AcquirerError::Limited(retry_after) => Self::Limited(retry_after),
             AcquirerError::Busy => Self::Busy,
             AcquirerError::InvalidArtefact(_) => Self::Internal(error.to_string()),
         }

@@ -58,7 +58,10 @@ impl MessageFailure for WorkError {
     fn level(&self) -> Level {
         if matches!(self, Self::Leased) {
             Level::INFO
-        } else if matches!(self, Self::Acquirer(AcquirerError::Unavailable(_) | AcquirerError::Busy)) {
+        } else if matches!(
+            self,
+            Self::Acquirer(AcquirerError::Unavailable(_) | AcquirerError::Limited(_) | AcquirerError::Busy)
+        ) {
             Level::WARN
         } else {
             Level::ERROR

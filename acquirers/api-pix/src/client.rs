@@ -39,7 +39,7 @@ pub(crate) const AGENT: HeaderValue = HeaderValue::from_static("payment-service-
 /// - **Circuit breaker:** opens after 5 consecutive failures: timeouts, failed connections, 5xx. It stays
 ///   open for 10 s. After each failed probe the time doubles, up to 60 s. It follows the service's clock.
 /// - **429:** requests in the background fail with [`ApiError::TooManyRequests`] until `Retry-After`, at most
-///   60 s. Other requests are sent.
+///   60 s. After a 429 to a request of [`Priority::Create`], those fail too.
 /// - **Rate limit:** where the settings have one, requests wait. Those in the background wait longest.
 ///
 /// Dropping a future cancels its request. The bank may execute it nevertheless.
@@ -132,7 +132,7 @@ impl Client {
     /// Fetches a token, unless there is a valid one, and sends no other request. For checks of credentials.
     /// Returns the scopes that the bank granted, separated by spaces. `None`: its answer names none.
     pub async fn check_token(&self) -> Result<Option<String>, ApiError> {
-        let fetched = tokio::time::timeout(self.deadline, self.connection.token(None)).await;
+        let fetched = tokio::time::timeout(self.deadline, self.connection.token(None, self.priority)).await;
         let fetched = fetched.unwrap_or_else(|_| Err(ApiError::Timeout.into()));
         fetched.map(|token| token.scope).map_err(|failed| failed.error)
     }
@@ -167,19 +167,19 @@ impl Connection {
         priority: Priority,
         deadline: Instant,
     ) -> Result<Bytes, Failure> {
-        let token = self.token(None).await?;
+        let token = self.token(None, priority).await?;
         let mut answer = self.send(request, &token, priority, deadline).await?;
         if answer.status == StatusCode::UNAUTHORIZED {
-            let token = self.token(Some(token.serial)).await?;
+            let token = self.token(Some(token.serial), priority).await?;
             answer = self.send(request, &token, priority, deadline).await?;
         }
-        Ok(self.classify(answer)?)
+        Ok(self.classify(answer, priority)?)
     }
 
-    async fn token(&self, refused: Option<u64>) -> Result<Token, Failure> {
+    async fn token(&self, refused: Option<u64>, priority: Priority) -> Result<Token, Failure> {
         let outcome = self.tokens.get(refused).await;
         if let Err(Failure { error: ApiError::TooManyRequests { retry_after }, .. }) = &outcome {
-            self.gate.pause(*retry_after);
+            self.gate.pause(priority, *retry_after);
         }
         outcome
     }
@@ -234,7 +234,7 @@ impl Connection {
         Ok(prepared)
     }
 
-    fn classify(&self, answer: Answer) -> Result<Bytes, ApiError> {
+    fn classify(&self, answer: Answer, priority: Priority) -> Result<Bytes, ApiError> {
         let problem = || ApiProblem::parse(&answer.body);
         match answer.status {
             status if status.is_success() => Ok(answer.body),
@@ -247,7 +247,7 @@ impl Connection {
             StatusCode::REQUEST_TIMEOUT => Err(ApiError::RequestTimeout),
             StatusCode::TOO_MANY_REQUESTS => {
                 let retry_after = answer.retry_after((self.now)());
-                self.gate.pause(retry_after);
+                self.gate.pause(priority, retry_after);
                 Err(ApiError::TooManyRequests { retry_after })
             }
             status if status.is_client_error() => {

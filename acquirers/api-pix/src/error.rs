@@ -92,7 +92,10 @@ pub fn note_operator_error(error: &ApiError) {
 impl From<ApiError> for KitError {
     fn from(error: ApiError) -> Self {
         note_operator_error(&error);
-        Self::Unavailable(error.to_string())
+        match error {
+            ApiError::TooManyRequests { retry_after } => Self::Limited(retry_after),
+            error => Self::Unavailable(error.to_string()),
+        }
     }
 }
 

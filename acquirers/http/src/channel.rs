@@ -22,7 +22,7 @@ use crate::{
 /// - **Circuit breaker:** opens after 5 consecutive failures: timeouts, failed connections, 5xx. It stays open for
 ///   10 s. After each failed probe the time doubles, up to 60 s. It follows the service's clock.
 /// - **429:** requests in the background fail with [`SendError::TooManyRequests`] until `Retry-After`, at most 60 s.
-///   Other requests are sent.
+///   After a 429 to a request of [`Priority::Create`], those fail too.
 /// - **Rate limit:** requests wait for it. Those in the background wait longest.
 #[derive(Clone)]
 pub struct Channel {
@@ -125,7 +125,7 @@ impl Shared {
         }
         if answer.status == StatusCode::TOO_MANY_REQUESTS {
             let retry_after = answer.retry_after(now);
-            self.gate.pause(retry_after);
+            self.gate.pause(priority, retry_after);
             return Err(SendError::TooManyRequests { retry_after });
         }
         Ok(answer)

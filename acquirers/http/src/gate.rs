@@ -16,7 +16,10 @@ pub struct Gate {
 
 struct State {
     breaker: Breaker,
-    pause: Option<Pause>,
+    /// After a 429 to any request: for those in the background.
+    background: Option<Pause>,
+    /// After a 429 to a request for which somebody waits: for others of that kind.
+    create: Option<Pause>,
 }
 
 /// A pause that the acquirer requested by a 429.
@@ -40,7 +43,7 @@ impl Pause {
 
 impl Gate {
     pub fn new(now: Now) -> Self {
-        Self { now, state: Mutex::new(State { breaker: Breaker::CLOSED, pause: None }) }
+        Self { now, state: Mutex::new(State { breaker: Breaker::CLOSED, background: None, create: None }) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -50,9 +53,12 @@ impl Gate {
     pub fn admit(&self, priority: Priority) -> Result<Permit<'_>, SendError> {
         let now = (self.now)();
         let mut state = self.state();
-        if priority == Priority::Background
-            && let Some(retry_after) = state.pause.and_then(|pause| pause.rest(now))
-        {
+        let pause = match priority {
+            Priority::Background => state.background,
+            Priority::Create => state.create,
+            Priority::Settle => None,
+        };
+        if let Some(retry_after) = pause.and_then(|pause| pause.rest(now)) {
             return Err(SendError::TooManyRequests { retry_after });
         }
         // The breaker never stops requests that settle money.
@@ -65,13 +71,18 @@ impl Gate {
         Ok(Permit { gate: self, is_probe })
     }
 
-    /// Records a 429: requests in the background wait. A shorter pause does not replace a longer one.
-    pub fn pause(&self, retry_after: Duration) {
+    /// Records a 429 to a request of this priority. A shorter pause does not replace a longer one.
+    pub fn pause(&self, priority: Priority, retry_after: Duration) {
         let now = (self.now)();
+        let ms = i64::try_from(retry_after.as_millis()).unwrap_or(i64::MAX);
+        let longer = |pause: Option<Pause>| {
+            let lasts = pause.filter(|pause| pause.rest(now).is_some_and(|rest| rest >= retry_after));
+            lasts.or(Some(Pause { since: now, ms }))
+        };
         let mut state = self.state();
-        if state.pause.and_then(|pause| pause.rest(now)).is_none_or(|rest| rest < retry_after) {
-            let ms = i64::try_from(retry_after.as_millis()).unwrap_or(i64::MAX);
-            state.pause = Some(Pause { since: now, ms });
+        state.background = longer(state.background);
+        if priority == Priority::Create {
+            state.create = longer(state.create);
         }
     }
 }

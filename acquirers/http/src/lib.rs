@@ -35,7 +35,8 @@ pub type Now = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 /// How urgent a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
-    /// A merchant or payer waits. While the circuit breaker is open, the request fails at once.
+    /// A merchant or payer waits. While the circuit breaker is open, and until the `Retry-After` of a 429 to such a
+    /// request, it fails at once.
     Create,
     /// The request settles or returns money. The circuit breaker never stops it.
     Settle,

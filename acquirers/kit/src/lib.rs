@@ -5,6 +5,7 @@
 //! the queue of reads, the sweep behind a watermark, routing and retired connections are the caller's.
 
 use std::fmt;
+use std::time::Duration;
 
 pub use acquirer_http::Priority;
 use async_trait::async_trait;
@@ -187,6 +188,9 @@ pub enum KitError {
     /// The outcome is unknown.
     #[error("the acquirer did not answer: {0}")]
     Unavailable(String),
+    /// It limits requests (429). The request was not executed.
+    #[error("the acquirer limits requests: retry after {} s", .0.as_secs_f32().ceil())]
+    Limited(Duration),
     /// A defect of the service: the validation should have refused the request.
     #[error("the acquirer can't represent the request: {0}")]
     Invalid(String),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use acquirer_http::SendError;
 use acquirer_kit::{
     Changes, Connector, DisputeEvidence, EvidenceToSend, FINALISE_TIMEOUT_MS, KitError, Movement, Movements,
     NewCharge, Priority, ProviderStatus, RefundAnswer, RefundEnd, RefundProgress, Result, ReturnProgress,
@@ -620,8 +621,9 @@ impl From<ApiError> for KitError {
                 "the acquirer does not accept the connection; run `admin accounts check-acquirer`"
             );
         }
-        match error.remedy() {
-            Remedy::Final => Self::Invalid(error.to_string()),
+        match (&error, error.remedy()) {
+            (ApiError::Send(SendError::TooManyRequests { retry_after }), _) => Self::Limited(*retry_after),
+            (_, Remedy::Final) => Self::Invalid(error.to_string()),
             _ => Self::Unavailable(error.to_string()),
         }
     }

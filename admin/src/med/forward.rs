@@ -90,7 +90,7 @@ pub(super) async fn run(
     let evidence = DisputeEvidence { text, files: to_send };
     let status = connector.submit_evidence(&dispute.id, evidence).await.map_err(|error| match error {
         KitError::Invalid(why) => why,
-        unavailable @ KitError::Unavailable(_) => unavailable.to_string(),
+        unavailable @ (KitError::Unavailable(_) | KitError::Limited(_)) => unavailable.to_string(),
     })?;
     print_json(&record! { case: case.id, text: has_text, files: count, submitted: true, status: status })
 }

@@ -66,6 +66,13 @@ impl Live {
         self.fault(kind, 1);
     }
 
+    /// After a 429, nothing is requested for a merchant until the bank allows it.
+    async fn after_pause(&self, kind: FaultKind) {
+        if kind == FaultKind::Http429 {
+            self.service.advance_seconds(3).await;
+        }
+    }
+
     async fn wait_for_fault(&self, kind: FaultKind) {
         wait_until(kind.name(), async || self.service.stack.bank.pending_faults(kind) == 0).await;
     }
@@ -108,6 +115,7 @@ async fn create(live: &Live, kind: FaultKind) -> Value {
     } else {
         assert_eq!(first.status, StatusCode::CREATED, "{first:?}");
     }
+    live.after_pause(kind).await;
     let charge = live.client.new_charge(&key, &body).await;
     assert_eq!(charge["status"], "pending");
     assert_eq!(charge["pix"]["br_code"], live.cob(&charge)["pixCopiaECola"]);
@@ -135,6 +143,7 @@ async fn cancel(live: &Live, kind: FaultKind) {
     if is_outage(kind) {
         assert_unavailable(&first);
         assert_eq!(live.client.get_charge(&charge).await["status"], "pending");
+        live.after_pause(kind).await;
         live.cancel(&charge).await.expect(200);
     } else {
         first.expect(200);

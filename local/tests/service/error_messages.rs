@@ -90,6 +90,7 @@ fn constructed(messages: &mut Messages) {
         Problem::TooManyLogins { limit: 10, retry_after_seconds: seconds },
         Problem::LiveChargesStopped,
         Problem::Unavailable(String::new()),
+        Problem::Limited(std::time::Duration::ZERO),
         Problem::Busy,
         Problem::Internal(String::new()),
     ] {

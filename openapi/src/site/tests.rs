@@ -166,6 +166,7 @@ fn problems() -> Vec<Problem> {
         Problem::TooManyLogins { limit: 1, retry_after_seconds: 1 },
         Problem::LiveChargesStopped,
         Problem::Unavailable(text()),
+        Problem::Limited(std::time::Duration::ZERO),
         Problem::Busy,
         Problem::Internal(text()),
     ]

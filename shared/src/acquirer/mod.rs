@@ -56,6 +56,8 @@ pub enum AcquirerError {
     NotTaken(String),
     #[error("the acquirer did not answer: {0}")]
     Unavailable(String),
+    #[error("the acquirer limits requests: retry after {} s", .0.as_secs_f32().ceil())]
+    Limited(Duration),
     /// Another caller works on the charge at its acquirer.
     #[error("another request is creating this charge at the bank")]
     Busy,
@@ -71,6 +73,7 @@ impl From<KitError> for AcquirerError {
     fn from(error: KitError) -> Self {
         match error {
             KitError::Unavailable(why) => Self::Unavailable(why),
+            KitError::Limited(retry_after) => Self::Limited(retry_after),
             KitError::Invalid(why) => Self::InvalidArtefact(why),
         }
     }

@@ -3,6 +3,8 @@
 //! The list is closed: a new variant of [`Problem`] compiles only with a status, a type, a code and a
 //! message. Internal texts, such as a database error, are logged here and never sent.
 
+use std::time::Duration;
+
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
@@ -183,6 +185,8 @@ pub enum Problem {
     /// 503 `service_unavailable`: a dependency did not answer, or an update conflicted too often. The text is
     /// only logged.
     Unavailable(String),
+    /// 503 `service_unavailable`: the acquirer limits requests for this time.
+    Limited(Duration),
     /// 503 `service_unavailable`: another request works on the same object. Nothing is wrong, so no error is logged.
     Busy,
     /// 500 `internal_error`: a defect of the service. The text is only logged.
@@ -231,7 +235,9 @@ impl Problem {
             Self::RateLimited { .. } | Self::TooManyTests { .. } | Self::TooManyLogins { .. } => {
                 StatusCode::TOO_MANY_REQUESTS
             }
-            Self::LiveChargesStopped | Self::Unavailable(_) | Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Self::LiveChargesStopped | Self::Unavailable(_) | Self::Limited(_) | Self::Busy => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -283,7 +289,9 @@ impl Problem {
             Self::RateLimited { .. } | Self::TooManyTests { .. } | Self::TooManyLogins { .. } => {
                 "rate_limited"
             }
-            Self::LiveChargesStopped | Self::Unavailable(_) | Self::Busy => "service_unavailable",
+            Self::LiveChargesStopped | Self::Unavailable(_) | Self::Limited(_) | Self::Busy => {
+                "service_unavailable"
+            }
             Self::Internal(_) => "internal_error",
         }
     }
@@ -391,7 +399,7 @@ impl Problem {
             Self::LiveChargesStopped => {
                 "The operator stopped new live charges for a time. Existing charges are not affected. Retry after the seconds in `Retry-After`, with the same idempotency key.".to_owned()
             }
-            Self::Unavailable(_) | Self::Busy => {
+            Self::Unavailable(_) | Self::Limited(_) | Self::Busy => {
                 "A dependency did not answer in time, or too many requests changed the same object at once. Retry with backoff and the same idempotency key.".to_owned()
             }
             Self::Internal(_) => "An internal error occurred. Retrying with the same idempotency key is safe.".to_owned(),
@@ -422,6 +430,7 @@ impl Problem {
     pub fn log(&self) {
         match self {
             Self::Unavailable(cause) => tracing::error!(cause, "a dependency failed"),
+            Self::Limited(retry_after) => tracing::warn!(?retry_after, "an acquirer limits requests"),
             Self::Internal(cause) => tracing::error!(cause, "internal error"),
             _ => {}
         }
@@ -444,6 +453,10 @@ impl Problem {
             }
             Self::LiveChargesStopped => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(STOPPED_RETRY_AFTER_SECONDS));
+            }
+            Self::Limited(retry_after) => {
+                let seconds = retry_after.saturating_add(Duration::from_millis(999)).as_secs();
+                headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
             }
             // A random delay, so that clients whose changes of one row conflicted do not retry at the same
             // time.

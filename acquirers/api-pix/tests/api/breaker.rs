@@ -91,6 +91,8 @@ async fn refusals_and_429_never_open_the_breaker() {
             world.proxy.substitute(Substitute::empty(status));
             let outcome = world.client.remove_cob(&txid(1)).await;
             assert!(!matches!(outcome, Ok(_) | Err(ApiError::CircuitOpen)), "{status}: {outcome:?}");
+            // The pause after a 429.
+            world.advance_s(1);
         }
     }
     world.fault(FaultKind::Http401, 12);
@@ -107,6 +109,9 @@ async fn a_429_between_failures_does_not_restart_their_count() {
     for status in [500, 502, 429, 503, 504, 429, 500] {
         world.proxy.substitute(Substitute::empty(status));
         world.client.get_cob(&txid(1)).await.unwrap_err();
+        if status == 429 {
+            world.advance_s(1);
+        }
     }
     assert_eq!(world.client.get_cob(&txid(1)).await, Err(ApiError::CircuitOpen));
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api_pix::ApiError;
+use api_pix::{ApiError, Priority};
 use bank::{FaultKind, Profile};
 
 use crate::support::{World, key, new_cob, txid};
@@ -32,7 +32,7 @@ async fn each_status_is_its_error_and_nothing_is_stored() {
             world.fault(kind, 1);
             let failed = world.client.put_cob(&txid(1), &new_cob()).await.unwrap_err();
             assert_eq!(failed.to_string(), expected);
-            assert_eq!(world.client.get_cob(&txid(1)).await, Ok(None));
+            assert_eq!(world.client.at(Priority::Settle).get_cob(&txid(1)).await, Ok(None));
         }
     }
 }

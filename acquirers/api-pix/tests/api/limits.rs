@@ -63,10 +63,12 @@ async fn a_shorter_pause_does_not_replace_a_longer_one() {
     for seconds in [30, 5] {
         let headers = vec![("retry-after", format!("{seconds}"))];
         world.proxy.substitute(Substitute::Answer(429, headers, "".into()));
-        assert_eq!(world.client.get_cob(&txid(1)).await, Err(limited(seconds)));
+        let settling = world.client.at(Priority::Settle);
+        assert_eq!(settling.get_cob(&txid(1)).await, Err(limited(seconds)));
     }
     let background = world.client.at(Priority::Background);
     assert_eq!(background.get_cob(&txid(1)).await, Err(limited(30)));
+    assert_eq!(world.client.get_cob(&txid(1)).await, Ok(None), "no request of a merchant was limited");
 }
 
 #[tokio::test]

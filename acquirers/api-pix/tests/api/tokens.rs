@@ -174,15 +174,17 @@ async fn a_token_that_can_not_be_read_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_429_of_the_token_endpoint_lets_background_requests_wait() {
+async fn a_429_of_the_token_endpoint_lets_requests_wait_unless_they_settle() {
     let world = World::start().await;
     world.proxy.substitute_token(Substitute::Answer(429, vec![("retry-after", "7".to_owned())], "".into()));
     let limited = ApiError::TooManyRequests { retry_after: std::time::Duration::from_secs(7) };
     assert_eq!(world.client.get_cob(&txid(1)).await, Err(limited.clone()));
     let background = world.client.at(Priority::Background);
-    assert_eq!(background.get_cob(&txid(1)).await, Err(limited));
+    for waiting in [&background, &world.client] {
+        assert_eq!(waiting.get_cob(&txid(1)).await, Err(limited.clone()));
+    }
     assert_eq!(world.tokens(), 1);
-    assert_eq!(world.client.get_cob(&txid(1)).await, Ok(None));
+    assert_eq!(world.client.at(Priority::Settle).get_cob(&txid(1)).await, Ok(None));
 }
 
 #[tokio::test]

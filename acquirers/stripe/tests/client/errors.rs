@@ -43,6 +43,7 @@ async fn each_refusal_has_its_remedy() {
     ] {
         world.reply(Reply::error(status, kind, code));
         let error = create(&world).await;
+        world.advance_s(1);
         assert_eq!(error.remedy(), remedy, "{status} {kind} {code}: {error}");
         assert_eq!(error.needs_operator(), remedy == Remedy::Operator, "{error}");
     }
