@@ -164,6 +164,10 @@ const REASON: [&str; 3] = ["razao", "mensagem", "message"];
 /// What a text about the Pix key or the credentials contains, in lower case.
 const ABOUT_CONNECTION: [&str; 5] = ["chave", "certificado", "token", "escopo", "scope"];
 
+/// What a text about a cob itself contains, in lower case.
+const ABOUT_COB: [&str; 9] =
+    ["valor", "devedor", "cpf", "cnpj", "nome", "expira", "solicita", "txid", "documento"];
+
 impl ApiProblem {
     /// Reads a problem tolerantly: what is missing or has another type is empty.
     pub(crate) fn parse(body: &[u8]) -> Self {
@@ -188,19 +192,29 @@ impl ApiProblem {
         }
     }
 
-    /// Whether the refusal of a cob concerns the connection and not the cob: it names the Pix key, or no field and
-    /// the key or the credentials in its text. Every cob is then refused until an operator acts.
+    /// Whether the refusal of a cob concerns the connection and not the cob: it names the Pix key or the
+    /// credentials, or nothing of the cob. Every cob is then refused until an operator acts.
     pub fn concerns_connection(&self) -> bool {
+        let names_field = self.violations.iter().any(|violation| !violation.property.is_empty());
+        self.names_key() || !(names_field || self.says(&ABOUT_COB))
+    }
+
+    /// Whether a field or, if no field is named, a text is about the Pix key or the credentials.
+    pub fn names_key(&self) -> bool {
         let is_key = |violation: &Violation| {
             violation.property.split(|c: char| !c.is_ascii_alphanumeric()).any(|part| part == "chave")
         };
         if self.violations.iter().any(|violation| !violation.property.is_empty()) {
             return self.violations.iter().any(is_key);
         }
+        self.says(&ABOUT_CONNECTION)
+    }
+
+    fn says(&self, words: &[&str]) -> bool {
         let reasons = self.violations.iter().map(|violation| &violation.reason);
         [&self.kind, &self.title, &self.detail].into_iter().chain(reasons).any(|text| {
             let text = text.to_lowercase();
-            ABOUT_CONNECTION.iter().any(|word| text.contains(word))
+            words.iter().any(|word| text.contains(word))
         })
     }
 
@@ -337,7 +351,9 @@ mod tests {
             (r#"{"erros": [{"mensagem": "Certificado revogado"}]}"#, true),
             (r#"{"erros": [{"campo": "valor.original", "mensagem": "inválido"}]}"#, false),
             (r#"{"mensagem": "CPF inválido"}"#, false),
-            ("", false),
+            (r#"{"codigo": "E4", "mensagem": "Valor acima do limite"}"#, false),
+            (r#"{"codigo": "4001", "mensagem": "Recebedor inválido"}"#, true),
+            ("", true),
         ] {
             assert_eq!(problem(body).concerns_connection(), expected, "{body}");
         }

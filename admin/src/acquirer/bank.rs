@@ -1,11 +1,14 @@
 use std::sync::Arc;
 
-use api_pix::{ApiError, Client, ConnectionSettings, PixQuery};
+use api_pix::{ApiError, Client, Cob, ConnectionSettings, NewCob, PixQuery};
+use domain::hex;
 use domain::ids::AccountId;
+use domain::money::Amount;
 use domain::pix_key::PixKey;
 use domain::time::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 use shared::acquirer::configuration::{AccountAcquirer, CallbackToken};
+use shared::random;
 
 use crate::Result;
 use crate::target::Stack;
@@ -14,6 +17,10 @@ use crate::target::Stack;
 /// that ends in the future, and clocks differ.
 const PROBE_FROM_SECONDS_AGO: i64 = 90;
 const PROBE_TO_SECONDS_AGO: i64 = 30;
+
+/// Amount and life of the cob that tries the Pix key: one centavo, for a minute.
+pub(super) const PROBE_CENTAVOS: i64 = 1;
+const PROBE_EXPIRES_IN_SECONDS: u32 = 60;
 
 pub(super) fn connect(stack: &Stack, settings: &ConnectionSettings) -> Result<Client> {
     let clock = stack.clock.clone();
@@ -34,10 +41,35 @@ pub(super) async fn probe_list(client: &Client, now: Timestamp) -> Result<(), Ap
     client.list_pix(&PixQuery { page_size: 1, ..period }).await.map(drop)
 }
 
-pub(super) async fn try_credentials(client: &Client, now: Timestamp) -> Result<()> {
-    let tried = match client.check_token().await {
-        Ok(_) => probe_list(client, now).await.map_err(|error| ("GET /pix", error)),
-        Err(error) => Err(("the token", error)),
+/// Tries a Pix key by a cob that is removed again. Returns what the bank answered to its creation and its removal.
+pub(super) async fn probe_key(
+    client: &Client,
+    key: &PixKey,
+    txid: &str,
+) -> Result<(Result<Cob, ApiError>, Result<Cob, ApiError>)> {
+    let cob = NewCob {
+        amount: Amount::parse(PROBE_CENTAVOS)?,
+        expires_in_seconds: PROBE_EXPIRES_IN_SECONDS,
+        key: key.clone(),
+        debtor: None,
+        payer_request: None,
+    };
+    let created = client.put_cob(txid, &cob).await;
+    // Also after an error, because the bank may have created the cob.
+    Ok((created, client.remove_cob(txid).await))
+}
+
+pub(super) async fn try_credentials(client: &Client, key: &PixKey, now: Timestamp) -> Result<()> {
+    let tried = async {
+        client.check_token().await.map_err(|error| ("the token", error))?;
+        probe_list(client, now).await.map_err(|error| ("GET /pix", error))
+    };
+    let tried = match tried.await {
+        Ok(()) => match probe_key(client, key, &hex::encode(random::bytes::<16>()?)).await?.0 {
+            Err(ApiError::Refused { problem, .. }) if !problem.concerns_connection() => Ok(()),
+            created => created.map(drop).map_err(|error| ("--pix-key by PUT /cob/{txid}", error)),
+        },
+        failed => failed,
     };
     Ok(tried.map_err(|(what, error)| {
         format!(
@@ -49,9 +81,16 @@ pub(super) async fn try_credentials(client: &Client, now: Timestamp) -> Result<(
 pub(super) async fn register(client: &Client, acquirer: &AccountAcquirer, url: &SecretString) -> Result<()> {
     let registered = client.put_webhook(key_of(acquirer)?, url.expose_secret()).await;
     Ok(registered.map_err(|error| {
-        format!(
-            "the change was made, but the bank did not register the URL: {error}. Register the printed URL at the bank, or run `accounts rotate-callback-token`"
-        )
+        let names_key = |error: &ApiError| match error {
+            ApiError::Refused { problem, .. } | ApiError::NotFound(problem) => problem.names_key(),
+            _ => false,
+        };
+        let remedy = if names_key(&error) {
+            "Run `accounts set-acquirer` again with the Pix key of this client"
+        } else {
+            "Register the printed URL at the bank, or run `accounts rotate-callback-token`"
+        };
+        format!("the change was made, but the bank did not register the URL: {error}. {remedy}")
     })?)
 }
 

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use api_pix::{ApiError, Client, ClockOffsets, NewCob, Payer, Pix, PixQuery, Priority};
+use api_pix::{ApiError, Client, ClockOffsets, Payer, Pix, PixQuery, Priority};
 use domain::audit::Operator;
 use domain::hex;
 use domain::ids::{AccountId, ConnectionId, EndToEndId};
@@ -16,7 +16,7 @@ use shared::acquirer::configuration::{
 };
 use shared::random;
 
-use super::bank::{self, Registered, connect, probe_list};
+use super::bank::{self, PROBE_CENTAVOS, Registered, connect, probe_list};
 use super::stripe;
 use crate::target::Stack;
 use crate::{CommandOutcome, Result, print_json, short_text};
@@ -46,10 +46,6 @@ const REQUESTS: [&str; 7] = [
     "clock",
     "payer filter",
 ];
-
-/// Amount and life of the cob that tries the Pix key: one centavo, for a minute.
-const PROBE_CENTAVOS: i64 = 1;
-const PROBE_EXPIRES_IN_SECONDS: u32 = 60;
 
 /// An end-to-end id of no Pix.
 const UNKNOWN_PIX: &str = "E00000000202001010000xxxxxxxxxxx";
@@ -284,16 +280,7 @@ fn check_clock(checks: &mut Checks<'_>, client: &Client) -> Result<()> {
 async fn check_key(checks: &mut Checks<'_>, client: &Client, txid: &str) -> Result<()> {
     let pix = checks.acquirer.settings.pix().ok_or("the connection is to no bank of Pix")?;
     let key = pix.pix_key.clone();
-    let cob = NewCob {
-        amount: Amount::parse(PROBE_CENTAVOS)?,
-        expires_in_seconds: PROBE_EXPIRES_IN_SECONDS,
-        key: key.clone(),
-        debtor: None,
-        payer_request: None,
-    };
-    let created = client.put_cob(txid, &cob).await;
-    // Also after an error, because the bank may have created the cob.
-    let removed = client.remove_cob(txid).await;
+    let (created, removed) = bank::probe_key(client, &key, txid).await?;
     checks.request("PUT /cob/{txid}", created, |created| match &removed {
         Ok(_) if created.key.as_deref() == Some(key.as_str()) => {
             ok("the bank accepts the Pix key; the cob of the trial is removed")

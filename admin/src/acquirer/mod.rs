@@ -30,8 +30,9 @@ use crate::{CommandOutcome, OperatorArguments, Result, print_json, print_once};
 pub(crate) enum Command {
     /// Set the acquirer of an account's live payments, and register the URL for notifications at the bank
     ///
-    /// With the name of a connection that the account has, only the named options change. The credentials are
-    /// tried before they replace earlier ones. A URL with a new token is printed once.
+    /// With the name of a connection that the account has, only the named options change. The credentials and the
+    /// Pix key are tried before they replace earlier ones, the key by a cob of one centavo that is removed again. A
+    /// URL with a new token is printed once.
     #[command(name = "set-acquirer")]
     Set(Box<SetAcquirer>),
     /// Renew the client certificate of a bank: `set-acquirer … pix` with --certificate and --private-key alone
@@ -184,7 +185,8 @@ async fn set(stack: &Stack, account: AccountId, arguments: &SetPix) -> Result<()
     if arguments.no_check {
         writeln!(std::io::stderr(), "the credentials were not tried")?;
     } else {
-        let tried = Box::pin(bank::try_credentials(&client, now)).await;
+        let key = &choice.settings.pix().ok_or("the connection is to no bank of Pix")?.pix_key;
+        let tried = Box::pin(bank::try_credentials(&client, key, now)).await;
         tried.map_err(at_bank(account, &name))?;
     }
     let set = Box::pin(acquirers.set(account, &choice, Some(&operator), now)).await?;

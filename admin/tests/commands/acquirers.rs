@@ -416,6 +416,18 @@ async fn an_invalid_acquirer_is_refused_and_live_charges_stay_unavailable() {
 }
 
 #[tokio::test]
+async fn a_mistyped_pix_key_is_not_stored() {
+    let bank = BankFixture::start(Profile::Complete).await;
+    let refused = bank.set(&bank.account, "pix@loja.exmaple", "").await;
+    let message = stderr(&refused);
+    assert!(message.contains("nothing was changed") && message.contains("--pix-key"), "{message}");
+    bank.service.refuses_to_show(&bank.account).await;
+    let unchecked = bank.set(&bank.account, "pix@loja.exmaple", "--no-check").await;
+    let message = stderr(&unchecked);
+    assert!(message.contains("Run `accounts set-acquirer` again with the Pix key"), "{message}");
+}
+
+#[tokio::test]
 async fn new_credentials_are_tried_before_they_replace_the_old_ones() {
     let fixture = BankFixture::start(Profile::Complete).await;
     let url = fixture.set_up().await;

@@ -33,6 +33,8 @@ async fn a_refusal_of_the_connection_raises_the_alarm_and_one_of_the_charge_fail
             "400: CobOperacaoInvalida; Cobrança inválida.; cob.chave A chave *** é de outro usuário."),
         (400, r#"{"codigo": "E17", "mensagem": "Chave 29537995593 não encontrada"}"#,
             "400: E17; Chave *** não encontrada"),
+        (400, r#"{"codigo": "E9", "mensagem": "Recebedor inválido"}"#, "400: E9; Recebedor inválido"),
+        (400, "<html>", "the bank refused the request with 400"),
         (404, r#"{"title": "Not Found"}"#, "404: Not Found"),
         (403, r#"{"detail": "Sem o escopo cob.write"}"#, "403: Sem o escopo cob.write"),
         (401, r#"{"error": "invalid_token", "error_description": "revoked"}"#, "401: invalid_token; revoked"),
@@ -67,7 +69,6 @@ async fn a_refusal_of_the_connection_raises_the_alarm_and_one_of_the_charge_fail
         ),
         (400, r#"{"codigo": "E42", "mensagem": "Valor acima do limite"}"#, "E42", "Valor acima do limite"),
         (422, r#"{"erros": [{"campo": "valor", "mensagem": "inválido"}]}"#, "422", "inválido"),
-        (400, "<html>", "400", "The bank refused the charge."),
     ]
     .into_iter()
     .enumerate()
