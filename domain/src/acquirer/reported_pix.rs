@@ -136,6 +136,13 @@ impl ReportedPix {
         self.read_back_at.is_some_and(|at| pause(at) <= FIRST_DUE_SECONDS)
     }
 
+    /// Whether a change of the row reports the Pix again. The scheduler's postponement changes no version, and a Pix
+    /// that is now held for review is read again later.
+    pub fn is_reported_again_since(&self, old: &Self) -> bool {
+        let is_same_status = old.status == self.status && old.version != self.version;
+        self.read_back_at.is_some() && (old.read_back_at.is_none() || is_same_status)
+    }
+
     /// Returns the next version: the bank reported a change, so the Pix must be read back again.
     #[must_use]
     pub fn reported_again(&self, now: Timestamp) -> Self {

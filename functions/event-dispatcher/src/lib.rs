@@ -308,7 +308,7 @@ impl Dispatcher {
             let (old, new): (Option<ReportedPix>, ReportedPix) = before_and_after(record)?;
             let is_reported = match old {
                 None => new.is_read_back_at_once(),
-                Some(old) => new.read_back_at.is_some() && old.read_back_at.is_none(),
+                Some(old) => new.is_reported_again_since(&old),
             };
             return Ok(StreamActions {
                 acquirer: is_reported.then_some(AcquirerMessage::ReadBack(new.end_to_end_id)),

@@ -560,3 +560,16 @@ async fn med_devolucao_case(kind: FaultKind) {
     assert_eq!(live.client.get_charge(&charge).await["status"], "disputed");
     assert_eq!(live.check_books().await, Fates::credited(1));
 }
+
+#[tokio::test]
+async fn a_devolucao_of_a_held_payment_is_recorded_at_once_although_its_read_back_is_due() {
+    let live = Live::start().await;
+    verify_filter(&live).await;
+    live.fault(FaultKind::FilterLags, 1_000);
+    let (charge, pix) = live.held("order-00001").await;
+    assert!(live.service.reported_pix(&pix).await.unwrap().read_back_at.is_some());
+    live.return_at_bank(&pix, "10.00").await;
+    live.wait_for_status(&charge, "refunded").await;
+    live.service.stack.bank.clear_faults();
+    assert_eq!(live.check_books().await, Fates { returned: 1, ..Fates::default() });
+}
