@@ -488,7 +488,8 @@ fn with_applied_payment(charge: &Charge, payment: &Payment, now: Timestamp) -> C
     let applied = AppliedPayment {
         payment_id: payment.id.clone(),
         method: payment.method,
-        paid_at: payment.paid_at,
+        // The acquirer's clock may be wrong. Its own time remains in the row of the incoming payment.
+        paid_at: payment.paid_at.min(now).max(charge.created_at),
         payer_document: payment.payer_document,
     };
     Charge { applied_payment: Some(applied), ..next_version(charge.clone(), now) }

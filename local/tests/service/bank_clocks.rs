@@ -50,6 +50,8 @@ async fn a_charge_lives_by_our_clock(profile: Profile, skew: i64, offsets: (i64,
     live.pay(&paid, PayRequest::default());
     let paid = live.wait_for_status(&paid, "paid").await;
     assert_eq!(live.balance().await, 1000, "{paid}");
+    let (created_at, paid_at) = (time(&paid, "/created_at"), time(&paid, "/paid_at"));
+    assert!(created_at <= paid_at && paid_at <= live.service.stack.clock.now(), "{paid}");
 
     // The cob is removed a minute after the expiry.
     live.service.advance_seconds(60).await;
