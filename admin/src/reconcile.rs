@@ -104,7 +104,12 @@ pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOu
     }
     let found = &reconciled.comparison;
     // A pending difference is younger than an hour, so it may disappear without any action.
-    for (state, differences) in [("difference", &found.differences), ("pending", &found.pending)] {
+    let found_by_state = [
+        ("difference", &found.differences),
+        ("pending", &found.pending),
+        ("other_key", &found.of_other_keys),
+    ];
+    for (state, differences) in found_by_state {
         for difference in differences {
             print_json(&With { object: record! { state: state }, more: difference })?;
         }
@@ -118,6 +123,7 @@ pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOu
         pix_out: found.pix_out,
         differences: found.differences.len(),
         pending: found.pending.len(),
+        other_keys: found.of_other_keys.len(),
     })?;
     Ok(CommandOutcome::of(!found.differences.is_empty()))
 }

@@ -12,7 +12,7 @@ use domain::wallet::ReturnStatus;
 use serde_json::Value;
 use shared::acquirer::Connections;
 use shared::services::Receipts;
-use shared::services::reconciliation::reconcile;
+use shared::services::reconciliation::{Comparison, reconcile};
 
 use crate::live_charges::Live;
 use crate::support::eventually;
@@ -123,6 +123,18 @@ impl Live {
         self.service.check_ledger_of(&scope).await;
         self.check_reconciliation(&pix).await;
         fates
+    }
+
+    /// Reconciles the day of the first charge.
+    pub(crate) async fn reconciled(&self) -> Comparison {
+        let stack = &self.service.stack;
+        let now = stack.clock.now();
+        let connections = Connections::new(self.service.acquirers(), stack.clock.clone());
+        let created_at = self.client.list("/v1/charges").await.pop().unwrap()["created_at"].take();
+        let day = Day::of(Timestamp::parse_floor(created_at.as_str().unwrap()).unwrap());
+        let account = self.service.scope().account;
+        let found = reconcile(&self.service.store(), &connections, (account, None), day, now).await;
+        found.unwrap().comparison
     }
 
     /// Reconciles today, and the days of all Pix and devoluções.

@@ -110,3 +110,15 @@ async fn a_payment_stores_the_offset_of_the_banks_clock() {
     live.client.post("/v1/payments", &body).await.expect(201);
     assert!(live.sweep_row().await.clock_offsets.is_some());
 }
+
+#[tokio::test]
+async fn a_day_with_a_refund_has_no_difference_if_the_banks_clock_is_a_day_ahead() {
+    let live = start(Profile::Complete, 26 * HOURS).await;
+    let charge = live.paid("order-00001").await;
+    let body = json!({"amount": 1000, "strategy": "devolution", "idempotencyKey": "refund-00001"});
+    live.refund(&charge, body).await.expect(201);
+    live.wait_for_refund(&charge, "REFUNDED").await;
+    live.service.advance_seconds(2 * HOURS).await;
+    let found = live.reconciled().await;
+    assert_eq!((found.differences, found.pending), (vec![], vec![]));
+}

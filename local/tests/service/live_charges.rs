@@ -16,6 +16,7 @@ use local::embedded::fault_proxy::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
 use shared::acquirer::{Connections, PixBank};
+use shared::services::reconciliation::DifferenceKind;
 use shared::services::{BankPayments, Receipts};
 use shared::store::{CommitOutcome, Write};
 use tokio::task::JoinSet;
@@ -284,8 +285,12 @@ async fn a_pix_to_another_key_of_the_merchant_is_not_recorded() {
     let charge = live.create("order-00001", &json!({"amount": 1000})).await;
     let request = PayRequest { reported_txid: ReportedTxid::Missing, ..PayRequest::default() };
     let pix = live.pay_unnoticed(&charge, request);
-    live.sweep_after(400).await;
+    live.sweep_after(4_000).await;
     assert!(live.incoming(&pix).await.is_none());
+    let found = live.reconciled().await;
+    let others: Vec<Option<&str>> =
+        found.of_other_keys.iter().map(|other| other.end_to_end_id.as_deref()).collect();
+    assert_eq!((found.differences, others), (vec![], vec![Some(&*pix)]));
 }
 
 #[tokio::test]
@@ -537,26 +542,13 @@ async fn pay_without_key_and_txid(live: &Live) -> (Value, ReportedPix) {
 }
 
 #[tokio::test]
-async fn a_pix_without_key_and_txid_belongs_to_no_account_until_an_operator_says_whose_it_is() {
+async fn a_pix_without_key_and_txid_belongs_to_the_only_account_of_the_connection() {
     let live = Live::start_with(without_key()).await;
-    let (_charge, unowned) = pay_without_key_and_txid(&live).await;
-    let end_to_end_id = unowned.end_to_end_id.to_string();
-    let receipts = Receipts::new(live.service.store());
-    let (payments, bank) = live.recorder().await;
-    assert_eq!(unowned.details.unwrap().amount.minor(), 1_000);
-    assert!(live.unapplied().await.is_empty() && live.incoming(&end_to_end_id).await.is_none());
-    // A further sweep changes nothing.
+    let charge = live.create("order-00001", &json!({"amount": 1000})).await;
+    let request = PayRequest { reported_txid: ReportedTxid::Missing, ..PayRequest::default() };
+    let end_to_end_id = live.pay(&charge, request);
     live.sweep_after(400).await;
-    assert_eq!(live.service.reported_pix(&end_to_end_id).await.unwrap().version, 1);
-
-    let (now, operator) = (live.service.stack.clock.now(), operator());
-    let pix = bank.read_back(&end_to_end_id.parse().unwrap(), None, (now, now)).await.unwrap().unwrap();
-    let account = live.service.scope().account;
-    for _time in 0..2 {
-        let recorded = payments.record_for(&bank, &pix, (account, &operator), now).await.unwrap().unwrap();
-        assert_eq!((recorded.status, recorded.account), (ReportedPixStatus::Recorded, account));
-    }
-    assert!(receipts.unowned(bank.connection()).await.unwrap().is_empty());
+    eventually("the Pix waits for apply or return", async || live.incoming(&end_to_end_id).await).await;
     assert_eq!(live.check_books().await, Fates { unapplied: 1, ..Fates::default() });
 }
 
@@ -583,12 +575,22 @@ async fn a_pix_without_key_and_txid_belongs_to_neither_of_two_accounts_at_one_cl
         waiting.iter().map(|payment| payment.payment_id.to_string()).collect::<Vec<_>>()
     };
     assert_eq!((waiting(account).await.len(), waiting(other).await.len()), (0, 0));
+    // A further sweep changes nothing.
+    live.sweep_after(4_000).await;
+    assert_eq!(live.service.reported_pix(&end_to_end_id).await.unwrap().version, 1);
+    let kinds: Vec<DifferenceKind> =
+        live.reconciled().await.differences.iter().map(|difference| difference.kind).collect();
+    assert_eq!(kinds, [DifferenceKind::Unowned]);
 
     let now = live.service.stack.clock.now();
     let pix = bank.read_back(&end_to_end_id.parse().unwrap(), None, (now, now)).await.unwrap().unwrap();
-    payments.record_for(&bank, &pix, (other, &operator()), now).await.unwrap().unwrap();
+    for _time in 0..2 {
+        let recorded = payments.record_for(&bank, &pix, (other, &operator()), now).await.unwrap().unwrap();
+        assert_eq!((recorded.status, recorded.account), (ReportedPixStatus::Recorded, other));
+    }
+    assert!(receipts.unowned(bank.connection()).await.unwrap().is_empty());
     assert_eq!((waiting(account).await, waiting(other).await), (vec![], vec![end_to_end_id]));
-    assert_eq!(live.client.get_charge(&charge).await["status"], "pending");
+    assert_eq!(live.client.get_charge(&charge).await["status"], "expired");
 }
 
 #[tokio::test]

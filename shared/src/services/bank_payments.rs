@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use api_pix::{Devolucao, DevolucaoStatus, Nature, Pix};
 
 use domain::account::Account;
-use domain::acquirer::{PixDetails, ReportedPix, ReportedPixStatus, SeenReturn};
+use domain::acquirer::{ConnectionSweep, PixDetails, ReportedPix, ReportedPixStatus, SeenReturn};
 use domain::audit::Operator;
 use domain::charge::transition::{self, Command, Outcome, Payment};
 use domain::charge::{Charge, Decision, StoredCharge, TransactionStatus};
@@ -353,11 +353,18 @@ impl BankPayments {
         })
     }
 
-    /// Several accounts may be clients of one bank, so the account that asked need not have a Pix whose key the
-    /// bank does not report.
+    /// If several accounts are clients of one bank, the account that asked need not have a Pix whose key the bank
+    /// does not report.
     async fn owner_of(&self, bank: &PixBank, pix: &Pix) -> Result<Owner> {
         Ok(match &pix.key {
-            None => Owner::Unknown,
+            None => {
+                let sweep: Option<ConnectionSweep> =
+                    self.store.get(&ConnectionSweep::key_of(bank.connection())).await?;
+                match sweep.map(|sweep| sweep.accounts).as_deref() {
+                    Some([only]) => Owner::Account(*only),
+                    _ => Owner::Unknown,
+                }
+            }
             Some(key) if key == bank.pix_settings().pix_key.as_str() => Owner::Account(bank.account()),
             Some(_) => {
                 let claim = self.claim_of(bank, pix).await?;

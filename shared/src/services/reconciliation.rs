@@ -27,6 +27,7 @@ use domain::time::Timestamp;
 use domain::wallet::{Posting, PostingKind, RefundStrategy, ReturnStatus};
 
 use crate::WorkResult;
+use crate::acquirer::configuration::PixKeyClaim;
 use crate::acquirer::{AcquirerError, Connections, KitError, PixBank};
 use crate::charge::Charges;
 use crate::refund::Refunds;
@@ -57,6 +58,8 @@ pub struct BankPix {
     pub amount: Amount,
     /// `horario`.
     pub at: Timestamp,
+    /// The key that received it, where it is reported.
+    pub key: Option<String>,
     pub returns: Vec<Devolucao>,
 }
 
@@ -68,6 +71,8 @@ pub struct BankRecords {
     pub pix_out: BTreeMap<String, PixOut>,
     /// Items that can't be read. An item may have no id.
     pub unreadable: BTreeSet<Option<String>>,
+    /// Why Pix are not recorded, where that is known.
+    pub unrecorded: BTreeMap<EndToEndId, DifferenceKind>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -108,8 +113,10 @@ pub struct RecordedCashOut {
 #[serde(rename_all = "snake_case")]
 pub enum DifferenceKind {
     Missing,
+    Unowned,
     Unknown,
     Differing,
+    OtherKey,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -144,6 +151,8 @@ pub struct Comparison {
     pub differences: Vec<Difference>,
     /// Younger than an hour. They may disappear without any action.
     pub pending: Vec<Difference>,
+    /// Pix that are not the service's business, because no account has their key.
+    pub of_other_keys: Vec<Difference>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -181,7 +190,8 @@ impl From<KitError> for ReconciliationError {
 
 impl From<Pix> for BankPix {
     fn from(pix: Pix) -> Self {
-        Self { end_to_end_id: pix.end_to_end_id, amount: pix.amount, at: pix.at, returns: pix.returns }
+        let Pix { end_to_end_id, amount, at, key, returns, .. } = pix;
+        Self { end_to_end_id, amount, at, key, returns }
     }
 }
 
@@ -196,7 +206,17 @@ impl BankPix {
     }
 }
 
+impl BankRecords {
+    fn has(&self, id: &EndToEndId) -> bool {
+        self.pix.contains_key(id) || self.unreadable.contains(&Some(id.to_string()))
+    }
+}
+
 impl RecordedPix {
+    fn is_returned_on(&self, day: Day) -> bool {
+        self.returns.iter().any(|completed| Day::of(completed.completed_at) == day)
+    }
+
     fn difference(&self, kind: DifferenceKind, at: Timestamp, reason: &'static str) -> Difference {
         Difference {
             account: Some(self.account),
@@ -233,6 +253,10 @@ impl Difference {
     }
 }
 
+const OTHER_KEY: &str = "no account has its Pix key; if the key is a merchant's, set it with `admin accounts set-acquirer`, then `admin receipts record` records the Pix";
+const UNOWNED: &str =
+    "an operator must say whose it is: `admin receipts list` shows it, `admin receipts record` records it";
+
 /// Pure: needs no bank and no database.
 pub fn compare(day: Day, now: Timestamp, bank: &BankRecords, recorded: &[RecordedPix]) -> Comparison {
     let by_id: BTreeMap<&EndToEndId, &RecordedPix> =
@@ -249,10 +273,16 @@ pub fn compare(day: Day, now: Timestamp, bank: &BankRecords, recorded: &[Recorde
         match by_id.get(&pix.end_to_end_id) {
             Some(ours) => found.extend(differences_of(day, pix, ours)),
             None if is_of_day || returns > 0 => {
-                let reason = "the bank lists a Pix that is not recorded";
+                let (kind, reason, into) = match bank.unrecorded.get(&pix.end_to_end_id) {
+                    Some(DifferenceKind::OtherKey) => {
+                        (DifferenceKind::OtherKey, OTHER_KEY, &mut result.of_other_keys)
+                    }
+                    Some(DifferenceKind::Unowned) => (DifferenceKind::Unowned, UNOWNED, &mut found),
+                    _ => (DifferenceKind::Missing, "the bank lists a Pix that is not recorded", &mut found),
+                };
                 let id = Some(pix.end_to_end_id.to_string());
-                let missing = Difference::new(DifferenceKind::Missing, id, Some(pix.at), reason);
-                found.push(missing.amounts(Some(pix.amount), None::<Amount>));
+                let missing = Difference::new(kind, id, Some(pix.at), reason);
+                into.push(missing.amounts(Some(pix.amount), None::<Amount>));
             }
             None => {}
         }
@@ -389,6 +419,15 @@ pub async fn reconcile(
         sweep.map(|sweep| sweep.accounts).unwrap_or_default().into_iter().chain([account]).collect();
     let records = Records { store, connection: bank.connection(), day };
     let recorded = records.read(&accounts, &listed).await?;
+    // If the bank's clock is ahead, it lists the Pix of a refund on a later day.
+    for ours in recorded.iter().filter(|ours| ours.is_returned_on(day)) {
+        if listed.has(&ours.end_to_end_id) {
+            continue;
+        }
+        let found = bank.read_back(&ours.end_to_end_id, None, (now, now)).await?;
+        listed.pix.extend(found.map(|pix| (pix.end_to_end_id.clone(), pix.into())));
+    }
+    records.explain(bank, &mut listed, &recorded).await?;
     for ended in
         recorded.iter().flat_map(|ours| &ours.cash_outs).filter(|ended| Day::of(ended.ended_at) == day)
     {
@@ -518,6 +557,32 @@ impl Records<'_> {
         Ok(recorded)
     }
 
+    /// Finds out why listed Pix are not recorded.
+    async fn explain(self, bank: &PixBank, listed: &mut BankRecords, recorded: &[RecordedPix]) -> Result<()> {
+        let recorded: BTreeSet<&EndToEndId> = recorded.iter().map(|ours| &ours.end_to_end_id).collect();
+        let of_day =
+            |pix: &BankPix| Day::of(pix.at) == self.day || pix.returned_on(self.day).next().is_some();
+        for (id, pix) in listed.pix.iter().filter(|(id, pix)| !recorded.contains(id) && of_day(pix)) {
+            let own = bank.pix_settings().pix_key.as_str();
+            let kind = match &pix.key {
+                Some(key) if key != own => {
+                    let key = key.parse().map(|key| PixKeyClaim::key_of(&key));
+                    let claim: Option<PixKeyClaim> =
+                        if let Ok(key) = key { self.store.get(&key).await? } else { None };
+                    let is_ours = claim.is_some_and(|claim| claim.connection == self.connection);
+                    (!is_ours).then_some(DifferenceKind::OtherKey)
+                }
+                _ => {
+                    let row: Option<ReportedPix> = self.store.get(&ReportedPix::key_of(id)).await?;
+                    let is_unowned = row.is_some_and(|row| row.status == ReportedPixStatus::Unowned);
+                    is_unowned.then_some(DifferenceKind::Unowned)
+                }
+            };
+            listed.unrecorded.extend(kind.map(|kind| (id.clone(), kind)));
+        }
+        Ok(())
+    }
+
     async fn with_returns(self, ours: RecordedPix, row: &IncomingPayment) -> Result<RecordedPix> {
         let returned = row.returned.as_ref().filter(|back| back.status == ReturnStatus::Returned);
         let is_returned_by_bank = returned.is_some_and(|back| back.by_bank);
@@ -628,7 +693,8 @@ mod tests {
     }
 
     fn pix(id: &str, at: Timestamp, minor: i64) -> BankPix {
-        BankPix { end_to_end_id: id.parse().unwrap(), amount: amount(minor), at, returns: Vec::new() }
+        let (end_to_end_id, returns) = (id.parse().unwrap(), Vec::new());
+        BankPix { end_to_end_id, amount: amount(minor), at, key: None, returns }
     }
 
     fn devolucao(id: &str, minor: i64, status: &str, nature: &str, settled_at: Timestamp) -> Devolucao {

@@ -204,7 +204,7 @@ pub struct PixKeyClaim {
 }
 
 impl PixKeyClaim {
-    pub(super) fn key_of(key: &PixKey) -> Key {
+    pub(crate) fn key_of(key: &PixKey) -> Key {
         Key { pk: format!("pix-key#{key}"), sk: "pix-key".to_owned() }
     }
 }
