@@ -41,7 +41,7 @@ impl AcquirerWorker {
         let bank = connection.pix()?;
         let since = known.reported_at.plus_millis(READ_BACK_MS.saturating_neg()).unwrap_or(Timestamp::MIN);
         match bank.read_back(id, known.txid.as_deref(), (since, now)).await? {
-            Some(pix) if known.txid.is_none() || pix.txid == known.txid => {
+            Some(pix) if known.txid.is_none() || pix.txid.is_none() || pix.txid == known.txid => {
                 if let Some(recorded) = self.payments.record(bank, &pix, None, now).await? {
                     return self.payments.settle_read_back(bank, &recorded, &pix, now).await;
                 }

@@ -20,7 +20,7 @@ use domain::account::AccountSettings;
 use domain::acquirer::{Capabilities, Decline, RefundCapabilities};
 use domain::charge::transition::{Finalised, Payment};
 use domain::charge::{Artefacts, Charge, IncomingPayment};
-use domain::ids::{AccountId, AcquirerPaymentId, ConnectionId, EndToEndId, Mode, Scope};
+use domain::ids::{AccountId, AcquirerPaymentId, ChargeId, ConnectionId, EndToEndId, Mode, Scope};
 use domain::money::{Amount, Currency};
 use domain::payment_method::PaymentMethod;
 use domain::refund::{Refund, RefundOutcome};
@@ -234,6 +234,12 @@ impl PixBank {
             return Err(KitError::Unavailable("the bank answered with another Pix".to_owned()));
         }
         Ok(Some(pix))
+    }
+
+    /// Returns whether the cob of a charge lists a Pix.
+    pub async fn paid(&self, charge: ChargeId, end_to_end_id: &EndToEndId) -> Result<bool> {
+        let cob = self.client.at(Priority::Settle).get_cob(&charge.txid()).await?;
+        Ok(cob.is_some_and(|cob| cob.pix.iter().any(|pix| pix.end_to_end_id == *end_to_end_id)))
     }
 
     /// Reads a Pix that was sent for a refund, by the refund's id at the bank. `None`: the bank does not know it.

@@ -254,9 +254,18 @@ impl BankPayments {
         now: Timestamp,
     ) -> WorkResult<Option<ReportedPix>> {
         let key = ReportedPix::key_of(&pix.end_to_end_id);
-        let mut update = self.store.start_update("a Pix");
+        let (mut update, mut hint) = (self.store.start_update("a Pix"), hint);
         loop {
             let known = self.store.get::<ReportedPix>(&key).await?;
+            // The notification had the txid that the bank's list lacks. Only the cob proves it.
+            let lacks_charge = |known: &&ReportedPix| pix.txid.is_none() && known.charge.is_none();
+            let notified = known.as_ref().filter(lacks_charge).and_then(|known| known.txid.as_deref());
+            let named = notified.and_then(|txid| ChargeId::from_txid(txid).ok());
+            if let (None, Some(charge)) = (hint.paid_charge, named)
+                && bank.paid(charge, &pix.end_to_end_id).await?
+            {
+                hint.paid_charge = Some(charge);
+            }
             if let Some(known) = known.clone().filter(|known| known.status == ReportedPixStatus::Recorded) {
                 return Ok(Some(match hint.paid_charge.filter(|_| known.charge.is_none()) {
                     Some(charge) => self.apply_unmatched(known, charge, now).await?,

@@ -125,7 +125,7 @@ fn is_own_charge(sender: &Sender, charge: &StoredItem) -> bool {
             || owner.elsewhere.contains(&(PaymentMethod::Pix, sender.acquirer.connection)))
 }
 
-/// Checks whether a stored Pix must be read back again, because the notification contains the end of a
+/// Checks whether a stored Pix must be read back again, because the notification contains its txid, or the end of a
 /// devolução that was not processed yet.
 fn must_report_again(row: &ReportedPix, item: &Item, connection: ConnectionId) -> bool {
     if row.connection != connection {
@@ -140,7 +140,9 @@ fn must_report_again(row: &ReportedPix, item: &Item, connection: ConnectionId) -
     let is_seen = |(id, status): &(String, String)| {
         row.returns.iter().any(|seen| seen.id == *id && seen.status == *status)
     };
-    !item.final_returns.iter().all(is_seen)
+    // A sweep has recorded the Pix without the txid that only the notification has.
+    let has_new_txid = row.txid.is_none() && row.charge.is_none() && item.charge().is_some();
+    has_new_txid || !item.final_returns.iter().all(is_seen)
 }
 
 async fn write_all(sender: &Sender, tasks: Vec<Task>) -> Result<(), StoreError> {
@@ -171,8 +173,9 @@ async fn report_again(
     let key = ReportedPix::key_of(&item.end_to_end_id);
     let plan = |row: Option<ReportedPix>| match row {
         Some(row) if must_report_again(&row, item, connection) => {
-            let write = Write::replace(&row.reported_again(now), row.version)?;
-            Ok(Plan::Commit(vec![write], ()))
+            let txid = row.txid.clone().or_else(|| item.txid.clone());
+            let next = ReportedPix { txid, ..row.reported_again(now) };
+            Ok(Plan::Commit(vec![Write::replace(&next, row.version)?], ()))
         }
         Some(_) | None => Ok(Plan::Finished(())),
     };
