@@ -101,7 +101,7 @@ impl AcquirerWorker {
             }
             Err(error) => {
                 if now.millis_since(expires_at) > OVERDUE_ALARM_MS {
-                    tracing::error!(charge = %id, %error, "a charge is overdue for more than an hour, and its acquirer does not close it");
+                    tracing::error!(charge = %id, %error, "a charge is overdue for more than an hour, and its acquirer does not close it; a day after its expiry, an operator may end it: admin charges expire {id} --reason …");
                 } else {
                     tracing::warn!(charge = %id, %error, "an overdue charge is not closed at its acquirer yet");
                 }

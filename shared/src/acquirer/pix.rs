@@ -176,24 +176,27 @@ impl PixBank {
         Ok(not_finalised_in_time())
     }
 
-    /// Returns whether the bank has the cob of a charge, or a Pix with its txid.
+    /// Returns whether the bank has the cob of a charge, or a Pix with its txid. A paid cob without a Pix can't end by
+    /// itself, so it does not count.
     pub async fn knows_charge(&self, charge: &Charge, now: Timestamp) -> Result<bool> {
-        let txid = charge.id.txid();
-        if self.client.at(Priority::Settle).get_cob(&txid).await?.is_some() {
-            return Ok(true);
-        }
+        let cob = self.client.at(Priority::Settle).get_cob(&charge.id.txid()).await?;
+        let is_known = cob.is_some_and(|cob| cob.status != CobStatus::Completed || !cob.pix.is_empty());
+        Ok(is_known || !self.listed_for(charge, now).await?.is_empty())
+    }
+
+    /// The Pix with the txid of a charge.
+    async fn listed_for(&self, charge: &Charge, now: Timestamp) -> Result<Vec<Pix>> {
+        let (txid, mut listed) = (charge.id.txid(), Vec::new());
         let longest = i64::from(self.pix.max_period_seconds);
         let end = now.saturating_plus_seconds(LOOKUP_AHEAD_SECONDS);
         let mut from = charge.created_at.saturating_plus_seconds(-LOOKUP_AHEAD_SECONDS);
         while from < end {
             let to = from.saturating_plus_seconds(longest).min(end);
             let query = PixQuery { txid: Some(txid.clone()), ..PixQuery::period(from, to) };
-            if !self.list(&query).await?.pix.is_empty() {
-                return Ok(true);
-            }
+            listed.extend(self.list(&query).await?.pix);
             from = to;
         }
-        Ok(false)
+        Ok(listed)
     }
 
     /// Returns whether the bank has the devolução of a refund, or the Pix that it returns.
@@ -493,12 +496,18 @@ impl Connector for PixBank {
             Ok(_) | Err(ApiError::Refused { .. } | ApiError::NotFound(_)) => {}
             Err(error) => return Err(error.into()),
         }
-        let Some(cob) = self.client.at(Priority::Settle).get_cob(&txid).await? else {
+        let Some(mut cob) = self.client.at(Priority::Settle).get_cob(&txid).await? else {
             return Ok(None);
         };
+        if cob.status == CobStatus::Completed && cob.pix.is_empty() {
+            cob.pix = self.listed_for(charge, self.client.now()).await?;
+        }
         match cob.status {
             CobStatus::RemovedByReceiver | CobStatus::RemovedByPsp => Ok(Some(snapshot(&cob))),
-            CobStatus::Completed if !cob.pix.is_empty() => Ok(Some(snapshot(&cob))),
+            // Its payment was returned, and the bank may not list it any more.
+            CobStatus::Completed if !(cob.pix.is_empty() && charge.returned.is_empty()) => {
+                Ok(Some(snapshot(&cob)))
+            }
             CobStatus::Completed => {
                 Err(KitError::Unavailable("the bank does not show the Pix of a paid cob yet".to_owned()))
             }
