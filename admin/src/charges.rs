@@ -7,6 +7,7 @@ use domain::audit::Operator;
 use domain::charge::Charge;
 use domain::ids::{AccountId, ChargeId, Mode, Scope};
 use domain::shard::ShardedScope;
+use domain::snapshot::RemoteState;
 use domain::tax_id::{Document, TaxId};
 use domain::time::Timestamp;
 use shared::charge::lost_cob_ends_at;
@@ -41,10 +42,10 @@ pub(crate) enum Command {
         #[arg(value_parser = charge_id)]
         charge: ChargeId,
     },
-    /// Expire an overdue live charge whose cob its bank has lost
+    /// Expire an overdue live charge whose cob its bank has lost, or shows as paid without a Pix
     ///
-    /// Possible from a day after the charge's expiry. Refused while the bank has the cob, or a Pix with its
-    /// txid.
+    /// Possible from a day after the charge's expiry. Refused while the bank has the cob unpaid, or a Pix with
+    /// its txid.
     Expire {
         /// The charge (ch_…)
         #[arg(value_parser = charge_id)]
@@ -145,8 +146,12 @@ async fn expire(stack: &Stack, id: ChargeId, by: &Operator) -> Result<()> {
         Some(bank) => bank.knows_charge(&charge, now).await?,
         None => false,
     };
-    let is_known = has_pix || connection.connector().read(&charge).await?.is_some();
-    if is_known {
+    let read = connection.connector().read(&charge).await?;
+    let is_known = read.is_some_and(|read| {
+        let is_paid_without_payment = read.state == RemoteState::Paid && read.payments.is_empty();
+        read.is_partial || !is_paid_without_payment
+    });
+    if has_pix || is_known {
         return Err("the bank has the cob of this charge, or a Pix with its txid; the service ends it".into());
     }
     let expired = stack.charges.expire_lost(stored, by, now).await?;

@@ -5,7 +5,7 @@
 //! only changes when the acquirer is read.
 
 use crate::account::terms::Terms;
-use crate::acquirer::Decline;
+use crate::acquirer::{Decline, OddObject};
 use crate::charge::transition::{Command, Payment};
 use crate::charge::{Charge, TransactionStatus};
 use crate::ids::{AcquirerPaymentId, ChargeId, MedCaseId, RefundId};
@@ -33,6 +33,10 @@ pub struct Snapshot {
     pub refunds: Vec<RemoteRefund>,
     /// All disputes about these payments, the oldest first.
     pub disputes: Vec<RemoteDispute>,
+    /// One of several acquirers did not answer: there may be more, and the charge may be payable there.
+    pub is_partial: bool,
+    /// Objects that can't be used. They are set aside.
+    pub odd: Vec<OddObject>,
 }
 
 impl Snapshot {
@@ -50,6 +54,7 @@ impl Snapshot {
         one.payments.sort_by_key(|remote| remote.payment.paid_at);
         one.refunds.extend(other.refunds);
         one.disputes.extend(other.disputes);
+        one.odd.extend(other.odd);
         Some(one)
     }
 }
@@ -303,6 +308,7 @@ fn end(known: &Known<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<Step> {
             let begins = charge.status == TransactionStatus::WaitingPayment && charge.is_payable_by_card(now);
             begins.then_some(Command::Authenticate)?
         }
+        _ if snapshot.is_partial => return None,
         (RemoteState::ClosedByAcquirer(why), _) => {
             Command::Decline { reason: why.reason.clone(), code: why.code.clone() }
         }

@@ -131,6 +131,8 @@ metrics! {
     REFUNDS_FAILED = Metric::count("RefundsFailed");
     /// Returns of payments that the bank can't execute.
     RETURNS_FAILED = Metric::count("ReturnsFailed");
+    /// Events of acquirers about charges that their connection does not have.
+    EVENTS_IGNORED = Metric::count("EventsIgnored");
     /// MED cases of live charges that were opened.
     CASES_OPENED = Metric::count("CasesOpened");
     EMAILS_SENT = Metric::count("EmailsSent");

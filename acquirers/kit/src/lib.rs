@@ -10,7 +10,7 @@ use std::time::Duration;
 pub use acquirer_http::Priority;
 use async_trait::async_trait;
 use domain::account::AccountSettings;
-use domain::acquirer::{Capabilities, RefundCapabilities};
+use domain::acquirer::{Capabilities, OddObject, RefundCapabilities};
 use domain::charge::transition::Finalised;
 use domain::charge::{Charge, IncomingPayment};
 use domain::ids::{AcquirerPaymentId, ChargeId};
@@ -135,6 +135,8 @@ pub struct NewCharge<'a> {
 pub struct Changes {
     /// The charges that changed, each once.
     pub charges: Vec<ChargeId>,
+    /// Changes that can't be read.
+    pub odd: Vec<OddObject>,
     /// `None`: this is the last page.
     pub next: Option<String>,
 }
@@ -162,6 +164,8 @@ pub struct EvidenceToSend {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Movements {
     pub movements: Vec<Movement>,
+    /// Movements that can't be read.
+    pub odd: Vec<OddObject>,
     /// `None`: this is the last page.
     pub next: Option<String>,
 }

@@ -9,7 +9,7 @@ use acquirer_kit::{
     next_poll, not_finalised_in_time, refused_until,
 };
 use async_trait::async_trait;
-use domain::acquirer::{Capabilities, Charged, Decline, RefundCapabilities};
+use domain::acquirer::{Capabilities, Charged, Decline, OddObject, RefundCapabilities};
 use domain::charge::transition::{Finalised, Payment};
 use domain::charge::{Artefacts, Card, Charge, HostedPage, IncomingPayment};
 use domain::ids::{AcquirerPaymentId, ChargeId};
@@ -81,6 +81,10 @@ const RETURN: &str = "return";
 /// Reasons of cancellations that a person requested. Stripe gives other reasons when it cancels a payment itself.
 const CANCELED_ELSEWHERE: [&str; 4] = ["abandoned", "duplicate", "fraudulent", "requested_by_customer"];
 
+/// Why a refund or dispute is set aside.
+const ODD_REFUND: &str = "a refund is in another currency than its payment, or its amount is out of range";
+const ODD_DISPUTE: &str = "a dispute was prevented, is in another currency than its payment, or has an unknown status or a value out of range";
+
 /// The largest file of evidence, in bytes.
 const MAX_EVIDENCE_BYTES: u64 = 5_242_880;
 
@@ -122,15 +126,22 @@ impl StripeConnector {
     }
 
     /// Returns the charge that an object belongs to. It is in the object's metadata, or in those of the payment that the
-    /// object names. `None`: another system made the object.
-    async fn charge_of_object(&self, object: &EventObject) -> Result<Option<ChargeId>> {
-        match (charge_in(&object.metadata), &object.payment_intent) {
-            (Some(charge), _) => Ok(Some(charge)),
-            (None, Some(id)) => {
-                let intent = self.retrieve::<PaymentIntent>(id).await?;
-                Ok(intent.and_then(|intent| charge_in(&intent.metadata)))
+    /// object names. `None`: another system made the object, or the payment is odd.
+    async fn charge_of_object(
+        &self,
+        object: &EventObject,
+        odd: &mut Vec<OddObject>,
+    ) -> Result<Option<ChargeId>> {
+        let named = charge_in(&object.metadata);
+        let (None, Some(id)) = (named, &object.payment_intent) else { return Ok(named) };
+        match self.client.retrieve::<PaymentIntent>(id).await {
+            Ok(intent) => Ok(charge_in(&intent.metadata)),
+            Err(ApiError::Undocumented(why)) => {
+                odd.push(OddObject::new(id, why));
+                Ok(None)
             }
-            (None, None) => Ok(None),
+            Err(error) if error.remedy() == Remedy::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -143,25 +154,34 @@ impl StripeConnector {
         }
     }
 
-    /// Reads all pages of a list, the oldest object first.
-    async fn all<T: Resource + Send>(&self, query: ListQuery<'_>) -> Result<Vec<T>> {
-        let (mut all, mut after) = (Vec::new(), None::<String>);
+    /// Reads all pages of a list, the oldest object first. Also returns the entries that can't be read.
+    async fn all<T: Resource + Send>(&self, query: ListQuery<'_>) -> Result<(Vec<T>, Vec<Value>)> {
+        let (mut all, mut odd, mut after) = (Vec::new(), Vec::new(), None::<String>);
         for _ in 0..MAX_PAGES {
             let page: Page<T> = self.client.list(ListQuery { after: after.as_deref(), ..query }).await?;
             after = page.next_cursor().map(str::to_owned);
             all.extend(page.data);
+            odd.extend(page.odd);
             if after.is_none() {
                 all.reverse();
-                return Ok(all);
+                return Ok((all, odd));
             }
         }
         Err(unavailable("a list has too many pages"))
     }
 
+    /// As [`Self::all`]. An entry that can't be read and contains `name` is an error, because it may be what the caller
+    /// must not make twice.
+    async fn all_but<T: Resource + Send>(&self, query: ListQuery<'_>, name: &str) -> Result<Vec<T>> {
+        let (all, odd) = self.all(query).await?;
+        let has_name = odd.iter().any(|entry| entry.to_string().contains(name));
+        if has_name { Err(unavailable("an entry of a list is not as documented")) } else { Ok(all) }
+    }
+
     /// Finds the session of a charge after a lost answer: one that was paid before one that can be.
     async fn find(&self, charge: &Charge) -> Result<Option<CheckoutSession>> {
-        let sessions: Vec<CheckoutSession> = self.all(since(charge)).await?;
         let id = charge.id.to_string();
+        let sessions: Vec<CheckoutSession> = self.all_but(since(charge), &id).await?;
         let is_its = |session: &CheckoutSession| {
             session.client_reference_id.as_ref() == Some(&id)
                 && charge_in(&session.metadata) == Some(charge.id)
@@ -208,7 +228,8 @@ impl StripeConnector {
             Some(Expandable::Id(id)) => self.retrieve(id).await?,
             // A session that expired may have lost the payment that was confirmed at the same time.
             None if session.payment_status == PaymentStatus::Paid => {
-                let intents: Vec<PaymentIntent> = self.all(since(charge)).await?;
+                let id = charge.id.to_string();
+                let intents: Vec<PaymentIntent> = self.all_but(since(charge), &id).await?;
                 let is_its = |intent: &&PaymentIntent| {
                     intent.status == PaymentIntentStatus::Succeeded
                         && charge_in(&intent.metadata) == Some(charge.id)
@@ -267,18 +288,31 @@ impl StripeConnector {
             last_decline: None,
             refunds: Vec::new(),
             disputes: Vec::new(),
+            is_partial: false,
+            odd: Vec::new(),
         };
         match intent {
             Some(intent) if snapshot.state == RemoteState::Paid => {
                 snapshot.payments.push(payment(charge, &intent)?);
-                let refunds = self.refunds(&intent.id).await?;
-                for refund in refunds.into_iter().filter(|refund| !refund.metadata.0.contains_key(RETURN)) {
-                    snapshot.refunds.push(remote_refund(charge, &intent, refund)?);
-                }
                 let query = ListQuery { payment_intent: Some(&intent.id), ..ListQuery::default() };
-                for dispute in self.all::<Dispute>(query).await? {
-                    check_currency(&dispute.currency, charge.currency)?;
-                    snapshot.disputes.extend(remote_dispute(dispute)?);
+                let (refunds, odd) = self.all::<objects::Refund>(query).await?;
+                snapshot.odd.extend(odd.iter().map(undocumented));
+                for refund in refunds.into_iter().filter(|refund| !refund.metadata.0.contains_key(RETURN)) {
+                    let odd = OddObject::new(&refund.id, ODD_REFUND);
+                    match remote_refund(charge, &intent, refund) {
+                        Ok(refund) => snapshot.refunds.push(refund),
+                        Err(_) => snapshot.odd.push(odd),
+                    }
+                }
+                let (disputes, odd) = self.all::<Dispute>(query).await?;
+                snapshot.odd.extend(odd.iter().map(undocumented));
+                for dispute in disputes {
+                    let odd = OddObject::new(&dispute.id, ODD_DISPUTE);
+                    let is_same = check_currency(&dispute.currency, charge.currency).is_ok();
+                    match remote_dispute(dispute) {
+                        Ok(Some(dispute)) if is_same => snapshot.disputes.push(dispute),
+                        _ => snapshot.odd.push(odd),
+                    }
                 }
             }
             Some(intent) => snapshot.last_decline = intent.last_payment_error.as_ref().map(decline),
@@ -287,8 +321,9 @@ impl StripeConnector {
         Ok(snapshot)
     }
 
-    async fn refunds(&self, payment: &str) -> Result<Vec<objects::Refund>> {
-        self.all(ListQuery { payment_intent: Some(payment), ..ListQuery::default() }).await
+    /// The refunds of a payment. It fails if one that contains `name` can't be read.
+    async fn refunds(&self, payment: &str, name: &str) -> Result<Vec<objects::Refund>> {
+        self.all_but(ListQuery { payment_intent: Some(payment), ..ListQuery::default() }, name).await
     }
 
     /// Creates the session of a charge. After a stored failure, looks for it and uses a second key.
@@ -349,7 +384,7 @@ impl StripeConnector {
         let of_charge = charge.map(|charge| ("charge".to_owned(), charge.to_string()));
         let metadata: Metadata = [of_refund].into_iter().chain(of_charge).collect();
         for key in [format!("refund-{name}"), format!("refund-{name}-2")] {
-            if let Some(known) = named(self.refunds(payment).await?, name) {
+            if let Some(known) = named(self.refunds(payment, name).await?, name) {
                 return Ok(Requested::Known(known));
             }
             let error = match self.client.create_refund(payment, amount, &metadata, &key).await {
@@ -360,7 +395,7 @@ impl StripeConnector {
                 Remedy::FindThenNewKey => {}
                 Remedy::Final => {
                     tracing::warn!(refund = name, %error, "a refund is refused");
-                    let known = named(self.refunds(payment).await?, name);
+                    let known = named(self.refunds(payment, name).await?, name);
                     return Ok(known.map_or(Requested::Refused(refund_refusal(&error)), Requested::Known));
                 }
                 remedy => {
@@ -373,7 +408,7 @@ impl StripeConnector {
                 }
             }
         }
-        let known = named(self.refunds(payment).await?, name);
+        let known = named(self.refunds(payment, name).await?, name);
         Ok(known.map_or(Requested::Later, Requested::Known))
     }
 }
@@ -482,7 +517,8 @@ impl Connector for StripeConnector {
             if id.starts_with("re_") { at.retrieve(&id).await? } else { None };
         let is_whole = came_back.is_none();
         let id = came_back.and_then(|refund| refund.payment_intent).unwrap_or(id);
-        let refunds = at.refunds(&id).await?;
+        // All their amounts count.
+        let refunds = at.refunds(&id, "").await?;
         let is_other = |refund: &&objects::Refund| {
             is_whole && !is_named(refund, attempt) && outcome(refund) != Some(RefundOutcome::Failed)
         };
@@ -524,12 +560,13 @@ impl Connector for StripeConnector {
         let page: Page<Event> = at.client.list(query).await?;
         let (mut changes, mut asked) = (Changes::default(), BTreeSet::new());
         changes.next = page.next_cursor().map(str::to_owned);
+        changes.odd.extend(page.odd.iter().map(undocumented));
         for event in &page.data {
             let object = &event.object;
             if charge_in(&object.metadata).is_none() && !asked.insert(object.payment_intent.as_deref()) {
                 continue;
             }
-            let charge = at.charge_of_object(object).await?;
+            let charge = at.charge_of_object(object, &mut changes.odd).await?;
             let new = charge.filter(|charge| !changes.charges.contains(charge));
             changes.charges.extend(new);
         }
@@ -543,20 +580,20 @@ impl Connector for StripeConnector {
         let query = ListQuery { created_from, created_to, expand, after: cursor, ..ListQuery::default() };
         let page: Page<BalanceTransaction> = at.client.list(query).await?;
         let next = page.next_cursor().map(str::to_owned);
-        let mut movements = Vec::new();
+        let (mut movements, mut odd) = (Vec::new(), page.odd.iter().map(undocumented).collect());
         for moved in page.data {
             let source = moved.source.unwrap_or_default();
             let is_payment = source.kind == "charge" && moved.amount > 0;
             let payment = source.payment_intent.as_ref().filter(|_| is_payment);
             movements.push(Movement {
                 payment: payment.and_then(|id| id.parse().ok()),
-                charge: at.charge_of_object(&source).await?,
+                charge: at.charge_of_object(&source, &mut odd).await?,
                 amount: MinorUnits::new(moved.amount),
                 fee: MinorUnits::new(moved.fee),
                 currency: Currency::parse(&moved.currency.to_ascii_uppercase()).ok(),
             });
         }
-        Ok(Movements { movements, next })
+        Ok(Movements { movements, odd, next })
     }
 
     fn refuses_evidence(&self, mime_type: &str, bytes: u64) -> Option<&'static str> {
@@ -627,6 +664,10 @@ impl From<ApiError> for KitError {
             _ => Self::Unavailable(error.to_string()),
         }
     }
+}
+
+fn undocumented(entry: &Value) -> OddObject {
+    OddObject::new(objects::id_of(entry), "an entry of a list is not as documented")
 }
 
 fn unavailable(why: &str) -> KitError {
@@ -823,13 +864,7 @@ fn remote_dispute(dispute: Dispute) -> Result<Option<RemoteDispute>> {
     let decision = match &dispute.status {
         Status::Won | Status::WarningClosed => Some(Decision::Merchant),
         Status::Lost => Some(Decision::Payer),
-        Status::Prevented | Status::Other(_) => {
-            tracing::error!(
-                dispute = dispute.id,
-                "an operator must look at a dispute that was prevented, or has an unknown status"
-            );
-            return Ok(None);
-        }
+        Status::Prevented | Status::Other(_) => return Ok(None),
         _ => None,
     };
     Ok(Some(RemoteDispute {

@@ -35,6 +35,9 @@ pub enum ApiError {
     Answered { status: u16, problem: ApiProblem },
     #[error("Stripe's answer can't be read: {0}")]
     Malformed(String),
+    /// The answer is whole, and its object is not as documented: a repetition does not help.
+    #[error("Stripe's answer is {0}")]
+    Undocumented(String),
 }
 
 /// What a caller may do after an error. Retries have a jitter.
@@ -60,7 +63,7 @@ impl ApiError {
         match self {
             Self::InvalidRequest(_) => Remedy::Final,
             Self::Send(SendError::TooManyRequests { .. } | SendError::CircuitOpen) => Remedy::RetryLater,
-            Self::Send(_) | Self::Malformed(_) => Remedy::Repeat,
+            Self::Send(_) | Self::Malformed(_) | Self::Undocumented(_) => Remedy::Repeat,
             Self::Answered { status, problem } => match (status, &*problem.kind, &*problem.code) {
                 // A proxy's failure, which Stripe did not store.
                 (408, ..) | (500.., "", _) => Remedy::Repeat,

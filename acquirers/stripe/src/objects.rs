@@ -83,16 +83,45 @@ resource!(WebhookEndpoint, "/v1/webhook_endpoints");
 
 /// One page of a list, the newest first.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "RawPage", bound = "T: Resource")]
 pub struct Page<T> {
     pub data: Vec<T>,
+    /// Entries that are not as documented.
+    pub odd: Vec<Value>,
     pub has_more: bool,
+    last: Option<String>,
 }
 
-impl<T: Resource> Page<T> {
+#[derive(Deserialize)]
+struct RawPage {
+    data: Vec<Value>,
+    has_more: bool,
+}
+
+impl<T: Resource> From<RawPage> for Page<T> {
+    fn from(raw: RawPage) -> Self {
+        let last = raw.data.last().map(|entry| id_of(entry).to_owned());
+        let (mut data, mut odd) = (Vec::new(), Vec::new());
+        for entry in raw.data {
+            match T::deserialize(&entry) {
+                Ok(object) => data.push(object),
+                Err(_) => odd.push(entry),
+            }
+        }
+        Self { data, odd, has_more: raw.has_more, last }
+    }
+}
+
+impl<T> Page<T> {
     /// Returns [`ListQuery::after`](crate::ListQuery::after) of the next page. `None`: this is the last one.
     pub fn next_cursor(&self) -> Option<&str> {
-        self.data.last().filter(|_| self.has_more).map(Resource::id)
+        self.last.as_deref().filter(|_| self.has_more)
     }
+}
+
+/// Returns the id of an object of any kind. Empty: it has none.
+pub(crate) fn id_of(object: &Value) -> &str {
+    object.get("id").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Defines an enum of Stripe's texts in snake case. An unknown text is kept in `Other`.

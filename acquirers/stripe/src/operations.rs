@@ -38,8 +38,8 @@ impl Client {
     /// Reads one page of a list, the newest first.
     pub async fn list<T: Resource>(&self, query: ListQuery<'_>) -> Result<Page<T>, ApiError> {
         let page: Page<T> = self.read(ApiRequest::get(T::PATH, "", &query.form())).await?;
-        if page.has_more && page.data.is_empty() {
-            return Err(malformed("a page that others follow must not be empty"));
+        if page.has_more && page.next_cursor().is_none_or(str::is_empty) {
+            return Err(malformed("a page that others follow must end with an object that has an id"));
         }
         Ok(page)
     }
@@ -151,7 +151,8 @@ impl Client {
         // The parser's own text may quote the answer.
         serde_json::from_slice(&self.call(request).await?).map_err(|error| {
             let (line, column) = (error.line(), error.column());
-            ApiError::Malformed(format!("not as documented at line {line}, column {column}"))
+            let why = format!("not as documented at line {line}, column {column}");
+            if error.is_data() { ApiError::Undocumented(why) } else { ApiError::Malformed(why) }
         })
     }
 }

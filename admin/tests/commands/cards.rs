@@ -281,17 +281,18 @@ async fn a_day_of_cards_is_reconciled_by_the_acquirers_movements() {
     cards.until(&charges[2], "CHARGEBACK").await;
     cards.service.stack.cards.control("POST", "/pay-elsewhere", &json!({"amount": 900, "currency": "brl"}));
     let reconcile = async |more: &str| {
-        let mut last = None;
+        let (mut last, mut errors) = (None, String::new());
         for connection in &found {
             let command =
                 format!("reconcile --account {account} --connection {connection} --date {day} {more}");
             let output = cards.service.run(&command).await;
+            errors += &text(&output.stderr);
             let lines = lines(&output);
             if lines.last().is_some_and(|line| !line["payments"].is_null()) {
                 last = Some((output.status.code(), lines));
             }
         }
-        last.expect("a connection of cards")
+        last.unwrap_or_else(|| panic!("no connection of cards: {errors}"))
     };
     let sums = |lines: &[Value]| fields(lines.last().unwrap(), &["payments", "others", "differences"]);
     let same = eventually("equal", async || {
@@ -322,4 +323,15 @@ async fn a_day_of_cards_is_reconciled_by_the_acquirers_movements() {
     let (code, lines) = reconcile("").await;
     let difference = fields(&lines[0], &["reason", "acquirer_amount", "recorded_amount"]);
     assert_eq!((code, difference), (Some(1), json!(["amount or fee differ", 10_000, 9_999])), "{lines:?}");
+
+    // One odd dispute, and one movement that can't be read, hide nothing else.
+    let odd = cards.act("/dispute", &charges[0], &json!({"kind": "formal", "currency": "usd"}));
+    let fault = json!({"kind": "malformed_entry", "on": "GET /v1/balance_transactions", "count": 1});
+    cards.service.stack.cards.control("POST", "/faults", &fault);
+    let (code, lines) = reconcile("").await;
+    let reasons: Vec<&str> = lines.iter().filter_map(|line| line["reason"].as_str()).collect();
+    for expected in [super::id(&odd), "odd_1", "amount or fee differ"] {
+        assert!(reasons.iter().any(|reason| reason.contains(expected)), "{expected}: {lines:?}");
+    }
+    assert_eq!(code, Some(1));
 }

@@ -6,7 +6,7 @@ mod sweep;
 
 pub use reported_pix::{PixDetails, ReportedPix, ReportedPixStatus, SeenReturn};
 use serde::{Deserialize, Serialize};
-pub use set_aside_item::SetAsideItem;
+pub use set_aside_item::{OddObject, SetAsideItem};
 use strum::VariantArray;
 pub use sweep::ConnectionSweep;
 

@@ -1,14 +1,44 @@
-//! An item of a bank's notification that can't be parsed. Its row waits for an operator, so that the other
-//! items are accepted.
+//! An object of an acquirer that can't be used: an item of a bank's notification, an entry of a list. Its row waits
+//! for an operator, so that the other objects are processed.
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
+use crate::hex;
 use crate::ids::{AccountId, ConnectionId};
 use crate::row::{Indexes, Key, Row, sortable};
 use crate::time::Timestamp;
 
 /// 90 days.
 const KEPT_SECONDS: i64 = 90 * 86_400;
+
+/// An object that an acquirer lists and that can't be used.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct OddObject {
+    /// Its id at the acquirer, as far as it can be read.
+    pub id: String,
+    /// Why it can't be used, without personal data.
+    pub why: String,
+}
+
+impl fmt::Display for OddObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.id, self.why)
+    }
+}
+
+/// The longest id of an object that is kept, in characters.
+const MAX_ID_CHARS: usize = 80;
+
+impl OddObject {
+    /// Creates an object. Of `id`, only letters, digits and `_` are kept.
+    pub fn new(id: &str, why: impl Into<String>) -> Self {
+        let is_plain = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+        Self { id: id.chars().filter(is_plain).take(MAX_ID_CHARS).collect(), why: why.into() }
+    }
+}
 
 /// The row of an item that was set aside.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -27,6 +57,16 @@ pub struct SetAsideItem {
 }
 
 impl SetAsideItem {
+    /// Creates the row of an odd object of a connection.
+    pub fn of_object(
+        (connection, account): (ConnectionId, AccountId),
+        odd: &OddObject,
+        received_at: Timestamp,
+    ) -> Self {
+        let sha256 = hex::encode(Sha256::digest(format!("{connection}#{odd}")));
+        Self { account, connection, sha256, item: odd.to_string(), received_at }
+    }
+
     /// Returns the primary key of an account's item.
     pub fn key_of(account: &AccountId, sha256: &str) -> Key {
         Key { pk: Self::partition_of(account), sk: sha256.to_owned() }

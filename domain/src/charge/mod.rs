@@ -182,6 +182,9 @@ pub struct Charge {
     /// Until when a caller creates the charge at its bank, so that no other caller does. `None`: none does now.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub lease_until: Option<Timestamp>,
+    /// Since when one of several connections has not said what became of the charge there. `None`: all have.
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    pub unread_since: Option<Timestamp>,
     /// Data that the payer needs to pay, by method.
     pub artefacts: Artefacts,
     /// Requested lifetime of the Pix code in seconds, until the acquirer has created it. `None`: the account's
@@ -384,6 +387,11 @@ impl Charge {
         }
     }
 
+    /// Whether the charge was created at this connection.
+    pub fn uses(&self, connection: ConnectionId) -> bool {
+        self.connection == Some(connection) || self.elsewhere.iter().any(|(_, other)| *other == connection)
+    }
+
     /// Whether the charge was paid at one of several connections, so that the others must close it.
     pub fn is_paid_at_one_of_several(&self) -> bool {
         !self.elsewhere.is_empty() && !self.is_open() && self.applied_payment.is_some()
@@ -456,6 +464,14 @@ impl Charge {
         Self { lease_until: until, ..transition::next_version(self.clone(), now) }
     }
 
+    /// Returns the next version of a charge, all of whose connections answered, or not. `None`: that is known.
+    #[must_use]
+    pub fn with_all_read(&self, all: bool, now: Timestamp) -> Option<Self> {
+        let unread_since = (!all).then_some(now);
+        (unread_since.is_some() != self.unread_since.is_some())
+            .then(|| Self { unread_since, ..transition::next_version(self.clone(), now) })
+    }
+
     /// A charge past its expiry is returned as expired, even if the scheduler has not persisted the expiry yet,
     /// unless the acquirer must first confirm that it was not paid.
     fn read_at(self, now: Timestamp) -> Self {
@@ -516,6 +532,9 @@ impl Row for Charge {
             customer: document.map(|document| Self::customer_partition(&self.scope, document)),
             log: None,
             due: match self.status {
+                _ if self.unread_since.is_some() => {
+                    self.unread_since.and_then(|since| since.plus_seconds(FIRST_DUE_SECONDS).ok())
+                }
                 // The scheduler reports reviews that take too long.
                 TransactionStatus::Processing if self.is_held_for_review() => {
                     self.updated_at.plus_seconds(REVIEW_SECONDS).ok()

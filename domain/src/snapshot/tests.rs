@@ -200,7 +200,15 @@ fn learn_fees(snapshot: &mut Snapshot) {
 
 fn open() -> Snapshot {
     let (state, payments, refunds) = (RemoteState::Open, vec![], vec![]);
-    Snapshot { state, payments, last_decline: None, refunds, disputes: vec![] }
+    Snapshot {
+        state,
+        payments,
+        last_decline: None,
+        refunds,
+        disputes: vec![],
+        is_partial: false,
+        odd: vec![],
+    }
 }
 
 /// The snapshots of a history, which ends with a charge that can't be paid any more.

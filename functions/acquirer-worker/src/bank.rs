@@ -4,11 +4,11 @@ use domain::acquirer::{ReportedPix, ReportedPixStatus};
 use domain::charge::TransactionStatus;
 use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId, Scope};
 use domain::refund::Refund;
-use domain::snapshot::Closing;
+use domain::snapshot::{Closing, Snapshot};
 use domain::time::Timestamp;
 use shared::acquirer::{Acquirer, AcquirerMessage, Priority};
 use shared::charge::lost_cob_ends_at;
-use shared::services::ReturnStep;
+use shared::services::{Followed, ReturnStep};
 use shared::{WorkError, WorkResult};
 
 use crate::{AcquirerWorker, next_refusal};
@@ -89,7 +89,8 @@ impl AcquirerWorker {
             Ok(Some(snapshot)) => {
                 let seen = (&snapshot, Some(Closing::Expire));
                 let followed = self.remote.follow(&connection, &charge, seen, now).await?;
-                self.read_later(id, followed.read_again_at, now).await
+                self.set_aside((connection.id(), charge.scope.account), &snapshot.odd).await?;
+                self.followed(followed, &snapshot, now).await
             }
             Ok(None) if now < lost_cob_ends_at(expires_at) => {
                 tracing::warn!(charge = %id, "the acquirer does not know an overdue charge");
@@ -134,11 +135,20 @@ impl AcquirerWorker {
             return Ok(());
         };
         let followed = self.remote.follow(&connection, &charge, (&snapshot, None), now).await?;
-        self.read_later(id, followed.read_again_at, now).await
+        self.set_aside((connection.id(), charge.scope.account), &snapshot.odd).await?;
+        self.followed(followed, &snapshot, now).await
     }
 
-    async fn read_later(&self, id: ChargeId, at: Option<Timestamp>, now: Timestamp) -> WorkResult<()> {
-        let Some(at) = at else { return Ok(()) };
+    /// If one of the charge's acquirers did not answer, its row is due until it does.
+    async fn followed(&self, followed: Followed, snapshot: &Snapshot, now: Timestamp) -> WorkResult<()> {
+        let Followed { charge, read_again_at } = followed;
+        let id = charge.as_stored().id;
+        let unread_since = charge.as_stored().unread_since.filter(|_| snapshot.is_partial);
+        if unread_since.is_some_and(|since| now.millis_since(since) > OVERDUE_ALARM_MS) {
+            tracing::error!(charge = %id, "one of a charge's acquirers has not answered for more than an hour; what the others said is recorded");
+        }
+        self.charges.note_read(charge, !snapshot.is_partial, now).await?;
+        let Some(at) = read_again_at else { return Ok(()) };
         let pause = at.saturating_duration_since(now);
         Ok(self.queue.send_later(&AcquirerMessage::Read(id), pause).await?)
     }

@@ -13,8 +13,9 @@ use std::time::Duration;
 
 use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
+use domain::acquirer::{OddObject, SetAsideItem};
 use domain::charge::{Charge, TransactionStatus};
-use domain::ids::{ChargeId, RefundId};
+use domain::ids::{AccountId, ChargeId, ConnectionId, RefundId};
 use domain::refund::RefundOutcome;
 use domain::time::Timestamp;
 use shared::acquirer::configuration::AccountAcquirers;
@@ -26,7 +27,7 @@ use shared::charge::Charges;
 use shared::clock::Clock;
 use shared::config::{ConfigError, PublicUrls, Vars, required};
 use shared::refund::Refunds;
-use shared::services::{BankPayments, LEASE_SECONDS, RemoteCharges, Returns};
+use shared::services::{BankPayments, LEASE_SECONDS, RemoteCharges, Returns, SetAsideItems};
 use shared::store::{Aws, Store};
 use shared::{WorkError, WorkResult};
 use shared::{queue, random};
@@ -79,6 +80,12 @@ impl AcquirerWorker {
             clock,
             public_urls: PublicUrls::new(&required(var, "CHECKOUT_BASE_URL")?)?,
         })
+    }
+
+    async fn set_aside(&self, at: (ConnectionId, AccountId), odd: &[OddObject]) -> WorkResult<()> {
+        let now = self.clock.now();
+        let items: Vec<SetAsideItem> = odd.iter().map(|odd| SetAsideItem::of_object(at, odd, now)).collect();
+        Ok(SetAsideItems::new(self.store.clone()).add(&items).await?)
     }
 
     /// Handles a batch of messages concurrently. Reports the messages that failed, so that only they are

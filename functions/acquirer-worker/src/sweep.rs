@@ -8,7 +8,8 @@
 
 use std::time::{Duration, Instant};
 
-use domain::acquirer::ConnectionSweep;
+use domain::acquirer::{ConnectionSweep, OddObject};
+use domain::charge::{Charge, StoredCharge};
 use domain::ids::ConnectionId;
 use domain::time::Timestamp;
 use shared::acquirer::configuration::days_left;
@@ -163,8 +164,14 @@ impl AcquirerWorker {
         let mut cursor = None;
         loop {
             let page = connection.connector().changes(since, cursor.as_deref()).await?;
-            let messages: Vec<AcquirerMessage> =
-                page.charges.into_iter().map(AcquirerMessage::Read).collect();
+            self.set_aside((connection.id(), connection.account()), &page.odd).await?;
+            // Another system or stack may use the account, and its objects may name any charge.
+            let stored = self.charges.find_all(&page.charges).await?;
+            let is_its = |charge: &&Charge| {
+                sweep.accounts.contains(&charge.scope.account) && charge.uses(sweep.connection)
+            };
+            let its = stored.iter().map(StoredCharge::as_stored).filter(is_its);
+            let messages: Vec<AcquirerMessage> = its.map(|charge| AcquirerMessage::Read(charge.id)).collect();
             self.queue.send(&messages).await?;
             match page.next {
                 Some(next) => cursor = Some(next),
@@ -226,9 +233,12 @@ impl AcquirerWorker {
         for bank in banks {
             let mut pages = bank.pages(PixQuery { with_return, ..PixQuery::period(from, to) });
             while let Some(page) = pages.next().await? {
-                for item in &page.malformed {
-                    tracing::error!(pix = item.end_to_end_id, reason = %item.reason, "the bank listed a Pix that can't be read");
-                }
+                let odd = page.malformed.iter().map(|item| {
+                    let why = format!("the bank listed a Pix that can't be read: {}", item.reason);
+                    OddObject::new(item.end_to_end_id.as_deref().unwrap_or_default(), why)
+                });
+                let odd: Vec<OddObject> = odd.collect();
+                self.set_aside((bank.connection(), bank.account()), &odd).await?;
                 self.payments.record_listed(bank, &page.pix, self.clock.now()).await?;
             }
             if pages.kept_changing() {

@@ -372,6 +372,11 @@ impl Scheduler {
                 .poll_acquirer(due, AcquirerMessage::Finalise(charge.id), charge.created_at, now)
                 .await;
         }
+        if let Some(since) = charge.unread_since {
+            let is_overdue = charge.can_expire() && now > charge.expires_at();
+            let message = if is_overdue { AcquirerMessage::Expire } else { AcquirerMessage::Read };
+            return self.poll_acquirer(due, message(charge.id), since, now).await;
+        }
         if charge.is_held_for_review() {
             return self.report_review(due, charge, now).await;
         }

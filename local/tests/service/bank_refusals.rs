@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::http::{Method, Uri};
-use bank::PayRequest;
+use bank::{Cents, FaultKind, PayRequest};
 use domain::ids::ChargeId;
-use serde_json::json;
+use domain::wallet::ReturnStatus;
+use serde_json::{Value, json};
 
+use crate::bank_books::Fates;
 use crate::bank_proxy::{BankProxy, CACHED_SECONDS};
 use crate::live_charges::Live;
-use crate::support::{CapturedLog, eventually};
+use crate::support::{CapturedLog, Service, eventually, wait_until};
 
 /// Answers each `PUT /cob` with this status and body, as if the bank had not created the cob.
 fn refuse_cobs(proxy: &BankProxy, status: u16, body: &'static str) {
@@ -137,4 +139,86 @@ async fn a_connection_keeps_its_charges_when_its_settings_change() {
     for part in ["/devolucao/", "/cob/"] {
         assert!(requests.iter().any(|(_, uri)| uri.path().contains(part)), "{part}: {requests:?}");
     }
+}
+
+#[tokio::test]
+async fn after_a_429_no_cob_is_requested_until_the_bank_allows_it_and_the_merchant_knows_when() {
+    // Otherwise, a sweep could use up the fault.
+    let live = Live::of(Service::without_event_sources().await);
+    let proxy = BankProxy::start(&live.service, |_settings| {}).await;
+    live.fault(FaultKind::Http429, 1);
+    let create = async |key: &str| live.client.post_charge(key, &json!({"amount": 1000})).await;
+    let first = create("order-00001").await;
+    assert_eq!((first.status.as_u16(), first.header("retry-after")), (503, Some("2")));
+    proxy.take_requests();
+    for key in ["order-00001", "order-00001", "order-00002"] {
+        let answer = create(key).await;
+        assert_eq!(answer.problem(), (503, "api_error", "service_unavailable"));
+        assert!(["1", "2"].contains(&answer.header("retry-after").unwrap()), "{answer:?}");
+    }
+    let cobs = |(_, uri): &(Method, Uri)| uri.path().contains("/cob/");
+    assert!(!proxy.take_requests().iter().any(cobs));
+    live.service.advance_seconds(3).await;
+    for key in ["order-00001", "order-00002"] {
+        create(key).await.expect(201);
+    }
+}
+
+/// Changes the JSON of answers to `GET` of a path that contains `part`.
+fn edit_reads(proxy: &BankProxy, part: &'static str, edit: impl Fn(&mut Value) + Send + Sync + 'static) {
+    proxy.edit_answers(move |method: &Method, uri: &Uri, status, bytes| {
+        if *method != Method::GET || !uri.path().contains(part) || status != 200 {
+            return (status, bytes);
+        }
+        let mut body: Value = serde_json::from_slice(&bytes).unwrap();
+        edit(&mut body);
+        (status, body.to_string().into())
+    });
+}
+
+#[tokio::test]
+async fn a_cob_that_is_paid_by_a_returned_pix_ends_although_the_bank_does_not_show_the_pix() {
+    let (live, proxy) = BankProxy::start_with_service().await;
+    edit_reads(&proxy, "/cob/", |cob| drop(cob.as_object_mut().unwrap().remove("pix")));
+    let body = json!({"amount": 1000, "expires_in": 600});
+    let [cancelled, expired] =
+        [live.create("order-00001", &body).await, live.create("order-00002", &body).await];
+    for charge in [&cancelled, &expired] {
+        let pix = live.pay(charge, PayRequest { amount: Cents::new(999), ..PayRequest::default() });
+        wait_until("the return", async || {
+            let row = live.incoming(&pix).await;
+            row.is_some_and(|row| row.returned.is_some_and(|back| back.status == ReturnStatus::Returned))
+        })
+        .await;
+        // The bank forgets what it returned.
+        live.service.stack.bank.lose(&pix);
+    }
+    live.cancel(&cancelled).await.expect(200);
+    live.service.advance_seconds(700).await;
+    live.wait_for_status(&expired, "expired").await;
+}
+
+/// The txid of a Pix is optional. Only the notification and the cob name each other.
+#[tokio::test]
+async fn a_pix_that_the_bank_lists_without_its_txid_is_credited_to_the_charge_of_its_notification() {
+    let (live, proxy) = BankProxy::start_with_service().await;
+    edit_reads(&proxy, "/pix", |body| {
+        body.as_object_mut().unwrap().remove("txid");
+        for pix in body["pix"].as_array_mut().into_iter().flatten() {
+            pix.as_object_mut().unwrap().remove("txid");
+        }
+    });
+    let charge = live.create("order-00001", &json!({"amount": 1000})).await;
+    live.pay(&charge, PayRequest::default());
+    live.wait_for_status(&charge, "paid").await;
+
+    // The sweep finds it before its notification.
+    let late = live.create("order-00002", &json!({"amount": 1000})).await;
+    live.fault(FaultKind::LateNotification, 1);
+    live.pay(&late, PayRequest::default());
+    live.sweep_after(400).await;
+    wait_until("it waits for an operator", async || live.unapplied().await.len() == 1).await;
+    live.service.advance_seconds(31 * 60).await;
+    live.wait_for_status(&late, "paid").await;
+    assert_eq!(live.check_books().await, Fates::credited(2));
 }

@@ -7,13 +7,15 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use axum::http::Method;
 use bank::{FaultKind, PayRequest};
 use domain::audit::Operator;
-use domain::ids::{AcquirerPaymentId, ChargeId};
+use domain::charge::Charge;
+use domain::ids::{AcquirerPaymentId, ChargeId, Scope};
 use domain::money::Currency;
 use domain::wallet::LedgerAccount;
 use shared::services::Receipts;
+use shared::store::{CommitOutcome, Write};
 
 use crate::live_charges::Live;
-use crate::support::{Client, Listener, ReceivedWebhook, eventually, id, wait_until};
+use crate::support::{CapturedLog, Client, Listener, ReceivedWebhook, eventually, id, wait_until};
 
 const KEPT: &str = "POST /v1/checkout/sessions";
 
@@ -604,4 +606,92 @@ async fn lost_and_reordered_notifications_of_many_charges_end_in_the_same_state(
     }
     assert_eq!(cards.settlements().await, 3);
     cards.check_ledger().await;
+}
+
+/// The lines of errors about objects that were set aside.
+fn set_aside(log: &CapturedLog) -> usize {
+    log.text().lines().filter(|line| line.contains("ERROR") && line.contains("was set aside")).count()
+}
+
+#[tokio::test]
+async fn a_card_payment_is_credited_while_the_bank_is_silent_and_the_cob_is_removed_afterwards() {
+    let cards = Cards::start().await;
+    let charge = cards.of_both("both-0010").await;
+    cards.live.fault(FaultKind::Http500, 1_000_000);
+    cards.act("/pay", &charge, json!({}));
+    cards.until(&charge, "APPROVED").await;
+    // Longer than a message is repeated.
+    for _ in 0..20 {
+        cards.live.service.advance_seconds(60).await;
+    }
+    assert_eq!(cards.cob(&charge)["status"], "ATIVA");
+    let id = ChargeId::parse_any(id(&charge)).unwrap();
+    assert!(cards.live.service.stored_charge(id).await.unread_since.is_some());
+    cards.live.service.stack.bank.clear_faults();
+    cards.live.service.advance_seconds(3_600).await;
+    cards.until_closed(&charge).await;
+    wait_until("all have answered", async || {
+        cards.live.service.stored_charge(id).await.unread_since.is_none()
+    })
+    .await;
+    cards.check_ledger().await;
+}
+
+#[tokio::test]
+async fn an_odd_object_is_one_error_a_day_and_blocks_nothing_of_its_charge() {
+    let cards = Cards::start().await;
+    let log = CapturedLog::start();
+    let charge = cards.paid("card-0030", json!({"available_on": 1})).await;
+    for list in ["refunds", "disputes", "events"] {
+        let on = format!("GET /v1/{list}");
+        cards.control("POST", "/faults", &json!({"kind": "malformed_entry", "on": on, "count": 1_000}));
+    }
+    cards.act("/dispute", &charge, json!({"kind": "inquiry", "currency": "usd"}));
+    cards.until_quiet().await;
+    cards.act("/refund", &charge, json!({"amount": 2_000}));
+    wait_until("the refund made there", async || cards.read(&charge).await["refundedAmount"] == 2_000).await;
+    cards.refund(&charge, 3_000).await;
+    wait_until("the other refund", async || cards.read(&charge).await["refundedAmount"] == 5_000).await;
+    let dispute = cards.act("/dispute", &charge, json!({"kind": "formal", "amount": 1_000}));
+    eventually("its case", async || cards.case_of(&charge).await).await;
+    cards.set_status("disputes", &dispute, "won");
+    eventually("won", async || {
+        cards.case_of(&charge).await.filter(|case| case["money_outcome"] == "refunded_to_merchant")
+    })
+    .await;
+    for _ in 0..3 {
+        cards.live.service.advance_seconds(6 * 60).await;
+        cards.until_quiet().await;
+    }
+    assert_eq!(set_aside(&log), 1, "{}", log.text());
+    let account = cards.live.service.scope().account;
+    let items = cards.live.service.rows(&format!("bad-notification#{account}"), "").await;
+    assert_eq!(items.len(), 2, "the dispute, and the entry of the lists: {items:?}");
+    cards.check_ledger().await;
+}
+
+/// Nothing is read at an acquirer: neither at this one, nor at that of the other account.
+#[tokio::test]
+async fn an_event_about_a_charge_that_the_connection_does_not_have_is_ignored() {
+    let cards = Cards::start().await;
+    let log = CapturedLog::start();
+    let foreign = cards.create("card-0031", json!({})).await;
+    let stored = cards.live.service.stored_charge(ChargeId::parse_any(id(&foreign)).unwrap()).await;
+    let scope = Scope { account: cards.live.service.stack.seed.other.id, ..stored.scope };
+    let write = Write::replace(&Charge { scope, ..stored.clone() }, stored.version).unwrap();
+    assert_eq!(cards.live.service.store().commit(vec![write]).await.unwrap(), CommitOutcome::Done);
+    cards.act("/pay", &foreign, json!({}));
+    let unknown = json!({"charge": "ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9"});
+    let body = json!({"amount": 900, "currency": "brl", "metadata": unknown});
+    cards.control("POST", "/pay-elsewhere", &body);
+    for _ in 0..2 {
+        cards.until_quiet().await;
+        cards.live.service.advance_seconds(6 * 60).await;
+    }
+    cards.until_quiet().await;
+    let after = cards.live.service.stored_charge(stored.id).await;
+    assert_eq!((after.scope, after.version), (scope, stored.version));
+    let errors: Vec<String> =
+        log.text().lines().filter(|line| line.contains("ERROR")).map(str::to_owned).collect();
+    assert_eq!(errors, Vec::<String>::new());
 }

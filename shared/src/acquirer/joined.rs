@@ -23,6 +23,39 @@ impl Joined {
     fn connectors(&self) -> impl Iterator<Item = &dyn Connector> {
         self.0.iter().map(|(connection, _)| connection.connector())
     }
+
+    /// Closes a charge with this priority, or reads it. What one connection says counts although another is silent, so
+    /// that a payment is credited. A cancellation that one can't execute closes no other.
+    async fn ask(&self, charge: &Charge, close: Option<Priority>) -> Result<Option<Snapshot>> {
+        let (mut joined, mut is_lost, mut silent) = (None::<Snapshot>, false, None);
+        for connector in self.connectors() {
+            let answered = match close {
+                Some(priority) if silent.is_none() || priority != Priority::Create => {
+                    connector.close(charge, priority).await
+                }
+                _ => connector.read(charge).await,
+            };
+            match answered {
+                Ok(said) => {
+                    is_lost |=
+                        close.is_some() && said.is_none() && charge.status != TransactionStatus::Pending;
+                    joined = Snapshot::joined(said, joined);
+                }
+                Err(error) => silent = Some(error),
+            }
+        }
+        let joined = joined.filter(|joined| !is_lost || joined.state == RemoteState::Paid);
+        match (joined, silent) {
+            (None, Some(error)) => Err(error),
+            (joined, silent) => {
+                let is_partial = silent.is_some();
+                if let Some(error) = silent {
+                    tracing::warn!(charge = %charge.id, %error, "one of a charge's acquirers does not answer");
+                }
+                Ok(joined.map(|joined| Snapshot { is_partial, ..joined }))
+            }
+        }
+    }
 }
 
 /// Refunds, returns and changes are those of a payment or of one connection.
@@ -59,22 +92,12 @@ impl Connector for Joined {
     }
 
     async fn read(&self, charge: &Charge) -> Result<Option<Snapshot>> {
-        let mut joined: Option<Snapshot> = None;
-        for connector in self.connectors() {
-            joined = Snapshot::joined(connector.read(charge).await?, joined);
-        }
-        Ok(joined)
+        self.ask(charge, None).await
     }
 
     /// `None` also if one has lost the charge and it is not paid: then it must not end here.
     async fn close(&self, charge: &Charge, priority: Priority) -> Result<Option<Snapshot>> {
-        let (mut joined, mut is_lost) = (None::<Snapshot>, false);
-        for connector in self.connectors() {
-            let closed = connector.close(charge, priority).await?;
-            is_lost |= closed.is_none() && charge.status != TransactionStatus::Pending;
-            joined = Snapshot::joined(closed, joined);
-        }
-        Ok(joined.filter(|joined| !is_lost || joined.state == RemoteState::Paid))
+        self.ask(charge, Some(priority)).await
     }
 
     async fn refund(&self, _: &Refund, _: Timestamp, _: Timestamp) -> Result<RefundAnswer> {

@@ -645,7 +645,8 @@ fn snapshot(cob: &Cob) -> Snapshot {
         CobStatus::Active | CobStatus::Other(_) => RemoteState::Open,
     };
     let payments = cob.pix.iter().map(payment).collect();
-    Snapshot { state, payments, last_decline: None, refunds: Vec::new(), disputes: Vec::new() }
+    let (refunds, disputes) = (Vec::new(), Vec::new());
+    Snapshot { state, payments, last_decline: None, refunds, disputes, is_partial: false, odd: Vec::new() }
 }
 
 fn refusal(error: &ApiError) -> Option<String> {

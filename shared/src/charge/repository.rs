@@ -61,6 +61,20 @@ impl Charges {
         self.store.commit(vec![Write::replace(&released, leased.version)?]).await.map(|_conflict_or_done| ())
     }
 
+    /// Records whether all connections of a charge answered. Until they do, its row is due.
+    pub async fn note_read(&self, charge: StoredCharge, all: bool, now: Timestamp) -> Result<()> {
+        let (id, mut just_read) = (charge.as_stored().id, Some(charge));
+        let mut update = self.store.start_update("a charge");
+        loop {
+            let charge = reuse_or_read(&mut just_read, self.get_existing(id)).await?;
+            let stored = charge.as_stored();
+            let Some(next) = stored.with_all_read(all, now) else { return Ok(()) };
+            if update.commit(vec![Write::replace(&next, stored.version)?]).await? {
+                return Ok(());
+            }
+        }
+    }
+
     /// Applies the acquirer's answer to a pending charge whose row the caller has just written or read.
     pub async fn finalise(
         &self,

@@ -73,6 +73,9 @@ impl ChargeCancellation<'_> {
         let remote = self.remote.ok_or_else(missing)?;
         let seen = (&snapshot, None);
         let followed = Box::pin(remote.follow(connection, &charge, seen, now)).await?;
+        if snapshot.is_partial && followed.charge.as_stored().is_open() {
+            return Err(AcquirerError::Unavailable("one of its acquirers did not answer".to_owned()).into());
+        }
         // If the acquirer ended the charge, a payment is in progress there, or the fee of its payment is not known yet, the
         // cancellation is refused here. A charge that a payment settled refuses it itself.
         let is_refused = matches!(snapshot.state, RemoteState::ClosedByAcquirer(_) | RemoteState::InProgress);

@@ -100,6 +100,7 @@ pub async fn create_charge(
         connection: None,
         elsewhere: Vec::new(),
         lease_until: None,
+        unread_since: None,
         artefacts: Artefacts::default(),
         pix_expires_in_seconds: request.pix_expires_in_seconds,
         payment_details: request.payment_details,

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::acquirer::ConnectionSweep;
+use domain::acquirer::{ConnectionSweep, OddObject};
 use domain::calendar::Day;
 use domain::charge::transition::Command;
 use domain::charge::{Charge, IncomingPayment};
@@ -42,7 +42,9 @@ pub struct MovementReconciliation {
 
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct MovementDifference {
-    pub charge: ChargeId,
+    /// `None`: of an object that can't be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub charge: Option<ChargeId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payment: Option<AcquirerPaymentId>,
     /// In minor units.
@@ -54,9 +56,9 @@ pub struct MovementDifference {
 }
 
 impl MovementDifference {
-    fn new(charge: ChargeId, reason: impl Into<String>) -> Self {
+    fn new(charge: impl Into<Option<ChargeId>>, reason: impl Into<String>) -> Self {
         let (payment, acquirer_amount, recorded_amount) = (None, None, None);
-        Self { charge, payment, acquirer_amount, recorded_amount, reason: reason.into() }
+        Self { charge: charge.into(), payment, acquirer_amount, recorded_amount, reason: reason.into() }
     }
 }
 
@@ -80,6 +82,8 @@ pub async fn reconcile_movements(
                 None => found.others = found.others.saturating_add(1),
             }
         }
+        let odd = |odd: &OddObject| MovementDifference::new(None, odd.to_string());
+        found.differences.extend(page.odd.iter().map(odd));
         cursor = page.next;
         if cursor.is_none() {
             break;
@@ -89,8 +93,8 @@ pub async fn reconcile_movements(
     let accounts = sweep.map(|sweep| sweep.accounts).unwrap_or_default();
     let accounts: BTreeSet<AccountId> = accounts.into_iter().chain([connection.account()]).collect();
     let mut recorded: BTreeMap<ChargeId, Vec<IncomingPayment>> = BTreeMap::new();
-    for account in accounts {
-        for payment in recorded_payments(store, account, day).await? {
+    for account in &accounts {
+        for payment in recorded_payments(store, *account, day).await? {
             let is_ours = payment.connection == Some(connection.id());
             if let Some(charge) = payment.charge_id().filter(|_| is_ours) {
                 recorded.entry(charge).or_default().push(payment);
@@ -107,6 +111,11 @@ pub async fn reconcile_movements(
             continue;
         };
         let charge = stored.as_stored();
+        if !accounts.contains(&charge.scope.account) || !charge.uses(connection.id()) {
+            // A payment of another system names it.
+            found.others = found.others.saturating_add(1);
+            continue;
+        }
         if let ([moved], [payment]) = (&movements[..], &payments[..])
             && moved.payment.as_ref() == Some(&payment.payment_id)
             && is_equal(charge, moved, payment)
@@ -139,14 +148,17 @@ async fn differences(
     now: Timestamp,
 ) -> WorkResult<Vec<MovementDifference>> {
     let differing = |reason: String| MovementDifference::new(charge.id, reason);
-    let Some(snapshot) = connection.connector().read(charge).await? else {
-        return Ok(vec![differing("the acquirer does not know the charge".to_owned())]);
+    let snapshot = match connection.connector().read(charge).await {
+        Ok(Some(snapshot)) => snapshot,
+        Ok(None) => return Ok(vec![differing("the acquirer does not know the charge".to_owned())]),
+        Err(error) => return Ok(vec![differing(format!("the charge can't be read: {error}"))]),
     };
     if apply {
         charges.follow(connection, charge, (&snapshot, None), now).await?;
     }
     let (step, contradictions) = charges.missing(charge.id, &snapshot, now).await?;
     let mut found: Vec<MovementDifference> = contradictions.into_iter().map(differing).collect();
+    found.extend(snapshot.odd.iter().map(|odd| differing(odd.to_string())));
     found.extend(step.and_then(|step| missing_step(&step)).map(|reason| differing(reason.to_owned())));
     for payment in payments {
         // A refund that came back is recorded under its own id.

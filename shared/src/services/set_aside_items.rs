@@ -3,11 +3,13 @@
 use domain::acquirer::{ReportedPix, SetAsideItem};
 use domain::audit::Operator;
 use domain::ids::{AccountId, EndToEndId};
-use domain::time::Timestamp;
+use domain::row::{Key, Row as _};
+use domain::time::{SECONDS_A_DAY, Timestamp};
 
 use crate::audit;
 use crate::random::RandomError;
-use crate::store::{ListIndex, Order, StoreError, Write, from_item};
+use crate::request_limit::Window;
+use crate::store::{Inserted, ListIndex, Order, StoreError, Write, from_item};
 
 const PAGE: usize = 100;
 
@@ -24,6 +26,30 @@ pub enum SetAsideError {
 crate::store::repository!(SetAsideItems);
 
 impl SetAsideItems {
+    /// Stores items, each once. The first new one of a connection in a day is an error, so that many cause one alarm.
+    pub async fn add(&self, items: &[SetAsideItem]) -> Result<(), StoreError> {
+        for item in items {
+            if let Inserted::Existing(_) = self.store.insert(item).await? {
+                continue;
+            }
+            let day = Window::of(item.received_at, SECONDS_A_DAY);
+            let sk = format!("set-aside#{}", day.number);
+            let key = Key { pk: format!("notifications#{}", item.connection), sk };
+            let count = self.store.add_up_to(&key, ("new", 1), day.ttl(), None).await?;
+            let Key { pk, sk } = item.key();
+            if count == Some(1) {
+                tracing::error!(
+                    pk,
+                    sk,
+                    "an object of an acquirer can't be used and was set aside; further ones of this connection and day are warnings: admin notifications list"
+                );
+            } else {
+                tracing::warn!(pk, sk, "a further object of an acquirer was set aside");
+            }
+        }
+        Ok(())
+    }
+
     /// Newest first, at most 100. Also returns whether there are more. The index is eventually consistent.
     pub async fn latest(&self) -> Result<(Vec<SetAsideItem>, bool), StoreError> {
         self.store

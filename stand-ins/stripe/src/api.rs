@@ -234,7 +234,14 @@ fn operate(
             state.existing(route.prefix, route.id_name(), route.noun, id)?;
             Ok(state.view(id))
         }
-        "list" => state.list(route, params),
+        "list" => {
+            let is_odd = state.faults.take("malformed_entry", &format!("GET {}", route.path));
+            let mut page = state.list(route, params)?;
+            if let Some(data) = page.get_mut("data").and_then(Value::as_array_mut).filter(|_| is_odd) {
+                data.insert(0, json!({"id": "odd_1", "source": null}));
+            }
+            Ok(page)
+        }
         "create_session" => state.create_session(params),
         "expire_session" => state.expire_session(id),
         "create_refund" => state.create_refund(params),

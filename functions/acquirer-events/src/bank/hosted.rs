@@ -4,10 +4,12 @@
 use axum::Json;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use domain::charge::Charge;
 use domain::ids::{AcquirerPaymentId, ChargeId, Mode, Scope};
-use shared::acquirer::configuration::KindSettings;
+use shared::acquirer::configuration::{AccountAcquirer, KindSettings};
 use shared::acquirer::{AcquirerMessage, NotificationView};
 use shared::http::{Problem, RawBody, Result};
+use shared::metrics;
 use shared::store::StoreError;
 use stripe_client::{Event, verify};
 
@@ -16,7 +18,8 @@ use super::{BankNotifications, MAX_BODY_BYTES};
 
 const SIGNATURE: &str = "stripe-signature";
 
-/// An event about an object of another system is answered 200 and ignored.
+/// An event about an object of another system, or about a charge that the connection does not have, is answered 200
+/// and ignored.
 pub(super) async fn receive(
     sender: Sender,
     headers: HeaderMap,
@@ -37,8 +40,7 @@ pub(super) async fn receive(
         tracing::error!(connection = %acquirer.connection, event = event.id, "an event is of another account or mode");
         return Ok(Json(NotificationView {}).into_response());
     }
-    let scope = Scope { account: acquirer.account, mode: Mode::Live };
-    if let Some(charge) = charge_of(&bank, &scope, &event).await? {
+    if let Some(charge) = charge_of(&bank, &acquirer, &event).await? {
         bank.queue
             .send_later(&AcquirerMessage::Read(charge), std::time::Duration::ZERO)
             .await
@@ -47,19 +49,27 @@ pub(super) async fn receive(
     Ok(Json(NotificationView {}).into_response())
 }
 
-/// The charge in the metadata of the event's object, or the one that the payment it names has paid.
+/// The charge in the metadata of the event's object, or the one that the payment it names has paid, if it was created
+/// at this connection.
 async fn charge_of(
     bank: &BankNotifications,
-    scope: &Scope,
+    acquirer: &AccountAcquirer,
     event: &Event,
 ) -> Result<Option<ChargeId>, StoreError> {
-    let named = event.object.metadata.0.get("charge").and_then(|charge| charge.parse().ok());
-    if named.is_some() {
-        return Ok(named);
-    }
+    let scope = Scope { account: acquirer.account, mode: Mode::Live };
+    let mut named = event.object.metadata.0.get("charge").and_then(|charge| charge.parse().ok());
     let payment: Option<AcquirerPaymentId> =
         event.object.payment_intent.as_deref().and_then(|payment| payment.parse().ok());
-    let Some(payment) = payment else { return Ok(None) };
-    let incoming = bank.charges.find_payment(scope, &payment).await?;
-    Ok(incoming.and_then(|incoming| incoming.charge_id()))
+    if let (None, Some(payment)) = (named, payment) {
+        let incoming = bank.charges.find_payment(&scope, &payment).await?;
+        named = incoming.and_then(|incoming| incoming.charge_id());
+    }
+    let stored = bank.charges.find(named).await?;
+    let is_its = |charge: &Charge| charge.scope == scope && charge.uses(acquirer.connection);
+    let is_known = stored.is_some_and(|stored| is_its(stored.as_stored()));
+    if named.is_some() && !is_known {
+        tracing::info!(connection = %acquirer.connection, event = event.id, "an event names a charge that the connection does not have");
+        metrics::increment(metrics::EVENTS_IGNORED);
+    }
+    Ok(named.filter(|_| is_known))
 }

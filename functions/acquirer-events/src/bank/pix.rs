@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 use shared::acquirer::NotificationView;
 use shared::concurrently;
 use shared::http::{Problem, RawBody, Result};
+use shared::services::SetAsideItems;
 use shared::store::{Inserted, Item as StoredItem, Plan, Store, StoreError, Write, from_item, key_of_item};
 
 use super::authentication::Sender;
@@ -157,7 +158,7 @@ async fn write_all(sender: &Sender, tasks: Vec<Task>) -> Result<(), StoreError> 
                     Inserted::Existing(_) | Inserted::New => Ok(()),
                 },
                 Task::ReportAgain(item) => report_again(&store, &item, connection, now).await,
-                Task::SetAside(bad) => set_aside(&store, &bad).await,
+                Task::SetAside(bad) => SetAsideItems::new(store).add(&[bad]).await,
             }
         }
     });
@@ -180,12 +181,4 @@ async fn report_again(
         Some(_) | None => Ok(Plan::Finished(())),
     };
     store.update("a reported Pix", &key, plan).await
-}
-
-async fn set_aside(store: &Store, bad: &SetAsideItem) -> Result<(), StoreError> {
-    if let Inserted::New = store.insert(bad).await? {
-        let Key { pk, sk } = bad.key();
-        tracing::error!(pk, sk, "an item of a bank's notification can't be parsed and was set aside");
-    }
-    Ok(())
 }

@@ -42,7 +42,8 @@ impl State {
         let card = json!({"brand": "visa", "case_type": case_type, "network_reason_code": "10.4"});
         let dispute = json!({
             "id": id, "amount": params.int("/amount").unwrap_or(int(&charge, "amount")),
-            "charge": charge.get("id"), "created": self.now, "currency": charge.get("currency"),
+            "charge": charge.get("id"), "created": self.now,
+            "currency": params.text("/currency").unwrap_or(text(&charge, "currency")),
             "evidence_details": {
                 "due_by": has_due_by.then_some(due_by),
                 "enhanced_eligibility": {},
