@@ -20,6 +20,7 @@ pub mod base32;
 pub mod calendar;
 pub mod charge;
 pub mod ids;
+pub mod masking;
 pub mod med;
 pub mod money;
 pub mod payment_method;

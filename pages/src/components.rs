@@ -2,9 +2,9 @@
 //! forbids.
 
 use domain::charge::Charge;
+use domain::masking::without_documents;
 use domain::money::{Currency, MinorUnits, Money};
 use domain::pt_br;
-use domain::text::without_documents;
 use domain::time::Timestamp;
 use maud::{Markup, html};
 

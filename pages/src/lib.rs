@@ -16,7 +16,7 @@ pub use components::{
     Cell, Chart, Tone, chips, code_block, copy_button, customer, empty, facts, hidden, masked_payer, money,
     next_page, table, tag, time,
 };
-pub use domain::text::without_documents;
+pub use domain::masking::without_documents;
 pub use layout::{Document, Shell};
 pub use receipt::{ReceiptDetails, receipt};
 pub use response::{connecting_to, errors_as_pages, html, path_with, safe_path};

@@ -12,7 +12,7 @@ use maud::{Markup, html};
 use crate::components::{Cell, facts, money, table};
 use crate::words as w;
 use crate::{Language, Word};
-use domain::text::without_documents;
+use domain::masking::without_documents;
 
 /// What a receipt shows besides the charge and the shop.
 #[derive(Debug, Default)]

@@ -254,7 +254,7 @@ pub(crate) fn safe_text(text: &str) -> String {
         .take(MAX_TEXT_CHARS)
         .map(|c| if domain::text::is_forbidden_in_line(c) { ' ' } else { c })
         .collect();
-    domain::text::mask_runs(&text, is_key_or_token)
+    domain::masking::mask_runs(&text, is_key_or_token)
 }
 
 /// Whether a run of letters, digits and punctuation may be a Pix key or a token.

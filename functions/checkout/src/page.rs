@@ -504,7 +504,7 @@ fn description(charge: &Charge) -> Option<String> {
 fn visible(metadata: &str) -> String {
     let visible: String =
         metadata.chars().filter(|character| !text::is_forbidden_in_multiline(*character)).collect();
-    text::without_documents(visible.trim())
+    domain::masking::without_documents(visible.trim())
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use axum::extract::Path;
 use axum::response::Response;
 use domain::ids::{ChargeId, DeliveryId, EndpointId, EventId};
+use domain::masking::mask_json;
 use domain::pt_br;
-use domain::text::mask_json;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::webhook::event_type::EventType;

@@ -105,7 +105,7 @@ fn where_to_answer(case: &MedCase, dashboard: &str) -> String {
 pub(crate) fn quoted(sent: &str) -> String {
     let line = sent.chars().map(|c| if text::is_forbidden_in_line(c) { ' ' } else { c });
     // Masked before it is cut, so that no part of a document remains.
-    text::mask_documents(&line.collect::<String>()).chars().take(MAX_QUOTED_CHARS).collect()
+    domain::masking::mask_documents(&line.collect::<String>()).chars().take(MAX_QUOTED_CHARS).collect()
 }
 
 fn retained(case: &MedCase) -> String {

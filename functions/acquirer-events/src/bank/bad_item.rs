@@ -4,7 +4,7 @@
 use domain::acquirer::SetAsideItem;
 use domain::hex;
 use domain::ids::{AccountId, ConnectionId};
-use domain::text::{mask_documents, mask_json};
+use domain::masking::{mask_documents, mask_json};
 use domain::time::Timestamp;
 use serde_json::Value;
 use serde_json::value::RawValue;
