@@ -138,12 +138,12 @@ impl PostingId {
 
     /// The id of an operator's adjustment. It names its ledger, so that a repetition can't post in another one.
     pub fn of_adjustment(at: Timestamp, random: [u8; 5], scope: &Scope) -> Self {
-        Self(Ulid::new(at, &[ledger_tag(scope), random].concat()))
+        Self(Ulid::new(at, &[ledger_tag(scope), random.to_vec()].concat()))
     }
 
     /// Whether [`Self::of_adjustment`] made the id for this ledger.
     pub fn is_of_adjustment(&self, scope: &Scope) -> bool {
-        self.0.0.to_be_bytes().get(6..11) == Some(&ledger_tag(scope)[..])
+        self.0.0.to_be_bytes().get(6..11) == Some(ledger_tag(scope).as_slice())
     }
 
     /// For a posting without a changed row, such as the release of pending money.
@@ -157,9 +157,8 @@ impl PostingId {
     }
 }
 
-fn ledger_tag(scope: &Scope) -> [u8; 5] {
-    let [a, b, c, d, e, ..] = digest("ledger", &[scope.to_string().as_bytes()]);
-    [a, b, c, d, e]
+fn ledger_tag(scope: &Scope) -> Vec<u8> {
+    digest("ledger", &[scope.to_string().as_bytes()]).into_iter().take(5).collect()
 }
 
 impl PayoutId {
