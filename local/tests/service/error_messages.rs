@@ -169,7 +169,7 @@ fn bodies(charge: &str, settled: &str, case: &str, endpoint: &str) -> Vec<(Strin
                 json!({}),
                 json!({"amount": 0, "currency": "USD", "payment_method": "card", "expires_in": 5, "description": 7,
                     "customer": {"name": " ", "document": "123", "email": "x", "phone": ["a"]},
-                    "expected_payer_tax_id": "29537995593", "metadata": []}),
+                    "expected_payer_tax_id": "29537995593", "metadata": [1]}),
                 json!({"amount": 1_000_000_000_000_u64, "expires_in": "60", "customer": [], "description": "a\u{0}b",
                     "metadata": many}),
                 json!({"amount": 1, "expected_payer_tax_id": "29537995593",
