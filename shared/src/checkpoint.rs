@@ -23,8 +23,7 @@
 //!
 //! - One row in 64 makes a run due at once, unless one is due within a minute.
 //! - A run that leaves rows makes the next one due after 50 s, so that the next minute's schedule starts it, or
-//!   after 6 s while more than a few rows are not settled. Schedules start a run once a minute, so the caller then sends itself a
-//!   message.
+//!   after 6 s while more than a few rows are not settled.
 
 use std::collections::BTreeMap;
 
@@ -34,9 +33,7 @@ use domain::rollup::Sums;
 use domain::row::Key;
 use domain::time::Timestamp;
 
-use crate::store::{
-    CommitOutcome, Item, Order, RowUpdate, Store, StoreError, UpdateOutcome, Write, due_attributes, text,
-};
+use crate::store::{CommitOutcome, Item, Order, RowUpdate, Store, StoreError, Write, due_attributes, text};
 
 /// A row is late if it is inserted this long, in milliseconds, after the time in its id, or later. A
 /// checkpoint may have passed the id of a late row, so such a row is counted in another way. The time is above
@@ -301,21 +298,20 @@ impl CountedLog {
         Key { pk: self.partition.clone(), sk: TOTAL.to_owned() }
     }
 
-    /// Makes a run due for new rows, unless one is due by another time. Returns whether it was.
-    pub(crate) async fn schedule(&self, at: Timestamp, unless_due_by: Timestamp) -> Result<bool, StoreError> {
+    /// Makes a run due for new rows, unless one is due by another time.
+    pub(crate) async fn schedule(&self, at: Timestamp, unless_due_by: Timestamp) -> Result<(), StoreError> {
         let [_, (_, later)] = due_attributes(&self.total_key(), unless_due_by);
         let update = self.due(Some(at)).when_absent_or("due_sk", ">", later);
-        let outcome = update.run(&self.store).await?;
-        Ok(matches!(outcome, UpdateOutcome::Done(_)))
+        update.run(&self.store).await.map(|_updated_or_refused| ())
     }
 
     /// Advances the checkpoint over all rows that it may pass now, and stores the sums of the others. Makes the
-    /// next run due if rows are left or may follow. Returns whether that is after [`SOON_SECONDS`].
-    pub(crate) async fn run(&self, log: &impl Log, now: Timestamp) -> Result<bool, StoreError> {
+    /// next run due if rows are left or may follow.
+    pub(crate) async fn run(&self, log: &impl Log, now: Timestamp) -> Result<(), StoreError> {
         let row = self.store.get_item(&self.total_key()).await?.unwrap_or_default();
         let due = row.get("due_sk").cloned();
         let advanced = self.advance(log, text(&row, CHECKPOINT), now).await?;
-        let Some((checkpoint, recent)) = advanced else { return Ok(false) };
+        let Some((checkpoint, recent)) = advanced else { return Ok(()) };
         let next = if let Some(seconds) = self.store_recent(log, checkpoint.as_deref(), recent, now).await? {
             Some(now.saturating_plus_seconds(seconds))
         } else {
@@ -324,14 +320,13 @@ impl CountedLog {
             let is_recent = checkpoint.is_some_and(|checkpoint| checkpoint > log.last_id_at(day_before));
             is_recent.then(|| now.saturating_plus_seconds(LATEST_RUN_SECONDS))
         };
-        let is_soon = next.is_some_and(|next| next <= now.saturating_plus_seconds(SOON_SECONDS));
         // If a row has made a run due meanwhile, that one remains.
         let update = match due {
             Some(due) => self.due(next).when("due_sk", "=", due),
             None if next.is_some() => self.due(next).when_absent("due_sk"),
-            None => return Ok(false),
+            None => return Ok(()),
         };
-        update.run(&self.store).await.map(|_updated_or_refused| is_soon)
+        update.run(&self.store).await.map(|_updated_or_refused| ())
     }
 
     /// Reads the rows that the checkpoint may pass now, as [`Self::run`] does, and writes nothing.

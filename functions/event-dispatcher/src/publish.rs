@@ -10,15 +10,15 @@ use domain::ids::{EventId, ResendId, Scope};
 use domain::request_id::StoredRequestId;
 use domain::row::Row as _;
 use domain::webhook::event_type::EventType;
+use shared::concurrently;
 use shared::notes::Period;
 use shared::rollup::Rollups;
 use shared::store::StoreError;
-use shared::webhook::delivery::{COUNTED_AFTER, Deliveries, Delivery, DeliveryStatus};
+use shared::webhook::delivery::{COUNTED_AFTER_SECONDS, Deliveries, Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
 use shared::webhook::queue::DeliveryMessage;
 use shared::webhook::resend::note_resent;
-use shared::{WorkError, concurrently};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinSet, yield_now};
 use tracing::{Instrument, field};
@@ -200,21 +200,15 @@ impl Dispatcher {
     /// this process has just done so. A failure is only logged, because a later delivery schedules the count.
     async fn schedule_counting(&self, scope: Scope, new: &[(String, DeliveryMessage)]) {
         let now = self.clock.now();
-        let Some((_, message)) = new.first() else { return };
         let are_many = self.new_deliveries.add(scope, new.len(), now);
         let is_sampled = new.iter().any(|(_, message)| message.delivery.is_sampled());
         if !(are_many || is_sampled) || self.due_counts.contains(&scope, now) {
             return;
         }
         self.new_deliveries.reset(&scope);
-        self.due_counts.add(scope, now.saturating_plus_seconds(COUNTED_AFTER.as_secs().cast_signed()), now);
-        let schedule = async {
-            if Deliveries::new(self.store.clone()).schedule_counting(&scope, now).await? {
-                self.queues.of(scope.mode).send_later(&message.counting(), COUNTED_AFTER).await?;
-            }
-            Ok::<(), WorkError>(())
-        };
-        if let Err(error) = schedule.await {
+        self.due_counts.add(scope, now.saturating_plus_seconds(COUNTED_AFTER_SECONDS), now);
+        let deliveries = Deliveries::new(self.store.clone());
+        if let Err(error) = deliveries.schedule_counting(&scope, now).await {
             tracing::warn!(%scope, %error, "can't schedule the count of deliveries; a later delivery does");
         }
     }

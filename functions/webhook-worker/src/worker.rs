@@ -30,7 +30,7 @@ use shared::store::{Aws, Store, StoreError};
 use shared::webhook::WebhookError;
 use shared::webhook::breaker::{self, Breaker, Breakers, Open};
 use shared::webhook::delivery::{
-    AttemptOutcome, COUNTED_AFTER, Cause, Claim, Deliveries, Delivery, FailedAttempt, SignedContext,
+    AttemptOutcome, Cause, Claim, Deliveries, Delivery, FailedAttempt, SignedContext,
 };
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
@@ -118,9 +118,6 @@ impl Worker {
     async fn work(&self, message: DeliveryMessage, receipt: Receipt, batch: &Batch) -> WorkResult<()> {
         let _processing = batch.begin(&message);
         let now = self.clock.now();
-        if message.count {
-            return self.count(&message, now).await;
-        }
         let claim = u64::from_le_bytes(random::bytes()?);
         let delivery = match self.deliveries.claim(&message.scope, message.delivery, claim, now).await? {
             Claim::Claimed(delivery) => delivery,
@@ -156,16 +153,6 @@ impl Worker {
         let outcome = outcome_of(&attempt, &delivery, self.clock.now());
         let ended = (outcome, ready.endpoint.as_ref(), lane_after(duration));
         Box::pin(self.record(&delivery, &message, ended)).await
-    }
-
-    /// Counts the deliveries of the message's scope. A count that leaves open ones is repeated by another message. The
-    /// scheduler repeats one that failed.
-    async fn count(&self, message: &DeliveryMessage, now: Timestamp) -> WorkResult<()> {
-        if Box::pin(self.deliveries.count(&message.scope, now)).await? {
-            let queue = self.admission.queue(Lane::Fast, message.scope.mode);
-            queue.send_later(message, COUNTED_AFTER).await?;
-        }
-        Ok(())
     }
 
     /// Hides a message until a lease has ended. A failure is only logged, because the message becomes visible

@@ -172,7 +172,7 @@ impl Rollups {
         let seconds = if is_sampled { NEXT_RUN_SECONDS } else { LATEST_RUN_SECONDS };
         let unless_due_by = now.saturating_plus_seconds(seconds);
         let at = if is_sampled { now } else { unless_due_by };
-        self.counted(scope).schedule(at, unless_due_by).await.map(drop)
+        self.counted(scope).schedule(at, unless_due_by).await
     }
 
     /// Counts the rows of a scope's events, see [`crate::checkpoint`].
@@ -182,7 +182,7 @@ impl Rollups {
         let partitions =
             Accounts::new(self.store.clone()).sharded_scope(scope).await?.partitions(Event::partition);
         let log = EventRows { store: self.store.clone(), scope: *scope, partitions };
-        self.counted(scope).run(&log, now).await.map(drop)
+        self.counted(scope).run(&log, now).await
     }
 
     fn counted(&self, scope: &Scope) -> CountedLog {

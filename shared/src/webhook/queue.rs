@@ -32,10 +32,6 @@ pub struct DeliveryMessage {
     /// message if this one is dropped.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub due: bool,
-    /// Whether the message starts a count of the scope's deliveries, and no attempt. The scheduler starts the count
-    /// within a minute if the message is lost.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub count: bool,
 }
 
 /// A lane of a mode's deliveries. Each has a queue, whose invocations are limited separately.
@@ -103,15 +99,7 @@ impl DeliveryMessage {
             waits: 0,
             // A listed delivery is in the due index until it is done.
             due: delivery.listed,
-            count: false,
         }
-    }
-
-    /// Returns the message that starts a count of the scope of a delivery.
-    #[must_use]
-    pub fn counting(&self) -> Self {
-        let Self { scope, delivery, .. } = *self;
-        Self { scope, delivery, endpoint: None, server: None, waits: 0, due: true, count: true }
     }
 
     /// Returns the name of the receiver within its scope: the endpoint's id, or a short hash of the

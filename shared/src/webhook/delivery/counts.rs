@@ -12,7 +12,6 @@
 //! The insert of such a delivery counts it, see [`Delivery::counted`].
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
 
 use domain::calendar::Day;
 use domain::ids::{DeliveryId, EndpointId, Scope};
@@ -34,8 +33,8 @@ use crate::store::{Item, Order, RowUpdate, StoreError, Write, from_item, ttl};
 /// The number of all deliveries, in whatever status. The other numbers have the names of statuses.
 pub(super) const ALL: &str = "n";
 
-/// How long after new deliveries, or a count that found open ones, the next count follows.
-pub const COUNTED_AFTER: Duration = Duration::from_secs(SOON_SECONDS.unsigned_abs());
+/// How long after new deliveries a count is due, in seconds.
+pub const COUNTED_AFTER_SECONDS: i64 = SOON_SECONDS;
 
 /// In recent sums, the number of deliveries that a run found open, listed or not.
 const OPEN: &str = "o";
@@ -254,16 +253,14 @@ impl Deliveries {
         self.counted(scope).load(&format!("{DAY}{first}")).await
     }
 
-    /// Makes a count of a scope due in [`COUNTED_AFTER`], unless one is due by then. Returns whether it was; the caller
-    /// then sends the message that starts it.
-    pub async fn schedule_counting(&self, scope: &Scope, now: Timestamp) -> Result<bool, StoreError> {
+    /// Makes a count of a scope due in [`COUNTED_AFTER_SECONDS`], unless one is due by then.
+    pub async fn schedule_counting(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
         let at = now.saturating_plus_seconds(SOON_SECONDS);
         self.counted(scope).schedule(at, at).await
     }
 
-    /// Counts the log of a scope, and lists the deliveries that are not delivered in time. Returns whether the next
-    /// count is due in [`COUNTED_AFTER`].
-    pub async fn count(&self, scope: &Scope, now: Timestamp) -> Result<bool, StoreError> {
+    /// Counts the log of a scope, and lists the deliveries that are not delivered in time.
+    pub async fn count(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
         let log = self.delivery_log(scope, now).await?;
         Box::pin(self.counted(scope).run(&log, now)).await
     }

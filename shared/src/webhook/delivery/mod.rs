@@ -59,7 +59,7 @@ pub use abandonment::{Abandonment, Cause, deletions};
 pub use attempt::{AttemptOutcome, Claim, DeliveryContext, FailedAttempt, SignedContext};
 pub(super) use counts::first_shown;
 use counts::{ALL, additions};
-pub use counts::{COUNTED_AFTER, scope_of as counted_scope};
+pub use counts::{COUNTED_AFTER_SECONDS, scope_of as counted_scope};
 pub use list::{DELIVERIES_QUERY, DeliveryFilter};
 pub use page::{DayFigures, DeliveryPage, RecentDeliveries, RecentFilter};
 pub use view::{DeliveryListView, DeliveryStats, DeliveryView};

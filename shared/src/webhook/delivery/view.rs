@@ -25,7 +25,7 @@ pub struct DeliveryStats {
     /// The number of all deliveries.
     #[serde(rename = "total")]
     total: u64,
-    /// Deliveries that wait for their first or next attempt, and those of the last minute whose status is not known
+    /// Deliveries that wait for their first or next attempt, and those of the last minutes whose status is not known
     /// yet.
     pending: u64,
     /// Deliveries with an attempt in progress.
@@ -62,7 +62,7 @@ pub struct DeliveryListView<'a> {
     limit: usize,
     /// The number of deliveries before the page, as requested.
     offset: usize,
-    /// `false`: some deliveries of the last minute have a status that is not known yet, so a list by `PENDING` or
+    /// `false`: some deliveries of the last minutes have a status that is not known yet, so a list by `PENDING` or
     /// `PROCESSING` may lack them. `total` counts them as `PENDING`.
     complete: bool,
     /// Whether there are more deliveries after this page.
