@@ -317,7 +317,13 @@ fn end(known: &Known<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<Step> {
         (RemoteState::Expired, _) | (RemoteState::ClosedByUs | RemoteState::Paid, Some(Closing::Expire)) => {
             expire()
         }
-        (RemoteState::Open | RemoteState::ClosedByUs | RemoteState::Paid, _) => return None,
+        (RemoteState::Open, _) => {
+            let is_declined = snapshot.last_decline.is_some() && snapshot.last_decline != charge.last_decline;
+            let ended = charge.status == TransactionStatus::Processing || is_declined;
+            let decline = snapshot.last_decline.clone();
+            (ended && charge.is_payable_by_card(now)).then_some(Command::EndTry { decline })?
+        }
+        (RemoteState::ClosedByUs | RemoteState::Paid, _) => return None,
     };
     Some(Step::Charge(Box::new(command)))
 }

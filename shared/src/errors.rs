@@ -135,6 +135,7 @@ impl From<ChargeError> for Problem {
                         "The charge is {status}. Only a payment held for review can be reviewed."
                     )),
                     Rejection::NotCancellable => Self::PaymentNotCancellable { status },
+                    Rejection::BeingPaid => Self::PaymentInProgress,
                     Rejection::NotPayableByCard => {
                         Self::Unprocessable(format!("The charge is {status}. It can't be paid by card now."))
                     }

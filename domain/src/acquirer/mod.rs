@@ -28,7 +28,7 @@ pub enum AcquirerName {
 }
 
 /// Why an acquirer declined a payment or closed a charge, in words for the merchant, without a provider's name.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Decline {
     /// The reason.
     pub reason: String,

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize, Serializer};
 pub use status::{PublicStatus, TransactionStatus};
 pub use stored::StoredCharge;
 
-use crate::acquirer::AcquirerName;
+use crate::acquirer::{AcquirerName, Decline};
 use crate::audit::Actor;
 use crate::calendar::Day;
 use crate::ids::{AcquirerPaymentId, ChargeId, ConnectionId, PostingId, Scope, Scoped};
@@ -221,6 +221,9 @@ pub struct Charge {
     /// Why the charge ended unpaid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
+    /// Why the payer's last try was declined, after which the payer could try again. It is the failure of an expiry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_decline: Option<Decline>,
     /// Decision of the manual review. `None`: there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reviewed: Option<Decision>,

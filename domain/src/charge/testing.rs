@@ -52,6 +52,7 @@ pub(crate) fn waiting() -> Charge {
         funds: Funds::default(),
         returned: Vec::new(),
         failure: None,
+        last_decline: None,
         reviewed: None,
         disputes: None,
         past: None,

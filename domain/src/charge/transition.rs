@@ -54,6 +54,11 @@ pub enum Command {
     },
     /// The card holder began to authenticate.
     Authenticate,
+    /// A try to pay by card ended unpaid, and the payer may try again.
+    EndTry {
+        /// Why it was declined. `None`: it was abandoned.
+        decline: Option<Decline>,
+    },
     /// The merchant cancels the charge.
     Cancel,
     /// The acquirer declined the payment, or did not create the charge.
@@ -140,6 +145,9 @@ pub enum Rejection {
     /// Only an open charge, or one held for review, can be cancelled.
     #[error("only a charge that waits for its payment can be cancelled")]
     NotCancellable,
+    /// The payer has paid at the acquirer, which processes the payment.
+    #[error("a payment of the charge is being processed")]
+    BeingPaid,
     /// The charge cannot be paid by card now, so no card holder can authenticate.
     #[error("it can't be paid by card now")]
     NotPayableByCard,
@@ -168,6 +176,7 @@ pub fn apply(charge: &Charge, command: &Command, now: Timestamp) -> Result<Outco
         Command::Finalise { artefacts } => Ok(finalise(charge, artefacts, now)),
         Command::Pay { payment, terms } => Ok(pay(charge, payment, terms, now)),
         Command::Authenticate => authenticate(charge, now),
+        Command::EndTry { decline } => end_try(charge, decline.as_ref(), now),
         Command::Cancel => cancel(charge, now),
         Command::Decline { reason, code } => Ok(decline(charge, reason, code, now)),
         Command::Expire { at } => Ok(expire(charge, *at, None)),
@@ -355,6 +364,18 @@ fn authenticate(charge: &Charge, now: Timestamp) -> Result<Outcome, Rejection> {
     Ok(changed(Charge { status: TransactionStatus::Processing, ..next }))
 }
 
+fn end_try(charge: &Charge, decline: Option<&Decline>, now: Timestamp) -> Result<Outcome, Rejection> {
+    if !charge.is_payable_by_card(now) {
+        return Err(Rejection::NotPayableByCard);
+    }
+    let last_decline = decline.or(charge.last_decline.as_ref()).cloned();
+    if charge.status == TransactionStatus::WaitingPayment && charge.last_decline == last_decline {
+        return Ok(Outcome::Unchanged);
+    }
+    let next = next_version(charge.clone(), now);
+    Ok(changed(Charge { status: TransactionStatus::WaitingPayment, last_decline, ..next }))
+}
+
 fn cancel(charge: &Charge, now: Timestamp) -> Result<Outcome, Rejection> {
     let failure = failure(charge, "The merchant cancelled the charge.", "canceled", now);
     let cancelled = Charge {
@@ -429,7 +450,10 @@ fn expire(charge: &Charge, at: Timestamp, last_decline: Option<&Decline>) -> Out
 /// Every field is derived from the charge and `at`, so reads before and after the scheduler persists the expiry
 /// return the same charge.
 pub(super) fn expired(charge: Charge, at: Timestamp) -> Charge {
-    let failure = failure(&charge, "The charge was not paid before it expired.", "expired", at);
+    let failure = match &charge.last_decline {
+        Some(last) => failure(&charge, &last.reason, &last.code, at),
+        None => failure(&charge, "The charge was not paid before it expired.", "expired", at),
+    };
     Charge { status: TransactionStatus::Expired, failure: Some(failure), ..next_version(charge, at) }
 }
 

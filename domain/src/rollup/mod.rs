@@ -190,7 +190,9 @@ pub fn rollup_change(old: Option<&Charge>, new: &Charge) -> Option<RollupChange>
         }
     }
     let before = before.unwrap_or(TransactionStatus::Pending);
-    if is_attempt(before, new.status) {
+    let was_tried =
+        |charge: &Charge| charge.status_changes().iter().any(|(_, to)| *to == TransactionStatus::Processing);
+    if is_attempt(before, new.status) && !old.is_some_and(was_tried) {
         sums.add(Counter::Attempted, 1);
     }
     let public = new.status.public();
@@ -224,8 +226,7 @@ fn add_payment(sums: &mut Sums, charge: &Charge, paid_at: Timestamp) {
     sums.add(Counter::PaidInHour(hour_of(paid_at)), 1);
 }
 
-/// A charge has at most one such change, because no status leads back to `PENDING` or `WAITING_PAYMENT`. A
-/// refusal during creation is not an attempt.
+/// A refusal during creation is not an attempt. After a try that ended unpaid, a charge is `WAITING_PAYMENT` again.
 fn is_attempt(before: TransactionStatus, after: TransactionStatus) -> bool {
     let was_untouched = match before {
         TransactionStatus::Pending => after != TransactionStatus::Refused,

@@ -123,6 +123,7 @@ fn step(charge: &Charge, action: u8, seconds: i64) -> Option<Charge> {
         9 => return becomes(&settled, TransactionStatus::Dispute),
         10 => return becomes(&settled, TransactionStatus::Chargeback),
         11 => return becomes(&[TransactionStatus::Dispute], TransactionStatus::Paid),
+        12 => Command::EndTry { decline: None },
         _ => return becomes(&settled, TransactionStatus::Refunded),
     };
     match apply(charge, &command, now).ok()? {
@@ -181,7 +182,7 @@ proptest! {
     fn the_sum_of_all_changes_equals_a_recount_of_the_charge(
         created_at in -86_400_i64..0,
         has_payer_lock: bool,
-        steps in prop::collection::vec((0_u8..=12, 0_i64..3600), 0..8),
+        steps in prop::collection::vec((0_u8..=13, 0_i64..3600), 0..8),
     ) {
         let versions = history(created_at, has_payer_lock, &steps);
         let (mut of_day, mut of_all_time) = (Sums::default(), Sums::default());

@@ -4,7 +4,9 @@ use domain::med;
 use domain::refund::RefundOutcome;
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
-use shared::http::field::{BodyFields, CPF_OR_CNPJ, MinorAmount, Parsed, Text, Word, bank_id, instant};
+use shared::http::field::{
+    BodyFields, Boolean, CPF_OR_CNPJ, MinorAmount, Parsed, Text, Word, bank_id, instant,
+};
 pub use shared::med::request::SANDBOX_CASE_BODY;
 
 /// The longest code of a decline or name of a payment method, in characters.
@@ -37,9 +39,11 @@ shared::fields! {
         "The reason of the decline, shown in `metadata.failure`.";
     pub(crate) CODE: Text = "code", Text::of(0, MAX_CODE_CHARS), DefaultsTo("refused"), "expired_card",
         "The code of the decline, shown as `providerErrorCode` in `metadata.failure`.";
+    pub(crate) RETRY: Boolean = "retry", Boolean, DefaultsTo(false), true,
+        "Whether the payer may try again, as after the decline of a live card. Then the charge, which must be payable by card, stays open, and no event is sent. If it expires, `metadata.failure` shows the decline.";
 }
 
-pub const FAIL_BODY: BodyFields = BodyFields::strict(&[&REASON, &CODE]);
+pub const FAIL_BODY: BodyFields = BodyFields::strict(&[&REASON, &CODE, &RETRY]);
 
 shared::fields! {
     pub(crate) REVIEW_DECISION: Word<Decision> = "decision",

@@ -22,6 +22,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use domain::account::terms::MethodTerms;
+use domain::acquirer::Decline;
 use domain::charge::transition::{Command, Payment};
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId};
@@ -145,7 +146,7 @@ impl SandboxPayment {
     }
 }
 
-/// Declines a charge. `metadata.failure` shows `code` as `providerErrorCode`.
+/// Declines a charge, or one try to pay it. `metadata.failure` shows `code` as `providerErrorCode`.
 async fn fail(
     CallerOwned { app, found: charge, now, .. }: CallerOwnedTest<StoredCharge>,
     JsonBody(body): JsonBody,
@@ -153,8 +154,14 @@ async fn fail(
     let mut fields = Fields::new();
     let root = fields.body(&body, bodies::FAIL_BODY);
     let decline = fields.read(&root, &bodies::REASON).zip(fields.read(&root, &bodies::CODE));
-    let (reason, code) = fields.finish(decline)?;
-    apply(&app, charge, &Command::Decline { reason, code }, now).await
+    let may_retry = fields.read(&root, &bodies::RETRY);
+    let ((reason, code), may_retry) = fields.finish(decline.zip(may_retry))?;
+    let command = if may_retry {
+        Command::EndTry { decline: Some(Decline { reason, code }) }
+    } else {
+        Command::Decline { reason, code }
+    };
+    apply(&app, charge, &command, now).await
 }
 
 /// Returns the terms of the charge's account for a method. For public pages, which have no caller with settings.

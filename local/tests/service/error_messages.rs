@@ -106,6 +106,7 @@ fn constructed(messages: &mut Messages) {
         ChargeError::AccountVelocityExceeded.into(),
         rejected(Rejection::NotHeldForReview),
         rejected(Rejection::NotCancellable),
+        rejected(Rejection::BeingPaid),
         rejected(Rejection::NotPayableByCard),
         PaymentListError::TooManyToSort.into(),
     ] {
@@ -230,7 +231,7 @@ fn bodies(charge: &str, settled: &str, case: &str, endpoint: &str) -> Vec<(Strin
             ],
         ),
         (format!("/v1/sandbox/charges/{charge}/review"), vec![json!({}), json!({"decision": "maybe"})]),
-        (format!("/v1/sandbox/charges/{charge}/fail"), vec![json!({"reason": 7, "code": ""})]),
+        (format!("/v1/sandbox/charges/{charge}/fail"), vec![json!({"reason": 7, "code": "", "retry": "no"})]),
         (
             format!("/v1/sandbox/charges/{settled}/med-cases"),
             vec![

@@ -240,6 +240,30 @@ async fn paying_by_one_method_closes_the_others() {
 }
 
 #[tokio::test]
+async fn a_card_may_be_declined_and_then_paid() {
+    let service = Service::start().await;
+    let [paid, expired] = [
+        service.payment(json!({"paymentMethods": ["CREDIT_CARD"]})).await,
+        service.payment(json!({"paymentMethods": ["CREDIT_CARD"]})).await,
+    ];
+    let declined = json!({"retry": true, "reason": "No money.", "code": "insufficient_funds"});
+    for payment in [&paid, &expired] {
+        assert_eq!(service.sandbox(payment, "fail", &declined).await["status"], "pending");
+    }
+    assert_eq!(service.sandbox(&paid, "pay", &json!({})).await["status"], "paid");
+    service.sandbox(&expired, "expire", &json!({})).await;
+    let failure = &service.read_payment(&expired).await["metadata"]["failure"];
+    assert_eq!(failure["providerErrorCode"], "insufficient_funds", "{failure}");
+    // A decline is no event.
+    let timeline =
+        service.get(&format!("/v1/charges/ch_{}/timeline", id(&paid))).await.expect(200).to_string();
+    assert!(!timeline.contains("payment.failed") && !timeline.contains("charge.failed"), "{timeline}");
+    let pix = service.payment(json!({"paymentMethods": ["PIX"]})).await;
+    let refused = service.sandbox_answer(&pix, "fail", &declined).await;
+    assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"));
+}
+
+#[tokio::test]
 async fn one_idempotency_key_creates_one_payment() {
     let service = Service::start().await;
     let body = json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "same-key-1"});

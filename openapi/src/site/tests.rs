@@ -155,6 +155,7 @@ fn problems() -> Vec<Problem> {
         Problem::Unprocessable(text()),
         Problem::UnprocessableField { param: "amount", message: text() },
         Problem::PaymentNotCancellable { status: "PAID" },
+        Problem::PaymentInProgress,
         Problem::PaymentNotRefundable { status: "PENDING" },
         Problem::ReturnWindowOver(text()),
         Problem::ChargeDisputed { is_over: false },

@@ -173,6 +173,7 @@ impl Charges {
                 Command::Finalise { .. }
                 | Command::Pay { .. }
                 | Command::Authenticate
+                | Command::EndTry { .. }
                 | Command::Cancel
                 | Command::Decline { .. }
                 | Command::ConfirmPayer { .. }

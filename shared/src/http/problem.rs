@@ -132,6 +132,8 @@ pub enum Problem {
         /// The payment's status in the transaction vocabulary.
         status: &'static str,
     },
+    /// 422 `payment_not_cancellable`: the payer has paid, and the acquirer processes the payment.
+    PaymentInProgress,
     /// 422 `payment_not_refundable`: only a settled payment that is not fully refunded can be refunded.
     PaymentNotRefundable {
         /// The payment's status in the transaction vocabulary.
@@ -226,6 +228,7 @@ impl Problem {
             Self::Unprocessable(_)
             | Self::UnprocessableField { .. }
             | Self::PaymentNotCancellable { .. }
+            | Self::PaymentInProgress
             | Self::PaymentNotRefundable { .. }
             | Self::ReturnWindowOver(_)
             | Self::ChargeDisputed { .. }
@@ -280,7 +283,7 @@ impl Problem {
             Self::EvidenceNotUploaded => "EVIDENCE_NOT_UPLOADED",
             Self::EvidenceSizeMismatch { .. } => "EVIDENCE_SIZE_MISMATCH",
             Self::Unprocessable(_) | Self::UnprocessableField { .. } => "unprocessable_entity",
-            Self::PaymentNotCancellable { .. } => "payment_not_cancellable",
+            Self::PaymentNotCancellable { .. } | Self::PaymentInProgress => "payment_not_cancellable",
             Self::PaymentNotRefundable { .. } | Self::ReturnWindowOver(_) => "payment_not_refundable",
             Self::ChargeDisputed { .. } => "charge_disputed",
             Self::RefundExceedsRemaining { .. } => "refund_exceeds_remaining",
@@ -372,6 +375,9 @@ impl Problem {
             Self::PaymentNotCancellable { status } => format!(
                 "The payment is {status}. Only an unpaid payment can be cancelled; refund a settled one instead."
             ),
+            Self::PaymentInProgress => {
+                "The payer is paying at this moment, so the payment can't be cancelled. Wait for the webhook: if it is APPROVED, refund it; if it is WAITING_PAYMENT again, cancel it.".to_owned()
+            }
             Self::PaymentNotRefundable { status } => {
                 format!("The payment is {status}. Only a PAID or APPROVED payment can be refunded.")
             }

@@ -78,10 +78,15 @@ impl ChargeCancellation<'_> {
         }
         // If the acquirer ended the charge, a payment is in progress there, or the fee of its payment is not known yet, the
         // cancellation is refused here. A charge that a payment settled refuses it itself.
-        let is_refused = matches!(snapshot.state, RemoteState::ClosedByAcquirer(_) | RemoteState::InProgress);
-        if is_refused || followed.read_again_at.is_some() {
+        let rejection = match snapshot.state {
+            RemoteState::InProgress => Some(Rejection::BeingPaid),
+            _ if followed.read_again_at.is_some() => Some(Rejection::BeingPaid),
+            RemoteState::ClosedByAcquirer(_) => Some(Rejection::NotCancellable),
+            _ => None,
+        };
+        if let Some(rejection) = rejection {
             let status = followed.charge.read_at(now).status;
-            return Err(ChargeError::Rejected { rejection: Rejection::NotCancellable, status }.into());
+            return Err(ChargeError::Rejected { rejection, status }.into());
         }
         Ok(self.charges.cancel(followed.charge, caller, now).await?)
     }

@@ -113,6 +113,7 @@ pub async fn create_charge(
         funds: Funds::default(),
         returned: Vec::new(),
         failure: None,
+        last_decline: None,
         reviewed: None,
         disputes: None,
         past: None,

@@ -293,6 +293,15 @@ fn a_card_charge_is_processing_until_it_is_approved_refused_cancelled_or_expired
         assert_eq!(ended.status, status);
         assert_eq!(apply(&ended, &Command::Authenticate, at(61)), Err(Rejection::NotPayableByCard));
     }
+    let decline = Some(Decline { reason: "no".to_owned(), code: "card_declined".to_owned() });
+    let declined = after(&in_flight, Command::EndTry { decline: decline.clone() });
+    assert_eq!((declined.status, &declined.last_decline), (TransactionStatus::WaitingPayment, &decline));
+    for repeated in [Command::EndTry { decline }, Command::EndTry { decline: None }] {
+        assert_eq!(apply(&declined, &repeated, at(61)), Ok(Outcome::Unchanged));
+    }
+    // The acquirer may have forgotten the decline.
+    let expired = after(&declined, Command::Expire { at: at(3600) });
+    assert_eq!(expired.failure.unwrap().provider_error_code, "card_declined");
     assert_eq!(in_flight.clone().read_at(at(3600)), in_flight);
     assert_eq!(in_flight.read_at(at(3601)).status, TransactionStatus::Expired);
     assert_eq!(apply(&waiting(), &Command::Authenticate, at(60)), Err(Rejection::NotPayableByCard));
@@ -347,6 +356,7 @@ enum Notification {
     Authenticate,
     Cancel,
     Decline,
+    EndTry,
     Expire,
     Review(bool),
 }
@@ -358,6 +368,7 @@ fn notifications() -> impl Strategy<Value = Vec<Notification>> {
         Just(Notification::Authenticate),
         Just(Notification::Cancel),
         Just(Notification::Decline),
+        Just(Notification::EndTry),
         Just(Notification::Expire),
         any::<bool>().prop_map(Notification::Review)
     ];
@@ -371,6 +382,7 @@ fn command(notification: &Notification) -> Command {
             pay_command(Payment { paid_at: at(*paid_at), ..payment(*number, *amount, document) })
         }
         Notification::Authenticate => Command::Authenticate,
+        Notification::EndTry => Command::EndTry { decline: None },
         Notification::Cancel => Command::Cancel,
         Notification::Decline => Command::Decline { reason: "no".to_owned(), code: "refused".to_owned() },
         Notification::Expire => Command::Expire { at: at(3600) },
@@ -384,6 +396,7 @@ fn may_follow(before: TransactionStatus, after: TransactionStatus) -> bool {
     matches!(
         (before, after),
         (WaitingPayment | Processing, Processing | Paid | Refunded | Refused | Cancelled | Expired)
+            | (Processing, WaitingPayment)
     )
 }
 
@@ -407,9 +420,12 @@ proptest! {
             let command = command(notification);
             let (next, write, posting) = match apply(&charge, &command, at(60)) {
                 Ok(Outcome::Unchanged)
-                | Err(Rejection::NotHeldForReview | Rejection::NotCancellable | Rejection::NotPayableByCard) => {
-                    (None, None, None)
-                }
+                | Err(
+                    Rejection::NotHeldForReview
+                    | Rejection::NotCancellable
+                    | Rejection::BeingPaid
+                    | Rejection::NotPayableByCard,
+                ) => (None, None, None),
                 Ok(Outcome::Changed(charge)) => (Some(*charge), None, None),
                 Ok(Outcome::Paid { charge, moved }) => (Some(*charge), Some(moved.incoming_payment), Some(moved.posting)),
                 Ok(Outcome::Credited { charge, posting }) => (Some(*charge), None, Some(*posting)),
