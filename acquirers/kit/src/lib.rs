@@ -4,6 +4,7 @@
 //! rows and decides nothing: [`domain::snapshot::next_step`] compares a [`Snapshot`] with what is recorded. Leases,
 //! the queue of reads, the sweep behind a watermark, routing and retired connections are the caller's.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -60,16 +61,22 @@ pub fn refused_until(requested_at: Timestamp) -> Timestamp {
 /// refund or return, and the connector finds what the first one made.
 #[async_trait]
 pub trait Connector: fmt::Debug + Send + Sync {
-    /// What it can do for a method. `None`: it does not take the method.
-    fn capabilities(&self, method: PaymentMethod) -> Option<Capabilities>;
+    /// What it takes by a method in a currency. `None`: it does not take the method.
+    fn capabilities(&self, method: PaymentMethod, currency: Currency) -> Option<Capabilities>;
 
     fn refund_capabilities(&self) -> RefundCapabilities;
 
     /// Creates a pending charge, or finds the one that an earlier call created.
     async fn create(&self, new: NewCharge<'_>) -> Result<Finalised>;
 
-    /// Reads a charge. `None`: the acquirer does not know it.
+    /// Reads a charge. `None`: the acquirer does not know it. Refunds and disputes may be left out, unless the answer
+    /// shows that there are some.
     async fn read(&self, charge: &Charge) -> Result<Option<Snapshot>>;
+
+    /// Reads a charge with all its refunds and disputes.
+    async fn read_whole(&self, charge: &Charge) -> Result<Option<Snapshot>> {
+        self.read(charge).await
+    }
 
     /// Closes a charge, so that it can't be paid any more, and reads it. It may be paid or closed already.
     /// `None`: the acquirer does not know it.
@@ -123,8 +130,7 @@ pub struct NewCharge<'a> {
     pub charge: &'a Charge,
     /// Those of its account.
     pub settings: &'a AccountSettings,
-    /// Where the acquirer's page sends the payer afterwards: `metadata.returnUrl`, else the service's page of the
-    /// charge.
+    /// Where the acquirer's page sends the payer afterwards.
     pub return_url: &'a str,
     /// No earlier attempt can have reached the acquirer.
     pub is_first: bool,
@@ -137,6 +143,8 @@ pub struct Changes {
     pub charges: Vec<ChargeId>,
     /// Changes that can't be read.
     pub odd: Vec<OddObject>,
+    /// Those of which a refund or dispute changed.
+    pub whole: BTreeSet<ChargeId>,
     /// `None`: this is the last page.
     pub next: Option<String>,
 }

@@ -27,7 +27,7 @@ use crate::objects::{
     self, BalanceTransaction, CheckoutSession, DeclinedPayment, Dispute, DisputeStatus, Expandable, Hidden,
     Metadata, Page, PaymentIntent, PaymentIntentStatus, PaymentStatus, RefundStatus, Resource, SessionStatus,
 };
-use crate::requests::{ListQuery, NewSession};
+use crate::requests::{ListQuery, NewSession, capabilities};
 use crate::verify::{Event, EventObject};
 
 /// The types of events that can change a charge: for the list of events, which takes 20 at most, and for webhook
@@ -55,10 +55,20 @@ pub const EVENT_TYPES: [&str; 20] = [
     "charge.dispute.funds_reinstated",
 ];
 
-/// How long a page can be paid after the charge was created, in seconds. Stripe allows 24 hours after the request, so
-/// that a request that arrives early by an offset of the clocks is not refused. It follows from the charge alone,
-/// because a repeated request must be equal.
-const PAGE_SECONDS: i64 = 24 * 60 * 60 - 300;
+/// How long a page can be paid after the charge was created, in seconds: 23 hours. Stripe allows 24 hours after the
+/// request, so the service's clock may be ahead by an hour. It follows from the charge alone, because a repeated request
+/// must be equal.
+const PAGE_SECONDS: i64 = 23 * 60 * 60;
+
+/// The parameters of a session that follow from the charge. A refusal of another one is the connection's.
+const OF_CHARGE: [&str; 6] = [
+    "line_items",
+    "success_url",
+    "cancel_url",
+    "metadata",
+    "client_reference_id",
+    "payment_intent_data[metadata]",
+];
 
 /// How far Stripe's clock may be behind when a session is looked for, in seconds.
 const CLOCK_SECONDS: i64 = 300;
@@ -264,7 +274,12 @@ impl StripeConnector {
             (Some(Intent::Canceled), _) if !is_expired || was_canceled_elsewhere => {
                 RemoteState::ClosedByAcquirer(words("canceled", "The payment was canceled."))
             }
-            (Some(Intent::RequiresAction), _) if is_expired && late > AUTHENTICATION_SECONDS => ended,
+            // The payer may authenticate after the page's time, but not after this service closed it.
+            (Some(Intent::RequiresAction), _)
+                if is_expired && !(0..=AUTHENTICATION_SECONDS).contains(&late) =>
+            {
+                ended
+            }
             (Some(Intent::RequiresAction | Intent::Processing | Intent::RequiresCapture), _) => {
                 RemoteState::InProgress
             }
@@ -279,7 +294,8 @@ impl StripeConnector {
         })
     }
 
-    async fn snapshot(&self, charge: &Charge, session: &CheckoutSession) -> Result<Snapshot> {
+    /// Refunds and disputes are left out if the payment shows none, unless the whole is to be read.
+    async fn snapshot(&self, charge: &Charge, session: &CheckoutSession, whole: bool) -> Result<Snapshot> {
         let intent = self.intent_of(charge, session).await?;
         let state = self.state(session, intent.as_ref())?;
         let mut snapshot = Snapshot {
@@ -294,8 +310,12 @@ impl StripeConnector {
         match intent {
             Some(intent) if snapshot.state == RemoteState::Paid => {
                 snapshot.payments.push(payment(charge, &intent)?);
+                let tried = intent.latest_charge.as_ref().and_then(Expandable::object);
+                let is_refunded = whole || tried.is_some_and(|tried| tried.amount_refunded > 0);
+                let is_disputed = whole || tried.is_some_and(|tried| tried.disputed);
                 let query = ListQuery { payment_intent: Some(&intent.id), ..ListQuery::default() };
-                let (refunds, odd) = self.all::<objects::Refund>(query).await?;
+                let (refunds, odd) =
+                    if is_refunded { self.all::<objects::Refund>(query).await? } else { <_>::default() };
                 snapshot.odd.extend(odd.iter().map(undocumented));
                 for refund in refunds.into_iter().filter(|refund| !refund.metadata.0.contains_key(RETURN)) {
                     let odd = OddObject::new(&refund.id, ODD_REFUND);
@@ -304,7 +324,8 @@ impl StripeConnector {
                         Err(_) => snapshot.odd.push(odd),
                     }
                 }
-                let (disputes, odd) = self.all::<Dispute>(query).await?;
+                let (disputes, odd) =
+                    if is_disputed { self.all::<Dispute>(query).await? } else { <_>::default() };
                 snapshot.odd.extend(odd.iter().map(undocumented));
                 for dispute in disputes {
                     let odd = OddObject::new(&dispute.id, ODD_DISPUTE);
@@ -340,7 +361,14 @@ impl StripeConnector {
                 Err(error) => error,
             };
             match error.remedy() {
-                Remedy::Final => return Ok(Err(refused(&error))),
+                Remedy::Final if is_of_charge(&error) => return Ok(Err(refused(&error))),
+                Remedy::Final => {
+                    tracing::error!(
+                        %error,
+                        "the acquirer refuses every charge of the connection; run `admin accounts check-acquirer`"
+                    );
+                    return Err(unavailable("it refuses the charges of the connection"));
+                }
                 Remedy::FindThenNewKey => {
                     if let Some(session) = self.find(charge).await? {
                         return Ok(Ok(session));
@@ -415,10 +443,8 @@ impl StripeConnector {
 
 #[async_trait]
 impl Connector for StripeConnector {
-    fn capabilities(&self, method: PaymentMethod) -> Option<Capabilities> {
-        let amounts = (50, 99_999_999);
-        let capabilities = Capabilities { currencies: None, amounts };
-        (method == PaymentMethod::CreditCard).then_some(capabilities)
+    fn capabilities(&self, method: PaymentMethod, currency: Currency) -> Option<Capabilities> {
+        (method == PaymentMethod::CreditCard).then(|| capabilities(currency))
     }
 
     fn refund_capabilities(&self) -> RefundCapabilities {
@@ -458,7 +484,14 @@ impl Connector for StripeConnector {
 
     async fn read(&self, charge: &Charge) -> Result<Option<Snapshot>> {
         match self.session_of(charge).await? {
-            Some(session) => Ok(Some(self.snapshot(charge, &session).await?)),
+            Some(session) => Ok(Some(self.snapshot(charge, &session, false).await?)),
+            None => Ok(None),
+        }
+    }
+
+    async fn read_whole(&self, charge: &Charge) -> Result<Option<Snapshot>> {
+        match self.session_of(charge).await? {
+            Some(session) => Ok(Some(self.snapshot(charge, &session, true).await?)),
             None => Ok(None),
         }
     }
@@ -470,7 +503,7 @@ impl Connector for StripeConnector {
         let (mut session, is_ours) = at.expire(charge, session).await?;
         // A session that ends may lose its payment, which may be in progress.
         session.payment_intent = session.payment_intent.or(intent);
-        let mut snapshot = at.snapshot(charge, &session).await?;
+        let mut snapshot = at.snapshot(charge, &session, false).await?;
         if is_ours && snapshot.state == RemoteState::Expired {
             snapshot.state = RemoteState::ClosedByUs;
         }
@@ -567,6 +600,7 @@ impl Connector for StripeConnector {
                 continue;
             }
             let charge = at.charge_of_object(object, &mut changes.odd).await?;
+            changes.whole.extend(charge.filter(|_| object.is_contested));
             let new = charge.filter(|charge| !changes.charges.contains(charge));
             changes.charges.extend(new);
         }
@@ -703,6 +737,16 @@ fn new_session(new: &NewCharge<'_>) -> NewSession {
 
 fn refusal(code: &str, reason: &str) -> Finalised {
     Finalised::Refused { reason: reason.to_owned(), code: code.to_owned() }
+}
+
+/// Whether a final refusal concerns the charge. One that concerns time, currency or account would meet the next charge,
+/// too.
+fn is_of_charge(error: &ApiError) -> bool {
+    let ApiError::Answered { problem, .. } = error else { return true };
+    let is_amount = ["amount_too_small", "amount_too_large"].contains(&&*problem.code);
+    let is_own =
+        OF_CHARGE.iter().any(|own| problem.param.starts_with(own)) && !problem.param.contains("currency");
+    is_amount || is_own || problem.kind == "card_error"
 }
 
 fn refused(error: &ApiError) -> Finalised {

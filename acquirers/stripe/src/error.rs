@@ -94,6 +94,8 @@ pub struct ApiProblem {
     pub code: String,
     /// The issuer's reason, such as `insufficient_funds`.
     pub decline_code: String,
+    /// The parameter of the request that is refused, such as `expires_at`.
+    pub param: String,
     /// Stripe's text. Documents, addresses and keys are masked.
     message: String,
 }
@@ -109,6 +111,7 @@ impl ApiProblem {
             kind,
             code: text("code"),
             decline_code: text("decline_code"),
+            param: text("param"),
             message: text("message"),
         })
     }
@@ -116,7 +119,7 @@ impl ApiProblem {
 
 impl fmt::Display for ApiProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts = [&self.kind, &self.code, &self.decline_code, &self.message];
+        let parts = [&self.kind, &self.code, &self.decline_code, &self.param, &self.message];
         parts.into_iter().filter(|part| !part.is_empty()).try_for_each(|part| write!(f, "; {part}"))
     }
 }

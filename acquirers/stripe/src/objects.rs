@@ -207,6 +207,10 @@ pub struct Charge {
     /// `None`: the fee is not known yet.
     pub balance_transaction: Option<Expandable<BalanceTransaction>>,
     pub created: i64,
+    #[serde(default)]
+    pub amount_refunded: i64,
+    #[serde(default)]
+    pub disputed: bool,
 }
 
 /// A movement of the account's balance, in the currency of settlement. A debit is negative.

@@ -1,5 +1,6 @@
 //! The parameters of requests.
 
+use domain::acquirer::Capabilities;
 use domain::money::{Amount, Currency};
 use hyper::Method;
 use hyper::body::Bytes;
@@ -21,6 +22,41 @@ const PAGE_SIZE: u32 = 100;
 /// Currencies whose unit at Stripe is not that of ISO 4217, so an amount would be wrong by a factor of 10 or 100: two
 /// decimals instead of none (ISK, UGX) or of three (IQD, LYD), none instead of two (MGA).
 const OTHER_UNIT: [&str; 5] = ["IQD", "ISK", "LYD", "MGA", "UGX"];
+
+/// Currencies of ISO 4217 that Stripe does not list (<https://docs.stripe.com/currencies>).
+const NOT_LISTED: [&str; 16] = [
+    "BTN", "CUP", "ERN", "GHS", "IRR", "KPW", "MRU", "SDG", "SSP", "STN", "SVC", "SYP", "TMT", "VED", "VES",
+    "ZWG",
+];
+
+/// The least amounts that Stripe publishes, in minor units. Elsewhere it converts that of the account's currency.
+const LEAST: [(i64, &str); 8] = [
+    (30, "GBP"),
+    (200, "AED MYR PLN RON"),
+    (250, "DKK"),
+    (300, "NOK SEK"),
+    (400, "HKD"),
+    (1_000, "MXN THB"),
+    (1_500, "CZK"),
+    (17_500, "HUF"),
+];
+
+/// The greatest amount, in minor units: eight digits.
+const GREATEST: i64 = 99_999_999;
+
+/// The least amount in every other currency, in minor units.
+const USUAL_LEAST: i64 = 50;
+
+/// What Stripe takes in a currency.
+pub(crate) fn capabilities(currency: Currency) -> Capabilities {
+    let code = currency.as_str();
+    let least = LEAST.iter().find(|(_, codes)| codes.contains(code)).map_or(USUAL_LEAST, |(least, _)| *least);
+    let is_taken = !OTHER_UNIT.contains(&code) && !NOT_LISTED.contains(&code);
+    Capabilities {
+        amounts: is_taken.then_some((least, GREATEST)),
+        multiple_of: if currency.exponent() == 3 { 10 } else { 1 },
+    }
+}
 
 /// The type and the content of a POST.
 pub(crate) type Body = (String, Bytes);

@@ -53,6 +53,8 @@ pub struct EventObject {
     /// The payment that it belongs to, or its own id.
     pub payment_intent: Option<String>,
     pub metadata: Hidden<Metadata>,
+    /// It is a refund or dispute, or a payment that has one.
+    pub is_contested: bool,
 }
 
 #[derive(Deserialize)]
@@ -74,6 +76,9 @@ impl From<Map<String, Value>> for EventObject {
         let payment_intent = text(if kind == "payment_intent" { "id" } else { "payment_intent" });
         let metadata = object.get("metadata").and_then(Value::as_object).into_iter().flatten();
         let metadata = metadata.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
-        Self { id: text("id"), payment_intent, metadata: Hidden(metadata.collect()), kind }
+        let is_refunded = object.get("amount_refunded").and_then(Value::as_i64).is_some_and(|sum| sum > 0);
+        let is_disputed = object.get("disputed").and_then(Value::as_bool) == Some(true);
+        let is_contested = is_refunded || is_disputed || ["refund", "dispute"].contains(&&*kind);
+        Self { id: text("id"), payment_intent, metadata: Hidden(metadata.collect()), is_contested, kind }
     }
 }

@@ -40,6 +40,8 @@ const START_S: i64 = 1_795_348_800;
 const KEY: &str = "sk_live_test0000000000000000";
 const RETURN_URL: &str = "https://shop.example.com/back";
 const DAY_S: i64 = 86_400;
+/// How long a page can be paid.
+const PAGE_S: i64 = 23 * 3_600;
 
 struct World {
     now_ms: Arc<AtomicI64>,
@@ -161,7 +163,7 @@ impl World {
     }
 
     async fn read(&self, charge: &Charge) -> Snapshot {
-        self.connector.read(charge).await.unwrap().unwrap()
+        self.connector.read_whole(charge).await.unwrap().unwrap()
     }
 
     async fn close(&self, charge: &Charge) -> Snapshot {
@@ -204,11 +206,10 @@ fn is_refused(made: &Finalised, expected: &str) -> bool {
 #[tokio::test]
 async fn a_charge_becomes_a_page_that_ends_within_a_day() {
     let world = World::start().await;
-    assert!(world.connector.capabilities(PaymentMethod::Pix).is_none());
-    assert!(world.connector.capabilities(PaymentMethod::CreditCard).is_some());
+    assert!(world.connector.capabilities(PaymentMethod::Pix, Currency::BRL).is_none());
     let charge = world.waiting().await;
     let card = charge.artefacts.card.clone().unwrap();
-    assert_eq!((card.expires_at, card.return_url.as_deref()), (at(DAY_S - 300), Some(RETURN_URL)));
+    assert_eq!((card.expires_at, card.return_url.as_deref()), (at(PAGE_S), Some(RETURN_URL)));
     assert!(card.page.unwrap().url.starts_with(world.stripe.url()));
     let made = world.books("sessions").remove(0);
     assert_eq!(made["metadata"]["charge"], charge.id.to_string());
@@ -239,6 +240,75 @@ async fn a_currency_without_decimals_goes_through_unchanged() {
         &world.create(&pending("order-402", 900, "BRL"), true).await.unwrap(),
         "acquirer_refused"
     ));
+}
+
+#[tokio::test]
+async fn what_the_capabilities_allow_is_taken() {
+    let world = World::start().await;
+    let taken = |code: &str| {
+        let currency = Currency::parse(code).unwrap();
+        world.connector.capabilities(PaymentMethod::CreditCard, currency).unwrap()
+    };
+    for code in ["ISK", "UGX", "MGA", "IQD", "LYD", "VES", "VED", "GHS", "KPW"] {
+        assert_eq!(taken(code).amounts, None, "{code}");
+    }
+    for (code, least, multiple_of) in [
+        ("BRL", 50, 1),
+        ("GBP", 30, 1),
+        ("HUF", 17_500, 1),
+        ("MXN", 1_000, 1),
+        ("CZK", 1_500, 1),
+        ("JPY", 50, 1),
+        ("KWD", 50, 10),
+    ] {
+        let capabilities = taken(code);
+        assert_eq!(
+            (capabilities.amounts, capabilities.multiple_of),
+            (Some((least, 99_999_999)), multiple_of)
+        );
+        let made = world.create(&pending(code, least, code), true).await.unwrap();
+        assert!(matches!(made, Finalised::Made(_)), "{code}: {made:?}");
+    }
+}
+
+/// The next charge would be refused too, so a merchant is not told that this one was declined.
+#[tokio::test]
+async fn a_refusal_about_time_or_currency_is_the_connections() {
+    let world = World::start().await;
+    // The service's clock is two hours ahead.
+    let ahead = Charge { created_at: at(2 * 3_600), ..brl() };
+    let unknown = pending("order-xts", 10_000, "XTS");
+    for charge in [ahead, unknown] {
+        assert!(matches!(world.create(&charge, true).await, Err(KitError::Unavailable(_))));
+    }
+    let ahead_within_an_hour = Charge { created_at: at(3_500), ..brl() };
+    assert!(matches!(world.create(&ahead_within_an_hour, true).await, Ok(Finalised::Made(_))));
+}
+
+#[tokio::test]
+async fn refunds_and_disputes_are_read_if_there_may_be_some() {
+    let world = World::start().await;
+    let requests = || {
+        let sent = world.stripe.control("GET", "/requests", &Value::Null).1;
+        sent.as_object().unwrap().values().filter_map(Value::as_u64).sum::<u64>()
+    };
+    let charge = world.paid().await;
+    let read = async || {
+        let before = requests();
+        let snapshot = world.connector.read(&charge).await.unwrap().unwrap();
+        (requests() - before, snapshot.refunds.len(), snapshot.disputes.len())
+    };
+    assert_eq!(read().await, (1, 0, 0));
+    let refund = world.act("/refund", &charge, json!({"amount": 1_000}));
+    assert_eq!(read().await, (2, 1, 0));
+    let path = format!("/refunds/{}", refund["id"].as_str().unwrap());
+    world.control(&path, json!({"status": "failed"}));
+    assert_eq!(read().await, (1, 0, 0), "a refund that failed after it succeeded is in its own event");
+    let whole = world.connector.read_whole(&charge).await.unwrap().unwrap();
+    assert_eq!((whole.refunds.len(), whole.disputes.len()), (1, 0));
+    assert!(world.connector.changes(at(-60), None).await.unwrap().whole.contains(&charge.id));
+    world.act("/dispute", &charge, json!({"kind": "formal"}));
+    assert_eq!(read().await, (2, 0, 1));
 }
 
 #[tokio::test]
@@ -430,11 +500,26 @@ async fn a_payment_in_progress_at_the_end_of_its_session_is_not_lost() {
         let snapshot = world.read(&charge).await;
         assert_eq!((snapshot.state, snapshot.payments.len()), (RemoteState::Paid, 1));
     }
+    // By a cancellation, an authentication ends: at Stripe, or by the return of a payment that it leads to.
+    for (expires_during_authentication, expired_payment_intent, state) in [
+        (true, Canceled, RemoteState::ClosedByUs),
+        (true, Kept, RemoteState::ClosedByUs),
+        (true, Cleared, RemoteState::ClosedByUs),
+        (false, Canceled, RemoteState::InProgress),
+    ] {
+        let behaviour =
+            Behaviour { expires_during_authentication, expired_payment_intent, ..Behaviour::default() };
+        let world = World::start_with(behaviour).await;
+        let charge = world.waiting().await;
+        world.act("/3ds", &charge, json!({"outcome": "challenge"}));
+        assert_eq!(world.close(&charge).await.state, state);
+        assert_eq!(world.read(&charge).await.state, state);
+    }
     let behaviour = Behaviour { expires_during_payment: true, ..Behaviour::default() };
     let world = World::start_with(behaviour).await;
     let charge = world.waiting().await;
     world.act("/3ds", &charge, json!({"outcome": "challenge"}));
-    world.advance_s(DAY_S - 299);
+    world.advance_s(PAGE_S + 1);
     assert_eq!(world.read(&charge).await.state, RemoteState::InProgress);
     world.advance_s(3_600);
     assert_eq!(world.read(&charge).await.state, RemoteState::Expired);

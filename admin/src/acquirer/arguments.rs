@@ -8,10 +8,11 @@ use domain::vocabulary::Vocabulary as _;
 use secrecy::SecretString;
 use shared::acquirer::configuration::{
     AcquirerChoice, AcquirerSettings, AcquirerUrl, AddressRange, CallbackAuthentication, CallbackChoice,
-    ClientId, ClientIdentity, ConfiguredAcquirer, ConnectionName, Credentials, DEFAULT_EXPIRE_AFTER_SECONDS,
-    DEFAULT_MAX_PERIOD_SECONDS, DEFAULT_REQUESTS_PER_SECOND, InvalidSetting, KindSettings, NamedSecret,
-    PixCredentials, PixSettings, Secret, SendPix, ServerAuthorities, StripeAccount, StripeCredentials,
-    StripeSettings, TokenAuthentication, TokenScope,
+    ClientId, ClientIdentity, ConfiguredAcquirer, ConnectionName, Credentials,
+    DEFAULT_CARD_REQUESTS_PER_SECOND, DEFAULT_EXPIRE_AFTER_SECONDS, DEFAULT_MAX_PERIOD_SECONDS,
+    DEFAULT_REQUESTS_PER_SECOND, InvalidSetting, KindSettings, NamedSecret, PixCredentials, PixSettings,
+    Secret, SendPix, ServerAuthorities, StripeAccount, StripeCredentials, StripeSettings,
+    TokenAuthentication, TokenScope,
 };
 
 use super::secret_files::{NamedFile, named_file, read_pem_file, read_secret, read_secret_file};
@@ -160,7 +161,7 @@ pub(crate) struct SetStripe {
     /// The base URL of uploads [default: that of Stripe]
     #[arg(long, value_name = "URL")]
     files_url: Option<String>,
-    /// The most requests a second that one function instance sends: 1 to 1000 [default: 20]
+    /// The most requests a second that one function instance sends: 1 to 1000 [default: 80]
     #[arg(long, value_name = "REQUESTS")]
     requests_per_second: Option<u32>,
     /// The public base URL of the API for notifications [default: the one that was set before, or the service
@@ -372,7 +373,7 @@ impl SetStripe {
                 let settings = AcquirerSettings {
                     name: self.name.clone(),
                     base_url: url(stripe_client::API_URL, "base-url")?,
-                    requests_per_second: DEFAULT_REQUESTS_PER_SECOND,
+                    requests_per_second: DEFAULT_CARD_REQUESTS_PER_SECOND,
                     // Stripe's own clock ends a session.
                     expire_after_seconds: 0,
                     kind: KindSettings::Stripe(stripe),

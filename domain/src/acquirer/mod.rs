@@ -10,7 +10,7 @@ pub use set_aside_item::{OddObject, SetAsideItem};
 use strum::VariantArray;
 pub use sweep::ConnectionSweep;
 
-use crate::money::{Currency, MinorUnits};
+use crate::money::MinorUnits;
 use crate::payment_method::PaymentMethod;
 use crate::time::Timestamp;
 
@@ -45,13 +45,13 @@ pub struct Charged {
     pub available_at: Timestamp,
 }
 
-/// What an acquirer can do for a payment method.
+/// What an acquirer takes by a payment method in one currency.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Capabilities {
-    /// The currencies that it takes. `None`: every currency of ISO 4217.
-    pub currencies: Option<&'static [Currency]>,
-    /// The least and the greatest amount in minor units.
-    pub amounts: (i64, i64),
+    /// The least and the greatest amount in minor units. `None`: it does not take the currency.
+    pub amounts: Option<(i64, i64)>,
+    /// An amount must be a multiple of this.
+    pub multiple_of: i64,
 }
 
 /// The refunds that an acquirer supports.

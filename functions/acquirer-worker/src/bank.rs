@@ -1,13 +1,13 @@
 //! Work at acquirers for single rows: read a Pix or a charge, expire a charge, return a payment.
 
-use domain::acquirer::{ReportedPix, ReportedPixStatus};
+use domain::acquirer::{AcquirerName, ReportedPix, ReportedPixStatus};
 use domain::charge::TransactionStatus;
 use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId, Scope};
 use domain::refund::Refund;
 use domain::snapshot::{Closing, Snapshot};
 use domain::time::Timestamp;
 use shared::acquirer::{Acquirer, AcquirerMessage, Priority};
-use shared::charge::lost_cob_ends_at;
+use shared::charge::{Seen, lost_cob_ends_at};
 use shared::services::{Followed, ReturnStep};
 use shared::{WorkError, WorkResult};
 
@@ -90,7 +90,9 @@ impl AcquirerWorker {
                 let seen = (&snapshot, Some(Closing::Expire));
                 let followed = self.remote.follow(&connection, &charge, seen, now).await?;
                 self.set_aside((connection.id(), charge.scope.account), &snapshot.odd).await?;
-                self.followed(followed, &snapshot, now).await
+                let Some(at) = self.noted(followed, &snapshot, now).await? else { return Ok(()) };
+                let pause = at.saturating_duration_since(now);
+                Ok(self.queue.send_later(&AcquirerMessage::Read(id), pause).await?)
             }
             Ok(None) if now < lost_cob_ends_at(expires_at) => {
                 tracing::warn!(charge = %id, "the acquirer does not know an overdue charge");
@@ -113,7 +115,32 @@ impl AcquirerWorker {
     }
 
     /// Reads a charge at its acquirer, and writes what changed there.
-    pub(crate) async fn read(&self, id: ChargeId) -> WorkResult<()> {
+    pub(crate) async fn read(&self, id: ChargeId, message: &AcquirerMessage) -> WorkResult<()> {
+        let is_whole = matches!(message, AcquirerMessage::ReadWhole(_));
+        let read = async {
+            let (_, again_at) = self.followed(id, is_whole).await?.unwrap_or((Seen::Open, None));
+            let Some(at) = again_at else { return Ok(()) };
+            let pause = at.saturating_duration_since(self.clock.now());
+            Ok(self.queue.send_later(message, pause).await?)
+        };
+        self.reads.share((id, is_whole), Box::pin(read)).await
+    }
+
+    /// Reads the charge of a payer who came back. The checkout page shows what the acquirer said.
+    pub(crate) async fn look(&self, id: ChargeId) -> WorkResult<()> {
+        let at = self.clock.now();
+        match self.followed(id, false).await {
+            Ok(Some((seen, _))) => Ok(self.charges.note_look(id, seen, at).await?),
+            Ok(None) => Ok(()),
+            Err(error) => {
+                tracing::warn!(charge = %id, %error, "the acquirer did not answer for a payer who came back");
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns what the acquirer says, and when it must be read again. `None`: there was nothing to read.
+    async fn followed(&self, id: ChargeId, is_whole: bool) -> WorkResult<Option<(Seen, Option<Timestamp>)>> {
         let Some(stored) = self.charges.find(Some(id)).await? else {
             return Err(WorkError::Missing("a message names a charge that does not exist"));
         };
@@ -123,24 +150,41 @@ impl AcquirerWorker {
             // The answer to its creation may be lost.
             Box::pin(self.finalise(id)).await?;
         }
-        let Acquirer::Remote(connection) = self.acquirers.of_charge(&charge).await? else { return Ok(()) };
+        // A payment by card is made once. What follows is a refund or dispute.
+        let is_by_card = charge.acquirer == AcquirerName::Hosted && charge.elsewhere.is_empty();
+        if is_by_card && charge.applied_payment.is_some() && !is_whole {
+            return Ok(None);
+        }
+        let Acquirer::Remote(connection) = self.acquirers.of_charge(&charge).await? else { return Ok(None) };
         let connector = connection.connector();
-        let read = if charge.is_paid_at_one_of_several() {
-            connector.close(&charge, Priority::Background).await?
+        let closed = if charge.is_paid_at_one_of_several() {
+            Some(connector.close(&charge, Priority::Background).await?)
         } else {
-            connector.read(&charge).await?
+            None
+        };
+        let read = match closed {
+            _ if is_whole => connector.read_whole(&charge).await?,
+            Some(closed) => closed,
+            None => connector.read(&charge).await?,
         };
         let Some(snapshot) = read else {
             tracing::warn!(charge = %id, "the acquirer does not know a charge that changed there");
-            return Ok(());
+            return Ok(None);
         };
         let followed = self.remote.follow(&connection, &charge, (&snapshot, None), now).await?;
         self.set_aside((connection.id(), charge.scope.account), &snapshot.odd).await?;
-        self.followed(followed, &snapshot, now).await
+        let read_again_at = self.noted(followed, &snapshot, now).await?;
+        Ok(Some((Seen::of(&snapshot.state), read_again_at)))
     }
 
-    /// If one of the charge's acquirers did not answer, its row is due until it does.
-    async fn followed(&self, followed: Followed, snapshot: &Snapshot, now: Timestamp) -> WorkResult<()> {
+    /// If one of the charge's acquirers did not answer, its row is due until it does. Returns when the charge must be
+    /// read again.
+    async fn noted(
+        &self,
+        followed: Followed,
+        snapshot: &Snapshot,
+        now: Timestamp,
+    ) -> WorkResult<Option<Timestamp>> {
         let Followed { charge, read_again_at } = followed;
         let id = charge.as_stored().id;
         let unread_since = charge.as_stored().unread_since.filter(|_| snapshot.is_partial);
@@ -148,9 +192,7 @@ impl AcquirerWorker {
             tracing::error!(charge = %id, "one of a charge's acquirers has not answered for more than an hour; what the others said is recorded");
         }
         self.charges.note_read(charge, !snapshot.is_partial, now).await?;
-        let Some(at) = read_again_at else { return Ok(()) };
-        let pause = at.saturating_duration_since(now);
-        Ok(self.queue.send_later(&AcquirerMessage::Read(id), pause).await?)
+        Ok(read_again_at)
     }
 
     /// Requests the return of a payment from its bank, or asks for its progress.

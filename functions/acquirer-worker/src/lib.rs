@@ -7,6 +7,7 @@
 //! minutes after its creation, so the scheduler sends further messages for it.
 
 mod bank;
+mod shared_reads;
 mod sweep;
 
 use std::time::Duration;
@@ -32,6 +33,8 @@ use shared::store::{Aws, Store};
 use shared::{WorkError, WorkResult};
 use shared::{queue, random};
 
+use crate::shared_reads::SharedReads;
+
 /// How long the end of a refund is deferred while its charge is busy. Requests of clients that change the
 /// charge go first, because no client waits for the end of a refund.
 const DEFER_FOR: Duration = Duration::from_secs(2);
@@ -52,6 +55,7 @@ pub struct AcquirerWorker {
     returns: Returns,
     payments: BankPayments,
     remote: RemoteCharges,
+    reads: SharedReads,
     queue: AcquirerQueue,
     clock: Clock,
     public_urls: PublicUrls,
@@ -74,6 +78,7 @@ impl AcquirerWorker {
             refunds: Refunds::new(store.clone()),
             returns: Returns::new(store.clone()),
             remote: RemoteCharges::new(store.clone(), payments.clone()),
+            reads: SharedReads::default(),
             payments,
             store,
             queue: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
@@ -105,7 +110,10 @@ impl AcquirerWorker {
             AcquirerMessage::Finalise(id) => Box::pin(self.finalise(id)).await,
             AcquirerMessage::Refund { id, refusals } => Box::pin(self.poll_refund(id, refusals)).await,
             AcquirerMessage::Expire(id) => Box::pin(self.expire(id, message)).await,
-            AcquirerMessage::Read(id) => Box::pin(self.read(id)).await,
+            AcquirerMessage::Read(id) | AcquirerMessage::ReadWhole(id) => {
+                Box::pin(self.read(id, &message)).await
+            }
+            AcquirerMessage::Look(id) => Box::pin(self.look(id)).await,
             AcquirerMessage::ReadBack(ref id) => Box::pin(self.read_back(id)).await,
             AcquirerMessage::Return { scope, payment, refusals } => {
                 Box::pin(self.advance_return(&scope, &payment, refusals)).await

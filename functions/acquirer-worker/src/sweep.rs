@@ -170,8 +170,16 @@ impl AcquirerWorker {
             let is_its = |charge: &&Charge| {
                 sweep.accounts.contains(&charge.scope.account) && charge.uses(sweep.connection)
             };
+            let read = |charge: &Charge| {
+                let is_whole = page.whole.contains(&charge.id);
+                if is_whole {
+                    AcquirerMessage::ReadWhole(charge.id)
+                } else {
+                    AcquirerMessage::Read(charge.id)
+                }
+            };
             let its = stored.iter().map(StoredCharge::as_stored).filter(is_its);
-            let messages: Vec<AcquirerMessage> = its.map(|charge| AcquirerMessage::Read(charge.id)).collect();
+            let messages: Vec<AcquirerMessage> = its.map(read).collect();
             self.queue.send(&messages).await?;
             match page.next {
                 Some(next) => cursor = Some(next),

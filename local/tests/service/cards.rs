@@ -172,6 +172,9 @@ async fn a_declined_payer_may_try_again_until_the_page_expires() {
     cards.act("/decline", &retried, json!({"decline_code": "insufficient_funds"}));
     cards.act("/3ds", &retried, json!({"outcome": "challenge"}));
     cards.until(&retried, "PROCESSING").await;
+    cards.act("/3ds", &retried, json!({"outcome": "fail"}));
+    cards.until(&retried, "WAITING_PAYMENT").await;
+    cards.act("/3ds", &retried, json!({"outcome": "challenge"}));
     cards.act("/3ds", &retried, json!({"outcome": "succeed"}));
     cards.until(&retried, "APPROVED").await;
 
@@ -507,8 +510,8 @@ async fn one_event_on_three_connections_settles_once_also_beside_the_return_of_t
 async fn the_end_of_a_charge_finds_it_paid_without_any_notification() {
     let cards = Cards::start().await;
     let charge = cards.create("card-0016", json!({})).await;
-    // The session ends 24 hours less 5 minutes after the creation.
-    cards.live.service.advance_seconds(24 * 60 * 60 - 6 * 60).await;
+    // The session ends 23 hours after the creation.
+    cards.live.service.advance_seconds(23 * 60 * 60 - 60).await;
     cards.fault_of_notifications("lost_notification");
     cards.fault("http_500", "GET /v1/events");
     cards.act("/pay", &charge, json!({}));
@@ -527,9 +530,25 @@ async fn a_payment_in_progress_is_neither_paid_nor_cancelled_until_it_ends() {
     cards.until(&charge, "PROCESSING").await;
     cards.until_quiet().await;
     assert_eq!(cards.settlements().await, 0);
-    assert!([422, 503].contains(&cards.live.cancel(&charge).await.status.as_u16()));
+    let refused = cards.live.cancel(&charge).await;
+    assert_eq!(refused.problem(), (422, "invalid_request_error", "payment_not_cancellable"));
+    assert!(refused.body["error"]["message"].as_str().unwrap().contains("if it is APPROVED, refund it"));
     cards.live.service.advance_seconds(601).await;
     cards.until(&charge, "APPROVED").await;
+
+    // A card holder who authenticates has not paid yet.
+    let authenticates = cards.create("card-0006", json!({})).await;
+    cards.act("/3ds", &authenticates, json!({"outcome": "challenge"}));
+    cards.until(&authenticates, "PROCESSING").await;
+    assert_eq!(cards.live.cancel(&authenticates).await.expect(200)["status"], "CANCELLED");
+    assert_eq!(cards.session(&authenticates)["status"], "expired");
+
+    // A refused cancellation leaves the Pix code payable.
+    let both = cards.of_both("both-0009").await;
+    cards.act("/pay", &both, json!({"processing_s": 600}));
+    cards.until(&both, "PROCESSING").await;
+    assert_eq!(cards.live.cancel(&both).await.status, 422);
+    assert_eq!(cards.cob(&both)["status"], "ATIVA");
 
     // A cancelled charge can't be paid, and a paid one not cancelled.
     let open = cards.create("card-0004", json!({})).await;

@@ -127,18 +127,24 @@ impl Connection {
     /// Checks what the acquirer takes, so that a charge that it would refuse is not stored.
     pub fn check(&self, charge: &Charge) -> Result<(), AcquirerError> {
         for method in &charge.methods {
-            let Some(capabilities) = self.connector.capabilities(*method) else {
+            let Some(taken) = self.connector.capabilities(*method, charge.currency) else {
                 return Err(AcquirerError::MethodNotConfigured { supported: "other methods".to_owned() });
             };
-            let name = method.as_str();
-            if capabilities.currencies.is_some_and(|currencies| !currencies.contains(&charge.currency)) {
-                return Err(AcquirerError::NotTaken(format!("`currency`: {name} does not take it.")));
+            let (name, amount, currency) = (method.as_str(), charge.amount.minor(), charge.currency);
+            let refused = |why: String| Err(AcquirerError::NotTaken(why));
+            let Some((least, greatest)) = taken.amounts else {
+                return refused(format!("`currency`: {name} does not take {currency}."));
+            };
+            if !(least..=greatest).contains(&amount) {
+                return refused(format!(
+                    "`amount`: {name} takes {least} to {greatest} minor units of {currency}."
+                ));
             }
-            let (least, greatest) = capabilities.amounts;
-            if !(least..=greatest).contains(&charge.amount.minor()) {
-                return Err(AcquirerError::NotTaken(format!(
-                    "`amount`: {name} takes {least} to {greatest} minor units."
-                )));
+            let step = taken.multiple_of;
+            if amount.checked_rem(step) != Some(0) {
+                return refused(format!(
+                    "`amount`: {name} takes multiples of {step} minor units of {currency}."
+                ));
             }
         }
         Ok(())

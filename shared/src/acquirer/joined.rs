@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use domain::acquirer::{Capabilities, RefundCapabilities};
 use domain::charge::transition::Finalised;
 use domain::charge::{Artefacts, Charge, IncomingPayment, TransactionStatus};
+use domain::money::Currency;
 use domain::payment_method::PaymentMethod;
 use domain::refund::Refund;
 use domain::snapshot::{RemoteState, Snapshot};
@@ -19,26 +20,43 @@ use super::Connection;
 #[derive(Debug)]
 pub(super) struct Joined(pub(super) Vec<(Connection, Vec<PaymentMethod>)>);
 
+/// What each connection is asked.
+#[derive(Clone, Copy)]
+enum Asked {
+    Read,
+    Whole,
+    Close(Priority),
+}
+
 impl Joined {
     fn connectors(&self) -> impl Iterator<Item = &dyn Connector> {
         self.0.iter().map(|(connection, _)| connection.connector())
     }
 
-    /// Closes a charge with this priority, or reads it. What one connection says counts although another is silent, so
-    /// that a payment is credited. A cancellation that one can't execute closes no other.
-    async fn ask(&self, charge: &Charge, close: Option<Priority>) -> Result<Option<Snapshot>> {
+    /// What one connection says counts although another is silent, so that a payment is credited. A cancellation that
+    /// one can't execute closes no other. Banks are the last: while the payer pays by card, the charge can't be closed,
+    /// and its Pix code stays payable.
+    async fn ask(&self, charge: &Charge, asked: Asked) -> Result<Option<Snapshot>> {
+        let closes = matches!(asked, Asked::Close(_));
         let (mut joined, mut is_lost, mut silent) = (None::<Snapshot>, false, None);
-        for connector in self.connectors() {
-            let answered = match close {
-                Some(priority) if silent.is_none() || priority != Priority::Create => {
+        let (banks, others): (Vec<_>, Vec<_>) =
+            self.0.iter().partition(|(connection, _)| connection.as_pix().is_some());
+        for (connection, _) in others.into_iter().chain(banks) {
+            let connector = connection.connector();
+            let is_in_progress =
+                joined.as_ref().is_some_and(|joined| joined.state == RemoteState::InProgress);
+            let answered = match asked {
+                Asked::Close(priority)
+                    if !is_in_progress && (silent.is_none() || priority != Priority::Create) =>
+                {
                     connector.close(charge, priority).await
                 }
-                _ => connector.read(charge).await,
+                Asked::Whole => connector.read_whole(charge).await,
+                Asked::Read | Asked::Close(_) => connector.read(charge).await,
             };
             match answered {
                 Ok(said) => {
-                    is_lost |=
-                        close.is_some() && said.is_none() && charge.status != TransactionStatus::Pending;
+                    is_lost |= closes && said.is_none() && charge.status != TransactionStatus::Pending;
                     joined = Snapshot::joined(said, joined);
                 }
                 Err(error) => silent = Some(error),
@@ -65,9 +83,9 @@ fn of_one_connection<T>() -> Result<T> {
 
 #[async_trait]
 impl Connector for Joined {
-    fn capabilities(&self, method: PaymentMethod) -> Option<Capabilities> {
+    fn capabilities(&self, method: PaymentMethod, currency: Currency) -> Option<Capabilities> {
         let (connection, _) = self.0.iter().find(|(_, methods)| methods.contains(&method))?;
-        connection.connector().capabilities(method)
+        connection.connector().capabilities(method, currency)
     }
 
     fn refund_capabilities(&self) -> RefundCapabilities {
@@ -92,12 +110,16 @@ impl Connector for Joined {
     }
 
     async fn read(&self, charge: &Charge) -> Result<Option<Snapshot>> {
-        self.ask(charge, None).await
+        self.ask(charge, Asked::Read).await
+    }
+
+    async fn read_whole(&self, charge: &Charge) -> Result<Option<Snapshot>> {
+        self.ask(charge, Asked::Whole).await
     }
 
     /// `None` also if one has lost the charge and it is not paid: then it must not end here.
     async fn close(&self, charge: &Charge, priority: Priority) -> Result<Option<Snapshot>> {
-        self.ask(charge, Some(priority)).await
+        self.ask(charge, Asked::Close(priority)).await
     }
 
     async fn refund(&self, _: &Refund, _: Timestamp, _: Timestamp) -> Result<RefundAnswer> {

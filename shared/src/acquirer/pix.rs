@@ -431,10 +431,9 @@ impl PixBank {
 
 #[async_trait]
 impl Connector for PixBank {
-    fn capabilities(&self, method: PaymentMethod) -> Option<Capabilities> {
-        let currencies = Some(&[Currency::BRL][..]);
-        let amounts = (Amount::MIN.minor(), Amount::MAX.minor());
-        (method == PaymentMethod::Pix).then_some(Capabilities { currencies, amounts })
+    fn capabilities(&self, method: PaymentMethod, currency: Currency) -> Option<Capabilities> {
+        let amounts = (currency == Currency::BRL).then_some((Amount::MIN.minor(), Amount::MAX.minor()));
+        (method == PaymentMethod::Pix).then_some(Capabilities { amounts, multiple_of: 1 })
     }
 
     fn refund_capabilities(&self) -> RefundCapabilities {

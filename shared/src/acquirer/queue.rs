@@ -23,6 +23,11 @@ pub enum AcquirerMessage {
     Expire(ChargeId),
     /// Read this charge, which changed at its acquirer.
     Read(ChargeId),
+    /// Read this charge with its refunds and disputes, of which one changed.
+    ReadWhole(ChargeId),
+    /// Read this charge, whose payer came back from the acquirer's page. A failure is not repeated: the payer's page asks
+    /// again.
+    Look(ChargeId),
     /// Read this Pix back from the bank that reported it.
     ReadBack(EndToEndId),
     /// Return this incoming payment to its payer.
@@ -43,7 +48,9 @@ impl Message for AcquirerMessage {
     /// Groups messages by charge or payment, so that the messages of one do not delay those of others.
     fn group(&self) -> String {
         match self {
-            Self::Finalise(id) | Self::Expire(id) | Self::Read(id) => id.raw(),
+            Self::Finalise(id) | Self::Expire(id) | Self::Read(id) | Self::ReadWhole(id) | Self::Look(id) => {
+                id.raw()
+            }
             Self::Refund { id, .. } => id.charge().raw(),
             Self::ReadBack(id) => id.to_string(),
             Self::Return { payment, .. } => payment.to_string(),

@@ -148,7 +148,7 @@ async fn differences(
     now: Timestamp,
 ) -> WorkResult<Vec<MovementDifference>> {
     let differing = |reason: String| MovementDifference::new(charge.id, reason);
-    let snapshot = match connection.connector().read(charge).await {
+    let snapshot = match connection.connector().read_whole(charge).await {
         Ok(Some(snapshot)) => snapshot,
         Ok(None) => return Ok(vec![differing("the acquirer does not know the charge".to_owned())]),
         Err(error) => return Ok(vec![differing(format!("the charge can't be read: {error}"))]),

@@ -95,6 +95,10 @@ impl ApiRequest {
 pub(crate) fn answer(state: &mut State, own_key: &str, request: &ApiRequest, is_slow: bool) -> Answer {
     let key = &request.idempotency_key;
     let request_id = state.new_request_id();
+    if let Some((route, _)) = Route::find(&request.method, &request.path) {
+        let sent = state.requests_by_route.entry(format!("{} {}", route.method, route.path)).or_default();
+        *sent = sent.saturating_add(1);
+    }
     let (route, id, stored) = match admit(state, own_key, request) {
         Ok(found) => found,
         Err(error) => return Answer::new(Err(error), request_id),
@@ -287,6 +291,7 @@ fn operate(
         "faults" => Ok(state.faults.pending()),
         "behaviour" => Ok(json!(state.behaviour)),
         "books" => Ok(state.books()),
+        "requests" => Ok(json!(state.requests_by_route)),
         other => Err(ApiError::new(500, "", format!("The stand-in lacks the operation {other}."))),
     }
 }

@@ -41,8 +41,9 @@ pub(super) async fn receive(
         return Ok(Json(NotificationView {}).into_response());
     }
     if let Some(charge) = charge_of(&bank, &acquirer, &event).await? {
+        let read = if event.object.is_contested { AcquirerMessage::ReadWhole } else { AcquirerMessage::Read };
         bank.queue
-            .send_later(&AcquirerMessage::Read(charge), std::time::Duration::ZERO)
+            .send_later(&read(charge), std::time::Duration::ZERO)
             .await
             .map_err(|error| Problem::Unavailable(format!("a notification can't be queued: {error}")))?;
     }

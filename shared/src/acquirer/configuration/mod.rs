@@ -25,9 +25,9 @@ pub use live_charges::LiveChargesStop;
 pub use repository::{AccountAcquirers, AcquirerChange, AcquirerChoice, SettingsError};
 pub use rows::{AccountAcquirer, ConfiguredAcquirer, PixKeyClaim};
 pub use settings::{
-    AcquirerSettings, CERTIFICATE_WARNING_DAYS, Credentials, DEFAULT_EXPIRE_AFTER_SECONDS,
-    DEFAULT_MAX_PERIOD_SECONDS, DEFAULT_REQUESTS_PER_SECOND, KindSettings, PixCredentials, PixSettings,
-    SendPix, StripeCredentials, StripeSettings, days_left,
+    AcquirerSettings, CERTIFICATE_WARNING_DAYS, Credentials, DEFAULT_CARD_REQUESTS_PER_SECOND,
+    DEFAULT_EXPIRE_AFTER_SECONDS, DEFAULT_MAX_PERIOD_SECONDS, DEFAULT_REQUESTS_PER_SECOND, KindSettings,
+    PixCredentials, PixSettings, SendPix, StripeCredentials, StripeSettings, days_left,
 };
 pub use values::{
     AcquirerUrl, ClientId, ConnectionName, InvalidSetting, NamedSecret, Secret, StripeAccount, TokenScope,

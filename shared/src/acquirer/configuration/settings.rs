@@ -24,6 +24,9 @@ const MIN_PERIOD_SECONDS: u32 = 60 * 60;
 /// Requests a second to a bank by one function instance, by default.
 pub const DEFAULT_REQUESTS_PER_SECOND: u32 = 20;
 
+/// The same for Stripe, which allows 100 requests a second in an account.
+pub const DEFAULT_CARD_REQUESTS_PER_SECOND: u32 = 80;
+
 const MAX_REQUESTS_PER_SECOND: u32 = 1_000;
 
 /// Seconds from the expiry of a cob until it is removed at the bank, by default. A payer who confirmed in

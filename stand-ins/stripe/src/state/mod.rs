@@ -69,6 +69,8 @@ pub(crate) struct State {
     pub(crate) in_use: BTreeMap<String, i64>,
     /// How many API requests there were since the start.
     pub(crate) requests: u64,
+    /// The same by route.
+    pub(crate) requests_by_route: BTreeMap<String, u64>,
     /// The origin of the payer's pages.
     origin: String,
     /// The notifications in the outbox that are not being sent yet, in order.
@@ -87,6 +89,7 @@ impl State {
             request: Value::Null,
             in_use: BTreeMap::new(),
             requests: 0,
+            requests_by_route: BTreeMap::new(),
             origin,
             unsent,
         }

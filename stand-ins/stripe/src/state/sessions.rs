@@ -57,20 +57,23 @@ impl State {
     pub(crate) fn expire_session(&mut self, id: &str) -> Result<Value> {
         let session = self.existing("cs_live_", "session", "checkout.session", id)?;
         let status = text(&session, "status");
-        if status != "open" || !self.can_expire(&session) {
+        let intent = self.object(text(&session, "_payment_intent"));
+        let authenticates = text(&intent, "status") == "requires_action";
+        let ends_authentication = authenticates && self.behaviour.expires_during_authentication;
+        if status != "open" || !(ends_authentication || self.can_expire(&session)) {
             let message = format!(
                 "Only Checkout Sessions with a status in [\"open\"] and without a payment in progress can be expired. This Checkout Session has a status of {status}."
             );
             return Err(ApiError::refused("", message));
         }
-        self.expire(&session);
+        self.expire(&session, ends_authentication);
         Ok(self.view(id))
     }
 
     pub(super) fn expire_by_time(&mut self, id: &str) {
         let session = self.object(id);
         match text(&session, "status") {
-            "open" if self.can_expire(&session) => self.expire(&session),
+            "open" if self.can_expire(&session) => self.expire(&session, false),
             "open" => self.schedule(IN_PROGRESS_S, &Timer::ExpireSession(id.to_owned())),
             _ => {}
         }
@@ -85,14 +88,15 @@ impl State {
         ["requires_action", "processing"].contains(&text(&self.object(intent), "status"))
     }
 
-    fn expire(&mut self, session: &Value) {
+    fn expire(&mut self, session: &Value, ends_authentication: bool) {
         let (id, intent) = (text(session, "id"), text(session, "_payment_intent"));
         let expired = self.behaviour.expired_payment_intent;
         self.patch(id, json!({"status": "expired", "url": null}));
         if expired == ExpiredPaymentIntent::Cleared {
             self.patch(id, json!({"payment_intent": null}));
         }
-        if !intent.is_empty() && !self.is_in_progress(intent) && expired != ExpiredPaymentIntent::Kept {
+        let is_over = ends_authentication || !self.is_in_progress(intent);
+        if !intent.is_empty() && is_over && expired != ExpiredPaymentIntent::Kept {
             self.cancel_intent(intent, "automatic");
         }
         self.emit("checkout.session.expired", id);
