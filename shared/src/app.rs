@@ -7,7 +7,7 @@ use domain::url_policy::{AddressPolicy, LocalNames};
 
 use crate::account::Accounts;
 use crate::acquirer::configuration::AccountAcquirers;
-use crate::acquirer::{Acquirers, Connections};
+use crate::acquirer::{AcquirerQueue, Acquirers, Connections};
 use crate::api_key::ApiKeys;
 use crate::auth::dashboard::{Dashboard, PUBLIC_KEYS};
 use crate::charge::Charges;
@@ -34,6 +34,8 @@ pub struct Parts {
     pub api_keys: ApiKeys,
     pub charges: Charges,
     pub acquirers: Acquirers,
+    /// `None` in functions that request no work at acquirers.
+    pub acquirer_queue: Option<AcquirerQueue>,
     /// Writes what acquirers say; `None` in functions that call no acquirer.
     pub remote_charges: Option<RemoteCharges>,
     pub payment_list: PaymentList,
@@ -67,7 +69,7 @@ impl Deref for App {
 
 impl App {
     /// Reads `TABLE_NAME`, `API_KEYS_TABLE_NAME`, `CHECKOUT_BASE_URL`, `CHARGE_LIST` (`off` disables the
-    /// list), `SECRETS_TABLE_NAME` (functions that call banks need it), and the variables of
+    /// list), `SECRETS_TABLE_NAME` (functions that call banks need it), `ACQUIRER_QUEUE_URL`, and the variables of
     /// [`address_policy`] and [`OriginSecrets::from_vars`].
     /// Errors: When one of the first three is not set, or `CHECKOUT_BASE_URL` or a secret of the CDN is not
     /// valid.
@@ -85,6 +87,7 @@ impl App {
             acquirers: settings.map_or_else(Acquirers::sandbox_only, |settings| {
                 Acquirers::with_connections(Connections::new(settings, clock.clone()))
             }),
+            acquirer_queue: var("ACQUIRER_QUEUE_URL").map(|url| AcquirerQueue::new(aws.sqs(), url)),
             accounts: Accounts::new(store.clone()),
             api_keys,
             charges: Charges::new(store.clone()),

@@ -80,6 +80,11 @@ impl PublicUrls {
         format!("{}/{}/card", self.checkout_base_url, id.raw())
     }
 
+    /// Where the acquirer's page sends the payer of a card payment.
+    pub fn card_return_url(&self, id: ChargeId) -> String {
+        format!("{}?back=1", self.card_url(id))
+    }
+
     pub fn boleto_url(&self, id: ChargeId) -> String {
         format!("{}/{}/boleto.pdf", self.checkout_base_url, id.raw())
     }

@@ -2,7 +2,10 @@
 //! payment, then approves or declines it. Then the browser returns to the merchant's `returnUrl`.
 //!
 //! The page is public, like an issuer's page: anyone with its URL can approve or decline. It does not ask for
-//! a card number. It exists only for charges of the sandbox acquirer.
+//! a card number. It exists only for charges of the sandbox acquirer. For a live charge, the route leads to the
+//! acquirer's page, and the acquirer's page leads back to the route.
+
+use std::time::Duration;
 
 use axum::extract::rejection::RawFormRejection;
 use axum::extract::{RawForm, State};
@@ -15,9 +18,10 @@ use domain::pt_br;
 use domain::time::Timestamp;
 use maud::{Markup, html};
 use pages::{Document, Language, Word as Text, words as w};
+use shared::acquirer::AcquirerMessage;
 use shared::app::App;
 use shared::http::field::{Definitions, Word};
-use shared::http::{Fields, Problem, Query, Result};
+use shared::http::{Fields, Problem, Query, RequestContext, Result};
 
 use crate::{RawId, charge_id, simulation};
 
@@ -43,28 +47,70 @@ pages::words! { pub(crate),
     UNAVAILABLE_MEANS = "Nada foi decidido. Tente de novo em alguns segundos.", "Nothing was decided. Retry in a few seconds.", "No se decidió nada. Inténtelo de nuevo en unos segundos.";
 }
 
-pub(crate) async fn show(State(app): State<App>, headers: HeaderMap, raw_id: RawId) -> Response {
+pub(crate) async fn show(
+    State(app): State<App>,
+    request: RequestContext,
+    headers: HeaderMap,
+    raw_id: RawId,
+) -> Response {
     let (now, language) = (app.clock.now(), Language::of_payer(&headers));
     match find(&app, raw_id).await {
         Ok(Some(charge)) => {
             let charge = charge.read_at(now);
-            hosted(&charge, now).unwrap_or_else(|| page(&charge, now, language))
+            if charge.acquirer.is_remote() {
+                live(&app, &charge, &request, now).await
+            } else {
+                page(&charge, now, language)
+            }
         }
         Ok(None) => not_found(language),
         Err(problem) => unavailable(&problem, language),
     }
 }
 
-/// 303 to the acquirer's page, while the charge can be paid there. `None`: this service's page is shown.
-fn hosted(charge: &Charge, now: Timestamp) -> Option<Response> {
-    let page = charge.artefacts.card.as_ref()?.page.as_ref().filter(|_| charge.is_payable_by_card(now))?;
-    let location = HeaderValue::from_str(&page.url).ok()?;
+/// 303 to the acquirer's page while the charge can be paid there, else to the checkout page. With `back`, the payer
+/// comes from the acquirer's page, and goes on to `metadata.returnUrl` or to the checkout page. `back` has the time of
+/// the return, once it is known: then the checkout page looks again.
+async fn live(app: &App, charge: &Charge, request: &RequestContext, now: Timestamp) -> Response {
+    let card = charge.artefacts.card.as_ref();
+    let checkout = format!("../{}", charge.id.raw());
+    let Some(back) = request.query.text("back") else {
+        let page = card.and_then(|card| card.page.as_ref()).filter(|_| charge.is_payable_by_card(now));
+        return see_other(&page.map_or(checkout, |page| page.url.clone()));
+    };
+    let known = back.parse().ok().and_then(|millis| Timestamp::from_millis(millis).ok());
+    let known = known.filter(|at| (charge.created_at..=now).contains(at));
+    if charge.is_open() {
+        look(app, charge, now).await;
+    }
+    let return_url = card.and_then(|card| card.return_url.clone()).filter(|_| known.is_none());
+    let at = known.unwrap_or(now).millis();
+    see_other(&return_url.unwrap_or_else(|| format!("{checkout}?back={at}")))
+}
+
+/// Requests a read of the charge at its acquirer. A failure is only logged, because the notification and the sweep lead
+/// to the same read.
+async fn look(app: &App, charge: &Charge, now: Timestamp) {
+    let Some(queue) = &app.acquirer_queue else { return };
+    let requested = match app.charges.claim_look(charge.id, now).await {
+        Ok(false) => return,
+        Ok(true) => {
+            queue.send_later(&AcquirerMessage::Look(charge.id), Duration::ZERO).await.map_err(Problem::from)
+        }
+        Err(error) => Err(error.into()),
+    };
+    if let Err(problem) = requested {
+        tracing::warn!(charge = %charge.id, ?problem, "the return of a payer led to no read");
+    }
+}
+
+fn see_other(url: &str) -> Response {
     let headers = [
-        (header::LOCATION, location),
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
-        (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+        (header::LOCATION, url),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::REFERRER_POLICY, "no-referrer"),
     ];
-    Some((StatusCode::SEE_OTHER, headers).into_response())
+    (StatusCode::SEE_OTHER, headers).into_response()
 }
 
 pub(crate) async fn decide(
@@ -187,7 +233,12 @@ pub(crate) fn page(charge: &Charge, now: Timestamp, language: Language) -> Respo
         @if let Some(url) = return_url { p { a.btn href=(url) { (say(w::BACK_TO_SHOP)) } } }
         @else if step == CardStep::Ended { p { (say(CLOSE)) } }
     };
-    let mut response = framed(StatusCode::OK, title, &content, language);
+    let content = html! {
+        p.alert.warn { strong { (language.say(TEST)) } }
+        div.card { h1 { (language.say(title)) } (content) }
+    };
+    let document = Document { language, title: language.say(title), shell: None, main: content };
+    let mut response = pages::html(StatusCode::OK, document.render());
     let refresh = return_url.map(|url| format!("{SECONDS_BEFORE_RETURN}; url={url}"));
     if let Some(refresh) = refresh.and_then(|text| HeaderValue::from_str(&text).ok()) {
         response.headers_mut().insert(header::REFRESH, refresh);
@@ -222,11 +273,9 @@ fn unavailable(problem: &Problem, language: Language) -> Response {
     framed(StatusCode::SERVICE_UNAVAILABLE, w::PAGE_UNAVAILABLE, &content, language)
 }
 
+/// A page without a charge, which may be a live one.
 fn framed(status: StatusCode, title: Text, content: &Markup, language: Language) -> Response {
     let title = language.say(title);
-    let main = html! {
-        p.alert.warn { strong { (language.say(TEST)) } }
-        div.card { h1 { (title) } (content) }
-    };
+    let main = html! { div.card { h1 { (title) } (content) } };
     pages::html(status, Document { language, title, shell: None, main }.render())
 }

@@ -40,7 +40,7 @@ async fn show_receipt(
         (Ok(Some(_)), None) => Err(StoreError::Unavailable("the account can't be read".to_owned())),
         (found, _) => found,
     };
-    page_of(found, &Brand::default(), checkout.clock.now(), language, &headers)
+    page_of(found, (&Brand::default(), None), checkout.clock.now(), language, &headers)
 }
 
 async fn show_logo(State(checkout): State<Checkout>, name: RawId) -> Result<Response> {

@@ -20,11 +20,12 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{AppendHeaders, IntoResponse, Response};
 use axum::routing::get;
 use domain::account::{Account, Brand};
-use domain::charge::StoredCharge;
+use domain::charge::{Charge, StoredCharge};
 use domain::ids::ChargeId;
 use domain::money::{Amount, Currency};
 use domain::pt_br;
 use domain::time::Timestamp;
+use page::Back;
 use pages::Language;
 use shared::account::{Accounts, Logos};
 use shared::charge::Charges;
@@ -108,10 +109,25 @@ async fn show(
 ) -> Response {
     let (found, account) = read(&checkout, &request, raw_id).await;
     let brand = account.map(|account| account.brand).unwrap_or_default();
-    let page = page_of(found, &brand, checkout.clock.now(), language(&request, &headers), &headers);
+    let back = match &found {
+        Ok(Some(charge)) => back(&checkout, &request, charge.as_stored()).await,
+        Ok(None) | Err(_) => None,
+    };
+    let page = page_of(found, (&brand, back), checkout.clock.now(), language(&request, &headers), &headers);
     // The payer comes back from the acquirer's page, and from the simulation, by URLs without `lang`.
     let choice = chosen(&request).map(|language| [(header::SET_COOKIE, language.payer_cookie())]);
     (choice.map(AppendHeaders), page).into_response()
+}
+
+/// Returns the return of the payer from the acquirer's page, which the route of that page put into the URL.
+async fn back(checkout: &Checkout, request: &RequestContext, charge: &Charge) -> Option<Back> {
+    let at = Timestamp::from_millis(request.query.text("back")?.parse().ok()?).ok()?;
+    if !charge.acquirer.is_remote() || !charge.can_expire() {
+        return None;
+    }
+    let seen = checkout.charges.last_look(charge.id).await;
+    let seen = seen.inspect_err(|error| tracing::error!(%error, "what an acquirer said last can't be read"));
+    Some(Back { at, seen: seen.unwrap_or_default() })
 }
 
 type Found = Result<Option<StoredCharge>, StoreError>;
@@ -181,9 +197,15 @@ fn boleto_of(found: Result<Option<StoredCharge>, StoreError>, now: Timestamp) ->
 
 /// Responds with a page in every case, also for errors, because a payer cannot read JSON; with 304 if the reader has
 /// the page.
-fn page_of(found: Found, brand: &Brand, now: Timestamp, language: Language, request: &HeaderMap) -> Response {
+fn page_of(
+    found: Found,
+    (brand, back): (&Brand, Option<Back>),
+    now: Timestamp,
+    language: Language,
+    request: &HeaderMap,
+) -> Response {
     let (status, page) = match found {
-        Ok(Some(charge)) => (StatusCode::OK, page::render(&charge.read_at(now), brand, now, language)),
+        Ok(Some(charge)) => (StatusCode::OK, page::render(&charge.read_at(now), brand, back, now, language)),
         Ok(None) => (StatusCode::NOT_FOUND, page::not_found(now, language)),
         Err(_logged) => (StatusCode::SERVICE_UNAVAILABLE, page::unavailable(now, language)),
     };

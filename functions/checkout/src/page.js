@@ -38,7 +38,7 @@
   const title = () => document.getElementById("state")?.textContent;
   const look = async () => {
     const headers = { "If-None-Match": document.body.dataset.etag };
-    const response = await fetch(location.href, { cache: "no-store", headers, signal: AbortSignal.timeout(10000) });
+    const response = await fetch(document.body.dataset.look || location.href, { cache: "no-store", headers, signal: AbortSignal.timeout(10000) });
     if (response.status === 304 || response.status >= 500) return;
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     const next = page.querySelector("main");
@@ -49,7 +49,7 @@
     main.className = next.className;
     main.innerHTML = shown;
     document.title = page.title;
-    Object.assign(document.body.dataset, { refresh: "", ...page.body.dataset });
+    Object.assign(document.body.dataset, { refresh: "", look: "", ...page.body.dataset });
     prepare();
     // A screen reader reads the new state out.
     if (title() !== before) document.getElementById("state")?.focus();

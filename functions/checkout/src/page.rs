@@ -23,6 +23,7 @@ use domain::time::Timestamp;
 use domain::{pt_br, text};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use pages::{Language, Word};
+use shared::charge::Seen;
 use shared::http::{csp_source, etag_of};
 use url::Url;
 use url::form_urlencoded::byte_serialize;
@@ -60,6 +61,8 @@ enum PageState {
     /// The acquirer is still making the code.
     Preparing,
     Payable,
+    /// The payer came back from the acquirer's page, and the acquirer has not said yet whether they paid.
+    Confirming,
     /// The time to pay is over, but the bank has not confirmed yet whether a payment arrived in time.
     Closing,
     Processing,
@@ -98,6 +101,7 @@ impl PageState {
                 let title = if is_pix_alone { w::PAY_BY_PIX } else { w::PAY };
                 (title, None, PLAIN, REFRESH_WHILE_PENDING)
             }
+            Self::Confirming => (w::CONFIRMING, Some(w::CONFIRMING_MEANS), WAITING, REFRESH_WHILE_PENDING),
             Self::Closing => (w::CLOSING, Some(w::CLOSING_MEANS), WAITING, REFRESH_WHILE_PENDING),
             Self::Processing => (w::PROCESSING, Some(w::PROCESSING_MEANS), WAITING, REFRESH_WHILE_PROCESSING),
             Self::Paid => (w::PAID, Some(w::PAID_MEANS), GOOD, None),
@@ -125,10 +129,52 @@ const RETURNED: Appearance =
     Appearance { class: "returned", icon_path: Some("M10 6l-4.5 4.5L10 15M6 10.5h8a4 4 0 0 1 0 8h-2") };
 const ATTENTION: Appearance = Appearance { class: "attention", icon_path: Some("M12 6v7.5M12 17.5v.01") };
 
+/// How long the page says that the payment is being confirmed, while the acquirer does not answer, in milliseconds.
+const CONFIRMING_MS: i64 = 60_000;
+
+/// How long after a return the page asks the acquirer, in milliseconds: half an hour. Notifications go on after that.
+const LOOKING_MS: i64 = 30 * 60_000;
+
+/// The return of a payer from the acquirer's page.
+#[derive(Clone, Copy, Debug)]
+pub struct Back {
+    pub at: Timestamp,
+    /// What the acquirer said last, and when.
+    pub seen: Option<(Seen, Timestamp)>,
+}
+
+impl Back {
+    /// Returns the state of a charge that can be paid, its message, and whether the acquirer must be asked.
+    fn shown(self, now: Timestamp) -> (PageState, Option<Word>, bool) {
+        let passed_ms = now.millis_since(self.at);
+        let is_looking = passed_ms < LOOKING_MS;
+        match self.seen.filter(|(_, at)| *at >= self.at) {
+            Some((Seen::Open, _)) => (PageState::Payable, Some(w::NOT_PAID_BY_CARD), false),
+            // Another payment would be a second one.
+            Some((Seen::Paid, _)) => (PageState::Confirming, None, is_looking),
+            _ if passed_ms < CONFIRMING_MS => (PageState::Confirming, None, is_looking),
+            _ => (PageState::Payable, Some(w::CARD_UNKNOWN), is_looking),
+        }
+    }
+}
+
 /// Renders the page of a charge. The caller must have applied the charge's expiry: see
 /// [`domain::charge::StoredCharge::read_at`].
-pub fn render(charge: &Charge, brand: &Brand, now: Timestamp, language: Language) -> Page {
-    CheckoutPage { charge, brand, now, language, state: PageState::of(charge, now) }.render()
+pub fn render(
+    charge: &Charge,
+    brand: &Brand,
+    back: Option<Back>,
+    now: Timestamp,
+    language: Language,
+) -> Page {
+    let state = PageState::of(charge, now);
+    let (state, notice, is_looking) = match back {
+        Some(back) if state == PageState::Payable => back.shown(now),
+        _ => (state, None, false),
+    };
+    let look =
+        back.filter(|_| is_looking).map(|back| format!("{}/card?back={}", charge.id.raw(), back.at.millis()));
+    CheckoutPage { charge, brand, now, language, state, notice, look }.render()
 }
 
 struct CheckoutPage<'a> {
@@ -137,6 +183,9 @@ struct CheckoutPage<'a> {
     now: Timestamp,
     language: Language,
     state: PageState,
+    notice: Option<Word>,
+    /// Where the script looks for a new state instead of at this page. Then the acquirer is asked.
+    look: Option<String>,
 }
 
 impl CheckoutPage<'_> {
@@ -149,6 +198,7 @@ impl CheckoutPage<'_> {
         let amount = pt_br::format_amount(charge.amount, charge.currency);
         let receiver = charge.artefacts.pix.as_ref().and_then(|pix| receiver(&pix.br_code));
         let (title, message, appearance, refresh_seconds) = state.shown(charge);
+        let message = message.or(self.notice);
         let title = self.say(title);
         let tab_title = match receiver {
             Some(receiver) => language.fill(w::TAB_TITLE, &[title, &amount, receiver]),
@@ -197,6 +247,7 @@ impl CheckoutPage<'_> {
             tab_title: &tab_title,
             appearance,
             refresh_seconds,
+            look: self.look.as_deref(),
             is_test,
             now: self.now,
         };
@@ -394,8 +445,8 @@ fn error_page(
     content: &Markup,
 ) -> Page {
     let tab_title = language.say(title);
-    Frame { language, color: None, tab_title, appearance, refresh_seconds, is_test: false, now }
-        .around(content)
+    let (color, look, is_test) = (None, None, false);
+    Frame { language, color, tab_title, appearance, refresh_seconds, look, is_test, now }.around(content)
 }
 
 struct Frame<'a> {
@@ -405,6 +456,7 @@ struct Frame<'a> {
     tab_title: &'a str,
     appearance: Appearance,
     refresh_seconds: Option<u32>,
+    look: Option<&'a str>,
     is_test: bool,
     now: Timestamp,
 }
@@ -433,13 +485,14 @@ impl Frame<'_> {
                     // Prevents mobile browsers from turning the code's digits into phone links.
                     meta name="format-detection" content="telephone=no";
                     @if self.refresh_seconds.is_some() {
-                        noscript { meta http-equiv="refresh" content=(RELOAD); }
+                        @let look = self.look.map_or_else(String::new, |look| format!(";url={look}"));
+                        noscript { meta http-equiv="refresh" content={ (RELOAD) (look) }; }
                     }
                     title { (self.tab_title) }
                     link rel="icon" href="data:,";
                     style { (PreEscaped(&style)) }
                 }
-                body data-refresh=[self.refresh_seconds] data-now=(self.now.millis()) data-etag=(etag) {
+                body data-refresh=[self.refresh_seconds] data-look=[self.look] data-now=(self.now.millis()) data-etag=(etag) {
                     @if self.is_test {
                         header { p.test { strong { (say(w::TEST)) } ": " (say(w::TEST_MEANS)) } }
                     }

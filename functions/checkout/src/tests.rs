@@ -67,7 +67,7 @@ async fn send(method: Method, path: &str) -> Response {
 }
 
 fn shown(found: Found, now: &str, request: &HeaderMap) -> Response {
-    page_of(found, &Brand::default(), at(now), Language::Portuguese, request)
+    page_of(found, (&Brand::default(), None), at(now), Language::Portuguese, request)
 }
 
 fn header_of<'a>(response: &'a Response, name: &str) -> Option<&'a str> {

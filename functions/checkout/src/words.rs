@@ -8,6 +8,7 @@ pages::words! { pub(crate),
     PREPARING = "Preparando o pagamento", "Preparing the payment", "Preparando el pago";
     PAY_BY_PIX = "Pague com Pix", "Pay by Pix", "Pague con Pix";
     PAY = "Pague esta cobrança", "Pay this charge", "Pague este cobro";
+    CONFIRMING = "Confirmando o pagamento", "Confirming the payment", "Confirmando el pago";
     CLOSING = "Verificando o pagamento", "Checking the payment", "Verificando el pago";
     PROCESSING = "Pagamento em análise", "Payment under review", "Pago en revisión";
     PAID = "Pagamento confirmado", "Payment confirmed", "Pago confirmado";
@@ -18,9 +19,18 @@ pages::words! { pub(crate),
     AT = "{} (horário de Brasília)", "{} (Brasília time)", "{} (hora de Brasilia)";
     UNTIL = "Pague até {}.", "Pay by {}.", "Pague hasta el {}.";
     PREPARING_MEANS = "O código Pix aparece aqui em instantes.", "The Pix code appears here in a moment.", "El código Pix aparece aquí en unos instantes.";
-    CLOSING_MEANS = "O prazo para pagar terminou em {}. Se você já pagou, aguarde: a confirmação aparece aqui. Se não pagou, não pague mais este código.",
-        "The time to pay ended on {}. If you have paid, wait: the confirmation appears here. If not, do not pay this code any more.",
-        "El plazo para pagar terminó el {}. Si ya pagó, espere: la confirmación aparece aquí. Si no pagó, ya no pague este código.";
+    CONFIRMING_MEANS = "Estamos confirmando o pagamento com cartão. Não pague de novo: o resultado aparece aqui.",
+        "We are confirming the payment by card. Do not pay again: the result appears here.",
+        "Estamos confirmando el pago con tarjeta. No pague de nuevo: el resultado aparece aquí.";
+    NOT_PAID_BY_CARD = "O pagamento com cartão não foi concluído. Pague de novo.",
+        "The payment by card was not completed. Pay again.",
+        "El pago con tarjeta no se completó. Pague de nuevo.";
+    CARD_UNKNOWN = "Ainda não sabemos se o pagamento com cartão foi concluído. Se você já pagou, não pague de novo: a confirmação aparece aqui. Se não pagou, escolha como pagar.",
+        "We do not know yet whether the payment by card was completed. If you have paid, do not pay again: the confirmation appears here. If not, choose how to pay.",
+        "Aún no sabemos si el pago con tarjeta se completó. Si ya pagó, no pague de nuevo: la confirmación aparece aquí. Si no pagó, elija cómo pagar.";
+    CLOSING_MEANS = "O prazo para pagar terminou em {}. Se você já pagou, aguarde: a confirmação aparece aqui. Se não pagou, não pague mais.",
+        "The time to pay ended on {}. If you have paid, wait: the confirmation appears here. If not, do not pay any more.",
+        "El plazo para pagar terminó el {}. Si ya pagó, espere: la confirmación aparece aquí. Si no pagó, ya no pague.";
     PROCESSING_MEANS = "Seu pagamento está sendo analisado. Não pague de novo: o resultado aparece aqui.",
         "Your payment is under review. Do not pay again: the result appears here.",
         "Su pago está en revisión. No pague de nuevo: el resultado aparece aquí.";
@@ -31,9 +41,9 @@ pages::words! { pub(crate),
     CANCELLED_MEANS = "Esta cobrança foi cancelada e não pode mais ser paga. Em caso de dúvida, fale com a loja.",
         "This charge was cancelled and can no longer be paid. If in doubt, ask the shop.",
         "Este cobro fue cancelado y ya no puede pagarse. En caso de duda, hable con la tienda.";
-    EXPIRED_MEANS = "O prazo para pagar terminou em {}. Não pague mais este código: peça uma nova cobrança à loja.",
-        "The time to pay ended on {}. Do not pay this code any more: ask the shop for a new charge.",
-        "El plazo para pagar terminó el {}. Ya no pague este código: pida un nuevo cobro a la tienda.";
+    EXPIRED_MEANS = "O prazo para pagar terminou em {}. Não pague mais: peça uma nova cobrança à loja.",
+        "The time to pay ended on {}. Do not pay any more: ask the shop for a new charge.",
+        "El plazo para pagar terminó el {}. Ya no pague: pida un nuevo cobro a la tienda.";
     REFUNDED_MEANS = "O valor foi devolvido à conta de onde saiu. Em caso de dúvida, fale com a loja.",
         "The amount was returned to the account from which it came. If in doubt, ask the shop.",
         "El importe fue devuelto a la cuenta de la que salió. En caso de duda, hable con la tienda.";

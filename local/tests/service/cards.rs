@@ -113,6 +113,30 @@ impl Cards {
         self.control("POST", &path, &json!({"copies": copies}));
     }
 
+    /// Sends the payer from the acquirer's page back. Returns where the service sends them on.
+    async fn come_back(&self, charge: &Value) -> String {
+        let url = self.session(charge)["success_url"].as_str().unwrap().to_owned();
+        let answer = Client::of_other_server("").raw(Method::GET, &url, &[], "").await;
+        assert_eq!(answer.status, 303, "{answer:?}");
+        answer.header("location").unwrap().replace("../", "/checkout/")
+    }
+
+    async fn page(&self, path: &str) -> String {
+        let service = &self.live.service.stack;
+        let page = Client::of_other_server("")
+            .raw(Method::GET, &format!("{}{path}", service.base_url), &[], "")
+            .await;
+        String::from_utf8_lossy(&page.bytes).into_owned()
+    }
+
+    /// How many requests the acquirer has got for charges.
+    fn requests(&self) -> u64 {
+        let sent = self.control("GET", "/requests", &json!({}));
+        let of_charges =
+            |(route, _): &(&String, &Value)| !["GET /v1/events", "GET /v1/account"].contains(&&***route);
+        sent.as_object().unwrap().iter().filter(of_charges).filter_map(|(_, count)| count.as_u64()).sum()
+    }
+
     /// Waits until the stand-in has no notification left to send, and the service has processed them.
     async fn until_quiet(&self) {
         wait_until("no notification", async || {
@@ -160,8 +184,13 @@ async fn a_card_charge_is_paid_on_the_acquirers_page_and_the_fee_is_the_acquirer
     // 3.99 % and 39 centavos.
     assert_eq!(paid["providerFee"], 438, "{paid}");
     listener.wait_for_event("charge.paid").await;
+    // A payer who clicks twice sees the payment, not the page of the sandbox.
     let ended = Client::of_other_server("").raw(Method::GET, url, &[], "").await;
-    assert_eq!(ended.status, 200);
+    assert_eq!(
+        (ended.status.as_u16(), ended.header("location")),
+        (303, Some(&*format!("../{}", id(&charge))))
+    );
+    assert_eq!(cards.come_back(&charge).await, "https://shop.example/back");
     cards.check_ledger().await;
 }
 
@@ -185,6 +214,87 @@ async fn a_declined_payer_may_try_again_until_the_page_expires() {
     let failure = &read["metadata"]["failure"];
     assert_ne!(failure["providerErrorCode"], "expired", "{read}");
     assert!(!failure.to_string().to_lowercase().contains("stripe"), "{failure}");
+}
+
+#[tokio::test]
+async fn a_payer_who_comes_back_sees_the_result_without_a_notification() {
+    let cards = Cards::start().await;
+    let reads = || {
+        let sent = cards.control("GET", "/requests", &json!({}));
+        sent["GET /v1/checkout/sessions/{session}"].as_u64().unwrap_or_default()
+    };
+    let [paid, unpaid, silent] = [0, 1, 2].map(|number| format!("card-back-{number}"));
+    let paid = cards.create(&paid, json!({})).await;
+    cards.fault_of_notifications("lost_notification");
+    cards.act("/pay", &paid, json!({}));
+    let page = cards.come_back(&paid).await;
+    let first = cards.page(&page).await;
+    assert!(
+        ["Confirmando o pagamento", "Pagamento confirmado"].iter().any(|title| first.contains(title)),
+        "{first}"
+    );
+    cards.until(&paid, "APPROVED").await;
+    assert!(cards.page(&page).await.contains("Pagamento confirmado"));
+
+    let unpaid = cards.create(&unpaid, json!({"paymentMethods": ["CREDIT_CARD"]})).await;
+    let before = reads();
+    let page = cards.come_back(&unpaid).await;
+    cards.come_back(&unpaid).await;
+    wait_until("pay again", async || cards.page(&page).await.contains("Pague de novo")).await;
+    assert_eq!(reads(), before + 1, "one read within three seconds");
+    cards.live.service.advance_seconds(3).await;
+    cards.come_back(&unpaid).await;
+    wait_until("a second read", async || reads() == before + 2).await;
+
+    let silent = cards.create(&silent, json!({})).await;
+    cards.control("POST", "/faults", &json!({"kind": "http_500", "on": "GET /v1/checkout", "count": 90}));
+    let page = cards.come_back(&silent).await;
+    assert!(cards.page(&page).await.contains("Confirmando o pagamento"));
+    cards.live.service.advance_seconds(60).await;
+    assert!(cards.page(&page).await.contains("Ainda não sabemos"));
+}
+
+#[tokio::test]
+async fn a_paid_charge_costs_at_most_eight_requests_to_the_acquirer() {
+    let cards = Cards::start().await;
+    let before = cards.requests();
+    cards.paid("card-cost-1", json!({})).await;
+    cards.until_quiet().await;
+    // Three sweeps list its events.
+    for _ in 0..3 {
+        cards.live.service.advance_seconds(5 * 60 + 1).await;
+        cards.until_quiet().await;
+    }
+    let sent = cards.requests() - before;
+    assert!((2..=8).contains(&sent), "{sent}: {}", cards.control("GET", "/requests", &json!({})));
+}
+
+#[tokio::test]
+async fn what_the_acquirer_does_not_take_is_refused_before_anything_is_stored() {
+    let cards = Cards::start().await;
+    for (number, amount, currency, named) in [
+        (0, 100_000, "ISK", "`currency`"),
+        (1, 100_000, "UGX", "`currency`"),
+        (2, 100_000, "VES", "`currency`"),
+        (3, 1_234, "KWD", "`amount`"),
+        (4, 999, "MXN", "`amount`"),
+        (5, 17_499, "HUF", "`amount`"),
+        (6, 29, "GBP", "`amount`"),
+    ] {
+        let mut body = of_card(&format!("card-not-{number}"));
+        body["amount"] = json!(amount);
+        body["currency"] = json!(currency);
+        let refused = cards.live.client.post("/v1/payments", &body).await;
+        assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"), "{currency}");
+        let message = refused.body["error"]["message"].as_str().unwrap();
+        assert!(message.contains(named) && message.contains(currency), "{message}");
+    }
+    assert_eq!(cards.live.client.get("/v1/payments").await.expect(200)["data"], json!([]));
+    for (key, amount, currency) in [("gbp", 30, "GBP"), ("kwd", 1_230, "KWD"), ("huf", 17_500, "HUF")] {
+        let charge =
+            cards.create(&format!("card-{key}-1"), json!({"amount": amount, "currency": currency})).await;
+        assert_eq!(charge["status"], "WAITING_PAYMENT", "{charge}");
+    }
 }
 
 #[tokio::test]

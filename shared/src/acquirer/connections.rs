@@ -119,7 +119,7 @@ impl Connection {
         public_urls: &PublicUrls,
         is_first: bool,
     ) -> Result<Finalised, KitError> {
-        let return_url = charge.return_url().unwrap_or_else(|| public_urls.checkout_url(charge.id));
+        let return_url = public_urls.card_return_url(charge.id);
         let new = NewCharge { charge, settings, return_url: &return_url, is_first };
         self.connector.create(new).await
     }

@@ -7,12 +7,12 @@ const BEFORE_THE_DEADLINE: &str = "2026-11-21T18:00:00Z";
 const AFTER_THE_DEADLINE: &str = "2026-11-21T18:05:00Z";
 
 fn page_in(language: Language, now: &str, differs: &Value) -> Page {
-    render(charge(differs).as_stored(), &Brand::default(), at(now), language)
+    render(charge(differs).as_stored(), &Brand::default(), None, at(now), language)
 }
 
 fn branded(differs: &Value, brand: &Value) -> Page {
     let brand = serde_json::from_value(brand.clone()).unwrap();
-    render(charge(differs).as_stored(), &brand, at(BEFORE_THE_DEADLINE), Language::Portuguese)
+    render(charge(differs).as_stored(), &brand, None, at(BEFORE_THE_DEADLINE), Language::Portuguese)
 }
 
 fn page_at(now: &str, differs: &Value) -> String {
@@ -61,6 +61,31 @@ fn a_payable_charge_shows_everything_that_is_needed_to_pay_it() {
         assert!(page.contains(expected), "{expected}");
     }
     assert!(!page.contains("Ambiente de teste"));
+}
+
+#[test]
+fn a_payer_who_came_back_is_asked_to_pay_again_only_if_the_acquirer_says_so() {
+    let came_at = at("2026-11-21T17:50:00Z");
+    let look = format!(r#"data-look="{RAW_ID}/card?back={}""#, came_at.millis());
+    for (after_s, seen, title, message, looks, has_code) in [
+        (0, None, "Confirmando", "Não pague de novo", true, false),
+        (59, Some((Seen::InProgress, 10)), "Confirmando", "Não pague de novo", true, false),
+        (60, None, "Pague com Pix", "Ainda não sabemos", true, true),
+        (60, Some((Seen::Open, -1)), "Pague com Pix", "Ainda não sabemos", true, true),
+        (4, Some((Seen::Open, 1)), "Pague com Pix", "não foi concluído", false, true),
+        (600, Some((Seen::Paid, 1)), "Confirmando", "Não pague de novo", true, false),
+        (1_800, None, "Pague com Pix", "Ainda não sabemos", false, true),
+    ] {
+        let now = came_at.plus_seconds(after_s).unwrap();
+        let seen = seen.map(|(seen, at_s)| (seen, came_at.plus_seconds(at_s).unwrap()));
+        let back = Some(Back { at: came_at, seen });
+        let expires_at = now.plus_seconds(60).unwrap().millis();
+        let pix = json!({"br_code": br_code("Loja"), "expires_at": expires_at, "ttl_seconds": 3600});
+        let charge = charge(&json!({"artefacts": {"pix": pix}}));
+        let page = render(charge.as_stored(), &Brand::default(), back, now, Language::Portuguese).html;
+        assert!(page.contains(title) && page.contains(message), "{after_s}: {page}");
+        assert_eq!((page.contains(&look), page.contains("qr.png")), (looks, has_code), "{after_s}: {page}");
+    }
 }
 
 #[test]
