@@ -83,6 +83,16 @@ pub(crate) enum Command {
         #[arg(long, value_parser = clap::value_parser!(i64).range(0..=Amount::MAX.minor()))]
         centavos: i64,
     },
+    /// Set how far below zero a refund may take an account's available balance, from the next refund on
+    ///
+    /// A refund takes the available balance first, then pending money of other charges.
+    SetRefundOverdraft {
+        #[command(flatten)]
+        account: AccountArguments,
+        /// The sum in minor units of each wallet's currency; 0: not below zero
+        #[arg(long, value_parser = clap::value_parser!(i64).range(0..=Amount::MAX.minor()))]
+        minor_units: i64,
+    },
     /// Set the address that an account's emails go to, from the next email on
     SetContact {
         #[command(flatten)]
@@ -321,6 +331,11 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
             let set = |settings: &mut AccountSettings| settings.pix_out_fee = MinorUnits::new(centavos);
             account.settings(stack, "account.set-pix-out-fee", set).await?
         }
+        Command::SetRefundOverdraft { account, minor_units } => {
+            let set =
+                |settings: &mut AccountSettings| settings.refund_overdraft = MinorUnits::new(minor_units);
+            account.settings(stack, "account.set-refund-overdraft", set).await?
+        }
         Command::SetRateLimit { account, per_minute } => {
             let set = |settings: &mut AccountSettings| settings.rate_limit_per_minute = per_minute;
             account.settings(stack, "account.set-rate-limit", set).await?
@@ -382,6 +397,7 @@ fn view(account: &Account) -> Value {
         "velocity": settings.velocity,
         "shards": settings.shards.new_charges,
         "pix_out_fee": settings.pix_out_fee,
+        "refund_overdraft": settings.refund_overdraft,
         "refunds_to_payer_only": settings.refunds_to_payer_only,
         "third_party_refund_limit": {
             "test": settings.third_party_refunds.test,

@@ -203,8 +203,8 @@ impl From<RefundError> for Problem {
                 }
                 RefundRefused::Funds(error) => Self::Internal(error.to_string()),
             },
-            RefundError::InsufficientBalance { needed, available } => {
-                Self::InsufficientBalance { needed, available }
+            RefundError::InsufficientBalance { needed, available, pending } => {
+                Self::InsufficientBalance { needed, available, pending }
             }
             RefundError::MethodNotSupported(_) | RefundError::CashoutNotSupported => {
                 Self::RefundNotSupported(message)

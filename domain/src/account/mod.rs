@@ -32,6 +32,9 @@ pub struct AccountSettings {
     /// Cost of a Pix out in centavos. A refund by cash-out incurs it.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub pix_out_fee: MinorUnits,
+    /// How far below zero a refund may take the available balance, in minor units of each wallet.
+    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
+    pub refund_overdraft: MinorUnits,
     /// Velocity limits on the creation of live charges.
     #[serde(default, skip_serializing_if = "domain::row::is_default")]
     pub velocity: VelocityLimits,
@@ -61,6 +64,7 @@ impl AccountSettings {
             charge_expires_in_seconds: 3_600,
             rate_limit_per_minute: 600,
             pix_out_fee: MinorUnits::ZERO,
+            refund_overdraft: MinorUnits::ZERO,
             velocity: VelocityLimits::default(),
             suspended: false,
             refunds_to_payer_only: false,
@@ -147,6 +151,7 @@ mod tests {
             settings: AccountSettings {
                 velocity: VelocityLimits { per_customer: 3, per_account: 20 },
                 third_party_refunds: ThirdPartyLimits { test: Some(5), live: None },
+                refund_overdraft: MinorUnits::new(50),
                 shards: ShardSettings { read: two, new_charges: ShardCount::ONE },
                 ..account.settings.clone()
             },
@@ -158,6 +163,7 @@ mod tests {
         for (name, expected) in [
             ("/settings/velocity", json!({"per_customer": 3, "per_account": 20})),
             ("/settings/third_party_refunds", json!({"test": 5})),
+            ("/settings/refund_overdraft", json!(50)),
             ("/settings/shards/read", json!(2)),
             ("/contact", json!({"mail_off": true})),
             ("/brand", json!({"color": "#0f6b5c"})),

@@ -23,7 +23,9 @@ use crate::request_id::StoredRequestId;
 use crate::row::{Indexes, Key, Row};
 use crate::shard::{Shard, ShardCount};
 use crate::time::Timestamp;
-use crate::wallet::{CaseClawback, Cause, Posting, RefundShare, RefundStrategy, Subject, rules};
+use crate::wallet::{
+    CaseClawback, Cause, Posting, RefundShare, RefundStrategy, Subject, TrancheShare, rules,
+};
 
 /// How long after its creation or its last change an unfinished refund is due, in seconds, in case its message
 /// was lost.
@@ -114,6 +116,9 @@ pub struct Refund {
     /// Release day of the pending money that the refund took. `None`: it took no pending money.
     #[serde(default, with = "domain::calendar::number_option", skip_serializing_if = "Option::is_none")]
     pub release_on: Option<Day>,
+    /// The pending money of other charges that the refund took.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tranches: Vec<TrancheShare>,
     /// The charge's acquirer, which sends the refund.
     #[serde(default, skip_serializing_if = "domain::row::is_default")]
     pub acquirer: AcquirerName,
@@ -182,6 +187,20 @@ pub struct RefundStep {
     pub charge: Charge,
     /// The ledger posting.
     pub posting: Posting,
+}
+
+impl RefundStep {
+    /// Takes a part of the available money from the pending money of other charges instead.
+    pub fn taking(self, tranches: Vec<TrancheShare>) -> Result<Self, MoneyError> {
+        let Self { mut refund, charge, posting } = self;
+        let share = &mut refund.share;
+        share.from_available = share.from_available.checked_sub(TrancheShare::sum(&tranches)?)?;
+        refund.tranches = tranches;
+        let from = (refund.release_on, &refund.tranches[..]);
+        let posting =
+            rules::refund_requested(refund.cause(posting.at), &refund.share, from, MinorUnits::ZERO)?;
+        Ok(Self { refund, charge, posting })
+    }
 }
 
 /// A validated refund request: the sums, the destination and the limits.
@@ -329,6 +348,7 @@ impl Refund {
             currency: charge.currency,
             share,
             release_on: charge.release_on().filter(|_| share.from_pending.is_positive()),
+            tranches: Vec::new(),
             acquirer: charge.acquirer_of(applied.method),
             connection: charge.connection_of(applied.method),
             payment: applied.payment_id.clone(),
@@ -349,7 +369,7 @@ impl Refund {
             version: 1,
             actor: None,
         };
-        let posting = rules::refund_requested(refund.cause(now), &share, refund.release_on, released)?;
+        let posting = rules::refund_requested(refund.cause(now), &share, (refund.release_on, &[]), released)?;
         Ok(RefundStep { refund, charge: next, posting })
     }
 
@@ -403,7 +423,7 @@ impl Refund {
                 let latest = charge.disputes.as_ref().map(|disputes| disputes.case);
                 let claiming_case = latest.filter(|_| clawback != CaseClawback::default());
                 let cause = Cause { subject: Subject { case: claiming_case, ..cause.subject }, ..cause };
-                let posting = rules::refund_failed(cause, &self.share, held, clawback)?;
+                let posting = rules::refund_failed(cause, &self.share, (held, &self.tranches), clawback)?;
                 (RefundStatus::Failed, Charge { funds, ..next }, posting)
             }
         };

@@ -106,7 +106,10 @@ impl Wallet {
             self.add_debits(transfer.from, transfer.minor)?;
         }
         if let Some(day) = posting.release_on {
-            self.add_held(day, posting.change(LedgerAccount::MerchantPending)?)?;
+            self.add_held(day, posting.change_of_tranche()?)?;
+        }
+        for tranche in &posting.tranches {
+            self.add_held(tranche.day, tranche.minor)?;
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ pub mod rules;
 mod tests;
 
 pub use balance::{Release, Totals, Wallet, add_to_counter};
-pub use movement::{CaseClawback, RefundShare, RefundStrategy, ReturnStatus, Settlement};
+pub use movement::{CaseClawback, RefundShare, RefundStrategy, ReturnStatus, Settlement, TrancheShare};
 pub use posting::{Cause, Posting, PostingKind, Subject, Transfer};
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};

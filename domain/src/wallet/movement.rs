@@ -7,7 +7,8 @@ use strum::{IntoStaticStr, VariantArray};
 use crate::account::terms::{Fees, FeesOnRefund, MethodTerms};
 use crate::acquirer::{AcquirerName, Charged};
 use crate::calendar::Day;
-use crate::money::{Amount, MinorUnits};
+use crate::money::{Amount, MinorUnits, MoneyError};
+use crate::shard::Shard;
 use crate::time::Timestamp;
 
 /// The settlement of a payment: when it was credited, and on which terms.
@@ -101,6 +102,24 @@ impl RefundShare {
     /// Returns the merchant's cost of the Pix out; zero when the platform bears it.
     pub(crate) fn borne_pix_out_fee(&self) -> MinorUnits {
         if self.merchant_bears_pix_out { self.pix_out_fee } else { MinorUnits::ZERO }
+    }
+}
+
+/// A part of a tranche: other pending money that a refund takes, because the available balance is too low.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct TrancheShare {
+    /// The shard of the tranche.
+    pub shard: Shard,
+    /// The day of its release.
+    pub day: Day,
+    /// The sum in minor units.
+    pub minor: MinorUnits,
+}
+
+impl TrancheShare {
+    /// Returns the sum of all parts.
+    pub fn sum(shares: &[Self]) -> Result<MinorUnits, MoneyError> {
+        MinorUnits::checked_sum(shares.iter().map(|share| share.minor))
     }
 }
 

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::LedgerAccount;
+use super::{LedgerAccount, TrancheShare};
 use crate::calendar::Day;
 use crate::ids::{AcquirerPaymentId, ChargeId, MedCaseId, PayoutId, PostingId, RefundId, Scope};
 use crate::money::{Currency, MinorUnits, MoneyError};
@@ -176,6 +176,9 @@ pub struct Posting {
     /// The release day of the pending money that is moved. `None`: no pending money is moved.
     #[serde(default, with = "domain::calendar::number_option", skip_serializing_if = "Option::is_none")]
     pub release_on: Option<Day>,
+    /// Parts of further tranches; negative: taken from them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tranches: Vec<TrancheShare>,
     /// The objects that the posting concerns.
     #[serde(flatten)]
     pub subject: Subject,
@@ -202,6 +205,7 @@ impl Posting {
             amount: MinorUnits::ZERO,
             fee: MinorUnits::ZERO,
             release_on: None,
+            tranches: Vec::new(),
             subject: cause.subject,
         }
     }
@@ -243,6 +247,11 @@ impl Posting {
     pub fn net(&self) -> Result<MinorUnits, MoneyError> {
         let mut wallet = LedgerAccount::all().filter(|account| account.is_wallet());
         wallet.try_fold(MinorUnits::ZERO, |sum, account| sum.checked_add(self.change(account)?))
+    }
+
+    /// Returns the change of the tranche of `release_on`.
+    pub fn change_of_tranche(&self) -> Result<MinorUnits, MoneyError> {
+        self.change(LedgerAccount::MerchantPending)?.checked_sub(TrancheShare::sum(&self.tranches)?)
     }
 
     /// Returns the change of an account: credits minus debits.

@@ -8,7 +8,7 @@ use super::LedgerAccount::{
 use super::{Cause, Posting, PostingKind, Transfer};
 use crate::calendar::Day;
 use crate::money::{Amount, MinorUnits, MoneyError};
-use crate::wallet::{CaseClawback, RefundShare, ReturnStatus, Settlement};
+use crate::wallet::{CaseClawback, RefundShare, ReturnStatus, Settlement, TrancheShare};
 
 fn transfer(from: LedgerAccount, to: LedgerAccount, minor: impl Into<MinorUnits>) -> Transfer {
     Transfer { from, to, minor: minor.into() }
@@ -104,17 +104,19 @@ pub fn released(cause: Cause, day: Day, minor: MinorUnits) -> Posting {
 
 /// The merchant's money and the returned fees together pay the gross. A surplus of fees stays in
 /// [`RefundsInFlight`]. The caller must check that the available balance covers its debit. `released` is money
-/// that MED cases held and that the refund returns instead.
+/// that MED cases held and that the refund returns instead. `others`: what it takes from the pending money of other
+/// charges.
 pub fn refund_requested(
     cause: Cause,
     share: &RefundShare,
-    release_on: Option<Day>,
+    (release_on, others): (Option<Day>, &[TrancheShare]),
     released: MinorUnits,
 ) -> Result<Posting, MoneyError> {
     let fee_bearer = if share.merchant_bears_pix_out { MerchantAvailable } else { PlatformExpense };
     let transfers = [
         transfer(MerchantRetained, MerchantAvailable, released),
         transfer(MerchantPending, RefundsInFlight, share.from_pending),
+        transfer(MerchantPending, RefundsInFlight, TrancheShare::sum(others)?),
         transfer(MerchantAvailable, RefundsInFlight, share.from_available),
         transfer(AcquirerFees, RefundsInFlight, share.fees.acquirer()),
         transfer(PlatformFees, RefundsInFlight, share.fees.platform()),
@@ -124,8 +126,13 @@ pub fn refund_requested(
         amount: share.gross.negated(),
         fee: share.borne_pix_out_fee().checked_sub(share.fees_for_gross())?,
         release_on: release_on.filter(|_| share.from_pending.is_positive()),
+        tranches: taken_from(others)?,
         ..Posting::new(cause, PostingKind::Refund, &transfers)
     })
+}
+
+fn taken_from(others: &[TrancheShare]) -> Result<Vec<TrancheShare>, MoneyError> {
+    others.iter().map(|share| Ok(TrancheShare { minor: share.minor.checked_neg()?, ..*share })).collect()
 }
 
 /// A surplus of returned fees is credited only now, so that a failed refund need not debit it again.
@@ -143,19 +150,23 @@ pub(crate) fn refund_completed(cause: Cause, share: &RefundShare) -> Result<Post
     })
 }
 
-/// Reverses all sums. Pending money becomes pending again before its release day (`release_on`), else
-/// available. Then the sums that MED cases take (`clawback`) are debited.
+/// Reverses all sums. Pending money becomes pending again before its release day (`release_on`, or that of the other
+/// tranche), else available. Then the sums that MED cases take (`clawback`) are debited.
 pub fn refund_failed(
     cause: Cause,
     share: &RefundShare,
-    release_on: Option<Day>,
+    (release_on, others): (Option<Day>, &[TrancheShare]),
     clawback: CaseClawback,
 ) -> Result<Posting, MoneyError> {
+    let (pending, due): (Vec<TrancheShare>, Vec<TrancheShare>) =
+        others.iter().copied().partition(|share| cause.at < share.day.starts_at());
     let fee_bearer = if share.merchant_bears_pix_out { MerchantAvailable } else { PlatformExpense };
     let merchant_account = if release_on.is_some() { MerchantPending } else { MerchantAvailable };
     let transfers = [
         transfer(RefundsInFlight, merchant_account, share.from_pending),
+        transfer(RefundsInFlight, MerchantPending, TrancheShare::sum(&pending)?),
         transfer(RefundsInFlight, MerchantAvailable, share.from_available),
+        transfer(RefundsInFlight, MerchantAvailable, TrancheShare::sum(&due)?),
         transfer(RefundsInFlight, AcquirerFees, share.fees.acquirer()),
         transfer(RefundsInFlight, PlatformFees, share.fees.platform()),
         transfer(AcquirerFees, fee_bearer, share.pix_out_fee),
@@ -166,6 +177,7 @@ pub fn refund_failed(
         amount: MinorUnits::from(share.gross).checked_sub(clawback.lost)?,
         fee: share.fees_for_gross().checked_sub(share.borne_pix_out_fee())?,
         release_on: release_on.filter(|_| share.from_pending.is_positive()),
+        tranches: pending,
         ..Posting::new(cause, PostingKind::RefundFailed, &transfers)
     })
 }
@@ -281,11 +293,11 @@ mod tests {
             (unmatched_returned(cause(), amount), (1000, 0)),
             (return_completed(cause(), amount), (1000, 0)),
             (released(cause(), Day::of(at(0)), minor), (1000, 0)),
-            (refund_requested(cause(), &share(10), None, MinorUnits::ZERO).unwrap(), (-1000, -3)),
+            (refund_requested(cause(), &share(10), (None, &[]), MinorUnits::ZERO).unwrap(), (-1000, -3)),
             (refund_completed(cause(), &share(10)).unwrap(), (-1000, 0)),
             (refund_completed(cause(), &share(1010)).unwrap(), (0, -10)),
-            (refund_failed(cause(), &share(10), None, CaseClawback::default()).unwrap(), (1000, 3)),
-            (refund_failed(cause(), &share(10), None, clawback).unwrap(), (700, 3)),
+            (refund_failed(cause(), &share(10), (None, &[]), CaseClawback::default()).unwrap(), (1000, 3)),
+            (refund_failed(cause(), &share(10), (None, &[]), clawback).unwrap(), (700, 3)),
             (case_opened(cause(), minor).unwrap(), (-1000, 0)),
             (case_won(cause(), minor), (1000, 0)),
             (case_lost(cause(), MinorUnits::ZERO, minor).unwrap(), (-1000, 0)),

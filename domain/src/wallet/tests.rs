@@ -254,7 +254,7 @@ impl World {
                 let release_on = charge.settlement.unwrap().release_on;
                 let cause = self.cause();
                 if self.post_covered(
-                    &rules::refund_requested(cause, &share, release_on, MinorUnits::ZERO).unwrap(),
+                    &rules::refund_requested(cause, &share, (release_on, &[]), MinorUnits::ZERO).unwrap(),
                 ) {
                     self.charges[index].funds = funds;
                     self.refunds.push((index, share));
@@ -282,7 +282,7 @@ impl World {
         } else {
             let release_on = charge.settlement.unwrap().release_on.filter(|_| self.is_held(&charge));
             let (funds, clawback) = charge.funds.failed(charge.amount, &share).unwrap();
-            self.post(&rules::refund_failed(cause, &share, release_on, clawback).unwrap());
+            self.post(&rules::refund_failed(cause, &share, (release_on, &[]), clawback).unwrap());
             self.charges[charge_index].funds = funds;
         }
     }
@@ -580,7 +580,7 @@ fn a_surplus_of_returned_fees_is_credited_when_the_last_refund_completes() {
         merchant_bears_pix_out: false,
     };
     let cause = world.cause();
-    world.post(&rules::refund_requested(cause, &share, None, MinorUnits::ZERO).unwrap());
+    world.post(&rules::refund_requested(cause, &share, (None, &[]), MinorUnits::ZERO).unwrap());
     world.charges[0].funds = Funds {
         devolution_reserved: minor(9_999),
         acquirer_fee_returned: minor(108),

@@ -119,7 +119,7 @@ fn constructed(messages: &mut Messages) {
         refused(RefundRefused::Disputed),
         refused(RefundRefused::CaseLost),
         refused(RefundRefused::ExceedsRemaining { remaining: MinorUnits::new(500) }),
-        RefundError::InsufficientBalance { needed: 1_000, available: 300 }.into(),
+        RefundError::InsufficientBalance { needed: 1_000, available: 300, pending: 200 }.into(),
         RefundError::MethodNotSupported(PaymentMethod::Crypto).into(),
         RefundError::CashoutNotSupported.into(),
         RefundError::PayerOnly.into(),

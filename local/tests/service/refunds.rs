@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use domain::account::terms::{Fee, MethodTerms};
+use domain::account::terms::{Fee, FeesOnRefund, MethodTerms};
 use domain::calendar::Day;
 use domain::money::{Currency, MinorUnits};
 use domain::refund::Refund;
@@ -423,6 +423,77 @@ async fn concurrent_refunds_after_a_hold_ends_see_the_money_that_one_of_them_rel
         assert_eq!(statuses, [201; 4]);
     }
     assert_eq!(service.available_and_pending().await, (0, 0));
+    service.check_ledger().await;
+}
+
+#[tokio::test]
+async fn a_refund_during_the_hold_takes_what_is_missing_from_the_tranches_that_end_first() {
+    let service = Service::start().await;
+    let hold = |hold_days| MethodTerms {
+        platform_fee: Fee::new(100, 0).unwrap(),
+        fees_on_refund: FeesOnRefund::Keep,
+        hold_days,
+        ..MethodTerms::default()
+    };
+    service.set_terms(hold(30)).await;
+    let last = service.pay(1_000).await;
+    service.set_terms(hold(10)).await;
+    let _first = service.pay(160).await;
+    service.set_terms(hold(20)).await;
+    let _second = service.pay(1_000).await;
+    assert_eq!(service.available_and_pending().await, (0, 1_860));
+    let releases = async || -> Vec<i64> {
+        let scope = service.sharded(&service.scope()).await;
+        let wallet = service.wallets().in_currency(&scope, Currency::BRL).await.unwrap();
+        wallet.releases().map(|release| release.minor.get()).collect()
+    };
+    // The payment's own 900, the 60 of the first tranche and 40 of the second.
+    let held = service.refund(&last, "refund-01", json!({"reason": "sandbox:hold"})).await.expect(201);
+    assert_eq!(releases().await, [860]);
+    service.check_ledger().await;
+    service.resolve(&held, "FAILED").await.expect(200);
+    assert_eq!(releases().await, [60, 900, 900]);
+    // After the release day of the first tranche, its part becomes available.
+    let held = service.refund(&last, "refund-02", json!({"reason": "sandbox:hold"})).await.expect(201);
+    service.advance_seconds(12 * 86_400).await;
+    service.resolve(&held, "FAILED").await.expect(200);
+    assert_eq!((service.available_and_pending().await, releases().await), ((60, 1_800), vec![900, 900]));
+    service.check_ledger().await;
+}
+
+#[tokio::test]
+async fn refunds_together_overdraw_the_wallet_only_as_far_as_the_account_may() {
+    let service = Service::start().await;
+    let terms = MethodTerms {
+        platform_fee: Fee::new(100, 0).unwrap(),
+        fees_on_refund: FeesOnRefund::Keep,
+        ..MethodTerms::default()
+    };
+    service.set_terms(terms).await;
+    let mut charges = Vec::new();
+    for _ in 0..5 {
+        charges.push(service.pay(1_000).await);
+    }
+    // All that is left is 900, and two refunds of 500 need 1,000.
+    service.adjust(-3_600, "payout").await;
+    let refund = async |charge: &Value, amount: i64| {
+        let body = json!({"amount": amount, "reason": "sandbox:hold"});
+        service.refund(charge, "refund-01", body).await.status.as_u16()
+    };
+    assert_eq!(refund(&charges[0], 901).await, 422);
+    service.change_settings(|settings| settings.refund_overdraft = MinorUnits::new(99)).await;
+    assert_eq!(refund(&charges[0], 1_000).await, 422);
+    service.change_settings(|settings| settings.refund_overdraft = MinorUnits::new(100)).await;
+    let statuses = tokio::join!(
+        refund(&charges[0], 500),
+        refund(&charges[1], 500),
+        refund(&charges[2], 500),
+        refund(&charges[3], 500),
+    );
+    let statuses = [statuses.0, statuses.1, statuses.2, statuses.3];
+    assert_eq!(statuses.iter().filter(|status| **status == 201).count(), 2, "{statuses:?}");
+    assert_eq!(service.available_and_pending().await, (-100, 0));
+    assert_eq!(refund(&charges[4], 1).await, 422);
     service.check_ledger().await;
 }
 

@@ -51,7 +51,7 @@ impl Service {
     }
 
     /// Adjusts the balance as an operator does. `note` is shown to the merchant.
-    async fn adjust(&self, minor: i64, note: &str) -> PostingId {
+    pub(crate) async fn adjust(&self, minor: i64, note: &str) -> PostingId {
         let now = self.stack.clock.now();
         let id = PostingId::new(now, shared::random::bytes().unwrap());
         let note = Some(note.to_owned());
@@ -575,7 +575,8 @@ async fn the_posting_of_a_refund_debits_covered_balances_or_writes_nothing() {
         merchant_bears_pix_out: false,
     };
     let refund = async |share: &RefundShare| {
-        let posting = rules::refund_requested(cause(), share, Some(held.day), MinorUnits::ZERO).unwrap();
+        let posting =
+            rules::refund_requested(cause(), share, (Some(held.day), &[]), MinorUnits::ZERO).unwrap();
         let mut credits = CachedCredits::default();
         match wallets.plan_debit((&[], &mut credits), ShardCount::ONE, &posting, Vec::new()).await.unwrap() {
             DebitPlan::Writes(writes) => Ok(store.commit(writes).await.unwrap()),

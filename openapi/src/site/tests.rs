@@ -160,7 +160,7 @@ fn problems() -> Vec<Problem> {
         Problem::ReturnWindowOver(text()),
         Problem::ChargeDisputed { is_over: false },
         Problem::RefundExceedsRemaining { remaining: 1 },
-        Problem::InsufficientBalance { needed: 2, available: 1 },
+        Problem::InsufficientBalance { needed: 2, available: 1, pending: 0 },
         Problem::RefundNotSupported(text()),
         Problem::RateLimited { retry_after_seconds: 1 },
         Problem::TooManyTests { limit: 1, retry_after_seconds: 1 },

@@ -153,12 +153,14 @@ pub enum Problem {
         /// deducted.
         remaining: i64,
     },
-    /// 422 `insufficient_balance`: the wallet's available balance is lower than the refund's debit.
+    /// 422 `insufficient_balance`: the wallet's available and pending money is less than the refund's debit.
     InsufficientBalance {
         /// The amount that the refund debits, in minor units.
         needed: i64,
         /// The available balance, in minor units; it may be negative.
         available: i64,
+        /// The pending money of other charges, in minor units.
+        pending: i64,
     },
     /// 422 `REFUND_NOT_SUPPORTED`: the acquirer does not support refunds, or not this kind of refund.
     RefundNotSupported(String),
@@ -390,8 +392,8 @@ impl Problem {
             Self::RefundExceedsRemaining { remaining } => {
                 format!("At most {remaining} (minor units) can still be refunded; refunds in progress are already deducted.")
             }
-            Self::InsufficientBalance { needed, available } => format!(
-                "The refund takes {needed} (minor units) from the wallet, which has {available} available. Refund less, or add funds."
+            Self::InsufficientBalance { needed, available, pending } => format!(
+                "The refund takes {needed} (minor units) from the wallet, which has {available} available and {pending} pending of other charges. Refund less, or wait for further payments."
             ),
             Self::RateLimited { retry_after_seconds } => {
                 format!("Too many requests in this minute. Retry in {retry_after_seconds} seconds.")

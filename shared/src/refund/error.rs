@@ -12,12 +12,14 @@ pub enum RefundError {
     #[error("the charge is {}: {why}", .status.as_str())]
     Refused { why: RefundRefused, status: TransactionStatus },
     #[error(
-        "the refund needs {needed} of the wallet's available balance, which is {available} (minor units)"
+        "the refund needs {needed} of the wallet, which has {available} available and {pending} pending (minor units)"
     )]
     InsufficientBalance {
         needed: i64,
         /// It may be below zero.
         available: i64,
+        /// The pending money of other charges.
+        pending: i64,
     },
     #[error("The acquirer can't refund payments by {}.", .0.as_str())]
     MethodNotSupported(PaymentMethod),

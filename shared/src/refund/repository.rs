@@ -3,9 +3,11 @@ use domain::audit::{Audit, Operator};
 use domain::calendar::Day;
 use domain::charge::{Charge, RefundRefused, StoredCharge, TransactionStatus};
 use domain::ids::{ChargeId, RefundId};
-use domain::money::Amount;
+use domain::money::{Amount, MinorUnits};
 use domain::refund::{self, Refund, RefundOutcome, RefundStatus, RefundStep};
+use domain::shard::ShardedScope;
 use domain::time::Timestamp;
+use domain::wallet::TrancheShare;
 
 use crate::acquirer::RefundEnd;
 use crate::audit;
@@ -20,6 +22,9 @@ use crate::wallet::{CachedCredits, DebitPlan, Wallets};
 /// How long after a change, in milliseconds, the acquirer worker defers the end of a charge's refund, so that
 /// clients' requests go first.
 const BUSY_FOR_MS: i64 = 250;
+
+/// The most tranches of other charges that a refund takes money from: each is a write of its transaction.
+const MAX_TRANCHES: usize = 20;
 
 /// The actor and the reason in the audit row of a refund that this service did not request.
 const AT_BANK: &str = "bank";
@@ -128,27 +133,28 @@ impl Refunds {
         }
         let plan = request.plan(charge, capabilities, &caller.settings, now)?;
         let limit = plan.limit;
-        let RefundStep { refund, charge: next, posting } =
-            Refund::request(request.id(charge.id), charge, plan, now).map_err(refused)?;
+        let step = Refund::request(request.id(charge.id), charge, plan, now).map_err(refused)?;
         let refund = Refund {
-            actor: Some(caller.actor(refund.version)),
+            actor: Some(caller.actor(step.refund.version)),
             request_id: caller.request_id.clone(),
-            ..refund
+            ..step.refund
         };
-        let mut rows = vec![Write::replace(&next, charge.version)?, Write::insert(&refund)?];
+        let step = RefundStep { refund, ..step };
+        let refund = &step.refund;
+        let mut rows = vec![Write::replace(&step.charge, charge.version)?, Write::insert(refund)?];
         if let Some((limit, day)) = limit.zip(refund.limited_on) {
             // If the charge's write failed as well, the reservation is tried again: the change of the charge
             // may be a failed refund, which freed its reservation.
             let is_exceeded = failed.contains(&LIMIT_WRITE) && !failed.contains(&CHARGE_WRITE);
-            match third_party::reserve(&refund, day, limit) {
+            match third_party::reserve(refund, day, limit) {
                 Some(reservation) if !is_exceeded => rows.push(reservation),
-                Some(_) | None => return Err(self.over_limit(&refund, limit, day).await?),
+                Some(_) | None => return Err(self.over_limit(refund, limit, day).await?),
             }
         }
         let wallets = Wallets::new(self.store.clone());
         let scope = caller.sharded_scope();
-        match wallets.plan_debit((failed, credits), scope.shards, &posting, rows).await? {
-            DebitPlan::Writes(writes) => Ok(Attempt::Planned(writes, Box::new(refund))),
+        match wallets.plan_debit((failed, credits), scope.shards, &step.posting, rows.clone()).await? {
+            DebitPlan::Writes(writes) => Ok(Attempt::Planned(writes, Box::new(step.refund))),
             DebitPlan::Short { needed, .. } => {
                 // The charge's own money may be in a tranche whose release is due but has not run yet.
                 if let Some(day) = charge.release_on().filter(|_| !charge.is_net_held(now)) {
@@ -159,11 +165,49 @@ impl Refunds {
                 // was read. So it is read again before the refund is refused.
                 let wallet = wallets.in_currency(&scope, charge.currency).await?;
                 let available = wallet.available().map_err(StoreError::from)?.get();
-                if available < needed {
-                    return Err(RefundError::InsufficientBalance { needed, available });
+                if available >= needed {
+                    return Ok(Attempt::Stale);
                 }
-                Ok(Attempt::Stale)
+                let overdraft = caller.settings.refund_overdraft;
+                self.plan_with_pending(&scope, step, rows, (needed, available, overdraft)).await
             }
+        }
+    }
+
+    /// What the available balance lacks comes from other pending money, the earliest release first. What that lacks,
+    /// too, takes the available balance below zero, as far as the account may.
+    async fn plan_with_pending(
+        &self,
+        scope: &ShardedScope,
+        step: RefundStep,
+        mut rows: Vec<Write>,
+        (needed, available, overdraft): (i64, i64, MinorUnits),
+    ) -> Result<Attempt, RefundError> {
+        let wallets = Wallets::new(self.store.clone());
+        let RefundStep { refund, posting, .. } = &step;
+        let mut lacking = needed.saturating_sub(available.max(0)).min(refund.share.from_available.get());
+        let (mut taken, mut pending) = (Vec::new(), 0_i64);
+        for tranche in wallets.tranches(scope, refund.currency).await? {
+            let is_own = refund.release_on == Some(tranche.day) && posting.shard == tranche.shard;
+            let own = if is_own { refund.share.from_pending.get() } else { 0 };
+            let others = tranche.minor.get().saturating_sub(own);
+            let minor = others.min(lacking);
+            pending = pending.saturating_add(others.max(0));
+            if minor > 0 && taken.len() < MAX_TRANCHES {
+                lacking = lacking.saturating_sub(minor);
+                taken.push(TrancheShare { minor: MinorUnits::new(minor), ..tranche });
+            }
+        }
+        let insufficient = RefundError::InsufficientBalance { needed, available, pending };
+        let step = step.taking(taken).map_err(StoreError::from)?;
+        if let Some(row) = rows.get_mut(REFUND_WRITE) {
+            *row = Write::insert(&step.refund)?;
+        }
+        let mut credits = CachedCredits::with_overdraft(overdraft);
+        let read = (&[][..], &mut credits);
+        match wallets.plan_debit(read, scope.shards, &step.posting, rows).await? {
+            DebitPlan::Writes(writes) => Ok(Attempt::Planned(writes, Box::new(step.refund))),
+            DebitPlan::Short { .. } => Err(insufficient),
         }
     }
 

@@ -23,7 +23,7 @@ use domain::ids::Scope;
 use domain::money::{Currency, MinorUnits, MoneyError};
 use domain::row::Key;
 use domain::shard::Shard;
-use domain::wallet::{LedgerAccount, Posting, add_to_counter};
+use domain::wallet::{LedgerAccount, Posting, TrancheShare, add_to_counter};
 
 use crate::store::{RowUpdate, StoreError, Write, due_attributes, number};
 
@@ -80,6 +80,10 @@ const PARTITION: &str = "wallet#";
 
 pub(crate) fn currency_prefix(currency: Currency) -> String {
     format!("{currency}#")
+}
+
+pub(crate) fn release_prefix(currency: Currency) -> String {
+    format!("{}{RELEASE_SORT}", currency_prefix(currency))
 }
 
 pub fn credits(account: LedgerAccount) -> String {
@@ -155,8 +159,16 @@ fn most_debits(check: DebitCheck, debit: MinorUnits) -> Result<Option<MinorUnits
 /// transaction fail ([`Wallets::plan_debit`](super::Wallets::plan_debit)).
 pub(crate) fn posting_writes(posting: &Posting, check: DebitCheck) -> Result<Vec<Write>, StoreError> {
     let mut rows = vec![Write::insert(posting)?];
+    let mut tranches: BTreeMap<(Day, Shard), MinorUnits> = BTreeMap::new();
     if let Some(day) = posting.release_on {
-        rows.push(tranche_write(posting, day, posting.change(LedgerAccount::MerchantPending)?)?);
+        tranches.insert((day, posting.shard), posting.change_of_tranche()?);
+    }
+    // A transaction can write each row once.
+    for TrancheShare { shard, day, minor } in &posting.tranches {
+        add_to_counter(tranches.entry((*day, *shard)).or_default(), *minor)?;
+    }
+    for ((day, shard), by) in tranches {
+        rows.push(tranche_write(posting, (day, shard), by)?);
     }
     rows.extend(counter_writes(posting, check)?);
     Ok(rows)
@@ -164,8 +176,8 @@ pub(crate) fn posting_writes(posting: &Posting, check: DebitCheck) -> Result<Vec
 
 /// A negative `by` is conditional on the tranche still holding that much. A release deletes the tranche's row.
 /// Money that arrives after that creates the row again, and the row is due for release at once.
-fn tranche_write(posting: &Posting, day: Day, by: MinorUnits) -> Result<Write, MoneyError> {
-    let Posting { scope, shard, currency, .. } = *posting;
+fn tranche_write(posting: &Posting, (day, shard): (Day, Shard), by: MinorUnits) -> Result<Write, MoneyError> {
+    let Posting { scope, currency, .. } = *posting;
     let key = Tranche { scope, shard, currency, day }.key();
     let due = due_attributes(&key, day.starts_at());
     let mut update = RowUpdate::of(key).add(HELD, number(by.get())).set_all(due);

@@ -12,7 +12,7 @@ use domain::row::{Key, Row};
 use domain::shard::{Shard, ShardCount, ShardedScope};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
-use domain::wallet::{Cause, LedgerAccount, Posting, Subject, Wallet, rules};
+use domain::wallet::{Cause, LedgerAccount, Posting, Subject, TrancheShare, Wallet, rules};
 
 use crate::account::Accounts;
 use crate::audit;
@@ -39,8 +39,16 @@ pub enum DebitPlan {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CachedCredits {
     credits: Option<MinorUnits>,
+    /// How far below zero the debit may take the available balance.
+    overdraft: MinorUnits,
     /// The index of the write that is conditional on them.
     debit_write: usize,
+}
+
+impl CachedCredits {
+    pub(crate) fn with_overdraft(overdraft: MinorUnits) -> Self {
+        Self { overdraft, ..Self::default() }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -149,6 +157,31 @@ impl Wallets {
         Ok(wallet)
     }
 
+    /// The tranches of a currency with pending money, the next release first.
+    pub(crate) async fn tranches(
+        &self,
+        scope: &ShardedScope,
+        currency: Currency,
+    ) -> Result<Vec<TrancheShare>, StoreError> {
+        let partitions = scope.partitions(counters::partition);
+        let prefix = counters::release_prefix(currency);
+        let reads = partitions.iter().map(|partition| self.store.partition_prefix(partition, &prefix));
+        let mut tranches = Vec::new();
+        for item in try_join_all(reads).await?.into_iter().flatten() {
+            let tranche = Tranche::at(&counter_key(&item)?);
+            let minor = counter(&item, HELD)?;
+            tranches.extend(
+                tranche.filter(|_| minor.is_positive()).map(|Tranche { shard, day, .. }| TrancheShare {
+                    shard,
+                    day,
+                    minor,
+                }),
+            );
+        }
+        tranches.sort_by_key(|tranche| (tranche.day, tranche.shard));
+        Ok(tranches)
+    }
+
     /// Plans the writes of a change and of its posting, for one attempt after
     /// one in which the writes `failed` failed. The debit is conditional
     /// on the available balance covering it. The first attempt reads the wallet and keeps its credits in
@@ -166,17 +199,17 @@ impl Wallets {
         }
         let check = match (needed.is_positive(), read.credits) {
             (false, _) => DebitCheck::Unchecked,
-            (true, Some(credits)) => DebitCheck::Credits(credits),
+            (true, Some(credits)) => DebitCheck::Credits(credits.checked_add(read.overdraft)?),
             (true, None) => {
                 let scope = ShardedScope { scope: posting.scope, shards };
                 let wallet = self.in_currency(&scope, posting.currency).await?;
                 let available = wallet.available()?;
-                if available < needed {
+                if available.checked_add(read.overdraft)? < needed {
                     return Ok(DebitPlan::Short { needed: needed.get(), available: available.get() });
                 }
                 let credits = wallet.totals(LedgerAccount::MerchantAvailable).credits;
                 read.credits = Some(credits);
-                DebitCheck::Credits(credits)
+                DebitCheck::Credits(credits.checked_add(read.overdraft)?)
             }
         };
         let mut writes = change;
