@@ -49,6 +49,9 @@ async fn movements(stack: &Stack, connection: &Connection, arguments: &Arguments
     for difference in &found.differences {
         print_json(difference)?;
     }
+    for exchanged in &found.exchanged {
+        print_json(&With { object: record! { state: "exchanged" }, more: exchanged })?;
+    }
     print_json(&record! {
         date: day,
         connection: connection.id(),

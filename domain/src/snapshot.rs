@@ -4,15 +4,18 @@
 //! returns the first change that is missing. It sees no notification: one that is lost, repeated or out of order
 //! only changes when the acquirer is read.
 
+use std::collections::BTreeMap;
+
 use crate::account::terms::Terms;
 use crate::acquirer::{Decline, OddObject};
 use crate::charge::transition::{Command, Payment};
 use crate::charge::{Charge, TransactionStatus};
 use crate::ids::{AcquirerPaymentId, ChargeId, MedCaseId, RefundId};
-use crate::med::{CaseKind, CaseNotification, CaseStatus, Decision, DisputeFees, MedCase, MoneyOutcome};
-use crate::money::Amount;
+use crate::med::{CaseKind, CaseNotification, CaseStatus, Decision, MedCase, MoneyOutcome, Taken};
+use crate::money::{Amount, Currency, MinorUnits, MoneyError};
 use crate::refund::{Refund, RefundOutcome, RefundStatus};
 use crate::time::Timestamp;
+use crate::wallet::add_to_counter;
 
 /// How long the fee of a payment may be unknown before the plan's fee is taken, in seconds: two hours.
 const FEE_SECONDS: i64 = 2 * 60 * 60;
@@ -37,6 +40,42 @@ pub struct Snapshot {
     pub is_partial: bool,
     /// Objects that can't be used. They are set aside.
     pub odd: Vec<OddObject>,
+    /// All movements of the acquirer's balance for these payments, also those of returns. None: it lists no balance.
+    pub movements: Vec<RemoteMovement>,
+}
+
+/// A movement of an acquirer's balance.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct RemoteMovement {
+    /// Its id at the acquirer.
+    pub id: String,
+    /// The payment that it belongs to.
+    pub payment: AcquirerPaymentId,
+    /// What moved.
+    pub object: MovedObject,
+    /// In minor units of the charge's currency; negative: a debit.
+    pub gross: MinorUnits,
+    /// The same in `currency`.
+    pub settled: MinorUnits,
+    /// What the acquirer charged for it, in `currency`; negative: it gave a fee back.
+    pub fee: MinorUnits,
+    /// That of the balance.
+    pub currency: Currency,
+}
+
+/// What an acquirer's balance moved for. The text is the acquirer's id.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum MovedObject {
+    /// A payment.
+    Payment,
+    /// A refund.
+    Refund(String),
+    /// A refund that failed.
+    RefundFailure(String),
+    /// The return of a payment that was not credited, or of a refund that came back.
+    Return,
+    /// A dispute.
+    Dispute(String),
 }
 
 impl Snapshot {
@@ -55,8 +94,36 @@ impl Snapshot {
         one.refunds.extend(other.refunds);
         one.disputes.extend(other.disputes);
         one.odd.extend(other.odd);
+        one.movements.extend(other.movements);
         Some(one)
     }
+
+    /// What the acquirer has charged, by the currency of its balance and whether it is for disputes. The costs of
+    /// exchange count as fees: what is left of a payment at its own rate, less what is left on the balance.
+    pub fn charged(&self, currency: Currency) -> Result<BTreeMap<(Currency, bool), MinorUnits>, MoneyError> {
+        let mut charged = BTreeMap::from([((currency, false), MinorUnits::ZERO)]);
+        let mut add = |of, minor| add_to_counter(charged.entry(of).or_default(), minor);
+        for moved in &self.movements {
+            add((moved.currency, matches!(moved.object, MovedObject::Dispute(_))), moved.fee)?;
+        }
+        let payments = self.movements.iter().filter(|moved| moved.object == MovedObject::Payment);
+        for paid in payments.filter(|paid| paid.currency != currency) {
+            let is_its =
+                |moved: &&RemoteMovement| moved.payment == paid.payment && moved.currency == paid.currency;
+            let its = || self.movements.iter().filter(is_its);
+            let left = MinorUnits::checked_sum(its().map(|moved| moved.gross))?;
+            let settled = MinorUnits::checked_sum(its().map(|moved| moved.settled))?;
+            add((paid.currency, false), at_rate(left, paid)?.checked_sub(settled)?)?;
+        }
+        Ok(charged)
+    }
+}
+
+/// An amount of the charge's currency at the rate of its payment, rounded to zero.
+fn at_rate(minor: MinorUnits, paid: &RemoteMovement) -> Result<MinorUnits, MoneyError> {
+    let product = i128::from(minor).checked_mul(paid.settled.into());
+    let settled = product.and_then(|product| product.checked_div(paid.gross.into()));
+    settled.and_then(|settled| i64::try_from(settled).ok()).map(MinorUnits::new).ok_or(MoneyError::Overflow)
 }
 
 impl RemoteState {
@@ -121,6 +188,8 @@ pub struct RemoteRefund {
 pub struct RemoteDispute {
     /// Its id at the acquirer.
     pub id: String,
+    /// The payment that it is about.
+    pub payment: AcquirerPaymentId,
     /// [`CaseKind::Dispute`] for an inquiry, which moves no money at the acquirer, else
     /// [`CaseKind::Chargeback`].
     pub kind: CaseKind,
@@ -132,8 +201,8 @@ pub struct RemoteDispute {
     pub due_by: Option<Timestamp>,
     /// The decision. `None`: it is open.
     pub decision: Option<Decision>,
-    /// What the acquirer charges for it.
-    pub fees: DisputeFees,
+    /// What the acquirer has taken for it. `None`: it is not decided, or the acquirer's balance does not show it yet.
+    pub taken: Option<Taken>,
 }
 
 /// What is recorded about a charge.
@@ -176,10 +245,10 @@ pub enum Step {
     RefundMadeThere(RemoteRefund),
     /// A new case.
     OpenCase(MedCaseId, Box<CaseNotification>),
-    /// Fees of a case that are not posted yet.
-    ChargeFees(MedCaseId, DisputeFees),
-    /// The end of a case.
-    DecideCase(MedCaseId, Decision),
+    /// The end of a case, with what the acquirer has taken.
+    DecideCase(MedCaseId, Decision, Option<Taken>),
+    /// The acquirer took more, or gave some back, after the end of a case.
+    ChangeLoss(MedCaseId, Taken),
     /// A refund that failed after it had succeeded: its money is back at the acquirer.
     RefundCameBack(RemoteRefund),
 }
@@ -189,6 +258,7 @@ pub fn next_step(known: &Known<'_>, snapshot: &Snapshot, now: Timestamp) -> Opti
     payment(known, snapshot, now)
         .or_else(|| refund(known, snapshot))
         .or_else(|| case(known, snapshot))
+        .or_else(|| costs(known, snapshot))
         .or_else(|| end(known, snapshot, now))
 }
 
@@ -238,10 +308,13 @@ fn is_same(refund: &Refund, remote: &RemoteRefund) -> bool {
 
 /// An inquiry that becomes formal is a second case. It opens before the first one ends, so that the money stays
 /// retained.
+///
+/// A dispute about a payment that was not credited takes none of the merchant's money, so it has no case.
 fn case(known: &Known<'_>, snapshot: &Snapshot) -> Option<Step> {
     known.charge.settlement?;
+    let credited = &known.charge.applied_payment.as_ref()?.payment_id;
     let find = |id: MedCaseId| known.cases.iter().find(|case| case.id == id);
-    snapshot.disputes.iter().find_map(|remote| {
+    snapshot.disputes.iter().filter(|remote| remote.payment == *credited).find_map(|remote| {
         let formal = find(case_id(known.charge.id, remote, CaseKind::Chargeback));
         if remote.kind == CaseKind::Dispute && formal.is_some() {
             // What was read is older than the formal dispute.
@@ -251,15 +324,44 @@ fn case(known: &Known<'_>, snapshot: &Snapshot) -> Option<Step> {
         let Some(case) = find(id) else {
             return Some(Step::OpenCase(id, Box::new(notification(remote))));
         };
-        if case.fees.with(remote.fees) != case.fees {
-            return Some(Step::ChargeFees(id, remote.fees));
-        }
         let inquiry = find(case_id(known.charge.id, remote, CaseKind::Dispute));
         if let Some(inquiry) = inquiry.filter(|inquiry| inquiry.id != id && !inquiry.status.is_over()) {
-            return Some(Step::DecideCase(inquiry.id, Decision::Withdrawn));
+            return Some(Step::DecideCase(inquiry.id, Decision::Withdrawn, None));
         }
-        let decision = remote.decision.filter(|_| !case.status.is_over())?;
-        Some(Step::DecideCase(id, decision))
+        if !case.status.is_over() {
+            return remote.decision.map(|decision| Step::DecideCase(id, decision, remote.taken));
+        }
+        remote.taken.filter(|taken| case.has_other_loss(*taken)).map(|taken| Step::ChangeLoss(id, taken))
+    })
+}
+
+/// The platform bears what the acquirer charged and no settlement posts: the fee of a dispute, of a payment that was
+/// returned, a fee that a refund returned to the merchant alone, a fee or a loss by exchange in the currency of the
+/// balance. Nothing is compared before the acquirer knows all fees, and while a refund is in progress.
+fn costs(known: &Known<'_>, snapshot: &Snapshot) -> Option<Step> {
+    let charge = known.charge;
+    let is_moving = charge.funds.in_progress().ok()?.is_positive()
+        || snapshot.payments.iter().any(|remote| remote.lacks_fee);
+    if snapshot.movements.is_empty() || is_moving {
+        return None;
+    }
+    let movements = u32::try_from(snapshot.movements.len()).ok()?;
+    snapshot.charged(charge.currency).ok()?.into_iter().find_map(|(of, charged)| {
+        let is_posted = of == (charge.currency, false);
+        let posted = if is_posted { posted_fees(charge, snapshot).ok()? } else { MinorUnits::ZERO };
+        let total = charged.checked_sub(posted).ok()?;
+        let (borne, at) = charge.costs_of(of);
+        let is_news = total != borne && movements >= at;
+        is_news.then(|| Step::Charge(Box::new(Command::BearCosts { of, total, movements })))
+    })
+}
+
+/// The acquirer's fee that the charge's settlement and refunds have posted. If it was paid elsewhere: none.
+fn posted_fees(charge: &Charge, snapshot: &Snapshot) -> Result<MinorUnits, MoneyError> {
+    let paid_by = charge.applied_payment.as_ref().map(|applied| &applied.payment_id);
+    let is_here = snapshot.movements.iter().any(|moved| Some(&moved.payment) == paid_by);
+    charge.settlement.filter(|_| is_here).map_or(Ok(MinorUnits::ZERO), |settlement| {
+        settlement.fees.acquirer().checked_sub(charge.funds.acquirer_fee_returned)
     })
 }
 
@@ -334,7 +436,8 @@ pub fn contradictions(known: &Known<'_>, snapshot: &Snapshot) -> Vec<String> {
     for remote in &snapshot.disputes {
         let id = remote.case_of(known.charge.id);
         let Some(case) = known.cases.iter().find(|case| case.id == id) else { continue };
-        if case.amount != remote.amount {
+        // A decided one has taken what its movements say.
+        if case.amount != remote.amount && remote.taken.is_none() {
             found.push(format!("dispute {} claims another amount than its case {id}", remote.id));
         }
         let is_won = remote.decision.map(|decision| decision != Decision::Payer);

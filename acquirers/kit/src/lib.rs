@@ -181,6 +181,8 @@ pub struct Movements {
 /// A movement of an account's balance at an acquirer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Movement {
+    /// Its id at the acquirer.
+    pub id: String,
     /// The payment, if it credits one. `None`: another movement, such as a refund or the acquirer's own fee.
     pub payment: Option<AcquirerPaymentId>,
     /// The charge of this service that it belongs to. `None`: none.

@@ -13,11 +13,13 @@ use domain::acquirer::{Capabilities, Charged, Decline, OddObject, RefundCapabili
 use domain::charge::transition::{Finalised, Payment};
 use domain::charge::{Artefacts, Card, Charge, HostedPage, IncomingPayment};
 use domain::ids::{AcquirerPaymentId, ChargeId};
-use domain::med::{CaseKind, Decision, DisputeFees};
+use domain::med::{CaseKind, Decision, Taken};
 use domain::money::{Amount, Currency, MinorUnits};
 use domain::payment_method::PaymentMethod;
 use domain::refund::{Refund, RefundOutcome};
-use domain::snapshot::{RemoteDispute, RemotePayment, RemoteRefund, RemoteState, Snapshot};
+use domain::snapshot::{
+    MovedObject, RemoteDispute, RemoteMovement, RemotePayment, RemoteRefund, RemoteState, Snapshot,
+};
 use domain::time::Timestamp;
 use serde_json::{Map, Value};
 
@@ -80,6 +82,9 @@ const AUTHENTICATION_SECONDS: i64 = 60 * 60;
 /// The most pages of a list that are read.
 const MAX_PAGES: u32 = 500;
 
+/// The most movements that a dispute lists. Others are found by their source.
+const LISTED_BY_DISPUTE: usize = 2;
+
 /// The longest name of an item on a page, in characters.
 const MAX_NAME_CHARS: usize = 250;
 
@@ -94,6 +99,9 @@ const CANCELED_ELSEWHERE: [&str; 4] = ["abandoned", "duplicate", "fraudulent", "
 /// Why a refund or dispute is set aside.
 const ODD_REFUND: &str = "a refund is in another currency than its payment, or its amount is out of range";
 const ODD_DISPUTE: &str = "a dispute was prevented, is in another currency than its payment, or has an unknown status or a value out of range";
+
+/// What a list of refunds shows of each one's movement.
+const REFUND_MOVEMENT: &[&str] = &["data.balance_transaction"];
 
 /// The largest file of evidence, in bytes.
 const MAX_EVIDENCE_BYTES: u64 = 5_242_880;
@@ -306,35 +314,61 @@ impl StripeConnector {
             disputes: Vec::new(),
             is_partial: false,
             odd: Vec::new(),
+            movements: Vec::new(),
         };
         match intent {
             Some(intent) if snapshot.state == RemoteState::Paid => {
+                let id = payment_id(&intent)?;
                 snapshot.payments.push(payment(charge, &intent)?);
+                if let Some(moved) = balance_transaction(&intent) {
+                    let gross = MinorUnits::new(intent.amount_received);
+                    snapshot.movements.push(movement(charge, &id, MovedObject::Payment, moved, gross)?);
+                }
                 let tried = intent.latest_charge.as_ref().and_then(Expandable::object);
                 let is_refunded = whole || tried.is_some_and(|tried| tried.amount_refunded > 0);
                 let is_disputed = whole || tried.is_some_and(|tried| tried.disputed);
                 let query = ListQuery { payment_intent: Some(&intent.id), ..ListQuery::default() };
-                let (refunds, odd) =
-                    if is_refunded { self.all::<objects::Refund>(query).await? } else { <_>::default() };
-                snapshot.odd.extend(odd.iter().map(undocumented));
-                for refund in refunds.into_iter().filter(|refund| !refund.metadata.0.contains_key(RETURN)) {
-                    let odd = OddObject::new(&refund.id, ODD_REFUND);
-                    match remote_refund(charge, &intent, refund) {
-                        Ok(refund) => snapshot.refunds.push(refund),
-                        Err(_) => snapshot.odd.push(odd),
+                let expanded = ListQuery { expand: REFUND_MOVEMENT, ..query };
+                let (refunds, mut odd) = if is_refunded { self.all(expanded).await? } else { <_>::default() };
+                for refund in refunds {
+                    let refund: objects::Refund = refund;
+                    let moved = match (&refund.balance_transaction, &refund.failure_balance_transaction) {
+                        (Some(Expandable::Object(moved)), None) => vec![(**moved).clone()],
+                        (None, None) => Vec::new(),
+                        _ => self.moved_by(&refund.id, &mut odd).await?,
+                    };
+                    let is_return = refund.metadata.0.contains_key(RETURN);
+                    let odd_refund = OddObject::new(&refund.id, ODD_REFUND);
+                    let movements = refund_movements(charge, &id, &refund, &moved);
+                    match (movements, remote_refund(charge, &intent, refund)) {
+                        (Ok(movements), remote) if is_return || remote.is_ok() => {
+                            snapshot.movements.extend(movements);
+                            snapshot.refunds.extend(remote.ok().filter(|_| !is_return));
+                        }
+                        _ => snapshot.odd.push(odd_refund),
                     }
                 }
-                let (disputes, odd) =
+                let (disputes, odd_disputes) =
                     if is_disputed { self.all::<Dispute>(query).await? } else { <_>::default() };
-                snapshot.odd.extend(odd.iter().map(undocumented));
-                for dispute in disputes {
-                    let odd = OddObject::new(&dispute.id, ODD_DISPUTE);
+                for mut dispute in disputes {
+                    let odd_dispute = OddObject::new(&dispute.id, ODD_DISPUTE);
                     let is_same = check_currency(&dispute.currency, charge.currency).is_ok();
-                    match remote_dispute(dispute) {
-                        Ok(Some(dispute)) if is_same => snapshot.disputes.push(dispute),
-                        _ => snapshot.odd.push(odd),
+                    if dispute.balance_transactions.len() >= LISTED_BY_DISPUTE {
+                        dispute.balance_transactions = self.moved_by(&dispute.id, &mut odd).await?;
+                    }
+                    let moved = dispute_movements(charge, &id, &dispute);
+                    let remote = moved.and_then(|moved| {
+                        Ok(remote_dispute(&id, dispute, &moved)?.map(|dispute| (dispute, moved)))
+                    });
+                    match remote {
+                        Ok(Some((dispute, moved))) if is_same => {
+                            snapshot.disputes.push(dispute);
+                            snapshot.movements.extend(moved);
+                        }
+                        _ => snapshot.odd.push(odd_dispute),
                     }
                 }
+                snapshot.odd.extend(odd.iter().chain(&odd_disputes).map(undocumented));
             }
             Some(intent) => snapshot.last_decline = intent.last_payment_error.as_ref().map(decline),
             None => {}
@@ -345,6 +379,14 @@ impl StripeConnector {
     /// The refunds of a payment. It fails if one that contains `name` can't be read.
     async fn refunds(&self, payment: &str, name: &str) -> Result<Vec<objects::Refund>> {
         self.all_but(ListQuery { payment_intent: Some(payment), ..ListQuery::default() }, name).await
+    }
+
+    /// The movements of the balance for an object. Adds the entries that can't be read.
+    async fn moved_by(&self, source: &str, odd: &mut Vec<Value>) -> Result<Vec<BalanceTransaction>> {
+        let (moved, undocumented) =
+            self.all(ListQuery { source: Some(source), ..ListQuery::default() }).await?;
+        odd.extend(undocumented);
+        Ok(moved)
     }
 
     /// Creates the session of a charge. After a stored failure, looks for it and uses a second key.
@@ -620,6 +662,7 @@ impl Connector for StripeConnector {
             let is_payment = source.kind == "charge" && moved.amount > 0;
             let payment = source.payment_intent.as_ref().filter(|_| is_payment);
             movements.push(Movement {
+                id: moved.id,
                 payment: payment.and_then(|id| id.parse().ok()),
                 charge: at.charge_of_object(&source, &mut odd).await?,
                 amount: MinorUnits::new(moved.amount),
@@ -817,8 +860,7 @@ fn payment_id(intent: &PaymentIntent) -> Result<AcquirerPaymentId> {
 fn payment(charge: &Charge, intent: &PaymentIntent) -> Result<RemotePayment> {
     let tried = intent.latest_charge.as_ref().and_then(Expandable::object);
     let tried = tried.ok_or_else(|| unavailable("a payment has no charge"))?;
-    let moved = tried.balance_transaction.as_ref();
-    let charged = match moved.and_then(Expandable::object) {
+    let charged = match balance_transaction(intent) {
         Some(moved) => charged(charge, moved)?,
         None => None,
     };
@@ -832,12 +874,81 @@ fn payment(charge: &Charge, intent: &PaymentIntent) -> Result<RemotePayment> {
         is_in_time: true,
         charged,
     };
-    Ok(RemotePayment { payment, lacks_fee: moved.is_none() })
+    Ok(RemotePayment { payment, lacks_fee: tried.balance_transaction.is_none() })
+}
+
+/// `None`: Stripe does not know the fee yet.
+fn balance_transaction(intent: &PaymentIntent) -> Option<&BalanceTransaction> {
+    let tried = intent.latest_charge.as_ref().and_then(Expandable::object)?;
+    tried.balance_transaction.as_ref().and_then(Expandable::object)
+}
+
+/// `gross`: its amount in the charge's currency, if the balance has another one.
+fn movement(
+    charge: &Charge,
+    payment: &AcquirerPaymentId,
+    object: MovedObject,
+    moved: &BalanceTransaction,
+    gross: MinorUnits,
+) -> Result<RemoteMovement> {
+    let currency = Currency::parse(&moved.currency.to_ascii_uppercase())
+        .map_err(|_| unavailable("a movement has an unknown currency"))?;
+    let settled = MinorUnits::new(moved.amount);
+    Ok(RemoteMovement {
+        id: moved.id.clone(),
+        payment: payment.clone(),
+        object,
+        gross: if currency == charge.currency { settled } else { gross },
+        settled,
+        fee: MinorUnits::new(moved.fee),
+        currency,
+    })
+}
+
+/// A credit is that of a refund that failed.
+fn refund_movements(
+    charge: &Charge,
+    payment: &AcquirerPaymentId,
+    refund: &objects::Refund,
+    moved: &[BalanceTransaction],
+) -> Result<Vec<RemoteMovement>> {
+    let movements = moved.iter().map(|moved| {
+        let object = match (refund.metadata.0.contains_key(RETURN), moved.amount > 0) {
+            (true, _) => MovedObject::Return,
+            (false, true) => MovedObject::RefundFailure(refund.id.clone()),
+            (false, false) => MovedObject::Refund(refund.id.clone()),
+        };
+        let gross = MinorUnits::new(refund.amount.saturating_mul(moved.amount.signum()));
+        movement(charge, payment, object, moved, gross)
+    });
+    movements.collect()
+}
+
+fn dispute_movements(
+    charge: &Charge,
+    payment: &AcquirerPaymentId,
+    dispute: &Dispute,
+) -> Result<Vec<RemoteMovement>> {
+    let listed = &dispute.balance_transactions;
+    let withdrawn = listed.iter().map(|moved| moved.amount).find(|amount| *amount < 0).unwrap_or(-1);
+    // In another currency, a part is known only by its share of the first debit. A dispute that was won gives all back,
+    // at another rate.
+    let gross = |moved: &BalanceTransaction| {
+        let base = if dispute.status == DisputeStatus::Won {
+            moved.amount.saturating_abs()
+        } else {
+            withdrawn.saturating_neg()
+        };
+        let share = i128::from(dispute.amount).saturating_mul(moved.amount.into());
+        MinorUnits::new(i64::try_from(share.checked_div(base.into()).unwrap_or_default()).unwrap_or_default())
+    };
+    let object = || MovedObject::Dispute(dispute.id.clone());
+    listed.iter().map(|moved| movement(charge, payment, object(), moved, gross(moved))).collect()
 }
 
 fn charged(charge: &Charge, moved: &BalanceTransaction) -> Result<Option<Charged>> {
     if check_currency(&moved.currency, charge.currency).is_err() {
-        tracing::error!(charge = %charge.id, "a payment is settled in another currency, so the plan's fee is taken");
+        tracing::info!(charge = %charge.id, "a payment is settled in another currency, so the plan's fee is taken");
         return Ok(None);
     }
     Ok(Some(Charged { fee: MinorUnits::new(moved.fee), available_at: time(moved.available_on)? }))
@@ -898,7 +1009,11 @@ fn refund_refusal(error: &ApiError) -> &'static str {
 }
 
 /// `None`: no case follows from it, and an operator must look at it.
-fn remote_dispute(dispute: Dispute) -> Result<Option<RemoteDispute>> {
+fn remote_dispute(
+    payment: &AcquirerPaymentId,
+    dispute: Dispute,
+    moved: &[RemoteMovement],
+) -> Result<Option<RemoteDispute>> {
     use DisputeStatus as Status;
 
     let is_inquiry = matches!(
@@ -917,26 +1032,17 @@ fn remote_dispute(dispute: Dispute) -> Result<Option<RemoteDispute>> {
         amount: amount(dispute.amount)?,
         due_by: dispute.evidence_details.due_by.map(time).transpose()?,
         decision,
-        fees: dispute_fees(&dispute.id, &dispute.currency, &dispute.balance_transactions),
+        taken: decision.and_then(|decision| taken(decision, moved)),
+        payment: payment.clone(),
         id: dispute.id,
     }))
 }
 
-/// Fees in a currency other than the payment's can't be posted in the charge's ledger.
-fn dispute_fees(id: &str, currency: &str, moved: &[BalanceTransaction]) -> DisputeFees {
-    let mut fees = DisputeFees::default();
-    for moved in moved {
-        if moved.currency != currency {
-            tracing::error!(
-                dispute = id,
-                fee = moved.fee,
-                currency = moved.currency,
-                "the fee of a dispute is in another currency, so it is not posted"
-            );
-            continue;
-        }
-        let sum = if moved.fee < 0 { &mut fees.returned } else { &mut fees.charged };
-        *sum = MinorUnits::new(sum.get().saturating_add(moved.fee.saturating_abs()));
-    }
-    fees
+/// `None`: a movement that must follow from the decision is not listed yet.
+fn taken(decision: Decision, moved: &[RemoteMovement]) -> Option<Taken> {
+    let is_back = moved.is_empty() || moved.iter().any(|moved| moved.gross.is_positive());
+    let is_listed = if decision == Decision::Payer { !moved.is_empty() } else { is_back };
+    let sum = MinorUnits::checked_sum(moved.iter().map(|moved| moved.gross)).ok()?;
+    let minor = sum.checked_neg().ok()?;
+    is_listed.then_some(Taken { minor, movements: u32::try_from(moved.len()).ok()? })
 }

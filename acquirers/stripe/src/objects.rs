@@ -234,6 +234,10 @@ pub struct Refund {
     pub currency: String,
     pub payment_intent: Option<String>,
     pub failure_reason: Option<String>,
+    /// The debit.
+    pub balance_transaction: Option<Expandable<BalanceTransaction>>,
+    /// The credit of a refund that failed.
+    pub failure_balance_transaction: Option<Expandable<BalanceTransaction>>,
     #[serde(default, deserialize_with = "null_as_default")]
     pub metadata: Hidden<Metadata>,
 }

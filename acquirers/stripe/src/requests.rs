@@ -165,6 +165,8 @@ pub(crate) fn upload(name: &str, content_type: &str, content: &[u8]) -> Result<B
 pub struct ListQuery<'a> {
     /// Of sessions, refunds and disputes only.
     pub payment_intent: Option<&'a str>,
+    /// The object that moved the balance. Of balance transactions only.
+    pub source: Option<&'a str>,
     /// At most 20 types of events, which Stripe keeps for 30 days. Empty: all.
     pub types: &'a [&'a str],
     /// Of events only: whether all webhook endpoints have accepted them.
@@ -184,6 +186,7 @@ impl ListQuery<'_> {
         Form::default()
             .set("limit", PAGE_SIZE)
             .set_some("payment_intent", self.payment_intent)
+            .set_some("source", self.source)
             .list("types", self.types)
             .set_some("delivery_success", self.delivery_success)
             .set_some("created[gte]", self.created_from)

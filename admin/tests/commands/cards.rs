@@ -312,6 +312,31 @@ async fn a_day_of_cards_is_reconciled_by_the_acquirers_movements() {
     assert_eq!((code, sums(&lines)), (Some(0), json!([5, 1, 0])), "{lines:?}");
     cards.until(&lost, "APPROVED").await;
 
+    cards.service.stack.cards.control("DELETE", "/faults", &json!({}));
+    // One minor unit more than the case retains.
+    let dispute = cards.act("/dispute", &charges[0], &json!({"kind": "formal"}));
+    cards.until(&charges[0], "CHARGEBACK").await;
+    let dispute = id(&dispute).to_owned();
+    let decide =
+        |body: Value| cards.service.stack.cards.control("POST", &format!("/disputes/{dispute}"), &body);
+    decide(json!({"amount": 10_001}));
+    let (code, lines) = reconcile("").await;
+    let of_case =
+        |line: &&Value| line["object"].as_str().is_some_and(|object| object.starts_with("case med_"));
+    let found = lines.iter().find(of_case).unwrap_or_else(|| panic!("{lines:?}"));
+    let amounts = fields(found, &["acquirer_amount", "recorded_amount"]);
+    assert_eq!((code, amounts), (Some(1), json!([-10_001, -10_000])), "{lines:?}");
+    decide(json!({"status": "lost"}));
+    let (code, lines) = eventually("the loss", async || {
+        let (code, lines) = reconcile("").await;
+        (code == Some(0)).then_some((code, lines))
+    })
+    .await;
+    assert_eq!((code, sums(&lines)), (Some(0), json!([5, 1, 0])), "{lines:?}");
+    let shown = cards.service.run(&format!("charges show ch_{}", id(&charges[0]))).await;
+    let shown = text(&shown.stdout);
+    assert!(shown.contains("dispute_fees") && shown.contains("case_lost"), "{shown}");
+
     let scope = Scope { account: cards.service.stack.seed.first.id, mode: Mode::Live };
     let store = cards.service.table("StateTable");
     let payment = cards.service.object(&format!("charges show ch_{}", id(&lost))).await.to_string();

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Charge;
 use crate::account::terms::{Fees, FeesOnRefund};
 use crate::money::{Amount, MinorUnits, MoneyError};
+use crate::payment_method::PaymentMethod;
 use crate::wallet::{CaseClawback, RefundShare, RefundStrategy, Settlement};
 
 /// The amounts that refunds and MED cases have taken from a charge, in minor units.
@@ -222,7 +223,7 @@ impl Funds {
     /// for it. The last value is the sum that the cases release.
     pub(crate) fn reserve_unconditionally(
         self,
-        amount: Amount,
+        (amount, contested): (Amount, Amount),
         settlement: &Settlement,
         parameters: &RefundParameters,
     ) -> Result<(Self, RefundShare, MinorUnits), RefundRefused> {
@@ -230,7 +231,7 @@ impl Funds {
         let share = self.share_of(amount, settlement, parameters, gross)?;
         let next = self.with_refund(&share, MinorUnits::checked_add)?;
         let next = Self { at_bank: next.at_bank.checked_add(gross.into())?, ..next };
-        let next = next.with_held_recomputed(amount)?.checked(amount)?;
+        let next = next.with_held_recomputed(contested)?.checked(contested)?;
         let released = self.med_held.checked_sub(next.med_held)?;
         Ok((next, share, released))
     }
@@ -370,16 +371,27 @@ impl Funds {
     }
 
     /// Ends a case as lost, or takes a part of its claim while it remains open. Returns the lost sum, which is
-    /// taken from the money held for all cases.
-    pub fn case_lost(self, amount: Amount, claimed: Amount) -> Result<(Self, MinorUnits), FundsError> {
-        let lost = self.med_held.min(claimed.into());
+    /// taken from the money held for all cases. `taken`: what a card scheme has taken, if it is known.
+    pub fn case_lost(
+        self,
+        amount: Amount,
+        claimed: Amount,
+        taken: Option<MinorUnits>,
+    ) -> Result<(Self, MinorUnits), FundsError> {
+        let lost = taken.unwrap_or(self.med_held.min(claimed.into()));
+        let unmet = MinorUnits::from(claimed).checked_sub(lost)?;
         let next = Self {
             med_claimed: self.claims_without(claimed)?,
             med_lost: self.med_lost.checked_add(lost)?,
-            med_unmet: self.med_unmet.checked_add(claimed.into())?.checked_sub(lost)?,
+            med_unmet: self.med_unmet.checked_add(if taken.is_none() { unmet } else { MinorUnits::ZERO })?,
             ..self
         };
         Ok((next.with_held_recomputed(amount)?.checked(amount)?, lost))
+    }
+
+    /// Changes the lost sum after a case's end: a card scheme took more, or gave some back.
+    pub(crate) fn loss_changed(self, amount: Amount, by: MinorUnits) -> Result<Self, FundsError> {
+        Self { med_lost: self.med_lost.checked_add(by)?, ..self }.checked(amount)
     }
 }
 
@@ -399,5 +411,11 @@ impl Charge {
     ) -> Result<(Funds, RefundShare), RefundRefused> {
         let settlement = self.settlement.as_ref().ok_or(RefundRefused::NotSettled)?;
         self.funds.reserve(self.amount, settlement, parameters)
+    }
+
+    /// What cases can contest. A card scheme takes all that it claims: refunded money, and more than the charge's
+    /// amount. MED takes at most what devoluções have left of that.
+    pub(crate) fn contested(&self) -> Amount {
+        if self.method() == PaymentMethod::Pix { self.amount } else { Amount::MAX }
     }
 }

@@ -29,7 +29,8 @@ use crate::acquirer::{AcquirerName, Decline};
 use crate::audit::Actor;
 use crate::calendar::Day;
 use crate::ids::{AcquirerPaymentId, ChargeId, ConnectionId, PostingId, Scope, Scoped};
-use crate::money::{Amount, Currency};
+use crate::med::CaseUpdate;
+use crate::money::{Amount, Currency, MinorUnits};
 use crate::payment_method::PaymentMethod;
 use crate::request_id::StoredRequestId;
 use crate::row::{Indexes, Key, Replaceable, Row, sortable};
@@ -129,6 +130,23 @@ const MAX_EARLIER: usize = 16;
 /// The row must stay small. Each payment also has its own row.
 const MAX_RETURNED: usize = 10;
 
+/// What an acquirer charged in one currency for disputes, or else beyond the fees of the settlement, with what exchange
+/// cost. The platform bears it.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct AcquirerCosts {
+    /// The currency of the acquirer's balance.
+    pub currency: Currency,
+    /// Whether it is for disputes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub of_disputes: bool,
+    /// The sum of all postings in minor units. Negative: the acquirer charged less.
+    pub minor: MinorUnits,
+    /// How many movements of the acquirer's balance were known. A report of fewer is older.
+    pub movements: u32,
+    /// The changes that posted it, oldest first. At most the latest 16 are stored.
+    pub posted: Vec<CaseUpdate>,
+}
+
 /// Decision that ends a manual review.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -215,6 +233,9 @@ pub struct Charge {
     /// Sums that refunds and MED cases have taken.
     #[serde(default, skip_serializing_if = "Funds::is_whole")]
     pub funds: Funds,
+    /// What the platform bears.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub costs: Vec<AcquirerCosts>,
     /// The payments that were not credited and go back to their payers, oldest first: the newest ten.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub returned: Vec<ReturnedPayment>,
@@ -328,7 +349,20 @@ impl Charge {
             let id = PostingId::derive(entry.at, &self.key().pk, entry.version);
             Some(Posting::key_of((&self.scope, self.shard()), self.currency, id, is_credit))
         };
-        self.status_changes().into_iter().filter_map(key).collect()
+        let costs = self.costs.iter().flat_map(|costs| {
+            costs.posted.iter().map(|posted| {
+                let id = PostingId::derive(posted.at, &self.key().pk, posted.version);
+                Posting::key_of((&self.scope, self.shard()), costs.currency, id, false)
+            })
+        });
+        self.status_changes().into_iter().filter_map(key).chain(costs).collect()
+    }
+
+    /// Returns what the platform has borne in a currency, and how many movements were known then.
+    pub(crate) fn costs_of(&self, (currency, of_disputes): (Currency, bool)) -> (MinorUnits, u32) {
+        let is_it = |costs: &&AcquirerCosts| costs.currency == currency && costs.of_disputes == of_disputes;
+        let costs = self.costs.iter().find(is_it);
+        costs.map_or((MinorUnits::ZERO, 0), |costs| (costs.minor, costs.movements))
     }
 
     /// Returns the state that the next version stores as `past`.

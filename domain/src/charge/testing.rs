@@ -50,6 +50,7 @@ pub(crate) fn waiting() -> Charge {
         applied_payment: None,
         settlement: None,
         funds: Funds::default(),
+        costs: Vec::new(),
         returned: Vec::new(),
         failure: None,
         last_decline: None,

@@ -6,11 +6,12 @@
 //! recorded together with its return.
 
 use super::incoming_payment::{IncomingPayment, UnappliedReason};
-use super::{AppliedPayment, Artefacts, Charge, Decision, Failure, TransactionStatus};
+use super::{AcquirerCosts, AppliedPayment, Artefacts, Charge, Decision, Failure, TransactionStatus};
 use crate::account::terms::MethodTerms;
 use crate::acquirer::{Charged, Decline};
 use crate::ids::{AcquirerPaymentId, ConnectionId, PostingId, Scope};
-use crate::money::Amount;
+use crate::med::{CaseUpdate, latest_updates};
+use crate::money::{Amount, Currency, MinorUnits, MoneyError};
 use crate::payment_method::PaymentMethod;
 use crate::row::Row as _;
 use crate::tax_id::TaxId;
@@ -85,6 +86,15 @@ pub enum Command {
         /// Fee and hold terms, which apply to the payment.
         terms: MethodTerms,
     },
+    /// The acquirer charged more, or less, than the fees that are posted.
+    BearCosts {
+        /// The currency of the acquirer's balance, and whether it is for disputes.
+        of: (Currency, bool),
+        /// All that the platform bears for the charge, in minor units.
+        total: MinorUnits,
+        /// How many movements of the acquirer's balance lead to it.
+        movements: u32,
+    },
     /// A manual review ended.
     Review {
         /// The decision.
@@ -127,7 +137,7 @@ pub enum Outcome {
         /// The payment and its posting.
         moved: Box<RecordedPayment>,
     },
-    /// Money held for review is credited. The row of the incoming payment does not change.
+    /// Money held for review is credited, or costs are posted. The row of the incoming payment does not change.
     Credited {
         /// Next version of the charge.
         charge: Box<Charge>,
@@ -148,6 +158,9 @@ pub enum Rejection {
     /// The payer has paid at the acquirer, which processes the payment.
     #[error("a payment of the charge is being processed")]
     BeingPaid,
+    /// A sum does not fit 64 bits.
+    #[error(transparent)]
+    Money(#[from] MoneyError),
     /// The charge cannot be paid by card now, so no card holder can authenticate.
     #[error("it can't be paid by card now")]
     NotPayableByCard,
@@ -183,7 +196,31 @@ pub fn apply(charge: &Charge, command: &Command, now: Timestamp) -> Result<Outco
         Command::ExpireDeclined { at, last } => Ok(expire(charge, *at, Some(last))),
         Command::ConfirmPayer { terms } => Ok(confirm_payer(charge, terms, now)),
         Command::Review { decision, terms } => review(charge, *decision, terms, now),
+        Command::BearCosts { of, total, movements } => {
+            Ok(bear_costs(charge, *of, (*total, *movements), now)?)
+        }
     }
+}
+
+/// A total, so that a repeated command posts nothing.
+fn bear_costs(
+    charge: &Charge,
+    (currency, of_disputes): (Currency, bool),
+    (total, movements): (MinorUnits, u32),
+    now: Timestamp,
+) -> Result<Outcome, MoneyError> {
+    let (before, known) = charge.costs_of((currency, of_disputes));
+    if total == before || movements < known {
+        return Ok(Outcome::Unchanged);
+    }
+    let mut next = next_version(charge.clone(), now);
+    let is_it = |costs: &mut AcquirerCosts| costs.currency == currency && costs.of_disputes == of_disputes;
+    let posted = next.costs.extract_if(.., is_it).next().map(|costs| costs.posted).unwrap_or_default();
+    let posted = latest_updates(&posted, CaseUpdate { version: next.version, at: next.updated_at });
+    next.costs.push(AcquirerCosts { currency, of_disputes, minor: total, movements, posted });
+    let cause = Cause { currency, ..cause(&next, None) };
+    let posting = rules::acquirer_costs(cause, of_disputes, total.checked_sub(before)?)?;
+    Ok(Outcome::Credited { charge: Box::new(next), posting: Box::new(posting) })
 }
 
 fn finalise(charge: &Charge, artefacts: &Artefacts, now: Timestamp) -> Outcome {
@@ -342,14 +379,14 @@ fn return_unapplied(
 }
 
 /// `charge`: after the change. The posting has the time of its version, so that its id can be derived from the row.
-fn cause(charge: &Charge, payment: &AcquirerPaymentId) -> Cause {
+fn cause<'a>(charge: &Charge, payment: impl Into<Option<&'a AcquirerPaymentId>>) -> Cause {
     Cause {
         id: PostingId::derive(charge.updated_at, &charge.key().pk, charge.version),
         scope: charge.scope,
         shard: charge.shard(),
         currency: charge.currency,
         at: charge.updated_at,
-        subject: Subject { charge: Some(charge.id), payment: Some(payment.clone()), ..Subject::default() },
+        subject: Subject { charge: Some(charge.id), payment: payment.into().cloned(), ..Subject::default() },
     }
 }
 

@@ -16,9 +16,11 @@ use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
 use crate::audit::Actor;
-use crate::charge::{Charge, Disputes, FundsError, MedBlock, MedStatus, TransactionStatus, transition};
+use crate::charge::{
+    Charge, Disputes, Funds, FundsError, MedBlock, MedStatus, TransactionStatus, transition,
+};
 use crate::ids::{MedCaseId, PostingId, Scope, Scoped};
-use crate::money::{Amount, Currency, MinorUnits};
+use crate::money::{Amount, Currency, MinorUnits, MoneyError};
 use crate::payment_method::PaymentMethod;
 use crate::request_id::StoredRequestId;
 use crate::row::{Indexes, Key, Row, sortable};
@@ -196,9 +198,12 @@ pub struct MedCase {
     /// Part of the claim that the payer's bank has taken before the case's end.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub lost: MinorUnits,
-    /// What the acquirer charged for the dispute. The platform bears it.
+    /// What a card scheme took after the case's end. Negative: it gave back.
+    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
+    pub lost_later: MinorUnits,
+    /// How many movements of the acquirer's balance the loss contains. A report of fewer is older.
     #[serde(default, skip_serializing_if = "domain::row::is_default")]
-    pub fees: DisputeFees,
+    pub movements: u32,
     /// Waits for an operator's confirmation, because the claim differs from the charge's amount.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unconfirmed: bool,
@@ -265,21 +270,13 @@ pub struct MedCase {
     pub actor: Option<Actor>,
 }
 
-/// What an acquirer charges for a dispute, in minor units. Both sums only grow.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub struct DisputeFees {
-    /// Fees that were charged.
-    pub charged: MinorUnits,
-    /// Fees that were given back, such as for a dispute that was won.
-    pub returned: MinorUnits,
-}
-
-impl DisputeFees {
-    /// Returns the fees after a report, which may be older than these.
-    #[must_use]
-    pub fn with(self, reported: Self) -> Self {
-        Self { charged: self.charged.max(reported.charged), returned: self.returned.max(reported.returned) }
-    }
+/// What an acquirer has taken for a dispute, without fees, once it has decided the dispute.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Taken {
+    /// The sum in minor units of the charge's currency.
+    pub minor: MinorUnits,
+    /// The number of movements of the acquirer's balance that it adds up.
+    pub movements: u32,
 }
 
 /// A change of a case that is published as `med_case.updated`: a status change, or a request for evidence.
@@ -292,10 +289,15 @@ pub struct CaseUpdate {
     pub at: Timestamp,
 }
 
+/// The part of a loss that was not retained before. Negative: more was retained than is lost.
+fn held_now(charge: &Charge, after: &Funds, lost: MinorUnits) -> Result<MinorUnits, MoneyError> {
+    after.med_held.checked_sub(charge.funds.med_held)?.checked_add(lost)
+}
+
 /// Evidence may be requested any number of times, and the row must stay small.
 const MAX_UPDATES: usize = 16;
 
-fn latest_updates(updates: &[CaseUpdate], update: CaseUpdate) -> Vec<CaseUpdate> {
+pub(crate) fn latest_updates(updates: &[CaseUpdate], update: CaseUpdate) -> Vec<CaseUpdate> {
     let dropped = updates.len().saturating_add(1).saturating_sub(MAX_UPDATES);
     updates.iter().skip(dropped).copied().chain([update]).collect()
 }
@@ -444,7 +446,8 @@ impl MedCase {
             currency: charge.currency,
             moved: MinorUnits::ZERO,
             lost,
-            fees: DisputeFees::default(),
+            lost_later: MinorUnits::ZERO,
+            movements: 0,
             unconfirmed: amount != charge.amount,
             reason: notification.reason.clone(),
             response_deadline: notification.response_deadline,
@@ -503,7 +506,7 @@ impl MedCase {
         disputes: Disputes,
         now: Timestamp,
     ) -> Result<CaseStep, FundsError> {
-        let (funds, held) = charge.funds.case_opened(charge.amount, self.remaining()?)?;
+        let (funds, held) = charge.funds.case_opened(charge.contested(), self.remaining()?)?;
         let status = match charge.status {
             TransactionStatus::Paid | TransactionStatus::Approved => self.kind.disputed(),
             // An inquiry has become a chargeback.
@@ -575,7 +578,8 @@ impl MedCase {
 
     /// The merchant accepts the claim, so the case is lost. `None`: the case is not open.
     pub fn accepted(&self, charge: &Charge, now: Timestamp) -> Result<Option<CaseStep>, FundsError> {
-        (self.status == CaseStatus::Open).then(|| self.ended(charge, CaseEnd::ACCEPTED, now)).transpose()
+        let end = || self.ended(charge, CaseEnd::ACCEPTED, None, now);
+        (self.status == CaseStatus::Open).then(end).transpose()
     }
 
     /// `None`: the case is already over, so a repeated or late notification changes nothing.
@@ -585,7 +589,52 @@ impl MedCase {
         decision: Decision,
         now: Timestamp,
     ) -> Result<Option<CaseStep>, FundsError> {
-        (!self.status.is_over()).then(|| self.ended(charge, decision.end(), now)).transpose()
+        self.decided_at_acquirer(charge, (decision, None), now)
+    }
+
+    /// As [`Self::decided`], with what a card scheme has taken. A lost case takes that from the merchant, not its
+    /// claim.
+    pub fn decided_at_acquirer(
+        &self,
+        charge: &Charge,
+        (decision, taken): (Decision, Option<Taken>),
+        now: Timestamp,
+    ) -> Result<Option<CaseStep>, FundsError> {
+        (!self.status.is_over()).then(|| self.ended(charge, decision.end(), taken, now)).transpose()
+    }
+
+    /// What the case has taken from the merchant.
+    pub fn loss(&self) -> Result<MinorUnits, MoneyError> {
+        let is_lost = self.money_outcome.is_some_and(|outcome| outcome != MoneyOutcome::RefundedToMerchant);
+        let at_end = if is_lost { self.moved } else { MinorUnits::ZERO };
+        MinorUnits::checked_sum([self.lost, at_end, self.lost_later])
+    }
+
+    /// Whether a report of what a card scheme has taken is newer than the loss, and differs from it.
+    pub fn has_other_loss(&self, taken: Taken) -> bool {
+        self.status.is_over()
+            && taken.movements >= self.movements
+            && self.loss().is_ok_and(|loss| loss != taken.minor)
+    }
+
+    /// Posts what a card scheme took, or gave back, after the case's end. `None`: the loss is that already.
+    pub fn taken_after_end(
+        &self,
+        charge: &Charge,
+        taken: Taken,
+        now: Timestamp,
+    ) -> Result<Option<CaseStep>, FundsError> {
+        if !self.has_other_loss(taken) {
+            return Ok(None);
+        }
+        let more = taken.minor.checked_sub(self.loss()?)?;
+        let now = self.change_time(charge, now);
+        let lost_later = self.lost_later.checked_add(more)?;
+        let case = Self { lost_later, movements: taken.movements, ..self.next_version(now) };
+        let posting = rules::case_loss_changed(case.cause(charge), more)?;
+        let funds = charge.funds.loss_changed(charge.contested(), more)?;
+        let step = case.with_move(Some(&posting)).without_money(charge, now);
+        Ok(Some(CaseStep { charge: Charge { funds, ..step.charge }, posting: Some(posting), ..step }))
     }
 
     /// Returns the next version of a case that a devolução opened, after the first notice of its infraction.
@@ -618,42 +667,23 @@ impl MedCase {
         }
         let now = self.change_time(charge, now);
         // An unconfirmed case has claimed nothing yet, so it claims the part now.
-        let (claimed, held_now) = if self.unconfirmed {
-            charge.funds.case_opened(charge.amount, part)?
+        let claimed = if self.unconfirmed {
+            charge.funds.case_opened(charge.contested(), part)?.0
         } else {
-            (charge.funds, MinorUnits::ZERO)
+            charge.funds
         };
-        let (funds, taken) = claimed.case_lost(charge.amount, part)?;
+        let (funds, taken) = claimed.case_lost(charge.contested(), part, None)?;
         let retained =
             if self.unconfirmed { self.moved } else { self.moved.checked_sub(taken)?.max(MinorUnits::ZERO) };
         let lost = self.lost.checked_add(part.into())?;
         let case = Self { lost, moved: retained, ..self.next_version(now) };
         let posting = if taken.is_positive() {
-            Some(rules::case_lost(case.cause(charge), held_now, taken)?)
+            Some(rules::case_lost(case.cause(charge), held_now(charge, &funds, taken)?, taken)?)
         } else {
             None
         };
         let step = case.with_move(posting.as_ref()).without_money(charge, now);
         Ok(Some(CaseStep { charge: Charge { funds, ..step.charge }, posting, ..step }))
-    }
-
-    /// Posts what the acquirer charges for the dispute. It moves none of the merchant's money. `None`: it is posted.
-    pub fn with_fees(
-        &self,
-        charge: &Charge,
-        reported: DisputeFees,
-        now: Timestamp,
-    ) -> Result<Option<CaseStep>, FundsError> {
-        let fees = self.fees.with(reported);
-        if fees == self.fees {
-            return Ok(None);
-        }
-        let now = self.change_time(charge, now);
-        let case = Self { fees, ..self.next_version(now) };
-        let charged = fees.charged.checked_sub(self.fees.charged)?;
-        let returned = fees.returned.checked_sub(self.fees.returned)?;
-        let posting = Some(rules::dispute_fees(case.cause(charge), charged, returned)?);
-        Ok(Some(CaseStep { posting, ..case.without_money(charge, now) }))
     }
 
     /// A further notice about the open case: reason, fraud method and deadline, not the amount. `None`: the
@@ -713,7 +743,13 @@ impl MedCase {
         CaseStep { case: self, charge, posting: None }
     }
 
-    fn ended(&self, charge: &Charge, end: CaseEnd, now: Timestamp) -> Result<CaseStep, FundsError> {
+    fn ended(
+        &self,
+        charge: &Charge,
+        end: CaseEnd,
+        taken: Option<Taken>,
+        now: Timestamp,
+    ) -> Result<CaseStep, FundsError> {
         let now = self.change_time(charge, now);
         let next_case = Self {
             status: end.status,
@@ -722,26 +758,28 @@ impl MedCase {
             appeal_draft: None,
             closed_at: Some(now),
             unconfirmed: false,
+            movements: taken.map_or(self.movements, |taken| taken.movements),
             ..self.next_published_version(now)
         };
         let cause = next_case.cause(charge);
         // A case that is lost before its confirmation claims its money now.
         let remaining = self.remaining()?;
-        let (claimed, held_now) = if self.unconfirmed && end.is_loss() {
-            charge.funds.case_opened(charge.amount, remaining)?
+        let claimed = if self.unconfirmed && end.is_loss() {
+            charge.funds.case_opened(charge.contested(), remaining)?.0
         } else {
-            (charge.funds, MinorUnits::ZERO)
+            charge.funds
         };
         let (funds, moved) = match (end.is_loss(), self.unconfirmed) {
-            (true, _) => claimed.case_lost(charge.amount, remaining)?,
+            (true, _) => claimed.case_lost(charge.contested(), remaining, taken.map(|taken| taken.minor))?,
             (false, true) => (charge.funds, MinorUnits::ZERO),
-            (false, false) => charge.funds.case_won(charge.amount, remaining)?,
+            (false, false) => charge.funds.case_won(charge.contested(), remaining)?,
         };
-        let posting = match (moved.is_positive(), end.is_loss()) {
-            (true, true) => Some(rules::case_lost(cause, held_now, moved)?),
-            (true, false) => Some(rules::case_won(cause, moved)),
-            (false, _) => None,
+        let posting = if end.is_loss() {
+            rules::case_lost(cause, held_now(charge, &funds, moved)?, moved)?
+        } else {
+            rules::case_won(cause, moved)
         };
+        let posting = Some(posting).filter(|posting| !posting.transfers.is_empty());
         let disputes = charge.disputes.clone().map(|disputes| self.close_in(disputes, end, now));
         let next = Charge { funds, disputes, ..transition::next_version(charge.clone(), now) };
         let charge = Charge { status: next.status_by_funds()?, ..next };

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::charge::testing::{at, paid};
 use crate::ids::Fingerprint;
+use crate::payment_method::PaymentMethod;
 use crate::source_address::SourceAddress;
 use crate::vocabulary::Vocabulary;
 use crate::wallet::LedgerAccount;
@@ -28,6 +29,38 @@ fn opened(charge: &Charge, name: &str, amount: Option<i64>) -> CaseStep {
 
 fn reason() -> AppealReason {
     AppealReason::parse("Entregue").unwrap()
+}
+
+#[test]
+fn a_card_scheme_takes_refunded_money_again_and_what_it_took_decides_the_loss() {
+    let by = |method| {
+        let mut charge = paid();
+        charge.applied_payment.as_mut().unwrap().method = method;
+        charge.funds.refunded_devolution = MinorUnits::new(400);
+        opened(&charge, "1", None)
+    };
+    let held = |method| by(method).charge.funds.med_held.get();
+    assert_eq!((held(PaymentMethod::Pix), held(PaymentMethod::CreditCard)), (600, 1000));
+    let step = by(PaymentMethod::CreditCard);
+    let taken = |minor, movements| Taken { minor: MinorUnits::new(minor), movements };
+    let change = |step: &CaseStep| {
+        let posting = step.posting.as_ref().unwrap();
+        let of = |account| posting.change(account).unwrap().get();
+        (
+            of(LedgerAccount::MerchantAvailable),
+            of(LedgerAccount::MerchantRetained),
+            of(LedgerAccount::MedLosses),
+        )
+    };
+    let decision = (Decision::Payer, Some(taken(700, 1)));
+    let lost = step.case.decided_at_acquirer(&step.charge, decision, at(120)).unwrap().unwrap();
+    assert_eq!((change(&lost), lost.case.loss()), ((300, -1000, 700), Ok(MinorUnits::new(700))));
+    let more = lost.case.taken_after_end(&lost.charge, taken(900, 2), at(130)).unwrap().unwrap();
+    assert_eq!((change(&more), more.charge.funds.med_lost.get()), ((-200, 0, 200), 900));
+    assert_eq!(more.case.taken_after_end(&more.charge, taken(700, 1), at(140)), Ok(None), "an older report");
+    let less = more.case.taken_after_end(&more.charge, taken(500, 3), at(140)).unwrap().unwrap();
+    assert_eq!((change(&less), less.case.loss()), ((400, 0, -400), Ok(MinorUnits::new(500))));
+    assert_eq!(less.case.taken_after_end(&less.charge, taken(500, 3), at(150)), Ok(None));
 }
 
 #[test]

@@ -294,8 +294,11 @@ impl Refund {
             merchant_bears_pix_out: false,
             is_held,
         };
-        let (funds, share, released) =
-            charge.funds.reserve_unconditionally(charge.amount, settlement, &parameters)?;
+        let (funds, share, released) = charge.funds.reserve_unconditionally(
+            (charge.amount, charge.contested()),
+            settlement,
+            &parameters,
+        )?;
         let plan = RefundPlan {
             parameters,
             destination: None,
@@ -406,7 +409,7 @@ impl Refund {
         let cause = refund.cause(now);
         let (status, charge_after, posting) = match end {
             RefundOutcome::Refunded => {
-                let funds = charge.funds.completed(charge.amount, &self.share)?;
+                let funds = charge.funds.completed(charge.contested(), &self.share)?;
                 let next = Charge { funds, ..next };
                 let posting = rules::refund_completed(cause, &self.share)?;
                 (RefundStatus::Refunded, Charge { status: next.status_by_funds()?, ..next }, posting)
@@ -416,7 +419,7 @@ impl Refund {
                     None => charge.funds,
                     Some(_) => charge.funds.without_bank_return(&self.share)?,
                 };
-                let (funds, clawback) = funds.failed(charge.amount, &self.share)?;
+                let (funds, clawback) = funds.failed(charge.contested(), &self.share)?;
                 let held = self.release_on.filter(|day| now < day.starts_at());
                 // MED cases may claim the money that the failed refund gives back (`clawback`). The posting
                 // then refers to one case: the one that opened last.

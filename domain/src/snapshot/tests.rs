@@ -76,7 +76,10 @@ impl World {
                     assert!(self.incoming.insert(incoming.payment_id.clone(), incoming).is_none());
                     self.become_(*charge, Some(posting));
                 }
-                other => panic!("{command:?}: {other:?}"),
+                Outcome::Credited { charge, posting } => {
+                    self.become_(*charge, Some(*posting));
+                }
+                other @ Outcome::Unchanged => panic!("{command:?}: {other:?}"),
             },
             Step::EndRefund(id, outcome, _) => {
                 let refund = self.refunds.iter_mut().find(|refund| refund.id == id).unwrap();
@@ -97,17 +100,17 @@ impl World {
                 self.cases.push(step.case);
                 self.become_(step.charge, step.posting);
             }
-            Step::ChargeFees(id, fees) => {
+            // What is recorded depends on whether a read saw the refund succeed.
+            Step::RefundCameBack(remote) => panic!("no history has one: {remote:?}"),
+            Step::DecideCase(id, decision, taken) => {
                 let case = self.cases.iter_mut().find(|case| case.id == id).unwrap();
-                let step = case.with_fees(&self.charge, fees, now).unwrap().unwrap();
+                let step = case.decided_at_acquirer(&self.charge, (decision, taken), now).unwrap().unwrap();
                 *case = step.case;
                 self.become_(step.charge, step.posting);
             }
-            // What is recorded depends on whether a read saw the refund succeed.
-            Step::RefundCameBack(remote) => panic!("no history has one: {remote:?}"),
-            Step::DecideCase(id, decision) => {
+            Step::ChangeLoss(id, taken) => {
                 let case = self.cases.iter_mut().find(|case| case.id == id).unwrap();
-                let step = case.decided(&self.charge, decision, now).unwrap().unwrap();
+                let step = case.taken_after_end(&self.charge, taken, now).unwrap().unwrap();
                 *case = step.case;
                 self.become_(step.charge, step.posting);
             }
@@ -192,6 +195,23 @@ fn card_payment(number: usize, minor: i64) -> RemotePayment {
     RemotePayment { payment, lacks_fee: true }
 }
 
+fn moved(
+    payment: &AcquirerPaymentId,
+    object: MovedObject,
+    (number, gross, settled, fee): (usize, i64, i64, i64),
+    currency: &str,
+) -> RemoteMovement {
+    RemoteMovement {
+        id: format!("txn{number}{gross}{object:?}"),
+        payment: payment.clone(),
+        object,
+        gross: MinorUnits::new(gross),
+        settled: MinorUnits::new(settled),
+        fee: MinorUnits::new(fee),
+        currency: Currency::parse(currency).unwrap(),
+    }
+}
+
 fn learn_fees(snapshot: &mut Snapshot) {
     for remote in &mut snapshot.payments {
         remote.lacks_fee = false;
@@ -209,12 +229,14 @@ fn open() -> Snapshot {
         disputes: vec![],
         is_partial: false,
         odd: vec![],
+        movements: vec![],
     }
 }
 
 /// The snapshots of a history, which ends with a charge that can't be paid any more.
 fn history(moves: &[Move]) -> Vec<Snapshot> {
     let (mut now, mut outcomes, mut history) = (open(), Vec::new(), vec![open()]);
+    let mut known: Vec<AcquirerPaymentId> = Vec::new();
     for made in moves.iter().copied().chain([Move::LearnFee, Move::EndRefund, Move::Expire]) {
         let is_payable = matches!(now.state, RemoteState::Open | RemoteState::InProgress);
         let sum = |refunds: &[RemoteRefund], of: fn(&RemoteRefund) -> bool| -> i64 {
@@ -236,7 +258,14 @@ fn history(moves: &[Move]) -> Vec<Snapshot> {
                 now.payments.push(card_payment(now.payments.len(), amount));
                 (now.state, now.last_decline) = (RemoteState::Paid, None);
             }
-            Move::LearnFee => learn_fees(&mut now),
+            Move::LearnFee => {
+                learn_fees(&mut now);
+                for remote in now.payments.iter().filter(|remote| !known.contains(&remote.payment.id)) {
+                    let paid = (0, remote.payment.amount.minor(), remote.payment.amount.minor(), 39);
+                    now.movements.push(moved(&remote.payment.id, MovedObject::Payment, paid, "BRL"));
+                }
+                known.extend(now.payments.iter().map(|remote| remote.payment.id.clone()));
+            }
             Move::Expire if is_payable => now.state = RemoteState::Expired,
             Move::Refund { amount: minor, succeeds }
                 if credited.is_some() && can_refund && refunded + minor <= 1000 =>
@@ -268,16 +297,18 @@ fn history(moves: &[Move]) -> Vec<Snapshot> {
                         amount,
                         due_by,
                         decision,
-                        fees: DisputeFees::default(),
+                        payment: now.payments[0].payment.id.clone(),
+                        taken: None,
                     });
                 }
             }
             Move::Decide(is_won) => {
                 for open in now.disputes.iter_mut().filter(|open| open.decision.is_none()) {
-                    let is_formal = open.kind == CaseKind::Chargeback;
-                    let charged = MinorUnits::new(if is_formal { 55 } else { 0 });
-                    let returned = if is_won { charged } else { MinorUnits::ZERO };
-                    open.fees = DisputeFees { charged, returned };
+                    let fee = if open.kind == CaseKind::Chargeback { 55 } else { 0 };
+                    for (number, fee) in [fee, if is_won { -fee } else { 0 }].into_iter().enumerate() {
+                        let object = MovedObject::Dispute(open.id.clone());
+                        now.movements.push(moved(&open.payment, object, (number, 0, 0, fee), "BRL"));
+                    }
                     let is_won = is_won || open.kind == CaseKind::Dispute;
                     open.decision = Some(if is_won { Decision::Merchant } else { Decision::Payer });
                 }
@@ -373,6 +404,40 @@ fn a_charge_that_was_closed_here_ends_as_its_closer_wanted() {
 }
 
 #[test]
+fn the_platform_bears_the_fee_of_a_returned_payment_once_and_what_exchange_costs() {
+    let mut world = World::new();
+    let mut snapshot = Snapshot {
+        state: RemoteState::Paid,
+        payments: vec![card_payment(1, 1000), card_payment(2, 1000)],
+        ..open()
+    };
+    learn_fees(&mut snapshot);
+    let id = |number: usize| snapshot.payments[number].payment.id.clone();
+    let movements = vec![
+        moved(&id(0), MovedObject::Payment, (0, 1000, 1000, 39), "BRL"),
+        moved(&id(1), MovedObject::Payment, (0, 1000, 1000, 39), "BRL"),
+        moved(&id(1), MovedObject::Return, (0, -1000, -1000, 0), "BRL"),
+    ];
+    let older = Snapshot { movements: movements[..1].to_vec(), ..snapshot.clone() };
+    let foreign = vec![
+        moved(&id(0), MovedObject::Payment, (0, 1000, 5421, 53), "USD"),
+        moved(&id(0), MovedObject::Refund("re".to_owned()), (0, -333, -1900, 0), "USD"),
+    ];
+    snapshot.movements = movements;
+    world.read(&snapshot, at(120));
+    let expense = |world: &World| world.wallet.balance(LedgerAccount::PlatformExpense).unwrap().get();
+    let fees = |world: &World| world.wallet.balance(LedgerAccount::AcquirerFees).unwrap().get();
+    assert_eq!((expense(&world), fees(&world)), (-39, 78));
+    world.read(&older, at(120));
+    assert_eq!(fees(&world), 78, "an older snapshot changes nothing");
+    // 667 at 5.421 are 3615 of the balance, which has 3521.
+    let charged = Snapshot { movements: foreign, ..open() }.charged(Currency::BRL).unwrap();
+    let charged: Vec<(String, i64)> =
+        charged.into_iter().map(|((currency, _), minor)| (currency.to_string(), minor.get())).collect();
+    assert_eq!(charged, [("BRL".to_owned(), 0), ("USD".to_owned(), 53 + 94)]);
+}
+
+#[test]
 fn what_no_step_can_make_right_is_reported() {
     let charge = paid();
     let now = at(120);
@@ -415,6 +480,7 @@ fn what_no_step_can_make_right_is_reported() {
 fn dispute(decision: Option<Decision>) -> RemoteDispute {
     let (reason, due_by) = (Some("fraudulent".to_owned()), None);
     let amount = amount(1000);
-    let (kind, fees) = (CaseKind::Chargeback, DisputeFees::default());
-    RemoteDispute { id: "dp1".to_owned(), kind, reason, amount, due_by, decision, fees }
+    let kind = CaseKind::Chargeback;
+    let (id, payment) = ("dp1".to_owned(), paid().applied_payment.unwrap().payment_id);
+    RemoteDispute { id, payment, kind, reason, amount, due_by, decision, taken: None }
 }

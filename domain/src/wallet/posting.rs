@@ -67,6 +67,10 @@ pub enum PostingKind {
     /// The acquirer charged a fee for a dispute, which the platform bears, or gave it back.
     #[schemars(skip)]
     DisputeFees,
+    /// What the acquirer charged beyond the fees of settlements and disputes, and what exchange cost. The platform
+    /// bears it.
+    #[schemars(skip)]
+    AcquirerCosts,
     /// A payout was requested.
     Payout,
     /// A payout reached the merchant's bank.

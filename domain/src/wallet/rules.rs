@@ -194,21 +194,37 @@ pub fn case_won(cause: Cause, released: MinorUnits) -> Posting {
     Posting { amount: released, ..Posting::new(cause, PostingKind::CaseWon, &[returned]) }
 }
 
-/// `held_now` is the part of the claim that was not retained before. The posting retains it first.
+/// `held_now` is the part of the loss that was not retained before. The posting retains it first. If it is negative,
+/// more was retained than is lost, and the rest becomes available.
 pub fn case_lost(cause: Cause, held_now: MinorUnits, lost: MinorUnits) -> Result<Posting, MoneyError> {
     let transfers = [
-        transfer(MerchantAvailable, MerchantRetained, held_now),
+        transfer(MerchantAvailable, MerchantRetained, held_now.max(MinorUnits::ZERO)),
+        transfer(MerchantRetained, MerchantAvailable, held_now.checked_neg()?.max(MinorUnits::ZERO)),
         transfer(MerchantRetained, MedLosses, lost),
     ];
     Ok(Posting { amount: lost.checked_neg()?, ..Posting::new(cause, PostingKind::CaseLost, &transfers) })
 }
 
-/// Posts what an acquirer charged for a dispute, and gave back. The platform bears it.
-pub fn dispute_fees(cause: Cause, charged: MinorUnits, returned: MinorUnits) -> Result<Posting, MoneyError> {
-    let transfers =
-        [transfer(PlatformExpense, AcquirerFees, charged), transfer(AcquirerFees, PlatformExpense, returned)];
-    let amount = returned.checked_sub(charged)?;
-    Ok(Posting { amount, ..Posting::new(cause, PostingKind::DisputeFees, &transfers) })
+/// Posts what a card scheme took after the end of a case; below zero: what it gave back.
+pub(crate) fn case_loss_changed(cause: Cause, more: MinorUnits) -> Result<Posting, MoneyError> {
+    if !more.is_negative() {
+        return case_lost(cause, more, more);
+    }
+    let amount = more.checked_neg()?;
+    let returned = transfer(MedLosses, MerchantAvailable, amount);
+    Ok(Posting { amount, ..Posting::new(cause, PostingKind::CaseWon, &[returned]) })
+}
+
+/// Posts what an acquirer charged for disputes, or beyond the fees of settlements; below zero: what it gave back. The
+/// platform bears it.
+pub fn acquirer_costs(cause: Cause, of_disputes: bool, more: MinorUnits) -> Result<Posting, MoneyError> {
+    let amount = more.checked_neg()?;
+    let transfers = [
+        transfer(PlatformExpense, AcquirerFees, more.max(MinorUnits::ZERO)),
+        transfer(AcquirerFees, PlatformExpense, amount.max(MinorUnits::ZERO)),
+    ];
+    let kind = if of_disputes { PostingKind::DisputeFees } else { PostingKind::AcquirerCosts };
+    Ok(Posting { amount, ..Posting::new(cause, kind, &transfers) })
 }
 
 /// Posts that an operator gave the merchant the money of a refund that failed after it had succeeded.
@@ -301,7 +317,7 @@ mod tests {
             (case_opened(cause(), minor).unwrap(), (-1000, 0)),
             (case_won(cause(), minor), (1000, 0)),
             (case_lost(cause(), MinorUnits::ZERO, minor).unwrap(), (-1000, 0)),
-            (dispute_fees(cause(), minor, MinorUnits::new(300)).unwrap(), (-700, 0)),
+            (acquirer_costs(cause(), true, MinorUnits::new(700)).unwrap(), (-700, 0)),
             (unapplied(cause(), amount, ReturnStatus::Stopped), (1000, 0)),
             (receipt_credited(cause(), amount), (1000, 0)),
             (payout_requested(cause(), amount), (-1000, 0)),

@@ -288,8 +288,10 @@ impl World {
     }
 
     fn lose(&mut self, charge_index: usize, claimed: Amount, held_now: MinorUnits) {
-        let (funds, lost) =
-            self.charges[charge_index].funds.case_lost(self.charges[charge_index].amount, claimed).unwrap();
+        let (funds, lost) = self.charges[charge_index]
+            .funds
+            .case_lost(self.charges[charge_index].amount, claimed, None)
+            .unwrap();
         let cause = self.cause();
         self.post(&rules::case_lost(cause, held_now, lost).unwrap());
         self.charges[charge_index].funds = funds;

@@ -164,7 +164,9 @@ pub(crate) fn movement_name(kind: PostingKind) -> Word {
         PostingKind::CaseLost => w::MOVED_CASE_LOST,
         PostingKind::Payout | PostingKind::PayoutPaid => w::PAYOUT,
         PostingKind::PayoutFailed => w::MOVED_PAYOUT_FAILED,
-        PostingKind::Adjustment | PostingKind::DisputeFees => w::MOVED_ADJUSTMENT,
+        PostingKind::Adjustment | PostingKind::DisputeFees | PostingKind::AcquirerCosts => {
+            w::MOVED_ADJUSTMENT
+        }
     }
 }
 

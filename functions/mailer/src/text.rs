@@ -144,6 +144,10 @@ pub(crate) fn resolved(case: &MedCase, charge: &Charge, dashboard: &str) -> Opti
         (MoneyOutcome::ClosedWithoutRefund | MoneyOutcome::Lost, Some(moved)) => {
             format!("O valor de {moved} foi debitado da sua carteira em definitivo.")
         }
+        // A card scheme gave all back.
+        (_, None) if case.money_moves.iter().any(|moved| Some(moved.at) == case.closed_at) => {
+            "O valor que estava retido voltou ao seu saldo disponível.".to_owned()
+        }
         (_, None) => {
             "O seu saldo não mudou: nada estava retido por este caso, ou o que estava segue retido por outro."
                 .to_owned()

@@ -551,6 +551,108 @@ async fn a_dispute_is_a_case_that_the_acquirer_decides() {
     cards.check_ledger().await;
 }
 
+/// The balance at the acquirer.
+impl Cards {
+    fn moved(&self, what: &str) -> i64 {
+        let books = self.books();
+        let in_reais = |moved: &&Value| moved["currency"] == "brl";
+        let listed = books["balance_transactions"].as_array().unwrap().iter().filter(in_reais);
+        listed.map(|moved| moved[what].as_i64().unwrap()).sum()
+    }
+
+    /// The same by the ledger.
+    async fn posted(&self) -> i64 {
+        let mut sum = 0;
+        for account in
+            [LedgerAccount::AcquirerClearing, LedgerAccount::MedLosses, LedgerAccount::AcquirerFees]
+        {
+            sum -= self.balance_of(account).await;
+        }
+        sum
+    }
+
+    async fn wallet(&self) -> i64 {
+        let mut sum = 0;
+        for account in [
+            LedgerAccount::MerchantAvailable,
+            LedgerAccount::MerchantPending,
+            LedgerAccount::MerchantRetained,
+        ] {
+            sum += self.balance_of(account).await;
+        }
+        sum
+    }
+
+    /// Waits until the ledger has the acquirer's balance, and the merchant has lost that sum since `before`.
+    async fn until_equal(&self, what: &str, before: i64, lost: i64) {
+        wait_until(what, async || {
+            self.moved("net") == self.posted().await && before - self.wallet().await == lost
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn the_ledger_has_the_balance_at_the_acquirer_and_the_merchant_bears_what_a_scheme_takes() {
+    let cards = Cards::start().await;
+    // What was refunded, the amount of the dispute, and its final amount. The wallet had 9,562 of each payment, and a
+    // refund returns its share of the fee of 438, which the acquirer keeps.
+    for (name, refunded, disputed, taken, lost) in [
+        ("after a refund", 4_000, 10_000, 10_000, 13_825),
+        ("after a full refund", 10_000, 10_000, 10_000, 19_562),
+        ("above the charge", 0, 12_000, 12_000, 12_000),
+        ("of a part, reinstated in part", 0, 6_000, 4_000, 4_000),
+    ] {
+        let charge = cards.paid(&format!("scheme-{refunded}-{disputed}"), json!({})).await;
+        let before = cards.wallet().await;
+        if refunded > 0 {
+            cards.refund(&charge, refunded).await;
+            cards.live.wait_for_refund(&charge, "REFUNDED").await;
+        }
+        let dispute = cards.act("/dispute", &charge, json!({"kind": "formal", "amount": disputed}));
+        eventually("a case", async || cards.case_of(&charge).await).await;
+        cards.set_status("disputes", &dispute, "lost");
+        eventually("a lost case", async || {
+            cards.case_of(&charge).await.filter(|case| case["money_outcome"] == "lost")
+        })
+        .await;
+        if taken != disputed {
+            cards.control("POST", &format!("/disputes/{}", id(&dispute)), &json!({"amount": taken}));
+        }
+        cards.until_equal(name, before, lost).await;
+    }
+    let (expense, before) = (cards.balance_of(LedgerAccount::PlatformExpense).await, cards.wallet().await);
+    // Fees of 55.00 for each dispute, and the fees of the two refunds.
+    assert_eq!(expense, -4 * 5_500 - 175 - 438);
+
+    let late = cards.create("scheme-late", json!({})).await;
+    cards.live.service.advance_seconds(24 * 60 * 60 + 60).await;
+    cards.until(&late, "EXPIRED").await;
+    cards.act("/pay", &late, json!({"late": true}));
+    wait_until("the return", async || cards.read(&late).await["returnedPayments"][0]["status"] == "returned")
+        .await;
+    cards.until_equal("a returned payment", before, 0).await;
+    assert_eq!(cards.balance_of(LedgerAccount::PlatformExpense).await, expense - 438);
+    cards.check_ledger().await;
+}
+
+#[tokio::test]
+async fn fees_and_exchange_in_the_currency_of_the_balance_are_the_platforms() {
+    let cards = Cards::start().await;
+    cards.control("POST", "/behaviour", &json!({"exchange_rate_millionths": 5_420_000}));
+    let charge = cards.create("exchange-1", json!({"currency": "EUR"})).await;
+    cards.act("/pay", &charge, json!({"fee": 531}));
+    cards.until(&charge, "APPROVED").await;
+    wait_until("the fee", async || cards.balance_of(LedgerAccount::AcquirerFees).await == 531).await;
+    cards.control("POST", "/behaviour", &json!({"exchange_rate_millionths": 5_500_000}));
+    cards.act("/refund", &charge, json!({"amount": 4_000}));
+    // 60.00 EUR at 5.42 are 325.20 BRL. Of 542.00 BRL the refund has taken 220.00.
+    wait_until("the loss", async || cards.balance_of(LedgerAccount::AcquirerFees).await == 531 + 320).await;
+    assert_eq!(cards.moved("amount"), 54_200 - 22_000);
+    assert_eq!(cards.balance_of(LedgerAccount::PlatformExpense).await, -851);
+    cards.check_ledger().await;
+}
+
 #[tokio::test]
 async fn only_signed_notifications_of_the_account_are_accepted() {
     let cards = Cards::start().await;

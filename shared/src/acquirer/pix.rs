@@ -644,8 +644,8 @@ fn snapshot(cob: &Cob) -> Snapshot {
         CobStatus::Active | CobStatus::Other(_) => RemoteState::Open,
     };
     let payments = cob.pix.iter().map(payment).collect();
-    let (refunds, disputes) = (Vec::new(), Vec::new());
-    Snapshot { state, payments, last_decline: None, refunds, disputes, is_partial: false, odd: Vec::new() }
+    let (refunds, disputes, odd, movements) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    Snapshot { state, payments, last_decline: None, refunds, disputes, is_partial: false, odd, movements }
 }
 
 fn refusal(error: &ApiError) -> Option<String> {

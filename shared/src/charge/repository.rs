@@ -177,6 +177,7 @@ impl Charges {
                 | Command::Cancel
                 | Command::Decline { .. }
                 | Command::ConfirmPayer { .. }
+                | Command::BearCosts { .. }
                 | Command::Review { .. } => charge.read_at(now),
             };
             let outcome = transition::apply(&current, command, now)

@@ -4,7 +4,7 @@
 use domain::audit::{Audit, Operator};
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::{ChargeId, MedCaseId};
-use domain::med::{AppealReason, CaseNotification, CaseStep, Decision, DisputeFees, MedCase};
+use domain::med::{AppealReason, CaseNotification, CaseStep, Decision, MedCase, Taken};
 use domain::time::Timestamp;
 
 use super::CaseError;
@@ -107,14 +107,24 @@ impl MedCases {
         self.change(case, audit.as_ref(), |case, charge| Ok(case.decided(charge, decision, now)?)).await
     }
 
-    /// Posts what the acquirer charges for the dispute of a case.
-    pub(crate) async fn charge_fees(
+    /// As [`Self::decide`], with what the acquirer has taken.
+    pub(crate) async fn decide_at_acquirer(
         &self,
         case: MedCase,
-        fees: DisputeFees,
+        decided: (Decision, Option<Taken>),
         now: Timestamp,
     ) -> Result<MedCase, CaseError> {
-        self.change(case, None, |case, charge| Ok(case.with_fees(charge, fees, now)?)).await
+        self.change(case, None, |case, charge| Ok(case.decided_at_acquirer(charge, decided, now)?)).await
+    }
+
+    /// Posts what the acquirer took, or gave back, after the case's end.
+    pub(crate) async fn change_loss(
+        &self,
+        case: MedCase,
+        taken: Taken,
+        now: Timestamp,
+    ) -> Result<MedCase, CaseError> {
+        self.change(case, None, |case, charge| Ok(case.taken_after_end(charge, taken, now)?)).await
     }
 
     /// A case whose amount differs from the charge's retains no money before this. Any other case is returned

@@ -111,6 +111,7 @@ pub async fn create_charge(
         applied_payment: None,
         settlement: None,
         funds: Funds::default(),
+        costs: Vec::new(),
         returned: Vec::new(),
         failure: None,
         last_decline: None,

@@ -3,32 +3,41 @@
 //! ledger does not show goes unnoticed.
 //!
 //! A charge whose only movement is its payment is compared with its rows. Any other charge with movements or postings of
-//! the day is read at the acquirer, and differs if [`next_step`](domain::snapshot::next_step) finds a change that is
-//! missing.
+//! the day is read at the acquirer. It differs if [`next_step`](domain::snapshot::next_step) finds a change that is
+//! missing. Else all its movements, of any day, are compared with its postings: the payments with their returns, each
+//! refund and each dispute in the charge's currency, and the fees in the currency of the balance. A refund or return in
+//! progress is compared when it has ended.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use domain::acquirer::{ConnectionSweep, OddObject};
 use domain::calendar::Day;
 use domain::charge::transition::Command;
 use domain::charge::{Charge, IncomingPayment};
-use domain::ids::{AccountId, AcquirerPaymentId, ChargeId, Mode, PostingId, Scope};
-use domain::money::MinorUnits;
+use domain::ids::{AccountId, AcquirerPaymentId, ChargeId, Mode, PostingId, RefundId, Scope};
+use domain::med::{CaseKind, MedCase};
+use domain::money::{Currency, MinorUnits, MoneyError};
+use domain::payment_method::PaymentMethod;
+use domain::refund::{Refund, RefundStatus};
 use domain::row::Key;
-use domain::snapshot::Step;
+use domain::snapshot::{MovedObject, RemoteMovement, RemoteRefund, Snapshot, Step};
 use domain::time::Timestamp;
-use domain::wallet::{Posting, PostingKind};
+use domain::wallet::{LedgerAccount, Posting, PostingKind, Transfer, add_to_counter};
 use serde::Serialize;
 
-use crate::WorkResult;
 use crate::acquirer::{Acquirer, Acquirers, Connection, Movement};
 use crate::charge::Charges;
-use crate::services::RemoteCharges;
+use crate::services::{ChargeRows, RemoteCharges};
 use crate::store::{Result, Store};
 use crate::wallet::Wallets;
+use crate::{WorkError, WorkResult};
 
 /// A payment may be recorded so long after it was made: its fee may be unknown for two hours.
 const RECORDED_SECONDS: i64 = 3 * 60 * 60;
+
+/// The accounts whose changes are movements at an acquirer.
+const AT_ACQUIRER: [LedgerAccount; 3] =
+    [LedgerAccount::AcquirerClearing, LedgerAccount::AcquirerFees, LedgerAccount::MedLosses];
 
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct MovementReconciliation {
@@ -38,6 +47,9 @@ pub struct MovementReconciliation {
     pub others: u64,
     #[serde(skip)]
     pub differences: Vec<MovementDifference>,
+    /// Charges whose money is on the balance in another currency. They are no differences.
+    #[serde(skip)]
+    pub exchanged: Vec<MovementDifference>,
 }
 
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
@@ -47,6 +59,9 @@ pub struct MovementDifference {
     pub charge: Option<ChargeId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payment: Option<AcquirerPaymentId>,
+    /// Such as `refund re_…`, if the movements of one object are compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub object: Option<String>,
     /// In minor units.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acquirer_amount: Option<MinorUnits>,
@@ -57,8 +72,14 @@ pub struct MovementDifference {
 
 impl MovementDifference {
     fn new(charge: impl Into<Option<ChargeId>>, reason: impl Into<String>) -> Self {
-        let (payment, acquirer_amount, recorded_amount) = (None, None, None);
-        Self { charge: charge.into(), payment, acquirer_amount, recorded_amount, reason: reason.into() }
+        let (payment, object, acquirer_amount, recorded_amount) = (None, None, None, None);
+        let (charge, reason) = (charge.into(), reason.into());
+        Self { charge, payment, object, acquirer_amount, recorded_amount, reason }
+    }
+
+    fn of_object(self, object: String, (acquirer, recorded): (MinorUnits, MinorUnits)) -> Self {
+        let (acquirer_amount, recorded_amount) = (Some(acquirer), Some(recorded));
+        Self { object: Some(object), acquirer_amount, recorded_amount, ..self }
     }
 }
 
@@ -93,8 +114,9 @@ pub async fn reconcile_movements(
     let accounts = sweep.map(|sweep| sweep.accounts).unwrap_or_default();
     let accounts: BTreeSet<AccountId> = accounts.into_iter().chain([connection.account()]).collect();
     let mut recorded: BTreeMap<ChargeId, Vec<IncomingPayment>> = BTreeMap::new();
+    let mut posted = BTreeSet::new();
     for account in &accounts {
-        for payment in recorded_payments(store, *account, day).await? {
+        for payment in recorded_payments(store, *account, day, &mut posted).await? {
             let is_ours = payment.connection == Some(connection.id());
             if let Some(charge) = payment.charge_id().filter(|_| is_ours) {
                 recorded.entry(charge).or_default().push(payment);
@@ -102,7 +124,7 @@ pub async fn reconcile_movements(
         }
     }
     let rows = Charges::new(store.clone());
-    let ids: BTreeSet<ChargeId> = of_charges.keys().chain(recorded.keys()).copied().collect();
+    let ids: BTreeSet<ChargeId> = of_charges.keys().chain(recorded.keys()).chain(&posted).copied().collect();
     for id in ids {
         let movements = of_charges.remove(&id).unwrap_or_default();
         let payments = recorded.remove(&id).unwrap_or_default();
@@ -112,46 +134,53 @@ pub async fn reconcile_movements(
         };
         let charge = stored.as_stored();
         if !accounts.contains(&charge.scope.account) || !charge.uses(connection.id()) {
-            // A payment of another system names it.
-            found.others = found.others.saturating_add(1);
+            // A payment of another system names it, or it has postings and no part at this connection.
+            found.others = found.others.saturating_add((!movements.is_empty()).into());
             continue;
         }
         if let ([moved], [payment]) = (&movements[..], &payments[..])
             && moved.payment.as_ref() == Some(&payment.payment_id)
+            && charge.funds.is_whole()
             && is_equal(charge, moved, payment)
         {
             continue;
         }
         let Acquirer::Remote(whole) = acquirers.of_charge(charge).await? else { continue };
-        found
-            .differences
-            .extend(differences(charges, &whole, charge, (&movements, &payments), apply, now).await?);
+        let what = (&movements[..], &payments[..]);
+        let differences = differences(store, charges, (&whole, charge), what, apply, now);
+        let [differences, exchanged] = Box::pin(differences).await?;
+        found.differences.extend(differences);
+        found.exchanged.extend(exchanged);
     }
     Ok(found)
 }
 
-/// The plan's fee was taken if the payment was settled in another currency.
+/// Amount and fee, in the charge's currency.
 fn is_equal(charge: &Charge, moved: &Movement, payment: &IncomingPayment) -> bool {
     let has_same_amount = moved.amount == MinorUnits::from(payment.amount);
     let is_credited =
         charge.applied_payment.as_ref().is_some_and(|applied| applied.payment_id == payment.payment_id);
     let fee = charge.settlement.filter(|_| is_credited).map(|settlement| settlement.fees.acquirer());
-    moved.currency != Some(charge.currency) || (has_same_amount && fee.is_none_or(|fee| fee == moved.fee))
+    moved.currency == Some(charge.currency) && has_same_amount && fee == Some(moved.fee)
 }
 
 async fn differences(
+    store: &Store,
     charges: &RemoteCharges,
-    connection: &Connection,
-    charge: &Charge,
+    (connection, charge): (&Connection, &Charge),
     (movements, payments): (&[Movement], &[IncomingPayment]),
     apply: bool,
     now: Timestamp,
-) -> WorkResult<Vec<MovementDifference>> {
+) -> WorkResult<[Vec<MovementDifference>; 2]> {
     let differing = |reason: String| MovementDifference::new(charge.id, reason);
     let snapshot = match connection.connector().read_whole(charge).await {
         Ok(Some(snapshot)) => snapshot,
-        Ok(None) => return Ok(vec![differing("the acquirer does not know the charge".to_owned())]),
-        Err(error) => return Ok(vec![differing(format!("the charge can't be read: {error}"))]),
+        Ok(None) => {
+            return Ok([vec![differing("the acquirer does not know the charge".to_owned())], Vec::new()]);
+        }
+        Err(error) => {
+            return Ok([vec![differing(format!("the charge can't be read: {error}"))], Vec::new()]);
+        }
     };
     if apply {
         charges.follow(connection, charge, (&snapshot, None), now).await?;
@@ -159,14 +188,18 @@ async fn differences(
     let (step, contradictions) = charges.missing(charge.id, &snapshot, now).await?;
     let mut found: Vec<MovementDifference> = contradictions.into_iter().map(differing).collect();
     found.extend(snapshot.odd.iter().map(|odd| differing(odd.to_string())));
-    found.extend(step.and_then(|step| missing_step(&step)).map(|reason| differing(reason.to_owned())));
+    let missing = step.and_then(|step| missing_step(&step));
+    found.extend(missing.map(|reason| differing(reason.to_owned())));
     for payment in payments {
         // A refund that came back is recorded under its own id.
         let is_listed = snapshot.payments.iter().any(|remote| remote.payment.id == payment.payment_id)
             || snapshot.refunds.iter().any(|remote| remote.id == payment.payment_id.as_str());
-        let listed = movements.iter().find(|moved| moved.payment.as_ref() == Some(&payment.payment_id));
-        let (reason, acquirer_amount) = match listed {
-            Some(moved) if !is_equal(charge, moved, payment) => ("amount or fee differ", Some(moved.amount)),
+        let is_its = |moved: &&RemoteMovement| {
+            moved.payment == payment.payment_id && moved.object == MovedObject::Payment
+        };
+        let gross = snapshot.movements.iter().find(is_its).map(|moved| moved.gross);
+        let (reason, acquirer_amount) = match gross {
+            Some(gross) if gross != MinorUnits::from(payment.amount) => ("amount or fee differ", Some(gross)),
             None if !is_listed => ("a payment is recorded that the acquirer does not know", None),
             Some(_) | None => continue,
         };
@@ -177,28 +210,194 @@ async fn differences(
             ..differing(reason.to_owned())
         });
     }
-    Ok(found)
+    for moved in movements {
+        if !snapshot.movements.iter().any(|known| known.id == moved.id) {
+            let reason = "the balance moved for no payment, refund or dispute that can be recorded";
+            let amounts = (moved.amount, MinorUnits::ZERO);
+            found.push(differing(reason.to_owned()).of_object(moved.id.clone(), amounts));
+        }
+    }
+    if missing.is_none() {
+        found.extend(Books::read(store, charge.id, &snapshot).await?.differences(&snapshot)?);
+    }
+    Ok([found, exchanged(charge, &snapshot)?])
+}
+
+/// All that is recorded about a charge.
+struct Books {
+    charge: Charge,
+    refunds: Vec<Refund>,
+    cases: Vec<MedCase>,
+    /// Those of the snapshot, and the refunds that came back.
+    payments: Vec<IncomingPayment>,
+    postings: Vec<Posting>,
+}
+
+impl Books {
+    async fn read(store: &Store, id: ChargeId, snapshot: &Snapshot) -> WorkResult<Self> {
+        let rows = ChargeRows::read(store, id).await?;
+        let ChargeRows { charge, refunds, cases } = rows.ok_or(WorkError::Missing("a charge has no row"))?;
+        let charge = charge.as_stored().clone();
+        let came_back = snapshot.refunds.iter().filter_map(RemoteRefund::came_back_as);
+        let ids = snapshot.movements.iter().map(|moved| moved.payment.clone()).chain(came_back);
+        let ids: BTreeSet<AcquirerPaymentId> = ids.collect();
+        let keys: Vec<Key> = ids.iter().map(|id| IncomingPayment::key_of(&charge.scope, id)).collect();
+        let payments: Vec<IncomingPayment> = store.get_in_order(&keys).await?;
+        let of_payments = payments.iter().flat_map(|payment| payment.posting_keys(charge.shard()));
+        let of_refunds = refunds.iter().flat_map(Refund::posting_keys);
+        let of_cases = cases.iter().flat_map(MedCase::posting_keys);
+        let keys = charge.posting_keys().into_iter().chain(of_payments).chain(of_refunds).chain(of_cases);
+        // DynamoDB refuses a key twice.
+        let keys: Vec<Key> = keys.collect::<HashSet<_>>().into_iter().collect();
+        let mut postings: Vec<Posting> = store.get_in_order(&keys).await?;
+        postings.retain(|posting| match &posting.subject.payment {
+            Some(payment) => ids.contains(payment),
+            None => matches!(posting.kind, PostingKind::AcquirerCosts | PostingKind::DisputeFees),
+        });
+        Ok(Self { charge, refunds, cases, payments, postings })
+    }
+
+    fn differences(&self, snapshot: &Snapshot) -> Result<Vec<MovementDifference>> {
+        let mut sums: BTreeMap<String, (MinorUnits, MinorUnits)> = BTreeMap::new();
+        for moved in &snapshot.movements {
+            let sums = sums.entry(self.object_of(moved, snapshot)).or_default();
+            add_to_counter(&mut sums.0, moved.gross)?;
+        }
+        for posting in &self.postings {
+            let sums = sums.entry(object_of_posting(posting)).or_default();
+            add_to_counter(&mut sums.1, self.gross_of(posting)?)?;
+        }
+        let is_returning = self.payments.iter().any(|payment| payment.open_return().is_some());
+        let in_progress = self.refunds.iter().filter(|refund| !refund.is_done()).map(|refund| refund.id);
+        let undecided = snapshot.refunds.iter().filter(|remote| remote.outcome.is_none());
+        let undecided = undecided.map(|remote| self.refund_of(&remote.id, remote.ours));
+        let mut moving: BTreeSet<String> = in_progress.chain(undecided).map(of_refund).collect();
+        moving.extend(is_returning.then(|| PAYMENTS.to_owned()));
+        sums.retain(|object, (acquirer, recorded)| acquirer != recorded && !moving.contains(object));
+        let reason = "the acquirer moved another amount than the postings";
+        let differing = |reason: &str| MovementDifference::new(self.charge.id, reason);
+        let mut found: Vec<MovementDifference> =
+            sums.into_iter().map(|(object, amounts)| differing(reason).of_object(object, amounts)).collect();
+        let lacks_fee = snapshot.payments.iter().any(|remote| remote.lacks_fee);
+        if lacks_fee || self.charge.funds.in_progress()?.is_positive() {
+            return Ok(found);
+        }
+        for ((currency, of_disputes), charged) in snapshot.charged(self.charge.currency)? {
+            let is_it = |posting: &&Posting| {
+                posting.currency == currency && (posting.kind == PostingKind::DisputeFees) == of_disputes
+            };
+            let fees = self.postings.iter().filter(is_it);
+            let posted = fees.map(|posting| posting.change(LedgerAccount::AcquirerFees));
+            let posted = MinorUnits::checked_sum(posted.collect::<Result<Vec<_>, MoneyError>>()?)?;
+            if charged != posted {
+                let reason = "the acquirer charged other fees than the postings";
+                let object = format!("{}fees {currency}", if of_disputes { "dispute " } else { "" });
+                found.push(differing(reason).of_object(object, (charged, posted)));
+            }
+        }
+        Ok(found)
+    }
+
+    fn object_of(&self, moved: &RemoteMovement, snapshot: &Snapshot) -> String {
+        let refund = |id: &String| {
+            let remote = snapshot.refunds.iter().find(|remote| remote.id == *id);
+            self.refund_of(id, remote.and_then(|remote| remote.ours))
+        };
+        match &moved.object {
+            MovedObject::Payment | MovedObject::Return => PAYMENTS.to_owned(),
+            MovedObject::Refund(id) => of_refund(refund(id)),
+            MovedObject::RefundFailure(id) => {
+                let id = refund(id);
+                let has_failed = |one: &Refund| one.id == id && one.status == RefundStatus::Failed;
+                // A refund that succeeded before is a payment that came back.
+                if self.refunds.iter().any(has_failed) { of_refund(id) } else { PAYMENTS.to_owned() }
+            }
+            MovedObject::Dispute(id) => match snapshot.disputes.iter().find(|remote| remote.id == *id) {
+                Some(remote) => format!("case {}", remote.case_of(self.charge.id)),
+                None => format!("dispute {id}"),
+            },
+        }
+    }
+
+    fn refund_of(&self, id: &str, ours: Option<RefundId>) -> RefundId {
+        let made_there = Refund::id_of_bank_return(self.charge.id, id);
+        let is_recorded = self.refunds.iter().any(|refund| refund.id == made_there);
+        ours.filter(|_| !is_recorded).unwrap_or(made_there)
+    }
+
+    /// What a posting moved at the acquirer. The acquirer has the money of a chargeback from the beginning, and never
+    /// that of an inquiry.
+    fn gross_of(&self, posting: &Posting) -> Result<MinorUnits, MoneyError> {
+        let case = self.cases.iter().find(|case| Some(case.id) == posting.subject.case);
+        let is_withheld =
+            case.is_some_and(|case| case.kind == CaseKind::Chargeback && !case.status.is_over());
+        let retained =
+            if is_withheld { posting.change(LedgerAccount::MerchantRetained)? } else { MinorUnits::ZERO };
+        let moved =
+            [posting.change(LedgerAccount::AcquirerClearing)?, posting.change(LedgerAccount::MedLosses)?];
+        MinorUnits::checked_sum(moved.into_iter().chain([retained]))?.checked_neg()
+    }
+}
+
+/// The payments with their returns.
+const PAYMENTS: &str = "payments";
+
+fn of_refund(id: RefundId) -> String {
+    format!("refund {id}")
+}
+
+fn object_of_posting(posting: &Posting) -> String {
+    match (posting.subject.refund, posting.subject.case) {
+        (Some(refund), _) => of_refund(refund),
+        (None, Some(case)) => format!("case {case}"),
+        (None, None) => PAYMENTS.to_owned(),
+    }
+}
+
+/// A line for each other currency of the balance: what the movements are there, and in the charge's currency.
+fn exchanged(charge: &Charge, snapshot: &Snapshot) -> Result<Vec<MovementDifference>> {
+    let mut sums: BTreeMap<Currency, (MinorUnits, MinorUnits)> = BTreeMap::new();
+    for moved in snapshot.movements.iter().filter(|moved| moved.currency != charge.currency) {
+        let (settled, gross) = sums.entry(moved.currency).or_default();
+        add_to_counter(settled, moved.settled)?;
+        add_to_counter(gross, moved.gross)?;
+    }
+    let charged = snapshot.charged(charge.currency)?;
+    let line = |(currency, sums): (Currency, (MinorUnits, MinorUnits))| {
+        let costs = charged.get(&(currency, false)).copied().unwrap_or_default();
+        let reason = format!("fees and losses by exchange of {costs} {currency} are posted as acquirer fees");
+        let object = format!("exchange {} to {currency}", charge.currency);
+        MovementDifference::new(charge.id, reason).of_object(object, sums)
+    };
+    Ok(sums.into_iter().map(line).collect())
 }
 
 /// The end of an unpaid charge moves no money.
 fn missing_step(step: &Step) -> Option<&'static str> {
     match step {
-        Step::Charge(command) => {
-            let is_payment = matches!(**command, Command::Pay { .. });
-            is_payment.then_some("a payment is not recorded")
-        }
+        Step::Charge(command) => match **command {
+            Command::Pay { .. } => Some("a payment is not recorded"),
+            Command::BearCosts { .. } => Some("fees that the platform bears are not recorded"),
+            _ => None,
+        },
         Step::ReadAgain(_) => Some("the acquirer does not know the fee of a payment yet"),
         Step::EndRefund(..) => Some("a refund ended at the acquirer, and is in progress here"),
         Step::RefundMadeThere(_) => Some("a refund was made at the acquirer that is not recorded"),
         Step::RefundCameBack(_) => Some("a refund came back that is not recorded"),
         Step::OpenCase(..) => Some("a dispute has no case"),
-        Step::ChargeFees(..) => Some("the fee of a dispute is not recorded"),
         Step::DecideCase(..) => Some("a dispute was decided, and its case is open"),
+        Step::ChangeLoss(..) => Some("a dispute took another amount than its case lost"),
     }
 }
 
-/// The payments that arrived on a day, by the postings of that time.
-async fn recorded_payments(store: &Store, account: AccountId, day: Day) -> Result<Vec<IncomingPayment>> {
+/// The payments that arrived on a day, by the postings of that time. `posted`: gets the charges of these postings that
+/// moved money at an acquirer.
+async fn recorded_payments(
+    store: &Store,
+    account: AccountId,
+    day: Day,
+    posted: &mut BTreeSet<ChargeId>,
+) -> Result<Vec<IncomingPayment>> {
     let scope = Scope { account, mode: Mode::Live };
     let wallets = Wallets::new(store.clone());
     let sharded = wallets.sharded_scope(&scope).await?;
@@ -208,6 +407,10 @@ async fn recorded_payments(store: &Store, account: AccountId, day: Day) -> Resul
     for currency in wallets.for_scope(&sharded).await?.into_keys() {
         let add = |posting: Posting| {
             let is_receipt = matches!(posting.kind, PostingKind::Settlement | PostingKind::UnappliedReceipt);
+            let moves =
+                |one: &Transfer| [one.from, one.to].iter().any(|account| AT_ACQUIRER.contains(account));
+            let is_moved = !is_receipt && posting.transfers.iter().any(moves);
+            posted.extend(posting.subject.charge.filter(|_| is_moved));
             received.extend(posting.subject.payment.filter(|_| is_receipt));
         };
         wallets.each_posting(&sharded, currency, (first, last), add).await?;

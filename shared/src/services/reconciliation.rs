@@ -651,6 +651,7 @@ impl Posted {
             | PostingKind::CaseWon
             | PostingKind::CaseLost
             | PostingKind::DisputeFees
+            | PostingKind::AcquirerCosts
             | PostingKind::Payout
             | PostingKind::PayoutPaid
             | PostingKind::PayoutFailed

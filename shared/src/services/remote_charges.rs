@@ -179,11 +179,6 @@ impl RemoteCharges {
                 let name = name_of(&notification);
                 self.cases.open(stored, &name, &notification, now).await?;
             }
-            Step::ChargeFees(id, fees) => {
-                if let Some(case) = recorded.cases.into_iter().find(|case| case.id == id) {
-                    self.cases.charge_fees(case, fees, now).await?;
-                }
-            }
             Step::RefundCameBack(remote) => {
                 tracing::error!(%charge, refund = remote.id, "a refund failed after it had succeeded; an operator must decide who gets the money: `admin receipts list` shows it");
                 metrics::increment(metrics::RETURNS_FAILED);
@@ -194,9 +189,14 @@ impl RemoteCharges {
                 // If the row exists, another caller has recorded it.
                 let _recorded = self.store.commit(recorded_payment_writes(&came_back)?).await?;
             }
-            Step::DecideCase(id, decision) => {
+            Step::DecideCase(id, decision, taken) => {
                 if let Some(case) = recorded.cases.into_iter().find(|case| case.id == id) {
-                    self.cases.decide(case, decision, None, now).await?;
+                    self.cases.decide_at_acquirer(case, (decision, taken), now).await?;
+                }
+            }
+            Step::ChangeLoss(id, taken) => {
+                if let Some(case) = recorded.cases.into_iter().find(|case| case.id == id) {
+                    self.cases.change_loss(case, taken, now).await?;
                 }
             }
             Step::ReadAgain(_) => {}

@@ -117,6 +117,7 @@ impl ChargeSums {
             | PostingKind::CaseWon
             | PostingKind::CaseLost
             | PostingKind::DisputeFees
+            | PostingKind::AcquirerCosts
             | PostingKind::Payout
             | PostingKind::PayoutPaid
             | PostingKind::PayoutFailed

@@ -717,8 +717,14 @@ impl Soak {
         let day = |at: &str| time(at).map(|at| at.with_timezone(&zone).date_naive());
         let (last, first) = (day(&self.advance(0).await?)?, day(&self.started)?);
         let account = self.scopes[LIVE].account.as_str();
+        let shown = self.service.admin(&["accounts", "show-acquirer", account]).await?.stdout;
+        let connections: BTreeSet<&str> = shown.split('"').filter(|part| part.starts_with("con_")).collect();
         for day in first.iter_days().take_while(|day| *day <= last) {
-            self.command_must_agree(&["reconcile", "--account", account, "--date", &day.to_string()]).await?;
+            let day = day.to_string();
+            for connection in &connections {
+                let at = ["reconcile", "--account", account, "--connection", connection, "--date", &day];
+                self.command_must_agree(&at).await?;
+            }
         }
         Ok(())
     }

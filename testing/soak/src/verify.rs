@@ -142,9 +142,14 @@ pub(crate) fn add_cards(books: &mut Value, cards: &Value) {
             by_id.get(text(intent, "latest_charge")).map(|charge| text(charge, "balance_transaction"));
         let fee = moved.and_then(|moved| by_id.get(moved)).map(|moved| integer(moved, "fee"));
         let returns = [back("refunds", intent), back("disputes", intent)].concat();
+        let its = |source: &Value| {
+            *source == intent["latest_charge"] || returns.iter().any(|one| one["id"] == *source)
+        };
+        let moved = items(&cards["balance_transactions"]).iter().filter(|moved| its(&moved["source"]));
+        let balance = sum(moved.map(|moved| integer(moved, "amount")));
         json!({
             "endToEndId": intent["metadata"]["charge"], "valor": reais(integer(intent, "amount_received")),
-            "fee": fee, "devolucoes": returns,
+            "fee": fee, "balance": balance, "devolucoes": returns,
         })
     });
     let sessions = items(&cards["sessions"]).iter().map(|session| {
@@ -485,7 +490,8 @@ fn refunds(world: &World, findings: &mut Findings) {
     for charge in &world.charges {
         let id = text(charge, "id");
         let completed: Vec<&Value> = world.completed().filter(|refund| refund["charge"] == id).collect();
-        let returns = credited(charge).and_then(|id| pix.get(id)).map(|pix| items(&pix["devolucoes"]));
+        let credited_pix = credited(charge).and_then(|id| pix.get(id));
+        let returns = credited_pix.map(|pix| items(&pix["devolucoes"]));
         let devolutions = completed.iter().filter(|refund| refund["strategy"] != "cashout");
         let mut devolutions: Vec<i64> = devolutions.map(|refund| integer(refund, "amount")).collect();
         devolutions.sort_unstable();
@@ -513,6 +519,12 @@ fn refunds(world: &World, findings: &mut Findings) {
         let expected =
             [fee(charge, &pix), refunded, fees, lost].into_iter().fold(credited, i64::saturating_sub);
         let net = nets.remove(id).unwrap_or_default();
+        // What the acquirer's balance has of a payment by card is the merchant's, but for the fee of the payment.
+        let balance = credited_pix.and_then(|pix| pix["balance"].as_i64());
+        if let Some(balance) = balance.filter(|balance| balance.saturating_sub(fee(charge, &pix)) != net) {
+            findings
+                .violation(format!("charge {id}: the acquirer's balance has {balance}, the statement {net}"));
+        }
         if net != expected {
             findings.violation(format!(
                 "charge {id}: {credited} credited, {refunded} refunded for {fees}, {lost} lost by MED or dispute; the statement \
@@ -809,7 +821,8 @@ mod tests {
             "sessions": [session("ch_1", "complete"), session("ch_2", "expired")],
             "payment_intents": [paid("pi_1", "ch_1", "c1"), paid("pi_2", "ch_2", "c2"), {"id": "pi_3", "status": "canceled"}],
             "charges": [{"id": "c1", "balance_transaction": "txn_1"}],
-            "balance_transactions": [{"id": "txn_1", "fee": 50}],
+            "balance_transactions": [{"id": "txn_1", "fee": 50, "source": "c1", "amount": 1000},
+                {"source": "re_1", "amount": -100}, {"source": "du_2", "amount": -50}],
             "refunds": [back("re_1", "pi_1", 100, "succeeded"), back("re_2", "pi_1", 9, "failed"),
                 back("re_3", "pi_2", 1000, "succeeded")],
             "disputes": [back("du_1", "pi_1", 30, "won"), back("du_2", "pi_1", 50, "lost")],
@@ -953,7 +966,10 @@ mod tests {
             ("was answered as", |world| world.refunds[0]["status"] = json!("FAILED")),
             ("the statement has 585, not 635", |world| world.cases.clear()),
         ];
-        let by_card: [Damage; 6] = [
+        let by_card: [Damage; 7] = [
+            ("the acquirer's balance has 849, the statement 800", |world| {
+                world.books["pix"][0]["balance"] = json!(849);
+            }),
             ("ch_2 of 1000 is nowhere", |world| world.books["pix"][1]["devolucoes"] = Value::Null),
             ("ch_1 can still be paid", |world| world.books["cobs"][0]["status"] = json!("ATIVA")),
             ("(1000, 51, 949)", |world| world.books["pix"][0]["fee"] = json!(51)),

@@ -426,6 +426,7 @@ proptest! {
                     | Rejection::BeingPaid
                     | Rejection::NotPayableByCard,
                 ) => (None, None, None),
+                Err(Rejection::Money(error)) => panic!("{error}"),
                 Ok(Outcome::Changed(charge)) => (Some(*charge), None, None),
                 Ok(Outcome::Paid { charge, moved }) => (Some(*charge), Some(moved.incoming_payment), Some(moved.posting)),
                 Ok(Outcome::Credited { charge, posting }) => (Some(*charge), None, Some(*posting)),
