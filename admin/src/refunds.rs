@@ -31,6 +31,9 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
     if refund.acquirer != AcquirerName::Pix || !is_devolution || refund.is_done() {
         return Err("only an unfinished live refund by devolução can be failed".into());
     }
+    if refund.is_leased(now) {
+        return Err("the service is requesting this refund; try again in two minutes".into());
+    }
     let connection = stack.connections()?.at(refund.scope.account, refund.connection).await?;
     if connection.pix()?.knows_devolution(&refund).await? {
         return Err("the bank has the devolução or the Pix of this refund; the service ends it".into());

@@ -57,8 +57,8 @@ pub fn refused_until(requested_at: Timestamp) -> Timestamp {
 ///
 /// # Errors
 ///
-/// After [`KitError::Unavailable`], a request may have been executed. The caller repeats it with the same charge,
-/// refund or return, and the connector finds what the first one made.
+/// After [`KitError::Unavailable`], a request may have been executed. The caller repeats it with the same charge, and the
+/// connector finds what the first one made. A refund or return is read first, and requested only if it is not found.
 #[async_trait]
 pub trait Connector: fmt::Debug + Send + Sync {
     /// What it takes by a method in a currency. `None`: it does not take the method.
@@ -82,13 +82,30 @@ pub trait Connector: fmt::Debug + Send + Sync {
     /// `None`: the acquirer does not know it.
     async fn close(&self, charge: &Charge, priority: Priority) -> Result<Option<Snapshot>>;
 
-    /// Requests a refund if the acquirer does not know it yet, and reads its progress. `paid_at`: when the refunded
-    /// payment was received.
-    async fn refund(&self, refund: &Refund, paid_at: Timestamp, now: Timestamp) -> Result<RefundAnswer>;
+    /// Reads the progress of a refund. `None`: the acquirer does not know it, so it can be requested.
+    async fn find_refund(&self, refund: &Refund, now: Timestamp) -> Result<Option<RefundAnswer>>;
 
-    /// Requests the return of a payment that was not credited, by the id of the attempt, if the acquirer does not
-    /// know the attempt yet, and reads its progress.
-    async fn give_back(
+    /// Sends the one request of a refund that its row names ([`Refund::spent_requests`]). The caller has its lease, and
+    /// has read that the acquirer does not know it. `paid_at`: when the refunded payment was received.
+    async fn request_refund(
+        &self,
+        refund: &Refund,
+        paid_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<RefundAnswer>;
+
+    /// Reads the progress of the return of a payment that was not credited, by the id of the attempt. `None`: the
+    /// acquirer does not know the attempt, so it can be requested.
+    async fn find_return(
+        &self,
+        payment: &IncomingPayment,
+        attempt: &str,
+        now: Timestamp,
+    ) -> Result<Option<ReturnProgress>>;
+
+    /// Sends the one request of an attempt to return a payment. The caller has its lease, and has read that the acquirer
+    /// does not know the attempt.
+    async fn request_return(
         &self,
         payment: &IncomingPayment,
         attempt: &str,
@@ -210,11 +227,22 @@ pub enum KitError {
     Invalid(String),
 }
 
+/// A request of a refund or return was not accepted, or its outcome is not known.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct RequestAgain {
+    /// When the acquirer is read again. If it does not know the refund or return, it is requested again.
+    pub at: Timestamp,
+    /// The acquirer stored a failure for this request and repeats it, so it will never execute this request. The next one
+    /// must be another.
+    pub is_spent: bool,
+}
+
 /// How far a refund has come.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RefundProgress {
     /// The refund is still in progress. The acquirer must be polled again at this time.
     PollAgainAt(Timestamp),
+    RequestAgain(RequestAgain),
     /// The refund is still in progress, and the acquirer will send a notification. Because it may be lost, the
     /// scheduler polls again from time to time.
     Waiting,
@@ -244,6 +272,7 @@ pub struct RefundAnswer {
 pub enum ReturnProgress {
     /// The acquirer executes it. Poll again at this time.
     PollAgainAt(Timestamp),
+    RequestAgain(RequestAgain),
     /// The acquirer refuses this attempt as invalid, and a read shows that it does not know it. If it still does so at
     /// this time, no attempt is possible.
     RefusedUntil(Timestamp),

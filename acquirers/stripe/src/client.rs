@@ -86,7 +86,8 @@ impl Client {
         if !status.is_server_error() && (problem.is_none() || !status.is_client_error()) {
             return Err(ApiError::Malformed(format!("a {} that is not the API's", status.as_u16())));
         }
-        Err(ApiError::Answered { status: status.as_u16(), problem: problem.unwrap_or_default() })
+        let is_replayed = answer.header("idempotent-replayed") == Some("true");
+        Err(ApiError::Answered { status: status.as_u16(), problem: problem.unwrap_or_default(), is_replayed })
     }
 
     fn prepare(&self, request: &ApiRequest) -> Result<Request<Full<Bytes>>, ApiError> {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use acquirer_http::SendError;
 use acquirer_kit::{
     Changes, Connector, DisputeEvidence, EvidenceToSend, FINALISE_TIMEOUT_MS, KitError, Movement, Movements,
-    NewCharge, Priority, ProviderStatus, RefundAnswer, RefundEnd, RefundProgress, Result, ReturnProgress,
-    next_poll, not_finalised_in_time, refused_until,
+    NewCharge, Priority, ProviderStatus, RefundAnswer, RefundEnd, RefundProgress, RequestAgain, Result,
+    ReturnProgress, next_poll, not_finalised_in_time, refused_until,
 };
 use async_trait::async_trait;
 use domain::acquirer::{Capabilities, Charged, Decline, OddObject, RefundCapabilities};
@@ -131,7 +131,16 @@ enum Requested {
     /// It was refused, and Stripe does not know it.
     Refused(&'static str),
     /// It may have been executed, or will be accepted later.
-    Later,
+    Later {
+        is_spent: bool,
+    },
+}
+
+/// What is known of the return of a payment.
+enum Returned {
+    Known(ReturnProgress),
+    /// This rest of the payment with this id is to be returned.
+    Rest(String, Amount),
 }
 
 impl StripeConnector {
@@ -441,45 +450,58 @@ impl StripeConnector {
         }
     }
 
-    /// Requests a refund, unless Stripe has one with this name in its metadata. An idempotency key is valid for 24 hours
-    /// only, so it can't prevent a second refund after that.
+    /// Requests a refund with one key. The caller has read that Stripe has none with this name in its metadata: a key is
+    /// valid for 24 hours only, so it can't prevent a second refund after that.
     async fn request(
         &self,
         payment: &str,
         amount: Amount,
-        (kind, name): (&str, &str),
+        (kind, name, key): (&str, &str, &str),
         charge: Option<ChargeId>,
     ) -> Result<Requested> {
         let of_refund = (kind.to_owned(), name.to_owned());
         let of_charge = charge.map(|charge| ("charge".to_owned(), charge.to_string()));
         let metadata: Metadata = [of_refund].into_iter().chain(of_charge).collect();
-        for key in [format!("refund-{name}"), format!("refund-{name}-2")] {
-            if let Some(known) = named(self.refunds(payment, name).await?, name) {
-                return Ok(Requested::Known(known));
+        let error = match self.client.create_refund(payment, amount, &metadata, key).await {
+            Ok(refund) => return Ok(Requested::Known(Box::new(refund))),
+            Err(error) => error,
+        };
+        match error.remedy() {
+            Remedy::Final => {
+                tracing::warn!(refund = name, %error, "a refund is refused");
+                let known = named(self.refunds(payment, name).await?, name);
+                return Ok(known.map_or(Requested::Refused(refund_refusal(&error)), Requested::Known));
             }
-            let error = match self.client.create_refund(payment, amount, &metadata, &key).await {
-                Ok(refund) => return Ok(Requested::Known(Box::new(refund))),
-                Err(error) => error,
-            };
-            match error.remedy() {
-                Remedy::FindThenNewKey => {}
-                Remedy::Final => {
-                    tracing::warn!(refund = name, %error, "a refund is refused");
-                    let known = named(self.refunds(payment, name).await?, name);
-                    return Ok(known.map_or(Requested::Refused(refund_refusal(&error)), Requested::Known));
-                }
-                remedy => {
-                    if error.needs_operator() || remedy == Remedy::NotFound {
-                        tracing::error!(refund = name, %error, "a refund can't be requested");
-                    } else {
-                        tracing::warn!(refund = name, %error, "a refund is not accepted yet");
-                    }
-                    return Ok(Requested::Later);
-                }
+            remedy if error.needs_operator() || remedy == Remedy::NotFound => {
+                tracing::error!(refund = name, %error, "a refund can't be requested");
             }
+            _ => tracing::warn!(refund = name, %error, "a refund is not accepted yet"),
         }
-        let known = named(self.refunds(payment, name).await?, name);
-        Ok(known.map_or(Requested::Later, Requested::Known))
+        Ok(Requested::Later { is_spent: error.is_spent() })
+    }
+
+    async fn return_of(&self, payment: &IncomingPayment, attempt: &str, now: Timestamp) -> Result<Returned> {
+        let poll_again = ReturnProgress::PollAgainAt(next_poll(payment.recorded_at, now));
+        let id = payment.payment_id.to_string();
+        // A refund that came back has its own id. The payment that it refunds has other refunds, too.
+        let came_back: Option<objects::Refund> =
+            if id.starts_with("re_") { self.retrieve(&id).await? } else { None };
+        let is_whole = came_back.is_none();
+        let id = came_back.and_then(|refund| refund.payment_intent).unwrap_or(id);
+        // All their amounts count.
+        let refunds = self.refunds(&id, "").await?;
+        if let Some(known) = refunds.iter().find(|refund| is_named(refund, attempt)) {
+            return Ok(Returned::Known(return_progress(known, payment, poll_again)));
+        }
+        let counts = |refund: &&objects::Refund| is_whole && outcome(refund) != Some(RefundOutcome::Failed);
+        let others: Vec<&objects::Refund> = refunds.iter().filter(counts).collect();
+        let by_others = others.iter().fold(0_i64, |sum, refund| sum.saturating_add(refund.amount));
+        let are_ended = others.iter().all(|refund| outcome(refund).is_some());
+        Ok(match Amount::parse(payment.amount.minor().saturating_sub(by_others)) {
+            _ if !are_ended => Returned::Known(poll_again),
+            Err(_nothing_left) => Returned::Known(ReturnProgress::ReturnedByBank),
+            Ok(rest) => Returned::Rest(id, rest),
+        })
     }
 }
 
@@ -552,77 +574,71 @@ impl Connector for StripeConnector {
         Ok(Some(snapshot))
     }
 
-    async fn refund(&self, refund: &Refund, _paid_at: Timestamp, now: Timestamp) -> Result<RefundAnswer> {
+    async fn find_refund(&self, refund: &Refund, now: Timestamp) -> Result<Option<RefundAnswer>> {
         let at = self.at(Priority::Settle);
         let poll_again = RefundProgress::PollAgainAt(next_poll(refund.created_at, now));
-        let requested = if let Some(id) = &refund.requested_at_bank {
-            at.retrieve(id).await?.map(Box::new).map_or(Requested::Later, Requested::Known)
-        } else {
-            let (payment, amount) = (refund.payment.as_str(), refund.share.gross);
-            let (name, charge) = (refund.id.to_string(), refund.id.charge());
-            at.request(payment, amount, (REFUND, &name), Some(charge)).await?
-        };
-        let answer = |progress, id, reason: Option<&str>| RefundAnswer {
-            progress,
-            said: RefundEnd { id, reason: reason.map(str::to_owned) },
-        };
-        Ok(match requested {
-            Requested::Later => answer(poll_again, None, None),
+        if let Some(id) = &refund.requested_at_bank {
+            let known: Option<objects::Refund> = at.retrieve(id).await?;
+            return Ok(Some(
+                known.map_or_else(|| said(poll_again, None, None), |it| of_refund(&it, poll_again)),
+            ));
+        }
+        let name = refund.id.to_string();
+        let known = named(at.refunds(refund.payment.as_str(), &name).await?, &name);
+        Ok(known.map(|known| of_refund(&known, poll_again)))
+    }
+
+    async fn request_refund(
+        &self,
+        refund: &Refund,
+        _paid_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<RefundAnswer> {
+        let name = refund.id.to_string();
+        let key = numbered(format!("refund-{name}"), refund.spent_requests);
+        let (payment, amount) = (refund.payment.as_str(), refund.share.gross);
+        let (settle, charge) = (self.at(Priority::Settle), Some(refund.id.charge()));
+        let at = next_poll(refund.created_at, now);
+        Ok(match settle.request(payment, amount, (REFUND, &name, &key), charge).await? {
+            Requested::Known(known) => of_refund(&known, RefundProgress::PollAgainAt(at)),
             Requested::Refused(reason) => {
-                answer(RefundProgress::RefusedUntil(refused_until(refund.created_at)), None, Some(reason))
+                said(RefundProgress::RefusedUntil(refused_until(refund.created_at)), None, Some(reason))
             }
-            Requested::Known(known) => {
-                let progress = outcome(&known).map_or(poll_again, RefundProgress::Ended);
-                answer(progress, Some(known.id.clone()), failure_reason(&known))
+            Requested::Later { is_spent } => {
+                said(RefundProgress::RequestAgain(RequestAgain { at, is_spent }), None, None)
             }
         })
     }
 
-    async fn give_back(
+    async fn find_return(
+        &self,
+        payment: &IncomingPayment,
+        attempt: &str,
+        now: Timestamp,
+    ) -> Result<Option<ReturnProgress>> {
+        Ok(match self.at(Priority::Settle).return_of(payment, attempt, now).await? {
+            Returned::Known(progress) => Some(progress),
+            Returned::Rest(..) => None,
+        })
+    }
+
+    async fn request_return(
         &self,
         payment: &IncomingPayment,
         attempt: &str,
         now: Timestamp,
     ) -> Result<ReturnProgress> {
-        let at = self.at(Priority::Settle);
-        let poll_again = ReturnProgress::PollAgainAt(next_poll(payment.recorded_at, now));
-        let id = payment.payment_id.to_string();
-        // A refund that came back has its own id. The payment that it refunds has other refunds, too.
-        let came_back: Option<objects::Refund> =
-            if id.starts_with("re_") { at.retrieve(&id).await? } else { None };
-        let is_whole = came_back.is_none();
-        let id = came_back.and_then(|refund| refund.payment_intent).unwrap_or(id);
-        // All their amounts count.
-        let refunds = at.refunds(&id, "").await?;
-        let is_other = |refund: &&objects::Refund| {
-            is_whole && !is_named(refund, attempt) && outcome(refund) != Some(RefundOutcome::Failed)
+        let settle = self.at(Priority::Settle);
+        let (id, rest) = match settle.return_of(payment, attempt, now).await? {
+            Returned::Known(progress) => return Ok(progress),
+            Returned::Rest(id, rest) => (id, rest),
         };
-        let others: Vec<&objects::Refund> = refunds.iter().filter(is_other).collect();
-        let by_others = others.iter().fold(0_i64, |sum, refund| sum.saturating_add(refund.amount));
-        let rest = Amount::parse(payment.amount.minor().saturating_sub(by_others));
-        let is_known = refunds.iter().any(|refund| is_named(refund, attempt));
-        let are_ended = others.iter().all(|refund| outcome(refund).is_some());
-        let rest = match rest {
-            _ if is_known => payment.amount,
-            _ if !are_ended => return Ok(poll_again),
-            Err(_nothing_left) => return Ok(ReturnProgress::ReturnedByBank),
-            Ok(rest) => rest,
-        };
-        let charge = payment.charge.as_deref().and_then(|raw| ChargeId::parse_any(raw).ok());
-        Ok(match at.request(&id, rest, (RETURN, attempt), charge).await? {
-            Requested::Later => poll_again,
-            Requested::Refused(_) => {
-                let since = payment.first_recorded_at.unwrap_or(payment.recorded_at);
-                ReturnProgress::RefusedUntil(refused_until(since))
-            }
-            Requested::Known(known) => match outcome(&known) {
-                None => poll_again,
-                Some(RefundOutcome::Failed) => ReturnProgress::NotRealised,
-                Some(RefundOutcome::Refunded) if known.amount < payment.amount.minor() => {
-                    ReturnProgress::ReturnedByBank
-                }
-                Some(RefundOutcome::Refunded) => ReturnProgress::Returned(Some(known.id)),
-            },
+        let at = next_poll(payment.recorded_at, now);
+        let key = format!("refund-{attempt}");
+        Ok(match settle.request(&id, rest, (RETURN, attempt, &key), payment.charge_id()).await? {
+            Requested::Known(known) => return_progress(&known, payment, ReturnProgress::PollAgainAt(at)),
+            Requested::Refused(_) => ReturnProgress::RefusedUntil(refused_until(payment.first_recorded())),
+            Requested::Later { is_spent } => ReturnProgress::RequestAgain(RequestAgain { at, is_spent }),
         })
     }
 
@@ -749,6 +765,11 @@ fn undocumented(entry: &Value) -> OddObject {
 
 fn unavailable(why: &str) -> KitError {
     KitError::Unavailable(why.to_owned())
+}
+
+/// Returns the idempotency key of a request after so many that are spent.
+fn numbered(key: String, spent: u32) -> String {
+    if spent == 0 { key } else { format!("{key}-{}", spent.saturating_add(1)) }
 }
 
 fn charge_in(metadata: &Hidden<Metadata>) -> Option<ChargeId> {
@@ -972,6 +993,30 @@ fn is_named(refund: &objects::Refund, name: &str) -> bool {
 
 fn named(refunds: Vec<objects::Refund>, name: &str) -> Option<Box<objects::Refund>> {
     refunds.into_iter().find(|refund| is_named(refund, name)).map(Box::new)
+}
+
+fn of_refund(known: &objects::Refund, poll_again: RefundProgress) -> RefundAnswer {
+    let progress = outcome(known).map_or(poll_again, RefundProgress::Ended);
+    said(progress, Some(known.id.clone()), failure_reason(known))
+}
+
+fn said(progress: RefundProgress, id: Option<String>, reason: Option<&str>) -> RefundAnswer {
+    RefundAnswer { progress, said: RefundEnd { id, reason: reason.map(str::to_owned) } }
+}
+
+fn return_progress(
+    known: &objects::Refund,
+    payment: &IncomingPayment,
+    poll_again: ReturnProgress,
+) -> ReturnProgress {
+    match outcome(known) {
+        None => poll_again,
+        Some(RefundOutcome::Failed) => ReturnProgress::NotRealised,
+        Some(RefundOutcome::Refunded) if known.amount < payment.amount.minor() => {
+            ReturnProgress::ReturnedByBank
+        }
+        Some(RefundOutcome::Refunded) => ReturnProgress::Returned(Some(known.id.clone())),
+    }
 }
 
 fn outcome(refund: &objects::Refund) -> Option<RefundOutcome> {

@@ -32,7 +32,7 @@ pub enum ApiError {
     Send(#[from] SendError),
     /// An error of the API. A 5xx may be a proxy's, without a problem.
     #[error("Stripe answered {status}{problem}")]
-    Answered { status: u16, problem: ApiProblem },
+    Answered { status: u16, problem: ApiProblem, is_replayed: bool },
     #[error("Stripe's answer can't be read: {0}")]
     Malformed(String),
     /// The answer is whole, and its object is not as documented: a repetition does not help.
@@ -64,7 +64,7 @@ impl ApiError {
             Self::InvalidRequest(_) => Remedy::Final,
             Self::Send(SendError::TooManyRequests { .. } | SendError::CircuitOpen) => Remedy::RetryLater,
             Self::Send(_) | Self::Malformed(_) | Self::Undocumented(_) => Remedy::Repeat,
-            Self::Answered { status, problem } => match (status, &*problem.kind, &*problem.code) {
+            Self::Answered { status, problem, .. } => match (status, &*problem.kind, &*problem.code) {
                 // A proxy's failure, which Stripe did not store.
                 (408, ..) | (500.., "", _) => Remedy::Repeat,
                 // Another request with the key, or for the object, is being executed.
@@ -77,6 +77,13 @@ impl ApiError {
                 _ => Remedy::Final,
             },
         }
+    }
+
+    /// Whether Stripe will never execute a request with this idempotency key, because it repeats a stored failure for it.
+    /// A first 5xx is no proof: Stripe may not have stored it, and would execute a repetition.
+    pub fn is_spent(&self) -> bool {
+        let Self::Answered { problem, is_replayed, .. } = self else { return false };
+        self.remedy() == Remedy::FindThenNewKey && (*is_replayed || problem.kind == "idempotency_error")
     }
 
     /// Whether an operator must act: Stripe refuses the key or the account, or TLS fails.

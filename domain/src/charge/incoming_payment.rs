@@ -130,6 +130,9 @@ pub struct IncomingPayment {
     /// When the first version was made. `None`: this is the first.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub first_recorded_at: Option<Timestamp>,
+    /// Until then, only the worker that wrote this may request the return. A change of the payment removes it.
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    pub leased_until: Option<Timestamp>,
     /// The payer's document, if the bank reported it. It is never shown to merchants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payer_document: Option<TaxId>,
@@ -153,6 +156,7 @@ impl IncomingPayment {
             paid_at: payment.paid_at,
             recorded_at: now,
             first_recorded_at: None,
+            leased_until: None,
             payer_document: payment.payer_document,
             returned: None,
             version: 1,
@@ -224,6 +228,7 @@ impl IncomingPayment {
             paid_at: payment.paid_at,
             recorded_at: now,
             first_recorded_at: None,
+            leased_until: None,
             payer_document: payment.payer_document,
             returned: None,
             version: 1,
@@ -287,8 +292,8 @@ impl IncomingPayment {
         (next, posting)
     }
 
-    /// The next attempt of the return, because the bank did not execute the last one. `None`: no return is in
-    /// progress.
+    /// The next attempt of the return, because the acquirer did not execute the last one and never will. `None`: no
+    /// return is in progress.
     pub fn return_retried(&self, now: Timestamp) -> Option<Self> {
         let last = self.open_return()?;
         let attempt = last.attempt.saturating_add(1);
@@ -326,6 +331,21 @@ impl IncomingPayment {
         Some(Self { returned: Some(requested), ..self.next_version(now) })
     }
 
+    /// Checks whether a worker may be requesting the return from the acquirer.
+    pub fn is_leased(&self, now: Timestamp) -> bool {
+        self.leased_until.is_some_and(|until| now < until)
+    }
+
+    /// When the scheduler first polls the return. Until then, each poll sends the message of the next one.
+    pub fn first_due(&self) -> Timestamp {
+        self.recorded_at.saturating_plus_seconds(FIRST_DUE_SECONDS)
+    }
+
+    /// When the first version was made.
+    pub fn first_recorded(&self) -> Timestamp {
+        self.first_recorded_at.unwrap_or(self.recorded_at)
+    }
+
     /// Returns the return that the acquirer must still execute.
     pub fn open_return(&self) -> Option<&Return> {
         self.returned.as_ref().filter(|returned| returned.status == ReturnStatus::Requested)
@@ -334,7 +354,8 @@ impl IncomingPayment {
     fn next_version(&self, now: Timestamp) -> Self {
         let recorded_at = now.strictly_after(self.recorded_at);
         let first_recorded_at = self.first_recorded_at.or(Some(self.recorded_at));
-        Self { recorded_at, first_recorded_at, version: self.version.saturating_add(1), ..self.clone() }
+        let version = self.version.saturating_add(1);
+        Self { recorded_at, first_recorded_at, leased_until: None, version, ..self.clone() }
     }
 
     fn posting_id(&self, at: Timestamp, version: u64) -> PostingId {
@@ -344,7 +365,7 @@ impl IncomingPayment {
     /// The keys of the postings of the payment's return: those that its first and its last version made.
     /// `of_charge`: the shard of its charge, which has the first.
     pub fn posting_keys(&self, of_charge: Shard) -> [Key; 2] {
-        let first = self.posting_id(self.first_recorded_at.unwrap_or(self.recorded_at), 1);
+        let first = self.posting_id(self.first_recorded(), 1);
         let last = self.posting_id(self.recorded_at, self.version);
         [(of_charge, first), (Shard::FIRST, last)]
             .map(|(shard, id)| Posting::key_of((&self.scope, shard), self.currency, id, false))
@@ -436,7 +457,7 @@ impl Row for IncomingPayment {
         let list = self
             .waits_for_operator()
             .then(|| (Self::operators_partition(&self.scope), self.operators_sort()));
-        let due = self.open_return().and_then(|_| self.recorded_at.plus_seconds(FIRST_DUE_SECONDS).ok());
+        let due = self.open_return().map(|_| self.first_due());
         Indexes { list, due, ..Indexes::default() }
     }
 }

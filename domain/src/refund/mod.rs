@@ -1,7 +1,7 @@
-//! Refunds: money of a settled charge that is returned to its payer. `acquirer-worker` claims a refund by
-//! changing it from `PENDING` to `IN_PROGRESS`. Only the worker that wrote this change requests it from the
-//! acquirer; any other queries its status. So no refund is sent twice, and it stays `IN_PROGRESS` until its
-//! outcome is known.
+//! Refunds: money of a settled charge that is returned to its payer. `acquirer-worker` moves a refund from
+//! `PENDING` to `IN_PROGRESS` and takes its lease. Only the holder of the lease requests the refund from the
+//! acquirer; any other worker queries its status. So no refund is sent twice, and it stays `IN_PROGRESS` until
+//! its outcome is known.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -168,6 +168,13 @@ pub struct Refund {
     /// When a worker claimed the refund to call the acquirer.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
+    /// Until then, only the worker that wrote this may request the refund. A change of the refund removes it.
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    pub leased_until: Option<Timestamp>,
+    /// How many requests the acquirer will never execute, because it stored a failure for them. The next request
+    /// is another one.
+    #[serde(default, skip_serializing_if = "domain::row::is_default")]
+    pub spent_requests: u32,
     /// When the refund last changed.
     #[serde(with = "domain::time::millis")]
     pub updated_at: Timestamp,
@@ -242,6 +249,19 @@ impl Refund {
             RefundStatus::Pending | RefundStatus::InProgress => false,
             RefundStatus::Refunded | RefundStatus::Failed => true,
         }
+    }
+
+    /// Checks whether a worker may be requesting the refund from the acquirer.
+    pub fn is_leased(&self, now: Timestamp) -> bool {
+        self.leased_until.is_some_and(|until| now < until)
+    }
+
+    /// When the scheduler first polls the refund. Until then, each poll sends the message of the next one.
+    pub fn first_due(&self) -> Timestamp {
+        // The time of the creation until then, so that the usual changes do not move the entry.
+        let first_due = self.created_at.saturating_plus_seconds(NEXT_DUE_SECONDS);
+        let is_early = self.updated_at < first_due;
+        if is_early { first_due } else { self.updated_at.saturating_plus_seconds(NEXT_DUE_SECONDS) }
     }
 
     /// Reserves the money of a refund. Fails when the charge is not settled, is refunded in full, has an open
@@ -368,6 +388,8 @@ impl Refund {
             charge: RefundedCharge::of(charge.status, &next)?,
             created_at: now,
             started_at: None,
+            leased_until: None,
+            spent_requests: 0,
             updated_at: now,
             version: 1,
             actor: None,
@@ -481,7 +503,8 @@ impl Refund {
     }
 
     fn next_version(&self, now: Timestamp) -> Self {
-        Self { updated_at: now, version: self.version.saturating_add(1), ..self.clone() }
+        let version = self.version.saturating_add(1);
+        Self { updated_at: now, leased_until: None, version, ..self.clone() }
     }
 
     /// Returns the shard of the refund's charge, in which the refund's events and postings are.
@@ -518,12 +541,7 @@ impl Row for Refund {
     }
 
     fn indexes(&self) -> Indexes {
-        // The time of the creation until then, so that the usual changes do not move the entry.
-        let first_due = self.created_at.saturating_plus_seconds(NEXT_DUE_SECONDS);
-        let is_early = self.updated_at < first_due;
-        let due =
-            if is_early { first_due } else { self.updated_at.saturating_plus_seconds(NEXT_DUE_SECONDS) };
-        Indexes { due: Some(due).filter(|_| !self.is_done()), ..Indexes::default() }
+        Indexes { due: Some(self.first_due()).filter(|_| !self.is_done()), ..Indexes::default() }
     }
 }
 

@@ -214,9 +214,7 @@ impl AcquirerWorker {
             |refusals| AcquirerMessage::Return { scope: *scope, payment: payment.clone(), refusals };
         match self.returns.advance(&connection, &incoming, now).await? {
             ReturnStep::Ended => Ok(()),
-            ReturnStep::PollAgainAt(at) => {
-                Ok(self.queue.send_later(&message(0), at.saturating_duration_since(now)).await?)
-            }
+            ReturnStep::PollAgainAt(at) => self.poll_again(&message(0), at, incoming.first_due(), now).await,
             ReturnStep::RefusedUntil(until) => match next_refusal(refusals, until, now) {
                 Some((refusals, pause)) => Ok(self.queue.send_later(&message(refusals), pause).await?),
                 None => self.returns.stop(&incoming, now).await,

@@ -22,7 +22,7 @@ use domain::time::Timestamp;
 use shared::acquirer::configuration::AccountAcquirers;
 use shared::acquirer::{
     Acquirer, AcquirerError, AcquirerMessage, AcquirerQueue, Acquirers, Connections, FINALISE_TIMEOUT_MS,
-    RefundAnswer, RefundProgress, not_finalised_in_time,
+    RefundAnswer, RefundProgress, RequestAgain, not_finalised_in_time,
 };
 use shared::charge::Charges;
 use shared::clock::Clock;
@@ -178,8 +178,8 @@ impl AcquirerWorker {
         Ok(self.charges.release_lease(charge, now).await?)
     }
 
-    /// Claims a pending refund and polls the acquirer for its progress. If the refund has not ended, a later
-    /// message polls again. `refusals`: how often in a row the bank has refused it as invalid.
+    /// Reads a refund's progress at the acquirer, which is asked for it if it does not know it. If the refund has not
+    /// ended, a later message polls again. `refusals`: how often in a row the bank has refused it as invalid.
     async fn poll_refund(&self, id: RefundId, refusals: u32) -> WorkResult<()> {
         let Some(refund) = self.refunds.find(Some(id)).await? else {
             return Err(WorkError::Missing("a message names a refund that does not exist"));
@@ -188,18 +188,28 @@ impl AcquirerWorker {
             return Ok(());
         }
         let acquirer = self.acquirers.named(refund.acquirer, refund.scope.account, refund.connection).await?;
-        let refund = self.refunds.claim(refund, self.clock.now()).await?;
-        let paid_at = self.paid_at(&refund).await?;
         let now = self.clock.now();
-        let RefundAnswer { progress, said } = acquirer.refund_progress(&refund, paid_at, now).await?;
+        let (refund, RefundAnswer { progress, said }) = match acquirer.find_refund(&refund, now).await? {
+            Some(answer) => (refund, answer),
+            None => {
+                let Some(leased) = self.refunds.lease(&refund, now).await? else { return Ok(()) };
+                let paid_at = self.paid_at(&leased).await?;
+                let answer = acquirer.request_refund(&leased, paid_at, self.clock.now()).await?;
+                (leased, answer)
+            }
+        };
+        let now = self.clock.now();
         let message = AcquirerMessage::Refund { id, refusals: 0 };
         match progress {
-            RefundProgress::PollAgainAt(at) => {
-                Ok(self.queue.send_later(&message, at.saturating_duration_since(now)).await?)
+            RefundProgress::PollAgainAt(at) => self.poll_again(&message, at, refund.first_due(), now).await,
+            RefundProgress::RequestAgain(RequestAgain { at, is_spent }) => {
+                self.refunds.end_lease(&refund, is_spent, now).await?;
+                self.poll_again(&message, at, refund.first_due(), now).await
             }
             RefundProgress::Waiting => Ok(()),
             RefundProgress::RefusedUntil(until) => {
                 if let Some((refusals, pause)) = next_refusal(refusals, until, now) {
+                    self.refunds.end_lease(&refund, false, now).await?;
                     let again = AcquirerMessage::Refund { id, refusals };
                     return Ok(self.queue.send_later(&again, pause).await?);
                 }
@@ -224,6 +234,21 @@ impl AcquirerWorker {
                 Ok(())
             }
         }
+    }
+
+    /// Sends the message of the next poll, until the scheduler polls the row. So a row has one chain of polls, however
+    /// many messages there are.
+    async fn poll_again(
+        &self,
+        message: &AcquirerMessage,
+        at: Timestamp,
+        first_due: Timestamp,
+        now: Timestamp,
+    ) -> WorkResult<()> {
+        if at >= first_due {
+            return Ok(());
+        }
+        Ok(self.queue.send_later(message, at.saturating_duration_since(now)).await?)
     }
 }
 

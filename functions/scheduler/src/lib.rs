@@ -50,6 +50,10 @@ const RETRY_FAILED_SECONDS: i64 = 300;
 /// The longest pause between two polls of an acquirer, in seconds: 6 hours.
 const MAX_POLL_SECONDS: i64 = 21_600;
 
+/// The longest pause between two polls of a live refund or return, in seconds: 15 minutes. After two minutes, only the
+/// scheduler polls them.
+const MAX_REFUND_POLL_SECONDS: i64 = 15 * 60;
+
 /// When the scheduler starts the sweep of a bank connection again if the last one did not end, in seconds.
 const NEXT_SWEEP_SECONDS: i64 = 5 * 60;
 
@@ -261,17 +265,20 @@ impl Scheduler {
 
     /// Processes one row. If the processing fails, postpones the row, so that it does not block the others.
     async fn process_row(&self, due: &DueRow, now: Timestamp) -> WorkResult<DueAction> {
+        let recent = now.saturating_plus_seconds(-MAX_REFUND_POLL_SECONDS);
         let result = if Delivery::is_at(&due.key) {
             self.start_delivery(due, now).await
         } else if Charge::is_at(&due.key) {
             self.expire_or_finalise(due, now).await
         } else if Refund::is_at(&due.key) {
-            let poll =
-                |Refund { id, created_at, .. }| (created_at, AcquirerMessage::Refund { id, refusals: 0 });
+            let poll = |Refund { id, created_at, acquirer, .. }| {
+                let since = if acquirer.is_remote() { created_at.max(recent) } else { created_at };
+                (since, AcquirerMessage::Refund { id, refusals: 0 })
+            };
             self.poll(due, poll, now).await
         } else if IncomingPayment::is_at(&due.key) {
             let poll = |IncomingPayment { scope, payment_id: payment, recorded_at, .. }| {
-                (recorded_at, AcquirerMessage::Return { scope, payment, refusals: 0 })
+                (recorded_at.max(recent), AcquirerMessage::Return { scope, payment, refusals: 0 })
             };
             self.poll(due, poll, now).await
         } else if ReportedPix::is_at(&due.key) {

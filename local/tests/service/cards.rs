@@ -14,6 +14,7 @@ use domain::wallet::LedgerAccount;
 use shared::services::Receipts;
 use shared::store::{CommitOutcome, Write};
 
+use crate::invocations::count_messages;
 use crate::live_charges::Live;
 use crate::support::{CapturedLog, Client, Listener, ReceivedWebhook, eventually, id, wait_until};
 
@@ -448,6 +449,29 @@ async fn a_charge_by_pix_or_card_ends_at_both() {
     let charge = if first.status == 201 { first.expect(201) } else { create().await.expect(201) };
     assert_eq!(cards.sessions(&charge).len(), 1);
     cards.check_ledger().await;
+}
+
+#[tokio::test]
+async fn a_pending_refund_has_one_chain_of_polls() {
+    let cards = Cards::start().await;
+    let charge = cards.paid("card-0021", json!({"available_on": 1})).await;
+    cards.fault("refund_pending", "POST /v1/refunds");
+    cards.refund(&charge, 1_000).await;
+    wait_until("the request", async || !cards.books()["refunds"].as_array().unwrap().is_empty()).await;
+    for _ in 0..12 {
+        cards.live.service.advance_seconds(5 * 60).await;
+        cards.until_quiet().await;
+    }
+    // Only the scheduler polls it, so no message waits.
+    wait_until("no message", async || {
+        count_messages(&cards.live.service, "AcquirerQueue").await == [0, 0, 0]
+    })
+    .await;
+    let refund = cards.books()["refunds"][0].clone();
+    cards.fault_of_notifications("lost_notification");
+    cards.set_status("refunds", &refund, "succeeded");
+    cards.live.service.advance_seconds(15 * 60).await;
+    cards.live.wait_for_refund(&charge, "REFUNDED").await;
 }
 
 /// The acquirer has the money again, so it waits for an operator, who gives it to the payer or to the merchant.

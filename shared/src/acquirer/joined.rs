@@ -122,11 +122,24 @@ impl Connector for Joined {
         self.ask(charge, Asked::Close(priority)).await
     }
 
-    async fn refund(&self, _: &Refund, _: Timestamp, _: Timestamp) -> Result<RefundAnswer> {
+    async fn find_refund(&self, _: &Refund, _: Timestamp) -> Result<Option<RefundAnswer>> {
         of_one_connection()
     }
 
-    async fn give_back(&self, _: &IncomingPayment, _: &str, _: Timestamp) -> Result<ReturnProgress> {
+    async fn request_refund(&self, _: &Refund, _: Timestamp, _: Timestamp) -> Result<RefundAnswer> {
+        of_one_connection()
+    }
+
+    async fn find_return(
+        &self,
+        _: &IncomingPayment,
+        _: &str,
+        _: Timestamp,
+    ) -> Result<Option<ReturnProgress>> {
+        of_one_connection()
+    }
+
+    async fn request_return(&self, _: &IncomingPayment, _: &str, _: Timestamp) -> Result<ReturnProgress> {
         of_one_connection()
     }
 

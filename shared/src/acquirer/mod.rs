@@ -16,8 +16,8 @@ use std::time::Duration;
 
 pub use acquirer_kit::{
     Changes, Connector, DisputeEvidence, EvidenceToSend, FINALISE_TIMEOUT_MS, KitError, Movement, Movements,
-    NewCharge, Priority, ProviderStatus, RefundAnswer, RefundEnd, RefundProgress, ReturnProgress,
-    not_finalised_in_time,
+    NewCharge, Priority, ProviderStatus, RefundAnswer, RefundEnd, RefundProgress, RequestAgain,
+    ReturnProgress, not_finalised_in_time,
 };
 pub use api_pix::PixQuery;
 pub use connections::{Connection, Connections};
@@ -32,7 +32,7 @@ use domain::charge::Charge;
 use domain::charge::transition::Finalised;
 use domain::ids::{AccountId, ConnectionId, Mode, Scope};
 use domain::payment_method::PaymentMethod;
-use domain::refund::Refund;
+use domain::refund::{Refund, RefundStatus};
 use domain::time::Timestamp;
 
 use crate::config::PublicUrls;
@@ -182,20 +182,31 @@ impl Acquirer {
         }
     }
 
-    /// Requests a refund if the acquirer does not know it yet, and returns its progress. `paid_at`: when the payment
-    /// was received. The sandbox needs no request.
-    pub async fn refund_progress(
+    /// Reads the progress of a refund. `None`: the acquirer does not know it. The sandbox knows it once it is in progress.
+    pub async fn find_refund(
+        &self,
+        refund: &Refund,
+        now: Timestamp,
+    ) -> Result<Option<RefundAnswer>, AcquirerError> {
+        match self {
+            Self::Sandbox if refund.status == RefundStatus::Pending => Ok(None),
+            Self::Sandbox => Ok(Some(sandbox::refund_answer(refund, now))),
+            Self::Remote(connection) => Ok(connection.connector().find_refund(refund, now).await?),
+        }
+    }
+
+    /// Requests a refund whose lease the caller has. `paid_at`: when the payment was received.
+    pub async fn request_refund(
         &self,
         refund: &Refund,
         paid_at: Timestamp,
         now: Timestamp,
     ) -> Result<RefundAnswer, AcquirerError> {
         match self {
-            Self::Sandbox => Ok(RefundAnswer {
-                progress: sandbox::refund_progress(refund, now),
-                said: RefundEnd::default(),
-            }),
-            Self::Remote(connection) => Ok(connection.connector().refund(refund, paid_at, now).await?),
+            Self::Sandbox => Ok(sandbox::refund_answer(refund, now)),
+            Self::Remote(connection) => {
+                Ok(connection.connector().request_refund(refund, paid_at, now).await?)
+            }
         }
     }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use acquirer_kit::{
     Changes, Connector, FINALISE_TIMEOUT_MS, KitError, NewCharge, Priority, ProviderStatus, RefundAnswer,
-    RefundEnd, RefundProgress, Result, ReturnProgress, next_poll, not_finalised_in_time, refused_until,
+    RefundEnd, RefundProgress, RequestAgain, Result, ReturnProgress, next_poll, not_finalised_in_time,
+    refused_until,
 };
 use api_pix::{
     ApiError, Client, ClockOffsets, Cob, CobStatus, Debtor, Devolucao, DevolucaoStatus, NewCob, NewPixOut,
@@ -312,55 +313,33 @@ impl PixBank {
         Ok(is_listed.then_some(*expected))
     }
 
-    async fn devolution_progress(
+    async fn request_devolution(
         &self,
         refund: &Refund,
         paid_at: Timestamp,
         now: Timestamp,
     ) -> Result<RefundAnswer> {
-        let poll_again = RefundProgress::PollAgainAt(next_poll(refund.created_at, now));
-        let end_to_end_id = end_to_end_id(&refund.payment)?;
-        let id = refund.bank_id();
-        let client = self.client.at(Priority::Settle);
-        let known = client.get_devolucao(&end_to_end_id, &id).await?;
-        let devolucao = match known {
-            Some(devolucao) => devolucao,
-            None if refund.requested_at_bank.is_some() => return Ok(answer(poll_again)),
-            None if now.millis_since(paid_at) > RETURN_WINDOW_MS.saturating_add(RETURN_WINDOW_MARGIN_MS) => {
-                tracing::error!(refund = %refund.id, "the bank did not accept a refund before the 90 days were over");
-                return Ok(failed("The bank did not accept the refund within 90 days."));
-            }
-            None => {
-                match client
-                    .put_devolucao(&end_to_end_id, &id, refund.share.gross, refund.reason.as_deref())
-                    .await
-                {
-                    Ok(devolucao) => devolucao,
-                    Err(error) => {
-                        let is_refused = matches!(error, ApiError::Refused { .. });
-                        if is_refused && self.is_used_up(refund, &end_to_end_id, &id).await? {
-                            tracing::error!(refund = %refund.id, "other devoluções have used up a payment, so its refund fails");
-                            return Ok(failed(
-                                "Other returns left too little of the payment for the refund.",
-                            ));
-                        }
-                        let is_known = async || client.get_devolucao(&end_to_end_id, &id).await;
-                        if let Some(reason) = refusal(&error)
-                            && is_known().await?.is_none()
-                        {
-                            return Ok(refused(refund, reason));
-                        }
-                        return Ok(answer(undecided(refund, now, &error, poll_again)));
-                    }
-                }
-            }
+        if now.millis_since(paid_at) > RETURN_WINDOW_MS.saturating_add(RETURN_WINDOW_MARGIN_MS) {
+            tracing::error!(refund = %refund.id, "the bank did not accept a refund before the 90 days were over");
+            return Ok(failed("The bank did not accept the refund within 90 days."));
+        }
+        let (client, end_to_end_id) = (self.client.at(Priority::Settle), end_to_end_id(&refund.payment)?);
+        let (id, amount, reason) = (refund.bank_id(), refund.share.gross, refund.reason.as_deref());
+        let error = match client.put_devolucao(&end_to_end_id, &id, amount, reason).await {
+            Ok(devolucao) => return Ok(of_devolucao(refund, &devolucao, now)),
+            Err(error) => error,
         };
-        let progress = match devolucao.status {
-            DevolucaoStatus::Returned => RefundProgress::Ended(RefundOutcome::Refunded),
-            DevolucaoStatus::NotRealised => RefundProgress::Ended(RefundOutcome::Failed),
-            DevolucaoStatus::InProgress | DevolucaoStatus::Other(_) => poll_again,
-        };
-        Ok(RefundAnswer { progress, said: end_of(&devolucao) })
+        let is_refused = matches!(error, ApiError::Refused { .. });
+        if is_refused && self.is_used_up(refund, &end_to_end_id, &id).await? {
+            tracing::error!(refund = %refund.id, "other devoluções have used up a payment, so its refund fails");
+            return Ok(failed("Other returns left too little of the payment for the refund."));
+        }
+        if let Some(reason) = refusal(&error)
+            && client.get_devolucao(&end_to_end_id, &id).await?.is_none()
+        {
+            return Ok(refused(refund, reason));
+        }
+        Ok(answer(undecided(refund, now, &error)))
     }
 
     /// Whether other devoluções, which the bank has executed, leave no room for a refund that the bank does
@@ -376,37 +355,42 @@ impl PixBank {
         Ok(!is_known && room < i128::from(refund.share.gross.minor()))
     }
 
-    async fn cashout_progress(&self, refund: &Refund, now: Timestamp) -> Result<RefundAnswer> {
-        let poll_again = RefundProgress::PollAgainAt(next_poll(refund.created_at, now));
-        let id = refund.bank_id();
-        let client = self.client.at(Priority::Settle);
-        let pix_out = if let Some(pix_out) = client.get_pix_out(&id).await? {
-            pix_out
-        } else {
-            let Some(key) = refund.destination.clone() else {
-                tracing::error!(refund = %refund.id, "a refund by cash-out has no Pix key");
-                return Ok(failed("The refund has no Pix key."));
-            };
-            let request = NewPixOut { amount: refund.share.gross, key, description: refund.reason.clone() };
-            match client.put_pix_out(&id, &request).await {
-                Ok(pix_out) => pix_out,
-                Err(error) => {
-                    if let Some(reason) = refusal(&error)
-                        && client.get_pix_out(&id).await?.is_none()
-                    {
-                        return Ok(refused(refund, reason));
-                    }
-                    return Ok(answer(undecided(refund, now, &error, poll_again)));
-                }
-            }
+    async fn request_cashout(&self, refund: &Refund, now: Timestamp) -> Result<RefundAnswer> {
+        let (client, id) = (self.client.at(Priority::Settle), refund.bank_id());
+        let Some(key) = refund.destination.clone() else {
+            tracing::error!(refund = %refund.id, "a refund by cash-out has no Pix key");
+            return Ok(failed("The refund has no Pix key."));
         };
-        let progress = match pix_out.status {
-            PixOutStatus::Completed => RefundProgress::Ended(RefundOutcome::Refunded),
-            PixOutStatus::NotRealised => RefundProgress::Ended(RefundOutcome::Failed),
-            PixOutStatus::InProgress | PixOutStatus::Other(_) => poll_again,
+        let request = NewPixOut { amount: refund.share.gross, key, description: refund.reason.clone() };
+        let error = match client.put_pix_out(&id, &request).await {
+            Ok(pix_out) => return Ok(of_pix_out(refund, pix_out, now)),
+            Err(error) => error,
         };
-        let id = pix_out.end_to_end_id.as_ref().map(ToString::to_string);
-        Ok(RefundAnswer { progress, said: RefundEnd { id, reason: pix_out.reason } })
+        if let Some(reason) = refusal(&error)
+            && client.get_pix_out(&id).await?.is_none()
+        {
+            return Ok(refused(refund, reason));
+        }
+        Ok(answer(undecided(refund, now, &error)))
+    }
+
+    async fn return_progress(
+        &self,
+        payment: &IncomingPayment,
+        devolucao: &Devolucao,
+        now: Timestamp,
+    ) -> Result<ReturnProgress> {
+        let poll_again = ReturnProgress::PollAgainAt(next_poll(payment.recorded_at, now));
+        Ok(match devolucao.status {
+            DevolucaoStatus::Returned if devolucao.amount < payment.amount => ReturnProgress::ReturnedByBank,
+            DevolucaoStatus::Returned => ReturnProgress::Returned(end_of(devolucao).id),
+            DevolucaoStatus::NotRealised => match self.returned_by_others(payment, &devolucao.id).await? {
+                ByOthers::Nothing | ByOthers::AllBut(_) => ReturnProgress::NotRealised,
+                ByOthers::Open => poll_again,
+                ByOthers::Whole => ReturnProgress::ReturnedByBank,
+            },
+            DevolucaoStatus::InProgress | DevolucaoStatus::Other(_) => poll_again,
+        })
     }
 
     /// Returns what devoluções other than the one with this id have returned of a payment. The bank can't
@@ -516,58 +500,76 @@ impl Connector for PixBank {
         }
     }
 
+    async fn find_refund(&self, refund: &Refund, now: Timestamp) -> Result<Option<RefundAnswer>> {
+        let (client, id) = (self.client.at(Priority::Settle), refund.bank_id());
+        if refund.share.strategy == RefundStrategy::Cashout {
+            return Ok(client.get_pix_out(&id).await?.map(|pix_out| of_pix_out(refund, pix_out, now)));
+        }
+        Ok(match client.get_devolucao(&end_to_end_id(&refund.payment)?, &id).await? {
+            Some(devolucao) => Some(of_devolucao(refund, &devolucao, now)),
+            None => refund.requested_at_bank.as_ref().map(|_| answer(poll_again(refund, now))),
+        })
+    }
+
     /// The refund's id at the bank never changes, so a repetition can't send the money twice.
-    async fn refund(&self, refund: &Refund, paid_at: Timestamp, now: Timestamp) -> Result<RefundAnswer> {
+    async fn request_refund(
+        &self,
+        refund: &Refund,
+        paid_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<RefundAnswer> {
         match refund.share.strategy {
-            RefundStrategy::Devolution => self.devolution_progress(refund, paid_at, now).await,
-            RefundStrategy::Cashout => self.cashout_progress(refund, now).await,
+            RefundStrategy::Devolution => self.request_devolution(refund, paid_at, now).await,
+            RefundStrategy::Cashout => self.request_cashout(refund, now).await,
+        }
+    }
+
+    async fn find_return(
+        &self,
+        payment: &IncomingPayment,
+        id: &str,
+        now: Timestamp,
+    ) -> Result<Option<ReturnProgress>> {
+        let client = self.client.at(Priority::Settle);
+        match client.get_devolucao(&end_to_end_id(&payment.payment_id)?, id).await? {
+            Some(devolucao) => Ok(Some(self.return_progress(payment, &devolucao, now).await?)),
+            None => Ok(None),
         }
     }
 
     /// If other devoluções have returned a part of the payment, the rest is requested.
-    async fn give_back(&self, payment: &IncomingPayment, id: &str, now: Timestamp) -> Result<ReturnProgress> {
-        let poll_again = ReturnProgress::PollAgainAt(next_poll(payment.recorded_at, now));
-        let end_to_end_id = end_to_end_id(&payment.payment_id)?;
-        let client = self.client.at(Priority::Settle);
+    async fn request_return(
+        &self,
+        payment: &IncomingPayment,
+        id: &str,
+        now: Timestamp,
+    ) -> Result<ReturnProgress> {
+        if now.millis_since(payment.paid_at) > RETURN_WINDOW_MS {
+            return Ok(ReturnProgress::Impossible);
+        }
+        let at = next_poll(payment.recorded_at, now);
+        let again = ReturnProgress::RequestAgain(RequestAgain { at, is_spent: false });
+        let (client, end_to_end_id) = (self.client.at(Priority::Settle), end_to_end_id(&payment.payment_id)?);
         let request = async |amount: Amount| client.put_devolucao(&end_to_end_id, id, amount, None).await;
-        let devolucao = match client.get_devolucao(&end_to_end_id, id).await? {
-            Some(devolucao) => devolucao,
-            None if now.millis_since(payment.paid_at) > RETURN_WINDOW_MS => {
-                return Ok(ReturnProgress::Impossible);
+        let mut answer = request(payment.amount).await;
+        if let Err(ApiError::Refused { .. }) = &answer {
+            match self.returned_by_others(payment, id).await? {
+                ByOthers::Nothing => {}
+                ByOthers::Open => return Ok(again),
+                ByOthers::Whole => return Ok(ReturnProgress::ReturnedByBank),
+                ByOthers::AllBut(rest) => answer = request(rest).await,
             }
-            None => {
-                let mut answer = request(payment.amount).await;
-                if let Err(ApiError::Refused { .. }) = &answer {
-                    match self.returned_by_others(payment, id).await? {
-                        ByOthers::Nothing => {}
-                        ByOthers::Open => return Ok(poll_again),
-                        ByOthers::Whole => return Ok(ReturnProgress::ReturnedByBank),
-                        ByOthers::AllBut(rest) => answer = request(rest).await,
-                    }
-                }
-                match answer {
-                    Ok(devolucao) => devolucao,
-                    Err(error) => {
-                        note_operator_error(&error);
-                        tracing::warn!(%id, %error, "the bank did not accept the return of a payment yet");
-                        let is_refused = refusal(&error).is_some()
-                            && client.get_devolucao(&end_to_end_id, id).await?.is_none();
-                        let until = refused_until(payment.recorded_at);
-                        return Ok(if is_refused { ReturnProgress::RefusedUntil(until) } else { poll_again });
-                    }
-                }
-            }
+        }
+        let error = match answer {
+            Ok(devolucao) => return self.return_progress(payment, &devolucao, now).await,
+            Err(error) => error,
         };
-        Ok(match devolucao.status {
-            DevolucaoStatus::Returned if devolucao.amount < payment.amount => ReturnProgress::ReturnedByBank,
-            DevolucaoStatus::Returned => ReturnProgress::Returned(end_of(&devolucao).id),
-            DevolucaoStatus::NotRealised => match self.returned_by_others(payment, id).await? {
-                ByOthers::Nothing | ByOthers::AllBut(_) => ReturnProgress::NotRealised,
-                ByOthers::Open => poll_again,
-                ByOthers::Whole => ReturnProgress::ReturnedByBank,
-            },
-            DevolucaoStatus::InProgress | DevolucaoStatus::Other(_) => poll_again,
-        })
+        note_operator_error(&error);
+        tracing::warn!(%id, %error, "the bank did not accept the return of a payment yet");
+        let is_refused =
+            refusal(&error).is_some() && client.get_devolucao(&end_to_end_id, id).await?.is_none();
+        let until = refused_until(payment.recorded_at);
+        Ok(if is_refused { ReturnProgress::RefusedUntil(until) } else { again })
     }
 
     /// API Pix lists payments and not changes of charges: see `acquirer-worker`'s sweep.
@@ -595,6 +597,29 @@ pub enum ByOthers {
     Whole,
     /// A part. This rest is left.
     AllBut(Amount),
+}
+
+fn poll_again(refund: &Refund, now: Timestamp) -> RefundProgress {
+    RefundProgress::PollAgainAt(next_poll(refund.created_at, now))
+}
+
+fn of_devolucao(refund: &Refund, devolucao: &Devolucao, now: Timestamp) -> RefundAnswer {
+    let progress = match devolucao.status {
+        DevolucaoStatus::Returned => RefundProgress::Ended(RefundOutcome::Refunded),
+        DevolucaoStatus::NotRealised => RefundProgress::Ended(RefundOutcome::Failed),
+        DevolucaoStatus::InProgress | DevolucaoStatus::Other(_) => poll_again(refund, now),
+    };
+    RefundAnswer { progress, said: end_of(devolucao) }
+}
+
+fn of_pix_out(refund: &Refund, pix_out: PixOut, now: Timestamp) -> RefundAnswer {
+    let progress = match pix_out.status {
+        PixOutStatus::Completed => RefundProgress::Ended(RefundOutcome::Refunded),
+        PixOutStatus::NotRealised => RefundProgress::Ended(RefundOutcome::Failed),
+        PixOutStatus::InProgress | PixOutStatus::Other(_) => poll_again(refund, now),
+    };
+    let id = pix_out.end_to_end_id.as_ref().map(ToString::to_string);
+    RefundAnswer { progress, said: RefundEnd { id, reason: pix_out.reason } }
 }
 
 fn answer(progress: RefundProgress) -> RefundAnswer {
@@ -661,12 +686,7 @@ fn counts_as_returned(devolucao: &Devolucao) -> bool {
 }
 
 /// Handles a request to refund whose outcome is not known: only a later read of the same id decides.
-fn undecided(
-    refund: &Refund,
-    now: Timestamp,
-    error: &ApiError,
-    poll_again: RefundProgress,
-) -> RefundProgress {
+fn undecided(refund: &Refund, now: Timestamp, error: &ApiError) -> RefundProgress {
     const ALARM_AFTER_MS: i64 = 60 * 60 * 1_000;
     note_operator_error(error);
     if now.millis_since(refund.created_at) > ALARM_AFTER_MS {
@@ -681,7 +701,8 @@ fn undecided(
     } else {
         tracing::warn!(refund = %refund.id, %error, "the bank did not accept a refund yet");
     }
-    poll_again
+    let at = next_poll(refund.created_at, now);
+    RefundProgress::RequestAgain(RequestAgain { at, is_spent: false })
 }
 
 fn end_to_end_id(payment: &AcquirerPaymentId) -> Result<EndToEndId> {

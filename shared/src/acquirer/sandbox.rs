@@ -20,7 +20,7 @@ use domain::payment_method::PaymentMethod;
 use domain::refund::{Refund, RefundOutcome};
 use domain::time::Timestamp;
 
-use super::{AcquirerError, ProviderStatus, RefundProgress};
+use super::{AcquirerError, ProviderStatus, RefundAnswer, RefundEnd, RefundProgress};
 use crate::config::PublicUrls;
 
 /// How long the page for a card payment can be used, in seconds: 24 hours.
@@ -219,7 +219,11 @@ pub(super) const REFUND_CAPABILITIES: RefundCapabilities =
 /// Returns the progress of a refund. A refund with the reason `sandbox:hold` stays in progress. Any other
 /// refund ends [`REFUND_SECONDS`] after its start: as failed if its reason is `sandbox:fail`, else as
 /// refunded.
-pub(super) fn refund_progress(refund: &Refund, now: Timestamp) -> RefundProgress {
+pub(super) fn refund_answer(refund: &Refund, now: Timestamp) -> RefundAnswer {
+    RefundAnswer { progress: refund_progress(refund, now), said: RefundEnd::default() }
+}
+
+fn refund_progress(refund: &Refund, now: Timestamp) -> RefundProgress {
     let end = match refund.reason.as_deref() {
         Some("sandbox:hold") => return RefundProgress::Waiting,
         Some("sandbox:fail") => RefundOutcome::Failed,

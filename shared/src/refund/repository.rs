@@ -5,6 +5,7 @@ use domain::charge::{Charge, RefundRefused, StoredCharge, TransactionStatus};
 use domain::ids::{ChargeId, RefundId};
 use domain::money::{Amount, MinorUnits};
 use domain::refund::{self, Refund, RefundOutcome, RefundStatus, RefundStep};
+use domain::row::Row as _;
 use domain::shard::ShardedScope;
 use domain::time::Timestamp;
 use domain::wallet::TrancheShare;
@@ -15,7 +16,7 @@ use crate::auth::Caller;
 use crate::clock::Clock;
 use crate::http::Created;
 use crate::refund::{NewRefund, RefundError, third_party};
-use crate::store::{CommitOutcome, StoreError, Write, reuse_or_read};
+use crate::store::{CommitOutcome, StoreError, Write, lease_end, reuse_or_read};
 use crate::wallet::counters::{self, DebitCheck, Tranche};
 use crate::wallet::{CachedCredits, DebitPlan, Wallets};
 
@@ -217,13 +218,41 @@ impl Refunds {
         Ok(RefundError::OverThirdPartyLimit { limit, left })
     }
 
+    /// Takes the lease of a refund for the worker that is about to request it. A pending refund moves to `IN_PROGRESS`.
+    /// `now` is a time before the worker asked the acquirer, which did not know the refund. `None`: another worker has
+    /// the lease, or changed the refund after it was read.
+    pub async fn lease(&self, refund: &Refund, now: Timestamp) -> Result<Option<Refund>, StoreError> {
+        if refund.is_done() || refund.is_leased(now) {
+            return Ok(None);
+        }
+        if refund.status == RefundStatus::InProgress {
+            let taken = self.store.take_lease(refund.key(), refund.version, refund.leased_until, now).await?;
+            return Ok(taken.map(|until| Refund { leased_until: Some(until), ..refund.clone() }));
+        }
+        let Some(started) = self.started(refund, now).await? else { return Ok(None) };
+        let leased = Refund { leased_until: Some(lease_end(now)), ..started };
+        let written = self.store.commit(vec![Write::replace(&leased, refund.version)?]).await?;
+        Ok((written == CommitOutcome::Done).then_some(leased))
+    }
+
+    /// Ends the lease after the acquirer has not accepted the request. `is_spent`: it will never execute that one.
+    pub async fn end_lease(&self, leased: &Refund, is_spent: bool, now: Timestamp) -> Result<(), StoreError> {
+        let Some(until) = leased.leased_until else { return Ok(()) };
+        let spent = is_spent.then(|| ("spent_requests", leased.spent_requests.saturating_add(1)));
+        self.store.end_lease(leased.key(), until, spent, now).await
+    }
+
+    async fn started(&self, refund: &Refund, now: Timestamp) -> Result<Option<Refund>, StoreError> {
+        let charge = self.charge(refund.id).await?.read_at(now);
+        Ok(refund.started(&charge, now)?)
+    }
+
     /// If another caller has changed the refund meanwhile, or it is not pending, the stored refund is returned.
-    pub async fn claim(&self, refund: Refund, now: Timestamp) -> Result<Refund, StoreError> {
+    async fn claim(&self, refund: Refund, now: Timestamp) -> Result<Refund, StoreError> {
         if refund.status != RefundStatus::Pending {
             return Ok(refund);
         }
-        let charge = self.charge(refund.id).await?.read_at(now);
-        let Some(next) = refund.started(&charge, now)? else { return Ok(refund) };
+        let Some(next) = self.started(&refund, now).await? else { return Ok(refund) };
         match self.store.commit(vec![Write::replace(&next, refund.version)?]).await? {
             CommitOutcome::Done => Ok(next),
             CommitOutcome::Conflict { .. } => self.get_existing(refund.id).await,

@@ -2,11 +2,12 @@
 
 use api_pix::Devolucao;
 use domain::charge::IncomingPayment;
+use domain::row::Row as _;
 use domain::time::Timestamp;
 use domain::wallet::Posting;
 
 use crate::WorkResult;
-use crate::acquirer::{Connection, ReturnProgress};
+use crate::acquirer::{Connection, RequestAgain, ReturnProgress};
 use crate::charge::Charges;
 use crate::metrics;
 use crate::store::{Store, Write};
@@ -20,7 +21,7 @@ const MAX_ATTEMPTS: u32 = 5;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ReturnStep {
-    /// The return has ended, or another attempt has its own message.
+    /// The return has ended, another worker requests it, or another attempt has its own message.
     Ended,
     PollAgainAt(Timestamp),
     /// The bank refuses the attempt as invalid. If it still does so at this time, the return must be stopped.
@@ -54,7 +55,8 @@ impl Returns {
         self.complete(incoming, devolucao.rtr_id.as_ref().map(ToString::to_string), now).await
     }
 
-    /// Requests the return of a payment from its acquirer, or asks for its progress.
+    /// Reads the progress of a return at its acquirer, which is asked for it if it does not know it. Only one worker at a
+    /// time requests it.
     pub async fn advance(
         &self,
         connection: &Connection,
@@ -63,8 +65,34 @@ impl Returns {
     ) -> WorkResult<ReturnStep> {
         let Some(open) = incoming.open_return() else { return Ok(ReturnStep::Ended) };
         let (id, attempt) = (open.id.clone(), open.attempt);
-        match connection.connector().give_back(incoming, id.as_str(), now).await? {
-            ReturnProgress::PollAgainAt(at) => return Ok(ReturnStep::PollAgainAt(at)),
+        let (connector, mut leased_until) = (connection.connector(), None);
+        let progress = match connector.find_return(incoming, id.as_str(), now).await? {
+            Some(progress) => progress,
+            None if incoming.is_leased(now) => return Ok(ReturnStep::Ended),
+            None => {
+                let read = incoming.leased_until;
+                leased_until = self.store.take_lease(incoming.key(), incoming.version, read, now).await?;
+                if leased_until.is_none() {
+                    return Ok(ReturnStep::Ended);
+                }
+                connector.request_return(incoming, id.as_str(), now).await?
+            }
+        };
+        let is_to_repeat = match &progress {
+            ReturnProgress::RequestAgain(again) => !again.is_spent,
+            progress => matches!(progress, ReturnProgress::RefusedUntil(_)),
+        };
+        if let Some(until) = leased_until.filter(|_| is_to_repeat) {
+            self.store.end_lease(incoming.key(), until, None, now).await?;
+        }
+        match progress {
+            ReturnProgress::PollAgainAt(at)
+            | ReturnProgress::RequestAgain(RequestAgain { at, is_spent: false }) => {
+                return Ok(ReturnStep::PollAgainAt(at));
+            }
+            ReturnProgress::RequestAgain(RequestAgain { is_spent: true, .. }) => {
+                self.replace(incoming, incoming.return_retried(now), None, now).await?;
+            }
             ReturnProgress::RefusedUntil(until) => return Ok(ReturnStep::RefusedUntil(until)),
             ReturnProgress::Returned(rtr_id) => self.complete(incoming, rtr_id, now).await?,
             ReturnProgress::ReturnedByBank => self.complete_by_bank(incoming, now).await?,
