@@ -279,15 +279,17 @@ fn refund(known: &Known<'_>, snapshot: &Snapshot) -> Option<Step> {
     let credited = &known.charge.applied_payment.as_ref()?.payment_id;
     snapshot.refunds.iter().filter(|remote| remote.payment == *credited).find_map(|remote| {
         let outcome = remote.outcome?;
-        let ours = known.refunds.iter().find(|refund| is_same(refund, remote));
+        // A recorded one that was made there comes first: it may have the name of a refund of this service.
+        let same = known.refunds.iter().filter(|refund| is_same(refund, remote));
+        let ours = same.max_by_key(|refund| refund.requested_at_bank.is_some());
         match (ours, outcome) {
             (Some(ours), _) if ours.status == RefundStatus::InProgress => {
                 Some(Step::EndRefund(ours.id, outcome, remote.clone()))
             }
-            (Some(ours), RefundOutcome::Refunded) if ours.status == RefundStatus::Failed => {
-                let made_there = Refund::id_of_bank_return(known.charge.id, &remote.id);
-                let is_recorded = known.refunds.iter().any(|refund| refund.id == made_there);
-                (!is_recorded).then(|| Step::RefundMadeThere(remote.clone()))
+            (Some(ours), RefundOutcome::Refunded)
+                if ours.status == RefundStatus::Failed && ours.requested_at_bank.is_none() =>
+            {
+                Some(Step::RefundMadeThere(remote.clone()))
             }
             (None, RefundOutcome::Refunded) => Some(Step::RefundMadeThere(remote.clone())),
             (Some(ours), RefundOutcome::Failed) if ours.status == RefundStatus::Refunded => {
@@ -299,11 +301,13 @@ fn refund(known: &Known<'_>, snapshot: &Snapshot) -> Option<Step> {
     })
 }
 
+/// A refund that the acquirer executed is one of its refunds. Another with the same name is a second execution.
 fn is_same(refund: &Refund, remote: &RemoteRefund) -> bool {
-    match &refund.requested_at_bank {
-        Some(id) => *id == remote.id && remote.ours.is_none(),
-        None => remote.ours == Some(refund.id),
+    if let Some(id) = &refund.requested_at_bank {
+        return *id == remote.id;
     }
+    let is_other = refund.rtr_id.as_ref().is_some_and(|id| *id != remote.id);
+    remote.ours == Some(refund.id) && !is_other
 }
 
 /// An inquiry that becomes formal is a second case. It opens before the first one ends, so that the money stays

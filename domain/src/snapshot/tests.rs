@@ -477,6 +477,47 @@ fn what_no_step_can_make_right_is_reported() {
     assert_eq!(contradictions(&known, &fine), Vec::<String>::new());
 }
 
+#[test]
+fn a_second_refund_with_one_name_is_one_that_was_made_there() {
+    let (charge, now) = (paid(), at(120));
+    let there = |id: &str| (id.to_owned(), None, String::new());
+    let made_there = |charge: &Charge, (id, its_id, reason): (String, Option<String>, String)| {
+        Refund::requested_at_bank(charge, (&id, its_id, reason), amount(300), false, now).unwrap()
+    };
+    let step = made_there(&charge, there("re1"));
+    let ours = Refund {
+        id: RefundId::derive(charge.id, "ours"),
+        requested_at_bank: None,
+        rtr_id: Some("re1".to_owned()),
+        status: RefundStatus::Refunded,
+        ..step.refund
+    };
+    let remote = |id: &str| RemoteRefund {
+        id: id.to_owned(),
+        payment: charge.applied_payment.as_ref().unwrap().payment_id.clone(),
+        ours: Some(ours.id),
+        amount: amount(300),
+        outcome: Some(RefundOutcome::Refunded),
+        reason: None,
+    };
+    let snapshot = Snapshot { refunds: vec![remote("re1"), remote("re2")], ..open() };
+    let second = made_there(&step.charge, there("re2"));
+    let next = |refunds: &[Refund]| {
+        let (payments, cases, terms) = (&[], &[], &Terms::default());
+        let known = Known { charge: &step.charge, payments, refunds, cases, terms, closing: None };
+        next_step(&known, &snapshot, now)
+    };
+    assert_eq!(next(&[ours.clone()]), Some(Step::RefundMadeThere(remote("re2"))));
+    let ended = Refund { status: RefundStatus::Refunded, ..second.refund.clone() };
+    assert_eq!(next(&[ours.clone(), ended]), None);
+    // Also if a crash left the recorded one in progress, or the refund has failed here.
+    let started = second.refund.started(&second.charge, now).unwrap().unwrap();
+    let end = Some(Step::EndRefund(started.id, RefundOutcome::Refunded, remote("re2")));
+    assert_eq!(next(&[ours.clone(), started]), end);
+    let failed = Refund { status: RefundStatus::Failed, rtr_id: None, ..ours };
+    assert_eq!(next(&[failed]), Some(Step::RefundMadeThere(remote("re1"))));
+}
+
 fn dispute(decision: Option<Decision>) -> RemoteDispute {
     let (reason, due_by) = (Some("fraudulent".to_owned()), None);
     let amount = amount(1000);

@@ -159,6 +159,9 @@ impl RemoteCharges {
                 }
             }
             Step::RefundMadeThere(remote) => {
+                if let Some(ours) = remote.ours {
+                    tracing::error!(%charge, refund = %ours, remote = remote.id, "the acquirer executed a refund a second time, or after it had failed; the wallet is debited for it: an operator must decide who bears it");
+                }
                 let made = MadeThere {
                     id: &remote.id,
                     amount: remote.amount,
