@@ -14,7 +14,7 @@ use shared::services::Receipts;
 use crate::bank_books::Fates;
 use crate::bank_proxy::BankProxy;
 use crate::live_charges::Live;
-use crate::support::{eventually, id, operator, wait_until};
+use crate::support::{CapturedLog, eventually, id, operator, wait_until};
 
 /// What the bank says in the fault `devolucao_refused`, without the document in it.
 const REFUSAL: &str = "A conta do CPF *** não permite esta operação.";
@@ -82,6 +82,23 @@ async fn devolucoes_of_the_merchant_debit_the_wallet_while_a_refund_is_open() {
     assert_eq!(reasons, [None, Some(reason)]);
     live.check_books_later(Fates::credited(2)).await;
     assert_eq!(live.balance().await, 600, "nothing is debited twice");
+}
+
+#[tokio::test]
+async fn many_devolucoes_at_once_are_no_errors() {
+    let live = Live::start().await;
+    let charge = live.paid("order-00001").await;
+    let pix = Live::end_to_end_id(&charge);
+    let log = CapturedLog::start();
+    for number in 0..20 {
+        live.return_at_bank_as(&format!("own{number:02}"), &pix, "0.10").await;
+    }
+    wait_until("all debits", async || {
+        let refunds = live.client.refunds(&charge).await;
+        refunds.iter().filter(|refund| refund["status"] == "REFUNDED").count() == 20
+    })
+    .await;
+    assert!(!log.text().contains("counts as failed"), "{}", log.text());
 }
 
 #[tokio::test]

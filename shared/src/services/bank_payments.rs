@@ -16,7 +16,7 @@ use domain::charge::transition::{self, Command, Outcome, Payment};
 use domain::charge::{Charge, Decision, StoredCharge, TransactionStatus};
 use domain::ids::{AccountId, AcquirerPaymentId, ChargeId, EndToEndId, Mode, Scope};
 use domain::payment_method::PaymentMethod;
-use domain::refund::{RefundOutcome, RefundStatus};
+use domain::refund::{Refund, RefundOutcome, RefundStatus};
 use domain::row::Key;
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
@@ -564,9 +564,13 @@ impl BankPayments {
         let is_executed = item.status == DevolucaoStatus::Returned;
         let outcome = if is_executed { RefundOutcome::Refunded } else { RefundOutcome::Failed };
         let refunds = self.refunds.for_charge(Some(charge)).await?;
-        let mut requested = refunds.into_iter().filter(|refund| refund.bank_id() == item.id).peekable();
-        let has_failed_here = requested.peek().is_some();
-        let refund = match requested.find(|refund| !(is_executed && refund.status == RefundStatus::Failed)) {
+        // Another worker may have recorded the same devolução, which then has not failed.
+        let (failed, others): (Vec<Refund>, Vec<Refund>) = refunds
+            .into_iter()
+            .filter(|refund| refund.bank_id() == item.id)
+            .partition(|refund| is_executed && refund.status == RefundStatus::Failed);
+        let has_failed_here = !failed.is_empty();
+        let refund = match others.into_iter().next() {
             Some(refund) => refund,
             None if !is_executed => return Ok(true),
             None => match self.refunds.record_made_there(charge, made_there(item), now).await {
