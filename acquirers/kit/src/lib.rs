@@ -133,6 +133,7 @@ pub trait Connector: fmt::Debug + Send + Sync {
     }
 
     /// Uploads evidence for a dispute, and submits it to the payer's bank. It is refused if some was submitted before.
+    /// After [`KitError::Spent`], the caller stores that another request is spent, and calls it again.
     /// Returns the dispute's status there.
     async fn submit_evidence(&self, _dispute: &str, _evidence: DisputeEvidence) -> Result<String> {
         Err(KitError::Invalid("it takes no evidence".to_owned()))
@@ -171,6 +172,8 @@ pub struct DisputeEvidence {
     /// The merchant's words.
     pub text: Option<String>,
     pub files: Vec<EvidenceToSend>,
+    /// That of the case.
+    pub spent_submissions: u32,
 }
 
 /// A file of evidence.
@@ -225,6 +228,9 @@ pub enum KitError {
     /// A defect of the service: the validation should have refused the request.
     #[error("the acquirer can't represent the request: {0}")]
     Invalid(String),
+    /// The acquirer repeats a stored failure, and will never execute this request. The next one must be another.
+    #[error("the acquirer repeats a stored failure: {0}")]
+    Spent(String),
 }
 
 /// A request of a refund or return was not accepted, or its outcome is not known.

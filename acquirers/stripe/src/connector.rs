@@ -706,14 +706,15 @@ impl Connector for StripeConnector {
         if known.evidence_details.submission_count > 0 {
             return Err(KitError::Invalid("evidence was submitted before".to_owned()));
         }
-        let mut fields: Vec<(String, String)> = Vec::new();
+        let (mut fields, spent) = (Vec::<(String, String)>::new(), evidence.spent_submissions);
         fields.extend(evidence.text.map(|text| ("uncategorized_text".to_owned(), text)));
         for EvidenceToSend { field, name, mime_type, content } in evidence.files {
-            let file = at.client.upload_file(&name, mime_type, &content, &format!("evidence-{name}")).await?;
+            let key = numbered(format!("evidence-{name}"), spent);
+            let file = at.client.upload_file(&name, mime_type, &content, &key).await?;
             fields.push((field, file.id));
         }
         let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (&**name, &**value)).collect();
-        let key = format!("evidence-of-{dispute}");
+        let key = numbered(format!("evidence-of-{dispute}"), spent);
         let dispute = at.client.update_dispute(dispute, &fields, true, &key).await?;
         let status = serde_json::to_value(&dispute.status).unwrap_or_default();
         Ok(status.as_str().unwrap_or_default().to_owned())
@@ -754,6 +755,7 @@ impl From<ApiError> for KitError {
         match (&error, error.remedy()) {
             (ApiError::Send(SendError::TooManyRequests { retry_after }), _) => Self::Limited(*retry_after),
             (_, Remedy::Final) => Self::Invalid(error.to_string()),
+            _ if error.is_spent() => Self::Spent(error.to_string()),
             _ => Self::Unavailable(error.to_string()),
         }
     }

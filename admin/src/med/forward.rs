@@ -71,6 +71,9 @@ pub(super) async fn run(
     if !has_text && count == 0 {
         return Err("there is nothing to send: the merchant has not appealed, and no file can be sent".into());
     }
+    if by.is_some() && chosen.len() < fields.len() {
+        return Err("nothing was sent: a file that --file names can't be sent, or is not of this case".into());
+    }
     let Some(by) = by else {
         return print_json(&record! { case: case.id, text: has_text, files: count, submitted: false });
     };
@@ -87,10 +90,16 @@ pub(super) async fn run(
     let names: Vec<&str> = to_send.iter().map(|file| &*file.name).collect();
     let audit = audit.with_details(format!("text: {has_text}, files: {}", names.join(" ")));
     audit::append(&stack.store, &audit).await?;
-    let evidence = DisputeEvidence { text, files: to_send };
-    let status = connector.submit_evidence(&dispute.id, evidence).await.map_err(|error| match error {
+    let evidence = DisputeEvidence { text, files: to_send, spent_submissions: case.spent_submissions };
+    let mut submitted = connector.submit_evidence(&dispute.id, evidence.clone()).await;
+    if let Err(KitError::Spent(_)) = submitted {
+        let spent_submissions = stack.cases.spend_submission(&case).await?;
+        let again = DisputeEvidence { spent_submissions, ..evidence };
+        submitted = connector.submit_evidence(&dispute.id, again).await;
+    }
+    let status = submitted.map_err(|error| match error {
         KitError::Invalid(why) => why,
-        unavailable @ (KitError::Unavailable(_) | KitError::Limited(_)) => unavailable.to_string(),
+        unknown => format!("{unknown}. Run the command again: it submits once"),
     })?;
     print_json(&record! { case: case.id, text: has_text, files: count, submitted: true, status: status })
 }

@@ -248,13 +248,26 @@ async fn the_evidence_of_a_dispute_is_submitted_once() {
     assert_eq!(plan.last().unwrap()["submitted"], false);
 
     let submit = format!("{files} --submit");
+    for unsendable in [
+        format!("{submit} --file {}=refund_policy", ids[1]),
+        format!("--file {}=receipt --file {}=receipt --submit", ids[0], ids[2]),
+    ] {
+        let refused = forward(&unsendable).await;
+        assert!(text(&refused.stderr).contains("nothing was sent"), "{refused:?}");
+    }
+    // Stripe stores a failure, and repeats it for the key.
+    let stored = json!({"kind": "stored_500", "on": "POST /v1/disputes/", "count": 1});
+    cards.service.stack.cards.control("POST", "/faults", &stored);
+    let failed = forward(&submit).await;
+    assert!(text(&failed.stderr).contains("Run the command again"), "{failed:?}");
     let sent = forward(&submit).await;
     assert!(sent.status.success(), "{sent:?}");
     assert_eq!(lines(&sent).last().unwrap()["status"], "under_review");
     let (_, books) = cards.service.stack.cards.control("GET", "/books", &json!({}));
     let books = books.to_string();
     assert!(books.contains(r#""submission_count":1"#), "{dispute}");
-    assert_eq!(books.matches(r#""object":"file""#).count(), 2);
+    // Another submission uploads the files again.
+    assert_eq!(books.matches(r#""object":"file""#).count(), 4);
     let again = forward(&submit).await;
     assert!(text(&again.stderr).contains("submitted before"), "{again:?}");
     let actions = cards.service.actions(&cards.service.account()).await;

@@ -238,6 +238,9 @@ pub struct MedCase {
     pub appealed_at: Option<Timestamp>,
     /// Number of evidence files with a confirmed upload.
     pub evidence_count: u32,
+    /// How many submissions of evidence the acquirer will never execute, because it stored a failure for them.
+    #[serde(default, skip_serializing_if = "crate::row::is_default")]
+    pub spent_submissions: u32,
     /// Who has the contested money. `None`: the case is not over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub money_outcome: Option<MoneyOutcome>,
@@ -459,6 +462,7 @@ impl MedCase {
             appeal_draft: None,
             appealed_at: None,
             evidence_count: 0,
+            spent_submissions: 0,
             money_outcome: None,
             withdrawn: false,
             closed_at: None,

@@ -72,7 +72,7 @@ pub enum AcquirerError {
 impl From<KitError> for AcquirerError {
     fn from(error: KitError) -> Self {
         match error {
-            KitError::Unavailable(why) => Self::Unavailable(why),
+            KitError::Unavailable(why) | KitError::Spent(why) => Self::Unavailable(why),
             KitError::Limited(retry_after) => Self::Limited(retry_after),
             KitError::Invalid(why) => Self::InvalidArtefact(why),
         }

@@ -5,13 +5,14 @@ use domain::audit::{Audit, Operator};
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::{ChargeId, MedCaseId};
 use domain::med::{AppealReason, CaseNotification, CaseStep, Decision, MedCase, Taken};
+use domain::row::Row as _;
 use domain::time::Timestamp;
 
 use super::CaseError;
 use crate::audit;
 use crate::auth::Caller;
 use crate::random::RandomError;
-use crate::store::{Plan, Result, StoreError, Write, reuse_or_read};
+use crate::store::{Plan, Result, RowUpdate, StoreError, Write, number, reuse_or_read};
 use crate::wallet::counters::{self, DebitCheck};
 
 crate::store::repository!(MedCases);
@@ -105,6 +106,14 @@ impl MedCases {
     ) -> Result<MedCase, CaseError> {
         let audit = audit_row(by, &case, "med.decide", Some(decision.as_str().to_owned()), now)?;
         self.change(case, audit.as_ref(), |case, charge| Ok(case.decided(charge, decision, now)?)).await
+    }
+
+    /// Stores that the acquirer will never execute the last submission of evidence. Returns how many those are.
+    pub async fn spend_submission(&self, case: &MedCase) -> Result<u32, StoreError> {
+        let spent = case.spent_submissions.saturating_add(1);
+        let update = RowUpdate::of(case.key()).set("spent_submissions", number(spent.into()));
+        update.when_exists().run(&self.store).await?;
+        Ok(spent)
     }
 
     /// As [`Self::decide`], with what the acquirer has taken.
