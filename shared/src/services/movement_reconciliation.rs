@@ -17,7 +17,6 @@ use domain::charge::{Charge, IncomingPayment};
 use domain::ids::{AccountId, AcquirerPaymentId, ChargeId, Mode, PostingId, RefundId, Scope};
 use domain::med::{CaseKind, MedCase};
 use domain::money::{Currency, MinorUnits, MoneyError};
-use domain::payment_method::PaymentMethod;
 use domain::refund::{Refund, RefundStatus};
 use domain::row::Key;
 use domain::snapshot::{MovedObject, RemoteMovement, RemoteRefund, Snapshot, Step};

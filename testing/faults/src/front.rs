@@ -14,6 +14,7 @@ use local::fronts::{Fronts, Upstream};
 use local::http::{Server, start_loopback};
 use local::lambda::Functions;
 use local::wire::{HttpClient, http_client};
+use tokio::sync::oneshot;
 
 use crate::call::{BANK_CLIENT, Call, Service, describe};
 use crate::fault::{Answer, Fault, HalfBatch, refusal};
@@ -48,6 +49,10 @@ struct State {
     faults: usize,
     /// The mark of the requests that fail like an earlier one, because the SDK repeats that call.
     failing: Option<(String, Fault)>,
+    /// The function whose writes of single rows wait until they are released, as do calls to acquirers.
+    holds: Option<String>,
+    /// What waits, the longest first.
+    held: Vec<(String, oneshot::Sender<()>)>,
     /// The marks of the calls that were recorded.
     marks: HashSet<String>,
     last_call: Option<Instant>,
@@ -125,6 +130,29 @@ impl Front {
         self.shared.lock().records = false;
     }
 
+    /// From now on, a function's writes of single rows and all calls to acquirers wait until they are released.
+    pub fn hold(&self, function: &str) {
+        self.shared.lock().holds = Some(function.to_owned());
+    }
+
+    /// Returns what waits, the longest first.
+    pub fn held(&self) -> Vec<String> {
+        self.shared.lock().held.iter().map(|(what, _)| what.clone()).collect()
+    }
+
+    /// Lets the call at this place go on.
+    pub fn release(&self, place: usize) {
+        let (_, call) = self.shared.lock().held.remove(place);
+        let _ = call.send(());
+    }
+
+    /// Lets all calls go on, from now on at once.
+    pub fn release_all(&self) {
+        let mut state = self.shared.lock();
+        state.holds = None;
+        state.held.clear();
+    }
+
     pub(crate) fn refuse_webhooks(&self, count: usize) {
         self.shared.lock().refused_webhooks = count;
     }
@@ -156,6 +184,9 @@ impl Shared {
         let (head, body) = request.into_parts();
         let body = body.collect().await.ok()?.to_bytes();
         let (function, what) = describe(service, &head, &body);
+        if let Some(released) = self.hold(&function, &what) {
+            let _ = released.await;
+        }
         let mark = head.headers.get(INVOCATION).and_then(|mark| mark.to_str().ok()).map(str::to_owned);
         match self.fault_of(&function, &what, mark) {
             None => self.execute(service, head, body).await,
@@ -177,6 +208,19 @@ impl Shared {
                 Some(refusal(service, fault, &body))
             }
         }
+    }
+
+    /// `None`: the call does not wait.
+    fn hold(&self, function: &str, what: &str) -> Option<oneshot::Receiver<()>> {
+        let mut state = self.lock();
+        let of = state.holds.as_deref()?;
+        let is_write = function == of && what.contains(" UpdateItem ");
+        if !is_write && function != BANK_CLIENT {
+            return None;
+        }
+        let (sender, released) = oneshot::channel();
+        state.held.push((what.to_owned(), sender));
+        Some(released)
     }
 
     /// Records a call. Returns how it fails, if it does.

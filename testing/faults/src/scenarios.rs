@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use bank::{Cents, FaultKind, PayRequest, Payer};
 use domain::account::terms::MethodTerms;
-use domain::ids::{ChargeId, MedCaseId, Mode};
+use domain::ids::{ChargeId, MedCaseId, Mode, RefundId};
 use domain::money::Amount;
 use domain::payment_method::PaymentMethod;
 use domain::payout::PayoutOutcome;
 use hyper::Method;
+use local::template::queue_url;
 use serde_json::{Value, json};
 use shared::account::Accounts;
+use shared::acquirer::{AcquirerMessage, AcquirerQueue};
 use shared::api_key::ApiKeys;
 use shared::med::MedCases;
 use shared::services::change_account_settings;
@@ -60,6 +62,8 @@ scenarios! {
     "card-expire" => |world| card_expire(world),
     "card-paid-at-its-end" => |world| card_paid_at_its_end(world),
     "card-refund" => |world| card_refund(world),
+    "card-refund-twice" => |world| refund_twice(world, CARD),
+    "refund-twice" => |world| refund_twice(world, &["PIX"]),
     "card-refund-there" => |world| card_refund_there(world),
     "card-dispute-lost" => |world| card_dispute_lost(world),
     "either-create" => |world| create_by(world, EITHER),
@@ -306,6 +310,24 @@ async fn card_refund(world: &World) -> Result<()> {
     let charge = world.paid_by_card().await?;
     world.begin().await?;
     world.refund(Mode::Live, &charge, json!({"amount": 400})).await
+}
+
+/// The message of the refund is delivered several times at once, so several workers have it.
+async fn refund_twice(world: &World, methods: &[&str]) -> Result<()> {
+    let (charge, body) = if methods == CARD {
+        (world.paid_by_card().await?, json!({"amount": 400}))
+    } else {
+        (world.paid_live().await?, json!({"amount": 400, "strategy": "devolution"}))
+    };
+    world.begin().await?;
+    world.refund(Mode::Live, &charge, body).await?;
+    let path = format!("/v1/payments/{}/refunds", raw_id(&charge));
+    let refunds = world.get(Mode::Live, &path).await?;
+    let id: RefundId = text(&refunds["data"][0], "id").parse().map_err(Error::of("the id of a refund"))?;
+    let url = queue_url(&world.stack.endpoints.sqs_url, "AcquirerQueue");
+    let queue = AcquirerQueue::new(local::sdk::sqs(&world.stack.endpoints.sqs_url), url);
+    let messages = [0; 3].map(|refusals| AcquirerMessage::Refund { id, refusals });
+    queue.send(&messages).await.map(drop).map_err(Error::of("sending messages"))
 }
 
 async fn card_refund_there(world: &World) -> Result<()> {

@@ -242,7 +242,13 @@ impl Pump {
         }
         let arn = queue_arn(name);
         let records: Vec<Value> = messages.iter().map(|message| lambda_record(message, &arn)).collect();
-        let failed = match invoke(world, function, json!({ "Records": records })).await {
+        let event = json!({ "Records": records });
+        if manner.chance("two workers", 100) {
+            // The visibility of the messages ended while a worker was slow. The other one's outcome counts.
+            let _ =
+                tokio::join!(invoke(world, function, event.clone()), invoke(world, function, event.clone()));
+        }
+        let failed = match invoke(world, function, event).await {
             Ok(response) => batch_item_failures(&response),
             Err(_) => messages.iter().filter_map(|message| message.message_id.clone()).collect(),
         };
