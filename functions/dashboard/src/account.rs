@@ -7,12 +7,11 @@ use axum::response::Response;
 use domain::audit::Audit;
 use domain::calendar::Day;
 use domain::ids::{ApiKeyId, EmailId, UserId};
-use domain::row::Key;
 use domain::time::Timestamp;
 use maud::{Markup, html};
 use pages::forms::Need;
 use pages::{Cell, Tone, code_block, empty, next_page, tag, time};
-use shared::account::User;
+use shared::account::Users;
 use shared::audit;
 use shared::email::{EmailRecord, EmailTopic, Emails};
 use shared::http::Result;
@@ -114,13 +113,12 @@ pub(crate) async fn audit(visitor: Visitor) -> Result<Response> {
             let (store, account) = (&visit.pages.store, &visit.session.account.id);
             let (found, has_more) = audit::page_before(store, account, before).await?;
             let actors: BTreeSet<UserId> = found.iter().filter_map(|row| row.actor.parse().ok()).collect();
-            let keys: Vec<Key> = actors.iter().take(MOST_NAMED).map(User::key_of).collect();
-            Ok((found, has_more, store.get_in_order::<User>(&keys).await?))
+            let named: BTreeSet<UserId> = actors.into_iter().take(MOST_NAMED).collect();
+            Ok((found, has_more, Users::new(store.clone()).emails_of(&named).await?))
         })
         .await?;
     let email_of = |actor: &str| {
-        let user = users.iter().find(|user| user.id.to_string() == actor);
-        user.map(|user| user.email.as_str()).unwrap_or_default()
+        actor.parse().ok().and_then(|id: UserId| users.get(&id)).map(String::as_str).unwrap_or_default()
     };
     let is_shown = |row: &&Audit| {
         let is_of_day = matches!(day, Ok(day) if day.is_none_or(|day| day == Day::of(row.at)));

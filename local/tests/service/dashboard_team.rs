@@ -236,6 +236,10 @@ async fn a_role_counts_from_the_next_request_and_a_removal_ends_the_sessions() {
     for said in ["Papel alterado", "Membro → Administrador", "Membro removido", "era Administrador"] {
         assert!(page.contains(said), "{said}: {page}");
     }
+    assert!(
+        page.contains(&format!("{}</a> {email}", UserId::from_email(&email))),
+        "rows keep the address: {page}"
+    );
 }
 
 #[tokio::test]

@@ -1,5 +1,8 @@
 //! The users of the dashboard: their rows and roles, and how operators and members change them.
 
+use std::collections::{BTreeSet, HashMap};
+
+use aws_sdk_dynamodb::types::AttributeValue;
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
@@ -13,11 +16,15 @@ use crate::account::password::PasswordHash;
 use crate::audit;
 use crate::language::Language;
 use crate::random::RandomError;
-use crate::store::{CommitOutcome, ListIndex, Order, Plan, StoreError, Write, from_item, text};
+use crate::store::{
+    CommitOutcome, Item, ListIndex, Order, Plan, RowUpdate, StoreError, Write, from_item, text,
+};
 
 const MAX_LISTED: usize = 1_000;
 
 pub(crate) const USER: &str = "user";
+
+const EMAIL: &str = "email";
 
 /// The role decides what a user may do at the dashboard and with the account's API keys.
 #[derive(
@@ -137,15 +144,25 @@ impl User {
             }
             UserChange::Remove => ("user.remove", format!("was {}", self.role.as_str()), self.clone()),
         };
-        let write = if matches!(change, UserChange::Remove) {
-            Write::remove(self.key(), "version", i64::try_from(self.version).unwrap_or(i64::MAX))
-        } else {
-            Write::replace(&next, self.version)?
-        };
         let audit = by.audit(self.account, action, self.id, now)?;
         let audit = audit.with_details(format!("{} {details}", self.email).trim_end().to_owned());
-        Ok((next, vec![write, Write::audit(&audit)]))
+        let mut writes = vec![Write::audit(&audit)];
+        if matches!(change, UserChange::Remove) {
+            let version = i64::try_from(self.version).unwrap_or(i64::MAX);
+            writes.push(Write::remove(self.key(), "version", version));
+            // The audit goes on to name the user.
+            let email = AttributeValue::S(self.email.clone());
+            writes.push(Write::update(RowUpdate::of(removed_key_of(&self.id)).set(EMAIL, email)));
+        } else {
+            writes.push(Write::replace(&next, self.version)?);
+        }
+        Ok((next, writes))
     }
+}
+
+/// The row with the address of a removed user.
+fn removed_key_of(id: &UserId) -> Key {
+    Key { sk: "removed".to_owned(), ..User::key_of(id) }
 }
 
 impl Row for User {
@@ -259,6 +276,17 @@ impl Users {
         team.invites.sort_by_key(|invite| invite.created_at);
         team.users.sort_by_cached_key(|user| (user.created_at, user.id.to_string()));
         Ok(team)
+    }
+
+    /// The e-mail addresses of users, also of removed ones.
+    pub async fn emails_of(&self, ids: &BTreeSet<UserId>) -> Result<HashMap<UserId, String>, StoreError> {
+        let keys: Vec<Key> = ids.iter().flat_map(|id| [User::key_of(id), removed_key_of(id)]).collect();
+        let rows = self.store.batch_get(&keys).await?;
+        let named = |row: &Item| {
+            let id = text(row, "pk")?.strip_prefix("user#")?.parse().ok()?;
+            Some((id, text(row, EMAIL)?))
+        };
+        Ok(rows.iter().filter_map(named).collect())
     }
 
     pub async fn add(&self, user: &User, operator: &Operator, now: Timestamp) -> Result<(), UserError> {
