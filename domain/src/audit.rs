@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use self::chain::Link;
 use crate::ids::{AccountId, ApiKeyId, AuditId, Fingerprint, Scope, UserId};
+use crate::row::Key;
 use crate::source_address::SourceAddress;
 use crate::time::Timestamp;
 
@@ -153,6 +154,11 @@ impl Audit {
     pub fn with_details(self, details: String) -> Self {
         Self { details: Some(details), ..self }
     }
+}
+
+/// Whether this key of the state table is an audit row's.
+pub fn is_at(key: &Key) -> bool {
+    key.pk.starts_with("audit#")
 }
 
 /// Returns the partition key of an account's audit rows.

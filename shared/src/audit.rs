@@ -115,6 +115,16 @@ fn is_written_before(item: &Item, action_at: Timestamp) -> bool {
 /// Reads the audit rows of an account's actions since `from`, the last written first. A row may have been
 /// written long after its action, but not before it.
 pub async fn since(store: &Store, account: &AccountId, from: Timestamp) -> Result<Vec<Audit>> {
+    since_where(store, account, from, |row| row.at >= from).await
+}
+
+/// Reads those of the rows that were written since `from` that `is_read` selects, the last written first.
+pub async fn since_where(
+    store: &Store,
+    account: &AccountId,
+    from: Timestamp,
+    is_read: impl Fn(&Audit) -> bool,
+) -> Result<Vec<Audit>> {
     let mut reader = NewestFirst::new(store, account);
     let mut rows: Vec<Audit> = Vec::new();
     while let Some(items) = reader.read().await? {
@@ -122,7 +132,7 @@ pub async fn since(store: &Store, account: &AccountId, from: Timestamp) -> Resul
             if is_written_before(&item, from) {
                 return Ok(rows);
             }
-            rows.extend(Some(from_item::<Audit>(item)?).filter(|row| row.at >= from));
+            rows.extend(Some(from_item::<Audit>(item)?).filter(&is_read));
         }
     }
     Ok(rows)

@@ -18,7 +18,6 @@ use shared::http::{FormBody, Problem, RequestContext, Result, SameOrigin, cookie
 
 use crate::ApiKeysApp;
 use crate::forms::{LOG_IN, led};
-use crate::team::notify_of_password;
 
 /// The page that asks for the code of a log-in.
 pub(crate) const CODE: &str = "/dashboard/totp";
@@ -167,12 +166,10 @@ async fn change_password(UnenrolledForm(member): Form) -> Result<Response> {
         return Ok(led(path_with(SECURITY, &[("error", "weak_password")]), []));
     }
     let shown = (password(&member, "old"), member.form.text("code").unwrap_or_default());
-    let token = match app.dashboard.change_password(session, shown, new, *now).await {
-        Ok(token) => token,
-        Err(problem) => return refused(problem, SECURITY, None),
-    };
-    notify_of_password(app, session.user.id, *now).await;
-    Ok(led(format!("{SECURITY}?done=1"), token.cookies()))
+    match app.dashboard.change_password(session, shown, new, *now).await {
+        Ok(token) => Ok(led(format!("{SECURITY}?done=1"), token.cookies())),
+        Err(problem) => refused(problem, SECURITY, None),
+    }
 }
 
 async fn end_session(Path(id): Path<String>, UnenrolledForm(member): Form) -> Result<Response> {

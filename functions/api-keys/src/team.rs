@@ -8,7 +8,6 @@ use axum::response::Response;
 use domain::account::MailAddress;
 use domain::audit::Operator;
 use domain::ids::UserId;
-use domain::time::Timestamp;
 use pages::forms::{ContainmentForm, MemberForm, Need, answer};
 use pages::kept::invite_form;
 use pages::{Language, path_with, safe_path, words as w};
@@ -209,21 +208,11 @@ pub(crate) async fn reset(
     let new = (app.dashboard.hash(password).await?, TokenGeneration::new(random::bytes()?));
     let reason = "by the link mailed to the user".to_owned();
     let by = By::user(Operator { actor: requested.user.to_string(), reason, source: context.source });
-    let user = match app.users.reset_password(&token, new, &by, now).await {
-        Ok(user) => user,
+    match app.users.reset_password(&token, new, &by, now).await {
+        Ok(user) => tracing::info!(user = %user.id, account = %user.account, "a password was reset"),
         Err(error) => return refusal(&page, error),
-    };
-    tracing::info!(user = %user.id, account = %user.account, "a password was reset");
-    notify_of_password(&app, user.id, now).await;
-    answer(Ok(LOG_IN.to_owned()), LOG_IN)
-}
-
-/// The password is changed, so a failure must not turn the answer into an error.
-pub(crate) async fn notify_of_password(app: &ApiKeysApp, user: UserId, now: Timestamp) {
-    let notice = UserEmail::PasswordChanged { user, at: now };
-    if let Err(error) = app.emails.send_later(&notice, Duration::ZERO).await {
-        tracing::error!(%user, %error, "the notice of a new password was not sent");
     }
+    answer(Ok(LOG_IN.to_owned()), LOG_IN)
 }
 
 /// Keeps the choice in the browser, and in the user's row for other browsers.

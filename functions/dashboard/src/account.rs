@@ -198,6 +198,7 @@ pub(crate) fn notices_table(page: &Page, found: &[EmailRecord]) -> Markup {
             EmailTopic::RefundDestination(id) => {
                 (w::NOTICE_DESTINATION, format!("/dashboard/charges/{}", id.charge()))
             }
+            EmailTopic::TeamAccess | EmailTopic::UserAccess(_) => (w::NOTICE_ACCESS, AUDIT.to_owned()),
         };
         vec![
             time(email.created_at),

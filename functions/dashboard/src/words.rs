@@ -282,11 +282,12 @@ pages::words! { pub(crate),
     ACTOR = "Quem", "Who", "Quién";
     DETAILS = "Detalhes", "Details", "Detalles";
     ADDRESS = "Endereço IP", "IP address", "Dirección IP";
-    NO_NOTICES = "Nenhum aviso nos últimos 90 dias. Avisamos por e-mail de disputas e de endpoints que falham.", "No notices in the last 90 days. We send e-mails about disputes and endpoints that fail.", "Ningún aviso en los últimos 90 días. Avisamos por correo de disputas y de endpoints que fallan.";
+    NO_NOTICES = "Nenhum aviso nos últimos 90 dias. Avisamos por e-mail de disputas, de endpoints que falham e de mudanças de acesso.", "No notices in the last 90 days. We send e-mails about disputes, endpoints that fail and changes of access.", "Ningún aviso en los últimos 90 días. Avisamos por correo de disputas, de endpoints que fallan y de cambios de acceso.";
     SENT = "Enviado", "Sent", "Enviado";
     NOT_SENT = "Não enviado", "Not sent", "No enviado";
     NOTICE_MED_RESOLVED = "Disputa encerrada", "Dispute closed", "Disputa cerrada";
     NOTICE_ENDPOINT = "Endpoint desligado", "Endpoint switched off", "Endpoint desactivado";
     NOTICE_DESTINATION = "Devolução a uma chave de terceiro", "Refund to a third party's key", "Devolución a la clave de un tercero";
+    NOTICE_ACCESS = "Mudança de acesso", "Change of access", "Cambio de acceso";
     PARTIAL = "Há mais eventos e entregas do que os mostrados aqui.", "There are more events and deliveries than are shown here.", "Hay más eventos y entregas que los mostrados aquí.";
 }

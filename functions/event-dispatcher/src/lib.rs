@@ -27,11 +27,12 @@ mod rollups;
 mod tests;
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use aws_lambda_events::dynamodb::{Event as StreamEvent, EventRecord};
 use aws_lambda_events::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
 use domain::acquirer::ReportedPix;
-use domain::audit::Audit;
+use domain::audit::{self, Audit};
 use domain::charge::{Charge, IncomingPayment, Lookups, StoredCharge, TransactionStatus};
 use domain::ids::{AccountId, ResendId, Scope};
 use domain::med::MedCase;
@@ -50,7 +51,7 @@ use shared::webhook::endpoint::Endpoint;
 use shared::webhook::event::Event;
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueues, Lane};
 use shared::webhook::resend::Resend;
-use shared::{WorkError, WorkResult, audit, audit_trail, concurrently};
+use shared::{WorkError, WorkResult, audit_trail, concurrently};
 
 use self::figures::Figure;
 pub use self::lookups::Salts;
@@ -195,9 +196,10 @@ impl Dispatcher {
                 }
             }
         }
+        let now = self.clock.now();
         let (to_acquirers, mailed, published, audited, found) = tokio::join!(
-            send(&self.acquirers, &acquirers),
-            send(&self.emails, &emails),
+            send(&self.acquirers, &acquirers, |_| Duration::ZERO),
+            send(&self.emails, &emails, |email| email.delay(now)),
             self.publish_all(scopes),
             self.record_all(audits),
             self.insert_lookups(new_lookups)
@@ -216,7 +218,7 @@ impl Dispatcher {
         }
         let work = concurrently(CONCURRENT_ACCOUNTS, by_account, |(account, (numbers, rows))| {
             let (store, now) = (self.store.clone(), self.clock.now());
-            async move { (account, numbers, audit::append_derived(&store, &account, &rows, now).await) }
+            async move { (account, numbers, shared::audit::append_derived(&store, &account, &rows, now).await) }
         });
         let mut failed = Vec::new();
         for (account, numbers, written) in work.await {
@@ -317,10 +319,12 @@ impl Dispatcher {
         }
         if Payout::is_at(&key) {
             let (old, new): (Option<Payout>, Payout) = before_and_after(record)?;
-            return Ok(StreamActions {
-                events: Event::of_payout(old.as_ref(), &new)?.into_iter().collect(),
-                ..StreamActions::default()
-            });
+            let events = Event::of_payout(old.as_ref(), &new)?.into_iter().collect();
+            return Ok(StreamActions { events, ..StreamActions::default() });
+        }
+        if audit::is_at(&key) && is_new {
+            let email = Email::for_access(&row(image)?);
+            return Ok(StreamActions { email, ..StreamActions::default() });
         }
         if Resend::is_at(&key) && is_new {
             let resend: Resend = row(image)?;
@@ -338,10 +342,14 @@ impl Dispatcher {
 }
 
 /// Sends messages. Returns those that were not sent.
-async fn send<M: Message + Clone>(queue: &Queue<M>, messages: &[(String, M)]) -> Vec<Failure> {
+async fn send<M: Message + Clone>(
+    queue: &Queue<M>,
+    messages: &[(String, M)],
+    delay_of: impl Fn(&M) -> Duration,
+) -> Vec<Failure> {
     let bodies: Vec<M> = messages.iter().map(|(_, message)| message.clone()).collect();
     // Boxed, because the future of a request takes kilobytes, and four run concurrently.
-    match Box::pin(queue.send(&bodies)).await {
+    match Box::pin(queue.send_after(&bodies, delay_of)).await {
         Ok(refused) => {
             let refused = refused.into_iter().filter_map(|index| messages.get(index));
             refused.map(|(number, _)| (number.clone(), Cause::Unavailable)).collect()

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use domain::ids::{EventId, ResendId, Scope};
 use domain::request_id::StoredRequestId;
@@ -105,7 +106,7 @@ impl Dispatcher {
         }
         let (folded, sent, noted, ()) = tokio::join!(
             Box::pin(self.schedule_fold(scope, rows)),
-            send(self.queues.of(scope.mode), &deliveries),
+            send(self.queues.of(scope.mode), &deliveries, |_| Duration::ZERO),
             Box::pin(self.note_new(scope, &deliveries)),
             Box::pin(self.schedule_counting(scope, &deliveries))
         );

@@ -1,6 +1,6 @@
 //! Sends emails to the contacts of accounts. An email reports that a MED case opened or ended, that the
 //! service disabled an endpoint, or that a refund is sent to a new Pix key of a third party. Also sends the links of
-//! invites and password resets to users of the dashboard.
+//! invites and password resets to users of the dashboard, and reports changes of access to them.
 //!
 //! A queue message identifies the change. The mailer writes the text from the rows as they are when it
 //! handles the message. A claim in the email's row prevents two workers from sending the email at once
@@ -16,19 +16,22 @@ mod testing;
 mod text;
 mod user_text;
 
+use std::collections::BTreeSet;
 use std::error::Error;
 
 use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
 use domain::account::{Account, MailAddress};
+use domain::audit::Audit;
 use domain::charge::{Charge, StoredCharge};
-use domain::ids::{EmailId, MedCaseId, Mode};
+use domain::ids::{EmailId, MedCaseId, Mode, UserId};
 use domain::med::MedCase;
 use domain::refund::Refund;
 use domain::row::Row;
-use shared::account::Users;
+use shared::account::{Role, Users};
 use shared::clock::Clock;
 use shared::config::{ConfigError, PublicUrls, Vars, required};
+use shared::email::access::AccessChange;
 use shared::email::{Claim, Email, EmailQueue, EmailRecord, EmailTopic, Emails, QueuedEmail, UserEmail};
 use shared::metrics;
 use shared::queue;
@@ -36,7 +39,7 @@ use shared::random;
 use shared::refund::third_party;
 use shared::store::{Aws, Store};
 use shared::webhook::endpoint::Endpoint;
-use shared::{WorkError, WorkResult};
+use shared::{WorkError, WorkResult, audit};
 
 use crate::message::EmailMessage;
 use crate::sender::Sender;
@@ -113,17 +116,12 @@ impl Mailer {
                 let Some(user) = users.find(&reset.user).await? else { return Ok(()) };
                 (reset.key(), user.email, user.language.unwrap_or_default())
             }
-            UserEmail::PasswordChanged { user, .. } => {
-                let Some(user) = users.find(user).await? else { return Ok(()) };
-                (user.key(), user.email, user.language.unwrap_or_default())
-            }
         };
         let id = EmailId::derive(now, &row.joined(), 1, "to_user");
         let writer = Writer { id, language, dashboard: &self.dashboard };
         let text = match &email {
             UserEmail::Invite { token, merchant_name } => writer.invited(merchant_name, token),
             UserEmail::Reset { token } => writer.reset(token),
-            UserEmail::PasswordChanged { at, .. } => writer.password_changed(*at),
         };
         let to = to.parse().map_err(|error| format!("an email to a user can't be sent: {error}"))?;
         let message = EmailMessage::new(id, (from, &to), &text, now)?;
@@ -139,6 +137,9 @@ impl Mailer {
 
     async fn send_email(&self, email: Email) -> Result<(), MailerError> {
         let Some(from) = &self.from else { return Ok(()) };
+        if email.about == EmailTopic::TeamAccess {
+            return Box::pin(self.send_to_team(&email)).await;
+        }
         let now = self.clock.now();
         let Some((to, text)) = Box::pin(self.compose(&email)).await? else { return Ok(()) };
         let message = EmailMessage::new(email.id(), (from, &to), &text, now)?;
@@ -162,12 +163,60 @@ impl Mailer {
         }
     }
 
+    /// Sends a message for each recipient of an email about changes of access. A repeated message has no effect, because
+    /// each of those emails is claimed.
+    async fn send_to_team(&self, email: &Email) -> Result<(), MailerError> {
+        let account = &email.scope.account;
+        let rows = audit::since_where(&self.store, account, email.at, |row| email.reports(row)).await?;
+        let changes = || rows.iter().filter_map(|row| Some((row, AccessChange::of(row)?)));
+        let mut recipients: BTreeSet<UserId> =
+            changes().filter_map(|(row, change)| change.user(row)).collect();
+        if changes().any(|(_, change)| change.is_for_owners()) {
+            let users = Users::new(self.store.clone()).team(account, self.clock.now()).await?.users;
+            let owners = users.iter().filter(|user| user.role == Role::Owner);
+            recipients.extend(owners.map(|owner| owner.id));
+        }
+        let messages =
+            recipients.into_iter().map(|user| Email { about: EmailTopic::UserAccess(user), ..*email });
+        let rejected = self.queue.send(&messages.collect::<Vec<_>>()).await?;
+        if rejected.is_empty() { Ok(()) } else { Err("the queue rejected messages to a team".into()) }
+    }
+
+    /// Returns the recipient and the text of an email to a user about changes of access. `None` when none concerns the
+    /// user any more.
+    async fn compose_access(
+        &self,
+        email: &Email,
+        id: UserId,
+        account: &Account,
+    ) -> WorkResult<Option<(MailAddress, Text)>> {
+        let users = Users::new(self.store.clone());
+        let rows = audit::since_where(&self.store, &account.id, email.at, |row| email.reports(row));
+        let (rows, user) = tokio::try_join!(rows, users.find(&id))?;
+        let user = user.filter(|user| user.account == account.id);
+        let is_owner = user.as_ref().is_some_and(|user| user.role == Role::Owner);
+        let concerns = |row: &&Audit| {
+            AccessChange::of(row)
+                .is_some_and(|change| change.user(row) == Some(id) || (is_owner && change.is_for_owners()))
+        };
+        let rows: Vec<&Audit> = rows.iter().rev().filter(concerns).collect();
+        let named = rows.iter().filter_map(|row| row.actor.parse().ok()).chain([id]).collect();
+        let emails = users.emails_of(&named).await?;
+        let to = emails.get(&id).filter(|_| !rows.is_empty()).and_then(|to| to.parse().ok());
+        let language = user.and_then(|user| user.language).unwrap_or_default();
+        let writer = Writer { id: email.id(), language, dashboard: &self.dashboard };
+        Ok(to.map(|to| (to, writer.access_changed(&account.settings.merchant_name, &rows, &emails))))
+    }
+
     /// Returns the recipient and the text of an email. `None` when the account has no contact that accepts
     /// emails, or when the change no longer needs an email.
     async fn compose(&self, email: &Email) -> WorkResult<Option<(MailAddress, Text)>> {
         let account = Account::key_of(&email.scope.account);
         let (account, text) = tokio::join!(self.store.get::<Account>(&account), self.text(email));
         let account = account?.ok_or(WorkError::Missing("the account of an email does not exist"))?;
+        if let EmailTopic::UserAccess(user) = email.about {
+            return self.compose_access(email, user, &account).await;
+        }
         let name = &account.settings.merchant_name;
         let text = text?.map(|text| text.addressed(name, email.scope.mode).signed(email.id()));
         Ok(account.contact.recipient().cloned().zip(text))
@@ -189,6 +238,8 @@ impl Mailer {
                 let endpoint: Option<Endpoint> = self.store.get(&Endpoint::key_of(&email.scope, id)).await?;
                 endpoint.and_then(|endpoint| text::disabled(&endpoint, email.at))
             }
+            // These go to users, not to the contact.
+            EmailTopic::TeamAccess | EmailTopic::UserAccess(_) => None,
             // The key is recorded even if the contact accepts no emails, so that a later refund to the key is
             // not reported as the first.
             EmailTopic::RefundDestination(id) => {

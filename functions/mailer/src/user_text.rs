@@ -1,9 +1,12 @@
 //! Writes the texts of emails to users of the dashboard, in the user's language.
 
-use domain::ids::EmailId;
+use std::collections::HashMap;
+
+use domain::audit::Audit;
+use domain::ids::{ApiKeyId, EmailId, UserId};
 use domain::pt_br;
-use domain::time::Timestamp;
-use shared::account::LinkToken;
+use shared::account::{LinkToken, Role};
+use shared::email::access::AccessChange;
 use shared::language::{Language, Word};
 
 use crate::text::{Text, quoted};
@@ -13,8 +16,18 @@ shared::words! { ,
     INVITE_BODY = "Você foi convidado para o painel de {}.\n\nAbra este link e escolha uma senha. Ele vale por 72 horas e só uma vez:\n{}\n\nSe você não esperava o convite, ignore este e-mail.", "You were invited to the dashboard of {}.\n\nOpen this link and choose a password. It is valid for 72 hours and only once:\n{}\n\nIf you did not expect the invitation, ignore this e-mail.", "Le invitaron al panel de {}.\n\nAbra este enlace y elija una contraseña. Vale 72 horas y una sola vez:\n{}\n\nSi no esperaba la invitación, ignore este correo.";
     RESET_SUBJECT = "Nova senha do painel", "New password for the dashboard", "Nueva contraseña del panel";
     RESET_BODY = "Uma nova senha foi pedida para este endereço. Abra este link e escolha a senha. Ele vale por 30 minutos e só uma vez:\n{}\n\nSe não foi você, ignore este e-mail: a senha continua a mesma.", "A new password was requested for this address. Open this link and choose the password. It is valid for 30 minutes and only once:\n{}\n\nIf it was not you, ignore this e-mail: the password stays the same.", "Se pidió una nueva contraseña para esta dirección. Abra este enlace y elija la contraseña. Vale 30 minutos y una sola vez:\n{}\n\nSi no fue usted, ignore este correo: la contraseña sigue igual.";
-    CHANGED_SUBJECT = "A sua senha foi trocada", "Your password was changed", "Su contraseña fue cambiada";
-    CHANGED_BODY = "A senha do seu usuário do painel foi trocada em {} (UTC-3), e todas as sessões terminaram.\n\nSe não foi você, escolha já outra senha e avise um dono da conta:\n{}", "The password of your user of the dashboard was changed at {} (UTC-3), and all sessions have ended.\n\nIf it was not you, choose another password now, and inform an owner of the account:\n{}", "La contraseña de su usuario del panel fue cambiada el {} (UTC-3), y todas las sesiones terminaron.\n\nSi no fue usted, elija ya otra contraseña y avise a un dueño de la cuenta:\n{}";
+    ACCESS_SUBJECT = "Mudança de acesso: {}", "Change of access: {}", "Cambio de acceso: {}";
+    ACCESS_BODY = "Isto mudou no acesso à conta {} (horários UTC-3):\n\n{}\n\nSe você reconhece tudo, não precisa fazer nada. Se não, escolha já outra senha e avise um dono da conta:\n{}/reset\n\nChaves, membros e sessões que ninguém reconhece são retirados no painel. A auditoria mostra todas as ações:\n{}/audit", "This changed in the access to the account {} (times in UTC-3):\n\n{}\n\nIf you recognise all of it, you need not do anything. If not, choose another password now, and inform an owner of the account:\n{}/reset\n\nKeys, members and sessions that nobody recognises are removed at the dashboard. The audit shows all actions:\n{}/audit", "Esto cambió en el acceso a la cuenta {} (horas UTC-3):\n\n{}\n\nSi lo reconoce todo, no tiene que hacer nada. Si no, elija ya otra contraseña y avise a un dueño de la cuenta:\n{}/reset\n\nLas claves, los miembros y las sesiones que nadie reconoce se quitan en el panel. La auditoría muestra todas las acciones:\n{}/audit";
+    LIVE_KEY = "nova chave de API de produção, {}…", "new live API key, {}…", "nueva clave de API de producción, {}…";
+    NEW_OWNER = "novo dono: {}", "new owner: {}", "nuevo dueño: {}";
+    NEW_ADMIN = "novo administrador: {}", "new administrator: {}", "nuevo administrador: {}";
+    OWNER_LOST = "deixou de ser dono: {}", "no longer an owner: {}", "dejó de ser dueño: {}";
+    LIVE_ENDPOINT = "novo endereço de webhooks de produção: {}", "new address of live webhooks: {}", "nueva dirección de webhooks de producción: {}";
+    PASSWORD = "a sua senha foi trocada, e as suas sessões terminaram", "your password was changed, and your sessions have ended", "su contraseña fue cambiada, y sus sesiones terminaron";
+    FACTOR_OFF = "a sua verificação em duas etapas foi desativada", "your second factor was turned off", "su verificación en dos pasos fue desactivada";
+    FACTOR_ON = "a sua verificação em duas etapas foi ativada", "your second factor was turned on", "su verificación en dos pasos fue activada";
+    BY = "por {}", "by {}", "por {}";
+    BY_OPERATOR = "pela equipe do serviço", "by the service's team", "por el equipo del servicio";
     SIGNATURE = "Aviso automático {}. Não responda a este e-mail.", "Automatic e-mail {}. Do not reply to it.", "Aviso automático {}. No responda a este correo.";
 }
 
@@ -37,9 +50,39 @@ impl Writer<'_> {
         self.text((RESET_SUBJECT, &[]), (RESET_BODY, &[&link]))
     }
 
-    pub(crate) fn password_changed(&self, at: Timestamp) -> Text {
-        let link = format!("{}/reset", self.dashboard);
-        self.text((CHANGED_SUBJECT, &[]), (CHANGED_BODY, &[&pt_br::format_short_minute(at), &link]))
+    /// `rows`: of changes of access, the oldest first. `emails`: those of the users who made them.
+    pub(crate) fn access_changed(
+        &self,
+        merchant_name: &str,
+        rows: &[&Audit],
+        emails: &HashMap<UserId, String>,
+    ) -> Text {
+        let name = quoted(merchant_name);
+        let lines: Vec<String> = rows.iter().filter_map(|row| self.access_line(row, emails)).collect();
+        let body = [name.as_str(), &lines.join("\n"), self.dashboard, self.dashboard];
+        self.text((ACCESS_SUBJECT, &[&name]), (ACCESS_BODY, &body))
+    }
+
+    fn access_line(&self, row: &Audit, emails: &HashMap<UserId, String>) -> Option<String> {
+        let (word, value) = match AccessChange::of(row)? {
+            AccessChange::LiveKey(prefix) => (LIVE_KEY, prefix),
+            AccessChange::Manager(email, Role::Owner) => (NEW_OWNER, email),
+            AccessChange::Manager(email, _) => (NEW_ADMIN, email),
+            AccessChange::OwnerLost(email) => (OWNER_LOST, email),
+            AccessChange::LiveEndpoint(server) => (LIVE_ENDPOINT, server),
+            AccessChange::Password => (PASSWORD, ""),
+            AccessChange::SecondFactorOff => (FACTOR_OFF, ""),
+            AccessChange::SecondFactorOn => (FACTOR_ON, ""),
+        };
+        let change = self.language.fill(word, &[&quoted(value)]);
+        let email = row.actor.parse().ok().and_then(|user: UserId| emails.get(&user)).map(String::as_str);
+        let key = Some(row.actor.as_str()).filter(|actor| actor.parse::<ApiKeyId>().is_ok());
+        // Any other actor is an operator, whose name is the service's own affair.
+        let by = email
+            .or(key)
+            .map_or(self.language.say(BY_OPERATOR).to_owned(), |actor| self.language.fill(BY, &[actor]));
+        let source = row.source.ip().map(|ip| format!(" ({ip})")).unwrap_or_default();
+        Some(format!("- {}: {change}, {by}{source}", pt_br::format_short_minute(row.at)))
     }
 
     fn text(&self, subject: (Word, &[&str]), body: (Word, &[&str])) -> Text {
@@ -51,7 +94,14 @@ impl Writer<'_> {
 
 #[cfg(test)]
 mod tests {
+    use domain::audit::Operator;
+    use domain::ids::AuditId;
+    use domain::time::Timestamp;
+    use shared::language::Language;
+
     use super::*;
+
+    const ANA: &str = "ana@loja.example";
 
     #[test]
     fn each_email_has_its_link_in_each_language() {
@@ -65,8 +115,25 @@ mod tests {
             assert!(invited.body.contains(&link(&format!("invite/{}", token.as_str()))), "{invited:?}");
             let reset = writer.reset(&token);
             assert!(reset.body.contains(&link(&format!("reset/{}", token.as_str()))), "{reset:?}");
-            let changed = writer.password_changed(at);
-            assert!(changed.body.contains(&link("reset")) && changed.body.contains("21/11/2026 15:04"));
+            let (ana, account) = (UserId::from_email(ANA), "acc_0123456789abcdef".parse().unwrap());
+            let by_ana = Operator { actor: ana.to_string(), ..Operator::default() };
+            let by_operator = Operator { actor: "rita".to_owned(), ..Operator::default() };
+            let row = |operator: &Operator, action: &str, details: &str| {
+                let id = (AuditId::new(at, [0; 10]), at);
+                let row = Audit::by_operator(operator, account, id, action, ana.to_string());
+                row.with_details(details.to_owned())
+            };
+            let rows = [
+                row(&by_ana, "api-key.issue", "live, prefix ak_live_1, label \"x\""),
+                row(&by_operator, "user.second-factor-off", ANA),
+            ];
+            let emails = HashMap::from([(ana, ANA.to_owned())]);
+            let changed = writer.access_changed("Loja", &rows.each_ref(), &emails);
+            assert!(changed.body.contains(&link("reset")) && changed.body.contains(&link("audit")));
+            assert!(
+                !changed.body.contains("rita") && changed.body.matches("\n- 21/11/2026 15:04: ").count() == 2
+            );
+            assert!(changed.body.contains("ak_live_1…") && changed.body.contains(ANA), "{changed:?}");
             for text in [invited, reset, changed] {
                 assert!(!text.body.contains("{}") && text.body.contains(&id.to_string()), "{text:?}");
             }

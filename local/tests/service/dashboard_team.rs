@@ -2,13 +2,15 @@
 
 use axum::http::Method;
 use domain::ids::{Mode, UserId};
-use shared::account::{MAX_INVITES, Role, User, Users};
+use domain::time::Timestamp;
+use serde_json::json;
+use shared::account::{MAX_INVITES, Role, TokenGeneration, User, UserChange, Users};
 use tokio::join;
 
 use crate::dashboard::{Browser, cookie, location, post, text};
 use crate::dashboard_forms::actions;
 use crate::emails::MailDirectory;
-use crate::support::{Answer, Service};
+use crate::support::{Answer, Service, operator, wait_until};
 
 const TEAM: &str = "/dashboard/team";
 const DONE: &str = "/dashboard/team?done=1";
@@ -243,6 +245,62 @@ async fn a_role_counts_from_the_next_request_and_a_removal_ends_the_sessions() {
 }
 
 #[tokio::test]
+async fn changes_of_access_of_a_minute_are_mailed_in_one_mail_to_owners_and_to_the_user_concerned() {
+    let mails = MailDirectory::new();
+    let service = Service::start_with(mails.options()).await;
+    let seed = &service.stack.seed;
+    let (owner, member) = (seed.first.owner_email.as_str(), seed.member_email.as_str());
+    service.begin_minute().await;
+    let browser = Browser::owner(&service).await;
+    let live = Browser::owner(&service).await.in_mode(Mode::Live);
+    for key in ["k-1", "k-2"] {
+        let issue = [("mode", "live"), ("label", "x"), ("idempotency_key", key)];
+        assert_eq!(live.post("/dashboard/developers/keys", &issue).await.status, 200);
+    }
+    let endpoint = json!({"url": "https://shop.example.com/hook?token=s3cret", "events": ["charge.paid"]});
+    service.live_client().post("/v1/webhooks/endpoints", &endpoint).await.expect(201);
+    service.register_endpoint("https://test.example.com/hook", &["charge.paid"]).await;
+    assert_eq!(location(&browser.change(member, "role", "ADMIN").await), DONE);
+    let factor = UserChange::SecondFactorOff(TokenGeneration::new([7; 8]));
+    let (users, id) = (Users::new(service.store()), UserId::from_email(member));
+    users.change((&seed.first.id, id), &factor, &operator().into(), service.stack.clock.now()).await.unwrap();
+    // The row of an endpoint is derived from the stream.
+    wait_until("the audit row of the endpoint", async || {
+        let rows = shared::audit::since(&service.store(), &seed.first.id, Timestamp::MIN).await.unwrap();
+        rows.iter().filter(|row| row.action == "webhook-endpoint.register").count() == 2
+    })
+    .await;
+    assert!(mails.all().is_empty());
+    service.advance_seconds(160).await;
+    let mut sent = mails.received(2).await;
+    sent.sort_by_key(|mail| mail.to == owner);
+    let [to_member, to_owner] = sent.as_slice() else { panic!("{sent:?}") };
+    assert_eq!((to_member.to.as_str(), to_owner.to.as_str()), (member, owner));
+    assert_eq!(to_owner.subject, "Mudança de acesso: Loja Exemplo");
+    let text = &to_owner.text;
+    assert_eq!(text.matches("nova chave de API de produção, ak_live_").count(), 2, "{text}");
+    assert!(text.contains(&format!("novo administrador: {member}, por {owner} (127.0.0.1)")), "{text}");
+    assert!(text.contains("webhooks de produção: https://shop.example.com, por key_"), "{text}");
+    assert_eq!(text.matches("\n- ").count(), 4, "{text}");
+    assert!(!text.contains("s3cret") && !text.contains("test.example.com"), "{text}");
+    let own = "a sua verificação em duas etapas foi desativada, pela equipe do serviço";
+    assert!(to_member.text.contains(own) && to_member.text.matches("\n- ").count() == 1, "{to_member:?}");
+    assert!(live.page("/dashboard/notices").await.contains("Mudança de acesso"));
+
+    // An owner who is removed is mailed too. A later change has a mail of its own.
+    assert_eq!(location(&browser.change(member, "role", "OWNER").await), DONE);
+    service.advance_seconds(160).await;
+    mails.received(4).await;
+    assert_eq!(location(&Browser::member(&service).await.change(owner, "remove", "").await), DONE);
+    service.advance_seconds(160).await;
+    let last = mails.received(6).await.split_off(4);
+    for mail in &last {
+        assert!(mail.text.contains(&format!("deixou de ser dono: {owner}, por {member}")), "{mail:?}");
+    }
+    assert_ne!(last[0].to, last[1].to);
+}
+
+#[tokio::test]
 async fn a_new_password_is_set_by_a_link_in_a_mail() {
     let mails = MailDirectory::new();
     let service = Service::start_with(mails.options()).await;
@@ -273,10 +331,11 @@ async fn a_new_password_is_set_by_a_link_in_a_mail() {
     let old = service.log_in(&email, &service.stack.seed.first.password).await;
     assert!(location(&old).contains("error=unauthorized"));
     assert_eq!(location(&service.log_in(&email, PASSWORD).await), "/dashboard");
-    let notice = mails.received(2).await.remove(1);
-    assert_eq!((&notice.to, notice.subject.as_str()), (&email, "A sua senha foi trocada"));
     // The link was used.
     service.assert_unusable(&first).await;
+    service.advance_seconds(160).await;
+    let notice = mails.received(2).await.remove(1);
+    assert!(notice.to == email && notice.text.contains("a sua senha foi trocada"), "{notice:?}");
 
     service.request_reset(&email.to_uppercase()).await;
     let second = link(&mails.received(3).await[2].text);

@@ -76,7 +76,16 @@ async fn the_filter_passes_the_rows_that_the_dispatcher_acts_on_and_no_others() 
     let kinds = |records: &[Value]| records.iter().map(kind).collect::<BTreeSet<String>>();
     assert_eq!(
         kinds(&passing).into_iter().collect::<Vec<_>>(),
-        ["charge/case", "charge/charge", "charge/refund", "delivery", "endpoints", "payout", "resends",]
+        [
+            "audit",
+            "charge/case",
+            "charge/charge",
+            "charge/refund",
+            "delivery",
+            "endpoints",
+            "payout",
+            "resends",
+        ]
     );
     let filtered_out_kinds = kinds(&filtered_out);
     for kind in [
@@ -96,9 +105,31 @@ async fn the_filter_passes_the_rows_that_the_dispatcher_acts_on_and_no_others() 
     }
     assert_eq!(
         filtered_out_kinds.intersection(&kinds(&passing)).collect::<Vec<_>>(),
-        ["delivery"],
-        "only deliveries that are inserted as listed pass the filter"
+        ["audit", "delivery"],
+        "only deliveries that are inserted as listed, and audit rows of changes of access, pass the filter"
     );
+    let actions = |records: &[Value]| -> BTreeSet<String> {
+        let rows = records.iter().filter(|record| kind(record) == "audit");
+        rows.map(|record| record["dynamodb"]["NewImage"]["action"]["S"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert!(actions(&passing).is_disjoint(&actions(&filtered_out)));
+    // Those that shared/src/email/access.rs reads.
+    for action in [
+        "api-key.issue",
+        "api-key.rotate",
+        "user.add",
+        "user.remove",
+        "user.reset-password",
+        "user.second-factor-off",
+        "user.second-factor-on",
+        "user.set-role",
+        "webhook-endpoint.change",
+        "webhook-endpoint.register",
+    ] {
+        let row = json!({"pk": {"S": "audit#acc_0123456789abcdef"}, "action": {"S": action}});
+        assert!(passes_filter(&json!({"eventName": "INSERT", "dynamodb": {"NewImage": row}})), "{action}");
+    }
     let is_new_delivery = |record: &&Value| kind(record) == "delivery" && passes_filter(record);
     assert!(records.iter().filter(is_new_delivery).all(|record| record["eventName"] == "INSERT"));
     let mut event_names: BTreeMap<&str, usize> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Emails to an account's contact. This module decides which changes cause an email,
+//! Emails to an account's contact and users. This module decides which changes cause an email,
 //! and defines the queue message and the row of an email. It has no I/O: `repository` reads and writes the
 //! rows, and `functions/mailer` writes and sends the texts.
 //!
@@ -7,6 +7,7 @@
 //! worker dies before it sends the email, a retry claims the email once the lease has expired. If the worker
 //! dies after sending but before marking, the retry sends the email a second time.
 
+pub mod access;
 mod repository;
 
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,7 @@ use strum::IntoStaticStr;
 
 pub use repository::Emails;
 
+use domain::account::Account;
 use domain::ids::{AccountId, EmailId, EndpointId, MedCaseId, RefundId, Scope, UserId};
 use domain::med::MedCase;
 use domain::refund::Refund;
@@ -22,7 +24,7 @@ use domain::row::{Key, Row};
 use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 
-use crate::account::LinkToken;
+use crate::account::{LinkToken, User};
 use crate::queue::{Message, Queue};
 use crate::webhook::endpoint::Endpoint;
 use crate::webhook::event::Event;
@@ -42,6 +44,11 @@ pub enum EmailTopic {
     /// A refund is sent to a third party's key. The email is sent only for the scope's first refund to that
     /// key.
     RefundDestination(RefundId),
+    /// The changes of access to the account in a minute ([`access`]). The mailer sends itself a message for each
+    /// recipient.
+    TeamAccess,
+    /// What of them concerns this user.
+    UserAccess(UserId),
 }
 
 impl EmailTopic {
@@ -50,6 +57,8 @@ impl EmailTopic {
             Self::MedOpened(id) | Self::MedResolved(id) => MedCase::key_of(id),
             Self::EndpointDisabled(id) => Endpoint::key_of(scope, id),
             Self::RefundDestination(id) => Refund::key_of(id),
+            Self::TeamAccess => Account::key_of(&scope.account),
+            Self::UserAccess(id) => User::key_of(&id),
         }
     }
 }
@@ -78,10 +87,6 @@ pub enum UserEmail {
     /// Nothing is sent if the user does not exist: only the mailer finds out.
     Reset {
         token: LinkToken,
-    },
-    PasswordChanged {
-        user: UserId,
-        at: Timestamp,
     },
 }
 
