@@ -78,7 +78,9 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
         Command::List { account } => {
             let account = stack.existing_account(&account).await?.id;
             let team = stack.users.team(&account, stack.clock.now()).await?;
-            print_list(stack, "users", team.users.iter().map(view).chain(team.invites.iter().map(invited)))
+            let sender = |id| team.users.iter().find(|user| user.id == id).map(|user| &user.email);
+            let invited = team.invites.iter().map(|invite| invited(invite, sender(invite.by)));
+            print_list(stack, "users", team.users.iter().map(view).chain(invited))
         }
         Command::Add { user: UserArguments { account, email, operator }, role } => {
             let now = stack.clock.now();
@@ -135,9 +137,11 @@ fn view(user: &User) -> Record {
     record! { id: user.id, email: user.email, role: user.role, created_at: user.created_at }
 }
 
-fn invited(invite: &Invite) -> Record {
+fn invited(invite: &Invite, sender: Option<&String>) -> Record {
     let Invite { email, role, created_at, expires_at, .. } = invite;
-    record! { email: email, role: role, created_at: created_at, invited_until: expires_at }
+    record! {
+        email: email, role: role, created_at: created_at, invited_until: expires_at, invited_by: sender
+    }
 }
 
 fn with_password(user: &User, password: &SecretString) -> Record {

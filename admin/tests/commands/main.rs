@@ -504,13 +504,15 @@ async fn an_operator_adds_changes_and_removes_users() {
     let audit = format!("{:?}", service.audit(&account).await);
     assert!(!audit.contains(reset["password"].as_str().unwrap()) && !audit.contains("argon2"), "{audit}");
 
-    let (now, address) = (service.stack.clock.now(), (account.parse().unwrap(), "bia@padaria.example"));
-    let invite = Invite::new(&LinkToken::random().unwrap(), address, Role::Admin, Language::Portuguese, now);
+    let (now, invited) = (service.stack.clock.now(), ("bia@padaria.example", Role::Admin));
+    let sender = (account.parse().unwrap(), UserId::from_email("eva@loja.example"));
+    let invite = Invite::new(&LinkToken::random().unwrap(), sender, invited, Language::Portuguese, now);
     let by = Operator { actor: "test".to_owned(), reason: "test".to_owned(), ..Operator::default() };
     let users = Users::new(service.table("StateTable"));
     assert!(users.invite(&invite, &by.into(), now).await.unwrap());
     let listed = service.objects(&format!("users list {account}")).await;
-    assert_eq!(fields(&listed[1], &["email", "role"]), json!(["bia@padaria.example", "ADMIN"]));
+    let shown = fields(&listed[1], &["email", "role", "invited_by"]);
+    assert_eq!(shown, json!(["bia@padaria.example", "ADMIN", "eva@loja.example"]));
     assert!(listed[1]["invited_until"].is_string(), "{listed:?}");
 }
 

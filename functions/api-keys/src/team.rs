@@ -71,7 +71,8 @@ pub(crate) async fn invite(member: MemberForm<ApiKeysApp>) -> Result<Response> {
     };
     app.dashboard.count_invite(&session.account.id, *now).await?;
     let token = LinkToken::random()?;
-    let invite = Invite::new(&token, (session.account.id, email.as_str()), role, *language, *now);
+    let sender = (session.account.id, session.user.id);
+    let invite = Invite::new(&token, sender, (email.as_str(), role), *language, *now);
     match app.users.invite(&invite, &by, *now).await {
         Ok(true) => {}
         Ok(false) => return answer(Ok(TEAM.to_owned()), TEAM),
@@ -79,7 +80,7 @@ pub(crate) async fn invite(member: MemberForm<ApiKeysApp>) -> Result<Response> {
         Err(error) => return kept(code_of(error)?, &[]),
     }
     let merchant_name = session.account.settings.merchant_name.clone();
-    let email = UserEmail::Invite { token, merchant_name };
+    let email = UserEmail::Invite { link: token.mailed(), merchant_name };
     if let Err(error) = app.emails.send_later(&email, Duration::ZERO).await {
         // Without its e-mail the invite is of no use, and a repeated form would not send another.
         app.users.withdraw(&invite, &by, *now).await?;
@@ -159,7 +160,7 @@ pub(crate) async fn accept(
 ) -> Result<Response> {
     let now = app.clock.now();
     let (token, page) = link(INVITE, &token)?;
-    let Some(invite) = app.users.invite_of(&token, now).await? else {
+    let Some(invite) = app.users.invite_of(&token.hash(), now).await? else {
         return refusal(&page, UserError::LinkInvalid);
     };
     let Some(password) = new_password(&form) else { return Ok(refused(&page, "weak_password")) };
@@ -186,8 +187,8 @@ pub(crate) async fn request_reset(
     let now = app.clock.now();
     let user = UserId::from_email(form.text("email").unwrap_or_default().trim());
     app.dashboard.count_reset(&user, context.source, now).await?;
-    let token = app.users.request_reset(user, now).await?;
-    app.emails.send_later(&UserEmail::Reset { token }, Duration::ZERO).await?;
+    let link = app.users.request_reset(user, now).await?.mailed();
+    app.emails.send_later(&UserEmail::Reset { link }, Duration::ZERO).await?;
     answer(Ok(RESET.to_owned()), RESET)
 }
 
@@ -201,13 +202,13 @@ pub(crate) async fn reset(
 ) -> Result<Response> {
     let now = app.clock.now();
     let (token, page) = link(RESET, &token)?;
-    let Some(requested) = app.users.reset_of(&token, now).await? else {
+    let Some((_requested, user)) = app.users.reset_of(&token.hash(), now).await? else {
         return refusal(&page, UserError::LinkInvalid);
     };
     let Some(password) = new_password(&form) else { return Ok(refused(&page, "weak_password")) };
     let new = (app.dashboard.hash(password).await?, TokenGeneration::new(random::bytes()?));
     let reason = "by the link mailed to the user".to_owned();
-    let by = By::user(Operator { actor: requested.user.to_string(), reason, source: context.source });
+    let by = By::user(Operator { actor: user.id.to_string(), reason, source: context.source });
     match app.users.reset_password(&token, new, &by, now).await {
         Ok(user) => tracing::info!(user = %user.id, account = %user.account, "a password was reset"),
         Err(error) => return refusal(&page, error),

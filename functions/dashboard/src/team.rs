@@ -35,6 +35,7 @@ pub(crate) async fn team(visitor: Visitor) -> Result<Response> {
         vec![
             html! { (invite.email) },
             html! { (page.say(w::of_role(invite.role))) },
+            html! { @if let Some(user) = users.iter().find(|user| user.id == invite.by) { (user.email) } },
             time(invite.expires_at),
             page.button(&withdraw, (w::WITHDRAW, "quiet"), Need::Owner, &html! {}),
         ]
@@ -59,6 +60,7 @@ pub(crate) async fn team(visitor: Visitor) -> Result<Response> {
                 (page.table(w::INVITES, &[
                     (Cell::Main, w::EMAIL),
                     (Cell::State, w::ROLE),
+                    (Cell::Other, w::INVITED_BY),
                     (Cell::Time, w::VALID_UNTIL),
                     (Cell::Other, w::ACTION),
                 ], invited.collect()))
@@ -157,7 +159,7 @@ pub(crate) async fn invite(
     let language = Language::of(&headers);
     let Some(token) = LinkToken::parse(&token) else { return Ok(invalid_link(language, &context)) };
     let users = Users::new(pages.store.clone());
-    let Some(invite) = users.invite_of(&token, pages.app.clock.now()).await? else {
+    let Some(invite) = users.invite_of(&token.hash(), pages.app.clock.now()).await? else {
         return Ok(invalid_link(language, &context));
     };
     let account: Option<Account> = pages.store.get(&Account::key_of(&invite.account)).await?;
@@ -200,7 +202,7 @@ pub(crate) async fn reset(
     let language = Language::of(&headers);
     let Some(token) = LinkToken::parse(&token) else { return Ok(invalid_link(language, &context)) };
     let users = Users::new(pages.store.clone());
-    if users.reset_of(&token, pages.app.clock.now()).await?.is_none() {
+    if users.reset_of(&token.hash(), pages.app.clock.now()).await?.is_none() {
         return Ok(invalid_link(language, &context));
     }
     let card = password_form(language, None, w::SAVE_PASSWORD);

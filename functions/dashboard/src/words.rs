@@ -261,6 +261,7 @@ pages::words! { pub(crate),
     MAY_MEMBER = "ver tudo, criar cobranças e reenviar entregas; no modo teste, também devolver, cancelar, responder disputas e mudar endpoints", "see everything, create charges and send deliveries again; in test mode also refund, cancel, answer disputes and change endpoints", "ver todo, crear cobros y reenviar entregas; en modo prueba, también devolver, cancelar, responder disputas y cambiar endpoints";
     INVITE_MEANS = "O convite vai por e-mail e vale por 72 horas.", "The invitation is sent by e-mail and is valid for 72 hours.", "La invitación va por correo y vale 72 horas.";
     INVITES = "Convites em aberto", "Open invites", "Invitaciones abiertas";
+    INVITED_BY = "Convidado por", "Invited by", "Invitado por";
     INVITED_TO = "Convite para o painel de {}", "Invitation to the dashboard of {}", "Invitación al panel de {}";
     VALID_UNTIL = "Vale até", "Valid until", "Vale hasta";
     WITHDRAW = "Retirar", "Withdraw", "Retirar";

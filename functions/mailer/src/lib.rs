@@ -106,22 +106,21 @@ impl Mailer {
     async fn send_to_user(&self, email: UserEmail) -> Result<(), MailerError> {
         let Some(from) = &self.from else { return Ok(()) };
         let (now, users) = (self.clock.now(), Users::new(self.store.clone()));
-        let (row, to, language) = match &email {
-            UserEmail::Invite { token, .. } => {
-                let Some(invite) = users.invite_of(token, now).await? else { return Ok(()) };
-                (invite.key(), invite.email, invite.language)
+        let (row, half, to, language) = match &email {
+            UserEmail::Invite { link, .. } => {
+                let Some(invite) = users.invite_of(&link.hash, now).await? else { return Ok(()) };
+                (invite.key(), invite.half, invite.email, invite.language)
             }
-            UserEmail::Reset { token } => {
-                let Some(reset) = users.reset_of(token, now).await? else { return Ok(()) };
-                let Some(user) = users.find(&reset.user).await? else { return Ok(()) };
-                (reset.key(), user.email, user.language.unwrap_or_default())
+            UserEmail::Reset { link } => {
+                let Some((reset, user)) = users.reset_of(&link.hash, now).await? else { return Ok(()) };
+                (reset.key(), reset.half, user.email, user.language.unwrap_or_default())
             }
         };
         let id = EmailId::derive(now, &row.joined(), 1, "to_user");
         let writer = Writer { id, language, dashboard: &self.dashboard };
         let text = match &email {
-            UserEmail::Invite { token, merchant_name } => writer.invited(merchant_name, token),
-            UserEmail::Reset { token } => writer.reset(token),
+            UserEmail::Invite { link, merchant_name } => writer.invited(merchant_name, &link.token(&half)),
+            UserEmail::Reset { link } => writer.reset(&link.token(&half)),
         };
         let to = to.parse().map_err(|error| format!("an email to a user can't be sent: {error}"))?;
         let message = EmailMessage::new(id, (from, &to), &text, now)?;

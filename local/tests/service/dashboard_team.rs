@@ -245,6 +245,61 @@ async fn a_role_counts_from_the_next_request_and_a_removal_ends_the_sessions() {
 }
 
 #[tokio::test]
+async fn an_invite_ends_with_the_right_of_the_owner_who_sent_it() {
+    let mails = MailDirectory::new();
+    let service = Service::start_with(mails.options()).await;
+    let owner = Browser::owner(&service).await;
+    let sender = service.stack.seed.member_email.clone();
+    let mut links = Vec::new();
+    for (action, role) in [("role", "ADMIN"), ("remove", "")] {
+        assert_eq!(location(&owner.change(&sender, "role", "OWNER").await), DONE);
+        assert_eq!(Browser::member(&service).await.invite(BIA, "OWNER").await, DONE);
+        let page = owner.page(TEAM).await;
+        assert!(page.contains("Convidado por") && page.matches(&sender).count() == 2, "{page}");
+        let mail = mails.received(links.len() + 1).await.pop().unwrap();
+        links.push(link(&mail.text));
+        assert_eq!(service.status_of_link(links.last().unwrap()).await, 200);
+        assert_eq!(location(&owner.change(&sender, action, role).await), DONE);
+        service.assert_unusable(links.last().unwrap()).await;
+        assert!(!owner.page(TEAM).await.contains("Convites em aberto"));
+    }
+    // Neither link is valid again after the sender has become an owner again.
+    let first = &service.stack.seed.first;
+    let (now, generation) = (service.stack.clock.now(), TokenGeneration::new([7; 8]));
+    let hash = service.user(&first.owner_email).await.unwrap().password_hash;
+    let again = User::new(&sender, hash, first.id, Role::Owner, generation, now);
+    Users::new(service.store()).add(&again, &operator(), now).await.unwrap();
+    for link in &links {
+        service.assert_unusable(link).await;
+    }
+    assert!(service.user(BIA).await.is_none());
+}
+
+#[tokio::test]
+async fn a_link_for_a_new_password_ends_with_another_password_and_with_the_user() {
+    let mails = MailDirectory::new();
+    let service = Service::start_with(mails.options()).await;
+    let (owner, member) = (Browser::owner(&service).await, Browser::member(&service).await);
+    let (email, password) = (&service.stack.seed.member_email, &service.stack.seed.first.password);
+    service.request_reset(email).await;
+    let first = link(&mails.received(1).await[0].text);
+    assert_eq!(service.status_of_link(&first).await, 200);
+    let change = [("mode", "test"), ("old", password.as_str()), ("new", PASSWORD)];
+    let changed = member.post("/dashboard/security/password", &change).await;
+    assert_eq!(location(&changed), "/dashboard/security?done=1");
+    service.assert_unusable(&first).await;
+
+    service.request_reset(email).await;
+    let second = link(&mails.received(2).await[1].text);
+    assert_eq!(location(&owner.change(email, "remove", "").await), DONE);
+    service.assert_unusable(&second).await;
+    assert_eq!(owner.invite(email, "MEMBER").await, DONE);
+    let invite = link(&mails.received(3).await[2].text);
+    assert_eq!(location(&service.send_password(&invite, PASSWORD).await), "/dashboard");
+    service.assert_unusable(&second).await;
+}
+
+#[tokio::test]
 async fn changes_of_access_of_a_minute_are_mailed_in_one_mail_to_owners_and_to_the_user_concerned() {
     let mails = MailDirectory::new();
     let service = Service::start_with(mails.options()).await;

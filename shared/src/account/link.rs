@@ -1,5 +1,9 @@
 //! Links in e-mails that can be used once: the invite of a new user, and the reset of a password. A row has only the
-//! hash of its link's token, so that a reader of the table can't use the link.
+//! hash of its link's token, and half of the token. The message of the e-mail has the other half. So neither a reader of
+//! the table nor one of the queues can use the link.
+//!
+//! A link ends with the right of whoever made it: an invite with the removal or demotion of the owner who sent it, and
+//! all of a user's links for a new password with the next password or the removal of the user.
 
 use std::fmt;
 
@@ -17,7 +21,7 @@ use super::{Role, TokenGeneration, User, UserChange, UserError, Users};
 use crate::account::password::PasswordHash;
 use crate::language::Language;
 use crate::random::{self, RandomError};
-use crate::store::{CommitOutcome, Result, Write};
+use crate::store::{Result, Write};
 
 /// 72 hours.
 const INVITE_SECONDS: i64 = 72 * 60 * 60;
@@ -31,14 +35,28 @@ pub const MAX_INVITES: usize = 20;
 /// An invite that is sent twice within this time was a form sent twice, in seconds. Later, it replaces the first.
 const SAME_INVITE_SECONDS: i64 = 60;
 
-const TOKEN_CHARS: usize = 43;
+/// 128 bits in base64url.
+const HALF_CHARS: usize = 22;
 
 pub(super) const INVITE: &str = "invite";
 
-/// 256 random bits in base64url. Only the link in the mail has it.
-#[derive(Clone, Deserialize, Serialize)]
-#[serde(transparent)]
+/// Two halves of 128 random bits in base64url. Only the link in the mail has both.
+#[derive(Clone)]
 pub struct LinkToken(String);
+
+/// What the message of an e-mail says of its link: the row's hash, and the first half of the token.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct MailedLink {
+    pub hash: Fingerprint,
+    half: String,
+}
+
+impl MailedLink {
+    /// `half`: the second one, which the row has.
+    pub fn token(&self, half: &str) -> LinkToken {
+        LinkToken(format!("{}{}", self.half, half))
+    }
+}
 
 impl fmt::Debug for LinkToken {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -48,12 +66,13 @@ impl fmt::Debug for LinkToken {
 
 impl LinkToken {
     pub fn random() -> Result<Self, RandomError> {
-        Ok(Self(URL_SAFE_NO_PAD.encode(random::bytes::<32>()?)))
+        let half = || random::bytes::<16>().map(|half| URL_SAFE_NO_PAD.encode(half));
+        Ok(Self(format!("{}{}", half()?, half()?)))
     }
 
     /// `None`: the text can't be a token.
     pub fn parse(text: &str) -> Option<Self> {
-        let is_token = text.len() == TOKEN_CHARS
+        let is_token = text.len() == 2 * HALF_CHARS
             && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
         is_token.then(|| Self(text.to_owned()))
     }
@@ -62,8 +81,18 @@ impl LinkToken {
         &self.0
     }
 
-    fn hash(&self) -> Fingerprint {
+    pub fn hash(&self) -> Fingerprint {
         Fingerprint::of(&SecretString::from(self.0.as_str()))
+    }
+
+    fn halves(&self) -> [String; 2] {
+        let (first, second) = self.0.split_at(self.0.len().min(HALF_CHARS));
+        [first, second].map(str::to_owned)
+    }
+
+    pub fn mailed(&self) -> MailedLink {
+        let [half, _stored] = self.halves();
+        MailedLink { hash: self.hash(), half }
     }
 }
 
@@ -71,7 +100,11 @@ impl LinkToken {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Invite {
     pub hash: Fingerprint,
+    /// The second half of the link's token.
+    pub half: String,
     pub account: AccountId,
+    /// The owner who sent it. It is valid only while this user is an owner.
+    pub by: UserId,
     /// In lower case.
     pub email: String,
     pub role: Role,
@@ -86,14 +119,17 @@ pub struct Invite {
 impl Invite {
     pub fn new(
         token: &LinkToken,
-        (account, email): (AccountId, &str),
-        role: Role,
+        (account, by): (AccountId, UserId),
+        (email, role): (&str, Role),
         language: Language,
         now: Timestamp,
     ) -> Self {
+        let [_mailed, half] = token.halves();
         Self {
             hash: token.hash(),
+            half,
             account,
+            by,
             email: email.to_lowercase(),
             role,
             language,
@@ -126,6 +162,8 @@ impl Row for Invite {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct PasswordReset {
     pub hash: Fingerprint,
+    /// The second half of the link's token.
+    pub half: String,
     pub user: UserId,
     #[serde(with = "domain::time::millis")]
     pub requested_at: Timestamp,
@@ -150,10 +188,17 @@ impl Row for PasswordReset {
 }
 
 impl Users {
-    /// `None`: the link was used or withdrawn, or has expired.
-    pub async fn invite_of(&self, token: &LinkToken, now: Timestamp) -> Result<Option<Invite>> {
-        let invite: Option<Invite> = self.store.get(&Invite::key_of(&token.hash())).await?;
-        Ok(invite.filter(|invite| invite.expires_at > now))
+    /// `None`: the link was used or withdrawn, or has expired, or its sender is no owner any more.
+    pub async fn invite_of(&self, hash: &Fingerprint, now: Timestamp) -> Result<Option<Invite>> {
+        let invite: Option<Invite> = self.store.get(&Invite::key_of(hash)).await?;
+        let Some(invite) = invite.filter(|invite| invite.expires_at > now) else { return Ok(None) };
+        Ok(self.inviter(&invite).await?.map(|_owner| invite))
+    }
+
+    /// `None`: the sender is no owner any more, or was removed since, and perhaps added again.
+    async fn inviter(&self, invite: &Invite) -> Result<Option<User>> {
+        let user = self.find(&invite.by).await?.filter(|user| user.account == invite.account);
+        Ok(user.filter(|user| user.role == Role::Owner && user.created_at <= invite.created_at))
     }
 
     /// Replaces an open invite of the same address. `false`: the address was invited within the last minute, and nothing
@@ -204,11 +249,23 @@ impl Users {
     ) -> Result<(), UserError> {
         let audit = by.audit(user.account, "user.add", user.id, now)?;
         let audit = audit.with_details(format!("{} as {}", user.email, user.role.as_str()));
-        let writes = vec![Write::remove_existing(&invite.key()), Write::insert(user)?, Write::audit(&audit)];
-        match self.store.commit(writes).await? {
-            CommitOutcome::Done => Ok(()),
-            CommitOutcome::Conflict { at } if at.contains(&0) => Err(UserError::LinkInvalid),
-            CommitOutcome::Conflict { .. } => Err(UserError::EmailTaken),
+        let mut update = self.store.start_update("the sender of an invite");
+        loop {
+            let inviter = self.inviter(invite).await?.ok_or(UserError::LinkInvalid)?;
+            let writes = vec![
+                Write::remove_existing(&invite.key()),
+                Write::insert(user)?,
+                Write::check(inviter.key(), inviter.version),
+                Write::audit(&audit),
+            ];
+            if update.commit(writes).await? {
+                return Ok(());
+            }
+            match update.failed() {
+                at if at.contains(&0) => return Err(UserError::LinkInvalid),
+                at if at.contains(&1) => return Err(UserError::EmailTaken),
+                _ => {}
+            }
         }
     }
 
@@ -216,15 +273,25 @@ impl Users {
     pub async fn request_reset(&self, user: UserId, now: Timestamp) -> Result<LinkToken, UserError> {
         let token = LinkToken::random()?;
         let expires_at = now.plus_seconds(RESET_SECONDS).unwrap_or(Timestamp::MAX);
-        let reset = PasswordReset { hash: token.hash(), user, requested_at: now, expires_at };
+        let [_mailed, half] = token.halves();
+        let reset = PasswordReset { hash: token.hash(), half, user, requested_at: now, expires_at };
         let _inserted = self.store.insert(&reset).await?;
         Ok(token)
     }
 
-    /// `None`: the link was used, or has expired.
-    pub async fn reset_of(&self, token: &LinkToken, now: Timestamp) -> Result<Option<PasswordReset>> {
-        let reset: Option<PasswordReset> = self.store.get(&PasswordReset::key_of(&token.hash())).await?;
-        Ok(reset.filter(|reset| reset.expires_at > now))
+    /// The reset, and the user for whom it was requested. `None`: the link was used or has expired, or the user was
+    /// removed or has another password since.
+    pub async fn reset_of(
+        &self,
+        hash: &Fingerprint,
+        now: Timestamp,
+    ) -> Result<Option<(PasswordReset, User)>> {
+        let reset: Option<PasswordReset> = self.store.get(&PasswordReset::key_of(hash)).await?;
+        let Some(reset) = reset.filter(|reset| reset.expires_at > now) else { return Ok(None) };
+        let user = self.find(&reset.user).await?;
+        // The other links end with the first that is used. Those of a removed user are not valid for the next one.
+        let user = user.filter(|user| user.password_set_at.unwrap_or(user.created_at) < reset.requested_at);
+        Ok(user.map(|user| (reset, user)))
     }
 
     /// Sets the password of the user to whom the link was sent, and ends all sessions of the user.
@@ -238,12 +305,7 @@ impl Users {
         let change = UserChange::Password(hash, generation);
         let mut update = self.store.start_update("a user");
         loop {
-            let reset = self.reset_of(token, now).await?.ok_or(UserError::LinkInvalid)?;
-            let user = self.find(&reset.user).await?;
-            // The other links end with the first that is used.
-            let user =
-                user.filter(|user| user.password_set_at.is_none_or(|set_at| set_at < reset.requested_at));
-            let user = user.ok_or(UserError::LinkInvalid)?;
+            let (reset, user) = self.reset_of(&token.hash(), now).await?.ok_or(UserError::LinkInvalid)?;
             let (next, mut writes) = user.changed(&change, by, now)?;
             writes.push(Write::remove_existing(&reset.key()));
             if update.commit(writes).await? {
@@ -262,8 +324,10 @@ mod tests {
         let token = LinkToken::random().unwrap();
         assert_eq!(LinkToken::parse(token.as_str()).unwrap().hash(), token.hash());
         assert_eq!(format!("{token:?}"), "LinkToken");
-        assert!(!token.hash().as_str().contains(token.as_str()));
-        for text in ["", "a", &"a".repeat(42), &"a".repeat(44), &format!("{}/", "a".repeat(42))] {
+        let (mailed, [first, stored]) = (token.mailed(), token.halves());
+        assert_eq!(mailed.token(&stored).as_str(), token.as_str());
+        assert!(mailed.half == first && first != stored && first.len() == HALF_CHARS);
+        for text in ["", "a", &"a".repeat(43), &"a".repeat(45), &format!("{}/", "a".repeat(43))] {
             assert!(LinkToken::parse(text).is_none(), "{text}");
         }
     }

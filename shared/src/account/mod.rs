@@ -6,7 +6,7 @@ pub mod password;
 mod repository;
 mod user;
 
-pub use link::{Invite, LinkToken, MAX_INVITES, PasswordReset};
+pub use link::{Invite, LinkToken, MAX_INVITES, MailedLink, PasswordReset};
 pub use logo::{Logos, MAX_LOGO_BYTES};
 pub use repository::{AccountError, Accounts};
 pub(crate) use user::USER;

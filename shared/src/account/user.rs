@@ -316,12 +316,17 @@ impl Users {
             }
             let (next, mut writes) = user.changed(change, by, now)?;
             let stays_owner = next.role == Role::Owner && !matches!(change, UserChange::Remove);
-            if by.keeps_owner && user.role == Role::Owner && !stays_owner {
-                let users = self.team(account, now).await?.users;
-                let other = users.into_iter().find(|other| other.role == Role::Owner && other.id != id);
-                let other = other.ok_or(UserError::LastOwner)?;
-                // Of two owners who remove each other at the same time, one succeeds.
-                writes.push(Write::check(other.key(), other.version));
+            if user.role == Role::Owner && !stays_owner {
+                let Team { users, invites } = self.team(account, now).await?;
+                if by.keeps_owner {
+                    let other = users.into_iter().find(|other| other.role == Role::Owner && other.id != id);
+                    let other = other.ok_or(UserError::LastOwner)?;
+                    // Of two owners who remove each other at the same time, one succeeds.
+                    writes.push(Write::check(other.key(), other.version));
+                }
+                // Their links are invalid from now on. They must not be valid again if the user is made an owner again.
+                let sent = invites.iter().filter(|invite| invite.by == id);
+                writes.extend(sent.map(|invite| Write::remove_any(invite.key())));
             }
             if update.commit(writes).await? {
                 return Ok(next);
