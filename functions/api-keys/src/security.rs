@@ -162,7 +162,7 @@ async fn demand(ContainmentForm(member): ContainmentForm<ApiKeysApp>) -> Result<
 async fn change_password(UnenrolledForm(member): Form) -> Result<Response> {
     let MemberForm { app, session, now, .. } = &member;
     let new = password(&member, "new");
-    if !is_acceptable(new.expose_secret()) {
+    if !is_acceptable(new.expose_secret(), &session.user.email) {
         return Ok(led(path_with(SECURITY, &[("error", "weak_password")]), []));
     }
     let shown = (password(&member, "old"), member.form.text("code").unwrap_or_default());

@@ -146,8 +146,8 @@ fn link(under: &str, token: &str) -> Result<(LinkToken, String)> {
     Ok((token, page))
 }
 
-fn new_password(form: &Query) -> Option<SecretString> {
-    form.text("password").filter(|password| is_acceptable(password)).map(SecretString::from)
+fn new_password(form: &Query, email: &str) -> Option<SecretString> {
+    form.text("password").filter(|password| is_acceptable(password, email)).map(SecretString::from)
 }
 
 /// Adds the invited user, and logs in with the new password.
@@ -163,7 +163,9 @@ pub(crate) async fn accept(
     let Some(invite) = app.users.invite_of(&token.hash(), now).await? else {
         return refusal(&page, UserError::LinkInvalid);
     };
-    let Some(password) = new_password(&form) else { return Ok(refused(&page, "weak_password")) };
+    let Some(password) = new_password(&form, &invite.email) else {
+        return Ok(refused(&page, "weak_password"));
+    };
     let hash = app.dashboard.hash(password.clone()).await?;
     let generation = TokenGeneration::new(random::bytes()?);
     let user = User::new(&invite.email, hash, invite.account, invite.role, generation, now);
@@ -205,7 +207,9 @@ pub(crate) async fn reset(
     let Some((_requested, user)) = app.users.reset_of(&token.hash(), now).await? else {
         return refusal(&page, UserError::LinkInvalid);
     };
-    let Some(password) = new_password(&form) else { return Ok(refused(&page, "weak_password")) };
+    let Some(password) = new_password(&form, &user.email) else {
+        return Ok(refused(&page, "weak_password"));
+    };
     let new = (app.dashboard.hash(password).await?, TokenGeneration::new(random::bytes()?));
     let reason = "by the link mailed to the user".to_owned();
     let by = By::user(Operator { actor: user.id.to_string(), reason, source: context.source });

@@ -268,7 +268,7 @@ pages::words! { pub(crate),
     CHANGE_ROLE = "Mudar", "Change", "Cambiar";
     REMOVE_ASK = "Remover este membro? As sessões dele terminam na hora.", "Remove this member? Their sessions end at once.", "¿Quitar a este miembro? Sus sesiones terminan al momento.";
     NEW_PASSWORD = "Nova senha", "New password", "Nueva contraseña";
-    PASSWORD_RULE = "12 caracteres ou mais. Uma frase serve.", "12 characters or more. A sentence is fine.", "12 caracteres o más. Sirve una frase.";
+    PASSWORD_RULE = "12 caracteres ou mais, nem o e-mail nem uma senha comum. Uma frase serve.", "12 characters or more, neither the e-mail address nor a common password. A sentence is fine.", "12 caracteres o más, ni el correo ni una contraseña común. Sirve una frase.";
     SET_PASSWORD = "Guardar senha e entrar", "Set the password and log in", "Guardar contraseña y entrar";
     SAVE_PASSWORD = "Guardar senha", "Set the password", "Guardar contraseña";
     PASSWORD_CHANGED = "A senha foi trocada e as sessões terminaram. Entre com a nova.", "The password was changed, and the sessions have ended. Log in with the new one.", "La contraseña fue cambiada y las sesiones terminaron. Entre con la nueva.";

@@ -295,6 +295,10 @@ async fn a_link_for_a_new_password_ends_with_another_password_and_with_the_user(
     service.assert_unusable(&second).await;
     assert_eq!(owner.invite(email, "MEMBER").await, DONE);
     let invite = link(&mails.received(3).await[2].text);
+    assert_eq!(
+        location(&service.send_password(&invite, email).await),
+        format!("{invite}?error=weak_password")
+    );
     assert_eq!(location(&service.send_password(&invite, PASSWORD).await), "/dashboard");
     service.assert_unusable(&second).await;
 }

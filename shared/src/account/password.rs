@@ -10,18 +10,30 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
-/// The least characters of a password that a user chooses. There are no other rules, because they make people choose
-/// worse passwords; the log-in allows few guesses.
+/// The least characters of a password that a user chooses. There are no rules about kinds of characters, because they
+/// make people choose worse passwords.
 pub const MIN_CHARS: usize = 12;
 
 /// As many as the log-in accepts.
 const MAX_CHARS: usize = 1_024;
 
-/// Whether a user may choose this password.
-pub fn is_acceptable(password: &str) -> bool {
-    (MIN_CHARS..=MAX_CHARS).contains(&password.chars().count())
+/// The first four bytes of the SHA-256 of each of the 10,000 most common passwords of [`MIN_CHARS`] or more characters,
+/// in lower case, sorted. They are from the list of `SecLists` that is made from ten million leaked passwords. One
+/// password in 400,000 that is not among them is refused too.
+static COMMON: &[u8] = include_bytes!("common-passwords.bin");
+
+/// Whether the user with this e-mail address may choose this password.
+pub fn is_acceptable(password: &str, email: &str) -> bool {
+    let (folded, email) = (password.trim().to_lowercase(), email.to_lowercase());
+    let is_repeated = password.chars().all(|letter| password.starts_with(letter));
+    let is_name = folded == email || email.split_once('@').is_some_and(|(name, _)| folded == name);
+    let hash = Sha256::digest(folded.as_bytes());
+    let is_common =
+        hash.first_chunk().is_some_and(|hash: &[u8; 4]| COMMON.as_chunks().0.binary_search(hash).is_ok());
+    (MIN_CHARS..=MAX_CHARS).contains(&password.chars().count()) && !is_repeated && !is_name && !is_common
 }
 
 /// Generates a password from 144 random bits: 24 characters of base64url. An operator sees it once, when the user is
@@ -126,9 +138,22 @@ mod tests {
     }
 
     #[test]
-    fn a_chosen_password_has_twelve_characters_at_least() {
-        assert!(!is_acceptable("elevenchars"));
+    fn a_chosen_password_has_twelve_characters_and_is_not_easily_guessed() {
+        let is_acceptable = |password: &str| is_acceptable(password, "Ana.Maria.Dias@loja.example");
         assert!(is_acceptable("açaí açaí aí"), "characters, not bytes");
-        assert!(is_acceptable(&"a".repeat(1_024)) && !is_acceptable(&"a".repeat(1_025)));
+        assert!(is_acceptable(&"ab".repeat(512)) && !is_acceptable(&"ab".repeat(513)));
+        for (refused, why) in [
+            ("elevenchars", "short"),
+            ("            ", "one character"),
+            ("xxxxxxxxxxxx", "one character"),
+            ("ana.maria.dias@LOJA.example", "the address"),
+            ("Ana.Maria.Dias", "the address"),
+            (" qwerty123456 ", "common"),
+            ("1q2w3e4r5t6y", "common"),
+            ("LeaveMeAlone", "common"),
+        ] {
+            assert!(!is_acceptable(refused), "{refused}: {why}");
+        }
+        assert!(COMMON.len() == 40_000 && COMMON.as_chunks::<4>().0.is_sorted());
     }
 }
