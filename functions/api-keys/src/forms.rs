@@ -12,15 +12,15 @@ use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 use pages::forms::{ContainmentForm, MemberForm, Need, Sessions, answer, body};
 use pages::{errors_as_pages, path_with, safe_path, words as w};
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 use shared::api_key::request::NewApiKey;
 use shared::api_key::{ApiKeyError, IssuedApiKey};
 use shared::auth::dashboard::log_in::{Credentials, LogIn};
 use shared::auth::dashboard::token::{PENDING_SECONDS, TokenKind};
-use shared::auth::dashboard::{Dashboard, PENDING_COOKIE, SESSION_COOKIE, Session};
+use shared::auth::dashboard::{BROWSER_COOKIE, Dashboard, PENDING_COOKIE, SESSION_COOKIE, Session};
 use shared::clock::Clock;
-use shared::http::{FormBody, Problem, RequestContext, Result, SameOrigin, set_cookie};
+use shared::http::{FormBody, Problem, RequestContext, Result, SameOrigin, cookie, set_cookie};
 
 use crate::security::CODE;
 use crate::{ApiKeysApp, team};
@@ -53,22 +53,23 @@ pub(crate) fn routes() -> Router<ApiKeysApp> {
 async fn log_in(
     State(app): State<ApiKeysApp>,
     _: SameOrigin,
-    context: RequestContext,
+    (context, headers): (RequestContext, HeaderMap),
     FormBody(form): FormBody,
 ) -> Result<Response> {
     let next = safe_path(form.text("next"));
     let text = |name| form.text(name).unwrap_or_default().to_owned();
-    let credentials = Credentials { email: text("email"), password: text("password").into(), totp: None };
-    enter(&app, credentials, &context, next).await
+    enter(&app, (text("email"), text("password").into()), (&context, &headers), next).await
 }
 
 /// Logs in, and leads to `next`, to the form for the second factor, or back to the log-in.
 pub(crate) async fn enter(
     app: &ApiKeysApp,
-    credentials: Credentials,
-    context: &RequestContext,
+    (email, password): (String, SecretString),
+    (context, headers): (&RequestContext, &HeaderMap),
     next: &str,
 ) -> Result<Response> {
+    let browser = cookie(headers, BROWSER_COOKIE).map(SecretString::from);
+    let credentials = Credentials { email, password, totp: None, browser };
     match app.dashboard.log_in(TokenKind::Session, credentials, context, app.clock.now()).await {
         Ok(LogIn::Done(token)) => Ok(led(next.to_owned(), token.cookies())),
         Ok(LogIn::Pending(token)) => {

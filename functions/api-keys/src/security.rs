@@ -13,7 +13,7 @@ use pages::forms::{ContainmentForm, MemberForm, Need, UnenrolledForm, answer};
 use pages::{code_block, errors_as_pages, hidden, path_with, safe_path, words as w};
 use secrecy::{ExposeSecret, SecretString};
 use shared::account::password::is_acceptable;
-use shared::auth::dashboard::{Enrolment, PENDING_COOKIE, SESSION_COOKIE};
+use shared::auth::dashboard::{BROWSER_COOKIE, Enrolment, PENDING_COOKIE, SESSION_COOKIE};
 use shared::http::{FormBody, Problem, RequestContext, Result, SameOrigin, cookie, set_cookie};
 
 use crate::ApiKeysApp;
@@ -68,9 +68,9 @@ async fn log_in_with_code(
 ) -> Result<Response> {
     let next = safe_path(form.text("next"));
     let code = form.text("code").unwrap_or_default();
-    let pending = cookie(&headers, PENDING_COOKIE);
+    let sent = (cookie(&headers, PENDING_COOKIE), cookie(&headers, BROWSER_COOKIE));
     // The cookie of the log-in expires by itself. Without a code it is worth nothing.
-    match app.dashboard.log_in_with_code(pending, code, &context, app.clock.now()).await {
+    match app.dashboard.log_in_with_code(sent, code, &context, app.clock.now()).await {
         Ok(token) => Ok(led(next.to_owned(), token.cookies())),
         // The password was right more than five minutes ago.
         Err(Problem::NotLoggedIn) => {

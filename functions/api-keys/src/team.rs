@@ -14,7 +14,6 @@ use pages::{Language, path_with, safe_path, words as w};
 use secrecy::SecretString;
 use shared::account::password::is_acceptable;
 use shared::account::{By, Invite, LinkToken, Role, TokenGeneration, User, UserChange, UserError};
-use shared::auth::dashboard::log_in::Credentials;
 use shared::auth::dashboard::{forget_second_factor, language_cookie};
 use shared::email::UserEmail;
 use shared::http::{FormBody, Problem, Query, RequestContext, Result, SameOrigin};
@@ -175,7 +174,7 @@ pub(crate) async fn accept(
     if let Err(error) = app.users.accept(&invite, &user, &by, now).await {
         return refusal(&page, error);
     }
-    enter(&app, Credentials { email: user.email, password, totp: None }, &context, "/dashboard").await
+    enter(&app, (user.email, password), (&context, &headers), "/dashboard").await
 }
 
 /// Does the same for every address: only the mailer finds out whether it has a user. So neither the answer nor its time
@@ -188,9 +187,10 @@ pub(crate) async fn request_reset(
 ) -> Result<Response> {
     let now = app.clock.now();
     let user = UserId::from_email(form.text("email").unwrap_or_default().trim());
-    app.dashboard.count_reset(&user, context.source, now).await?;
-    let link = app.users.request_reset(user, now).await?.mailed();
-    app.emails.send_later(&UserEmail::Reset { link }, Duration::ZERO).await?;
+    if app.dashboard.count_reset(&user, context.source, now).await? {
+        let link = app.users.request_reset(user, now).await?.mailed();
+        app.emails.send_later(&UserEmail::Reset { link }, Duration::ZERO).await?;
+    }
     answer(Ok(RESET.to_owned()), RESET)
 }
 

@@ -1,14 +1,17 @@
 //! Tests of `POST /v1/auth/login`.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use axum::http::Method;
 use domain::audit::Audit;
 use domain::ids::UserId;
 use serde_json::{Value, json};
+use shared::account::{TokenGeneration, UserChange, Users};
 
+use crate::dashboard::{cookie, encoded};
 use crate::invocations::api_event;
-use crate::support::{Answer, CapturedLog, Client, Service};
+use crate::support::{Answer, CapturedLog, Client, Service, operator};
 
 pub(crate) async fn log_in(client: &Client, email: &str, password: &str) -> Answer {
     let headers = [("content-type", "application/json")];
@@ -168,6 +171,71 @@ async fn failed_log_ins_from_one_network_are_limited_across_emails() {
     }
     let elsewhere = log_in_from(&service, "2001:db8:0:1::1", &owner.owner_email, &owner.password).await;
     assert_eq!(elsewhere["statusCode"], 200);
+}
+
+/// The form of the log-in, sent from an address by a browser with these cookies. Returns where it leads.
+async fn enter_from(service: &Service, address: &str, cookies: &str, password: &str) -> String {
+    let api_keys = service.stack.functions.get("ApiKeysFunction").unwrap().clone();
+    let email = service.stack.seed.first.owner_email.as_str();
+    let headers = [
+        ("content-type", "application/x-www-form-urlencoded"),
+        ("sec-fetch-site", "same-origin"),
+        ("cookie", cookies),
+    ];
+    let body = encoded(&[("email", email), ("password", password)]);
+    let answer = api_keys(api_event(("POST", "/dashboard/login"), &headers, address, &body)).await.unwrap();
+    answer["headers"]["location"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn strangers_lock_out_neither_other_networks_nor_a_known_browser_and_a_new_password_opens() {
+    let service = Service::start().await;
+    let owner = service.stack.seed.first.clone();
+    let (email, password) = (owner.owner_email.as_str(), owner.password.as_str());
+    let entered = service.log_in(email, password).await;
+    let mut cookies = entered.headers.get_all("set-cookie").iter().map(|value| value.to_str().unwrap());
+    let known = cookies.find(|cookie| cookie.starts_with("__Host-browser=")).unwrap();
+    assert!(known.contains("Max-Age=15552000; Secure; HttpOnly"), "{known}");
+    let known = known.split(';').next().unwrap().to_owned();
+    service.begin_window().await;
+
+    let (stranger, home) = ("198.51.100.7", "203.0.113.9");
+    for _ in 0..10 {
+        assert_eq!(log_in_from(&service, stranger, email, "wrong").await["statusCode"], 401);
+    }
+    assert_eq!(log_in_from(&service, stranger, email, password).await["statusCode"], 429);
+    assert_eq!(log_in_from(&service, home, email, password).await["statusCode"], 200);
+    // 20 networks lock the address for those that are not known.
+    let user = Users::new(service.store()).find(&UserId::from_email(email)).await.unwrap().unwrap();
+    let window = service.stack.clock.now().seconds() / 900;
+    let shared = domain::row::Key {
+        pk: format!("log-ins#{}#{}", user.id, user.token_generation),
+        sk: window.to_string(),
+    };
+    let counted = service.store().add_up_to(&shared, ("failures", 190), HashMap::new(), None).await.unwrap();
+    assert_eq!(counted, Some(200));
+    assert_eq!(log_in_from(&service, home, email, password).await["statusCode"], 429);
+    let locked = "/dashboard/login?error=rate_limited&next=%2Fdashboard";
+    assert_eq!(enter_from(&service, home, "", password).await, locked);
+    assert_eq!(enter_from(&service, stranger, &known, password).await, "/dashboard");
+    // A session is no proof of the browser, and another user's browser is not known to this one.
+    assert_eq!(enter_from(&service, home, &cookie(&entered), password).await, locked);
+    let member = service.log_in(&service.stack.seed.member_email, password).await;
+    let foreign = member.headers.get_all("set-cookie").iter().nth(1).unwrap().to_str().unwrap();
+    assert_eq!(enter_from(&service, home, foreign.split(';').next().unwrap(), password).await, locked);
+    for _ in 0..10 {
+        assert!(enter_from(&service, home, &known, "wrong").await.contains("error=unauthorized"));
+    }
+    assert_eq!(enter_from(&service, home, &known, password).await, locked);
+
+    // As an operator's reset and a used link do.
+    let (hash, generation) = (user.password_hash.clone(), TokenGeneration::new([9; 8]));
+    let change = UserChange::Password(hash, generation);
+    let now = service.stack.clock.now();
+    let users = Users::new(service.store());
+    users.change((&owner.id, user.id), &change, &operator().into(), now).await.unwrap();
+    assert_eq!(log_in_from(&service, stranger, email, password).await["statusCode"], 200);
+    assert_eq!(enter_from(&service, home, &known, password).await, "/dashboard");
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The users of the dashboard: their rows and roles, and how operators and members change them.
 
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::{Deserialize, Serialize};
@@ -61,6 +62,12 @@ pub struct TokenGeneration(u64);
 impl TokenGeneration {
     pub fn new(random: [u8; 8]) -> Self {
         Self(u64::from_be_bytes(random))
+    }
+}
+
+impl fmt::Display for TokenGeneration {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
     }
 }
 

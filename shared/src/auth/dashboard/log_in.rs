@@ -28,6 +28,8 @@ pub struct Credentials {
     pub password: SecretString,
     /// The code of the second factor.
     pub totp: Option<SecretString>,
+    /// The cookie of a browser that has logged a user in before.
+    pub browser: Option<SecretString>,
 }
 
 impl Credentials {
@@ -40,6 +42,7 @@ impl Credentials {
             email,
             password: password.into(),
             totp: totp.map(SecretString::from),
+            browser: None,
         }))
     }
 }
@@ -56,6 +59,8 @@ pub enum LogIn {
 pub struct NewToken {
     pub token: SecretString,
     pub(super) expires_at: Timestamp,
+    /// For the cookie that tells the browser from strangers at the next log-in.
+    pub(super) browser: Option<SecretString>,
     /// The user's choice of the pages' language.
     pub language: Option<Language>,
 }

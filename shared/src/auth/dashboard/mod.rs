@@ -22,8 +22,10 @@ use domain::time::Timestamp;
 
 use self::log_in::{Credentials, LogIn, NewToken};
 pub use self::session::{
-    MODE_COOKIE, PENDING_COOKIE, SESSION_COOKIE, Session, choice_cookie, language_cookie, shown_mode,
+    BROWSER_COOKIE, MODE_COOKIE, PENDING_COOKIE, SESSION_COOKIE, Session, choice_cookie, language_cookie,
+    shown_mode,
 };
+use self::throttle::{Claimant, Known};
 use self::token::{Claims, TokenKind, Tokens};
 pub use self::totp::{Enrolment, forget_second_factor};
 use crate::account::password::{PasswordChecker, PasswordHash};
@@ -75,8 +77,11 @@ impl IssuedToken {
         let expires_at = Timestamp::MIN.plus_seconds(exp);
         let expires_at = expires_at.map_err(|error| Problem::Internal(error.to_string()))?;
         let (user_id, account, generation) = (user.id, user.account, user.token_generation);
+        let browser =
+            (kind == TokenKind::Session).then(|| tokens.issue(TokenKind::Browser, holder, &jti, now));
+        let browser = browser.transpose()?.map(|(token, _claims)| token);
         let issued = Self { user: user_id, account, kind, generation, jti, exp, source, agent };
-        Ok((NewToken { token, expires_at, language: user.language }, issued))
+        Ok((NewToken { token, expires_at, browser, language: user.language }, issued))
     }
 
     /// Ids sort by time.
@@ -180,13 +185,14 @@ impl Dashboard {
     pub async fn log_in(
         &self,
         kind: TokenKind,
-        Credentials { email, password, totp }: Credentials,
+        Credentials { email, password, totp, browser }: Credentials,
         context: &RequestContext,
         now: Timestamp,
     ) -> Result<LogIn> {
         let id = UserId::from_email(&email);
         let shown = (Some(password), totp.as_ref().map(ExposeSecret::expose_secret));
-        let user = self.prove((id, false), shown, context.source, now).await?;
+        let known = self.known(browser.as_ref(), &id, now);
+        let user = self.prove((id, known), shown, context.source, now).await?;
         if user.second_factor_at.is_some() && totp.is_none() {
             let holder = (user.id, user.account, user.role, user.token_generation);
             return Ok(LogIn::Pending(self.tokens.issue(TokenKind::Pending, holder, "", now)?.0));
@@ -198,13 +204,14 @@ impl Dashboard {
     /// wrong code.
     pub async fn log_in_with_code(
         &self,
-        pending: Option<&str>,
+        (pending, browser): (Option<&str>, Option<&str>),
         code: &str,
         context: &RequestContext,
         now: Timestamp,
     ) -> Result<NewToken> {
         let claims = self.claims(TokenKind::Pending, pending.map(SecretString::from).as_ref(), now)?;
-        let user = self.prove((claims.sub, false), (None, Some(code)), context.source, now).await?;
+        let known = self.known(browser.map(SecretString::from).as_ref(), &claims.sub, now);
+        let user = self.prove((claims.sub, known), (None, Some(code)), context.source, now).await?;
         // A new password since then ended the log-in too.
         if claims.is_valid_for(&user) {
             self.enter(TokenKind::Session, &user, context, now).await
@@ -213,25 +220,31 @@ impl Dashboard {
         }
     }
 
+    fn known(&self, browser: Option<&SecretString>, user: &UserId, now: Timestamp) -> Known {
+        let claims = browser.and_then(|token| self.tokens.verify(TokenKind::Browser, token, now));
+        let claims = claims.filter(|claims| claims.sub == *user);
+        claims.map_or(Known::No, |claims| Known::Browser(claims.jti))
+    }
+
     /// Verifies what a user shows: the password, the code of the second factor, or both. It counts as a failed log-in
     /// until it is right. A code that is not needed is ignored.
     async fn prove(
         &self,
-        (id, has_session): (UserId, bool),
+        (id, known): (UserId, Known),
         (password, code): (Option<SecretString>, Option<&str>),
         source: SourceAddress,
         now: Timestamp,
     ) -> Result<User> {
-        let attempt = match self.count_attempt(&id, has_session, source, now).await {
-            Ok(attempt) => attempt,
-            Err(problem) => {
-                if matches!(problem, Problem::TooManyLogins { .. }) {
-                    log_refused(&id, source, "locked out");
-                }
-                return Err(problem);
+        // Read before the attempt is counted, because a new password begins with new counters.
+        let user: Option<User> = self.store.get(&User::key_of(&id)).await?;
+        let generation = user.as_ref().map(|user| user.token_generation);
+        let claimant = Claimant { user: id, generation, known, source };
+        let log_lock = |problem: &Problem| {
+            if matches!(problem, Problem::TooManyLogins { .. }) {
+                log_refused(&id, source, "locked out");
             }
         };
-        let user: Option<User> = self.store.get(&User::key_of(&id)).await?;
+        let mut attempt = self.count_attempt(&claimant, now).await.inspect_err(log_lock)?;
         let has_second_factor = user.as_ref().is_some_and(|user| user.second_factor_at.is_some());
         // Without a password, the code must be checked.
         let mut is_right = has_second_factor;
@@ -244,6 +257,8 @@ impl Dashboard {
             && has_second_factor
             && let Some(code) = code
         {
+            let [.., codes] = claimant.counters();
+            self.count_failure(&mut attempt, codes, now).await.inspect_err(log_lock)?;
             is_right = self.accept_code(&id, code, now).await?;
             reason = "wrong or used code";
         }

@@ -5,6 +5,7 @@ use secrecy::SecretString;
 use domain::time::Timestamp;
 
 use super::log_in::NewToken;
+use super::throttle::Known;
 use super::totp::forget_second_factor;
 use super::{Dashboard, IssuedToken, Session, id_of};
 use crate::account::{AccountError, Accounts, TokenGeneration, User, UserChange, UserError, Users};
@@ -23,7 +24,7 @@ impl Dashboard {
             Some(_) => (None, Some(shown)),
             None => (Some(SecretString::from(shown)), None),
         };
-        let user = self.prove((session.user.id, true), shown, session.source, now).await?;
+        let user = self.prove((session.user.id, Known::Session), shown, session.source, now).await?;
         let ended = self.end_token(&session.issued, "user.confirm", session.source, now).await?;
         // A log-out or a new password meanwhile ended the session.
         if ended && session.issued.generation == user.token_generation {
@@ -43,7 +44,7 @@ impl Dashboard {
         now: Timestamp,
     ) -> Result<NewToken> {
         let code = session.user.second_factor_at.map(|_on| code);
-        self.prove((session.user.id, true), (Some(old), code), session.source, now).await?;
+        self.prove((session.user.id, Known::Session), (Some(old), code), session.source, now).await?;
         let hash = self.hash(new).await?;
         let change = UserChange::Password(hash, TokenGeneration::new(random::bytes()?));
         let user = self.change_own(session, &change, now).await?;
@@ -58,7 +59,7 @@ impl Dashboard {
         now: Timestamp,
     ) -> Result<NewToken> {
         let shown = (Some(password), Some(code));
-        self.prove((session.user.id, true), shown, session.source, now).await?;
+        self.prove((session.user.id, Known::Session), shown, session.source, now).await?;
         let change = UserChange::SecondFactorOff(TokenGeneration::new(random::bytes()?));
         let user = self.change_own(session, &change, now).await?;
         forget_second_factor(self.secrets()?, &user.id).await;

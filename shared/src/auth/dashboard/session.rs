@@ -13,7 +13,7 @@ use secrecy::{ExposeSecret, SecretString};
 use axum::http::HeaderMap;
 
 use super::log_in::NewToken;
-use super::token::{Claims, TOKEN_SECONDS, TokenKind};
+use super::token::{BROWSER_SECONDS, Claims, TOKEN_SECONDS, TokenKind};
 use super::{Dashboard, IssuedToken};
 use crate::account::User;
 use crate::http::{Problem, cookie, set_cookie};
@@ -24,6 +24,8 @@ use crate::language::{LANGUAGE_COOKIE, Language};
 pub const SESSION_COOKIE: &str = "__Host-session";
 /// Between the password and the code of a log-in.
 pub const PENDING_COOKIE: &str = "__Host-log-in";
+/// Says that a user has logged in with this browser. It outlives the session.
+pub const BROWSER_COOKIE: &str = "__Host-browser";
 pub const MODE_COOKIE: &str = "__Host-mode";
 
 /// A year.
@@ -86,10 +88,12 @@ impl Session {
 }
 
 impl NewToken {
-    /// The `Set-Cookie` headers: the session, and the language that the user chose, perhaps in another browser.
+    /// The `Set-Cookie` headers: the session, the browser, and the language that the user chose, perhaps in another
+    /// browser.
     pub fn cookies(&self) -> impl Iterator<Item = String> {
         let session = set_cookie(SESSION_COOKIE, self.token.expose_secret(), TOKEN_SECONDS);
-        iter::once(session).chain(self.language.map(language_cookie))
+        let known = |token: &SecretString| set_cookie(BROWSER_COOKIE, token.expose_secret(), BROWSER_SECONDS);
+        iter::once(session).chain(self.browser.as_ref().map(known)).chain(self.language.map(language_cookie))
     }
 }
 

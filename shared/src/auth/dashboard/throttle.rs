@@ -1,8 +1,11 @@
 //! Limits failed log-ins, e-mails that forms send, and the requests of users who are logged in. The limit for an
-//! e-mail address stops a client that guesses one user's password; the limit for a source address, one that tries
-//! one password with many addresses.
+//! e-mail address stops clients that guess one user's password; the limit for a network, one that tries one
+//! password with many addresses.
 //!
-//! A log-in is counted as failed before its password is verified, and subtracted again if it succeeds.
+//! A stranger must not lock a user out. So the failures for an address are counted by network, and all networks
+//! together have twenty times that limit. Browsers that have logged the user in before are counted apart.
+//!
+//! A log-in is counted as failed before its password is hashed, and subtracted again if it succeeds.
 //! Concurrent attempts therefore can't verify more passwords than the limit allows.
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +16,7 @@ use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 
 use super::{Dashboard, Session};
+use crate::account::TokenGeneration;
 use crate::http::{Problem, RequestContext, Result};
 use crate::request_limit::{Window, count_in_minute};
 use crate::store::{Inserted, Write};
@@ -20,16 +24,24 @@ use crate::store::{Inserted, Write};
 /// In seconds. For all users, a window begins at every full quarter of an hour.
 const WINDOW_SECONDS: i64 = 15 * 60;
 
-/// About 1,000 guesses a day, too few for a password that is not among the most common.
-const MAX_FAILURES_OF_EMAIL: i64 = 10;
+/// From one network, or with one browser that has logged the user in before.
+const MAX_FAILURES: i64 = 10;
 
-/// All IPv6 addresses of a /64 network count as one. All users in an office may share one address.
-const MAX_FAILURES_FROM_ADDRESS: i64 = 100;
+/// From all networks together, or with all such browsers: about 19,000 guesses a day, too few for a password that is
+/// not among the most common.
+const MAX_FAILURES_OF_EMAIL: i64 = 20 * MAX_FAILURES;
+
+/// Wrong codes after the right password, from all networks together. A code is guessed much sooner than a password.
+const MAX_WRONG_CODES: i64 = 10;
+
+/// For all e-mail addresses. All IPv6 addresses of a /64 network count as one. All users in an office may share one
+/// address.
+const MAX_FAILURES_FROM_NETWORK: i64 = 100;
 const COUNTER: &str = "failures";
 
 /// Links for a new password, in a window of failed log-ins.
 const MAX_RESETS_OF_EMAIL: i64 = 3;
-const MAX_RESETS_FROM_ADDRESS: i64 = 30;
+const MAX_RESETS_FROM_NETWORK: i64 = 30;
 
 /// An account's invites in a day (UTC). Withdrawn ones count, so that an account can't be used to mail strangers.
 const MAX_INVITES_A_DAY: i64 = 50;
@@ -48,35 +60,83 @@ const MAX_REQUESTS_A_MINUTE: i64 = 60;
 /// Pages and forms. A page that refreshes itself every 10 seconds takes six of them.
 const MAX_PAGES_A_MINUTE: i64 = 300;
 
+/// What tells a user from strangers who try the same address.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Known {
+    /// The user acts with a session.
+    Session,
+    /// The user has logged in with this browser, which is named by the id in its cookie.
+    Browser(String),
+    No,
+}
+
+/// Who tries to log in.
+#[derive(Debug)]
+pub(super) struct Claimant {
+    pub(super) user: UserId,
+    /// Of the user's row. A new password, the end of all sessions and a change of the second factor set another, and so
+    /// begin new counters. So an own link or an operator's reset opens a locked address. `None`: no such user.
+    pub(super) generation: Option<TokenGeneration>,
+    pub(super) known: Known,
+    pub(super) source: SourceAddress,
+}
+
+impl Claimant {
+    /// The counters of failures for the address with their limits, in the order in which they are counted: of the
+    /// network, browser or sessions alone, of all like it, and of wrong codes. Only who has shown the right password
+    /// gets to the last. A refusal by one counts nothing in the next.
+    pub(super) fn counters(&self) -> [(String, i64); 3] {
+        let (group, own) = match &self.known {
+            Known::Session => ("session#", "session".to_owned()),
+            Known::Browser(id) => ("known#", id.clone()),
+            Known::No => ("", self.source.network()),
+        };
+        let generation = self.generation.map(|generation| format!("#{generation}")).unwrap_or_default();
+        let name = format!("{}{generation}", self.user);
+        [
+            (format!("{name}#{own}"), MAX_FAILURES),
+            (format!("{group}{name}"), MAX_FAILURES_OF_EMAIL),
+            (format!("code#{group}{name}"), MAX_WRONG_CODES),
+        ]
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Attempt {
     window: Window,
-    keys: [Key; 2],
-    /// Locks the e-mail address until the window ends, unless this attempt succeeds.
+    keys: Vec<Key>,
+    /// Uses up a limit of the address until the window ends, unless this attempt succeeds.
     pub(super) is_last: bool,
 }
 
 impl Dashboard {
-    /// [`Dashboard::uncount_attempt`] reverts it. 429 `rate_limited` when the address or the user has no failure
-    /// left. What a user with a session shows is counted apart, because a stranger who fails to log in must not keep
-    /// the user from acting.
-    pub(super) async fn count_attempt(
-        &self,
-        user: &UserId,
-        has_session: bool,
-        source: SourceAddress,
-        now: Timestamp,
-    ) -> Result<Attempt> {
+    /// [`Dashboard::uncount_attempt`] reverts it. 429 `rate_limited` when a limit is used up.
+    pub(super) async fn count_attempt(&self, claimant: &Claimant, now: Timestamp) -> Result<Attempt> {
         let window = Window::of(now, WINDOW_SECONDS);
-        let key = |counted: String| Key { pk: format!("log-ins#{counted}"), sk: window.number.to_string() };
-        let of_user = if has_session { format!("session#{user}") } else { user.to_string() };
-        let keys = [key(source.network()), key(of_user)];
-        let [from_address, of_email] = &keys;
-        // The counter of the source address is first. If the source address has reached its limit, its
-        // attempts are not counted for the e-mail address, so they can't lock the user out.
-        self.count(from_address, MAX_FAILURES_FROM_ADDRESS, window, now).await?;
-        let is_last = self.count(of_email, MAX_FAILURES_OF_EMAIL, window, now).await?;
-        Ok(Attempt { window, keys, is_last })
+        let mut attempt = Attempt { window, keys: Vec::new(), is_last: false };
+        // Who is known is not counted for the network, which may be shared with strangers.
+        if claimant.known == Known::No {
+            let network = (claimant.source.network(), MAX_FAILURES_FROM_NETWORK);
+            self.count_failure(&mut attempt, network, now).await?;
+            attempt.is_last = false;
+        }
+        let [own, shared, _code] = claimant.counters();
+        self.count_failure(&mut attempt, own, now).await?;
+        self.count_failure(&mut attempt, shared, now).await?;
+        Ok(attempt)
+    }
+
+    /// 429 `rate_limited` when the limit is used up.
+    pub(super) async fn count_failure(
+        &self,
+        attempt: &mut Attempt,
+        (counted, max): (String, i64),
+        now: Timestamp,
+    ) -> Result<()> {
+        let key = Key { pk: format!("log-ins#{counted}"), sk: attempt.window.number.to_string() };
+        attempt.is_last |= self.count(&key, max, attempt.window, now).await?;
+        attempt.keys.push(key);
+        Ok(())
     }
 
     /// Returns whether this was the last that the window permits. 429 `rate_limited` if it permits no more.
@@ -137,17 +197,15 @@ impl Dashboard {
         count_in_minute(&self.store, limit, (context, session.account.id.to_string()), now).await
     }
 
-    /// Counts a link for a new password. 429 `rate_limited` above 3 for an address, or 30 from a source address, in a
-    /// quarter of an hour.
-    pub async fn count_reset(&self, user: &UserId, source: SourceAddress, now: Timestamp) -> Result<()> {
+    /// Counts a request for a new password. `false`: the address got as many links as it may in this window, and gets no
+    /// other. The requester is not told, because a stranger may have asked for those. 429 `rate_limited` above 30
+    /// requests of a network in a quarter of an hour.
+    pub async fn count_reset(&self, user: &UserId, source: SourceAddress, now: Timestamp) -> Result<bool> {
         let window = Window::of(now, WINDOW_SECONDS);
-        for (counted, max) in
-            [(source.network(), MAX_RESETS_FROM_ADDRESS), (user.to_string(), MAX_RESETS_OF_EMAIL)]
-        {
-            let key = Key { pk: format!("resets#{counted}"), sk: window.number.to_string() };
-            self.count(&key, max, window, now).await?;
-        }
-        Ok(())
+        let key = |counted| Key { pk: format!("resets#{counted}"), sk: window.number.to_string() };
+        self.count(&key(source.network()), MAX_RESETS_FROM_NETWORK, window, now).await?;
+        let (links, max) = (key(user.to_string()), Some(MAX_RESETS_OF_EMAIL));
+        Ok(self.store.add_up_to(&links, (COUNTER, 1), window.ttl(), max).await?.is_some())
     }
 
     /// Records that a form was sent. `None`: it was sent before.

@@ -27,6 +27,9 @@ pub enum TokenKind {
     Session,
     /// Signs that a password was right and that a code must follow.
     Pending,
+    /// Signs that the user has logged in with this browser. It permits nothing: it only keeps strangers' failed log-ins
+    /// from locking the user out.
+    Browser,
 }
 
 impl TokenKind {
@@ -35,6 +38,7 @@ impl TokenKind {
             Self::Api => "payment-service",
             Self::Session => "payment-service/dashboard",
             Self::Pending => "payment-service/log-in",
+            Self::Browser => "payment-service/browser",
         }
     }
 }
@@ -44,6 +48,9 @@ pub const PENDING_SECONDS: i64 = 5 * 60;
 
 /// 12 hours.
 pub const TOKEN_SECONDS: i64 = 12 * 60 * 60;
+
+/// 180 days.
+pub const BROWSER_SECONDS: i64 = 180 * 24 * 60 * 60;
 
 /// As long as the private key that is derived from it.
 const MIN_SECRET_BYTES: usize = 32;
@@ -139,7 +146,11 @@ impl Tokens {
         jti: &str,
         now: Timestamp,
     ) -> Result<(SecretString, Claims), SigningError> {
-        let seconds = if kind == TokenKind::Pending { PENDING_SECONDS } else { TOKEN_SECONDS };
+        let seconds = match kind {
+            TokenKind::Api | TokenKind::Session => TOKEN_SECONDS,
+            TokenKind::Pending => PENDING_SECONDS,
+            TokenKind::Browser => BROWSER_SECONDS,
+        };
         let claims = Claims {
             sub: user,
             account_id: account,
@@ -225,7 +236,7 @@ mod tests {
         let token = signed_token(&ours, &claims(now.seconds() + 1));
         assert_eq!(tokens().verify(TokenKind::Api, &token, now).unwrap().role, Role::Owner);
         assert_eq!(tokens().verify(TokenKind::Api, &token, now.plus_seconds(1).unwrap()), None);
-        for kind in [TokenKind::Session, TokenKind::Pending] {
+        for kind in [TokenKind::Session, TokenKind::Pending, TokenKind::Browser] {
             assert_eq!(tokens().verify(kind, &token, now), None, "{kind:?}");
         }
         let mut foreign = claims(now.seconds() + 1);
