@@ -18,9 +18,12 @@ use domain::med::{CaseStatus, MedCase};
 use domain::money::{Amount, Currency};
 use domain::refund::Refund;
 use domain::row::{Key, Row};
+use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 
+use crate::account::User;
+use crate::auth::dashboard::BY_LOG_IN;
 use crate::webhook::endpoint::{Endpoint, server_of};
 
 /// The actor in the audit when the service switches an endpoint off.
@@ -119,6 +122,13 @@ pub fn for_endpoint(old: Option<&Endpoint>, new: &Endpoint) -> Option<Audit> {
     }
 }
 
+/// Derives the audit row for the failed log-in that used up a limit.
+pub fn for_lock_out(user: &User, source: SourceAddress, at: Timestamp) -> Audit {
+    let locked = Operator { actor: user.id.to_string(), reason: BY_LOG_IN.to_owned(), source };
+    let id = AuditId::derive(at, &user.key().joined(), 0);
+    Audit::by_operator(&locked, user.account, (id, at), "user.lock-out", user.id.to_string())
+}
+
 fn money(currency: Currency, amount: Amount) -> String {
     format!("{currency} {}", amount.minor())
 }
@@ -170,7 +180,6 @@ mod tests {
     use domain::charge::transition::{Command, Outcome};
     use domain::ids::{Fingerprint, UserId};
     use domain::request_id::StoredRequestId;
-    use domain::source_address::SourceAddress;
 
     fn caller() -> Caller {
         Caller {

@@ -41,13 +41,15 @@ pub struct ApiKeysApp {
 impl ApiKeysApp {
     pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
+        let mail_queue = required(var, "MAIL_QUEUE_URL")?;
+        let dashboard = Dashboard::from_vars(store.clone(), var)?;
         Ok(Self {
             accounts: Accounts::new(store.clone()),
             logos: Logos::from_vars(aws, var)?,
             api_keys: ApiKeys::new(store.clone(), required(var, "API_KEYS_TABLE_NAME")?),
-            dashboard: Dashboard::from_vars(store.clone(), var)?,
+            dashboard: dashboard.with_lock_outs(Queue::new(aws.sqs(), &mail_queue)),
             users: Users::new(store),
-            emails: Queue::new(aws.sqs(), required(var, "MAIL_QUEUE_URL")?),
+            emails: Queue::new(aws.sqs(), mail_queue),
             clock,
             origin: OriginSecrets::from_vars(var)?,
         })

@@ -32,14 +32,16 @@ use shared::account::{Role, Users};
 use shared::clock::Clock;
 use shared::config::{ConfigError, PublicUrls, Vars, required};
 use shared::email::access::AccessChange;
-use shared::email::{Claim, Email, EmailQueue, EmailRecord, EmailTopic, Emails, QueuedEmail, UserEmail};
+use shared::email::{
+    Claim, Email, EmailQueue, EmailRecord, EmailTopic, Emails, LockOut, QueuedEmail, UserEmail,
+};
 use shared::metrics;
 use shared::queue;
 use shared::random;
 use shared::refund::third_party;
 use shared::store::{Aws, Store};
 use shared::webhook::endpoint::Endpoint;
-use shared::{WorkError, WorkResult, audit};
+use shared::{WorkError, WorkResult, audit, audit_trail};
 
 use crate::message::EmailMessage;
 use crate::sender::Sender;
@@ -95,10 +97,17 @@ impl Mailer {
                 match email {
                     QueuedEmail::ToContact(email) => Box::pin(mailer.send_email(email)).await,
                     QueuedEmail::ToUser(email) => Box::pin(mailer.send_to_user(email)).await,
+                    QueuedEmail::LockOut(locked) => Box::pin(mailer.record(locked)).await,
                 }
             }
         })
         .await
+    }
+
+    async fn record(&self, LockOut { locked_out, source, at }: LockOut) -> Result<(), MailerError> {
+        let Some(user) = Users::new(self.store.clone()).find(&locked_out).await? else { return Ok(()) };
+        let row = audit_trail::for_lock_out(&user, source, at);
+        Ok(audit::append_derived(&self.store, &user.account, &[row], self.clock.now()).await?)
     }
 
     /// Sends nothing if the link is no longer valid or the user does not exist. Has no claim: an email that is sent twice

@@ -8,7 +8,7 @@ use totp_rs::{Builder, Secret, Totp};
 use crate::api_keys::DashboardUser;
 use crate::dashboard::{Browser, FORM, SAME_ORIGIN, cookie, encoded, location, post, shown_secret, text};
 use crate::dashboard_forms::actions;
-use crate::support::{Answer, Service, id};
+use crate::support::{Answer, Service, id, wait_until};
 
 const SECURITY: &str = "/dashboard/security";
 const WRONG: &str = "/dashboard/security?error=wrong_proof";
@@ -180,8 +180,8 @@ async fn wrong_codes_count_as_failed_log_ins() {
     assert_eq!(api_log_in(&service, Some(&code)).await.problem().0, 429);
     let confirm = owner.post("/dashboard/confirm", &[TEST, ("code", &code)]).await;
     assert_eq!(location(&confirm), "/dashboard/confirm?error=rate_limited&next=%2Fdashboard");
-    let audit = owner.page("/dashboard/audit").await;
-    assert!(audit.contains("user.lock-out"), "{audit}");
+    wait_until("the audit row", async || owner.page("/dashboard/audit").await.contains("user.lock-out"))
+        .await;
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use shared::account::{TokenGeneration, UserChange, Users};
 
 use crate::dashboard::{cookie, encoded};
 use crate::invocations::api_event;
-use crate::support::{Answer, CapturedLog, Client, Service, operator};
+use crate::support::{Answer, CapturedLog, Client, Service, eventually, operator};
 
 pub(crate) async fn log_in(client: &Client, email: &str, password: &str) -> Answer {
     let headers = [("content-type", "application/json")];
@@ -239,6 +239,24 @@ async fn strangers_lock_out_neither_other_networks_nor_a_known_browser_and_a_new
 }
 
 #[tokio::test]
+async fn each_wrong_log_in_makes_the_same_requests_for_a_known_and_an_unknown_address() {
+    let service = Service::without_event_sources().await;
+    service.begin_window().await;
+    let known = service.stack.seed.first.owner_email.clone();
+    let mut requests = Vec::new();
+    for email in [known.as_str(), "nobody@loja.example"] {
+        for attempt in 1..=11 {
+            let (answer, report) = service.cost(log_in(&service, email, "not the password")).await;
+            assert_eq!(answer.status, if attempt < 11 { 401 } else { 429 });
+            requests.push((report.operations, service.take_queued_emails().await.len()));
+        }
+    }
+    let (known, unknown) = requests.split_at(11);
+    assert_eq!(known, unknown);
+    assert!(known.iter().map(|(_, messages)| messages).eq(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0]), "{known:?}");
+}
+
+#[tokio::test]
 async fn log_ins_log_outs_and_the_lock_out_are_logged_without_the_address_and_audited() {
     let service = Service::start().await;
     service.begin_window().await;
@@ -266,8 +284,12 @@ async fn log_ins_log_outs_and_the_lock_out_are_logged_without_the_address_and_au
         assert!(!text.contains(secret), "{secret}");
     }
 
-    let (rows, _) = shared::audit::page(&service.store(), &owner.id, None).await.unwrap();
-    let of_user: Vec<&Audit> = rows.iter().filter(|row| row.actor == user).collect();
+    let of_user = eventually("the audit row of the lock-out", async || {
+        let (rows, _) = shared::audit::page(&service.store(), &owner.id, None).await.unwrap();
+        let rows: Vec<Audit> = rows.into_iter().filter(|row| row.actor == user).collect();
+        (rows.len() >= 3).then_some(rows)
+    });
+    let of_user = of_user.await;
     let actions: Vec<&str> = of_user.iter().map(|row| row.action.as_str()).collect();
     assert_eq!(actions, ["user.lock-out", "user.log-out", "user.log-in"]);
     for row in of_user {

@@ -21,6 +21,7 @@ use domain::med::MedCase;
 use domain::refund::Refund;
 use domain::retention::EVENTS_KEPT_SECONDS;
 use domain::row::{Key, Row};
+use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 
@@ -97,12 +98,29 @@ impl Message for UserEmail {
     }
 }
 
+/// The failed log-in that used up a limit of an address. The mailer writes the audit row, if the address has a user. So
+/// the request does the same for an address without one.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub struct LockOut {
+    pub locked_out: UserId,
+    pub source: SourceAddress,
+    pub at: Timestamp,
+}
+
+impl Message for LockOut {
+    /// As that of [`UserEmail`].
+    fn group(&self) -> String {
+        "users".to_owned()
+    }
+}
+
 /// The mailer's queue.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum QueuedEmail {
     ToContact(Email),
     ToUser(UserEmail),
+    LockOut(LockOut),
 }
 
 impl Message for QueuedEmail {
@@ -110,6 +128,7 @@ impl Message for QueuedEmail {
         match self {
             Self::ToContact(email) => email.group(),
             Self::ToUser(email) => email.group(),
+            Self::LockOut(locked) => locked.group(),
         }
     }
 }

@@ -8,6 +8,8 @@ mod throttle;
 pub mod token;
 mod totp;
 
+use std::time::Duration;
+
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use tracing::field;
@@ -32,8 +34,10 @@ use crate::account::password::{PasswordChecker, PasswordHash};
 use crate::account::{TokenGeneration, USER, User};
 use crate::audit;
 use crate::config::{ConfigError, Vars};
+use crate::email::LockOut;
 use crate::http::{Problem, RequestContext, Result};
 use crate::metrics;
+use crate::queue::Queue;
 use crate::random;
 use crate::store::{CommitOutcome, Store, Write, from_item, text};
 
@@ -112,7 +116,7 @@ impl Row for IssuedToken {
     }
 }
 
-const BY_LOG_IN: &str = "requested at the log-in";
+pub(crate) const BY_LOG_IN: &str = "requested at the log-in";
 const BY_LOG_OUT: &str = "requested at the dashboard";
 
 fn log_refused(user: &UserId, source: SourceAddress, reason: &str) {
@@ -128,6 +132,8 @@ pub struct Dashboard {
     password_checker: PasswordChecker,
     /// The table of secrets, which has the seeds of second factors. `None` in functions that check no code.
     secrets: Option<Store>,
+    /// The mailer's queue. `None` in functions that check no password.
+    lock_outs: Option<Queue<LockOut>>,
 }
 
 impl Dashboard {
@@ -137,7 +143,12 @@ impl Dashboard {
         let secret = var("DASHBOARD_TOKEN_SECRET").map(SecretString::from);
         let tokens = Tokens::new(&var(PUBLIC_KEYS).unwrap_or_default(), secret.as_ref())?;
         let secrets = var("SECRETS_TABLE_NAME").map(|table| Store::new(store.client().clone(), table));
-        Ok(Self { secrets, store, tokens, password_checker: PasswordChecker::default() })
+        Ok(Self { secrets, store, tokens, password_checker: PasswordChecker::default(), lock_outs: None })
+    }
+
+    #[must_use]
+    pub fn with_lock_outs(self, queue: Queue<LockOut>) -> Self {
+        Self { lock_outs: Some(queue), ..self }
     }
 
     /// Verifies the token with one read, then counts the request with one update. A refused token is not
@@ -262,11 +273,11 @@ impl Dashboard {
             is_right = self.accept_code(&id, code, now).await?;
             reason = "wrong or used code";
         }
-        let Some(user) = user.clone().filter(|_| is_right) else {
+        let Some(user) = user.filter(|_| is_right) else {
             log_refused(&id, source, reason);
-            if let Some(user) = user.filter(|_| attempt.is_last) {
-                let row = audit_row(user.id, user.account, ("user.lock-out", BY_LOG_IN), source, now)?;
-                audit::append(&self.store, &row).await?;
+            // For an address without a user too, so that the time of the response does not disclose it.
+            if let Some(queue) = self.lock_outs.as_ref().filter(|_| attempt.is_last) {
+                queue.send_later(&LockOut { locked_out: id, source, at: now }, Duration::ZERO).await?;
             }
             return Err(Problem::WrongCredentials);
         };
