@@ -1,6 +1,8 @@
 //! `admin accounts`: opens and lists accounts, and sets their fees, hold periods, limits, contact and
 //! acquirer.
 
+use std::pin::Pin;
+
 use clap::{Args, Subcommand, ValueEnum};
 use domain::account::terms::{Fee, FeesOnRefund, MAX_HOLD_DAYS, MethodTerms};
 use domain::account::{Account, AccountSettings, Contact, MailAddress, VelocityLimits};
@@ -251,7 +253,7 @@ impl AccountArguments {
         let (tables, operator) = ((&stack.accounts, &stack.api_keys), self.operator.operator());
         let now = stack.clock.now();
         let changed = change_account_settings(tables, &self.id, action, change, &operator, now);
-        printing_changes(stack, self.id, changed).await
+        Box::pin(printing_changes(stack, self.id, Box::pin(changed))).await
     }
 
     pub(crate) async fn terms(
@@ -268,7 +270,7 @@ impl AccountArguments {
     async fn contact(self, stack: &Stack, action: &str, change: impl Fn(&mut Contact)) -> Result<Account> {
         let (operator, now) = (self.operator.operator(), stack.clock.now());
         let changed = stack.accounts.change_contact(&self.id, action, change, &operator, now);
-        printing_changes(stack, self.id, changed).await
+        Box::pin(printing_changes(stack, self.id, Box::pin(changed))).await
     }
 }
 
@@ -276,9 +278,9 @@ impl AccountArguments {
 async fn printing_changes(
     stack: &Stack,
     id: AccountId,
-    change: impl Future<Output = Result<Account, AccountError>>,
+    change: Pin<Box<impl Future<Output = Result<Account, AccountError>>>>,
 ) -> Result<Account> {
-    let before = view(&stack.existing_account(&id).await?);
+    let before = view(&Box::pin(stack.existing_account(&id)).await?);
     let changed = change.await?;
     print_changes(&before, &view(&changed))?;
     Ok(changed)
@@ -350,7 +352,8 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         Command::SetShards { account: AccountArguments { id, operator }, shards } => {
             let tables = (&stack.accounts, &stack.api_keys);
             let operator = operator.operator();
-            printing_changes(stack, id, raise_shards(tables, &id, shards, &operator, now)).await?
+            let raised = Box::pin(raise_shards(tables, &id, shards, &operator, now));
+            Box::pin(printing_changes(stack, id, raised)).await?
         }
         Command::SetChargeExpiry { account, seconds } => {
             let set = |settings: &mut AccountSettings| settings.charge_expires_in_seconds = seconds;

@@ -48,8 +48,8 @@ pub(crate) struct Customer {
     #[arg(long)]
     email: Option<String>,
     /// The merchant's id of the customer, `customerId`; reads all charges of the account
-    #[arg(long)]
-    customer_id: Option<String>,
+    #[arg(long = "customer-id")]
+    merchants_id: Option<String>,
     /// One charge (ch_…), or the id of its payment
     #[arg(long, value_parser = charge_id)]
     charge: Option<ChargeId>,
@@ -73,17 +73,16 @@ impl Customer {
             }
             return Ok(found);
         }
-        let (index, partitions) = match &self.document {
-            Some(document) => (ListIndex::ByCustomer, partitions(document, scopes)),
-            None => {
-                let of_shard = |shard| scopes.iter().map(move |scope| Charge::list_partition(scope, shard));
-                (ListIndex::All, account.settings.shards.read.shards().flat_map(of_shard).collect())
-            }
+        let (index, partitions) = if let Some(document) = &self.document {
+            (ListIndex::ByCustomer, partitions(document, scopes))
+        } else {
+            let of_shard = |shard| scopes.iter().map(move |scope| Charge::list_partition(scope, shard));
+            (ListIndex::All, account.settings.shards.read.shards().flat_map(of_shard).collect())
         };
         let of_customer = |charge: &StoredCharge| {
             let Charge { id, payment_details, .. } = charge.as_stored();
             let customer = payment_details.as_ref().and_then(|details| details.customer_id.as_ref());
-            (customer == self.customer_id.as_ref()).then_some(*id)
+            (customer == self.merchants_id.as_ref()).then_some(*id)
         };
         for partition in partitions {
             let mut to = "~".to_owned();
@@ -94,7 +93,7 @@ impl Customer {
                 // `to` is inclusive, so a step after the first begins with the last entry of the one before.
                 let new: Vec<_> = entries.into_iter().filter(|entry| entry.sort != to).collect();
                 let ids: Vec<ChargeId> = new.iter().filter_map(charge_of).collect();
-                if self.customer_id.is_some() {
+                if self.merchants_id.is_some() {
                     found.extend(stack.charges.find_all(&ids).await?.iter().filter_map(of_customer));
                 } else {
                     found.extend(ids);

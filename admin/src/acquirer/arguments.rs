@@ -358,11 +358,10 @@ impl SetStripe {
             certificate_subject: None,
             source_addresses: Vec::new(),
         };
-        let (mut settings, mut credentials) = match before {
-            Some(ConfiguredAcquirer { acquirer, credentials }) => {
+        let (mut settings, mut credentials) =
+            if let Some(ConfiguredAcquirer { acquirer, credentials }) = before {
                 (acquirer.settings.clone(), credentials.clone())
-            }
-            None => {
+            } else {
                 required(self.fees_on_refund, "fees-on-refund")?;
                 let stripe = StripeSettings {
                     methods: required(self.methods.clone(), "methods")?,
@@ -380,8 +379,7 @@ impl SetStripe {
                 };
                 let api_key = read_named_secret(self.key_file.as_deref(), "key")?;
                 (settings, Credentials::Stripe(StripeCredentials { api_key }))
-            }
-        };
+            };
         set(&mut settings.base_url, base_url);
         set(&mut settings.requests_per_second, self.requests_per_second);
         let (KindSettings::Stripe(stripe), Credentials::Stripe(secrets)) =

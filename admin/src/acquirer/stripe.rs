@@ -186,9 +186,10 @@ pub(super) async fn check(checks: &mut Checks<'_>, stack: &Stack, found: &Config
         }
     };
     checks.print("key", Outcome::Ok, "Stripe accepts it")?;
-    let (result, detail) = match missing.is_empty() {
-        true => (Outcome::Ok, "the key has all rights".to_owned()),
-        false => (Outcome::Failed, lacks_rights(&missing)),
+    let (result, detail) = if missing.is_empty() {
+        (Outcome::Ok, "the key has all rights".to_owned())
+    } else {
+        (Outcome::Failed, lacks_rights(&missing))
     };
     checks.print("rights", result, detail)?;
     let (result, detail) = match client.account().await {

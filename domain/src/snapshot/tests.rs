@@ -507,7 +507,7 @@ fn a_second_refund_with_one_name_is_one_that_was_made_there() {
         let known = Known { charge: &step.charge, payments, refunds, cases, terms, closing: None };
         next_step(&known, &snapshot, now)
     };
-    assert_eq!(next(&[ours.clone()]), Some(Step::RefundMadeThere(remote("re2"))));
+    assert_eq!(next(std::slice::from_ref(&ours)), Some(Step::RefundMadeThere(remote("re2"))));
     let ended = Refund { status: RefundStatus::Refunded, ..second.refund.clone() };
     assert_eq!(next(&[ours.clone(), ended]), None);
     // Also if a crash left the recorded one in progress, or the refund has failed here.

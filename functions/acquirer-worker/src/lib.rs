@@ -189,14 +189,14 @@ impl AcquirerWorker {
         }
         let acquirer = self.acquirers.named(refund.acquirer, refund.scope.account, refund.connection).await?;
         let now = self.clock.now();
-        let (refund, RefundAnswer { progress, said }) = match acquirer.find_refund(&refund, now).await? {
-            Some(answer) => (refund, answer),
-            None => {
-                let Some(leased) = self.refunds.lease(&refund, now).await? else { return Ok(()) };
-                let paid_at = self.paid_at(&leased).await?;
-                let answer = acquirer.request_refund(&leased, paid_at, self.clock.now()).await?;
-                (leased, answer)
-            }
+        let found = acquirer.find_refund(&refund, now).await?;
+        let (refund, RefundAnswer { progress, said }) = if let Some(answer) = found {
+            (refund, answer)
+        } else {
+            let Some(leased) = self.refunds.lease(&refund, now).await? else { return Ok(()) };
+            let paid_at = self.paid_at(&leased).await?;
+            let answer = acquirer.request_refund(&leased, paid_at, self.clock.now()).await?;
+            (leased, answer)
         };
         let now = self.clock.now();
         let message = AcquirerMessage::Refund { id, refusals: 0 };

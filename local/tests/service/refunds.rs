@@ -429,17 +429,17 @@ async fn concurrent_refunds_after_a_hold_ends_see_the_money_that_one_of_them_rel
 #[tokio::test]
 async fn a_refund_during_the_hold_takes_what_is_missing_from_the_tranches_that_end_first() {
     let service = Service::start().await;
-    let hold = |hold_days| MethodTerms {
+    let terms = |hold_days| MethodTerms {
         platform_fee: Fee::new(100, 0).unwrap(),
         fees_on_refund: FeesOnRefund::Keep,
         hold_days,
         ..MethodTerms::default()
     };
-    service.set_terms(hold(30)).await;
+    service.set_terms(terms(30)).await;
     let last = service.pay(1_000).await;
-    service.set_terms(hold(10)).await;
+    service.set_terms(terms(10)).await;
     let _first = service.pay(160).await;
-    service.set_terms(hold(20)).await;
+    service.set_terms(terms(20)).await;
     let _second = service.pay(1_000).await;
     assert_eq!(service.available_and_pending().await, (0, 1_860));
     let releases = async || -> Vec<i64> {

@@ -125,7 +125,7 @@ impl BankPayments {
         hint: Known<'_>,
         now: Timestamp,
     ) -> WorkResult<Option<ReportedPix>> {
-        match self.record_money(bank, pix, hint, now).await? {
+        match Box::pin(self.record_money(bank, pix, hint, now)).await? {
             Some(recorded) if recorded.status == ReportedPixStatus::Recorded => {
                 Ok(Some(Box::pin(self.record_returns(recorded, pix, now)).await?))
             }

@@ -1,6 +1,13 @@
 //! Two workers of one refund in every order of their calls to the acquirer and of their writes, while a request fails.
 //! The acquirer's own books say how often it executed the refund.
-#![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test that fails may panic")]
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test that fails may panic"
+)]
+#![allow(clippy::large_futures, reason = "a test runs once")]
+#![allow(clippy::print_stdout, reason = "-- --nocapture shows the figure")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
