@@ -279,8 +279,8 @@ mod tests {
     }
 
     #[test]
-    fn at_most_150_metrics_exist_and_names_need_no_escape() {
-        assert!(count() <= 150, "{}", count());
+    fn at_most_155_metrics_exist_and_names_need_no_escape() {
+        assert!(count() <= 155, "{}", count());
         let names: BTreeSet<&str> = ALL.iter().map(|metric| metric.name).collect();
         assert_eq!(names.len(), ALL.len());
         for metric in ALL {

@@ -24,7 +24,9 @@ fn collect(directory: &Path, module: Option<&str>, imports: &mut Imports) -> io:
         let module = module.unwrap_or(name);
         if path.is_dir() {
             collect(&path, Some(module), imports)?;
-        } else if !["lib", "tests", "testing"].contains(&name) {
+        } else if path.extension().is_some_and(|extension| extension == "rs")
+            && !["lib", "tests", "testing"].contains(&name)
+        {
             let source = fs::read_to_string(&path)?;
             let code = source.split("#[cfg(test)]\nmod tests").next().unwrap();
             imports

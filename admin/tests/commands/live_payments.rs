@@ -260,6 +260,8 @@ async fn an_operator_fails_a_refund_whose_pix_the_bank_has_lost() {
     })
     .await;
     bank.lose(charge["settlement"]["end_to_end_id"].as_str().unwrap());
+    // The lease of the worker that requested it has ended.
+    live.service.stack.clock.advance(100_000);
     assert_eq!(live.service.object(&fail).await["status"], "FAILED");
     assert_eq!(live.merchant.get("/v1/wallets/balance").await["available"], 1000);
     assert_eq!(live.actions(id(&refund)).await, ["refund.create", "refund.fail"]);

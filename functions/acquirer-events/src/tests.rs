@@ -62,7 +62,7 @@ fn each_field_accepts_its_example_and_its_default() {
                 accepts(&bodies::PAID_AT),
             ],
         ),
-        (bodies::FAIL_BODY, vec![accepts(&bodies::REASON), accepts(&bodies::CODE)]),
+        (bodies::FAIL_BODY, vec![accepts(&bodies::REASON), accepts(&bodies::CODE), accepts(&bodies::RETRY)]),
         (bodies::REVIEW_BODY, vec![accepts(&bodies::REVIEW_DECISION)]),
         (bodies::RESOLVE_REFUND_BODY, vec![accepts(&bodies::REFUND_STATUS)]),
         (bodies::RESOLVE_CASE_BODY, vec![accepts(&bodies::CASE_DECISION)]),

@@ -459,7 +459,7 @@ async fn a_user_finds_the_chosen_language_in_another_browser_and_in_mails() {
     let names: Vec<_> =
         owner.headers.get_all("set-cookie").iter().map(|value| value.to_str().unwrap()).collect();
     let names: Vec<_> = names.iter().map(|cookie| cookie.split('=').next().unwrap()).collect();
-    assert_eq!(names, ["__Host-session", "__Host-browser"]);
+    assert_eq!(names, ["local-session", "local-browser"]);
     service.request_reset(&email).await;
     assert_eq!(mails.received(1).await[0].subject, "New password for the dashboard");
     // Without a session only the browser keeps the choice.

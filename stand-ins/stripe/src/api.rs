@@ -242,7 +242,7 @@ fn operate(
             let is_odd = state.faults.take("malformed_entry", &format!("GET {}", route.path));
             let mut page = state.list(route, params)?;
             if let Some(data) = page.get_mut("data").and_then(Value::as_array_mut).filter(|_| is_odd) {
-                data.insert(0, json!({"id": "odd_1", "source": null}));
+                data.insert(0, json!({"id": "odd_1", "source": null, "balance_transaction": null}));
             }
             Ok(page)
         }
