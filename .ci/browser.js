@@ -147,7 +147,7 @@ async function seedLive() {
 
 // The links of the e-mails of one kind. Without a mail server, the service logs the texts.
 function mailed(kind) {
-  return fs.readFileSync(path.join(work, "service.log"), "utf8").match(new RegExp(`/dashboard/${kind}/[A-Za-z0-9_-]{43}`, "g")) ?? [];
+  return fs.readFileSync(path.join(work, "service.log"), "utf8").match(new RegExp(`/dashboard/${kind}/[A-Za-z0-9_-]{44}`, "g")) ?? [];
 }
 
 // Sends a form by script from a page of the dashboard.

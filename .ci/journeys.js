@@ -95,7 +95,7 @@ async function journey(browser, shop, hasScript) {
     await who.enter();
   };
   // Without a mail server, the service logs the texts of mails.
-  const links = () => fs.readFileSync(shop.log, "utf8").match(/\/dashboard\/invite\/[A-Za-z0-9_-]{43}/g) ?? [];
+  const links = () => fs.readFileSync(shop.log, "utf8").match(/\/dashboard\/invite\/[A-Za-z0-9_-]{44}/g) ?? [];
   let sentBefore = 0;
   const steps = {
     logIn: async () => {
