@@ -29,12 +29,11 @@ use domain::med::MedCase;
 use domain::refund::Refund;
 use domain::row::Row;
 use shared::account::{Role, Users};
+use shared::auth::dashboard::LockOut;
 use shared::clock::Clock;
 use shared::config::{ConfigError, PublicUrls, Vars, required};
 use shared::email::access::AccessChange;
-use shared::email::{
-    Claim, Email, EmailQueue, EmailRecord, EmailTopic, Emails, LockOut, QueuedEmail, UserEmail,
-};
+use shared::email::{Claim, Email, EmailQueue, EmailRecord, EmailTopic, Emails, QueuedEmail, UserEmail};
 use shared::metrics;
 use shared::queue;
 use shared::random;

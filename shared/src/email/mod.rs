@@ -21,11 +21,11 @@ use domain::med::MedCase;
 use domain::refund::Refund;
 use domain::retention::EVENTS_KEPT_SECONDS;
 use domain::row::{Key, Row};
-use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 
 use crate::account::{MailedLink, User};
+use crate::auth::dashboard::LockOut;
 use crate::queue::{Message, Queue};
 use crate::webhook::endpoint::Endpoint;
 use crate::webhook::event::Event;
@@ -93,22 +93,6 @@ pub enum UserEmail {
 
 impl Message for UserEmail {
     /// A group of their own: requests of strangers delay no account's emails.
-    fn group(&self) -> String {
-        "users".to_owned()
-    }
-}
-
-/// The failed log-in that used up a limit of an address. The mailer writes the audit row, if the address has a user. So
-/// the request does the same for an address without one.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-pub struct LockOut {
-    pub locked_out: UserId,
-    pub source: SourceAddress,
-    pub at: Timestamp,
-}
-
-impl Message for LockOut {
-    /// As that of [`UserEmail`].
     fn group(&self) -> String {
         "users".to_owned()
     }

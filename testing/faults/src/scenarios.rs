@@ -117,7 +117,7 @@ const PAST_EXPIRY_S: i64 = 61;
 
 /// In how many seconds a page of the acquirer of cards, and its charge, have ended; and a time just before.
 const PAGE_ENDED_S: i64 = 86_400;
-const PAGE_ENDS_S: i64 = 86_000;
+const PAGE_ENDS_S: i64 = 82_400;
 
 impl World {
     async fn charge(&self, mode: Mode, body: Value) -> Result<Value> {

@@ -27,6 +27,7 @@ pub use self::session::{
     BROWSER_COOKIE, MODE_COOKIE, PENDING_COOKIE, SESSION_COOKIE, Session, choice_cookie, language_cookie,
     shown_mode,
 };
+pub use self::throttle::LockOut;
 use self::throttle::{Claimant, Known};
 use self::token::{Claims, TokenKind, Tokens};
 pub use self::totp::{Enrolment, forget_second_factor};
@@ -34,7 +35,6 @@ use crate::account::password::{PasswordChecker, PasswordHash};
 use crate::account::{TokenGeneration, USER, User};
 use crate::audit;
 use crate::config::{ConfigError, Vars};
-use crate::email::LockOut;
 use crate::http::{Problem, RequestContext, Result};
 use crate::metrics;
 use crate::queue::Queue;

@@ -18,6 +18,7 @@ use domain::time::Timestamp;
 use super::{Dashboard, Session};
 use crate::account::TokenGeneration;
 use crate::http::{Problem, RequestContext, Result};
+use crate::queue::Message;
 use crate::request_limit::{Window, count_in_minute};
 use crate::store::{Inserted, Write};
 
@@ -107,6 +108,22 @@ pub(super) struct Attempt {
     keys: Vec<Key>,
     /// Uses up a limit of the address until the window ends, unless this attempt succeeds.
     pub(super) is_last: bool,
+}
+
+/// The failed log-in that used up a limit of an address. The mailer writes the audit row, if the address has a user. So
+/// the request does the same for an address without one.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub struct LockOut {
+    pub locked_out: UserId,
+    pub source: SourceAddress,
+    pub at: Timestamp,
+}
+
+impl Message for LockOut {
+    /// As that of the e-mails to users.
+    fn group(&self) -> String {
+        "users".to_owned()
+    }
 }
 
 impl Dashboard {
