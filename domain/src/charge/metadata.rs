@@ -65,7 +65,7 @@ impl Metadata {
         self.to_map().get(key)?.as_str().map(str::to_owned)
     }
 
-    /// Returns the merchant's order number, a string or a number under one of [`ORDER_KEYS`].
+    /// Returns the merchant's order number, a string or a number under one of the known keys.
     pub fn order_number(&self) -> Option<String> {
         if !ORDER_KEYS.iter().any(|key| self.0.contains(key)) {
             return None;

@@ -60,7 +60,7 @@ fn update(id: ChargeId, now: Timestamp) -> RowUpdate {
 }
 
 impl Charges {
-    /// Claims a look at the acquirer. False: another request did within [`LOOK_MS`].
+    /// Claims a look at the acquirer. False: another request did within three seconds.
     pub async fn claim_look(&self, id: ChargeId, now: Timestamp) -> Result<bool> {
         let claim = update(id, now).set(LOOKED_AT, number(now.millis())).when_absent_or(
             LOOKED_AT,
