@@ -102,7 +102,7 @@ pub(crate) struct LogRow {
     pub(crate) added: Vec<(String, Sums)>,
     /// What it also adds to recent sums, because it is open. Only of rows that are not within the settled ones.
     pub(crate) open: Option<(String, Sums)>,
-    /// Whether readers need not be told that it is open.
+    /// Whether it has ended, or a reader finds in another place that it is open.
     pub(crate) is_settled: bool,
 }
 

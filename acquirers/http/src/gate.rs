@@ -18,7 +18,7 @@ struct State {
     breaker: Breaker,
     /// After a 429 to any request: for those in the background.
     background: Option<Pause>,
-    /// After a 429 to a request for which somebody waits: for others of that kind.
+    /// After a 429 to a request on behalf of a waiting merchant: for all such requests.
     create: Option<Pause>,
 }
 

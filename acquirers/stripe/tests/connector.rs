@@ -282,7 +282,7 @@ async fn what_the_capabilities_allow_is_taken() {
     }
 }
 
-/// The next charge would be refused too, so a merchant is not told that this one was declined.
+/// The next charge would be refused too, so the charge is not declined.
 #[tokio::test]
 async fn a_refusal_about_time_or_currency_is_the_connections() {
     let world = World::start().await;

@@ -553,7 +553,7 @@ fn description(charge: &Charge) -> Option<String> {
 }
 
 /// Metadata may contain any text. Characters that hide or reorder text are removed, so that the payer reads it as it
-/// is written. A document is masked, because whoever has the link sees the page.
+/// is written. A document is masked, because everybody with the link can read the page.
 fn visible(metadata: &str) -> String {
     let visible: String =
         metadata.chars().filter(|character| !text::is_forbidden_in_multiline(*character)).collect();

@@ -2,7 +2,7 @@
 //! hash of its link's token, and half of the token. The message of the e-mail has the other half. So neither a reader of
 //! the table nor one of the queues can use the link.
 //!
-//! A link ends with the right of whoever made it: an invite with the removal or demotion of the owner who sent it, and
+//! A link expires with the right behind it: an invite with the removal or demotion of the owner who sent it, and
 //! all of a user's links for a new password with the next password or the removal of the user.
 
 use std::fmt;

@@ -59,7 +59,7 @@ pub enum LogIn {
 pub struct NewToken {
     pub token: SecretString,
     pub(super) expires_at: Timestamp,
-    /// For the cookie that tells the browser from strangers at the next log-in.
+    /// For the cookie that proves an earlier log-in of the browser at the next one.
     pub(super) browser: Option<SecretString>,
     /// The user's choice of the pages' language.
     pub language: Option<Language>,

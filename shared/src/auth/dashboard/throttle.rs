@@ -61,7 +61,7 @@ const MAX_REQUESTS_A_MINUTE: i64 = 60;
 /// Pages and forms. A page that refreshes itself every 10 seconds takes six of them.
 const MAX_PAGES_A_MINUTE: i64 = 300;
 
-/// What tells a user from strangers who try the same address.
+/// What distinguishes a user from strangers who try the same address.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Known {
     /// The user acts with a session.
@@ -215,7 +215,7 @@ impl Dashboard {
     }
 
     /// Counts a request for a new password. `false`: the address got as many links as it may in this window, and gets no
-    /// other. The requester is not told, because a stranger may have asked for those. 429 `rate_limited` above 30
+    /// other. The response is the same, because a stranger may have requested those. 429 `rate_limited` above 30
     /// requests of a network in a quarter of an hour.
     pub async fn count_reset(&self, user: &UserId, source: SourceAddress, now: Timestamp) -> Result<bool> {
         let window = Window::of(now, WINDOW_SECONDS);
