@@ -9,6 +9,7 @@ use domain::hex;
 use domain::money::{Amount, Currency};
 use domain::payment_method::PaymentMethod;
 use domain::tax_id::{Document, TaxId};
+use domain::vocabulary::Vocabulary as _;
 
 use crate::http::field::{
     AtMost, BodyFields, CPF_OR_CNPJ, Dictionary, EMAIL, EMAIL_CHARS, Field, Integer, MinorAmount, Nested,
@@ -172,7 +173,10 @@ pub(super) fn normalised(body: &JsonObject) -> JsonObject {
     if let Some(JsonValue::String(currency)) = body.get_mut(CURRENCY.name) {
         currency.make_ascii_uppercase();
     }
-    if let Some(JsonValue::Array(methods)) = body.get_mut("paymentMethods") {
+    if let Some(JsonValue::Array(methods)) = body.get_mut("paymentMethods")
+        // A longer list is refused, and a shorter form of it would not be.
+        && methods.len() <= PaymentMethod::vocabulary().len()
+    {
         let mut seen = Vec::new();
         methods.retain(|method| {
             method.as_str().is_none_or(|word| {

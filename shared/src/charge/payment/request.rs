@@ -259,6 +259,7 @@ mod tests {
             (json!({"paymentMethods": "PIX"}), "paymentMethods"),
             (json!({"paymentMethods": ["pix"]}), "paymentMethods"),
             (json!({"paymentMethods": ["PIX", "OTHER"]}), "paymentMethods"),
+            (json!({"paymentMethods": vec!["PIX"; 7]}), "paymentMethods"),
             (json!({"paymentMethods": ["PIX", "MULTIBANCO"]}), "paymentMethods"),
             (json!({"idempotencyKey": "k".repeat(256)}), "idempotencyKey"),
             (json!({"customerEmail": "Maria <m@example.com>"}), "customerEmail"),
