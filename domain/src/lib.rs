@@ -16,6 +16,7 @@ extern crate self as domain;
 pub mod account;
 pub mod acquirer;
 pub mod audit;
+pub mod backoff;
 pub mod base32;
 pub mod calendar;
 pub mod charge;

@@ -12,6 +12,7 @@ pub use acquirer_http::Priority;
 use async_trait::async_trait;
 use domain::account::AccountSettings;
 use domain::acquirer::{Capabilities, OddObject, RefundCapabilities};
+use domain::backoff::Backoff;
 use domain::charge::transition::Finalised;
 use domain::charge::{Charge, IncomingPayment};
 use domain::ids::{AcquirerPaymentId, ChargeId};
@@ -35,13 +36,12 @@ pub fn not_finalised_in_time() -> Finalised {
     Finalised::Refused { reason, code: "acquirer_unavailable".to_owned() }
 }
 
-/// The shortest and the longest pause between two polls of a refund or return, in seconds. The pause grows with its age.
-const POLL_SECONDS: (i64, i64) = (1, 15 * 60);
+/// The pauses between two polls of a refund or return.
+const POLLS: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_mins(15) };
 
 /// Returns when a refund or return that was requested at `since` is polled again.
 pub fn next_poll(since: Timestamp, now: Timestamp) -> Timestamp {
-    let (least, most) = POLL_SECONDS;
-    now.saturating_plus_seconds(now.millis_since(since).div_euclid(1_000).clamp(least, most))
+    POLLS.next_poll(since, now)
 }
 
 /// How long a refund or return that an acquirer refuses as invalid is requested again, in seconds: five minutes. A bank

@@ -3,14 +3,13 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use crate::backoff::Backoff;
+
 /// Then the delivery goes to the queue of exhausted deliveries.
 pub const MAX_ATTEMPTS: u32 = 15;
 
-/// Each later attempt doubles it.
-const FIRST_DELAY_MS: u64 = 30_000;
-
-/// 12 hours before jitter, reached after attempt 12. 15 attempts span about 53 hours.
-const MAX_DELAY_MS: u64 = 12 * 60 * 60 * 1_000;
+/// Before jitter. The longest is reached after attempt 12. 15 attempts span about 53 hours.
+const DELAYS: Backoff = Backoff { first: Duration::from_secs(30), longest: Duration::from_hours(12) };
 
 const MAX_JITTER: u64 = 0xffff_ffff;
 
@@ -19,7 +18,7 @@ const MAX_RETRY_AFTER: Duration = Duration::from_hours(24);
 
 /// For a `Retry-After` of 0 or a date in the past. Doubles after each attempt, so that a busy receiver does not
 /// use up all attempts within seconds.
-const FIRST_MIN_DELAY_MS: u64 = 1_000;
+const MIN_DELAYS: Backoff = Backoff { first: Duration::from_secs(1), ..DELAYS };
 
 /// The delay after the failure of attempt number `attempt`, from 1. On a 429 or 503, `retry_after` (seconds or
 /// an HTTP date) replaces the schedule, without jitter, within 24 hours and a minimum that doubles from 1
@@ -31,24 +30,16 @@ pub fn next_delay(
     now_ms: i64,
     jitter: u32,
 ) -> Duration {
+    let earlier = attempt.saturating_sub(1);
     match status {
         Some(429 | 503) => retry_after.and_then(|text| parse_retry_after(text, now_ms)),
         Some(_) | None => None,
     }
-    .map_or_else(|| backoff(attempt, jitter), |wait| wait.clamp(min_delay(attempt), MAX_RETRY_AFTER))
+    .map_or_else(|| backoff(earlier, jitter), |wait| wait.clamp(MIN_DELAYS.pause(earlier), MAX_RETRY_AFTER))
 }
 
-fn doubled(first_ms: u64, attempt: u32) -> u64 {
-    let doublings = attempt.saturating_sub(1);
-    first_ms.saturating_mul(2_u64.saturating_pow(doublings)).min(MAX_DELAY_MS)
-}
-
-fn min_delay(attempt: u32) -> Duration {
-    Duration::from_millis(doubled(FIRST_MIN_DELAY_MS, attempt))
-}
-
-fn backoff(attempt: u32, jitter: u32) -> Duration {
-    let full_ms = doubled(FIRST_DELAY_MS, attempt);
+fn backoff(earlier: u32, jitter: u32) -> Duration {
+    let full_ms = u64::try_from(DELAYS.pause(earlier).as_millis()).unwrap_or(u64::MAX);
     let fifth_ms = full_ms / 5;
     let spread_ms = fifth_ms.saturating_mul(2).saturating_mul(jitter.into()) / MAX_JITTER;
     Duration::from_millis(full_ms.saturating_sub(fifth_ms).saturating_add(spread_ms))

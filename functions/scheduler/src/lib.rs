@@ -14,6 +14,7 @@ mod recovery;
 use std::time::{Duration, Instant};
 
 use domain::acquirer::{ConnectionSweep, ReportedPix};
+use domain::backoff::Backoff;
 use domain::charge::transition::Command;
 use domain::charge::{Charge, IncomingPayment, StoredCharge, TransactionStatus};
 use domain::ids::{Mode, Scope};
@@ -47,8 +48,8 @@ const WORK_TIME: Duration = Duration::from_secs(40);
 /// others.
 const RETRY_FAILED_SECONDS: i64 = 300;
 
-/// The longest pause between two polls of an acquirer, in seconds: 6 hours.
-const MAX_POLL_SECONDS: i64 = 21_600;
+/// The pauses between two polls of an acquirer.
+const POLLS: Backoff = Backoff { first: Duration::from_mins(2), longest: Duration::from_hours(6) };
 
 /// The longest pause between two polls of a live refund or return, in seconds: 15 minutes. After two minutes, only the
 /// scheduler polls them.
@@ -358,7 +359,7 @@ impl Scheduler {
         since: Timestamp,
         now: Timestamp,
     ) -> WorkResult<DueAction> {
-        let postponed = self.store.postpone(due, next_poll_at(since, now)).await?;
+        let postponed = self.store.postpone(due, POLLS.next_poll(since, now)).await?;
         Ok(postponed.map_or(DueAction::Nothing, |_| DueAction::Acquirer(message)))
     }
 
@@ -418,13 +419,6 @@ impl Scheduler {
     }
 }
 
-/// Returns the time of the next poll of an acquirer. The pause equals the time since `since`, within bounds, so
-/// each pause is about twice as long as the previous one.
-fn next_poll_at(since: Timestamp, now: Timestamp) -> Timestamp {
-    let age_seconds = now.millis_since(since).div_euclid(1_000);
-    now.saturating_plus_seconds(age_seconds.clamp(NEXT_LOOK_SECONDS, MAX_POLL_SECONDS))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -434,7 +428,7 @@ mod tests {
         let since: Timestamp = "2026-11-21T12:00:00Z".parse().unwrap();
         let mut now = since;
         let polls = std::iter::repeat_with(|| {
-            now = next_poll_at(since, now);
+            now = POLLS.next_poll(since, now);
             now.to_string()
         });
         let polls: Vec<String> = polls.take(12).collect();
@@ -454,9 +448,9 @@ mod tests {
         ");
         // The clock of the machine that created the row may be ahead of this machine's.
         assert_eq!(
-            next_poll_at(since.saturating_plus_seconds(60), since),
+            POLLS.next_poll(since.saturating_plus_seconds(60), since),
             since.saturating_plus_seconds(NEXT_LOOK_SECONDS)
         );
-        assert_eq!(next_poll_at(Timestamp::MIN, Timestamp::MAX), Timestamp::MAX);
+        assert_eq!(POLLS.next_poll(Timestamp::MIN, Timestamp::MAX), Timestamp::MAX);
     }
 }

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use domain::hex;
 use domain::row::Row;
 
-use super::update::{LONGEST_WINDOW, MAX_WRITE_RETRIES, RETRY_BUDGET, pause_before_retry, pause_within};
+use super::update::{MAX_WRITE_RETRIES, RETRY_BUDGET, WINDOWS, pause_before_retry, pause_within};
 use super::write::{Change, PUT_ID, insert};
 use super::{
     CommitOutcome, Inserted, Item, Result, Store, StoreError, Write, from_item, unavailable, write_error,
@@ -24,7 +24,7 @@ use super::{
 use crate::random;
 
 /// After the first conflict on the place of an audit row, the window of the pause is this many times as long
-/// as the attempt, within [`LONGEST_WINDOW`].
+/// as the attempt, within [`WINDOWS`].
 const FIRST_APPEND_WINDOW_IN_ATTEMPTS: u32 = 12;
 
 impl Store {
@@ -234,7 +234,7 @@ impl Store {
 /// attempt, so that callers who have waited long do not all retry at once.
 fn append_window(conflicts: u32, took: Duration) -> Duration {
     let attempts = FIRST_APPEND_WINDOW_IN_ATTEMPTS.checked_div(conflicts).unwrap_or_default().max(1);
-    took.saturating_mul(attempts).min(LONGEST_WINDOW)
+    took.saturating_mul(attempts).min(WINDOWS.longest)
 }
 
 fn has_audit_row(writes: &[Write]) -> bool {
@@ -326,6 +326,6 @@ mod tests {
         let ms = Duration::from_millis;
         let windows = [1, 2, 5, 12, 100].map(|conflicts| append_window(conflicts, ms(20)));
         assert_eq!(windows, [ms(240), ms(120), ms(40), ms(20), ms(20)]);
-        assert_eq!(append_window(1, ms(500)), LONGEST_WINDOW);
+        assert_eq!(append_window(1, ms(500)), WINDOWS.longest);
     }
 }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 
+use domain::backoff::Backoff;
 use domain::row::Key;
 
 use super::{CommitOutcome, Store, StoreError, Write};
@@ -21,24 +22,20 @@ use crate::random;
 /// client must have a response, and than the 20 s after which Lambda stops a function.
 pub(super) const RETRY_BUDGET: Duration = Duration::from_secs(8);
 
-/// The smallest window of the first pause. The window doubles with each attempt.
-const FIRST_WINDOW: Duration = Duration::from_millis(25);
+/// The windows of the pauses between the attempts of an update.
+pub(super) const WINDOWS: Backoff =
+    Backoff { first: Duration::from_millis(25), longest: Duration::from_secs(2) };
 
-/// The largest window of a pause.
-pub(super) const LONGEST_WINDOW: Duration = Duration::from_secs(2);
-
-/// A window is at least this many times as long as the last attempt, within [`LONGEST_WINDOW`].
+/// A window is at least this many times as long as the last attempt, within [`WINDOWS`].
 const MIN_WINDOW_IN_ATTEMPTS: u32 = 3;
 
 /// The most retries of a write that conflicts with other transactions on its rows. If the last retry
 /// conflicts too, the write fails as [`StoreError::Unavailable`]. The pauses take about two seconds in all.
 pub(super) const MAX_WRITE_RETRIES: u32 = 12;
 
-/// The window of the first pause before a retry of one request.
-const FIRST_RETRY_WINDOW: Duration = Duration::from_millis(15);
-
-/// The longest window of a pause before a retry of one request.
-const LONGEST_RETRY_WINDOW: Duration = Duration::from_millis(500);
+/// The windows of the pauses before retries of one request.
+const RETRY_WINDOWS: Backoff =
+    Backoff { first: Duration::from_millis(15), longest: Duration::from_millis(500) };
 
 /// The plan of an update, made from the row that was read.
 #[derive(Debug)]
@@ -96,7 +93,7 @@ impl Store {
             subject,
             started_at: Instant::now(),
             attempt_started_at: Instant::now(),
-            window: FIRST_WINDOW,
+            window: WINDOWS.first,
             failed: Vec::new(),
         }
     }
@@ -147,7 +144,7 @@ impl Update<'_> {
         }
         let window = window_after(self.window, self.attempt_started_at.elapsed());
         tokio::time::sleep(pause_within(window).min(self.left())).await;
-        self.window = window.saturating_mul(2);
+        self.window = WINDOWS.after(window);
         self.attempt_started_at = Instant::now();
         self.failed.clear();
         Ok(())
@@ -173,14 +170,13 @@ pub async fn reuse_or_read<T, E>(
 
 /// Returns the window of the pause after an attempt that lasted `took`.
 fn window_after(window: Duration, took: Duration) -> Duration {
-    window.max(took.saturating_mul(MIN_WINDOW_IN_ATTEMPTS)).min(LONGEST_WINDOW)
+    window.max(took.saturating_mul(MIN_WINDOW_IN_ATTEMPTS)).min(WINDOWS.longest)
 }
 
 /// Returns the pause before a retry of one request: a write that conflicts with another transaction, or a batch
-/// read of which DynamoDB left keys unprocessed. The window doubles with each attempt.
+/// read of which DynamoDB left keys unprocessed.
 pub(super) fn pause_before_retry(attempt: u32) -> Duration {
-    let doublings = 2_u32.saturating_pow(attempt);
-    pause_within(FIRST_RETRY_WINDOW.saturating_mul(doublings).min(LONGEST_RETRY_WINDOW))
+    pause_within(RETRY_WINDOWS.pause(attempt))
 }
 
 /// Returns a random pause of at most `window` (full jitter).
@@ -196,11 +192,11 @@ mod tests {
     #[test]
     fn a_window_grows_with_each_attempt_and_with_slow_attempts() {
         let ms = Duration::from_millis;
-        assert_eq!(window_after(FIRST_WINDOW, ms(5)), FIRST_WINDOW);
-        assert_eq!(window_after(FIRST_WINDOW, ms(200)), ms(600));
+        assert_eq!(window_after(WINDOWS.first, ms(5)), WINDOWS.first);
+        assert_eq!(window_after(WINDOWS.first, ms(200)), ms(600));
         assert_eq!(window_after(ms(1_200), ms(200)), ms(1_200));
-        assert_eq!(window_after(ms(4_000), ms(200)), LONGEST_WINDOW);
-        assert_eq!(window_after(FIRST_WINDOW, Duration::from_secs(5)), LONGEST_WINDOW);
+        assert_eq!(window_after(ms(4_000), ms(200)), WINDOWS.longest);
+        assert_eq!(window_after(WINDOWS.first, Duration::from_secs(5)), WINDOWS.longest);
         assert!((0..100).all(|_| pause_within(ms(3)) <= ms(3)));
     }
 }
