@@ -58,10 +58,10 @@ pub enum ApiError {
     #[error("the bank did not answer in time")]
     Timeout,
     /// The connection failed, for this reason: DNS, TCP or HTTP.
-    #[error("connection failed: {0}")]
+    #[error("{0}")]
     Connection(String),
     /// TLS failed, for this reason: the certificate of the bank or of the client is not accepted.
-    #[error("connection failed: {0}")]
+    #[error("{0}")]
     Tls(String),
     /// The bank failed several times in a row, so the request was not sent.
     #[error("not sent: the bank failed several times in a row")]
@@ -112,7 +112,7 @@ impl From<SendError> for ApiError {
     }
 }
 
-pub(crate) fn health<T>(outcome: &Result<T, ApiError>) -> Health {
+pub(crate) fn health<T>(outcome: Result<T, &ApiError>) -> Health {
     match outcome {
         Err(ApiError::Timeout | ApiError::Connection(_) | ApiError::Tls(_) | ApiError::Server { .. }) => {
             Health::Fails

@@ -44,14 +44,16 @@ pub(crate) struct Token {
 }
 
 /// A failure, and whether it was that of a token fetch which another request made.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
 pub(crate) struct Failure {
     pub(crate) error: ApiError,
     pub(crate) is_shared: bool,
 }
 
-impl From<ApiError> for Failure {
-    fn from(error: ApiError) -> Self {
-        Self { error, is_shared: false }
+impl<E: Into<ApiError>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self { error: error.into(), is_shared: false }
     }
 }
 

@@ -1,17 +1,22 @@
-//! The whole way of a request whose credentials do not change.
+//! The whole way of an operation: the circuit breaker, the rate limit, the request and its time limit.
 
+use std::fmt::{self, Display};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use domain::time::Timestamp;
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::DATE;
 use hyper::{Request, StatusCode};
 use tokio::time::{Instant, timeout_at};
 
+use crate::gate::Gate;
+use crate::limiter::Limiter;
+use crate::settings::check_requests_per_second;
 use crate::{
-    Answer, DEFAULT_DEADLINE, Gate, Health, Limiter, Now, Priority, SendError, SettingsError, TlsSettings,
-    Transport, check_requests_per_second, date_offset_seconds,
+    Answer, DEFAULT_DEADLINE, Health, Now, Priority, SendError, SettingsError, TlsSettings, Transport,
+    date_offset_seconds,
 };
 
 /// A connection to one account of an acquirer.
@@ -33,7 +38,7 @@ pub struct Channel {
 
 struct Shared {
     now: Now,
-    transport: Transport,
+    transport: Arc<Transport>,
     gate: Gate,
     limiter: Option<Limiter>,
     clock_offset: Mutex<Option<i64>>,
@@ -52,7 +57,7 @@ impl Channel {
     ) -> Result<Self, SettingsError> {
         check_requests_per_second(requests_per_second)?;
         let shared = Shared {
-            transport: Transport::new(peer, tls)?,
+            transport: Arc::new(Transport::new(peer, tls)?),
             gate: Gate::new(Arc::clone(&now)),
             limiter: requests_per_second.map(|limit| Limiter::new(limit, Instant::now())),
             clock_offset: Mutex::new(None),
@@ -77,57 +82,90 @@ impl Channel {
         *self.shared.clock_offset.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    pub fn transport(&self) -> Arc<Transport> {
+        Arc::clone(&self.shared.transport)
+    }
+
+    /// Records a 429 of another request than those of [`Self::exchange`].
+    pub fn pause(&self, retry_after: Duration) {
+        self.shared.gate.pause(self.priority, retry_after);
+    }
+
     /// Sends a request. Any answer but a 429 is returned. `operation` names it in the logs.
-    ///
-    /// Dropping the future cancels the request. The acquirer may execute it nevertheless.
     pub async fn send(
         &self,
         operation: &'static str,
         request: Request<Full<Bytes>>,
     ) -> Result<Answer, SendError> {
-        let permit = self.shared.gate.admit(self.priority)?;
-        let started = Instant::now();
-        let deadline = started.checked_add(self.deadline).unwrap_or(started);
-        let sent = self.shared.send(request, self.priority, deadline);
-        let outcome = timeout_at(deadline, sent).await.unwrap_or(Err(SendError::Timeout));
-        permit.record(match &outcome {
+        let health = |sent: &Result<Answer, SendError>| match sent {
             Ok(answer) if answer.status.is_server_error() => Health::Fails,
             Err(SendError::Timeout | SendError::Connection(_) | SendError::Tls(_)) => Health::Fails,
             Err(SendError::TooManyRequests { .. } | SendError::CircuitOpen) => Health::Unknown,
             Ok(_) | Err(SendError::TooLarge) => Health::Works,
-        });
+        };
+        let exchange = async |deadline| Ok(self.exchange(operation, request, deadline).await?.0);
+        self.run(operation, exchange, health).await
+    }
+
+    /// Runs an operation that takes one request or several, within the deadline, and records the health that its outcome
+    /// shows.
+    ///
+    /// Dropping the future cancels the operation. The acquirer may execute it nevertheless.
+    pub async fn run<T, E: From<SendError> + Display>(
+        &self,
+        operation: &'static str,
+        attempt: impl AsyncFnOnce(Instant) -> Result<T, E>,
+        health: impl FnOnce(&Result<T, E>) -> Health,
+    ) -> Result<T, E> {
+        let permit = self.shared.gate.admit(self.priority)?;
+        let started = Instant::now();
+        let deadline = started.checked_add(self.deadline).unwrap_or(started);
+        let outcome = timeout_at(deadline, attempt(deadline)).await;
+        let outcome = outcome.unwrap_or_else(|_| Err(SendError::Timeout.into()));
+        permit.record(health(&outcome));
         tracing::debug!(
             operation,
             elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-            status = outcome.as_ref().ok().map(|answer| answer.status.as_u16()),
             error = outcome.as_ref().err().map(tracing::field::display),
             "request to an acquirer ended"
         );
         outcome
     }
-}
 
-impl Shared {
-    async fn send(
+    /// Sends one request of an operation, as soon as the rate limit permits. Also returns when it was sent.
+    pub async fn exchange(
         &self,
+        operation: &'static str,
         request: Request<Full<Bytes>>,
-        priority: Priority,
         deadline: Instant,
-    ) -> Result<Answer, SendError> {
-        if let Some(limiter) = &self.limiter {
-            limiter.acquire(priority, deadline).await?;
+    ) -> Result<(Answer, Timestamp), SendError> {
+        let Shared { now, transport, limiter, clock_offset, .. } = &*self.shared;
+        if let Some(limiter) = limiter {
+            limiter.acquire(self.priority, deadline).await?;
         }
-        let sent_at = (self.now)();
-        let answer = self.transport.send(request).await?;
-        let now = (self.now)();
+        let sent_at = now();
+        let answer = transport.send(request).await?;
+        let now = now();
+        tracing::debug!(operation, status = answer.status.as_u16(), "an acquirer answered");
         if let Some(offset) = answer.header(DATE).and_then(|date| date_offset_seconds(date, (sent_at, now))) {
-            *self.clock_offset.lock().unwrap_or_else(PoisonError::into_inner) = Some(offset);
+            *clock_offset.lock().unwrap_or_else(PoisonError::into_inner) = Some(offset);
         }
         if answer.status == StatusCode::TOO_MANY_REQUESTS {
             let retry_after = answer.retry_after(now);
-            self.gate.pause(priority, retry_after);
+            self.pause(retry_after);
             return Err(SendError::TooManyRequests { retry_after });
         }
-        Ok(answer)
+        Ok((answer, sent_at))
+    }
+}
+
+impl fmt::Debug for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { priority, deadline, .. } = self;
+        write!(f, "{priority:?}, {deadline:?}")
     }
 }

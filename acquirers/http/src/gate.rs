@@ -9,7 +9,7 @@ use crate::breaker::{Admission, Breaker};
 use crate::{Now, Priority, SendError};
 
 /// State that all requests of a connection share. It follows the service's clock.
-pub struct Gate {
+pub(crate) struct Gate {
     now: Now,
     state: Mutex<State>,
 }
@@ -42,7 +42,7 @@ impl Pause {
 }
 
 impl Gate {
-    pub fn new(now: Now) -> Self {
+    pub(crate) fn new(now: Now) -> Self {
         Self { now, state: Mutex::new(State { breaker: Breaker::CLOSED, background: None, create: None }) }
     }
 
@@ -50,7 +50,7 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn admit(&self, priority: Priority) -> Result<Permit<'_>, SendError> {
+    pub(crate) fn admit(&self, priority: Priority) -> Result<Permit<'_>, SendError> {
         let now = (self.now)();
         let mut state = self.state();
         let pause = match priority {
@@ -72,7 +72,7 @@ impl Gate {
     }
 
     /// Records a 429 to a request of this priority. A shorter pause does not replace a longer one.
-    pub fn pause(&self, priority: Priority, retry_after: Duration) {
+    pub(crate) fn pause(&self, priority: Priority, retry_after: Duration) {
         let now = (self.now)();
         let ms = i64::try_from(retry_after.as_millis()).unwrap_or(i64::MAX);
         let longer = |pause: Option<Pause>| {
@@ -97,13 +97,13 @@ pub enum Health {
 }
 
 /// The permission to send one request. Dropping it records that the caller gave up.
-pub struct Permit<'a> {
+pub(crate) struct Permit<'a> {
     gate: &'a Gate,
     is_probe: bool,
 }
 
 impl Permit<'_> {
-    pub fn record(mut self, health: Health) {
+    pub(crate) fn record(mut self, health: Health) {
         let now = (self.gate.now)();
         let mut state = self.gate.state();
         match health {

@@ -1,5 +1,6 @@
 //! What the clients of all acquirers share: HTTP/1.1 over TLS with limits of size, the circuit breaker and the pause
-//! after a 429, the rate limit, and the offset of an acquirer's clock.
+//! after a 429, the rate limit, and the offset of an acquirer's clock. The sender of webhooks shares the connections and
+//! the reasons of their failures.
 //!
 //! The crate knows no acquirer's API. A client builds the requests, classifies the answers, and limits the time.
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that fails may panic"))]
@@ -7,8 +8,10 @@
 mod breaker;
 mod channel;
 mod clock;
+mod failure;
 mod gate;
 mod limiter;
+mod pool;
 mod settings;
 mod transport;
 
@@ -19,11 +22,11 @@ use domain::time::Timestamp;
 
 pub use channel::Channel;
 pub use clock::{date_offset_seconds, offset_seconds};
-pub use gate::{Gate, Health, Permit};
-pub use limiter::Limiter;
-pub use settings::{
-    Identity, SettingsError, TlsSettings, check_requests_per_second, checked_base_url, checked_url,
-};
+pub use failure::{ConnectionFailure, causes};
+pub use gate::Health;
+
+pub use pool::{Pool, tls_config};
+pub use settings::{Identity, SettingsError, TlsSettings, checked_base_url, checked_url};
 pub use transport::{Answer, Transport};
 
 /// The time limit of an operation.
@@ -60,10 +63,10 @@ pub enum SendError {
     #[error("no answer in time")]
     Timeout,
     /// The connection failed, for this reason: DNS, TCP or HTTP.
-    #[error("connection failed: {0}")]
+    #[error("{0}")]
     Connection(String),
     /// TLS failed, for this reason.
-    #[error("connection failed: {0}")]
+    #[error("{0}")]
     Tls(String),
     #[error("the answer is larger than 8 MiB")]
     TooLarge,

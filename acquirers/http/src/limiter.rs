@@ -11,16 +11,16 @@ const SECOND: Duration = Duration::from_secs(1);
 ///
 /// Urgent requests reserve the next free time and wait for it, in the order of their arrival. Requests in the
 /// background take a time only when it is free now. So they yield to urgent ones that wait.
-pub struct Limiter(Mutex<Schedule>);
+pub(crate) struct Limiter(Mutex<Schedule>);
 
 impl Limiter {
     /// Creates a limiter whose bucket is full. `per_second` is at least 1.
-    pub fn new(per_second: u32, now: Instant) -> Self {
+    pub(crate) fn new(per_second: u32, now: Instant) -> Self {
         Self(Mutex::new(Schedule::new(per_second, now)))
     }
 
     /// Waits until the request may be sent. Fails at once if the deadline is before that time.
-    pub async fn acquire(&self, priority: Priority, deadline: Instant) -> Result<(), SendError> {
+    pub(crate) async fn acquire(&self, priority: Priority, deadline: Instant) -> Result<(), SendError> {
         // Each round waits for a later time, so the deadline bounds the loop.
         loop {
             let time = {

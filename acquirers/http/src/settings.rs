@@ -6,6 +6,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use secrecy::{ExposeSecret as _, SecretString};
 use url::{Host, Url};
 
+use crate::pool::ClientCertificate;
+
 const MAX_REQUESTS_PER_SECOND: u32 = 10_000;
 
 #[derive(Clone)]
@@ -32,9 +34,7 @@ pub struct TlsSettings<'a> {
 }
 
 impl TlsSettings<'_> {
-    pub(crate) fn checked_identity(
-        &self,
-    ) -> Result<Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>, SettingsError> {
+    pub(crate) fn checked_identity(&self) -> Result<Option<ClientCertificate>, SettingsError> {
         let Some(identity) = self.identity else {
             return Ok(None);
         };
@@ -55,7 +55,7 @@ fn certificates(pem: &str) -> Option<Vec<CertificateDer<'static>>> {
     (!certificates.is_empty()).then_some(certificates)
 }
 
-pub fn check_requests_per_second(limit: Option<u32>) -> Result<(), SettingsError> {
+pub(crate) fn check_requests_per_second(limit: Option<u32>) -> Result<(), SettingsError> {
     let is_valid = limit.is_none_or(|limit| (1..=MAX_REQUESTS_PER_SECOND).contains(&limit));
     is_valid.then_some(()).ok_or(SettingsError::RequestsPerSecond)
 }

@@ -18,18 +18,17 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use acquirer_http::{Pool, SettingsError};
 use domain::text;
 use domain::url_policy::{AddressPolicy, UrlRefusal, check_url};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_ENCODING, HeaderMap, HeaderValue, RETRY_AFTER, USER_AGENT};
-use hyper::http::{Extensions, response};
+use hyper::http::response;
 use hyper::{Method, Request, StatusCode, Uri};
-use hyper_util::client::legacy::{Client, Error as ClientError};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::CertificateDer;
 
-use connector::{Answered, Connector};
+use connector::Connector;
 pub use failure::Failure;
 
 /// The time limit of a post, from the lookup of the host name to the last byte of the response, which
@@ -40,9 +39,6 @@ pub const TIME_LIMIT: Duration = Duration::from_secs(30);
 /// reached accepts a connection within a second, even after a lost packet. So the limit frees the worker early
 /// without a failure of a server that is only slow to respond.
 const CONNECT_TIME_LIMIT: Duration = Duration::from_secs(5);
-
-/// The most bytes of a response's head. The last read may exceed this limit by up to the same amount.
-const MAX_HEAD_BYTES: usize = 64 * 1024;
 
 /// The most characters of a failed response's body that are stored for the merchant.
 const MAX_EXCERPT_CHARS: usize = 1024;
@@ -55,32 +51,25 @@ const MAX_EXCERPT_BYTES: usize = 4 * MAX_EXCERPT_CHARS;
 /// be one.
 const MAX_RETRY_AFTER_CHARS: usize = 64;
 
-/// How long an idle connection is kept. It is shorter than the idle timeouts of NAT gateways (350 s) and of
-/// most servers (60 s).
-const IDLE_LIMIT: Duration = Duration::from_secs(30);
-
 /// Idle connections to keep for each host. A worker posts at most ten deliveries at a time, rarely all to one
 /// host.
 const MAX_IDLE_PER_HOST: usize = 4;
 
 const AGENT: HeaderValue = HeaderValue::from_static("payment-service-webhooks/1");
 
-/// Posts webhooks by HTTP/1.1 over TLS 1.2 or 1.3. Follows no redirects, uses no proxy, and offers no
-/// compression.
+/// Posts webhooks. Offers no compression.
 ///
-/// Create one per process, because it contains the root certificates and the open connections.
+/// Create one per process, because it contains the open connections.
 pub struct Sender {
     policy: AddressPolicy,
     time_limit: Duration,
-    pooled: Client<Connector, Full<Bytes>>,
-    /// Never reuses a connection. Repeats a request that failed because a pooled connection was stale.
-    fresh: Client<Connector, Full<Bytes>>,
+    pool: Pool<Connector>,
 }
 
 impl Sender {
     /// Creates a sender that trusts the machine's root certificates, uses its resolver, and applies
     /// [`TIME_LIMIT`].
-    pub fn new(policy: AddressPolicy) -> Result<Self, SenderError> {
+    pub fn new(policy: AddressPolicy) -> Result<Self, SettingsError> {
         Self::builder(policy).build()
     }
 
@@ -146,16 +135,7 @@ impl Sender {
         request: Request<Full<Bytes>>,
         arrived: &mut Option<PartialResponse>,
     ) -> Result<(), Failure> {
-        let repeated = request.clone();
-        let response = match self.pooled.request(request).await {
-            Err(error) if is_stale(&error) => self.fresh.request(repeated).await,
-            outcome => outcome,
-        }
-        .map_err(|error| Failure::of(&error))?;
-
-        if let Some(answered) = response.extensions().get::<Answered>() {
-            answered.set();
-        }
+        let response = self.pool.send(request).await.map_err(|error| Failure::of(&error))?;
         let (head, body) = response.into_parts();
         arrived.insert(PartialResponse::new(&head)).read(body).await;
         Ok(())
@@ -169,19 +149,6 @@ impl fmt::Debug for Sender {
             .field("time_limit", &self.time_limit)
             .finish_non_exhaustive()
     }
-}
-
-/// Whether a request failed because its connection was stale: the connection has carried a response before
-/// and is closed now.
-///
-/// The HTTP client itself retries only requests that were certainly never written. But a process that was
-/// frozen between two invocations may write to a connection before it reads that the receiver has closed it.
-fn is_stale(error: &ClientError) -> bool {
-    let mut extras = Extensions::new();
-    if let Some(connected) = error.connect_info() {
-        connected.get_extras(&mut extras);
-    }
-    extras.get::<Answered>().is_some_and(Answered::get) && Failure::of(error) == Failure::Closed
 }
 
 /// Builds a [`Sender`] with a different time limit, resolver or additional root certificate.
@@ -228,27 +195,14 @@ impl SenderBuilder {
     }
 
     /// Reads the machine's root certificates and creates the sender.
-    pub fn build(self) -> Result<Sender, SenderError> {
+    pub fn build(self) -> Result<Sender, SettingsError> {
         let connector = connector::new(&self.policy, self.connect_time_limit, self.extra_roots, self.lookup)?;
-        let mut client = Client::builder(TokioExecutor::new());
-        client.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE_LIMIT).http1_max_buf_size(MAX_HEAD_BYTES);
         Ok(Sender {
             policy: self.policy,
             time_limit: self.time_limit,
-            pooled: client.pool_max_idle_per_host(MAX_IDLE_PER_HOST).build(connector.clone()),
-            fresh: client.pool_max_idle_per_host(0).build(connector),
+            pool: Pool::new(connector, MAX_IDLE_PER_HOST),
         })
     }
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum SenderError {
-    /// The machine has no root certificates (under [`AddressPolicy::PublicOnly`], which is https only).
-    #[error("no trusted root certificates on this machine")]
-    NoRoots,
-    /// The additional root certificate or the TLS settings are not valid.
-    #[error("TLS settings: {0}")]
-    Tls(#[from] rustls::Error),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

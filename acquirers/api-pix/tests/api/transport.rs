@@ -28,7 +28,7 @@ async fn a_reused_connection_that_is_closed_is_replaced() {
     assert_eq!(world.client.get_cob(&txid(1)).await, Ok(None));
     world.proxy.substitute(Substitute::Close);
     world.proxy.substitute(Substitute::Close);
-    let closed = ApiError::Connection("closed before the answer was complete".to_owned());
+    let closed = ApiError::Connection("connection closed before an answer".to_owned());
     assert_eq!(world.client.get_cob(&txid(1)).await, Err(closed));
     assert_eq!(world.sent(), 6);
 }
@@ -37,7 +37,7 @@ async fn a_reused_connection_that_is_closed_is_replaced() {
 async fn a_new_connection_that_is_closed_is_not_replaced() {
     let world = World::start().await;
     world.proxy.substitute_token(Substitute::Close);
-    let closed = ApiError::Connection("closed before the answer was complete".to_owned());
+    let closed = ApiError::Connection("connection closed before an answer".to_owned());
     assert_eq!(world.client.get_cob(&txid(1)).await, Err(closed));
     assert_eq!(world.tokens(), 1);
 }
@@ -202,6 +202,6 @@ async fn a_host_name_that_does_not_exist_is_a_failed_connection() {
     let client = Client::new(&settings, world.now()).unwrap();
     // Some machines' resolvers need longer than the usual deadline.
     let client = client.with_deadline(Duration::from_mins(1));
-    let expected = ApiError::Connection("the host name was not found".to_owned());
+    let expected = ApiError::Connection("DNS name not found".to_owned());
     assert_eq!(client.get_cob(&txid(1)).await, Err(expected));
 }

@@ -1,6 +1,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Mutex;
 
+use acquirer_http::ConnectionFailure;
 use domain::url_policy::LocalNames;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::ServerConfig;
@@ -239,12 +240,20 @@ async fn a_response_is_delivered_once_its_head_is_whole_and_valid() {
         ("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx".to_owned(), None, ""),
         (
             "HTTP/1.1 200 OK\r\nContent-".to_owned(),
-            Some(Failure::Closed),
+            Some(ConnectionFailure::Closed.into()),
             "connection closed before an answer",
         ),
-        ("SSH-2.0-OpenSSH_9.9\r\n\r\n".to_owned(), Some(Failure::NotHttp), "answer is not HTTP/1.1"),
-        (long, Some(Failure::HeadTooLarge), "answer's headers too large"),
-        (format!("HTTP/1.1 200 OK\r\n{many}\r\n"), Some(Failure::HeadTooLarge), "answer's headers too large"),
+        (
+            "SSH-2.0-OpenSSH_9.9\r\n\r\n".to_owned(),
+            Some(ConnectionFailure::NotHttp.into()),
+            "answer is not HTTP/1.1",
+        ),
+        (long, Some(ConnectionFailure::HeadTooLarge.into()), "answer's headers too large"),
+        (
+            format!("HTTP/1.1 200 OK\r\n{many}\r\n"),
+            Some(ConnectionFailure::HeadTooLarge.into()),
+            "answer's headers too large",
+        ),
     ] {
         let attempt = attempt(response).await;
         assert_eq!(attempt.error().unwrap_or_default(), error);
@@ -303,7 +312,7 @@ async fn a_server_that_hangs_before_the_tls_handshake_is_a_timeout() {
 async fn an_endpoint_that_closes_without_a_response_gets_one_request() {
     let endpoint = Endpoint::start(vec![vec![Reply::Close], vec![send(OK)]]).await;
     let attempt = post(&local().build().unwrap(), &endpoint.url()).await;
-    assert_eq!(attempt, Attempt::failed(Failure::Closed));
+    assert_eq!(attempt, Attempt::failed(ConnectionFailure::Closed.into()));
     assert_eq!(attempt.error().unwrap(), "connection closed before an answer");
     assert_eq!(endpoint.connection_of_each_request(), [0]);
 }
@@ -312,7 +321,7 @@ async fn an_endpoint_that_closes_without_a_response_gets_one_request() {
 async fn a_port_without_a_listener_is_a_refused_connection() {
     let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap().local_addr().unwrap();
     let attempt = post(&local().build().unwrap(), &format!("http://{address}/")).await;
-    assert_eq!(attempt, Attempt::failed(Failure::ConnectionRefused));
+    assert_eq!(attempt, Attempt::failed(ConnectionFailure::Refused.into()));
     assert_eq!(attempt.error().unwrap(), "connection refused");
 }
 
@@ -329,7 +338,7 @@ async fn a_server_that_accepts_no_connection_fails_after_the_limit_for_connectio
     }
     let sender = local().connect_time_limit(SHORT).build().unwrap();
     let attempt = post(&sender, &format!("http://{address}/")).await;
-    assert_eq!(attempt, Attempt::failed(Failure::ConnectionTimeout));
+    assert_eq!(attempt, Attempt::failed(ConnectionFailure::Timeout.into()));
     assert_eq!(attempt.error().unwrap(), "connection timed out");
 }
 
@@ -338,7 +347,7 @@ async fn a_stored_url_that_only_the_rules_for_new_urls_forbid_is_resolved() {
     let sender = deployed().resolve_with(resolving_to([])).build().unwrap();
     for url in ["https://nas.lan/hook", "https://shop/hook", "https://hooks.example:587/"] {
         let attempt = post(&sender, url).await;
-        assert_eq!(attempt, Attempt::failed(Failure::NameNotFound), "{url}");
+        assert_eq!(attempt, Attempt::failed(ConnectionFailure::NameNotFound.into()), "{url}");
         assert_eq!(attempt.error().unwrap(), "DNS name not found");
     }
 }
@@ -354,7 +363,10 @@ async fn the_machines_resolver_finds_localhost() {
 #[tokio::test]
 async fn a_connection_is_reused_and_a_request_repeated_once_if_it_closed() {
     let delivered = Attempt::Delivered { status_code: 200 };
-    let (closed, not_http) = (Attempt::failed(Failure::Closed), Attempt::failed(Failure::NotHttp));
+    let (closed, not_http) = (
+        Attempt::failed(ConnectionFailure::Closed.into()),
+        Attempt::failed(ConnectionFailure::NotHttp.into()),
+    );
     for (scripts, outcome, connections) in [
         (vec![vec![send(OK), send(OK)]], &delivered, &[0, 0][..]),
         (vec![vec![send(OK)], vec![send(OK)]], &delivered, &[0, 1]),
@@ -525,7 +537,7 @@ async fn only_a_server_with_a_valid_certificate_gets_a_request_and_the_error_has
         ),
     ] {
         let attempt = post_over_tls(&authority, certificate).await;
-        assert_eq!(attempt, Attempt::failed(Failure::Certificate(reason)));
+        assert_eq!(attempt, Attempt::failed(ConnectionFailure::Certificate(reason).into()));
         assert_eq!(attempt.error().unwrap(), format!("TLS certificate not valid: {reason}"));
     }
 }
@@ -540,12 +552,12 @@ async fn plain_http_behind_an_https_url_is_a_failed_handshake() {
         let _ = tcp.read_to_end(&mut Vec::new()).await;
     });
     let attempt = post(&local().build().unwrap(), &url).await;
-    assert_eq!(attempt, Attempt::failed(Failure::Tls));
+    assert_eq!(attempt, Attempt::failed(ConnectionFailure::Tls(None).into()));
     assert_eq!(attempt.error().unwrap(), "TLS handshake failed");
 }
 
 #[test]
 fn a_root_that_is_not_a_certificate_is_an_error_when_the_sender_is_built() {
     let error = local().trust(CertificateDer::from(vec![0])).build().unwrap_err();
-    assert!(matches!(error, SenderError::Tls(_)));
+    assert!(matches!(error, SettingsError::Tls(_)));
 }
