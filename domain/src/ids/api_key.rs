@@ -7,7 +7,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::IdError;
+use super::{IdError, IdText};
 use crate::hex;
 use crate::text::{serde_as_text, text_schema};
 
@@ -72,7 +72,12 @@ impl FromStr for ApiKeyId {
 }
 
 serde_as_text!(ApiKeyId);
-text_schema!(ApiKeyId, "An API key's id: `key_` and 64 hex digits.", { "pattern": "^key_[0-9a-f]{64}$" });
+impl IdText for ApiKeyId {
+    const CHARS: usize = 68;
+    const PATTERN: &'static str = "^key_[0-9a-f]{64}$";
+}
+
+text_schema!(ApiKeyId, "An API key's id: `key_` and 64 hex digits.", { "pattern": ApiKeyId::PATTERN });
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
 use super::define::{decode_80_bits, digest, encode_80_bits, first_80_bits, id_traits};
-use super::{IdError, Mode};
+use super::{IdError, IdText, Mode};
 use crate::base32;
 use crate::text::text_schema;
 
@@ -84,9 +84,12 @@ impl FromStr for ChargeId {
 }
 
 id_traits!(ChargeId);
-text_schema!(ChargeId, "A charge's id: `ch_` and a UUID.", {
-    "pattern": "^ch_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
-});
+impl IdText for ChargeId {
+    const CHARS: usize = 39;
+    const PATTERN: &'static str = "^ch_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$";
+}
+
+text_schema!(ChargeId, "A charge's id: `ch_` and a UUID.", { "pattern": ChargeId::PATTERN });
 
 /// A charge's id as [`ChargeId::raw`] spells it, for responses and events.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -98,15 +101,34 @@ impl From<ChargeId> for RawChargeId {
     }
 }
 
+impl From<RawChargeId> for ChargeId {
+    fn from(id: RawChargeId) -> Self {
+        id.0
+    }
+}
+
+impl FromStr for RawChargeId {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        ChargeId::parse_bare(text).map(Self).ok_or(IdError { expected: "a lower-case UUID" })
+    }
+}
+
 impl Serialize for RawChargeId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self.0.0.as_hyphenated())
     }
 }
 
+impl IdText for RawChargeId {
+    const CHARS: usize = 36;
+    const PATTERN: &'static str = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$";
+}
+
 text_schema!(RawChargeId, "A payment's id: the UUID of its charge's id, without `ch_`.", {
     "format": "uuid",
-    "pattern": "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
+    "pattern": RawChargeId::PATTERN,
 });
 
 /// The id of an object that belongs to a charge: a prefix, the charge's txid, and 80 bits of hash as 16
@@ -162,9 +184,13 @@ macro_rules! part_of_charge_id {
         }
 
         id_traits!($type);
-        text_schema!($type, concat!("An id: `", $prefix, "` and 42 characters."), {
-            "pattern": concat!("^", $prefix, "[0-7][0-9a-hjkmnp-tv-z]{41}$"),
-        });
+
+        impl IdText for $type {
+            const CHARS: usize = $prefix.len() + 42;
+            const PATTERN: &'static str = concat!("^", $prefix, "[0-7][0-9a-hjkmnp-tv-z]{41}$");
+        }
+
+        text_schema!($type, concat!("An id: `", $prefix, "` and 42 characters."), { "pattern": $type::PATTERN });
     };
 }
 

@@ -41,6 +41,15 @@ macro_rules! prefixed_id {
 }
 pub(super) use prefixed_id;
 
+/// An id that has one spelling.
+pub trait IdText: std::str::FromStr {
+    /// The length of the text, in characters.
+    const CHARS: usize;
+
+    /// A regular expression (ECMA-262) that every id matches.
+    const PATTERN: &'static str;
+}
+
 /// Each value is preceded by its length, so that different lists of fields never give the same input.
 pub(super) fn digest(kind: &str, fields: &[&[u8]]) -> [u8; 32] {
     let mut hasher = Sha256::new();

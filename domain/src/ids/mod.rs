@@ -17,6 +17,7 @@ pub use account::{AccountId, Mode, Scope, Scoped, UserId};
 pub use api_key::{ApiKeyId, Fingerprint};
 pub use charge::{ChargeId, MedCaseId, RawChargeId, RefundId};
 pub use connection::ConnectionId;
+pub use define::IdText;
 pub(crate) use define::lookup_hash;
 pub use payment::{AcquirerPaymentId, EndToEndId, ReturnId};
 pub use ulid::{AuditId, EmailId, EvidenceId, PayoutId, PostingId};

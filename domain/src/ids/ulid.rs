@@ -98,8 +98,13 @@ macro_rules! ulid_id {
             $crate::ids::ulid::Ulid::encode,
             $crate::ids::ulid::Ulid::decode
         );
+        impl $crate::ids::IdText for $type {
+            const CHARS: usize = $prefix.len() + 26;
+            const PATTERN: &'static str = concat!("^", $prefix, "[0-7][0-9a-hjkmnp-tv-z]{25}$");
+        }
+
         $crate::text::text_schema!($type, concat!("An id: `", $prefix, "` and 26 characters."), {
-            "pattern": concat!("^", $prefix, "[0-7][0-9a-hjkmnp-tv-z]{25}$"),
+            "pattern": <$type as $crate::ids::IdText>::PATTERN,
         });
     };
 }

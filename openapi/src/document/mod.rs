@@ -8,6 +8,9 @@ mod webhooks;
 
 use std::collections::BTreeMap;
 
+use domain::ids::{
+    ApiKeyId, DeliveryId, EndpointId, EventId, EvidenceId, IdText as _, MedCaseId, RawChargeId, RefundId,
+};
 use serde_json::{Map, Value, json};
 use shared::http::field::{Defined, IDEMPOTENCY_KEY};
 use shared::webhook::event::API_VERSION;
@@ -157,36 +160,34 @@ fn security(access: Access) -> Value {
 fn path_parameter(operation: &Operation, name: &str) -> Value {
     let path = operation.path();
     let (text, pattern, example) = match name {
-        "raw_id" => (
-            "The charge's id without `ch_`.",
-            "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
-            "0197a1c2-3b4d-8e5f-9a6b-7c8d9e0f1a2b",
-        ),
+        "raw_id" => {
+            ("The charge's id without `ch_`.", RawChargeId::PATTERN, "0197a1c2-3b4d-8e5f-9a6b-7c8d9e0f1a2b")
+        }
         "evidence_id" => {
-            ("The id of the upload ticket.", "^mev_[0-9a-z]{26}$", "mev_01m7xszsqwk549s9y2zxghq9p9")
+            ("The id of the upload ticket.", EvidenceId::PATTERN, "mev_01m7xszsqwk549s9y2zxghq9p9")
         }
         "page" => ("The name of the page.", "^[0-9A-Za-z-]+$", "webhooks"),
         "account" => ("The account's id.", "^acc_[0-9a-z]+$", "acc_01m7xszsqwk549s9y2zxghq9p9"),
         "token" => ("The token of the registered URL.", "^[0-9A-Za-z_-]+$", "3f6c0e9b2d"),
         _ if path.contains("/api-keys/") => (
             "The id of the key.",
-            "^key_[0-9a-f]{64}$",
+            ApiKeyId::PATTERN,
             "key_2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae",
         ),
         _ if path.contains("/endpoints/") => {
-            ("The id of the endpoint.", "^wh_[0-9a-z]{26}$", "wh_01m7xszsqwk549s9y2zxghq9p9")
+            ("The id of the endpoint.", EndpointId::PATTERN, "wh_01m7xszsqwk549s9y2zxghq9p9")
         }
         _ if path.contains("/deliveries/") => {
-            ("The id of the delivery.", "^wd_[0-9a-z]{26}$", "wd_01m7xpe60063pqsxx1gmvkjbw5")
+            ("The id of the delivery.", DeliveryId::PATTERN, "wd_01m7xpe60063pqsxx1gmvkjbw5")
         }
         _ if path.contains("/events/") => {
-            ("The id of the event.", "^evt_[0-9a-z]{26}$", "evt_01m7xszsqwk549s9y2zxghq9p9")
+            ("The id of the event.", EventId::PATTERN, "evt_01m7xszsqwk549s9y2zxghq9p9")
         }
         _ if path.contains("/refunds/") => {
-            ("The id of the refund.", "^re_[0-9a-z]{42}$", "re_01m7xszsqwk549s9y2zxghq9p901m7xszsqwk549s9")
+            ("The id of the refund.", RefundId::PATTERN, "re_01m7xszsqwk549s9y2zxghq9p901m7xszsqwk549s9")
         }
         _ if path.contains("/cases/") => {
-            ("The id of the case.", "^med_[0-9a-z]{42}$", "med_01m7xszsqwk549s9y2zxghq9p901m7xszsqwk549s9")
+            ("The id of the case.", MedCaseId::PATTERN, "med_01m7xszsqwk549s9y2zxghq9p901m7xszsqwk549s9")
         }
         _ => (
             "The id of the charge or payment, with or without its prefix `ch_` or `tx_`.",

@@ -1,12 +1,13 @@
 //! The webhooks: one for each event name, with its headers and body.
 
+use domain::ids::{DeliveryId, EventId, IdText as _};
 use domain::webhook::event_type::{EventType, Family};
 use serde_json::{Map, Value, json};
 
 use crate::responses;
 
 const HEADERS: [(&str, &str, &str); 3] = [
-    ("X-Service-Delivery-Id", "The id of the delivery. It is the same on every retry.", "^wd_[0-9a-z]{26}$"),
+    ("X-Service-Delivery-Id", "The id of the delivery. It is the same on every retry.", DeliveryId::PATTERN),
     ("X-Service-Event-Type", "The name of the event.", "^[a-z_.]+$"),
     ("X-Service-Mode", "`test` or `live`.", "^(test|live)$"),
 ];
@@ -26,11 +27,11 @@ const LEGACY_SIGNATURE: (&str, &str, &str) = (
 const EVENT_ID: (&str, &str, &str) = (
     "X-Service-Event-Id",
     "The id of the event. It is the same on every retry and resend. The signature does not cover it.",
-    "^evt_[0-9a-z]{26}$",
+    EventId::PATTERN,
 );
 
 const STANDARD_WEBHOOKS: [(&str, &str, &str); 3] = [
-    ("webhook-id", "The id of the event. It is the same on every retry and resend.", "^evt_[0-9a-z]{26}$"),
+    ("webhook-id", "The id of the event. It is the same on every retry and resend.", EventId::PATTERN),
     ("webhook-timestamp", "The Unix time of the attempt.", "^[0-9]+$"),
     ("webhook-signature", "The signature of Standard Webhooks.", "^v1,[0-9A-Za-z+/]+=*$"),
 ];

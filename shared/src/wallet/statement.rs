@@ -18,7 +18,7 @@ crate::fields! {
     CURRENCY: Parsed<Currency> = "currency", CURRENCY_CODE, DefaultsTo("BRL"), "BRL",
         "The currency of the wallet: a code of ISO 4217, `BTC`, `USDC` or `USDT`.";
     STARTING_AFTER: Parsed<PostingId> = "starting_after",
-        Parsed::id(29, "^mv_[0-9a-z]{26}$", "must be a movement id (mv_…)"),
+        Parsed::id("must be a movement id (mv_…)"),
         Optional, "mv_01kb5cpq4t0000000000000000",
         "The cursor: the `next_cursor` of the previous page, a movement id.";
 }

@@ -304,7 +304,7 @@ pub const ENDPOINT_CHANGE_BODY: BodyFields = BodyFields::strict(&[&NEW_URL, &NEW
 
 crate::fields! {
     ENDPOINT_ID: Parsed<EndpointId> = "id",
-        Parsed::id(29, "^wh_[0-9a-z]{26}$", ROTATION_RULE), Optional, "wh_01kb5cpq4t0000000000000000",
+        Parsed::id(ROTATION_RULE), Optional, "wh_01kb5cpq4t0000000000000000",
         "The endpoint's id, equal to the id in the path.";
 }
 

@@ -28,7 +28,7 @@ crate::fields! {
         Word { words: || EventType::ALL.to_vec() }, Optional, "charge.paid",
         "Only deliveries of events of this type.";
     ENDPOINT_ID: Parsed<EndpointId> = "endpointId",
-        Parsed::id(29, "^wh_[0-9a-z]{26}$", "must be an endpoint id (wh_…)"),
+        Parsed::id("must be an endpoint id (wh_…)"),
         Optional, "wh_01kb5cpq4t0000000000000000",
         "Only deliveries to this webhook endpoint.";
     CREATED_AFTER: TimeBound = "created_after", TimeBound::NotBefore, Optional, "2026-11-01",
@@ -45,7 +45,7 @@ crate::fields! {
         DefaultsTo(0), 25,
         "The number of deliveries before the page. It can't be combined with `starting_after`.";
     STARTING_AFTER: Parsed<DeliveryId> = "starting_after",
-        Parsed::id(29, "^wd_[0-9a-z]{26}$", "must be a delivery id (wd_…)"),
+        Parsed::id("must be a delivery id (wd_…)"),
         Optional, "wd_01kb5cpq4t0000000000000000",
         "The cursor: the id of the last delivery of the previous page. It can't be combined with `offset`.";
 }
