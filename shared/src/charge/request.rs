@@ -1,6 +1,8 @@
 //! Validates and hashes the request that creates a charge. The hash distinguishes a replay of an idempotency
 //! key from its reuse with a different body.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
@@ -177,14 +179,8 @@ pub(super) fn normalised(body: &JsonObject) -> JsonObject {
         // A longer list is refused, and a shorter form of it would not be.
         && methods.len() <= PaymentMethod::vocabulary().len()
     {
-        let mut seen = Vec::new();
-        methods.retain(|method| {
-            method.as_str().is_none_or(|word| {
-                let is_new = !seen.contains(&word.to_owned());
-                seen.push(word.to_owned());
-                is_new
-            })
-        });
+        let mut seen = BTreeSet::new();
+        methods.retain(|method| method.as_str().is_none_or(|word| seen.insert(word.to_owned())));
     }
     if let Some(metadata) = body.get_mut(METADATA.name)
         && metadata.as_array().is_some_and(<[JsonValue]>::is_empty)

@@ -653,7 +653,7 @@ impl<T: Copy + PartialEq + 'static> JsonKind for Words<T> {
     }
 }
 
-/// A list of at least one word of a vocabulary. It has at most as many words as the vocabulary.
+/// A list of at least one word of a vocabulary, and at most as many as it has. The caller has removed repeated words.
 #[derive(Clone, Copy, Debug)]
 pub struct DistinctWords<T> {
     /// Returns the vocabulary.
@@ -677,20 +677,14 @@ impl<T: 'static> Kind for DistinctWords<T> {
     }
 }
 
-impl<T: Copy + PartialEq + 'static> JsonKind for DistinctWords<T> {
+impl<T: Copy + 'static> JsonKind for DistinctWords<T> {
     fn read(&self, value: &JsonValue) -> Result<Vec<T>, Failures> {
         let vocabulary = (self.words)();
-        let mut found = Vec::new();
+        let known = |word: &JsonValue| vocabulary.iter().find(|(known, _)| word.as_str() == Some(*known));
         let sent = value.as_array().unwrap_or_default();
-        for word in sent {
-            match vocabulary.iter().find(|(known, _)| word.as_str() == Some(*known)) {
-                Some((_, value)) if !found.contains(value) => found.push(*value),
-                Some(_) => {}
-                None => return Err(self.missing().into()),
-            }
-        }
-        let has_length = (1..=vocabulary.len()).contains(&sent.len());
-        if has_length { Ok(found) } else { Err(self.missing().into()) }
+        let found: Option<Vec<T>> = sent.iter().map(|word| Some(known(word)?.1)).collect();
+        let found = found.filter(|found| (1..=vocabulary.len()).contains(&found.len()));
+        found.ok_or_else(|| self.missing().into())
     }
 }
 
