@@ -269,7 +269,8 @@ impl AccountArguments {
 
     async fn contact(self, stack: &Stack, action: &str, change: impl Fn(&mut Contact)) -> Result<Account> {
         let (operator, now) = (self.operator.operator(), stack.clock.now());
-        let changed = stack.accounts.change_contact(&self.id, action, change, &operator, now);
+        let changed =
+            stack.accounts.change(&self.id, action, |account| &mut account.contact, change, &operator, now);
         Box::pin(printing_changes(stack, self.id, Box::pin(changed))).await
     }
 }

@@ -110,6 +110,7 @@ async fn replace_logo(member: &MemberForm<ApiKeysApp>, new: Option<LogoHash>) ->
 async fn store(member: &MemberForm<ApiKeysApp>, change: impl Fn(&mut Brand)) -> Result<String> {
     let MemberForm { app, session, now, .. } = member;
     let (id, operator) = (&session.account.id, session.operator());
-    app.accounts.change_brand(id, "account.set-brand", change, &operator, *now).await?;
+    let action = "account.set-brand";
+    app.accounts.change(id, action, |account| &mut account.brand, change, &operator, *now).await?;
     Ok(SETTINGS.to_owned())
 }

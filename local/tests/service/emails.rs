@@ -125,7 +125,10 @@ impl Service {
     async fn change_contact(&self, change: impl Fn(&mut Contact)) {
         let accounts = Accounts::new(self.store());
         let (account, now) = (self.scope().account, self.stack.clock.now());
-        accounts.change_contact(&account, "test", change, &operator(), now).await.unwrap();
+        accounts
+            .change(&account, "test", |account| &mut account.contact, change, &operator(), now)
+            .await
+            .unwrap();
     }
 
     /// Reads the rows of the first account's emails.

@@ -89,55 +89,10 @@ impl Accounts {
         Ok(self.store.rows_after(list, ("0", "~"), None, usize::MAX).await?.0)
     }
 
-    /// Changes only the account's row; [`crate::services::change_account_settings`] also changes the copies in
-    /// the rows of API keys. `action` names the change in the audit row, such as `account.set-fees`.
-    pub(crate) async fn change_settings(
-        &self,
-        id: &AccountId,
-        action: &str,
-        change: impl Fn(&mut AccountSettings),
-        operator: &Operator,
-        now: Timestamp,
-    ) -> Result<Account, AccountError> {
-        self.change(id, action, |account| &mut account.settings, change, operator, now).await
-    }
-
-    pub async fn change_contact(
-        &self,
-        id: &AccountId,
-        action: &str,
-        change: impl Fn(&mut Contact),
-        operator: &Operator,
-        now: Timestamp,
-    ) -> Result<Account, AccountError> {
-        self.change(id, action, |account| &mut account.contact, change, operator, now).await
-    }
-
-    pub async fn change_brand(
-        &self,
-        id: &AccountId,
-        action: &str,
-        change: impl Fn(&mut Brand),
-        operator: &Operator,
-        now: Timestamp,
-    ) -> Result<Account, AccountError> {
-        self.change(id, action, |account| &mut account.brand, change, operator, now).await
-    }
-
-    pub(crate) async fn require_second_factor(
-        &self,
-        id: &AccountId,
-        is_required: bool,
-        operator: &Operator,
-        now: Timestamp,
-    ) -> Result<Account, AccountError> {
-        let action = "account.require-second-factor";
-        let set = |part: &mut bool| *part = is_required;
-        self.change(id, action, |account| &mut account.requires_second_factor, set, operator, now).await
-    }
-
-    /// If `change` leaves the part as it was, nothing is written.
-    async fn change<P: Clone + PartialEq + Serialize>(
+    /// Changes a part of an account's row. If `change` leaves the part as it was, nothing is written. `action` names the
+    /// change in the audit row, such as `account.set-brand`. The settings have copies in the rows of API keys, which
+    /// [`crate::services::change_account_settings`] also changes.
+    pub async fn change<P: Clone + PartialEq + Serialize>(
         &self,
         id: &AccountId,
         action: &str,

@@ -20,7 +20,7 @@ pub async fn change_account_settings(
     operator: &Operator,
     now: Timestamp,
 ) -> Result<Account, AccountError> {
-    let changed = accounts.change_settings(id, action, change, operator, now).await?;
+    let changed = accounts.change(id, action, |account| &mut account.settings, change, operator, now).await?;
     for key in api_keys.list(id).await? {
         api_keys.copy_settings_to_key(&key.fingerprint, &changed).await?;
     }

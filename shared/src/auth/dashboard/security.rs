@@ -8,7 +8,7 @@ use super::log_in::NewToken;
 use super::throttle::Known;
 use super::totp::forget_second_factor;
 use super::{Dashboard, IssuedToken, Session, id_of};
-use crate::account::{AccountError, Accounts, TokenGeneration, User, UserChange, UserError, Users};
+use crate::account::{Accounts, TokenGeneration, User, UserChange, UserError, Users};
 use crate::http::{Problem, Result};
 use crate::random;
 use crate::store::{Order, from_item};
@@ -115,11 +115,10 @@ impl Dashboard {
         now: Timestamp,
     ) -> Result<()> {
         let accounts = Accounts::new(self.store.clone());
-        let operator = session.operator();
-        match accounts.require_second_factor(&session.account.id, is_required, &operator, now).await {
-            Ok(_) => Ok(()),
-            Err(AccountError::Store(error)) => Err(error.into()),
-            Err(error) => Err(Problem::Internal(error.to_string())),
-        }
+        let (id, action) = (&session.account.id, "account.require-second-factor");
+        let set = |part: &mut bool| *part = is_required;
+        let by = session.operator();
+        accounts.change(id, action, |account| &mut account.requires_second_factor, set, &by, now).await?;
+        Ok(())
     }
 }
