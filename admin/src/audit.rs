@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use domain::audit::Audit;
 use domain::audit::chain::Head;
-use domain::ids::{AccountId, AuditId};
+use domain::ids::AccountId;
 use serde::Deserialize;
 use shared::audit;
 
@@ -24,9 +24,9 @@ pub(crate) struct Arguments {
     /// The account (acc_…); `acc_0000000000000000` for actions on the whole stack
     #[arg(required = true)]
     account: Option<AccountId>,
-    /// Continue after this row, the last one of the previous page (aud_…)
+    /// Continue after the row with this `sequence`, the last one of the previous page
     #[arg(long)]
-    starting_after: Option<AuditId>,
+    starting_after: Option<u64>,
 }
 
 #[derive(Subcommand, Debug)]
@@ -82,12 +82,13 @@ pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOu
 async fn print_page(
     stack: &Stack,
     account: &AccountId,
-    starting_after: Option<AuditId>,
+    starting_after: Option<u64>,
 ) -> Result<CommandOutcome> {
     let account = chain_of(stack, account).await?;
     let (rows, has_more) = audit::page(&stack.store, &account, starting_after).await?;
     print_list(stack, "audit rows", rows.iter().map(printed))?;
-    print_next("rows", rows.last().filter(|_| has_more).map(|last| last.id))?;
+    let last = rows.last().filter(|_| has_more).and_then(|last| last.link.as_ref());
+    print_next("rows", last.map(|link| link.sequence))?;
     Ok(CommandOutcome::Succeeded)
 }
 

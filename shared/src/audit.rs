@@ -13,7 +13,7 @@ use domain::time::Timestamp;
 
 use crate::random::{self, RandomError};
 use crate::store::{
-    Item, Order, PageError, Result, Store, StoreError, Write, from_item, head_of, integer, text,
+    Item, Order, PageRange, Result, Store, StoreError, Write, from_item, head_of, integer, text,
 };
 
 const PAGE: usize = 100;
@@ -138,59 +138,12 @@ pub async fn since_where(
     Ok(rows)
 }
 
-/// Reads a page of an account's audit rows, the last written first. The page begins with the row before
-/// `before`, or with the newest row if `before` is `None`. Also returns whether there are older rows.
-/// Errors: [`PageError::UnknownCursor`] when the account has no row with the id `before`.
-pub async fn page(
-    store: &Store,
-    account: &AccountId,
-    before: Option<AuditId>,
-) -> Result<(Vec<Audit>, bool), PageError> {
-    let before = match before {
-        None => None,
-        Some(id) => {
-            let found = sort_key_of(store, account, id).await?.and_then(|key| chain::sequence_of(&key));
-            Some(found.ok_or(PageError::UnknownCursor("an audit row of this account"))?)
-        }
-    };
-    Ok(page_before(store, account, before).await?)
-}
-
-/// Like [`page`]. `before`: the number of the row in the chain, which takes no search for its place.
-pub async fn page_before(
-    store: &Store,
-    account: &AccountId,
-    before: Option<u64>,
-) -> Result<(Vec<Audit>, bool)> {
-    let (from, newest) = chain::SORT_KEYS;
-    let to = before.map(|sequence| chain::key_of(account, sequence.saturating_sub(1)).sk);
-    let range = (from, to.as_deref().unwrap_or(newest));
-    // One more row than a page has shows that there are older rows.
-    let items = store.range(&partition(account), range, Order::NewestFirst, PAGE.saturating_add(1)).await?;
-    let rows: Result<Vec<Audit>> = items.into_iter().map(from_item).collect();
-    let mut rows = rows?;
-    let has_more = rows.len() > PAGE;
-    rows.truncate(PAGE);
-    Ok((rows, has_more))
-}
-
-/// Returns the sort key of the audit row with this id. Reads all rows that are newer.
-async fn sort_key_of(store: &Store, account: &AccountId, id: AuditId) -> Result<Option<String>> {
-    let action_at = id.timestamp().unwrap_or(Timestamp::MIN);
-    let text_of_id = id.to_string();
-    let mut reader = NewestFirst::new(store, account);
-    while let Some(items) = reader.read().await? {
-        for item in &items {
-            if text(item, "id").as_ref() == Some(&text_of_id) {
-                return Ok(text(item, "sk"));
-            }
-            // An action's row can't be before this row.
-            if is_written_before(item, action_at) {
-                return Ok(None);
-            }
-        }
-    }
-    Ok(None)
+/// Reads a page of an account's audit rows, the last written first: those before the row with the number `before` in
+/// the chain, or the newest. Also returns whether there are older rows.
+pub async fn page(store: &Store, account: &AccountId, before: Option<u64>) -> Result<(Vec<Audit>, bool)> {
+    let before = before.map(|sequence| chain::key_of(account, sequence).sk);
+    let page = PageRange::newest_first(chain::SORT_KEYS, before.as_deref(), PAGE);
+    store.table_page(&[partition(account)], page).await
 }
 
 /// The number of rows that a query of [`verify`] reads: about 1 MB, the most that DynamoDB returns.

@@ -111,7 +111,7 @@ pub(crate) async fn audit(visitor: Visitor) -> Result<Response> {
     let (page, (found, has_more, users)) = visitor
         .load(async |visit| {
             let (store, account) = (&visit.pages.store, &visit.session.account.id);
-            let (found, has_more) = audit::page_before(store, account, before).await?;
+            let (found, has_more) = audit::page(store, account, before).await?;
             let actors: BTreeSet<UserId> = found.iter().filter_map(|row| row.actor.parse().ok()).collect();
             let named: BTreeSet<UserId> = actors.into_iter().take(MOST_NAMED).collect();
             Ok((found, has_more, Users::new(store.clone()).emails_of(&named).await?))

@@ -2,7 +2,6 @@
 //! derived from the row that it changed, even when its stream record is delivered again.
 
 use domain::audit::Audit;
-use domain::ids::AuditId;
 use local::embedded::fault_proxy::Fault;
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -233,13 +232,11 @@ async fn audit_pages_list_the_rows_of_keys_and_operators_in_the_order_in_which_t
     expected.reverse();
     let (first, has_more) = audit::page(&store, &account, None).await.unwrap();
     assert_eq!((first.len(), has_more), (100, true));
-    let (second, has_more) = audit::page(&store, &account, Some(first[99].id)).await.unwrap();
+    let number = |row: &Audit| row.link.as_ref().map(|link| link.sequence);
+    let (second, has_more) = audit::page(&store, &account, number(&first[99])).await.unwrap();
     assert_eq!((second.len(), has_more), (4, false));
-    let (third, has_more) = audit::page(&store, &account, Some(second[3].id)).await.unwrap();
+    let (third, has_more) = audit::page(&store, &account, number(&second[3])).await.unwrap();
     assert_eq!((third.len(), has_more), (0, false));
-    let unknown = AuditId::new(service.stack.clock.now(), [7; 10]);
-    let refused = audit::page(&store, &account, Some(unknown)).await.unwrap_err().to_string();
-    assert_eq!(refused, "starting_after is not an audit row of this account");
     let subjects: Vec<String> = first.into_iter().chain(second).map(|row| row.subject).collect();
     assert_eq!(subjects, expected);
 

@@ -11,7 +11,7 @@ use domain::time::Timestamp;
 
 use crate::audit;
 use crate::random::{self, RandomError};
-use crate::store::{CommitOutcome, ListIndex, Plan, StoreError, Write};
+use crate::store::{CommitOutcome, ListIndex, PageRange, Plan, StoreError, Write};
 
 #[derive(Debug, thiserror::Error)]
 pub enum AccountError {
@@ -86,7 +86,7 @@ impl Accounts {
     /// The newest first.
     pub async fn all(&self) -> Result<Vec<Account>, StoreError> {
         let list = (ListIndex::All, &[ACCOUNTS.to_owned()][..]);
-        Ok(self.store.rows_after(list, ("0", "~"), None, usize::MAX).await?.0)
+        Ok(self.store.rows_page(list, PageRange::newest_first(("0", "~"), None, usize::MAX)).await?.0)
     }
 
     /// Changes a part of an account's row. If `change` leaves the part as it was, nothing is written. `action` names the

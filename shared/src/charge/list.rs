@@ -8,7 +8,7 @@ use domain::charge::{
 };
 use domain::ids::{ChargeId, EndToEndId};
 use domain::money::{Amount, TypedAmount};
-use domain::row::sortable;
+use domain::row::{Key, sortable};
 use domain::shard::ShardedScope;
 use domain::tax_id::{Document, TaxId};
 use domain::time::Timestamp;
@@ -19,7 +19,7 @@ use crate::http::field::{
     bank_id,
 };
 use crate::http::{Detail, Fields, Problem, Query};
-use crate::store::{ListIndex, Order, Page, PageError, StoreError, key_of_item};
+use crate::store::{ListIndex, Order, Page, PageError, PageRange, StoreError, key_of_item, text};
 
 /// Charges read for a page with a filter that no index or lookup row covers together with the others. That filter
 /// is checked after the rows are read, and the page may have fewer charges than `limit` although more follow.
@@ -259,15 +259,16 @@ impl Charges {
         }
         let (from, to) = sort_range(filter.created_after, filter.created_before);
         let cursor = cursor.map(|charge| charge.list_sort());
-        let (range, cursor, window) = ((from.as_str(), to.as_str()), cursor.as_deref(), filter.window());
+        let (range, cursor) = ((from.as_str(), to.as_str()), cursor.as_deref());
+        let page = PageRange::newest_first(range, cursor, filter.window());
         let rows = match filter.source(scope) {
-            Source::Index(index, partitions) => {
-                self.store.rows_after((index, &partitions), range, cursor, window).await?
-            }
+            Source::Index(index, partitions) => self.store.rows_page((index, &partitions), page).await?,
             Source::Lookup(value) => {
                 let partition = value.partition(&scope.scope, salt);
-                let key_of = |sort: &str| Lookup::charge_of(sort).map(Charge::key_of);
-                self.store.named_rows_after(&partition, range, cursor, window, key_of).await?
+                let (lookups, has_more) = self.store.items_page(&[partition], page).await?;
+                let charges = lookups.iter().filter_map(|item| Lookup::charge_of(&text(item, "sk")?));
+                let keys: Vec<Key> = charges.map(Charge::key_of).collect();
+                (self.store.get_in_order(&keys).await?, has_more)
             }
             Source::Charge(id) => (self.one_of(scope, Some(id), range, cursor).await?, false),
             Source::Payment(id) => {
@@ -339,7 +340,8 @@ impl Charges {
         let cursor = cursor.map(|charge| charge.as_stored().list_sort());
         let partitions = status_partitions(scope, TransactionStatus::Processing);
         let list = (ListIndex::ByStatus, partitions.as_slice());
-        let rows = self.store.rows_after(list, ("0", "~"), cursor.as_deref(), REVIEW_PAGE).await?;
+        let page = PageRange::newest_first(("0", "~"), cursor.as_deref(), REVIEW_PAGE);
+        let rows = self.store.rows_page(list, page).await?;
         Ok(Page::of_matching(read_at(rows, now), REVIEW_PAGE, Charge::is_held_for_review, |charge| charge.id))
     }
 }

@@ -6,7 +6,7 @@ use domain::row::Key;
 use domain::time::Timestamp;
 
 use super::{Claim, Email, EmailRecord, lease_end};
-use crate::store::{CommitOutcome, Inserted, Order, StoreError, Write, from_item, ttl};
+use crate::store::{CommitOutcome, Inserted, PageRange, StoreError, Write, ttl};
 
 /// The maximum number of emails that an account's test data may cause in a day (`America/Sao_Paulo`). Without
 /// it, a test suite could use up the sending quota that live emails need.
@@ -44,17 +44,9 @@ impl Emails {
         before: Option<EmailId>,
         limit: usize,
     ) -> Result<(Vec<EmailRecord>, bool), StoreError> {
-        let to = before.map_or_else(|| "ntc_~".to_owned(), |id| id.to_string());
-        // Two more than a page has: the range includes `before`, and one more shows whether there are older ones.
-        let most = limit.saturating_add(2);
-        let partition = EmailRecord::partition(account);
-        let items = self.store.range(&partition, ("ntc_", &to), Order::NewestFirst, most).await?;
-        let emails: Result<Vec<EmailRecord>, StoreError> = items.into_iter().map(from_item).collect();
-        let mut emails = emails?;
-        emails.retain(|email| Some(email.id) != before);
-        let has_more = emails.len() > limit;
-        emails.truncate(limit);
-        Ok((emails, has_more))
+        let before = before.map(|id| id.to_string());
+        let page = PageRange::newest_first(("ntc_", "ntc_~"), before.as_deref(), limit);
+        self.store.table_page(&[EmailRecord::partition(account)], page).await
     }
 
     /// Counts one email against a test scope's daily limit. `false` means that the limit is reached.

@@ -10,7 +10,7 @@ use domain::time::Timestamp;
 use crate::http::field::{CHARGE_ID, Count, Definitions, Field, LIMIT, Parsed, TimeBound, Word};
 use crate::http::{Fields, Problem, Query};
 use crate::med::MedCases;
-use crate::store::{ListIndex, Page, PageError, StoreError};
+use crate::store::{ListIndex, Page, PageError, PageRange, StoreError};
 
 /// Cases on a page of the dashboard: as many read units, or more if they have long texts.
 pub const SHOWN: usize = 25;
@@ -160,9 +160,8 @@ impl MedCases {
         let window =
             if filter.status.is_some() && filter.kind.is_some() { FILTERED_WINDOW } else { filter.limit };
         let (index, partition) = filter.partition(scope);
-        Ok(filter.page(
-            self.store.rows_after((index, &[partition]), (&from, &to), cursor.as_deref(), window).await?,
-        ))
+        let page = PageRange::newest_first((&from, &to), cursor.as_deref(), window);
+        Ok(filter.page(self.store.rows_page((index, &[partition]), page).await?))
     }
 
     /// The open cases by deadline, in one query: of more than [`MOST_SORTED`] the oldest ones, and one more.

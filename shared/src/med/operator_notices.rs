@@ -11,7 +11,7 @@ use domain::time::Timestamp;
 use super::{CaseError, ContestedPix, MedCases};
 use crate::audit;
 use crate::random::RandomError;
-use crate::store::{ListIndex, Order, StoreError, Write};
+use crate::store::{ListIndex, PageRange, StoreError, Write};
 
 const PAGE: usize = 100;
 
@@ -72,17 +72,12 @@ impl MedCases {
         cursor: Option<&MedNotice>,
     ) -> Result<(Vec<MedNotice>, bool), StoreError> {
         let cursor = cursor.map(MedNotice::unmatched_sort);
-        let range = ("0", cursor.as_deref().unwrap_or("~"));
-        // A page needs two extra entries: the cursor's own, and one that shows whether more follow.
-        let limit = if account.is_some() { MAX_ENTRIES } else { PAGE.saturating_add(2) };
-        let partition = MedNotice::UNMATCHED_PARTITION;
-        let mut entries =
-            self.store.list(ListIndex::All, partition, range, Order::NewestFirst, limit).await?;
-        let is_cut = entries.len() == limit;
+        let limit = if account.is_some() { MAX_ENTRIES } else { PAGE };
+        let page = PageRange::newest_first(("0", "~"), cursor.as_deref(), limit);
+        let list = (ListIndex::All, &[MedNotice::UNMATCHED_PARTITION.to_owned()][..]);
+        let (mut entries, is_cut) = self.store.entries_page(list, page).await?;
         let wanted = account.map(MedNotice::partition_of);
-        entries.retain(|entry| {
-            Some(&entry.sort) != cursor.as_ref() && wanted.as_ref().is_none_or(|pk| entry.key.pk == *pk)
-        });
+        entries.retain(|entry| wanted.as_ref().is_none_or(|pk| entry.key.pk == *pk));
         let has_more = is_cut || entries.len() > PAGE;
         entries.truncate(PAGE);
         let keys: Vec<Key> = entries.into_iter().map(|entry| entry.key).collect();

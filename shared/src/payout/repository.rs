@@ -12,7 +12,7 @@ use domain::wallet::{Cause, Posting, Subject, rules};
 
 use crate::audit;
 use crate::random::RandomError;
-use crate::store::{ListIndex, Plan, StoreError, Write};
+use crate::store::{ListIndex, PageRange, Plan, StoreError, Write};
 use crate::wallet::counters::{self, DebitCheck};
 use crate::wallet::{CachedCredits, DebitPlan, Wallets};
 
@@ -122,11 +122,8 @@ impl Payouts {
     pub async fn list(&self, scope: &Scope, after: Option<PayoutId>) -> Result<Vec<Payout>, StoreError> {
         let partition = Payout::list_partition(scope);
         let after = after.map(|id| id.to_string());
-        let (payouts, _more) = self
-            .store
-            .rows_after((ListIndex::All, &[partition]), ("po_", "po_~"), after.as_deref(), PAGE_SIZE)
-            .await?;
-        Ok(payouts)
+        let page = PageRange::newest_first(("po_", "po_~"), after.as_deref(), PAGE_SIZE);
+        Ok(self.store.rows_page((ListIndex::All, &[partition]), page).await?.0)
     }
 }
 

@@ -29,7 +29,7 @@ use crate::http::field::{
 };
 use crate::http::{Fields, Problem, Query};
 use crate::rollup::{Checkpoint, DayRow, Rollups};
-use crate::store::{ListIndex, Order, PageError, Result, StoreError};
+use crate::store::{ListIndex, Order, PageError, PageRange, Result, StoreError};
 
 /// The most payments that a page by number can skip. Their index entries are read too, and this many still
 /// fit in one query.
@@ -194,24 +194,6 @@ impl PaymentFilter {
         let page = if self.starting_after.is_none() { Some(self.page) } else { None };
         PaymentPage { payments, total, page, limit: self.limit, has_more: false, next_cursor: None }
     }
-
-    /// Returns the first and last sort key of a page's index entries, and the number of entries to read.
-    /// Without a cursor, reading begins at the first payment: the entries before the page are skipped, and a
-    /// list of up to [`EXACT_TOTAL`] entries is read to its end.
-    fn index_range(&self, cursor: Option<&str>) -> (String, String, usize) {
-        let (from, to) = sort_range(self.start, self.end);
-        let Some(cursor) = cursor else {
-            return (from, to, self.offset().saturating_add(self.limit()).max(EXACT_TOTAL).saturating_add(1));
-        };
-        let cursor = cursor.to_owned();
-        // Two more than the limit: the range includes the cursor's own entry, and one extra entry shows
-        // whether more follow.
-        let limit = self.limit().saturating_add(2);
-        match self.order {
-            SortOrder::Ascending => (from.max(cursor), to, limit),
-            SortOrder::Descending => (from, to.min(cursor), limit),
-        }
-    }
 }
 
 /// A number of payments up to the checkpoint of the rollups.
@@ -281,22 +263,19 @@ impl PaymentList {
         now: Timestamp,
     ) -> Result<PaymentPage> {
         let (index, partitions) = filter.partitions(scope);
-        let (from, to, limit) = filter.index_range(cursor);
-        let read = async || {
-            // DynamoDB refuses a range that ends before it begins. A cursor outside the requested dates leads
-            // to such a range.
-            if from > to {
-                return Ok(Vec::new());
-            }
-            let order = filter.order.index_order();
-            self.store.list_of_each(index, &partitions, (&from, &to), order, limit).await
-        };
-        let (mut entries, counted) = tokio::try_join!(read(), Box::pin(self.count(scope, filter, now)))?;
-        let read_count = entries.len();
-        let is_complete = cursor.is_none() && read_count < limit;
-        entries.retain(|entry| Some(entry.sort.as_str()) != cursor);
+        let (from, to) = sort_range(filter.start, filter.end);
         let skipped = if cursor.is_none() { filter.offset() } else { 0 };
-        let has_more = entries.len() > skipped.saturating_add(filter.limit());
+        let end = skipped.saturating_add(filter.limit());
+        // Without a cursor, the entries before the page are read and skipped, and a short list is read to its end.
+        let limit = if cursor.is_none() { end.max(EXACT_TOTAL) } else { end };
+        let page = PageRange { range: (&from, &to), order: filter.order.index_order(), after: cursor, limit };
+        let ((entries, is_cut), counted) = tokio::try_join!(
+            self.store.entries_page((index, &partitions), page),
+            Box::pin(self.count(scope, filter, now))
+        )?;
+        let read_count = entries.len().saturating_add(usize::from(is_cut));
+        let is_complete = cursor.is_none() && !is_cut;
+        let has_more = read_count > end;
         let on_page = entries.into_iter().skip(skipped).take(filter.limit());
         let keys: Vec<Key> = on_page.map(|entry| entry.key).collect();
         let total = async || {

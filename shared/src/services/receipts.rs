@@ -16,7 +16,7 @@ use crate::acquirer::pix::RETURN_WINDOW_MS;
 use crate::audit;
 use crate::charge::{Charges, recorded_payment_writes};
 use crate::random::RandomError;
-use crate::store::{ListIndex, Result, Store, StoreError, Write};
+use crate::store::{ListIndex, PageRange, Result, Store, StoreError, Write};
 use crate::wallet::counters::{self, DebitCheck};
 
 const PAGE: usize = 100;
@@ -69,7 +69,8 @@ impl Receipts {
     ) -> Result<(Vec<IncomingPayment>, bool)> {
         let partition = IncomingPayment::operators_partition(scope);
         let cursor = cursor.map(IncomingPayment::operators_sort);
-        self.store.rows_after((ListIndex::All, &[partition]), ("0", "~"), cursor.as_deref(), PAGE).await
+        let page = PageRange::newest_first(("0", "~"), cursor.as_deref(), PAGE);
+        self.store.rows_page((ListIndex::All, &[partition]), page).await
     }
 
     pub async fn find(&self, scope: &Scope, payment: &AcquirerPaymentId) -> Result<Option<IncomingPayment>> {
@@ -192,8 +193,9 @@ impl Receipts {
     /// Newest first, at most 100.
     pub async fn unowned(&self, connection: ConnectionId) -> Result<Vec<ReportedPix>> {
         let partition = ReportedPix::unowned_partition(connection);
+        let page = PageRange::newest_first(("0", "~"), None, PAGE);
         let (mut found, _more): (Vec<ReportedPix>, bool) =
-            self.store.rows_after((ListIndex::All, &[partition]), ("0", "~"), None, PAGE).await?;
+            self.store.rows_page((ListIndex::All, &[partition]), page).await?;
         // The index may still list a Pix that was just recorded.
         found.retain(|pix| pix.status == ReportedPixStatus::Unowned);
         Ok(found)

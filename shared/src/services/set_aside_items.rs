@@ -9,7 +9,7 @@ use domain::time::{SECONDS_A_DAY, Timestamp};
 use crate::audit;
 use crate::random::RandomError;
 use crate::request_limit::Window;
-use crate::store::{Inserted, ListIndex, Order, StoreError, Write, from_item};
+use crate::store::{Inserted, ListIndex, Order, PageRange, StoreError, Write};
 
 const PAGE: usize = 100;
 
@@ -52,14 +52,8 @@ impl SetAsideItems {
 
     /// Newest first, at most 100. Also returns whether there are more. The index is eventually consistent.
     pub async fn latest(&self) -> Result<(Vec<SetAsideItem>, bool), StoreError> {
-        self.store
-            .rows_after(
-                (ListIndex::All, &[SetAsideItem::ALL_ACCOUNTS_PARTITION.to_owned()]),
-                ("0", "~"),
-                None,
-                PAGE,
-            )
-            .await
+        let list = (ListIndex::All, &[SetAsideItem::ALL_ACCOUNTS_PARTITION.to_owned()][..]);
+        self.store.rows_page(list, PageRange::newest_first(("0", "~"), None, PAGE)).await
     }
 
     /// By ascending hash, at most 100 after the hash `after`. Also returns whether more follow.
@@ -68,16 +62,8 @@ impl SetAsideItems {
         account: &AccountId,
         after: Option<&str>,
     ) -> Result<(Vec<SetAsideItem>, bool), StoreError> {
-        // Reads two extra items: the one with the hash `after`, and one that shows whether more follow.
-        let (range, limit) = ((after.unwrap_or("0"), "~"), PAGE.saturating_add(2));
-        let partition = SetAsideItem::partition_of(account);
-        let found = self.store.range(&partition, range, Order::OldestFirst, limit).await?;
-        let rows: Result<Vec<SetAsideItem>, StoreError> = found.into_iter().map(from_item).collect();
-        let mut rows = rows?;
-        rows.retain(|row| Some(row.sha256.as_str()) != after);
-        let has_more = rows.len() > PAGE;
-        rows.truncate(PAGE);
-        Ok((rows, has_more))
+        let page = PageRange { range: ("0", "~"), order: Order::OldestFirst, after, limit: PAGE };
+        self.store.table_page(&[SetAsideItem::partition_of(account)], page).await
     }
 
     pub async fn get(&self, account: &AccountId, sha256: &str) -> Result<SetAsideItem, SetAsideError> {

@@ -94,6 +94,48 @@ impl Order {
     }
 }
 
+/// A page to read: the entries after a cursor.
+#[derive(Clone, Copy, Debug)]
+pub struct PageRange<'a> {
+    /// The smallest and the largest sort key of the list, both inclusive.
+    pub range: (&'a str, &'a str),
+    /// Its first entry is the smallest or the largest.
+    pub order: Order,
+    /// The sort key after which the page begins. `None`: it is the first page.
+    pub after: Option<&'a str>,
+    /// The most entries of the page.
+    pub limit: usize,
+}
+
+impl<'a> PageRange<'a> {
+    /// A page of a list that begins with the newest entry.
+    pub fn newest_first(range: (&'a str, &'a str), after: Option<&'a str>, limit: usize) -> Self {
+        Self { range, order: Order::NewestFirst, after, limit }
+    }
+
+    fn range(&self) -> (&'a str, &'a str) {
+        let (from, to) = self.range;
+        match (self.after, self.order) {
+            (None, _) => (from, to),
+            (Some(after), Order::OldestFirst) => (from.max(after), to),
+            (Some(after), Order::NewestFirst) => (from, to.min(after)),
+        }
+    }
+
+    /// The entries to read: those of the page, one that shows whether more follow, and the cursor's own, which the
+    /// range includes.
+    fn most(&self) -> usize {
+        self.limit.saturating_add(1).saturating_add(usize::from(self.after.is_some()))
+    }
+
+    fn cut<T>(&self, mut found: Vec<T>, sort: impl Fn(&T) -> Option<&str>) -> (Vec<T>, bool) {
+        found.retain(|entry| self.after.is_none() || sort(entry) != self.after);
+        let has_more = found.len() > self.limit;
+        found.truncate(self.limit);
+        (found, has_more)
+    }
+}
+
 /// An entry of a list index.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ListEntry {
@@ -114,11 +156,10 @@ impl Store {
         order: Order,
         limit: usize,
     ) -> Result<Vec<ListEntry>> {
-        let query =
-            self.entries_query(index, partition, range).scan_index_forward(order == Order::OldestFirst);
+        let query = self.entries_query(index, partition);
         // Boxed, because the future of a query takes kilobytes, and a list request runs several queries
         // concurrently.
-        let items = Box::pin(self.first_items(query, limit)).await?;
+        let items = Box::pin(first_items(query, range, order, limit)).await?;
         let (_, _, sort) = index.names();
         Ok(items.iter().filter_map(|item| listed(item, sort)).collect())
     }
@@ -132,8 +173,8 @@ impl Store {
         number: &str,
         limit: usize,
     ) -> Result<Vec<(String, Option<i64>)>> {
-        let query = self.entries_query(index, partition, ("0", "~"));
-        let items = Box::pin(self.first_items(query, limit)).await?;
+        let query = self.entries_query(index, partition);
+        let items = Box::pin(first_items(query, ("0", "~"), Order::OldestFirst, limit)).await?;
         let (_, _, sort) = index.names();
         let number_of = |item: &Item| item.get(number)?.as_n().ok()?.parse().ok();
         Ok(items.iter().filter_map(|item| Some((text(item, sort)?, number_of(item)))).collect())
@@ -157,58 +198,42 @@ impl Store {
         Ok(entries)
     }
 
-    /// Reads the rows of the first `limit` entries before the sort key `cursor`, newest first; `None` begins with
-    /// the newest. Also returns whether more follow.
-    pub(crate) async fn rows_after<R: DeserializeOwned>(
+    /// Reads a page of an index. Also returns whether more entries follow.
+    pub async fn entries_page(
         &self,
         (index, partitions): (ListIndex, &[String]),
-        (from, to): (&str, &str),
-        cursor: Option<&str>,
-        limit: usize,
-    ) -> Result<(Vec<R>, bool)> {
-        let to = cursor.map_or(to, |cursor| cursor.min(to));
-        // DynamoDB refuses a range that ends before it begins.
-        if from > to {
-            return Ok((Vec::new(), false));
-        }
-        let entries =
-            self.list_of_each(index, partitions, (from, to), Order::NewestFirst, with_extra(limit)).await?;
-        self.rows_of(entries, cursor, limit).await
+        page: PageRange<'_>,
+    ) -> Result<(Vec<ListEntry>, bool)> {
+        let read = self.list_of_each(index, partitions, page.range(), page.order, page.most());
+        Ok(page.cut(read.await?, |entry| Some(&entry.sort)))
     }
 
-    /// Like [`Store::rows_after`], but reads a partition of the table whose sort keys name other rows. `key_of`:
-    /// the key of the row that a sort key names.
-    pub(crate) async fn named_rows_after<R: DeserializeOwned>(
+    /// Like [`Store::entries_page`], but reads the rows of the entries.
+    pub async fn rows_page<R: DeserializeOwned>(
         &self,
-        partition: &str,
-        (from, to): (&str, &str),
-        cursor: Option<&str>,
-        limit: usize,
-        key_of: impl Fn(&str) -> Option<Key>,
+        list: (ListIndex, &[String]),
+        page: PageRange<'_>,
     ) -> Result<(Vec<R>, bool)> {
-        let to = cursor.map_or(to, |cursor| cursor.min(to));
-        if from > to {
-            return Ok((Vec::new(), false));
-        }
-        let items = self.range(partition, (from, to), Order::NewestFirst, with_extra(limit)).await?;
-        let entry = |item: &Item| {
-            let sort = sort_of(item)?.clone();
-            key_of(&sort).map(|key| ListEntry { sort, key })
-        };
-        self.rows_of(items.iter().filter_map(entry).collect(), cursor, limit).await
-    }
-
-    async fn rows_of<R: DeserializeOwned>(
-        &self,
-        mut entries: Vec<ListEntry>,
-        cursor: Option<&str>,
-        limit: usize,
-    ) -> Result<(Vec<R>, bool)> {
-        entries.retain(|entry| Some(entry.sort.as_str()) != cursor);
-        let has_more = entries.len() > limit;
-        entries.truncate(limit);
+        let (entries, has_more) = self.entries_page(list, page).await?;
         let keys: Vec<Key> = entries.into_iter().map(|entry| entry.key).collect();
         Ok((self.get_in_order(&keys).await?, has_more))
+    }
+
+    /// Reads a page of partitions of the table, whose sort keys are unique among them. Also returns whether more
+    /// items follow.
+    pub async fn items_page(&self, partitions: &[String], page: PageRange<'_>) -> Result<(Vec<Item>, bool)> {
+        let read = self.range_of_each(partitions, page.range(), page.order, page.most());
+        Ok(page.cut(read.await?, sort_of))
+    }
+
+    /// Like [`Store::items_page`], but deserialises the items.
+    pub async fn table_page<R: DeserializeOwned>(
+        &self,
+        partitions: &[String],
+        page: PageRange<'_>,
+    ) -> Result<(Vec<R>, bool)> {
+        let (items, has_more) = self.items_page(partitions, page).await?;
+        Ok((items.into_iter().map(from_item).collect::<Result<_>>()?, has_more))
     }
 
     /// Counts the entries of partitions whose sort keys are within `range`, both ends inclusive. One request
@@ -219,16 +244,12 @@ impl Store {
         partitions: &[String],
         range: (&str, &str),
     ) -> Result<usize> {
-        let counts = partitions.iter().map(|partition| count(self.entries_query(index, partition, range)));
+        let counts =
+            partitions.iter().map(|partition| count(between(self.entries_query(index, partition), range)));
         Ok(try_join_all(counts).await?.into_iter().fold(0, usize::saturating_add))
     }
 
-    fn entries_query(
-        &self,
-        index: ListIndex,
-        partition: &str,
-        (from, to): (&str, &str),
-    ) -> QueryFluentBuilder {
+    fn entries_query(&self, index: ListIndex, partition: &str) -> QueryFluentBuilder {
         let (name, partition_attribute, sort_attribute) = index.names();
         self.client
             .query()
@@ -238,8 +259,6 @@ impl Store {
             .expression_attribute_names("#partition", partition_attribute)
             .expression_attribute_names("#sort", sort_attribute)
             .expression_attribute_values(":partition", AttributeValue::S(partition.to_owned()))
-            .expression_attribute_values(":from", AttributeValue::S(from.to_owned()))
-            .expression_attribute_values(":to", AttributeValue::S(to.to_owned()))
     }
 
     /// Reads all items of a partition by ascending sort key, strongly consistent. It holds all of them in
@@ -285,22 +304,18 @@ impl Store {
         Ok((answer.items.unwrap_or_default(), ended_at.map(|key| key.sk)))
     }
 
-    /// Reads the first `limit` items of a partition whose sort keys are within `from..=to`, strongly
-    /// consistent.
+    /// Reads the first `limit` items of a partition whose sort keys are within `range`, both ends inclusive,
+    /// strongly consistent.
     pub async fn range(
         &self,
         pk: &str,
-        (from, to): (&str, &str),
+        range: (&str, &str),
         order: Order,
         limit: usize,
     ) -> Result<Vec<Item>> {
-        let query = self
-            .partition_query(pk)
-            .key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to")
-            .expression_attribute_values(":from", AttributeValue::S(from.to_owned()))
-            .expression_attribute_values(":to", AttributeValue::S(to.to_owned()))
-            .scan_index_forward(order == Order::OldestFirst);
-        Box::pin(self.first_items(query, limit)).await
+        let query =
+            self.partition_query(pk).key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to");
+        Box::pin(first_items(query, range, order, limit)).await
     }
 
     /// Like [`Store::range`], but reads several partitions concurrently and merges their items. Sort keys must
@@ -318,24 +333,40 @@ impl Store {
         items.truncate(limit);
         Ok(items)
     }
+}
 
-    /// Reads the first `limit` items of a query. One request returns at most 1 MB, so long rows take several
-    /// requests.
-    async fn first_items(&self, query: QueryFluentBuilder, limit: usize) -> Result<Vec<Item>> {
-        let mut items = Vec::new();
-        let mut after = None;
-        while items.len() < limit {
-            let left = i32::try_from(limit.saturating_sub(items.len())).unwrap_or(i32::MAX);
-            let page = query.clone().set_exclusive_start_key(after).limit(left).send().await;
-            let page = page.map_err(unavailable)?;
-            items.extend(page.items.unwrap_or_default());
-            after = page.last_evaluated_key;
-            if after.is_none() {
-                break;
-            }
-        }
-        Ok(items)
+/// Reads the first `limit` items of a query within `range`. One request returns at most 1 MB, so long rows take
+/// several requests.
+async fn first_items(
+    query: QueryFluentBuilder,
+    range: (&str, &str),
+    order: Order,
+    limit: usize,
+) -> Result<Vec<Item>> {
+    let mut items = Vec::new();
+    // DynamoDB refuses a range that ends before it begins.
+    if range.0 > range.1 {
+        return Ok(items);
     }
+    let query = between(query, range).scan_index_forward(order == Order::OldestFirst);
+    let mut after = None;
+    while items.len() < limit {
+        let left = i32::try_from(limit.saturating_sub(items.len())).unwrap_or(i32::MAX);
+        let page = query.clone().set_exclusive_start_key(after).limit(left).send().await;
+        let page = page.map_err(unavailable)?;
+        items.extend(page.items.unwrap_or_default());
+        after = page.last_evaluated_key;
+        if after.is_none() {
+            break;
+        }
+    }
+    Ok(items)
+}
+
+fn between(query: QueryFluentBuilder, (from, to): (&str, &str)) -> QueryFluentBuilder {
+    query
+        .expression_attribute_values(":from", AttributeValue::S(from.to_owned()))
+        .expression_attribute_values(":to", AttributeValue::S(to.to_owned()))
 }
 
 async fn all_items(query: QueryFluentBuilder) -> Result<Vec<Item>> {
@@ -352,14 +383,8 @@ async fn count(query: QueryFluentBuilder) -> Result<usize> {
     Ok(count)
 }
 
-/// Two entries more than a page has: the cursor's own, which a range includes, and one that shows whether more
-/// follow.
-fn with_extra(limit: usize) -> usize {
-    limit.saturating_add(2)
-}
-
-fn sort_of(item: &Item) -> Option<&String> {
-    item.get("sk").and_then(|sort| sort.as_s().ok())
+fn sort_of(item: &Item) -> Option<&str> {
+    Some(item.get("sk")?.as_s().ok()?.as_str())
 }
 
 fn listed(item: &Item, sort: &str) -> Option<ListEntry> {

@@ -11,7 +11,7 @@ use crate::http::field::{
     CREATED_AFTER, CREATED_BEFORE, CURRENCY_CODE, Count, Definitions, Field, LIMIT, Parsed, Presence,
 };
 use crate::http::{Fields, Problem, Query};
-use crate::store::{Order, Page, PageError, from_item};
+use crate::store::{Page, PageError, PageRange};
 use crate::wallet::Wallets;
 
 crate::fields! {
@@ -107,22 +107,16 @@ impl Wallets {
         let cursor = filter.starting_after;
         let is_bounded_by_cursor = cursor.is_some_and(|cursor| cursor < to);
         let to = cursor.filter(|_| is_bounded_by_cursor).unwrap_or(to);
-        if from > to {
-            return Ok(Page { items: Vec::new(), next_cursor: None });
-        }
-        // Two more than the limit: the range includes the cursor itself, and one extra posting shows whether
-        // more follow.
-        let limit = filter.limit.saturating_add(2);
-        let [from, to] = [from, to].map(|id| Posting::wallet_sort(filter.currency, id));
+        // The cursor is read too, because it must exist.
+        let limit = filter.limit.saturating_add(usize::from(is_bounded_by_cursor));
+        let sorts = [from, to].map(|id| Posting::wallet_sort(filter.currency, id));
+        let page = PageRange::newest_first((&sorts[0], &sorts[1]), None, limit);
         let partitions = scope.partitions(Posting::partition);
-        let items = self.store.range_of_each(&partitions, (&from, &to), Order::NewestFirst, limit).await?;
-        let postings: Vec<Posting> = items.into_iter().map(from_item).collect::<Result<_, _>>()?;
-        if is_bounded_by_cursor && postings.first().map(|posting| posting.id) != cursor {
+        let (mut postings, has_more): (Vec<Posting>, bool) = self.store.table_page(&partitions, page).await?;
+        if is_bounded_by_cursor && from <= to && postings.first().map(|posting| posting.id) != cursor {
             return Err(PageError::UnknownCursor("a movement of this wallet"));
         }
-        let mut postings = postings;
         postings.retain(|posting| Some(posting.id) != cursor);
-        let has_more = postings.len() > filter.limit;
         Ok(Page::of_matching((postings, has_more), filter.limit, |_| true, |posting| posting.id))
     }
 }

@@ -20,9 +20,6 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
-use aws_sdk_dynamodb::types::AttributeValue;
-use futures_util::future::try_join_all;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -52,16 +49,11 @@ use crate::store::{
 /// refer to them.
 const LISTED_SECONDS: i64 = 30 * 24 * 60 * 60;
 
-/// The maximum number of queries for a page, one after another. DynamoDB ends each query at 1 MB, some
-/// thousand rows.
-const MAX_QUERIES: usize = 2;
+/// Rows that the first read of a page takes for each wanted event of one type. This is enough for a frequent type.
+/// Only a rare type needs the second read.
+/// Rows that the second and last read takes: about 1 MB.
+const MORE_ROWS: usize = 1_000;
 
-/// Rows that the first query reads in addition to one row for each event of a page. One is the cursor's row,
-/// which may store further events after the cursor. The other shows whether there is a next page.
-const EXTRA_ROWS: usize = 2;
-
-/// Rows that the first query reads for each wanted event of one type. This is enough for a frequent type.
-/// Only a rare type needs another query.
 const ROWS_PER_MATCH: usize = 8;
 
 crate::fields! {
@@ -239,9 +231,15 @@ impl EventLog {
             return Ok(EventPage { events, next_cursor: None });
         }
         let mut cursor_is_known = cursor.is_none();
-        let mut after = None;
-        for query in 0..MAX_QUERIES {
-            let (items, last) = self.rows(scope, (from, to), filter, query == 0, after.take()).await?;
+        let (partitions, range) = (scope.partitions(Event::partition), (from.to_string(), to.to_string()));
+        // The cursor's row is read too, because it may store further events after the cursor.
+        let rows = filter.limit.saturating_add(1);
+        let rows = if filter.event_type.is_some() { rows.saturating_mul(ROWS_PER_MATCH) } else { rows };
+        let mut after: Option<String> = None;
+        for rows in [rows, MORE_ROWS] {
+            let page = PageRange::newest_first((&range.0, &range.1), after.as_deref(), rows);
+            let (items, has_more) = self.store.items_page(&partitions, page).await?;
+            after = items.last().and_then(|item| text(item, "sk")).filter(|_| has_more);
             for item in items {
                 // If the previous page ended before it was full, its cursor is the id of the last row that it
                 // read.
@@ -256,7 +254,6 @@ impl EventLog {
                     }
                 }
             }
-            after = last;
             if after.is_none() || events.len() > filter.limit {
                 break;
             }
@@ -272,75 +269,6 @@ impl EventLog {
             after.and_then(|last| last.parse().ok())
         };
         Ok(EventPage { events, next_cursor })
-    }
-
-    /// Runs one query of each shard for a page. Returns rows, newest first, and if there are more, the sort key
-    /// after which the next queries begin.
-    async fn rows(
-        &self,
-        scope: &ShardedScope,
-        range: (EventId, EventId),
-        filter: &EventFilter,
-        is_first: bool,
-        after: Option<String>,
-    ) -> Result<(Vec<Item>, Option<String>), StoreError> {
-        let query = self.rows_query(range, filter, is_first);
-        let partitions = scope.partitions(Event::partition);
-        let reads = partitions.into_iter().map(|partition| {
-            let start = after.clone().map(|sk| key_attributes(&Key { pk: partition.clone(), sk }));
-            let query = query.clone().expression_attribute_values(":pk", AttributeValue::S(partition));
-            query.set_exclusive_start_key(start).send()
-        });
-        let answers = try_join_all(reads).await.map_err(unavailable)?;
-        let (of_shards, ends): (Vec<Vec<Item>>, Vec<Option<String>>) = answers
-            .into_iter()
-            .map(|answer| {
-                let ended_at = answer.last_evaluated_key.and_then(|key| text(&key, "sk"));
-                (answer.items.unwrap_or_default(), ended_at)
-            })
-            .unzip();
-        // A shard with more rows is read down to its end here. The next queries read the rows before that.
-        let read_to = ends.into_iter().flatten().max();
-        let mut rows: Vec<Item> = of_shards.into_iter().flatten().collect();
-        if let Some(read_to) = &read_to {
-            rows.retain(|row| text(row, "sk").is_some_and(|sort| sort >= *read_to));
-        }
-        rows.sort_by_cached_key(|row| Reverse(text(row, "sk")));
-        Ok((rows, read_to))
-    }
-
-    /// Returns a query of a page, without its partition.
-    fn rows_query(
-        &self,
-        (from, to): (EventId, EventId),
-        filter: &EventFilter,
-        is_first: bool,
-    ) -> QueryFluentBuilder {
-        let text = |text: &dyn ToString| AttributeValue::S(text.to_string());
-        let mut query = self
-            .store
-            .client()
-            .query()
-            .table_name(self.store.table())
-            // Strongly consistent, so that the last event of a page is found as the cursor of the next page.
-            .consistent_read(true)
-            .key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to")
-            .expression_attribute_values(":from", text(&from))
-            .expression_attribute_values(":to", text(&to))
-            .scan_index_forward(false);
-        let mut rows = filter.limit.saturating_add(EXTRA_ROWS);
-        if let Some(event_type) = filter.event_type {
-            rows = rows.saturating_mul(ROWS_PER_MATCH);
-            // The cursor may be an event of another type: the last row that the previous page read.
-            let cursor = filter.starting_after.unwrap_or(to);
-            query = query
-                .filter_expression("contains(#types, :type) OR #id = :row")
-                .expression_attribute_names("#types", "types")
-                .expression_attribute_names("#id", "id")
-                .expression_attribute_values(":type", AttributeValue::S(event_type.as_str().to_owned()))
-                .expression_attribute_values(":row", text(&cursor.row_id()));
-        }
-        query.set_limit(is_first.then(|| i32::try_from(rows).unwrap_or(i32::MAX)))
     }
 
     async fn page_of_object(
