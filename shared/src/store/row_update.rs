@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 
-use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::types::{
     AttributeValue, ConditionCheck, Delete, ReturnValue, ReturnValuesOnConditionCheckFailure, Update,
 };
@@ -12,6 +11,21 @@ use domain::row::Key;
 
 use super::counter::conditional_update;
 use super::{Item, Store, StoreError, UpdateOutcome, number};
+
+/// Adds what a [`RowUpdate`] has, except the expression of an update, to a builder of the SDK.
+macro_rules! built {
+    ($update:expr, $table:expr, $builder:expr) => {{
+        let Self { key, conditions, names, values, .. } = $update;
+        let built = $builder
+            .table_name($table)
+            .set_key(Some(key))
+            .set_condition_expression(Some(conditions.join(" AND ")).filter(|all| !all.is_empty()))
+            .set_expression_attribute_names(Some(names).filter(|names| !names.is_empty()))
+            .set_expression_attribute_values(Some(values).filter(|values| !values.is_empty()))
+            .build();
+        built.map_err(|error| StoreError::Corrupt(error.to_string()))
+    }};
+}
 
 /// A write of one row's attributes, with all its conditions.
 #[derive(Clone, Debug)]
@@ -129,43 +143,20 @@ impl RowUpdate {
         self
     }
 
-    fn condition(&self) -> Option<String> {
-        (!self.conditions.is_empty()).then(|| self.conditions.join(" AND "))
-    }
-
     pub(super) fn into_update(self, table: &str) -> Result<Update, StoreError> {
-        let condition = self.condition();
-        let clauses = [("SET", self.sets), ("ADD", self.adds), ("REMOVE", self.removes)];
+        let clauses = [("SET", &self.sets), ("ADD", &self.adds), ("REMOVE", &self.removes)];
         let clauses = clauses.into_iter().filter(|(_, terms)| !terms.is_empty());
         let clauses: Vec<String> =
             clauses.map(|(clause, terms)| format!("{clause} {}", terms.join(", "))).collect();
-        let update = Update::builder().table_name(table).set_key(Some(self.key));
-        let update = update
-            .update_expression(clauses.join(" "))
-            .set_condition_expression(condition)
-            .set_expression_attribute_names(Some(self.names).filter(|names| !names.is_empty()))
-            .set_expression_attribute_values(Some(self.values).filter(|values| !values.is_empty()));
-        update.build().map_err(|error| malformed(&error))
+        built!(self, table, Update::builder().update_expression(clauses.join(" ")))
     }
 
     pub(super) fn into_delete(self, table: &str) -> Result<Delete, StoreError> {
-        let condition = self.condition();
-        let delete = Delete::builder().table_name(table).set_key(Some(self.key));
-        let delete = delete
-            .set_condition_expression(condition)
-            .set_expression_attribute_names(Some(self.names).filter(|names| !names.is_empty()))
-            .set_expression_attribute_values(Some(self.values).filter(|values| !values.is_empty()));
-        delete.build().map_err(|error| malformed(&error))
+        built!(self, table, Delete::builder())
     }
 
     pub(super) fn into_check(self, table: &str) -> Result<ConditionCheck, StoreError> {
-        let condition = self.condition();
-        let check = ConditionCheck::builder().table_name(table).set_key(Some(self.key));
-        let check = check
-            .set_condition_expression(condition)
-            .set_expression_attribute_names(Some(self.names).filter(|names| !names.is_empty()))
-            .set_expression_attribute_values(Some(self.values).filter(|values| !values.is_empty()));
-        check.build().map_err(|error| malformed(&error))
+        built!(self, table, ConditionCheck::builder())
     }
 
     /// Runs the update outside of a transaction, on a row of the store's table. An update that conflicts with a
@@ -182,8 +173,4 @@ impl RowUpdate {
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         conditional_update(update).await
     }
-}
-
-fn malformed(error: &BuildError) -> StoreError {
-    StoreError::Corrupt(error.to_string())
 }
