@@ -9,7 +9,7 @@ use domain::charge::StoredCharge;
 use shared::app::App;
 use shared::charge::ChargeFilter;
 use shared::charge::request::{ChargeRoute, NewCharge};
-use shared::charge::view::{ChargeListView, ChargeView, QrImage};
+use shared::charge::view::{ChargeView, QrImage, charge_list};
 use shared::extract::{Authenticated, AuthenticatedQuery, CallerOwned, Deferred};
 use shared::http::field::IDEMPOTENCY_KEY;
 use shared::http::{Fields, JsonBody, RequestContext, Result, with_middleware};
@@ -91,5 +91,5 @@ async fn list(context: RequestContext, authenticated: Deferred<AuthenticatedQuer
     let (AuthenticatedQuery { app, caller, now, .. }, cursor) =
         authenticated.concurrently_with(async |app| app.charges.find(cursor).await).await?;
     let page = app.charges.list(&caller.sharded_scope(), &caller.salt, &filter?, cursor?, now).await?;
-    Ok(Json(ChargeListView::new(&page, &app.public_urls)).into_response())
+    Ok(Json(charge_list(&page, &app.public_urls)).into_response())
 }

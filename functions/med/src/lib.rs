@@ -19,7 +19,7 @@ use shared::med::evidence::{
     CaseEvidence, EvidenceFile, EvidenceFiles, EvidenceListView, EvidenceView, UploadView, UploadedBy,
 };
 use shared::med::request::appeal_reason;
-use shared::med::{CaseFilter, CaseListView, CaseView};
+use shared::med::{CaseFilter, CaseView, case_list};
 use shared::store::{Aws, Store};
 
 const PATHS: [&str; 2] = ["/v1/med/cases", "/v1/infractions"];
@@ -71,7 +71,7 @@ async fn list(context: RequestContext, authenticated: Deferred<AuthenticatedQuer
     let (AuthenticatedQuery { app, caller, .. }, cursor) =
         authenticated.concurrently_with(async |app| app.cases.find(cursor).await).await?;
     let page = app.cases.list(&caller.scope, &filter?, cursor?).await?;
-    Ok(Json(CaseListView::new(&page)).into_response())
+    Ok(Json(case_list(&page)).into_response())
 }
 
 async fn read(CallerOwned { found: case, .. }: CallerOwned<MedCase>) -> Result<Response> {

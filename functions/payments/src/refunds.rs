@@ -4,8 +4,8 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use domain::ids::ChargeId;
 use shared::extract::{CallerOwned, Deferred};
-use shared::http::{IdPath, JsonBody, Result};
-use shared::refund::{NewRefund, RefundListView, RefundView};
+use shared::http::{IdPath, JsonBody, Result, WholeListView};
+use shared::refund::{NewRefund, RefundView};
 
 use crate::Payment;
 
@@ -30,5 +30,6 @@ pub(crate) async fn list(
     IdPath(id): IdPath<ChargeId>,
 ) -> Result<Response> {
     let (_, refunds) = own.concurrently_with(async |app| app.refunds.for_charge(id).await).await?;
-    Ok(Json(RefundListView::new(&refunds?)).into_response())
+    let refunds = refunds?;
+    Ok(Json(WholeListView { data: refunds.iter().map(RefundView::new).collect() }).into_response())
 }

@@ -8,7 +8,7 @@ use shared::app::App;
 use shared::extract::{Authenticated, AuthenticatedQuery};
 use shared::http::{Problem, RequestContext, Result, csv_attachment, with_middleware};
 use shared::wallet::statement::{StatementFilter, StatementFormat, balance_currency};
-use shared::wallet::view::{BalanceView, FlatBalanceView, StatementView, WalletView, statement_csv};
+use shared::wallet::view::{self, BalanceView, FlatBalanceView, WalletView, statement_csv};
 
 /// The response header with the cursor of the next page, because CSV has no field for it.
 const NEXT_CURSOR: HeaderName = HeaderName::from_static("x-next-cursor");
@@ -49,7 +49,7 @@ async fn statement(
     let filter = StatementFilter::parse(&query, format)?;
     let page = app.wallets.statement(&caller.sharded_scope(), &filter).await?;
     if !is_csv {
-        return Ok(Json(StatementView::new(&page)?).into_response());
+        return Ok(Json(view::statement(&page)?).into_response());
     }
     let text = statement_csv(&page).map_err(|error| Problem::Internal(error.to_string()))?;
     let mut response = csv_attachment("statement.csv", text);

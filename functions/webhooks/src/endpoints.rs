@@ -8,12 +8,12 @@ use axum::response::{IntoResponse, Response};
 use domain::ids::{EndpointId, ResendId};
 use domain::webhook::signature::EndpointSecret;
 use shared::extract::Authenticated;
-use shared::http::{IdPath, JsonBody, Result};
+use shared::http::{IdPath, JsonBody, Result, WholeListView};
 use shared::random;
 use shared::webhook::delivery::DeliveryView;
 use shared::webhook::endpoint::{
-    DeletedView, EndpointChange, EndpointListView, EndpointView, Endpoints, NewEndpoint, OverrideSecretView,
-    SecretView, check_rotation,
+    DeletedView, EndpointChange, EndpointView, Endpoints, NewEndpoint, OverrideSecretView, SecretView,
+    check_rotation,
 };
 use shared::webhook::secret::SigningSecrets;
 
@@ -31,7 +31,8 @@ pub(crate) async fn register(
 
 pub(crate) async fn list(Authenticated { app, caller, .. }: Authenticated) -> Result<Response> {
     let endpoints = app.endpoints.list(&caller.scope).await?;
-    Ok(Json(EndpointListView::new(&endpoints)).into_response())
+    let data = endpoints.iter().map(EndpointView::new).collect();
+    Ok(Json(WholeListView { data }).into_response())
 }
 
 pub(crate) async fn read(

@@ -13,6 +13,7 @@ use domain::tax_id::{Document, TaxId};
 use domain::time::Timestamp;
 
 use crate::config::PublicUrls;
+use crate::http::ListView;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum QrImage {
@@ -175,32 +176,10 @@ fn failure_block(failure: &Failure) -> Value {
     block
 }
 
-/// A page of charges, newest first.
-#[derive(Debug, JsonSchema, Serialize)]
-#[schemars(rename = "ChargeList")]
-pub struct ChargeListView<'a> {
-    /// Always `list`.
-    #[schemars(extend("const" = "list"))]
-    object: &'static str,
-    /// The charges of the page.
-    data: Vec<ChargeView<'a>>,
-    /// Whether there are more charges after this page.
-    has_more: bool,
-    /// The `starting_after` of the next page. `null` on the last page.
-    next_cursor: Option<ChargeId>,
-}
+/// A page of charges.
+pub type ChargeListView<'a> = ListView<ChargeView<'a>, ChargeId>;
 
-impl<'a> ChargeListView<'a> {
-    pub fn new(page: &'a super::ChargePage, public_urls: &PublicUrls) -> Self {
-        Self {
-            object: "list",
-            data: page
-                .items
-                .iter()
-                .map(|charge| ChargeView::new(charge, public_urls, QrImage::ByUrl))
-                .collect(),
-            has_more: page.next_cursor.is_some(),
-            next_cursor: page.next_cursor,
-        }
-    }
+pub fn charge_list<'a>(page: &'a super::ChargePage, public_urls: &PublicUrls) -> ChargeListView<'a> {
+    let charges = page.items.iter().map(|charge| ChargeView::new(charge, public_urls, QrImage::ByUrl));
+    ListView::new(charges.collect(), page.next_cursor)
 }

@@ -16,4 +16,4 @@ pub use list::{CASES_QUERY, CaseFilter, CasePage, MOST_SORTED, OpenCase, SHOWN};
 pub use notice::{ContestedPix, NoticeOutcome};
 pub use operator_notices::NoticeError;
 pub use repository::MedCases;
-pub use view::{CaseListView, CaseView, ResolvedView};
+pub use view::{CaseListView, CaseView, ResolvedView, case_list};

@@ -6,6 +6,7 @@ use domain::med::{CaseKind, CaseStatus, MedCase, MoneyOutcome};
 use domain::money::{Amount, Currency};
 use domain::time::Timestamp;
 
+use crate::http::ListView;
 use crate::med::CasePage;
 
 /// A claim of a payer to get the money of a payment back, or another dispute about a payment.
@@ -112,28 +113,9 @@ impl ResolvedView {
     }
 }
 
-/// A page of cases, newest first.
-#[derive(Debug, JsonSchema, Serialize)]
-#[schemars(rename = "MedCaseList")]
-pub struct CaseListView<'a> {
-    /// Always `list`.
-    #[schemars(extend("const" = "list"))]
-    object: &'static str,
-    /// The cases of the page.
-    data: Vec<CaseView<'a>>,
-    /// Whether there are more cases after this page.
-    has_more: bool,
-    /// The `starting_after` of the next page. `null` on the last page.
-    next_cursor: Option<MedCaseId>,
-}
+/// A page of cases.
+pub type CaseListView<'a> = ListView<CaseView<'a>, MedCaseId>;
 
-impl<'a> CaseListView<'a> {
-    pub fn new(page: &'a CasePage) -> Self {
-        Self {
-            object: "list",
-            data: page.items.iter().map(CaseView::new).collect(),
-            has_more: page.next_cursor.is_some(),
-            next_cursor: page.next_cursor,
-        }
-    }
+pub fn case_list(page: &CasePage) -> CaseListView<'_> {
+    ListView::new(page.items.iter().map(CaseView::new).collect(), page.next_cursor)
 }

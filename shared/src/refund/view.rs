@@ -8,6 +8,8 @@ use domain::wallet::RefundStrategy;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::http::WholeListView;
+
 /// A full or partial refund of a payment.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[schemars(rename = "Refund")]
@@ -79,15 +81,4 @@ impl<'a> RefundView<'a> {
 }
 
 /// All refunds of a payment, newest first.
-#[derive(Debug, JsonSchema, Serialize)]
-#[schemars(rename = "RefundList")]
-pub struct RefundListView<'a> {
-    /// The refunds.
-    data: Vec<RefundView<'a>>,
-}
-
-impl<'a> RefundListView<'a> {
-    pub fn new(refunds: &'a [Refund]) -> Self {
-        Self { data: refunds.iter().map(RefundView::new).collect() }
-    }
-}
+pub type RefundListView<'a> = WholeListView<RefundView<'a>>;

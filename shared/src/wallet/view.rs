@@ -10,6 +10,7 @@ use domain::money::{Currency, MinorUnits, MoneyError};
 use domain::time::Timestamp;
 use domain::wallet::{PRIMARY_CURRENCY, Posting, PostingKind, Wallet};
 
+use crate::http::ListView;
 use crate::wallet::statement::{BalanceChanges, StatementPage};
 
 /// The balance in one currency.
@@ -195,30 +196,12 @@ impl<'a> MovementView<'a> {
     }
 }
 
-/// A page of the movements of all wallets, newest first.
-#[derive(Debug, JsonSchema, Serialize)]
-#[schemars(rename = "WalletTransactionList")]
-pub struct StatementView<'a> {
-    /// Always `list`.
-    #[schemars(extend("const" = "list"))]
-    object: &'static str,
-    /// The movements of the page.
-    data: Vec<MovementView<'a>>,
-    /// Whether there are more movements after this page.
-    has_more: bool,
-    /// The `starting_after` of the next page. `null` on the last page.
-    next_cursor: Option<PostingId>,
-}
+/// A page of the movements of a wallet.
+pub type StatementView<'a> = ListView<MovementView<'a>, PostingId>;
 
-impl<'a> StatementView<'a> {
-    pub fn new(page: &'a StatementPage) -> Result<Self, MoneyError> {
-        Ok(Self {
-            object: "list",
-            data: page.items.iter().map(MovementView::new).collect::<Result<_, _>>()?,
-            has_more: page.next_cursor.is_some(),
-            next_cursor: page.next_cursor,
-        })
-    }
+pub fn statement(page: &StatementPage) -> Result<StatementView<'_>, MoneyError> {
+    let movements = page.items.iter().map(MovementView::new);
+    Ok(ListView::new(movements.collect::<Result<_, _>>()?, page.next_cursor))
 }
 
 /// The columns of the CSV statement: the fields of a movement.

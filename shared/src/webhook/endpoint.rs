@@ -26,7 +26,7 @@ use super::WebhookError;
 use super::delivery::{Abandonment, AttemptOutcome};
 use crate::auth::Caller;
 use crate::http::field::{self, BodyFields, Field, Parsed, Presence, Word, Words};
-use crate::http::{Fields, JsonObject, Object, Problem};
+use crate::http::{Fields, JsonObject, Object, Problem, WholeListView};
 use crate::store::{Plan, RowUpdate, StoreError, Write, from_item, number};
 
 /// The most endpoints of a scope. It limits the deliveries that one change creates. The number of endpoints
@@ -557,18 +557,7 @@ impl<'a> EndpointView<'a> {
 }
 
 /// The endpoints of the account, oldest first.
-#[derive(Debug, JsonSchema, Serialize)]
-#[schemars(rename = "WebhookEndpointList")]
-pub struct EndpointListView<'a> {
-    /// The endpoints.
-    data: Vec<EndpointView<'a>>,
-}
-
-impl<'a> EndpointListView<'a> {
-    pub fn new(endpoints: &'a [Endpoint]) -> Self {
-        Self { data: endpoints.iter().map(EndpointView::new).collect() }
-    }
-}
+pub type EndpointListView<'a> = WholeListView<EndpointView<'a>>;
 
 /// The confirmation that an endpoint was deleted.
 #[derive(Debug, JsonSchema, Serialize)]

@@ -40,10 +40,8 @@ use super::body_schema::{any_legacy_data_schema, canonical_schema, legacy_name_s
 use super::delivery::{Deliveries, Delivery};
 use super::event::{Event, EventRef};
 use crate::http::field::{CREATED_AFTER, CREATED_BEFORE, Count, Definitions, Field, LIMIT, Parsed, Word};
-use crate::http::{Fields, Problem, Query};
-use crate::store::{
-    Item, Order, PageError, StoreError, from_item, key_attributes, key_of_item, text, unavailable,
-};
+use crate::http::{Fields, ListView, Problem, Query};
+use crate::store::{Item, Order, PageError, PageRange, StoreError, from_item, key_of_item, text};
 
 /// The age of the oldest listed event, in seconds: 30 days. Rows are kept for longer, because deliveries
 /// refer to them.
@@ -51,10 +49,10 @@ const LISTED_SECONDS: i64 = 30 * 24 * 60 * 60;
 
 /// Rows that the first read of a page takes for each wanted event of one type. This is enough for a frequent type.
 /// Only a rare type needs the second read.
+const ROWS_PER_MATCH: usize = 8;
+
 /// Rows that the second and last read takes: about 1 MB.
 const MORE_ROWS: usize = 1_000;
-
-const ROWS_PER_MATCH: usize = 8;
 
 crate::fields! {
     STARTING_AFTER: Parsed<EventId> = "starting_after",
@@ -172,8 +170,7 @@ impl EventLog {
             Some(object) => self.page_of_object(&scope.scope, object, filter, now).await?,
             None => self.page_of_scope(scope, filter, now).await?,
         };
-        let data = events.iter().map(EventView::new).collect::<Result<_, _>>()?;
-        Ok(EventListView { object: "list", data, has_more: next_cursor.is_some(), next_cursor })
+        Ok(ListView::new(events.iter().map(EventView::new).collect::<Result<_, _>>()?, next_cursor))
     }
 
     /// Returns one event, until it expires: 90 days after its change, or later if it was resent.
@@ -419,17 +416,5 @@ impl EventView {
     }
 }
 
-/// A page of events, newest first.
-#[derive(Debug, JsonSchema, Serialize)]
-#[schemars(rename = "EventList")]
-pub struct EventListView {
-    /// Always `list`.
-    #[schemars(extend("const" = "list"))]
-    object: &'static str,
-    /// The events of the page.
-    data: Vec<EventView>,
-    /// Whether there are more events after this page.
-    has_more: bool,
-    /// The `starting_after` of the next page. `null` on the last page.
-    next_cursor: Option<EventId>,
-}
+/// A page of events.
+pub type EventListView = ListView<EventView, EventId>;
