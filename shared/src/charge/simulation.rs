@@ -6,10 +6,10 @@ use domain::time::Timestamp;
 
 use crate::charge::Charges;
 use crate::http::{Problem, RequestContext};
-use crate::request_limit::count_in_minute;
+use crate::request_limit::Limit;
 
 /// The first simulation that changes the charge ends it, so a user needs few.
-const MAX_SIMULATIONS_A_MINUTE: i64 = 10;
+const SIMULATIONS: Limit = Limit::a_minute("simulations", 10);
 
 impl Charges {
     /// Stores the simulations left in this minute for the response headers. 429 `rate_limited` when none is
@@ -20,7 +20,6 @@ impl Charges {
         context: &RequestContext,
         now: Timestamp,
     ) -> Result<(), Problem> {
-        let limit = (format!("simulations#{}", charge.id), MAX_SIMULATIONS_A_MINUTE);
-        count_in_minute(&self.store, limit, (context, charge.scope.to_string()), now).await
+        SIMULATIONS.count_request(&self.store, charge.id, (context, charge.scope.to_string()), now).await
     }
 }

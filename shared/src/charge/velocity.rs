@@ -24,8 +24,6 @@ use crate::store::{Inserted, RowUpdate, StoreError, Write, number};
 const CUSTOMER_SECONDS: i64 = 10 * 60;
 const CHARGE_WRITE: usize = 0;
 
-/// Clock minutes.
-const ACCOUNT_SECONDS: i64 = 60;
 const COUNTER: &str = "charges";
 
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -91,12 +89,9 @@ impl Row for CustomerSlots {
     }
 }
 
-fn minute_of(at: Timestamp) -> Window {
-    Window::of(at, ACCOUNT_SECONDS)
-}
-
-fn minute_key(scope: &Scope, minute: Window) -> Key {
-    Key { pk: format!("velocity#{scope}"), sk: minute.number.to_string() }
+/// The partition of an account's counters, one for each clock minute.
+fn counters(scope: &Scope) -> String {
+    format!("velocity#{scope}")
 }
 
 impl Charges {
@@ -110,9 +105,8 @@ impl Charges {
         limits: VelocityLimits,
         now: Timestamp,
     ) -> Result<Inserted<StoredCharge>, ChargeError> {
-        let (minute, key) = (minute_of(now), minute_key(&charge.scope, minute_of(now)));
-        let max = Some(i64::from(limits.per_account));
-        if self.store.add_up_to(&key, (COUNTER, 1), minute.ttl(), max).await?.is_none() {
+        let (minute, max) = (Window::minute(now), Some(i64::from(limits.per_account)));
+        if minute.add(&self.store, counters(&charge.scope), (COUNTER, 1), max).await?.is_none() {
             return self.existing_or(charge.id, ChargeError::AccountVelocityExceeded).await;
         }
         let inserted = self.insert_for_customer(charge, limits.per_customer, now).await;
@@ -121,7 +115,7 @@ impl Charges {
             // After a failed request the charge may have been inserted, so its slot stays taken.
             Err(error) if !matches!(error, ChargeError::CustomerVelocityExceeded) => {}
             Ok(Inserted::Existing(_)) | Err(_) => {
-                self.store.add_up_to(&key, (COUNTER, -1), minute.ttl(), None).await?;
+                minute.add(&self.store, counters(&charge.scope), (COUNTER, -1), None).await?;
             }
         }
         inserted
@@ -189,9 +183,9 @@ impl Charges {
                 writes.push(Write::replace(&left, slots.version)?);
             }
         }
-        let minute = minute_of(charge.created_at);
-        if minute == minute_of(now) {
-            let update = RowUpdate::of(minute_key(&charge.scope, minute)).add(COUNTER, number(-1));
+        let minute = Window::minute(charge.created_at);
+        if minute == Window::minute(now) {
+            let update = RowUpdate::of(minute.key(counters(&charge.scope))).add(COUNTER, number(-1));
             writes.push(Write::update(update.set_all(minute.ttl())));
         }
         Ok(writes)

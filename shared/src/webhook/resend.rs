@@ -35,8 +35,6 @@ const KEPT_SECONDS: i64 = 7 * 24 * 60 * 60;
 /// server is theirs.
 const MAX_TESTS_A_MINUTE: i64 = 10;
 
-const SECONDS_A_MINUTE: i64 = 60;
-
 /// The most resent deliveries that an event's row names. A row has at most 400 KB, and a name takes 29 bytes.
 pub(crate) const MAX_RESENT: usize = 50;
 
@@ -158,7 +156,7 @@ impl Resends {
         writes.extend(delivery.insertion()?);
         match self.store.commit(writes).await? {
             CommitOutcome::Conflict { at } if at == [0] => {
-                let retry_after_seconds = Window::of(now, SECONDS_A_MINUTE).left(now);
+                let retry_after_seconds = Window::minute(now).left(now);
                 Err(WebhookError::TooManyTests { limit: MAX_TESTS_A_MINUTE, retry_after_seconds })
             }
             CommitOutcome::Done => Ok((delivery, event.body_as(EventType::WebhookTest).unwrap_or_default())),
@@ -183,7 +181,7 @@ pub async fn note_resent(store: &Store, event: &Event, deliveries: &[Delivery]) 
 /// Returns the write that counts a test of this minute. The write fails if the limit is reached. There is one
 /// row for each endpoint and minute, which expires at the end of the minute.
 fn count_test(endpoint: &Endpoint, now: Timestamp) -> Write {
-    let minute = Window::of(now, SECONDS_A_MINUTE);
+    let minute = Window::minute(now);
     let sk = format!("{}#{}", endpoint.id, minute.number);
     let key = Key { pk: format!("endpoint-tests#{}", endpoint.scope), sk };
     let update = RowUpdate::of(key).add(TESTS, number(1)).set_all(minute.ttl());

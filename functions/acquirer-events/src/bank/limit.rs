@@ -4,7 +4,6 @@
 use std::ops::Range;
 
 use domain::ids::AccountId;
-use domain::row::Key;
 use domain::time::Timestamp;
 use shared::request_limit::Window;
 use shared::store::{Store, StoreError};
@@ -30,9 +29,8 @@ pub(super) async fn take(
         return Ok(0..0);
     }
     let hour = Window::of(now, HOUR_SECONDS);
-    let key = Key { pk: format!("notifications#{account}"), sk: hour.number.to_string() };
     let added = i64::try_from(count).unwrap_or(i64::MAX);
-    let total = store.add_up_to(&key, (COUNTER, added), hour.ttl(), None).await?;
+    let total = hour.add(store, format!("notifications#{account}"), (COUNTER, added), None).await?;
     let before = total.unwrap_or(i64::MAX).saturating_sub(added);
     let left = MAX_UNKNOWN_PER_HOUR.saturating_sub(before).clamp(0, added);
     if left < added && before <= MAX_UNKNOWN_PER_HOUR {

@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 use domain::ids::{AccountId, UserId};
 use domain::row::{Key, Row};
 use domain::source_address::SourceAddress;
-use domain::time::Timestamp;
+use domain::time::{SECONDS_A_DAY, Timestamp};
 
 use super::{Dashboard, Session};
 use crate::account::TokenGeneration;
 use crate::http::{Problem, RequestContext, Result};
 use crate::queue::Message;
-use crate::request_limit::{Window, count_in_minute};
+use crate::request_limit::{Limit, Window};
 use crate::store::{Inserted, Write};
 
 /// In seconds. For all users, a window begins at every full quarter of an hour.
@@ -41,11 +41,11 @@ const MAX_FAILURES_FROM_NETWORK: i64 = 100;
 const COUNTER: &str = "failures";
 
 /// Links for a new password, in a window of failed log-ins.
-const MAX_RESETS_OF_EMAIL: i64 = 3;
-const MAX_RESETS_FROM_NETWORK: i64 = 30;
+const RESETS_OF_EMAIL: Limit = Limit { name: "resets", counter: COUNTER, seconds: WINDOW_SECONDS, max: 3 };
+const RESETS_FROM_NETWORK: Limit = Limit { max: 30, ..RESETS_OF_EMAIL };
 
 /// An account's invites in a day (UTC). Withdrawn ones count, so that an account can't be used to mail strangers.
-const MAX_INVITES_A_DAY: i64 = 50;
+const INVITES: Limit = Limit { name: "invites", counter: COUNTER, seconds: SECONDS_A_DAY, max: 50 };
 
 /// Of the key of a form, which has 32.
 const MAX_KEY_BYTES: usize = 64;
@@ -53,13 +53,11 @@ const MAX_KEY_BYTES: usize = 64;
 /// Of the key of a form with the action and the id of its object. No id is long enough to exceed it.
 const MAX_FORM_KEY_BYTES: usize = 256;
 
-const DAY_SECONDS: i64 = 24 * 60 * 60;
-
 /// With all tokens of the user and on all routes of the API.
-const MAX_REQUESTS_A_MINUTE: i64 = 60;
+const REQUESTS: Limit = Limit::a_minute("dashboard-requests", 60);
 
 /// Pages and forms. A page that refreshes itself every 10 seconds takes six of them.
-const MAX_PAGES_A_MINUTE: i64 = 300;
+const PAGES: Limit = Limit::a_minute("dashboard-pages", 300);
 
 /// What distinguishes a user from strangers who try the same address.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -105,7 +103,8 @@ impl Claimant {
 #[derive(Debug)]
 pub(super) struct Attempt {
     window: Window,
-    keys: Vec<Key>,
+    /// Their partitions.
+    counters: Vec<String>,
     /// Uses up a limit of the address until the window ends, unless this attempt succeeds.
     pub(super) is_last: bool,
 }
@@ -130,7 +129,7 @@ impl Dashboard {
     /// [`Dashboard::uncount_attempt`] reverts it. 429 `rate_limited` when a limit is used up.
     pub(super) async fn count_attempt(&self, claimant: &Claimant, now: Timestamp) -> Result<Attempt> {
         let window = Window::of(now, WINDOW_SECONDS);
-        let mut attempt = Attempt { window, keys: Vec::new(), is_last: false };
+        let mut attempt = Attempt { window, counters: Vec::new(), is_last: false };
         // Who is known is not counted for the network, which may be shared with strangers.
         if claimant.known == Known::No {
             let network = (claimant.source.network(), MAX_FAILURES_FROM_NETWORK);
@@ -150,25 +149,24 @@ impl Dashboard {
         (counted, max): (String, i64),
         now: Timestamp,
     ) -> Result<()> {
-        let key = Key { pk: format!("log-ins#{counted}"), sk: attempt.window.number.to_string() };
-        attempt.is_last |= self.count(&key, max, attempt.window, now).await?;
-        attempt.keys.push(key);
+        let (window, pk) = (attempt.window, format!("log-ins#{counted}"));
+        let counted = window.add(&self.store, pk.clone(), (COUNTER, 1), Some(max)).await?;
+        let counted = counted.ok_or_else(|| too_many(max, window.left(now)))?;
+        attempt.is_last |= counted >= max;
+        attempt.counters.push(pk);
         Ok(())
-    }
-
-    /// Returns whether this was the last that the window permits. 429 `rate_limited` if it permits no more.
-    async fn count(&self, key: &Key, max: i64, window: Window, now: Timestamp) -> Result<bool> {
-        let counted = self.store.add_up_to(key, (COUNTER, 1), window.ttl(), Some(max)).await?;
-        let refused = Problem::TooManyLogins { limit: max, retry_after_seconds: window.left(now) };
-        counted.map(|counted| counted >= max).ok_or(refused)
     }
 
     pub(super) async fn uncount_attempt(&self, attempt: Attempt) -> Result<()> {
-        for key in &attempt.keys {
-            self.store.add_up_to(key, (COUNTER, -1), attempt.window.ttl(), None).await?;
+        for pk in attempt.counters {
+            attempt.window.add(&self.store, pk, (COUNTER, -1), None).await?;
         }
         Ok(())
     }
+}
+
+fn too_many(limit: i64, retry_after_seconds: i64) -> Problem {
+    Problem::TooManyLogins { limit, retry_after_seconds }
 }
 
 /// A form that was sent, by the key that its page has. It is kept for longer than a session lasts.
@@ -186,7 +184,7 @@ impl Row for SentForm {
     }
 
     fn removable_at(&self) -> Option<Timestamp> {
-        self.sent_at.plus_seconds(DAY_SECONDS).ok()
+        self.sent_at.plus_seconds(SECONDS_A_DAY).ok()
     }
 }
 
@@ -198,8 +196,8 @@ impl Dashboard {
         context: &RequestContext,
         now: Timestamp,
     ) -> Result<()> {
-        let limit = (format!("dashboard-requests#{}", session.user.id), MAX_REQUESTS_A_MINUTE);
-        count_in_minute(&self.store, limit, (context, session.account.id.to_string()), now).await
+        let noted = (context, session.account.id.to_string());
+        REQUESTS.count_request(&self.store, session.user.id, noted, now).await
     }
 
     /// 429 `rate_limited` above 300 pages and forms a minute. They have their own limit, so that pages left open can't
@@ -210,19 +208,17 @@ impl Dashboard {
         context: &RequestContext,
         now: Timestamp,
     ) -> Result<()> {
-        let limit = (format!("dashboard-pages#{}", session.user.id), MAX_PAGES_A_MINUTE);
-        count_in_minute(&self.store, limit, (context, session.account.id.to_string()), now).await
+        let noted = (context, session.account.id.to_string());
+        PAGES.count_request(&self.store, session.user.id, noted, now).await
     }
 
     /// Counts a request for a new password. `false`: the address got as many links as it may in this window, and gets no
     /// other. The response is the same, because a stranger may have requested those. 429 `rate_limited` above 30
     /// requests of a network in a quarter of an hour.
     pub async fn count_reset(&self, user: &UserId, source: SourceAddress, now: Timestamp) -> Result<bool> {
-        let window = Window::of(now, WINDOW_SECONDS);
-        let key = |counted| Key { pk: format!("resets#{counted}"), sk: window.number.to_string() };
-        self.count(&key(source.network()), MAX_RESETS_FROM_NETWORK, window, now).await?;
-        let (links, max) = (key(user.to_string()), Some(MAX_RESETS_OF_EMAIL));
-        Ok(self.store.add_up_to(&links, (COUNTER, 1), window.ttl(), max).await?.is_some())
+        let of_network = RESETS_FROM_NETWORK.count(&self.store, source.network(), now).await?;
+        of_network.map_err(|left| too_many(RESETS_FROM_NETWORK.max, left))?;
+        Ok(RESETS_OF_EMAIL.count(&self.store, user, now).await?.is_ok())
     }
 
     /// Records that a form was sent. `None`: it was sent before.
@@ -251,9 +247,7 @@ impl Dashboard {
 
     /// 429 `rate_limited` above 50 invites of an account in a day.
     pub async fn count_invite(&self, account: &AccountId, now: Timestamp) -> Result<()> {
-        let window = Window::of(now, DAY_SECONDS);
-        let key = Key { pk: format!("invites#{account}"), sk: window.number.to_string() };
-        self.count(&key, MAX_INVITES_A_DAY, window, now).await?;
-        Ok(())
+        let counted = INVITES.count(&self.store, account, now).await?;
+        counted.map(drop).map_err(|left| too_many(INVITES.max, left))
     }
 }
