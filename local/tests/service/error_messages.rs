@@ -46,7 +46,7 @@ impl Messages {
     }
 
     fn add_problem(&mut self, problem: &Problem) {
-        self.add(problem.status().as_u16(), problem.code(), &problem.message());
+        self.add(problem.status().as_u16(), problem.code(), &problem.to_string());
     }
 
     /// Adds the messages of an error response: one for each invalid field, or the only one if no field is

@@ -43,60 +43,109 @@ impl Detail {
     }
 }
 
-/// An error of an HTTP request.
-#[derive(Clone, Debug, strum::EnumCount)]
+const UNAVAILABLE: &str = "A dependency did not answer in time, or too many requests changed the same object at once. Retry with backoff and the same idempotency key.";
+
+const CASE_OPEN: &str =
+    "A MED case on this payment is still open. Refund the payment after the case is closed.";
+
+const CASE_LOST: &str = "A MED case on this payment was lost, so the payment can no longer be refunded.";
+
+fn of_details(details: &[Detail]) -> String {
+    match details {
+        [only] => only.message.clone(),
+        many if many.len() >= MAX_DETAILS => {
+            format!("{MAX_DETAILS} fields or more are not valid; `details` lists the first {MAX_DETAILS}.")
+        }
+        many => format!("{} fields are not valid; `details` lists each.", many.len()),
+    }
+}
+
+/// An error of an HTTP request. Its text is `error.message`: for people, without internal details.
+#[derive(Clone, Debug, strum::EnumCount, thiserror::Error)]
 pub enum Problem {
     /// 400 `invalid_request`: the fields that failed validation, at least one and at most 100.
+    #[error("{}", of_details(.0))]
     Invalid(Vec<Detail>),
     /// 400 `invalid_amount`: like [`Problem::Invalid`], and the amount is one of the failing fields.
+    #[error("{}", of_details(.0))]
     InvalidAmount(Vec<Detail>),
     /// 400 `invalid_request`: a failure that concerns no single field. The body is too large or is not a JSON
     /// object, or a MED case is in the wrong state.
+    #[error("{0}")]
     Unreadable(String),
     /// 401 `unauthorized`: the API key is missing or not valid.
+    #[error("The `apikey` header is missing or its key is not valid. Send the key exactly as it was issued.")]
     Unauthorized,
     /// 401 `unauthorized`: the dashboard token is missing or not valid.
+    #[error(
+        "The dashboard token is missing, expired or logged out. Send `Authorization: Bearer` with a token from POST /v1/auth/login."
+    )]
     NotLoggedIn,
     /// 401 `unauthorized`: no user has this e-mail address, or the password or the code is wrong.
+    #[error("The e-mail address, the password or the code is wrong, or the code was used before.")]
     WrongCredentials,
     /// 401 `totp_required`: the password is right, and the user has turned on the second factor.
+    #[error(
+        "The user has a second factor. Send the code of the authenticator app, or a recovery code, as `totp`."
+    )]
     SecondFactorRequired,
     /// 401 `log_in_again`: a form of the dashboard needs a password or code of the last ten minutes.
+    #[error("The password or a code of the last ten minutes is needed. Confirm it at /dashboard/confirm.")]
     LogInAgain {
         /// The page of the form.
         back: String,
     },
     /// 403 `totp_enrolment_required`: the account demands a second factor that the user has not turned on.
+    #[error("The account demands a second factor. Turn it on at /dashboard/security first.")]
     SecondFactorDemanded,
     /// 401 `unauthorized`: a bank's notification could not be authenticated.
+    #[error(
+        "The notification could not be authenticated. Check the registered URL, the client certificate and the source address, and for a MED notice its `X-Signature`."
+    )]
     UnknownSender,
     /// 403 `API_KEY_ROLE_REQUIRED`: the user is neither an OWNER nor an ADMIN, so they may not manage API
     /// keys.
+    #[error("Only an OWNER or ADMIN of the account can issue, rotate or revoke API keys.")]
     ApiKeyRoleRequired,
     /// 403 `account_suspended`: an operator suspended the account.
+    #[error(
+        "The account is suspended, so its API keys are refused. Payments, refunds and webhooks in progress go on. Ask your operator to resume the account."
+    )]
     AccountSuspended,
     /// 403 `fraud.customer_velocity_exceeded`: too many charges of one customer in live mode.
+    #[error(
+        "This customer has too many charges created within ten minutes. Expired and cancelled charges do not count. Retry later."
+    )]
     CustomerVelocityExceeded,
     /// 403 `fraud.account_velocity_exceeded`: too many charges of the account in live mode.
+    #[error(
+        "The account created too many charges within this minute. Expired and cancelled charges do not count. Retry later."
+    )]
     AccountVelocityExceeded,
     /// 403 `live_key_not_allowed`: a live key was sent to a sandbox route. The caller of such a route acts as
     /// the acquirer.
+    #[error("Sandbox routes simulate the acquirer of test charges. Use an ak_test_ key.")]
     LiveKeyNotAllowed,
     /// 403 `cdn_required`: the request did not pass the CDN in front of the API.
+    #[error("This host is not open to clients. Send requests to the public host of the API.")]
     CdnBypassed,
     /// 403 `cross_site_request`: a form of the dashboard was not sent by a page of this origin.
+    #[error("The form was not sent by a page of this host. Open the dashboard and send it there.")]
     CrossSiteRequest,
     /// 403 `role_required`: the user's role may not do this.
+    #[error("Only a user with the role {role} or a higher one can do this.")]
     RoleRequired {
         /// The least role that may.
         role: &'static str,
     },
     /// 404 `not_found`: no such resource in the caller's account and mode.
+    #[error("There is no such {what} in this account and mode (test or live). Check the id and the key.")]
     NotFound {
         /// The kind of resource, such as `charge` or `webhook endpoint`.
         what: &'static str,
     },
     /// 404 `not_found`: no route has this method and path.
+    #[error("There is no route {method} {path}. Check the method and the path.")]
     NoSuchRoute {
         /// The request's method.
         method: String,
@@ -104,12 +153,20 @@ pub enum Problem {
         path: String,
     },
     /// 409 `idempotency_key_reused`: the key was used with another body.
+    #[error("This idempotency key was used with a different body. Use a new key for a new request.")]
     IdempotencyKeyReused,
     /// 409 `mode_changed`: a form of the dashboard was drawn for the other mode.
+    #[error("The page was shown in the other mode (test or live). Open it again and repeat.")]
     ModeChanged,
     /// 409 `EVIDENCE_NOT_UPLOADED`: the file was not uploaded, or its upload URL has expired.
+    #[error(
+        "The file was not uploaded before its `upload_url` expired. Request a new URL and upload the file again."
+    )]
     EvidenceNotUploaded,
     /// 409 `EVIDENCE_SIZE_MISMATCH`: the size of the uploaded file differs from the declared size.
+    #[error(
+        "The uploaded file has {stored} bytes, but `file_size` declared {declared}. Request a new URL with the right size."
+    )]
     EvidenceSizeMismatch {
         /// The declared `file_size`, in bytes.
         declared: u32,
@@ -118,8 +175,10 @@ pub enum Problem {
     },
     /// 422 `unprocessable_entity`: the request is valid, but a business rule or a missing configuration
     /// forbids it.
+    #[error("{0}")]
     Unprocessable(String),
     /// 422 `unprocessable_entity`: a business rule forbids the value of one field.
+    #[error("{message}")]
     UnprocessableField {
         /// The field.
         param: &'static str,
@@ -128,32 +187,47 @@ pub enum Problem {
     },
     /// 422 `payment_not_cancellable`: the payment is settled or ended. A settled payment can be refunded
     /// instead.
+    #[error(
+        "The payment is {status}. Only an unpaid payment can be cancelled; refund a settled one instead."
+    )]
     PaymentNotCancellable {
         /// The payment's status in the transaction vocabulary.
         status: &'static str,
     },
     /// 422 `payment_not_cancellable`: the payer has paid, and the acquirer processes the payment.
+    #[error(
+        "The payer is paying at this moment, so the payment can't be cancelled. Wait for the webhook: if it is APPROVED, refund it; if it is WAITING_PAYMENT again, cancel it."
+    )]
     PaymentInProgress,
     /// 422 `payment_not_refundable`: only a settled payment that is not fully refunded can be refunded.
+    #[error("The payment is {status}. Only a PAID or APPROVED payment can be refunded.")]
     PaymentNotRefundable {
         /// The payment's status in the transaction vocabulary.
         status: &'static str,
     },
     /// 422 `payment_not_refundable`: the bank no longer returns the payment.
+    #[error("{0}")]
     ReturnWindowOver(String),
     /// 422 `charge_disputed`: a MED case on the payment is open or was lost, so the payment can't be
     /// refunded.
+    #[error("{}", if *is_over { CASE_LOST } else { CASE_OPEN })]
     ChargeDisputed {
         /// `false`: a case is open. `true`: all cases are over and one was lost.
         is_over: bool,
     },
     /// 422 `refund_exceeds_remaining`: the amount exceeds the part of the payment that can still be refunded.
+    #[error(
+        "At most {remaining} (minor units) can still be refunded; refunds in progress are already deducted."
+    )]
     RefundExceedsRemaining {
         /// The part that can still be refunded, in minor units. Completed refunds and those in progress are
         /// deducted.
         remaining: i64,
     },
     /// 422 `insufficient_balance`: the wallet's available and pending money is less than the refund's debit.
+    #[error(
+        "The refund takes {needed} (minor units) from the wallet, which has {available} available and {pending} pending of other charges. Refund less, or wait for further payments."
+    )]
     InsufficientBalance {
         /// The amount that the refund debits, in minor units.
         needed: i64,
@@ -163,14 +237,19 @@ pub enum Problem {
         pending: i64,
     },
     /// 422 `REFUND_NOT_SUPPORTED`: the acquirer does not support refunds, or not this kind of refund.
+    #[error("{0}")]
     RefundNotSupported(String),
     /// 429 `rate_limited`: the API key or the dashboard user exceeded its limit of requests a minute, or a
     /// charge its limit of simulations.
+    #[error("Too many requests in this minute. Retry in {retry_after_seconds} seconds.")]
     RateLimited {
         /// The seconds until the next minute begins.
         retry_after_seconds: i64,
     },
     /// 429 `rate_limited`: too many test deliveries to one webhook endpoint.
+    #[error(
+        "At most {limit} tests of a webhook endpoint can be sent in a minute. Retry in {retry_after_seconds} seconds."
+    )]
     TooManyTests {
         /// The most tests in a minute.
         limit: i64,
@@ -178,6 +257,7 @@ pub enum Problem {
         retry_after_seconds: i64,
     },
     /// 429 `rate_limited`: too many failed log-ins.
+    #[error("Too many failed log-ins. Retry in {retry_after_seconds} seconds.")]
     TooManyLogins {
         /// The most failures in a window of 15 minutes.
         limit: i64,
@@ -185,15 +265,22 @@ pub enum Problem {
         retry_after_seconds: i64,
     },
     /// 503 `service_unavailable`: an operator stopped new live charges.
+    #[error(
+        "The operator stopped new live charges for a time. Existing charges are not affected. Retry after the seconds in `Retry-After`, with the same idempotency key."
+    )]
     LiveChargesStopped,
     /// 503 `service_unavailable`: a dependency did not answer, or an update conflicted too often. The text is
     /// only logged.
+    #[error("{UNAVAILABLE}")]
     Unavailable(String),
     /// 503 `service_unavailable`: the acquirer limits requests for this time.
+    #[error("{UNAVAILABLE}")]
     Limited(Duration),
     /// 503 `service_unavailable`: another request works on the same object. Nothing is wrong, so no error is logged.
+    #[error("{UNAVAILABLE}")]
     Busy,
     /// 500 `internal_error`: a defect of the service. The text is only logged.
+    #[error("An internal error occurred. Retrying with the same idempotency key is safe.")]
     Internal(String),
 }
 
@@ -203,48 +290,55 @@ impl Problem {
         Self::Invalid(vec![Detail::new(param, rule.as_ref())])
     }
 
-    /// The HTTP status.
-    pub fn status(&self) -> StatusCode {
+    /// The HTTP status, and `error.code`.
+    fn status_and_code(&self) -> (StatusCode, &'static str) {
+        const REFUSED: StatusCode = StatusCode::UNPROCESSABLE_ENTITY;
         match self {
-            Self::Invalid(_) | Self::InvalidAmount(_) | Self::Unreadable(_) => StatusCode::BAD_REQUEST,
-            Self::Unauthorized
-            | Self::NotLoggedIn
-            | Self::WrongCredentials
-            | Self::SecondFactorRequired
-            | Self::LogInAgain { .. }
-            | Self::UnknownSender => StatusCode::UNAUTHORIZED,
-            Self::ApiKeyRoleRequired
-            | Self::SecondFactorDemanded
-            | Self::AccountSuspended
-            | Self::CustomerVelocityExceeded
-            | Self::AccountVelocityExceeded
-            | Self::LiveKeyNotAllowed
-            | Self::CrossSiteRequest
-            | Self::RoleRequired { .. }
-            | Self::CdnBypassed => StatusCode::FORBIDDEN,
-            Self::NotFound { .. } | Self::NoSuchRoute { .. } => StatusCode::NOT_FOUND,
-            Self::IdempotencyKeyReused
-            | Self::ModeChanged
-            | Self::EvidenceNotUploaded
-            | Self::EvidenceSizeMismatch { .. } => StatusCode::CONFLICT,
-            Self::Unprocessable(_)
-            | Self::UnprocessableField { .. }
-            | Self::PaymentNotCancellable { .. }
-            | Self::PaymentInProgress
-            | Self::PaymentNotRefundable { .. }
-            | Self::ReturnWindowOver(_)
-            | Self::ChargeDisputed { .. }
-            | Self::RefundExceedsRemaining { .. }
-            | Self::InsufficientBalance { .. }
-            | Self::RefundNotSupported(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Invalid(_) | Self::Unreadable(_) => (StatusCode::BAD_REQUEST, "invalid_request"),
+            Self::InvalidAmount(_) => (StatusCode::BAD_REQUEST, "invalid_amount"),
+            Self::Unauthorized | Self::NotLoggedIn | Self::WrongCredentials | Self::UnknownSender => {
+                (StatusCode::UNAUTHORIZED, "unauthorized")
+            }
+            Self::SecondFactorRequired => (StatusCode::UNAUTHORIZED, "totp_required"),
+            Self::LogInAgain { .. } => (StatusCode::UNAUTHORIZED, "log_in_again"),
+            Self::SecondFactorDemanded => (StatusCode::FORBIDDEN, "totp_enrolment_required"),
+            Self::ApiKeyRoleRequired => (StatusCode::FORBIDDEN, "API_KEY_ROLE_REQUIRED"),
+            Self::AccountSuspended => (StatusCode::FORBIDDEN, "account_suspended"),
+            Self::CustomerVelocityExceeded => (StatusCode::FORBIDDEN, "fraud.customer_velocity_exceeded"),
+            Self::AccountVelocityExceeded => (StatusCode::FORBIDDEN, "fraud.account_velocity_exceeded"),
+            Self::LiveKeyNotAllowed => (StatusCode::FORBIDDEN, "live_key_not_allowed"),
+            Self::CdnBypassed => (StatusCode::FORBIDDEN, "cdn_required"),
+            Self::CrossSiteRequest => (StatusCode::FORBIDDEN, "cross_site_request"),
+            Self::RoleRequired { .. } => (StatusCode::FORBIDDEN, "role_required"),
+            Self::NotFound { .. } | Self::NoSuchRoute { .. } => (StatusCode::NOT_FOUND, "not_found"),
+            Self::IdempotencyKeyReused => (StatusCode::CONFLICT, "idempotency_key_reused"),
+            Self::ModeChanged => (StatusCode::CONFLICT, "mode_changed"),
+            Self::EvidenceNotUploaded => (StatusCode::CONFLICT, "EVIDENCE_NOT_UPLOADED"),
+            Self::EvidenceSizeMismatch { .. } => (StatusCode::CONFLICT, "EVIDENCE_SIZE_MISMATCH"),
+            Self::Unprocessable(_) | Self::UnprocessableField { .. } => (REFUSED, "unprocessable_entity"),
+            Self::PaymentNotCancellable { .. } | Self::PaymentInProgress => {
+                (REFUSED, "payment_not_cancellable")
+            }
+            Self::PaymentNotRefundable { .. } | Self::ReturnWindowOver(_) => {
+                (REFUSED, "payment_not_refundable")
+            }
+            Self::ChargeDisputed { .. } => (REFUSED, "charge_disputed"),
+            Self::RefundExceedsRemaining { .. } => (REFUSED, "refund_exceeds_remaining"),
+            Self::InsufficientBalance { .. } => (REFUSED, "insufficient_balance"),
+            Self::RefundNotSupported(_) => (REFUSED, "REFUND_NOT_SUPPORTED"),
             Self::RateLimited { .. } | Self::TooManyTests { .. } | Self::TooManyLogins { .. } => {
-                StatusCode::TOO_MANY_REQUESTS
+                (StatusCode::TOO_MANY_REQUESTS, "rate_limited")
             }
             Self::LiveChargesStopped | Self::Unavailable(_) | Self::Limited(_) | Self::Busy => {
-                StatusCode::SERVICE_UNAVAILABLE
+                (StatusCode::SERVICE_UNAVAILABLE, "service_unavailable")
             }
-            Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal_error"),
         }
+    }
+
+    /// The HTTP status.
+    pub fn status(&self) -> StatusCode {
+        self.status_and_code().0
     }
 
     /// `error.type`: one of seven types, which follows from the status.
@@ -262,156 +356,7 @@ impl Problem {
 
     /// `error.code`: the code by which clients distinguish errors. It never changes.
     pub fn code(&self) -> &'static str {
-        match self {
-            Self::Invalid(_) | Self::Unreadable(_) => "invalid_request",
-            Self::InvalidAmount(_) => "invalid_amount",
-            Self::Unauthorized | Self::NotLoggedIn | Self::WrongCredentials | Self::UnknownSender => {
-                "unauthorized"
-            }
-            Self::SecondFactorRequired => "totp_required",
-            Self::SecondFactorDemanded => "totp_enrolment_required",
-            Self::LogInAgain { .. } => "log_in_again",
-            Self::ApiKeyRoleRequired => "API_KEY_ROLE_REQUIRED",
-            Self::AccountSuspended => "account_suspended",
-            Self::CustomerVelocityExceeded => "fraud.customer_velocity_exceeded",
-            Self::AccountVelocityExceeded => "fraud.account_velocity_exceeded",
-            Self::LiveKeyNotAllowed => "live_key_not_allowed",
-            Self::CdnBypassed => "cdn_required",
-            Self::CrossSiteRequest => "cross_site_request",
-            Self::RoleRequired { .. } => "role_required",
-            Self::ModeChanged => "mode_changed",
-            Self::NotFound { .. } | Self::NoSuchRoute { .. } => "not_found",
-            Self::IdempotencyKeyReused => "idempotency_key_reused",
-            Self::EvidenceNotUploaded => "EVIDENCE_NOT_UPLOADED",
-            Self::EvidenceSizeMismatch { .. } => "EVIDENCE_SIZE_MISMATCH",
-            Self::Unprocessable(_) | Self::UnprocessableField { .. } => "unprocessable_entity",
-            Self::PaymentNotCancellable { .. } | Self::PaymentInProgress => "payment_not_cancellable",
-            Self::PaymentNotRefundable { .. } | Self::ReturnWindowOver(_) => "payment_not_refundable",
-            Self::ChargeDisputed { .. } => "charge_disputed",
-            Self::RefundExceedsRemaining { .. } => "refund_exceeds_remaining",
-            Self::InsufficientBalance { .. } => "insufficient_balance",
-            Self::RefundNotSupported(_) => "REFUND_NOT_SUPPORTED",
-            Self::RateLimited { .. } | Self::TooManyTests { .. } | Self::TooManyLogins { .. } => {
-                "rate_limited"
-            }
-            Self::LiveChargesStopped | Self::Unavailable(_) | Self::Limited(_) | Self::Busy => {
-                "service_unavailable"
-            }
-            Self::Internal(_) => "internal_error",
-        }
-    }
-
-    /// `error.message`: text for people, without internal details.
-    #[expect(clippy::too_many_lines, reason = "each problem has one arm")]
-    pub fn message(&self) -> String {
-        match self {
-            Self::Invalid(details) | Self::InvalidAmount(details) => match details.as_slice() {
-                [only] => only.message.clone(),
-                many if many.len() >= MAX_DETAILS => {
-                    format!("{MAX_DETAILS} fields or more are not valid; `details` lists the first {MAX_DETAILS}.")
-                }
-                many => format!("{} fields are not valid; `details` lists each.", many.len()),
-            },
-            Self::Unreadable(message)
-            | Self::Unprocessable(message)
-            | Self::UnprocessableField { message, .. }
-            | Self::ReturnWindowOver(message)
-            | Self::RefundNotSupported(message) => message.clone(),
-            Self::Unauthorized => {
-                "The `apikey` header is missing or its key is not valid. Send the key exactly as it was issued.".to_owned()
-            }
-            Self::NotLoggedIn => {
-                "The dashboard token is missing, expired or logged out. Send `Authorization: Bearer` with a token from POST /v1/auth/login.".to_owned()
-            }
-            Self::UnknownSender => {
-                "The notification could not be authenticated. Check the registered URL, the client certificate and the source address, and for a MED notice its `X-Signature`.".to_owned()
-            }
-            Self::WrongCredentials => {
-                "The e-mail address, the password or the code is wrong, or the code was used before.".to_owned()
-            }
-            Self::SecondFactorRequired => {
-                "The user has a second factor. Send the code of the authenticator app, or a recovery code, as `totp`.".to_owned()
-            }
-            Self::SecondFactorDemanded => {
-                "The account demands a second factor. Turn it on at /dashboard/security first.".to_owned()
-            }
-            Self::LogInAgain { .. } => {
-                "The password or a code of the last ten minutes is needed. Confirm it at /dashboard/confirm.".to_owned()
-            }
-            Self::ApiKeyRoleRequired => {
-                "Only an OWNER or ADMIN of the account can issue, rotate or revoke API keys.".to_owned()
-            }
-            Self::AccountSuspended => {
-                "The account is suspended, so its API keys are refused. Payments, refunds and webhooks in progress go on. Ask your operator to resume the account.".to_owned()
-            }
-            Self::CustomerVelocityExceeded => {
-                "This customer has too many charges created within ten minutes. Expired and cancelled charges do not count. Retry later.".to_owned()
-            }
-            Self::AccountVelocityExceeded => {
-                "The account created too many charges within this minute. Expired and cancelled charges do not count. Retry later.".to_owned()
-            }
-            Self::LiveKeyNotAllowed => {
-                "Sandbox routes simulate the acquirer of test charges. Use an ak_test_ key.".to_owned()
-            }
-            Self::CdnBypassed => {
-                "This host is not open to clients. Send requests to the public host of the API.".to_owned()
-            }
-            Self::CrossSiteRequest => {
-                "The form was not sent by a page of this host. Open the dashboard and send it there.".to_owned()
-            }
-            Self::RoleRequired { role } => format!("Only a user with the role {role} or a higher one can do this."),
-            Self::ModeChanged => {
-                "The page was shown in the other mode (test or live). Open it again and repeat.".to_owned()
-            }
-            Self::NotFound { what } => format!("There is no such {what} in this account and mode (test or live). Check the id and the key."),
-            Self::NoSuchRoute { method, path } => format!("There is no route {method} {path}. Check the method and the path."),
-            Self::IdempotencyKeyReused => {
-                "This idempotency key was used with a different body. Use a new key for a new request.".to_owned()
-            }
-            Self::EvidenceNotUploaded => {
-                "The file was not uploaded before its `upload_url` expired. Request a new URL and upload the file again.".to_owned()
-            }
-            Self::EvidenceSizeMismatch { declared, stored } => {
-                format!("The uploaded file has {stored} bytes, but `file_size` declared {declared}. Request a new URL with the right size.")
-            }
-            Self::PaymentNotCancellable { status } => format!(
-                "The payment is {status}. Only an unpaid payment can be cancelled; refund a settled one instead."
-            ),
-            Self::PaymentInProgress => {
-                "The payer is paying at this moment, so the payment can't be cancelled. Wait for the webhook: if it is APPROVED, refund it; if it is WAITING_PAYMENT again, cancel it.".to_owned()
-            }
-            Self::PaymentNotRefundable { status } => {
-                format!("The payment is {status}. Only a PAID or APPROVED payment can be refunded.")
-            }
-            Self::ChargeDisputed { is_over: false } => {
-                "A MED case on this payment is still open. Refund the payment after the case is closed.".to_owned()
-            }
-            Self::ChargeDisputed { is_over: true } => {
-                "A MED case on this payment was lost, so the payment can no longer be refunded.".to_owned()
-            }
-            Self::RefundExceedsRemaining { remaining } => {
-                format!("At most {remaining} (minor units) can still be refunded; refunds in progress are already deducted.")
-            }
-            Self::InsufficientBalance { needed, available, pending } => format!(
-                "The refund takes {needed} (minor units) from the wallet, which has {available} available and {pending} pending of other charges. Refund less, or wait for further payments."
-            ),
-            Self::RateLimited { retry_after_seconds } => {
-                format!("Too many requests in this minute. Retry in {retry_after_seconds} seconds.")
-            }
-            Self::TooManyTests { limit, retry_after_seconds } => format!(
-                "At most {limit} tests of a webhook endpoint can be sent in a minute. Retry in {retry_after_seconds} seconds."
-            ),
-            Self::TooManyLogins { retry_after_seconds, limit: _ } => {
-                format!("Too many failed log-ins. Retry in {retry_after_seconds} seconds.")
-            }
-            Self::LiveChargesStopped => {
-                "The operator stopped new live charges for a time. Existing charges are not affected. Retry after the seconds in `Retry-After`, with the same idempotency key.".to_owned()
-            }
-            Self::Unavailable(_) | Self::Limited(_) | Self::Busy => {
-                "A dependency did not answer in time, or too many requests changed the same object at once. Retry with backoff and the same idempotency key.".to_owned()
-            }
-            Self::Internal(_) => "An internal error occurred. Retrying with the same idempotency key is safe.".to_owned(),
-        }
+        self.status_and_code().1
     }
 
     fn details(&self) -> Option<&[Detail]> {
@@ -449,7 +394,7 @@ impl Problem {
         self.log();
         let (details, param) = (self.details(), self.param());
         let body = ErrorBody {
-            error: Error { kind: self.kind(), code: self.code(), message: self.message(), param, details },
+            error: Error { kind: self.kind(), code: self.code(), message: self.to_string(), param, details },
             request_id: request_id.as_str(),
         };
         let mut response = (self.status(), axum::Json(body)).into_response();
