@@ -108,10 +108,16 @@ pub(crate) enum Standing {
     Active,
 }
 
-/// A form that is open to a member without the second factor that the account demands, also in a suspended account.
-pub struct UnenrolledForm<A>(pub MemberForm<A>);
+/// A form that is open in a suspended account too; without `ENROLLED`, also to a member without the second factor that
+/// the account demands.
+pub struct OpenForm<A, const ENROLLED: bool>(pub MemberForm<A>);
 
-impl<S, A> FromRequest<S> for UnenrolledForm<A>
+pub type UnenrolledForm<A> = OpenForm<A, false>;
+
+/// It takes access away: the account must be able to contain a leak.
+pub type ContainmentForm<A = App> = OpenForm<A, true>;
+
+impl<S, A, const ENROLLED: bool> FromRequest<S> for OpenForm<A, ENROLLED>
 where
     S: Send + Sync,
     A: Sessions + FromRef<S> + Send + Sync,
@@ -119,23 +125,8 @@ where
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self> {
-        Ok(Self(MemberForm::sent(request, state, Standing::Any).await?))
-    }
-}
-
-/// A form that is open in a suspended account too, because it takes access away: the account must be able to contain a
-/// leak.
-pub struct ContainmentForm<A = App>(pub MemberForm<A>);
-
-impl<S, A> FromRequest<S> for ContainmentForm<A>
-where
-    S: Send + Sync,
-    A: Sessions + FromRef<S> + Send + Sync,
-{
-    type Rejection = Problem;
-
-    async fn from_request(request: Request, state: &S) -> Result<Self> {
-        Ok(Self(MemberForm::sent(request, state, Standing::Enrolled).await?))
+        let standing = if ENROLLED { Standing::Enrolled } else { Standing::Any };
+        Ok(Self(MemberForm::sent(request, state, standing).await?))
     }
 }
 
@@ -281,21 +272,24 @@ impl<A> MemberForm<A> {
         form: impl FnOnce(&Form<'_>) -> Markup,
     ) -> Result<Response> {
         if [StatusCode::BAD_REQUEST, StatusCode::UNPROCESSABLE_ENTITY].contains(&problem.status()) {
-            self.refused((problem.code(), &problem.params()), (title, back), form)
+            self.refused(problem.status(), (problem.code(), &problem.params()), (title, back), form)
         } else {
             answer(Err(problem), back)
         }
     }
 
-    /// Like [`Self::kept`], for a code that the API does not have.
+    /// Like [`Self::kept`], whatever the status. A key that has done something else is replaced.
     pub fn refused(
         &self,
+        status: StatusCode,
         (code, fields): (&str, &[&str]),
         (title, back): (Word, &str),
         form: impl FnOnce(&Form<'_>) -> Markup,
     ) -> Result<Response> {
         let (session, language, mode) = (&self.session, self.language, self.caller.scope.mode);
-        let (key, refused) = (new_key()?, Some(Refused { typed: &self.typed, code, fields }));
+        let sent = self.form.text("idempotency_key").filter(|_| status != StatusCode::CONFLICT);
+        let key = sent.map_or_else(new_key, |key| Ok(key.to_owned()))?;
+        let refused = Some(Refused { typed: &self.typed, code, fields });
         let form = form(&Form { session, language, mode, page: back, key: &key, refused });
         let main = html! {
             p.crumb { a href=(back) { (language.say(w::BACK)) } }
@@ -303,7 +297,7 @@ impl<A> MemberForm<A> {
             div.alert.bad role="alert" { (language.say(w::of_code(code))) }
             section.card { (form) }
         };
-        Ok(self.shown(StatusCode::UNPROCESSABLE_ENTITY, title, main, back))
+        Ok(self.shown(status, title, main, back))
     }
 
     /// A page that is answered to this form alone. `back`: the page that the choices of mode and language lead to.
@@ -330,12 +324,10 @@ pub fn new_key() -> Result<String> {
 
 impl MemberForm {
     /// The charge with an id, as it is stored. 404 for a charge of another account or mode.
-    pub async fn charge(&self, context: &RequestContext, id: &str) -> Result<StoredCharge> {
-        let found = self.app.charges.find(ChargeId::parse_any(id).ok()).await?;
+    pub async fn charge(&self, id: Option<ChargeId>) -> Result<StoredCharge> {
+        let found = self.app.charges.find(id).await?;
         let found = found.filter(|charge| charge.as_stored().scope == self.caller.scope);
-        let charge = found.ok_or(Problem::NotFound { what: "charge" })?;
-        context.set_charge(charge.as_stored().id);
-        Ok(charge)
+        found.ok_or(Problem::NotFound { what: "charge" })
     }
 }
 

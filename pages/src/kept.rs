@@ -141,9 +141,8 @@ pub fn endpoint_form(form: &Form<'_>, (action, button): (&str, Word), endpoint: 
     }
 }
 
-/// The form of a new charge, with its heading.
+/// The form of a new charge.
 pub fn charge_form(form: &Form<'_>) -> Markup {
-    let say = |word| form.language.say(word);
     let inputs = [
         Input {
             is_required: true,
@@ -157,19 +156,11 @@ pub fn charge_form(form: &Form<'_>) -> Markup {
         Input::new("description", "text", w::DESCRIPTION, "500"),
         Input::new("expires_in", "number", w::EXPIRES_IN, "1440"),
     ];
-    let is_marked = |refused: &Refused<'_>| inputs.iter().any(|input| refused.names(input.name));
     html! {
-        p.crumb { a href="/dashboard/charges" { (say(w::CHARGES)) } }
-        h1 { (say(w::NEW_CHARGE)) }
-        @if let Some(refused) = form.refused.as_ref().filter(|refused| !is_marked(refused)) {
-            div.alert.bad role="alert" { (say(w::of_code(refused.code))) }
-        }
-        section.card {
-            form.fields method="post" action="/dashboard/charges" {
-                (form.hidden())
-                @for input in &inputs { (form.input(input, None)) }
-                div { button { (say(w::CREATE)) } }
-            }
+        form.fields method="post" action="/dashboard/charges" {
+            (form.hidden())
+            @for input in &inputs { (form.input(input, None)) }
+            div { button { (form.language.say(w::CREATE)) } }
         }
     }
 }

@@ -1,16 +1,16 @@
 //! The dashboard's forms that play the payer and the payer's bank in test mode.
 
 use axum::Router;
-use axum::extract::Path;
 use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::post;
 use domain::charge::StoredCharge;
 use domain::charge::transition::Command;
+use domain::ids::ChargeId;
 use pages::errors_as_pages;
 use pages::forms::{MemberForm, answer};
 use shared::app::App;
-use shared::http::{JsonObject, Problem, RequestContext, Result};
+use shared::http::{IdPath, JsonObject, Problem, Result};
 use shared::med::request::case_notification;
 
 use crate::simulation::{Simulated, Simulation, command};
@@ -22,9 +22,9 @@ pub(crate) fn routes() -> Router<App> {
     Router::new().route("/dashboard/charges/{id}/simulate", post(simulate)).layer(from_fn(errors_as_pages))
 }
 
-async fn simulate(Path(id): Path<String>, context: RequestContext, member: MemberForm) -> Result<Response> {
+async fn simulate(IdPath(id): IdPath<ChargeId>, member: MemberForm) -> Result<Response> {
     member.require_test()?;
-    let charge = member.charge(&context, &id).await?;
+    let charge = member.charge(id).await?;
     let path = format!("/dashboard/charges/{}", charge.as_stored().id);
     let done = Box::pin(simulated(&member, charge)).await;
     answer(done.map(|()| path.clone()), &path)

@@ -16,8 +16,6 @@ pub mod simulation;
 mod tests;
 pub mod three_d_secure;
 
-use axum::extract::Path;
-use axum::extract::rejection::PathRejection;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -25,7 +23,7 @@ use domain::account::terms::MethodTerms;
 use domain::acquirer::Decline;
 use domain::charge::transition::{Command, Payment};
 use domain::charge::{Charge, StoredCharge};
-use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId};
+use domain::ids::{AcquirerPaymentId, EndToEndId};
 use domain::money::Amount;
 use domain::payment_method::PaymentMethod;
 use domain::refund::Refund;
@@ -41,9 +39,6 @@ use shared::refund::RefundView;
 /// How far `paid_at` may be ahead of the service's clock, in milliseconds: one minute, because a bank's clock
 /// may be ahead.
 const MAX_AHEAD_MS: i64 = 60_000;
-
-/// The charge's raw id in the path. A path segment that is not UTF-8 is answered as an unknown charge.
-type RawId = Result<Path<String>, PathRejection>;
 
 pub fn router(app: App) -> Router {
     let origin = app.origin.clone();
@@ -169,11 +164,6 @@ async fn terms_of(app: &App, charge: &Charge, method: PaymentMethod) -> Result<M
     let account = app.accounts.find(&charge.scope.account).await?;
     let missing = || Problem::Internal("the account of a charge does not exist".to_owned());
     Ok(account.ok_or_else(missing)?.settings.terms.for_method(method))
-}
-
-/// Returns the charge's id in the path of a public page. `None` matches no charge.
-fn charge_id(raw_id: RawId) -> Option<ChargeId> {
-    raw_id.ok().and_then(|Path(raw)| format!("ch_{raw}").parse().ok())
 }
 
 async fn expire(

@@ -8,14 +8,14 @@ use axum::extract::State;
 use axum::response::Redirect;
 use domain::charge::Charge;
 use domain::charge::transition::{Command, Payment};
-use domain::ids::{AcquirerPaymentId, EndToEndId, Mode};
+use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId, Mode, RawChargeId};
 use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
 use shared::app::App;
 use shared::http::field::{Definitions, Word};
-use shared::http::{Fields, FormBody, Problem, Query, RequestContext, Result};
+use shared::http::{Fields, FormBody, IdPath, Problem, Query, RequestContext, Result};
 
-use crate::{RawId, charge_id, terms_of};
+use crate::terms_of;
 
 /// The largest form, in bytes. The form of the page has fewer than 50.
 const MAX_BODY_BYTES: usize = 1_024;
@@ -58,19 +58,17 @@ impl Simulation {
 pub(crate) async fn simulate(
     State(app): State<App>,
     request: RequestContext,
-    raw_id: RawId,
+    IdPath(id): IdPath<RawChargeId>,
     FormBody(form): FormBody<MAX_BODY_BYTES>,
 ) -> Result<Redirect> {
     let simulation = Simulation::parse(&form)?;
-    let id = charge_id(raw_id);
-    let found = app.charges.find(id).await?;
+    let found = app.charges.find(id.map(ChargeId::from)).await?;
     // A live charge is answered as an unknown one.
     let stored = found
         .filter(|charge| charge.as_stored().scope.mode == Mode::Test)
         .ok_or(Problem::NotFound { what: "charge" })?;
     let now = app.clock.now();
     let charge = stored.clone().read_at(now);
-    request.set_charge(charge.id);
     app.charges.count_simulation(&charge, &request, now).await?;
     if let Some(command) = command(&app, &charge, simulation, now).await? {
         app.charges.apply(stored, &command, now).await?;

@@ -13,6 +13,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::charge::transition::Command;
 use domain::charge::{Charge, StoredCharge, TransactionStatus};
+use domain::ids::{ChargeId, RawChargeId};
 use domain::payment_method::PaymentMethod;
 use domain::pt_br;
 use domain::time::Timestamp;
@@ -21,9 +22,9 @@ use pages::{Document, Language, Word as Text, words as w};
 use shared::acquirer::AcquirerMessage;
 use shared::app::App;
 use shared::http::field::{Definitions, Word};
-use shared::http::{Fields, Problem, Query, RequestContext, Result};
+use shared::http::{Fields, IdPath, Problem, Query, RequestContext, Result};
 
-use crate::{RawId, charge_id, simulation};
+use crate::simulation;
 
 const SECONDS_BEFORE_RETURN: u32 = 2;
 
@@ -51,10 +52,10 @@ pub(crate) async fn show(
     State(app): State<App>,
     request: RequestContext,
     headers: HeaderMap,
-    raw_id: RawId,
+    IdPath(id): IdPath<RawChargeId>,
 ) -> Response {
     let (now, language) = (app.clock.now(), Language::of_payer(&headers));
-    match find(&app, raw_id).await {
+    match find(&app, id).await {
         Ok(Some(charge)) => {
             let charge = charge.read_at(now);
             if charge.acquirer.is_remote() {
@@ -116,7 +117,7 @@ fn see_other(url: &str) -> Response {
 pub(crate) async fn decide(
     State(app): State<App>,
     headers: HeaderMap,
-    raw_id: RawId,
+    IdPath(id): IdPath<RawChargeId>,
     form: Result<RawForm, RawFormRejection>,
 ) -> Response {
     let (now, language) = (app.clock.now(), Language::of_payer(&headers));
@@ -124,7 +125,7 @@ pub(crate) async fn decide(
         let form = Query::parse(Some(&String::from_utf8_lossy(&bytes)));
         form.read(&mut Fields::new(), &STEP)
     });
-    let found = find(&app, raw_id).await.map(|found| {
+    let found = find(&app, id).await.map(|found| {
         // A real acquirer decides on its own page.
         found.filter(|charge| !charge.as_stored().acquirer.is_remote())
     });
@@ -143,8 +144,8 @@ pub(crate) async fn decide(
     }
 }
 
-async fn find(app: &App, raw_id: RawId) -> Result<Option<StoredCharge>> {
-    let charge = app.charges.find(charge_id(raw_id)).await?;
+async fn find(app: &App, id: Option<RawChargeId>) -> Result<Option<StoredCharge>> {
+    let charge = app.charges.find(id.map(ChargeId::from)).await?;
     Ok(charge.filter(|charge| charge.as_stored().artefacts.card.is_some()))
 }
 

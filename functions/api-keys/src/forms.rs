@@ -1,7 +1,7 @@
 //! The dashboard's forms for log-in, log-out and API keys.
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::header::{LOCATION, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::middleware::from_fn;
@@ -10,7 +10,7 @@ use axum::routing::post;
 use domain::ids::{ApiKeyId, Mode};
 use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
-use pages::forms::{ContainmentForm, MemberForm, Need, Sessions, answer, body};
+use pages::forms::{ContainmentForm, MemberForm, Need, OpenForm, Sessions, answer, body};
 use pages::{errors_as_pages, path_with, safe_path, words as w};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
@@ -20,7 +20,7 @@ use shared::auth::dashboard::log_in::{Credentials, LogIn};
 use shared::auth::dashboard::token::{PENDING_SECONDS, TokenKind};
 use shared::auth::dashboard::{BROWSER_COOKIE, Dashboard, PENDING_COOKIE, SESSION_COOKIE, Session};
 use shared::clock::Clock;
-use shared::http::{FormBody, Problem, RequestContext, Result, SameOrigin, cookie, set_cookie};
+use shared::http::{FormBody, IdPath, Problem, RequestContext, Result, SameOrigin, cookie, set_cookie};
 
 use crate::security::CODE;
 use crate::{ApiKeysApp, team};
@@ -77,10 +77,16 @@ pub(crate) async fn enter(
             Ok(led(path_with(CODE, &[("next", next)]), [cookie]))
         }
         Err(problem @ (Problem::WrongCredentials | Problem::TooManyLogins { .. })) => {
-            Ok(led(path_with(LOG_IN, &[("error", problem.code()), ("next", next)]), []))
+            Ok(refused(LOG_IN, problem.code(), Some(next)))
         }
         Err(problem) => Err(problem),
     }
+}
+
+/// 303 to a page that explains the refusal.
+pub(crate) fn refused(page: &str, code: &str, next: Option<&str>) -> Response {
+    let next = next.map(|next| ("next", next));
+    led(path_with(page, &std::iter::once(("error", code)).chain(next).collect::<Vec<_>>()), [])
 }
 
 /// 303 with cookies.
@@ -132,7 +138,7 @@ impl Sessions for ApiKeysApp {
     }
 }
 
-async fn issue(ContainmentForm(member): ContainmentForm<ApiKeysApp>) -> Result<Response> {
+async fn issue(OpenForm(member): ContainmentForm<ApiKeysApp>) -> Result<Response> {
     member.require(Need::Keys)?;
     let MemberForm { app, session, caller, form, now, .. } = &member;
     let is_test = caller.scope.mode == Mode::Test;
@@ -157,34 +163,35 @@ fn key_page(
 }
 
 /// 404 for a key of another account or mode.
-async fn own_key(member: &MemberForm<ApiKeysApp>, id: &str) -> Result<Option<ApiKeyId>, ApiKeyError> {
-    let id: Option<ApiKeyId> = id.parse().ok();
-    let key = member.app.api_keys.find(&member.session.account.id, id.as_ref()).await?;
-    if key.mode == member.caller.scope.mode { Ok(id) } else { Err(ApiKeyError::NotFound) }
+async fn require_own_key(member: &MemberForm<ApiKeysApp>, id: &ApiKeyId) -> Result<(), ApiKeyError> {
+    let key = member.app.api_keys.find(&member.session.account.id, Some(id)).await?;
+    if key.mode == member.caller.scope.mode { Ok(()) } else { Err(ApiKeyError::NotFound) }
 }
 
 async fn rotate(
-    Path(id): Path<String>,
-    ContainmentForm(member): ContainmentForm<ApiKeysApp>,
+    IdPath(id): IdPath<ApiKeyId>,
+    OpenForm(member): ContainmentForm<ApiKeysApp>,
 ) -> Result<Response> {
     member.require(Need::Keys)?;
     let MemberForm { app, session, now, .. } = &member;
+    let id = id.ok_or(ApiKeyError::NotFound)?;
     let rotate = async {
-        let (id, operator) = (own_key(&member, &id).await?, session.operator());
-        app.api_keys.rotate(&session.account.id, id.as_ref(), None, &operator, *now).await
+        require_own_key(&member, &id).await?;
+        app.api_keys.rotate(&session.account.id, Some(&id), None, &session.operator(), *now).await
     };
     key_page(&member, member.once(&format!("rotate#{id}"), Box::pin(rotate)).await)
 }
 
 async fn revoke(
-    Path(id): Path<String>,
-    ContainmentForm(member): ContainmentForm<ApiKeysApp>,
+    IdPath(id): IdPath<ApiKeyId>,
+    OpenForm(member): ContainmentForm<ApiKeysApp>,
 ) -> Result<Response> {
     member.require(Need::Keys)?;
     let MemberForm { app, session, now, .. } = &member;
+    let id = id.ok_or(ApiKeyError::NotFound)?;
     let revoke = async {
-        let (id, operator) = (own_key(&member, &id).await?, session.operator());
-        app.api_keys.revoke(&session.account.id, id.as_ref(), &operator, *now).await.map(drop)
+        require_own_key(&member, &id).await?;
+        app.api_keys.revoke(&session.account.id, Some(&id), &session.operator(), *now).await.map(drop)
     };
     member.once_alike(&format!("revoke#{id}"), Box::pin(revoke)).await??;
     answer(Ok(DEVELOPERS.to_owned()), DEVELOPERS)

@@ -9,15 +9,15 @@ use axum::middleware::from_fn;
 use axum::response::{AppendHeaders, IntoResponse, Response};
 use axum::routing::post;
 use maud::{Markup, html};
-use pages::forms::{ContainmentForm, MemberForm, Need, UnenrolledForm, answer};
-use pages::{code_block, errors_as_pages, hidden, path_with, safe_path, words as w};
+use pages::forms::{ContainmentForm, MemberForm, Need, OpenForm, UnenrolledForm, answer};
+use pages::{code_block, errors_as_pages, hidden, safe_path, words as w};
 use secrecy::{ExposeSecret, SecretString};
 use shared::account::password::is_acceptable;
 use shared::auth::dashboard::{BROWSER_COOKIE, Enrolment, PENDING_COOKIE, SESSION_COOKIE};
 use shared::http::{FormBody, Problem, RequestContext, Result, SameOrigin, cookie, set_cookie};
 
-use crate::ApiKeysApp;
 use crate::forms::{LOG_IN, led};
+use crate::{ApiKeysApp, forms};
 
 /// The page that asks for the code of a log-in.
 pub(crate) const CODE: &str = "/dashboard/totp";
@@ -55,8 +55,7 @@ fn refused(problem: Problem, path: &str, next: Option<&str>) -> Result<Response>
         Problem::TooManyLogins { .. } => problem.code(),
         _ => return answer(Err(problem), path),
     };
-    let parameters = [("error", code)].into_iter().chain(next.map(|next| ("next", next)));
-    Ok(led(path_with(path, &parameters.collect::<Vec<_>>()), []))
+    Ok(forms::refused(path, code, next))
 }
 
 async fn log_in_with_code(
@@ -73,14 +72,12 @@ async fn log_in_with_code(
     match app.dashboard.log_in_with_code(sent, code, &context, app.clock.now()).await {
         Ok(token) => Ok(led(next.to_owned(), token.cookies())),
         // The password was right more than five minutes ago.
-        Err(Problem::NotLoggedIn) => {
-            Ok(led(path_with(LOG_IN, &[("error", "log_in_again"), ("next", next)]), []))
-        }
+        Err(Problem::NotLoggedIn) => Ok(forms::refused(LOG_IN, "log_in_again", Some(next))),
         Err(problem) => refused(problem, CODE, Some(next)),
     }
 }
 
-async fn confirm(UnenrolledForm(member): Form) -> Result<Response> {
+async fn confirm(OpenForm(member): Form) -> Result<Response> {
     let MemberForm { app, session, typed, now, .. } = &member;
     let next = safe_path(typed.text("next"));
     let shown = typed.text("code").or(typed.text("password")).unwrap_or_default();
@@ -92,7 +89,7 @@ async fn confirm(UnenrolledForm(member): Form) -> Result<Response> {
 
 /// Shows a new seed once. A recent log-in is needed in both modes: who finds an open session must not be able to lock
 /// its user out.
-async fn begin(UnenrolledForm(member): Form) -> Result<Response> {
+async fn begin(OpenForm(member): Form) -> Result<Response> {
     member.require_recent()?;
     match member.app.dashboard.begin_second_factor(&member.session).await {
         Ok(enrolment) => Ok(member.page(SCAN, seed(&member, &enrolment), SECURITY)),
@@ -127,7 +124,7 @@ fn seed(member: &MemberForm<ApiKeysApp>, enrolment: &Enrolment) -> Markup {
     }
 }
 
-async fn turn_on(UnenrolledForm(member): Form) -> Result<Response> {
+async fn turn_on(OpenForm(member): Form) -> Result<Response> {
     member.require_recent()?;
     let code = member.form.text("code").unwrap_or_default();
     match member.app.dashboard.turn_on_second_factor(&member.session, code, member.now).await {
@@ -139,7 +136,7 @@ async fn turn_on(UnenrolledForm(member): Form) -> Result<Response> {
     }
 }
 
-async fn turn_off(UnenrolledForm(member): Form) -> Result<Response> {
+async fn turn_off(OpenForm(member): Form) -> Result<Response> {
     let MemberForm { app, session, form, now, .. } = &member;
     let shown = (password(&member, "password"), form.text("code").unwrap_or_default());
     match app.dashboard.turn_off_second_factor(session, shown, *now).await {
@@ -152,18 +149,18 @@ fn password(member: &MemberForm<ApiKeysApp>, field: &str) -> SecretString {
     member.typed.text(field).unwrap_or_default().into()
 }
 
-async fn demand(ContainmentForm(member): ContainmentForm<ApiKeysApp>) -> Result<Response> {
+async fn demand(OpenForm(member): ContainmentForm<ApiKeysApp>) -> Result<Response> {
     member.require(Need::Owner)?;
     let is_required = member.form.text("required") == Some("1");
     let done = member.app.dashboard.demand_second_factor(&member.session, is_required, member.now).await;
     answer(done.map(|()| SECURITY.to_owned()), SECURITY)
 }
 
-async fn change_password(UnenrolledForm(member): Form) -> Result<Response> {
+async fn change_password(OpenForm(member): Form) -> Result<Response> {
     let MemberForm { app, session, now, .. } = &member;
     let new = password(&member, "new");
     if !is_acceptable(new.expose_secret(), &session.user.email) {
-        return Ok(led(path_with(SECURITY, &[("error", "weak_password")]), []));
+        return Ok(forms::refused(SECURITY, "weak_password", None));
     }
     let shown = (password(&member, "old"), member.form.text("code").unwrap_or_default());
     match app.dashboard.change_password(session, shown, new, *now).await {
@@ -172,14 +169,14 @@ async fn change_password(UnenrolledForm(member): Form) -> Result<Response> {
     }
 }
 
-async fn end_session(Path(id): Path<String>, UnenrolledForm(member): Form) -> Result<Response> {
+async fn end_session(Path(id): Path<String>, OpenForm(member): Form) -> Result<Response> {
     let end = member.app.dashboard.end_session(&member.session, &id, member.now);
     let ended = member.once_alike(&format!("end#{id}"), Box::pin(end)).await?;
     answer(ended.map(|()| SECURITY.to_owned()), SECURITY)
 }
 
 /// Also ends the session of this form.
-async fn end_sessions(UnenrolledForm(member): Form) -> Result<Response> {
+async fn end_sessions(OpenForm(member): Form) -> Result<Response> {
     member.app.dashboard.end_sessions(&member.session, member.now).await?;
     Ok(led(LOG_IN.to_owned(), [set_cookie(SESSION_COOKIE, "", 0)]))
 }

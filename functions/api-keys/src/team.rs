@@ -3,38 +3,33 @@
 use std::time::Duration;
 
 use axum::extract::{Path, State};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use domain::account::MailAddress;
 use domain::audit::Operator;
 use domain::ids::UserId;
-use pages::forms::{ContainmentForm, MemberForm, Need, answer};
+use pages::forms::{ContainmentForm, MemberForm, Need, OpenForm, answer};
 use pages::kept::invite_form;
-use pages::{Language, path_with, safe_path, words as w};
+use pages::{Language, safe_path, words as w};
 use secrecy::SecretString;
 use shared::account::password::is_acceptable;
 use shared::account::{By, Invite, LinkToken, Role, TokenGeneration, User, UserChange, UserError};
 use shared::auth::dashboard::{forget_second_factor, language_cookie};
 use shared::email::UserEmail;
-use shared::http::{FormBody, Problem, Query, RequestContext, Result, SameOrigin};
+use shared::http::{FormBody, IdPath, Problem, Query, RequestContext, Result, SameOrigin};
 use shared::random;
 
 use crate::ApiKeysApp;
-use crate::forms::{LOG_IN, enter, led, session_of};
+use crate::forms::{LOG_IN, enter, led, refused, session_of};
 
 const TEAM: &str = "/dashboard/team";
 const INVITES: &str = "/dashboard/team/invites";
 const RESET: &str = "/dashboard/reset";
 const INVITE: &str = "/dashboard/invite";
 
-/// 303 to a page that explains the refusal.
-fn refused(page: &str, code: &str) -> Response {
-    led(path_with(page, &[("error", code)]), [])
-}
-
 /// An error that the page does not explain is an error page.
 fn refusal(page: &str, error: UserError) -> Result<Response> {
-    Ok(refused(page, code_of(error)?))
+    Ok(refused(page, code_of(error)?, None))
 }
 
 fn code_of(error: UserError) -> Result<&'static str> {
@@ -62,8 +57,9 @@ pub(crate) async fn invite(member: MemberForm<ApiKeysApp>) -> Result<Response> {
     let by = by(&member)?;
     let MemberForm { app, session, form, language, now, .. } = &member;
     let role = role_of(form)?;
+    let status = StatusCode::UNPROCESSABLE_ENTITY;
     let kept = |code, fields: &[&str]| {
-        member.refused((code, fields), (w::INVITE_MEMBER, TEAM), |form| invite_form(form, INVITES))
+        member.refused(status, (code, fields), (w::INVITE_MEMBER, TEAM), |form| invite_form(form, INVITES))
     };
     let Ok(email) = form.text("email").unwrap_or_default().trim().parse::<MailAddress>() else {
         return kept("invalid_email", &["email"]);
@@ -90,7 +86,7 @@ pub(crate) async fn invite(member: MemberForm<ApiKeysApp>) -> Result<Response> {
 
 pub(crate) async fn withdraw(
     Path(hash): Path<String>,
-    ContainmentForm(member): ContainmentForm<ApiKeysApp>,
+    OpenForm(member): ContainmentForm<ApiKeysApp>,
 ) -> Result<Response> {
     let by = by(&member)?;
     let MemberForm { app, session, now, .. } = &member;
@@ -101,19 +97,20 @@ pub(crate) async fn withdraw(
     answer(Ok(TEAM.to_owned()), TEAM)
 }
 
-pub(crate) async fn set_role(Path(id): Path<String>, member: MemberForm<ApiKeysApp>) -> Result<Response> {
+pub(crate) async fn set_role(IdPath(id): IdPath<UserId>, member: MemberForm<ApiKeysApp>) -> Result<Response> {
     let by = by(&member)?;
-    changed(change(&member, &id, &UserChange::Role(role_of(&member.form)?), &by).await.map(drop))
+    changed(change(&member, id, &UserChange::Role(role_of(&member.form)?), &by).await.map(drop))
 }
 
 pub(crate) async fn remove(
-    Path(id): Path<String>,
-    ContainmentForm(member): ContainmentForm<ApiKeysApp>,
+    IdPath(id): IdPath<UserId>,
+    OpenForm(member): ContainmentForm<ApiKeysApp>,
 ) -> Result<Response> {
     let by = by(&member)?;
     let secrets = member.app.dashboard.secrets()?;
+    let id = id.ok_or(UserError::NotFound)?;
     let remove = async {
-        let user = change(&member, &id, &UserChange::Remove, &by).await?;
+        let user = change(&member, Some(id), &UserChange::Remove, &by).await?;
         forget_second_factor(secrets, &user).await;
         Ok(())
     };
@@ -122,11 +119,11 @@ pub(crate) async fn remove(
 
 async fn change(
     MemberForm { app, session, now, .. }: &MemberForm<ApiKeysApp>,
-    id: &str,
+    id: Option<UserId>,
     change: &UserChange,
     by: &By,
 ) -> Result<UserId, UserError> {
-    let id: UserId = id.parse().map_err(|_| UserError::NotFound)?;
+    let id = id.ok_or(UserError::NotFound)?;
     app.users.change((&session.account.id, id), change, by, *now).await?;
     Ok(id)
 }
@@ -163,7 +160,7 @@ pub(crate) async fn accept(
         return refusal(&page, UserError::LinkInvalid);
     };
     let Some(password) = new_password(&form, &invite.email) else {
-        return Ok(refused(&page, "weak_password"));
+        return Ok(refused(&page, "weak_password", None));
     };
     let hash = app.dashboard.hash(password.clone()).await?;
     let generation = TokenGeneration::new(random::bytes()?);
@@ -208,7 +205,7 @@ pub(crate) async fn reset(
         return refusal(&page, UserError::LinkInvalid);
     };
     let Some(password) = new_password(&form, &user.email) else {
-        return Ok(refused(&page, "weak_password"));
+        return Ok(refused(&page, "weak_password", None));
     };
     let new = (app.dashboard.hash(password).await?, TokenGeneration::new(random::bytes()?));
     let reason = "by the link mailed to the user".to_owned();

@@ -8,8 +8,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use domain::money::Currency;
 use domain::tax_id::TaxId;
-use pages::forms::{MemberForm, body, is_correctable, minor_units, new_key};
-use pages::kept::{Form, Refused, charge_form};
+use pages::forms::{MemberForm, body, is_correctable, minor_units};
+use pages::kept::charge_form;
 use pages::{errors_as_pages, words as w};
 use serde_json::json;
 use shared::app::App;
@@ -24,30 +24,19 @@ pub(crate) fn routes() -> Router<App> {
 }
 
 async fn create(context: RequestContext, member: MemberForm) -> Result<Response> {
-    let problem = match Box::pin(created(&context, &member)).await {
+    match Box::pin(created(&context, &member)).await {
         Ok(id) => {
             let location = format!("/dashboard/charges/{id}");
-            return Ok((StatusCode::SEE_OTHER, [(LOCATION, location)]).into_response());
+            Ok((StatusCode::SEE_OTHER, [(LOCATION, location)]).into_response())
         }
-        Err(problem) => problem,
-    };
-    if !is_correctable(&problem) && problem.status() != StatusCode::SERVICE_UNAVAILABLE {
-        return Err(problem);
+        // After a failure the charge may exist, and another try with the same key finds it.
+        Err(problem) if is_correctable(&problem) || problem.status() == StatusCode::SERVICE_UNAVAILABLE => {
+            problem.log();
+            let refused = (problem.code(), &*problem.params());
+            member.refused(problem.status(), refused, (w::NEW_CHARGE, NEW), charge_form)
+        }
+        Err(problem) => Err(problem),
     }
-    problem.log();
-    // After a failure the charge may exist, so another try has the same key.
-    let key = match (&problem, member.form.text("idempotency_key")) {
-        (Problem::IdempotencyKeyReused, _) | (_, None) => new_key()?,
-        (_, Some(key)) => key.to_owned(),
-    };
-    // The page has personal data, so it is the answer to the form and not a URL.
-    let MemberForm { session, language, caller, form: typed, .. } = &member;
-    let refused = Refused { typed, code: problem.code(), fields: &problem.params() };
-    let (language, mode) = (*language, caller.scope.mode);
-    let form = Form { session, language, mode, page: NEW, key: &key, refused: Some(refused) };
-    let mut response = member.page(w::NEW_CHARGE, charge_form(&form), NEW);
-    *response.status_mut() = problem.status();
-    Ok(response)
 }
 
 async fn created(context: &RequestContext, member: &MemberForm) -> Result<String> {

@@ -1,17 +1,19 @@
 //! What payers see of the shop besides the checkout page: its logo, and the receipt.
 
 use axum::Router;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use domain::account::Brand;
+use domain::ids::RawChargeId;
 use pages::words::RECEIPT;
 use pages::{Document, ReceiptDetails};
-use shared::http::{Problem, RequestContext, Result};
+use shared::http::{IdPath, Problem, RequestContext, Result};
 use shared::store::StoreError;
 
-use crate::{Checkout, RawId, language, page_of, read};
+use crate::{Checkout, language, page_of, read};
 
 pub(crate) fn routes() -> Router<Checkout> {
     Router::new()
@@ -24,10 +26,10 @@ async fn show_receipt(
     State(checkout): State<Checkout>,
     request: RequestContext,
     headers: HeaderMap,
-    raw_id: RawId,
+    IdPath(id): IdPath<RawChargeId>,
 ) -> Response {
     let language = language(&request, &headers);
-    let (found, account) = read(&checkout, &request, raw_id).await;
+    let (found, account) = read(&checkout, id).await;
     let found = match (found, account) {
         (Ok(Some(charge)), Some(account)) => {
             let charge = charge.as_stored();
@@ -43,7 +45,10 @@ async fn show_receipt(
     page_of(found, (&Brand::default(), None), checkout.clock.now(), language, &headers)
 }
 
-async fn show_logo(State(checkout): State<Checkout>, name: RawId) -> Result<Response> {
+async fn show_logo(
+    State(checkout): State<Checkout>,
+    name: Result<Path<String>, PathRejection>,
+) -> Result<Response> {
     let hash = name.ok().and_then(|Path(name)| name.strip_suffix(".png")?.parse().ok());
     let missing = || Problem::NotFound { what: "logo" };
     let file = checkout.logos.get(&hash.ok_or_else(missing)?).await?.ok_or_else(missing)?;

@@ -14,14 +14,13 @@ mod words;
 use artefacts::pdf::{BoletoDocument, boleto_pdf};
 use artefacts::qr;
 use axum::Router;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{AppendHeaders, IntoResponse, Response};
 use axum::routing::get;
 use domain::account::{Account, Brand};
 use domain::charge::{Charge, StoredCharge};
-use domain::ids::ChargeId;
+use domain::ids::{ChargeId, RawChargeId};
 use domain::money::{Amount, Currency};
 use domain::pt_br;
 use domain::time::Timestamp;
@@ -31,15 +30,12 @@ use shared::account::{Accounts, Logos};
 use shared::charge::Charges;
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, required};
-use shared::http::{OriginSecrets, Problem, RequestContext, Result, is_known, with_middleware};
+use shared::http::{IdPath, OriginSecrets, Problem, RequestContext, Result, is_known, with_middleware};
 use shared::store::{Aws, Store, StoreError};
 
 /// The QR image may be cached, because a charge's code never changes. The lifetime of an hour lets caches
 /// drop images that are no longer needed.
 const QR_CACHE_CONTROL: &str = "public, max-age=3600, immutable";
-
-/// A path segment that is not UTF-8 matches no charge.
-type RawId = Result<Path<String>, PathRejection>;
 
 #[derive(Clone, Debug)]
 pub struct Checkout {
@@ -63,17 +59,8 @@ impl Checkout {
         })
     }
 
-    /// Reads the charge with the raw id in the path: a lower-case UUID with hyphens and without a prefix.
-    async fn find(
-        &self,
-        request: &RequestContext,
-        raw_id: RawId,
-    ) -> Result<Option<StoredCharge>, StoreError> {
-        let id = raw_id.ok().and_then(|Path(raw)| format!("ch_{raw}").parse::<ChargeId>().ok());
-        if let Some(id) = id {
-            request.set_charge(id);
-        }
-        self.charges.find(id).await
+    async fn find(&self, id: Option<RawChargeId>) -> Result<Option<StoredCharge>, StoreError> {
+        self.charges.find(id.map(ChargeId::from)).await
     }
 
     /// `None`: there is no answer. Then the page has no brand, and the charge can still be paid.
@@ -105,9 +92,9 @@ async fn show(
     State(checkout): State<Checkout>,
     request: RequestContext,
     headers: HeaderMap,
-    raw_id: RawId,
+    IdPath(id): IdPath<RawChargeId>,
 ) -> Response {
-    let (found, account) = read(&checkout, &request, raw_id).await;
+    let (found, account) = read(&checkout, id).await;
     let brand = account.map(|account| account.brand).unwrap_or_default();
     let back = match &found {
         Ok(Some(charge)) => back(&checkout, &request, charge.as_stored()).await,
@@ -132,8 +119,8 @@ async fn back(checkout: &Checkout, request: &RequestContext, charge: &Charge) ->
 
 type Found = Result<Option<StoredCharge>, StoreError>;
 
-async fn read(checkout: &Checkout, request: &RequestContext, raw_id: RawId) -> (Found, Option<Account>) {
-    let found = checkout.find(request, raw_id).await;
+async fn read(checkout: &Checkout, id: Option<RawChargeId>) -> (Found, Option<Account>) {
+    let found = checkout.find(id).await;
     if let Err(error) = &found {
         tracing::error!(%error, "the charge of a checkout page can't be read");
     }
@@ -152,20 +139,12 @@ fn chosen(request: &RequestContext) -> Option<Language> {
     request.query.text("lang").and_then(Language::parse)
 }
 
-async fn show_qr(
-    State(checkout): State<Checkout>,
-    request: RequestContext,
-    raw_id: RawId,
-) -> Result<Response> {
-    qr_of(checkout.find(&request, raw_id).await)
+async fn show_qr(State(checkout): State<Checkout>, IdPath(id): IdPath<RawChargeId>) -> Result<Response> {
+    qr_of(checkout.find(id).await)
 }
 
-async fn show_boleto(
-    State(checkout): State<Checkout>,
-    request: RequestContext,
-    raw_id: RawId,
-) -> Result<Response> {
-    boleto_of(checkout.find(&request, raw_id).await, checkout.clock.now())
+async fn show_boleto(State(checkout): State<Checkout>, IdPath(id): IdPath<RawChargeId>) -> Result<Response> {
+    boleto_of(checkout.find(id).await, checkout.clock.now())
 }
 
 /// Responds with the boleto's PDF while the boleto can be paid, and with 404 afterwards, because a bank would

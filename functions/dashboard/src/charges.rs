@@ -1,6 +1,5 @@
 //! The list of charges, and one charge.
 
-use axum::extract::Path;
 use axum::response::Response;
 use domain::charge::{Charge, IncomingPayment, PublicStatus, RefundRefused, TransactionStatus};
 use domain::hex;
@@ -19,7 +18,7 @@ use pages::{
 };
 use sha2::{Digest, Sha256};
 use shared::charge::{CHARGES_QUERY, ChargeFilter};
-use shared::http::{Problem, Query, Result};
+use shared::http::{IdPath, Problem, Query, Result};
 use shared::refund::{RefundError, refusal};
 use shared::services::{
     ChargeRows, ChargeTimeline, TimelineEntry, TimelineKind, TimelinePart, charge_timeline,
@@ -216,8 +215,7 @@ pub(crate) fn field((name, kind, label): (&str, &str, &str), query: &Query, rule
     }
 }
 
-pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Response> {
-    let id = ChargeId::parse_any(&id).ok();
+pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<ChargeId>) -> Result<Response> {
     let (visit, rows) = visitor.enter(async |visitor| own_rows(visitor, id, "charge").await).await?;
     let (page, timeline) = visit
         .load(async |visit| {
@@ -290,8 +288,7 @@ pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Res
     Ok(page.render(&heading, &main))
 }
 
-pub(crate) async fn receipt(visitor: Visitor, Path(id): Path<String>) -> Result<Response> {
-    let id = ChargeId::parse_any(&id).ok();
+pub(crate) async fn receipt(visitor: Visitor, IdPath(id): IdPath<ChargeId>) -> Result<Response> {
     let (visit, rows) = visitor.enter(async |visitor| own_rows(visitor, id, "charge").await).await?;
     let (page, ()) = visit.load(async |_| Ok(())).await?;
     let ChargeRows { charge, refunds, .. } = &rows;
@@ -319,7 +316,12 @@ pub(crate) async fn own_rows(
 /// The form of a new charge.
 pub(crate) async fn new(visitor: Visitor) -> Result<Response> {
     let (page, ()) = visitor.load(async |_| Ok(())).await?;
-    Ok(page.render(page.say(w::NEW_CHARGE), &charge_form(&page.form())))
+    let main = html! {
+        p.crumb { a href=(PATH) { (page.say(w::CHARGES)) } }
+        h1 { (page.say(w::NEW_CHARGE)) }
+        section.card { (charge_form(&page.form())) }
+    };
+    Ok(page.render(page.say(w::NEW_CHARGE), &main))
 }
 
 /// What the user may do with the charge now. An action that would be refused is disabled, and says why.

@@ -1,16 +1,15 @@
 //! Disputes: MED cases and chargebacks.
 
-use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use domain::charge::Charge;
-use domain::ids::MedCaseId;
+use domain::ids::{EvidenceId, MedCaseId};
 use domain::med::{AppealReason, CaseKind, CaseStatus, MedCase, MoneyOutcome};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use maud::{Markup, html};
 use pages::forms::Need;
 use pages::{Cell, Tone, Word, copy_button, empty, facts, money, next_page, tag, time, without_documents};
-use shared::http::{Problem, Result};
+use shared::http::{IdPair, IdPath, Problem, Result};
 use shared::med::evidence::{Evidence, EvidenceRow, MAX_BYTES, MimeType};
 use shared::med::{CaseFilter, MOST_SORTED, OpenCase, SHOWN};
 
@@ -121,13 +120,14 @@ async fn own_case(visitor: &Visitor, id: Option<MedCaseId>) -> Result<MedCase> {
 }
 
 /// Leads to the signed URL of a file. The page has no such URL, because they expire within minutes.
-pub(crate) async fn file(visitor: Visitor, Path((id, file)): Path<(String, String)>) -> Result<Response> {
-    let id: Option<MedCaseId> = id.parse().ok();
-    let ids = id.zip(file.parse().ok());
+pub(crate) async fn file(
+    visitor: Visitor,
+    IdPair(id, file): IdPair<MedCaseId, EvidenceId>,
+) -> Result<Response> {
     let (visit, found) = visitor
         .enter(async |visitor| {
             own_case(visitor, id).await?;
-            Ok(visitor.pages.evidence.find(ids).await?)
+            Ok(visitor.pages.evidence.find(id.zip(file)).await?)
         })
         .await?;
     let (_page, url) = visit
@@ -141,8 +141,7 @@ pub(crate) async fn file(visitor: Visitor, Path((id, file)): Path<(String, Strin
     Ok(Redirect::to(&url).into_response())
 }
 
-pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Response> {
-    let id: Option<MedCaseId> = id.parse().ok();
+pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<MedCaseId>) -> Result<Response> {
     let (visit, case) = visitor.enter(async |visitor| own_case(visitor, id).await).await?;
     let (page, (charge, files)) = visit
         .load(async |visit| {

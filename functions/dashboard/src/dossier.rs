@@ -1,7 +1,6 @@
 //! The dossier of a dispute, for a lawyer or a bank: a PDF in Portuguese, as the service's other documents are.
 
 use artefacts::pdf::{Part, report_pdf};
-use axum::extract::Path;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
 use domain::charge::Charge;
@@ -11,7 +10,7 @@ use domain::payment_method::PaymentMethod;
 use domain::pt_br::format_second;
 use pages::forms::Need;
 use pages::{Language, Word, masked_payer, money, without_documents};
-use shared::http::{Problem, Result};
+use shared::http::{IdPath, Problem, Result};
 use shared::med::evidence::Evidence;
 use shared::services::{ChargeTimeline, TimelinePart, charge_timeline};
 
@@ -22,9 +21,9 @@ use crate::terms::{details_of, words_of};
 use crate::visit::{Page, Visitor};
 use crate::words as w;
 
-pub(crate) async fn show(visitor: Visitor, Path(id): Path<String>) -> Result<Response> {
+pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<MedCaseId>) -> Result<Response> {
     let unknown = || Problem::NotFound { what: "MED case" };
-    let id: MedCaseId = id.parse().map_err(|_malformed| unknown())?;
+    let id = id.ok_or_else(unknown)?;
     let rows = async |visitor: &Visitor| own_rows(visitor, Some(id.charge()), "MED case").await;
     let (visit, rows) = visitor.enter(rows).await?;
     let (page, (timeline, files)) = visit

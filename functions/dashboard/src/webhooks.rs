@@ -1,6 +1,5 @@
 //! Webhooks: endpoints, deliveries and events. Deliveries and events are shown from the API's own views.
 
-use axum::extract::Path;
 use axum::response::Response;
 use domain::ids::{ChargeId, DeliveryId, EndpointId, EventId};
 use domain::masking::mask_json;
@@ -17,7 +16,7 @@ use pages::{
 };
 use serde::Serialize;
 use serde_json::Value;
-use shared::http::{Problem, Query, Result};
+use shared::http::{IdPath, Problem, Query, Result};
 use shared::webhook::delivery::{DayFigures, Delivery, DeliveryStatus, RecentDeliveries, RecentFilter};
 use shared::webhook::endpoint::{Endpoint, EndpointStatus};
 use shared::webhook::log::EventFilter;
@@ -247,9 +246,8 @@ fn figures(page: &Page, recent: &RecentDeliveries) -> Markup {
     }
 }
 
-pub(crate) async fn endpoint(visitor: Visitor, Path(id): Path<String>) -> Result<Response> {
+pub(crate) async fn endpoint(visitor: Visitor, IdPath(id): IdPath<EndpointId>) -> Result<Response> {
     let query = visitor.query();
-    let id: Option<EndpointId> = id.parse().ok();
     let unknown = || Problem::NotFound { what: "webhook endpoint" };
     let filter = recent_filter(&query, Some(id.ok_or_else(unknown)?));
     let (page, recent) = visitor
@@ -289,8 +287,7 @@ pub(crate) async fn endpoint(visitor: Visitor, Path(id): Path<String>) -> Result
     Ok(page.render(&endpoint.url, &main))
 }
 
-pub(crate) async fn delivery(visitor: Visitor, Path(id): Path<String>) -> Result<Response> {
-    let id: Option<DeliveryId> = id.parse().ok();
+pub(crate) async fn delivery(visitor: Visitor, IdPath(id): IdPath<DeliveryId>) -> Result<Response> {
     let (page, (delivery, payload, endpoint)) = visitor
         .load(async |visit| Ok(visit.pages.app.deliveries.find(&visit.scope(), id, visit.now).await?))
         .await?;
@@ -430,8 +427,7 @@ fn objects_of(event: &Value) -> Markup {
     }
 }
 
-pub(crate) async fn event(visitor: Visitor, Path(id): Path<String>) -> Result<Response> {
-    let id: Option<EventId> = id.parse().ok();
+pub(crate) async fn event(visitor: Visitor, IdPath(id): IdPath<EventId>) -> Result<Response> {
     let after: Option<DeliveryId> = visitor.query().text("starting_after").and_then(|id| id.parse().ok());
     let (page, (event, deliveries, next)) = visitor
         .load(async |visit| {

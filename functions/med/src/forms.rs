@@ -1,16 +1,17 @@
 //! The dashboard's forms that answer a case.
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::post;
+use domain::ids::{EvidenceId, MedCaseId};
 use domain::med::{CaseStatus, MedCase};
 use pages::errors_as_pages;
 use pages::forms::{MemberForm, Need, answer, body, invalid_amount, minor_units};
 use serde_json::json;
-use shared::http::{Problem, RequestContext, Result};
+use shared::http::{IdPair, IdPath, Problem, Result};
 use shared::med::CaseError;
 use shared::med::evidence::CaseEvidence;
 use shared::med::request::appeal_reason;
@@ -27,11 +28,10 @@ pub(crate) fn routes() -> Router<Med> {
 }
 
 /// The case with an id, and its page. 404 for a case of another account or mode.
-async fn own_case(member: &MemberForm, context: &RequestContext, id: &str) -> Result<(MedCase, String)> {
-    let found = member.app.cases.find(id.parse().ok()).await?;
+async fn own_case(member: &MemberForm, id: Option<MedCaseId>) -> Result<(MedCase, String)> {
+    let found = member.app.cases.find(id).await?;
     let found = found.filter(|case| case.scope == member.caller.scope);
     let case = found.ok_or(Problem::NotFound { what: "MED case" })?;
-    context.set_charge(case.id.charge());
     let page = format!("/dashboard/disputes/{}", case.id);
     Ok((case, page))
 }
@@ -48,9 +48,9 @@ fn require_before_deadline(case: &MedCase, member: &MemberForm) -> Result<()> {
 
 /// Sends the appeal, or only stores its text. The text of an appeal that is refused is stored too, so that it
 /// need not be written again.
-async fn appeal(Path(id): Path<String>, context: RequestContext, member: MemberForm) -> Result<Response> {
+async fn appeal(IdPath(id): IdPath<MedCaseId>, member: MemberForm) -> Result<Response> {
     member.require_role(Need::Admin)?;
-    let (case, page) = own_case(&member, &context, &id).await?;
+    let (case, page) = own_case(&member, id).await?;
     let id = case.id;
     // A browser sends a line break as two characters, which would count twice.
     let text = member.form.text("reason").unwrap_or_default().replace("\r\n", "\n");
@@ -76,8 +76,8 @@ async fn send(member: &MemberForm, case: MedCase, text: &str) -> Result<()> {
     Ok(())
 }
 
-async fn accept(Path(id): Path<String>, context: RequestContext, member: MemberForm) -> Result<Response> {
-    let (case, page) = own_case(&member, &context, &id).await?;
+async fn accept(IdPath(id): IdPath<MedCaseId>, member: MemberForm) -> Result<Response> {
+    let (case, page) = own_case(&member, id).await?;
     let accepted = Box::pin(accepted(&member, case)).await;
     answer(accepted.map(|()| page.clone()), &page)
 }
@@ -101,13 +101,12 @@ async fn accepted(member: &MemberForm, case: MedCase) -> Result<()> {
 
 /// Answers the page's script with the same ticket as the API.
 async fn announce_file(
-    Path(id): Path<String>,
+    IdPath(id): IdPath<MedCaseId>,
     State(evidence): State<CaseEvidence>,
-    context: RequestContext,
     member: MemberForm,
 ) -> Result<Response> {
     member.require_role(Need::Admin)?;
-    let (case, _) = own_case(&member, &context, &id).await?;
+    let (case, _) = own_case(&member, id).await?;
     require_before_deadline(&case, &member)?;
     let text = |name| member.form.text(name);
     let file = body(json!({
@@ -119,14 +118,13 @@ async fn announce_file(
 }
 
 async fn complete_file(
-    Path((id, file)): Path<(String, String)>,
+    IdPair(id, file): IdPair<MedCaseId, EvidenceId>,
     State(evidence): State<CaseEvidence>,
-    context: RequestContext,
     member: MemberForm,
 ) -> Result<StatusCode> {
     member.require_role(Need::Admin)?;
-    let (case, _) = own_case(&member, &context, &id).await?;
-    let found = evidence.find(file.parse().ok().map(|file| (case.id, file))).await?;
+    let (case, _) = own_case(&member, id).await?;
+    let found = evidence.find(file.map(|file| (case.id, file))).await?;
     let found = found.ok_or(Problem::NotFound { what: "evidence of this case" })?;
     Box::pin(evidence.complete(case, found, Some(&member.caller), member.now)).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -1,17 +1,17 @@
 //! The dashboard's forms that refund or cancel a charge.
 
 use axum::Router;
-use axum::extract::Path;
 use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::post;
 use domain::charge::{StoredCharge, TransactionStatus};
+use domain::ids::ChargeId;
 use pages::forms::{MemberForm, Need, answer, body, minor_units};
 use pages::kept::refund_form;
 use pages::{errors_as_pages, words as w};
 use serde_json::json;
 use shared::app::App;
-use shared::http::{Problem, RequestContext, Result};
+use shared::http::{IdPath, Problem, Result};
 use shared::refund::{NewRefund, safe_strategy};
 use shared::services::cancel_charge;
 
@@ -22,9 +22,9 @@ pub(crate) fn routes() -> Router<App> {
         .layer(from_fn(errors_as_pages))
 }
 
-async fn refund(Path(id): Path<String>, context: RequestContext, member: MemberForm) -> Result<Response> {
+async fn refund(IdPath(id): IdPath<ChargeId>, member: MemberForm) -> Result<Response> {
     member.require(Need::Admin)?;
-    let charge = member.charge(&context, &id).await?;
+    let charge = member.charge(id).await?;
     let path = format!("/dashboard/charges/{}", charge.as_stored().id);
     let stored = charge.as_stored().clone();
     let rest = stored.funds.refundable(stored.amount)?;
@@ -59,9 +59,9 @@ async fn refunded(member: &MemberForm, charge: StoredCharge) -> Result<()> {
     Ok(())
 }
 
-async fn cancel(Path(id): Path<String>, context: RequestContext, member: MemberForm) -> Result<Response> {
+async fn cancel(IdPath(id): IdPath<ChargeId>, member: MemberForm) -> Result<Response> {
     member.require(Need::Admin)?;
-    let charge = member.charge(&context, &id).await?;
+    let charge = member.charge(id).await?;
     let path = format!("/dashboard/charges/{}", charge.as_stored().id);
     let MemberForm { app, caller, now, .. } = &member;
     let cancelled = Box::pin(cancel_charge(app.charge_cancellation(), charge, caller, *now)).await;

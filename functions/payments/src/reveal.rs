@@ -1,24 +1,24 @@
 //! The dashboard's form that shows a payer's document, which all pages mask. The audit says who saw it.
 
 use axum::Router;
-use axum::extract::Path;
 use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::post;
+use domain::ids::ChargeId;
 use maud::html;
 use pages::forms::{MemberForm, Need, answer};
 use pages::{copy_button, errors_as_pages, words as w};
 use shared::app::App;
 use shared::audit;
-use shared::http::{Problem, RequestContext, Result};
+use shared::http::{IdPath, Problem, Result};
 
 pub(crate) fn routes() -> Router<App> {
     Router::new().route("/dashboard/charges/{id}/document", post(reveal)).layer(from_fn(errors_as_pages))
 }
 
 /// The row of the audit is stored before the document is shown. It names the charge, never the document.
-async fn reveal(Path(id): Path<String>, context: RequestContext, member: MemberForm) -> Result<Response> {
-    let charge = member.charge(&context, &id).await?;
+async fn reveal(IdPath(id): IdPath<ChargeId>, member: MemberForm) -> Result<Response> {
+    let charge = member.charge(id).await?;
     let charge = charge.as_stored();
     let path = format!("/dashboard/charges/{}", charge.id);
     if let Err(problem) = member.require(Need::Admin) {

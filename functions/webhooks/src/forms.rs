@@ -1,18 +1,18 @@
 //! The dashboard's forms about webhook endpoints and deliveries.
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::post;
-use domain::ids::{EndpointId, ResendId};
+use domain::ids::{DeliveryId, EndpointId, ResendId};
 use domain::webhook::signature::EndpointSecret;
-use pages::forms::{ContainmentForm, MemberForm, Need, answer, body};
+use pages::forms::{ContainmentForm, MemberForm, Need, OpenForm, answer, body};
 use pages::kept::endpoint_form;
 use pages::{errors_as_pages, words as w};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
-use shared::http::{Problem, Result};
+use shared::http::{IdPath, Problem, Result};
 use shared::random;
 use shared::webhook::endpoint::{EndpointChange, Endpoints, NewEndpoint};
 use shared::webhook::secret::SigningSecrets;
@@ -35,8 +35,8 @@ pub(crate) fn routes() -> Router<Webhooks> {
         .layer(from_fn(errors_as_pages))
 }
 
-fn parsed(id: &str) -> Result<(EndpointId, String)> {
-    let id = Endpoints::require_id(id.parse().ok())?;
+fn known(id: Option<EndpointId>) -> Result<(EndpointId, String)> {
+    let id = Endpoints::require_id(id)?;
     Ok((id, format!("{PATH}/{id}")))
 }
 
@@ -66,9 +66,9 @@ fn secret_page(member: &MemberForm, secret: &EndpointSecret, back: &str) -> Resp
 }
 
 /// A URL that stays as the page showed it is not changed, so that the endpoint keeps the time since which it fails.
-async fn change(Path(id): Path<String>, member: MemberForm) -> Result<Response> {
+async fn change(IdPath(id): IdPath<EndpointId>, member: MemberForm) -> Result<Response> {
     member.require(Need::Admin)?;
-    let (id, path) = parsed(&id)?;
+    let (id, path) = known(id)?;
     let text = |name| member.form.text(name);
     let events: Vec<&str> = member.form.texts("events").collect();
     let url = text("url").filter(|_| text("url") != text("before"));
@@ -87,16 +87,16 @@ async fn changed(member: &MemberForm, id: EndpointId, fields: Value) -> Result<(
     Ok(())
 }
 
-async fn change_status(Path(id): Path<String>, member: MemberForm) -> Result<Response> {
+async fn change_status(IdPath(id): IdPath<EndpointId>, member: MemberForm) -> Result<Response> {
     member.require(Need::Admin)?;
-    let (id, path) = parsed(&id)?;
+    let (id, path) = known(id)?;
     let changed = Box::pin(changed(&member, id, json!({"status": member.form.text("status")}))).await;
     answer(changed.map(|()| path.clone()), &path)
 }
 
-async fn test(Path(id): Path<String>, member: MemberForm) -> Result<Response> {
+async fn test(IdPath(id): IdPath<EndpointId>, member: MemberForm) -> Result<Response> {
     member.require(Need::Admin)?;
-    let (id, path) = parsed(&id)?;
+    let (id, path) = known(id)?;
     let MemberForm { app, caller, now, .. } = &member;
     let tested = async {
         let endpoint = app.endpoints.find(&caller.scope, id).await?;
@@ -109,12 +109,12 @@ async fn test(Path(id): Path<String>, member: MemberForm) -> Result<Response> {
 }
 
 async fn rotate(
-    Path(id): Path<String>,
+    IdPath(id): IdPath<EndpointId>,
     State(secrets): State<SigningSecrets>,
-    ContainmentForm(member): ContainmentForm,
+    OpenForm(member): ContainmentForm,
 ) -> Result<Response> {
     member.require(Need::Admin)?;
-    let (id, path) = parsed(&id)?;
+    let (id, path) = known(id)?;
     let secret = new_secret()?;
     let rotate = Box::pin(secrets.rotate(&member.caller, id, &secret, member.now));
     match member.once(&format!("rotate#{id}"), rotate).await {
@@ -124,23 +124,24 @@ async fn rotate(
 }
 
 async fn delete(
-    Path(id): Path<String>,
+    IdPath(id): IdPath<EndpointId>,
     State(secrets): State<SigningSecrets>,
-    ContainmentForm(member): ContainmentForm,
+    OpenForm(member): ContainmentForm,
 ) -> Result<Response> {
     member.require(Need::Admin)?;
-    let (id, path) = parsed(&id)?;
+    let (id, path) = known(id)?;
     let delete = Box::pin(secrets.delete(&member.caller, id, member.now));
     let deleted = member.once_alike(&format!("delete#{id}"), delete).await?;
     answer(deleted.map(|()| PATH.to_owned()).map_err(Problem::from), &path)
 }
 
 /// Leads to the page of the new delivery.
-async fn resend(Path(id): Path<String>, member: MemberForm) -> Result<Response> {
+async fn resend(IdPath(id): IdPath<DeliveryId>, member: MemberForm) -> Result<Response> {
     let MemberForm { app, caller, now, .. } = &member;
+    let id = id.ok_or(Problem::NotFound { what: "webhook delivery" })?;
     let resent = async {
         let resend = ResendId::new(*now, random::bytes()?);
-        let sent = Box::pin(app.resends.resend_delivery(&caller.scope, id.parse().ok(), resend, *now));
+        let sent = Box::pin(app.resends.resend_delivery(&caller.scope, Some(id), resend, *now));
         let (delivery, _body) = member.once(&format!("resend#{id}"), sent).await??;
         Ok(format!("{DELIVERIES}/{}", delivery.id))
     };

@@ -1,6 +1,6 @@
 //! Tests of the dashboard's forms: what they change, and who may send them.
 
-use axum::http::{Method, StatusCode};
+use axum::http::Method;
 use domain::ids::Mode;
 use serde_json::{Value, json};
 
@@ -74,14 +74,14 @@ async fn a_charge_is_created_paid_and_refunded_in_part() {
     let [refund_made] = <[Value; 1]>::try_from(service.refunds(&charge).await).unwrap();
     assert_eq!((&refund_made["amount"], &refund_made["strategy"]), (&json!(2_990), &json!("devolution")));
     // A refused form keeps what was typed.
-    for (amount, rule) in
-        [("500,00", "O valor é maior do que o que resta devolver."), ("dez", "id=\"amount-error\"")]
+    for (amount, status, rule) in
+        [("500,00", 422, "O valor é maior do que o que resta devolver."), ("dez", 400, "id=\"amount-error\"")]
     {
         let typed =
             [("mode", "test"), ("idempotency_key", "refund-0002"), ("amount", amount), ("reason", "Troca")];
         let refused = browser.post(&refund, &typed).await;
         let html = String::from_utf8_lossy(&refused.bytes);
-        assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{html}");
+        assert_eq!(refused.status, status, "{html}");
         for part in [rule, &format!("value=\"{amount}\""), "value=\"Troca\"", "tudo (R$ 100,00)"] {
             assert!(html.contains(part), "{part}: {html}");
         }
@@ -114,7 +114,7 @@ async fn a_refund_is_typed_in_the_currency_of_the_charge() {
     assert!(browser.page(&page).await.contains(question));
     let typed = [("mode", "test"), ("idempotency_key", "refund-yen1"), ("amount", "10,50")];
     let refused = browser.post(&refund, &typed).await;
-    assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "a yen has no decimals");
+    assert_eq!(refused.status, 400, "a yen has no decimals");
     let done = browser.submit(&page, &refund, &[("amount", "10")]).await;
     assert_eq!(done, format!("{page}?done=1"));
     assert_eq!(service.refunds(&charge).await[0]["amount"], 10);
@@ -354,7 +354,7 @@ async fn an_endpoint_is_registered_paused_rotated_and_deleted() {
             let fields: Vec<_> =
                 sent.into_iter().chain(events.iter().map(|name| ("events", *name))).collect();
             let refused = owner.post(action, &fields).await;
-            assert_eq!((refused.status.as_u16(), refused.header("location")), (422, None), "{action} {url}");
+            assert_eq!((refused.status.as_u16(), refused.header("location")), (400, None), "{action} {url}");
             let html = text(&refused);
             let typed = format!("value=\"{}\"", url.replace('<', "&lt;").replace('>', "&gt;"));
             assert!(html.contains(&typed) && html.contains(rule), "{action} {url}: {html}");

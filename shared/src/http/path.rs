@@ -5,7 +5,9 @@ use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, Path, RawPathParams};
 use axum::http::request::Parts;
-use domain::ids::{AccountId, ApiKeyId, ChargeId, DeliveryId, EndpointId, EventId, MedCaseId, RefundId};
+use domain::ids::{
+    AccountId, ApiKeyId, ChargeId, DeliveryId, EndpointId, EventId, MedCaseId, RawChargeId, RefundId, UserId,
+};
 
 use super::context::RequestContext;
 
@@ -25,6 +27,8 @@ impl PathId for ApiKeyId {}
 
 impl PathId for EndpointId {}
 
+impl PathId for UserId {}
+
 /// With `ch_` or `tx_` or bare.
 impl PathId for ChargeId {
     fn parse(text: &str) -> Option<Self> {
@@ -33,6 +37,13 @@ impl PathId for ChargeId {
 
     fn note(&self, context: &RequestContext) {
         context.set_charge(*self);
+    }
+}
+
+/// In the paths of payers' pages.
+impl PathId for RawChargeId {
+    fn note(&self, context: &RequestContext) {
+        context.set_charge((*self).into());
     }
 }
 
