@@ -1,12 +1,9 @@
 //! Pix keys. A Pix key addresses a bank account without an account number.
 
-use std::fmt;
-use std::str::FromStr;
-
 use uuid::Uuid;
 
 use crate::tax_id::TaxId;
-use crate::text::serde_as_text;
+use crate::text::{checked_text, hidden_debug};
 
 /// The text is not a Pix key. The error does not repeat the text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -69,30 +66,13 @@ fn starred(text: &str, shown: usize) -> String {
     text.chars().enumerate().map(star).collect()
 }
 
-/// Omits the key, because it is personal data and must not appear in logs.
-impl fmt::Debug for PixKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PixKey")
-    }
-}
+hidden_debug!(PixKey);
 
-impl fmt::Display for PixKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl FromStr for PixKey {
-    type Err = PixKeyError;
-
-    fn from_str(text: &str) -> Result<Self, PixKeyError> {
-        let bounded = text.chars().count() <= Self::MAX_CHARS;
-        let is_key = is_phone(text) || is_random(text) || is_email(text) || text.parse::<TaxId>().is_ok();
-        if bounded && is_key { Ok(Self(text.into())) } else { Err(PixKeyError) }
-    }
-}
-
-serde_as_text!(PixKey);
+checked_text!(PixKey, PixKeyError, |text| {
+    let bounded = text.chars().count() <= PixKey::MAX_CHARS;
+    let is_key = is_phone(text) || is_random(text) || is_email(text) || text.parse::<TaxId>().is_ok();
+    (bounded && is_key).then_some(()).ok_or(PixKeyError)
+});
 
 /// Checks for `+` and 9 to 15 digits, the first of which is not zero (E.164).
 fn is_phone(text: &str) -> bool {

@@ -81,6 +81,44 @@ macro_rules! serde_as_text {
 }
 pub use serde_as_text;
 
+/// Implements `Debug` for types with secrets or personal data, which must not appear in logs: shows only the names of the
+/// types.
+#[macro_export]
+macro_rules! hidden_debug {
+    ($($type:ident),+) => {$(
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(stringify!($type))
+            }
+        }
+    )+};
+}
+pub use hidden_debug;
+
+/// Implements `Display`, `FromStr` and serde for a type that holds a text. `check` refuses other texts.
+#[macro_export]
+macro_rules! checked_text {
+    ($type:ty, $error:ty, $check:expr) => {
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = $error;
+
+            fn from_str(text: &str) -> Result<Self, $error> {
+                let check: fn(&str) -> Result<(), $error> = $check;
+                check(text).map(|()| Self(text.into()))
+            }
+        }
+
+        $crate::text::serde_as_text!($type);
+    };
+}
+pub use checked_text;
+
 /// Implements an inlined `JsonSchema` for a type that is a string: its description, and keywords that restrict
 /// it.
 #[macro_export]

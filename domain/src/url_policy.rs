@@ -297,6 +297,11 @@ fn check_host(host: &Host<&str>, policy: &AddressPolicy) -> Result<(), UrlRefusa
     if policy.allows(address) { Ok(()) } else { Err(UrlRefusal::Address(address)) }
 }
 
+/// Whether the URL's host is a loopback address, `localhost` or a name under it.
+pub fn is_loopback_url(url: &Url) -> bool {
+    url.host().is_some_and(|host| is_loopback(&host))
+}
+
 fn is_loopback(host: &Host<&str>) -> bool {
     match host {
         Host::Ipv4(address) => AddressKind::of_v4(*address) == AddressKind::Loopback,

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::MailAddress;
 use crate::hex;
 use crate::ids::AccountId;
-use crate::text::serde_as_text;
+use crate::text::{checked_text, serde_as_text};
 
 /// The optional parts of an account's brand. The copies of the settings in the rows of API keys lack it, because no
 /// request with a key needs it.
@@ -105,25 +105,13 @@ impl Phone {
     }
 }
 
-impl fmt::Display for Phone {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl FromStr for Phone {
-    type Err = BrandError;
-
-    fn from_str(text: &str) -> Result<Self, BrandError> {
-        let number = text.strip_prefix('+').unwrap_or(text);
-        let is_number = number.chars().all(|c| c.is_ascii_digit() || " ().-".contains(c));
-        let digits = number.bytes().filter(u8::is_ascii_digit).count();
-        let is_phone = is_number && (3..=15).contains(&digits) && text.len() <= 32;
-        if is_phone { Ok(Self(text.into())) } else { Err(BrandError(Self::RULE)) }
-    }
-}
-
-serde_as_text!(Phone);
+checked_text!(Phone, BrandError, |text| {
+    let number = text.strip_prefix('+').unwrap_or(text);
+    let is_number = number.chars().all(|c| c.is_ascii_digit() || " ().-".contains(c));
+    let digits = number.bytes().filter(u8::is_ascii_digit).count();
+    let is_phone = is_number && (3..=15).contains(&digits) && text.len() <= 32;
+    is_phone.then_some(()).ok_or(BrandError(Phone::RULE))
+});
 
 /// The SHA-256 of an account's id and the file of its logo in hex, which names the file. So a URL of a logo always has
 /// the same content, and the file of one account can be deleted although another has the same logo.
@@ -144,22 +132,10 @@ impl LogoHash {
     }
 }
 
-impl fmt::Display for LogoHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl FromStr for LogoHash {
-    type Err = BrandError;
-
-    fn from_str(text: &str) -> Result<Self, BrandError> {
-        let is_hash = text.len() == 64 && text.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'));
-        if is_hash { Ok(Self(text.into())) } else { Err(BrandError("must be 64 hexadecimal digits")) }
-    }
-}
-
-serde_as_text!(LogoHash);
+checked_text!(LogoHash, BrandError, |text| {
+    let is_hash = text.len() == 64 && text.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'));
+    is_hash.then_some(()).ok_or(BrandError("must be 64 hexadecimal digits"))
+});
 
 #[cfg(test)]
 mod tests {

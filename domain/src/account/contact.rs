@@ -1,12 +1,9 @@
 //! The contact of an account: the address that its emails go to.
 
-use std::fmt;
-use std::str::FromStr;
-
 use email_address::{EmailAddress, Options};
 use serde::{Deserialize, Serialize};
 
-use crate::text::serde_as_text;
+use crate::text::{checked_text, hidden_debug};
 
 /// RFC 5321 limits a path to 256 octets, including its angle brackets.
 const MAX_ADDRESS_CHARS: usize = 254;
@@ -36,33 +33,16 @@ impl MailAddress {
     }
 }
 
-/// Personal data must not appear in logs.
-impl fmt::Debug for MailAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("MailAddress")
-    }
-}
+hidden_debug!(MailAddress);
 
-impl fmt::Display for MailAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl FromStr for MailAddress {
-    type Err = MailAddressError;
-
-    fn from_str(text: &str) -> Result<Self, MailAddressError> {
-        let options = Options::default().with_required_tld().without_domain_literal().without_display_text();
-        let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic()) && !text.contains(DELIMITERS);
-        let is_address = text.len() <= MAX_ADDRESS_CHARS
-            && is_plain
-            && EmailAddress::parse_with_options(text, options).is_ok();
-        if is_address { Ok(Self(text.into())) } else { Err(MailAddressError) }
-    }
-}
-
-serde_as_text!(MailAddress);
+checked_text!(MailAddress, MailAddressError, |text| {
+    let options = Options::default().with_required_tld().without_domain_literal().without_display_text();
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic()) && !text.contains(DELIMITERS);
+    let is_address = text.len() <= MAX_ADDRESS_CHARS
+        && is_plain
+        && EmailAddress::parse_with_options(text, options).is_ok();
+    is_address.then_some(()).ok_or(MailAddressError)
+});
 
 /// An account's contact. The copies of the settings in the rows of API keys lack it, because no request needs
 /// it.

@@ -2,11 +2,10 @@
 //! of sandbox payments and of returns.
 
 use std::fmt;
-use std::str::FromStr;
 
-use super::define::{digest, id_traits};
+use super::define::digest;
 use super::{ChargeId, IdError};
-use crate::text::text_schema;
+use crate::text::{checked_text, text_schema};
 use crate::time::Timestamp;
 
 /// An id in the form that banks use, stored unchanged. Only alphabet and maximum length are checked, because
@@ -24,26 +23,17 @@ macro_rules! bank_id {
             }
         }
 
-        impl fmt::Display for $type {
+        impl fmt::Debug for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
+                fmt::Display::fmt(self, f)
             }
         }
 
-        impl FromStr for $type {
-            type Err = IdError;
-
-            fn from_str(text: &str) -> Result<Self, IdError> {
-                let is_bounded = (1..=BANK_ID_MAX_LEN).contains(&text.len());
-                if is_bounded && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || $extra.contains(&byte)) {
-                    Ok(Self(text.into()))
-                } else {
-                    Err(IdError { expected: concat!("an id of the form ", $pattern) })
-                }
-            }
-        }
-
-        id_traits!($type);
+        checked_text!($type, IdError, |text| {
+            let is_of_bank = (1..=BANK_ID_MAX_LEN).contains(&text.len())
+                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || $extra.contains(&byte));
+            is_of_bank.then_some(()).ok_or(IdError { expected: concat!("an id of the form ", $pattern) })
+        });
         text_schema!($type, "An id that a bank or acquirer assigned.", { "pattern": $pattern });
     };
 }

@@ -110,6 +110,19 @@ macro_rules! ulid_id {
 }
 pub(super) use ulid_id;
 
+/// Implements the creation of ids that are not derived from a row.
+macro_rules! random_ids {
+    ($($type:ident),+) => {$(
+        impl $type {
+            /// Creates an id from the time of its object and 80 random bits.
+            pub fn new(at: $crate::time::Timestamp, random: [u8; 10]) -> Self {
+                Self($crate::ids::ulid::Ulid::new(at, &random))
+            }
+        }
+    )+};
+}
+pub(super) use random_ids;
+
 ulid_id! {
     /// The id of a ledger posting, which the wallet shows as a movement: `mv_` and 26 characters.
     PostingId, "mv_"
@@ -135,6 +148,8 @@ ulid_id! {
     EmailId, "ntc_"
 }
 
+random_ids!(PostingId, PayoutId, EvidenceId, AuditId);
+
 impl PostingId {
     /// The posting of a row's change to `version` at `at`.
     pub fn derive(at: Timestamp, row: &str, version: u64) -> Self {
@@ -151,11 +166,6 @@ impl PostingId {
         self.0.0.to_be_bytes().get(6..11) == Some(ledger_tag(scope).as_slice())
     }
 
-    /// For a posting without a changed row, such as the release of pending money.
-    pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
-        Self(Ulid::new(at, &random))
-    }
-
     /// The last 8 bits. They select one of the rows that share the counters of a ledger.
     pub fn shard_byte(&self) -> u8 {
         self.0.0.to_be_bytes().last().copied().unwrap_or_default()
@@ -166,26 +176,7 @@ fn ledger_tag(scope: &Scope) -> Vec<u8> {
     digest("ledger", &[scope.to_string().as_bytes()]).into_iter().take(5).collect()
 }
 
-impl PayoutId {
-    /// Creates an id from the time of creation and 80 random bits.
-    pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
-        Self(Ulid::new(at, &random))
-    }
-}
-
-impl EvidenceId {
-    /// Creates an id from the time of the upload request and 80 random bits.
-    pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
-        Self(Ulid::new(at, &random))
-    }
-}
-
 impl AuditId {
-    /// Creates an id from the time of the audited action and 80 random bits.
-    pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
-        Self(Ulid::new(at, &random))
-    }
-
     /// The audit row of a row's change to `version` at `at`.
     pub fn derive(at: Timestamp, row: &str, version: u64) -> Self {
         Self(Ulid::new(at, &digest("audit", &[row.as_bytes(), &version.to_be_bytes()])))

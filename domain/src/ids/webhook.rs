@@ -1,7 +1,7 @@
 //! Ids of webhook events, deliveries, endpoints and resend requests.
 
 use super::define::digest;
-use super::ulid::{Ulid, ulid_id};
+use super::ulid::{Ulid, random_ids, ulid_id};
 use crate::time::Timestamp;
 
 ulid_id! {
@@ -94,19 +94,7 @@ impl DeliveryId {
     }
 }
 
-impl EndpointId {
-    /// Creates an id from the time of creation and 80 random bits.
-    pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
-        Self(Ulid::new(at, &random))
-    }
-}
-
-impl ResendId {
-    /// Creates an id from the time of the request and 80 random bits.
-    pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
-        Self(Ulid::new(at, &random))
-    }
-}
+random_ids!(EndpointId, ResendId);
 
 #[cfg(test)]
 mod tests {

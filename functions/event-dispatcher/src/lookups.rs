@@ -20,11 +20,7 @@ const CONCURRENT_CHARGES: usize = 16;
 #[derive(Clone, Default)]
 pub struct Salts(Arc<Mutex<HashMap<AccountId, Arc<str>>>>);
 
-impl std::fmt::Debug for Salts {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Salts")
-    }
-}
+domain::text::hidden_debug!(Salts);
 
 impl Dispatcher {
     /// Inserts the rows of new charges, unless they exist. Returns the records that failed.

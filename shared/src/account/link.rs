@@ -5,8 +5,6 @@
 //! A link expires with the right behind it: an invite with the removal or demotion of the owner who sent it, and
 //! all of a user's links for a new password with the next password or the removal of the user.
 
-use std::fmt;
-
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::SecretString;
@@ -58,11 +56,7 @@ impl MailedLink {
     }
 }
 
-impl fmt::Debug for LinkToken {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("LinkToken")
-    }
-}
+domain::text::hidden_debug!(LinkToken);
 
 impl LinkToken {
     pub fn random() -> Result<Self, RandomError> {

@@ -1,7 +1,6 @@
 //! Generates, hashes and verifies passwords. Only Argon2id hashes are stored. A verification takes the same
 //! time for an unknown user as for a known one.
 
-use std::fmt;
 use std::sync::Arc;
 
 use argon2::Argon2;
@@ -60,11 +59,7 @@ pub struct PasswordError(String);
 #[serde(transparent)]
 pub struct PasswordHash(String);
 
-impl fmt::Debug for PasswordHash {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("PasswordHash")
-    }
-}
+domain::text::hidden_debug!(PasswordHash);
 
 impl PasswordHash {
     /// Hashes a password with a random salt. This takes about 20 ms of processor time.

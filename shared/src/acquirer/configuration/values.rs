@@ -1,17 +1,15 @@
 //! The values of the configuration: URLs, ids and secrets. Each is checked when an operator sets it.
 
 use std::collections::HashSet;
-use std::fmt;
-use std::str::FromStr;
 
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
-use url::{Host, Url};
+use url::Url;
 
 use domain::hex;
-use domain::text::serde_as_text;
-use domain::url_policy::{AddressPolicy, LocalNames, check_url};
+use domain::text::checked_text;
+use domain::url_policy::{AddressPolicy, LocalNames, check_url, is_loopback_url};
 
 use crate::random::{self, RandomError};
 
@@ -46,19 +44,20 @@ impl InvalidSetting {
     }
 }
 
+fn require(is_valid: bool, rule: impl FnOnce() -> String) -> Result<(), InvalidSetting> {
+    if is_valid { Ok(()) } else { Err(InvalidSetting(rule())) }
+}
+
 /// Checks an OAuth 2 client id or secret: only visible ASCII characters (RFC 6749, appendix A). Whitespace is
 /// refused, so that an operator notices a line break at the end of a file.
 fn check_credential(text: &str) -> Result<(), InvalidSetting> {
     let has_valid_length = (1..=MAX_CREDENTIAL_CHARS).contains(&text.len());
-    if has_valid_length && text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        Ok(())
-    } else {
-        Err(InvalidSetting::because(format!("must be 1 to {MAX_CREDENTIAL_CHARS} visible ASCII characters")))
-    }
+    let is_valid = has_valid_length && text.bytes().all(|byte| byte.is_ascii_graphic());
+    require(is_valid, || format!("must be 1 to {MAX_CREDENTIAL_CHARS} visible ASCII characters"))
 }
 
 /// Defines a text that an operator sets, with the function that checks it.
-macro_rules! checked_text {
+macro_rules! setting {
     ($(#[$meta:meta])* $name:ident, $check:path) => {
         $(#[$meta])*
         #[derive(Clone, Debug, Eq, PartialEq)]
@@ -70,25 +69,11 @@ macro_rules! checked_text {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str(&self.0)
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = InvalidSetting;
-
-            fn from_str(text: &str) -> Result<Self, InvalidSetting> {
-                $check(text).map(|()| Self(text.to_owned()))
-            }
-        }
-
-        serde_as_text!($name);
+        checked_text!($name, InvalidSetting, $check);
     };
 }
 
-checked_text!(
+setting!(
     /// A valid and normalised URL of an acquirer.
     AcquirerUrl,
     check_stored_url
@@ -115,12 +100,7 @@ impl AcquirerUrl {
     }
 
     pub fn is_loopback(&self) -> bool {
-        Url::parse(&self.0).is_ok_and(|url| match url.host() {
-            Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-            Some(Host::Ipv4(address)) => address.is_loopback(),
-            Some(Host::Ipv6(address)) => address.is_loopback(),
-            None => false,
-        })
+        Url::parse(&self.0).is_ok_and(|url| is_loopback_url(&url))
     }
 }
 
@@ -134,26 +114,26 @@ fn check_stored_url(text: &str) -> Result<(), InvalidSetting> {
     checked(text, &AddressPolicy::PublicOrLocal(LocalNames::default())).map(drop)
 }
 
-checked_text!(
+setting!(
     /// The name of a bank connection, by which an account distinguishes its connections.
     ConnectionName,
     check_connection_name
 );
 
-checked_text!(
+setting!(
     /// An OAuth 2 client's id.
     ClientId,
     check_credential
 );
 
-checked_text!(
+setting!(
     /// The scope of the OAuth 2 token: words of visible ASCII characters, separated by single spaces (RFC 6749,
     /// section 3.3).
     TokenScope,
     check_scope
 );
 
-checked_text!(
+setting!(
     /// Stripe's id of an account (`acct_…`).
     StripeAccount,
     check_stripe_account
@@ -161,13 +141,9 @@ checked_text!(
 
 fn check_stripe_account(text: &str) -> Result<(), InvalidSetting> {
     let id = text.strip_prefix("acct_").unwrap_or_default();
-    if (1..=MAX_CONNECTION_NAME_CHARS).contains(&id.len())
-        && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
-    {
-        Ok(())
-    } else {
-        Err(InvalidSetting::because("must be acct_ and letters and digits"))
-    }
+    let is_valid = (1..=MAX_CONNECTION_NAME_CHARS).contains(&id.len())
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    require(is_valid, || "must be acct_ and letters and digits".to_owned())
 }
 
 impl Default for ConnectionName {
@@ -178,25 +154,20 @@ impl Default for ConnectionName {
 
 fn check_connection_name(text: &str) -> Result<(), InvalidSetting> {
     let is_valid = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    if (1..=MAX_CONNECTION_NAME_CHARS).contains(&text.len()) && text.bytes().all(is_valid) {
-        Ok(())
-    } else {
-        Err(InvalidSetting::because(format!(
-            "must be 1 to {MAX_CONNECTION_NAME_CHARS} lower-case letters, digits and hyphens"
-        )))
-    }
+    let is_name = (1..=MAX_CONNECTION_NAME_CHARS).contains(&text.len()) && text.bytes().all(is_valid);
+    require(is_name, || {
+        format!("must be 1 to {MAX_CONNECTION_NAME_CHARS} lower-case letters, digits and hyphens")
+    })
 }
 
 fn check_scope(text: &str) -> Result<(), InvalidSetting> {
     let is_character = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
     let is_word = |word: &str| !word.is_empty() && word.bytes().all(is_character);
-    if text.len() <= MAX_CREDENTIAL_CHARS && text.split(' ').all(is_word) {
-        Ok(())
-    } else {
-        Err(InvalidSetting::because(format!(
+    require(text.len() <= MAX_CREDENTIAL_CHARS && text.split(' ').all(is_word), || {
+        format!(
             "must be words separated by single spaces, at most {MAX_CREDENTIAL_CHARS} visible ASCII characters"
-        )))
-    }
+        )
+    })
 }
 
 /// A secret that is stored in cleartext, because the service must send it or sign with it. It is never shown.
