@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use acquirer_http::{Answer, Channel, Health, Now, Priority, SettingsError, TlsSettings};
+use acquirer_http::{Answer, Channel, ClientSettingsError, Health, Now, Priority, TlsSettings};
 use domain::time::Timestamp;
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -18,7 +18,7 @@ use crate::clock::{BankClock, ClockOffsets};
 use crate::error::{ApiError, ApiProblem, health};
 use crate::request::ApiRequest;
 use crate::settings::{ConnectionSettings, checked_headers};
-use crate::tokens::{Failure, Token, Tokens};
+use crate::tokens::{CallFailure, Token, Tokens};
 
 /// The acquirer's name in the texts of errors.
 const PEER: &str = "the bank";
@@ -57,7 +57,7 @@ impl Client {
     ///
     /// `now` is the service's clock. Tokens, the circuit breaker and the pause after a 429 follow it. Time
     /// limits do not.
-    pub fn new(settings: &ConnectionSettings, now: Now) -> Result<Self, SettingsError> {
+    pub fn new(settings: &ConnectionSettings, now: Now) -> Result<Self, ClientSettingsError> {
         let base_url = settings.checked_base_url()?;
         let token_url = settings.checked_token_url()?;
         let is_https = [&base_url, &token_url].iter().any(|url| url.starts_with("https:"));
@@ -123,7 +123,7 @@ impl Client {
 
     pub(crate) async fn call(&self, request: ApiRequest) -> Result<Bytes, ApiError> {
         let attempt = async |deadline| self.attempt(&request, deadline).await;
-        let health = |outcome: &Result<Bytes, Failure>| match outcome {
+        let health = |outcome: &Result<Bytes, CallFailure>| match outcome {
             // A token fetch that failed is one failure, although several requests waited for it.
             Err(failed) if failed.is_shared => Health::Unknown,
             outcome => health(outcome.as_ref().map_err(|failed| &failed.error)),
@@ -131,7 +131,7 @@ impl Client {
         self.channel.run(request.operation, attempt, health).await.map_err(|failed| failed.error)
     }
 
-    async fn attempt(&self, request: &ApiRequest, deadline: Instant) -> Result<Bytes, Failure> {
+    async fn attempt(&self, request: &ApiRequest, deadline: Instant) -> Result<Bytes, CallFailure> {
         let token = self.token(None).await?;
         let mut answer = self.send(request, &token, deadline).await?;
         if answer.status == StatusCode::UNAUTHORIZED {
@@ -141,9 +141,9 @@ impl Client {
         Ok(classify(answer)?)
     }
 
-    async fn token(&self, refused: Option<u64>) -> Result<Token, Failure> {
+    async fn token(&self, refused: Option<u64>) -> Result<Token, CallFailure> {
         let outcome = self.connection.tokens.get(refused).await;
-        if let Err(Failure { error: ApiError::TooManyRequests { retry_after }, .. }) = &outcome {
+        if let Err(CallFailure { error: ApiError::TooManyRequests { retry_after }, .. }) = &outcome {
             self.channel.pause(*retry_after);
         }
         outcome

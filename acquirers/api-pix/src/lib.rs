@@ -27,7 +27,7 @@ mod request;
 mod settings;
 mod tokens;
 
-pub use acquirer_http::{DEFAULT_DEADLINE, Identity, Now, Priority, SettingsError};
+pub use acquirer_http::{ClientSettingsError, DEFAULT_DEADLINE, Identity, Now, Priority};
 pub use client::Client;
 pub use clock::ClockOffsets;
 pub use cob::{Cob, CobStatus, Debtor, NewCob};

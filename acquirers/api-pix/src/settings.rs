@@ -1,4 +1,4 @@
-use acquirer_http::{Identity, SettingsError, checked_base_url, checked_url};
+use acquirer_http::{ClientSettingsError, Identity, checked_base_url, checked_url};
 use domain::time::Timestamp;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use rustls::pki_types::CertificateDer;
@@ -55,20 +55,20 @@ impl ConnectionSettings {
         certificate::validity(&certificate)
     }
 
-    pub(crate) fn checked_base_url(&self) -> Result<String, SettingsError> {
+    pub(crate) fn checked_base_url(&self) -> Result<String, ClientSettingsError> {
         Ok(checked_base_url(&self.base_url, "base_url")?.0)
     }
 
-    pub(crate) fn checked_token_url(&self) -> Result<String, SettingsError> {
+    pub(crate) fn checked_token_url(&self) -> Result<String, ClientSettingsError> {
         checked_url(&self.token_url, "token_url").map(Into::into)
     }
 }
 
 /// Returns the headers. Their values are marked as sensitive, so that no library logs them.
-pub(crate) fn checked_headers(headers: &[(String, SecretString)]) -> Result<HeaderMap, SettingsError> {
+pub(crate) fn checked_headers(headers: &[(String, SecretString)]) -> Result<HeaderMap, ClientSettingsError> {
     let mut checked = HeaderMap::new();
     for (name, value) in headers {
-        let error = || SettingsError::Header(name.clone());
+        let error = || ClientSettingsError::Header(name.clone());
         let mut value = HeaderValue::from_str(value.expose_secret()).map_err(|_| error())?;
         value.set_sensitive(true);
         checked.append(HeaderName::from_bytes(name.as_bytes()).map_err(|_| error())?, value);

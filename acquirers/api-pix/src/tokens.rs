@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use acquirer_http::{Answer, Now, SettingsError, Transport};
+use acquirer_http::{Answer, ClientSettingsError, Now, Transport};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::time::Timestamp;
@@ -46,12 +46,12 @@ pub(crate) struct Token {
 /// A failure, and whether it was that of a token fetch which another request made.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
-pub(crate) struct Failure {
+pub(crate) struct CallFailure {
     pub(crate) error: ApiError,
     pub(crate) is_shared: bool,
 }
 
-impl<E: Into<ApiError>> From<E> for Failure {
+impl<E: Into<ApiError>> From<E> for CallFailure {
     fn from(error: E) -> Self {
         Self { error: error.into(), is_shared: false }
     }
@@ -77,11 +77,11 @@ impl Tokens {
         settings: &ConnectionSettings,
         now: Now,
         transport: Arc<Transport>,
-    ) -> Result<Self, SettingsError> {
+    ) -> Result<Self, ClientSettingsError> {
         let url = Uri::try_from(settings.checked_token_url()?)
-            .map_err(|_| SettingsError::Field { field: "token_url", rule: "be an absolute URL" })?;
+            .map_err(|_| ClientSettingsError::Field { field: "token_url", rule: "be an absolute URL" })?;
         if settings.token_authentication == TokenAuthentication::Basic && settings.client_id.contains(':') {
-            return Err(SettingsError::Field {
+            return Err(ClientSettingsError::Field {
                 field: "client_id",
                 rule: "not contain a colon if the token authentication is basic",
             });
@@ -105,7 +105,7 @@ impl Tokens {
     ///
     /// Fetches a token if there is none, or if it is about to end. A request that waits for the fetch of
     /// another shares its outcome, also its error. If the caller gives up, the next one that waits fetches.
-    pub(crate) async fn get(&self, refused: Option<u64>) -> Result<Token, Failure> {
+    pub(crate) async fn get(&self, refused: Option<u64>) -> Result<Token, CallFailure> {
         if let Some(token) = self.usable(refused) {
             return Ok(token);
         }
@@ -118,7 +118,7 @@ impl Tokens {
         if finished > finished_before
             && let Some(error) = &*last_error
         {
-            return Err(Failure { error: error.clone(), is_shared: true });
+            return Err(CallFailure { error: error.clone(), is_shared: true });
         }
         let serial = finished.saturating_add(1);
         let outcome = self.fetch(serial).await;

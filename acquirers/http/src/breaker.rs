@@ -30,7 +30,7 @@ pub(crate) enum Breaker {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Admission {
+pub(crate) enum Verdict {
     Pass,
     /// The request may be sent. Its outcome decides whether the breaker closes.
     Probe,
@@ -40,18 +40,18 @@ pub(crate) enum Admission {
 impl Breaker {
     pub(crate) const CLOSED: Self = Self::Closed { failures: 0 };
 
-    pub(crate) fn admit(&mut self, now: Timestamp) -> Admission {
+    pub(crate) fn admit(&mut self, now: Timestamp) -> Verdict {
         match *self {
-            Self::Closed { .. } => Admission::Pass,
+            Self::Closed { .. } => Verdict::Pass,
             Self::Open { since, open_ms } if (0..open_ms).contains(&now.millis_since(since)) => {
-                Admission::Refuse
+                Verdict::Refuse
             }
             // The time is over, or the clock was moved back.
             Self::Open { open_ms, .. } => {
                 *self = Self::HalfOpen { open_ms };
-                Admission::Probe
+                Verdict::Probe
             }
-            Self::HalfOpen { .. } => Admission::Refuse,
+            Self::HalfOpen { .. } => Verdict::Refuse,
         }
     }
 
@@ -94,7 +94,7 @@ mod tests {
     fn opened() -> Breaker {
         let mut breaker = Breaker::CLOSED;
         for _ in 0..FAILURES_TO_OPEN {
-            assert_eq!(breaker.admit(at(0)), Admission::Pass);
+            assert_eq!(breaker.admit(at(0)), Verdict::Pass);
             breaker.failed(at(0), false);
         }
         breaker
@@ -109,7 +109,7 @@ mod tests {
             }
             breaker.succeeded();
         }
-        assert_eq!(breaker.admit(at(0)), Admission::Pass);
+        assert_eq!(breaker.admit(at(0)), Verdict::Pass);
     }
 
     #[test]
@@ -117,9 +117,9 @@ mod tests {
         let mut breaker = opened();
         let mut now_ms = 0;
         for open_ms in [10_000, 20_000, 40_000, 60_000, 60_000] {
-            assert_eq!(breaker.admit(at(now_ms + open_ms - 1)), Admission::Refuse);
+            assert_eq!(breaker.admit(at(now_ms + open_ms - 1)), Verdict::Refuse);
             now_ms += open_ms;
-            assert_eq!(breaker.admit(at(now_ms)), Admission::Probe);
+            assert_eq!(breaker.admit(at(now_ms)), Verdict::Probe);
             breaker.failed(at(now_ms), true);
         }
     }
@@ -128,7 +128,7 @@ mod tests {
     fn failures_of_other_requests_do_not_extend_the_time() {
         let mut breaker = opened();
         breaker.failed(at(9_000), false);
-        assert_eq!(breaker.admit(at(10_000)), Admission::Probe);
+        assert_eq!(breaker.admit(at(10_000)), Verdict::Probe);
         breaker.failed(at(10_000), false);
         assert_eq!(breaker, Breaker::HalfOpen { open_ms: 10_000 });
     }
@@ -136,6 +136,6 @@ mod tests {
     #[test]
     fn a_clock_that_was_moved_back_does_not_keep_it_open() {
         let mut breaker = opened();
-        assert_eq!(breaker.admit(at(-1)), Admission::Probe);
+        assert_eq!(breaker.admit(at(-1)), Verdict::Probe);
     }
 }

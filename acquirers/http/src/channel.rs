@@ -15,7 +15,7 @@ use crate::gate::Gate;
 use crate::limiter::Limiter;
 use crate::settings::check_requests_per_second;
 use crate::{
-    Answer, DEFAULT_DEADLINE, Health, Now, Priority, SendError, SettingsError, TlsSettings, Transport,
+    Answer, ClientSettingsError, DEFAULT_DEADLINE, Health, Now, Priority, SendError, TlsSettings, Transport,
     date_offset_seconds,
 };
 
@@ -54,7 +54,7 @@ impl Channel {
         tls: TlsSettings<'_>,
         requests_per_second: Option<u32>,
         now: Now,
-    ) -> Result<Self, SettingsError> {
+    ) -> Result<Self, ClientSettingsError> {
         check_requests_per_second(requests_per_second)?;
         let shared = Shared {
             transport: Arc::new(Transport::new(peer, tls)?),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::time::Timestamp;
 
-use crate::breaker::{Admission, Breaker};
+use crate::breaker::{Breaker, Verdict};
 use crate::{Now, Priority, SendError};
 
 /// State that all requests of a connection share. It follows the service's clock.
@@ -64,9 +64,9 @@ impl Gate {
         // The breaker never stops requests that settle money.
         let is_probe = priority != Priority::Settle
             && match state.breaker.admit(now) {
-                Admission::Pass => false,
-                Admission::Probe => true,
-                Admission::Refuse => return Err(SendError::CircuitOpen),
+                Verdict::Pass => false,
+                Verdict::Probe => true,
+                Verdict::Refuse => return Err(SendError::CircuitOpen),
             };
         Ok(Permit { gate: self, is_probe })
     }

@@ -26,7 +26,7 @@ pub use failure::{ConnectionFailure, causes};
 pub use gate::Health;
 
 pub use pool::{Pool, tls_config};
-pub use settings::{Identity, SettingsError, TlsSettings, checked_base_url, checked_url};
+pub use settings::{ClientSettingsError, Identity, TlsSettings, checked_base_url, checked_url};
 pub use transport::{Answer, Transport};
 
 /// The time limit of an operation.

@@ -15,7 +15,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
-use crate::{ConnectionFailure, SettingsError};
+use crate::{ClientSettingsError, ConnectionFailure};
 
 /// The most bytes of an answer's head. The last read may exceed this limit by up to the same amount.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -96,13 +96,13 @@ pub fn tls_config(
     roots: Vec<CertificateDer<'static>>,
     is_https: bool,
     identity: Option<ClientCertificate>,
-) -> Result<ClientConfig, SettingsError> {
+) -> Result<ClientConfig, ClientSettingsError> {
     let mut all_roots = public_roots().clone();
     for root in roots {
         all_roots.add(root)?;
     }
     if all_roots.is_empty() && is_https {
-        return Err(SettingsError::NoRoots);
+        return Err(ClientSettingsError::NoRoots);
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)

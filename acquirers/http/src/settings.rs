@@ -1,10 +1,8 @@
-use std::fmt;
-use std::net::IpAddr;
-
+use domain::url_policy::{AddressPolicy, LocalNames, UrlRefusal, check_url, is_loopback_url};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use secrecy::{ExposeSecret as _, SecretString};
-use url::{Host, Url};
+use url::Url;
 
 use crate::pool::ClientCertificate;
 
@@ -16,12 +14,7 @@ pub struct Identity {
     pub private_key_pem: SecretString,
 }
 
-/// Omits the texts. The file of the certificate may contain the key too.
-impl fmt::Debug for Identity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Identity").finish_non_exhaustive()
-    }
-}
+domain::text::hidden_debug!(Identity);
 
 /// How a client identifies itself and its acquirer by TLS.
 #[derive(Clone, Copy, Default)]
@@ -34,18 +27,18 @@ pub struct TlsSettings<'a> {
 }
 
 impl TlsSettings<'_> {
-    pub(crate) fn checked_identity(&self) -> Result<Option<ClientCertificate>, SettingsError> {
+    pub(crate) fn checked_identity(&self) -> Result<Option<ClientCertificate>, ClientSettingsError> {
         let Some(identity) = self.identity else {
             return Ok(None);
         };
-        let chain = certificates(&identity.certificate_pem).ok_or(SettingsError::Certificate)?;
+        let chain = certificates(&identity.certificate_pem).ok_or(ClientSettingsError::Certificate)?;
         let key = PrivateKeyDer::from_pem_slice(identity.private_key_pem.expose_secret().as_bytes());
-        Ok(Some((chain, key.map_err(|_| SettingsError::PrivateKey)?)))
+        Ok(Some((chain, key.map_err(|_| ClientSettingsError::PrivateKey)?)))
     }
 
-    pub(crate) fn checked_authorities(&self) -> Result<Vec<CertificateDer<'static>>, SettingsError> {
+    pub(crate) fn checked_authorities(&self) -> Result<Vec<CertificateDer<'static>>, ClientSettingsError> {
         let pem = self.additional_ca_pem;
-        pem.map_or(Ok(Vec::new()), |pem| certificates(pem).ok_or(SettingsError::CertificateAuthority))
+        pem.map_or(Ok(Vec::new()), |pem| certificates(pem).ok_or(ClientSettingsError::CertificateAuthority))
     }
 }
 
@@ -55,56 +48,34 @@ fn certificates(pem: &str) -> Option<Vec<CertificateDer<'static>>> {
     (!certificates.is_empty()).then_some(certificates)
 }
 
-pub(crate) fn check_requests_per_second(limit: Option<u32>) -> Result<(), SettingsError> {
+pub(crate) fn check_requests_per_second(limit: Option<u32>) -> Result<(), ClientSettingsError> {
     let is_valid = limit.is_none_or(|limit| (1..=MAX_REQUESTS_PER_SECOND).contains(&limit));
-    is_valid.then_some(()).ok_or(SettingsError::RequestsPerSecond)
+    is_valid.then_some(()).ok_or(ClientSettingsError::RequestsPerSecond)
 }
 
-/// Parses a URL: https, or http to a loopback address or `localhost`. `field` names it in the error.
-pub fn checked_url(text: &str, field: &'static str) -> Result<Url, SettingsError> {
-    let error = |rule| SettingsError::Field { field, rule };
-    let url = Url::parse(text).map_err(|_| error("be an absolute URL"))?;
-    if url.host().is_none() {
-        return Err(error("be an absolute URL"));
-    }
-    match url.scheme() {
-        "https" => {}
-        "http" if is_loopback(&url) => {}
-        _ => return Err(error("be https; http is only allowed for a loopback address or localhost")),
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(error("be without user name and password"));
-    }
-    if url.fragment().is_some() {
-        return Err(error("be without a fragment"));
-    }
-    Ok(url)
+/// Parses a URL: https, or http to a loopback address. `field` names it in the error. The operator who sets it is bound
+/// by the policy of the deployment.
+pub fn checked_url(text: &str, field: &'static str) -> Result<Url, ClientSettingsError> {
+    let policy = AddressPolicy::PublicOrLocal(LocalNames::default());
+    check_url(text, &policy).map_err(|refusal| ClientSettingsError::Url { field, refusal })
 }
 
 /// Returns a URL that paths follow, without a slash at its end, and whether it is that of a loopback address.
-pub fn checked_base_url(text: &str, field: &'static str) -> Result<(String, bool), SettingsError> {
+pub fn checked_base_url(text: &str, field: &'static str) -> Result<(String, bool), ClientSettingsError> {
     let url = checked_url(text, field)?;
     if url.query().is_some() {
-        return Err(SettingsError::Field { field, rule: "be without a query" });
+        return Err(ClientSettingsError::Field { field, rule: "be without a query" });
     }
-    Ok((url.as_str().trim_end_matches('/').to_owned(), is_loopback(&url)))
-}
-
-/// Whether the host is a loopback address or `localhost`.
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        None => false,
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => IpAddr::from(address).is_loopback(),
-        Some(Host::Ipv6(address)) => IpAddr::from(address).is_loopback(),
-    }
+    Ok((url.as_str().trim_end_matches('/').to_owned(), is_loopback_url(&url)))
 }
 
 /// Why settings can't be used. The texts contain no secret.
 #[derive(Debug, thiserror::Error)]
-pub enum SettingsError {
+pub enum ClientSettingsError {
     #[error("`{field}` must {rule}")]
     Field { field: &'static str, rule: &'static str },
+    #[error("`{field}` {refusal}")]
+    Url { field: &'static str, refusal: UrlRefusal },
     #[error("the header {0:?} must have a valid name and a value without control characters")]
     Header(String),
     #[error("the client certificate must be PEM")]

@@ -13,7 +13,7 @@ use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
 
 use crate::pool::{Pool, tls_config};
-use crate::settings::{SettingsError, TlsSettings};
+use crate::settings::{ClientSettingsError, TlsSettings};
 use crate::{ConnectionFailure, SendError};
 
 /// The most bytes of an answer's body. A page of 1,000 Pix with several returns each has about 2 MB, one of 100 events
@@ -66,7 +66,7 @@ impl Answer {
 }
 
 impl Transport {
-    pub fn new(peer: &'static str, settings: TlsSettings<'_>) -> Result<Self, SettingsError> {
+    pub fn new(peer: &'static str, settings: TlsSettings<'_>) -> Result<Self, ClientSettingsError> {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use acquirer_http::{Channel, Now, Priority, SettingsError, TlsSettings, checked_base_url};
+use acquirer_http::{Channel, ClientSettingsError, Now, Priority, TlsSettings, checked_base_url};
 use domain::time::Timestamp;
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -44,7 +44,7 @@ pub struct Client {
 
 impl Client {
     /// Creates a client with the priority [`Priority::Create`]. Sends nothing. `now` is the service's clock.
-    pub fn new(settings: &ConnectionSettings, now: Now) -> Result<Self, SettingsError> {
+    pub fn new(settings: &ConnectionSettings, now: Now) -> Result<Self, ClientSettingsError> {
         let (base_url, is_base_local) = checked_base_url(&settings.base_url, "base_url")?;
         let (files_url, is_files_local) = checked_base_url(&settings.files_url, "files_url")?;
         let authorization = authorization(&settings.api_key, is_base_local && is_files_local)?;
@@ -119,8 +119,8 @@ impl fmt::Debug for Client {
     }
 }
 
-fn authorization(key: &SecretString, is_local: bool) -> Result<HeaderValue, SettingsError> {
-    let error = |rule| SettingsError::Field { field: "api_key", rule };
+fn authorization(key: &SecretString, is_local: bool) -> Result<HeaderValue, ClientSettingsError> {
+    let error = |rule| ClientSettingsError::Field { field: "api_key", rule };
     let key = key.expose_secret();
     let (kind, rest) = key.split_at_checked("sk_live_".len()).unwrap_or_default();
     if rest.is_empty() || !rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {

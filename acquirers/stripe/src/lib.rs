@@ -19,7 +19,7 @@ mod operations;
 mod requests;
 mod verify;
 
-pub use acquirer_http::{Now, Priority, SendError, SettingsError};
+pub use acquirer_http::{ClientSettingsError, Now, Priority, SendError};
 pub use client::{API_URL, Client, ConnectionSettings, FILES_URL};
 pub use connector::{EVENT_TYPES, StripeConnector};
 pub use error::{ApiError, ApiProblem, Remedy};

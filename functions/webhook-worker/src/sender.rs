@@ -18,7 +18,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use acquirer_http::{Pool, SettingsError};
+use acquirer_http::{ClientSettingsError, Pool};
 use domain::text;
 use domain::url_policy::{AddressPolicy, UrlRefusal, check_url};
 use http_body_util::{BodyExt, Full};
@@ -69,7 +69,7 @@ pub struct Sender {
 impl Sender {
     /// Creates a sender that trusts the machine's root certificates, uses its resolver, and applies
     /// [`TIME_LIMIT`].
-    pub fn new(policy: AddressPolicy) -> Result<Self, SettingsError> {
+    pub fn new(policy: AddressPolicy) -> Result<Self, ClientSettingsError> {
         Self::builder(policy).build()
     }
 
@@ -195,7 +195,7 @@ impl SenderBuilder {
     }
 
     /// Reads the machine's root certificates and creates the sender.
-    pub fn build(self) -> Result<Sender, SettingsError> {
+    pub fn build(self) -> Result<Sender, ClientSettingsError> {
         let connector = connector::new(&self.policy, self.connect_time_limit, self.extra_roots, self.lookup)?;
         Ok(Sender {
             policy: self.policy,
@@ -242,10 +242,7 @@ impl Attempt {
     }
 
     pub fn retry_after(&self) -> Option<&str> {
-        match self {
-            Self::Refused { retry_after, .. } => retry_after.as_deref(),
-            Self::Delivered { .. } | Self::Failed { .. } => None,
-        }
+        if let Self::Refused { retry_after, .. } = self { retry_after.as_deref() } else { None }
     }
 
     /// Returns a short error that the merchant reads in `lastError`; `None`: delivered.
@@ -261,10 +258,7 @@ impl Attempt {
     }
 
     pub fn response_body(&self) -> Option<&str> {
-        match self {
-            Self::Refused { response_body, .. } => Some(response_body.as_str()),
-            Self::Delivered { .. } | Self::Failed { .. } => None,
-        }
+        if let Self::Refused { response_body, .. } = self { Some(response_body.as_str()) } else { None }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api_pix::{ApiError, Client, ConnectionSettings, Identity, SettingsError};
+use api_pix::{ApiError, Client, ClientSettingsError, ConnectionSettings, Identity};
 use bank::{Bank, Options, ServerTls};
 use domain::time::Timestamp;
 
@@ -31,7 +31,7 @@ fn settings_of(bank: &Bank) -> ConnectionSettings {
     settings(bank.behaviour(), bank.url(), bank.token_url())
 }
 
-fn client(settings: &ConnectionSettings) -> Result<Client, SettingsError> {
+fn client(settings: &ConnectionSettings) -> Result<Client, ClientSettingsError> {
     Client::new(settings, Arc::new(|| Timestamp::from_millis(START_MS).unwrap()))
 }
 
@@ -116,12 +116,14 @@ fn settings_that_can_not_work_are_refused() {
     };
     assert!(client(&good()).is_ok());
     let cases: [(&str, Change<'_>); 15] = [
-        ("`base_url` must be https", &|it| it.base_url = "http://bank.example/v2".to_owned()),
+        ("`base_url` must use https", &|it| it.base_url = "http://bank.example/v2".to_owned()),
         ("`base_url` must be an absolute URL", &|it| it.base_url = "bank.example".to_owned()),
-        ("`base_url` must be without user", &|it| it.base_url = "https://a:b@bank.example".to_owned()),
+        ("`base_url` must not contain a user name", &|it| {
+            it.base_url = "https://a:b@bank.example".to_owned()
+        }),
         ("`base_url` must be without a query", &|it| it.base_url = "https://bank.example?a=1".to_owned()),
-        ("`base_url` must be without a fragment", &|it| it.base_url = "https://bank.example#a".to_owned()),
-        ("`token_url` must be https", &|it| it.token_url = "http://10.0.0.1/token".to_owned()),
+        ("`base_url` must not contain a fragment", &|it| it.base_url = "https://bank.example#a".to_owned()),
+        ("`token_url` must use https", &|it| it.token_url = "http://10.0.0.1/token".to_owned()),
         ("the header \"a b\"", &|it| it.headers = vec![("a b".to_owned(), "x".to_owned().into())]),
         ("the header \"a\"", &|it| it.headers = vec![("a".to_owned(), "x\ny".to_owned().into())]),
         ("the header \"a\"", &|it| it.webhook_headers = vec![("a".to_owned(), "\r".to_owned().into())]),
@@ -142,7 +144,7 @@ fn settings_that_can_not_work_are_refused() {
     }
     let mut settings = good();
     settings.identity.as_mut().unwrap().private_key_pem = second.key.into();
-    assert!(matches!(client(&settings), Err(SettingsError::Tls(_))));
+    assert!(matches!(client(&settings), Err(ClientSettingsError::Tls(_))));
 }
 
 #[test]

@@ -64,7 +64,7 @@ async fn an_answer_that_is_not_http_is_not_requested_again() {
     let behaviour = Profile::Complete.behaviour();
     let settings = crate::support::settings(behaviour, origin.clone(), format!("{origin}/token"));
     let client = Client::new(&settings, Arc::new(|| domain::time::Timestamp::MIN)).unwrap();
-    let expected = ApiError::Connection("the answer is not HTTP/1.1".to_owned());
+    let expected = ApiError::Connection("answer is not HTTP/1.1".to_owned());
     assert_eq!(client.get_cob(&txid(1)).await, Err(expected));
     assert_eq!(connections.load(Ordering::SeqCst), 1);
 }
@@ -116,7 +116,7 @@ async fn an_answer_is_limited_to_eight_mebibytes_and_its_headers_to_less() {
     assert_eq!(world.client.get_cob(&txid(1)).await, Err(malformed("larger than 8 MiB")));
     let headers = vec![("x-huge", "a".repeat(256 * 1024))];
     world.proxy.substitute(Substitute::Answer(200, headers, "{}".into()));
-    let expected = ApiError::Connection("the answer's headers are too large".to_owned());
+    let expected = ApiError::Connection("answer's headers too large".to_owned());
     assert_eq!(world.client.get_cob(&txid(1)).await, Err(expected));
 }
 

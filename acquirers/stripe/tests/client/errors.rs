@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::time::Timestamp;
 use stripe_client::{
-    ApiError, Client, ConnectionSettings, Priority, Refund, Remedy, SendError, SettingsError,
+    ApiError, Client, ClientSettingsError, ConnectionSettings, Priority, Refund, Remedy, SendError,
 };
 
 use crate::document::object;
@@ -133,9 +133,9 @@ fn settings_that_send_a_key_to_a_wrong_place_are_refused() {
         (stripe, "", Some("`api_key` must be a whole key")),
         (stripe, "sk_live_51a\nb", Some("`api_key` must be a whole key")),
         (stripe, "sk_live_51é", Some("`api_key` must be a whole key")),
-        (("http://api.stripe.com", stripe.1), live, Some("`base_url` must be https")),
-        ((stripe.0, "http://files.stripe.com"), live, Some("`files_url` must be https")),
-        (("https://a:b@api.stripe.com", stripe.1), live, Some("`base_url` must be without user name")),
+        (("http://api.stripe.com", stripe.1), live, Some("`base_url` must use https")),
+        ((stripe.0, "http://files.stripe.com"), live, Some("`files_url` must use https")),
+        (("https://a:b@api.stripe.com", stripe.1), live, Some("`base_url` must not contain a user name")),
         (("https://api.stripe.com/?x=1", stripe.1), live, Some("`base_url` must be without a query")),
         (("api.stripe.com", stripe.1), live, Some("`base_url` must be an absolute URL")),
     ] {
@@ -147,7 +147,7 @@ fn settings_that_send_a_key_to_a_wrong_place_are_refused() {
         };
         match (Client::new(&settings, Arc::new(|| Timestamp::MIN)), problem) {
             // A machine may have no root certificates.
-            (Ok(_) | Err(SettingsError::NoRoots), None) => {}
+            (Ok(_) | Err(ClientSettingsError::NoRoots), None) => {}
             (Err(error), Some(problem)) => {
                 assert!(error.to_string().starts_with(problem), "{error}");
                 assert!(key.is_empty() || !error.to_string().contains(key), "{error}");

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use std::vec;
 
-use acquirer_http::{SettingsError, tls_config};
+use acquirer_http::{ClientSettingsError, tls_config};
 use domain::url_policy::AddressPolicy;
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -31,7 +31,7 @@ pub(super) fn new(
     connect_time_limit: Duration,
     extra_roots: Vec<CertificateDer<'static>>,
     lookup: Option<Lookup>,
-) -> Result<Connector, SettingsError> {
+) -> Result<Connector, ClientSettingsError> {
     let mut tcp = HttpConnector::new_with_resolver(CheckedResolver { policy: policy.clone(), lookup });
     tcp.enforce_http(false);
     tcp.set_nodelay(true);

@@ -559,5 +559,5 @@ async fn plain_http_behind_an_https_url_is_a_failed_handshake() {
 #[test]
 fn a_root_that_is_not_a_certificate_is_an_error_when_the_sender_is_built() {
     let error = local().trust(CertificateDer::from(vec![0])).build().unwrap_err();
-    assert!(matches!(error, SettingsError::Tls(_)));
+    assert!(matches!(error, ClientSettingsError::Tls(_)));
 }
