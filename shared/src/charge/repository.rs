@@ -251,17 +251,11 @@ enum Author<'a> {
 
 impl<'a> Author<'a> {
     fn caller(self) -> Option<&'a Caller> {
-        match self {
-            Self::Merchant(caller) => Some(caller),
-            Self::Service | Self::Operator(_) => None,
-        }
+        if let Self::Merchant(caller) = self { Some(caller) } else { None }
     }
 
     fn audit(self) -> Option<&'a Audit> {
-        match self {
-            Self::Operator(audit) => Some(audit),
-            Self::Service | Self::Merchant(_) => None,
-        }
+        if let Self::Operator(audit) = self { Some(audit) } else { None }
     }
 }
 

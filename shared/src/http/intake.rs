@@ -235,17 +235,11 @@ impl Fields {
     }
 
     fn map<'a, K: Kind>(&mut self, from: &Object<'a>, field: &Field<K>) -> Option<&'a JsonObject> {
-        match from.get(field)? {
-            JsonValue::Object(map) => Some(map),
-            JsonValue::Null
-            | JsonValue::Bool(_)
-            | JsonValue::Number(_)
-            | JsonValue::String(_)
-            | JsonValue::Array(_) => {
-                self.reject(from.param(field), field.kind.missing());
-                None
-            }
+        if let JsonValue::Object(map) = from.get(field)? {
+            return Some(map);
         }
+        self.reject(from.param(field), field.kind.missing());
+        None
     }
 
     /// Reads a required header.

@@ -49,26 +49,17 @@ impl JsonValue {
 
     /// The text of a string; `None` for any other value.
     pub fn as_str(&self) -> Option<&str> {
-        match self {
-            Self::String(text) => Some(text),
-            Self::Null | Self::Bool(_) | Self::Number(_) | Self::Array(_) | Self::Object(_) => None,
-        }
+        if let Self::String(text) = self { Some(text) } else { None }
     }
 
     /// The integer nearest to a number; see [`JsonNumber::saturating_i64`]. `None` for any other value.
     pub(crate) fn saturating_i64(&self) -> Option<i64> {
-        match self {
-            Self::Number(number) => number.saturating_i64(),
-            Self::Null | Self::Bool(_) | Self::String(_) | Self::Array(_) | Self::Object(_) => None,
-        }
+        if let Self::Number(number) = self { number.saturating_i64() } else { None }
     }
 
     /// The elements of an array; `None` for any other value.
     pub fn as_array(&self) -> Option<&[Self]> {
-        match self {
-            Self::Array(elements) => Some(elements),
-            Self::Null | Self::Bool(_) | Self::Number(_) | Self::String(_) | Self::Object(_) => None,
-        }
+        if let Self::Array(elements) = self { Some(elements) } else { None }
     }
 
     /// Converts the value to a `serde_json` value with 64-bit numbers, the form for rows and responses. Calls

@@ -188,17 +188,11 @@ impl AcquirerSettings {
 
     /// `None`: the acquirer does not speak API Pix.
     pub fn pix(&self) -> Option<&PixSettings> {
-        match &self.kind {
-            KindSettings::Pix(pix) => Some(pix),
-            KindSettings::Stripe(_) => None,
-        }
+        if let KindSettings::Pix(pix) = &self.kind { Some(pix) } else { None }
     }
 
     pub fn pix_mut(&mut self) -> Option<&mut PixSettings> {
-        match &mut self.kind {
-            KindSettings::Pix(pix) => Some(pix),
-            KindSettings::Stripe(_) => None,
-        }
+        if let KindSettings::Pix(pix) = &mut self.kind { Some(pix) } else { None }
     }
 
     /// Adds what is no choice: what was seen of the payer filter, which is a fact about the bank at this base URL, and
@@ -252,17 +246,11 @@ impl AcquirerSettings {
 
 impl Credentials {
     pub fn pix(&self) -> Option<&PixCredentials> {
-        match self {
-            Self::Pix(credentials) => Some(credentials),
-            Self::Stripe(_) => None,
-        }
+        if let Self::Pix(credentials) = self { Some(credentials) } else { None }
     }
 
     pub fn pix_mut(&mut self) -> Option<&mut PixCredentials> {
-        match self {
-            Self::Pix(credentials) => Some(credentials),
-            Self::Stripe(_) => None,
-        }
+        if let Self::Pix(credentials) = self { Some(credentials) } else { None }
     }
 
     /// Checks that no extra header or parameter occurs twice, and their number.

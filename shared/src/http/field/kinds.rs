@@ -451,14 +451,7 @@ impl Kind for Boolean {
 
 impl JsonKind for Boolean {
     fn read(&self, value: &JsonValue) -> Result<bool, Failures> {
-        match value {
-            JsonValue::Bool(value) => Ok(*value),
-            JsonValue::Null
-            | JsonValue::Number(_)
-            | JsonValue::String(_)
-            | JsonValue::Array(_)
-            | JsonValue::Object(_) => Err(self.missing().into()),
-        }
+        if let JsonValue::Bool(value) = value { Ok(*value) } else { Err(self.missing().into()) }
     }
 }
 
