@@ -48,7 +48,7 @@ const RELOAD: u32 = 10;
 
 /// A rendered page, and the weak `ETag` of what it shows: two pages of one state differ in the time alone.
 #[derive(Debug)]
-pub struct Page {
+pub struct RenderedPage {
     pub html: String,
     /// The content security policy. It allows only the page's style and script, by their hashes, and images, forms and
     /// fetches to the same origin.
@@ -166,7 +166,7 @@ pub fn render(
     back: Option<Back>,
     now: Timestamp,
     language: Language,
-) -> Page {
+) -> RenderedPage {
     let state = PageState::of(charge, now);
     let (state, notice, is_looking) = match back {
         Some(back) if state == PageState::Payable => back.shown(now),
@@ -193,7 +193,7 @@ impl CheckoutPage<'_> {
         self.language.say(word)
     }
 
-    fn render(&self) -> Page {
+    fn render(&self) -> RenderedPage {
         let Self { charge, state, language, .. } = *self;
         let amount = pt_br::format_amount(charge.amount, charge.currency);
         let receiver = charge.artefacts.pix.as_ref().and_then(|pix| receiver(&pix.br_code));
@@ -421,7 +421,7 @@ fn last_digits(phone: &str) -> String {
     digits.into_iter().rev().collect()
 }
 
-pub fn not_found(now: Timestamp, language: Language) -> Page {
+pub fn not_found(now: Timestamp, language: Language) -> RenderedPage {
     let content = html! {
         h1 { (language.say(w::CHARGE_NOT_FOUND)) }
         p.message { (language.say(w::CHARGE_NOT_FOUND_MEANS)) }
@@ -430,7 +430,7 @@ pub fn not_found(now: Timestamp, language: Language) -> Page {
 }
 
 /// Renders the page for a charge that can't be read.
-pub fn unavailable(now: Timestamp, language: Language) -> Page {
+pub fn unavailable(now: Timestamp, language: Language) -> RenderedPage {
     let content = html! {
         h1 #state tabindex="-1" { (language.say(w::PAGE_UNAVAILABLE)) }
         p.message { (language.say(w::UNAVAILABLE_MEANS)) }
@@ -443,7 +443,7 @@ fn error_page(
     title: Word,
     (appearance, refresh_seconds): (Appearance, Option<u32>),
     content: &Markup,
-) -> Page {
+) -> RenderedPage {
     let tab_title = language.say(title);
     let (color, look, is_test) = (None, None, false);
     Frame { language, color, tab_title, appearance, refresh_seconds, look, is_test, now }.around(content)
@@ -462,7 +462,7 @@ struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    fn around(&self, content: &Markup) -> Page {
+    fn around(&self, content: &Markup) -> RenderedPage {
         let say = |word| self.language.say(word);
         let main = html! {
             @if let Some(icon_path) = self.appearance.icon_path {
@@ -512,7 +512,7 @@ impl Frame<'_> {
             csp_source(&style),
             *SCRIPT_SOURCE,
         );
-        Page { html: page.into_string(), policy, etag }
+        RenderedPage { html: page.into_string(), policy, etag }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::http::field::{
     bank_id,
 };
 use crate::http::{Detail, Fields, Problem, Query};
-use crate::store::{ListIndex, Order, Page, PageError, PageRange, StoreError, key_of_item, text};
+use crate::store::{ListIndex, ListPage, Order, PageError, PageRange, StoreError, key_of_item, text};
 
 /// Charges read for a page with a filter that no index or lookup row covers together with the others. That filter
 /// is checked after the rows are read, and the page may have fewer charges than `limit` although more follow.
@@ -123,7 +123,7 @@ enum Source<'a> {
     Index(ListIndex, Vec<String>),
 }
 
-pub type ChargePage = Page<Charge, ChargeId>;
+pub type ChargePage = ListPage<Charge, ChargeId>;
 
 impl ChargeFilter {
     /// A page of at most `most` charges, for which no more are read, also if no index covers all filters.
@@ -277,7 +277,7 @@ impl Charges {
                 (self.one_of(scope, id, range, cursor).await?, false)
             }
         };
-        Ok(Page::of_matching(
+        Ok(ListPage::of_matching(
             read_at(rows, now),
             filter.limit,
             |charge| filter.matches(charge),
@@ -342,7 +342,9 @@ impl Charges {
         let list = (ListIndex::ByStatus, partitions.as_slice());
         let page = PageRange::newest_first(("0", "~"), cursor.as_deref(), REVIEW_PAGE);
         let rows = self.store.rows_page(list, page).await?;
-        Ok(Page::of_matching(read_at(rows, now), REVIEW_PAGE, Charge::is_held_for_review, |charge| charge.id))
+        Ok(ListPage::of_matching(read_at(rows, now), REVIEW_PAGE, Charge::is_held_for_review, |charge| {
+            charge.id
+        }))
     }
 }
 

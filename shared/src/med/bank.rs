@@ -24,13 +24,13 @@ pub struct BankMedReturn {
 }
 
 enum NextStep {
-    Change(Box<Change>),
+    Change(Box<CaseChange>),
     Complete,
     /// The text says why.
     Impossible(String),
 }
 
-struct Change {
+struct CaseChange {
     /// `None`: the step opens the case.
     stored: Option<MedCase>,
     step: CaseStep,
@@ -121,7 +121,7 @@ fn next_step(
         };
         let why = || format!("the case {} cannot be decided", case.id);
         return Ok(match step {
-            Some(step) => NextStep::Change(Box::new(Change { stored: Some(case), step, was_won })),
+            Some(step) => NextStep::Change(Box::new(CaseChange { stored: Some(case), step, was_won })),
             None => NextStep::Impossible(why()),
         });
     }
@@ -142,7 +142,7 @@ fn next_step(
         Ok(step) => {
             let case = MedCase { opened_by_return: true, ..step.case };
             let step = CaseStep { case, ..step };
-            NextStep::Change(Box::new(Change { stored: None, step, was_won }))
+            NextStep::Change(Box::new(CaseChange { stored: None, step, was_won }))
         }
         Err(CaseRefused::NotSettled(status)) => {
             NextStep::Impossible(format!("no payment was credited; the charge is {}", status.as_str()))
@@ -151,7 +151,7 @@ fn next_step(
     })
 }
 
-impl Change {
+impl CaseChange {
     fn log_unusual(&self, charge: &Charge) {
         let case = &self.step.case;
         if self.stored.is_none() && self.was_won {

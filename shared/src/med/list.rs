@@ -10,7 +10,7 @@ use domain::time::Timestamp;
 use crate::http::field::{CHARGE_ID, Count, Definitions, Field, LIMIT, Parsed, TimeBound, Word};
 use crate::http::{Fields, Problem, Query};
 use crate::med::MedCases;
-use crate::store::{ListIndex, Page, PageError, PageRange, StoreError};
+use crate::store::{ListIndex, ListPage, PageError, PageRange, StoreError};
 
 /// Cases on a page of the dashboard: as many read units, or more if they have long texts.
 pub const SHOWN: usize = 25;
@@ -81,7 +81,7 @@ impl OpenCase {
     }
 }
 
-pub type CasePage = Page<MedCase, MedCaseId>;
+pub type CasePage = ListPage<MedCase, MedCaseId>;
 
 impl CaseFilter {
     /// Reports every failing parameter at once; an unknown parameter fails too.
@@ -120,7 +120,7 @@ impl CaseFilter {
     }
 
     fn page(&self, rows: (Vec<MedCase>, bool)) -> CasePage {
-        Page::of_matching(rows, self.limit, |case| self.matches(case), |case| case.id)
+        ListPage::of_matching(rows, self.limit, |case| self.matches(case), |case| case.id)
     }
 
     fn partition(&self, scope: &Scope) -> (ListIndex, String) {

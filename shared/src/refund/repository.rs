@@ -101,12 +101,12 @@ impl Refunds {
             let now = clock.now();
             let read = (update.failed(), &mut credits);
             match self.plan_writes(caller, &charge.read_at(now), (request, capabilities), read, now).await {
-                Ok(Attempt::Planned(writes, refund)) => {
+                Ok(RefundPlan::Planned(writes, refund)) => {
                     if update.commit(writes).await? {
                         return Ok(Created::New(*refund));
                     }
                 }
-                Ok(Attempt::Stale) => update.pause().await?,
+                Ok(RefundPlan::Stale) => update.pause().await?,
                 // A concurrent request with the same idempotency key may have created the refund and used the
                 // money.
                 Err(error) if error.is_refusal() => {
@@ -127,7 +127,7 @@ impl Refunds {
         (request, capabilities): (&NewRefund, RefundCapabilities),
         (failed, credits): (&[usize], &mut CachedCredits),
         now: Timestamp,
-    ) -> Result<Attempt, RefundError> {
+    ) -> Result<RefundPlan, RefundError> {
         let refused = |why| RefundError::Refused { why, status: charge.status };
         if charge.settlement.is_none() {
             return Err(refused(RefundRefused::NotSettled));
@@ -155,7 +155,7 @@ impl Refunds {
         let wallets = Wallets::new(self.store.clone());
         let scope = caller.sharded_scope();
         match wallets.plan_debit((failed, credits), scope.shards, &step.posting, rows.clone()).await? {
-            DebitPlan::Writes(writes) => Ok(Attempt::Planned(writes, Box::new(step.refund))),
+            DebitPlan::Writes(writes) => Ok(RefundPlan::Planned(writes, Box::new(step.refund))),
             DebitPlan::Short { needed, .. } => {
                 // The charge's own money may be in a tranche whose release is due but has not run yet.
                 if let Some(day) = charge.release_on().filter(|_| !charge.is_net_held(now)) {
@@ -167,7 +167,7 @@ impl Refunds {
                 let wallet = wallets.in_currency(&scope, charge.currency).await?;
                 let available = wallet.available().map_err(StoreError::from)?.get();
                 if available >= needed {
-                    return Ok(Attempt::Stale);
+                    return Ok(RefundPlan::Stale);
                 }
                 let overdraft = caller.settings.refund_overdraft;
                 self.plan_with_pending(&scope, step, rows, (needed, available, overdraft)).await
@@ -183,7 +183,7 @@ impl Refunds {
         step: RefundStep,
         mut rows: Vec<Write>,
         (needed, available, overdraft): (i64, i64, MinorUnits),
-    ) -> Result<Attempt, RefundError> {
+    ) -> Result<RefundPlan, RefundError> {
         let wallets = Wallets::new(self.store.clone());
         let RefundStep { refund, posting, .. } = &step;
         let mut lacking = needed.saturating_sub(available.max(0)).min(refund.share.from_available.get());
@@ -207,7 +207,7 @@ impl Refunds {
         let mut credits = CachedCredits::with_overdraft(overdraft);
         let read = (&[][..], &mut credits);
         match wallets.plan_debit(read, scope.shards, &step.posting, rows).await? {
-            DebitPlan::Writes(writes) => Ok(Attempt::Planned(writes, Box::new(step.refund))),
+            DebitPlan::Writes(writes) => Ok(RefundPlan::Planned(writes, Box::new(step.refund))),
             DebitPlan::Short { .. } => Err(insufficient),
         }
     }
@@ -390,7 +390,7 @@ const CHARGE_WRITE: usize = 0;
 const REFUND_WRITE: usize = 1;
 const LIMIT_WRITE: usize = 2;
 
-enum Attempt {
+enum RefundPlan {
     Planned(Vec<Write>, Box<Refund>),
     /// The wallet has changed since it was read, so the update must start another attempt.
     Stale,

@@ -15,7 +15,7 @@ use domain::time::Timestamp;
 use serde::Serialize;
 
 use super::update::RETRY_BUDGET;
-use super::write::Change;
+use super::write::WriteKind;
 use super::{CommitOutcome, Item, Order, Result, Store, Write, from_item, text, to_item};
 
 /// An audit row at its place in the chain, without its hash.
@@ -50,7 +50,7 @@ impl Store {
     pub(super) async fn link_audit_rows(&self, writes: Vec<Write>) -> Result<(Vec<Write>, Vec<Appended>)> {
         let (mut linked, mut appended) = (Vec::with_capacity(writes.len()), Vec::new());
         for (index, write) in writes.into_iter().enumerate() {
-            let Change::Audit(audit) = &write.change else {
+            let WriteKind::Audit(audit) = &write.change else {
                 linked.push(write);
                 continue;
             };
@@ -129,5 +129,5 @@ fn link(audit: &Audit, head: &Head, written_at: Timestamp) -> Result<(Write, Hea
     let mut item = to_item(&Linked { audit, sequence, written_at, previous: &head.hash })?;
     let hash = chain::hash_of(&from_item(item.clone())?);
     item.insert(HASH.to_owned(), AttributeValue::S(hash.clone()));
-    Ok((Change::Insert { item }.into(), Head { sequence, hash }))
+    Ok((WriteKind::Insert { item }.into(), Head { sequence, hash }))
 }

@@ -17,7 +17,7 @@ use domain::hex;
 use domain::row::Row;
 
 use super::update::{MAX_WRITE_RETRIES, RETRY_BUDGET, WINDOWS, pause_before_retry, pause_within};
-use super::write::{Change, PUT_ID, insert};
+use super::write::{PUT_ID, WriteKind, insert};
 use super::{
     CommitOutcome, Inserted, Item, Result, Store, StoreError, Write, from_item, unavailable, write_error,
 };
@@ -98,11 +98,11 @@ impl Store {
     async fn write(&self, budget: Duration, writes: Vec<Write>) -> Result<WriteOutcome> {
         let started_at = Instant::now();
         let mut request = match <[Write; 1]>::try_from(writes) {
-            Ok([Write { change: Change::Insert { mut item }, table }]) => {
+            Ok([Write { change: WriteKind::Insert { mut item }, table }]) => {
                 item.insert(PUT_ID.to_owned(), new_put_id()?);
                 Request::Put(insert(table.as_deref().unwrap_or(&self.table), item)?)
             }
-            Ok([Write { change: Change::Replace(mut replacement), table }]) => {
+            Ok([Write { change: WriteKind::Replace(mut replacement), table }]) => {
                 let id = new_put_id()?;
                 replacement.set_put_id(id.clone());
                 let update = replacement.update(table.as_deref().unwrap_or(&self.table));
@@ -238,7 +238,7 @@ fn append_window(conflicts: u32, took: Duration) -> Duration {
 }
 
 fn has_audit_row(writes: &[Write]) -> bool {
-    writes.iter().any(|write| matches!(write.change, Change::Audit(_)))
+    writes.iter().any(|write| matches!(write.change, WriteKind::Audit(_)))
 }
 
 /// The request to DynamoDB for the writes of a commit.

@@ -57,7 +57,7 @@ pub use due::{DUE_SHARDS, DuePartition, DueRow, due_attributes, due_limit};
 pub use item::{Item, from_item, key_attributes, key_of_item, text, to_item, ttl};
 pub(crate) use item::{integer, number};
 pub(crate) use lease::lease_end;
-pub use query::{ListEntry, ListIndex, Order, Page, PageError, PageRange};
+pub use query::{ListEntry, ListIndex, ListPage, Order, PageError, PageRange};
 pub(crate) use row_update::RowUpdate;
 pub use update::{Plan, reuse_or_read};
 pub use write::{CommitOutcome, Inserted, Write};

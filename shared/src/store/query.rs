@@ -50,14 +50,14 @@ impl ListIndex {
 
 /// A page of a list, newest first.
 #[derive(Debug)]
-pub struct Page<T, C> {
+pub struct ListPage<T, C> {
     /// The objects, at most the requested `limit`.
     pub items: Vec<T>,
     /// The `starting_after` of the next page; `None` on the last page.
     pub next_cursor: Option<C>,
 }
 
-impl<T, C> Page<T, C> {
+impl<T, C> ListPage<T, C> {
     /// Builds the page of the rows that match, at most `limit`. The next page starts after the last of them if
     /// more match, else after the last row that was read, if `has_more`.
     pub(crate) fn of_matching(

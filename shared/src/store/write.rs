@@ -31,13 +31,13 @@ pub enum Inserted<R> {
 /// so that one transaction can write rows of several tables.
 #[derive(Clone, Debug)]
 pub struct Write {
-    pub(super) change: Change,
+    pub(super) change: WriteKind,
     /// The other table. `None`: the store's table.
     pub(super) table: Option<String>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Change {
+pub(super) enum WriteKind {
     Insert { item: Item },
     Replace(Replacement),
     Update(Box<RowUpdate>),
@@ -56,8 +56,8 @@ pub(super) struct Replacement {
     version: u64,
 }
 
-impl From<Change> for Write {
-    fn from(change: Change) -> Self {
+impl From<WriteKind> for Write {
+    fn from(change: WriteKind) -> Self {
         Self { change, table: None }
     }
 }
@@ -71,13 +71,13 @@ impl Write {
 
     /// Inserts a row. Condition: no row has this key.
     pub fn insert<R: Row>(row: &R) -> Result<Self, StoreError> {
-        Ok(Change::Insert { item: to_item(row)? }.into())
+        Ok(WriteKind::Insert { item: to_item(row)? }.into())
     }
 
     /// Appends an audit row to its account's chain. The row is written to the store's table. A commit can
     /// append one row to each chain. If another caller appends a row first, the commit is retried.
     pub fn audit(audit: &Audit) -> Self {
-        Change::Audit(Box::new(audit.clone())).into()
+        WriteKind::Audit(Box::new(audit.clone())).into()
     }
 
     /// Replaces a row. Condition: the stored row's `version` attribute is `version`.
@@ -91,7 +91,7 @@ impl Write {
         })?;
         let known = known.iter().chain(&ADDED_ATTRIBUTES).chain(&[PUT_ID]).copied();
         let absent = known.filter(|name| !item.contains_key(*name)).collect();
-        Ok(Change::Replace(Replacement { item, absent, version }).into())
+        Ok(WriteKind::Replace(Replacement { item, absent, version }).into())
     }
 
     /// Replaces a row that has this version, or inserts it.
@@ -101,51 +101,51 @@ impl Write {
 
     /// Removes a row. Condition: the number in the attribute `counter` is `expected`.
     pub fn remove(key: Key, counter: &str, expected: i64) -> Self {
-        Change::Delete(Box::new(RowUpdate::of(key).when(counter, "=", number(expected)))).into()
+        WriteKind::Delete(Box::new(RowUpdate::of(key).when(counter, "=", number(expected)))).into()
     }
 
     /// Removes a row that never changes. Condition: the row exists.
     pub(crate) fn remove_existing(key: &Key) -> Self {
-        Change::Delete(Box::new(RowUpdate::of(key.clone()).when_exists())).into()
+        WriteKind::Delete(Box::new(RowUpdate::of(key.clone()).when_exists())).into()
     }
 
     /// Removes a row if it exists. There is no condition.
     pub(crate) fn remove_any(key: Key) -> Self {
-        Change::Delete(Box::new(RowUpdate::of(key))).into()
+        WriteKind::Delete(Box::new(RowUpdate::of(key))).into()
     }
 
     /// Updates a row, and creates it if it does not exist. An addition to a counter is not idempotent, so the same
     /// commit must contain a write whose condition fails when the commit is repeated.
     pub(crate) fn update(update: RowUpdate) -> Self {
-        Change::Update(Box::new(update)).into()
+        WriteKind::Update(Box::new(update)).into()
     }
 
     /// Checks a row without writing it. Condition: its `version` attribute is `version`.
     pub fn check(key: Key, version: u64) -> Self {
-        Change::Check(Box::new(RowUpdate::of(key).when("version", "=", version_number(version)))).into()
+        WriteKind::Check(Box::new(RowUpdate::of(key).when("version", "=", version_number(version)))).into()
     }
 
     /// Inserts a row into another table, whose only key is the partition key `pk`. Condition: no row has this
     /// key.
     pub(crate) fn insert_into(table: &str, item: Item) -> Self {
-        Self::from(Change::Insert { item }).in_table(table)
+        Self::from(WriteKind::Insert { item }).in_table(table)
     }
 
     /// Removes a row of another table, whose only key is the partition key `pk`. Condition: the row exists.
     pub(crate) fn remove_from(table: &str, key: Item) -> Self {
-        Self::from(Change::Delete(Box::new(RowUpdate::of_item(key).when_exists()))).in_table(table)
+        Self::from(WriteKind::Delete(Box::new(RowUpdate::of_item(key).when_exists()))).in_table(table)
     }
 
     pub(super) fn into_transact_item(self, table: &str) -> Result<TransactWriteItem, StoreError> {
         let table = self.table.as_deref().unwrap_or(table);
         let item = TransactWriteItem::builder();
         Ok(match self.change {
-            Change::Insert { item: row } => item.put(insert(table, row)?),
-            Change::Replace(replacement) => item.update(replacement.update(table)?),
-            Change::Update(update) => item.update(update.into_update(table)?),
-            Change::Delete(delete) => item.delete(delete.into_delete(table)?),
-            Change::Check(check) => item.condition_check(check.into_check(table)?),
-            Change::Audit(_) => {
+            WriteKind::Insert { item: row } => item.put(insert(table, row)?),
+            WriteKind::Replace(replacement) => item.update(replacement.update(table)?),
+            WriteKind::Update(update) => item.update(update.into_update(table)?),
+            WriteKind::Delete(delete) => item.delete(delete.into_delete(table)?),
+            WriteKind::Check(check) => item.condition_check(check.into_check(table)?),
+            WriteKind::Audit(_) => {
                 return Err(StoreError::Corrupt("an audit row has no place in its chain".to_owned()));
             }
         }

@@ -11,7 +11,7 @@ use crate::http::field::{
     CREATED_AFTER, CREATED_BEFORE, CURRENCY_CODE, Count, Definitions, Field, LIMIT, Parsed, Presence,
 };
 use crate::http::{Fields, Problem, Query};
-use crate::store::{Page, PageError, PageRange};
+use crate::store::{ListPage, PageError, PageRange};
 use crate::wallet::Wallets;
 
 crate::fields! {
@@ -50,7 +50,7 @@ pub struct StatementFilter {
     created_before: Option<Timestamp>,
 }
 
-pub type StatementPage = Page<Posting, PostingId>;
+pub type StatementPage = ListPage<Posting, PostingId>;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum StatementFormat {
@@ -117,7 +117,7 @@ impl Wallets {
             return Err(PageError::UnknownCursor("a movement of this wallet"));
         }
         postings.retain(|posting| Some(posting.id) != cursor);
-        Ok(Page::of_matching((postings, has_more), filter.limit, |_| true, |posting| posting.id))
+        Ok(ListPage::of_matching((postings, has_more), filter.limit, |_| true, |posting| posting.id))
     }
 }
 

@@ -20,13 +20,13 @@ use super::BankNotifications;
 /// The settings are read for each request, so that a revoked token is refused at once. Every failure is
 /// answered with the same 401, also if the account does not exist.
 #[derive(Debug)]
-pub(super) struct Sender {
+pub(super) struct NotificationSender {
     pub(super) bank: BankNotifications,
     pub(super) acquirer: AccountAcquirer,
     pub(super) now: Timestamp,
 }
 
-impl FromRequestParts<BankNotifications> for Sender {
+impl FromRequestParts<BankNotifications> for NotificationSender {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, bank: &BankNotifications) -> Result<Self> {

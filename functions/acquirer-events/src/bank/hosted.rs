@@ -13,7 +13,7 @@ use shared::metrics;
 use shared::store::StoreError;
 use stripe_client::{Event, verify};
 
-use super::authentication::{Sender, refused};
+use super::authentication::{NotificationSender, refused};
 use super::{BankNotifications, MAX_BODY_BYTES};
 
 const SIGNATURE: &str = "stripe-signature";
@@ -21,11 +21,11 @@ const SIGNATURE: &str = "stripe-signature";
 /// An event about an object of another system, or about a charge that the connection does not have, is answered 200
 /// and ignored.
 pub(super) async fn receive(
-    sender: Sender,
+    sender: NotificationSender,
     headers: HeaderMap,
     RawBody(body): RawBody<MAX_BODY_BYTES>,
 ) -> Result<Response> {
-    let Sender { bank, acquirer, now } = sender;
+    let NotificationSender { bank, acquirer, now } = sender;
     let KindSettings::Stripe(settings) = &acquirer.settings.kind else {
         return Err(Problem::UnknownSender);
     };

@@ -13,18 +13,18 @@ use shared::med::NoticeOutcome;
 use shared::med::request::notice_content;
 
 use super::MAX_BODY_BYTES;
-use super::authentication::Sender;
+use super::authentication::NotificationSender;
 
 const SIGNATURE: &str = "x-signature";
 
 /// Handles a notice. The response is `{"case": "med_…"}`, or 202 `{}` if the Pix is not credited yet, or if an
 /// operator dismissed the notice.
 pub(super) async fn receive(
-    sender: Sender,
+    sender: NotificationSender,
     headers: HeaderMap,
     RawBody(body): RawBody<MAX_BODY_BYTES>,
 ) -> Result<Response> {
-    let Sender { bank, acquirer, now } = sender;
+    let NotificationSender { bank, acquirer, now } = sender;
     let source = (acquirer.connection, acquirer.account);
     let secrets = bank.acquirers.signing_secrets(&acquirer.account, acquirer.connection).await?;
     let header = headers.get(SIGNATURE).and_then(|value| value.to_str().ok()).unwrap_or_default();

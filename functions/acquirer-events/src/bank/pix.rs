@@ -17,14 +17,17 @@ use shared::http::{Problem, RawBody, Result};
 use shared::services::SetAsideItems;
 use shared::store::{Inserted, Item as StoredItem, Plan, Store, StoreError, Write, from_item, key_of_item};
 
-use super::authentication::Sender;
+use super::authentication::NotificationSender;
 use super::bad_item::bad_item;
 use super::items::{self, Item};
 use super::{MAX_BODY_BYTES, limit};
 
 const MAX_CONCURRENT_WRITES: usize = 25;
 
-pub(super) async fn receive(sender: Sender, RawBody(body): RawBody<MAX_BODY_BYTES>) -> Result<Response> {
+pub(super) async fn receive(
+    sender: NotificationSender,
+    RawBody(body): RawBody<MAX_BODY_BYTES>,
+) -> Result<Response> {
     if sender.acquirer.settings.pix().is_none() {
         return Err(Problem::UnknownSender);
     }
@@ -36,7 +39,10 @@ pub(super) async fn receive(sender: Sender, RawBody(body): RawBody<MAX_BODY_BYTE
 }
 
 /// Parses the items. Several items about one Pix become one.
-fn sort(sender: &Sender, items: &[&RawValue]) -> (BTreeMap<EndToEndId, Item>, HashMap<Key, SetAsideItem>) {
+fn sort(
+    sender: &NotificationSender,
+    items: &[&RawValue],
+) -> (BTreeMap<EndToEndId, Item>, HashMap<Key, SetAsideItem>) {
     let (mut pix, mut bad_items) = (BTreeMap::<EndToEndId, Item>::new(), HashMap::new());
     let acquirer = &sender.acquirer;
     for raw in items {
@@ -63,7 +69,7 @@ enum Task {
 }
 
 async fn store_all(
-    sender: &Sender,
+    sender: &NotificationSender,
     items: BTreeMap<EndToEndId, Item>,
     bad_items: HashMap<Key, SetAsideItem>,
 ) -> Result<()> {
@@ -119,7 +125,7 @@ struct ChargeOwner {
     elsewhere: Vec<(PaymentMethod, ConnectionId)>,
 }
 
-fn is_own_charge(sender: &Sender, charge: &StoredItem) -> bool {
+fn is_own_charge(sender: &NotificationSender, charge: &StoredItem) -> bool {
     let Ok(owner) = from_item::<ChargeOwner>(charge.clone()) else { return false };
     owner.scope == Scope { account: sender.acquirer.account, mode: Mode::Live }
         && (owner.connection == Some(sender.acquirer.connection)
@@ -146,7 +152,7 @@ fn must_report_again(row: &ReportedPix, item: &Item, connection: ConnectionId) -
     has_new_txid || !item.final_returns.iter().all(is_seen)
 }
 
-async fn write_all(sender: &Sender, tasks: Vec<Task>) -> Result<(), StoreError> {
+async fn write_all(sender: &NotificationSender, tasks: Vec<Task>) -> Result<(), StoreError> {
     let writes = concurrently(MAX_CONCURRENT_WRITES, tasks, |task| {
         let (store, connection, now) = (sender.bank.store.clone(), sender.acquirer.connection, sender.now);
         async move {

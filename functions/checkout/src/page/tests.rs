@@ -6,11 +6,11 @@ use crate::tests::{RAW_ID, at, br_code, charge};
 const BEFORE_THE_DEADLINE: &str = "2026-11-21T18:00:00Z";
 const AFTER_THE_DEADLINE: &str = "2026-11-21T18:05:00Z";
 
-fn page_in(language: Language, now: &str, differs: &Value) -> Page {
+fn page_in(language: Language, now: &str, differs: &Value) -> RenderedPage {
     render(charge(differs).as_stored(), &Brand::default(), None, at(now), language)
 }
 
-fn branded(differs: &Value, brand: &Value) -> Page {
+fn branded(differs: &Value, brand: &Value) -> RenderedPage {
     let brand = serde_json::from_value(brand.clone()).unwrap();
     render(charge(differs).as_stored(), &brand, None, at(BEFORE_THE_DEADLINE), Language::Portuguese)
 }
@@ -219,7 +219,7 @@ fn the_content_security_policy_allows_the_style_and_script_of_the_pages() {
         page_in(language, BEFORE_THE_DEADLINE, &json!({"status": "PAID"})),
         branded(&json!({}), &json!({"color": "#ffe08a"})),
     ];
-    for Page { html: page, policy, .. } in pages.into_iter().chain(errors) {
+    for RenderedPage { html: page, policy, .. } in pages.into_iter().chain(errors) {
         let expected = format!(
             "default-src 'none'; img-src 'self' data:; connect-src 'self'; style-src '{}'; script-src '{}'; \
              base-uri 'none'; form-action 'self'; frame-ancestors 'none'",

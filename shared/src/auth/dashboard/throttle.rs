@@ -101,7 +101,7 @@ impl Claimant {
 }
 
 #[derive(Debug)]
-pub(super) struct Attempt {
+pub(super) struct LogInAttempt {
     window: Window,
     /// Their partitions.
     counters: Vec<String>,
@@ -127,9 +127,9 @@ impl Message for LockOut {
 
 impl Dashboard {
     /// [`Dashboard::uncount_attempt`] reverts it. 429 `rate_limited` when a limit is used up.
-    pub(super) async fn count_attempt(&self, claimant: &Claimant, now: Timestamp) -> Result<Attempt> {
+    pub(super) async fn count_attempt(&self, claimant: &Claimant, now: Timestamp) -> Result<LogInAttempt> {
         let window = Window::of(now, WINDOW_SECONDS);
-        let mut attempt = Attempt { window, counters: Vec::new(), is_last: false };
+        let mut attempt = LogInAttempt { window, counters: Vec::new(), is_last: false };
         // Who is known is not counted for the network, which may be shared with strangers.
         if claimant.known == Known::No {
             let network = (claimant.source.network(), MAX_FAILURES_FROM_NETWORK);
@@ -145,7 +145,7 @@ impl Dashboard {
     /// 429 `rate_limited` when the limit is used up.
     pub(super) async fn count_failure(
         &self,
-        attempt: &mut Attempt,
+        attempt: &mut LogInAttempt,
         (counted, max): (String, i64),
         now: Timestamp,
     ) -> Result<()> {
@@ -157,7 +157,7 @@ impl Dashboard {
         Ok(())
     }
 
-    pub(super) async fn uncount_attempt(&self, attempt: Attempt) -> Result<()> {
+    pub(super) async fn uncount_attempt(&self, attempt: LogInAttempt) -> Result<()> {
         for pk in attempt.counters {
             attempt.window.add(&self.store, pk, (COUNTER, -1), None).await?;
         }
