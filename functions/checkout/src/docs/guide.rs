@@ -3,7 +3,10 @@
 //! The sources are plain Markdown with links that work in the repository. A list whose items are links to
 //! samples becomes the samples themselves.
 
+use include_dir::{Dir, include_dir};
+
 use super::block::{Block, slug};
+use super::reference::REFERENCE;
 
 /// A chapter: a file of `docs/guide`.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +18,7 @@ pub(super) struct Chapter {
 
 macro_rules! chapters {
     ($($name:literal),+ $(,)?) => {
-        [$(Chapter { name: $name, source: include_str!(concat!("../../../docs/guide/", $name, ".md")) }),+]
+        [$(Chapter { name: $name, source: include_str!(concat!("../../../../docs/guide/", $name, ".md")) }),+]
     };
 }
 
@@ -39,12 +42,12 @@ pub(super) const CHAPTERS: [Chapter; 16] = chapters![
     "changelog",
 ];
 
-/// The directory of the samples. They are read when the pages are generated.
-pub(super) const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/samples");
+pub(super) static SAMPLES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../docs/samples");
 
 const SAMPLE_LINK: &str = "](../samples/";
 
-const REFERENCE_PAGE: &str = "](../site/docs.md#";
+/// The description of the API, from which the reference is made.
+const DESCRIPTION_LINK: &str = "](../openapi.json)";
 
 impl Chapter {
     pub(super) fn title(self) -> &'static str {
@@ -91,7 +94,7 @@ impl Chapter {
 
     fn sample(self, line: &str, is_first: bool, position: usize) -> Option<Block> {
         let (label, path) = line.strip_prefix("- [")?.strip_suffix(')')?.split_once(SAMPLE_LINK)?;
-        let program = std::fs::read_to_string(format!("{SAMPLES}/{path}")).ok()?;
+        let program = SAMPLES.get_file(path)?.contents_utf8()?;
         let language = match path.rsplit_once('.')?.1 {
             "sh" => "sh",
             "mjs" => "js",
@@ -104,7 +107,7 @@ impl Chapter {
             summary: format!("{label}: `{file}`"),
             group: Some(format!("{}-samples-{position}", self.name)),
             is_open: is_first,
-            blocks: vec![Block::Code { language, text: program }],
+            blocks: vec![Block::Code { language, text: program.to_owned() }],
         })
     }
 
@@ -118,7 +121,7 @@ impl Chapter {
             line = line.replace(&format!("]({name}.md)"), &format!("](#{name})"));
             line = line.replace(&format!("]({name}.md#"), &format!("](#{name}-"));
         }
-        line.replace(REFERENCE_PAGE, "](#")
+        line.replace(DESCRIPTION_LINK, &format!("](#{REFERENCE})"))
     }
 }
 

@@ -1,4 +1,4 @@
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use shared::http::{Detail, Problem};
 use strum::EnumCount as _;
@@ -8,8 +8,13 @@ use super::description::Description;
 use super::guide::{CHAPTERS, SAMPLES};
 use super::*;
 
-fn file(path: &str) -> String {
-    files(&crate::document()).into_iter().find(|file| file.path == path).unwrap().content
+/// Returns the content of the page of each name.
+fn contents() -> BTreeMap<&'static str, &'static str> {
+    let article = |page: &'static File| {
+        let (_, article) = page.content.split_once("<article>").unwrap();
+        article.split_once("</article>").unwrap().0
+    };
+    PAGES.site.pages().map(|(name, page)| (name, article(page))).collect()
 }
 
 /// Returns the values of an attribute, such as `id`.
@@ -17,62 +22,49 @@ fn attributes<'a>(html: &'a str, name: &str) -> Vec<&'a str> {
     html.split(&format!(" {name}=\"")).skip(1).map(|rest| rest.split('"').next().unwrap()).collect()
 }
 
-/// Returns the articles of the page by their names.
-fn articles(html: &str) -> Vec<(&str, &str)> {
-    let articles = html
-        .split("<article data-page=\"")
-        .skip(1)
-        .map(|article| article.split("</article>").next().unwrap());
-    articles.map(|article| article.split_once('"').unwrap()).collect()
-}
-
 #[test]
 fn every_link_has_a_target_on_the_page_that_it_names() {
-    let html = file("docs/site/index.html");
-    let ids = attributes(&html, "id");
+    let contents = contents();
+    // The Markdown text has them all.
+    let ids: Vec<&str> = contents.values().flat_map(|content| attributes(content, "id")).collect();
     let unique: BTreeSet<&str> = ids.iter().copied().collect();
     assert_eq!(ids.len(), unique.len(), "an id occurs twice");
-    let articles = articles(&html);
-    for link in attributes(&html, "href") {
-        if let Some(id) = link.strip_prefix('#') {
-            assert!(["content", "contents"].contains(&id), "{link}");
-        } else if let Some((page, id)) =
-            link.strip_prefix("/docs/").map(|link| link.split_once('#').unwrap_or((link, link)))
-        {
-            let (_, article) =
-                articles.iter().find(|(name, _)| *name == page).unwrap_or_else(|| panic!("{link}"));
-            assert!(attributes(article, "id").contains(&id), "{link}");
-        } else {
-            assert!(link.starts_with('/') || link.starts_with("https://"), "{link}");
+    for (_, page) in PAGES.site.pages() {
+        for link in attributes(&page.content, "href") {
+            if let Some(id) = link.strip_prefix('#') {
+                assert!(["content", "contents"].contains(&id), "{link}");
+            } else if let Some((page, id)) =
+                link.strip_prefix("/docs/").map(|link| link.split_once('#').unwrap_or((link, link)))
+            {
+                let content = contents.get(page).unwrap_or_else(|| panic!("{link}"));
+                assert!(attributes(content, "id").contains(&id), "{link}");
+            } else {
+                assert!(link.starts_with('/') || link.starts_with("https://"), "{link}");
+            }
         }
     }
 }
 
 #[test]
 fn a_chapter_and_a_group_of_the_reference_have_a_page_each() {
-    let html = file("docs/site/index.html");
-    let articles = articles(&html);
-    let names: Vec<&str> = articles.iter().map(|(name, _)| *name).collect();
-    let chapters = CHAPTERS.iter().map(|chapter| chapter.name);
-    let document = crate::document();
+    let contents = contents();
+    let chapters = CHAPTERS.iter().map(|chapter| chapter.name.to_owned());
+    let document: Value = serde_json::from_str(DOCUMENT).unwrap();
     let tags = Description::new(&document).tags().into_iter().map(|(tag, ..)| reference::tag_id(tag));
-    let groups: Vec<String> = ["reference".to_owned()]
-        .into_iter()
-        .chain(tags)
-        .chain(["events", "schemas"].map(str::to_owned))
-        .collect();
-    let groups = groups.iter().map(String::as_str);
-    assert_eq!(names, [""].into_iter().chain(chapters).chain(groups).collect::<Vec<_>>());
-    for (name, article) in articles {
-        assert_eq!(article.matches("<h1").count(), 1, "{name}");
+    let others = ["", "reference", "events", "schemas"].map(str::to_owned);
+    let expected: BTreeSet<String> = chapters.chain(tags).chain(others).collect();
+    assert_eq!(contents.keys().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>(), expected);
+    for (name, content) in contents {
+        assert_eq!(content.matches("<h1").count(), 1, "{name}");
     }
 }
 
 #[test]
-fn the_page_makes_no_request_and_has_no_script() {
-    let html = file("docs/site/index.html");
-    for forbidden in ["<script", "<img", "<link", "<iframe", " src=", " style=", "@import", "url("] {
-        assert!(!html.contains(forbidden), "{forbidden}");
+fn a_page_makes_no_request_and_has_no_script() {
+    for (name, page) in PAGES.site.pages() {
+        for forbidden in ["<script", "<img", "<link", "<iframe", " src=", " style=", "@import", "url("] {
+            assert!(!page.content.contains(forbidden), "{name}: {forbidden}");
+        }
     }
 }
 
@@ -90,17 +82,14 @@ fn every_sample_is_in_the_guide() {
             other => panic!("{other:?}"),
         })
         .collect();
-    for directory in std::fs::read_dir(SAMPLES).unwrap() {
-        for sample in std::fs::read_dir(directory.unwrap().path()).unwrap() {
-            let path = sample.unwrap().path();
-            assert!(shown.contains(&std::fs::read_to_string(&path).unwrap()), "{path:?}");
-        }
+    for sample in SAMPLES.dirs().flat_map(include_dir::Dir::files) {
+        assert!(shown.contains(sample.contents_utf8().unwrap()), "{sample:?}");
     }
 }
 
 #[test]
 fn every_chapter_of_the_directory_is_in_the_guide() {
-    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guide");
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide");
     let files =
         std::fs::read_dir(directory).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
     let files: BTreeSet<String> = files.collect();
@@ -119,7 +108,8 @@ fn a_description_is_escaped_as_text_and_in_a_cell_of_markdown() {
         },
     ];
     let description = Description::new(&Value::Null);
-    assert!(html::site(description, &blocks).contains("No such object &lt;here&gt;."));
+    let site = Site::new(description, &blocks);
+    assert!(site.get("a").unwrap().content.contains("No such object &lt;here&gt;."));
     assert!(markdown::page(description, &blocks).contains(r"| a \| b |"));
 }
 
@@ -186,7 +176,7 @@ fn the_guide_lists_every_error_code_with_its_status() {
         .iter()
         .map(|problem| (problem.status().as_str().to_owned(), problem.code().to_owned()))
         .collect();
-    let page = include_str!("../../../docs/guide/errors.md");
+    let page = include_str!("../../../../docs/guide/errors.md");
     let (_, table) = page.split_once("## All codes").unwrap();
     let (table, _) = table.split_once("\n## ").unwrap();
     let rows: Vec<Vec<&str>> = table
@@ -198,16 +188,4 @@ fn the_guide_lists_every_error_code_with_its_status() {
     let listed: BTreeSet<(String, String)> =
         rows.iter().map(|row| (row[0].to_owned(), row[1].trim_matches('`').to_owned())).collect();
     assert_eq!((listed.len(), &listed), (rows.len(), &sent));
-}
-
-#[test]
-fn the_generated_files_are_up_to_date() {
-    for File { path, content } in files(&crate::document()) {
-        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
-        if std::env::var_os("UPDATE_DESCRIPTION").is_some() {
-            std::fs::write(&file, &content).unwrap();
-        }
-        let is_same = std::fs::read_to_string(&file).is_ok_and(|written| written == content);
-        assert!(is_same, "{path} is out of date: run UPDATE_DESCRIPTION=1 cargo test -p openapi");
-    }
 }
