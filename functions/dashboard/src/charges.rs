@@ -389,7 +389,7 @@ fn refund_refused(page: &Page, charge: &Charge) -> Option<Word> {
     }
 }
 
-/// Whether the page may soon show more although nobody acts.
+/// Whether the page may change although the user does nothing.
 fn may_change(timeline: &ChargeTimeline, now: Timestamp) -> bool {
     let ChargeTimeline { charge, refunds, cases, payments, deliveries, entries, .. } = timeline;
     let is_returning = |payment: &IncomingPayment| {
