@@ -3,7 +3,7 @@
 #   docker build -t payments .
 #   docker run --rm -p 127.0.0.1:3000:3000 -v payments:/state payments
 #
-# Options of `cargo run` can follow the image's name. docs/local.md has more.
+# Options of `cargo run` can follow the image's name. docs/laptop.md has more.
 #
 # `scripts/image` builds and tries this file on machines that reach no registry: with stand-ins for both base images,
 # whose `cargo` copies programs that were compiled outside. So it does not try the compilation in the first stage.

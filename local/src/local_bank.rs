@@ -1,4 +1,4 @@
-//! Starts the bank, at which the first account has a Pix key. `docs/bank.md` describes the bank.
+//! Starts the bank, at which the first account has a Pix key. `docs/laptop.md` describes the bank.
 //!
 //! The profile of a state is stored in the state directory, and never changes.
 

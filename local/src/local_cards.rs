@@ -1,4 +1,4 @@
-//! Starts the stand-in of Stripe, at which the first account takes cards. `docs/stripe.md` describes it.
+//! Starts the stand-in of Stripe, at which the first account takes cards. `docs/laptop.md` describes it.
 
 use std::path::Path;
 use std::sync::Arc;

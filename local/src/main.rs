@@ -489,7 +489,7 @@ The API is expected on {base_url}.
   test key    {key}
   variables   {env_file}
 
-Serve the API by SAM, from the built template (see docs/sam-local.md):
+Serve the API by SAM, from the built template (see docs/testing.md):
 
   AWS_ACCESS_KEY_ID={ACCESS_KEY} AWS_SECRET_ACCESS_KEY={SECRET_KEY} AWS_REGION={REGION} sam local start-api --env-vars {env_file}
 ",

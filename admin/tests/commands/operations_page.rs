@@ -23,7 +23,8 @@ fn page() -> String {
     let entries = std::fs::read_dir(docs.join("operations")).unwrap();
     let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    files.extend(["operations.md", "first-deployment.md", "erasure.md"].map(|name| docs.join(name)));
+    let others = ["operations.md", "first-deployment.md", "erasure.md", "pix.md", "cards.md"];
+    files.extend(others.map(|name| docs.join(name)));
     let texts: Vec<String> = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
     texts.join("\n")
 }

@@ -1,5 +1,5 @@
 //! Serves the API of a stack that `sam deploy` created in an AWS emulator. The gateway runs here, and calls the
-//! deployed functions by the Lambda Invoke API. `docs/deployed-tests.md` describes the command.
+//! deployed functions by the Lambda Invoke API. `docs/testing.md` describes the command.
 
 mod invoke;
 mod resources;

@@ -1,4 +1,4 @@
-//! `/_local/stripe/*`: the control routes of the stand-in, which `docs/stripe.md` lists.
+//! `/_local/stripe/*`: the control routes of the stand-in, which `docs/laptop.md` lists.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A bank that serves the Central Bank's API Pix, for laptops and tests. `docs/bank.md` describes it.
+//! A bank that serves the Central Bank's API Pix, for laptops and tests. `docs/laptop.md` describes it.
 //!
 //! It uses no crate of the service. The service and the bank therefore can't share a mistake: the bank has
 //! its own BR Code, CRC, amounts and ids.

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// What the stand-in does where no document states what Stripe does, and where accounts differ. `docs/stripe.md` has
+/// What the stand-in does where no document states what Stripe does, and where accounts differ. `docs/laptop.md` has
 /// both variants of each field.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]

@@ -1,4 +1,4 @@
-//! A server that plays Stripe, for laptops and tests. `docs/stripe.md` describes it.
+//! A server that plays Stripe, for laptops and tests. `docs/laptop.md` describes it.
 //!
 //! It uses no crate of the service. The service and the stand-in therefore can't share a mistake.
 //!

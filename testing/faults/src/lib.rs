@@ -1,5 +1,5 @@
 //! Trials of the service with faults of the services that it calls. They run the service in their own process,
-//! so that they can kill a single function and wait until nothing more happens. `docs/reliability.md`
+//! so that they can kill a single function and wait until nothing more happens. `docs/testing.md`
 //! describes them.
 #![allow(clippy::indexing_slicing, reason = "a JSON value has null for a field that is missing")]
 

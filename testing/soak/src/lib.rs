@@ -1,5 +1,5 @@
 //! What the soak and the trials with faults have in common. The program `soak` uses the whole service from outside,
-//! as merchants, payers, a bank and operators, while it is disturbed. `docs/soak.md` describes it.
+//! as merchants, payers, a bank and operators, while it is disturbed. `docs/testing.md` describes it.
 //!
 //! This crate shares no code with the service, so that it can't share its mistakes.
 #![allow(clippy::indexing_slicing, reason = "a JSON value has null for a field that is missing")]

@@ -1,5 +1,5 @@
 //! The soak: puts the whole service under load while it is disturbed, and compares at the end what was answered with
-//! what it shows. `docs/soak.md` describes it.
+//! what it shows. `docs/testing.md` describes it.
 #![allow(clippy::indexing_slicing, reason = "a JSON value has null for a field that is missing")]
 
 mod charges;

@@ -2,7 +2,7 @@
 //! receivers and banks. No input may make a function panic or run long, and a bad input must not affect the good
 //! ones beside it. `.ci/schemathesis` generates requests.
 //!
-//! `docs/reliability.md` says how to run more cases, and how to repeat a failing one.
+//! `docs/testing.md` says how to run more cases, and how to repeat a failing one.
 
 mod answers;
 mod bank;

@@ -1,5 +1,5 @@
 //! Every crash point: runs each scenario once for each call that a function makes in it and each way in which
-//! that call can fail, and compares the end with that of a run without a fault. `docs/reliability.md`
+//! that call can fail, and compares the end with that of a run without a fault. `docs/testing.md`
 //! describes it.
 //!
 //! A run has one fault. The functions, the stream, the queues and the scheduler then finish what they can,

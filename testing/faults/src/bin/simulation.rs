@@ -1,5 +1,5 @@
 //! A simulation of merchants, payers and operators, with faults by chance, against an independent model.
-//! `docs/reliability.md` describes it.
+//! `docs/testing.md` describes it.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
