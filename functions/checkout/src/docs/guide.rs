@@ -5,8 +5,8 @@
 
 use include_dir::{Dir, include_dir};
 
-use super::block::{Block, slug};
 use super::reference::REFERENCE;
+use super::section::{Section, slug};
 
 /// A chapter: a file of `docs/guide`.
 #[derive(Clone, Copy, Debug)]
@@ -60,55 +60,33 @@ impl Chapter {
         format!("{}.", sentence.trim_end_matches(['.', ':']))
     }
 
-    fn blocks(self) -> Vec<Block> {
-        let mut blocks = Vec::new();
-        let mut text = String::new();
-        let mut samples: Vec<Block> = Vec::new();
-        let mut is_code = false;
+    fn sections(self) -> Vec<Section> {
+        let mut sections: Vec<Section> = Vec::new();
+        let (mut is_code, mut samples, mut is_sample) = (false, 0_usize, false);
         for line in self.source.lines() {
-            let sample = (!is_code).then(|| self.sample(line, samples.is_empty(), blocks.len())).flatten();
-            if sample.is_none() {
-                blocks.append(&mut samples);
-            }
             is_code ^= line.starts_with("```");
-            match (sample, heading(line).filter(|_| !is_code)) {
-                (Some(sample), _) => {
-                    flush(&mut text, &mut blocks);
-                    samples.push(sample);
-                }
-                (None, Some((level, heading))) => {
-                    flush(&mut text, &mut blocks);
-                    let id = if level == 2 { self.name.to_owned() } else { self.id_of(heading) };
-                    blocks.push(Block::Heading { level, id, text: heading.to_owned() });
-                }
-                (None, None) => {
-                    text.push_str(&if is_code { line.to_owned() } else { self.with_links(line) });
-                    text.push('\n');
-                }
+            if let Some((level, title)) = heading(line).filter(|_| !is_code) {
+                let id = if level == 2 { self.name.to_owned() } else { self.id_of(title) };
+                sections.push(Section::new(level, id, title));
+                continue;
             }
+            let Some(section) = sections.last_mut() else { continue };
+            let sample = sample(line).filter(|_| !is_code);
+            if let Some((label, path, program)) = sample {
+                // The first of the samples that follow each other is open.
+                let open = if is_sample { "" } else { " open" };
+                samples = samples.saturating_add(usize::from(!is_sample));
+                let attributes = format!(" name=\"{}-samples-{samples}\"{open}", self.name);
+                let (_, file) = path.rsplit_once('/').unwrap_or_default();
+                let summary = format!("{label}: <code>{file}</code>");
+                section.fold(&attributes, &summary, language_of(file), program);
+            } else {
+                section.body.push_str(&if is_code { line.to_owned() } else { self.with_links(line) });
+                section.body.push('\n');
+            }
+            is_sample = sample.is_some();
         }
-        blocks.append(&mut samples);
-        flush(&mut text, &mut blocks);
-        blocks
-    }
-
-    fn sample(self, line: &str, is_first: bool, position: usize) -> Option<Block> {
-        let (label, path) = line.strip_prefix("- [")?.strip_suffix(')')?.split_once(SAMPLE_LINK)?;
-        let program = SAMPLES.get_file(path)?.contents_utf8()?;
-        let language = match path.rsplit_once('.')?.1 {
-            "sh" => "sh",
-            "mjs" => "js",
-            "py" => "python",
-            "php" => "php",
-            _ => "java",
-        };
-        let (_, file) = path.rsplit_once('/')?;
-        Some(Block::Fold {
-            summary: format!("{label}: `{file}`"),
-            group: Some(format!("{}-samples-{position}", self.name)),
-            is_open: is_first,
-            blocks: vec![Block::Code { language, text: program.to_owned() }],
-        })
+        sections
     }
 
     fn id_of(self, heading: &str) -> String {
@@ -125,8 +103,8 @@ impl Chapter {
     }
 }
 
-pub(super) fn blocks() -> Vec<Block> {
-    CHAPTERS.into_iter().flat_map(Chapter::blocks).collect()
+pub(super) fn sections() -> impl Iterator<Item = Section> {
+    CHAPTERS.into_iter().flat_map(Chapter::sections)
 }
 
 fn heading(line: &str) -> Option<(u8, &str)> {
@@ -134,9 +112,18 @@ fn heading(line: &str) -> Option<(u8, &str)> {
     marks.into_iter().find_map(|(level, mark)| Some((level, line.strip_prefix(mark)?)))
 }
 
-fn flush(text: &mut String, blocks: &mut Vec<Block>) {
-    if !text.trim().is_empty() {
-        blocks.push(Block::Text(format!("{}\n", text.trim_matches('\n'))));
+/// Returns the label, path and content of the sample to which an item of a list links.
+fn sample(line: &str) -> Option<(&str, &str, &'static str)> {
+    let (label, path) = line.strip_prefix("- [")?.strip_suffix(')')?.split_once(SAMPLE_LINK)?;
+    Some((label, path, SAMPLES.get_file(path)?.contents_utf8()?))
+}
+
+fn language_of(file: &str) -> &'static str {
+    match file.rsplit_once('.').unwrap_or_default().1 {
+        "sh" => "sh",
+        "mjs" => "js",
+        "py" => "python",
+        "php" => "php",
+        _ => "java",
     }
-    text.clear();
 }

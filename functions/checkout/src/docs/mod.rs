@@ -3,12 +3,11 @@
 //!
 //! Each answer has a strong `ETag`, the hash of its content. A client that has the content receives 304.
 
-mod block;
 mod description;
 mod guide;
 mod llms;
-mod markdown;
 mod reference;
+mod section;
 mod site;
 
 use std::borrow::Cow;
@@ -24,6 +23,7 @@ use serde_json::Value;
 use shared::http::{RequestContext, Result, csp_source, etag_of, is_known};
 
 use self::description::Description;
+use self::section::Section;
 use self::site::Site;
 
 /// A new release can change the files, so caches keep them for five minutes. After that, an unchanged file
@@ -42,10 +42,10 @@ static PAGES: LazyLock<Pages> = LazyLock::new(|| {
     // A test parses the document.
     let document: Value = serde_json::from_str(DOCUMENT).unwrap_or_default();
     let description = Description::new(&document);
-    let blocks = [guide::blocks(), reference::blocks(description)].concat();
+    let sections: Vec<Section> = guide::sections().chain(reference::sections(description)).collect();
     Pages {
-        site: Site::new(description, &blocks),
-        markdown: File::new("text/markdown; charset=utf-8", markdown::page(description, &blocks)),
+        site: Site::new(description, &sections),
+        markdown: File::new("text/markdown; charset=utf-8", section::page(description, &sections)),
         index: File::new("text/plain; charset=utf-8", llms::index(description)),
     }
 });
@@ -57,7 +57,7 @@ static PAGE_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// The guide and the reference in all formats. Each is made from the same list of [`Block`](block::Block)s.
+/// The guide and the reference in all formats. Each is made from the same sections.
 struct Pages {
     site: Site,
     markdown: File,

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::block::{Block, slug};
 use super::description::{Content, Description, Operation, elements, members, text};
+use super::section::{Section, slug};
 
 /// Deeper objects are shown by their type alone.
 const MAX_DEPTH: usize = 4;
@@ -26,67 +26,57 @@ pub(super) fn operation_id(operation: &Operation<'_>) -> String {
     format!("operation-{}", operation.id())
 }
 
-pub(super) fn blocks(description: Description<'_>) -> Vec<Block> {
-    let mut groups = String::new();
+pub(super) fn sections(description: Description<'_>) -> Vec<Section> {
+    let mut overview = Section::new(2, REFERENCE.to_owned(), "Reference");
     for (tag, about, _) in description.tags() {
-        let _ = writeln!(groups, "- [{tag}](#{}): {about}", tag_id(tag));
+        let _ = writeln!(overview.body, "- [{tag}](#{}): {about}", tag_id(tag));
     }
-    let mut blocks = vec![heading(2, REFERENCE.to_owned(), "Reference"), Block::Text(groups)];
+    let mut sections = vec![overview];
     for (tag, about, operations) in description.tags() {
-        blocks.push(heading(3, tag_id(tag), tag));
-        blocks.push(paragraph(about));
-        blocks.extend(operations.iter().flat_map(|operation| operation_blocks(description, operation)));
+        let mut group = Section::new(3, tag_id(tag), tag);
+        group.paragraph(about);
+        sections.push(group);
+        sections.extend(operations.iter().map(|operation| operation_section(description, operation)));
     }
-    blocks.push(heading(3, "events".to_owned(), "Events"));
-    for event in description.events() {
-        blocks.extend(event_blocks(description, &event));
-    }
-    blocks.push(heading(3, "schemas".to_owned(), "Schemas"));
+    sections.push(Section::new(3, "events".to_owned(), "Events"));
+    sections.extend(description.events().map(|event| event_section(description, &event)));
+    sections.push(Section::new(3, "schemas".to_owned(), "Schemas"));
     for (name, schema) in description.schemas() {
-        blocks.push(heading(4, format!("schema-{name}"), name));
-        blocks.push(paragraph(text(schema, "description")));
-        blocks.push(schema_block(description, schema));
+        let mut section = Section::new(4, format!("schema-{name}"), name);
+        section.paragraph(text(schema, "description"));
+        add_schema(&mut section, description, schema);
+        sections.push(section);
     }
-    blocks
+    sections
 }
 
-fn heading(level: u8, id: String, text: &str) -> Block {
-    Block::Heading { level, id, text: text.to_owned() }
-}
-
-fn paragraph(text: &str) -> Block {
-    Block::Text(format!("{text}\n"))
-}
-
-fn operation_blocks(description: Description<'_>, operation: &Operation<'_>) -> Vec<Block> {
-    let mut blocks = vec![
-        heading(4, operation_id(operation), operation.summary()),
-        Block::Route { method: operation.method.clone(), path: operation.path.to_owned() },
-    ];
-    blocks.push(paragraph(text(operation.value, "description")));
-    blocks.push(Block::Text(authentication(description, operation)));
+fn operation_section(description: Description<'_>, operation: &Operation<'_>) -> Section {
+    let mut section = Section::new(4, operation_id(operation), operation.summary());
+    section.paragraph(&format!("`{} {}`", operation.method, operation.path));
+    section.paragraph(text(operation.value, "description"));
+    section.paragraph(&authentication(description, operation));
     let parameters = parameters(description, operation);
     if !parameters.is_empty() {
-        blocks.push(Block::Fields { head: ["parameter", "type", "description"], rows: parameters });
+        section.table(["parameter", "type", "description"], &parameters);
     }
     if let Some(body) = operation.body() {
-        blocks.push(Block::Text(format!("The request has a body, `{}`:\n", body.media_type)));
-        blocks.push(schema_block(description, body.schema));
-        blocks.extend(example(description, "Example of a request", body));
+        section.paragraph(&format!("The request has a body, `{}`:", body.media_type));
+        add_schema(&mut section, description, body.schema);
+        add_example(&mut section, description, "Example of a request", body);
     }
-    blocks.extend(response_blocks(description, operation));
-    blocks
+    add_responses(&mut section, description, operation);
+    section
 }
 
-fn event_blocks(description: Description<'_>, event: &Operation<'_>) -> Vec<Block> {
-    let mut blocks =
-        vec![heading(4, format!("event-{}", event.path.replace('.', "-")), &format!("`{}`", event.path))];
-    blocks.push(paragraph(text(event.value, "description")));
+fn event_section(description: Description<'_>, event: &Operation<'_>) -> Section {
+    let id = format!("event-{}", event.path.replace('.', "-"));
+    let mut section = Section::new(4, id, &format!("`{}`", event.path));
+    section.paragraph(text(event.value, "description"));
     if let Some(body) = event.body() {
-        blocks.push(Block::Text(format!("Body: {}\n", type_of(body.schema))));
-        blocks.extend(example(description, "Example", body));
+        section.paragraph(&format!("Body: {}", type_of(body.schema)));
+        add_example(&mut section, description, "Example", body);
     }
-    blocks
+    section
 }
 
 fn authentication(description: Description<'_>, operation: &Operation<'_>) -> String {
@@ -98,9 +88,9 @@ fn authentication(description: Description<'_>, operation: &Operation<'_>) -> St
         })
         .collect();
     if names.is_empty() {
-        "Authentication: none, the route is public.\n".to_owned()
+        "Authentication: none, the route is public.".to_owned()
     } else {
-        format!("Authentication: {}.\n", names.join(", or "))
+        format!("Authentication: {}.", names.join(", or "))
     }
 }
 
@@ -121,7 +111,7 @@ fn parameters(description: Description<'_>, operation: &Operation<'_>) -> Vec<[S
     listed.collect()
 }
 
-fn response_blocks(description: Description<'_>, operation: &Operation<'_>) -> Vec<Block> {
+fn add_responses(section: &mut Section, description: Description<'_>, operation: &Operation<'_>) {
     let responses = description.responses(operation);
     let rows = responses.iter().map(|(status, response, contents)| {
         let bodies: Vec<String> = contents
@@ -135,12 +125,12 @@ fn response_blocks(description: Description<'_>, operation: &Operation<'_>) -> V
         let body = if bodies.is_empty() { "none".to_owned() } else { bodies.join(", ") };
         [status.to_string(), body, text(response, "description").to_owned()]
     });
-    let mut blocks = vec![Block::Fields { head: ["status", "body", "meaning"], rows: rows.collect() }];
+    section.table(["status", "body", "meaning"], &rows.collect::<Vec<_>>());
     for (status, _, contents) in responses.iter().filter(|(status, ..)| status.starts_with('2')) {
-        let summary = format!("Example of a response with {status}");
-        blocks.extend(contents.iter().filter_map(|content| example(description, &summary, *content)));
+        for content in contents {
+            add_example(section, description, &format!("Example of a response with {status}"), *content);
+        }
     }
-    blocks
 }
 
 fn error_codes(schema: &Value) -> Vec<String> {
@@ -149,24 +139,22 @@ fn error_codes(schema: &Value) -> Vec<String> {
     codes.map(|code| format!("`{}`", bare(code))).collect()
 }
 
-fn example(description: Description<'_>, summary: &str, content: Content<'_>) -> Option<Block> {
-    let code = serde_json::to_string_pretty(description.example(content)?).unwrap_or_default();
-    Some(Block::Fold {
-        summary: summary.to_owned(),
-        group: None,
-        is_open: false,
-        blocks: vec![Block::Code { language: "json", text: format!("{code}\n") }],
-    })
+fn add_example(section: &mut Section, description: Description<'_>, summary: &str, content: Content<'_>) {
+    if let Some(example) = description.example(content) {
+        section.fold("", summary, "json", &format!("{example:#}\n"));
+    }
 }
 
-fn schema_block(description: Description<'_>, schema: &Value) -> Block {
+fn add_schema(section: &mut Section, description: Description<'_>, schema: &Value) {
+    let schema = description.resolve(schema);
     let mut rows = Vec::new();
-    collect(description, description.resolve(schema), "", 0, &mut rows);
+    collect(description, schema, "", 0, &mut rows);
     if rows.is_empty() {
         // The type of the schema itself, not a link to it.
-        return Block::Text(format!("Type: {}\n", type_of(description.resolve(schema))));
+        section.paragraph(&format!("Type: {}", type_of(schema)));
+    } else {
+        section.table(["field", "type", "description"], &rows);
     }
-    Block::Fields { head: ["field", "type", "description"], rows }
 }
 
 fn collect(

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, HashMap};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, Options, Parser, Tag, TagEnd};
 
-use super::block::Block;
 use super::description::Description;
 use super::guide::CHAPTERS;
 use super::reference::{REFERENCE, operation_id, tag_id};
+use super::section::Section;
 use super::{File, HTML};
 
 pub(super) const STYLE: &str = include_str!("page.css");
@@ -24,28 +24,24 @@ const EXCERPT: usize = 200;
 /// The columns from which a table may be wider than a phone.
 const MANY_COLUMNS: usize = 4;
 
-/// A chapter of the guide or a group of the reference: the blocks from its heading to the next one.
+/// A chapter of the guide or a group of the reference: the sections from its heading to the next one.
 struct Page<'a> {
-    level: u8,
-    name: &'a str,
-    title: &'a str,
-    blocks: &'a [Block],
+    is_reference: bool,
+    first: &'a Section,
+    sections: &'a [Section],
 }
 
-fn pages(blocks: &[Block]) -> Vec<Page<'_>> {
-    let mut pages: Vec<Page<'_>> = Vec::new();
-    let mut rest = blocks;
-    while let [Block::Heading { level, id, text }, after @ ..] = rest {
-        let in_reference = id == REFERENCE || pages.iter().any(|page| page.name == REFERENCE);
-        let deepest = if in_reference { 3 } else { 2 };
-        let length = after
-            .iter()
-            .take_while(|block| !matches!(block, Block::Heading { level, .. } if *level <= deepest));
-        let (page, next) = rest.split_at(length.count().saturating_add(1));
-        pages.push(Page { level: *level, name: id, title: text, blocks: page });
-        rest = next;
-    }
+fn pages(sections: &[Section]) -> Vec<Page<'_>> {
+    let reference = sections.iter().position(|section| section.id == REFERENCE).unwrap_or(sections.len());
+    let (guide, reference) = sections.split_at(reference);
+    let guide = guide.chunk_by(|_, next| next.level > 2).map(|sections| (false, sections));
+    let reference = reference.chunk_by(|_, next| next.level > 3).map(|sections| (true, sections));
+    let pages = guide.chain(reference);
     pages
+        .filter_map(|(is_reference, sections)| {
+            Some(Page { is_reference, first: sections.first()?, sections })
+        })
+        .collect()
 }
 
 /// The pages, and what the search finds in them.
@@ -54,11 +50,11 @@ pub(super) struct Site {
     /// The list of contents.
     contents: String,
     pages: HashMap<String, File>,
-    sections: Vec<Section>,
+    found: Vec<Found>,
 }
 
-/// A heading with the text up to the next one.
-pub(super) struct Section {
+/// A section as the search finds it.
+pub(super) struct Found {
     /// The path of the page, with the heading's id.
     pub(super) link: String,
     pub(super) page: String,
@@ -69,20 +65,30 @@ pub(super) struct Section {
 }
 
 impl Site {
-    pub(super) fn new(description: Description<'_>, blocks: &[Block]) -> Self {
-        let pages = pages(blocks);
-        let headings: Headings<'_> = pages.iter().flat_map(Page::headings).collect();
+    pub(super) fn new(description: Description<'_>, sections: &[Section]) -> Self {
+        let pages = pages(sections);
+        let headings: Headings<'_> = pages
+            .iter()
+            .flat_map(|page| {
+                page.sections.iter().map(|section| (section.id.as_str(), page.first.id.as_str()))
+            })
+            .collect();
         let mut site = Self {
             title: description.info("title").to_owned(),
             contents: with_pages(contents(description), &headings),
             pages: HashMap::new(),
-            sections: Vec::new(),
+            found: Vec::new(),
         };
         site.insert("", "Documentation", first_page(description).into_string());
         for page in &pages {
-            let markup = html! { @for block in page.blocks { (block_markup(block, page.level)) } };
-            site.insert(page.name, page.title, with_pages(markup, &headings));
-            site.sections.extend(page.sections());
+            let mut content = String::new();
+            for section in page.sections {
+                let body = markdown(&section.body, page.is_reference);
+                site.found.push(Found::new(page.first, section, &body));
+                content.push_str(&heading(section, page.first.level).into_string());
+                content.push_str(&body.into_string());
+            }
+            site.insert(&page.first.id, &page.first.title, with_pages(PreEscaped(content), &headings));
         }
         site
     }
@@ -131,11 +137,11 @@ impl Site {
     }
 
     /// Returns the sections that have all words. Those with the words in the title are first.
-    pub(super) fn search(&self, query: &str) -> Vec<(&Section, &str)> {
+    pub(super) fn search(&self, query: &str) -> Vec<(&Found, &str)> {
         let query = query.to_lowercase();
         let words: Vec<&str> = query.split_whitespace().collect();
-        let mut found: Vec<(usize, &Section)> = Vec::new();
-        for section in &self.sections {
+        let mut found: Vec<(usize, &Found)> = Vec::new();
+        for section in &self.found {
             let [title, text] = &section.words;
             let in_title = words.iter().filter(|word| title.contains(**word)).count();
             if !words.is_empty() && words.iter().all(|word| title.contains(word) || text.contains(word)) {
@@ -148,7 +154,19 @@ impl Site {
     }
 }
 
-impl Section {
+impl Found {
+    fn new(page: &Section, section: &Section, body: &Markup) -> Self {
+        let (title, text) = (text_of(&inline(&section.title)), text_of(body));
+        let words = [title.to_lowercase(), text.to_lowercase()];
+        Self {
+            link: format!("/docs/{}#{}", page.id, section.id),
+            page: page.title.clone(),
+            title,
+            text,
+            words,
+        }
+    }
+
     /// Returns the part of the text that starts a little before a word.
     fn excerpt(&self, word: &str) -> &str {
         let [_, words] = &self.words;
@@ -161,37 +179,10 @@ impl Section {
     }
 }
 
-impl Page<'_> {
-    /// Returns the id of each heading, with the page's name.
-    fn headings(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.blocks.iter().filter_map(|block| match block {
-            Block::Heading { id, .. } => Some((id.as_str(), self.name)),
-            _ => None,
-        })
-    }
-
-    fn sections(&self) -> impl Iterator<Item = Section> {
-        let is_heading = |block: &Block| matches!(block, Block::Heading { .. });
-        self.blocks.chunk_by(move |_, next| !is_heading(next)).filter_map(|blocks| {
-            let [Block::Heading { id, text, .. }, rest @ ..] = blocks else { return None };
-            let title = text_of(inline(text));
-            let text = text_of(html! { @for block in rest { (block_markup(block, self.level)) } });
-            let words = [title.to_lowercase(), text.to_lowercase()];
-            Some(Section {
-                link: format!("/docs/{}#{id}", self.name),
-                page: self.title.to_owned(),
-                title,
-                text,
-                words,
-            })
-        })
-    }
-}
-
 fn first_page(description: Description<'_>) -> Markup {
     html! {
         h1 { (description.info("title")) }
-        (markdown(description.info("description")))
+        (markdown(description.info("description"), false))
         p {
             "All pages as one " a href="/docs.md" { "Markdown text" } ", as an "
             a href="/v1/openapi.json" { "OpenAPI 3.1 description" } ", and as an "
@@ -223,7 +214,7 @@ fn with_pages(PreEscaped(html): Markup, headings: &Headings<'_>) -> String {
 }
 
 /// Returns the text of HTML, without tags, and with single spaces.
-fn text_of(PreEscaped(html): Markup) -> String {
+fn text_of(PreEscaped(html): &Markup) -> String {
     let mut text = String::with_capacity(html.len());
     for part in html.split('<') {
         text.push(' ');
@@ -265,47 +256,26 @@ fn contents(description: Description<'_>) -> Markup {
 }
 
 /// The heading of the page has the level `top` in the whole text, and is the page's first one.
-fn block_markup(block: &Block, top: u8) -> Markup {
-    match block {
-        Block::Heading { level, id, text } => {
-            let content = html! { (inline(text)) " " a.anchor href={ "#" (id) } aria-label={ "Link to " (text.replace('`', "")) } { "#" } };
-            match level.saturating_sub(top) {
-                0 => html! { h1 id=(id) { (content) } },
-                1 => html! { h2 id=(id) { (content) } },
-                _ => html! { h3 id=(id) { (content) } },
-            }
-        }
-        Block::Text(text) => markdown(text),
-        Block::Fields { head, rows } => html! {
-            div.table.fields {
-                table {
-                    thead { tr { @for title in head { th { (title) } } } }
-                    tbody {
-                        @for row in rows {
-                            tr { @for text in row { td { (inline(text)) } } }
-                        }
-                    }
-                }
-            }
-        },
-        Block::Route { method, path } => html! { p.route { code { b { (method) } " " (path) } } },
-        Block::Code { language: _, text } => html! { pre { code { (text) } } },
-        Block::Fold { summary, group, is_open, blocks } => html! {
-            details.fold name=[group.as_deref()] open[*is_open] {
-                summary { (inline(summary)) }
-                @for block in blocks { (block_markup(block, top)) }
-            }
-        },
+fn heading(Section { level, id, title, .. }: &Section, top: u8) -> Markup {
+    let label = format!("Link to {}", title.replace('`', ""));
+    let content = html! { (inline(title)) " " a.anchor href={ "#" (id) } aria-label=(label) { "#" } };
+    match level.saturating_sub(top) {
+        0 => html! { h1 id=(id) { (content) } },
+        1 => html! { h2 id=(id) { (content) } },
+        _ => html! { h3 id=(id) { (content) } },
     }
 }
 
-fn markdown(text: &str) -> Markup {
-    let mut columns = 0;
+/// A page of the reference has tables of fields.
+fn markdown(text: &str, is_reference: bool) -> Markup {
     let events = Parser::new_ext(text, Options::ENABLE_TABLES).flat_map(|event| match event {
+        Event::Html(html) if html.starts_with("<details") || html.starts_with("</details") => {
+            vec![Event::Html(html)]
+        }
         Event::Html(html) | Event::InlineHtml(html) => vec![Event::Text(html)],
         Event::Start(Tag::Table(alignments)) => {
-            columns = alignments.len();
-            vec![Event::Html(CowStr::Borrowed(table_start(columns))), Event::Start(Tag::Table(alignments))]
+            let start = table_start(alignments.len(), is_reference);
+            vec![Event::Html(CowStr::Borrowed(start)), Event::Start(Tag::Table(alignments))]
         }
         Event::End(TagEnd::Table) => vec![Event::End(TagEnd::Table), Event::Html(CowStr::Borrowed("</div>"))],
         // The page colours no code, so the language is not needed.
@@ -317,8 +287,10 @@ fn markdown(text: &str) -> Markup {
     PreEscaped(rendered)
 }
 
-fn table_start(columns: usize) -> &'static str {
-    if columns >= MANY_COLUMNS {
+fn table_start(columns: usize, is_reference: bool) -> &'static str {
+    if is_reference {
+        r#"<div class="table fields">"#
+    } else if columns >= MANY_COLUMNS {
         r#"<div class="table wide" tabindex="0">"#
     } else {
         r#"<div class="table">"#
@@ -327,7 +299,7 @@ fn table_start(columns: usize) -> &'static str {
 
 /// Renders Markdown without a paragraph around it.
 fn inline(text: &str) -> Markup {
-    let PreEscaped(rendered) = markdown(text);
+    let PreEscaped(rendered) = markdown(text, false);
     let inner = rendered.trim().strip_prefix("<p>").and_then(|rest| rest.strip_suffix("</p>"));
     PreEscaped(inner.unwrap_or(&rendered).to_owned())
 }

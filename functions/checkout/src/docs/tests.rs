@@ -3,7 +3,6 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use shared::http::{Detail, Problem};
 use strum::EnumCount as _;
 
-use super::block::Block;
 use super::description::Description;
 use super::guide::{CHAPTERS, SAMPLES};
 use super::*;
@@ -70,20 +69,10 @@ fn a_page_makes_no_request_and_has_no_script() {
 
 #[test]
 fn every_sample_is_in_the_guide() {
-    let shown: BTreeSet<String> = guide::blocks()
-        .into_iter()
-        .filter_map(|block| match block {
-            Block::Fold { blocks, .. } => Some(blocks),
-            _ => None,
-        })
-        .flatten()
-        .map(|block| match block {
-            Block::Code { text, .. } => text,
-            other => panic!("{other:?}"),
-        })
-        .collect();
+    let sections: Vec<Section> = guide::sections().collect();
     for sample in SAMPLES.dirs().flat_map(include_dir::Dir::files) {
-        assert!(shown.contains(sample.contents_utf8().unwrap()), "{sample:?}");
+        let program = sample.contents_utf8().unwrap();
+        assert!(sections.iter().any(|section| section.body.contains(program)), "{sample:?}");
     }
 }
 
@@ -99,18 +88,13 @@ fn every_chapter_of_the_directory_is_in_the_guide() {
 
 #[test]
 fn a_description_is_escaped_as_text_and_in_a_cell_of_markdown() {
-    let blocks = [
-        Block::Heading { level: 2, id: "a".to_owned(), text: "A".to_owned() },
-        Block::Text("No such object <here>.\n".to_owned()),
-        Block::Fields {
-            head: ["a", "b", "c"],
-            rows: vec![["a | b".to_owned(), String::new(), String::new()]],
-        },
-    ];
-    let description = Description::new(&Value::Null);
-    let site = Site::new(description, &blocks);
+    let mut section = Section::new(2, "a".to_owned(), "A");
+    section.paragraph("No such object <here>.");
+    section.table(["a", "b", "c"], &[["a | b".to_owned(), String::new(), String::new()]]);
+    let (description, sections) = (Description::new(&Value::Null), [section]);
+    let site = Site::new(description, &sections);
     assert!(site.get("a").unwrap().content.contains("No such object &lt;here&gt;."));
-    assert!(markdown::page(description, &blocks).contains(r"| a \| b |"));
+    assert!(section::page(description, &sections).contains(r"| a \| b |"));
 }
 
 /// One problem of each variant.
