@@ -13,13 +13,14 @@ use domain::money::{Currency, TypedAmount};
 use domain::time::Timestamp;
 use maud::{Markup, html};
 use serde_json::Value;
-use shared::account::Role;
 use shared::app::App;
 use shared::auth::Caller;
 use shared::auth::dashboard::{Dashboard, Session, shown_mode};
 use shared::clock::Clock;
 use shared::http::{Detail, FormBody, JsonObject, Problem, Query, RequestContext, Result, SameOrigin, json};
 use shared::random;
+
+pub use crate::kept::{Need, disabled};
 
 use crate::kept::{Form, Refused};
 use crate::layout::Shell;
@@ -29,32 +30,6 @@ use crate::{Document, Language, Word, copy_button, path_with, safe_path};
 /// For how long after a log-in a member may do what moves live money or changes who may, in seconds. So a session that
 /// was left open on a desk can only be looked at.
 const LOGGED_IN_RECENTLY_SECONDS: i64 = 600;
-
-/// What a role may do at least in live mode. In test mode, every member may do what needs no [`Need::Keys`] and no
-/// [`Need::Owner`].
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Need {
-    Member,
-    Admin,
-    /// API keys, in both modes.
-    Keys,
-    /// What both modes share, in both modes, after a recent log-in.
-    Settings,
-    /// The team and what all users must do, as [`Need::Settings`].
-    Owner,
-}
-
-impl Need {
-    pub fn is_met(self, session: &Session, mode: Mode) -> bool {
-        let administers = session.user.role.manages_keys();
-        match self {
-            Self::Member => true,
-            Self::Admin => administers || mode == Mode::Test,
-            Self::Keys | Self::Settings => administers,
-            Self::Owner => session.user.role == Role::Owner,
-        }
-    }
-}
 
 /// The state of a function that handles forms of members.
 pub trait Sessions {
@@ -380,12 +355,6 @@ pub fn minor_units(text: &str, currency: Currency) -> Result<i64> {
 
 pub fn invalid_amount() -> Problem {
     Problem::InvalidAmount(vec![Detail::new("amount", "must be an amount")])
-}
-
-/// The button of an action that would be refused, with the reason.
-pub fn disabled(language: Language, label: Word, reason: Word) -> Markup {
-    let reason = language.say(reason);
-    html! { button disabled title=(reason) { (language.say(label)) " (" (reason) ")" } }
 }
 
 #[cfg(test)]

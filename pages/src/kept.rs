@@ -12,9 +12,34 @@ use shared::auth::dashboard::Session;
 use shared::http::Query;
 use shared::webhook::endpoint::Endpoint;
 
-use crate::forms::{Need, disabled};
 use crate::words as w;
 use crate::{Language, Word, customer, hidden, masked_payer, money};
+
+/// What a role may do at least in live mode. In test mode, every member may do what needs no [`Need::Keys`] and no
+/// [`Need::Owner`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Need {
+    Member,
+    Admin,
+    /// API keys, in both modes.
+    Keys,
+    /// What both modes share, in both modes, after a recent log-in.
+    Settings,
+    /// The team and what all users must do, as [`Need::Settings`].
+    Owner,
+}
+
+impl Need {
+    pub fn is_met(self, session: &Session, mode: Mode) -> bool {
+        let administers = session.user.role.manages_keys();
+        match self {
+            Self::Member => true,
+            Self::Admin => administers || mode == Mode::Test,
+            Self::Keys | Self::Settings => administers,
+            Self::Owner => session.user.role == Role::Owner,
+        }
+    }
+}
 
 /// For whom a form is drawn, and what was sent if it is drawn again.
 pub struct Form<'a> {
@@ -23,7 +48,7 @@ pub struct Form<'a> {
     pub mode: Mode,
     /// The path of the form's page, to which a log-in that the form needs leads back.
     pub page: &'a str,
-    /// [`crate::forms::MemberForm::once`] accepts it once.
+    /// `MemberForm::once` accepts it once.
     pub key: &'a str,
     pub refused: Option<Refused<'a>>,
 }
@@ -41,6 +66,12 @@ impl Refused<'_> {
             |field: &&str| field.split('[').next().and_then(|path| path.rsplit('.').next()) == Some(input);
         self.fields.iter().any(name_of)
     }
+}
+
+/// The button of an action that would be refused, with the reason.
+pub fn disabled(language: Language, label: Word, reason: Word) -> Markup {
+    let reason = language.say(reason);
+    html! { button disabled title=(reason) { (language.say(label)) " (" (reason) ")" } }
 }
 
 struct Input<'a> {
