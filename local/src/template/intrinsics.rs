@@ -3,62 +3,30 @@
 //! The parameter `at` is the location of a value for error messages, such as
 //! `ChargesFunction.Environment.TABLE_NAME`.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use serde_yaml_ng::Value as Yaml;
 
 use super::{Template, TemplateValues, bucket_name, queue_url};
 use crate::embedded::{ACCOUNT, REGION};
 use crate::error::{Context, Error, Result};
 
-pub(super) fn to_json(yaml: &Yaml, at: &str) -> Result<Value> {
-    Ok(match yaml {
-        Yaml::Null => Value::Null,
-        Yaml::Bool(value) => Value::Bool(*value),
-        Yaml::Number(number) => {
-            serde_json::to_value(number).context(format_args!("{at}: reading a number"))?
-        }
-        Yaml::String(text) => Value::String(text.clone()),
-        Yaml::Sequence(items) => {
-            Value::Array(items.iter().map(|item| to_json(item, at)).collect::<Result<Vec<Value>>>()?)
-        }
-        Yaml::Mapping(entries) => {
-            let mut map = Map::new();
-            for (key, value) in entries {
-                let key = scalar(&to_json(key, at)?)
-                    .ok_or_else(|| Error::new(format!("{at}: a key must be a string")))?;
-                let value = to_json(value, &key)?;
-                map.insert(key, value);
-            }
-            Value::Object(map)
-        }
-        Yaml::Tagged(tagged) => {
-            let tag = tagged.tag.to_string();
-            let value = to_json(&tagged.value, at)?;
-            match tag.trim_start_matches('!') {
-                name @ ("Ref" | "Condition") => json!({ name: value }),
-                "GetAtt" => match value.as_str().and_then(|text| text.split_once('.')) {
-                    Some((resource, attribute)) => json!({"Fn::GetAtt": [resource, attribute]}),
-                    None => json!({"Fn::GetAtt": value}),
-                },
-                name => json!({ format!("Fn::{name}"): value }),
-            }
-        }
-    })
+/// Reads a template as JSON. A tag is the only field of an object, such as `{"!Ref": "StateTable"}`.
+pub(super) fn json(text: &str) -> Result<Value> {
+    let yaml: Yaml = serde_yaml_ng::from_str(text).context("the template is not YAML")?;
+    serde_json::to_value(yaml).context("reading the template")
 }
 
 /// `None`: the value is not an intrinsic function.
 fn intrinsic(value: &Value) -> Option<(&str, &Value)> {
-    let map = value.as_object()?;
-    let (name, argument) = map.iter().next()?;
-    let is_intrinsic = map.len() == 1 && (name == "Ref" || name == "Condition" || name.starts_with("Fn::"));
-    is_intrinsic.then_some((name.as_str(), argument))
+    let (name, argument) = value.as_object()?.iter().next()?;
+    name.starts_with('!').then_some((name.as_str(), argument))
 }
 
 /// Returns the resource of a `GetAtt`, whose attribute must be `wanted`.
 pub(super) fn get_att_resource<'a>(value: Option<&'a Value>, wanted: &str, at: &str) -> Result<&'a str> {
-    let argument = value.and_then(|value| value.get("Fn::GetAtt")?.as_array());
-    match argument.map(Vec::as_slice) {
-        Some([Value::String(resource), Value::String(attribute)]) if attribute == wanted => Ok(resource),
+    let target = value.and_then(|value| value.get("!GetAtt")?.as_str()?.split_once('.'));
+    match target {
+        Some((resource, attribute)) if attribute == wanted => Ok(resource),
         _ => Err(Error::new(format!("{at}: expected !GetAtt with the {wanted} of a resource"))),
     }
 }
@@ -91,8 +59,7 @@ pub(super) fn number(value: Option<&Value>, at: &str) -> Result<Option<u64>> {
 pub(super) fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        Value::Bool(flag) => Some(flag.to_string()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
         Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
 }
@@ -127,8 +94,8 @@ impl Resolver<'_> {
             return Ok(text);
         }
         match intrinsic(value) {
-            Some(("Ref", Value::String(target))) => self.reference(target),
-            Some(("Fn::Sub", Value::String(pattern))) => self.substitute(pattern),
+            Some(("!Ref", Value::String(target))) => self.reference(target),
+            Some(("!Sub", Value::String(pattern))) => self.substitute(pattern),
             Some((name, _)) => Err(unsupported(name, self.at)),
             None => Err(self.error("expected a string or an intrinsic function")),
         }
@@ -166,7 +133,7 @@ impl Resolver<'_> {
         let mut rest = pattern;
         while let Some((before, after)) = rest.split_once("${") {
             let (name, after) =
-                after.split_once('}').ok_or_else(|| self.error("a ${ in Fn::Sub has no closing }"))?;
+                after.split_once('}').ok_or_else(|| self.error("a ${ in !Sub has no closing }"))?;
             text.push_str(before);
             text.push_str(&self.reference(name)?);
             rest = after;

@@ -14,39 +14,34 @@ const DEFAULT_TIMEOUT_SECONDS: u64 = 3;
 const DEFAULT_STREAM_BATCH: usize = 100;
 const DEFAULT_QUEUE_BATCH: u32 = 10;
 
+/// The properties that `CreateTable` takes too.
+const OF_TABLE: [&str; 6] = [
+    "AttributeDefinitions",
+    "BillingMode",
+    "GlobalSecondaryIndexes",
+    "KeySchema",
+    "LocalSecondaryIndexes",
+    "StreamSpecification",
+];
+
 pub(super) fn parameters(root: &Value) -> BTreeMap<String, Option<String>> {
     let declared = root.get("Parameters").and_then(Value::as_object).into_iter().flatten();
     declared.map(|(name, declaration)| (name.clone(), declaration.get("Default").and_then(scalar))).collect()
 }
 
-/// Adds `StreamEnabled` to the stream's specification, because `CreateTable` requires it and the template
-/// lacks it.
 pub(super) fn table(logical_id: &str, properties: &Value) -> Result<Table> {
-    let mut create = json!({ "TableName": logical_id });
-    for name in [
-        "AttributeDefinitions",
-        "KeySchema",
-        "BillingMode",
-        "GlobalSecondaryIndexes",
-        "LocalSecondaryIndexes",
-    ] {
-        if let Some(value) = properties.get(name) {
-            create.as_object_mut().map(|map| map.insert(name.to_owned(), value.clone()));
-        }
+    let mut create = object(Some(properties), logical_id)?.clone();
+    let ttl = create.remove("TimeToLiveSpecification");
+    let ttl = ttl.filter(|ttl| ttl.get("Enabled") == Some(&Value::Bool(true)));
+    let ttl_attribute = ttl.map(|ttl| string(ttl.get("AttributeName"), logical_id).map(str::to_owned));
+    create.retain(|name, _| OF_TABLE.contains(&name.as_str()));
+    if let Some(Value::Object(stream)) = create.get_mut("StreamSpecification") {
+        // `CreateTable` requires it, and the template lacks it.
+        stream.insert("StreamEnabled".to_owned(), true.into());
     }
-    if let Some(stream) = properties.get("StreamSpecification") {
-        let view = string(stream.get("StreamViewType"), logical_id)?;
-        let stream = json!({"StreamEnabled": true, "StreamViewType": view});
-        create.as_object_mut().map(|map| map.insert("StreamSpecification".to_owned(), stream));
-    }
-    let ttl = properties
-        .get("TimeToLiveSpecification")
-        .filter(|ttl| ttl.get("Enabled") == Some(&Value::Bool(true)));
-    let ttl_attribute = match ttl {
-        Some(ttl) => Some(string(ttl.get("AttributeName"), logical_id)?.to_owned()),
-        None => None,
-    };
-    Ok(Table { logical_id: logical_id.to_owned(), create, ttl_attribute })
+    create.insert("TableName".to_owned(), logical_id.into());
+    let ttl_attribute = ttl_attribute.transpose()?;
+    Ok(Table { logical_id: logical_id.to_owned(), create: create.into(), ttl_attribute })
 }
 
 pub(super) fn queue(logical_id: &str, properties: &Value) -> Result<Queue> {
@@ -85,9 +80,8 @@ pub(super) fn function(
 ) -> Result<Function> {
     let mut environment = Map::new();
     for level in [globals, properties] {
-        if let Some(variables) = level.pointer("/Environment/Variables") {
-            environment.extend(object(Some(variables), logical_id)?.clone());
-        }
+        let variables = level.pointer("/Environment/Variables").and_then(Value::as_object);
+        environment.extend(variables.cloned().unwrap_or_default());
     }
     let timeout = properties.get("Timeout").or_else(|| globals.get("Timeout"));
     let mut function = Function {
@@ -99,13 +93,9 @@ pub(super) fn function(
         schedules: Vec::new(),
         environment,
     };
-    let Some(events) = properties.get("Events") else {
-        return Ok(function);
-    };
-    for (name, event) in object(Some(events), logical_id)? {
+    for (name, event) in properties.get("Events").and_then(Value::as_object).into_iter().flatten() {
         let at = format!("{logical_id}.{name}");
-        let none = json!({});
-        let properties = event.get("Properties").unwrap_or(&none);
+        let properties = event.get("Properties").unwrap_or(&Value::Null);
         match string(event.get("Type"), &at)? {
             "HttpApi" => function.routes.push(route(properties, &at)?),
             "DynamoDB" => function.streams.push(stream_source(properties, &at)?),
@@ -136,20 +126,14 @@ fn schedule(properties: &Value, at: &str) -> Result<Schedule> {
     let is_daily = expression.starts_with("cron(") && expression.ends_with(" * * ? *)");
     let minutes = minutes.or(is_daily.then_some(super::MINUTES_OF_A_DAY));
     let minutes = minutes.ok_or_else(|| unsupported(&format!("the schedule {expression}"), at))?;
-    let input = match properties.get("Input") {
-        None => None,
-        Some(input) => Some(
-            serde_json::from_str(string(Some(input), at)?)
-                .context(format_args!("{at}: reading the input"))?,
-        ),
-    };
-    Ok(Schedule { minutes, input })
+    let input = properties.get("Input").and_then(Value::as_str).map(serde_json::from_str).transpose();
+    Ok(Schedule { minutes, input: input.context(format_args!("{at}: reading the input"))? })
 }
 
 fn stream_source(properties: &Value, at: &str) -> Result<StreamSource> {
-    match string(properties.get("StartingPosition"), at)? {
-        "TRIM_HORIZON" => {}
-        other => return Err(unsupported(&format!("StartingPosition {other}"), at)),
+    let start = string(properties.get("StartingPosition"), at)?;
+    if start != "TRIM_HORIZON" {
+        return Err(unsupported(&format!("StartingPosition {start}"), at));
     }
     let batch_size = number(properties.get("BatchSize"), at)?;
     let factor = number(properties.get("ParallelizationFactor"), at)?;
@@ -184,7 +168,7 @@ fn number_or_parameter(
     parameter: &impl Fn(&str) -> Option<String>,
     at: &str,
 ) -> Result<Option<u64>> {
-    let name = value.and_then(|value| value.get("Ref")?.as_str());
+    let name = value.and_then(|value| value.get("!Ref")?.as_str());
     match name.and_then(parameter) {
         Some(value) => number(Some(&Value::String(value)), at),
         None => number(value, at),

@@ -51,7 +51,7 @@ fn the_deployed_template_declares_the_expected_resources_and_event_sources() {
         (stream.table.as_str(), stream.batch_size, stream.parallelization_factor),
         ("StateTable", 100, 10)
     );
-    let root = to_json(&serde_yaml_ng::from_str(TEMPLATE).unwrap(), "").unwrap();
+    let root = intrinsics::json(TEMPLATE).unwrap();
     let source =
         &root["Resources"]["EventDispatcherFunction"]["Properties"]["Events"]["StateChanges"]["Properties"];
     assert_eq!(
@@ -59,7 +59,7 @@ fn the_deployed_template_declares_the_expected_resources_and_event_sources() {
         (&json!(true), &json!(-1))
     );
     let failed = &source["DestinationConfig"]["OnFailure"]["Destination"];
-    assert_eq!(failed, &json!({"Fn::GetAtt": ["FailedRecordsBucket", "Arn"]}));
+    assert_eq!(failed, &json!({"!GetAtt": "FailedRecordsBucket.Arn"}));
     for function in template
         .functions
         .iter()
@@ -119,13 +119,12 @@ fn functions_with_sessions_receive_the_public_keys_and_one_the_token_secret_whic
 
 /// Returns the functions with routes on an API of the deployed template, each with its paths.
 fn routes_of(api: &str) -> BTreeMap<String, Vec<String>> {
-    let yaml: Yaml = serde_yaml_ng::from_str(TEMPLATE).unwrap();
-    let root = to_json(&yaml, "").unwrap();
+    let root = intrinsics::json(TEMPLATE).unwrap();
     let mut routes: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (name, resource) in root["Resources"].as_object().unwrap() {
         for event in resource["Properties"]["Events"].as_object().into_iter().flat_map(Map::values) {
             let properties = &event["Properties"];
-            if event["Type"] == "HttpApi" && properties["ApiId"]["Ref"] == api {
+            if event["Type"] == "HttpApi" && properties["ApiId"]["!Ref"] == api {
                 let path = properties["Path"].as_str().unwrap_or("$default").to_owned();
                 routes.entry(name.clone()).or_default().push(path);
             }
@@ -144,7 +143,7 @@ fn banks_notifications_have_an_api_of_their_own_that_only_a_stack_with_a_host_fo
     assert!(!others.values().flatten().any(|path| path.starts_with("/v1/acquirer-events")));
     assert!(others["AcquirerEventsFunction"].contains(&"/v1/sandbox/{proxy+}".to_owned()));
 
-    let root = to_json(&serde_yaml_ng::from_str(TEMPLATE).unwrap(), "").unwrap();
+    let root = intrinsics::json(TEMPLATE).unwrap();
     let resources = &root["Resources"];
     let api = &resources["AcquirerEventsApi"];
     assert_eq!(api["Properties"]["DisableExecuteApiEndpoint"], true);
@@ -153,7 +152,7 @@ fn banks_notifications_have_an_api_of_their_own_that_only_a_stack_with_a_host_fo
     }
     assert_eq!(
         resources["BankDomain"]["Properties"]["MutualTlsAuthentication"]["TruststoreUri"],
-        json!({"Ref": "BankTruststoreUri"})
+        json!({"!Ref": "BankTruststoreUri"})
     );
     assert!(resources["BankTokenDomain"]["Properties"]["MutualTlsAuthentication"].is_null());
     for name in ["AcquirerEventsApi", "HttpApi"] {
@@ -180,9 +179,9 @@ fn error_of(value: &str) -> String {
 #[test]
 fn an_unsupported_intrinsic_function_or_reference_is_an_error_that_names_it() {
     let text = error_of("!ImportValue other");
-    assert_eq!(text, "F.Environment.V: Fn::ImportValue is not supported on this machine");
+    assert_eq!(text, "F.Environment.V: !ImportValue is not supported on this machine");
     for (value, name) in
-        [("!If [A, b, c]", "Fn::If"), ("!GetAtt Docs.DomainName", "Fn::GetAtt"), ("!Ref Nothing", "Nothing")]
+        [("!If [A, b, c]", "!If"), ("!GetAtt Docs.DomainName", "!GetAtt"), ("!Ref Nothing", "Nothing")]
     {
         let text = error_of(value);
         assert!(text.contains(name), "{text}");
