@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Body, Bytes, Incoming};
-use hyper::service::Service;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -31,20 +32,57 @@ pub struct Server {
 }
 
 impl Server {
-    /// When the service returns an error, the connection is closed without a response.
-    pub fn start<M, S, B>(listener: TcpListener, make: M) -> io::Result<Self>
+    /// Starts a server that responds to each request by `answer`, which also gets the address of the client. An error
+    /// closes the connection without a response.
+    pub fn start<F, Fut, B, E>(listener: TcpListener, answer: F) -> io::Result<Self>
     where
-        M: Fn(SocketAddr) -> S + Send + 'static,
-        S: Service<Request<Incoming>, Response = Response<B>> + Send + 'static,
-        S::Future: Send,
-        S::Error: Into<Box<dyn StdError + Send + Sync>>,
+        F: Fn(Request<Incoming>, SocketAddr) -> Fut + Clone + Send + 'static,
+        Fut: Future<Output = Result<Response<B>, E>> + Send + 'static,
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn StdError + Send + Sync>>,
+        E: Into<Box<dyn StdError + Send + Sync>>,
     {
-        let address = listener.local_addr()?;
-        let shutdown = CancellationToken::new();
-        let task = Some(tokio::spawn(accept(listener, make, shutdown.clone())));
-        Ok(Self { address, shutdown, task })
+        let (address, shutdown) = (listener.local_addr()?, CancellationToken::new());
+        let stop = shutdown.clone();
+        let task = tokio::spawn(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                let (stream, peer) = tokio::select! {
+                    () = stop.cancelled() => break,
+                    Some(_) = connections.join_next() => continue,
+                    accepted = listener.accept() => match accepted {
+                        Ok(accepted) => accepted,
+                        // Most likely, the process is out of file descriptors. Waits until other connections are
+                        // closed.
+                        Err(_) => {
+                            tokio::time::sleep(Duration::from_millis(10)).await;
+                            continue;
+                        }
+                    },
+                };
+                // Responses are small. Without this option, TCP would delay them to fill a segment.
+                let _ = stream.set_nodelay(true);
+                let (answer, stop) = (answer.clone(), stop.clone());
+                let service = service_fn(move |request| answer(request, peer));
+                let connection = http1::Builder::new()
+                    .timer(TokioTimer::new())
+                    .serve_connection(TokioIo::new(stream), service);
+                connections.spawn(async move {
+                    let mut connection = pin!(connection);
+                    tokio::select! {
+                        // An error of the connection is ignored, because the client notices it too.
+                        _ = connection.as_mut() => return,
+                        () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
+                    }
+                    let _ = connection.await;
+                });
+            }
+            drop(listener);
+            let finished = async { while connections.join_next().await.is_some() {} };
+            // Dropping the set aborts the remaining connections.
+            let _ = tokio::time::timeout(GRACE, finished).await;
+        });
+        Ok(Self { address, shutdown, task: Some(task) })
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -99,18 +137,15 @@ where
     F: Fn(Arc<T>, Request<Incoming>, SocketAddr) -> Fut + Copy + Send + 'static,
     Fut: Future<Output = Response<Full<Bytes>>> + Send + 'static,
 {
-    Server::start(listener, move |peer| {
-        let (state, hosts) = (Arc::clone(&state), hosts.clone());
-        hyper::service::service_fn(move |request| {
-            let refused = refused_host(&hosts, &request);
-            let response = refused.is_none().then(|| handle(Arc::clone(&state), request, peer));
-            async move {
-                Ok::<_, Infallible>(match response {
-                    Some(response) => response.await,
-                    None => refused.unwrap_or_default(),
-                })
-            }
-        })
+    Server::start(listener, move |request, peer| {
+        let refused = refused_host(&hosts, &request);
+        let response = refused.is_none().then(|| handle(Arc::clone(&state), request, peer));
+        async move {
+            Ok::<_, Infallible>(match response {
+                Some(response) => response.await,
+                None => refused.unwrap_or_default(),
+            })
+        }
     })
 }
 
@@ -135,64 +170,8 @@ where
     F: Fn(Request<Incoming>) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Option<Response<Full<Bytes>>>> + Send + 'static,
 {
-    let make = move |_| {
-        let answer = answer.clone();
-        hyper::service::service_fn(move |request| {
-            let response = answer(request);
-            async move { response.await.ok_or(NoResponse) }
-        })
-    };
-    Server::start(bind_loopback().await?, make)
-}
-
-async fn accept<M, S, B>(listener: TcpListener, make: M, shutdown: CancellationToken)
-where
-    M: Fn(SocketAddr) -> S + Send + 'static,
-    S: Service<Request<Incoming>, Response = Response<B>> + Send + 'static,
-    S::Future: Send,
-    S::Error: Into<Box<dyn StdError + Send + Sync>>,
-    B: Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn StdError + Send + Sync>>,
-{
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            () = shutdown.cancelled() => break,
-            accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => {
-                    connections.spawn(serve(stream, make(peer), shutdown.clone()));
-                }
-                // Most likely, the process is out of file descriptors. Waits until other connections are
-                // closed.
-                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
-            },
-            Some(_) = connections.join_next() => {}
-        }
-    }
-    drop(listener);
-    let finished = async { while connections.join_next().await.is_some() {} };
-    // Dropping the set aborts the remaining connections.
-    let _ = tokio::time::timeout(GRACE, finished).await;
-}
-
-async fn serve<S, B>(stream: TcpStream, service: S, shutdown: CancellationToken)
-where
-    S: Service<Request<Incoming>, Response = Response<B>> + Send + 'static,
-    S::Future: Send,
-    S::Error: Into<Box<dyn StdError + Send + Sync>>,
-    B: Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn StdError + Send + Sync>>,
-{
-    // Responses are small. Without this option, TCP would delay them to fill a segment.
-    let _ = stream.set_nodelay(true);
-    let connection = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .serve_connection(TokioIo::new(stream), service);
-    let mut connection = pin!(connection);
-    tokio::select! {
-        // An error of the connection is ignored, because the client notices it too.
-        _ = connection.as_mut() => return,
-        () = shutdown.cancelled() => connection.as_mut().graceful_shutdown(),
-    }
-    let _ = connection.await;
+    Server::start(bind_loopback().await?, move |request, _| {
+        let response = answer(request);
+        async move { response.await.ok_or(NoResponse) }
+    })
 }

@@ -20,6 +20,7 @@ use tokio::net::TcpListener;
 use url::{Host, Url};
 
 use super::Running;
+use super::running::text;
 use crate::error::{Context, Error, Result};
 use crate::wire::{HttpClient, http_client};
 
@@ -57,7 +58,7 @@ pub async fn listen(
     delete_stale_endpoints(running).await?;
     let endpoint = json!({"url": format!("http://{address}{PATH}"), "events": events});
     let endpoint = running.post("/v1/webhooks/endpoints", &endpoint).await?;
-    let text = |name: &str| endpoint.get(name).and_then(Value::as_str).unwrap_or_default();
+    let text = |name: &str| text(&endpoint, name);
     print(&format!(
         "Listening to {} events of {}\n\n  endpoint  {}\n  secret    {}\n            {} (for Standard Webhooks){}\n\nCtrl-C ends this command and deletes the endpoint. To cause an event: cargo run -- trigger charge.paid\n",
         events.len(),
@@ -95,11 +96,8 @@ fn forward_address(text: &str) -> Result<String> {
 /// connections.
 async fn delete_stale_endpoints(running: &Running) -> Result<()> {
     let endpoints = running.get("/v1/webhooks/endpoints").await?;
-    let text = |endpoint: &Value, name: &str| {
-        endpoint.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
     for endpoint in endpoints.get("data").and_then(Value::as_array).into_iter().flatten() {
-        let Ok(url) = Url::parse(&text(endpoint, "url")) else { continue };
+        let Ok(url) = Url::parse(text(endpoint, "url")) else { continue };
         let (Some(Host::Ipv4(host)), Some(port), PATH) = (url.host(), url.port(), url.path()) else {
             continue;
         };

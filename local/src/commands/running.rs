@@ -49,8 +49,7 @@ impl Running {
     /// advances the clock by 0 seconds, because its response contains the time.
     pub async fn clock(&self) -> Result<(Timestamp, i64)> {
         let response = self.post("/_local/clock/advance", &json!({"seconds": 0})).await?;
-        let now = response.get("now").and_then(Value::as_str).unwrap_or_default();
-        let now = now.parse().context("reading the service's time")?;
+        let now = text(&response, "now").parse().context("reading the service's time")?;
         Ok((now, response.get("offset_seconds").and_then(Value::as_i64).unwrap_or_default()))
     }
 
@@ -84,6 +83,11 @@ impl Running {
         let message = error.and_then(Value::as_str).unwrap_or_default();
         Err(Error::new(format!("{doing}: {status}: {message}")))
     }
+}
+
+/// Returns a text of an answer; empty if there is none.
+pub(super) fn text<'a>(object: &'a Value, name: &str) -> &'a str {
+    object.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
 fn read(path: &Path) -> Result<ReadyFile> {

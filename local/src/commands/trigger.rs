@@ -13,6 +13,7 @@ use shared::store::Store;
 
 use super::Running;
 use super::listen::Print;
+use super::running::text;
 use crate::error::{Context, Error, Result};
 use crate::sdk;
 
@@ -55,8 +56,7 @@ struct Steps<'a> {
 
 impl Steps<'_> {
     fn print_step(&self, object: &Value, description: &str) {
-        let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
-        (self.print)(&format!("{}  {}  ({description})", text("id"), text("status")));
+        (self.print)(&format!("{}  {}  ({description})", text(object, "id"), text(object, "status")));
     }
 
     async fn charge(&self) -> Result<Value> {
@@ -70,7 +70,7 @@ impl Steps<'_> {
     }
 
     async fn sandbox(&self, charge: &Value, action: &str) -> Result<Value> {
-        self.running.post(&format!("/v1/sandbox/charges/{}/{action}", id(charge)), &json!({})).await
+        self.running.post(&format!("/v1/sandbox/charges/{}/{action}", text(charge, "id")), &json!({})).await
     }
 
     async fn paid(&self) -> Result<Value> {
@@ -89,7 +89,7 @@ impl Steps<'_> {
 
     async fn refund(&self, reason: &str) -> Result<()> {
         let charge = self.paid().await?;
-        let path = format!("/v1/payments/{}/refund", id(&charge).trim_start_matches("ch_"));
+        let path = format!("/v1/payments/{}/refund", text(&charge, "id").trim_start_matches("ch_"));
         let body = json!({"idempotencyKey": "triggered", "reason": reason});
         let refund = self.running.post(&path, &body).await?;
         self.print_step(&refund, "a refund; it ends in about 2 s");
@@ -99,15 +99,17 @@ impl Steps<'_> {
     async fn case(&self) -> Result<Value> {
         let charge = self.paid().await?;
         let body = json!({"reason": "Triggered", "method": "scam"});
-        let case =
-            self.running.post(&format!("/v1/sandbox/charges/{}/med-cases", id(&charge)), &body).await?;
+        let case = self
+            .running
+            .post(&format!("/v1/sandbox/charges/{}/med-cases", text(&charge, "id")), &body)
+            .await?;
         self.print_step(&case, "a MED case");
         Ok(case)
     }
 
     async fn resolved_case(&self) -> Result<()> {
         let case = self.case().await?;
-        let path = format!("/v1/sandbox/med/cases/{}/resolve", id(&case));
+        let path = format!("/v1/sandbox/med/cases/{}/resolve", text(&case, "id"));
         let resolved = self.running.post(&path, &json!({"decision": "merchant"})).await?;
         self.print_step(&resolved, "decided in favour of the merchant");
         Ok(())
@@ -141,19 +143,15 @@ impl Steps<'_> {
     async fn test_endpoints(&self) -> Result<()> {
         let endpoints = self.running.get("/v1/webhooks/endpoints").await?;
         let mut endpoints = endpoints.get("data").and_then(Value::as_array).cloned().unwrap_or_default();
-        endpoints.retain(|endpoint| endpoint.get("status").and_then(Value::as_str) == Some("ACTIVE"));
+        endpoints.retain(|endpoint| text(endpoint, "status") == "ACTIVE");
         if endpoints.is_empty() {
             return Err(Error::new("no endpoint is active; `cargo run -- listen` registers one"));
         }
         for endpoint in &endpoints {
-            let path = format!("/v1/webhooks/endpoints/{}/test", id(endpoint));
+            let path = format!("/v1/webhooks/endpoints/{}/test", text(endpoint, "id"));
             let delivery = self.running.post(&path, &json!({})).await?;
             self.print_step(&delivery, "a test delivery");
         }
         Ok(())
     }
-}
-
-fn id(object: &Value) -> &str {
-    object.get("id").and_then(Value::as_str).unwrap_or_default()
 }

@@ -14,7 +14,6 @@ use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, AUTHORIZATION,
     HeaderValue, ORIGIN, VARY,
 };
-use hyper::service::service_fn;
 use hyper::{Method, Request, StatusCode};
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::auth::SimpleAuth;
@@ -28,9 +27,9 @@ use url::form_urlencoded;
 
 use super::{ACCESS_KEY, SECRET_KEY, State};
 use crate::error::{Context, Error, Result};
+use crate::files::create_private;
 use crate::guard::is_of_this_machine;
 use crate::http::{Hosts, Server, refused_host};
-use crate::seed::create_private;
 
 /// A running embedded S3.
 #[derive(Debug)]
@@ -153,11 +152,8 @@ impl S3 {
         config.presigned_url_max_skew_time_secs = u32::MAX;
         builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
         let (service, hosts) = (builder.build(), hosts.clone());
-        let serve = move |_| {
-            let (service, hosts) = (service.clone(), hosts.clone());
-            service_fn(move |request| answer_browser(service.clone(), hosts.clone(), request))
-        };
-        let server = Server::start(listener, serve).context(doing)?;
+        let answer = move |request, _| answer_browser(service.clone(), hosts.clone(), request);
+        let server = Server::start(listener, answer).context(doing)?;
         Ok(Self { server, _temporary: temporary })
     }
 
