@@ -1,6 +1,7 @@
 //! Opens the stack that the commands work on: a deployed stack, identified by its tables, or the service that
 //! runs on this machine.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::error::Error;
 use std::fs;
@@ -66,12 +67,8 @@ pub(crate) struct Target {
 #[derive(Clone, Debug, Deserialize)]
 struct Ready {
     base_url: String,
-    dynamodb_url: String,
-    sqs_url: String,
-    s3_url: String,
-    table: String,
-    secrets_table: String,
-    bucket: String,
+    /// Those of the event dispatcher's function, and the names of what else the commands use.
+    variables: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug)]
@@ -135,7 +132,7 @@ impl Target {
         let ready = read_ready_file(&path)?;
         let clock = read_service_clock(&ready).await.map_err(|error| not_running(&path, &*error))?;
         let name = format!("the service on {}", ready.base_url);
-        stack(name, &|name| local_var(name, &ready), clock, Some(ready.clone()))
+        stack(name, &|name| ready.variables.get(name).cloned(), clock, Some(ready.clone()))
     }
 
     pub(crate) fn names_a_stack(&self) -> bool {
@@ -178,7 +175,7 @@ impl Stack {
     pub(crate) fn dispatcher(&self) -> Result<Dispatcher> {
         let var = |name: &str| match (name, &self.local) {
             ("TABLE_NAME", _) => Some(self.store.table().to_owned()),
-            (name, Some(ready)) => local_var(name, ready),
+            (name, Some(ready)) => ready.variables.get(name).cloned(),
             (name, None) => env::var(name).ok(),
         };
         Ok(Dispatcher::from_vars(&self.aws, self.clock.clone(), &var)?)
@@ -259,32 +256,6 @@ fn not_running(path: &Path, error: &dyn Error) -> String {
 fn read_ready_file(path: &Path) -> Result<Ready> {
     let text = fs::read(path).map_err(|error| not_running(path, &error))?;
     Ok(serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))?)
-}
-
-/// Returns a variable of the service on this machine. Its queues and tables have the logical ids of the template
-/// as their names. Only the embedded S3 checks the credentials.
-fn local_var(name: &str, ready: &Ready) -> Option<String> {
-    let queue = |queue: &str| format!("{}/123456789012/{queue}", ready.sqs_url);
-    Some(match name {
-        "AWS_REGION" => "sa-east-1".to_owned(),
-        "AWS_ACCESS_KEY_ID" => "local".to_owned(),
-        "AWS_SECRET_ACCESS_KEY" => "local-secret".to_owned(),
-        "AWS_ENDPOINT_URL_DYNAMODB" => ready.dynamodb_url.clone(),
-        "AWS_ENDPOINT_URL_SQS" => ready.sqs_url.clone(),
-        "AWS_ENDPOINT_URL_S3" => ready.s3_url.clone(),
-        "TABLE_NAME" => ready.table.clone(),
-        "API_KEYS_TABLE_NAME" => "ApiKeysTable".to_owned(),
-        "SECRETS_TABLE_NAME" => ready.secrets_table.clone(),
-        "DOCUMENTS_BUCKET" => ready.bucket.clone(),
-        "FAILED_RECORDS_BUCKET" => "failed-records-bucket".to_owned(),
-        "DELIVERY_QUEUE_URL" => queue("DeliveryQueue"),
-        "TEST_DELIVERY_QUEUE_URL" => queue("TestDeliveryQueue"),
-        "ACQUIRER_QUEUE_URL" => queue("AcquirerQueue"),
-        "MAIL_QUEUE_URL" => queue("MailQueue"),
-        "CHECKOUT_BASE_URL" => format!("{}/checkout", ready.base_url),
-        "MED_OUTCOME_NOTICES" => "on".to_owned(),
-        _ => return None,
-    })
 }
 
 /// Reads the clock of the service on this machine: advancing it by 0 seconds returns its time.

@@ -20,7 +20,8 @@ use shared::clock::Clock;
 use stripe_client::{Client, EVENT_TYPES, Hidden};
 
 use crate::error::{Error, Result};
-use crate::seed::{Seed, write_atomically};
+use crate::files::write_atomically;
+use crate::seed::Seed;
 
 /// An operator may remove the acquirer later, and the next start must not configure it again.
 pub(crate) const MARKER: &str = "acquirer-seeded";

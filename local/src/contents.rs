@@ -1,8 +1,7 @@
 //! The content of the state: the template's resources, the seeded accounts, and the bank as their acquirer. A start
 //! creates what is missing. A reset deletes everything and creates it again.
 
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,11 +21,11 @@ use crate::embedded::Endpoints;
 use crate::embedded::dynamodb::Database;
 use crate::error::{Context, Result};
 use crate::event_sources::{self, Dependencies, EventSources};
+use crate::files::remove;
 use crate::lambda::Functions;
 use crate::provision;
 use crate::seed::{Seed, SeededAccount};
-use crate::stack::{API_KEYS_TABLE, SECRETS_TABLE};
-use crate::template::Template;
+use crate::template::{API_KEYS_TABLE, SECRETS_TABLE, Template};
 
 /// The time that events in progress have to finish before a reset ends them. After the clock was advanced by months,
 /// the work that became due takes much longer.
@@ -145,25 +144,18 @@ impl Contents {
             // Before the rows: after a kill in between, the streams are read from their oldest records.
             event_sources::remove_checkpoints(directory, &self.template)?;
             for marker in [acquirer_seed::MARKER, acquirer_seed::CARDS_MARKER] {
-                remove(&directory.join(marker), |path| std::fs::remove_file(path))?;
+                remove(&directory.join(marker), std::fs::remove_file)?;
             }
-            remove(&directory.join(CLOCK_FILE), |path| std::fs::remove_file(path))?;
+            remove(&directory.join(CLOCK_FILE), std::fs::remove_file)?;
         }
         self.clock.reset();
         self.bank.reset().context("emptying the bank's books")?;
         self.cards.reset().context("emptying the stand-in of Stripe")?;
         if let Some(mails) = &self.mail_directory {
-            remove(mails, |path| std::fs::remove_dir_all(path))?;
+            remove(mails, std::fs::remove_dir_all)?;
         }
         provision::delete(&self.template, &self.database, &self.endpoints).await
     }
 }
 
 pub(crate) const CLOCK_FILE: &str = "clock.json";
-
-pub(crate) fn remove(path: &Path, remove: impl FnOnce(&Path) -> std::io::Result<()>) -> Result<()> {
-    match remove(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        removed => removed.context(format_args!("removing {}", path.display())),
-    }
-}

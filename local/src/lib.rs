@@ -46,6 +46,7 @@ pub mod deployed;
 pub mod embedded;
 mod error;
 pub mod event_sources;
+pub mod files;
 pub mod filter;
 pub mod fronts;
 mod functions;

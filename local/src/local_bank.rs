@@ -9,7 +9,8 @@ use bank::{Bank, Client, Options, Profile};
 use shared::clock::Clock;
 
 use crate::error::{Error, Result};
-use crate::seed::{Seed, read_if_exists, write_atomically};
+use crate::files::{read_if_exists, write_atomically};
+use crate::seed::Seed;
 use crate::stored_port;
 
 const CNPJ: &str = "12ABC34501DE35";

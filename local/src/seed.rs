@@ -4,8 +4,6 @@
 //! `seed.json` in the state directory contains the keys and passwords in cleartext. Only the file's owner can
 //! read it. The tables contain only hashes, as in a deployed stack.
 
-use std::fs;
-use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -26,6 +24,7 @@ use shared::random;
 use shared::store::{Inserted, Store};
 
 use crate::error::{Context, Error, Result};
+use crate::files::{read_if_exists, write_atomically};
 
 /// The rate limit of the seeded accounts, in requests per minute for each key. It allows load tests on a
 /// laptop.
@@ -250,37 +249,4 @@ fn random_bytes<const N: usize>() -> Result<[u8; N]> {
 
 fn random_text() -> Result<String> {
     random_bytes::<16>().map(hex::encode)
-}
-
-/// Creates a directory that only its owner may read, with those above it.
-pub fn create_private(directory: &Path) -> std::io::Result<()> {
-    let mut private = fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut private, 0o700);
-    private.recursive(true).create(directory)
-}
-
-/// Reads a file of the state directory. `None`: there is none. A file that can't be read is an error, because its
-/// content would be replaced.
-pub(crate) fn read_if_exists(path: &Path) -> Result<Option<String>> {
-    match fs::read_to_string(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        text => text.map(Some).context(format_args!("reading {}", path.display())),
-    }
-}
-
-/// Writes a file atomically: readers see the old or the new content, never a part.
-pub fn write_atomically(path: &Path, text: &[u8]) -> Result<()> {
-    let temporary = path.with_extension("new");
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let write = || {
-        let mut file = options.open(&temporary)?;
-        file.write_all(text)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)
-    };
-    write().context(format_args!("writing {}", path.display()))
 }

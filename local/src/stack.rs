@@ -22,6 +22,7 @@ use crate::embedded::dynamodb::Database;
 use crate::embedded::fault_proxy::{Ceiling, FaultProxy};
 use crate::embedded::{ACCESS_KEY, Embedded, Endpoints, Listen, REGION, SECRET_KEY, State};
 use crate::error::{Context, Error, Result};
+use crate::files::read_if_exists;
 use crate::fronts::{Fronts, Upstream};
 use crate::functions::{MAIL_DIRECTORY, create_functions};
 use crate::gateway::{self, LocalRoutes};
@@ -32,13 +33,12 @@ use crate::local_bank;
 use crate::local_cards;
 use crate::local_routes::{LOG_IN, local_routes};
 use crate::sdk;
-use crate::seed::{Seed, SeededAccount, read_if_exists};
-use crate::template::{Template, TemplateValues, bucket_name};
+use crate::seed::{Seed, SeededAccount};
+use crate::template::{BUCKET, SECRETS_TABLE, STATE_TABLE, Template, TemplateValues, bucket_name};
 
-pub(crate) const STATE_TABLE: &str = "StateTable";
-pub(crate) const API_KEYS_TABLE: &str = "ApiKeysTable";
-pub(crate) const SECRETS_TABLE: &str = "SecretsTable";
-pub(crate) const BUCKET: &str = "DocumentsBucket";
+// Variables for `admin`, which the event dispatcher has not.
+pub(crate) const SECRETS_TABLE_NAME: &str = "SECRETS_TABLE_NAME";
+pub(crate) const DOCUMENTS_BUCKET: &str = "DOCUMENTS_BUCKET";
 
 /// A daily verification may take minutes.
 const STOP_GRACE: Duration = Duration::from_secs(5);
@@ -118,23 +118,23 @@ pub struct Stack {
     pub fault_proxy: Option<FaultProxy>,
     /// `None`: another program serves the API.
     gateway: Option<Server>,
+    variables: BTreeMap<String, String>,
     contents: Arc<Contents>,
     embedded: Embedded,
 }
 
 /// Returns the content of the ready file: everything that a program needs to use the service. `urls` are those of the
-/// API and the bank, `tokens` those of the first owner, the member and the other owner, and `names` those of the
-/// state table, the table of secrets and the bucket.
+/// API and the bank, `tokens` those of the first owner, the member and the other owner, and `variables` those by which
+/// `admin` finds the tables, queues and buckets.
 pub(crate) fn ready(
     seed: &Seed,
     urls: [&str; 2],
     tokens: [&str; 3],
     endpoints: &Endpoints,
-    names: [&str; 3],
+    variables: &BTreeMap<String, String>,
 ) -> Value {
     let (Seed { first, other, .. }, Endpoints { dynamodb_url, sqs_url, s3_url }) = (seed, endpoints);
-    let ([base_url, bank_url], [table, secrets_table, bucket]) = (urls, names);
-    let [token, member_token, other_token] = tokens;
+    let ([base_url, bank_url], [token, member_token, other_token]) = (urls, tokens);
     json!({
         "base_url": base_url,
         "account_id": first.id,
@@ -152,9 +152,10 @@ pub(crate) fn ready(
         "dynamodb_url": dynamodb_url,
         "sqs_url": sqs_url,
         "s3_url": s3_url,
-        "table": table,
-        "secrets_table": secrets_table,
-        "bucket": bucket,
+        "table": variables.get("TABLE_NAME"),
+        "secrets_table": variables.get(SECRETS_TABLE_NAME),
+        "bucket": variables.get(DOCUMENTS_BUCKET),
+        "variables": variables,
     })
 }
 
@@ -207,6 +208,11 @@ impl Stack {
             environment.insert(MAIL_DIRECTORY.to_owned(), mails.to_string_lossy().into_owned());
         }
         let functions = create_functions(&template, &values, &environment, &clock)?;
+        let values = TemplateValues { sqs_url: endpoints.sqs_url.clone(), ..values };
+        let mut variables = template.environment("EventDispatcherFunction", &values)?;
+        variables.extend(lambda_environment(&endpoints));
+        variables.insert(SECRETS_TABLE_NAME.to_owned(), SECRETS_TABLE.to_owned());
+        variables.insert(DOCUMENTS_BUCKET.to_owned(), bucket_name(BUCKET));
         let contents = Arc::new(Contents {
             template,
             endpoints: endpoints.clone(),
@@ -251,6 +257,7 @@ impl Stack {
             functions,
             fault_proxy,
             gateway,
+            variables,
             contents,
             embedded,
         })
@@ -275,9 +282,8 @@ impl Stack {
             issued.token.expose_secret().clone_into(token);
             self.contents.sessions.lock().unwrap_or_else(PoisonError::into_inner).push(session);
         }
-        let names = [STATE_TABLE, SECRETS_TABLE, &bucket_name(BUCKET)];
         let tokens = tokens.each_ref().map(String::as_str);
-        Ok(ready(&self.seed, [&self.base_url, &self.bank_url], tokens, &self.endpoints, names))
+        Ok(ready(&self.seed, [&self.base_url, &self.bank_url], tokens, &self.endpoints, &self.variables))
     }
 
     /// A new token of an account's owner, for `/v1/api-keys`.

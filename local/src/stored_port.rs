@@ -8,7 +8,7 @@ use std::path::Path;
 use shared::random;
 
 use crate::error::{Context, Error, Result};
-use crate::seed::{read_if_exists, write_atomically};
+use crate::files::{read_if_exists, write_atomically};
 
 // Operating systems give none of these ports to programs that request any free port, so the port of a state
 // directory is most likely free at the next start too.

@@ -580,10 +580,7 @@ async fn an_invalid_command_is_refused_with_the_reason() {
 
     // A killed service leaves its ready file behind. The command reports that no service runs.
     let url = "http://127.0.0.1:1";
-    let ready = json!({
-        "base_url": url, "dynamodb_url": url, "sqs_url": url, "s3_url": url, "table": "StateTable",
-        "secrets_table": "SecretsTable", "bucket": "b",
-    });
+    let ready = json!({"base_url": url, "variables": {}});
     let stale = service.file("stale.json", ready.to_string());
     for (file, says) in
         [(stale.as_str(), "no service runs"), ("nowhere/ready.json", "start it with `cargo run`")]

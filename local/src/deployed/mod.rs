@@ -4,6 +4,7 @@
 mod invoke;
 mod resources;
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -27,8 +28,8 @@ use crate::http::Server;
 use crate::local_bank;
 use crate::sdk;
 use crate::seed::Seed;
-use crate::stack::{API_KEYS_TABLE, BUCKET, SECRETS_TABLE, STATE_TABLE, listen_on, ready};
-use crate::template::Template;
+use crate::stack::{DOCUMENTS_BUCKET, SECRETS_TABLE_NAME, listen_on, ready};
+use crate::template::{API_KEYS_TABLE, BUCKET, SECRETS_TABLE, STATE_TABLE, Template};
 use crate::wire::{http_client, send};
 
 #[derive(Debug)]
@@ -86,8 +87,13 @@ impl DeployedStack {
         let tokens = tokens.each_ref().map(String::as_str);
         let url = || invoke_url.clone();
         let endpoints = Endpoints { dynamodb_url: url(), sqs_url: url(), s3_url: url() };
-        let names = [resources.get(STATE_TABLE)?, resources.get(SECRETS_TABLE)?, resources.get(BUCKET)?];
-        let ready = ready(&seed, [&base_url, &bank.url()], tokens, &endpoints, names);
+        let mut variables = BTreeMap::new();
+        for (name, resource) in
+            [("TABLE_NAME", STATE_TABLE), (SECRETS_TABLE_NAME, SECRETS_TABLE), (DOCUMENTS_BUCKET, BUCKET)]
+        {
+            variables.insert(name.to_owned(), resources.get(resource)?.to_owned());
+        }
+        let ready = ready(&seed, [&base_url, &bank.url()], tokens, &endpoints, &variables);
         Ok(Self { base_url, seed, ready, bank, gateway })
     }
 

@@ -2,7 +2,7 @@
 //! its own loopback port.
 //!
 //! DynamoDB and S3 store their state in the state directory. Without a state directory, their state is lost when
-//! the process ends. The messages of SQS are always in memory. [`crate::provision`] creates the tables, queues and buckets.
+//! the process ends. The messages of SQS are always in memory. `provision` creates the tables, queues and buckets.
 
 pub mod dynamodb;
 pub mod fault_proxy;

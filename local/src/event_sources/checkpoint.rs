@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::contents;
 use crate::error::{Context, Result};
+use crate::files;
 
 #[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
 pub(super) struct Checkpoint {
@@ -32,7 +32,7 @@ impl CheckpointFile {
     }
 
     pub(super) fn remove(&self) -> Result<()> {
-        self.0.as_deref().map_or(Ok(()), |file| contents::remove(file, |path| std::fs::remove_file(path)))
+        self.0.as_deref().map_or(Ok(()), |file| files::remove(file, std::fs::remove_file))
     }
 
     /// A failure is only logged, because it has no harmful effect: after a restart, the records since the

@@ -38,8 +38,7 @@ use crate::embedded::dynamodb::Database;
 use crate::error::{Error, Result};
 use crate::lambda::Functions;
 use crate::sdk;
-use crate::stack::STATE_TABLE;
-use crate::template::Template;
+use crate::template::{STATE_TABLE, Template};
 
 /// Pause before the next poll when a queue or a stream returned an error.
 const ERROR_PAUSE: Duration = Duration::from_millis(500);

@@ -20,8 +20,8 @@ use shared::http::{OriginSecrets, Query, set_cookie, with_headers};
 
 use crate::contents::{CLOCK_FILE, Contents};
 use crate::error::Context;
+use crate::files::write_atomically;
 use crate::guard::{self, AllowedHost};
-use crate::seed::write_atomically;
 
 /// The maximum number of seconds by which one request advances the clock: ten years of 366 days.
 const MAX_ADVANCE_SECONDS: i64 = 10 * 366 * 24 * 60 * 60;

@@ -17,14 +17,19 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use serde_json::{Map, Value, json};
-use serde_yaml_ng::Value as Yaml;
 
-use self::intrinsics::{Resolver, object, string, to_json};
+use self::intrinsics::{Resolver, object, string};
 use crate::embedded::{ACCOUNT, REGION};
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, Result};
 use crate::filter::Pattern;
 
 pub const TEMPLATE: &str = include_str!("../../../template.yaml");
+
+// The logical ids of resources that this crate itself uses.
+pub(crate) const STATE_TABLE: &str = "StateTable";
+pub(crate) const API_KEYS_TABLE: &str = "ApiKeysTable";
+pub(crate) const SECRETS_TABLE: &str = "SecretsTable";
+pub(crate) const BUCKET: &str = "DocumentsBucket";
 
 /// The supported parts of a template. Each list is sorted by logical id.
 #[derive(Debug, Clone)]
@@ -154,8 +159,7 @@ impl Template {
     }
 
     fn parse_with(text: &str, values: &BTreeMap<String, String>) -> Result<Self> {
-        let yaml: Yaml = serde_yaml_ng::from_str(text).context("the template is not YAML")?;
-        let root = to_json(&yaml, "the template")?;
+        let root = intrinsics::json(text)?;
         let globals = root.pointer("/Globals/Function").cloned().unwrap_or_else(|| json!({}));
         let mut template = Self {
             parameters: resources::parameters(&root),
@@ -166,8 +170,7 @@ impl Template {
             functions: Vec::new(),
         };
         for (logical_id, resource) in object(root.get("Resources"), "Resources")? {
-            let empty = json!({});
-            let properties = resource.get("Properties").unwrap_or(&empty);
+            let properties = resource.get("Properties").unwrap_or(&Value::Null);
             match string(resource.get("Type"), logical_id)? {
                 "AWS::DynamoDB::Table" => template.tables.push(resources::table(logical_id, properties)?),
                 "AWS::SQS::Queue" => template.queues.push(resources::queue(logical_id, properties)?),

@@ -47,7 +47,9 @@ fn headings(page: &str) -> BTreeSet<String> {
 fn operations() -> String {
     let docs = root().join("docs");
     let pages = std::fs::read_dir(docs.join("operations")).into_iter().flatten();
-    let pages = pages.map(|page| page.unwrap().path()).chain(["operations.md", "pix.md", "cards.md"].map(|name| docs.join(name)));
+    let pages = pages
+        .map(|page| page.unwrap().path())
+        .chain(["operations.md", "pix.md", "cards.md"].map(|name| docs.join(name)));
     pages.map(|page| std::fs::read_to_string(page).unwrap()).collect()
 }
 

@@ -204,6 +204,7 @@ async fn the_startup_message_contains_a_curl_command_that_works() {
         "sqs_url",
         "table",
         "test_api_key",
+        "variables",
     ];
     assert_eq!(ready.as_object().unwrap().keys().map(String::as_str).collect::<Vec<_>>(), expected);
     // Sends the request of the printed command.
