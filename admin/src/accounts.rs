@@ -1,6 +1,8 @@
 //! `admin accounts`: opens and lists accounts, and sets their fees, hold periods, limits, contact and
 //! acquirer.
 
+mod acquirer;
+
 use std::pin::Pin;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -17,7 +19,7 @@ use shared::services::{change_account_settings, raise_shards};
 use crate::enum_parser::enum_parser;
 use crate::output::{print_changes, print_list};
 use crate::target::Stack;
-use crate::{CommandOutcome, OperatorArguments, Result, acquirer, print_json};
+use crate::{CommandOutcome, OperatorArguments, Result, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {

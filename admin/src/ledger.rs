@@ -11,7 +11,7 @@ use shared::wallet::verify::Verification;
 use shared::wallet::view::{BalanceView, MovementView};
 use shared::wallet::{Adjustment, AdjustmentOutcome};
 
-use crate::payouts::unknown_outcome;
+use crate::output::unknown_outcome;
 use crate::target::Stack;
 use crate::{
     CommandOutcome, OperatorArguments, Result, ScopeArguments, print, print_id, print_json, progress_bar,
@@ -55,10 +55,7 @@ pub(crate) enum Command {
         operator: OperatorArguments,
     },
     /// Show the balances of an account in a mode, as the merchant sees them
-    Show {
-        #[command(flatten)]
-        scope: ScopeArguments,
-    },
+    Show(ScopeArguments),
 }
 
 pub(crate) fn currency(text: &str) -> Result<Currency, String> {
@@ -120,7 +117,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
             }
             Ok(CommandOutcome::Succeeded)
         }
-        Command::Show { scope } => {
+        Command::Show(scope) => {
             let scope = stack.existing_scope(scope).await?;
             let scope = stack.accounts.sharded_scope(&scope).await?;
             print_json(&BalanceView::new(&stack.wallets.for_scope(&scope).await?)?)?;

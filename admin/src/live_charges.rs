@@ -12,15 +12,9 @@ pub(crate) enum Command {
     ///
     /// Requests for them are answered with 503 and `Retry-After`. Replays are answered, and existing charges can
     /// be paid, cancelled and refunded. Repeating the command changes nothing.
-    Stop {
-        #[command(flatten)]
-        operator: OperatorArguments,
-    },
+    Stop(OperatorArguments),
     /// Permit new live charges again, within 60 seconds
-    Resume {
-        #[command(flatten)]
-        operator: OperatorArguments,
-    },
+    Resume(OperatorArguments),
     /// Show whether new live charges are stopped, since when, by whom and why
     Show,
 }
@@ -28,8 +22,8 @@ pub(crate) enum Command {
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
     let (acquirers, now) = (stack.acquirers()?, stack.clock.now());
     let stop = match command {
-        Command::Stop { operator } => Some(acquirers.stop_live_charges(&operator.operator(), now).await?),
-        Command::Resume { operator } => {
+        Command::Stop(operator) => Some(acquirers.stop_live_charges(&operator.operator(), now).await?),
+        Command::Resume(operator) => {
             acquirers.resume_live_charges(&operator.operator(), now).await?;
             None
         }

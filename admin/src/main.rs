@@ -4,7 +4,6 @@
 //! records its actor and its reason in an audit row.
 
 mod accounts;
-mod acquirer;
 mod audit;
 mod charges;
 mod cost;
@@ -17,7 +16,6 @@ mod keys;
 mod ledger;
 mod live_charges;
 mod med;
-mod notices;
 mod notifications;
 mod output;
 mod payouts;

@@ -1,10 +1,11 @@
-//! `admin med`: lists, confirms and decides MED cases, and manages their evidence. The module `notices` has
+//! `admin med`: lists, confirms and decides MED cases, and manages their evidence. The module [`notices`] has
 //! `admin med notices`.
 //!
 //! Commands print a case as the merchant's API shows it, plus three fields for operators: `scope`, `moved`
 //! and `unconfirmed`.
 
 mod forward;
+mod notices;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use shared::med::{CaseFilter, CaseView};
 use crate::enum_parser::{enum_parser, enum_parser_with_help};
 use crate::output::{With, print_list, print_next, record};
 use crate::target::Stack;
-use crate::{OperatorArguments, Result, ScopeArguments, notices, print_json};
+use crate::{OperatorArguments, Result, ScopeArguments, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {

@@ -12,7 +12,7 @@ use shared::payout::{PAGE_SIZE, PayoutError, PayoutView};
 use shared::random;
 
 use crate::enum_parser::enum_parser;
-use crate::output::{With, print_list, record};
+use crate::output::{With, print_list, record, unknown_outcome};
 use crate::target::Stack;
 use crate::{OperatorArguments, Result, ScopeArguments, ledger, print_id, print_json};
 
@@ -157,11 +157,4 @@ async fn list(
         writeln!(std::io::stderr(), "more payouts may follow: --starting-after {}", last.id)?;
     }
     Ok(())
-}
-
-/// Returns the error message for a change that may or may not have been made.
-pub(crate) fn unknown_outcome(error: &impl std::fmt::Display, id: &impl std::fmt::Display) -> String {
-    format!(
-        "{error}\nThe outcome is unknown. Run the same command again with --id {id}: the change is made at most once."
-    )
 }

@@ -8,9 +8,10 @@ use domain::ids::AccountId;
 use domain::med::{MedNotice, NoticeStatus};
 use shared::med::ContestedPix;
 
+use super::{find, print};
 use crate::output::{Record, print_list, record};
 use crate::target::Stack;
-use crate::{OperatorArguments, Result, med, print_json};
+use crate::{OperatorArguments, Result, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -123,7 +124,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
         Command::Retry { notice: NoticeArguments { id, account }, operator } => {
             let account = stack.existing_account(&account).await?.id;
             let case = cases.retry_notice(&account, &id, &operator.operator(), now).await?;
-            med::print(&med::find(stack, case).await?)
+            print(&find(stack, case).await?)
         }
         Command::Dismiss { notice: NoticeArguments { id, account }, operator } => {
             let account = stack.existing_account(&account).await?.id;

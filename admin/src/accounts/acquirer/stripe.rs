@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
+use domain::audit::Operator;
 use domain::hex;
 use domain::ids::AccountId;
 use domain::time::{SECONDS_A_DAY, Timestamp};
@@ -16,7 +17,7 @@ use stripe_client::{
 };
 
 use super::arguments::{SetStripe, known};
-use super::check::{Checks, Outcome};
+use super::check::{Checked, Checks, Outcome, failed, ok};
 use super::print_set;
 use crate::target::Stack;
 use crate::{Result, print_json};
@@ -60,7 +61,7 @@ pub(super) async fn set(stack: &Stack, account: AccountId, arguments: &SetStripe
     let registered = match &set.new_callback_url {
         Some(url) => Box::pin(register(stack, &client, (account, &set.current), url)).await,
         None if is_registered(&set.current) => Ok(()),
-        None => Box::pin(rotate(stack, account, &set.current, arguments.operator.clone())).await,
+        None => Box::pin(rotate(stack, account, &set.current, &operator)).await,
     };
     registered.map_err(|error| {
         format!("the connection is set, but its URL was not registered; run `accounts rotate-callback-token`: {error}")
@@ -136,12 +137,12 @@ pub(super) async fn rotate(
     stack: &Stack,
     account: AccountId,
     found: &ConfiguredAcquirer,
-    operator: crate::OperatorArguments,
+    operator: &Operator,
 ) -> Result<()> {
     let (client, _) = of(stack, &found.choice())?;
-    let (name, operator) = (&found.acquirer.settings.name, operator.operator());
+    let name = &found.acquirer.settings.name;
     let rotated =
-        stack.acquirers()?.rotate_callback_token(account, Some(name), None, &operator, stack.clock.now());
+        stack.acquirers()?.rotate_callback_token(account, Some(name), None, operator, stack.clock.now());
     let (_, url) = Box::pin(rotated).await?;
     Box::pin(register(stack, &client, (account, found), &url)).await
 }
@@ -177,48 +178,35 @@ fn is_of_account(account: AccountId, endpoint: &WebhookEndpoint) -> bool {
 
 pub(super) async fn check(checks: &mut Checks<'_>, stack: &Stack, found: &ConfiguredAcquirer) -> Result<()> {
     let (client, stripe) = of(stack, &found.choice())?;
-    let missing = match client.missing_rights().await {
-        Ok(missing) => missing,
-        Err(error) => {
-            checks.print("key", Outcome::Failed, error.to_string())?;
-            let others = ["rights", "account", "webhook", "notifications", "clock"];
-            return checks.skip(&others, "the key can't be used");
-        }
+    let missing = client.missing_rights().await;
+    let Some(missing) = checks.request("key", missing, |_missing| ok("Stripe accepts it"))? else {
+        let others = ["rights", "account", "webhook", "notifications", "clock"];
+        return checks.skip(&others, "the key can't be used");
     };
-    checks.print("key", Outcome::Ok, "Stripe accepts it")?;
-    let (result, detail) = if missing.is_empty() {
-        (Outcome::Ok, "the key has all rights".to_owned())
-    } else {
-        (Outcome::Failed, lacks_rights(&missing))
-    };
-    checks.print("rights", result, detail)?;
-    let (result, detail) = match client.account().await {
-        Err(error) => (Outcome::Failed, error.to_string()),
-        Ok(seen) if seen.id != stripe.stripe_account.as_str() => {
-            (Outcome::Failed, "the key is of another account than before".to_owned())
+    let rights =
+        if missing.is_empty() { ok("the key has all rights") } else { failed(lacks_rights(&missing)) };
+    checks.print("rights", rights)?;
+    checks.request("account", client.account().await, |seen| {
+        if seen.id != stripe.stripe_account.as_str() {
+            return failed("the key is of another account than before");
         }
-        Ok(seen) => match lacking(&seen, client.is_live()) {
-            Some((true, why)) => (Outcome::Failed, why),
+        match lacking(seen, client.is_live()) {
+            Some((true, why)) => failed(why),
             Some((false, why)) => (Outcome::NotVerified, why),
             None => {
                 let country = seen.country.as_deref().unwrap_or("unknown");
-                (Outcome::Ok, format!("it is in {country}, and takes cards"))
+                ok(format!("it is in {country}, and takes cards"))
             }
-        },
-    };
-    checks.print("account", result, detail)?;
-    let (result, detail) = webhook(&client, &found.acquirer, &stripe).await;
-    checks.print("webhook", result, detail)?;
-    let (result, detail) = match refused_events(&client, &found.acquirer, stack.clock.now()).await {
-        Ok(outcome) => outcome,
-        Err(error) => (Outcome::Failed, error.to_string()),
-    };
-    checks.print("notifications", result, detail)?;
+        }
+    })?;
+    checks.print("webhook", webhook(&client, &found.acquirer, &stripe).await)?;
+    let refused = refused_events(&client, &found.acquirer, stack.clock.now()).await;
+    checks.print("notifications", refused.unwrap_or_else(failed))?;
     let offset = client.clock_offset_seconds();
     let is_wrong = offset.is_some_and(|offset| offset.unsigned_abs() > MAX_OFFSET_SECONDS);
     let detail = offset
         .map_or_else(|| "not measured".to_owned(), |offset| format!("Stripe's clock is {offset} s ahead"));
-    checks.print("clock", if is_wrong { Outcome::Failed } else { Outcome::Ok }, detail)
+    checks.print("clock", (if is_wrong { Outcome::Failed } else { Outcome::Ok }, detail))
 }
 
 /// Looks for events since the newest token, of at most a day, that Stripe could not deliver. It does not say to which
@@ -227,7 +215,7 @@ async fn refused_events(
     client: &Client,
     acquirer: &AccountAcquirer,
     now: Timestamp,
-) -> Result<(Outcome, String), ApiError> {
+) -> Result<Checked, ApiError> {
     let day_ago = now.seconds().saturating_sub(SECONDS_A_DAY);
     let since =
         acquirer.callback.tokens.last().map_or(day_ago, |token| token.created_at.seconds().max(day_ago));
@@ -240,7 +228,7 @@ async fn refused_events(
     };
     let events = client.list::<Event>(query).await?.data.len();
     if events == 0 {
-        return Ok((Outcome::Ok, "Stripe has delivered the events of the last day".to_owned()));
+        return Ok(ok("Stripe has delivered the events of the last day"));
     }
     let endpoints = client.list::<WebhookEndpoint>(ListQuery::default()).await?.data;
     let are_all_ours = endpoints.iter().all(|endpoint| is_of_account(acquirer.account, endpoint));
@@ -252,10 +240,9 @@ async fn refused_events(
     Ok((result, why))
 }
 
-async fn webhook(client: &Client, acquirer: &AccountAcquirer, stripe: &StripeSettings) -> (Outcome, String) {
-    let failed = |why: &str| {
-        (Outcome::Failed, format!("{why}; run `accounts rotate-callback-token {}`", acquirer.account))
-    };
+async fn webhook(client: &Client, acquirer: &AccountAcquirer, stripe: &StripeSettings) -> Checked {
+    let failed =
+        |why: &str| failed(format_args!("{why}; run `accounts rotate-callback-token {}`", acquirer.account));
     let Some(id) = &stripe.webhook_endpoint else { return failed("no URL is registered") };
     let endpoint = match client.retrieve::<WebhookEndpoint>(id).await {
         Ok(endpoint) => endpoint,
@@ -275,7 +262,7 @@ async fn webhook(client: &Client, acquirer: &AccountAcquirer, stripe: &StripeSet
             failed("the registered URL has another version of the API")
         }
         (_, Some(event)) => failed(&format!("the registered URL does not receive {event}")),
-        (Some(_), None) => (Outcome::Ok, "the URL of the account is registered".to_owned()),
+        (Some(_), None) => ok("the URL of the account is registered"),
     }
 }
 

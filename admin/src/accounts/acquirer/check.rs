@@ -1,6 +1,6 @@
 //! `admin accounts check-acquirer`: checks what works at an account's bank, one line for each check.
 
-use std::error::Error;
+use std::fmt::Display;
 
 use api_pix::{ApiError, Client, ClockOffsets, Payer, Pix, PixQuery, Priority};
 use domain::audit::Operator;
@@ -37,6 +37,8 @@ const SAMPLE_CNPJS: [&str; 2] = ["11222333000181", "12ABC34501DE35"];
 /// The scopes that the service needs.
 const SCOPES: [&str; 6] = ["cob.write", "cob.read", "pix.write", "pix.read", "webhook.write", "webhook.read"];
 
+const FILTER: &str = "payer filter";
+
 const REQUESTS: [&str; 7] = [
     "GET /cob/{txid}",
     "PUT /cob/{txid}",
@@ -44,7 +46,7 @@ const REQUESTS: [&str; 7] = [
     "PUT /pix/{e2eid}/devolucao/{id}",
     "GET /webhook/{chave}",
     "clock",
-    "payer filter",
+    FILTER,
 ];
 
 /// An end-to-end id of no Pix.
@@ -81,6 +83,9 @@ pub(super) enum Outcome {
     Skipped,
 }
 
+/// The result of a check, and its detail.
+pub(super) type Checked = (Outcome, String);
+
 #[derive(Debug, Serialize)]
 struct Line<'a> {
     account: AccountId,
@@ -104,13 +109,7 @@ impl Checks<'_> {
     }
 
     /// Prints a check. One that fails for the same cause as an earlier one is printed as skipped.
-    pub(super) fn print(
-        &mut self,
-        check: &'static str,
-        mut result: Outcome,
-        detail: impl Into<String>,
-    ) -> Result<()> {
-        let mut detail = detail.into();
+    pub(super) fn print(&mut self, check: &'static str, (mut result, mut detail): Checked) -> Result<()> {
         if result == Outcome::Failed {
             match self.failed.iter().find(|(_, cause)| *cause == detail) {
                 Some((earlier, _)) => {
@@ -125,26 +124,17 @@ impl Checks<'_> {
     }
 
     pub(super) fn skip(&mut self, checks: &[&'static str], why: &str) -> Result<()> {
-        checks.iter().try_for_each(|check| self.print(check, Outcome::Skipped, why))
+        checks.iter().try_for_each(|check| self.print(check, (Outcome::Skipped, why.to_owned())))
     }
 
-    fn request<T>(
+    pub(super) fn request<T>(
         &mut self,
         check: &'static str,
-        outcome: Result<T, impl Error>,
-        describe: impl Fn(&T) -> (Outcome, String),
+        outcome: Result<T, impl Display>,
+        describe: impl Fn(&T) -> Checked,
     ) -> Result<Option<T>> {
-        match outcome {
-            Ok(value) => {
-                let (result, detail) = describe(&value);
-                self.print(check, result, detail)?;
-                Ok(Some(value))
-            }
-            Err(error) => {
-                self.print(check, Outcome::Failed, error.to_string())?;
-                Ok(None)
-            }
-        }
+        self.print(check, outcome.as_ref().map_or_else(failed, describe))?;
+        Ok(outcome.ok())
     }
 }
 
@@ -185,8 +175,12 @@ pub(super) async fn run(stack: &Stack, arguments: &CheckAcquirer) -> Result<Comm
     Ok(checks.outcome())
 }
 
-fn ok(detail: &str) -> (Outcome, String) {
-    (Outcome::Ok, detail.to_owned())
+pub(super) fn ok(detail: impl Into<String>) -> Checked {
+    (Outcome::Ok, detail.into())
+}
+
+pub(super) fn failed(why: impl Display) -> Checked {
+    (Outcome::Failed, why.to_string())
 }
 
 /// Checks the client certificate. Returns a client of the bank, or `None` if the settings can't be used, for
@@ -197,33 +191,25 @@ fn check_certificate(
     found: &ConfiguredAcquirer,
     now: Timestamp,
 ) -> Result<Option<Client>> {
-    let check = "client certificate";
-    let client = match connect(stack, &found.pix_connection()?) {
-        // The circuit breaker must not hide the cause of the later failures.
-        Ok(client) => client.at(Priority::Settle),
-        Err(error) => {
-            checks.print(check, Outcome::Failed, error.to_string())?;
-            return Ok(None);
-        }
-    };
-    let (result, detail) = match (found.identity(), found.certificate_validity()) {
-        (None, _) => ok("none is set"),
-        (Some(_), None) => (Outcome::Failed, "its validity can't be read".to_owned()),
-        (Some(_), Some((starts_at, ends_at))) => {
-            let days = days_left(ends_at, now);
-            let is_valid = starts_at <= now && days >= CERTIFICATE_WARNING_DAYS;
-            let detail =
-                format!("valid from {starts_at} to {ends_at}, days left: {days}; it matches its private key");
-            (if is_valid { Outcome::Ok } else { Outcome::Failed }, detail)
-        }
-    };
-    checks.print(check, result, detail)?;
-    Ok(Some(client))
+    // The circuit breaker must not hide the cause of the later failures.
+    let client = connect(stack, &found.pix_connection()?).map(|client| client.at(Priority::Settle));
+    checks.request("client certificate", client, |_client| {
+        let Some(_) = found.identity() else { return ok("none is set") };
+        let Some((starts_at, ends_at)) = found.certificate_validity() else {
+            return failed("its validity can't be read");
+        };
+        let days = days_left(ends_at, now);
+        let is_valid = starts_at <= now && days >= CERTIFICATE_WARNING_DAYS;
+        let result = if is_valid { Outcome::Ok } else { Outcome::Failed };
+        let detail =
+            format!("valid from {starts_at} to {ends_at}, days left: {days}; it matches its private key");
+        (result, detail)
+    })
 }
 
 /// Returns which scopes that the service needs are missing. A bank that names no scopes grants those that were
 /// requested (RFC 6749, section 5.1).
-fn describe_scopes(settings: &PixSettings, granted: Option<&str>) -> (Outcome, String) {
+fn describe_scopes(settings: &PixSettings, granted: Option<&str>) -> Checked {
     let requested = settings.scope.as_ref().map(TokenScope::as_str);
     let Some(granted) = granted.or(requested) else {
         return ok("the bank issued a token, and does not name its scopes; see the requests below");
@@ -234,10 +220,7 @@ fn describe_scopes(settings: &PixSettings, granted: Option<&str>) -> (Outcome, S
         return ok("the bank issued a token with all scopes");
     }
     let missing = missing.join(" ");
-    (
-        Outcome::Failed,
-        format!("the token lacks the scopes: {missing}. Have the bank grant them, or set --scope"),
-    )
+    failed(format_args!("the token lacks the scopes: {missing}. Have the bank grant them, or set --scope"))
 }
 
 async fn check_requests(checks: &mut Checks<'_>, client: &Client, now: Timestamp) -> Result<()> {
@@ -245,7 +228,7 @@ async fn check_requests(checks: &mut Checks<'_>, client: &Client, now: Timestamp
     let txid = hex::encode(random::bytes::<16>()?);
     checks.request("GET /cob/{txid}", client.get_cob(&txid).await, |found| match found {
         None => ok("an unknown txid is answered 404"),
-        Some(_) => (Outcome::Failed, "the bank knows a random txid".to_owned()),
+        Some(_) => failed("the bank knows a random txid"),
     })?;
     check_key(checks, client, &txid).await?;
     checks
@@ -260,8 +243,8 @@ async fn check_requests(checks: &mut Checks<'_>, client: &Client, now: Timestamp
             ok("the URL of the account is registered, with the newest token")
         }
         Registered::Ours(_) => ok("the URL of the account is registered, with an older token"),
-        Registered::Nothing => (Outcome::Failed, "no URL is registered".to_owned()),
-        Registered::Other => (Outcome::Failed, bank::not_ours(acquirer.account)),
+        Registered::Nothing => failed("no URL is registered"),
+        Registered::Other => failed(bank::not_ours(acquirer.account)),
     })?;
     Ok(())
 }
@@ -273,7 +256,7 @@ fn check_clock(checks: &mut Checks<'_>, client: &Client) -> Result<()> {
         offsets if offsets.is_wrong() => Outcome::Failed,
         _ => Outcome::Ok,
     };
-    checks.print("clock", result, format!("the bank's times against ours: {offsets}"))
+    checks.print("clock", (result, format!("the bank's times against ours: {offsets}")))
 }
 
 /// Checks whether the bank accepts the Pix key, by a cob that is removed again.
@@ -285,12 +268,10 @@ async fn check_key(checks: &mut Checks<'_>, client: &Client, txid: &str) -> Resu
         Ok(_) if created.key.as_deref() == Some(key.as_str()) => {
             ok("the bank accepts the Pix key; the cob of the trial is removed")
         }
-        Ok(_) => (Outcome::Failed, "the bank created a cob with another Pix key".to_owned()),
-        Err(error) => {
-            let detail =
-                format!("the cob {txid} of the trial is not removed, and can be paid for a minute: {error}");
-            (Outcome::Failed, detail)
-        }
+        Ok(_) => failed("the bank created a cob with another Pix key"),
+        Err(error) => failed(format_args!(
+            "the cob {txid} of the trial is not removed, and can be paid for a minute: {error}"
+        )),
     })?;
     Ok(())
 }
@@ -320,7 +301,6 @@ async fn check_filter(
     arguments: &CheckAcquirer,
     now: Timestamp,
 ) -> Result<Option<bool>> {
-    let check = "payer filter";
     let named = arguments.known_payment.as_ref().zip(arguments.known_payer);
     let known = match named {
         Some((end_to_end_id, payer)) => {
@@ -329,47 +309,44 @@ async fn check_filter(
         }
         None => find_known_payment(client, settings, now).await,
     };
-    let known = match known {
-        Err(error) => {
-            checks.print(check, Outcome::Failed, error.to_string())?;
-            return Ok(None);
-        }
-        Ok(None) if named.is_some() => {
-            checks.print(check, Outcome::Failed, "the bank does not know the payment of --known-payment")?;
-            return Ok(None);
-        }
+    let unknown = match known {
+        Ok(Some(known)) => return try_filter(checks, client, known).await,
+        Err(error) => failed(error),
+        Ok(None) if named.is_some() => failed("the bank does not know the payment of --known-payment"),
         Ok(None) => {
             let detail = format!(
                 "the bank reported the payer of no Pix of the last {KNOWN_PAYMENT_DAYS} days; name one with --known-payment and --known-payer"
             );
-            checks.print(check, Outcome::NotVerified, detail)?;
-            return Ok(None);
+            (Outcome::NotVerified, detail)
         }
-        Ok(Some(known)) => known,
     };
-    let own = is_listed_for(client, &known.pix, known.payer).await;
-    let other = match other_document(known.payer) {
-        Some(other) => is_listed_for(client, &known.pix, other).await,
-        None => return Err("there is no other document to try".into()),
-    };
-    let (result, detail, verified) = match (own, other) {
-        (Err(error), _) | (_, Err(error)) => (Outcome::Failed, error.to_string(), None),
+    checks.print(FILTER, unknown)?;
+    Ok(None)
+}
+
+async fn try_filter(
+    checks: &mut Checks<'_>,
+    client: &Client,
+    KnownPayment { pix, payer }: KnownPayment,
+) -> Result<Option<bool>> {
+    let own = is_listed_for(client, &pix, payer).await;
+    let other = other_document(payer).ok_or("there is no other document to try")?;
+    let other = is_listed_for(client, &pix, other).await;
+    let (checked, verified) = match (own, other) {
+        (Err(error), _) | (_, Err(error)) => (failed(error), None),
         (_, Ok(true)) => {
-            let detail =
-                "a Pix is also listed for the document of another payer, so the filter proves nothing";
-            (Outcome::Failed, detail.to_owned(), Some(false))
+            let why = "a Pix is also listed for the document of another payer, so the filter proves nothing";
+            (failed(why), Some(false))
         }
         (Ok(false), Ok(false)) => {
-            let detail =
-                "a Pix is not listed for the document of its own payer, so the filter proves nothing";
-            (Outcome::Failed, detail.to_owned(), Some(false))
+            let why = "a Pix is not listed for the document of its own payer, so the filter proves nothing";
+            (failed(why), Some(false))
         }
         (Ok(true), Ok(false)) => {
-            let detail = "a Pix is listed for the document of its payer, and not for another one";
-            (Outcome::Ok, detail.to_owned(), Some(true))
+            (ok("a Pix is listed for the document of its payer, and not for another one"), Some(true))
         }
     };
-    checks.print(check, result, detail)?;
+    checks.print(FILTER, checked)?;
     Ok(verified)
 }
 

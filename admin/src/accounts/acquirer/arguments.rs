@@ -181,6 +181,14 @@ fn named(argument: &'static str) -> impl Fn(InvalidSetting) -> String {
     move |error| format!("--{argument}: {error}")
 }
 
+fn parsed<T, U>(
+    given: Option<T>,
+    argument: &'static str,
+    parse: impl FnOnce(T) -> Result<U, InvalidSetting>,
+) -> Result<Option<U>, String> {
+    given.map(parse).transpose().map_err(named(argument))
+}
+
 /// Returns the connection with this name, also a retired one.
 pub(super) fn known<'a>(
     all: &'a [ConfiguredAcquirer],
@@ -213,22 +221,17 @@ impl SetPix {
     pub(super) fn choice(&self, stack: &Stack, all: &[ConfiguredAcquirer]) -> Result<AcquirerChoice> {
         let policy = stack.address_policy();
         let before = known(all, &self.name);
-        let base_url = self.base_url.as_deref().map(|url| AcquirerUrl::base(url, &policy)).transpose();
-        let base_url = base_url.map_err(named("base-url"))?;
-        let token_url = self.token_url.as_deref().map(|url| AcquirerUrl::token(url, &policy)).transpose();
-        let token_url = token_url.map_err(named("token-url"))?;
+        let base_url = parsed(self.base_url.as_deref(), "base-url", |url| AcquirerUrl::base(url, &policy))?;
+        let token_url =
+            parsed(self.token_url.as_deref(), "token-url", |url| AcquirerUrl::token(url, &policy))?;
         let identity = match self.certificate.as_deref().zip(self.private_key.as_deref()) {
             Some((certificate, key)) => {
                 Some(ClientIdentity::new(&read_pem_file(certificate)?, read_pem_file(key)?.into())?)
             }
             None => None,
         };
-        let additional_ca = match &self.additional_ca {
-            Some(file) => {
-                Some(ServerAuthorities::new(&read_pem_file(file)?).map_err(named("additional-ca"))?)
-            }
-            None => None,
-        };
+        let additional_ca = self.additional_ca.as_deref().map(read_pem_file).transpose()?;
+        let additional_ca = parsed(additional_ca, "additional-ca", |pem| ServerAuthorities::new(&pem))?;
         let headers = read_extras(&self.header_file, NamedSecret::header, "header-file")?;
         let query = read_extras(&self.query_file, NamedSecret::query_parameter, "query-file")?;
         let of_webhook = read_extras(&self.webhook_header_file, NamedSecret::header, "webhook-header-file")?;
@@ -348,9 +351,9 @@ impl SetStripe {
     pub(super) fn choice(&self, stack: &Stack, all: &[ConfiguredAcquirer]) -> Result<AcquirerChoice> {
         let policy = stack.address_policy();
         let before = known(all, &self.name);
-        let url = |text: &str, argument| AcquirerUrl::base(text, &policy).map_err(named(argument));
-        let base_url = self.base_url.as_deref().map(|text| url(text, "base-url")).transpose()?;
-        let files_url = self.files_url.as_deref().map(|text| url(text, "files-url")).transpose()?;
+        let url = |text: &str| AcquirerUrl::base(text, &policy);
+        let base_url = parsed(self.base_url.as_deref(), "base-url", url)?;
+        let files_url = parsed(self.files_url.as_deref(), "files-url", url)?;
         let of_account = before.map(|before| &before.acquirer.callback.choice);
         let callback = CallbackChoice {
             base_url: callback_base_url(stack, self.callback_base_url.as_deref(), all, of_account)?,
@@ -366,12 +369,12 @@ impl SetStripe {
                 let stripe = StripeSettings {
                     methods: required(self.methods.clone(), "methods")?,
                     stripe_account: UNTRIED_ACCOUNT.parse::<StripeAccount>()?,
-                    files_url: url(stripe_client::FILES_URL, "files-url")?,
+                    files_url: url(stripe_client::FILES_URL)?,
                     webhook_endpoint: None,
                 };
                 let settings = AcquirerSettings {
                     name: self.name.clone(),
-                    base_url: url(stripe_client::API_URL, "base-url")?,
+                    base_url: url(stripe_client::API_URL)?,
                     requests_per_second: DEFAULT_CARD_REQUESTS_PER_SECOND,
                     // Stripe's own clock ends a session.
                     expire_after_seconds: 0,

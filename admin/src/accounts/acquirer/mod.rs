@@ -21,7 +21,7 @@ use shared::acquirer::configuration::{ConfiguredAcquirer, ConnectionName, Settin
 use self::arguments::{Kind, SetAcquirer, SetPix, SetStripe, known};
 use self::bank::{Registered, connect};
 use self::check::CheckAcquirer;
-use crate::accounts::AccountArguments;
+use super::AccountArguments;
 use crate::output::print_changes;
 use crate::target::Stack;
 use crate::{CommandOutcome, OperatorArguments, Result, print_json, print_once};
@@ -76,32 +76,30 @@ pub(crate) enum Command {
     /// The URL is printed once. The earlier token remains valid until --drop-old.
     RotateCallbackToken(Rotate),
     /// Replace the secret that signs MED notifications; it is printed once
-    RotateMedSecret {
-        /// The account (acc_…)
-        id: AccountId,
-        /// The name of the connection [default: the only one, or the bank of Pix]
-        #[arg(long)]
-        name: Option<ConnectionName>,
-        #[command(flatten)]
-        operator: OperatorArguments,
-    },
+    RotateMedSecret(Changed),
 }
 
 #[derive(clap::Args, Debug)]
-pub(crate) struct Rotate {
+pub(crate) struct Changed {
     /// The account (acc_…)
     id: AccountId,
     /// The name of the connection [default: the only one, or the bank of Pix]
     #[arg(long)]
     name: Option<ConnectionName>,
+    #[command(flatten)]
+    operator: OperatorArguments,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Rotate {
+    #[command(flatten)]
+    changed: Changed,
     /// Create no token; remove all tokens but the newest, if the bank uses that one
     #[arg(long)]
     drop_old: bool,
     /// Do not call the bank: neither read which URL is registered there, nor register one
     #[arg(long)]
     no_register_webhook: bool,
-    #[command(flatten)]
-    operator: OperatorArguments,
 }
 
 #[derive(clap::Args, Debug)]
@@ -162,7 +160,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         }
         Command::Forget(arguments) => Box::pin(forget(stack, arguments)).await?,
         Command::RotateCallbackToken(rotate) => Box::pin(rotate_callback_token(stack, rotate)).await?,
-        Command::RotateMedSecret { id, name, operator } => {
+        Command::RotateMedSecret(Changed { id, name, operator }) => {
             let account = stack.existing_account(&id).await?.id;
             let operator = operator.operator();
             let rotated = acquirers.rotate_med_secret(account, name.as_ref(), &operator, now);
@@ -253,17 +251,16 @@ fn at_bank(account: AccountId, name: &ConnectionName) -> impl Fn(Box<dyn Error>)
 }
 
 async fn rotate_callback_token(stack: &Stack, rotate: Rotate) -> Result<()> {
-    let acquirers = stack.acquirers()?;
-    let now = stack.clock.now();
-    let account = stack.existing_account(&rotate.id).await?.id;
-    let operator = rotate.operator.clone().operator();
-    let found = acquirers.named(account, rotate.name.as_ref()).await?;
+    let Changed { id, name, operator } = rotate.changed;
+    let (acquirers, operator, now) = (stack.acquirers()?, operator.operator(), stack.clock.now());
+    let account = stack.existing_account(&id).await?.id;
+    let found = acquirers.named(account, name.as_ref()).await?;
     if found.acquirer.settings.pix().is_none() {
         if rotate.drop_old || rotate.no_register_webhook {
             return Err("--drop-old and --no-register-webhook are for banks of Pix only".into());
         }
-        Box::pin(stripe::rotate(stack, account, &found, rotate.operator)).await?;
-        return print_json(&acquirers.named(account, rotate.name.as_ref()).await?.view());
+        Box::pin(stripe::rotate(stack, account, &found, &operator)).await?;
+        return print_json(&acquirers.named(account, name.as_ref()).await?.view());
     }
     let client = connect(stack, &found.pix_connection()?)?;
     let acquirer = found.acquirer;
