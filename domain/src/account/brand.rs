@@ -13,22 +13,18 @@ use crate::text::{checked_text, serde_as_text};
 
 /// The optional parts of an account's brand. The copies of the settings in the rows of API keys lack it, because no
 /// request with a key needs it.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Brand {
     /// Shown at the top of the page. `None`: the page names only the receiver of the BR Code.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The colour of buttons.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub color: Option<Color>,
     /// Where payers may ask for help.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub email: Option<MailAddress>,
     /// Where payers may ask for help.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phone: Option<Phone>,
     /// The file of the logo.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logo: Option<LogoHash>,
 }
 

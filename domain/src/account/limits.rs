@@ -25,13 +25,12 @@ impl Default for VelocityLimits {
 }
 
 /// Maximum sum of refunds to third parties in one day (São Paulo), in centavos, by mode. `None`: no limit.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct ThirdPartyLimits {
     /// Limit for test refunds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<i64>,
     /// Limit for live refunds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<i64>,
 }
 

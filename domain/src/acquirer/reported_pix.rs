@@ -24,6 +24,7 @@ pub enum ReportedPixStatus {
 }
 
 /// What the bank reported of a Pix that was not credited, for the operator who decides about it.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct PixDetails {
     /// The amount.
@@ -32,16 +33,12 @@ pub struct PixDetails {
     #[serde(with = "domain::time::millis")]
     pub paid_at: Timestamp,
     /// The txid.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub txid: Option<String>,
     /// The Pix key that received it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// The payer's message (`infoPagador`), without documents.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payer_message: Option<String>,
     /// The payer's document, masked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payer: Option<String>,
 }
 
@@ -55,6 +52,7 @@ pub struct SeenReturn {
 }
 
 /// The row of a reported Pix.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct ReportedPix {
     /// The end-to-end id.
@@ -64,15 +62,12 @@ pub struct ReportedPix {
     /// The account whose notification names it; once it is recorded, the account that has the money.
     pub account: AccountId,
     /// The txid of the notification, if it has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub txid: Option<String>,
     /// The status.
     pub status: ReportedPixStatus,
     /// The charge that the money was recorded for. `None`: not recorded, or no charge matches.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub charge: Option<ChargeId>,
     /// What the bank reported. `None`: the Pix was credited when it was recorded, or is not recorded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<PixDetails>,
     /// Devoluções that were processed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -81,7 +76,7 @@ pub struct ReportedPix {
     #[serde(with = "domain::time::millis")]
     pub reported_at: Timestamp,
     /// When the scheduler reads the Pix back next. `None`: it need not be read.
-    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option")]
     pub read_back_at: Option<Timestamp>,
     /// Version of the row; 1 at creation, plus 1 for each change.
     pub version: u64,

@@ -38,13 +38,12 @@ impl fmt::Debug for HostedPage {
 }
 
 /// Data for paying by card. The address of the authentication page is derived from the charge's id.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Card {
     /// The acquirer's page. `None`: the payer authenticates on the service's own page.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page: Option<HostedPage>,
     /// URL to which the payer returns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub return_url: Option<String>,
     /// When the charge stops being payable by card.
     #[serde(with = "domain::time::millis")]
@@ -110,25 +109,20 @@ pub struct Crypto {
 }
 
 /// The artefacts of a charge, for each requested method.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Artefacts {
     /// Set when the charge can be paid by Pix.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pix: Option<Pix>,
     /// Set when the charge can be paid by card.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub card: Option<Card>,
     /// Set when the charge can be paid by MB WAY.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mbway: Option<Mbway>,
     /// Set when the charge can be paid by Multibanco.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multibanco: Option<Multibanco>,
     /// Set when the charge can be paid by boleto.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boleto: Option<Boleto>,
     /// Set when the charge can be paid with a token.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crypto: Option<Crypto>,
 }
 

@@ -21,6 +21,7 @@ pub enum MedStatus {
 }
 
 /// The block `metadata.med` of a charge. It is information for people; no logic may depend on it.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MedBlock {
@@ -29,20 +30,16 @@ pub struct MedBlock {
     /// Status of the case.
     pub status: MedStatus,
     /// `agreed`: the merchant lost. `disagreed`: the merchant won. `None`: not decided, or withdrawn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
     /// The alleged fraud method: `scam`, `unauthorized`, `coercion`, `invasion` or `other`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
     /// Reason that the payer alleges.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// When the case was opened.
     pub opened_at: Timestamp,
     /// When the case last changed.
     pub updated_at: Timestamp,
     /// When the case was closed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<Timestamp>,
     /// When the service processed the case's latest event. Added evidence does not set it.
     pub last_event_at: Timestamp,

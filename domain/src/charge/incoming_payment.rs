@@ -101,6 +101,7 @@ impl ReturnedPayment {
 }
 
 /// The row of an incoming payment.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct IncomingPayment {
     /// Id of the payment. For a Pix it is the end-to-end id.
@@ -110,10 +111,8 @@ pub struct IncomingPayment {
     /// That of the charge. If the payment matched no charge: of the account that owns the receiving Pix key.
     pub scope: Scope,
     /// Raw id of that charge (without `ch_`). `None`: the payment matched no charge.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub charge: Option<String>,
     /// The bank connection that received the payment. `None`: the acquirer is not a bank.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection: Option<ConnectionId>,
     /// Paid amount in minor units.
     pub amount: Amount,
@@ -128,16 +127,14 @@ pub struct IncomingPayment {
     #[serde(with = "domain::time::millis")]
     pub recorded_at: Timestamp,
     /// When the first version was made. `None`: this is the first.
-    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option")]
     pub first_recorded_at: Option<Timestamp>,
     /// Until then, only the worker that wrote this may request the return. A change of the payment removes it.
-    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option")]
     pub leased_until: Option<Timestamp>,
     /// The payer's document, if the bank reported it. It is never shown to merchants.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payer_document: Option<TaxId>,
     /// The return of the payment. `None`: the payment was credited, or is held for review.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returned: Option<Return>,
     /// Version of the row; 1 at creation, plus 1 for each change.
     pub version: u64,

@@ -40,19 +40,16 @@ use crate::time::Timestamp;
 use crate::wallet::{Posting, Settlement};
 
 /// The customer who should pay, with the data that the merchant sent.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Customer {
     /// Name, 1 to 200 characters.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Document: a CPF or CNPJ; on the payments surface also a NIF or another tax id.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document: Option<Document>,
     /// Email address, at most 254 characters.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
     /// Phone number, at most 32 characters.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phone: Option<String>,
 }
 
@@ -72,13 +69,12 @@ pub struct AppliedPayment {
 }
 
 /// Fields that only the payments surface accepts.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct PaymentDetails {
     /// The merchant's id of its user, echoed in webhooks; at most 200 characters.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub customer_id: Option<String>,
     /// URL that receives the charge's legacy events, in place of the endpoints subscribed to them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook_url: Option<String>,
 }
 
@@ -160,6 +156,7 @@ pub enum Decision {
 /// A charge as stored in its row.
 // With `remote`, serde derives plain functions and no traits. So `Charge` has no `Deserialize`: rows are
 // deserialised only as [`StoredCharge`]. `Serialize` is implemented below.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(remote = "Self")]
 pub struct Charge {
@@ -183,7 +180,6 @@ pub struct Charge {
     /// The customer who should pay.
     pub customer: Customer,
     /// Payer lock: only a payment by the owner of this document is credited.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_payer: Option<TaxId>,
     /// The merchant's metadata.
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
@@ -192,25 +188,23 @@ pub struct Charge {
     #[serde(default, skip_serializing_if = "domain::row::is_default")]
     pub acquirer: AcquirerName,
     /// The connection at which the charge was created. `None`: the acquirer has none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection: Option<ConnectionId>,
     /// The methods that belong to other connections.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub elsewhere: Vec<(PaymentMethod, ConnectionId)>,
     /// Until when a caller creates the charge at its bank, so that no other caller does. `None`: none does now.
-    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option")]
     pub lease_until: Option<Timestamp>,
     /// Since when one of several connections has not said what became of the charge there. `None`: all have.
-    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option")]
     pub unread_since: Option<Timestamp>,
     /// Data that the payer needs to pay, by method.
     pub artefacts: Artefacts,
     /// Requested lifetime of the Pix code in seconds, until the acquirer has created it. `None`: the account's
     /// default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pix_expires_in_seconds: Option<i64>,
     /// Fields that only the payments surface accepts. `None`: the charges surface created the charge.
-    #[serde(default, rename = "transaction", skip_serializing_if = "Option::is_none")]
+    #[serde(default, rename = "transaction")]
     pub payment_details: Option<PaymentDetails>,
     /// Hash of the normalised request, which distinguishes a replay from another request with the same
     /// idempotency key.
@@ -225,10 +219,9 @@ pub struct Charge {
     #[serde(with = "domain::time::millis")]
     pub updated_at: Timestamp,
     /// The payment that the charge accepted.
-    #[serde(default, rename = "receipt", skip_serializing_if = "Option::is_none")]
+    #[serde(default, rename = "receipt")]
     pub applied_payment: Option<AppliedPayment>,
     /// The settlement: when and on which terms the money was credited.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settlement: Option<Settlement>,
     /// Sums that refunds and MED cases have taken.
     #[serde(default, skip_serializing_if = "Funds::is_whole")]
@@ -240,22 +233,16 @@ pub struct Charge {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub returned: Vec<ReturnedPayment>,
     /// Why the charge ended unpaid.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
     /// Why the payer's last try was declined, after which the payer could try again. It is the failure of an expiry.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_decline: Option<Decline>,
     /// Decision of the manual review. `None`: there was none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reviewed: Option<Decision>,
     /// Summary of the charge's MED cases. `None`: it never had one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disputes: Option<Disputes>,
     /// State before the last change. `None`: the charge is new.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub past: Option<PreviousState>,
     /// The API key that last changed the row, with the version that it wrote; the source of audit rows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<Actor>,
 }
 

@@ -173,6 +173,7 @@ impl CaseEnd {
 }
 
 /// The row of a case.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct MedCase {
     /// `med_…`; contains the charge's id.
@@ -208,33 +209,29 @@ pub struct MedCase {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unconfirmed: bool,
     /// Reason that the payer alleges.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Deadline for the merchant's response. `None`: not communicated.
-    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option")]
     pub response_deadline: Option<Timestamp>,
     /// `reported_at` of the latest notice that changed the case. An older notice changes nothing. `None`: no
     /// notice opened it.
-    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option")]
     pub reported_at: Option<Timestamp>,
     /// True when a devolução by MED opened the case, because no open case claimed the returned money.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub opened_by_return: bool,
     /// The infraction of a case with `opened_by_return`, once a notice names it. The ids of other cases contain
     /// theirs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub infraction: Option<String>,
     /// When the platform last requested evidence.
-    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option")]
     pub evidence_requested_at: Option<Timestamp>,
     /// Text of the merchant's appeal.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub appeal_reason: Option<String>,
     /// Text of an appeal that is not sent yet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub appeal_draft: Option<String>,
     /// When the merchant appealed.
-    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option")]
     pub appealed_at: Option<Timestamp>,
     /// Number of evidence files with a confirmed upload.
     pub evidence_count: u32,
@@ -242,13 +239,12 @@ pub struct MedCase {
     #[serde(default, skip_serializing_if = "crate::row::is_default")]
     pub spent_submissions: u32,
     /// Who has the contested money. `None`: the case is not over.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub money_outcome: Option<MoneyOutcome>,
     /// True when the payer withdrew the claim.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub withdrawn: bool,
     /// When the case ended.
-    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option")]
     pub closed_at: Option<Timestamp>,
     /// The request that created the charge.
     #[serde(rename = "rid")]
@@ -269,7 +265,6 @@ pub struct MedCase {
     /// Version of the row; 1 at creation, plus 1 for each change.
     pub version: u64,
     /// The API key that last changed the row, with the version that it wrote; the source of audit rows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<Actor>,
 }
 

@@ -97,6 +97,7 @@ pub enum NoticeStatus {
 }
 
 /// The row of a notice.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct MedNotice {
     /// The account in whose path the notice arrived.
@@ -112,16 +113,13 @@ pub struct MedNotice {
     /// The state of the infraction.
     pub infraction_status: InfractionStatus,
     /// The situation that the payer's bank reports.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub situation: Option<Situation>,
     /// The contested amount. `None`: the charge's whole amount.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amount: Option<Amount>,
     /// The reason that the payer alleges.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The deadline for the merchant's response, as communicated.
-    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option")]
     pub response_deadline: Option<Timestamp>,
     /// When the infraction reached this state.
     #[serde(with = "domain::time::millis")]
@@ -132,13 +130,12 @@ pub struct MedNotice {
     /// What became of the notice.
     pub status: NoticeStatus,
     /// The case, once the notice is processed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case: Option<MedCaseId>,
     /// An operator dismissed the notice: it is never processed. The status is [`NoticeStatus::Unmatched`].
-    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option")]
     pub dismissed_at: Option<Timestamp>,
     /// When the scheduler processes the notice next. `None`: it need not be processed.
-    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option")]
     pub next_at: Option<Timestamp>,
     /// Version of the row; 1 at creation, plus 1 for each change.
     pub version: u64,

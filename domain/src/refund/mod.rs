@@ -98,6 +98,7 @@ impl RefundedCharge {
 }
 
 /// The row of a refund.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Refund {
     /// `re_…`; contains the charge's id.
@@ -114,7 +115,7 @@ pub struct Refund {
     /// The sums that the refund takes from each source of money.
     pub share: RefundShare,
     /// Release day of the pending money that the refund took. `None`: it took no pending money.
-    #[serde(default, with = "domain::calendar::number_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::calendar::number_option")]
     pub release_on: Option<Day>,
     /// The pending money of other charges that the refund took.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -123,26 +124,20 @@ pub struct Refund {
     #[serde(default, skip_serializing_if = "domain::row::is_default")]
     pub acquirer: AcquirerName,
     /// The charge's bank connection. `None`: the acquirer is not a bank.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection: Option<ConnectionId>,
     /// The payment that is refunded.
     pub payment: AcquirerPaymentId,
     /// The id of a devolução that the merchant or the bank made without a request. `None`: the service requests
     /// it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested_at_bank: Option<String>,
     /// The bank's id of the devolução (`rtrId`) or of the Pix out, once the bank reported it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtr_id: Option<String>,
     /// Why the refund failed, in the acquirer's words, with masked documents.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_reason: Option<String>,
     /// The merchant's reason.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Pix key of a cash-out. `None`: the payer's document or, if the bank reported none, the account that
     /// paid.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination: Option<PixKey>,
     /// True when the request named no key, so `destination` is the payer's document. Merchants do not see it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -151,7 +146,6 @@ pub struct Refund {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub third_party: bool,
     /// The day whose limit of refunds to third parties includes it. `None`: no limit applied.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_on: Option<Day>,
     /// Hash of the normalised request, which distinguishes a replay from another request with the same
     /// idempotency key.
@@ -166,10 +160,10 @@ pub struct Refund {
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
     /// When a worker claimed the refund to call the acquirer.
-    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option")]
     pub started_at: Option<Timestamp>,
     /// Until then, only the worker that wrote this may request the refund. A change of the refund removes it.
-    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option")]
     pub leased_until: Option<Timestamp>,
     /// How many requests the acquirer will never execute, because it stored a failure for them. The next request
     /// is another one.
@@ -181,7 +175,6 @@ pub struct Refund {
     /// Version of the row; 1 at creation, plus 1 for each change.
     pub version: u64,
     /// The API key that last changed the row, with the version that it wrote; the source of audit rows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<Actor>,
 }
 

@@ -110,25 +110,20 @@ impl PostingKind {
 }
 
 /// The objects that a posting concerns.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Subject {
     /// The charge that was paid, refunded or contested.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub charge: Option<ChargeId>,
     /// The payment of that charge.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payment: Option<AcquirerPaymentId>,
     /// The refund.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refund: Option<RefundId>,
     /// The MED case.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case: Option<MedCaseId>,
     /// The payout.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payout: Option<PayoutId>,
     /// An operator's note to the merchant.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 

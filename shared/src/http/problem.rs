@@ -450,6 +450,7 @@ pub struct ErrorBody<'a> {
 }
 
 /// An error.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, JsonSchema, Serialize)]
 #[schemars(rename = "ErrorObject")]
 struct Error<'a> {
@@ -465,11 +466,9 @@ struct Error<'a> {
     /// The cause and the way out, for people. It may change.
     message: String,
     /// The field that failed. Present if the error concerns one field.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "&str")]
     param: Option<&'a str>,
     /// Each failing field. Present if the validation failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "&[Detail]", length(min = 1, max = MAX_DETAILS))]
     details: Option<&'a [Detail]>,
 }

@@ -51,20 +51,16 @@ pub struct MovementReconciliation {
     pub exchanged: Vec<MovementDifference>,
 }
 
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct MovementDifference {
     /// `None`: of an object that can't be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub charge: Option<ChargeId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub payment: Option<AcquirerPaymentId>,
     /// Such as `refund re_…`, if the movements of one object are compared.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<String>,
     /// In minor units.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub acquirer_amount: Option<MinorUnits>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub recorded_amount: Option<MinorUnits>,
     pub reason: String,
 }

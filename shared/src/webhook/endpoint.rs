@@ -82,6 +82,7 @@ pub struct Abandoned {
     pub generation: u64,
 }
 
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Endpoint {
     pub id: EndpointId,
@@ -93,16 +94,14 @@ pub struct Endpoint {
     pub status: EndpointStatus,
     /// When the first failure since the last success, activation or change of the URL was recorded; `None`:
     /// there was no failure since then.
-    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option")]
     pub failing_since: Option<Timestamp>,
     /// Present if the service switched it off because no delivery succeeded. Its status is `INACTIVE` then.
     /// Existing deliveries are attempted to the end of their schedule, unless the merchant also sets the
     /// endpoint to `INACTIVE`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disabled: Option<Disabled>,
     /// Present if the merchant has ever set the endpoint to `INACTIVE`, which abandons its pending
     /// deliveries. Stays after the endpoint is `ACTIVE` again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub abandoned: Option<Abandoned>,
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
@@ -113,7 +112,6 @@ pub struct Endpoint {
     pub version: u64,
     /// The API key that last changed the row, and the version after that change. The audit row is derived
     /// from it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<Actor>,
 }
 
@@ -489,6 +487,7 @@ impl Endpoints {
 }
 
 /// A webhook endpoint: a URL that receives events.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, JsonSchema, Serialize)]
 #[schemars(rename = "WebhookEndpoint")]
 #[serde(rename_all = "camelCase")]
@@ -502,25 +501,20 @@ pub struct EndpointView<'a> {
     #[schemars(schema_with = "subscribable_list_schema")]
     events: &'a [EventType],
     /// The secret that signs the deliveries: 64 hex digits. Only the response to the registration contains it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "&str", regex(pattern = "^[0-9a-f]{64}$"))]
     secret: Option<&'a str>,
     /// The same secret in the form of the libraries of Standard Webhooks.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", regex(pattern = "^whsec_"))]
     standard_webhooks_secret: Option<String>,
     /// Whether the endpoint receives new events.
     status: EndpointStatus,
     /// Since when all attempts have failed. Absent if the last attempt succeeded.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Timestamp")]
     failing_since: Option<Timestamp>,
     /// When the service switched the endpoint off. Absent if it did not.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Timestamp")]
     disabled_at: Option<Timestamp>,
     /// Why the service switched the endpoint off. Absent if it did not.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "&str")]
     disabled_reason: Option<&'a str>,
     /// When the endpoint was registered.

@@ -86,15 +86,14 @@ pub struct StripeSettings {
     pub webhook_endpoint: Option<String>,
 }
 
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct PixSettings {
     pub client_id: ClientId,
     pub token_authentication: TokenAuthentication,
     /// The scope of tokens. `None`: the request names no scope, and the bank applies its default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<TokenScope>,
     /// Authorities that may issue the bank's server certificate, besides the public ones.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub additional_ca: Option<ServerAuthorities>,
     /// The longest period that the bank's `GET /pix` accepts, in seconds.
     pub max_period_seconds: u32,

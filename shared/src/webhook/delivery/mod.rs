@@ -128,6 +128,7 @@ impl DeliveryStatus {
     }
 }
 
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Delivery {
     /// Derived from the event, its name, the endpoint and the resend request. So a replayed change creates no
@@ -143,7 +144,6 @@ pub struct Delivery {
     pub event_type: EventType,
     /// The endpoint that receives the event; `None`: the transaction's `webhookUrl` receives it. That URL is
     /// in the event's row.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<EndpointId>,
     /// The endpoint's [`Endpoint::generation`] when the delivery was created. If it is lower than the
     /// endpoint's present generation, the delivery is abandoned.
@@ -151,7 +151,6 @@ pub struct Delivery {
     pub generation: u64,
     /// For a `webhookUrl`: a short hash of its host and port. Queue messages are grouped by it, so that a
     /// server that hangs does not delay the deliveries to other servers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
     /// The status. May stay `PENDING` for seconds or minutes after the delivery was abandoned.
     pub status: DeliveryStatus,
@@ -164,26 +163,21 @@ pub struct Delivery {
     #[serde(with = "domain::time::millis")]
     pub next_attempt_at: Timestamp,
     /// When the lease of the worker's claim ends; `None`: the delivery is not claimed.
-    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option")]
     pub leased_until: Option<Timestamp>,
     /// The random name of the last claim. It shows a worker that its claim succeeded although DynamoDB's
     /// response was lost.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_status_code: Option<u16>,
     /// Why the last attempt failed. If a worker cancelled the delivery, the text begins with the reason of
     /// the cancellation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
     /// Why the delivery was cancelled, if an [`Abandonment`] cancelled it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub abandoned_because: Option<Cause>,
     /// The beginning of the body of the last failed response.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_response_body: Option<String>,
     /// When the receiver answered 2xx.
-    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option")]
     pub delivered_at: Option<Timestamp>,
     /// Whether the delivery was ever in `list`: its first attempt failed or took too long, it was
     /// cancelled, or it was created late or by a resend. Until it is done, it is also in the due index.
