@@ -146,7 +146,7 @@ operations! {
         .body(Body::Json(ENDPOINT_BODY, r#"{"url": "https://example.com/webhooks", "events": ["charge.paid", "charge.expired", "charge.failed"]}"#))
         .errors(&[UNPROCESSABLE]);
     "GET /v1/webhooks/endpoints" "listWebhookEndpoints" "List endpoints"
-        "Without their secrets."
+        "Oldest first, without their secrets."
         [200 [Json "WebhookEndpointList"]];
     "GET /v1/webhooks/endpoints/{id}" "getWebhookEndpoint" "Read an endpoint"
         "Without its secret."
