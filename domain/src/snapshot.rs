@@ -79,6 +79,20 @@ pub enum MovedObject {
 }
 
 impl Snapshot {
+    /// A charge of which nothing but its state is known.
+    pub fn of(state: RemoteState) -> Self {
+        Self {
+            state,
+            payments: Vec::new(),
+            last_decline: None,
+            refunds: Vec::new(),
+            disputes: Vec::new(),
+            is_partial: false,
+            odd: Vec::new(),
+            movements: Vec::new(),
+        }
+    }
+
     /// Joins what two acquirers say about one charge. `None`: the acquirer does not know it.
     pub fn joined(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         let (mut one, other) = match (one, other) {

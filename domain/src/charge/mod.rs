@@ -14,6 +14,8 @@ mod stored;
 pub(crate) mod testing;
 pub mod transition;
 
+use std::ops::Range;
+
 pub use artefacts::{Artefacts, Boleto, Card, Crypto, HostedPage, Mbway, Multibanco, Pix};
 pub use dispute::{Disputes, MedBlock, MedStatus};
 pub use erasure::ErasureRefused;
@@ -119,9 +121,18 @@ pub struct PreviousState {
     pub earlier: Vec<StatusChange>,
 }
 
-/// Without disputes, no path through the states is longer. Disputes can repeat without limit, and the row must
-/// stay small. The list of events filtered by `object` omits the events of dropped changes.
+/// Without loops, no path through the states is longer. Disputes and tries to pay can repeat without limit, and the row
+/// must stay small. The list of events filtered by `object` omits the events of dropped changes.
 const MAX_EARLIER: usize = 16;
+
+/// The first changes that led back to the status before them. They moved no money, because a payment is held, credited
+/// or returned once. So the postings of the others are still found.
+fn oldest_loop(changes: &[(StatusChange, TransactionStatus)]) -> Option<Range<usize>> {
+    changes.iter().enumerate().find_map(|(first, (change, _))| {
+        let length = changes.iter().skip(first).position(|(_, led_to)| *led_to == change.from)?;
+        Some(first..first.saturating_add(length).saturating_add(1))
+    })
+}
 
 /// The row must stay small. Each payment also has its own row.
 const MAX_RETURNED: usize = 10;
@@ -316,8 +327,12 @@ impl Charge {
         entries.iter().copied().zip(led_to).collect()
     }
 
-    /// The keys of the postings that the charge's own changes may have made. Those of its refunds, MED cases and
-    /// returned payments are derived from their rows.
+    pub(crate) fn posting_of(&self, at: Timestamp, version: u64) -> PostingId {
+        PostingId::derive(at, &self.key().pk, version)
+    }
+
+    /// The keys of the postings that the charge's own changes may have made. [`Posting::earlier_key`] leads to further
+    /// ones. Those of its refunds, MED cases and returned payments are derived from their rows.
     pub fn posting_keys(&self) -> Vec<Key> {
         let key = |(entry, to): (StatusChange, TransactionStatus)| {
             let is_credit = match to {
@@ -333,12 +348,12 @@ impl Charge {
                 | TransactionStatus::Chargeback
                 | TransactionStatus::Dispute => return None,
             };
-            let id = PostingId::derive(entry.at, &self.key().pk, entry.version);
+            let id = self.posting_of(entry.at, entry.version);
             Some(Posting::key_of((&self.scope, self.shard()), self.currency, id, is_credit))
         };
         let costs = self.costs.iter().flat_map(|costs| {
             costs.posted.iter().map(|posted| {
-                let id = PostingId::derive(posted.at, &self.key().pk, posted.version);
+                let id = self.posting_of(posted.at, posted.version);
                 Posting::key_of((&self.scope, self.shard()), costs.currency, id, false)
             })
         });
@@ -354,16 +369,16 @@ impl Charge {
 
     /// Returns the state that the next version stores as `past`.
     pub(crate) fn as_past(&self) -> PreviousState {
+        let mut changes = self.status_changes();
         // The creation is not stored, because it can be derived from the row.
-        let mut earlier: Vec<StatusChange> = self
-            .status_changes()
-            .into_iter()
-            .map(|(entry, _)| entry)
-            .filter(|entry| entry.version > 1)
-            .collect();
-        let entry = earlier.pop();
-        let dropped = earlier.len().saturating_sub(MAX_EARLIER);
-        PreviousState { status: self.status, entry, earlier: earlier.split_off(dropped) }
+        changes.retain(|(entry, _)| entry.version > 1);
+        let entry = changes.pop().map(|(entry, _)| entry);
+        while changes.len() > MAX_EARLIER {
+            let oldest = oldest_loop(&changes).unwrap_or(0..1);
+            changes.drain(oldest);
+        }
+        let earlier = changes.into_iter().map(|(entry, _)| entry).collect();
+        PreviousState { status: self.status, entry, earlier }
     }
 
     fn with_returned(mut self, incoming: &IncomingPayment) -> Self {

@@ -10,7 +10,7 @@ use super::{AcquirerCosts, AppliedPayment, Artefacts, Charge, Decision, Failure,
 use crate::account::terms::MethodTerms;
 use crate::acquirer::{Charged, Decline};
 use crate::ids::{AcquirerPaymentId, ConnectionId, PostingId, Scope};
-use crate::med::{CaseUpdate, latest_updates};
+use crate::med::{CaseUpdate, add_update};
 use crate::money::{Amount, Currency, MinorUnits, MoneyError};
 use crate::payment_method::PaymentMethod;
 use crate::row::Row as _;
@@ -215,11 +215,12 @@ fn bear_costs(
     }
     let mut next = next_version(charge.clone(), now);
     let is_it = |costs: &mut AcquirerCosts| costs.currency == currency && costs.of_disputes == of_disputes;
-    let posted = next.costs.extract_if(.., is_it).next().map(|costs| costs.posted).unwrap_or_default();
-    let posted = latest_updates(&posted, CaseUpdate { version: next.version, at: next.updated_at });
+    let mut posted = next.costs.extract_if(.., is_it).next().map(|costs| costs.posted).unwrap_or_default();
+    let dropped = add_update(&mut posted, CaseUpdate { version: next.version, at: next.updated_at });
     next.costs.push(AcquirerCosts { currency, of_disputes, minor: total, movements, posted });
     let cause = Cause { currency, ..cause(&next, None) };
-    let posting = rules::acquirer_costs(cause, of_disputes, total.checked_sub(before)?)?;
+    let mut posting = rules::acquirer_costs(cause, of_disputes, total.checked_sub(before)?)?;
+    posting.earlier = dropped.map(|dropped| next.posting_of(dropped.at, dropped.version));
     Ok(Outcome::Credited { charge: Box::new(next), posting: Box::new(posting) })
 }
 

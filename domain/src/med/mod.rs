@@ -295,9 +295,10 @@ fn held_now(charge: &Charge, after: &Funds, lost: MinorUnits) -> Result<MinorUni
 /// Evidence may be requested any number of times, and the row must stay small.
 const MAX_UPDATES: usize = 16;
 
-pub(crate) fn latest_updates(updates: &[CaseUpdate], update: CaseUpdate) -> Vec<CaseUpdate> {
-    let dropped = updates.len().saturating_add(1).saturating_sub(MAX_UPDATES);
-    updates.iter().skip(dropped).copied().chain([update]).collect()
+/// Returns the update that is dropped.
+pub(crate) fn add_update(updates: &mut Vec<CaseUpdate>, update: CaseUpdate) -> Option<CaseUpdate> {
+    updates.push(update);
+    (updates.len() > MAX_UPDATES).then(|| updates.remove(0))
 }
 
 /// The acquirer's notification that a payment is contested.
@@ -525,9 +526,9 @@ impl MedCase {
         let disputes = Disputes { open: disputes.open.saturating_add(1), ..disputes };
         let next = transition::next_version(charge.clone(), now);
         let case = Self { moved: held, unconfirmed: false, ..self };
-        let posting =
+        let mut posting =
             if held.is_positive() { Some(rules::case_opened(case.cause(charge), held)?) } else { None };
-        let case = case.with_move(posting.as_ref());
+        let case = case.with_move(&mut posting);
         Ok(CaseStep { charge: Charge { status, funds, disputes: Some(disputes), ..next }, case, posting })
     }
 
@@ -630,10 +631,10 @@ impl MedCase {
         let now = self.change_time(charge, now);
         let lost_later = self.lost_later.checked_add(more)?;
         let case = Self { lost_later, movements: taken.movements, ..self.next_version(now) };
-        let posting = rules::case_loss_changed(case.cause(charge), more)?;
+        let mut posting = Some(rules::case_loss_changed(case.cause(charge), more)?);
         let funds = charge.funds.loss_changed(charge.contested(), more)?;
-        let step = case.with_move(Some(&posting)).without_money(charge, now);
-        Ok(Some(CaseStep { charge: Charge { funds, ..step.charge }, posting: Some(posting), ..step }))
+        let step = case.with_move(&mut posting).without_money(charge, now);
+        Ok(Some(CaseStep { charge: Charge { funds, ..step.charge }, posting, ..step }))
     }
 
     /// Returns the next version of a case that a devolução opened, after the first notice of its infraction.
@@ -676,12 +677,12 @@ impl MedCase {
             if self.unconfirmed { self.moved } else { self.moved.checked_sub(taken)?.max(MinorUnits::ZERO) };
         let lost = self.lost.checked_add(part.into())?;
         let case = Self { lost, moved: retained, ..self.next_version(now) };
-        let posting = if taken.is_positive() {
+        let mut posting = if taken.is_positive() {
             Some(rules::case_lost(case.cause(charge), held_now(charge, &funds, taken)?, taken)?)
         } else {
             None
         };
-        let step = case.with_move(posting.as_ref()).without_money(charge, now);
+        let step = case.with_move(&mut posting).without_money(charge, now);
         Ok(Some(CaseStep { charge: Charge { funds, ..step.charge }, posting, ..step }))
     }
 
@@ -778,11 +779,11 @@ impl MedCase {
         } else {
             rules::case_won(cause, moved)
         };
-        let posting = Some(posting).filter(|posting| !posting.transfers.is_empty());
+        let mut posting = Some(posting).filter(|posting| !posting.transfers.is_empty());
         let disputes = charge.disputes.clone().map(|disputes| self.close_in(disputes, end, now));
         let next = Charge { funds, disputes, ..transition::next_version(charge.clone(), now) };
         let charge = Charge { status: next.status_by_funds()?, ..next };
-        let ended = Self { moved, ..next_case }.with_move(posting.as_ref());
+        let ended = Self { moved, ..next_case }.with_move(&mut posting);
         Ok(CaseStep { case: ended, charge, posting })
     }
 
@@ -835,10 +836,9 @@ impl MedCase {
     }
 
     fn next_published_version(&self, now: Timestamp) -> Self {
-        let next = self.next_version(now);
-        let update = CaseUpdate { version: next.version, at: now };
-        let updates = latest_updates(&self.published_updates, update);
-        Self { published_updates: updates, ..next }
+        let mut next = self.next_version(now);
+        add_update(&mut next.published_updates, CaseUpdate { version: next.version, at: now });
+        next
     }
 
     /// Returns the shard of the case's charge, in which the case's events and postings are.
@@ -846,18 +846,23 @@ impl MedCase {
         self.shards.shard_of(self.id.charge())
     }
 
-    fn with_move(self, posting: Option<&Posting>) -> Self {
-        let Some(posting) = posting else { return self };
-        let update = CaseUpdate { version: self.version, at: posting.at };
-        Self { money_moves: latest_updates(&self.money_moves, update), ..self }
+    fn with_move(mut self, posting: &mut Option<Posting>) -> Self {
+        if let Some(posting) = posting {
+            let update = CaseUpdate { version: self.version, at: posting.at };
+            let dropped = add_update(&mut self.money_moves, update);
+            posting.earlier = dropped.map(|dropped| self.posting_of(&dropped));
+        }
+        self
     }
 
-    /// The keys of the case's postings.
+    fn posting_of(&self, update: &CaseUpdate) -> PostingId {
+        PostingId::derive(update.at, &self.key().joined(), update.version)
+    }
+
+    /// The keys of the case's latest postings. [`Posting::earlier_key`] leads to those before.
     pub fn posting_keys(&self) -> Vec<Key> {
-        let key = |update: &CaseUpdate| {
-            let id = PostingId::derive(update.at, &self.key().joined(), update.version);
-            Posting::key_of((&self.scope, self.shard()), self.currency, id, true)
-        };
+        let scope = (&self.scope, self.shard());
+        let key = |update| Posting::key_of(scope, self.currency, self.posting_of(update), true);
         self.money_moves.iter().map(key).collect()
     }
 

@@ -1,6 +1,6 @@
 //! Feeds random histories of a charge at its acquirer in any order, repeated and with gaps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use proptest::prelude::*;
 
@@ -12,6 +12,7 @@ use crate::charge::{Card, IncomingPayment};
 use crate::money::Currency;
 use crate::money::MinorUnits;
 use crate::payment_method::PaymentMethod;
+use crate::row::{Key, Row as _};
 use crate::wallet::{LedgerAccount, Posting, Wallet};
 
 /// A charge with all that is recorded about it.
@@ -21,6 +22,7 @@ struct World {
     refunds: Vec<Refund>,
     cases: Vec<MedCase>,
     wallet: Wallet,
+    postings: Vec<Posting>,
     statuses: Vec<TransactionStatus>,
     closing: Option<Closing>,
 }
@@ -37,9 +39,30 @@ impl World {
             refunds: vec![],
             cases: vec![],
             wallet,
+            postings: vec![],
             statuses,
             closing: None,
         }
+    }
+
+    /// The postings to which the rows lead.
+    fn found(&self) -> usize {
+        let stored: HashMap<Key, &Posting> =
+            self.postings.iter().map(|posting| (posting.key(), posting)).collect();
+        let of_cases = self.cases.iter().flat_map(MedCase::posting_keys);
+        let of_refunds = self.refunds.iter().flat_map(Refund::posting_keys);
+        let of_payments =
+            self.incoming.values().flat_map(|incoming| incoming.posting_keys(self.charge.shard()));
+        let mut keys: Vec<Key> = self.charge.posting_keys();
+        keys.extend(of_cases.chain(of_refunds).chain(of_payments));
+        let mut found = HashSet::new();
+        while let Some(key) = keys.pop() {
+            if let Some(posting) = stored.get(&key).filter(|_| found.insert(key)) {
+                keys.extend(posting.earlier_key());
+            }
+        }
+        found.retain(|key| stored.contains_key(key));
+        found.len()
     }
 
     /// Makes the steps that a snapshot asks for, as one read of the acquirer does. Returns when to read again.
@@ -118,8 +141,9 @@ impl World {
     }
 
     fn become_(&mut self, charge: Charge, posting: Option<Posting>) {
-        if let Some(posting) = &posting {
-            self.wallet.post(posting).unwrap();
+        if let Some(posting) = posting {
+            self.wallet.post(&posting).unwrap();
+            self.postings.push(posting);
         }
         if charge.status != self.charge.status {
             self.statuses.push(charge.status);
@@ -220,17 +244,7 @@ fn learn_fees(snapshot: &mut Snapshot) {
 }
 
 fn open() -> Snapshot {
-    let (state, payments, refunds) = (RemoteState::Open, vec![], vec![]);
-    Snapshot {
-        state,
-        payments,
-        last_decline: None,
-        refunds,
-        disputes: vec![],
-        is_partial: false,
-        odd: vec![],
-        movements: vec![],
-    }
+    Snapshot::of(RemoteState::Open)
 }
 
 /// The snapshots of a history, which ends with a charge that can't be paid any more.
@@ -347,8 +361,48 @@ proptest! {
             let disputes = usize::from(!world.cases.is_empty());
             prop_assert!(paid <= 1 + disputes, "{:?}", world.statuses);
             prop_assert!(!world.charge.is_open());
+            prop_assert_eq!(world.found(), world.postings.len());
         }
     }
+}
+
+#[test]
+fn rows_lead_to_every_posting_after_any_number_of_disputes_and_movements() {
+    let mut world = World::new();
+    for number in 0..20 {
+        let tries = Snapshot { state: RemoteState::InProgress, ..open() };
+        let ended =
+            Snapshot { last_decline: Some(Decline { code: number.to_string(), ..decline() }), ..open() };
+        world.read(&tries, at(100));
+        world.read(&ended, at(100));
+    }
+    let mut snapshot = Snapshot { payments: vec![card_payment(1, 1000)], ..Snapshot::of(RemoteState::Paid) };
+    learn_fees(&mut snapshot);
+    let payment = snapshot.payments[0].payment.id.clone();
+    snapshot.movements.push(moved(&payment, MovedObject::Payment, (0, 1000, 1000, 39), "BRL"));
+    world.read(&snapshot, at(120));
+    for number in 1..=40 {
+        let id = format!("dp{number}");
+        snapshot.disputes.push(RemoteDispute { id, payment: payment.clone(), ..dispute(None) });
+        world.read(&snapshot, at(120));
+        let object = MovedObject::Dispute("dp1".to_owned());
+        snapshot.movements.push(moved(&payment, object, (number, 0, 0, 15), "BRL"));
+        let lost = i64::try_from(number).unwrap();
+        for remote in &mut snapshot.disputes {
+            remote.decision = Some(Decision::Merchant);
+            let is_first = remote.id == "dp1";
+            let movements = u32::try_from(number).unwrap();
+            let minor = MinorUnits::new(if is_first { lost } else { 0 });
+            remote.taken = Some(Taken { minor, movements });
+        }
+        world.read(&snapshot, at(120));
+    }
+    assert_eq!(world.next(&snapshot, at(120)), None);
+    let changes = world.cases[0].version;
+    assert!(changes > 40 && world.postings.len() > 100, "{changes}, {}", world.postings.len());
+    assert_eq!(world.found(), world.postings.len());
+    let statuses = world.charge.status_changes().len();
+    assert!(statuses <= 20, "{statuses}");
 }
 
 #[test]

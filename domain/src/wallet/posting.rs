@@ -178,6 +178,9 @@ pub struct Posting {
     /// Parts of further tranches; negative: taken from them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tranches: Vec<TrancheShare>,
+    /// An earlier posting of the same object, of which the object's row has no record any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<PostingId>,
     /// The objects that the posting concerns.
     #[serde(flatten)]
     pub subject: Subject,
@@ -205,6 +208,7 @@ impl Posting {
             fee: MinorUnits::ZERO,
             release_on: None,
             tranches: Vec::new(),
+            earlier: None,
             subject: cause.subject,
         }
     }
@@ -234,6 +238,11 @@ impl Posting {
     ) -> Key {
         let sort = if is_in_statement { Self::wallet_sort } else { Self::other_sort };
         Key { pk: Self::partition(scope, shard), sk: sort(currency, id) }
+    }
+
+    /// Returns the key of [`Self::earlier`].
+    pub fn earlier_key(&self) -> Option<Key> {
+        Some(Posting { id: self.earlier?, ..self.clone() }.key())
     }
 
     /// Checks whether a key of the state table is that of a posting.

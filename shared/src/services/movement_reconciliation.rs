@@ -243,8 +243,13 @@ impl Books {
         let of_cases = cases.iter().flat_map(MedCase::posting_keys);
         let keys = charge.posting_keys().into_iter().chain(of_payments).chain(of_refunds).chain(of_cases);
         // DynamoDB refuses a key twice.
-        let keys: Vec<Key> = keys.collect::<HashSet<_>>().into_iter().collect();
-        let mut postings: Vec<Posting> = store.get_in_order(&keys).await?;
+        let mut keys: Vec<Key> = keys.collect::<HashSet<_>>().into_iter().collect();
+        let mut postings: Vec<Posting> = Vec::new();
+        while !keys.is_empty() {
+            let read: Vec<Posting> = store.get_in_order(&keys).await?;
+            keys = read.iter().filter_map(Posting::earlier_key).collect();
+            postings.extend(read);
+        }
         postings.retain(|posting| match &posting.subject.payment {
             Some(payment) => ids.contains(payment),
             None => matches!(posting.kind, PostingKind::AcquirerCosts | PostingKind::DisputeFees),
