@@ -146,7 +146,7 @@ async fn expire(stack: &Stack, id: ChargeId, by: &Operator) -> Result<()> {
         Some(bank) => bank.knows_charge(&charge, now).await?,
         None => false,
     };
-    let read = connection.connector().read(&charge).await?;
+    let read = connection.connector().read(&charge, false).await?;
     let is_known = read.is_some_and(|read| {
         let is_paid_without_payment = read.state == RemoteState::Paid && read.payments.is_empty();
         read.is_partial || !is_paid_without_payment

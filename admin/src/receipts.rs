@@ -13,7 +13,7 @@ use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use domain::wallet::ReturnStatus;
 use shared::acquirer::AcquirerError;
-use shared::services::{ReceiptError, Receipts};
+use shared::services::{PixHint, ReceiptError, Receipts};
 
 use crate::output::{Record, print_list, print_next, record};
 use crate::target::Stack;
@@ -190,7 +190,8 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
                 );
             };
             let payments = stack.bank_payments()?;
-            let recorded = payments.record_for(bank, &pix, (account, &operator), now).await?;
+            let hint = PixHint { owner: Some((account, &operator)), ..PixHint::default() };
+            let recorded = payments.record(bank, &pix, hint, now).await?;
             let recorded = recorded.ok_or("the Pix was not recorded")?;
             print_json(&printed_pix(&recorded))
         }

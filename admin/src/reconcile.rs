@@ -64,48 +64,30 @@ async fn movements(stack: &Stack, connection: &Connection, arguments: &Arguments
 
 pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOutcome> {
     let account = stack.existing_account(&arguments.account).await?.id;
-    let connections = stack.connections()?;
-    let day = arguments.date;
-    if let Some(named) = arguments.connection
-        && !stack.acquirers()?.all(&account).await?.iter().any(|each| each.acquirer.connection == named)
-    {
-        return Err(format!(
-            "the account {account} has no connection {named}; `accounts show-acquirer` lists them"
-        )
-        .into());
-    }
-    let connection = match arguments.connection {
-        None => stack
-            .acquirers()?
-            .current(&account, PaymentMethod::Pix)
-            .await?
-            .map(|found| found.acquirer.connection),
-        former => former,
-    };
-    if let Some(id) = connection {
-        let found = connections.at(account, Some(id)).await?;
-        if found.as_pix().is_none() {
-            return movements(stack, &found, &arguments).await;
+    let (acquirers, day, now) = (stack.acquirers()?, arguments.date, stack.clock.now());
+    let named = match arguments.connection {
+        None => acquirers.current(&account, PaymentMethod::Pix).await?,
+        Some(named) => {
+            let all = acquirers.all(&account).await?;
+            let found = all.into_iter().find(|each| each.acquirer.connection == named);
+            Some(found.ok_or_else(|| {
+                format!(
+                    "the account {account} has no connection {named}; `accounts show-acquirer` lists them"
+                )
+            })?)
         }
-    }
-    let at = (account, connection);
-    let failed = |error: ReconciliationError| match connection {
-        Some(connection) => format!("account {account}, connection {connection}: {error}"),
-        None => error.to_string(),
     };
-    let mut reconciled =
-        reconcile(&stack.store, &connections, at, day, stack.clock.now()).await.map_err(failed)?;
+    let id = named.ok_or_else(|| format!("the account {account} has no acquirer"))?.acquirer.connection;
+    let connection = stack.connections()?.at(account, Some(id)).await?;
+    let Some(bank) = connection.as_pix() else { return movements(stack, &connection, &arguments).await };
+    let failed = |error: ReconciliationError| format!("account {account}, connection {id}: {error}");
+    let mut found = reconcile(&stack.store, bank, day, now).await.map_err(failed)?;
     if arguments.apply {
-        let found = connections.at(account, connection).await?;
-        let bank = found.pix()?;
-        let payments = stack.bank_payments()?;
-        for recorded in record_listed(&payments, bank, &reconciled.comparison, stack.clock.now()).await? {
+        for recorded in record_listed(&stack.bank_payments()?, bank, &found, now).await? {
             print_json(&printed_pix(&recorded))?;
         }
-        reconciled =
-            reconcile(&stack.store, &connections, at, day, stack.clock.now()).await.map_err(failed)?;
+        found = reconcile(&stack.store, bank, day, stack.clock.now()).await.map_err(failed)?;
     }
-    let found = &reconciled.comparison;
     // A pending difference is younger than an hour, so it may disappear without any action.
     let found_by_state = [
         ("difference", &found.differences),
@@ -119,7 +101,7 @@ pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOu
     }
     print_json(&record! {
         date: day,
-        connection: reconciled.connection,
+        connection: id,
         pix: found.pix,
         amount: found.amount,
         returns: found.returns,

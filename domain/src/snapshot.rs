@@ -93,6 +93,11 @@ impl Snapshot {
         }
     }
 
+    /// A charge whose object at the acquirer can't be used. Nothing follows from it, and it is read again.
+    pub fn of_odd(odd: OddObject) -> Self {
+        Self { is_partial: true, odd: vec![odd], ..Self::of(RemoteState::Open) }
+    }
+
     /// Joins what two acquirers say about one charge. `None`: the acquirer does not know it.
     pub fn joined(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         let (mut one, other) = match (one, other) {
@@ -107,6 +112,7 @@ impl Snapshot {
         one.payments.sort_by_key(|remote| remote.payment.paid_at);
         one.refunds.extend(other.refunds);
         one.disputes.extend(other.disputes);
+        one.is_partial |= other.is_partial;
         one.odd.extend(other.odd);
         one.movements.extend(other.movements);
         Some(one)
@@ -449,21 +455,22 @@ fn end(known: &Known<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<Step> {
 }
 
 /// Returns what an operator must look at, because no step can make it right.
-pub fn contradictions(known: &Known<'_>, snapshot: &Snapshot) -> Vec<String> {
+pub fn contradictions(known: &Known<'_>, snapshot: &Snapshot) -> Vec<OddObject> {
     let mut found = Vec::new();
     for remote in &snapshot.disputes {
         let id = remote.case_of(known.charge.id);
         let Some(case) = known.cases.iter().find(|case| case.id == id) else { continue };
         // A decided one has taken what its movements say.
         if case.amount != remote.amount && remote.taken.is_none() {
-            found.push(format!("dispute {} claims another amount than its case {id}", remote.id));
+            found.push(OddObject::new(&remote.id, format!("claims another amount than its case {id}")));
         }
         let is_won = remote.decision.map(|decision| decision != Decision::Payer);
         let was_won = case.money_outcome.map(|outcome| outcome == MoneyOutcome::RefundedToMerchant);
         // The merchant may accept a claim that the acquirer has not decided.
         let is_reversed = case.status != CaseStatus::Accepted && is_won.is_some() && was_won.is_some();
         if is_reversed && is_won != was_won {
-            found.push(format!("the decision of dispute {} differs from that of its case {id}", remote.id));
+            let why = format!("was decided in another way than its case {id}");
+            found.push(OddObject::new(&remote.id, why));
         }
     }
     found

@@ -9,7 +9,7 @@ use domain::money::MoneyError;
 
 use crate::account::password::PasswordError;
 use crate::account::{AccountError, UserError};
-use crate::acquirer::AcquirerError;
+use crate::acquirer::{AcquirerError, KitError};
 use crate::api_key::ApiKeyError;
 use crate::auth::dashboard::token::SigningError;
 use crate::charge::ChargeError;
@@ -71,10 +71,10 @@ impl From<AcquirerError> for Problem {
             | AcquirerError::NotTaken(_)
             | AcquirerError::MethodUnavailable { .. } => Self::Unprocessable(error.to_string()),
             AcquirerError::Store(error) => error.into(),
-            AcquirerError::Unavailable(_) => Self::Unavailable(error.to_string()),
-            AcquirerError::Limited(retry_after) => Self::Limited(retry_after),
+            AcquirerError::Kit(KitError::Limited(retry_after)) => Self::Limited(retry_after),
+            AcquirerError::Kit(KitError::Invalid(_)) => Self::Internal(error.to_string()),
+            AcquirerError::Kit(_) => Self::Unavailable(error.to_string()),
             AcquirerError::Busy => Self::Busy,
-            AcquirerError::InvalidArtefact(_) => Self::Internal(error.to_string()),
         }
     }
 }

@@ -60,7 +60,10 @@ impl MessageFailure for WorkError {
             Level::INFO
         } else if matches!(
             self,
-            Self::Acquirer(AcquirerError::Unavailable(_) | AcquirerError::Limited(_) | AcquirerError::Busy)
+            Self::Acquirer(
+                AcquirerError::Kit(KitError::Unavailable(_) | KitError::Limited(_) | KitError::Spent(_))
+                    | AcquirerError::Busy
+            )
         ) {
             Level::WARN
         } else {
@@ -75,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_failure_that_needs_no_operator_is_logged_below_error() {
-        let unavailable = AcquirerError::Unavailable("timed out".to_owned());
+        let unavailable = AcquirerError::unavailable("timed out");
         for (error, level) in [
             (WorkError::Leased, Level::INFO),
             (unavailable.into(), Level::WARN),

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use acquirer_http::{Health, SendError};
 use acquirer_kit::KitError;
+use domain::acquirer::OddObject;
 use serde_json::Value;
 
 use crate::fields::Fields;
@@ -23,8 +24,8 @@ const MAX_WORD_CHARS: usize = 40;
 ///
 /// Only some errors say that a write had no effect. After [`Timeout`](Self::Timeout),
 /// [`Connection`](Self::Connection), [`Tls`](Self::Tls), [`Server`](Self::Server),
-/// [`RequestTimeout`](Self::RequestTimeout), [`Malformed`](Self::Malformed) and [`Refused`](Self::Refused), the
-/// bank may have executed it. Then only a `get_` of the same id shows whether it did.
+/// [`RequestTimeout`](Self::RequestTimeout), [`Malformed`](Self::Malformed), [`Odd`](Self::Odd) and
+/// [`Refused`](Self::Refused), the bank may have executed it. Then only a `get_` of the same id shows whether it did.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
     /// The request breaks a rule that every bank has, so it was not sent.
@@ -69,6 +70,9 @@ pub enum ApiError {
     /// The answer can't be read, for this reason.
     #[error("the bank's answer can't be read: {0}")]
     Malformed(String),
+    /// The answer is whole, and its object is not as documented: a repetition does not help.
+    #[error("the bank's answer can't be used: {0}")]
+    Odd(OddObject),
 }
 
 impl ApiError {
@@ -94,6 +98,7 @@ impl From<ApiError> for KitError {
         note_operator_error(&error);
         match error {
             ApiError::TooManyRequests { retry_after } => Self::Limited(retry_after),
+            ApiError::Odd(odd) => Self::Odd(odd),
             error => Self::Unavailable(error.to_string()),
         }
     }
@@ -127,7 +132,8 @@ pub(crate) fn health<T>(outcome: Result<T, &ApiError>) -> Health {
             | ApiError::Forbidden(_)
             | ApiError::NotFound(_)
             | ApiError::RequestTimeout
-            | ApiError::Malformed(_),
+            | ApiError::Malformed(_)
+            | ApiError::Odd(_),
         ) => Health::Works,
     }
 }

@@ -1,3 +1,4 @@
+use domain::acquirer::OddObject;
 use domain::ids::EndToEndId;
 use domain::money::Amount;
 use domain::pix_key::PixKey;
@@ -34,7 +35,7 @@ impl Client {
         check_id(txid, TXID_CHARS, TXID_RULE)?;
         let sent_at = self.now();
         let body = self.call(ApiRequest::put("put_cob", &["cob", txid], cob.body())).await?;
-        let cob = cob_of(&body, txid)?;
+        let cob = parse(&body, ("txid", txid), Cob::parse)?;
         self.note_created(cob.created_at, sent_at);
         Ok(cob)
     }
@@ -43,7 +44,7 @@ impl Client {
     pub async fn get_cob(&self, txid: &str) -> Result<Option<Cob>, ApiError> {
         check_id(txid, TXID_CHARS, TXID_RULE)?;
         let body = found(self.call(ApiRequest::get("get_cob", &["cob", txid])).await)?;
-        body.map(|body| cob_of(&body, txid)).transpose()
+        body.map(|body| parse(&body, ("txid", txid), Cob::parse)).transpose()
     }
 
     /// Removes a cob, so that it can't be paid: `PATCH /cob/{txid}`. The bank refuses it if the cob is not
@@ -52,18 +53,14 @@ impl Client {
         check_id(txid, TXID_CHARS, TXID_RULE)?;
         let mut request = ApiRequest::new("remove_cob", Method::PATCH, &["cob", txid]);
         request.body = Some(json!({"status": CobStatus::RemovedByReceiver.as_str()}));
-        cob_of(&self.call(request).await?, txid)
+        parse(&self.call(request).await?, ("txid", txid), Cob::parse)
     }
 
     /// Reads a Pix: `GET /pix/{e2eid}`. `None` if the bank does not know it.
     pub async fn get_pix(&self, end_to_end_id: &EndToEndId) -> Result<Option<Pix>, ApiError> {
-        let request = ApiRequest::get("get_pix", &["pix", end_to_end_id.as_str()]);
-        let Some(body) = found(self.call(request).await)? else {
-            return Ok(None);
-        };
-        let pix = parse(&body, Pix::parse)?;
-        expect_same("endToEndId", pix.end_to_end_id.as_str(), end_to_end_id.as_str())?;
-        Ok(Some(pix))
+        let id = end_to_end_id.as_str();
+        let body = found(self.call(ApiRequest::get("get_pix", &["pix", id])).await)?;
+        body.map(|body| parse(&body, ("endToEndId", id), Pix::parse)).transpose()
     }
 
     /// Reads one page of the Pix of a period: `GET /pix`. An item that can't be read does not fail the page.
@@ -99,7 +96,7 @@ impl Client {
         }
         let segments = ["pix", end_to_end_id.as_str(), "devolucao", id];
         let body = self.call(ApiRequest::put("put_devolucao", &segments, body)).await?;
-        devolucao_of(&body, id)
+        parse(&body, ("id", id), Devolucao::parse)
     }
 
     /// Reads a return: `GET /pix/{e2eid}/devolucao/{id}`. `None` if the bank does not know it.
@@ -111,7 +108,7 @@ impl Client {
         check_id(id, ID_CHARS, DEVOLUCAO_ID_RULE)?;
         let segments = ["pix", end_to_end_id.as_str(), "devolucao", id];
         let body = found(self.call(ApiRequest::get("get_devolucao", &segments)).await)?;
-        body.map(|body| devolucao_of(&body, id)).transpose()
+        body.map(|body| parse(&body, ("id", id), Devolucao::parse)).transpose()
     }
 
     /// Registers the URL for the callbacks of a Pix key: `PUT /webhook/{chave}`.
@@ -129,9 +126,9 @@ impl Client {
         let Some(body) = found(self.call(request).await)? else {
             return Ok(None);
         };
-        let url =
-            |value: &Value| Fields::of(value, "webhook")?.required_text("webhookUrl").map(str::to_owned);
-        parse(&body, url).map(|url| Some(Webhook { url }))
+        let object = object(&body)?;
+        let url = Fields::new(&object).required_text("webhookUrl").map(str::to_owned);
+        url.map(|url| Some(Webhook { url })).map_err(|error| ApiError::Malformed(error.to_string()))
     }
 
     /// Removes the registered URL of a Pix key: `DELETE /webhook/{chave}`. It also succeeds if there is none.
@@ -144,7 +141,7 @@ impl Client {
     pub async fn put_pix_out(&self, id: &str, pix_out: &NewPixOut) -> Result<PixOut, ApiError> {
         check_id(id, ID_CHARS, PIX_OUT_ID_RULE)?;
         let body = self.call(ApiRequest::put("put_pix_out", &["pix-out", id], pix_out.body())).await?;
-        pix_out_of(&body, id)
+        parse(&body, ("id", id), PixOut::parse)
     }
 
     /// Reads a Pix that was sent, in the dialect `local`: `GET /pix-out/{id}`. `None` if the bank does not
@@ -152,7 +149,7 @@ impl Client {
     pub async fn get_pix_out(&self, id: &str) -> Result<Option<PixOut>, ApiError> {
         check_id(id, ID_CHARS, PIX_OUT_ID_RULE)?;
         let body = found(self.call(ApiRequest::get("get_pix_out", &["pix-out", id])).await)?;
-        body.map(|body| pix_out_of(&body, id)).transpose()
+        body.map(|body| parse(&body, ("id", id), PixOut::parse)).transpose()
     }
 }
 
@@ -167,32 +164,16 @@ fn object(body: &Bytes) -> Result<Map<String, Value>, ApiError> {
     serde_json::from_slice(body).map_err(|_| ApiError::Malformed("it must be a JSON object".to_owned()))
 }
 
-fn parse<T>(body: &Bytes, parse: impl Fn(&Value) -> Result<T, ParseError>) -> Result<T, ApiError> {
-    parse(&Value::Object(object(body)?)).map_err(|error| ApiError::Malformed(error.to_string()))
-}
-
-fn expect_same(field: &str, answered: &str, requested: &str) -> Result<(), ApiError> {
-    if answered == requested {
-        Ok(())
-    } else {
-        Err(ApiError::Malformed(format!("`{field}` must be that of the request")))
-    }
-}
-
-fn cob_of(body: &Bytes, txid: &str) -> Result<Cob, ApiError> {
-    let cob = parse(body, Cob::parse)?;
-    expect_same("txid", &cob.txid, txid)?;
-    Ok(cob)
-}
-
-fn devolucao_of(body: &Bytes, id: &str) -> Result<Devolucao, ApiError> {
-    let devolucao = parse(body, Devolucao::parse)?;
-    expect_same("id", &devolucao.id, id)?;
-    Ok(devolucao)
-}
-
-fn pix_out_of(body: &Bytes, id: &str) -> Result<PixOut, ApiError> {
-    let pix_out = parse(body, PixOut::parse)?;
-    expect_same("id", &pix_out.id, id)?;
-    Ok(pix_out)
+/// Parses an object, whose `field` must be the `id` of the request.
+fn parse<T>(
+    body: &Bytes,
+    (field, id): (&str, &str),
+    parse: impl Fn(&Value) -> Result<T, ParseError>,
+) -> Result<T, ApiError> {
+    let value = Value::Object(object(body)?);
+    let parsed = parse(&value).map_err(|error| ApiError::Odd(OddObject::new(id, error.to_string())))?;
+    let is_same = value.get(field).and_then(Value::as_str) == Some(id);
+    is_same
+        .then_some(parsed)
+        .ok_or_else(|| ApiError::Malformed(format!("`{field}` must be that of the request")))
 }

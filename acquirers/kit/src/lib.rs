@@ -69,57 +69,60 @@ pub trait Connector: fmt::Debug + Send + Sync {
     /// Creates a pending charge, or finds the one that an earlier call created.
     async fn create(&self, new: NewCharge<'_>) -> Result<Finalised>;
 
-    /// Reads a charge. `None`: the acquirer does not know it. Refunds and disputes may be left out, unless the answer
-    /// shows that there are some.
-    async fn read(&self, charge: &Charge) -> Result<Option<Snapshot>>;
-
-    /// Reads a charge with all its refunds and disputes.
-    async fn read_whole(&self, charge: &Charge) -> Result<Option<Snapshot>> {
-        self.read(charge).await
-    }
+    /// Reads a charge. `None`: the acquirer does not know it. Unless `is_whole`, refunds and disputes may be left out if
+    /// the answer shows none.
+    async fn read(&self, charge: &Charge, is_whole: bool) -> Result<Option<Snapshot>>;
 
     /// Closes a charge, so that it can't be paid any more, and reads it. It may be paid or closed already.
     /// `None`: the acquirer does not know it.
     async fn close(&self, charge: &Charge, priority: Priority) -> Result<Option<Snapshot>>;
 
     /// Reads the progress of a refund. `None`: the acquirer does not know it, so it can be requested.
-    async fn find_refund(&self, refund: &Refund, now: Timestamp) -> Result<Option<RefundAnswer>>;
+    async fn find_refund(&self, _refund: &Refund, _now: Timestamp) -> Result<Option<RefundAnswer>> {
+        not_done_here()
+    }
 
     /// Sends the one request of a refund that its row names ([`Refund::spent_requests`]). The caller has its lease, and
     /// has read that the acquirer does not know it. `paid_at`: when the refunded payment was received.
     async fn request_refund(
         &self,
-        refund: &Refund,
-        paid_at: Timestamp,
-        now: Timestamp,
-    ) -> Result<RefundAnswer>;
+        _refund: &Refund,
+        _paid_at: Timestamp,
+        _now: Timestamp,
+    ) -> Result<RefundAnswer> {
+        not_done_here()
+    }
 
     /// Reads the progress of the return of a payment that was not credited, by the id of the attempt. `None`: the
     /// acquirer does not know the attempt, so it can be requested.
     async fn find_return(
         &self,
-        payment: &IncomingPayment,
-        attempt: &str,
-        now: Timestamp,
-    ) -> Result<Option<ReturnProgress>>;
+        _payment: &IncomingPayment,
+        _attempt: &str,
+        _now: Timestamp,
+    ) -> Result<Option<ReturnProgress>> {
+        not_done_here()
+    }
 
     /// Sends the one request of an attempt to return a payment. The caller has its lease, and has read that the acquirer
     /// does not know the attempt.
     async fn request_return(
         &self,
-        payment: &IncomingPayment,
-        attempt: &str,
-        now: Timestamp,
-    ) -> Result<ReturnProgress>;
+        _payment: &IncomingPayment,
+        _attempt: &str,
+        _now: Timestamp,
+    ) -> Result<ReturnProgress> {
+        not_done_here()
+    }
 
-    /// Lists the charges that changed since a time, the oldest change first. `cursor`: [`Changes::next`] of the page
-    /// before.
-    async fn changes(&self, since: Timestamp, cursor: Option<&str>) -> Result<Changes>;
+    /// Lists the charges that changed since a time. `cursor`: [`Changes::next`] of the page before.
+    async fn changes(&self, _since: Timestamp, _cursor: Option<&str>) -> Result<Changes> {
+        not_done_here()
+    }
 
-    /// Lists the movements of the account's balance that were created in a period, for the reconciliation. An acquirer
-    /// without such a list refuses.
+    /// Lists the movements of the account's balance that were created in a period, for the reconciliation.
     async fn movements(&self, _period: (Timestamp, Timestamp), _cursor: Option<&str>) -> Result<Movements> {
-        Err(KitError::Invalid("it lists no movements".to_owned()))
+        not_done_here()
     }
 
     /// Why a file can't be sent as evidence, by its type and its length in bytes. `None`: it can be sent.
@@ -136,11 +139,27 @@ pub trait Connector: fmt::Debug + Send + Sync {
     /// After [`KitError::Spent`], the caller stores that another request is spent, and calls it again.
     /// Returns the dispute's status there.
     async fn submit_evidence(&self, _dispute: &str, _evidence: DisputeEvidence) -> Result<String> {
-        Err(KitError::Invalid("it takes no evidence".to_owned()))
+        not_done_here()
     }
 
     /// The status of a charge at the acquirer, without any document or name. `None`: the acquirer does not know it.
-    async fn status(&self, charge: &Charge) -> Result<Option<ProviderStatus>>;
+    async fn status(&self, _charge: &Charge) -> Result<Option<ProviderStatus>> {
+        not_done_here()
+    }
+}
+
+fn not_done_here<T>() -> Result<T> {
+    Err(KitError::Invalid(
+        "this acquirer does not do it, or each connection of a charge by itself".to_owned(),
+    ))
+}
+
+/// Turns an object that can't be used into a snapshot from which nothing follows.
+pub fn read_as_odd(read: Result<Option<Snapshot>>) -> Result<Option<Snapshot>> {
+    match read {
+        Err(KitError::Odd(odd)) => Ok(Some(Snapshot::of_odd(odd))),
+        read => read,
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -228,6 +247,9 @@ pub enum KitError {
     /// A defect of the service: the validation should have refused the request.
     #[error("the acquirer can't represent the request: {0}")]
     Invalid(String),
+    /// An object of the acquirer can't be used, and a repetition does not help. It must be set aside.
+    #[error("an object of the acquirer can't be used: {0}")]
+    Odd(OddObject),
     /// The acquirer repeats a stored failure, and will never execute this request. The next one must be another.
     #[error("the acquirer repeats a stored failure: {0}")]
     Spent(String),

@@ -6,7 +6,7 @@ use acquirer_http::SendError;
 use acquirer_kit::{
     Changes, Connector, DisputeEvidence, EvidenceToSend, FINALISE_TIMEOUT_MS, KitError, Movement, Movements,
     NewCharge, Priority, ProviderStatus, RefundAnswer, RefundEnd, RefundProgress, RequestAgain, Result,
-    ReturnProgress, next_poll, not_finalised_in_time, refused_until,
+    ReturnProgress, next_poll, not_finalised_in_time, read_as_odd, refused_until,
 };
 use async_trait::async_trait;
 use domain::acquirer::{Capabilities, Charged, Decline, OddObject, RefundCapabilities};
@@ -96,9 +96,8 @@ const RETURN: &str = "return";
 /// Reasons of cancellations that a person requested. Stripe gives other reasons when it cancels a payment itself.
 const CANCELED_ELSEWHERE: [&str; 4] = ["abandoned", "duplicate", "fraudulent", "requested_by_customer"];
 
-/// Why a refund or dispute is set aside.
-const ODD_REFUND: &str = "a refund is in another currency than its payment, or its amount is out of range";
-const ODD_DISPUTE: &str = "a dispute was prevented, is in another currency than its payment, or has an unknown status or a value out of range";
+/// Why a session or payment is set aside.
+const OTHER_OWNER: &str = "it is of another charge or mode";
 
 /// What a list of refunds shows of each one's movement.
 const REFUND_MOVEMENT: &[&str] = &["data.balance_transaction"];
@@ -161,15 +160,8 @@ impl StripeConnector {
     ) -> Result<Option<ChargeId>> {
         let named = charge_in(&object.metadata);
         let (None, Some(id)) = (named, &object.payment_intent) else { return Ok(named) };
-        match self.client.retrieve::<PaymentIntent>(id).await {
-            Ok(intent) => Ok(charge_in(&intent.metadata)),
-            Err(ApiError::Undocumented(why)) => {
-                odd.push(OddObject::new(id, why));
-                Ok(None)
-            }
-            Err(error) if error.remedy() == Remedy::NotFound => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        let intent = unless_odd(self.retrieve::<PaymentIntent>(id).await, odd)?.flatten();
+        Ok(intent.and_then(|intent| charge_in(&intent.metadata)))
     }
 
     /// Reads an object. `None`: Stripe does not know it.
@@ -181,9 +173,9 @@ impl StripeConnector {
         }
     }
 
-    /// Reads all pages of a list, the oldest object first. Also returns the entries that can't be read.
-    async fn all<T: Resource + Send>(&self, query: ListQuery<'_>) -> Result<(Vec<T>, Vec<Value>)> {
-        let (mut all, mut odd, mut after) = (Vec::new(), Vec::new(), None::<String>);
+    /// Reads all pages of a list, the oldest object first. `odd`: gets the entries that can't be read.
+    async fn all<T: Resource + Send>(&self, query: ListQuery<'_>, odd: &mut Vec<Value>) -> Result<Vec<T>> {
+        let (mut all, mut after) = (Vec::new(), None::<String>);
         for _ in 0..MAX_PAGES {
             let page: Page<T> = self.client.list(ListQuery { after: after.as_deref(), ..query }).await?;
             after = page.next_cursor().map(str::to_owned);
@@ -191,7 +183,7 @@ impl StripeConnector {
             odd.extend(page.odd);
             if after.is_none() {
                 all.reverse();
-                return Ok((all, odd));
+                return Ok(all);
             }
         }
         Err(unavailable("a list has too many pages"))
@@ -200,7 +192,8 @@ impl StripeConnector {
     /// As [`Self::all`]. An entry that can't be read and contains `name` is an error, because it may be what the caller
     /// must not make twice.
     async fn all_but<T: Resource + Send>(&self, query: ListQuery<'_>, name: &str) -> Result<Vec<T>> {
-        let (all, odd) = self.all(query).await?;
+        let mut odd = Vec::new();
+        let all = self.all(query, &mut odd).await?;
         let has_name = odd.iter().any(|entry| entry.to_string().contains(name));
         if has_name { Err(unavailable("an entry of a list is not as documented")) } else { Ok(all) }
     }
@@ -211,8 +204,7 @@ impl StripeConnector {
         let sessions: Vec<CheckoutSession> = self.all_but(since(charge), &id).await?;
         let is_its = |session: &CheckoutSession| {
             session.client_reference_id.as_ref() == Some(&id)
-                && charge_in(&session.metadata) == Some(charge.id)
-                && session.livemode == self.client.is_live()
+                && self.is_its(charge, session.livemode, &session.metadata)
         };
         Ok(sessions.into_iter().filter(is_its).max_by_key(|session| match session.status {
             Some(SessionStatus::Complete) => 2,
@@ -233,19 +225,12 @@ impl StripeConnector {
     }
 
     fn checked(&self, charge: &Charge, session: CheckoutSession) -> Result<CheckoutSession> {
-        self.check_owner(charge, session.livemode, &session.metadata, &session.id)?;
-        Ok(session)
+        let is_its = self.is_its(charge, session.livemode, &session.metadata);
+        if is_its { Ok(session) } else { Err(odd(&session.id, OTHER_OWNER)) }
     }
 
-    fn check_owner(
-        &self,
-        charge: &Charge,
-        livemode: bool,
-        metadata: &Hidden<Metadata>,
-        id: &str,
-    ) -> Result<()> {
-        let is_its = livemode == self.client.is_live() && charge_in(metadata) == Some(charge.id);
-        is_its.then_some(()).ok_or_else(|| KitError::Invalid(format!("{id} is of another charge or mode")))
+    fn is_its(&self, charge: &Charge, livemode: bool, metadata: &Hidden<Metadata>) -> bool {
+        livemode == self.client.is_live() && charge_in(metadata) == Some(charge.id)
     }
 
     /// Returns the payment of a session. `None`: the payer has not tried to pay.
@@ -267,11 +252,15 @@ impl StripeConnector {
             }
             None => None,
         };
-        if let Some(intent) = &intent {
-            self.check_owner(charge, intent.livemode, &intent.metadata, &intent.id)?;
-            check_currency(&intent.currency, charge.currency)?;
+        match intent {
+            Some(intent) if !self.is_its(charge, intent.livemode, &intent.metadata) => {
+                Err(odd(&intent.id, OTHER_OWNER))
+            }
+            Some(intent) if !is_in(charge, &intent.currency) => {
+                Err(odd(&intent.id, "it is in another currency"))
+            }
+            intent => Ok(intent),
         }
-        Ok(intent)
     }
 
     /// Returns the state of a charge. Stripe does not say who ended a session. One that ended before its time
@@ -300,88 +289,79 @@ impl StripeConnector {
             (Some(Intent::RequiresAction | Intent::Processing | Intent::RequiresCapture), _) => {
                 RemoteState::InProgress
             }
-            (Some(Intent::Other(_)), _) => return Err(unavailable("a payment has an unknown status")),
+            (Some(Intent::Other(_)), _) => return Err(odd(&session.id, "its payment has an unknown status")),
             (_, Some(Expired)) => ended,
             (_, Some(Open)) => RemoteState::Open,
             (Some(_), Some(Complete)) => {
                 let last = intent.and_then(|intent| intent.last_payment_error.as_ref());
                 RemoteState::ClosedByAcquirer(last.map_or_else(declined, decline))
             }
-            _ => return Err(unavailable("a session has an unknown status")),
+            _ => return Err(odd(&session.id, "it has an unknown status")),
         })
     }
 
-    /// Refunds and disputes are left out if the payment shows none, unless the whole is to be read.
-    async fn snapshot(&self, charge: &Charge, session: &CheckoutSession, whole: bool) -> Result<Snapshot> {
-        let intent = self.intent_of(charge, session).await?;
-        let state = self.state(session, intent.as_ref())?;
-        let mut snapshot = Snapshot {
-            state,
-            payments: Vec::new(),
-            last_decline: None,
-            refunds: Vec::new(),
-            disputes: Vec::new(),
-            is_partial: false,
-            odd: Vec::new(),
-            movements: Vec::new(),
-        };
-        match intent {
-            Some(intent) if snapshot.state == RemoteState::Paid => {
-                let id = payment_id(&intent)?;
-                snapshot.payments.push(payment(charge, &intent)?);
-                if let Some(moved) = balance_transaction(&intent) {
-                    let gross = MinorUnits::new(intent.amount_received);
-                    snapshot.movements.push(movement(charge, &id, MovedObject::Payment, moved, gross)?);
-                }
-                let tried = intent.latest_charge.as_ref().and_then(Expandable::object);
-                let is_refunded = whole || tried.is_some_and(|tried| tried.amount_refunded > 0);
-                let is_disputed = whole || tried.is_some_and(|tried| tried.disputed);
-                let query = ListQuery { payment_intent: Some(&intent.id), ..ListQuery::default() };
-                let expanded = ListQuery { expand: REFUND_MOVEMENT, ..query };
-                let (refunds, mut odd) = if is_refunded { self.all(expanded).await? } else { <_>::default() };
-                for refund in refunds {
-                    let refund: objects::Refund = refund;
-                    let moved = match (&refund.balance_transaction, &refund.failure_balance_transaction) {
-                        (Some(Expandable::Object(moved)), None) => vec![(**moved).clone()],
-                        (None, None) => Vec::new(),
-                        _ => self.moved_by(&refund.id, &mut odd).await?,
-                    };
-                    let is_return = refund.metadata.0.contains_key(RETURN);
-                    let odd_refund = OddObject::new(&refund.id, ODD_REFUND);
-                    let movements = refund_movements(charge, &id, &refund, &moved);
-                    match (movements, remote_refund(charge, &intent, refund)) {
-                        (Ok(movements), remote) if is_return || remote.is_ok() => {
-                            snapshot.movements.extend(movements);
-                            snapshot.refunds.extend(remote.ok().filter(|_| !is_return));
-                        }
-                        _ => snapshot.odd.push(odd_refund),
-                    }
-                }
-                let (disputes, odd_disputes) =
-                    if is_disputed { self.all::<Dispute>(query).await? } else { <_>::default() };
-                for mut dispute in disputes {
-                    let odd_dispute = OddObject::new(&dispute.id, ODD_DISPUTE);
-                    let is_same = check_currency(&dispute.currency, charge.currency).is_ok();
-                    if dispute.balance_transactions.len() >= LISTED_BY_DISPUTE {
-                        dispute.balance_transactions = self.moved_by(&dispute.id, &mut odd).await?;
-                    }
-                    let moved = dispute_movements(charge, &id, &dispute);
-                    let remote = moved.and_then(|moved| {
-                        Ok(remote_dispute(&id, dispute, &moved)?.map(|dispute| (dispute, moved)))
-                    });
-                    match remote {
-                        Ok(Some((dispute, moved))) if is_same => {
-                            snapshot.disputes.push(dispute);
-                            snapshot.movements.extend(moved);
-                        }
-                        _ => snapshot.odd.push(odd_dispute),
-                    }
-                }
-                snapshot.odd.extend(odd.iter().chain(&odd_disputes).map(undocumented));
-            }
-            Some(intent) => snapshot.last_decline = intent.last_payment_error.as_ref().map(decline),
-            None => {}
+    async fn look(&self, charge: &Charge, closes: bool, is_whole: bool) -> Result<Option<Snapshot>> {
+        let Some(mut session) = self.session_of(charge).await? else { return Ok(None) };
+        let mut is_ours = false;
+        if closes {
+            let intent = session.payment_intent.as_ref().map(|intent| Expandable::Id(intent.id().to_owned()));
+            (session, is_ours) = self.expire(charge, session).await?;
+            // A session that ends may lose its payment, which may be in progress.
+            session.payment_intent = session.payment_intent.or(intent);
         }
+        let mut snapshot = self.snapshot(charge, &session, is_whole).await?;
+        if is_ours && snapshot.state == RemoteState::Expired {
+            snapshot.state = RemoteState::ClosedByUs;
+        }
+        Ok(Some(snapshot))
+    }
+
+    /// Refunds and disputes are left out if the payment shows none, unless the whole is to be read.
+    async fn snapshot(&self, charge: &Charge, session: &CheckoutSession, is_whole: bool) -> Result<Snapshot> {
+        let intent = self.intent_of(charge, session).await?;
+        let mut snapshot = Snapshot::of(self.state(session, intent.as_ref())?);
+        let Some(intent) = intent else { return Ok(snapshot) };
+        if snapshot.state != RemoteState::Paid {
+            snapshot.last_decline = intent.last_payment_error.as_ref().map(decline);
+            return Ok(snapshot);
+        }
+        let (id, paid) = (payment_id(&intent)?, payment(charge, &intent)?);
+        snapshot.payments.push(paid);
+        if let Some(moved) = balance_transaction(&intent) {
+            let gross = MinorUnits::new(intent.amount_received);
+            snapshot.movements.push(movement(charge, &id, MovedObject::Payment, moved, gross)?);
+        }
+        let tried = intent.latest_charge.as_ref().and_then(Expandable::object);
+        let query = ListQuery { payment_intent: Some(&intent.id), ..ListQuery::default() };
+        let mut entries = Vec::new();
+        if is_whole || tried.is_some_and(|tried| tried.amount_refunded > 0) {
+            let expanded = ListQuery { expand: REFUND_MOVEMENT, ..query };
+            for refund in self.all::<objects::Refund>(expanded, &mut entries).await? {
+                let moved = match (&refund.balance_transaction, &refund.failure_balance_transaction) {
+                    (Some(Expandable::Object(moved)), None) => vec![(**moved).clone()],
+                    (None, None) => Vec::new(),
+                    _ => self.moved_by(&refund.id, &mut entries).await?,
+                };
+                let read = remote_refund(charge, &id, refund, &moved);
+                if let Some((remote, movements)) = unless_odd(read, &mut snapshot.odd)? {
+                    snapshot.refunds.extend(remote);
+                    snapshot.movements.extend(movements);
+                }
+            }
+        }
+        if is_whole || tried.is_some_and(|tried| tried.disputed) {
+            for mut dispute in self.all::<Dispute>(query, &mut entries).await? {
+                if dispute.balance_transactions.len() >= LISTED_BY_DISPUTE {
+                    dispute.balance_transactions = self.moved_by(&dispute.id, &mut entries).await?;
+                }
+                let read = remote_dispute(charge, &id, dispute);
+                if let Some((remote, movements)) = unless_odd(read, &mut snapshot.odd)? {
+                    snapshot.disputes.push(remote);
+                    snapshot.movements.extend(movements);
+                }
+            }
+        }
+        snapshot.odd.extend(entries.iter().map(undocumented));
         Ok(snapshot)
     }
 
@@ -390,15 +370,13 @@ impl StripeConnector {
         self.all_but(ListQuery { payment_intent: Some(payment), ..ListQuery::default() }, name).await
     }
 
-    /// The movements of the balance for an object. Adds the entries that can't be read.
+    /// The movements of the balance for an object.
     async fn moved_by(&self, source: &str, odd: &mut Vec<Value>) -> Result<Vec<BalanceTransaction>> {
-        let (moved, undocumented) =
-            self.all(ListQuery { source: Some(source), ..ListQuery::default() }).await?;
-        odd.extend(undocumented);
-        Ok(moved)
+        self.all(ListQuery { source: Some(source), ..ListQuery::default() }, odd).await
     }
 
-    /// Creates the session of a charge. After a stored failure, looks for it and uses a second key.
+    /// Creates the session of a charge. After a stored failure, looks for it and uses a second key. The key needs no
+    /// number in the row, as refunds have: a session moves no money, and only the one whose URL is in the row can be paid.
     async fn create_session(
         &self,
         charge: &Charge,
@@ -537,41 +515,22 @@ impl Connector for StripeConnector {
             return Ok(not_finalised_in_time());
         }
         // A session that is complete has no URL: there is nothing to pay.
+        let expires_at = time(&session.id, session.expires_at)?;
         let url = session.url.map_or_else(|| new.return_url.to_owned(), |Hidden(url)| url);
         let card = Card {
             page: Some(HostedPage { id: session.id, url }),
             return_url: charge.return_url(),
-            expires_at: time(session.expires_at)?,
+            expires_at,
         };
         Ok(Finalised::Made(Box::new(Artefacts { card: Some(card), ..Artefacts::default() })))
     }
 
-    async fn read(&self, charge: &Charge) -> Result<Option<Snapshot>> {
-        match self.session_of(charge).await? {
-            Some(session) => Ok(Some(self.snapshot(charge, &session, false).await?)),
-            None => Ok(None),
-        }
-    }
-
-    async fn read_whole(&self, charge: &Charge) -> Result<Option<Snapshot>> {
-        match self.session_of(charge).await? {
-            Some(session) => Ok(Some(self.snapshot(charge, &session, true).await?)),
-            None => Ok(None),
-        }
+    async fn read(&self, charge: &Charge, is_whole: bool) -> Result<Option<Snapshot>> {
+        read_as_odd(self.look(charge, false, is_whole).await)
     }
 
     async fn close(&self, charge: &Charge, priority: Priority) -> Result<Option<Snapshot>> {
-        let at = self.at(priority);
-        let Some(session) = at.session_of(charge).await? else { return Ok(None) };
-        let intent = session.payment_intent.as_ref().map(|intent| Expandable::Id(intent.id().to_owned()));
-        let (mut session, is_ours) = at.expire(charge, session).await?;
-        // A session that ends may lose its payment, which may be in progress.
-        session.payment_intent = session.payment_intent.or(intent);
-        let mut snapshot = at.snapshot(charge, &session, false).await?;
-        if is_ours && snapshot.state == RemoteState::Expired {
-            snapshot.state = RemoteState::ClosedByUs;
-        }
-        Ok(Some(snapshot))
+        read_as_odd(self.at(priority).look(charge, true, false).await)
     }
 
     async fn find_refund(&self, refund: &Refund, now: Timestamp) -> Result<Option<RefundAnswer>> {
@@ -754,6 +713,7 @@ impl From<ApiError> for KitError {
         }
         match (&error, error.remedy()) {
             (ApiError::Send(SendError::TooManyRequests { retry_after }), _) => Self::Limited(*retry_after),
+            (ApiError::Odd(odd), _) => Self::Odd(odd.clone()),
             (_, Remedy::Final) => Self::Invalid(error.to_string()),
             _ if error.is_spent() => Self::Spent(error.to_string()),
             _ => Self::Unavailable(error.to_string()),
@@ -761,8 +721,23 @@ impl From<ApiError> for KitError {
     }
 }
 
+/// `None`: it is set aside.
+fn unless_odd<T>(read: Result<T>, aside: &mut Vec<OddObject>) -> Result<Option<T>> {
+    match read {
+        Err(KitError::Odd(odd)) => {
+            aside.push(odd);
+            Ok(None)
+        }
+        read => read.map(Some),
+    }
+}
+
 fn undocumented(entry: &Value) -> OddObject {
     OddObject::new(objects::id_of(entry), "an entry of a list is not as documented")
+}
+
+fn odd(id: &str, why: &str) -> KitError {
+    KitError::Odd(OddObject::new(id, why))
 }
 
 fn unavailable(why: &str) -> KitError {
@@ -862,40 +837,40 @@ fn decline(last: &DeclinedPayment) -> Decline {
     }
 }
 
-fn time(seconds: i64) -> Result<Timestamp> {
-    let at = Timestamp::from_millis(seconds.saturating_mul(1_000));
-    at.map_err(|_| unavailable("a time is out of range"))
+fn time(id: &str, seconds: i64) -> Result<Timestamp> {
+    Timestamp::from_millis(seconds.saturating_mul(1_000)).map_err(|_| odd(id, "a time is out of range"))
 }
 
-fn amount(minor: i64) -> Result<Amount> {
-    Amount::parse(minor).map_err(|_| unavailable("an amount is out of range"))
+fn amount(id: &str, minor: i64) -> Result<Amount> {
+    Amount::parse(minor).map_err(|_| odd(id, "an amount is out of range"))
 }
 
-fn check_currency(currency: &str, expected: Currency) -> Result<()> {
-    let is_same = currency.eq_ignore_ascii_case(expected.as_str());
-    is_same.then_some(()).ok_or_else(|| KitError::Invalid("a payment is in another currency".to_owned()))
+fn is_in(charge: &Charge, currency: &str) -> bool {
+    currency.eq_ignore_ascii_case(charge.currency.as_str())
 }
 
 fn payment_id(intent: &PaymentIntent) -> Result<AcquirerPaymentId> {
-    intent.id.parse().map_err(|_| KitError::Invalid("a payment has an odd id".to_owned()))
+    intent.id.parse().map_err(|_| odd(&intent.id, "it has an odd id"))
 }
 
 fn payment(charge: &Charge, intent: &PaymentIntent) -> Result<RemotePayment> {
     let tried = intent.latest_charge.as_ref().and_then(Expandable::object);
-    let tried = tried.ok_or_else(|| unavailable("a payment has no charge"))?;
-    let charged = match balance_transaction(intent) {
-        Some(moved) => charged(charge, moved)?,
-        None => None,
+    let tried = tried.ok_or_else(|| odd(&intent.id, "it has no charge"))?;
+    // If the balance has another currency, the plan's fee is taken.
+    let moved = balance_transaction(intent).filter(|moved| is_in(charge, &moved.currency));
+    let charged = |moved: &BalanceTransaction| -> Result<Charged> {
+        let available_at = time(&moved.id, moved.available_on)?;
+        Ok(Charged { fee: MinorUnits::new(moved.fee), available_at })
     };
     let payment = Payment {
         id: payment_id(intent)?,
         method: PaymentMethod::CreditCard,
-        amount: amount(intent.amount_received)?,
+        amount: amount(&intent.id, intent.amount_received)?,
         payer_document: None,
-        paid_at: time(tried.created)?,
+        paid_at: time(&intent.id, tried.created)?,
         // Stripe accepts no payment on a page that has ended.
         is_in_time: true,
-        charged,
+        charged: moved.map(charged).transpose()?,
     };
     Ok(RemotePayment { payment, lacks_fee: tried.balance_transaction.is_none() })
 }
@@ -915,7 +890,7 @@ fn movement(
     gross: MinorUnits,
 ) -> Result<RemoteMovement> {
     let currency = Currency::parse(&moved.currency.to_ascii_uppercase())
-        .map_err(|_| unavailable("a movement has an unknown currency"))?;
+        .map_err(|_| odd(&moved.id, "it has an unknown currency"))?;
     let settled = MinorUnits::new(moved.amount);
     Ok(RemoteMovement {
         id: moved.id.clone(),
@@ -926,25 +901,6 @@ fn movement(
         fee: MinorUnits::new(moved.fee),
         currency,
     })
-}
-
-/// A credit is that of a refund that failed.
-fn refund_movements(
-    charge: &Charge,
-    payment: &AcquirerPaymentId,
-    refund: &objects::Refund,
-    moved: &[BalanceTransaction],
-) -> Result<Vec<RemoteMovement>> {
-    let movements = moved.iter().map(|moved| {
-        let object = match (refund.metadata.0.contains_key(RETURN), moved.amount > 0) {
-            (true, _) => MovedObject::Return,
-            (false, true) => MovedObject::RefundFailure(refund.id.clone()),
-            (false, false) => MovedObject::Refund(refund.id.clone()),
-        };
-        let gross = MinorUnits::new(refund.amount.saturating_mul(moved.amount.signum()));
-        movement(charge, payment, object, moved, gross)
-    });
-    movements.collect()
 }
 
 fn dispute_movements(
@@ -969,24 +925,39 @@ fn dispute_movements(
     listed.iter().map(|moved| movement(charge, payment, object(), moved, gross(moved))).collect()
 }
 
-fn charged(charge: &Charge, moved: &BalanceTransaction) -> Result<Option<Charged>> {
-    if check_currency(&moved.currency, charge.currency).is_err() {
-        tracing::info!(charge = %charge.id, "a payment is settled in another currency, so the plan's fee is taken");
-        return Ok(None);
+/// A refund with its movements, of which a credit is that of its failure. A return is none of the charge's refunds.
+fn remote_refund(
+    charge: &Charge,
+    payment: &AcquirerPaymentId,
+    refund: objects::Refund,
+    moved: &[BalanceTransaction],
+) -> Result<(Option<RemoteRefund>, Vec<RemoteMovement>)> {
+    let is_return = refund.metadata.0.contains_key(RETURN);
+    let movements = moved.iter().map(|moved| {
+        let object = match (is_return, moved.amount > 0) {
+            (true, _) => MovedObject::Return,
+            (false, true) => MovedObject::RefundFailure(refund.id.clone()),
+            (false, false) => MovedObject::Refund(refund.id.clone()),
+        };
+        let gross = MinorUnits::new(refund.amount.saturating_mul(moved.amount.signum()));
+        movement(charge, payment, object, moved, gross)
+    });
+    let movements = movements.collect::<Result<_>>()?;
+    if is_return {
+        return Ok((None, movements));
     }
-    Ok(Some(Charged { fee: MinorUnits::new(moved.fee), available_at: time(moved.available_on)? }))
-}
-
-fn remote_refund(charge: &Charge, intent: &PaymentIntent, refund: objects::Refund) -> Result<RemoteRefund> {
-    check_currency(&refund.currency, charge.currency)?;
-    Ok(RemoteRefund {
-        payment: payment_id(intent)?,
+    if !is_in(charge, &refund.currency) {
+        return Err(odd(&refund.id, "it is in another currency than its payment"));
+    }
+    let remote = RemoteRefund {
+        payment: payment.clone(),
         ours: refund.metadata.0.get(REFUND).and_then(|name| name.parse().ok()),
-        amount: amount(refund.amount)?,
+        amount: amount(&refund.id, refund.amount)?,
         outcome: outcome(&refund),
         reason: failure_reason(&refund).map(str::to_owned),
         id: refund.id,
-    })
+    };
+    Ok((Some(remote), movements))
 }
 
 fn is_named(refund: &objects::Refund, name: &str) -> bool {
@@ -1055,12 +1026,11 @@ fn refund_refusal(error: &ApiError) -> &'static str {
     }
 }
 
-/// `None`: no case follows from it, and an operator must look at it.
 fn remote_dispute(
+    charge: &Charge,
     payment: &AcquirerPaymentId,
     dispute: Dispute,
-    moved: &[RemoteMovement],
-) -> Result<Option<RemoteDispute>> {
+) -> Result<(RemoteDispute, Vec<RemoteMovement>)> {
     use DisputeStatus as Status;
 
     let is_inquiry = matches!(
@@ -1070,19 +1040,26 @@ fn remote_dispute(
     let decision = match &dispute.status {
         Status::Won | Status::WarningClosed => Some(Decision::Merchant),
         Status::Lost => Some(Decision::Payer),
-        Status::Prevented | Status::Other(_) => return Ok(None),
+        Status::Prevented | Status::Other(_) => {
+            return Err(odd(&dispute.id, "it was prevented, or has an unknown status"));
+        }
         _ => None,
     };
-    Ok(Some(RemoteDispute {
+    if !is_in(charge, &dispute.currency) {
+        return Err(odd(&dispute.id, "it is in another currency than its payment"));
+    }
+    let moved = dispute_movements(charge, payment, &dispute)?;
+    let remote = RemoteDispute {
         kind: if is_inquiry { CaseKind::Dispute } else { CaseKind::Chargeback },
         reason: Some(dispute.reason).filter(|reason| !reason.is_empty()),
-        amount: amount(dispute.amount)?,
-        due_by: dispute.evidence_details.due_by.map(time).transpose()?,
+        amount: amount(&dispute.id, dispute.amount)?,
+        due_by: dispute.evidence_details.due_by.map(|due_by| time(&dispute.id, due_by)).transpose()?,
         decision,
-        taken: decision.and_then(|decision| taken(decision, moved)),
+        taken: decision.and_then(|decision| taken(decision, &moved)),
         payment: payment.clone(),
         id: dispute.id,
-    }))
+    };
+    Ok((remote, moved))
 }
 
 /// `None`: a movement that must follow from the decision is not listed yet.

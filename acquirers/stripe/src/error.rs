@@ -1,6 +1,7 @@
 use std::fmt;
 
 use acquirer_http::SendError;
+use domain::acquirer::OddObject;
 use serde_json::Value;
 
 /// The longest text of a problem that is kept, in characters.
@@ -36,8 +37,8 @@ pub enum ApiError {
     #[error("Stripe's answer can't be read: {0}")]
     Malformed(String),
     /// The answer is whole, and its object is not as documented: a repetition does not help.
-    #[error("Stripe's answer is {0}")]
-    Undocumented(String),
+    #[error("Stripe's answer can't be used: {0}")]
+    Odd(OddObject),
 }
 
 /// What a caller may do after an error. Retries have a jitter.
@@ -63,7 +64,7 @@ impl ApiError {
         match self {
             Self::InvalidRequest(_) => Remedy::Final,
             Self::Send(SendError::TooManyRequests { .. } | SendError::CircuitOpen) => Remedy::RetryLater,
-            Self::Send(_) | Self::Malformed(_) | Self::Undocumented(_) => Remedy::Repeat,
+            Self::Send(_) | Self::Malformed(_) | Self::Odd(_) => Remedy::Repeat,
             Self::Answered { status, problem, .. } => match (status, &*problem.kind, &*problem.code) {
                 // A proxy's failure, which Stripe did not store.
                 (408, ..) | (500.., "", _) => Remedy::Repeat,

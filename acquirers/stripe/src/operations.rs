@@ -1,3 +1,4 @@
+use domain::acquirer::OddObject;
 use domain::money::Amount;
 use hyper::Method;
 use serde::de::DeserializeOwned;
@@ -8,7 +9,7 @@ use crate::error::ApiError;
 use crate::form::Form;
 use crate::objects::{
     Account, BalanceTransaction, CheckoutSession, Dispute, Hidden, Metadata, Page, PaymentIntent, Refund,
-    Resource, UploadedFile, WebhookEndpoint,
+    Resource, UploadedFile, WebhookEndpoint, id_of,
 };
 use crate::requests::{ApiRequest, FILES, ListQuery, NewSession, item, upload};
 use crate::verify::Event;
@@ -148,11 +149,15 @@ impl Client {
     }
 
     async fn read<T: DeserializeOwned>(&self, request: ApiRequest) -> Result<T, ApiError> {
+        let body = self.call(request).await?;
         // The parser's own text may quote the answer.
-        serde_json::from_slice(&self.call(request).await?).map_err(|error| {
+        serde_json::from_slice(&body).map_err(|error| {
             let (line, column) = (error.line(), error.column());
             let why = format!("not as documented at line {line}, column {column}");
-            if error.is_data() { ApiError::Undocumented(why) } else { ApiError::Malformed(why) }
+            match serde_json::from_slice(&body) {
+                Ok(object) => ApiError::Odd(OddObject::new(id_of(&object), why)),
+                Err(_) => ApiError::Malformed(why),
+            }
         })
     }
 }

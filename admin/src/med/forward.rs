@@ -26,7 +26,7 @@ pub(super) async fn run(
     let id = paid_at.ok_or("the acquirer of this case takes no evidence")?;
     let connection = connections.at(charge.scope.account, Some(id)).await?;
     let connector = connection.connector();
-    let snapshot = connector.read_whole(charge).await?.ok_or("the acquirer does not know the charge")?;
+    let snapshot = connector.read(charge, true).await?.ok_or("the acquirer does not know the charge")?;
     let is_its = |remote: &&RemoteDispute| remote.case_of(charge.id) == case.id;
     let dispute = snapshot.disputes.iter().find(is_its).ok_or("the acquirer has no dispute of this case")?;
     if dispute.decision.is_some() {

@@ -207,6 +207,27 @@ impl Cards {
         eventually(status, async || (self.merchant.get(&path).await["status"] == status).then_some(())).await;
     }
 
+    /// Reconciles the day. Returns the exit code and the lines.
+    async fn reconcile(&self, more: &str) -> (Option<i32>, Vec<Value>) {
+        let (account, connection) = (self.service.account(), connection_of_cards(&self.service).await);
+        let (connection, day) = (text_of(&connection["connection"]), Day::of(self.service.stack.clock.now()));
+        let command = format!("reconcile --account {account} --connection {connection} --date {day} {more}");
+        let output = self.service.run(&command).await;
+        (output.status.code(), lines(&output))
+    }
+
+    fn books(&self) -> Value {
+        self.service.stack.cards.control("GET", "/books", &json!({})).1
+    }
+
+    async fn until_refunded(&self, charge: &Value, amount: i64) {
+        let path = format!("/v1/payments/{}", id(charge));
+        eventually("the refund", async || {
+            (self.merchant.get(&path).await["refundedAmount"] == amount).then_some(())
+        })
+        .await;
+    }
+
     async fn paid(&self, key: &str) -> Value {
         let charge = self.charge(key).await;
         self.act("/pay", &charge, &json!({}));
@@ -277,36 +298,16 @@ async fn the_evidence_of_a_dispute_is_submitted_once() {
 #[tokio::test]
 async fn a_day_of_cards_is_reconciled_by_the_acquirers_movements() {
     let cards = Cards::start().await;
-    let (account, now) = (cards.service.account(), cards.service.stack.clock.now());
-    let shown = cards.service.object(&format!("accounts show-acquirer {account}")).await.to_string();
-    let found: Vec<&str> = shown.split('"').filter(|part| part.starts_with("con_")).collect();
-    let (mut charges, day) = (Vec::new(), Day::of(now).to_string());
+    let mut charges = Vec::new();
     for number in 0..3 {
         charges.push(cards.paid(&format!("reconcile-{number}")).await);
     }
     cards.act("/refund", &charges[1], &json!({"amount": 4_000}));
-    let path = format!("/v1/payments/{}", id(&charges[1]));
-    eventually("the refund", async || {
-        (cards.merchant.get(&path).await["refundedAmount"] == 4_000).then_some(())
-    })
-    .await;
+    cards.until_refunded(&charges[1], 4_000).await;
     cards.act("/dispute", &charges[2], &json!({"kind": "formal"}));
     cards.until(&charges[2], "CHARGEBACK").await;
     cards.service.stack.cards.control("POST", "/pay-elsewhere", &json!({"amount": 900, "currency": "brl"}));
-    let reconcile = async |more: &str| {
-        let (mut last, mut errors) = (None, String::new());
-        for connection in &found {
-            let command =
-                format!("reconcile --account {account} --connection {connection} --date {day} {more}");
-            let output = cards.service.run(&command).await;
-            errors += &text(&output.stderr);
-            let lines = lines(&output);
-            if lines.last().is_some_and(|line| !line["payments"].is_null()) {
-                last = Some((output.status.code(), lines));
-            }
-        }
-        last.unwrap_or_else(|| panic!("no connection of cards: {errors}"))
-    };
+    let reconcile = async |more: &str| cards.reconcile(more).await;
     let sums = |lines: &[Value]| fields(lines.last().unwrap(), &["payments", "others", "differences"]);
     let same = eventually("equal", async || {
         let (code, lines) = reconcile("").await;
@@ -372,4 +373,89 @@ async fn a_day_of_cards_is_reconciled_by_the_acquirers_movements() {
         assert!(reasons.iter().any(|reason| reason.contains(expected)), "{expected}: {lines:?}");
     }
     assert_eq!(code, Some(1));
+}
+
+/// The acquirer has stored a second refund with the name of a first one.
+#[tokio::test]
+async fn a_second_execution_of_a_refund_is_a_difference_until_it_is_recorded() {
+    let cards = Cards::start().await;
+    let charge = cards.paid("reconcile-twice").await;
+    let refund = json!({"amount": 1_500, "idempotencyKey": "refund-twice"});
+    cards.merchant.post(&format!("/v1/payments/{}/refund", id(&charge)), refund).await;
+    cards.until_refunded(&charge, 1_500).await;
+    let ours = cards.books()["refunds"][0].clone();
+    let lost = json!({"kind": "lost_notification", "count": 20});
+    cards.service.stack.cards.control("POST", "/faults", &lost);
+    let client = client_of(&cards.service, &cards.service.stack.seed.card_key);
+    let metadata = serde_json::from_value(ours["metadata"].clone()).unwrap();
+    let amount = domain::money::Amount::parse(1_500).unwrap();
+    let payment = text_of(&ours["payment_intent"]);
+    client.create_refund(payment, amount, &metadata, "another-key").await.unwrap();
+    let (code, lines) = cards.reconcile("").await;
+    let reason = json!("a refund was made at the acquirer that is not recorded");
+    assert_eq!((code, &lines[0]["reason"]), (Some(1), &reason), "{lines:?}");
+    let (code, lines) = cards.reconcile("--apply").await;
+    assert_eq!((code, &lines.last().unwrap()["differences"]), (Some(0), &json!(0)), "{lines:?}");
+    cards.until_refunded(&charge, 3_000).await;
+    assert_eq!(cards.reconcile("").await.0, Some(0));
+}
+
+#[tokio::test]
+async fn a_dispute_may_have_any_number_of_movements() {
+    let cards = Cards::start().await;
+    let charge = cards.paid("reconcile-many").await;
+    let dispute = cards.act("/dispute", &charge, &json!({"kind": "formal"}));
+    cards.until(&charge, "CHARGEBACK").await;
+    let path = format!("/disputes/{}", id(&dispute));
+    let decide = |body: Value| cards.service.stack.cards.control("POST", &path, &body);
+    decide(json!({"status": "lost"}));
+    // Each change of the amount is a movement there, and a posting here.
+    for amount in 9_960..10_000 {
+        decide(json!({"amount": amount}));
+        let (code, lines) = cards.reconcile("--apply").await;
+        assert_eq!(code, Some(0), "{amount}: {lines:?}");
+    }
+    let moved = cards.books()["balance_transactions"].as_array().unwrap().len();
+    assert!(moved > 40, "{moved}");
+    let shown = cards.service.run(&format!("charges show ch_{}", id(&charge))).await;
+    assert!(text(&shown.stdout).contains("case_lost"), "{shown:?}");
+}
+
+#[tokio::test]
+async fn a_settlement_in_another_currency_is_a_line_apart() {
+    let cards = Cards::start().await;
+    let behaviour = |rate: u32| {
+        let rate = json!({"exchange_rate_millionths": rate});
+        cards.service.stack.cards.control("POST", "/behaviour", &rate);
+    };
+    behaviour(5_420_000);
+    let body = json!({
+        "amount": 10_000, "currency": "EUR", "paymentMethods": ["CREDIT_CARD"], "idempotencyKey": "exchange",
+    });
+    let charge = cards.merchant.post("/v1/payments", body).await;
+    cards.act("/pay", &charge, &json!({"fee": 531}));
+    cards.until(&charge, "APPROVED").await;
+    behaviour(5_500_000);
+    cards.act("/refund", &charge, &json!({"amount": 4_000}));
+    cards.until_refunded(&charge, 4_000).await;
+    let (code, lines) = eventually("the costs", async || {
+        let (code, lines) = cards.reconcile("").await;
+        (code == Some(0)).then_some((code, lines))
+    })
+    .await;
+    // Of 542.00 BRL the refund has taken 220.00. 60.00 EUR at 5.42 would be 325.20.
+    let expected = json!([
+        "exchanged",
+        format!("ch_{}", id(&charge)),
+        "exchange EUR to BRL",
+        32_200,
+        6_000,
+        "fees and losses by exchange of 851 BRL are posted as acquirer fees",
+    ]);
+    let names = ["state", "charge", "object", "acquirer_amount", "recorded_amount", "reason"];
+    assert_eq!((code, lines.len(), fields(&lines[0], &names)), (Some(0), 2, expected), "{lines:?}");
+}
+
+fn text_of(value: &Value) -> &str {
+    value.as_str().unwrap()
 }

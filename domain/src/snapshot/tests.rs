@@ -82,7 +82,7 @@ impl World {
         let (refunds, cases, terms) = (&self.refunds, &self.cases, &Terms::default());
         let known =
             Known { charge: &self.charge, payments: &payments, refunds, cases, terms, closing: self.closing };
-        assert_eq!(contradictions(&known, snapshot), Vec::<String>::new());
+        assert_eq!(contradictions(&known, snapshot), Vec::<OddObject>::new());
         next_step(&known, snapshot, now)
     }
 
@@ -528,7 +528,7 @@ fn what_no_step_can_make_right_is_reported() {
     let reversed = Snapshot { disputes: vec![dispute(Some(Decision::Payer))], ..open() };
     let fine = Snapshot { refunds: vec![there], disputes: vec![dispute(Some(Decision::Merchant))], ..open() };
     assert_eq!(contradictions(&known, &reversed).len(), 1);
-    assert_eq!(contradictions(&known, &fine), Vec::<String>::new());
+    assert_eq!(contradictions(&known, &fine), Vec::<OddObject>::new());
 }
 
 #[test]

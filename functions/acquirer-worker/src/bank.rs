@@ -1,14 +1,14 @@
 //! Work at acquirers for single rows: read a Pix or a charge, expire a charge, return a payment.
 
-use domain::acquirer::{AcquirerName, ReportedPix, ReportedPixStatus};
+use domain::acquirer::{AcquirerName, ReportedPix};
 use domain::charge::TransactionStatus;
 use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId, Scope};
 use domain::refund::Refund;
 use domain::snapshot::{Closing, Snapshot};
 use domain::time::Timestamp;
-use shared::acquirer::{Acquirer, AcquirerMessage, Priority};
+use shared::acquirer::{Acquirer, AcquirerMessage, Connection, Priority};
 use shared::charge::{Seen, lost_cob_ends_at};
-use shared::services::{Followed, ReturnStep};
+use shared::services::{Followed, PixHint, ReturnStep};
 use shared::{WorkError, WorkResult};
 
 use crate::{AcquirerWorker, next_refusal};
@@ -40,32 +40,28 @@ impl AcquirerWorker {
         let connection = self.acquirers.connections()?.at(known.account, Some(known.connection)).await?;
         let bank = connection.pix()?;
         let since = known.reported_at.plus_millis(READ_BACK_MS.saturating_neg()).unwrap_or(Timestamp::MIN);
-        match bank.read_back(id, known.txid.as_deref(), (since, now)).await? {
+        let at = Some((known.connection, known.account));
+        let read = bank.read_back(id, known.txid.as_deref(), (since, now)).await;
+        match self.usable(at, read).await?.flatten() {
             Some(pix) if known.txid.is_none() || pix.txid.is_none() || pix.txid == known.txid => {
-                if let Some(recorded) = self.payments.record(bank, &pix, None, now).await? {
+                let recorded = self.payments.record(bank, &pix, PixHint::default(), now).await;
+                let Some(recorded) = self.usable(at, recorded).await? else { return Ok(()) };
+                if let Some(recorded) = recorded {
                     return self.payments.settle_read_back(bank, &recorded, &pix, now).await;
                 }
                 tracing::error!(pix = %id, "a notification names a Pix to a key of no account");
-                self.end_read_back(&known).await
+                self.payments.end_read_back(&known).await
             }
             Some(_) => {
                 tracing::error!(pix = %id, "a notification names another txid than the bank; it is not read back again");
-                self.end_read_back(&known).await
+                self.payments.end_read_back(&known).await
             }
             None if now.millis_since(known.reported_at) < READ_BACK_MS => Ok(()),
             None => {
                 tracing::error!(pix = %id, "the bank did not confirm a Pix within 24 hours after its notification");
-                self.end_read_back(&known).await
+                self.payments.end_read_back(&known).await
             }
         }
-    }
-
-    async fn end_read_back(&self, known: &ReportedPix) -> WorkResult<()> {
-        let next = match known.status {
-            ReportedPixStatus::Recorded | ReportedPixStatus::Unowned => known.read_back(),
-            ReportedPixStatus::Reported | ReportedPixStatus::Unconfirmed => known.unconfirmed(),
-        };
-        Ok(self.payments.replace_reported(&next, known).await?)
     }
 
     /// Closes an overdue charge at its acquirer. Only then is it expired.
@@ -89,8 +85,9 @@ impl AcquirerWorker {
             Ok(Some(snapshot)) => {
                 let seen = (&snapshot, Some(Closing::Expire));
                 let followed = self.remote.follow(&connection, &charge, seen, now).await?;
-                self.set_aside((connection.id(), charge.scope.account), &snapshot.odd).await?;
-                let Some(at) = self.noted(followed, &snapshot, now).await? else { return Ok(()) };
+                let Some(at) = self.noted(&connection, followed, &snapshot, now).await? else {
+                    return Ok(());
+                };
                 let pause = at.saturating_duration_since(now);
                 Ok(self.queue.send_later(&AcquirerMessage::Read(id), pause).await?)
             }
@@ -118,8 +115,7 @@ impl AcquirerWorker {
     pub(crate) async fn read(&self, id: ChargeId, message: &AcquirerMessage) -> WorkResult<()> {
         let is_whole = matches!(message, AcquirerMessage::ReadWhole(_));
         let read = async {
-            let (_, again_at) = self.followed(id, is_whole).await?.unwrap_or((Seen::Open, None));
-            let Some(at) = again_at else { return Ok(()) };
+            let (_, Some(at)) = self.followed(id, is_whole).await? else { return Ok(()) };
             let pause = at.saturating_duration_since(self.clock.now());
             Ok(self.queue.send_later(message, pause).await?)
         };
@@ -130,8 +126,8 @@ impl AcquirerWorker {
     pub(crate) async fn look(&self, id: ChargeId) -> WorkResult<()> {
         let at = self.clock.now();
         match self.followed(id, false).await {
-            Ok(Some((seen, _))) => Ok(self.charges.note_look(id, seen, at).await?),
-            Ok(None) => Ok(()),
+            Ok((Some(seen), _)) => Ok(self.charges.note_look(id, seen, at).await?),
+            Ok((None, _)) => Ok(()),
             Err(error) => {
                 tracing::warn!(charge = %id, %error, "the acquirer did not answer for a payer who came back");
                 Ok(())
@@ -139,8 +135,8 @@ impl AcquirerWorker {
         }
     }
 
-    /// Returns what the acquirer says, and when it must be read again. `None`: there was nothing to read.
-    async fn followed(&self, id: ChargeId, is_whole: bool) -> WorkResult<Option<(Seen, Option<Timestamp>)>> {
+    /// Returns what the acquirer says, and when it must be read again. `None`: it says nothing of the charge.
+    async fn followed(&self, id: ChargeId, is_whole: bool) -> WorkResult<(Option<Seen>, Option<Timestamp>)> {
         let Some(stored) = self.charges.find(Some(id)).await? else {
             return Err(WorkError::Missing("a message names a charge that does not exist"));
         };
@@ -152,42 +148,39 @@ impl AcquirerWorker {
         }
         // A payment by card is made once. What follows is a refund or dispute.
         let is_by_card = charge.acquirer == AcquirerName::Hosted && charge.elsewhere.is_empty();
-        if is_by_card && charge.applied_payment.is_some() && !is_whole {
-            return Ok(None);
+        if is_by_card && charge.applied_payment.is_some() && charge.unread_since.is_none() && !is_whole {
+            return Ok((None, None));
         }
-        let Acquirer::Remote(connection) = self.acquirers.of_charge(&charge).await? else { return Ok(None) };
+        let Acquirer::Remote(connection) = self.acquirers.of_charge(&charge).await? else {
+            return Ok((None, None));
+        };
         let connector = connection.connector();
-        let closed = if charge.is_paid_at_one_of_several() {
-            Some(connector.close(&charge, Priority::Background).await?)
-        } else {
-            None
-        };
-        let read = match closed {
-            _ if is_whole => connector.read_whole(&charge).await?,
-            Some(closed) => closed,
-            None => connector.read(&charge).await?,
-        };
+        let closes = charge.is_paid_at_one_of_several();
+        let closed = if closes { connector.close(&charge, Priority::Background).await? } else { None };
+        let read = if closes && !is_whole { closed } else { connector.read(&charge, is_whole).await? };
         let Some(snapshot) = read else {
             tracing::warn!(charge = %id, "the acquirer does not know a charge that changed there");
-            return Ok(None);
+            return Ok((None, None));
         };
         let followed = self.remote.follow(&connection, &charge, (&snapshot, None), now).await?;
-        self.set_aside((connection.id(), charge.scope.account), &snapshot.odd).await?;
-        let read_again_at = self.noted(followed, &snapshot, now).await?;
-        Ok(Some((Seen::of(&snapshot.state), read_again_at)))
+        let read_again_at = self.noted(&connection, followed, &snapshot, now).await?;
+        let seen = Some(Seen::of(&snapshot.state)).filter(|_| !snapshot.is_partial);
+        Ok((seen, read_again_at))
     }
 
-    /// If one of the charge's acquirers did not answer, its row is due until it does. Returns when the charge must be
-    /// read again.
+    /// If one of the charge's acquirers did not answer, or its object can't be used, the row is due until it can be read.
+    /// Returns when the charge must be read again.
     async fn noted(
         &self,
+        connection: &Connection,
         followed: Followed,
         snapshot: &Snapshot,
         now: Timestamp,
     ) -> WorkResult<Option<Timestamp>> {
-        let Followed { charge, read_again_at } = followed;
-        let id = charge.as_stored().id;
-        let unread_since = charge.as_stored().unread_since.filter(|_| snapshot.is_partial);
+        let Followed { charge, read_again_at, odd } = followed;
+        let (id, account) = (charge.as_stored().id, charge.as_stored().scope.account);
+        self.set_aside((connection.id(), account), &odd).await?;
+        let unread_since = charge.as_stored().unread_since.filter(|_| snapshot.is_partial && odd.is_empty());
         if unread_since.is_some_and(|since| now.millis_since(since) > OVERDUE_ALARM_MS) {
             tracing::error!(charge = %id, "one of a charge's acquirers has not answered for more than an hour; what the others said is recorded");
         }
@@ -212,10 +205,14 @@ impl AcquirerWorker {
         let now = self.clock.now();
         let message =
             |refusals| AcquirerMessage::Return { scope: *scope, payment: payment.clone(), refusals };
-        match self.returns.advance(&connection, &incoming, now).await? {
-            ReturnStep::Ended => Ok(()),
-            ReturnStep::PollAgainAt(at) => self.poll_again(&message(0), at, incoming.first_due(), now).await,
-            ReturnStep::RefusedUntil(until) => match next_refusal(refusals, until, now) {
+        let advanced = self.returns.advance(&connection, &incoming, now).await;
+        match self.usable(Some((connection.id(), scope.account)), advanced).await? {
+            // The row stays due.
+            None | Some(ReturnStep::Ended) => Ok(()),
+            Some(ReturnStep::PollAgainAt(at)) => {
+                self.poll_again(&message(0), at, incoming.first_due(), now).await
+            }
+            Some(ReturnStep::RefusedUntil(until)) => match next_refusal(refusals, until, now) {
                 Some((refusals, pause)) => Ok(self.queue.send_later(&message(refusals), pause).await?),
                 None => self.returns.stop(&incoming, now).await,
             },

@@ -22,7 +22,7 @@ use domain::time::Timestamp;
 use shared::acquirer::configuration::AccountAcquirers;
 use shared::acquirer::{
     Acquirer, AcquirerError, AcquirerMessage, AcquirerQueue, Acquirers, Connections, FINALISE_TIMEOUT_MS,
-    RefundAnswer, RefundProgress, RequestAgain, not_finalised_in_time,
+    KitError, RefundAnswer, RefundProgress, RequestAgain, not_finalised_in_time,
 };
 use shared::charge::Charges;
 use shared::clock::Clock;
@@ -91,6 +91,20 @@ impl AcquirerWorker {
         let now = self.clock.now();
         let items: Vec<SetAsideItem> = odd.iter().map(|odd| SetAsideItem::of_object(at, odd, now)).collect();
         Ok(SetAsideItems::new(self.store.clone()).add(&items).await?)
+    }
+
+    /// `None`: an object of the acquirer can't be used, and was set aside.
+    async fn usable<T>(
+        &self,
+        at: Option<(ConnectionId, AccountId)>,
+        answered: Result<T, impl Into<WorkError>>,
+    ) -> WorkResult<Option<T>> {
+        match (answered.map_err(Into::into), at) {
+            (Err(WorkError::Acquirer(AcquirerError::Kit(KitError::Odd(odd)))), Some(at)) => {
+                self.set_aside(at, &[odd]).await.map(|()| None)
+            }
+            (answered, _) => answered.map(Some),
+        }
     }
 
     /// Handles a batch of messages concurrently. Reports the messages that failed, so that only they are
@@ -189,15 +203,19 @@ impl AcquirerWorker {
         }
         let acquirer = self.acquirers.named(refund.acquirer, refund.scope.account, refund.connection).await?;
         let now = self.clock.now();
-        let found = acquirer.find_refund(&refund, now).await?;
-        let (refund, RefundAnswer { progress, said }) = if let Some(answer) = found {
-            (refund, answer)
-        } else {
-            let Some(leased) = self.refunds.lease(&refund, now).await? else { return Ok(()) };
-            let paid_at = self.paid_at(&leased).await?;
-            let answer = acquirer.request_refund(&leased, paid_at, self.clock.now()).await?;
-            (leased, answer)
+        let at = refund.connection.map(|connection| (connection, refund.scope.account));
+        let found = self.usable(at, acquirer.find_refund(&refund, now).await).await?;
+        let (refund, answer) = match found {
+            Some(None) => {
+                let Some(leased) = self.refunds.lease(&refund, now).await? else { return Ok(()) };
+                let paid_at = self.paid_at(&leased).await?;
+                let requested = acquirer.request_refund(&leased, paid_at, self.clock.now()).await;
+                (leased, self.usable(at, requested).await?)
+            }
+            found => (refund, found.flatten()),
         };
+        // The row of a refund that can't be read stays due.
+        let Some(RefundAnswer { progress, said }) = answer else { return Ok(()) };
         let now = self.clock.now();
         let message = AcquirerMessage::Refund { id, refusals: 0 };
         match progress {

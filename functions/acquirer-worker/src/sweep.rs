@@ -245,9 +245,9 @@ impl AcquirerWorker {
                     let why = format!("the bank listed a Pix that can't be read: {}", item.reason);
                     OddObject::new(item.end_to_end_id.as_deref().unwrap_or_default(), why)
                 });
-                let odd: Vec<OddObject> = odd.collect();
+                let mut odd: Vec<OddObject> = odd.collect();
+                odd.extend(self.payments.record_listed(bank, &page.pix, self.clock.now()).await?);
                 self.set_aside((bank.connection(), bank.account()), &odd).await?;
-                self.payments.record_listed(bank, &page.pix, self.clock.now()).await?;
             }
             if pages.kept_changing() {
                 // The next sweep reads the overlap again.

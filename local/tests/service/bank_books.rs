@@ -127,32 +127,29 @@ impl Live {
 
     /// Reconciles the day of the first charge.
     pub(crate) async fn reconciled(&self) -> Comparison {
-        let stack = &self.service.stack;
-        let now = stack.clock.now();
-        let connections = Connections::new(self.service.acquirers(), stack.clock.clone());
         let created_at = self.client.list("/v1/charges").await.pop().unwrap()["created_at"].take();
         let day = Day::of(Timestamp::parse_floor(created_at.as_str().unwrap()).unwrap());
-        let account = self.service.scope().account;
-        let found = reconcile(&self.service.store(), &connections, (account, None), day, now).await;
-        found.unwrap().comparison
+        self.compare(day).await
+    }
+
+    async fn compare(&self, day: Day) -> Comparison {
+        let stack = &self.service.stack;
+        let connections = Connections::new(self.service.acquirers(), stack.clock.clone());
+        let connection = connections.at(self.service.scope().account, None).await.unwrap();
+        let bank = connection.pix().unwrap();
+        reconcile(&self.service.store(), bank, day, stack.clock.now()).await.unwrap()
     }
 
     /// Reconciles today, and the days of all Pix and devoluções.
     async fn check_reconciliation(&self, pix: &[Value]) {
-        let stack = &self.service.stack;
-        let now = stack.clock.now();
-        let connections = Connections::new(self.service.acquirers(), stack.clock.clone());
+        let now = self.service.stack.clock.now();
         let day = |time: &Value| Day::of(Timestamp::parse_floor(time.as_str().unwrap()).unwrap());
         let returns = pix.iter().flat_map(|pix| pix["devolucoes"].as_array().unwrap());
         let settled = returns.map(|item| &item["horario"]["liquidacao"]).filter(|time| time.is_string());
         let mut days: BTreeSet<Day> = pix.iter().map(|pix| &pix["horario"]).chain(settled).map(day).collect();
         days.insert(Day::of(now));
         for day in days {
-            let account = self.service.scope().account;
-            let found = reconcile(&self.service.store(), &connections, (account, None), day, now)
-                .await
-                .unwrap()
-                .comparison;
+            let found = self.compare(day).await;
             assert_eq!((found.differences, found.pending), (Vec::new(), Vec::new()), "{day}");
         }
     }

@@ -12,7 +12,7 @@ use shared::store::from_item;
 use crate::bank_books::Fates;
 use crate::bank_returns::refused_for_good;
 use crate::live_charges::{JOAO, Live, for_maria, locked};
-use crate::support::{Answer, eventually, wait_until};
+use crate::support::{Answer, CapturedLog, eventually, wait_until};
 
 /// Declares a test for each kind of fault.
 macro_rules! fault_tests {
@@ -39,6 +39,7 @@ fault_tests! {
     http_400_after_store: Http400AfterStore => refused_writes,
     token_expired: TokenExpired => failed_requests,
     read_back_404: ReadBack404 => read_back_404_case,
+    malformed_pix: MalformedPix => malformed_pix_case,
     lost_notification: LostNotification => notifications,
     duplicate_notification: DuplicateNotification => notifications,
     late_notification: LateNotification => notifications,
@@ -284,6 +285,26 @@ async fn read_back_404_case(kind: FaultKind) {
     live.service.advance_seconds(125).await;
     wait_for_unapplied(&live, &end_to_end_id).await;
     assert_eq!(live.check_books().await, Fates { credited: 1, unapplied: 1, ..Fates::default() });
+}
+
+/// A Pix that can't be read is set aside and read back again.
+async fn malformed_pix_case(kind: FaultKind) {
+    let live = Live::start().await;
+    let log = CapturedLog::start();
+    let charge = live.create("order-00001", &for_maria()).await;
+    live.next_fails(kind);
+    live.pay(&charge, PayRequest::default());
+    live.wait_for_fault(kind).await;
+    // A further read that fails is no further error.
+    live.next_fails(kind);
+    live.service.advance_seconds(125).await;
+    live.wait_for_fault(kind).await;
+    live.service.advance_seconds(600).await;
+    live.wait_for_status(&charge, "paid").await;
+    let errors: Vec<String> =
+        log.text().lines().filter(|line| line.contains("ERROR")).map(str::to_owned).collect();
+    assert!(errors.len() == 1 && errors[0].contains("was set aside"), "{errors:?}");
+    assert_eq!(live.check_books().await, Fates::credited(1));
 }
 
 async fn wait_for_unapplied(live: &Live, end_to_end_id: &str) {

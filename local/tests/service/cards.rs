@@ -776,6 +776,12 @@ async fn a_payment_in_progress_is_neither_paid_nor_cancelled_until_it_ends() {
     let authenticates = cards.create("card-0006", json!({})).await;
     cards.act("/3ds", &authenticates, json!({"outcome": "challenge"}));
     cards.until(&authenticates, "PROCESSING").await;
+    // A payer who left finds the same page again.
+    let read = cards.read(&authenticates).await;
+    let page =
+        Client::of_other_server("").raw(Method::GET, read["cardRedirectUrl"].as_str().unwrap(), &[], "");
+    assert_eq!(page.await.header("location"), cards.session(&authenticates)["url"].as_str());
+    assert!(cards.page(&format!("/checkout/{}", id(&authenticates))).await.contains("/card\""));
     assert_eq!(cards.live.cancel(&authenticates).await.expect(200)["status"], "CANCELLED");
     assert_eq!(cards.session(&authenticates)["status"], "expired");
 
@@ -922,6 +928,36 @@ async fn an_odd_object_is_one_error_a_day_and_blocks_nothing_of_its_charge() {
     let account = cards.live.service.scope().account;
     let items = cards.live.service.rows(&format!("bad-notification#{account}"), "").await;
     assert_eq!(items.len(), 2, "the dispute, and the entry of the lists: {items:?}");
+    cards.check_ledger().await;
+}
+
+#[tokio::test]
+async fn a_charge_whose_session_can_not_be_read_is_one_error_a_day_and_is_read_again() {
+    let cards = Cards::start().await;
+    let charges = [
+        cards.create("card-0032", json!({})).await,
+        cards.create("card-0033", json!({"paymentMethods": ["CREDIT_CARD"]})).await,
+    ];
+    let log = CapturedLog::start();
+    let on = "GET /v1/checkout/sessions";
+    cards.control("POST", "/faults", &json!({"kind": "malformed_entry", "on": on, "count": 1_000_000}));
+    for charge in &charges {
+        cards.act("/pay", charge, json!({}));
+    }
+    for _ in 0..20 {
+        cards.live.service.advance_seconds(6 * 60).await;
+    }
+    cards.until_quiet().await;
+    assert_eq!(cards.settlements().await, 0);
+    assert_eq!(cards.live.cancel(&charges[0]).await.status, 503);
+    let errors: Vec<String> =
+        log.text().lines().filter(|line| line.contains("ERROR")).map(str::to_owned).collect();
+    assert!(errors.len() == 1 && errors[0].contains("was set aside"), "{errors:?}");
+    cards.control("DELETE", "/faults", &json!({}));
+    cards.live.service.advance_seconds(3_600).await;
+    for charge in &charges {
+        cards.until(charge, "APPROVED").await;
+    }
     cards.check_ledger().await;
 }
 

@@ -17,7 +17,7 @@ use local::stack::Options;
 use serde_json::{Value, json};
 use shared::acquirer::{Connections, PixBank};
 use shared::services::reconciliation::DifferenceKind;
-use shared::services::{BankPayments, Receipts};
+use shared::services::{BankPayments, PixHint, Receipts};
 use shared::store::{CommitOutcome, Write};
 use tokio::task::JoinSet;
 
@@ -267,7 +267,7 @@ async fn a_devolucao_that_the_merchant_requested_at_the_bank_and_that_failed_is_
     pix["devolucoes"] = json!([{"id": "d1", "rtrId": "", "valor": "3.00", "status": "NAO_REALIZADO"}]);
     let pix = Pix::parse(&pix).unwrap();
     let now = live.service.stack.clock.now();
-    let recorded = payments.record(&bank, &pix, None, now).await.unwrap().unwrap();
+    let recorded = payments.record(&bank, &pix, PixHint::default(), now).await.unwrap().unwrap();
     assert_eq!(recorded.returns.len(), 1);
     assert!(live.client.refunds(&charge).await.is_empty());
     assert_eq!(live.balance().await, 1000);
@@ -585,7 +585,9 @@ async fn a_pix_without_key_and_txid_belongs_to_neither_of_two_accounts_at_one_cl
     let now = live.service.stack.clock.now();
     let pix = bank.read_back(&end_to_end_id.parse().unwrap(), None, (now, now)).await.unwrap().unwrap();
     for _time in 0..2 {
-        let recorded = payments.record_for(&bank, &pix, (other, &operator()), now).await.unwrap().unwrap();
+        let by = operator();
+        let hint = PixHint { owner: Some((other, &by)), ..PixHint::default() };
+        let recorded = payments.record(&bank, &pix, hint, now).await.unwrap().unwrap();
         assert_eq!((recorded.status, recorded.account), (ReportedPixStatus::Recorded, other));
     }
     assert!(receipts.unowned(bank.connection()).await.unwrap().is_empty());

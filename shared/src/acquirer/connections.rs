@@ -105,10 +105,9 @@ impl Connection {
 
     /// # Errors
     ///
-    /// [`AcquirerError::Unavailable`] when the acquirer does not speak API Pix.
+    /// [`KitError::Unavailable`] when the acquirer does not speak API Pix.
     pub fn pix(&self) -> Result<&PixBank, AcquirerError> {
-        self.as_pix()
-            .ok_or_else(|| AcquirerError::Unavailable("the connection is to no bank of Pix".to_owned()))
+        self.as_pix().ok_or_else(|| AcquirerError::unavailable("the connection is to no bank of Pix"))
     }
 
     /// Creates a pending charge, or finds the one that an earlier attempt created.
@@ -268,7 +267,7 @@ impl Connections {
     ///
     /// # Errors
     ///
-    /// [`AcquirerError::Unavailable`] when an operator removed the credentials of this connection. It must be
+    /// [`KitError::Unavailable`] when an operator removed the credentials of this connection. It must be
     /// configured again to finish its charges.
     pub async fn at(
         &self,
@@ -287,7 +286,7 @@ impl Connections {
         span.record("connection", display(id));
         self.read(account, id).await?.ok_or_else(|| {
             tracing::error!("a charge or payment belongs to a connection without credentials; set it with `admin accounts set-acquirer`");
-            AcquirerError::Unavailable("the account has no credentials for this connection".to_owned())
+            AcquirerError::unavailable("the account has no credentials for this connection")
         })
     }
 
@@ -322,7 +321,7 @@ impl Connections {
         let key = client_key(&configured)?;
         let known = self.with_cache(|cache| cache.clients.get(&key).cloned());
         let clock = self.clock.clone();
-        let unusable = |error: &dyn std::fmt::Display| AcquirerError::Unavailable(error.to_string());
+        let unusable = |error: &dyn std::fmt::Display| AcquirerError::unavailable(&error.to_string());
         let client = match (known, &configured.acquirer.settings.kind, &configured.credentials) {
             (Some(known), ..) => known,
             (None, KindSettings::Pix(_), Credentials::Pix(_)) => {
@@ -372,6 +371,6 @@ fn client_key(
     let of_kind = settings.kind.of_client();
     let fields =
         serde_json::to_vec(&(&settings.base_url, settings.requests_per_second, of_kind, credentials));
-    let fields = fields.map_err(|error| AcquirerError::InvalidArtefact(error.to_string()))?;
+    let fields = fields.map_err(|error| KitError::Invalid(error.to_string()))?;
     Ok(Sha256::digest(fields).into())
 }

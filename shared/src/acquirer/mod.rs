@@ -54,28 +54,18 @@ pub enum AcquirerError {
     /// The acquirer does not take the charge's currency or amount. The merchant sees this text.
     #[error("{0}")]
     NotTaken(String),
-    #[error("the acquirer did not answer: {0}")]
-    Unavailable(String),
-    #[error("the acquirer limits requests: retry after {} s", .0.as_secs_f32().ceil())]
-    Limited(Duration),
     /// Another caller works on the charge at its acquirer.
     #[error("another request is creating this charge at the bank")]
     Busy,
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// An artefact can't represent the charge. The validation should have refused the request, so this is a
-    /// defect of the service.
-    #[error("an artefact can't represent the charge: {0}")]
-    InvalidArtefact(String),
+    #[error(transparent)]
+    Kit(#[from] KitError),
 }
 
-impl From<KitError> for AcquirerError {
-    fn from(error: KitError) -> Self {
-        match error {
-            KitError::Unavailable(why) | KitError::Spent(why) => Self::Unavailable(why),
-            KitError::Limited(retry_after) => Self::Limited(retry_after),
-            KitError::Invalid(why) => Self::InvalidArtefact(why),
-        }
+impl AcquirerError {
+    pub(crate) fn unavailable(why: &str) -> Self {
+        KitError::Unavailable(why.to_owned()).into()
     }
 }
 
@@ -162,7 +152,7 @@ impl Acquirers {
     }
 
     pub fn connections(&self) -> Result<&Connections, AcquirerError> {
-        let missing = || AcquirerError::Unavailable("this function has no access to acquirers".to_owned());
+        let missing = || AcquirerError::unavailable("this function has no access to acquirers");
         self.connections.as_ref().ok_or_else(missing)
     }
 }

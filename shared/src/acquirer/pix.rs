@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use acquirer_kit::{
-    Changes, Connector, FINALISE_TIMEOUT_MS, KitError, NewCharge, Priority, ProviderStatus, RefundAnswer,
-    RefundEnd, RefundProgress, RequestAgain, Result, ReturnProgress, next_poll, not_finalised_in_time,
+    Connector, FINALISE_TIMEOUT_MS, KitError, NewCharge, Priority, ProviderStatus, RefundAnswer, RefundEnd,
+    RefundProgress, RequestAgain, Result, ReturnProgress, next_poll, not_finalised_in_time, read_as_odd,
     refused_until,
 };
 use api_pix::{
@@ -69,7 +69,7 @@ pub struct PixBank {
 impl PixBank {
     pub(super) fn new(configured: Arc<ConfiguredAcquirer>, client: Client) -> Result<Self, AcquirerError> {
         let pix = configured.acquirer.settings.pix().cloned();
-        let pix = pix.ok_or_else(|| AcquirerError::Unavailable("the connection is to no bank".to_owned()))?;
+        let pix = pix.ok_or_else(|| AcquirerError::unavailable("the connection is to no bank"))?;
         Ok(Self { configured, pix, client })
     }
 
@@ -159,7 +159,7 @@ impl PixBank {
     async fn give_up(&self, charge: &Charge, found: Result<Option<Cob>, ApiError>) -> Result<Finalised> {
         let removal = match found {
             Ok(None) => Ok(None),
-            Ok(Some(_)) => self.close(charge, Priority::Create).await,
+            Ok(Some(_)) => self.remove(charge, Priority::Create).await,
             Err(error) => Err(error.into()),
         };
         match removal {
@@ -175,6 +175,33 @@ impl PixBank {
             }
         }
         Ok(not_finalised_in_time())
+    }
+
+    /// Removes the cob of a charge. Fails when it is not known whether the cob can still be paid.
+    async fn remove(&self, charge: &Charge, priority: Priority) -> Result<Option<Snapshot>> {
+        let unavailable = |why: &str| Err(KitError::Unavailable(why.to_owned()));
+        let txid = charge.id.txid();
+        match self.client.at(priority).remove_cob(&txid).await {
+            Ok(cob) if cob.status == CobStatus::RemovedByReceiver => return Ok(Some(snapshot(&cob))),
+            Ok(_) | Err(ApiError::Refused { .. } | ApiError::NotFound(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let Some(mut cob) = self.client.at(Priority::Settle).get_cob(&txid).await? else {
+            return Ok(None);
+        };
+        if cob.status == CobStatus::Completed && cob.pix.is_empty() {
+            cob.pix = self.listed_for(charge, self.client.now()).await?;
+        }
+        match cob.status {
+            CobStatus::Active | CobStatus::Other(_) => unavailable("the bank refuses to remove an open cob"),
+            // If its payment was returned, the bank may not list it any more.
+            CobStatus::Completed if cob.pix.is_empty() && charge.returned.is_empty() => {
+                unavailable("the bank does not show the Pix of a paid cob yet")
+            }
+            CobStatus::Completed | CobStatus::RemovedByReceiver | CobStatus::RemovedByPsp => {
+                Ok(Some(snapshot(&cob)))
+            }
+        }
     }
 
     /// Returns whether the bank has the cob of a charge, or a Pix with its txid. A paid cob without a Pix can't end by
@@ -313,33 +340,18 @@ impl PixBank {
         Ok(is_listed.then_some(*expected))
     }
 
-    async fn request_devolution(
-        &self,
-        refund: &Refund,
-        paid_at: Timestamp,
-        now: Timestamp,
-    ) -> Result<RefundAnswer> {
-        if now.millis_since(paid_at) > RETURN_WINDOW_MS.saturating_add(RETURN_WINDOW_MARGIN_MS) {
-            tracing::error!(refund = %refund.id, "the bank did not accept a refund before the 90 days were over");
-            return Ok(failed("The bank did not accept the refund within 90 days."));
-        }
-        let (client, end_to_end_id) = (self.client.at(Priority::Settle), end_to_end_id(&refund.payment)?);
-        let (id, amount, reason) = (refund.bank_id(), refund.share.gross, refund.reason.as_deref());
-        let error = match client.put_devolucao(&end_to_end_id, &id, amount, reason).await {
-            Ok(devolucao) => return Ok(of_devolucao(refund, &devolucao, now)),
-            Err(error) => error,
-        };
-        let is_refused = matches!(error, ApiError::Refused { .. });
-        if is_refused && self.is_used_up(refund, &end_to_end_id, &id).await? {
-            tracing::error!(refund = %refund.id, "other devoluções have used up a payment, so its refund fails");
-            return Ok(failed("Other returns left too little of the payment for the refund."));
-        }
-        if let Some(reason) = refusal(&error)
-            && client.get_devolucao(&end_to_end_id, &id).await?.is_none()
-        {
-            return Ok(refused(refund, reason));
-        }
-        Ok(answer(undecided(refund, now, &error)))
+    /// Reads the devolução or Pix out of a refund. `None`: the bank does not know it.
+    async fn sent(&self, refund: &Refund, now: Timestamp) -> Result<Option<RefundAnswer>> {
+        let (client, id) = (self.client.at(Priority::Settle), refund.bank_id());
+        Ok(match refund.share.strategy {
+            RefundStrategy::Cashout => {
+                client.get_pix_out(&id).await?.map(|pix_out| of_pix_out(refund, pix_out, now))
+            }
+            RefundStrategy::Devolution => {
+                let found = client.get_devolucao(&end_to_end_id(&refund.payment)?, &id).await?;
+                found.map(|devolucao| of_devolucao(refund, &devolucao, now))
+            }
+        })
     }
 
     /// Whether other devoluções, which the bank has executed, leave no room for a refund that the bank does
@@ -353,25 +365,6 @@ impl PixBank {
         let room = i128::from(pix.amount.minor()).saturating_sub(returned);
         let is_known = pix.returns.iter().any(|item| item.id == id);
         Ok(!is_known && room < i128::from(refund.share.gross.minor()))
-    }
-
-    async fn request_cashout(&self, refund: &Refund, now: Timestamp) -> Result<RefundAnswer> {
-        let (client, id) = (self.client.at(Priority::Settle), refund.bank_id());
-        let Some(key) = refund.destination.clone() else {
-            tracing::error!(refund = %refund.id, "a refund by cash-out has no Pix key");
-            return Ok(failed("The refund has no Pix key."));
-        };
-        let request = NewPixOut { amount: refund.share.gross, key, description: refund.reason.clone() };
-        let error = match client.put_pix_out(&id, &request).await {
-            Ok(pix_out) => return Ok(of_pix_out(refund, pix_out, now)),
-            Err(error) => error,
-        };
-        if let Some(reason) = refusal(&error)
-            && client.get_pix_out(&id).await?.is_none()
-        {
-            return Ok(refused(refund, reason));
-        }
-        Ok(answer(undecided(refund, now, &error)))
     }
 
     async fn return_progress(
@@ -466,49 +459,20 @@ impl Connector for PixBank {
         }
     }
 
-    async fn read(&self, charge: &Charge) -> Result<Option<Snapshot>> {
-        let cob = self.client.at(Priority::Settle).get_cob(&charge.id.txid()).await?;
-        Ok(cob.as_ref().map(snapshot))
+    async fn read(&self, charge: &Charge, _is_whole: bool) -> Result<Option<Snapshot>> {
+        let cob = self.client.at(Priority::Settle).get_cob(&charge.id.txid()).await;
+        read_as_odd(cob.map(|cob| cob.as_ref().map(snapshot)).map_err(KitError::from))
     }
 
-    /// Fails when it is not known whether the cob can still be paid.
     async fn close(&self, charge: &Charge, priority: Priority) -> Result<Option<Snapshot>> {
-        let txid = charge.id.txid();
-        match self.client.at(priority).remove_cob(&txid).await {
-            Ok(cob) if cob.status == CobStatus::RemovedByReceiver => return Ok(Some(snapshot(&cob))),
-            Ok(_) | Err(ApiError::Refused { .. } | ApiError::NotFound(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let Some(mut cob) = self.client.at(Priority::Settle).get_cob(&txid).await? else {
-            return Ok(None);
-        };
-        if cob.status == CobStatus::Completed && cob.pix.is_empty() {
-            cob.pix = self.listed_for(charge, self.client.now()).await?;
-        }
-        match cob.status {
-            CobStatus::RemovedByReceiver | CobStatus::RemovedByPsp => Ok(Some(snapshot(&cob))),
-            // Its payment was returned, and the bank may not list it any more.
-            CobStatus::Completed if !(cob.pix.is_empty() && charge.returned.is_empty()) => {
-                Ok(Some(snapshot(&cob)))
-            }
-            CobStatus::Completed => {
-                Err(KitError::Unavailable("the bank does not show the Pix of a paid cob yet".to_owned()))
-            }
-            CobStatus::Active | CobStatus::Other(_) => {
-                Err(KitError::Unavailable("the bank refuses to remove an open cob".to_owned()))
-            }
-        }
+        read_as_odd(self.remove(charge, priority).await)
     }
 
     async fn find_refund(&self, refund: &Refund, now: Timestamp) -> Result<Option<RefundAnswer>> {
-        let (client, id) = (self.client.at(Priority::Settle), refund.bank_id());
-        if refund.share.strategy == RefundStrategy::Cashout {
-            return Ok(client.get_pix_out(&id).await?.map(|pix_out| of_pix_out(refund, pix_out, now)));
-        }
-        Ok(match client.get_devolucao(&end_to_end_id(&refund.payment)?, &id).await? {
-            Some(devolucao) => Some(of_devolucao(refund, &devolucao, now)),
-            None => refund.requested_at_bank.as_ref().map(|_| answer(poll_again(refund, now))),
-        })
+        let is_open =
+            refund.share.strategy == RefundStrategy::Devolution && refund.requested_at_bank.is_some();
+        let not_yet = || is_open.then(|| answer(poll_again(refund, now)));
+        Ok(self.sent(refund, now).await?.or_else(not_yet))
     }
 
     /// The refund's id at the bank never changes, so a repetition can't send the money twice.
@@ -518,9 +482,41 @@ impl Connector for PixBank {
         paid_at: Timestamp,
         now: Timestamp,
     ) -> Result<RefundAnswer> {
-        match refund.share.strategy {
-            RefundStrategy::Devolution => self.request_devolution(refund, paid_at, now).await,
-            RefundStrategy::Cashout => self.request_cashout(refund, now).await,
+        let (client, id) = (self.client.at(Priority::Settle), refund.bank_id());
+        let (amount, reason) = (refund.share.gross, refund.reason.as_deref());
+        let error = match refund.share.strategy {
+            RefundStrategy::Devolution => {
+                if now.millis_since(paid_at) > RETURN_WINDOW_MS.saturating_add(RETURN_WINDOW_MARGIN_MS) {
+                    tracing::error!(refund = %refund.id, "the bank did not accept a refund before the 90 days were over");
+                    return Ok(failed("The bank did not accept the refund within 90 days."));
+                }
+                let end_to_end_id = end_to_end_id(&refund.payment)?;
+                let error = match client.put_devolucao(&end_to_end_id, &id, amount, reason).await {
+                    Ok(devolucao) => return Ok(of_devolucao(refund, &devolucao, now)),
+                    Err(error) => error,
+                };
+                let is_refused = matches!(error, ApiError::Refused { .. });
+                if is_refused && self.is_used_up(refund, &end_to_end_id, &id).await? {
+                    tracing::error!(refund = %refund.id, "other devoluções have used up a payment, so its refund fails");
+                    return Ok(failed("Other returns left too little of the payment for the refund."));
+                }
+                error
+            }
+            RefundStrategy::Cashout => {
+                let Some(key) = refund.destination.clone() else {
+                    tracing::error!(refund = %refund.id, "a refund by cash-out has no Pix key");
+                    return Ok(failed("The refund has no Pix key."));
+                };
+                let request = NewPixOut { amount, key, description: refund.reason.clone() };
+                match client.put_pix_out(&id, &request).await {
+                    Ok(pix_out) => return Ok(of_pix_out(refund, pix_out, now)),
+                    Err(error) => error,
+                }
+            }
+        };
+        match refusal(&error) {
+            Some(reason) if self.sent(refund, now).await?.is_none() => Ok(refused(refund, reason)),
+            _ => Ok(answer(undecided(refund, now, &error))),
         }
     }
 
@@ -570,11 +566,6 @@ impl Connector for PixBank {
             refusal(&error).is_some() && client.get_devolucao(&end_to_end_id, id).await?.is_none();
         let until = refused_until(payment.recorded_at);
         Ok(if is_refused { ReturnProgress::RefusedUntil(until) } else { again })
-    }
-
-    /// API Pix lists payments and not changes of charges: see `acquirer-worker`'s sweep.
-    async fn changes(&self, _since: Timestamp, _cursor: Option<&str>) -> Result<Changes> {
-        Ok(Changes::default())
     }
 
     async fn status(&self, charge: &Charge) -> Result<Option<ProviderStatus>> {
@@ -668,9 +659,7 @@ fn snapshot(cob: &Cob) -> Snapshot {
         CobStatus::Completed => RemoteState::Paid,
         CobStatus::Active | CobStatus::Other(_) => RemoteState::Open,
     };
-    let payments = cob.pix.iter().map(payment).collect();
-    let (refunds, disputes, odd, movements) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    Snapshot { state, payments, last_decline: None, refunds, disputes, is_partial: false, odd, movements }
+    Snapshot { payments: cob.pix.iter().map(payment).collect(), ..Snapshot::of(state) }
 }
 
 fn refusal(error: &ApiError) -> Option<String> {

@@ -20,7 +20,7 @@ use domain::payment_method::PaymentMethod;
 use domain::refund::{Refund, RefundOutcome};
 use domain::time::Timestamp;
 
-use super::{AcquirerError, ProviderStatus, RefundAnswer, RefundEnd, RefundProgress};
+use super::{AcquirerError, KitError, ProviderStatus, RefundAnswer, RefundEnd, RefundProgress};
 use crate::config::PublicUrls;
 
 /// How long the page for a card payment can be used, in seconds: 24 hours.
@@ -60,9 +60,9 @@ pub(super) fn finalise(
             reason: "The sandbox refused the payment.".to_owned(),
             code: "refused".to_owned(),
         }),
-        Some(Finalisation::Unavailable) => Err(AcquirerError::Unavailable(
-            "the sandbox simulates an acquirer that does not answer".to_owned(),
-        )),
+        Some(Finalisation::Unavailable) => {
+            Err(AcquirerError::unavailable("the sandbox simulates an acquirer that does not answer"))
+        }
     }
 }
 
@@ -162,7 +162,7 @@ fn crypto(
 }
 
 fn invalid_artefact(error: impl Display) -> AcquirerError {
-    AcquirerError::InvalidArtefact(error.to_string())
+    KitError::Invalid(error.to_string()).into()
 }
 
 /// Encodes a dynamic BR Code. It refers to a URL of this service and never contains a real Pix key, so that

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use api_pix::{Devolucao, DevolucaoStatus, Nature, Pix};
 
 use domain::account::Account;
-use domain::acquirer::{ConnectionSweep, PixDetails, ReportedPix, ReportedPixStatus, SeenReturn};
+use domain::acquirer::{ConnectionSweep, OddObject, PixDetails, ReportedPix, ReportedPixStatus, SeenReturn};
 use domain::audit::Operator;
 use domain::charge::transition::{self, Command, Outcome, Payment};
 use domain::charge::{Charge, Decision, StoredCharge, TransactionStatus};
@@ -24,7 +24,7 @@ use domain::wallet::ReturnStatus;
 
 use crate::acquirer::configuration::{AccountAcquirers, PixKeyClaim};
 use crate::acquirer::pix::end_of;
-use crate::acquirer::{Connector as _, NewCharge, PixBank};
+use crate::acquirer::{AcquirerError, Connector as _, KitError, NewCharge, PixBank};
 use crate::audit;
 use crate::charge::{ChargeError, Charges, WritePlan, recorded_payment_writes};
 use crate::concurrently::concurrently;
@@ -69,12 +69,14 @@ enum Owner {
     Unknown,
 }
 
+/// What is known about a Pix besides what the bank says.
 #[derive(Clone, Copy, Debug, Default)]
-struct Known<'a> {
-    /// The charge whose cob names the Pix.
-    paid_charge: Option<ChargeId>,
-    /// As an operator decided.
-    owner: Option<(AccountId, &'a Operator)>,
+pub struct PixHint<'a> {
+    /// The charge whose cob names the Pix. It is used when the Pix has no txid.
+    pub paid_charge: Option<ChargeId>,
+    /// As an operator decided: the account that has the money if the Pix concerns no charge, and no other account has
+    /// its key.
+    pub owner: Option<(AccountId, &'a Operator)>,
 }
 
 impl BankPayments {
@@ -91,38 +93,14 @@ impl BankPayments {
     }
 
     /// Records a Pix that was read from the bank, and its devoluções. A Pix that is recorded already changes
-    /// nothing. `paid_charge`, the charge whose cob names the Pix, is used when the Pix has no txid. `None`:
-    /// the Pix concerns no charge, and no account has its key. If the bank reports neither a key nor a txid of
-    /// this service, the Pix becomes [`ReportedPixStatus::Unowned`]. After an error the caller must repeat the
+    /// nothing. `None`: the Pix concerns no charge, and no account has its key. If the bank reports neither a key nor a
+    /// txid of this service, the Pix becomes [`ReportedPixStatus::Unowned`]. After an error the caller must repeat the
     /// call.
     pub async fn record(
         &self,
         bank: &PixBank,
         pix: &Pix,
-        paid_charge: Option<ChargeId>,
-        now: Timestamp,
-    ) -> WorkResult<Option<ReportedPix>> {
-        Box::pin(self.record_known(bank, pix, Known { paid_charge, owner: None }, now)).await
-    }
-
-    /// Records a Pix as an operator decided. If it concerns no charge, and no other account has its key, the
-    /// money belongs to `account`.
-    pub async fn record_for(
-        &self,
-        bank: &PixBank,
-        pix: &Pix,
-        (account, by): (AccountId, &Operator),
-        now: Timestamp,
-    ) -> WorkResult<Option<ReportedPix>> {
-        let known = Known { paid_charge: None, owner: Some((account, by)) };
-        Box::pin(self.record_known(bank, pix, known, now)).await
-    }
-
-    async fn record_known(
-        &self,
-        bank: &PixBank,
-        pix: &Pix,
-        hint: Known<'_>,
+        hint: PixHint<'_>,
         now: Timestamp,
     ) -> WorkResult<Option<ReportedPix>> {
         match Box::pin(self.record_money(bank, pix, hint, now)).await? {
@@ -135,8 +113,13 @@ impl BankPayments {
 
     /// Records the Pix of a page of the bank's list. Those that are recorded, with all their devoluções, cost
     /// one read together. A Pix that can't be recorded is stored as if a notification had named it, so that it
-    /// is tried again and does not stop the sweep.
-    pub async fn record_listed(&self, bank: &PixBank, listed: &[Pix], now: Timestamp) -> WorkResult<()> {
+    /// is tried again and does not stop the sweep. Returns what must be set aside.
+    pub async fn record_listed(
+        &self,
+        bank: &PixBank,
+        listed: &[Pix],
+        now: Timestamp,
+    ) -> WorkResult<Vec<OddObject>> {
         let keys: Vec<Key> = listed.iter().map(|pix| ReportedPix::key_of(&pix.end_to_end_id)).collect();
         let known: Vec<ReportedPix> = self.store.get_in_order(&keys).await?;
         let known: HashMap<&EndToEndId, &ReportedPix> =
@@ -151,21 +134,25 @@ impl BankPayments {
         let work = concurrently(CONCURRENT_PIX, listed.iter().filter(is_new).cloned(), |pix| {
             let (service, bank) = (self.clone(), bank.clone());
             async move {
-                let recorded = service.record(&bank, &pix, None, now).await;
-                let Err(error) = recorded else { return Ok(()) };
-                tracing::error!(pix = %pix.end_to_end_id, %error, "a listed Pix can't be recorded yet; it is tried again");
-                service.remember(&bank, &pix, now).await
+                let odd = match service.record(&bank, &pix, PixHint::default(), now).await {
+                    Ok(_) => return Ok(None),
+                    Err(WorkError::Acquirer(AcquirerError::Kit(KitError::Odd(odd)))) => Some(odd),
+                    Err(error) => {
+                        tracing::error!(pix = %pix.end_to_end_id, %error, "a listed Pix can't be recorded yet; it is tried again");
+                        None
+                    }
+                };
+                let row = ReportedPix::notified(
+                    pix.end_to_end_id.clone(),
+                    (bank.connection(), bank.account()),
+                    pix.txid.clone(),
+                    now,
+                );
+                service.store.insert(&row).await?;
+                Ok(odd)
             }
         });
-        work.await.into_iter().collect()
-    }
-
-    /// Stores a Pix as if a notification had named it.
-    async fn remember(&self, bank: &PixBank, pix: &Pix, now: Timestamp) -> WorkResult<()> {
-        let at = (bank.connection(), bank.account());
-        let row = ReportedPix::notified(pix.end_to_end_id.clone(), at, pix.txid.clone(), now);
-        let _inserted_or_stored = self.store.commit(vec![Write::insert(&row)?]).await?;
-        Ok(())
+        work.await.into_iter().filter_map(Result::transpose).collect()
     }
 
     /// `None`: this is not the id of a Pix, the bank does not find it, or [`Self::record`] ignores it.
@@ -178,7 +165,7 @@ impl BankPayments {
     ) -> WorkResult<Option<ReportedPix>> {
         let Ok(id) = payment.parse::<EndToEndId>() else { return Ok(None) };
         match bank.read_back(&id, None, (now, now)).await? {
-            Some(pix) => self.record(bank, &pix, paid_charge, now).await,
+            Some(pix) => self.record(bank, &pix, PixHint { paid_charge, owner: None }, now).await,
             None => Ok(None),
         }
     }
@@ -215,8 +202,12 @@ impl BankPayments {
         self.end_read_back(recorded).await
     }
 
-    async fn end_read_back(&self, recorded: &ReportedPix) -> WorkResult<()> {
-        Ok(self.replace_reported(&recorded.read_back(), recorded).await?)
+    pub async fn end_read_back(&self, known: &ReportedPix) -> WorkResult<()> {
+        let next = match known.status {
+            ReportedPixStatus::Recorded | ReportedPixStatus::Unowned => known.read_back(),
+            ReportedPixStatus::Reported | ReportedPixStatus::Unconfirmed => known.unconfirmed(),
+        };
+        Ok(self.replace_reported(&next, known).await?)
     }
 
     /// Returns the charge to which a Pix was applied.
@@ -235,7 +226,7 @@ impl BankPayments {
     }
 
     /// If another caller changed the row meanwhile, nothing is written.
-    pub async fn replace_reported(&self, next: &ReportedPix, read: &ReportedPix) -> Result<()> {
+    async fn replace_reported(&self, next: &ReportedPix, read: &ReportedPix) -> Result<()> {
         self.store.commit(vec![Write::replace(next, read.version)?]).await.map(|_conflict_or_done| ())
     }
 
@@ -250,7 +241,7 @@ impl BankPayments {
         &self,
         bank: &PixBank,
         pix: &Pix,
-        hint: Known<'_>,
+        hint: PixHint<'_>,
         now: Timestamp,
     ) -> WorkResult<Option<ReportedPix>> {
         let key = ReportedPix::key_of(&pix.end_to_end_id);
@@ -341,7 +332,7 @@ impl BankPayments {
     /// The charge that the txid encodes, if it was created at this connection, or at another one of the same
     /// account. Otherwise the Pix belongs to the account of its key, or to the one that an operator named.
     /// `None`: no account has the key.
-    async fn match_charge(&self, bank: &PixBank, pix: &Pix, hint: Known<'_>) -> WorkResult<Option<Match>> {
+    async fn match_charge(&self, bank: &PixBank, pix: &Pix, hint: PixHint<'_>) -> WorkResult<Option<Match>> {
         if let Some(stored) = self.charges.find(charge_of_txid(pix).or(hint.paid_charge)).await? {
             let charge = stored.as_stored();
             let is_live = charge.scope.mode == Mode::Live;
@@ -436,13 +427,9 @@ impl BankPayments {
         let (scope, payment) = payment_of(&known);
         match self.receipts.apply(&scope, &payment, charge, None, now).await {
             Ok(applied) => Ok(applied.reported.unwrap_or(known)),
-            Err(ReceiptError::Refused(refused)) => {
-                tracing::error!(%charge, pix = %known.end_to_end_id, %refused, "a Pix that paid a charge does not name it; an operator must end it with `admin receipts apply` or `admin receipts return`");
-                Ok(known)
-            }
             Err(ReceiptError::Store(error)) => Err(error.into()),
             Err(error) => {
-                tracing::error!(%charge, pix = %known.end_to_end_id, %error, "a Pix that paid a charge can't be applied");
+                tracing::error!(%charge, pix = %known.end_to_end_id, %error, "a Pix that paid a charge does not name it, and can't be applied; an operator must end it with `admin receipts apply` or `admin receipts return`");
                 Ok(known)
             }
         }

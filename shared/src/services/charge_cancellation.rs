@@ -69,12 +69,12 @@ impl ChargeCancellation<'_> {
         let closed = close.await.map_err(AcquirerError::from)?;
         // A charge that was never finalised may be unknown there.
         let Some(snapshot) = closed else { return Ok(self.charges.cancel(stored, caller, now).await?) };
-        let missing = || AcquirerError::Unavailable("this function records no payments".to_owned());
+        let missing = || AcquirerError::unavailable("this function records no payments");
         let remote = self.remote.ok_or_else(missing)?;
         let seen = (&snapshot, None);
         let followed = Box::pin(remote.follow(connection, &charge, seen, now)).await?;
         if snapshot.is_partial && followed.charge.as_stored().is_open() {
-            return Err(AcquirerError::Unavailable("one of its acquirers did not answer".to_owned()).into());
+            return Err(AcquirerError::unavailable("one of its acquirers did not answer").into());
         }
         // If the acquirer ended the charge, a payment is in progress there, or the fee of its payment is not known yet, the
         // cancellation is refused here. A charge that a payment settled refuses it itself.

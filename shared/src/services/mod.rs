@@ -17,7 +17,7 @@ mod search;
 mod set_aside_items;
 
 pub use account_settings::{change_account_settings, raise_shards};
-pub use bank_payments::BankPayments;
+pub use bank_payments::{BankPayments, PixHint};
 pub use bank_returns::{ReturnStep, Returns};
 pub use charge_cancellation::{CancelError, ChargeCancellation, cancel_charge};
 pub use charge_creation::{

@@ -9,12 +9,12 @@
 //! progress is compared when it has ended.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fmt::Display;
 
-use domain::acquirer::{ConnectionSweep, OddObject};
 use domain::calendar::Day;
 use domain::charge::transition::Command;
 use domain::charge::{Charge, IncomingPayment};
-use domain::ids::{AccountId, AcquirerPaymentId, ChargeId, Mode, PostingId, RefundId, Scope};
+use domain::ids::{AccountId, AcquirerPaymentId, ChargeId, ConnectionId, PostingId, RefundId};
 use domain::med::{CaseKind, MedCase};
 use domain::money::{Currency, MinorUnits, MoneyError};
 use domain::refund::{Refund, RefundStatus};
@@ -26,6 +26,7 @@ use serde::Serialize;
 
 use crate::acquirer::{Acquirer, Acquirers, Connection, Movement};
 use crate::charge::Charges;
+use crate::services::reconciliation::{accounts_of, live};
 use crate::services::{ChargeRows, RemoteCharges};
 use crate::store::{Result, Store};
 use crate::wallet::Wallets;
@@ -66,9 +67,9 @@ pub struct MovementDifference {
 }
 
 impl MovementDifference {
-    fn new(charge: impl Into<Option<ChargeId>>, reason: impl Into<String>) -> Self {
+    fn new(charge: impl Into<Option<ChargeId>>, reason: impl Display) -> Self {
         let (payment, object, acquirer_amount, recorded_amount) = (None, None, None, None);
-        let (charge, reason) = (charge.into(), reason.into());
+        let (charge, reason) = (charge.into(), reason.to_string());
         Self { charge, payment, object, acquirer_amount, recorded_amount, reason }
     }
 
@@ -87,42 +88,29 @@ pub async fn reconcile_movements(
     now: Timestamp,
 ) -> WorkResult<MovementReconciliation> {
     let mut found = MovementReconciliation::default();
-    let mut of_charges: BTreeMap<ChargeId, Vec<Movement>> = BTreeMap::new();
+    let mut of_charges: BTreeMap<ChargeId, Recorded> = BTreeMap::new();
     let (period, mut cursor) = ((day.starts_at(), day.ends_at()), None::<String>);
     loop {
         let page = connection.connector().movements(period, cursor.as_deref()).await?;
         for moved in page.movements {
             found.payments = found.payments.saturating_add(moved.payment.is_some().into());
             match moved.charge {
-                Some(charge) => of_charges.entry(charge).or_default().push(moved),
+                Some(charge) => of_charges.entry(charge).or_default().movements.push(moved),
                 None => found.others = found.others.saturating_add(1),
             }
         }
-        let odd = |odd: &OddObject| MovementDifference::new(None, odd.to_string());
-        found.differences.extend(page.odd.iter().map(odd));
+        found.differences.extend(page.odd.iter().map(|odd| MovementDifference::new(None, odd)));
         cursor = page.next;
         if cursor.is_none() {
             break;
         }
     }
-    let sweep = store.get::<ConnectionSweep>(&ConnectionSweep::key_of(connection.id())).await?;
-    let accounts = sweep.map(|sweep| sweep.accounts).unwrap_or_default();
-    let accounts: BTreeSet<AccountId> = accounts.into_iter().chain([connection.account()]).collect();
-    let mut recorded: BTreeMap<ChargeId, Vec<IncomingPayment>> = BTreeMap::new();
-    let mut posted = BTreeSet::new();
+    let accounts = accounts_of(store, connection.id(), connection.account()).await?;
     for account in &accounts {
-        for payment in recorded_payments(store, *account, day, &mut posted).await? {
-            let is_ours = payment.connection == Some(connection.id());
-            if let Some(charge) = payment.charge_id().filter(|_| is_ours) {
-                recorded.entry(charge).or_default().push(payment);
-            }
-        }
+        record_of_day(store, (*account, connection.id()), day, &mut of_charges).await?;
     }
     let rows = Charges::new(store.clone());
-    let ids: BTreeSet<ChargeId> = of_charges.keys().chain(recorded.keys()).chain(&posted).copied().collect();
-    for id in ids {
-        let movements = of_charges.remove(&id).unwrap_or_default();
-        let payments = recorded.remove(&id).unwrap_or_default();
+    for (id, Recorded { movements, payments }) in of_charges {
         let Some(stored) = rows.find(Some(id)).await? else {
             found.differences.push(MovementDifference::new(id, "no such charge is recorded"));
             continue;
@@ -142,12 +130,16 @@ pub async fn reconcile_movements(
         }
         let Acquirer::Remote(whole) = acquirers.of_charge(charge).await? else { continue };
         let what = (&movements[..], &payments[..]);
-        let differences = differences(store, charges, (&whole, charge), what, apply, now);
-        let [differences, exchanged] = Box::pin(differences).await?;
-        found.differences.extend(differences);
-        found.exchanged.extend(exchanged);
+        Box::pin(compare(store, charges, (&whole, charge), what, (apply, now), &mut found)).await?;
     }
     Ok(found)
+}
+
+/// What moved on the day, and what is recorded of that day.
+#[derive(Default)]
+struct Recorded {
+    movements: Vec<Movement>,
+    payments: Vec<IncomingPayment>,
 }
 
 /// Amount and fee, in the charge's currency.
@@ -159,32 +151,41 @@ fn is_equal(charge: &Charge, moved: &Movement, payment: &IncomingPayment) -> boo
     moved.currency == Some(charge.currency) && has_same_amount && fee == Some(moved.fee)
 }
 
-async fn differences(
+/// Compares a charge that is read at its acquirers.
+async fn compare(
     store: &Store,
     charges: &RemoteCharges,
     (connection, charge): (&Connection, &Charge),
     (movements, payments): (&[Movement], &[IncomingPayment]),
-    apply: bool,
-    now: Timestamp,
-) -> WorkResult<[Vec<MovementDifference>; 2]> {
-    let differing = |reason: String| MovementDifference::new(charge.id, reason);
-    let snapshot = match connection.connector().read_whole(charge).await {
-        Ok(Some(snapshot)) => snapshot,
-        Ok(None) => {
-            return Ok([vec![differing("the acquirer does not know the charge".to_owned())], Vec::new()]);
-        }
-        Err(error) => {
-            return Ok([vec![differing(format!("the charge can't be read: {error}"))], Vec::new()]);
+    (apply, now): (bool, Timestamp),
+    found: &mut MovementReconciliation,
+) -> WorkResult<()> {
+    let differing = |reason: &dyn Display| MovementDifference::new(charge.id, reason);
+    let snapshot = match connection.connector().read(charge, true).await {
+        Ok(Some(snapshot)) if !snapshot.is_partial => snapshot,
+        unread => {
+            let why = match unread {
+                Ok(Some(partial)) if partial.odd.is_empty() => {
+                    "one of the charge's acquirers did not answer".to_owned()
+                }
+                Ok(Some(partial)) => {
+                    partial.odd.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+                }
+                Ok(None) => "the acquirer does not know the charge".to_owned(),
+                Err(error) => format!("the charge can't be read: {error}"),
+            };
+            found.differences.push(differing(&why));
+            return Ok(());
         }
     };
     if apply {
         charges.follow(connection, charge, (&snapshot, None), now).await?;
     }
     let (step, contradictions) = charges.missing(charge.id, &snapshot, now).await?;
-    let mut found: Vec<MovementDifference> = contradictions.into_iter().map(differing).collect();
-    found.extend(snapshot.odd.iter().map(|odd| differing(odd.to_string())));
-    let missing = step.and_then(|step| missing_step(&step));
-    found.extend(missing.map(|reason| differing(reason.to_owned())));
+    let missing = step.as_ref().and_then(missing_step);
+    let differences = &mut found.differences;
+    differences.extend(contradictions.iter().chain(&snapshot.odd).map(|odd| differing(odd)));
+    differences.extend(missing.map(|reason| differing(&reason)));
     for payment in payments {
         // A refund that came back is recorded under its own id.
         let is_listed = snapshot.payments.iter().any(|remote| remote.payment.id == payment.payment_id)
@@ -192,30 +193,26 @@ async fn differences(
         let is_its = |moved: &&RemoteMovement| {
             moved.payment == payment.payment_id && moved.object == MovedObject::Payment
         };
-        let gross = snapshot.movements.iter().find(is_its).map(|moved| moved.gross);
-        let (reason, acquirer_amount) = match gross {
-            Some(gross) if gross != MinorUnits::from(payment.amount) => ("amount or fee differ", Some(gross)),
-            None if !is_listed => ("a payment is recorded that the acquirer does not know", None),
+        let acquirer_amount = snapshot.movements.iter().find(is_its).map(|moved| moved.gross);
+        let reason = match acquirer_amount {
+            Some(gross) if gross != MinorUnits::from(payment.amount) => "amount or fee differ",
+            None if !is_listed => "a payment is recorded that the acquirer does not know",
             Some(_) | None => continue,
         };
-        found.push(MovementDifference {
-            payment: Some(payment.payment_id.clone()),
-            acquirer_amount,
-            recorded_amount: Some(payment.amount.into()),
-            ..differing(reason.to_owned())
-        });
+        let (payment, recorded_amount) = (Some(payment.payment_id.clone()), Some(payment.amount.into()));
+        let difference = MovementDifference { payment, acquirer_amount, ..differing(&reason) };
+        differences.push(MovementDifference { recorded_amount, ..difference });
     }
-    for moved in movements {
-        if !snapshot.movements.iter().any(|known| known.id == moved.id) {
-            let reason = "the balance moved for no payment, refund or dispute that can be recorded";
-            let amounts = (moved.amount, MinorUnits::ZERO);
-            found.push(differing(reason.to_owned()).of_object(moved.id.clone(), amounts));
-        }
-    }
+    let is_known = |moved: &&Movement| snapshot.movements.iter().any(|known| known.id == moved.id);
+    differences.extend(movements.iter().filter(|moved| !is_known(moved)).map(|moved| {
+        let reason = "the balance moved for no payment, refund or dispute that can be recorded";
+        differing(&reason).of_object(moved.id.clone(), (moved.amount, MinorUnits::ZERO))
+    }));
     if missing.is_none() {
-        found.extend(Books::read(store, charge.id, &snapshot).await?.differences(&snapshot)?);
+        differences.extend(Books::read(store, charge.id, &snapshot).await?.differences(&snapshot)?);
     }
-    Ok([found, exchanged(charge, &snapshot)?])
+    found.exchanged.extend(exchanged(charge, &snapshot)?);
+    Ok(())
 }
 
 /// All that is recorded about a charge.
@@ -390,33 +387,39 @@ fn missing_step(step: &Step) -> Option<&'static str> {
     }
 }
 
-/// The payments that arrived on a day, by the postings of that time. `posted`: gets the charges of these postings that
-/// moved money at an acquirer.
-async fn recorded_payments(
+/// Adds the payments of an account that arrived at the connection on a day, by the postings of that time, and the
+/// charges of the other postings that moved money at an acquirer.
+async fn record_of_day(
     store: &Store,
-    account: AccountId,
+    (account, connection): (AccountId, ConnectionId),
     day: Day,
-    posted: &mut BTreeSet<ChargeId>,
-) -> Result<Vec<IncomingPayment>> {
-    let scope = Scope { account, mode: Mode::Live };
-    let wallets = Wallets::new(store.clone());
+    of_charges: &mut BTreeMap<ChargeId, Recorded>,
+) -> Result<()> {
+    let (scope, wallets) = (live(account), Wallets::new(store.clone()));
     let sharded = wallets.sharded_scope(&scope).await?;
     let first = PostingId::first_at(day.starts_at());
     let last = PostingId::last_at(day.ends_at().saturating_plus_seconds(RECORDED_SECONDS));
     let mut received: BTreeSet<AcquirerPaymentId> = BTreeSet::new();
     for currency in wallets.for_scope(&sharded).await?.into_keys() {
         let add = |posting: Posting| {
-            let is_receipt = matches!(posting.kind, PostingKind::Settlement | PostingKind::UnappliedReceipt);
-            let moves =
+            let is_at_acquirer =
                 |one: &Transfer| [one.from, one.to].iter().any(|account| AT_ACQUIRER.contains(account));
-            let is_moved = !is_receipt && posting.transfers.iter().any(moves);
-            posted.extend(posting.subject.charge.filter(|_| is_moved));
-            received.extend(posting.subject.payment.filter(|_| is_receipt));
+            if matches!(posting.kind, PostingKind::Settlement | PostingKind::UnappliedReceipt) {
+                received.extend(posting.subject.payment);
+            } else if let Some(charge) = posting.subject.charge
+                && posting.transfers.iter().any(is_at_acquirer)
+            {
+                of_charges.entry(charge).or_default();
+            }
         };
         wallets.each_posting(&sharded, currency, (first, last), add).await?;
     }
     let keys: Vec<Key> = received.iter().map(|payment| IncomingPayment::key_of(&scope, payment)).collect();
-    let mut rows: Vec<IncomingPayment> = store.get_in_order(&keys).await?;
-    rows.retain(|payment| Day::of(payment.paid_at) == day);
-    Ok(rows)
+    for payment in store.get_in_order::<IncomingPayment>(&keys).await? {
+        let is_its = payment.connection == Some(connection) && Day::of(payment.paid_at) == day;
+        if let Some(charge) = payment.charge_id().filter(|_| is_its) {
+            of_charges.entry(charge).or_default().payments.push(payment);
+        }
+    }
+    Ok(())
 }

@@ -28,7 +28,7 @@ use domain::wallet::{Posting, PostingKind, RefundStrategy, ReturnStatus};
 
 use crate::WorkResult;
 use crate::acquirer::configuration::PixKeyClaim;
-use crate::acquirer::{AcquirerError, Connections, KitError, PixBank};
+use crate::acquirer::{KitError, PixBank};
 use crate::charge::Charges;
 use crate::refund::Refunds;
 use crate::services::bank_payments::{BankPayments, is_med};
@@ -52,61 +52,55 @@ const BEHIND_SECONDS: i64 = 5;
 /// earlier than the `horario` of its Pix.
 const CLOCK_SECONDS: i64 = 60 * 60;
 
-#[derive(Clone, Debug, PartialEq)]
-pub struct BankPix {
-    pub end_to_end_id: EndToEndId,
-    pub amount: Amount,
-    /// `horario`.
-    pub at: Timestamp,
-    /// The key that received it, where it is reported.
-    pub key: Option<String>,
-    pub returns: Vec<Devolucao>,
-}
+/// The kinds of postings that record a Pix.
+const RECEIPTS: [PostingKind; 3] =
+    [PostingKind::Settlement, PostingKind::ReviewHold, PostingKind::UnappliedReceipt];
 
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct BankRecords {
+/// The kinds of postings that end a refund or return.
+const ENDS: [PostingKind; 4] = [
+    PostingKind::RefundCompleted,
+    PostingKind::RefundCredit,
+    PostingKind::RefundFailed,
+    PostingKind::ReturnCompleted,
+];
+
+#[derive(Debug, Default)]
+struct BankRecords {
     /// Also the returned Pix of the days before.
-    pub pix: BTreeMap<EndToEndId, BankPix>,
+    pix: BTreeMap<EndToEndId, Pix>,
     /// The Pix that the bank sent for refunds that ended on the day, by the id of the Pix out.
-    pub pix_out: BTreeMap<String, PixOut>,
+    pix_out: BTreeMap<String, PixOut>,
     /// Items that can't be read. An item may have no id.
-    pub unreadable: BTreeSet<Option<String>>,
+    unreadable: BTreeSet<Option<String>>,
     /// Why Pix are not recorded, where that is known.
-    pub unrecorded: BTreeMap<EndToEndId, DifferenceKind>,
+    unrecorded: BTreeMap<EndToEndId, DifferenceKind>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub struct RecordedPix {
-    pub end_to_end_id: EndToEndId,
-    pub account: AccountId,
+#[derive(Clone, Debug)]
+struct RecordedPix {
+    end_to_end_id: EndToEndId,
+    account: AccountId,
     /// `None`: it matches no charge.
-    pub charge: Option<ChargeId>,
-    pub amount: Amount,
-    pub paid_at: Timestamp,
-    /// Completed. This and the following fields are read only for a Pix that was returned on the reconciled
-    /// day.
-    pub returns: Vec<RecordedReturn>,
-    /// Ended.
-    pub cash_outs: Vec<RecordedCashOut>,
-    pub med_lost: MinorUnits,
+    charge: Option<ChargeId>,
+    amount: Amount,
+    paid_at: Timestamp,
+    /// This and the following fields are read only for a Pix that was returned on the reconciled day.
+    sent: Vec<Sent>,
+    med_lost: MinorUnits,
     /// Without a request of this service.
-    pub is_returned_by_bank: bool,
+    is_returned_by_bank: bool,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub struct RecordedReturn {
-    pub id: String,
-    pub amount: Amount,
-    pub completed_at: Timestamp,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct RecordedCashOut {
-    pub id: String,
-    pub amount: Amount,
-    pub ended_at: Timestamp,
+/// A refund of a Pix, or its return, that has ended.
+#[derive(Clone, Debug)]
+struct Sent {
+    /// At the bank.
+    id: String,
+    amount: Amount,
+    ended_at: Timestamp,
+    strategy: RefundStrategy,
     /// Otherwise it failed.
-    pub is_completed: bool,
+    is_completed: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
@@ -155,20 +149,12 @@ pub struct Comparison {
     pub of_other_keys: Vec<Difference>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub struct Reconciliation {
-    pub connection: ConnectionId,
-    pub comparison: Comparison,
-}
-
 #[derive(Debug, thiserror::Error)]
 pub enum ReconciliationError {
     #[error("the day {0} has not begun in São Paulo")]
     NotBegun(Day),
-    #[error("the account {0} has no acquirer")]
-    NoAcquirer(AccountId),
     #[error("the bank can't be read: {0}")]
-    Bank(AcquirerError),
+    Bank(#[from] KitError),
     /// The number of Pix changed while the list was read, so an item may have been skipped.
     #[error("the bank's list kept changing while it was read; repeat the command")]
     KeepsChanging,
@@ -176,53 +162,42 @@ pub enum ReconciliationError {
     Store(#[from] StoreError),
 }
 
-impl From<AcquirerError> for ReconciliationError {
-    fn from(error: AcquirerError) -> Self {
-        Self::Bank(error)
-    }
+fn is_returned(item: &Devolucao) -> bool {
+    item.status == DevolucaoStatus::Returned
 }
 
-impl From<KitError> for ReconciliationError {
-    fn from(error: KitError) -> Self {
-        Self::Bank(error.into())
-    }
+fn returned_on(pix: &Pix, day: Day) -> impl Iterator<Item = &Devolucao> {
+    pix.returns.iter().filter(move |item| is_returned(item) && Day::of(settled_at(pix, item)) == day)
 }
 
-impl From<Pix> for BankPix {
-    fn from(pix: Pix) -> Self {
-        let Pix { end_to_end_id, amount, at, key, returns, .. } = pix;
-        Self { end_to_end_id, amount, at, key, returns }
-    }
+/// A bank that does not report it may report the request.
+fn settled_at(pix: &Pix, item: &Devolucao) -> Timestamp {
+    item.settled_at.or(item.requested_at).unwrap_or(pix.at)
 }
 
-impl BankPix {
-    fn returned_on(&self, day: Day) -> impl Iterator<Item = &Devolucao> {
-        self.returns.iter().filter(move |item| is_returned(item) && Day::of(self.settled_at(item)) == day)
-    }
-
-    /// A bank that does not report it may report the request.
-    fn settled_at(&self, item: &Devolucao) -> Timestamp {
-        item.settled_at.or(item.requested_at).unwrap_or(self.at)
-    }
+fn sum_of<'a>(items: impl Iterator<Item = &'a Devolucao>) -> MinorUnits {
+    MinorUnits::new(items.fold(0, |sum: i64, item| sum.saturating_add(item.amount.minor())))
 }
 
-impl BankRecords {
-    fn has(&self, id: &EndToEndId) -> bool {
-        self.pix.contains_key(id) || self.unreadable.contains(&Some(id.to_string()))
+fn count(items: usize) -> u64 {
+    u64::try_from(items).unwrap_or(u64::MAX)
+}
+
+impl Sent {
+    fn is_pix_out(&self) -> bool {
+        self.strategy == RefundStrategy::Cashout
     }
 }
 
 impl RecordedPix {
-    fn is_returned_on(&self, day: Day) -> bool {
-        self.returns.iter().any(|completed| Day::of(completed.completed_at) == day)
+    fn sent_on(&self, day: Day) -> impl Iterator<Item = &Sent> {
+        self.sent.iter().filter(move |sent| Day::of(sent.ended_at) == day)
     }
 
     fn difference(&self, kind: DifferenceKind, at: Timestamp, reason: &'static str) -> Difference {
-        Difference {
-            account: Some(self.account),
-            charge: self.charge,
-            ..Difference::new(kind, Some(self.end_to_end_id.to_string()), Some(at), reason)
-        }
+        let id = Some(self.end_to_end_id.to_string());
+        let (account, charge) = (Some(self.account), self.charge);
+        Difference { account, charge, ..Difference::new(kind, id, Some(at), reason) }
     }
 }
 
@@ -258,39 +233,32 @@ const UNOWNED: &str =
     "an operator must say whose it is: `admin receipts list` shows it, `admin receipts record` records it";
 
 /// Pure: needs no bank and no database.
-pub fn compare(day: Day, now: Timestamp, bank: &BankRecords, recorded: &[RecordedPix]) -> Comparison {
-    let by_id: BTreeMap<&EndToEndId, &RecordedPix> =
-        recorded.iter().map(|ours| (&ours.end_to_end_id, ours)).collect();
+fn compare(day: Day, now: Timestamp, bank: &BankRecords, recorded: &[RecordedPix]) -> Comparison {
+    let known: BTreeSet<&EndToEndId> = recorded.iter().map(|ours| &ours.end_to_end_id).collect();
     let (mut found, mut result) = (Vec::new(), Comparison::default());
     for pix in bank.pix.values() {
-        let is_of_day = Day::of(pix.at) == day;
-        let returns = pix.returned_on(day).count();
-        result.returns = result.returns.saturating_add(u64::try_from(returns).unwrap_or(u64::MAX));
+        let (is_of_day, returns) = (Day::of(pix.at) == day, returned_on(pix, day).count());
+        result.returns = result.returns.saturating_add(count(returns));
         if is_of_day {
             result.pix = result.pix.saturating_add(1);
             result.amount = result.amount.saturating_add(pix.amount.minor());
         }
-        match by_id.get(&pix.end_to_end_id) {
-            Some(ours) => found.extend(differences_of(day, pix, ours)),
-            None if is_of_day || returns > 0 => {
-                let (kind, reason, into) = match bank.unrecorded.get(&pix.end_to_end_id) {
-                    Some(DifferenceKind::OtherKey) => {
-                        (DifferenceKind::OtherKey, OTHER_KEY, &mut result.of_other_keys)
-                    }
-                    Some(DifferenceKind::Unowned) => (DifferenceKind::Unowned, UNOWNED, &mut found),
-                    _ => (DifferenceKind::Missing, "the bank lists a Pix that is not recorded", &mut found),
-                };
-                let id = Some(pix.end_to_end_id.to_string());
-                let missing = Difference::new(kind, id, Some(pix.at), reason);
-                into.push(missing.amounts(Some(pix.amount), None::<Amount>));
-            }
-            None => {}
+        if known.contains(&pix.end_to_end_id) || !(is_of_day || returns > 0) {
+            continue;
         }
+        let (kind, reason, into) = match bank.unrecorded.get(&pix.end_to_end_id) {
+            Some(DifferenceKind::OtherKey) => {
+                (DifferenceKind::OtherKey, OTHER_KEY, &mut result.of_other_keys)
+            }
+            Some(DifferenceKind::Unowned) => (DifferenceKind::Unowned, UNOWNED, &mut found),
+            _ => (DifferenceKind::Missing, "the bank lists a Pix that is not recorded", &mut found),
+        };
+        let missing = Difference::new(kind, Some(pix.end_to_end_id.to_string()), Some(pix.at), reason);
+        into.push(missing.amounts(Some(pix.amount), None::<Amount>));
     }
-    found.extend(recorded.iter().flat_map(|ours| unconfirmed(day, bank, ours)));
-    found.extend(recorded.iter().flat_map(|ours| cash_out_differences(day, bank, ours)));
+    found.extend(recorded.iter().flat_map(|ours| differences_of(day, bank, ours)));
     let sent = bank.pix_out.values().filter(|sent| sent.status == PixOutStatus::Completed).count();
-    result.pix_out = u64::try_from(sent).unwrap_or(u64::MAX);
+    result.pix_out = count(sent);
     let reason = "the bank lists a Pix that can't be read";
     let unreadable =
         |id: &Option<String>| Difference::new(DifferenceKind::Differing, id.clone(), None, reason);
@@ -300,141 +268,103 @@ pub fn compare(day: Day, now: Timestamp, bank: &BankRecords, recorded: &[Recorde
     Comparison { differences, pending, ..result }
 }
 
-/// Of its amount, and of the devoluções that the bank executed on the day.
-fn differences_of(day: Day, pix: &BankPix, ours: &RecordedPix) -> Vec<Difference> {
+/// Of its amount, and of what went back on the day by either side.
+fn differences_of(day: Day, bank: &BankRecords, ours: &RecordedPix) -> Vec<Difference> {
     let differing = |at, reason| ours.difference(DifferenceKind::Differing, at, reason);
+    let listed = bank.pix.get(&ours.end_to_end_id);
+    let is_unreadable = bank.unreadable.contains(&Some(ours.end_to_end_id.to_string()));
     let mut found = Vec::new();
-    if Day::of(pix.at) == day && pix.amount != ours.amount {
-        let other = differing(pix.at, "the bank reports another amount");
-        found.push(other.amounts(Some(pix.amount), Some(ours.amount)));
+    match listed {
+        Some(pix) if Day::of(pix.at) == day && pix.amount != ours.amount => {
+            let other = differing(pix.at, "the bank reports another amount");
+            found.push(other.amounts(Some(pix.amount), Some(ours.amount)));
+        }
+        None if Day::of(ours.paid_at) == day && !is_unreadable => {
+            let reason = "a payment is recorded that the bank does not list";
+            let unknown = ours.difference(DifferenceKind::Unknown, ours.paid_at, reason);
+            found.push(unknown.amounts(None::<Amount>, Some(ours.amount)));
+        }
+        _ => {}
     }
-    if ours.is_returned_by_bank {
-        let executed = pix.returns.iter().filter(|item| is_returned(item));
-        let sum = sum_of(executed);
+    if let Some(pix) = listed.filter(|_| ours.is_returned_by_bank) {
+        let sum = sum_of(pix.returns.iter().filter(|item| is_returned(item)));
         if sum != MinorUnits::from(ours.amount) {
             let reason = "a payment counts as returned by the bank, which returned another amount";
             found.push(differing(pix.at, reason).amounts(Some(sum), Some(ours.amount)));
         }
         return found;
     }
-    for item in pix.returned_on(day).filter(|item| !is_med(item)) {
-        let ours = ours.returns.iter().find(|completed| completed.id == item.id);
-        let reason = match ours {
-            Some(completed) if completed.amount == item.amount => continue,
-            Some(_) => "the bank returned another amount than the completed refund or return",
-            None => "the bank executed a devolução for which no refund or return is completed",
+    let is_compared = |sent: &&Sent| {
+        if sent.is_pix_out() { !bank.unreadable.contains(&Some(sent.id.clone())) } else { !is_unreadable }
+    };
+    let recorded = ours.sent_on(day).filter(is_compared).map(|sent| (&*sent.id, sent.ended_at));
+    let executed = listed.into_iter().flat_map(|pix| {
+        let of_refunds = returned_on(pix, day).filter(|item| !is_med(item));
+        of_refunds.map(|item| (&*item.id, settled_at(pix, item)))
+    });
+    // Both clocks need not agree on the day.
+    for (id, at) in recorded.chain(executed).collect::<BTreeMap<&str, Timestamp>>() {
+        let devolucoes = listed.into_iter().flat_map(|pix| &pix.returns);
+        let returned = devolucoes.filter(|item| is_returned(item)).find(|item| item.id == id);
+        let sent = bank.pix_out.get(id).filter(|sent| sent.status == PixOutStatus::Completed);
+        let executed = returned.map(|item| item.amount).or(sent.map(|sent| sent.amount));
+        let completed = ours.sent.iter().find(|sent| sent.id == id && sent.is_completed);
+        let completed = completed.map(|completed| completed.amount);
+        let reason = match (executed, completed) {
+            (executed, completed) if executed == completed => continue,
+            (Some(_), Some(_)) => "the bank sent another amount than the completed refund or return",
+            (Some(_), None) => "the bank sent money for which no refund or return is completed",
+            (None, _) => "a refund or return is completed that the bank has not executed",
         };
-        let other = differing(pix.settled_at(item), reason).of_return(&item.id);
-        found.push(other.amounts(Some(item.amount), ours.map(|completed| completed.amount)));
+        found.push(differing(at, reason).of_return(id).amounts(executed, completed));
     }
     // One MED case may lose the amounts of several devoluções, so only the sums are comparable.
-    let latest = pix.returned_on(day).filter(|item| is_med(item)).max_by_key(|item| pix.settled_at(item));
-    if let Some(latest) = latest {
-        let executed = pix.returns.iter().filter(|item| is_med(item) && is_returned(item));
-        let sum = sum_of(executed);
+    let by_med = |pix| returned_on(pix, day).filter(|item| is_med(item)).map(move |item| (pix, item));
+    let latest = listed.into_iter().flat_map(by_med).max_by_key(|(pix, item)| settled_at(pix, item));
+    if let Some((pix, latest)) = latest {
+        let sum = sum_of(pix.returns.iter().filter(|item| is_med(item) && is_returned(item)));
         if sum > ours.med_lost {
             let reason = "the bank returned more by MED than the charge's cases lost";
-            let other = differing(pix.settled_at(latest), reason).of_return(&latest.id);
+            let other = differing(settled_at(pix, latest), reason).of_return(&latest.id);
             found.push(other.amounts(Some(sum), Some(ours.med_lost)));
         }
     }
     found
 }
 
-/// What is recorded for the day and not confirmed by the bank's list.
-fn unconfirmed(day: Day, bank: &BankRecords, ours: &RecordedPix) -> Vec<Difference> {
-    let is_unreadable = bank.unreadable.contains(&Some(ours.end_to_end_id.to_string()));
-    let listed = bank.pix.get(&ours.end_to_end_id);
-    if is_unreadable {
-        return Vec::new();
-    }
-    if listed.is_none() && Day::of(ours.paid_at) == day {
-        let reason = "a payment is recorded that the bank does not list";
-        let unknown = ours.difference(DifferenceKind::Unknown, ours.paid_at, reason);
-        return vec![unknown.amounts(None::<Amount>, Some(ours.amount))];
-    }
-    let is_executed = |completed: &RecordedReturn| {
-        listed.is_some_and(|pix| pix.returns.iter().any(|item| item.id == completed.id && is_returned(item)))
-    };
-    let of_day = ours.returns.iter().filter(|completed| Day::of(completed.completed_at) == day);
-    of_day
-        .filter(|completed| !is_executed(completed))
-        .map(|completed| {
-            let reason = "a refund or return is completed that the bank has not executed";
-            ours.difference(DifferenceKind::Differing, completed.completed_at, reason)
-                .of_return(&completed.id)
-                .amounts(None::<Amount>, Some(completed.amount))
-        })
-        .collect()
-}
-
-fn cash_out_differences(day: Day, bank: &BankRecords, ours: &RecordedPix) -> Vec<Difference> {
-    let of_day = ours.cash_outs.iter().filter(|ended| Day::of(ended.ended_at) == day);
-    of_day
-        .filter_map(|ended| {
-            let sent = bank.pix_out.get(&ended.id).filter(|sent| sent.status == PixOutStatus::Completed);
-            let reason = match (sent, ended.is_completed) {
-                (Some(sent), true) if sent.amount == ended.amount => return None,
-                (None, false) => return None,
-                (Some(_), true) => "the bank sent another amount than that of the completed refund",
-                (None, true) => "a refund by cash-out is completed that the bank has not executed",
-                (Some(_), false) => "the bank sent the Pix of a refund by cash-out that failed",
-            };
-            let other = ours.difference(DifferenceKind::Differing, ended.ended_at, reason);
-            let recorded = ended.is_completed.then_some(ended.amount);
-            Some(other.of_return(&ended.id).amounts(sent.map(|sent| sent.amount), recorded))
-        })
-        .collect()
-}
-
-fn sum_of<'a>(items: impl Iterator<Item = &'a Devolucao>) -> MinorUnits {
-    MinorUnits::new(items.fold(0, |sum: i64, item| sum.saturating_add(item.amount.minor())))
-}
-
-fn is_returned(item: &Devolucao) -> bool {
-    item.status == DevolucaoStatus::Returned
-}
-
-/// The records are those of all accounts of the connection of `account`'s bank. After an error nothing was
-/// compared.
+/// The records are those of all accounts of the bank's connection. After an error nothing was compared.
 pub async fn reconcile(
     store: &Store,
-    connections: &Connections,
-    (account, connection): (AccountId, Option<ConnectionId>),
+    bank: &PixBank,
     day: Day,
     now: Timestamp,
-) -> Result<Reconciliation, ReconciliationError> {
+) -> Result<Comparison, ReconciliationError> {
     if now < day.starts_at() {
         return Err(ReconciliationError::NotBegun(day));
     }
-    let found = connections.at(account, connection).await.map_err(|error| match error {
-        AcquirerError::NotConfigured => ReconciliationError::NoAcquirer(account),
-        other => other.into(),
-    })?;
-    let bank = found.pix()?;
     // The bank is read first: a Pix that is recorded meanwhile is then found in the records.
     let mut listed = read_bank(bank, day, now).await?;
-    let sweep = store.get::<ConnectionSweep>(&ConnectionSweep::key_of(bank.connection())).await?;
-    let accounts: BTreeSet<AccountId> =
-        sweep.map(|sweep| sweep.accounts).unwrap_or_default().into_iter().chain([account]).collect();
-    let records = Records { store, connection: bank.connection(), day };
-    let recorded = records.read(&accounts, &listed).await?;
-    // If the bank's clock is ahead, it lists the Pix of a refund on a later day.
-    for ours in recorded.iter().filter(|ours| ours.is_returned_on(day)) {
-        if listed.has(&ours.end_to_end_id) {
-            continue;
+    let records = Records { store, bank, day };
+    let recorded = records.read(&listed).await?;
+    for ours in &recorded {
+        let id = &ours.end_to_end_id;
+        // If the bank's clock is ahead, it lists the Pix of a refund on a later day.
+        let is_sought = ours.sent_on(day).any(|sent| sent.is_completed && !sent.is_pix_out());
+        if is_sought && !listed.pix.contains_key(id) && !listed.unreadable.contains(&Some(id.to_string())) {
+            match bank.read_back(id, None, (now, now)).await {
+                Err(KitError::Odd(_)) => drop(listed.unreadable.insert(Some(id.to_string()))),
+                found => listed.pix.extend(found?.map(|pix| (id.clone(), pix))),
+            }
         }
-        let found = bank.read_back(&ours.end_to_end_id, None, (now, now)).await?;
-        listed.pix.extend(found.map(|pix| (pix.end_to_end_id.clone(), pix.into())));
+        for sent in ours.sent_on(day).filter(|sent| sent.is_pix_out()) {
+            match bank.pix_out(&sent.id).await {
+                Err(KitError::Odd(_)) => drop(listed.unreadable.insert(Some(sent.id.clone()))),
+                found => listed.pix_out.extend(found?.map(|found| (sent.id.clone(), found))),
+            }
+        }
     }
-    records.explain(bank, &mut listed, &recorded).await?;
-    for ended in
-        recorded.iter().flat_map(|ours| &ours.cash_outs).filter(|ended| Day::of(ended.ended_at) == day)
-    {
-        listed.pix_out.extend(bank.pix_out(&ended.id).await?.map(|sent| (ended.id.clone(), sent)));
-    }
-    let comparison = compare(day, now, &listed, &recorded);
-    Ok(Reconciliation { connection: bank.connection(), comparison })
+    records.explain(&mut listed, &recorded).await?;
+    Ok(compare(day, now, &listed, &recorded))
 }
 
 /// Records the Pix whose money or devoluções the bank lists and the records lack. After an error, what was
@@ -463,12 +393,19 @@ async fn read_bank(bank: &PixBank, day: Day, now: Timestamp) -> Result<BankRecor
     let mut records = BankRecords::default();
     let received_from = day.starts_at().saturating_plus_seconds(-MARGIN_SECONDS);
     let returned_from = day.minus_days(RETURNS_DAYS).starts_at();
-    for (from, with_return) in [(received_from, None), (returned_from, Some(true))] {
-        let length = i64::from(bank.pix_settings().max_period_seconds.max(1));
-        let mut from = from;
+    let length = i64::from(bank.pix_settings().max_period_seconds.max(1));
+    for (mut from, with_return) in [(received_from, None), (returned_from, Some(true))] {
         loop {
             let to = from.saturating_plus_seconds(length).min(end);
-            read_period(bank, PixQuery { with_return, ..PixQuery::period(from, to) }, &mut records).await?;
+            let mut pages = bank.pages(PixQuery { with_return, ..PixQuery::period(from, to) });
+            while let Some(page) = pages.next().await? {
+                records.pix.extend(page.pix.into_iter().map(|pix| (pix.end_to_end_id.clone(), pix)));
+                let id_of = |item: MalformedItem| item.end_to_end_id;
+                records.unreadable.extend(page.malformed.into_iter().map(id_of));
+            }
+            if pages.kept_changing() {
+                return Err(ReconciliationError::KeepsChanging);
+            }
             if to >= end {
                 break;
             }
@@ -478,101 +415,83 @@ async fn read_bank(bank: &PixBank, day: Day, now: Timestamp) -> Result<BankRecor
     Ok(records)
 }
 
-async fn read_period(
-    bank: &PixBank,
-    query: PixQuery,
-    records: &mut BankRecords,
-) -> Result<(), ReconciliationError> {
-    let mut pages = bank.pages(query);
-    while let Some(page) = pages.next().await? {
-        for pix in page.pix {
-            records.pix.insert(pix.end_to_end_id.clone(), pix.into());
-        }
-        let id_of = |item: MalformedItem| item.end_to_end_id;
-        records.unreadable.extend(page.malformed.into_iter().map(id_of));
-    }
-    if pages.kept_changing() { Err(ReconciliationError::KeepsChanging) } else { Ok(()) }
-}
-
 #[derive(Clone, Copy)]
 struct Records<'a> {
     store: &'a Store,
-    connection: ConnectionId,
+    bank: &'a PixBank,
     day: Day,
 }
 
-#[derive(Default)]
-struct Posted {
-    /// Since the day began.
-    received: BTreeSet<AcquirerPaymentId>,
-    /// Their refund or return ended on the day.
-    returned: BTreeSet<AcquirerPaymentId>,
-}
-
 impl Records<'_> {
-    async fn read(self, accounts: &BTreeSet<AccountId>, listed: &BankRecords) -> Result<Vec<RecordedPix>> {
-        let day = self.day;
-        let returned_at_bank = |pix: &BankPix| pix.returned_on(day).next().is_some();
-        let compared = listed.pix.values().filter(|pix| Day::of(pix.at) == day || returned_at_bank(pix));
+    async fn read(self, listed: &BankRecords) -> Result<Vec<RecordedPix>> {
+        let (day, connection) = (self.day, self.bank.connection());
+        let was_returned = |pix: &Pix| returned_on(pix, day).next().is_some();
+        let compared = listed.pix.values().filter(|pix| Day::of(pix.at) == day || was_returned(pix));
         let keys: Vec<Key> = compared.map(|pix| ReportedPix::key_of(&pix.end_to_end_id)).collect();
         let reported: Vec<ReportedPix> = self.store.get_in_order(&keys).await?;
         let reported = reported.into_iter().filter(|pix| pix.status == ReportedPixStatus::Recorded);
         let mut wanted: BTreeMap<AcquirerPaymentId, Scope> =
             reported.map(|pix| (pix.end_to_end_id.into(), live(pix.account))).collect();
-        let of_bank: BTreeSet<AcquirerPaymentId> = wanted.keys().cloned().collect();
-        let mut returned = BTreeSet::new();
-        for account in accounts {
-            let posted = self.posted(&live(*account)).await?;
-            for payment in posted.received.iter().chain(&posted.returned) {
-                wanted.entry(payment.clone()).or_insert_with(|| live(*account));
-            }
-            returned.extend(posted.returned);
+        let (of_bank, mut ended) = (wanted.clone(), BTreeSet::<AcquirerPaymentId>::new());
+        let first = PostingId::first_at(day.starts_at().saturating_plus_seconds(-CLOCK_SECONDS));
+        let last = PostingId::last_at(Timestamp::MAX);
+        for account in accounts_of(self.store, connection, self.bank.account()).await? {
+            let wallets = Wallets::new(self.store.clone());
+            let scope = wallets.sharded_scope(&live(account)).await?;
+            let add = |posting: Posting| {
+                let Some(payment) = posting.subject.payment else { return };
+                if ENDS.contains(&posting.kind) && Day::of(posting.at) == day {
+                    ended.insert(payment.clone());
+                } else if !RECEIPTS.contains(&posting.kind) {
+                    return;
+                }
+                wanted.entry(payment).or_insert_with(|| live(account));
+            };
+            wallets.each_posting(&scope, Currency::BRL, (first, last), add).await?;
         }
         let keys: Vec<Key> =
             wanted.iter().map(|(payment, scope)| IncomingPayment::key_of(scope, payment)).collect();
         let rows: Vec<IncomingPayment> = self.store.get_in_order(&keys).await?;
         let mut recorded = Vec::new();
         for row in rows {
-            let is_returned = returned.contains(&row.payment_id);
-            let is_ours = row.connection == Some(self.connection);
-            let is_of_day = is_ours && (is_returned || Day::of(row.paid_at) == day);
+            let has_ended = ended.contains(&row.payment_id);
+            let is_of_day = row.connection == Some(connection) && (has_ended || Day::of(row.paid_at) == day);
             let Ok(end_to_end_id) = row.payment_id.as_str().parse::<EndToEndId>() else { continue };
-            if !is_of_day && !of_bank.contains(&row.payment_id) {
+            if !is_of_day && !of_bank.contains_key(&row.payment_id) {
                 continue;
             }
-            let needs_returns = is_returned || listed.pix.get(&end_to_end_id).is_some_and(returned_at_bank);
+            let went_back = has_ended || listed.pix.get(&end_to_end_id).is_some_and(was_returned);
             let ours = RecordedPix {
                 end_to_end_id,
                 account: row.scope.account,
                 charge: row.charge_id(),
                 amount: row.amount,
                 paid_at: row.paid_at,
-                returns: Vec::new(),
-                cash_outs: Vec::new(),
+                sent: Vec::new(),
                 med_lost: MinorUnits::ZERO,
                 is_returned_by_bank: false,
             };
-            recorded.push(if needs_returns { self.with_returns(ours, &row).await? } else { ours });
+            recorded.push(if went_back { self.with_sent(ours, &row).await? } else { ours });
         }
         Ok(recorded)
     }
 
     /// Finds out why listed Pix are not recorded.
-    async fn explain(self, bank: &PixBank, listed: &mut BankRecords, recorded: &[RecordedPix]) -> Result<()> {
+    async fn explain(self, listed: &mut BankRecords, recorded: &[RecordedPix]) -> Result<()> {
         let recorded: BTreeSet<&EndToEndId> = recorded.iter().map(|ours| &ours.end_to_end_id).collect();
-        let of_day =
-            |pix: &BankPix| Day::of(pix.at) == self.day || pix.returned_on(self.day).next().is_some();
+        let of_day = |pix: &Pix| Day::of(pix.at) == self.day || returned_on(pix, self.day).next().is_some();
         for (id, pix) in listed.pix.iter().filter(|(id, pix)| !recorded.contains(id) && of_day(pix)) {
-            let own = bank.pix_settings().pix_key.as_str();
-            let kind = match &pix.key {
-                Some(key) if key != own => {
-                    let key = key.parse().map(|key| PixKeyClaim::key_of(&key));
-                    let claim: Option<PixKeyClaim> =
-                        if let Ok(key) = key { self.store.get(&key).await? } else { None };
-                    let is_ours = claim.is_some_and(|claim| claim.connection == self.connection);
+            let own = self.bank.pix_settings().pix_key.as_str();
+            let kind = match pix.key.as_deref().filter(|key| *key != own) {
+                Some(key) => {
+                    let claim: Option<PixKeyClaim> = match key.parse() {
+                        Ok(key) => self.store.get(&PixKeyClaim::key_of(&key)).await?,
+                        Err(_) => None,
+                    };
+                    let is_ours = claim.is_some_and(|claim| claim.connection == self.bank.connection());
                     (!is_ours).then_some(DifferenceKind::OtherKey)
                 }
-                _ => {
+                None => {
                     let row: Option<ReportedPix> = self.store.get(&ReportedPix::key_of(id)).await?;
                     let is_unowned = row.is_some_and(|row| row.status == ReportedPixStatus::Unowned);
                     is_unowned.then_some(DifferenceKind::Unowned)
@@ -583,84 +502,46 @@ impl Records<'_> {
         Ok(())
     }
 
-    async fn with_returns(self, ours: RecordedPix, row: &IncomingPayment) -> Result<RecordedPix> {
+    async fn with_sent(self, ours: RecordedPix, row: &IncomingPayment) -> Result<RecordedPix> {
         let returned = row.returned.as_ref().filter(|back| back.status == ReturnStatus::Returned);
         let is_returned_by_bank = returned.is_some_and(|back| back.by_bank);
-        let returned = returned.filter(|back| !back.by_bank).map(|back| RecordedReturn {
+        let returned = returned.filter(|back| !back.by_bank).map(|back| Sent {
             id: back.id.to_string(),
             amount: row.amount,
-            completed_at: row.recorded_at,
+            ended_at: row.recorded_at,
+            strategy: RefundStrategy::Devolution,
+            is_completed: true,
         });
         let refunds = Refunds::new(self.store.clone()).for_charge(ours.charge).await?;
-        let mut returns: Vec<RecordedReturn> = returned.into_iter().collect();
-        let mut cash_outs = Vec::new();
-        for refund in refunds.into_iter().filter(|refund| refund.payment == row.payment_id) {
-            let (id, amount, ended_at) = (refund.bank_id(), refund.share.gross, refund.updated_at);
-            let is_completed = refund.status == RefundStatus::Refunded;
-            match refund.share.strategy {
-                RefundStrategy::Devolution if is_completed => {
-                    returns.push(RecordedReturn { id, amount, completed_at: ended_at });
-                }
-                RefundStrategy::Cashout if refund.is_done() => {
-                    cash_outs.push(RecordedCashOut { id, amount, ended_at, is_completed });
-                }
-                RefundStrategy::Devolution | RefundStrategy::Cashout => {}
-            }
-        }
-        let charge = Charges::new(self.store.clone()).find(ours.charge).await?;
-        let has_payment = |payment: &AcquirerPaymentId| *payment == row.payment_id;
-        let charge = charge.as_ref().map(StoredCharge::as_stored).filter(|charge| {
-            charge.applied_payment.as_ref().is_some_and(|applied| has_payment(&applied.payment_id))
+        let its = refunds.into_iter().filter(|refund| refund.payment == row.payment_id && refund.is_done());
+        let sent = its.map(|refund| Sent {
+            id: refund.bank_id(),
+            amount: refund.share.gross,
+            ended_at: refund.updated_at,
+            strategy: refund.share.strategy,
+            is_completed: refund.status == RefundStatus::Refunded,
         });
-        let med_lost = charge.map_or(MinorUnits::ZERO, |charge| charge.funds.med_lost);
-        Ok(RecordedPix { returns, cash_outs, med_lost, is_returned_by_bank, ..ours })
-    }
-
-    async fn posted(self, scope: &Scope) -> Result<Posted> {
-        let mut posted = Posted::default();
-        let first = PostingId::first_at(self.day.starts_at().saturating_plus_seconds(-CLOCK_SECONDS));
-        let last = PostingId::last_at(Timestamp::MAX);
-        let wallets = Wallets::new(self.store.clone());
-        let scope = wallets.sharded_scope(scope).await?;
-        // Adding a posting again changes nothing.
-        let add = |posting| posted.add(posting, self.day);
-        wallets.each_posting(&scope, Currency::BRL, (first, last), add).await?;
-        Ok(posted)
+        let sent = returned.into_iter().chain(sent).collect();
+        let charge = Charges::new(self.store.clone()).find(ours.charge).await?;
+        let charge = charge.as_ref().map(StoredCharge::as_stored);
+        let applied = charge.and_then(|charge| Some((charge, charge.applied_payment.as_ref()?)));
+        let credited = applied.filter(|(_, applied)| applied.payment_id == row.payment_id);
+        let med_lost = credited.map_or(MinorUnits::ZERO, |(charge, _)| charge.funds.med_lost);
+        Ok(RecordedPix { sent, med_lost, is_returned_by_bank, ..ours })
     }
 }
 
-impl Posted {
-    fn add(&mut self, posting: Posting, day: Day) {
-        let Some(payment) = posting.subject.payment else { return };
-        match posting.kind {
-            PostingKind::Settlement | PostingKind::ReviewHold | PostingKind::UnappliedReceipt => {
-                self.received.insert(payment);
-            }
-            PostingKind::RefundCompleted
-            | PostingKind::RefundCredit
-            | PostingKind::RefundFailed
-            | PostingKind::ReturnCompleted => {
-                if Day::of(posting.at) == day {
-                    self.returned.insert(payment);
-                }
-            }
-            PostingKind::ReviewReturn
-            | PostingKind::Release
-            | PostingKind::Refund
-            | PostingKind::CaseOpened
-            | PostingKind::CaseWon
-            | PostingKind::CaseLost
-            | PostingKind::DisputeFees
-            | PostingKind::AcquirerCosts
-            | PostingKind::Payout
-            | PostingKind::PayoutPaid
-            | PostingKind::PayoutFailed
-            | PostingKind::Adjustment => {}
-        }
-    }
+/// Returns the accounts that use a connection. `own`: one of them.
+pub(super) async fn accounts_of(
+    store: &Store,
+    connection: ConnectionId,
+    own: AccountId,
+) -> Result<BTreeSet<AccountId>> {
+    let sweep: Option<ConnectionSweep> = store.get(&ConnectionSweep::key_of(connection)).await?;
+    Ok(sweep.into_iter().flat_map(|sweep| sweep.accounts).chain([own]).collect())
 }
 
-fn live(account: AccountId) -> Scope {
+pub(super) fn live(account: AccountId) -> Scope {
     Scope { account, mode: Mode::Live }
 }
 
@@ -693,9 +574,9 @@ mod tests {
         Amount::parse(minor).unwrap()
     }
 
-    fn pix(id: &str, at: Timestamp, minor: i64) -> BankPix {
-        let (end_to_end_id, returns) = (id.parse().unwrap(), Vec::new());
-        BankPix { end_to_end_id, amount: amount(minor), at, key: None, returns }
+    fn pix(id: &str, at: Timestamp, minor: i64) -> Pix {
+        let value = json!({"endToEndId": id, "valor": amount(minor).decimal(2), "horario": at.to_iso()});
+        Pix::parse(&value).unwrap()
     }
 
     fn devolucao(id: &str, minor: i64, status: &str, nature: &str, settled_at: Timestamp) -> Devolucao {
@@ -716,18 +597,18 @@ mod tests {
             charge: None,
             amount: amount(minor),
             paid_at,
-            returns: Vec::new(),
-            cash_outs: Vec::new(),
+            sent: Vec::new(),
             med_lost: MinorUnits::ZERO,
             is_returned_by_bank: false,
         }
     }
 
-    fn completed(id: &str, minor: i64, completed_at: Timestamp) -> RecordedReturn {
-        RecordedReturn { id: id.to_owned(), amount: amount(minor), completed_at }
+    fn completed(id: &str, minor: i64, ended_at: Timestamp) -> Sent {
+        let strategy = RefundStrategy::Devolution;
+        Sent { id: id.to_owned(), amount: amount(minor), ended_at, strategy, is_completed: true }
     }
 
-    fn listed(pix: impl IntoIterator<Item = BankPix>) -> BankRecords {
+    fn listed(pix: impl IntoIterator<Item = Pix>) -> BankRecords {
         let pix = pix.into_iter().map(|pix| (pix.end_to_end_id.clone(), pix)).collect();
         BankRecords { pix, ..BankRecords::default() }
     }
@@ -760,9 +641,9 @@ mod tests {
         let returned = devolucao("d1", 400, "DEVOLVIDO", "ORIGINAL", settled_at);
         let failed = devolucao("d2", 100, "NAO_REALIZADO", "ORIGINAL", settled_at);
         // The Pix itself belongs to an earlier day.
-        let bank = listed([BankPix { returns: vec![returned, failed], ..pix(ID, earlier, 1000) }]);
-        let found = |returns: Vec<RecordedReturn>| {
-            let ours = RecordedPix { returns, ..recorded(ID, earlier, 1000) };
+        let bank = listed([Pix { returns: vec![returned, failed], ..pix(ID, earlier, 1000) }]);
+        let found = |sent: Vec<Sent>| {
+            let ours = RecordedPix { sent, ..recorded(ID, earlier, 1000) };
             compare(day(), next_day(), &bank, &[ours])
         };
         let equal = found(vec![completed("d1", 400, settled_at)]);
@@ -782,27 +663,26 @@ mod tests {
     fn each_completed_refund_needs_an_executed_devolucao() {
         let completed_at = at("2026-11-21T18:00:00Z");
         let ours =
-            RecordedPix { returns: vec![completed("d1", 400, completed_at)], ..recorded(ID, noon(), 1000) };
+            RecordedPix { sent: vec![completed("d1", 400, completed_at)], ..recorded(ID, noon(), 1000) };
         for status in ["EM_PROCESSAMENTO", "NAO_REALIZADO"] {
             let item = devolucao("d1", 400, status, "ORIGINAL", completed_at);
-            let bank = listed([BankPix { returns: vec![item], ..pix(ID, noon(), 1000) }]);
+            let bank = listed([Pix { returns: vec![item], ..pix(ID, noon(), 1000) }]);
             let found = compare(day(), next_day(), &bank, std::slice::from_ref(&ours)).differences;
             assert_eq!(kinds(&found), [(DifferenceKind::Differing, None, Some(400))], "{status}");
         }
         // Both clocks need not agree on the day.
         let midnight = at("2026-11-22T03:00:01Z");
         let item = devolucao("d1", 400, "DEVOLVIDO", "ORIGINAL", midnight);
-        let bank = listed([BankPix { returns: vec![item], ..pix(ID, noon(), 1000) }]);
+        let bank = listed([Pix { returns: vec![item], ..pix(ID, noon(), 1000) }]);
         assert!(compare(day(), next_day(), &bank, &[ours]).differences.is_empty());
     }
 
     #[test]
     fn each_ended_cash_out_is_compared_with_its_pix_out() {
-        let ended = |id: &str, is_completed| RecordedCashOut {
-            id: id.to_owned(),
-            amount: amount(300),
-            ended_at: noon(),
+        let ended = |id: &str, is_completed| Sent {
+            strategy: RefundStrategy::Cashout,
             is_completed,
+            ..completed(id, 300, noon())
         };
         let pix_out = |id: &str, valor: &str, status: &str| {
             let value = json!({"id": id, "endToEndId": OTHER_ID, "valor": valor, "status": status});
@@ -811,8 +691,7 @@ mod tests {
         let found = |day: Day, sent: Option<(&str, &str)>, is_completed| {
             let sent = sent.map(|(valor, status)| pix_out("o1", valor, status));
             let bank = BankRecords { pix_out: sent.into_iter().collect(), ..listed([pix(ID, noon(), 1000)]) };
-            let ours =
-                RecordedPix { cash_outs: vec![ended("o1", is_completed)], ..recorded(ID, noon(), 1000) };
+            let ours = RecordedPix { sent: vec![ended("o1", is_completed)], ..recorded(ID, noon(), 1000) };
             compare(day, next_day(), &bank, &[ours])
         };
         let equal = found(day(), Some(("3.00", "REALIZADO")), true);
@@ -830,14 +709,8 @@ mod tests {
         }
         assert!(found(day(), Some(("3.00", "NAO_REALIZADO")), false).differences.is_empty());
         // Another day's reconciliation shows this refund.
-        assert!(
-            cash_out_differences(
-                Day::of(next_day()),
-                &listed([]),
-                &RecordedPix { cash_outs: vec![ended("o1", true)], ..recorded(ID, noon(), 1000) }
-            )
-            .is_empty()
-        );
+        let ours = RecordedPix { sent: vec![ended("o1", true)], ..recorded(ID, noon(), 1000) };
+        assert!(differences_of(Day::of(next_day()), &listed([]), &ours).is_empty());
     }
 
     #[test]
@@ -846,7 +719,7 @@ mod tests {
             ["MED_FRAUDE", "MED_OPERACIONAL"]
                 .map(|nature| devolucao(nature, 300, "DEVOLVIDO", nature, noon()))
         };
-        let bank = listed([BankPix { returns: items().to_vec(), ..pix(ID, noon(), 1000) }]);
+        let bank = listed([Pix { returns: items().to_vec(), ..pix(ID, noon(), 1000) }]);
         let found = |lost| {
             let ours = RecordedPix { med_lost: MinorUnits::new(lost), ..recorded(ID, noon(), 1000) };
             compare(day(), next_day(), &bank, &[ours]).differences

@@ -2,6 +2,7 @@
 //! one change at a time, each in one transaction. After a crash between two changes, the next read writes the rest.
 
 use domain::account::terms::Terms;
+use domain::acquirer::OddObject;
 use domain::charge::transition::Command;
 use domain::charge::{Charge, IncomingPayment, StoredCharge};
 use domain::ids::{AcquirerPaymentId, ChargeId, Scoped as _};
@@ -38,6 +39,8 @@ pub struct Followed {
     pub charge: StoredCharge,
     /// When the acquirer must be read again, because it does not know a fee yet.
     pub read_again_at: Option<Timestamp>,
+    /// What must be set aside: objects that can't be used, and what an operator must look at.
+    pub odd: Vec<OddObject>,
 }
 
 impl RemoteCharges {
@@ -64,7 +67,7 @@ impl RemoteCharges {
         if connection.elsewhere() != charge.elsewhere {
             return Err(WorkError::Missing("a charge must be read at all its connections"));
         }
-        let mut tried: Vec<AcquirerPaymentId> = Vec::new();
+        let (mut tried, mut odd) = (Vec::<AcquirerPaymentId>::new(), snapshot.odd.clone());
         for _ in 0..MAX_STEPS {
             let stored = self.charges.get_existing(id).await?;
             let charge = stored.clone().read_at(now);
@@ -72,24 +75,23 @@ impl RemoteCharges {
             recorded.payments.extend(tried.iter().cloned());
             let known = recorded.known(&charge, &terms, closing);
             let Some(step) = next_step(&known, snapshot, now) else {
-                for found in contradictions(&known, snapshot) {
-                    tracing::error!(charge = %id, found, "the acquirer contradicts what is recorded; an operator must look at it");
-                }
-                return Ok(Followed { charge: stored, read_again_at: None });
+                odd.extend(contradictions(&known, snapshot));
+                return Ok(Followed { charge: stored, read_again_at: None, odd });
             };
             if let Step::ReadAgain(at) = step {
-                return Ok(Followed { charge: stored, read_again_at: Some(at) });
+                return Ok(Followed { charge: stored, read_again_at: Some(at), odd });
             }
             if let Step::Charge(command) = &step
                 && let Command::Pay { payment, .. } = &**command
             {
                 tried.push(payment.id.clone());
             }
-            if !Box::pin(self.write(connection, stored, recorded, step, now)).await? {
+            if let Some(not_yet) = Box::pin(self.write(connection, stored, recorded, step, now)).await? {
+                odd.push(not_yet);
                 break;
             }
         }
-        Ok(Followed { charge: self.charges.get_existing(id).await?, read_again_at: None })
+        Ok(Followed { charge: self.charges.get_existing(id).await?, read_again_at: None, odd })
     }
 
     /// The first change that is missing, and what no change can make right. It writes nothing.
@@ -98,7 +100,7 @@ impl RemoteCharges {
         charge: ChargeId,
         snapshot: &Snapshot,
         now: Timestamp,
-    ) -> WorkResult<(Option<Step>, Vec<String>)> {
+    ) -> WorkResult<(Option<Step>, Vec<OddObject>)> {
         let charge = self.charges.get_existing(charge).await?.read_at(now);
         let terms = self.payments.account_of(&charge).await?.settings.terms;
         let recorded = self.recorded(&charge, snapshot).await?;
@@ -132,7 +134,7 @@ impl RemoteCharges {
         Ok(recorded)
     }
 
-    /// False if the step can't be written yet. It is logged, and the next read tries it again.
+    /// Returns why the step can't be written yet. The next read tries it again.
     async fn write(
         &self,
         connection: &Connection,
@@ -140,7 +142,7 @@ impl RemoteCharges {
         recorded: Recorded,
         step: Step,
         now: Timestamp,
-    ) -> WorkResult<bool> {
+    ) -> WorkResult<Option<OddObject>> {
         let charge = stored.as_stored().id;
         match step {
             Step::Charge(command) => match (&*command, connection.as_pix()) {
@@ -170,9 +172,9 @@ impl RemoteCharges {
                 };
                 let refund = match self.refunds.record_made_there(charge, made, now).await {
                     Ok(refund) => refund,
-                    Err(RefundError::Refused { why, status }) => {
-                        tracing::error!(%charge, refund = remote.id, status = status.as_str(), %why, "a refund that was made at the acquirer can't be recorded yet; it is tried again");
-                        return Ok(false);
+                    Err(error @ RefundError::Refused { .. }) => {
+                        let why = format!("a refund that was made there can't be recorded yet: {error}");
+                        return Ok(Some(OddObject::new(&remote.id, why)));
                     }
                     Err(error) => return Err(error.into()),
                 };
@@ -188,7 +190,7 @@ impl RemoteCharges {
                 let came_back = remote.came_back_as().and_then(|id| {
                     IncomingPayment::refund_came_back(stored.as_stored(), id, remote.amount, now)
                 });
-                let Some(came_back) = came_back else { return Ok(false) };
+                let Some(came_back) = came_back else { return Ok(None) };
                 // If the row exists, another caller has recorded it.
                 let _recorded = self.store.commit(recorded_payment_writes(&came_back)?).await?;
             }
@@ -204,7 +206,7 @@ impl RemoteCharges {
             }
             Step::ReadAgain(_) => {}
         }
-        Ok(true)
+        Ok(None)
     }
 }
 

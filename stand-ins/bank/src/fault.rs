@@ -29,6 +29,8 @@ pub enum FaultKind {
     /// The next `GET /pix/{e2eid}` of a known Pix is answered 404.
     #[strum(serialize = "read_back_404")]
     ReadBack404,
+    /// The next `GET /pix/{e2eid}` of a known Pix has no `valor`.
+    MalformedPix,
     /// The next callback is not sent.
     LostNotification,
     /// The next callback is sent twice.

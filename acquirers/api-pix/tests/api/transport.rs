@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use api_pix::{ApiError, Client, MAX_PAGE_SIZE, PixQuery};
 use bank::Profile;
+use domain::acquirer::OddObject;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -90,13 +91,15 @@ async fn an_answer_that_is_no_object_or_of_another_object_is_malformed() {
         (Substitute::empty(200), "it must be a JSON object"),
         (Substitute::json(200, &json!([])), "it must be a JSON object"),
         (Substitute::Answer(200, vec![], "<html>".into()), "it must be a JSON object"),
-        (Substitute::json(200, &json!({})), "`calendario` must be an object"),
         (Substitute::json(200, &other.into()), "`txid` must be that of the request"),
         (Substitute::empty(302), "the status is 302"),
     ] {
         world.proxy.substitute(substitute);
         assert_eq!(world.client.get_cob(&txid(1)).await, Err(malformed(reason)));
     }
+    world.proxy.substitute(Substitute::json(200, &json!({})));
+    let odd = OddObject::new(&txid(1), "`calendario` must be an object");
+    assert_eq!(world.client.get_cob(&txid(1)).await, Err(ApiError::Odd(odd)));
     let pix = json!({"endToEndId": "E2", "valor": "1.00", "horario": "2026-11-22T12:00:00Z"});
     world.proxy.substitute(Substitute::json(200, &pix));
     let expected = Err(malformed("`endToEndId` must be that of the request"));

@@ -188,9 +188,12 @@ impl State {
     }
 
     pub(crate) fn get_pix(&mut self, now_ms: i64, client: usize, end_to_end_id: &str) -> Result<Value> {
-        let answer = self.own_pix(now_ms, client, end_to_end_id)?.json(self.behaviour);
+        let mut answer = self.own_pix(now_ms, client, end_to_end_id)?.json(self.behaviour);
         if self.faults.take(FaultKind::ReadBack404) {
             return Err(Problem::not_found("PixNaoEncontrado"));
+        }
+        if self.faults.take(FaultKind::MalformedPix) {
+            answer["valor"] = Value::Null;
         }
         Ok(answer)
     }
