@@ -15,25 +15,30 @@ use std::time::Duration;
 use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
 use domain::acquirer::{OddObject, SetAsideItem};
-use domain::charge::{Charge, TransactionStatus};
+use domain::charge::TransactionStatus;
 use domain::ids::{AccountId, ChargeId, ConnectionId, RefundId};
 use domain::refund::RefundOutcome;
 use domain::time::Timestamp;
 use shared::acquirer::configuration::AccountAcquirers;
 use shared::acquirer::{
     Acquirer, AcquirerError, AcquirerMessage, AcquirerQueue, Acquirers, Connections, FINALISE_TIMEOUT_MS,
-    KitError, RefundAnswer, RefundProgress, RequestAgain, not_finalised_in_time,
+    KitError, RefundAnswer, RefundProgress, RequestAgain, finalise_in_sandbox, not_finalised_in_time,
 };
 use shared::charge::Charges;
 use shared::clock::Clock;
 use shared::config::{ConfigError, PublicUrls, Vars, required};
 use shared::refund::Refunds;
-use shared::services::{BankPayments, LEASE_SECONDS, RemoteCharges, Returns, SetAsideItems};
+use shared::services::{
+    BankPayments, ChargeCreation, CreateChargeError, LEASE_SECONDS, RemoteCharges, Returns, SetAsideItems,
+};
 use shared::store::{Aws, Store};
 use shared::{WorkError, WorkResult};
 use shared::{queue, random};
 
 use crate::shared_reads::SharedReads;
+
+/// How long an acquirer may take to create a charge, with all attempts: as long as the lease.
+const FINALISE_TIME: Duration = Duration::from_secs(30);
 
 /// How long the end of a refund is deferred while its charge is busy. Requests of clients that change the
 /// charge go first, because no client waits for the end of a refund.
@@ -148,48 +153,37 @@ impl AcquirerWorker {
             return Ok(());
         }
         let account = self.payments.account_of(&charge).await?;
-        let acquirer = self.acquirers.of_charge(&charge).await?;
-        let charge = if charge.acquirer.is_remote() {
-            match self.charges.lease(&charge, LEASE_SECONDS, now).await? {
-                Some(leased) => leased,
-                None => return Ok(()),
-            }
-        } else {
-            charge
+        let Acquirer::Remote(connection) = self.acquirers.of_charge(&charge).await? else {
+            let finalised = match finalise_in_sandbox(&charge, &account.settings, &self.public_urls, now) {
+                Ok(finalised) => finalised,
+                Err(error) if now.millis_since(charge.created_at) < FINALISE_TIMEOUT_MS => {
+                    return Err(error.into());
+                }
+                Err(error) => {
+                    tracing::error!(charge = %id, %error, "a charge could not be finalised in time; it is refused");
+                    not_finalised_in_time()
+                }
+            };
+            return Ok(self.charges.finalise(charge, finalised, self.clock.now()).await.map(drop)?);
         };
-        let finalised = acquirer.finalise(&charge, &account.settings, &self.public_urls, false, now).await;
-        if let Acquirer::Remote(connection) = &acquirer {
-            self.acquirers.connections()?.note_clock(connection).await;
-        }
-        let is_in_time = now.millis_since(charge.created_at) < FINALISE_TIMEOUT_MS;
-        let finalised = match finalised {
-            Ok(finalised) => finalised,
-            Err(error) if is_in_time || charge.acquirer.is_remote() => {
-                return self.defer_finalisation(&charge, error, now).await;
-            }
+        let Some(leased) = self.charges.lease(&charge, LEASE_SECONDS, now).await? else { return Ok(()) };
+        let creation = ChargeCreation {
+            charges: &self.charges,
+            acquirers: &self.acquirers,
+            public_urls: &self.public_urls,
+            clock: &self.clock,
+        };
+        let created =
+            creation.finalise_remotely((&connection, false), &account.settings, leased, FINALISE_TIME);
+        match created.await {
+            Ok(_) => Ok(()),
+            Err(CreateChargeError::Charge(error)) => Err(error.into()),
+            // The row is due again at once, so the scheduler sends a message every minute.
             Err(error) => {
-                tracing::error!(charge = %charge.id, %error, "a charge could not be finalised in time; it is refused");
-                not_finalised_in_time()
+                tracing::warn!(charge = %id, %error, "a charge is not finalised yet");
+                Ok(())
             }
-        };
-        self.charges.finalise(charge, finalised, self.clock.now()).await?;
-        Ok(())
-    }
-
-    /// Ends the attempt to finalise a charge. A later message tries again.
-    async fn defer_finalisation(
-        &self,
-        charge: &Charge,
-        error: AcquirerError,
-        now: Timestamp,
-    ) -> WorkResult<()> {
-        if !charge.acquirer.is_remote() {
-            // SQS retries the message.
-            return Err(error.into());
         }
-        // The row is due again at once, so the scheduler sends a message every minute.
-        tracing::warn!(charge = %charge.id, %error, "a charge is not finalised yet");
-        Ok(self.charges.release_lease(charge, now).await?)
     }
 
     /// Reads a refund's progress at the acquirer, which is asked for it if it does not know it. If the refund has not

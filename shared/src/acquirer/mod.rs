@@ -24,18 +24,16 @@ pub use connections::{Connection, Connections};
 pub use pix::PixBank;
 pub use pix_pages::PixPages;
 pub use queue::{AcquirerMessage, AcquirerQueue};
+pub use sandbox::finalise as finalise_in_sandbox;
 pub use view::{NoticeView, NotificationView, ProviderStatusView};
 
-use domain::account::AccountSettings;
 use domain::acquirer::{AcquirerName, RefundCapabilities};
 use domain::charge::Charge;
-use domain::charge::transition::Finalised;
 use domain::ids::{AccountId, ConnectionId, Mode, Scope};
 use domain::payment_method::PaymentMethod;
 use domain::refund::{Refund, RefundStatus};
 use domain::time::Timestamp;
 
-use crate::config::PublicUrls;
 use crate::store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
@@ -215,24 +213,6 @@ impl Acquirer {
             Self::Sandbox => sandbox::Finalisation::of(charge)
                 .is_some_and(|finalisation| finalisation.is_asynchronous(charge)),
             Self::Remote(_) => false,
-        }
-    }
-
-    /// Finalises a new or `PENDING` charge: creates its artefacts or reports that the acquirer refused it.
-    /// `is_first`: no earlier attempt can have reached the acquirer.
-    pub async fn finalise(
-        &self,
-        charge: &Charge,
-        settings: &AccountSettings,
-        public_urls: &PublicUrls,
-        is_first: bool,
-        now: Timestamp,
-    ) -> Result<Finalised, AcquirerError> {
-        match self {
-            Self::Sandbox => sandbox::finalise(charge, settings, public_urls, now),
-            Self::Remote(connection) => {
-                Ok(connection.create(charge, settings, public_urls, is_first).await?)
-            }
         }
     }
 }

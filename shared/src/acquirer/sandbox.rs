@@ -46,7 +46,7 @@ const REFUND_SECONDS: i64 = 2;
 const TOKEN_PRICES: [(Currency, i128); 3] = [(Currency::USD, 100), (Currency::BRL, 500), (Currency::EUR, 90)];
 
 /// Creates the artefacts of a charge, or simulates an acquirer that refuses the charge or does not answer.
-pub(super) fn finalise(
+pub fn finalise(
     charge: &Charge,
     settings: &AccountSettings,
     public_urls: &PublicUrls,

@@ -13,7 +13,7 @@ use domain::charge::{Artefacts, Charge, Funds, StoredCharge, TransactionStatus, 
 use domain::ids::ChargeId;
 use domain::time::Timestamp;
 
-use crate::acquirer::{Acquirer, AcquirerError, Acquirers, Connection, within};
+use crate::acquirer::{Acquirer, AcquirerError, Acquirers, Connection, finalise_in_sandbox, within};
 use crate::auth::Caller;
 use crate::charge::request::NewCharge;
 use crate::charge::{ChargeError, Charges};
@@ -126,7 +126,7 @@ pub async fn create_charge(
                 Charge { status: TransactionStatus::Pending, ..charge }
             } else {
                 let settings = &caller.settings;
-                let finalised = acquirer.finalise(&charge, settings, creation.public_urls, true, now).await?;
+                let finalised = finalise_in_sandbox(&charge, settings, creation.public_urls, now)?;
                 transition::created_as(charge, finalised)
             };
             match creation.charges.insert(&charge).await? {
@@ -175,7 +175,8 @@ impl ChargeCreation<'_> {
         };
         match inserted {
             Inserted::New => {
-                let created = self.finalise_remotely(connection, &caller.settings, pending, true);
+                let created =
+                    self.finalise_remotely((connection, true), &caller.settings, pending, CREATE_TIME);
                 Ok(Created::New(Box::pin(created).await?))
             }
             Inserted::Existing(stored) => {
@@ -209,7 +210,8 @@ impl ChargeCreation<'_> {
             if !charge.is_leased(now)
                 && let Some(leased) = self.charges.lease(&charge, LEASE_SECONDS, now).await?
             {
-                return self.finalise_remotely(connection, &caller.settings, leased, false).await;
+                let settings = &caller.settings;
+                return self.finalise_remotely((connection, false), settings, leased, CREATE_TIME).await;
             }
             if started_at.elapsed() >= WAIT_FOR_HOLDER {
                 return Err(AcquirerError::Busy.into());
@@ -219,16 +221,17 @@ impl ChargeCreation<'_> {
         }
     }
 
-    /// The caller holds the lease. After a failure the lease ends, so that a retry need not wait for it.
-    async fn finalise_remotely(
+    /// Creates a charge whose lease the caller holds. After a failure the lease ends, so that a retry need not wait for
+    /// it. `is_first`: no earlier attempt can have reached the acquirer. `limit`: of all attempts.
+    pub async fn finalise_remotely(
         &self,
-        connection: &Connection,
+        (connection, is_first): (&Connection, bool),
         settings: &AccountSettings,
         leased: Charge,
-        is_first: bool,
+        limit: Duration,
     ) -> Result<Charge, CreateChargeError> {
         let create = connection.create(&leased, settings, self.public_urls, is_first);
-        let created = within(CREATE_TIME, create).await;
+        let created = within(limit, create).await;
         if let Ok(connections) = self.acquirers.connections() {
             connections.note_clock(connection).await;
         }
