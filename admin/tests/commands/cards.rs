@@ -383,7 +383,13 @@ async fn a_second_execution_of_a_refund_is_a_difference_until_it_is_recorded() {
     let refund = json!({"amount": 1_500, "idempotencyKey": "refund-twice"});
     cards.merchant.post(&format!("/v1/payments/{}/refund", id(&charge)), refund).await;
     cards.until_refunded(&charge, 1_500).await;
-    let ours = cards.books()["refunds"][0].clone();
+    // One that fails before it was recorded is no refund here, and its money is back there.
+    cards.service.stack.cards.control("POST", "/faults", &json!({"kind": "refund_fails", "count": 1}));
+    cards.act("/refund", &charge, &json!({"amount": 900}));
+    eventually("no difference", async || (cards.reconcile("").await.0 == Some(0)).then_some(())).await;
+    let books = cards.books();
+    let of_merchant = |refund: &&Value| refund["amount"] == 1_500;
+    let ours = books["refunds"].as_array().unwrap().iter().find(of_merchant).unwrap().clone();
     let lost = json!({"kind": "lost_notification", "count": 20});
     cards.service.stack.cards.control("POST", "/faults", &lost);
     let client = client_of(&cards.service, &cards.service.stack.seed.card_key);
@@ -410,13 +416,13 @@ async fn a_dispute_may_have_any_number_of_movements() {
     let decide = |body: Value| cards.service.stack.cards.control("POST", &path, &body);
     decide(json!({"status": "lost"}));
     // Each change of the amount is a movement there, and a posting here.
-    for amount in 9_960..10_000 {
+    for amount in 9_982..10_000 {
         decide(json!({"amount": amount}));
         let (code, lines) = cards.reconcile("--apply").await;
         assert_eq!(code, Some(0), "{amount}: {lines:?}");
     }
     let moved = cards.books()["balance_transactions"].as_array().unwrap().len();
-    assert!(moved > 40, "{moved}");
+    assert!(moved > 18, "{moved}");
     let shown = cards.service.run(&format!("charges show ch_{}", id(&charge))).await;
     assert!(text(&shown.stdout).contains("case_lost"), "{shown:?}");
 }

@@ -17,7 +17,7 @@ use domain::charge::{Charge, IncomingPayment};
 use domain::ids::{AccountId, AcquirerPaymentId, ChargeId, ConnectionId, PostingId, RefundId};
 use domain::med::{CaseKind, MedCase};
 use domain::money::{Currency, MinorUnits, MoneyError};
-use domain::refund::{Refund, RefundStatus};
+use domain::refund::Refund;
 use domain::row::Key;
 use domain::snapshot::{MovedObject, RemoteMovement, RemoteRefund, Snapshot, Step};
 use domain::time::Timestamp;
@@ -302,13 +302,13 @@ impl Books {
         };
         match &moved.object {
             MovedObject::Payment | MovedObject::Return => PAYMENTS.to_owned(),
-            MovedObject::Refund(id) => of_refund(refund(id)),
-            MovedObject::RefundFailure(id) => {
-                let id = refund(id);
-                let has_failed = |one: &Refund| one.id == id && one.status == RefundStatus::Failed;
-                // A refund that succeeded before is a payment that came back.
-                if self.refunds.iter().any(has_failed) { of_refund(id) } else { PAYMENTS.to_owned() }
+            // A refund that had succeeded here is a payment that came back.
+            MovedObject::RefundFailure(id)
+                if self.payments.iter().any(|payment| payment.payment_id.as_str() == id) =>
+            {
+                PAYMENTS.to_owned()
             }
+            MovedObject::Refund(id) | MovedObject::RefundFailure(id) => of_refund(refund(id)),
             MovedObject::Dispute(id) => match snapshot.disputes.iter().find(|remote| remote.id == *id) {
                 Some(remote) => format!("case {}", remote.case_of(self.charge.id)),
                 None => format!("dispute {id}"),
