@@ -254,13 +254,20 @@ async fn an_operator_fails_a_refund_whose_pix_the_bank_has_lost() {
     bank.inject_fault(FaultKind::DevolucaoStuck, 1);
     let (_, refund) = live.refund(&charge, "devolution", &json!(400)).await;
     let fail = format!("refunds fail {} --reason lost", id(&refund));
+    eventually("the devolução", async || {
+        let pix = bank.snapshot()["pix"][0]["devolucoes"].clone();
+        pix.as_array().is_some_and(|devolucoes| !devolucoes.is_empty()).then_some(())
+    })
+    .await;
+    // The lease of the worker that requested it has ended.
+    live.service.stack.clock.advance(100_000);
     live.service.refuses(&fail, "the bank has the devolução or the Pix").await;
     eventually("the audit row of the creation", async || {
         (live.actions(id(&refund)).await == ["refund.create"]).then_some(())
     })
     .await;
     bank.lose(charge["settlement"]["end_to_end_id"].as_str().unwrap());
-    // The lease of the worker that requested it has ended.
+    // Also that of one that requested it again.
     live.service.stack.clock.advance(100_000);
     assert_eq!(live.service.object(&fail).await["status"], "FAILED");
     assert_eq!(live.merchant.get("/v1/wallets/balance").await["available"], 1000);
