@@ -38,7 +38,7 @@ BINARY_LedgerVerifierFunction := ledger-verifier
 # The first call builds all functions and writes the stamp file. Until a source changes, later calls only
 # copy.
 $(BUILT): $(SOURCES)
-	cargo lambda build --profile lambda --locked --workspace --exclude local --exclude admin --exclude bank --exclude soak --exclude faults --bins --lambda-dir $(OUT) $(ARCHITECTURE_FLAG_$(ARCHITECTURE))
+	cargo lambda build --profile lambda --locked --workspace --exclude local --exclude admin --exclude bank --exclude world --exclude faults --bins --lambda-dir $(OUT) $(ARCHITECTURE_FLAG_$(ARCHITECTURE))
 	rm -f $(OUT)/.built-*
 	touch $@
 

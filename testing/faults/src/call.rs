@@ -8,7 +8,7 @@ use local::fronts::Upstream;
 use serde_json::Value;
 
 /// A service that functions call.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Service {
     /// An AWS service or an acquirer.
     Upstream(Upstream),
@@ -34,7 +34,7 @@ impl fmt::Display for Call {
 }
 
 /// The functions that call an acquirer, of which the request does not name one.
-pub(crate) const BANK_CLIENT: &str = "bank client";
+pub const BANK_CLIENT: &str = "bank client";
 
 /// A caller that is no function.
 pub const CLIENT: &str = "client";

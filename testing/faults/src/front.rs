@@ -1,5 +1,5 @@
 //! Servers between the functions and the services that they call. They record the calls and make one of them
-//! fail. The merchant's webhook server is one of them.
+//! fail. One of them is before the merchants' webhook server.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Request, Response};
 use local::fronts::{Fronts, Upstream};
 use local::http::{Server, start_loopback};
 use local::lambda::Functions;
@@ -38,7 +38,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     /// The URL of each service behind its front.
-    behind: HashMap<Upstream, String>,
+    behind: HashMap<Service, String>,
     /// Whether calls are recorded and can fail.
     records: bool,
     calls: Vec<Call>,
@@ -49,37 +49,28 @@ struct State {
     faults: usize,
     /// The mark of the requests that fail like an earlier one, because the SDK repeats that call.
     failing: Option<(String, Fault)>,
-    /// The function whose writes of single rows wait until they are released, as do calls to acquirers.
-    holds: Option<String>,
-    /// What waits, the longest first.
-    held: Vec<(String, oneshot::Sender<()>)>,
+    /// Decides which calls wait.
+    hold: Option<Hold>,
     /// The marks of the calls that were recorded.
     marks: HashSet<String>,
     last_call: Option<Instant>,
-    /// How many of the next webhooks the merchant's server refuses.
-    refused_webhooks: usize,
-    webhooks: Vec<Webhook>,
 }
 
 /// Decides how a call fails. `None`: it succeeds.
 type Decide = Box<dyn Fn(&Call) -> Option<Fault> + Send>;
 
-/// A webhook that the merchant's server accepted.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Webhook {
-    pub path: String,
-    pub delivery: String,
-    pub event_type: String,
-    pub body: String,
-}
+/// Decides whether a call of a function with this description waits, and until when. `None`: it does not.
+type Hold = Box<dyn Fn(&str, &str) -> Option<oneshot::Receiver<()>> + Send>;
 
 const UPSTREAMS: [Upstream; 5] =
     [Upstream::DynamoDb, Upstream::Sqs, Upstream::S3, Upstream::Bank, Upstream::Cards];
 
 impl Front {
-    pub async fn start() -> Result<Self> {
-        let shared =
-            Arc::new(Shared { client: http_client(), functions: OnceLock::new(), state: Mutex::default() });
+    /// `receiver` is the URL of the merchants' webhook server.
+    pub async fn start(receiver: &str) -> Result<Self> {
+        let behind = HashMap::from([(Service::Receiver, receiver.to_owned())]);
+        let state = Mutex::new(State { behind, ..State::default() });
+        let shared = Arc::new(Shared { client: http_client(), functions: OnceLock::new(), state });
         let mut servers = Vec::new();
         for service in UPSTREAMS.map(Service::Upstream).into_iter().chain([Service::Receiver]) {
             let shared = Arc::clone(&shared);
@@ -97,7 +88,7 @@ impl Front {
             UPSTREAMS.into_iter().zip(self.servers.iter().map(Server::url)).collect();
         let shared = Arc::clone(&self.shared);
         Fronts::new(move |upstream, own| {
-            shared.lock().behind.insert(upstream, own.to_owned());
+            shared.lock().behind.insert(Service::Upstream(upstream), own.to_owned());
             urls.get(&upstream).cloned().unwrap_or_default()
         })
     }
@@ -130,31 +121,9 @@ impl Front {
         self.shared.lock().records = false;
     }
 
-    /// From now on, a function's writes of single rows and all calls to acquirers wait until they are released.
-    pub fn hold(&self, function: &str) {
-        self.shared.lock().holds = Some(function.to_owned());
-    }
-
-    /// Returns what waits, the longest first.
-    pub fn held(&self) -> Vec<String> {
-        self.shared.lock().held.iter().map(|(what, _)| what.clone()).collect()
-    }
-
-    /// Lets the call at this place go on.
-    pub fn release(&self, place: usize) {
-        let (_, call) = self.shared.lock().held.remove(place);
-        let _ = call.send(());
-    }
-
-    /// Lets all calls go on, from now on at once.
-    pub fn release_all(&self) {
-        let mut state = self.shared.lock();
-        state.holds = None;
-        state.held.clear();
-    }
-
-    pub(crate) fn refuse_webhooks(&self, count: usize) {
-        self.shared.lock().refused_webhooks = count;
+    /// Lets calls wait as `hold` says.
+    pub fn set_hold(&self, hold: impl Fn(&str, &str) -> Option<oneshot::Receiver<()>> + Send + 'static) {
+        self.shared.lock().hold = Some(Box::new(hold));
     }
 
     pub fn calls(&self) -> Vec<Call> {
@@ -168,10 +137,6 @@ impl Front {
     pub(crate) fn last_call(&self) -> Option<Instant> {
         self.shared.lock().last_call
     }
-
-    pub fn webhooks(&self) -> Vec<Webhook> {
-        self.shared.lock().webhooks.clone()
-    }
 }
 
 impl Shared {
@@ -184,7 +149,8 @@ impl Shared {
         let (head, body) = request.into_parts();
         let body = body.collect().await.ok()?.to_bytes();
         let (function, what) = describe(service, &head, &body);
-        if let Some(released) = self.hold(&function, &what) {
+        let held = self.lock().hold.as_ref().and_then(|hold| hold(&function, &what));
+        if let Some(released) = held {
             let _ = released.await;
         }
         let mark = head.headers.get(INVOCATION).and_then(|mark| mark.to_str().ok()).map(str::to_owned);
@@ -208,19 +174,6 @@ impl Shared {
                 Some(refusal(service, fault, &body))
             }
         }
-    }
-
-    /// `None`: the call does not wait.
-    fn hold(&self, function: &str, what: &str) -> Option<oneshot::Receiver<()>> {
-        let mut state = self.lock();
-        let of = state.holds.as_deref()?;
-        let is_write = function == of && what.contains(" UpdateItem ");
-        if !is_write && function != BANK_CLIENT {
-            return None;
-        }
-        let (sender, released) = oneshot::channel();
-        state.held.push((what.to_owned(), sender));
-        Some(released)
     }
 
     /// Records a call. Returns how it fails, if it does.
@@ -264,8 +217,7 @@ impl Shared {
     }
 
     async fn execute(&self, service: Service, head: Parts, body: Bytes) -> Option<Answer> {
-        let Service::Upstream(upstream) = service else { return Some(self.accept_webhook(&head, &body)) };
-        let base = self.lock().behind.get(&upstream).cloned()?;
+        let base = self.lock().behind.get(&service).cloned()?;
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         let mut request = Request::builder().method(head.method.clone()).uri(format!("{base}{path}"));
         for (name, value) in &head.headers {
@@ -287,25 +239,5 @@ impl Shared {
         head.headers.remove(hyper::header::CONTENT_LENGTH);
         head.headers.remove("x-amz-crc32");
         Some(Response::from_parts(head, Full::new(body)))
-    }
-
-    fn accept_webhook(&self, head: &Parts, body: &Bytes) -> Answer {
-        let text =
-            |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let mut response = Response::new(Full::default());
-        let mut state = self.lock();
-        if let Some(left) = state.refused_webhooks.checked_sub(1) {
-            state.refused_webhooks = left;
-            *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-            return response;
-        }
-        state.webhooks.push(Webhook {
-            path: head.uri.path().to_owned(),
-            delivery: text("x-service-delivery-id").to_owned(),
-            event_type: text("x-service-event-type").to_owned(),
-            body: String::from_utf8_lossy(body).into_owned(),
-        });
-        *response.status_mut() = StatusCode::NO_CONTENT;
-        response
     }
 }

@@ -6,18 +6,20 @@
 pub mod call;
 pub mod fault;
 pub mod front;
+pub mod pump;
+mod rows;
 pub mod scenarios;
 pub mod simulation;
-pub mod world;
+pub mod trial;
 
 use std::process::ExitCode;
 
-use soak::exit_code;
-pub use soak::{Error, Result, say};
-use tokio::task::LocalSet;
+use tokio::task::{JoinSet, LocalSet};
 use tracing_subscriber::Layer as _;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
+use world::exit_code;
+pub use world::{Error, Result, say};
 
 /// Runs a trial, which returns how many of its runs failed. The log of the service goes to the standard error if
 /// `RUST_LOG` asks for it.
@@ -26,4 +28,23 @@ pub async fn run_trial(trial: impl Future<Output = Result<usize>>) -> ExitCode {
     tracing_subscriber::registry().with(lines.with_filter(shared::log::filter("off"))).init();
     let failed = LocalSet::new().run_until(trial).await;
     exit_code(failed.map(|failed| if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }))
+}
+
+/// Runs a trial for each input, so many at the same time, and hands over each outcome.
+pub async fn run_each<I, O: 'static, F: Future<Output = O> + 'static>(
+    jobs: usize,
+    inputs: impl Iterator<Item = I>,
+    run: impl Fn(I) -> F,
+    mut ended: impl FnMut(O),
+) -> Result<()> {
+    let (mut running, mut inputs) = (JoinSet::new(), inputs.fuse());
+    loop {
+        while running.len() < jobs.max(1)
+            && let Some(input) = inputs.next()
+        {
+            running.spawn_local(run(input));
+        }
+        let Some(outcome) = running.join_next().await else { return Ok(()) };
+        ended(outcome.map_err(Error::of("a run ended"))?);
+    }
 }

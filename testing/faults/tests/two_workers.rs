@@ -9,17 +9,21 @@
 #![allow(clippy::large_futures, reason = "a test runs once")]
 #![allow(clippy::print_stdout, reason = "-- --nocapture shows the figure")]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bank::PayRequest;
 use domain::ids::{ChargeId, Mode};
+use faults::call::BANK_CLIENT;
 use faults::fault::Fault;
-use faults::simulation::pump::Pump;
-use faults::world::{World, items, text};
+use faults::pump::Pump;
+use faults::trial::Trial;
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 use tokio::task::{JoinSet, LocalSet};
+use world::http::{Call, items, text};
+use world::plan::Load;
 
 /// How a request of a refund fails first, and who answers so: the stand-in, or a server before it.
 const CARD_FAULTS: [&str; 4] = ["http_500", "stored_500", "stored_500_after_write", "answer-lost"];
@@ -32,15 +36,26 @@ const PAUSES_S: [i64; 2] = [2, 25 * 60 * 60];
 /// The beginnings of the descriptions of requests for refunds.
 const REQUESTS: [&str; 2] = ["cards POST /v1/refunds", "bank PUT"];
 
+const WORKER: &str = "AcquirerWorkerFunction";
+
 /// Longer than a lease.
 const PAST_LEASE_S: i64 = 100;
 
-struct Trial {
-    world: World,
+struct Refunds {
+    trial: Trial,
     charge: Value,
     is_card: bool,
     fails_once: Arc<AtomicBool>,
+    held: Arc<Mutex<Held>>,
     refunds: usize,
+}
+
+/// The worker's writes of single rows and calls to acquirers that wait.
+#[derive(Default)]
+struct Held {
+    is_on: bool,
+    /// The longest first.
+    calls: Vec<(String, oneshot::Sender<()>)>,
 }
 
 /// In which order two workers go on: of the calls that wait, the number that is let through at each step.
@@ -74,28 +89,40 @@ impl Order {
     }
 }
 
-impl Trial {
+impl Refunds {
     async fn start(is_card: bool) -> Self {
-        let world = World::start(false).await.unwrap();
-        let mut pump = Pump::new(&world).unwrap();
+        let trial = Trial::start(false, Load::default()).await.unwrap();
+        let mut pump = Pump::new(&trial).unwrap();
         let methods = if is_card { ["CREDIT_CARD"] } else { ["PIX"] };
         let body = json!({"amount": 1_000, "currency": "BRL", "paymentMethods": methods, "idempotencyKey": "order-00001"});
-        let charge = world.post(Mode::Live, "/v1/payments", &body).await.unwrap().expect(201).unwrap();
+        let charge = trial.api(Mode::Live).expect(&Call::post("/v1/payments", body), 201).await.unwrap();
         let id = ChargeId::parse_any(text(&charge, "id")).unwrap();
         if is_card {
             let pay = json!({"metadata": {"charge": id.to_string()}, "available_on": 1});
-            assert_eq!(world.stack.cards.control("POST", "/pay", &pay).0, 200);
+            assert_eq!(trial.stack.cards.control("POST", "/pay", &pay).0, 200);
         } else {
-            world.stack.bank.pay(&PayRequest { txid: id.txid(), ..PayRequest::default() }).unwrap();
+            trial.stack.bank.pay(&PayRequest { txid: id.txid(), ..PayRequest::default() }).unwrap();
         }
         let path = format!("/v1/payments/{}", text(&charge, "id"));
-        while !["PAID", "APPROVED"].contains(&text(&world.get(Mode::Live, &path).await.unwrap(), "status")) {
+        while !["PAID", "APPROVED"]
+            .contains(&text(&trial.api(Mode::Live).read(&path).await.unwrap(), "status"))
+        {
             tokio::time::sleep(Duration::from_millis(20)).await;
-            pump.drain(&world).await.unwrap();
+            pump.drain(&trial).await.unwrap();
         }
-        let fails_once = Arc::new(AtomicBool::new(false));
-        world.front.record();
-        Self { world, charge, is_card, fails_once, refunds: 0 }
+        let (fails_once, held) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Held>>::default());
+        let holds = Arc::clone(&held);
+        trial.front.set_hold(move |function, what| {
+            let mut held = holds.lock().unwrap();
+            let is_write = function == WORKER && what.contains(" UpdateItem ");
+            (held.is_on && (is_write || function == BANK_CLIENT)).then(|| {
+                let (sender, released) = oneshot::channel();
+                held.calls.push((what.to_owned(), sender));
+                released
+            })
+        });
+        trial.front.record();
+        Self { trial, charge, is_card, fails_once, held, refunds: 0 }
     }
 
     /// Requests a refund, which two workers then process at once.
@@ -106,18 +133,18 @@ impl Trial {
         if !self.is_card {
             body["strategy"] = ["devolution", "cashout"][self.refunds / 2 % 2].into();
         }
-        let refund = self.world.post(Mode::Live, &path, &body).await.unwrap().expect(201).unwrap();
+        let refund = self.trial.api(Mode::Live).expect(&Call::post(path, body), 201).await.unwrap();
         let id = text(&refund, "id");
         self.set_fault(fault);
         self.work(id, Some(order), passes_lease).await;
-        self.world.advance(pause_s).await.unwrap();
+        self.trial.world.advance(pause_s).await.unwrap();
         for round in 0..12 {
             self.work(id, None, false).await;
             if self.is_refunded(id).await {
                 break;
             }
             assert!(round < 11, "{fault}: the refund does not end");
-            self.world.advance(if round < 4 { 5 } else { PAST_LEASE_S }).await.unwrap();
+            self.trial.world.advance(if round < 4 { 5 } else { PAST_LEASE_S }).await.unwrap();
         }
         let executed = self.executed();
         let orders = order.chosen.iter().map(|(choice, _)| choice).collect::<Vec<_>>();
@@ -130,13 +157,13 @@ impl Trial {
             "server-error" => Fault::ServerError,
             stored => {
                 let body = json!({"kind": stored, "on": "POST /v1/refunds", "count": 1});
-                assert_eq!(self.world.stack.cards.control("POST", "/faults", &body).0, 200);
+                assert_eq!(self.trial.stack.cards.control("POST", "/faults", &body).0, 200);
                 return;
             }
         };
         self.fails_once.store(true, Ordering::SeqCst);
         let fails_once = Arc::clone(&self.fails_once);
-        self.world.front.set_faults(move |call| {
+        self.trial.front.set_faults(move |call| {
             let is_request = REQUESTS.iter().any(|start| call.what.starts_with(start));
             (is_request && fails_once.swap(false, Ordering::SeqCst)).then_some(kind)
         });
@@ -146,13 +173,12 @@ impl Trial {
     async fn work(&self, refund: &str, order: Option<&mut Order>, passes_lease: bool) {
         let body = json!({"refund": {"id": refund}}).to_string();
         let record = json!({"messageId": "m", "body": body, "eventSource": "aws:sqs"});
-        let invoke = self.world.stack.functions.get("AcquirerWorkerFunction").unwrap();
+        let invoke = self.trial.stack.functions.get(WORKER).unwrap();
         let Some(order) = order else {
             invoke(json!({"Records": [record]})).await.unwrap();
             return;
         };
-        let front = &self.world.front;
-        front.hold("AcquirerWorkerFunction");
+        self.held.lock().unwrap().is_on = true;
         let mut workers = JoinSet::new();
         for _ in 0..2 {
             workers.spawn_local(invoke(json!({"Records": [record]})));
@@ -165,26 +191,28 @@ impl Trial {
             if running == 0 {
                 break;
             }
-            let held = front.held();
+            let held: Vec<String> =
+                self.held.lock().unwrap().calls.iter().map(|(what, _)| what.clone()).collect();
             if held.len() < running {
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 continue;
             }
             if !has_passed && held.iter().any(|what| REQUESTS.iter().any(|start| what.starts_with(start))) {
                 has_passed = true;
-                self.world.advance(PAST_LEASE_S).await.unwrap();
+                self.trial.world.advance(PAST_LEASE_S).await.unwrap();
             }
             // At first, both workers are the same.
             let of = if is_first { 1 } else { held.len() };
-            front.release(order.choose(of));
+            let (_, call) = self.held.lock().unwrap().calls.remove(order.choose(of));
+            let _ = call.send(());
             is_first = false;
         }
-        front.release_all();
+        *self.held.lock().unwrap() = Held::default();
     }
 
     async fn is_refunded(&self, refund: &str) -> bool {
         let path = format!("/v1/payments/{}/refunds", text(&self.charge, "id"));
-        let listed = self.world.get(Mode::Live, &path).await.unwrap();
+        let listed = self.trial.api(Mode::Live).read(path).await.unwrap();
         let refunds = items(&listed["data"]);
         refunds.iter().any(|one| text(one, "id") == refund && text(one, "status") == "REFUNDED")
     }
@@ -192,10 +220,10 @@ impl Trial {
     /// How many refunds the acquirer has executed.
     fn executed(&self) -> usize {
         if self.is_card {
-            let (_, books) = self.world.stack.cards.control("GET", "/books", &Value::Null);
+            let (_, books) = self.trial.stack.cards.control("GET", "/books", &Value::Null);
             return items(&books["refunds"]).iter().filter(|one| one["status"] == "succeeded").count();
         }
-        let snapshot = self.world.stack.bank.snapshot();
+        let snapshot = self.trial.stack.bank.snapshot();
         let all = items(&snapshot["pix"]).iter().flat_map(|pix| items(&pix["devolucoes"]));
         let sent = items(&snapshot["pixOut"]).iter();
         all.chain(sent).filter(|one| ["DEVOLVIDO", "REALIZADO"].contains(&text(one, "status"))).count()
@@ -205,20 +233,20 @@ impl Trial {
 async fn try_all_orders(is_card: bool, faults: &'static [&'static str]) {
     LocalSet::new()
         .run_until(async {
-            let mut trial = Trial::start(is_card).await;
+            let mut refunds = Refunds::start(is_card).await;
             for (fault, passes_lease) in faults.iter().flat_map(|fault| [(*fault, false), (*fault, true)]) {
                 let mut order = Order::default();
                 loop {
                     // Each order with one of the pauses: the outcome of the first round decides what they can do.
-                    let pause = PAUSES_S[trial.refunds % 2];
-                    trial.run(fault, &mut order, passes_lease, pause).await;
+                    let pause = PAUSES_S[refunds.refunds % 2];
+                    refunds.run(fault, &mut order, passes_lease, pause).await;
                     if !order.next() {
                         break;
                     }
                 }
             }
-            println!("{} refunds", trial.refunds);
-            trial.world.stack.stop().await;
+            println!("{} refunds", refunds.refunds);
+            refunds.trial.stack.stop().await;
         })
         .await;
 }

@@ -8,22 +8,21 @@
 //! the ledger's verification, and the rows that are still due.
 #![allow(clippy::indexing_slicing, reason = "a JSON value has null for a field that is missing")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::rc::Rc;
 use std::time::Instant;
 
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
-use serde_json::{Value, json};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use serde_json::Value;
 
 use faults::call::Call;
 use faults::fault::Fault;
 use faults::scenarios::{self, Scenario};
-use faults::world::{HOOK, ROUND_S, World};
-use faults::{Error, Result, run_trial, say};
+use faults::trial::{ROUND_S, Trial};
+use faults::{Error, Result, run_each, run_trial, say};
+use world::plan::Load;
 
 /// The rounds after the steps of a scenario without a fault.
 const ROUNDS: u32 = 5;
@@ -145,20 +144,13 @@ async fn run_scenario(
         }
         return Ok((points.len(), Vec::new()));
     }
-    let expected = Arc::new(expected);
-    let permits = Arc::new(Semaphore::new(arguments.jobs.max(1)));
-    let mut runs = JoinSet::new();
-    for point in points.iter().cloned() {
-        let (expected, permits) = (Arc::clone(&expected), Arc::clone(&permits));
-        runs.spawn_local(async move {
-            let _permit = permits.acquire_owned().await;
-            let outcome = run_with_fault(scenario, &point, &expected).await;
-            (point, outcome)
-        });
-    }
+    let expected = Rc::new(expected);
+    let run = |point: Point| {
+        let expected = Rc::clone(&expected);
+        async move { (run_with_fault(scenario, &point, &expected).await, point) }
+    };
     let (mut outcomes, mut not_reached) = (Vec::new(), Vec::new());
-    while let Some(ended) = runs.join_next().await {
-        let ((call, fault), outcome) = ended.map_err(Error::of("a run ended"))?;
+    run_each(arguments.jobs, points.iter().cloned(), run, |(outcome, (call, fault))| {
         let name = format!("{call}/{fault}");
         match &outcome {
             Outcome::Survived if arguments.verbose => say(format_args!("  survived {name}")),
@@ -170,7 +162,8 @@ async fn run_scenario(
             )),
         }
         outcomes.push(outcome);
-    }
+    })
+    .await?;
     say(format_args!(
         "{}: {} of {} crash points survived, {} calls, {:.1} s",
         scenario.name,
@@ -199,26 +192,17 @@ fn points_of(calls: &BTreeSet<Call>, arguments: &Arguments) -> Vec<Point> {
 
 /// Runs a scenario without a fault. Returns the calls of its functions, and what is seen at the end.
 async fn run_without_fault(scenario: Scenario) -> Result<(BTreeSet<Call>, Value)> {
-    let world = World::start(true).await?;
-    (scenario.steps)(&world).await.map_err(Error::of(scenario.name))?;
-    world.idle().await?;
+    let trial = Trial::start(true, Load::default()).await?;
+    (scenario.steps)(&trial).await.map_err(Error::of(scenario.name))?;
+    trial.idle().await?;
     for _ in 0..ROUNDS {
-        world.pass(ROUND_S).await?;
+        trial.pass(ROUND_S).await?;
     }
-    world.front.stop_recording();
-    let calls = world.front.calls().into_iter().collect();
-    let seen = observe(&world).await?;
-    world.stack.stop().await;
+    trial.front.stop_recording();
+    let calls = trial.front.calls().into_iter().collect();
+    let seen = trial.observe().await?;
+    trial.stack.stop().await;
     Ok((calls, seen))
-}
-
-/// Returns what is seen, with the received webhooks.
-async fn observe(world: &World) -> Result<Value> {
-    let mut seen = world.observe().await?;
-    if let Some(fields) = seen.as_object_mut() {
-        fields.insert("webhooks".to_owned(), world.webhooks(HOOK)?);
-    }
-    Ok(seen)
 }
 
 async fn run_with_fault(scenario: Scenario, point: &Point, expected: &Value) -> Outcome {
@@ -233,71 +217,56 @@ async fn run_with_fault(scenario: Scenario, point: &Point, expected: &Value) -> 
 }
 
 async fn attempt(scenario: Scenario, point: &Point, expected: &Value) -> Result<Outcome> {
-    let world = World::start(true).await?;
+    let trial = Trial::start(true, Load::default()).await?;
     let (planned, fault) = point.clone();
-    world.front.set_faults(move |call| (*call == planned).then_some(fault));
-    (scenario.steps)(&world).await?;
-    world.idle().await?;
+    trial.front.set_faults(move |call| (*call == planned).then_some(fault));
+    (scenario.steps)(&trial).await?;
+    trial.idle().await?;
     let mut seen = Value::Null;
     // The end must be the expected one, and stay so for a round.
     let mut is_as_expected = false;
     for round in 1..=MOST_ROUNDS {
-        world.pass(ROUND_S).await?;
+        trial.pass(ROUND_S).await?;
         // The whole takes long, and is not complete while other rows are due.
-        if round < MOST_ROUNDS && world.observe_due().await? != expected["due"] {
+        if round < MOST_ROUNDS && trial.observe_due().await? != expected["due"] {
             is_as_expected = false;
             continue;
         }
-        seen = observe(&world).await?;
-        if scenario.repeats_changes() {
-            forget_repetitions(&mut seen, expected);
-        }
+        seen = trial.observe().await?;
         let was_as_expected = is_as_expected;
         is_as_expected = seen == *expected;
         // The planned call may be one of a later round.
-        let is_over = world.front.faults() > 0 || round >= ROUNDS;
+        let is_over = trial.front.faults() > 0 || round >= ROUNDS;
         if was_as_expected && is_as_expected && is_over {
             break;
         }
     }
-    let is_met = world.front.faults() > 0;
-    world.stack.stop().await;
+    let is_met = trial.front.faults() > 0;
+    trial.stack.stop().await;
     if !is_as_expected {
         return Ok(Outcome::Failed(difference(expected, &seen, is_met)));
     }
     Ok(if is_met { Outcome::Survived } else { Outcome::NotReached })
 }
 
-/// Removes what a client's repetitions add to the audit.
-fn forget_repetitions(seen: &mut Value, expected: &Value) {
-    let (Some(seen), Some(expected)) = (seen["audit"].as_object_mut(), expected["audit"].as_object()) else {
-        return;
-    };
-    for (action, count) in seen.iter_mut() {
-        if let Some(once) = expected.get(action).filter(|once| once.as_u64() <= count.as_u64()) {
-            *count = once.clone();
-        }
-    }
-}
-
 /// Returns the fields that differ.
 fn difference(expected: &Value, seen: &Value, is_met: bool) -> String {
-    let mut lines = Vec::new();
-    differing("", expected, seen, &mut lines);
-    if !is_met {
-        lines.push("    (the planned call was not made)".to_owned());
-    }
-    lines.join("\n")
+    let (mut left, mut right) = (BTreeMap::new(), BTreeMap::new());
+    flatten("", expected, &mut left);
+    flatten("", seen, &mut right);
+    let fields: BTreeSet<&String> = left.keys().chain(right.keys()).collect();
+    let differing = fields.into_iter().filter(|field| left.get(*field) != right.get(*field)).map(|field| {
+        let [expected, seen] = [&left, &right].map(|fields| fields.get(field).cloned().unwrap_or_default());
+        format!("    {field}: expected {expected}, found {seen}")
+    });
+    let not_met = (!is_met).then(|| "    (the planned call was not made)".to_owned());
+    differing.chain(not_met).collect::<Vec<_>>().join("\n")
 }
 
-fn differing(path: &str, expected: &Value, seen: &Value, lines: &mut Vec<String>) {
-    if let (Some(left), Some(right)) = (expected.as_object(), seen.as_object()) {
-        let names: BTreeSet<&String> = left.keys().chain(right.keys()).collect();
-        for name in names {
-            let of = |fields: &serde_json::Map<String, Value>| fields.get(name).cloned().unwrap_or_default();
-            differing(&format!("{path}/{name}"), &of(left), &of(right), lines);
-        }
-    } else if expected != seen {
-        lines.push(format!("    {path}: expected {expected}, found {}", json!(seen)));
+/// Collects the values of all fields by their paths.
+fn flatten(path: &str, value: &Value, fields: &mut BTreeMap<String, Value>) {
+    match value.as_object() {
+        Some(members) => members.iter().for_each(|(name, of)| flatten(&format!("{path}/{name}"), of, fields)),
+        None => drop(fields.insert(path.to_owned(), value.clone())),
     }
 }

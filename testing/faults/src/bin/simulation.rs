@@ -5,10 +5,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use faults::simulation::plan::{Step, steps};
-use faults::simulation::run::{Totals, add, simulate};
-use faults::{Error, Result, run_trial, say};
-use tokio::task::JoinSet;
+use faults::simulation::{Step, simulate, steps};
+use faults::{Result, run_each, run_trial, say};
+use world::{Counts, add};
 
 /// Simulate merchants, payers and operators while calls fail, and compare the service with a model
 #[derive(Parser)]
@@ -43,33 +42,25 @@ async fn main() -> ExitCode {
 async fn run(arguments: &Arguments) -> Result<usize> {
     let started = Instant::now();
     let limit = arguments.minutes.map(|minutes| Duration::from_secs(minutes.saturating_mul(60)));
-    let is_over = |seed: u64| match limit {
-        Some(limit) => started.elapsed() >= limit,
-        None => seed >= arguments.seed.saturating_add(arguments.seeds),
+    let is_wanted = |seed: &u64| match limit {
+        Some(limit) => started.elapsed() < limit,
+        None => *seed < arguments.seed.saturating_add(arguments.seeds),
     };
-    let mut running = JoinSet::new();
-    let mut next = arguments.seed;
-    let (mut passed, mut failed, mut totals) = (0_usize, Vec::new(), Totals::default());
-    loop {
-        while running.len() < arguments.jobs.max(1) && !is_over(next) {
-            let (seed, count) = (next, arguments.steps);
-            running.spawn_local(async move { (seed, Box::pin(simulate(seed, &steps(seed, count))).await) });
-            next = next.saturating_add(1);
+    let seeds = (arguments.seed..).take_while(is_wanted);
+    let count = arguments.steps;
+    let run = |seed| async move { (seed, Box::pin(simulate(seed, &steps(seed, count))).await) };
+    let (mut passed, mut failed, mut totals) = (0_usize, Vec::new(), Counts::new());
+    run_each(arguments.jobs, seeds, run, |(seed, outcome)| match outcome {
+        Ok(of_seed) => {
+            passed = passed.saturating_add(1);
+            of_seed.into_iter().for_each(|(what, number)| add(&mut totals, what, number));
         }
-        let Some(ended) = running.join_next().await else { break };
-        match ended.map_err(Error::of("a simulation ended"))? {
-            (_, Ok(of_seed)) => {
-                passed = passed.saturating_add(1);
-                for (what, number) in of_seed {
-                    add(&mut totals, what, number);
-                }
-            }
-            (seed, Err(error)) => {
-                say(format_args!("seed {seed} failed: {error}"));
-                failed.push(seed);
-            }
+        Err(error) => {
+            say(format_args!("seed {seed} failed: {error}"));
+            failed.push(seed);
         }
-    }
+    })
+    .await?;
     for seed in &failed {
         Box::pin(tell(*seed, arguments.steps)).await;
     }
@@ -96,7 +87,7 @@ async fn tell(seed: u64, count: usize) {
                 .iter()
                 .enumerate()
                 .filter(|(index, _)| *index < place || *index >= place.saturating_add(part))
-                .map(|(_, step)| *step)
+                .map(|(_, step)| step.clone())
                 .collect();
             left = left.saturating_sub(1);
             if Box::pin(simulate(seed, &shorter)).await.is_err() {

@@ -19,12 +19,23 @@ const TIMEOUT: Duration = Duration::from_secs(45);
 /// How long a client repeats a request.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// The pauses between repetitions.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// After how many repetitions the clock advances, and by how many seconds.
+const ADVANCE_EVERY: u32 = 4;
+const ADVANCE_S: i64 = 15;
 
 /// The most pages of a list.
 const MAX_PAGES: usize = 10_000;
+
+/// How clients repeat requests.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Repetition {
+    /// While the service runs or is started again.
+    InRealTime,
+    /// Soon, while the clock advances: a request may wait for the lease of a function that died.
+    WithTheClock,
+}
 
 #[derive(Clone, Debug)]
 pub struct Answer {
@@ -84,27 +95,41 @@ impl Client {
 pub struct Call {
     method: Method,
     path: String,
-    idempotency_key: Option<String>,
+    headers: Vec<(&'static str, String)>,
     body: Option<Value>,
 }
 
 impl Call {
+    pub fn new(method: Method, path: impl Into<String>) -> Self {
+        Self { method, path: path.into(), headers: Vec::new(), body: None }
+    }
+
     pub fn get(path: impl Into<String>) -> Self {
-        Self { method: Method::GET, path: path.into(), idempotency_key: None, body: None }
+        Self::new(Method::GET, path)
     }
 
     pub fn delete(path: impl Into<String>) -> Self {
-        Self { method: Method::DELETE, ..Self::get(path) }
+        Self::new(Method::DELETE, path)
     }
 
     pub fn post(path: impl Into<String>, body: Value) -> Self {
-        Self { method: Method::POST, body: Some(body), ..Self::get(path) }
+        Self { body: Some(body), ..Self::new(Method::POST, path) }
     }
 
-    /// Adds the header `Idempotency-Key`.
+    pub fn patch(path: impl Into<String>, body: Value) -> Self {
+        Self { method: Method::PATCH, ..Self::post(path, body) }
+    }
+
     #[must_use]
-    pub fn with_key(self, key: impl Into<String>) -> Self {
-        Self { idempotency_key: Some(key.into()), ..self }
+    pub fn with(mut self, header: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((header, value.into()));
+        self
+    }
+
+    /// Authenticates by a token of a user instead of an API key.
+    #[must_use]
+    pub fn with_token(self, token: &str) -> Self {
+        self.with("authorization", format!("Bearer {token}"))
     }
 }
 
@@ -112,7 +137,8 @@ impl Call {
 pub struct Api {
     pub client: Client,
     base_url: String,
-    key: String,
+    key: Mutex<String>,
+    repetition: Repetition,
     record: Mutex<Record>,
 }
 
@@ -126,18 +152,28 @@ pub struct Record {
 }
 
 impl Api {
-    pub fn new(base_url: String, key: impl Into<String>) -> Self {
-        Self { client: Client::default(), base_url, key: key.into(), record: Mutex::default() }
+    pub fn new(base_url: &str, key: &str, repetition: Repetition) -> Self {
+        let (base_url, key) = (base_url.to_owned(), Mutex::new(key.to_owned()));
+        Self { client: Client::default(), base_url, key, repetition, record: Mutex::default() }
     }
 
     pub fn record(&self) -> MutexGuard<'_, Record> {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Replaces the API key. Returns the former one.
+    pub fn replace_key(&self, key: &str) -> String {
+        std::mem::replace(&mut self.key.lock().unwrap_or_else(PoisonError::into_inner), key.to_owned())
+    }
+
     /// Sends a request once. `None`: no response arrived in time.
     pub async fn send(&self, call: &Call) -> Option<Answer> {
-        let mut headers = vec![("content-type", "application/json"), ("apikey", self.key.as_str())];
-        headers.extend(call.idempotency_key.as_deref().map(|key| ("idempotency-key", key)));
+        let mut headers = vec![("content-type", "application/json")];
+        headers.extend(call.headers.iter().map(|(name, value)| (*name, value.as_str())));
+        let key = self.key.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if !headers.iter().any(|(name, _)| ["apikey", "authorization"].contains(name)) {
+            headers.push(("apikey", &key));
+        }
         let body = call.body.as_ref().map(Value::to_string).unwrap_or_default();
         let url = format!("{}{}", self.base_url, call.path);
         let sent = Instant::now();
@@ -156,15 +192,20 @@ impl Api {
 
     /// Sends a request until its outcome is known: any answer but 429 and 5xx. `None`: it is not known in time.
     pub async fn settle(&self, call: &Call) -> Option<Answer> {
-        let started = Instant::now();
-        let mut pause = FIRST_PAUSE;
+        let (started, is_slow) = (Instant::now(), self.repetition == Repetition::InRealTime);
+        let mut pause = Duration::from_millis(if is_slow { 100 } else { 10 });
+        let mut repetitions: u32 = 0;
         while started.elapsed() < PATIENCE {
             match self.send(call).await {
                 Some(answer) if answer.status != 429 && answer.status < 500 => return Some(answer),
                 Some(_) | None => {}
             }
             tokio::time::sleep(pause).await;
-            pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+            pause = pause.saturating_mul(2).min(if is_slow { LONGEST_PAUSE } else { LONGEST_PAUSE / 5 });
+            repetitions = repetitions.saturating_add(1);
+            if !is_slow && repetitions.is_multiple_of(ADVANCE_EVERY) {
+                self.send(&advance(ADVANCE_S)).await;
+            }
         }
         None
     }
@@ -198,7 +239,10 @@ impl Api {
 
     /// Advances the service's clock. Returns its time.
     pub async fn advance_clock(&self, seconds: i64) -> Result<String> {
-        let advance = Call::post("/_local/clock/advance", json!({"seconds": seconds}));
-        Ok(text(&self.expect(&advance, 200).await?, "now").to_owned())
+        Ok(text(&self.expect(&advance(seconds), 200).await?, "now").to_owned())
     }
+}
+
+fn advance(seconds: i64) -> Call {
+    Call::post("/_local/clock/advance", json!({"seconds": seconds}))
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use hyper::Method;
 use serde_json::{Value, json};
-use soak::http::{Client, items, text};
-use soak::{Error, Result};
+use world::http::{Client, items, text};
+use world::{Error, Result};
 
 /// The most pages of a scan.
 const MAX_PAGES: usize = 100_000;

@@ -2,34 +2,34 @@
 //! what the verifier compares.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, FixedOffset};
 use serde_json::{Value, json};
-use soak::dice::Dice;
-use soak::http::{Api, Call, items, text};
-use soak::{Counts, Error, Result, count, say};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use world::act::{BANK, STRIPE, Scope, Setting, World, fault};
+use world::dice::Dice;
+use world::http::{Call, Repetition, items, text};
+use world::listener::Listener;
+use world::plan::{FIRST, LIVE, Load, Method, OTHER, Plan};
+use world::verify::{Answered, verify};
+use world::{Counts, Error, Result, say};
 
-use crate::charges::{BANK, STRIPE, fault};
-use crate::listener::{HANGS, Listener, REFUSES};
 use crate::observe::{Stores, percentile};
-use crate::plan::{FIRST, LIVE, Load, Method, OTHER, Plan, SCOPES};
 use crate::service::Service;
-use crate::verify::{
-    Answered, Events, PIX_FEE, PIX_OUT_FEE, Paths, World, add_cards, open_transfers, verify,
-};
 use crate::{Options, TICK};
 
 /// The number of the charge before the load, with which the operator verifies the bank's filter by payer.
 const FIRST_CHARGE: usize = usize::MAX;
+
+/// The fee of each Pix, half of which the acquirer gets, and that of a cash-out, in centavos.
+const FEES: [i64; 2] = [50, 15];
 
 /// The limit of live charges by document.
 const PER_CUSTOMER: &str = "100";
@@ -83,54 +83,33 @@ const MOST_FILLED: usize = 1 << 30;
 /// The most due rows that a line names.
 const MOST_NAMED: usize = 5;
 
-/// The most violations that are listed.
-const MOST_LISTED: usize = 100;
+/// The lists and statistics that a dashboard reads, and after how many of 1,000 charges.
+const LOOKS: [(&str, u64); 6] = [
+    ("/v1/charges?limit=20", 50),
+    ("/v1/payments?limit=20", 20),
+    ("/v1/payments/stats", 20),
+    ("/v1/wallets/transactions?limit=20", 20),
+    ("/v1/webhooks/deliveries?limit=20", 20),
+    ("/v1/events?limit=20", 20),
+];
 
 /// The events that each merchant's endpoint receives.
 const EVENTS: &str = "charge.created charge.paid charge.failed charge.expired payment.refunded med_case.created \
                       payout.created payout.paid";
 
-/// An account in one mode.
-pub(crate) struct Scope {
-    name: &'static str,
-    pub api: Api,
-    pub account: String,
-    pub paths: Paths,
-}
-
-/// What happened so far.
-#[derive(Default)]
-pub(crate) struct Notes {
-    /// By the number of the charge.
-    pub answered: BTreeMap<usize, Answered>,
-    /// When the payments of test charges were answered.
-    pub paid: BTreeMap<usize, Instant>,
-    /// The payouts that were settled.
-    pub payouts: Vec<String>,
-    /// The users that an operator's command added.
-    users: BTreeSet<String>,
-    counts: Counts,
-    violations: Vec<String>,
-}
-
 pub(crate) struct Soak {
-    pub options: Options,
-    pub plans: Load,
+    world: World,
+    options: Options,
     /// How long only the second account creates charges.
-    pub alone: Duration,
-    pub service: Service,
+    alone: Duration,
+    service: Service,
     /// Those of the service.
     arguments: Vec<String>,
-    pub listener: Listener,
-    pub scopes: [Scope; SCOPES],
     /// How often the clock was to advance.
-    pub ticks: watch::Sender<u64>,
+    ticks: watch::Sender<u64>,
     /// How many steps have begun.
-    pub steps: watch::Sender<u64>,
-    /// The time of the service's clock at the start.
-    started: String,
+    steps: watch::Sender<u64>,
     is_over: AtomicBool,
-    notes: Mutex<Notes>,
 }
 
 impl Soak {
@@ -149,68 +128,27 @@ impl Soak {
             service.kill().await?;
         }
         service.start(&arguments).await?;
-        let ready = service.ready();
-        let listener = Listener::start().await?;
-        let scope = |name, keys: &Value, key: &str, paths| {
-            let api = Api::new(service.base_url(), text(keys, key));
-            Scope { name, api, account: text(keys, "account_id").to_owned(), paths }
-        };
-        let [live, first, other] = [
-            ("/live", None, "/live-own"),
-            ("/first", Some(REFUSES), "/first-own"),
-            ("/other", Some(HANGS), "/other-own"),
-        ]
-        .map(|(all, failing, own)| Paths { all, failing, own });
-        let scopes = [
-            scope("live", &ready, "live_api_key", live),
-            scope("first", &ready, "test_api_key", first),
-            scope("other", &ready["other_account"], "test_api_key", other),
-        ];
-        let events: Vec<&str> = EVENTS.split_whitespace().collect();
-        for Scope { api, paths, .. } in &scopes {
-            listener.subscribe(api, paths.all, &events).await?;
-            if let Some(failing) = paths.failing {
-                listener.subscribe(api, failing, &["charge.paid"]).await?;
-            }
-            let rotate = Call::post("/v1/webhooks/override-secret/rotate", json!({}));
-            listener.set_secret(paths.own, text(&api.expect(&rotate, 200).await?, "secret"));
-        }
-        let steps =
+        let ticks =
             i64::try_from(options.duration().as_secs().checked_div(TICK.as_secs()).unwrap_or_default());
         let days = i64::from(options.days).saturating_mul(86_400);
-        let faults = scopes[LIVE].api.read("/_local/bank/faults").await?;
-        let started = scopes[FIRST].api.advance_clock(0).await?;
         let plans = Load {
             seed: options.seed,
             methods: options.methods.clone(),
-            faults: faults.as_object().into_iter().flatten().map(|(kind, _)| kind.clone()).collect(),
+            fees: FEES,
             is_uneven: options.throttle.is_some(),
-            step_s: days.checked_div(steps.unwrap_or_default().max(1)).unwrap_or_default(),
-            started_s: time(&started)?.timestamp(),
+            step_s: days.checked_div(ticks.unwrap_or_default().max(1)).unwrap_or_default(),
+            ..Load::default()
         };
         let alone = if plans.is_uneven { options.duration().div_f64(3.0) } else { Duration::ZERO };
+        let events: Vec<&str> = EVENTS.split_whitespace().collect();
+        let repetition = Repetition::InRealTime;
+        let setting = Setting { repetition, events: &events, has_failing: true, plans };
+        let world = World::start(service.ready.subscribe(), Listener::start().await?, setting).await?;
         let (ticks, steps) = (watch::Sender::new(0), watch::Sender::new(0));
-        let (is_over, notes) = (AtomicBool::new(false), Mutex::default());
-        let soak = Self {
-            options,
-            plans,
-            alone,
-            service,
-            arguments,
-            listener,
-            scopes,
-            ticks,
-            steps,
-            started,
-            is_over,
-            notes,
-        };
+        let is_over = AtomicBool::new(false);
+        let soak = Self { world, options, alone, service, arguments, ticks, steps, is_over };
         soak.prepare().await?;
         Ok(Arc::new(soak))
-    }
-
-    pub(crate) fn notes(&self) -> MutexGuard<'_, Notes> {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_over(&self) -> bool {
@@ -221,24 +159,6 @@ impl Soak {
         self.options.methods.iter().any(|method| method.is_live())
     }
 
-    pub(crate) fn violation(&self, text: String) {
-        let mut notes = self.notes();
-        if notes.violations.len() < MOST_LISTED {
-            notes.violations.push(text);
-        } else {
-            count(&mut notes.counts, "further violations");
-        }
-    }
-
-    pub(crate) fn count(&self, name: impl fmt::Display) {
-        count(&mut self.notes().counts, name);
-    }
-
-    /// Advances the clock. Returns its time.
-    async fn advance(&self, seconds: i64) -> Result<String> {
-        self.scopes[FIRST].api.advance_clock(seconds).await
-    }
-
     fn stores(&self) -> Stores {
         Stores::new(self.service.ready())
     }
@@ -246,9 +166,8 @@ impl Soak {
     /// Sets limits and fees, and lets the operator verify the bank's filter by payer, which the service uses only
     /// then.
     async fn prepare(&self) -> Result<()> {
-        let fee = PIX_FEE / 2;
-        let (fee, pix_out) = (format!("{fee}+0"), PIX_OUT_FEE.to_string());
-        for Scope { account, .. } in &self.scopes[FIRST..] {
+        let (fee, pix_out) = (format!("{}+0", FEES[0] / 2), FEES[1].to_string());
+        for Scope { account, .. } in &self.world.scopes[FIRST..] {
             let settings: [&[&str]; 5] = [
                 &["set-velocity", account, "--per-customer", PER_CUSTOMER, "--per-account", "1000000"],
                 &["set-fees", account, "--method", "pix", "--acquirer", &fee, "--platform", &fee],
@@ -263,13 +182,15 @@ impl Soak {
         if !self.options.methods.contains(&Method::Live) {
             return Ok(());
         }
-        let Scope { api, account, .. } = &self.scopes[LIVE];
+        let Scope { api, account, .. } = &self.world.scopes[LIVE];
         let payer = Dice::new(self.options.seed, FIRST_CHARGE).cpf("payer");
         let body = json!({"amount": 1_234, "customer": {"name": "Primeira", "document": payer}});
-        let created = api.expect(&Call::post("/v1/pix/charges", body).with_key("soak-first"), 201).await?;
+        let created = api
+            .expect(&Call::post("/v1/pix/charges", body).with("idempotency-key", "soak-first"), 201)
+            .await?;
         let id = text(&created, "id");
         let answered = Answered { scope: LIVE, ids: BTreeSet::from([id.to_owned()]), ..Answered::default() };
-        self.notes().answered.insert(FIRST_CHARGE, answered);
+        self.world.notes().answered.insert(FIRST_CHARGE, answered);
         let paid = api.expect(&Call::post("/_local/bank/pay", json!({"charge_id": id})), 200).await?;
         let pix = text(&paid, "end_to_end_id");
         let check = ["accounts", "check-acquirer", account, "--known-payment", pix, "--known-payer", &payer];
@@ -297,6 +218,73 @@ impl Soak {
         Ok(())
     }
 
+    /// Uses charges at a constant rate, also while the requests of earlier ones have no response yet.
+    async fn load(self: Arc<Self>) -> Result<()> {
+        let began = Instant::now();
+        let mut ticks = tokio::time::interval(Duration::from_secs_f64(self.options.rate.recip()));
+        let mut running = JoinSet::new();
+        let mut is_alone = !self.alone.is_zero();
+        for number in 0.. {
+            ticks.tick().await;
+            if match self.options.charges {
+                Some(most) => usize::try_from(most).is_ok_and(|most| number >= most),
+                None => began.elapsed() >= self.options.duration(),
+            } {
+                break;
+            }
+            if is_alone && began.elapsed() >= self.alone {
+                self.say_durations("requests and webhooks without the load of the first account:");
+                is_alone = false;
+            }
+            let plan = Plan::new(&self.world.plans, number);
+            if plan.scope == OTHER || began.elapsed() >= self.alone {
+                running.spawn(Arc::clone(&self).use_charge(plan));
+            }
+            while running.try_join_next().is_some() {}
+        }
+        while let Some(ended) = running.join_next().await {
+            ended.map_err(Error::of("the load failed"))?;
+        }
+        Ok(())
+    }
+
+    async fn use_charge(self: Arc<Self>, plan: Plan) {
+        let world = &self.world;
+        let dice = Dice::new(world.plans.seed, plan.number);
+        let api = world.api(&plan);
+        self.begin(&plan, &plan.faults).await;
+        let Some(id) = world.create(&plan).await else { return };
+        if dice.chance("reads", 300) {
+            world.must(api, Call::get(format!("/v1/charges/{id}")), &[200]).await;
+        }
+        for step in &plan.steps {
+            let mut ticks = self.ticks.subscribe();
+            for _ in 0..step.ticks {
+                let _ = ticks.changed().await;
+            }
+            self.begin(&plan, &step.faults).await;
+            world.act(&plan, &id, &step.action).await;
+        }
+        for (path, per_mille) in LOOKS {
+            if dice.chance(path, per_mille) {
+                world.must(api, Call::get(path), &[200]).await;
+            }
+        }
+        if dice.chance("logs in", 5) {
+            world.wait_until_up().await;
+            let dashboard = self.service.ready()["dashboard"].clone();
+            let body = json!({"email": dashboard["email"], "password": dashboard["password"]});
+            world.must(api, Call::post("/v1/auth/login", body), &[200]).await;
+            world.count("log-ins");
+        }
+    }
+
+    /// Begins a step: injects its faults, and lets a kill that is due follow.
+    async fn begin(&self, plan: &Plan, faults: &[String]) {
+        self.world.inject(plan, faults).await;
+        self.steps.send_modify(|steps| *steps = steps.wrapping_add(1));
+    }
+
     /// Advances the clock in steps until the load ends, by the days together. While many messages wait, the clock
     /// waits too, as the service needs the machine's time for them. It catches up later.
     async fn advance_by_days(self: Arc<Self>) -> Result<()> {
@@ -307,16 +295,17 @@ impl Soak {
             ticks.tick().await;
             let dice = Dice::new(self.options.seed, number);
             number = number.saturating_add(1);
-            seconds = seconds.saturating_add(dice.between("step", 0, self.plans.step_s.saturating_mul(2)));
+            seconds =
+                seconds.saturating_add(dice.between("step", 0, self.world.plans.step_s.saturating_mul(2)));
             if let Some(messages) =
                 self.stores().messages().await.ok().filter(|count| *count <= MOST_MESSAGES)
             {
-                let now = self.advance(seconds).await?;
+                let now = self.world.advance(seconds).await?;
                 seconds = 0;
-                let (now, charges) = (now.get(..16).unwrap_or(&now), self.notes().answered.len());
+                let (now, charges) = (now.get(..16).unwrap_or(&now), self.world.notes().answered.len());
                 say(format_args!("{now}: {charges:>6} charges, {messages:>4} messages"));
             } else {
-                self.count("steps at which the clock waited for messages");
+                self.world.count("steps at which the clock waited for messages");
             }
             self.ticks.send_modify(|ticks| *ticks = ticks.wrapping_add(1));
         }
@@ -325,14 +314,14 @@ impl Soak {
 
     /// Runs an operator's command after each step of the clock. A command fails if the service is killed meanwhile.
     async fn operate(self: Arc<Self>) -> Result<()> {
-        let account = self.scopes[FIRST].account.as_str();
+        let account = self.world.scopes[FIRST].account.as_str();
         let mut ticks = self.ticks.subscribe();
         for number in 0_u64.. {
             let _ = tokio::time::timeout(TICK.saturating_mul(2), ticks.changed()).await;
             if self.is_over() {
                 break;
             }
-            self.service.wait_until_up().await;
+            self.world.wait_until_up().await;
             let email = format!("user-{number}@example.com");
             let per_account = number.saturating_add(1_000_000).to_string();
             let add = ["users", "add", account, "--email", &email, "--role", "member", "--reason", "soak"];
@@ -347,13 +336,13 @@ impl Soak {
                 }
             };
             let output = self.service.admin(&command).await?;
-            self.count(if output.code == 0 { "commands" } else { "commands that failed" });
+            self.world.count(if output.code == 0 { "commands" } else { "commands that failed" });
             // 1: `ledger verify` found a difference.
             if number % 4 == 2 && output.code == 1 && !output.stdout.is_empty() {
-                self.violation(format!("ledger verify under load: {}", output.stdout));
+                self.world.violation(format!("ledger verify under load: {}", output.stdout));
             }
             if number % 4 == 0 && output.code == 0 {
-                self.notes().users.insert(email);
+                self.world.notes().users.insert(email);
             }
         }
         Ok(())
@@ -362,22 +351,22 @@ impl Soak {
     /// Creates a payout and settles it. Without available money, none is created. As an operator would, repeats a
     /// command that fails because the service is busy or killed.
     async fn pay_out(&self) -> Result<()> {
-        let account = self.scopes[FIRST].account.as_str();
+        let account = self.world.scopes[FIRST].account.as_str();
         let scope = ["--account", account, "--mode", "test", "--amount", "100", "--reason", "soak"];
         let created = self.service.admin(&[&["payouts", "create"][..], &scope].concat()).await?;
         let Some(payout) = created.json.first().map(|payout| text(payout, "id").to_owned()) else {
-            self.count("payouts that were refused");
+            self.world.count("payouts that were refused");
             return Ok(());
         };
         for _attempt in 0..MOST_ATTEMPTS {
-            self.service.wait_until_up().await;
+            self.world.wait_until_up().await;
             if self.service.admin(&["payouts", "settle", &payout, "--reason", "soak"]).await?.code == 0 {
-                self.notes().payouts.push(payout);
+                self.world.notes().payouts.push((payout, true));
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
-        self.violation(format!("the payout {payout} could not be settled"));
+        self.world.violation(format!("the payout {payout} could not be settled"));
         Ok(())
     }
 
@@ -404,7 +393,7 @@ impl Soak {
             self.count_pending_faults().await?;
             self.service.kill().await?;
             self.service.start(&self.arguments).await?;
-            self.count("kills under load");
+            self.world.count("kills under load");
         }
         Ok(())
     }
@@ -419,10 +408,10 @@ impl Soak {
         let filled = filled.await.map_err(Error::of("filling the disk"))?;
         tokio::time::sleep(FULL).await;
         std::fs::remove_file(&file).and(filled).map_err(Error::of("filling the disk"))?;
-        self.count("times the disk was full");
-        let before = self.notes().answered.len();
+        self.world.count("times the disk was full");
+        let before = self.world.notes().answered.len();
         let began = Instant::now();
-        while self.notes().answered.len() <= before {
+        while self.world.notes().answered.len() <= before {
             if began.elapsed() > RECOVERY {
                 return Err(Error::new("after the disk had been full, no request succeeded"));
             }
@@ -433,48 +422,24 @@ impl Soak {
 
     /// Counts the faults out that have not occurred, because a kill or the end removes them.
     async fn count_pending_faults(&self) -> Result<()> {
-        let api = &self.scopes[LIVE].api;
+        let api = &self.world.scopes[LIVE].api;
         let at_bank = api.read(format!("{BANK}/faults")).await?;
         let at_bank =
             at_bank.as_object().into_iter().flatten().map(|(kind, count)| (fault(BANK, kind), count));
         let at_stripe = api.read(format!("{STRIPE}/faults")).await?;
         let at_stripe = items(&at_stripe).iter().map(|one| (fault(STRIPE, text(one, "kind")), &one["count"]));
         for (name, pending) in at_bank.chain(at_stripe) {
-            if let Some(count) = self.notes().counts.get_mut(&name) {
+            if let Some(count) = self.world.notes().counts.get_mut(&name) {
                 *count = count.saturating_sub(pending.as_u64().unwrap_or_default());
             }
         }
         Ok(())
     }
 
-    /// Lets the payers and the acquirer of cards end what they have begun: authentications fail, refunds succeed, and
-    /// disputes are lost.
-    async fn end_at_stripe(&self) -> Result<()> {
-        let api = &self.scopes[LIVE].api;
-        let books = api.read(format!("{STRIPE}/books")).await?;
-        let of = |book: &str, statuses: &[&str]| -> Vec<Value> {
-            let is_open = |one: &&Value| statuses.contains(&text(one, "status"));
-            items(&books[book]).iter().filter(is_open).cloned().collect()
-        };
-        for intent in of("payment_intents", &["requires_action"]) {
-            let fail = json!({"payment_intent": intent["id"], "outcome": "fail"});
-            api.expect(&Call::post(format!("{STRIPE}/3ds"), fail), 200).await?;
-        }
-        let refunds = of("refunds", &["pending", "requires_action"]);
-        let open = ["needs_response", "under_review", "warning_needs_response", "warning_under_review"];
-        let disputes = of("disputes", &open);
-        let ends = refunds.iter().map(|refund| ("refunds", refund, "succeeded"));
-        for (book, one, status) in ends.chain(disputes.iter().map(|dispute| ("disputes", dispute, "lost"))) {
-            let end = Call::post(format!("{STRIPE}/{book}/{}", text(one, "id")), json!({"status": status}));
-            api.expect(&end, 200).await?;
-        }
-        Ok(())
-    }
-
     /// Returns the times from the answers to an account's payments in test mode to their webhooks; `None`: it is missing.
     fn webhooks(&self, scope: usize) -> Vec<Option<Duration>> {
-        let received = self.listener.received(self.scopes[scope].paths.all, "charge.paid");
-        let notes = self.notes();
+        let received = self.world.listener.received(self.world.scopes[scope].paths.all, "charge.paid");
+        let notes = self.world.notes();
         let of_scope = notes.paid.iter().filter_map(|(charge, paid)| {
             let answered = notes.answered.get(charge).filter(|answered| answered.scope == scope)?;
             let received = received.get(answered.ids.first()?);
@@ -484,9 +449,9 @@ impl Soak {
     }
 
     /// Prints the durations of each account's requests and webhooks since the last time.
-    pub(crate) fn say_durations(&self, title: &str) {
+    fn say_durations(&self, title: &str) {
         say(title);
-        for (number, Scope { name, api, .. }) in self.scopes.iter().enumerate() {
+        for (number, Scope { name, api, .. }) in self.world.scopes.iter().enumerate() {
             let webhooks: Vec<Duration> = self.webhooks(number).into_iter().flatten().collect();
             let mut record = api.record();
             let [median, slow, longest] = [50, 99, 100].map(|percent| percentile(&record.durations, percent));
@@ -498,16 +463,16 @@ impl Soak {
             ));
             record.durations.clear();
         }
-        self.notes().paid.clear();
+        self.world.notes().paid.clear();
     }
 
     /// Ends the faults and the throttling. Throttled webhooks must arrive before.
     pub(crate) async fn calm(&self) -> Result<()> {
         self.count_pending_faults().await?;
-        let api = &self.scopes[LIVE].api;
+        let api = &self.world.scopes[LIVE].api;
         api.expect(&Call::delete(format!("{BANK}/faults")), 204).await?;
         api.expect(&Call::delete(format!("{STRIPE}/faults")), 200).await?;
-        self.end_at_stripe().await?;
+        self.world.end_at_stripe().await?;
         if self.options.throttle.is_some() {
             let began = Instant::now();
             let missing =
@@ -516,7 +481,7 @@ impl Soak {
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
             if missing() {
-                self.violation("throttled webhooks did not arrive within four minutes".to_owned());
+                self.world.violation("throttled webhooks did not arrive within four minutes".to_owned());
             }
             say(format_args!("webhooks arrived until {:.1} s after the load", began.elapsed().as_secs_f64()));
             self.say_durations("requests and webhooks beside the load of the first account:");
@@ -538,7 +503,7 @@ impl Soak {
             self.pay_late().await;
             self.settle_once().await?;
         }
-        self.advance(SETTLE_S).await?;
+        self.world.advance(SETTLE_S).await?;
         self.wait_until_still().await?;
         Ok(())
     }
@@ -546,7 +511,7 @@ impl Soak {
     async fn settle_once(&self) -> Result<()> {
         let mut open = Vec::new();
         for step in 0..MOST_SETTLE_STEPS {
-            let now = self.advance(SETTLE_S).await?;
+            let now = self.world.advance(SETTLE_S).await?;
             open = self.wait_until_still().await?;
             let rest = if open.is_empty() { "settled".to_owned() } else { open.join(", ") };
             say(format_args!("{}: {rest}", now.get(..16).unwrap_or(&now)));
@@ -554,7 +519,7 @@ impl Soak {
                 return Ok(());
             }
         }
-        self.violation(format!("30 days after the load, there are still {}", open.join(", ")));
+        self.world.violation(format!("30 days after the load, there are still {}", open.join(", ")));
         Ok(())
     }
 
@@ -581,29 +546,14 @@ impl Soak {
             due.retain(|row| !held.iter().any(|held| !held.is_empty() && row.starts_with(held)));
         }
         let (rows, messages) = (due.len(), self.stores().messages().await?);
-        let (mut deliveries, mut pending): (u64, usize) = (0, 0);
-        for Scope { api, .. } in &self.scopes {
-            let stats = api.read("/v1/webhooks/stats").await?;
-            let waiting = ["PENDING", "PROCESSING"].map(|status| stats[status].as_u64().unwrap_or_default());
-            deliveries = waiting.into_iter().fold(deliveries, u64::saturating_add);
-            pending = pending.saturating_add(api.list("/v1/charges?limit=100&status=pending").await?.len());
-        }
-        let transfers = open_transfers(&self.scopes[LIVE].api.read(BANK).await?);
         due.truncate(MOST_NAMED);
         let rows = (rows > 0).then(|| format!("{rows} due rows such as {}", due.join(", ")));
-        let counts = [
-            (messages, "messages"),
-            (deliveries, "open deliveries"),
-            (u64::try_from(pending).unwrap_or(u64::MAX), "charges pending"),
-            (u64::try_from(transfers).unwrap_or(u64::MAX), "transfers at the bank in progress"),
-        ];
-        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-        Ok(rows.into_iter().chain(counts.map(|(count, what)| format!("{count} {what}"))).collect())
+        Ok(rows.into_iter().chain((messages > 0).then(|| format!("{messages} messages"))).collect())
     }
 
     /// Returns the live payments that match no charge, and those that are held for review.
     async fn waiting(&self) -> Result<[Vec<Value>; 2]> {
-        let account = self.scopes[LIVE].account.as_str();
+        let account = self.world.scopes[LIVE].account.as_str();
         let unapplied = self.service.admin_list(&["receipts", "list", "--account", account]).await?;
         let held = ["review", "list", "--account", account, "--mode", "live"];
         Ok([unapplied, self.service.admin_list(&held).await?])
@@ -612,8 +562,8 @@ impl Soak {
     /// Lets the operator decide about some of the payments that wait, as their plans say.
     async fn decide(&self) -> Result<()> {
         let [unapplied, held] = self.waiting().await?;
-        let account = self.scopes[LIVE].account.as_str();
-        let answered = self.notes().answered.clone();
+        let account = self.world.scopes[LIVE].account.as_str();
+        let answered = self.world.notes().answered.clone();
         let mut decisions: BTreeMap<&str, usize> = BTreeMap::new();
         for payment in unapplied.iter().chain(&held) {
             let (pix, held) = (text(payment, "end_to_end_id").to_owned(), text(payment, "payment"));
@@ -625,7 +575,7 @@ impl Soak {
             else {
                 continue;
             };
-            let Some(accepts) = Plan::new(&self.plans, *number).decision else { continue };
+            let Some(accepts) = Plan::new(&self.world.plans, *number).decision else { continue };
             let (what, command) = match (held.is_empty(), accepts) {
                 (true, true) => ("receipts apply", vec![pix.as_str(), charge, "--account", account]),
                 (true, false) => ("receipts return", vec![pix.as_str(), "--account", account]),
@@ -639,8 +589,8 @@ impl Soak {
             }
             let verb: Vec<&str> = what.split(' ').collect();
             let output = self.service.admin(&[verb, command, vec!["--reason", "soak"]].concat()).await?;
-            self.count(format_args!("{what}{}", if output.code == 0 { "" } else { " refused" }));
-            if let Some(one) = self.notes().answered.get_mut(number).filter(|_| output.code == 0) {
+            self.world.count(format_args!("{what}{}", if output.code == 0 { "" } else { " refused" }));
+            if let Some(one) = self.world.notes().answered.get_mut(number).filter(|_| output.code == 0) {
                 one.is_accepted |= accepts;
             }
         }
@@ -649,74 +599,62 @@ impl Soak {
 
     /// Lets payers pay pages that ended, as if they had confirmed the payment before.
     async fn pay_late(&self) {
-        let answered = self.notes().answered.clone();
+        let answered = self.world.notes().answered.clone();
         for (number, answered) in answered.iter().filter(|(number, _)| **number != FIRST_CHARGE) {
-            let plan = Plan::new(&self.plans, *number);
+            let plan = Plan::new(&self.world.plans, *number);
             if let Some(id) = answered.ids.first().filter(|_| plan.is_paid_late) {
-                self.act_at_stripe(&plan, id, "pay", &json!({"late": true})).await;
+                self.world.act_at_stripe(&plan, id, "pay", &json!({"late": true})).await;
             }
         }
     }
 
     /// Gathers what the verifier compares, and compares it. Returns the counts and the violations.
     pub(crate) async fn compare(&self) -> Result<(Counts, Vec<String>)> {
-        let numbers: Vec<usize> = self.notes().answered.keys().copied().collect();
+        let numbers: Vec<usize> = self.world.notes().answered.keys().copied().collect();
         let step = (numbers.len() / REPEATED).max(1);
         for number in numbers.into_iter().filter(|number| *number != FIRST_CHARGE).step_by(step) {
-            self.create(&Plan::new(&self.plans, number)).await;
+            self.world.create(&Plan::new(&self.world.plans, number)).await;
         }
-        let [unapplied, held] = self.waiting().await?;
-        for (number, Scope { name, api, paths, .. }) in self.scopes.iter().enumerate() {
-            let mut world = World::read(api).await?;
-            let mut events = Events::new();
-            for path in [Some(paths.all), Some(paths.own), paths.failing].into_iter().flatten() {
-                for (event, objects) in self.listener.all(path) {
-                    let ids = objects.into_iter().map(|(object, received)| (object, received.ids.len()));
-                    events.insert((path, event), ids.collect());
-                }
+        let waiting = self.waiting().await?;
+        for (number, Scope { name, api, .. }) in self.world.scopes.iter().enumerate() {
+            let mut view = self.world.view(number, &waiting).await?;
+            if number == FIRST {
+                view.payouts = self.world.notes().payouts.clone();
             }
-            {
-                let notes = self.notes();
-                let answered = notes.answered.iter().filter(|(_, answered)| answered.scope == number);
-                world.answered = answered.map(|(number, answered)| (*number, answered.clone())).collect();
-                world.payouts = if number == FIRST { notes.payouts.clone() } else { Vec::new() };
-                world.ignored_filters = notes.counts.get("fault filter_ignored").copied().unwrap_or_default();
-            }
-            (world.paths, world.events) = (*paths, events);
             if number == LIVE {
-                world.books = api.read(BANK).await?;
-                add_cards(&mut world.books, &api.read(format!("{STRIPE}/books")).await?);
-                (world.unapplied, world.held) = (unapplied.clone(), held.clone());
                 self.reconcile().await?;
             }
-            let findings = verify(&world);
+            let findings = verify(&view);
             for (what, count) in findings.counts {
-                self.notes().counts.insert(format!("{name}: {what}"), count);
+                self.world.notes().counts.insert(format!("{name}: {what}"), count);
             }
-            findings.violations.into_iter().for_each(|text| self.violation(format!("{name}: {text}")));
+            findings.violations.into_iter().for_each(|text| self.world.violation(format!("{name}: {text}")));
             if let Some(count) = api.record().responses.get("500") {
-                self.violation(format!("{name}: {count} requests were answered 500"));
+                self.world.violation(format!("{name}: {count} requests were answered 500"));
             }
         }
         self.command_must_agree(&["ledger", "verify"]).await?;
-        let users = self.service.admin_list(&["users", "list", &self.scopes[FIRST].account]).await?;
+        let users = self.service.admin_list(&["users", "list", &self.world.scopes[FIRST].account]).await?;
         let users: BTreeSet<String> = users.iter().map(|user| text(user, "email").to_owned()).collect();
-        let missing: Vec<String> = self.notes().users.difference(&users).cloned().collect();
+        let missing: Vec<String> = self.world.notes().users.difference(&users).cloned().collect();
         for email in missing {
-            self.violation(format!("{email} was added, and is missing"));
+            self.world.violation(format!("{email} was added, and is missing"));
         }
-        self.listener.wrong().into_iter().for_each(|text| self.violation(text));
+        self.world.listener.wrong().into_iter().for_each(|text| self.world.violation(text));
         self.service.kill().await?;
-        let notes = std::mem::take(&mut *self.notes());
+        let notes = std::mem::take(&mut *self.world.notes());
         Ok((notes.counts, notes.violations))
     }
 
     /// Reconciles each day of São Paulo, which is 3 hours behind UTC all year, from the start to the service's clock.
     async fn reconcile(&self) -> Result<()> {
         let zone = FixedOffset::west_opt(3 * 60 * 60).ok_or_else(|| Error::new("no zone"))?;
-        let day = |at: &str| time(at).map(|at| at.with_timezone(&zone).date_naive());
-        let (last, first) = (day(&self.advance(0).await?)?, day(&self.started)?);
-        let account = self.scopes[LIVE].account.as_str();
+        let day = |at: DateTime<FixedOffset>| at.with_timezone(&zone).date_naive();
+        let now = DateTime::parse_from_rfc3339(&self.world.advance(0).await?);
+        let now = now.map_err(Error::of("reading the time of the service"))?;
+        let started = DateTime::from_timestamp(self.world.plans.started_s, 0).unwrap_or_default();
+        let (last, first) = (day(now), day(started.fixed_offset()));
+        let account = self.world.scopes[LIVE].account.as_str();
         let shown = self.service.admin(&["accounts", "show-acquirer", account]).await?.stdout;
         let connections: BTreeSet<&str> = shown.split('"').filter(|part| part.starts_with("con_")).collect();
         for day in first.iter_days().take_while(|day| *day <= last) {
@@ -735,14 +673,14 @@ impl Soak {
         let pending = output.json.last().and_then(|summary| summary["pending"].as_u64()).unwrap_or_default();
         if output.code != 0 || pending > 0 {
             let command = command.join(" ");
-            self.violation(format!("admin {command}: {} {}", output.stdout.trim(), output.stderr.trim()));
+            self.world.violation(format!(
+                "admin {command}: {} {}",
+                output.stdout.trim(),
+                output.stderr.trim()
+            ));
         }
         Ok(())
     }
-}
-
-fn time(text: &str) -> Result<DateTime<FixedOffset>> {
-    DateTime::parse_from_rfc3339(text).map_err(Error::of("reading the time of the service"))
 }
 
 /// Writes a file until the disk is full.

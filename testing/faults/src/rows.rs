@@ -35,7 +35,7 @@ async fn all(store: &Store) -> Result<Vec<Row>> {
 }
 
 /// Writes the unknown attribute to rows, and the newest format to charges. Returns the keys of the rows.
-pub(super) async fn write_as_newer_version(store: &Store) -> Result<Vec<Row>> {
+pub(crate) async fn write_as_newer_version(store: &Store) -> Result<Vec<Row>> {
     let rows = all(store)
         .await?
         .into_iter()
@@ -61,7 +61,7 @@ pub(super) async fn write_as_newer_version(store: &Store) -> Result<Vec<Row>> {
 }
 
 /// Returns the keys of the rows that have lost the unknown attribute. Rows that no longer exist lost nothing.
-pub(super) async fn without_unknown_attribute(store: &Store, written: &[Row]) -> Result<Vec<String>> {
+pub(crate) async fn without_unknown_attribute(store: &Store, written: &[Row]) -> Result<Vec<String>> {
     let rows = all(store).await?;
     let lost = rows.iter().filter(|row| !row.contains_key(UNKNOWN) && written.contains(&key_of(row)));
     Ok(lost.map(|row| format!("{} {}", text(row, "pk"), text(row, "sk"))).collect())

@@ -16,41 +16,48 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use sha2::Sha256;
-use soak::http::{Api, Call, text};
-use soak::{Error, Result};
 use tokio::net::TcpListener;
 
+use crate::http::{Api, Call, text};
+use crate::{Error, Result};
+
 /// The path at which one in so many requests is answered 500.
-pub(crate) const REFUSES: &str = "/refuses";
+pub const REFUSES: &str = "/refuses";
 const REFUSED: u64 = 3;
 
 /// The path at which one in so many requests is answered after the service has given up, which waits at most 10 s.
-pub(crate) const HANGS: &str = "/hangs";
+pub const HANGS: &str = "/hangs";
 const HUNG: u64 = 20;
 const HANG: Duration = Duration::from_secs(15);
 
 /// What was received of a type of event and an object.
 #[derive(Clone, Debug)]
-pub(crate) struct Received {
+pub struct Received {
     /// When the first request arrived.
     pub first: Instant,
-    pub requests: u64,
-    /// The ids of the events.
-    pub ids: BTreeSet<String>,
+    /// The ids of each event and its delivery.
+    pub ids: BTreeSet<[String; 2]>,
 }
 
 #[derive(Default)]
 struct State {
-    /// The secret of the endpoint at each path.
-    secrets: BTreeMap<String, String>,
+    /// The secrets of the endpoints, by the beginnings of their paths.
+    secrets: Vec<(String, String)>,
     requests: BTreeMap<String, u64>,
+    /// How many of the next requests are answered 500.
+    refused: u64,
+    /// By path and type of event, by the id of the event's object.
     received: BTreeMap<(String, String), BTreeMap<String, Received>>,
+    /// The first body of each delivery.
+    bodies: BTreeMap<String, Bytes>,
     wrong: Vec<String>,
 }
 
 /// A running server. It stops with the process.
-pub(crate) struct Listener {
+pub struct Listener {
     base_url: String,
+    /// The URL that merchants register: that of this server, or of one before it.
+    pub registered_url: String,
     state: Arc<Mutex<State>>,
 }
 
@@ -59,43 +66,62 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 impl Listener {
-    pub(crate) async fn start() -> Result<Self> {
+    pub async fn start() -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(Error::of("starting the listener"))?;
         let address = listener.local_addr().map_err(Error::of("starting the listener"))?;
         let state = Arc::new(Mutex::default());
         tokio::spawn(accept(listener, Arc::clone(&state)));
-        Ok(Self { base_url: format!("http://{address}"), state })
+        let base_url = format!("http://{address}");
+        Ok(Self { registered_url: base_url.clone(), base_url, state })
     }
 
-    pub(crate) fn url(&self, path: &str) -> String {
-        format!("{}{path}", self.base_url)
+    /// The URL of this server.
+    pub fn base_url(&self) -> &str {
+        &self.base_url
     }
 
-    pub(crate) async fn subscribe(&self, api: &Api, path: &str, events: &[&str]) -> Result<()> {
+    pub fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.registered_url)
+    }
+
+    /// Registers an endpoint. Returns its id.
+    pub async fn subscribe(&self, api: &Api, path: &str, events: &[&str]) -> Result<String> {
         let endpoint = json!({"url": self.url(path), "events": events});
         let created = api.expect(&Call::post("/v1/webhooks/endpoints", endpoint), 201).await?;
-        self.set_secret(path, text(&created, "secret"));
-        Ok(())
+        self.add_secret(path, text(&created, "secret"));
+        Ok(text(&created, "id").to_owned())
     }
 
-    pub(crate) fn set_secret(&self, path: &str, secret: &str) {
-        lock(&self.state).secrets.insert(path.to_owned(), secret.to_owned());
+    /// From now on, also accepts this secret at paths that begin so.
+    pub fn add_secret(&self, path: &str, secret: &str) {
+        lock(&self.state).secrets.push((path.to_owned(), secret.to_owned()));
+    }
+
+    /// Refuses so many of the next requests.
+    pub fn refuse(&self, count: u64) {
+        lock(&self.state).refused = count;
     }
 
     /// Returns what was received at a path of a type of event, by the id of the event's object.
-    pub(crate) fn received(&self, path: &str, event: &str) -> BTreeMap<String, Received> {
+    pub fn received(&self, path: &str, event: &str) -> BTreeMap<String, Received> {
         lock(&self.state).received.get(&(path.to_owned(), event.to_owned())).cloned().unwrap_or_default()
     }
 
-    /// Returns all that was received at a path, by the type of event and the id of its object.
-    pub(crate) fn all(&self, path: &str) -> Vec<(String, BTreeMap<String, Received>)> {
+    /// Returns all that was received at paths that begin so, by the type of event and the id of its object.
+    pub fn all(&self, path: &str) -> BTreeMap<String, BTreeMap<String, usize>> {
+        let mut all = BTreeMap::<String, BTreeMap<String, usize>>::new();
         let state = lock(&self.state);
-        let received = state.received.iter().filter(|((found, _), _)| found == path);
-        received.map(|((_, event), objects)| (event.clone(), objects.clone())).collect()
+        for ((_, event), objects) in state.received.iter().filter(|((found, _), _)| found.starts_with(path)) {
+            for (object, received) in objects {
+                let number = all.entry(event.clone()).or_default().entry(object.clone()).or_default();
+                *number = number.saturating_add(received.ids.len());
+            }
+        }
+        all
     }
 
     /// Returns the requests that no merchant would accept.
-    pub(crate) fn wrong(&self) -> Vec<String> {
+    pub fn wrong(&self) -> Vec<String> {
         lock(&self.state).wrong.clone()
     }
 }
@@ -115,13 +141,15 @@ async fn answer(
     let (head, body) = request.into_parts();
     let body = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
     let path = head.uri.path().to_owned();
-    let number = {
+    let (number, mut is_refused) = {
         let mut state = lock(&state);
+        let left = state.refused.checked_sub(1);
+        state.refused = left.unwrap_or_default();
         let requests = state.requests.entry(path.clone()).or_default();
         *requests = requests.saturating_add(1);
-        *requests
+        (*requests, left.is_some())
     };
-    let is_refused = path == REFUSES && number.is_multiple_of(REFUSED);
+    is_refused |= path == REFUSES && number.is_multiple_of(REFUSED);
     let hangs = path == HANGS && number.is_multiple_of(HUNG);
     if hangs {
         tokio::time::sleep(HANG).await;
@@ -139,17 +167,22 @@ async fn answer(
         Some(kind) => (kind, text(&event["data"]["object"], "id"), text(&event, "id")),
         None => (text(&event, "event"), text(&event["data"], "transactionId"), header("x-service-event-id")),
     };
+    let (signature, delivery) = (header("x-service-signature"), header("x-service-delivery-id").to_owned());
     let mut state = lock(&state);
-    let secret = state.secrets.get(&path).map(String::as_str).unwrap_or_default();
-    if !is_signed(secret, header("x-service-signature"), &body) || object.is_empty() || id.is_empty() {
-        let wrong = format!("a webhook at {path} has a wrong signature or no ids: {kind} {id} of {object}");
+    let is_signed = state
+        .secrets
+        .iter()
+        .any(|(start, secret)| path.starts_with(start) && is_signed(secret, signature, &body));
+    let first = state.bodies.entry(delivery.clone()).or_insert_with(|| body.clone());
+    if *first != body || !is_signed || object.is_empty() || id.is_empty() || delivery.is_empty() {
+        let wrong = format!(
+            "a webhook at {path} has a wrong signature, another body than before or no ids: {kind} {id} of {object}"
+        );
         state.wrong.push(wrong);
     }
     let of_kind = state.received.entry((path, kind.to_owned())).or_default();
-    let new = Received { first: Instant::now(), requests: 0, ids: BTreeSet::new() };
-    let received = of_kind.entry(object.to_owned()).or_insert(new);
-    received.requests = received.requests.saturating_add(1);
-    received.ids.insert(id.to_owned());
+    let new = Received { first: Instant::now(), ids: BTreeSet::new() };
+    of_kind.entry(object.to_owned()).or_insert(new).ids.insert([id.to_owned(), delivery]);
     Ok(Response::new(Empty::new()))
 }
 
@@ -159,13 +192,17 @@ fn is_signed(secret: &str, signature: &str, body: &[u8]) -> bool {
         Some((time, signed)) => (format!("{time}."), signed),
         None => (String::new(), signature.strip_prefix("sha256=").unwrap_or_default()),
     };
-    let Ok(mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else { return false };
+    !secret.is_empty() && self::signed(secret, &prefix, body) == signed
+}
+
+/// Returns the signature of a body after a prefix, in hexadecimal digits.
+pub(crate) fn signed(secret: &str, prefix: &str, body: &[u8]) -> String {
+    let Ok(mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else { return String::new() };
     let mac = mac.chain_update(prefix).chain_update(body).finalize().into_bytes();
-    let hex = mac.iter().fold(String::new(), |mut hex, byte| {
+    mac.iter().fold(String::new(), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");
         hex
-    });
-    !secret.is_empty() && hex == signed
+    })
 }
 
 #[cfg(test)]

@@ -2,13 +2,9 @@
 //! what it shows. `docs/testing.md` describes it.
 #![allow(clippy::indexing_slicing, reason = "a JSON value has null for a field that is missing")]
 
-mod charges;
-mod listener;
 mod load;
 mod observe;
-mod plan;
 mod service;
-mod verify;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use load::Soak;
-use plan::Method;
-use soak::{Error, Result, exit_code, say};
+use world::plan::Method;
+use world::{Error, Result, exit_code, say};
 
 /// The time between two steps of the clock.
 const TICK: Duration = Duration::from_secs(5);

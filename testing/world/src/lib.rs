@@ -1,11 +1,16 @@
-//! What the soak and the trials with faults have in common. The program `soak` uses the whole service from outside,
-//! as merchants, payers, a bank and operators, while it is disturbed. `docs/testing.md` describes it.
+//! The world around the service: merchants, their webhook server, payers and acquirers, who use it by [plans](plan)
+//! and [act](act), and a [verifier](verify). The program `soak` disturbs the whole service from outside; the trials
+//! with faults run it in their own process.
 //!
 //! This crate shares no code with the service, so that it can't share its mistakes.
 #![allow(clippy::indexing_slicing, reason = "a JSON value has null for a field that is missing")]
 
+pub mod act;
 pub mod dice;
 pub mod http;
+pub mod listener;
+pub mod plan;
+pub mod verify;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -41,8 +46,12 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub type Counts = BTreeMap<String, u64>;
 
 pub fn count(counts: &mut Counts, name: impl fmt::Display) {
-    let count = counts.entry(name.to_string()).or_default();
-    *count = count.saturating_add(1);
+    add(counts, name.to_string(), 1);
+}
+
+pub fn add(counts: &mut Counts, name: String, number: u64) {
+    let count = counts.entry(name).or_default();
+    *count = count.saturating_add(number);
 }
 
 /// Returns the exit code of a trial. If the trial could not be carried out, prints the error; the code is then 2.

@@ -3,7 +3,8 @@
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
-use soak::dice::Dice;
+
+use crate::dice::Dice;
 
 /// The faults of the bank that each kind of step can meet, in addition to those of any request.
 const ANY: &str = "http_500 http_401 http_400_after_store token_expired http_429";
@@ -42,19 +43,20 @@ const FORCED: usize = 6;
 const CUSTOMERS: u64 = 5_000;
 
 /// The scopes: the first account in live mode, with charges at its acquirers, and both accounts in test mode.
-pub(crate) const SCOPES: usize = 3;
-pub(crate) const LIVE: usize = 0;
-pub(crate) const FIRST: usize = 1;
-pub(crate) const OTHER: usize = 2;
+pub const SCOPES: usize = 3;
+pub const LIVE: usize = 0;
+pub const FIRST: usize = 1;
+pub const OTHER: usize = 2;
 
 /// How charges are paid: live, by Pix at the bank or by card at its acquirer, or by a method of test mode.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
 #[value(rename_all = "snake_case")]
-pub(crate) enum Method {
+pub enum Method {
     #[value(alias = "PIX")]
     Live,
     #[value(alias = "CREDIT_CARD")]
     LiveCard,
+    #[default]
     Pix,
     CreditCard,
     Mbway,
@@ -64,11 +66,11 @@ pub(crate) enum Method {
 }
 
 impl Method {
-    pub(crate) fn is_pix(self) -> bool {
+    pub fn is_pix(self) -> bool {
         matches!(self, Self::Live | Self::Pix)
     }
 
-    pub(crate) fn is_live(self) -> bool {
+    pub fn is_live(self) -> bool {
         matches!(self, Self::Live | Self::LiveCard)
     }
 
@@ -85,22 +87,26 @@ impl Method {
 }
 
 /// What determines the plans.
-#[derive(Clone, Debug)]
-pub(crate) struct Load {
+#[derive(Clone, Debug, Default)]
+pub struct Load {
     pub seed: u64,
     pub methods: Vec<Method>,
-    /// All kinds of faults of the bank.
+    /// The kinds of faults of the bank. None: all that it has.
     pub faults: Vec<String>,
+    /// Whether MED cases of live charges come by notices of the bank, not with its devoluções.
+    pub has_notices: bool,
+    /// The fee of each Pix, and that of a cash-out, in centavos.
+    pub fees: [i64; 2],
     /// Whether the first account creates nine of ten charges.
     pub is_uneven: bool,
     /// By how many seconds the clock advances at a tick, on average.
     pub step_s: i64,
-    /// The time of the service's clock at the start, in Unix seconds.
+    /// The time of the service's clock at the start, in Unix seconds. 0: as the service shows it.
     pub started_s: i64,
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct Plan {
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
     pub number: usize,
     pub scope: usize,
     pub method: Method,
@@ -109,6 +115,8 @@ pub(crate) struct Plan {
     pub creation: Value,
     /// Whether the payment has a URL of its own, which receives its legacy events.
     pub has_own_url: bool,
+    /// Whether the charge accepts only the payment of its customer.
+    pub is_locked: bool,
     /// Faults before the charge is created.
     pub faults: Vec<String>,
     pub steps: Vec<Step>,
@@ -120,7 +128,7 @@ pub(crate) struct Plan {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Step {
+pub struct Step {
     /// How often the clock advances before.
     pub ticks: i64,
     /// The kinds of faults that precede it.
@@ -129,7 +137,7 @@ pub(crate) struct Step {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Action {
+pub enum Action {
     /// A payer pays. At the bank, with these fields of `/_local/bank/pay`; in test mode, with those that it has.
     Pay(Value),
     /// At the acquirer of cards, a payer or the acquirer does this, with these fields of `/_local/stripe/…`.
@@ -143,9 +151,18 @@ pub(crate) enum Action {
     Refund(Vec<Value>),
     /// The bank returns a part of the payment by MED, with these fields of `/_local/bank/med-devolucao`.
     Med(Value),
-    /// In test mode, the payer's bank opens a case. The merchant may add evidence.
+    /// In test mode, the acquirer declines the charge (`fail`), or its time passes (`expire`).
+    End(&'static str),
+    /// In test mode, the review of a payment ends that is held because its payer is not known.
+    Review {
+        is_approved: bool,
+    },
+    /// The payer's bank opens a case, in live mode by a notice. In test mode, the merchant may add evidence.
     Dispute {
         has_evidence: bool,
+    },
+    /// The case is decided, for the merchant or for the payer.
+    Resolve {
         is_won: bool,
     },
 }
@@ -159,7 +176,8 @@ impl Action {
             Self::Pay(_) | Self::PayAndCancel(_) => PAY,
             Self::Cancel if method == Method::Live => CANCEL,
             Self::Refund(_) => REFUND,
-            Self::Cancel | Self::Med(_) | Self::Dispute { .. } => "",
+            Self::Cancel | Self::Med(_) | Self::End(_) => "",
+            Self::Review { .. } | Self::Dispute { .. } | Self::Resolve { .. } => "",
         }
     }
 }
@@ -181,7 +199,7 @@ impl Load {
 }
 
 impl Plan {
-    pub(crate) fn new(load: &Load, number: usize) -> Self {
+    pub fn new(load: &Load, number: usize) -> Self {
         let dice = Dice::new(load.seed, number);
         let (method, scope) = load.place(number, &dice);
         let is_live = scope == LIVE;
@@ -195,17 +213,23 @@ impl Plan {
         let customer = usize::try_from(dice.below("customer", CUSTOMERS)).unwrap_or_default();
         let has_customer = is_of_filter || dice.chance("has customer", 700);
         let document = has_customer.then(|| Dice::new(load.seed, customer).cpf("customer"));
-        let is_locked = is_of_filter || (is_live && has_customer && dice.chance("lock", 250));
+        let has_own_url = method == Method::Pix && dice.chance("own URL", 100);
+        let is_lockable = method.is_pix() && has_customer && !has_own_url;
+        let is_locked = is_of_filter || (is_lockable && dice.chance("lock", 250));
         let story = if is_of_filter { 0 } else { dice.below("story", 100) };
         let mut steps = Vec::new();
         let mut act = |purpose: &str, most_ticks: i64, action: Action| {
             let ticks = dice.between(&format!("ticks of {purpose}"), most_ticks.min(1), most_ticks);
-            let faults =
-                if is_live { faults(&dice, purpose, method, action.own_faults(method)) } else { Vec::new() };
+            let faults = if is_live {
+                faults(&dice, load, purpose, method, action.own_faults(method))
+            } else {
+                Vec::new()
+            };
             steps.push(Step { ticks, faults, action });
         };
         let payment = |purpose: &str, fields: Value| {
-            let mut body = if is_live { payer(&dice, purpose, is_locked) } else { json!({}) };
+            let is_chosen = is_live || is_locked;
+            let mut body = if is_chosen { payer(&dice, purpose, is_locked) } else { json!({}) };
             if is_of_filter {
                 body["payer_tax_id"] = Value::Null;
             }
@@ -245,38 +269,52 @@ impl Plan {
                 expires = true;
                 act("pay", 2, Action::Pay(exact()));
             }
-            88..96 if method.is_pix() => expires = true,
+            88..94 if method.is_pix() => expires = true,
+            88..91 if !is_live => act("decline", 0, Action::End("fail")),
+            94..97 if !is_live => act("expire", 0, Action::End("expire")),
             88.. => act("cancel", 0, Action::Cancel),
             _ => act("pay", 0, Action::Pay(exact())),
+        }
+        if is_locked && !is_live {
+            act("review", 1, Action::Review { is_approved: dice.chance("approved", 500) });
         }
         if !is_card && dice.chance("late cancel", 60) {
             act("late cancel", 1, Action::Cancel);
         }
-        let is_first = dice.chance("med first", 500);
-        let dispute = (method.is_pix() && dice.chance("med", 60)).then(|| dispute(&dice, is_live, amount));
-        dispute.iter().filter(|_| is_first).for_each(|dispute| act("med", 1, dispute.clone()));
-        if (method.is_pix() || method.name() == "CREDIT_CARD") && dice.chance("refund", 400) {
-            for (place, action) in refunds(&dice, amount, method).into_iter().enumerate() {
-                act(&format!("refund {place}"), 1, action);
+        let mut each = |purpose: &str, actions: Vec<Action>| {
+            for (place, action) in actions.into_iter().enumerate() {
+                act(&format!("{purpose} {place}"), 1, action);
             }
+        };
+        let case = if method.is_pix() && dice.chance("med", 60) {
+            dispute(&dice, load, is_live, amount)
+        } else {
+            Vec::new()
+        };
+        let (first, last) =
+            if dice.chance("med first", 500) { (case, Vec::new()) } else { (Vec::new(), case) };
+        each("med", first);
+        if (method.is_pix() || method.name() == "CREDIT_CARD") && dice.chance("refund", 400) {
+            each("refund", refunds(&dice, amount, method));
         }
-        dispute.into_iter().filter(|_| !is_first).for_each(|dispute| act("med", 1, dispute));
+        each("med", last);
         let mut plan = Self {
             number,
             scope,
             method,
             amount,
             creation: Value::Null,
-            has_own_url: method == Method::Pix && dice.chance("own URL", 100),
+            has_own_url,
+            is_locked,
             faults: Vec::new(),
             steps,
             decision: dice.pick("decision", &[None, Some(true), Some(false)]).copied().flatten(),
             is_paid_late: is_card && dice.chance("late", 300),
         };
         if is_live {
-            plan.faults = faults(&dice, "create", method, if is_card { CARD_CREATE } else { CREATE });
+            plan.faults = faults(&dice, load, "create", method, if is_card { CARD_CREATE } else { CREATE });
         }
-        plan.creation = plan.body(document, is_locked, expires_in(&dice, load.step_s, expires));
+        plan.creation = plan.body(document, expires_in(&dice, load.step_s, expires));
         if let Some(kind) = kind {
             let step =
                 plan.steps.iter_mut().find(|step| step.action.own_faults(method).contains(kind.as_str()));
@@ -285,8 +323,17 @@ impl Plan {
         plan
     }
 
+    /// Returns the status of the charge after an exact payment with these fields.
+    pub fn outcome(&self, payment: &Value) -> &'static str {
+        match payment.get("payer_tax_id") {
+            Some(Value::Null) if self.is_locked => "processing",
+            Some(_) if self.is_locked => "refunded",
+            _ => "paid",
+        }
+    }
+
     /// Returns the body that creates the charge.
-    fn body(&self, document: Option<String>, is_locked: bool, expires_in: i64) -> Value {
+    fn body(&self, document: Option<String>, expires_in: i64) -> Value {
         if !self.method.is_pix() || self.has_own_url {
             let key = format!("soak-{:05}", self.number);
             let is_portuguese = matches!(self.method, Method::Mbway | Method::Multibanco);
@@ -301,7 +348,7 @@ impl Plan {
         }
         let mut body = json!({"amount": self.amount, "expires_in": expires_in});
         if let Some(document) = document {
-            if is_locked {
+            if self.is_locked {
                 body["expected_payer_tax_id"] = json!(document);
             }
             body["customer"] = json!({"name": "Cliente da Prova", "document": document});
@@ -326,12 +373,13 @@ fn card_faults() -> Vec<String> {
     kinds.into_iter().flat_map(str::split_whitespace).map(str::to_owned).collect()
 }
 
-fn faults(dice: &Dice, step: &str, method: Method, own: &str) -> Vec<String> {
+fn faults(dice: &Dice, load: &Load, step: &str, method: Method, own: &str) -> Vec<String> {
+    let is_known = |kind: &&str| method == Method::LiveCard || load.faults.iter().any(|known| known == kind);
     let (any, slow) = if method == Method::LiveCard { (CARD_ANY, CARD_SLOW) } else { (ANY, SLOW) };
     let groups = [("any", any, ANY_PER_MILLE), ("own", own, OWN_PER_MILLE), ("slow", slow, SLOW_PER_MILLE)];
     let occurring = groups.into_iter().filter_map(|(group, kinds, per_mille)| {
         let purpose = format!("{group} fault of {step}");
-        let kinds: Vec<&str> = kinds.split_whitespace().collect();
+        let kinds: Vec<&str> = kinds.split_whitespace().filter(is_known).collect();
         let kind = dice.pick(&format!("kind of {purpose}"), &kinds)?;
         dice.chance(&purpose, per_mille).then(|| (*kind).to_owned())
     });
@@ -396,16 +444,14 @@ fn disputed(kind: &str, status: &'static str, amount: i64) -> [(i64, Action); 2]
     [(1, Action::Card("dispute", json!({"kind": kind, "amount": amount}))), (2, Action::Decide(status))]
 }
 
-fn dispute(dice: &Dice, is_live: bool, amount: i64) -> Action {
-    if !is_live {
-        return Action::Dispute {
-            has_evidence: dice.chance("evidence", 500),
-            is_won: dice.chance("won", 500),
-        };
+fn dispute(dice: &Dice, load: &Load, is_live: bool, amount: i64) -> Vec<Action> {
+    if !is_live || load.has_notices {
+        let has_evidence = dice.chance("evidence", 500);
+        return vec![Action::Dispute { has_evidence }, Action::Resolve { is_won: dice.chance("won", 500) }];
     }
     let percent = if dice.chance("part of med", 500) { 100 } else { dice.between("med percent", 5, 95) };
     let nature = if dice.chance("fraud", 500) { "fraud" } else { "operational" };
-    Action::Med(json!({"amount": (amount.saturating_mul(percent) / 100).max(1), "nature": nature}))
+    vec![Action::Med(json!({"amount": (amount.saturating_mul(percent) / 100).max(1), "nature": nature}))]
 }
 
 fn refunds(dice: &Dice, amount: i64, method: Method) -> Vec<Action> {
@@ -445,7 +491,7 @@ mod tests {
         let kinds = [ANY, CREATE, PAY, CANCEL, REFUND, SLOW].join(" ");
         let kinds: BTreeSet<String> = kinds.split_whitespace().map(str::to_owned).collect();
         let faults = kinds.into_iter().collect();
-        Load { seed: 7, methods: methods.to_vec(), faults, is_uneven: false, step_s: 600, started_s: 0 }
+        Load { seed: 7, methods: methods.to_vec(), faults, step_s: 600, ..Load::default() }
     }
 
     #[test]

@@ -6,9 +6,9 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use soak::{Error, Result};
 use tokio::process::{Child, Command};
 use tokio::sync::{Mutex, watch};
+use world::{Error, Result};
 
 /// How long a start may take.
 const START_TIME: Duration = Duration::from_secs(90);
@@ -31,7 +31,7 @@ pub(crate) struct Service {
     port: u16,
     child: Mutex<Option<Child>>,
     /// The content of the ready file, or null while the service does not run.
-    ready: watch::Sender<Value>,
+    pub ready: watch::Sender<Value>,
 }
 
 /// The result of an operator's command.
@@ -64,10 +64,6 @@ impl Service {
         let ready = watch::channel(Value::Null).0;
         let (program, admin) = (program("local")?, program("admin")?);
         Ok(Self { program, admin, directory, port, child: Mutex::default(), ready })
-    }
-
-    pub(crate) fn base_url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
     }
 
     /// Returns the content of the ready file.
@@ -115,12 +111,6 @@ impl Service {
             Some(mut child) => child.kill().await.map_err(Error::of("killing the service")),
             None => Ok(()),
         }
-    }
-
-    /// Waits until the process is ready.
-    pub(crate) async fn wait_until_up(&self) {
-        // The sender lives as long as this object.
-        let _ = self.ready.subscribe().wait_for(|ready| !ready.is_null()).await;
     }
 
     /// Runs an operator's command.
