@@ -61,17 +61,16 @@ impl TaxId {
 
     /// Masks the document, so that its owner recognises it: `***.456.789-**` or `**.345.678/****-**`.
     pub fn masked(&self) -> String {
-        match self {
-            Self::Cpf(cpf) => {
-                let shown = cpf.as_str().get(3..9).and_then(|middle| middle.split_at_checked(3));
-                shown.map(|(left, right)| format!("***.{left}.{right}-**")).unwrap_or_default()
-            }
-            Self::Cnpj(cnpj) => {
-                let shown = cnpj.as_str().get(2..8).and_then(|middle| middle.split_at_checked(3));
-                shown.map(|(left, right)| format!("**.{left}.{right}/****-**")).unwrap_or_default()
-            }
-        }
+        masked(self.as_str())
     }
+}
+
+/// Masks 11 or 14 characters as [`TaxId::masked`], also if they are no valid document.
+pub(crate) fn masked(bare: &str) -> String {
+    let (before, after) = if bare.len() == CPF_LEN { ("***", "-**") } else { ("**", "/****-**") };
+    let start = before.len();
+    let shown = bare.get(start..start.saturating_add(6)).and_then(|middle| middle.split_at_checked(3));
+    shown.map(|(left, right)| format!("{before}.{left}.{right}{after}")).unwrap_or_default()
 }
 
 impl Cpf {

@@ -255,17 +255,14 @@ impl fmt::Display for ApiProblem {
 /// Returns the beginning of a bank's text, with documents, Pix keys and tokens masked and control characters
 /// removed.
 pub(crate) fn safe_text(text: &str) -> String {
-    let text: String = text
-        .chars()
-        .take(MAX_TEXT_CHARS)
-        .map(|c| if domain::text::is_forbidden_in_line(c) { ' ' } else { c })
-        .collect();
-    domain::masking::mask_runs(&text, is_key_or_token)
+    domain::masking::one_line(text.chars().take(MAX_TEXT_CHARS), is_key_or_token)
 }
 
-/// Whether a run of letters, digits and punctuation may be a Pix key or a token.
+/// Whether a run of letters, digits and punctuation may be a Pix key, other than a document, or a token.
 fn is_key_or_token(run: &str) -> bool {
-    run.split('/').any(|part| part.len() > MAX_WORD_CHARS) || run.contains('@') || is_random_key(run)
+    let is_phone = (12..=13).contains(&run.len()) && run.starts_with("55") && run.parse::<u64>().is_ok();
+    let is_long = run.split('/').any(|part| part.len() > MAX_WORD_CHARS);
+    is_long || is_phone || run.contains('@') || is_random_key(run)
 }
 
 /// Whether a run is a random Pix key: a UUID, perhaps at the end of a sentence.
@@ -284,7 +281,8 @@ mod tests {
     #[test]
     fn documents_keys_and_tokens_in_a_banks_text_are_masked() {
         for (text, expected) in [
-            ("CPF 29537995593 inválido", "CPF *** inválido"),
+            ("CPF 29537995593 inválido", "CPF ***.379.955-** inválido"),
+            ("chave +5511999990000", "chave +***"),
             ("A chave 7d9f0335-8dcc-4054-9bf9-0dbd61d36906.", "A chave ***"),
             ("chave:pix@loja.example", "chave:***"),
             ("Bearer eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.e30.c2ln", "Bearer ***"),
@@ -301,14 +299,14 @@ mod tests {
             "valor": "29537995593"}], "other": {}}"#;
         let problem = ApiProblem::parse(body);
         assert_eq!(problem.kind, "CobOperacaoInvalida");
-        assert_eq!((problem.title.as_str(), problem.detail.as_str()), ("", "CPF *** "));
+        assert_eq!((problem.title.as_str(), problem.detail.as_str()), ("", "CPF ***.379.955-** "));
         assert_eq!(
             problem.violations,
             [Violation { property: "cob.valor.original".to_owned(), reason: "zero".to_owned() }]
         );
         assert_eq!(
             ApiError::Refused { status: 400, problem }.to_string(),
-            "the bank refused the request with 400: CobOperacaoInvalida; CPF *** ; cob.valor.original zero"
+            "the bank refused the request with 400: CobOperacaoInvalida; CPF ***.379.955-** ; cob.valor.original zero"
         );
         for body in [&b""[..], b"[]", b"<html>", b"{\"violacoes\": 7}", b"\xff"] {
             assert_eq!(ApiProblem::parse(body), ApiProblem::default());

@@ -134,9 +134,7 @@ impl fmt::Display for ApiProblem {
 
 /// Returns the beginning of a text, with documents, addresses, keys and secrets masked and control characters removed.
 fn safe_text(text: &str) -> String {
-    let printable = |c| if domain::text::is_forbidden_in_line(c) { ' ' } else { c };
-    let text: String = text.chars().take(MAX_TEXT_CHARS).map(printable).collect();
-    domain::masking::mask_runs(&text, |run| {
+    domain::masking::one_line(text.chars().take(MAX_TEXT_CHARS), |run| {
         let secrets = ["@", "sk_live_", "sk_test_", "rk_live_", "rk_test_", "whsec_", "_secret_"];
         run.len() > MAX_WORD_CHARS || secrets.iter().any(|part| run.contains(part))
     })

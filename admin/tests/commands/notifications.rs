@@ -55,7 +55,7 @@ async fn an_operator_resolves_an_item_and_has_its_pix_read_back() {
     else {
         panic!("{listed:?}")
     };
-    let expected = format!(r#"{{"endToEndId":" {paid}","pagador":{{"cpf":"***"}}}}"#);
+    let expected = format!(r#"{{"endToEndId":" {paid}","pagador":{{"cpf":"***.379.955-**"}}}}"#);
     assert_eq!((listed.len(), fields(item, &["item", "account"])), (2, json!([expected, live.account])));
     let mut of_all_accounts = service.objects("notifications list").await;
     of_all_accounts.sort_by_key(|item| id(item).to_owned());

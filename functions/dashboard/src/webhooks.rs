@@ -173,7 +173,7 @@ fn value(view: &impl Serialize) -> Result<Value> {
 
 /// The JSON as people read it, with masked CPFs and CNPJs.
 pub(crate) fn pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(&mask_json(value.clone(), &without_documents)).unwrap_or_default()
+    serde_json::to_string_pretty(&mask_json(value.clone())).unwrap_or_default()
 }
 
 fn text<'a>(object: &'a Value, name: &str) -> &'a str {

@@ -10,7 +10,6 @@ use domain::med::{CaseKind, CaseStatus, MedCase, MoneyOutcome};
 use domain::money::Amount;
 use domain::pt_br;
 use domain::refund::Refund;
-use domain::text;
 use domain::time::Timestamp;
 use shared::webhook::endpoint::Endpoint;
 use url::Url;
@@ -103,9 +102,8 @@ fn where_to_answer(case: &MedCase, dashboard: &str) -> String {
 
 /// Returns the beginning of a payer's or merchant's text on one line, with documents masked.
 pub(crate) fn quoted(sent: &str) -> String {
-    let line = sent.chars().map(|c| if text::is_forbidden_in_line(c) { ' ' } else { c });
     // Masked before it is cut, so that no part of a document remains.
-    domain::masking::mask_documents(&line.collect::<String>()).chars().take(MAX_QUOTED_CHARS).collect()
+    domain::masking::one_line(sent.chars(), |_| false).chars().take(MAX_QUOTED_CHARS).collect()
 }
 
 fn retained(case: &MedCase) -> String {

@@ -194,7 +194,7 @@ async fn one_bad_item_is_set_aside_and_does_not_refuse_its_batch() {
     assert!(fixture.find("E1").await.is_some() && fixture.find("E2").await.is_some());
     let [row] = <[_; 1]>::try_from(fixture.bad_items().await).unwrap();
     let item = row["item"].as_s().unwrap();
-    assert_eq!(item, r#"{"endToEndId":"E-?","pagador":{"cpf":"***","nome":"***"}}"#);
+    assert_eq!(item, r#"{"endToEndId":"E-?","pagador":{"cpf":"***.379.955-**","nome":"***"}}"#);
     let days = fixture.service.seconds_kept(&row) / 86_400;
     assert!((89..=90).contains(&days), "{days}");
     let repeated = fixture.accepted(&batch).await;

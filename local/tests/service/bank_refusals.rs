@@ -34,7 +34,7 @@ async fn a_refusal_of_the_connection_raises_the_alarm_and_one_of_the_charge_fail
             "violacoes": [{"propriedade": "cob.chave", "razao": "A chave pix@loja.example é de outro usuário."}]}"#,
             "400: CobOperacaoInvalida; Cobrança inválida.; cob.chave A chave *** é de outro usuário."),
         (400, r#"{"codigo": "E17", "mensagem": "Chave 29537995593 não encontrada"}"#,
-            "400: E17; Chave *** não encontrada"),
+            "400: E17; Chave ***.379.955-** não encontrada"),
         (400, r#"{"codigo": "E9", "mensagem": "Recebedor inválido"}"#, "400: E9; Recebedor inválido"),
         (400, "<html>", "the bank refused the request with 400"),
         (404, r#"{"title": "Not Found"}"#, "404: Not Found"),
@@ -67,7 +67,7 @@ async fn a_refusal_of_the_connection_raises_the_alarm_and_one_of_the_charge_fail
             r#"{"type": "https://pix.bcb.gov.br/api/v2/error/CobOperacaoInvalida", "violacoes": [
             {"propriedade": "cob.devedor.cpf", "razao": "O CPF 29537995593 não existe."}]}"#,
             "CobOperacaoInvalida",
-            "O CPF *** não existe.",
+            "O CPF ***.379.955-** não existe.",
         ),
         (400, r#"{"codigo": "E42", "mensagem": "Valor acima do limite"}"#, "E42", "Valor acima do limite"),
         (422, r#"{"erros": [{"campo": "valor", "mensagem": "inválido"}]}"#, "422", "inválido"),

@@ -17,7 +17,7 @@ use crate::live_charges::Live;
 use crate::support::{CapturedLog, eventually, id, operator, wait_until};
 
 /// What the bank says in the fault `devolucao_refused`, without the document in it.
-const REFUSAL: &str = "A conta do CPF *** não permite esta operação.";
+const REFUSAL: &str = "A conta do CPF ***.379.955-** não permite esta operação.";
 
 impl Live {
     fn end_to_end_id(charge: &Value) -> String {

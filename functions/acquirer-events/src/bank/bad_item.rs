@@ -4,7 +4,7 @@
 use domain::acquirer::SetAsideItem;
 use domain::hex;
 use domain::ids::{AccountId, ConnectionId};
-use domain::masking::{mask_documents, mask_json};
+use domain::masking::mask_json;
 use domain::time::Timestamp;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -34,7 +34,7 @@ fn storable(item: &RawValue) -> String {
     let Ok(value) = serde_json::from_str::<Value>(item.get()) else {
         return format!("({} bytes that cannot be parsed)", item.get().len());
     };
-    let mut text = mask_json(without_names(value), &mask_documents).to_string();
+    let mut text = mask_json(without_names(value)).to_string();
     text.truncate(text.floor_char_boundary(MAX_ITEM_BYTES));
     text
 }
