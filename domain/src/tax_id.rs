@@ -217,17 +217,14 @@ text_schema!(Document, "A tax id of any country, as it was sent.", { "minLength"
 
 /// Why a text is not a tax id. The error does not contain the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the texts describe the variants")]
 pub enum TaxIdError {
-    /// The text has neither 11 nor 14 bytes.
     #[error("must have 11 characters (CPF) or 14 (CNPJ)")]
     Length,
-    /// A character is not allowed at its position.
     #[error("must be digits (a CNPJ: digits and upper-case letters)")]
     Character,
-    /// All digits are equal.
     #[error("must not be one digit repeated")]
     Repeated,
-    /// The check digits are wrong.
     #[error("has wrong check digits")]
     CheckDigits,
 }

@@ -82,48 +82,22 @@ pub fn hash_of(attributes: &Attributes) -> String {
 
 /// A fault of a chain.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the texts describe the variants")]
 pub enum ChainFault {
-    /// Rows in the chain are missing.
     #[error("the rows {from} to {to} are missing")]
-    Missing {
-        /// The first missing sequence number.
-        from: u64,
-        /// The last missing sequence number.
-        to: u64,
-    },
-    /// The hash of a row is not that of its attributes.
+    Missing { from: u64, to: u64 },
     #[error("the row {0} was changed: its hash is not that of its attributes")]
     Changed(u64),
-    /// A row does not contain the hash of the row before it.
     #[error("the row {0} does not contain the hash of the row before it: one of the two was replaced")]
     Unlinked(u64),
-    /// Two rows have the same id.
     #[error("the row {sequence} repeats the id of the row {first}")]
-    Repeated {
-        /// The sequence number of the second row.
-        sequence: u64,
-        /// The sequence number of the first row.
-        first: u64,
-    },
-    /// A row is not an audit row.
+    Repeated { sequence: u64, first: u64 },
     #[error("the row {sort_key} is not an audit row: {reason}")]
-    Malformed {
-        /// The row's sort key.
-        sort_key: String,
-        /// Why it can't be read.
-        reason: String,
-    },
-    /// The chain no longer has the row that was its newest one earlier.
+    Malformed { sort_key: String, reason: String },
     #[error(
         "the chain ends at the row {found}, but the row {expected} was seen earlier: the newest rows were removed"
     )]
-    Cut {
-        /// The sequence number of the newest row.
-        found: u64,
-        /// The sequence number that was seen earlier.
-        expected: u64,
-    },
-    /// A row has another hash than the one that was seen earlier.
+    Cut { found: u64, expected: u64 },
     #[error("the row {0} has another hash than the one that was seen earlier: the chain was rewritten")]
     Rewritten(u64),
 }

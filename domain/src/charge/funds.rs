@@ -93,20 +93,17 @@ pub enum RefundRefused {
 
 /// No request can cause it. It indicates a defect, or a row that was edited by hand.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the texts describe the variants")]
 pub enum FundsError {
     /// A field would become negative, for example when a refund fails twice.
     #[error("a field of the charge's funds would become negative: {0:?}")]
     Negative(Funds),
-    /// Refunds would return more than the charge's amount.
     #[error("refunds would return more than the charge's amount: {0:?}")]
     RefundsAboveAmount(Funds),
-    /// Devolutions and MED cases would together take more than the charge's amount.
     #[error("devolutions and MED cases would together take more than the charge's amount: {0:?}")]
     ReturnsAboveAmount(Funds),
-    /// The parts of a case's claim that were lost before its end are not less than the claim.
     #[error("the lost parts of a case's claim are not less than the claim")]
     LostAboveClaim,
-    /// A sum does not fit 64 bits.
     #[error("cannot compute the charge's funds: {0}")]
     Money(#[from] MoneyError),
 }

@@ -93,14 +93,12 @@ const TOLERANCE_MS: u64 = 300_000;
 
 /// Why [`check_canonical`] refuses a body. The texts do not repeat the header.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the texts describe the variants")]
 pub enum SignatureError {
-    /// The header is malformed.
     #[error("the header must have one `t` and at least one `v1`")]
     Header,
-    /// No signature is right.
     #[error("no signature is one of the body by a known secret")]
     Signature,
-    /// The signature is too old, or of the future.
     #[error("the time of the signature is more than 300 s from the service's clock")]
     Time,
 }
