@@ -778,9 +778,9 @@ async fn a_payment_in_progress_is_neither_paid_nor_cancelled_until_it_ends() {
     cards.until(&authenticates, "PROCESSING").await;
     // A payer who left finds the same page again.
     let read = cards.read(&authenticates).await;
-    let page =
-        Client::of_other_server("").raw(Method::GET, read["cardRedirectUrl"].as_str().unwrap(), &[], "");
-    assert_eq!(page.await.header("location"), cards.session(&authenticates)["url"].as_str());
+    let payer = Client::of_other_server("");
+    let page = payer.raw(Method::GET, read["cardRedirectUrl"].as_str().unwrap(), &[], "").await;
+    assert_eq!(page.header("location"), cards.session(&authenticates)["url"].as_str());
     assert!(cards.page(&format!("/checkout/{}", id(&authenticates))).await.contains("/card\""));
     assert_eq!(cards.live.cancel(&authenticates).await.expect(200)["status"], "CANCELLED");
     assert_eq!(cards.session(&authenticates)["status"], "expired");
