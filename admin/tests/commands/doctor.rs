@@ -130,7 +130,7 @@ async fn doctor_prints_each_fault_of_settings_and_exits_with_1() {
     stack.set("describe-stacks", "/Stacks/0/StackStatus", json!("UPDATE_ROLLBACK_COMPLETE"));
     stack.set_parameter("DeletionProtection", "false");
     stack.set_parameter("DashboardTokenPublicKeys", "");
-    stack.set_parameter("DeliveryConcurrency", "101");
+    stack.set_parameter("DeliveryConcurrency", "141");
     stack.set("get-topic-attributes", "/Attributes/SubscriptionsConfirmed", json!("0"));
     stack.set("get-topic-attributes", "/Attributes/SubscriptionsPending", json!("2"));
     stack.set("describe-alarms", "/MetricAlarms/0/StateValue", json!("ALARM"));

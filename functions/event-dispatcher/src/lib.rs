@@ -49,7 +49,7 @@ use shared::store::{Aws, Store, StoreError, from_item};
 use shared::webhook::delivery::{Delivery, DeliveryStatus};
 use shared::webhook::endpoint::Endpoint;
 use shared::webhook::event::Event;
-use shared::webhook::queue::{DeliveryMessage, DeliveryQueues, Lane};
+use shared::webhook::queue::{DeliveryMessage, DeliveryQueues};
 use shared::webhook::resend::Resend;
 use shared::{WorkError, WorkResult, audit_trail, concurrently};
 
@@ -112,7 +112,7 @@ impl Dispatcher {
     pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
         Ok(Self {
             store: Store::for_stream(aws, required(var, "TABLE_NAME")?),
-            queues: DeliveryQueues::from_vars(&aws.sqs(), Lane::Fast, var)?,
+            queues: DeliveryQueues::from_vars(&aws.sqs(), var)?,
             acquirers: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
             emails: EmailQueue::new(aws.sqs(), required(var, "MAIL_QUEUE_URL")?),
             s3: aws.s3(),

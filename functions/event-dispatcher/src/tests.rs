@@ -226,7 +226,7 @@ fn a_delivery_is_started_by_its_record_only_when_it_is_new_and_pending_and_liste
     let unlisted = delivery();
     insta::assert_snapshot!(actions(&insert(&unlisted)), @"nothing");
     let new = Delivery { listed: true, ..unlisted };
-    insta::assert_snapshot!(actions(&insert(&new)), @r#"deliver {"scope":"acc_0w3ge1r70w3ge1r7:test","delivery":"wd_01m7yzpc30bs685v5a8p6vtrpv","endpoint":"wh_01m7yzmhg00w3ge1r70w3ge1r7","server":null,"due":true}"#);
+    insta::assert_snapshot!(actions(&insert(&new)), @r#"deliver {"scope":"acc_0w3ge1r70w3ge1r7:test","delivery":"wd_01m7yzpc30bs685v5a8p6vtrpv","endpoint":"wh_01m7yzmhg00w3ge1r70w3ge1r7","due":true}"#);
     let retried = Delivery { attempts: 1, ..new.clone() };
     insta::assert_snapshot!(actions(&modify(&new, &retried)), @"nothing");
     let cancelled = Delivery { status: DeliveryStatus::Cancelled, ..new };
@@ -234,11 +234,11 @@ fn a_delivery_is_started_by_its_record_only_when_it_is_new_and_pending_and_liste
 }
 
 #[test]
-fn the_message_of_a_delivery_to_a_webhook_url_names_its_server() {
+fn the_message_of_a_delivery_to_a_webhook_url_names_no_endpoint() {
     let deliveries =
         Delivery::for_event(&paid_events(Some("https://shop.example.com/own")), &[endpoint()], at(60));
     let new = deliveries.into_iter().find(|delivery| delivery.endpoint.is_none()).unwrap();
-    insta::assert_snapshot!(DeliveryMessage::of(&new).body().unwrap(), @r#"{"scope":"acc_0w3ge1r70w3ge1r7:test","delivery":"wd_01m7yzpc30h5wv1waj5yfcxw13","endpoint":null,"server":"0ed97144"}"#);
+    insta::assert_snapshot!(DeliveryMessage::of(&new).body().unwrap(), @r#"{"scope":"acc_0w3ge1r70w3ge1r7:test","delivery":"wd_01m7yzpc30h5wv1waj5yfcxw13","endpoint":null}"#);
 }
 
 #[test]

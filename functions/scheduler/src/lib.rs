@@ -34,7 +34,7 @@ use shared::store::{Aws, DUE_SHARDS, DuePartition, DueRow, Store, StoreError, fr
 use shared::wallet::Wallets;
 use shared::wallet::counters::Tranche;
 use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, NEXT_LOOK_SECONDS, counted_scope};
-use shared::webhook::queue::{DeliveryMessage, DeliveryQueues, Lane};
+use shared::webhook::queue::{DeliveryMessage, DeliveryQueues};
 use shared::{WorkError, WorkResult, concurrently};
 
 /// The `task` in the input of the schedule that replaces lost messages (`template.yaml`).
@@ -102,7 +102,7 @@ impl Scheduler {
     pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
         Ok(Self {
             store: Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?),
-            delivery_queues: DeliveryQueues::from_vars(&aws.sqs(), Lane::Fast, var)?,
+            delivery_queues: DeliveryQueues::from_vars(&aws.sqs(), var)?,
             acquirer_queue: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
             clock,
         })

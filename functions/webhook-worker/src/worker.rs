@@ -35,11 +35,11 @@ use shared::webhook::delivery::{
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
 use shared::webhook::in_flight::{InFlight, Occupancy};
-use shared::webhook::queue::{DeliveryMessage, DeliveryQueue, DeliveryQueues, Lane};
+use shared::webhook::queue::{DeliveryMessage, DeliveryQueue, DeliveryQueues};
 use shared::{WorkError, WorkResult};
 use tracing::field;
 
-use crate::admission::{Admission, Admitted, Batch, NotNow, SETTLE_PERIOD, SLOW_AFTER};
+use crate::admission::{Admission, Admitted, Batch, NotNow, SLOW_AFTER};
 use crate::sender::{Attempt, Failure, Sender};
 
 const SIGNATURE: &str = "x-service-signature";
@@ -70,14 +70,12 @@ pub struct Worker {
 
 impl Worker {
     /// Reads `TABLE_NAME`, `SECRETS_TABLE_NAME`, `DELIVERY_QUEUE_URL`, `TEST_DELIVERY_QUEUE_URL`,
-    /// `SLOW_DELIVERY_QUEUE_URL`, `SLOW_TEST_DELIVERY_QUEUE_URL`, `DELIVERIES_IN_FLIGHT`,
-    /// `SLOW_DELIVERIES_IN_FLIGHT`, `EXHAUSTED_DELIVERIES_QUEUE_URL` and `WEBHOOK_ADDRESSES`.
+    /// `ACCOUNT_DELIVERY_CONCURRENCY`, `EXHAUSTED_DELIVERIES_QUEUE_URL` and `WEBHOOK_ADDRESSES`.
     pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
         let sqs = aws.sqs();
         let sender = Sender::new(address_policy(var)).map_err(|error| ConfigError::new(error.to_string()))?;
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
-        let fast_queues = DeliveryQueues::from_vars(&sqs, Lane::Fast, var)?;
-        let queues = (fast_queues, DeliveryQueues::from_vars(&sqs, Lane::Slow, var)?);
+        let queues = DeliveryQueues::from_vars(&sqs, var)?;
         Ok(Self {
             deliveries: Deliveries::new(store.clone()),
             breakers: Breakers::new(store.clone()),
@@ -102,21 +100,13 @@ impl Worker {
             let (worker, batch) = (worker.clone(), Arc::clone(&of_worker));
             async move { worker.work(message, receipt, &batch).await }
         });
-        let mut attempts = Box::pin(attempts);
-        let mut response = loop {
-            match tokio::time::timeout(SETTLE_PERIOD, attempts.as_mut()).await {
-                Ok(response) => break response,
-                // The attempts continue meanwhile, because they are tasks.
-                Err(_) => Box::pin(self.admission.settle(&batch)).await,
-            }
-        };
+        let mut response = Box::pin(attempts).await;
         Box::pin(self.admission.release(&batch)).await;
         response.batch_item_failures.extend(failures);
         response
     }
 
     async fn work(&self, message: DeliveryMessage, receipt: Receipt, batch: &Batch) -> WorkResult<()> {
-        let _processing = batch.begin(&message);
         let now = self.clock.now();
         let claim = u64::from_le_bytes(random::bytes()?);
         let delivery = match self.deliveries.claim(&message.scope, message.delivery, claim, now).await? {
@@ -128,37 +118,37 @@ impl Worker {
             }
             Claim::Early { due_at } => {
                 let delay = due_at.saturating_duration_since(now);
-                let queue = self.admission.queue(Lane::Fast, message.scope.mode);
+                let queue = self.admission.queues.of(message.scope.mode);
                 return Ok(queue.send_later(&message, delay).await?);
             }
         };
         let ready = match Box::pin(self.load(&delivery)).await? {
             Ok(ready) => ready,
             Err(outcome) => {
-                return Box::pin(self.record(&delivery, &message, (outcome, None, Lane::Fast))).await;
+                return Box::pin(self.record(&delivery, &message, (outcome, None))).await;
             }
         };
         let probe = match self.may_post(&delivery, &message, &ready, batch).await {
             Ok(probe) => probe,
-            Err(why) => return self.postpone(&delivery, (batch.lane(), &message), why).await,
+            Err(why) => return self.postpone(&delivery, &message, why).await,
         };
         let started_at = Instant::now();
-        let attempt = {
-            let _running = batch.start_post(&message);
-            self.post(&delivery, &ready).await
+        let mut post = std::pin::pin!(self.post(&delivery, &ready));
+        let attempt = match tokio::time::timeout(SLOW_AFTER, post.as_mut()).await {
+            Ok(attempt) => attempt,
+            Err(_) => tokio::join!(self.admission.report_slow(batch, &message), post).1,
         };
         let duration = started_at.elapsed();
         log_attempt(&delivery, &ready.event, &attempt, duration);
         self.record_on_breaker((&delivery.scope, &ready.server), &attempt, &ready.breaker, probe).await;
         let outcome = outcome_of(&attempt, &delivery, self.clock.now());
-        let ended = (outcome, ready.endpoint.as_ref(), lane_after(duration));
-        Box::pin(self.record(&delivery, &message, ended)).await
+        Box::pin(self.record(&delivery, &message, (outcome, ready.endpoint.as_ref()))).await
     }
 
     /// Hides a message until a lease has ended. A failure is only logged, because the message becomes visible
     /// after the visibility timeout of its queue anyway.
     async fn hide_until(&self, lease_end: Timestamp, receipt: &Receipt, now: Timestamp) {
-        let Some(queue) = self.admission.queue_by_arn(&receipt.queue_arn) else { return };
+        let Some(queue) = self.admission.queues.by_arn(&receipt.queue_arn) else { return };
         let time = lease_end.saturating_duration_since(now).saturating_add(AFTER_LEASE);
         if let Err(error) = queue.hide(&receipt.handle, time).await {
             tracing::warn!(%error, "can't change the visibility of a message; it is received again later");
@@ -166,12 +156,12 @@ impl Worker {
     }
 
     /// Writes the outcome of an attempt into the rows of the delivery and its endpoint, and sends the message of
-    /// the next attempt to its lane.
+    /// the next attempt.
     async fn record(
         &self,
         delivery: &Delivery,
         message: &DeliveryMessage,
-        (outcome, endpoint, lane): (AttemptOutcome, Option<&Endpoint>, Lane),
+        (outcome, endpoint): (AttemptOutcome, Option<&Endpoint>),
     ) -> WorkResult<()> {
         let outcome = self.unless_abandoned(delivery, outcome).await;
         let now = self.clock.now();
@@ -206,41 +196,30 @@ impl Worker {
             tracing::warn!(delivery = %delivery.id, %error, "can't record a failure in the endpoint's row");
         }
         if let AttemptOutcome::Retry { next_attempt_at, .. } = outcome {
-            self.send_at(lane, message, next_attempt_at, now).await?;
+            self.send_at(message, next_attempt_at, now).await?;
         }
         Ok(())
     }
 
     /// Ends a claim without an attempt, and sends a message for the next one.
-    async fn postpone(
-        &self,
-        delivery: &Delivery,
-        (lane, message): (Lane, &DeliveryMessage),
-        why: NotNow,
-    ) -> WorkResult<()> {
+    async fn postpone(&self, delivery: &Delivery, message: &DeliveryMessage, why: NotNow) -> WorkResult<()> {
         let now = self.clock.now();
         let until = if let NotNow::OpenBreaker { until } = why { Some(until) } else { None };
         if !self.deliveries.end_attempt(delivery, &AttemptOutcome::Postponed { until }, now).await? {
             return Ok(());
         }
         match until {
-            Some(until) => self.send_at(Lane::Slow, message, until, now).await,
-            None => Ok(self.admission.defer(lane, message, why).await?),
+            Some(until) => self.send_at(message, until, now).await,
+            None => Ok(self.admission.defer(message, why).await?),
         }
     }
 
     /// Sends the message for a delivery that the due index has for this time. SQS delays a message by at most
     /// 15 minutes. The scheduler sends the message of a later attempt.
-    async fn send_at(
-        &self,
-        lane: Lane,
-        message: &DeliveryMessage,
-        at: Timestamp,
-        now: Timestamp,
-    ) -> WorkResult<()> {
+    async fn send_at(&self, message: &DeliveryMessage, at: Timestamp, now: Timestamp) -> WorkResult<()> {
         let Some(delay) = sqs_delay(at, now) else { return Ok(()) };
         let message = DeliveryMessage { waits: 0, due: true, ..message.clone() };
-        Ok(self.admission.queue(lane, message.scope.mode).send_later(&message, delay).await?)
+        Ok(self.admission.queues.of(message.scope.mode).send_later(&message, delay).await?)
     }
 
     /// Loads what a post needs. The error is the outcome of a delivery that can't be posted.
@@ -304,9 +283,7 @@ impl Worker {
         ready: &Ready,
         batch: &Batch,
     ) -> Result<Option<Open>, NotNow> {
-        if let Some(why) = self.admission.deferral(batch, message, &ready.occupancy) {
-            return Err(why);
-        }
+        self.admission.check(batch, message, &ready.occupancy).await?;
         let probe = self.admit_to_server(delivery, &ready.server, &ready.breaker).await;
         let probe = probe.map_err(|until| NotNow::OpenBreaker { until })?;
         if is_first_of_payment(delivery, &ready.event) {
@@ -428,10 +405,6 @@ fn sqs_delay(at: Timestamp, now: Timestamp) -> Option<Duration> {
     Some(at.saturating_duration_since(now)).filter(|delay| *delay <= Duration::from_secs(MAX_DELAY_SECONDS))
 }
 
-fn lane_after(duration: Duration) -> Lane {
-    if duration >= SLOW_AFTER { Lane::Slow } else { Lane::Fast }
-}
-
 /// Whether the attempt is the first to report a payment. A resend does not count: its id has another time than
 /// the event.
 fn is_first_of_payment(delivery: &Delivery, event: &Event) -> bool {
@@ -544,12 +517,6 @@ mod tests {
         for (due, delay_ms) in [(-1, Some(0)), (1, Some(1)), (900_000, Some(900_000)), (900_001, None)] {
             assert_eq!(sqs_delay(at(due), at(0)), delay_ms.map(Duration::from_millis), "{due}");
         }
-    }
-
-    #[test]
-    fn the_next_attempt_is_in_the_slow_lane_after_a_slow_one() {
-        assert_eq!(lane_after(Duration::from_millis(999)), Lane::Fast);
-        assert_eq!(lane_after(SLOW_AFTER), Lane::Slow);
     }
 
     #[test]

@@ -27,7 +27,7 @@ fn the_deployed_template_declares_the_expected_resources_and_event_sources() {
     assert_eq!(buckets, ["documents-bucket", "failed-records-bucket"]);
 
     let worker = template.function("WebhookWorkerFunction").unwrap();
-    let names = ["DeliveryQueue", "SlowDeliveryQueue", "SlowTestDeliveryQueue", "TestDeliveryQueue"];
+    let names = ["DeliveryQueue", "TestDeliveryQueue"];
     assert!(worker.queues.iter().map(|source| &*source.queue).eq(names));
     for name in names {
         let queue = template.queues.iter().find(|queue| queue.logical_id == name).unwrap();

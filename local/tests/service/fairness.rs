@@ -1,5 +1,5 @@
-//! Tests that no account and no slow receiver delays the webhooks of others: limits of attempts in flight, the
-//! slow queues, circuit breakers, and the separate queues of test deliveries.
+//! Tests that no account and no slow receiver delays the webhooks of others: slots of an account, circuit breakers, and
+//! the separate queue of test deliveries.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -14,8 +14,7 @@ use local::template::queue_arn;
 use serde_json::{Value, json};
 use shared::webhook::breaker::{Admission, Breaker, Breakers};
 use shared::webhook::endpoint::Endpoint;
-use shared::webhook::in_flight::{InFlight, Occupancy, Slots};
-use shared::webhook::queue::Lane;
+use shared::webhook::in_flight::{InFlight, Occupancy, Slot};
 use tokio::net::TcpSocket;
 use tokio::sync::watch;
 
@@ -97,11 +96,14 @@ async fn work(service: &Service, queue: &str, messages: &[Value]) {
     assert_eq!(answer["batchItemFailures"], json!([]));
 }
 
-/// Returns the number of slots of the fast lane that are in use.
+/// Reads the row of the account's slots.
+async fn occupancy(service: &Service) -> Occupancy {
+    let row = service.store().get_item(&InFlight::key_of(&service.scope())).await.unwrap();
+    Occupancy::of(row.unwrap_or_default())
+}
+
 async fn slots_in_use(service: &Service) -> i64 {
-    let key = InFlight::key_of(&service.scope(), Lane::Fast);
-    let row = service.store().get_item(&key).await.unwrap().unwrap();
-    Occupancy::of(&row).in_use(service.stack.clock.now())
+    occupancy(service).await.in_use(service.stack.clock.now())
 }
 
 /// Receives and deletes all visible messages of a queue.
@@ -116,58 +118,56 @@ async fn count_returned(service: &Service, queue: &str) -> usize {
     visible + delayed
 }
 
-/// Takes all slots of the account in the fast lane.
-async fn take_all_slots(service: &Service, most: u32) -> Slots {
+/// Takes slots of the account.
+async fn take_slots(service: &Service, count: usize) -> Vec<Slot> {
     let in_flight = InFlight::new(service.store());
-    let lane = (&service.scope(), Lane::Fast);
-    let (slots, _) = in_flight.take(lane, most + 1, most, service.stack.clock.now()).await.unwrap();
-    assert_eq!(slots.count, most, "no more than the limit");
+    let mut slots = Vec::new();
+    for taken in 0..count {
+        let (slot, before) = in_flight.take(&service.scope(), service.stack.clock.now()).await.unwrap();
+        assert_eq!(usize::try_from(before.in_use(service.stack.clock.now())).unwrap(), taken);
+        slots.push(slot);
+    }
     slots
 }
 
 #[tokio::test]
-async fn attempts_beyond_the_limit_of_an_account_return_to_the_fast_queue_and_none_is_lost_or_repeated() {
-    let service = service_with(&[("DeliveriesInFlight", "5")]).await;
+async fn batches_beyond_the_limit_of_an_account_return_to_the_queue_and_no_delivery_is_lost_or_repeated() {
+    let service = service_with(&[("AccountDeliveryConcurrency", "2")]).await;
     let server = Hanging::start().await;
     service.register_endpoint(&server.url, &["charge.created"]).await;
     let messages = messages_of_new_charges(&service, 30).await;
-    let batch =
-        |number: usize| work(&service, "TestDeliveryQueue", &messages[10 * number..10 * (number + 1)]);
     let returned = async {
-        server.wait_for_requests(5).await;
-        eventually("the other messages return to their queue", async || {
-            (count_returned(&service, "TestDeliveryQueue").await == 25).then_some(())
-        })
-        .await;
+        server.wait_for_requests(20).await;
+        work(&service, "TestDeliveryQueue", &messages[20..]).await;
+        assert_eq!(count_returned(&service, "TestDeliveryQueue").await, 10);
+        assert_eq!(slots_in_use(&service).await, 2, "an invocation has one slot");
         let waiting = service.deliveries("&status=PENDING").await;
-        assert_eq!(waiting.len(), 25, "they wait without a claim");
+        assert_eq!(waiting.len(), 10, "they wait without a claim");
         assert!(waiting.iter().all(|delivery| delivery["attempts"] == 0));
         server.release();
-        service.stack.clock.advance(1_000);
+        service.stack.clock.advance(15_000);
         received_from(&service, "TestDeliveryQueue").await
     };
-    let (returned, (), (), ()) = tokio::join!(returned, batch(0), batch(1), batch(2));
-    assert_eq!(server.requests().len(), 5);
-    assert_eq!((returned.len(), received_from(&service, "SlowTestDeliveryQueue").await.len()), (25, 0));
-    // The slots are free again. The test may have been slow, so that the receiver is marked. It is not in the
-    // slow lane.
-    for batch in returned.chunks(10) {
-        work(&service, "SlowTestDeliveryQueue", batch).await;
-    }
+    let batch =
+        |number: usize| work(&service, "TestDeliveryQueue", &messages[10 * number..10 * (number + 1)]);
+    let (returned, (), ()) = tokio::join!(returned, batch(0), batch(1));
+    assert_eq!((server.requests().len(), returned.len(), slots_in_use(&service).await), (20, 10, 0));
+    work(&service, "TestDeliveryQueue", &returned).await;
     let requests = server.requests();
     assert!(requests.len() == 30 && requests.values().all(|times| *times == 1), "{requests:?}");
     assert_eq!(service.deliveries("&status=DELIVERED").await.len(), 30);
 }
 
 #[tokio::test]
-async fn a_message_without_a_slot_returns_to_the_fast_queue_some_times_and_moves_then_to_the_slow_queue() {
-    let service = service_with(&[("DeliveriesInFlight", "5")]).await;
+async fn a_message_without_a_slot_returns_later_each_time_until_the_slots_of_a_dead_worker_lapse() {
+    let service = service_with(&[("AccountDeliveryConcurrency", "2")]).await;
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.created"]).await;
     let mut messages = messages_of_new_charges(&service, 2).await;
-    let slots = take_all_slots(&service, 5).await;
+    service.begin_minute().await;
+    let slots = take_slots(&service, 2).await;
     // The longest delay of each round, in milliseconds.
-    for (round, delay_ms) in [1_000, 2_000, 4_000, 8_000].into_iter().enumerate() {
+    for (round, delay_ms) in [1_000, 2_000, 4_000, 8_000, 8_000].into_iter().enumerate() {
         // A message that is alone in its batch is checked after its claim.
         for batch in messages.chunks(if round == 0 { 1 } else { 2 }) {
             work(&service, "TestDeliveryQueue", batch).await;
@@ -177,101 +177,45 @@ async fn a_message_without_a_slot_returns_to_the_fast_queue_some_times_and_moves
         messages = received_from(&service, "TestDeliveryQueue").await;
         assert!(messages.iter().all(|message| message["waits"] == round + 1), "{messages:?}");
     }
-    work(&service, "TestDeliveryQueue", &messages[..1]).await;
-    work(&service, "TestDeliveryQueue", &messages[1..]).await;
-    let moved = received_from(&service, "SlowTestDeliveryQueue").await;
-    assert!(moved.len() == 2 && moved.iter().all(|message| message["waits"].is_null()), "{moved:?}");
     let deliveries = service.deliveries("&status=PENDING").await;
     assert!(deliveries.len() == 2 && deliveries.iter().all(|delivery| delivery["attempts"] == 0));
-    // The slots of a worker that died lapse after two minutes. They are then not released again.
     service.stack.clock.advance(120_000);
-    work(&service, "TestDeliveryQueue", &moved).await;
+    work(&service, "TestDeliveryQueue", &messages).await;
     assert_eq!(listener.hooks().len(), 2);
-    InFlight::new(service.store()).release(&slots, 5).await.unwrap();
-    assert_eq!(slots_in_use(&service).await, 0);
-}
-
-#[tokio::test]
-async fn a_hanging_attempt_holds_only_its_own_slot() {
-    let service = service_with(&[]).await;
-    let (hanging, healthy) = (Hanging::start().await, Listener::start().await);
-    for url in [&hanging.url, &healthy.url] {
-        service.register_endpoint(url, &["charge.created"]).await;
+    // They are released late.
+    for slot in slots {
+        InFlight::new(service.store()).release(slot).await.unwrap();
     }
-    for _ in 0..4 {
-        service.charge().await;
-    }
-    dispatch(&service.stack).await;
-    let deliveries = service.deliveries("").await;
-    tokio::join!(run_webhook_workers(&service.stack, &deliveries), async {
-        hanging.wait_for_requests(4).await;
-        eventually("the slots of the healthy receiver are free", async || {
-            (slots_in_use(&service).await == 4).then_some(())
-        })
-        .await;
-        assert_eq!(healthy.hooks().len(), 4);
-        hanging.release();
-    });
     assert_eq!(slots_in_use(&service).await, 0);
+    let row = service.store().get_item(&InFlight::key_of(&service.scope())).await.unwrap().unwrap();
+    let counters = row.keys().filter(|name| name.starts_with("slots#")).count();
+    assert_eq!(counters, 2, "a release removes those of earlier minutes: {row:?}");
 }
 
 #[tokio::test]
-async fn a_message_without_a_slot_in_the_slow_lane_returns_later_unless_the_scheduler_sends_another() {
-    let service = service_with(&[("SlowDeliveriesInFlight", "1")]).await;
-    let server = Hanging::start().await;
-    service.register_endpoint(&server.url, &["charge.created"]).await;
-    let mut messages = messages_of_new_charges(&service, 3).await;
-    messages[2]["due"] = json!(true);
-    tokio::join!(work(&service, "SlowTestDeliveryQueue", &messages), async {
-        server.wait_for_requests(1).await;
-        assert_eq!(count_returned(&service, "SlowTestDeliveryQueue").await, 1);
-        server.release();
-    });
-    assert_eq!(server.requests().len(), 1);
-}
-
-#[tokio::test]
-async fn slots_are_carried_over_to_the_next_minute_and_released_there() {
-    let service = service_with(&[]).await;
-    let in_flight = InFlight::new(service.store());
-    let scope = service.scope();
-    let lane = (&scope, Lane::Slow);
-    let now = service.stack.clock.now();
-    let (first, _) = in_flight.take(lane, 3, 5, now).await.unwrap();
-    let next_minute = now.saturating_plus_seconds(60);
-    let (second, row) = in_flight.take(lane, 9, 5, next_minute).await.unwrap();
-    assert_eq!((second.count, row.in_use(next_minute)), (2, 5));
-    in_flight.release(&first, 3).await.unwrap();
-    let (third, row) = in_flight.take(lane, 2, 5, next_minute).await.unwrap();
-    assert_eq!((third.count, row.in_use(next_minute)), (2, 4));
-    // The clock of this worker is behind.
-    let (fourth, row) = in_flight.take(lane, 9, 5, now).await.unwrap();
-    assert_eq!((fourth.count, row.in_use(next_minute)), (1, 5));
-}
-
-#[tokio::test]
-async fn a_slow_receiver_moves_to_the_slow_queue_for_some_minutes_and_others_stay() {
-    let service = service_with(&[]).await;
+async fn a_slow_receiver_may_use_a_third_of_the_slots_for_some_minutes() {
+    let service = service_with(&[("AccountDeliveryConcurrency", "3")]).await;
     let (hanging, healthy) = (Hanging::start().await, Listener::start().await);
     let slow = service.register_endpoint(&hanging.url, &["charge.created"]).await;
     service.register_endpoint(&healthy.url, &["charge.failed"]).await;
     let first = messages_of_new_charges(&service, 1).await;
-    let is_slow = |row: &shared::store::Item| row.contains_key(&format!("slow#{}", id(&slow)));
-    let key = InFlight::key_of(&service.scope(), Lane::Fast);
     tokio::join!(work(&service, "TestDeliveryQueue", &first), async {
-        eventually("the receiver is marked", async || {
-            service.store().get_item(&key).await.unwrap().filter(is_slow)
+        eventually("the receiver is marked, and the lone attempt takes a slot", async || {
+            let occupancy = occupancy(&service).await;
+            let now = service.stack.clock.now();
+            (occupancy.is_slow(id(&slow), now) && occupancy.in_use(now) == 1).then_some(())
         })
         .await;
-        eventually("the lone attempt takes a slot", async || {
-            (slots_in_use(&service).await == 1).then_some(())
-        })
-        .await;
-        // Alone in its batch, and together with another one.
-        let next = messages_of_new_charges(&service, 3).await;
+        // Alone in its batch, and together with others. The scheduler sends the third again.
+        let mut next = messages_of_new_charges(&service, 3).await;
+        next[2]["due"] = json!(true);
         work(&service, "TestDeliveryQueue", &next[..1]).await;
         work(&service, "TestDeliveryQueue", &next[1..]).await;
-        assert_eq!(received_from(&service, "SlowTestDeliveryQueue").await.len(), 3);
+        assert_eq!(count_returned(&service, "TestDeliveryQueue").await, 2);
+        service.stack.clock.advance(7_000);
+        assert_eq!(received_from(&service, "TestDeliveryQueue").await.len(), 0, "they wait for long");
+        service.stack.clock.advance(8_000);
+        assert_eq!(received_from(&service, "TestDeliveryQueue").await.len(), 2);
         assert_eq!(hanging.requests().len(), 1);
         let waiting = service.deliveries("&status=PENDING").await;
         assert!(waiting.len() == 3 && waiting.iter().all(|delivery| delivery["attempts"] == 0));
@@ -280,12 +224,16 @@ async fn a_slow_receiver_moves_to_the_slow_queue_for_some_minutes_and_others_sta
         dispatch(&service.stack).await;
         let failed = service.deliveries("&eventType=charge.failed").await.remove(0);
         run_webhook_worker(&service.stack, &failed).await;
-        assert_eq!(healthy.hooks().len(), 1, "another receiver of the account is not moved");
+        assert_eq!(healthy.hooks().len(), 1, "another receiver of the account is not deferred");
         hanging.release();
     });
     assert_eq!(slots_in_use(&service).await, 0);
-    service.stack.clock.advance(301_000);
+    let _slot = take_slots(&service, 1).await;
     let later = messages_of_new_charges(&service, 1).await;
+    work(&service, "TestDeliveryQueue", &later).await;
+    assert_eq!(hanging.requests().len(), 1);
+    service.stack.clock.advance(301_000);
+    let _slot = take_slots(&service, 1).await;
     work(&service, "TestDeliveryQueue", &later).await;
     assert_eq!(hanging.requests().len(), 2, "the mark has ended");
 }
@@ -302,43 +250,15 @@ async fn the_message_of_the_next_attempt_waits_in_sqs_unless_sqs_can_not_delay_i
     let mut messages = messages_of_new_charges(&service, 1).await;
     // The message has returned to its queue before.
     messages[0]["waits"] = json!(2);
-    // The receiver is in the slow lane if the test is slow.
-    let queues = ["TestDeliveryQueue", "SlowTestDeliveryQueue"];
-    let delayed =
-        async || count_messages(&service, queues[0]).await[2] + count_messages(&service, queues[1]).await[2];
+    let delayed = async || count_messages(&service, "TestDeliveryQueue").await[2];
     work(&service, "TestDeliveryQueue", &messages).await;
     assert_eq!((listener.hooks().len(), delayed().await), (1, 1));
     service.stack.clock.advance(600_000);
-    let mut due = received_from(&service, queues[0]).await;
-    due.extend(received_from(&service, queues[1]).await);
+    let due = received_from(&service, "TestDeliveryQueue").await;
     assert_eq!((due.len(), &due[0]["due"], &due[0]["waits"]), (1, &json!(true), &Value::Null), "{due:?}");
-    work(&service, "SlowTestDeliveryQueue", &due).await;
+    work(&service, "TestDeliveryQueue", &due).await;
     assert_eq!((listener.hooks().len(), delayed().await), (2, 0));
     assert!(service.deliveries("").await[0]["nextRetryAt"].is_string());
-}
-
-#[tokio::test]
-async fn many_slow_servers_of_override_urls_mark_all_override_urls_but_no_endpoint() {
-    let service = service_with(&[]).await;
-    let in_flight = InFlight::new(service.store());
-    let (scope, now) = (service.scope(), service.stack.clock.now());
-    let servers: Vec<String> = (0..8).map(|number| format!("{number:08x}")).collect();
-    in_flight.mark(&scope, &servers[..7], now).await.unwrap();
-    let row =
-        async || service.store().get_item(&InFlight::key_of(&scope, Lane::Fast)).await.unwrap().unwrap();
-    let message = |receiver: Value| {
-        let mut message = json!({"scope": scope.to_string(), "delivery": "wd_01m7xpe60063pqsxx1gmvkjbw5"});
-        message.as_object_mut().unwrap().extend(receiver.as_object().unwrap().clone());
-        serde_json::from_value(message).unwrap()
-    };
-    let other_server = message(json!({"server": "ffffffff"}));
-    let endpoint = message(json!({"endpoint": "wh_01m7xpe60063pqsxx1gmvkjbw5"}));
-    assert!(!Occupancy::of(&row().await).marks.include(&other_server, now));
-    in_flight.mark(&scope, &servers[7..], now).await.unwrap();
-    let marks = Occupancy::of(&row().await).marks;
-    assert!(marks.include(&other_server, now) && !marks.include(&endpoint, now));
-    assert!(!marks.include(&other_server, now.saturating_plus_seconds(300)));
-    assert!(row().await.len() < 8, "one mark replaces those of the servers");
 }
 
 #[tokio::test]
@@ -377,21 +297,21 @@ async fn a_breaker_postpones_attempts_without_counting_them_and_closes_when_the_
 
     // After 30 seconds, one attempt is the probe. It fails, so the others wait for another minute.
     service.stack.clock.advance(45_000);
-    work(&service, "SlowTestDeliveryQueue", &messages[5..]).await;
+    work(&service, "TestDeliveryQueue", &messages[5..]).await;
     assert_eq!(attempts(&service.deliveries("").await), [0, 0, 1, 1, 1, 1, 1, 1]);
     service.stack.clock.advance(45_000);
-    work(&service, "SlowTestDeliveryQueue", &messages[5..]).await;
+    work(&service, "TestDeliveryQueue", &messages[5..]).await;
     assert_eq!(attempts(&service.deliveries("").await), [0, 0, 1, 1, 1, 1, 1, 1]);
     // The server answers the next probe, which closes the breaker.
     let router = Router::new().fallback(async || StatusCode::NO_CONTENT);
     let listener = closed.listen(16).unwrap();
     tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
     service.stack.clock.advance(75_000);
-    work(&service, "SlowTestDeliveryQueue", &messages[5..]).await;
+    work(&service, "TestDeliveryQueue", &messages[5..]).await;
     assert!(!service.deliveries("&status=DELIVERED").await.is_empty());
     service.stack.clock.advance(75_000);
     for message in &messages[5..] {
-        work(&service, "SlowTestDeliveryQueue", std::slice::from_ref(message)).await;
+        work(&service, "TestDeliveryQueue", std::slice::from_ref(message)).await;
     }
     let delivered = service.deliveries("&status=DELIVERED").await;
     assert_eq!(attempts(&delivered), [1, 1, 2], "a postponed attempt is not counted");
@@ -444,8 +364,7 @@ async fn an_attempt_that_sends_nothing_does_not_count_for_the_breaker() {
 
 #[tokio::test]
 async fn a_flood_of_test_deliveries_does_not_delay_live_ones() {
-    let parameters = [("TestDeliveryConcurrency", "2"), ("SlowTestDeliveryConcurrency", "2")];
-    let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let parameters = [("TestDeliveryConcurrency".to_owned(), "2".to_owned())].into();
     let service = Service::start_with(Options { parameters, ..Options::in_memory() }).await;
     let (hanging, healthy) = (Hanging::start().await, Listener::start().await);
     service.register_endpoint(&hanging.url, &["charge.created"]).await;

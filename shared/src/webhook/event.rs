@@ -23,7 +23,6 @@ use domain::time::Timestamp;
 use domain::webhook::event_rules;
 use domain::webhook::event_type::{EventType, Family};
 
-use super::breaker::server_of;
 use super::endpoint::Endpoint;
 use super::legacy::{PaymentData, WithdrawalData};
 use crate::charge::view::{ChargeView, QrImage};
@@ -287,12 +286,6 @@ impl Event {
             let subscribed = endpoints.iter().filter(move |endpoint| !has_own && endpoint.receives(name));
             own.into_iter().chain(subscribed.map(move |endpoint| (name, Some(endpoint))))
         })
-    }
-
-    /// Returns 8 hex digits of a hash of the host and port of the `webhookUrl`. They distinguish this server
-    /// from others.
-    pub(super) fn webhook_url_server(&self) -> Option<String> {
-        server_of(self.webhook_url.as_deref()?)
     }
 
     /// Returns the stable id of the event under one of its event types.

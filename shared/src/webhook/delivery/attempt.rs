@@ -27,7 +27,6 @@ use crate::webhook::breaker::Breakers;
 use crate::webhook::endpoint::Endpoint;
 use crate::webhook::event::Event;
 use crate::webhook::in_flight::{InFlight, Occupancy};
-use crate::webhook::queue::Lane;
 use crate::webhook::secret::SigningSecret;
 
 /// The largest expected difference between the clocks of two machines, in milliseconds. A message that
@@ -69,7 +68,7 @@ pub enum AttemptOutcome {
     Exhausted(FailedAttempt),
     /// No request was sent, because the receiver's turn comes later. The claim does not count as an attempt.
     Postponed {
-        /// When the attempt may begin; `None`: at once, after the message moved to the slow queue.
+        /// When the attempt may begin; `None`: when its message returns.
         until: Option<Timestamp>,
     },
     /// No request was sent, because the delivery was abandoned or its event has expired. The delivery becomes
@@ -110,7 +109,7 @@ pub struct SignedContext {
     /// The secret that signs the delivery; `None`: the endpoint was deleted, or the scope has no override
     /// secret yet.
     pub secret: Option<EndpointSecret>,
-    /// The scope's attempts in the fast lane, and its slow receivers.
+    /// The scope's slots in use, and its slow receivers.
     pub occupancy: Occupancy,
     /// The row with the scope's circuit breakers; `None`: no server of the scope failed lately.
     pub breakers: Option<Item>,
@@ -226,7 +225,7 @@ impl Deliveries {
 
     async fn read_signed_context(&self, delivery: &Delivery, secrets: &Store) -> Result<SignedContext> {
         let scope = &delivery.scope;
-        let (slots_key, breakers_key) = (InFlight::key_of(scope, Lane::Fast), Breakers::key_of(scope));
+        let (slots_key, breakers_key) = (InFlight::key_of(scope), Breakers::key_of(scope));
         let secret_key = SigningSecret::key_of(&delivery.scope, delivery.endpoint);
         let fairness_keys = [slots_key.clone(), breakers_key.clone()];
         let keys: Vec<Key> = context_keys(delivery).chain(fairness_keys).collect();
@@ -234,7 +233,7 @@ impl Deliveries {
         let mut rows = rows_by_key(rows);
         let context = context_of(delivery, &mut rows)?;
         let secret = secret.map(from_item::<SigningSecret>).transpose()?.map(|row| row.secret);
-        let occupancy = Occupancy::of(&rows.remove(&slots_key).unwrap_or_default());
+        let occupancy = Occupancy::of(rows.remove(&slots_key).unwrap_or_default());
         Ok(SignedContext { context, secret, occupancy, breakers: rows.remove(&breakers_key) })
     }
 

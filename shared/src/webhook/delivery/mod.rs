@@ -149,9 +149,6 @@ pub struct Delivery {
     /// endpoint's present generation, the delivery is abandoned.
     #[serde(default, skip_serializing_if = "domain::row::is_default")]
     pub generation: u64,
-    /// For a `webhookUrl`: a short hash of its host and port. Queue messages are grouped by it, so that a
-    /// server that hangs does not delay the deliveries to other servers.
-    pub server: Option<String>,
     /// The status. May stay `PENDING` for seconds or minutes after the delivery was abandoned.
     pub status: DeliveryStatus,
     /// The number of attempts so far. Each claim counts as an attempt, unless the worker only cancels the
@@ -245,7 +242,6 @@ impl Delivery {
             event_type,
             endpoint: endpoint.map(|endpoint| endpoint.id),
             generation: endpoint.map_or(0, Endpoint::generation),
-            server: if endpoint.is_none() { event.webhook_url_server() } else { None },
             status: DeliveryStatus::Pending,
             attempts: 0,
             max_attempts: MAX_ATTEMPTS,
