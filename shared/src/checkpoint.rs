@@ -16,14 +16,11 @@
 //!
 //! A row may still be *open* for some moments after its insert, as a delivery is during its first attempt. Beside the
 //! sums of all recent rows, a run then stores the sums of the open ones, and the id up to which all rows are
-//! *settled*: readers know in another way which of these are open. While rows are not settled, the runs follow each
-//! other after seconds, and read again only the rows after that id.
+//! *settled*: readers know in another way which of these are open. While more than a few rows are not settled, the caller
+//! runs again after seconds, and only the rows after that id are read again.
 //!
-//! The row of totals is in the due index while rows may follow the checkpoint:
-//!
-//! - One row in 64 makes a run due at once, unless one is due within a minute.
-//! - A run that leaves rows makes the next one due after 50 s, so that the next minute's schedule starts it, or
-//!   after 6 s while more than a few rows are not settled.
+//! The row of totals is in the due index while rows may follow the checkpoint. A run that leaves rows makes the next one
+//! due after 50 s, so that the next minute's schedule starts it.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +30,9 @@ use domain::rollup::Sums;
 use domain::row::Key;
 use domain::time::Timestamp;
 
-use crate::store::{CommitOutcome, Item, Order, RowUpdate, Store, StoreError, Write, due_attributes, text};
+use crate::store::{
+    CommitOutcome, Item, Order, RowUpdate, Store, StoreError, UpdateOutcome, Write, due_attributes, text,
+};
 
 /// A row is late if it is inserted this long, in milliseconds, after the time in its id, or later. A
 /// checkpoint may have passed the id of a late row, so such a row is counted in another way. The time is above
@@ -71,7 +70,7 @@ pub(crate) const NEXT_RUN_SECONDS: i64 = 50;
 /// The shortest pause between two runs, in seconds.
 pub(crate) const SOON_SECONDS: i64 = 6;
 
-/// If a run has read more rows than this, the next one is not due before [`NEXT_RUN_SECONDS`].
+/// If a run has read more rows than this, the next one begins after [`NEXT_RUN_SECONDS`].
 const MANY_ROWS: usize = 20_000;
 
 /// When a run is due at the latest, in seconds after the insert of a row. Rows are kept for 90 days.
@@ -119,9 +118,6 @@ pub(crate) enum Reading<'a> {
 pub(crate) trait Log: Sync {
     /// If fewer rows than this follow the checkpoint, readers read them all.
     const FEW_ROWS: usize;
-
-    /// When the next run is due, in seconds, if this one leaves rows that are not settled.
-    const UNSETTLED_SECONDS: i64;
 
     /// Readers read so many rows anyway that are not settled.
     const FEW_UNSETTLED: usize;
@@ -306,27 +302,62 @@ impl CountedLog {
     }
 
     /// Advances the checkpoint over all rows that it may pass now, and stores the sums of the others. Makes the
-    /// next run due if rows are left or may follow.
-    pub(crate) async fn run(&self, log: &impl Log, now: Timestamp) -> Result<(), StoreError> {
+    /// next run due if rows are left or may follow. Returns whether more than a few rows are not settled, so that
+    /// the caller runs again after [`SOON_SECONDS`]. `unless_just_run`: does nothing if the last run, which left rows,
+    /// has just begun.
+    pub(crate) async fn run(
+        &self,
+        log: &impl Log,
+        now: Timestamp,
+        unless_just_run: bool,
+    ) -> Result<bool, StoreError> {
         let row = self.store.get_item(&self.total_key()).await?.unwrap_or_default();
-        let due = row.get("due_sk").cloned();
+        if unless_just_run && self.has_just_run(&row, now) {
+            return Ok(false);
+        }
+        // The next run is due before this one begins, so that of several at the same time only one continues.
+        let next = now.saturating_plus_seconds(NEXT_RUN_SECONDS);
+        if !self.set_due(Some(next), row.get("due_sk")).await? {
+            return Ok(false);
+        }
         let advanced = self.advance(log, text(&row, CHECKPOINT), now).await?;
-        let Some((checkpoint, recent)) = advanced else { return Ok(()) };
-        let next = if let Some(seconds) = self.store_recent(log, checkpoint.as_deref(), recent, now).await? {
-            Some(now.saturating_plus_seconds(seconds))
-        } else {
+        let Some((checkpoint, recent)) = advanced else { return Ok(false) };
+        let is_soon = self.store_recent(log, checkpoint.as_deref(), recent, now).await?;
+        if is_soon.is_none() {
             // A dispatcher remembers for some hours that a run is due.
             let day_before = now.saturating_plus_seconds(LATEST_RUN_SECONDS.saturating_neg());
             let is_recent = checkpoint.is_some_and(|checkpoint| checkpoint > log.last_id_at(day_before));
-            is_recent.then(|| now.saturating_plus_seconds(LATEST_RUN_SECONDS))
+            let latest = is_recent.then(|| now.saturating_plus_seconds(LATEST_RUN_SECONDS));
+            // If a row has made a run due meanwhile, that one remains.
+            let [_, (_, due)] = due_attributes(&self.total_key(), next);
+            self.set_due(latest, Some(&due)).await?;
+        }
+        Ok(is_soon.unwrap_or_default())
+    }
+
+    /// Whether the last run began less than [`SOON_SECONDS`] ago and left rows.
+    fn has_just_run(&self, row: &Item, now: Timestamp) -> bool {
+        let due_after_run = |seconds_ago: i64| {
+            let run_at = now.saturating_plus_seconds(NEXT_RUN_SECONDS.saturating_sub(seconds_ago));
+            let [_, (_, due)] = due_attributes(&self.total_key(), run_at);
+            due.as_s().cloned().unwrap_or_default()
         };
-        // If a row has made a run due meanwhile, that one remains.
-        let update = match due {
-            Some(due) => self.due(next).when("due_sk", "=", due),
-            None if next.is_some() => self.due(next).when_absent("due_sk"),
-            None => return Ok(()),
+        let just_now = due_after_run(SOON_SECONDS.saturating_sub(1))..=due_after_run(0);
+        text(row, "due_sk").is_some_and(|due| just_now.contains(&due))
+    }
+
+    /// Sets when the next run is due, unless it is no longer due by `read`. `None`: none is due. Returns whether it is
+    /// set.
+    async fn set_due(
+        &self,
+        at: Option<Timestamp>,
+        read: Option<&AttributeValue>,
+    ) -> Result<bool, StoreError> {
+        let update = match read {
+            Some(read) => self.due(at).when("due_sk", "=", read.clone()),
+            None => self.due(at).when_absent("due_sk"),
         };
-        update.run(&self.store).await.map(|_updated_or_refused| ())
+        Ok(matches!(update.run(&self.store).await?, UpdateOutcome::Done(_)))
     }
 
     /// Reads the rows that the checkpoint may pass now, as [`Self::run`] does, and writes nothing.
@@ -390,15 +421,15 @@ impl CountedLog {
     }
 
     /// Stores the sums of the rows after the checkpoint, if they are many, or if sums were stored before: rows may have
-    /// appeared among those. `settled_to`: up to where rows were settled then. Returns after how many seconds the next
-    /// run is due; `None`: there are no rows.
+    /// appeared among those. `settled_to`: up to where rows were settled then. Returns whether more than a few rows are
+    /// not settled; `None`: there are no rows.
     async fn store_recent<L: Log>(
         &self,
         log: &L,
         checkpoint: Option<&str>,
         settled_to: Option<String>,
         now: Timestamp,
-    ) -> Result<Option<i64>, StoreError> {
+    ) -> Result<Option<bool>, StoreError> {
         let last_id =
             |age_ms: i64| log.last_id_at(now.plus_millis(age_ms.saturating_neg()).unwrap_or(Timestamp::MIN));
         let (appeared, settled) = (last_id(APPEARED_AFTER_MS), last_id(SETTLED_AFTER_MS));
@@ -439,8 +470,7 @@ impl CountedLog {
             let _written = self.store.commit(vec![recent.write(&self.partition, None)?]).await?;
         }
         let is_soon = unsettled > L::FEW_UNSETTLED && rows_read <= MANY_ROWS;
-        let seconds = if is_soon { L::UNSETTLED_SECONDS } else { NEXT_RUN_SECONDS };
-        Ok((rows_read > 0).then_some(seconds))
+        Ok((rows_read > 0).then_some(is_soon))
     }
 
     /// Returns the update that sets when the next run is due; `None`: none is due. The caller adds its condition.

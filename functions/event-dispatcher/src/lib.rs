@@ -49,7 +49,7 @@ use shared::store::{Aws, Store, StoreError, from_item};
 use shared::webhook::delivery::{Delivery, DeliveryStatus};
 use shared::webhook::endpoint::Endpoint;
 use shared::webhook::event::Event;
-use shared::webhook::queue::{DeliveryMessage, DeliveryQueues};
+use shared::webhook::queue::{CountQueue, DeliveryMessage, DeliveryQueues};
 use shared::webhook::resend::Resend;
 use shared::{WorkError, WorkResult, audit_trail, concurrently};
 
@@ -69,6 +69,7 @@ const CONCURRENT_ACCOUNTS: usize = 16;
 pub struct Dispatcher {
     pub store: Store,
     pub queues: DeliveryQueues,
+    pub counts: CountQueue,
     pub acquirers: AcquirerQueue,
     pub emails: EmailQueue,
     pub s3: aws_sdk_s3::Client,
@@ -106,13 +107,14 @@ struct StreamActions {
 }
 
 impl Dispatcher {
-    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `TEST_DELIVERY_QUEUE_URL`, `ACQUIRER_QUEUE_URL`,
+    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `TEST_DELIVERY_QUEUE_URL`, `COUNT_QUEUE_URL`, `ACQUIRER_QUEUE_URL`,
     /// `MAIL_QUEUE_URL`, `FAILED_RECORDS_BUCKET`, `CHECKOUT_BASE_URL` and `MED_OUTCOME_NOTICES` (`off`: the
     /// outcome of MED cases is neither published nor mailed).
     pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
         Ok(Self {
             store: Store::for_stream(aws, required(var, "TABLE_NAME")?),
             queues: DeliveryQueues::from_vars(&aws.sqs(), var)?,
+            counts: CountQueue::new(aws.sqs(), required(var, "COUNT_QUEUE_URL")?),
             acquirers: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
             emails: EmailQueue::new(aws.sqs(), required(var, "MAIL_QUEUE_URL")?),
             s3: aws.s3(),

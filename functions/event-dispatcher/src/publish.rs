@@ -15,10 +15,10 @@ use shared::concurrently;
 use shared::notes::Period;
 use shared::rollup::Rollups;
 use shared::store::StoreError;
-use shared::webhook::delivery::{COUNTED_AFTER_SECONDS, Deliveries, Delivery, DeliveryStatus};
+use shared::webhook::delivery::{Deliveries, Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
-use shared::webhook::queue::DeliveryMessage;
+use shared::webhook::queue::{COUNTED_AFTER_SECONDS, DeliveryMessage};
 use shared::webhook::resend::note_resent;
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinSet, yield_now};
@@ -197,8 +197,8 @@ impl Dispatcher {
         }
     }
 
-    /// Schedules the count of a scope's deliveries for one new delivery in 64, and for each 32 of a minute, unless
-    /// this process has just done so. A failure is only logged, because a later delivery schedules the count.
+    /// Sends the message of a count of a scope's deliveries for one new delivery in 64, and for each 32 of a minute,
+    /// unless this process has just done so. A failure is only logged, because a later delivery sends the message.
     async fn schedule_counting(&self, scope: Scope, new: &[(String, DeliveryMessage)]) {
         let now = self.clock.now();
         let are_many = self.new_deliveries.add(scope, new.len(), now);
@@ -208,8 +208,7 @@ impl Dispatcher {
         }
         self.new_deliveries.reset(&scope);
         self.due_counts.add(scope, now.saturating_plus_seconds(COUNTED_AFTER_SECONDS), now);
-        let deliveries = Deliveries::new(self.store.clone());
-        if let Err(error) = deliveries.schedule_counting(&scope, now).await {
+        if let Err(error) = self.counts.send_next(scope).await {
             tracing::warn!(%scope, %error, "can't schedule the count of deliveries; a later delivery does");
         }
     }

@@ -7,12 +7,15 @@
 //! the shards are processed in invocations of their own. Each run reads the due rows and processes them by
 //! conditional writes, like the other functions. So concurrent runs, or a run that crashes, do no harm.
 //!
+//! Messages start counts of deliveries between two runs, because schedules run once a minute at most.
+//!
 //! A schedule of its own recovers deliveries that have no message in their queue (`recovery`).
 
 mod recovery;
 
 use std::time::{Duration, Instant};
 
+use aws_lambda_events::sqs::SqsEvent;
 use domain::acquirer::{ConnectionSweep, ReportedPix};
 use domain::backoff::Backoff;
 use domain::charge::transition::Command;
@@ -21,6 +24,7 @@ use domain::ids::{Mode, Scope};
 use domain::med::MedNotice;
 use domain::refund::Refund;
 use domain::time::Timestamp;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use shared::acquirer::{AcquirerMessage, AcquirerQueue};
@@ -29,12 +33,13 @@ use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, required};
 use shared::med::MedCases;
 use shared::metrics;
+use shared::queue;
 use shared::rollup::{Rollups, folded_scope};
 use shared::store::{Aws, DUE_SHARDS, DuePartition, DueRow, Store, StoreError, from_item};
 use shared::wallet::Wallets;
 use shared::wallet::counters::Tranche;
 use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, NEXT_LOOK_SECONDS, counted_scope};
-use shared::webhook::queue::{DeliveryMessage, DeliveryQueues};
+use shared::webhook::queue::{CountMessage, CountQueue, DeliveryMessage, DeliveryQueues};
 use shared::{WorkError, WorkResult, concurrently};
 
 /// The `task` in the input of the schedule that replaces lost messages (`template.yaml`).
@@ -94,27 +99,45 @@ pub struct Scheduler {
     pub store: Store,
     pub delivery_queues: DeliveryQueues,
     pub acquirer_queue: AcquirerQueue,
+    pub count_queue: CountQueue,
     pub clock: Clock,
 }
 
 impl Scheduler {
-    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `TEST_DELIVERY_QUEUE_URL` and `ACQUIRER_QUEUE_URL`.
+    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `TEST_DELIVERY_QUEUE_URL`, `ACQUIRER_QUEUE_URL` and
+    /// `COUNT_QUEUE_URL`.
     pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
         Ok(Self {
             store: Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?),
             delivery_queues: DeliveryQueues::from_vars(&aws.sqs(), var)?,
             acquirer_queue: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
+            count_queue: CountQueue::new(aws.sqs(), required(var, "COUNT_QUEUE_URL")?),
             clock,
         })
     }
 
-    /// Does the task of a schedule's event. An event with a `shard` processes the rows of this shard that are
-    /// due. An event with neither processes the due rows of all shards.
+    /// Processes messages of counts, or does the task of a schedule's event. An event with a `shard` processes the
+    /// rows of this shard that are due. An event without any processes the due rows of all shards.
     ///
     /// # Errors
     ///
     /// As for [`Self::run`], and when messages could not be recovered.
     pub async fn handle(&self, event: &Value) -> WorkResult<Value> {
+        if event.get("Records").is_some() {
+            let scheduler = self.clone();
+            let counted = queue::process_batch(
+                SqsEvent::deserialize(event)?,
+                move |message: CountMessage, _receipt| {
+                    let scheduler = scheduler.clone();
+                    async move {
+                        let counted =
+                            scheduler.deliveries().count_again(&message.scope, scheduler.clock.now()).await;
+                        scheduler.count_next(message.scope, counted).await
+                    }
+                },
+            );
+            return Ok(serde_json::to_value(counted.await)?);
+        }
         if event.get("task").and_then(Value::as_str) == Some(RECOVER_MESSAGES) {
             Box::pin(self.recover_messages()).await?;
             return Ok(json!({}));
@@ -183,7 +206,8 @@ impl Scheduler {
             }
         }
         for scope in slow.counts {
-            if let Err(error) = self.deliveries().count(&scope, self.clock.now()).await {
+            let counted = self.deliveries().count(&scope, self.clock.now()).await;
+            if let Err(error) = self.count_next(scope, counted).await {
                 tracing::error!(%scope, %error, "deliveries were not counted; the next run retries");
             }
         }
@@ -194,6 +218,14 @@ impl Scheduler {
             }
         }
         failure.map_or(Ok(processed), Err)
+    }
+
+    /// Sends the message of the next count of a scope's deliveries, if outcomes were missing in the last one.
+    async fn count_next(&self, scope: Scope, are_missing: Result<bool, StoreError>) -> WorkResult<()> {
+        if are_missing? {
+            self.count_queue.send_next(scope).await?;
+        }
+        Ok(())
     }
 
     /// Runs the steps of an abandonment, at least one. Those after [`WORK_TIME`] are left to the next run.

@@ -37,7 +37,7 @@ async fn deliver(stack: &Stack, endpoint: &Endpoint, count: i64, seconds: i64) {
     seeding::write(&dynamodb, &items).await;
     stack.clock.advance(seconds * 1_000);
     let deliveries = Deliveries::new(Store::new(dynamodb, "StateTable"));
-    deliveries.schedule_counting(&scope, stack.clock.now()).await.unwrap();
+    deliveries.count(&scope, stack.clock.now()).await.unwrap();
 }
 
 fn print(name: &str, requests: &str, mut times: Vec<Duration>) {

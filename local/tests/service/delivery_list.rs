@@ -25,6 +25,7 @@ use shared::webhook::event::{Event, Origin};
 use shared::webhook::redrive::Redrive;
 
 use crate::description::{example, example_body};
+use crate::invocations::{count_messages, run_counts, send_count};
 use crate::rollups::SeededRandom;
 use crate::seeding::{other_endpoint, seed_deliveries, write};
 use crate::support::{Listener, Service, eventually};
@@ -333,7 +334,7 @@ async fn lists_and_statistics_match_the_rows_after_any_sequence_of_changes() {
                     fixture.deliveries.add_to_list(delivery, fixture.now()).await.unwrap();
                 }
             }
-            17 => fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap(),
+            17 => drop(fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap()),
             _ => {
                 let max_ms = if random.below(8) == 0 { 86_400_000 } else { 40_000 };
                 fixture.service.stack.clock.advance(i64::try_from(random.below(max_ms)).unwrap());
@@ -779,9 +780,10 @@ async fn numbers_take_five_requests_and_are_exact_seconds_after_3000_deliveries_
         });
     }
     attempts.join_all().await;
-    fixture.deliveries.schedule_counting(&fixture.scope, fixture.now()).await.unwrap();
+    send_count(&fixture.service).await;
     for after_ms in [6_000, 60_000, 210_000, 300_000] {
         fixture.service.stack.clock.advance(after_ms);
+        run_counts(&fixture.service).await;
         fixture.service.run_scheduler().await;
         // A late delivery does not disturb the counts.
         let late = fixture.insert(400).await;
@@ -831,24 +833,27 @@ async fn a_delivery_without_an_answer_is_never_counted_as_delivered() {
     for one in &claimed[..50] {
         assert!(fixture.deliveries.end_attempt(one, &delivered, fixture.now()).await.unwrap());
     }
-    fixture.deliveries.schedule_counting(&fixture.scope, fixture.now()).await.unwrap();
+    // Several messages lead to one count, and to one message for the next.
+    send_count(&fixture.service).await;
+    send_count(&fixture.service).await;
     fixture.service.stack.clock.advance(6_000);
-    fixture.service.run_scheduler().await;
+    run_counts(&fixture.service).await;
     assert_eq!(numbers().await, ([250, 0, 50], false));
+    assert_eq!(count_messages(&fixture.service, "CountQueue").await, [0, 0, 1]);
     for one in &claimed[50..75] {
         assert!(fixture.deliveries.end_attempt(one, &delivered, fixture.now()).await.unwrap());
     }
     fixture.service.stack.clock.advance(6_000);
-    fixture.service.run_scheduler().await;
+    run_counts(&fixture.service).await;
     assert_eq!(numbers().await, ([225, 0, 75], false));
     // Those that are still open are listed, and their status is exact.
     fixture.service.stack.clock.advance(36_000);
-    fixture.service.run_scheduler().await;
+    run_counts(&fixture.service).await;
     assert_eq!(numbers().await, ([200, 25, 75], true));
     assert!(fixture.deliveries.end_attempt(&claimed[75], &delivered, fixture.now()).await.unwrap());
     // The next count finds that they are listed. Then each change is seen at once.
     fixture.service.stack.clock.advance(12_000);
-    fixture.service.run_scheduler().await;
+    run_counts(&fixture.service).await;
     assert_eq!(numbers().await, ([200, 24, 76], true));
     assert!(fixture.deliveries.end_attempt(&claimed[76], &delivered, fixture.now()).await.unwrap());
     assert_eq!(numbers().await, ([200, 23, 77], true));
@@ -872,14 +877,16 @@ async fn the_service_schedules_counting_as_deliveries_are_inserted() {
             (stats["DELIVERED"] == created).then_some(())
         })
         .await;
-        if !service.rows(&partition, "total").await.is_empty() {
+        if count_messages(&service, "CountQueue").await != [0; 3]
+            || !service.rows(&partition, "total").await.is_empty()
+        {
             break;
         }
         assert!(created < 60, "none of {created} deliveries scheduled a count");
     }
     service.advance_seconds(300).await;
     eventually("all deliveries are counted", async || {
-        let row = service.rows(&partition, "total").await.remove(0);
+        let row = service.rows(&partition, "total").await.into_iter().next()?;
         let newest = service.deliveries("").await[0]["id"].clone();
         (text(&row, "up_to").as_deref() == newest.as_str()).then_some(())
     })

@@ -3,6 +3,7 @@
 use aws_sdk_sqs::types::QueueAttributeName;
 use local::stack::Stack;
 use serde_json::{Value, json};
+use shared::webhook::queue::CountQueue;
 
 use crate::support::Service;
 
@@ -73,6 +74,20 @@ pub(crate) async fn run_webhook_workers(stack: &Stack, deliveries: &[Value]) {
     };
     let records: Vec<Value> = deliveries.iter().map(record).collect();
     let answer = invoke(stack, "WebhookWorkerFunction", &records).await;
+    assert_eq!(answer["batchItemFailures"], json!([]));
+}
+
+/// Sends the message of a count of the test deliveries, as the dispatcher does.
+pub(crate) async fn send_count(service: &Service) {
+    let (sqs, url) = service.queue("CountQueue");
+    CountQueue::new(sqs, url).send_next(service.scope()).await.unwrap();
+}
+
+/// Invokes the scheduler with the visible messages of counts, as the event source does.
+pub(crate) async fn run_counts(service: &Service) {
+    let record = |body: String| json!({"messageId": "m", "body": body, "eventSource": "aws:sqs"});
+    let records: Vec<Value> = service.take_messages("CountQueue").await.into_iter().map(record).collect();
+    let answer = invoke(&service.stack, "SchedulerFunction", &records).await;
     assert_eq!(answer["batchItemFailures"], json!([]));
 }
 

@@ -18,7 +18,7 @@ use local::event_sources::lambda_record;
 use local::template::{Function, Template, queue_arn};
 use serde_json::{Value, json};
 
-use crate::invocations::{invoke, run_acquirer_worker, stream_records_after};
+use crate::invocations::{invoke, run_acquirer_worker, run_counts, stream_records_after};
 use crate::support::{Listener, Service, id};
 
 /// The number of charges of [`charges_of_a_minute`] that are created and paid in each second.
@@ -199,9 +199,12 @@ impl Flow {
         self.service.proxy().report().read_units
     }
 
-    /// Dispatches the stream and runs the deliveries, until nothing is left to do.
+    /// Dispatches the stream and runs the deliveries, until nothing is left to do. Then counts what has waited.
     async fn process_events(&mut self) {
         while self.dispatch().await || self.deliver().await {}
+        let read_units_before = self.read_units();
+        run_counts(&self.service).await;
+        self.counts.borrow_mut().schedule_read_units += self.read_units() - read_units_before;
     }
 
     /// Dispatches the new records of the stream in batches. `false`: there are none.

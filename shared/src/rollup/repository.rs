@@ -182,7 +182,7 @@ impl Rollups {
         let partitions =
             Accounts::new(self.store.clone()).sharded_scope(scope).await?.partitions(Event::partition);
         let log = EventRows { store: self.store.clone(), scope: *scope, partitions };
-        self.counted(scope).run(&log, now).await
+        self.counted(scope).run(&log, now, false).await.map(drop)
     }
 
     fn counted(&self, scope: &Scope) -> CountedLog {
@@ -204,7 +204,6 @@ struct EventRows {
 
 impl Log for EventRows {
     const FEW_ROWS: usize = 500;
-    const UNSETTLED_SECONDS: i64 = NEXT_RUN_SECONDS;
     const FEW_UNSETTLED: usize = usize::MAX;
 
     fn first_id(&self) -> String {

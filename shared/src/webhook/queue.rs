@@ -2,13 +2,16 @@
 //!
 //! Deliveries of test keys have a queue of their own, so that a flood of them does not delay live deliveries.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use domain::ids::{DeliveryId, EndpointId, Mode, Scope};
 
 use super::delivery::Delivery;
+use crate::checkpoint::SOON_SECONDS;
 use crate::config::{ConfigError, Vars, required};
-use crate::queue::{Message, Queue};
+use crate::queue::{Message, Queue, QueueError};
 
 /// A message of the queue: names the delivery that the worker must attempt.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -28,6 +31,31 @@ pub struct DeliveryMessage {
 }
 
 pub type DeliveryQueue = Queue<DeliveryMessage>;
+
+/// A message: count the deliveries of a scope.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct CountMessage {
+    pub scope: Scope,
+}
+
+impl Message for CountMessage {
+    fn group(&self) -> String {
+        self.scope.to_string()
+    }
+}
+
+/// The queue from which the scheduler counts deliveries between two of its schedules, which run once a minute at most.
+pub type CountQueue = Queue<CountMessage>;
+
+/// How long after new deliveries, or after a count that leaves some, the next count follows, in seconds.
+pub const COUNTED_AFTER_SECONDS: i64 = SOON_SECONDS;
+
+impl CountQueue {
+    pub async fn send_next(&self, scope: Scope) -> Result<(), QueueError> {
+        let after = Duration::from_secs(COUNTED_AFTER_SECONDS.unsigned_abs());
+        self.send_later(&CountMessage { scope }, after).await
+    }
+}
 
 /// The queues of live and of test deliveries.
 #[derive(Clone, Debug)]

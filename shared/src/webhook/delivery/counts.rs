@@ -26,15 +26,12 @@ use super::log::LogPage;
 use super::page::{NEW_ROWS, Selection};
 use super::{Deliveries, Delivery, DeliveryStatus, KEPT_AFTER_SHOWN_SECONDS};
 use crate::account::Accounts;
-use crate::checkpoint::{CountedLog, Loaded, Log, LogRow, Reading, SOON_SECONDS, STRIDE, TOTAL};
+use crate::checkpoint::{CountedLog, Loaded, Log, LogRow, Reading, STRIDE, TOTAL};
 use crate::concurrently::concurrently;
 use crate::store::{Item, Order, RowUpdate, StoreError, Write, from_item, ttl};
 
 /// The number of all deliveries, in whatever status. The other numbers have the names of statuses.
 pub(super) const ALL: &str = "n";
-
-/// How long after new deliveries a count is due, in seconds.
-pub const COUNTED_AFTER_SECONDS: i64 = SOON_SECONDS;
 
 /// In recent sums, the number of deliveries that a run found open, listed or not.
 const OPEN: &str = "o";
@@ -202,7 +199,6 @@ struct DeliveryLog<'a> {
 
 impl Log for DeliveryLog<'_> {
     const FEW_ROWS: usize = NEW_ROWS;
-    const UNSETTLED_SECONDS: i64 = SOON_SECONDS;
     /// With the 31 that the dispatcher has not scheduled yet, not more than [`NEW_ROWS`].
     const FEW_UNSETTLED: usize = 8;
 
@@ -253,16 +249,17 @@ impl Deliveries {
         self.counted(scope).load(&format!("{DAY}{first}")).await
     }
 
-    /// Makes a count of a scope due in [`COUNTED_AFTER_SECONDS`], unless one is due by then.
-    pub async fn schedule_counting(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
-        let at = now.saturating_plus_seconds(SOON_SECONDS);
-        self.counted(scope).schedule(at, at).await
+    /// Counts the log of a scope, and lists the deliveries that are not delivered in time. Returns whether the outcome
+    /// of more than a few is missing, so that another count follows within seconds.
+    pub async fn count(&self, scope: &Scope, now: Timestamp) -> Result<bool, StoreError> {
+        let log = self.delivery_log(scope, now).await?;
+        Box::pin(self.counted(scope).run(&log, now, false)).await
     }
 
-    /// Counts the log of a scope, and lists the deliveries that are not delivered in time.
-    pub async fn count(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
+    /// Like [`Self::count`], unless a count has just begun. So several messages for a scope lead to one count.
+    pub async fn count_again(&self, scope: &Scope, now: Timestamp) -> Result<bool, StoreError> {
         let log = self.delivery_log(scope, now).await?;
-        Box::pin(self.counted(scope).run(&log, now)).await
+        Box::pin(self.counted(scope).run(&log, now, true)).await
     }
 
     /// Lists the deliveries of a scope that are not delivered in time, without a write for the others.
