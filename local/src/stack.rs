@@ -49,6 +49,8 @@ const MAIL_FROM: &str = "avisos@pagamentos.example";
 #[derive(Debug)]
 pub struct Options {
     pub state: State,
+    /// The clock of a state in memory. A state directory has its own.
+    pub clock: Clock,
     /// Port 0: any free port.
     pub address: SocketAddr,
     /// `None`: that of the address.
@@ -80,6 +82,7 @@ impl Options {
     pub fn in_memory() -> Self {
         Self {
             state: State::InMemory,
+            clock: Clock::default(),
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             base_url: None,
             api_elsewhere: None,
@@ -171,7 +174,7 @@ impl Stack {
         let base_url = options.base_url.unwrap_or_else(|| own_url.clone());
         let template = Template::deployed_with(&options.parameters)?;
         let directory = options.state.directory().cloned();
-        let clock = restored_clock(directory.as_deref())?;
+        let clock = directory.as_deref().map_or(Ok(options.clock), restored_clock)?;
         if listener.is_none() && clock.offset_ms() != 0 {
             let text = "the clock of this state was advanced, which functions in other programs can't follow; start with --in-memory, or remove .local/";
             return Err(Error::new(text));
@@ -383,9 +386,8 @@ fn lambda_environment(endpoints: &Endpoints) -> BTreeMap<String, String> {
 }
 
 /// Without the offset, rows of an earlier run could have times in the future.
-fn restored_clock(directory: Option<&Path>) -> Result<Clock> {
-    let text = directory.map(|directory| read_if_exists(&directory.join(CLOCK_FILE))).transpose()?.flatten();
-    let Some(text) = text else { return Ok(Clock::default()) };
+fn restored_clock(directory: &Path) -> Result<Clock> {
+    let Some(text) = read_if_exists(&directory.join(CLOCK_FILE))? else { return Ok(Clock::default()) };
     let offset_ms = serde_json::from_str(&text).context("reading clock.json")?;
     Ok(Clock::with_offset_ms(offset_ms))
 }

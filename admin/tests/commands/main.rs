@@ -83,6 +83,11 @@ fn as_deployed(command: &mut Command, stack: &Stack) {
 impl AdminFixture {
     async fn start() -> Self {
         let stack = Stack::start(Options::in_memory()).await.unwrap();
+        // No hour and no day ends during a test.
+        let seconds_left = 3_600 - stack.clock.now().seconds().rem_euclid(3_600);
+        if seconds_left < 600 {
+            stack.clock.advance(seconds_left * 1_000);
+        }
         let directory = std::env::temp_dir().join(format!("admin-{}", stack.seed.first.id));
         std::fs::create_dir_all(&directory).unwrap();
         let ready = serde_json::to_vec(&stack.ready().await.unwrap()).unwrap();
@@ -665,12 +670,14 @@ impl Merchant {
 /// Polls until `condition` returns a value. Fails after a minute with the text `expected`.
 async fn eventually<T, F: AsyncFnMut() -> Option<T>>(expected: &str, mut condition: F) -> T {
     let began = Instant::now();
+    let mut pause = Duration::from_millis(10);
     loop {
         if let Some(value) = condition().await {
             return value;
         }
         assert!(began.elapsed() < Duration::from_mins(1), "not within a minute: {expected}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(pause).await;
+        pause = (pause * 3 / 2).min(Duration::from_millis(100));
     }
 }
 

@@ -18,7 +18,7 @@ use shared::webhook::in_flight::{InFlight, Occupancy, Slot};
 use tokio::net::TcpSocket;
 use tokio::sync::watch;
 
-use crate::invocations::{count_messages, dispatch, invoke, run_webhook_worker, run_webhook_workers};
+use crate::invocations::{count_messages, dispatch, invoke, run_webhook_worker};
 use crate::support::{Listener, Service, eventually, id, serve};
 
 /// A server that answers no request until it is released.
@@ -324,11 +324,17 @@ async fn breakers_open_for_hundreds_of_dead_servers_and_the_row_stays_bounded() 
     let servers: Vec<String> = (0..600).map(|number| format!("{number:08x}")).collect();
     let (dead, more) = servers.split_at(400);
     let now = service.stack.clock.now();
-    for (servers, failures) in [(dead, 5), (more, 1)] {
-        for _ in 0..failures {
-            for server in servers {
-                breakers.record_failure((&scope, server), None, now).await.unwrap();
-            }
+    // All but the last of the failures that open a breaker.
+    let key = Breakers::key_of(&scope);
+    let attributes: Vec<String> = dead.iter().map(|server| format!("failures#{server}")).collect();
+    let failures = attributes.iter().map(|name| (name.as_str(), AttributeValue::N("4".to_owned())));
+    let failures: Vec<(&str, AttributeValue)> = failures.collect();
+    for some in failures.chunks(100) {
+        service.set_attributes(&key.pk, &key.sk, some).await;
+    }
+    for servers in [dead, more] {
+        for server in servers {
+            breakers.record_failure((&scope, server), None, now).await.unwrap();
         }
         let row = service.store().get_item(&Breakers::key_of(&scope)).await.unwrap();
         let is_open = |server: &String| Breaker::of(row.as_ref(), server).admit(now) != Admission::Pass;

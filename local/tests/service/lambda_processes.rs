@@ -41,8 +41,8 @@ const PROCESSES: [(&str, &str); 4] = [
 /// The function that a daily schedule invokes.
 const VERIFIER: &str = "ledger-verifier";
 
-/// Prefixes of the variables that cargo sets for a test. With them, cargo would build some libraries again.
-const SET_BY_CARGO: [&str; 3] = ["CARGO_MANIFEST_", "CARGO_PKG_", "CARGO_BIN_"];
+/// Prefixes of the variables that cargo, or `.ci/run`, sets for a test. With them, cargo would build some libraries again.
+const SET_FOR_TESTS: [&str; 4] = ["CARGO_MANIFEST_", "CARGO_PKG_", "CARGO_BIN_", "RUSTC_BOOTSTRAP"];
 
 /// How long an invocation may take.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -178,7 +178,7 @@ async fn build() -> PathBuf {
     let binaries = PROCESSES.iter().map(|(_, binary)| *binary).chain([VERIFIER]);
     cargo.args(binaries.flat_map(|binary| ["--bin", binary]));
     for (variable, _) in std::env::vars_os() {
-        if SET_BY_CARGO.iter().any(|prefix| variable.to_string_lossy().starts_with(prefix)) {
+        if SET_FOR_TESTS.iter().any(|prefix| variable.to_string_lossy().starts_with(prefix)) {
             cargo.env_remove(variable);
         }
     }
@@ -195,7 +195,7 @@ fn create_charge(key: &str, idempotency_key: &str, request_id: &str) -> Value {
 /// With local addresses and without endpoints, the function would reach the account of the shell.
 #[tokio::test]
 async fn a_function_with_local_addresses_and_without_endpoints_does_not_start() {
-    let service = Service::without_event_sources().await;
+    let service = Service::by_machine_clock().await;
     let mut variables = service.stack.environment_file("127.0.0.1", "").unwrap()["ChargesFunction"].clone();
     for (name, value) in variables.as_object_mut().unwrap() {
         if name.starts_with("AWS_ENDPOINT_URL") {
@@ -219,7 +219,7 @@ fn texts<'a>(lines: &'a [Value], message: &str, field: &str) -> Vec<&'a str> {
 #[tokio::test]
 async fn one_request_id_finds_the_lines_of_a_charge_from_its_creation_to_its_deliveries() {
     const REQUEST_ID: &str = "order-17/attempt-1";
-    let service = Service::without_event_sources().await;
+    let service = Service::by_machine_clock().await;
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.created", "charge.paid"]).await;
     let variables = service.stack.environment_file("127.0.0.1", "").unwrap();
@@ -305,7 +305,7 @@ fn metrics_of(line: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn metrics_are_written_whatever_the_log_level_and_only_for_a_stack() {
-    let service = Service::without_event_sources().await;
+    let service = Service::by_machine_clock().await;
     let binary = build().await.join("charges");
     let mut variables = service.stack.environment_file("127.0.0.1", "").unwrap()["ChargesFunction"].clone();
     assert_eq!(variables["METRICS_NAMESPACE"], "");
@@ -373,7 +373,7 @@ async fn the_dispatcher_writes_the_business_figures_of_live_charges() {
 
 #[tokio::test]
 async fn the_verification_of_the_ledgers_writes_metrics_and_a_line_for_each_differing_ledger() {
-    let service = Service::without_event_sources().await;
+    let service = Service::by_machine_clock().await;
     let mut variables =
         service.stack.environment_file("127.0.0.1", "").unwrap()["LedgerVerifierFunction"].clone();
     variables["METRICS_NAMESPACE"] = json!("payments");

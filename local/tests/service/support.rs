@@ -17,6 +17,7 @@ use domain::account::AccountSettings;
 use domain::account::terms::MethodTerms;
 use domain::acquirer::ReportedPix;
 use domain::audit::Operator;
+use domain::calendar::Day;
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::{ChargeId, Mode, Scope};
 use domain::payment_method::PaymentMethod;
@@ -36,6 +37,7 @@ use shared::account::Accounts;
 use shared::acquirer::configuration::{AccountAcquirers, ConfiguredAcquirer};
 use shared::api_key::ApiKeys;
 use shared::charge::Charges;
+use shared::clock::Clock;
 use shared::rollup::Rollups;
 use shared::services::{change_account_settings, raise_shards, verify_ledger};
 use shared::store::{Item, ListIndex, Order, Store, key_attributes};
@@ -277,6 +279,13 @@ impl Client {
     }
 }
 
+/// A clock that shows ten past noon in São Paulo, so that no hour and no day ends during a test.
+fn clock_at_noon() -> Clock {
+    let now = Clock::machine_now();
+    let noon = Day::of(now).ends_at().saturating_plus_seconds(12 * 3_600 + 600);
+    Clock::with_offset_ms(noon.millis_since(now))
+}
+
 impl Service {
     pub(crate) async fn start() -> Self {
         Self::start_with(Options::in_memory()).await
@@ -321,9 +330,18 @@ impl Service {
         Self::start_with(Options { event_sources: false, ..Options::in_memory() }).await
     }
 
+    /// Starts a service without event sources whose clock is the machine's, as that of other processes is.
+    pub(crate) async fn by_machine_clock() -> Self {
+        Self::start_at(Clock::default(), Options { event_sources: false, ..Options::in_memory() }).await
+    }
+
+    pub(crate) async fn start_with(options: Options) -> Self {
+        Self::start_at(clock_at_noon(), options).await
+    }
+
     /// Starts a service. A fault proxy is always between the functions and DynamoDB, because it records the
     /// calls that [`CheckedRoles`] checks.
-    pub(crate) async fn start_with(options: Options) -> Self {
+    async fn start_at(clock: Clock, options: Options) -> Self {
         // The output of a failed test shows the warnings that the service logged. Only the first call in this
         // process installs the subscriber.
         let _is_installed = tracing_subscriber::fmt()
@@ -331,7 +349,7 @@ impl Service {
             .with_max_level(tracing::Level::WARN)
             .with_test_writer()
             .try_init();
-        let stack = Stack::start(Options { fault_proxy: true, ..options }).await.unwrap();
+        let stack = Stack::start(Options { fault_proxy: true, clock, ..options }).await.unwrap();
         let client = Client::new(&stack.base_url, &stack.seed.first.test_api_key);
         let roles = CheckedRoles(stack.fault_proxy.as_ref().unwrap().calls());
         Self { stack, client, orders: AtomicU32::new(0), _roles: roles }
@@ -617,12 +635,15 @@ pub(crate) async fn wait_until<F: AsyncFnMut() -> bool>(expected: &str, mut cond
 /// Polls until `condition` returns a value. Fails after a minute with the text `expected`.
 pub(crate) async fn eventually<T, F: AsyncFnMut() -> Option<T>>(expected: &str, mut condition: F) -> T {
     let deadline = Instant::now() + Duration::from_mins(1);
+    // Longer each time, because most conditions are requests, which would slow down what the test waits for.
+    let mut pause = Duration::from_millis(10);
     loop {
         if let Some(value) = condition().await {
             return value;
         }
         assert!(Instant::now() < deadline, "not within a minute: {expected}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(pause).await;
+        pause = (pause * 3 / 2).min(Duration::from_millis(100));
     }
 }
 
