@@ -97,7 +97,7 @@ pub(crate) async fn page(context: RequestContext, name: Name, request: HeaderMap
     let name = name.map_or_else(|_| String::new(), |Path(name)| name);
     if name == "search" {
         let query = context.query.text("q").unwrap_or_default();
-        let page = PAGES.site.page("search", "Search", results(query));
+        let page = PAGES.site.page("search", "Search", &results(query));
         return with_policies(([(CONTENT_TYPE, HTML)], page.into_string()).into_response());
     }
     respond(PAGES.site.get(&name).filter(|_| !name.is_empty()), &request)
@@ -111,7 +111,7 @@ fn respond(page: Option<&'static File>, request: &HeaderMap) -> Response {
             h1 { "There is no such page" }
             p { "Choose a page of the contents, or search for a word." }
         };
-        let page = PAGES.site.page("", "No such page", content);
+        let page = PAGES.site.page("", "No such page", &content);
         (StatusCode::NOT_FOUND, [(CONTENT_TYPE, HTML)], page.into_string()).into_response()
     })
 }

@@ -94,7 +94,7 @@ impl Site {
     }
 
     fn insert(&mut self, name: &str, title: &str, content: String) {
-        let page = self.page(name, title, PreEscaped(content)).into_string();
+        let page = self.page(name, title, &PreEscaped(content)).into_string();
         self.pages.insert(name.to_owned(), File::new(HTML, page));
     }
 
@@ -108,7 +108,7 @@ impl Site {
     }
 
     /// The list of contents marks the page.
-    pub(super) fn page(&self, name: &str, title: &str, content: Markup) -> Markup {
+    pub(super) fn page(&self, name: &str, title: &str, content: &Markup) -> Markup {
         let here = format!("href=\"/docs/{name}\"");
         let contents = self.contents.replacen(&here, &format!("{here} aria-current=\"page\""), 1);
         html! {
