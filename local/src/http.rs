@@ -50,15 +50,15 @@ impl Server {
                 let (stream, peer) = tokio::select! {
                     () = stop.cancelled() => break,
                     Some(_) = connections.join_next() => continue,
-                    accepted = listener.accept() => match accepted {
-                        Ok(accepted) => accepted,
-                        // Most likely, the process is out of file descriptors. Waits until other connections are
-                        // closed.
-                        Err(_) => {
+                    accepted = listener.accept() => {
+                        let Ok(accepted) = accepted else {
+                            // Most likely, the process is out of file descriptors. Waits until other connections are
+                            // closed.
                             tokio::time::sleep(Duration::from_millis(10)).await;
                             continue;
-                        }
-                    },
+                        };
+                        accepted
+                    }
                 };
                 // Responses are small. Without this option, TCP would delay them to fill a segment.
                 let _ = stream.set_nodelay(true);
