@@ -236,8 +236,12 @@ fn operate(
         "account" => Ok(state.object(ACCOUNT)),
         "retrieve" => {
             state.existing(route.prefix, route.id_name(), route.noun, id)?;
-            let is_odd = state.faults.take("malformed_entry", &format!("GET {}", route.path));
-            Ok(if is_odd { json!({"id": id}) } else { state.view(id) })
+            let mut object = state.view(id);
+            if state.faults.take("malformed_entry", &format!("GET {}", route.path)) {
+                let fields = object.as_object_mut().into_iter().flatten();
+                fields.filter(|(name, _)| *name != "id").for_each(|(_, value)| *value = Value::Null);
+            }
+            Ok(object)
         }
         "list" => {
             let is_odd = state.faults.take("malformed_entry", &format!("GET {}", route.path));
