@@ -70,7 +70,7 @@ impl Trial {
         front.set_functions(&stack.functions);
         let store = Store::new(local::sdk::dynamodb(&stack.endpoints.dynamodb_url), "StateTable");
         let ready = watch::Sender::new(stack.ready().await.map_err(Error::of("starting the service"))?);
-        let (repetition, events) = (Repetition::WithTheClock, &*all_events());
+        let (repetition, events) = (Repetition::WithTheClock, all_events());
         let setting = Setting { repetition, events, has_failing: false, plans };
         let world = World::start(ready.subscribe(), listener, setting).await?;
         Ok(Self { world, stack, front, store })

@@ -57,10 +57,10 @@ pub struct Notes {
 }
 
 /// How a trial uses the world.
-pub struct Setting<'a> {
+pub struct Setting {
     pub repetition: Repetition,
     /// What the merchants' endpoints receive.
-    pub events: &'a [&'a str],
+    pub events: Vec<&'static str>,
     /// Whether one endpoint refuses and another one hangs.
     pub has_failing: bool,
     pub plans: Load,
@@ -71,6 +71,7 @@ pub struct World {
     pub plans: Load,
     pub listener: Listener,
     pub scopes: [Scope; SCOPES],
+    events: Vec<&'static str>,
     /// The content of the service's ready file, or null while it does not run.
     pub ready: watch::Receiver<Value>,
     /// The path for MED notices about live charges and the secret that signs them, if the bank sends notices.
@@ -80,11 +81,7 @@ pub struct World {
 
 impl World {
     /// Registers the webhooks at a service that has just started.
-    pub async fn start(
-        ready: watch::Receiver<Value>,
-        listener: Listener,
-        setting: Setting<'_>,
-    ) -> Result<Self> {
+    pub async fn start(ready: watch::Receiver<Value>, listener: Listener, setting: Setting) -> Result<Self> {
         let Setting { repetition, events, has_failing, mut plans } = setting;
         let content = ready.borrow().clone();
         let scope = |name, keys: &Value, key: &str, all, own, failing: Option<&'static str>| {
@@ -99,7 +96,7 @@ impl World {
             scope("other", other, "test_api_key", "/other", "/own/other", Some(HANGS)),
         ];
         for Scope { api, paths, endpoint, .. } in &mut scopes {
-            *endpoint = listener.subscribe(api, paths.all, events).await?;
+            *endpoint = listener.subscribe(api, paths.all, &events).await?;
             if let Some(failing) = paths.failing {
                 listener.subscribe(api, failing, &["charge.paid"]).await?;
             }
@@ -115,7 +112,7 @@ impl World {
             let now = DateTime::parse_from_rfc3339(&api.advance_clock(0).await?);
             plans.started_s = now.map_err(Error::of("reading the time of the service"))?.timestamp();
         }
-        Ok(Self { plans, listener, scopes, ready, notices: None, notes: Mutex::default() })
+        Ok(Self { plans, listener, scopes, events, ready, notices: None, notes: Mutex::default() })
     }
 
     pub fn notes(&self) -> MutexGuard<'_, Notes> {
@@ -478,7 +475,7 @@ impl World {
         for path in [Some(paths.all), Some(paths.own), paths.failing].into_iter().flatten() {
             view.events.extend(self.listener.all(path).into_iter().map(|(event, of)| ((path, event), of)));
         }
-        (view.paths, view.fees) = (*paths, self.plans.fees);
+        (view.paths, view.fees, view.subscribed) = (*paths, self.plans.fees, self.events.clone());
         if number == LIVE {
             view.books = api.read(BANK).await?;
             add_cards(&mut view.books, &api.read(format!("{STRIPE}/books")).await?);

@@ -106,6 +106,8 @@ pub struct View {
     /// Payments that are held for review.
     pub held: Vec<Value>,
     pub paths: Paths,
+    /// What the merchant's endpoint receives.
+    pub subscribed: Vec<&'static str>,
     pub events: Events,
     /// The payouts that ended, and whether they were paid.
     pub payouts: Vec<(String, bool)>,
@@ -369,9 +371,6 @@ pub fn verify(view: &View) -> Findings {
     }
     if view.is_exact || !view.is_live() {
         statuses(view, &mut findings);
-    }
-    if view.is_exact {
-        exact_events(view, &mut findings);
     }
     findings
 }
@@ -763,62 +762,6 @@ fn disputes(view: &View, findings: &mut Findings) {
     }
 }
 
-/// Each change had its event at each endpoint that was subscribed, under one id, and no unpaid charge was reported paid.
-fn events(view: &View, findings: &mut Findings) {
-    let Paths { all, failing, own } = view.paths;
-    let ids = |matches: &dyn Fn(&Value) -> bool| -> BTreeSet<String> {
-        view.charges.iter().filter(|one| matches(one)).map(|one| text(one, "id").to_owned()).collect()
-    };
-    // A payment's id is that of its charge without the prefix. The legacy events of a payment with a URL of its own are
-    // sent to that URL only.
-    let own_urls = view.answered.values().filter(|answered| answered.has_own_url);
-    let own_urls: BTreeSet<&String> = own_urls.flat_map(|answered| &answered.ids).collect();
-    let legacy = |is_own: bool, ids: BTreeSet<String>| -> BTreeSet<String> {
-        let ids = ids.iter().filter(|id| own_urls.contains(id) == is_own);
-        ids.map(|id| id.trim_start_matches("ch_").to_owned()).collect()
-    };
-    let paid = || ids(&|charge| credited(charge).is_some());
-    let refunded = || ids(&|charge| integer(charge, "amount_refunded") > 0);
-    let mut cases: BTreeSet<String> =
-        view.answered.values().filter_map(|answered| answered.case.clone()).collect();
-    cases.extend(view.cases.iter().filter(|_| view.is_live()).map(|case| text(case, "id").to_owned()));
-    let mut expected = vec![
-        // A charge that failed may have had no artefacts, so it was not created for the payer.
-        (all, "charge.created", ids(&|charge| charge["status"] != "failed")),
-        (all, "charge.failed", ids(&|charge| ["failed", "cancelled"].contains(&text(charge, "status")))),
-        (all, "charge.paid", paid()),
-        (all, "charge.expired", ids(&|charge| charge["status"] == "expired")),
-        (all, "med_case.created", cases),
-        (
-            all,
-            "payout.paid",
-            view.payouts.iter().filter(|(_, is_paid)| *is_paid).map(|(id, _)| id.clone()).collect(),
-        ),
-        (all, "payment.refunded", legacy(false, refunded())),
-        (own, "payment.completed", legacy(true, paid())),
-        (own, "payment.refunded", legacy(true, refunded())),
-    ];
-    expected.extend(failing.map(|failing| (failing, "charge.paid", paid())));
-    let none = BTreeMap::new();
-    for (path, event, ids) in expected {
-        let received = view.events.get(&(path, event.to_owned())).unwrap_or(&none);
-        let missing: Vec<&String> = ids.iter().filter(|id| !received.contains_key(*id)).collect();
-        if let Some(first) = missing.first() {
-            let missing = missing.len();
-            findings.violation(format!("{missing} {event} were not received at {path}, such as of {first}"));
-        }
-        for (id, number) in received {
-            // A payment can be refunded twice.
-            if *number > 1 && event != "payment.refunded" {
-                findings.violation(format!("{event} of {id} was received at {path} under {number} ids"));
-            }
-            if event == "charge.paid" && !ids.contains(id) {
-                findings.violation(format!("{event} was received at {path} for {id}, which is not paid"));
-            }
-        }
-    }
-}
-
 /// The events of a change, of both families.
 const CREATED: &[&str] = &["charge.created", "payment.created", "payment.status_changed"];
 const WAS_PAID: &[&str] = &["charge.paid", "payment.completed", "payment.status_changed"];
@@ -844,32 +787,55 @@ fn totals<'a>(numbers: impl IntoIterator<Item = (&'a str, usize)>) -> BTreeMap<&
     totals
 }
 
-/// Each charge and payout had exactly the events of its changes, if every event was subscribed.
-fn exact_events(view: &View, findings: &mut Findings) {
+/// Each change had its events at each endpoint that was subscribed, under one id, and no unpaid charge was reported paid.
+/// If the view is exact, no object had others.
+fn events(view: &View, findings: &mut Findings) {
+    let Paths { failing, .. } = view.paths;
     let mut received = BTreeMap::<String, Vec<(&str, usize)>>::new();
     for ((path, event), objects) in &view.events {
-        for (object, number) in objects.iter().filter(|_| Some(*path) != view.paths.failing) {
+        for (object, number) in objects.iter().filter(|_| Some(*path) != failing) {
             received.entry(object.clone()).or_default().push((event, *number));
         }
     }
-    let mut compare = |objects: &[&str], changes: &[&[&'static str]]| {
+    let mut compare = |objects: &[&str], changes: &[&[&'static str]], has_own_url: bool, is_exact: bool| {
+        // The legacy events of a payment with a URL of its own are sent to that URL only, whatever is subscribed.
+        let is_sent = |event: &&&str| {
+            view.subscribed.contains(*event) || (has_own_url && event.starts_with("payment."))
+        };
         let found = totals(objects.iter().filter_map(|object| received.remove(*object)).flatten());
-        let expected = totals(changes.iter().copied().flatten().map(|event| (*event, 1)));
-        if found != expected {
+        let expected = changes.iter().copied().flatten().filter(is_sent);
+        let expected = totals(expected.map(|event| (*event, 1)));
+        if is_exact && found != expected {
             findings.violation(format!("the events of {objects:?} are {found:?}, not {expected:?}"));
+        }
+        for event in expected.keys().filter(|event| !found.contains_key(*event)) {
+            findings.violation(format!("{event} of {objects:?} was not received"));
+        }
+        for (event, number) in found {
+            let most = expected.get(event).copied().unwrap_or_default();
+            // A payment can be refunded twice.
+            if number > most.max(1) && event != "payment.refunded" {
+                findings.violation(format!("{event} of {objects:?} was received under {number} ids"));
+            }
+            if event == "charge.paid" && most == 0 {
+                findings.violation(format!("{event} was received for {objects:?}, which is not paid"));
+            }
         }
     };
     for (payout, is_paid) in &view.payouts {
         let outcome = if *is_paid { PAYOUT_PAID } else { PAYOUT_FAILED };
-        compare(&[payout], &[&["payout.created", "withdrawal.created"], outcome]);
+        compare(&[payout], &[&["payout.created", "withdrawal.created"], outcome], false, view.is_exact);
     }
+    let mut at_failing = Vec::new();
     for answered in view.answered.values() {
         let charge = view.charges.iter().find(|charge| answered.ids.contains(text(charge, "id")));
         let Some(charge) = charge else { continue };
-        let id = text(charge, "id");
-        let (mut objects, mut changes) = (vec![id, id.trim_start_matches("ch_")], vec![CREATED]);
+        let (id, status) = (text(charge, "id"), text(charge, "status"));
+        let (mut objects, mut changes) = (vec![id, id.trim_start_matches("ch_")], Vec::new());
+        // A live charge that failed may have had no artefacts, so it was not created for the payer.
+        changes.extend((!view.is_live() || status != "failed").then_some(CREATED));
         changes.extend(answered.was_held.then_some(CHANGED));
-        changes.extend(match text(charge, "status") {
+        changes.extend(match status {
             _ if credited(charge).is_some() => Some(WAS_PAID),
             "refunded" => Some(RETURNED),
             "failed" | "cancelled" => Some(FAILED),
@@ -883,7 +849,7 @@ fn exact_events(view: &View, findings: &mut Findings) {
             changes.extend([REFUND, outcome]);
             objects.push(text(refund, "id"));
         }
-        let is_whole = credited(charge).is_some() && charge["status"] == "refunded";
+        let is_whole = credited(charge).is_some() && status == "refunded";
         changes.extend(is_whole.then_some(ALL_REFUNDED));
         let cases: Vec<&Value> = view.cases.iter().filter(|case| case["charge_id"] == id).collect();
         for case in &cases {
@@ -894,10 +860,15 @@ fn exact_events(view: &View, findings: &mut Findings) {
             objects.push(text(case, "id"));
         }
         // Whether a refund ends before a case is opened, or meanwhile, makes a difference.
-        if !answered.is_uncertain && (refunds.is_empty() || cases.is_empty()) {
-            compare(&objects, &changes);
+        let is_certain = !answered.is_uncertain && (refunds.is_empty() || cases.is_empty());
+        compare(&objects, &changes, answered.has_own_url, view.is_exact && is_certain);
+        let Some(failing) = failing else { continue };
+        let received = view.events.get(&(failing, "charge.paid".to_owned())).and_then(|of| of.get(id));
+        if received.copied().unwrap_or_default() != usize::from(credited(charge).is_some()) {
+            at_failing.push(format!("at {failing}, charge.paid of {id} was received under {received:?} ids"));
         }
     }
+    findings.violations.extend(at_failing);
 }
 
 #[cfg(test)]
@@ -962,6 +933,7 @@ mod tests {
             }),
             totals: BTreeMap::from([("deliveries", (3, 3))]),
             fees: [50, 15],
+            subscribed: vec!["charge.created", "charge.paid", "charge.expired", "payment.refunded", "med_case.created"],
             unapplied: vec![json!({"end_to_end_id": "E4", "amount": 9})],
             held: vec![json!({"payment": "E3", "amount": 8})],
             paths: Paths { all: "/all", ..Paths::default() },
@@ -973,7 +945,10 @@ mod tests {
     /// The same charge in test mode, without what only a bank has.
     fn sandbox() -> View {
         let mut view = View { books: Value::Null, unapplied: Vec::new(), held: Vec::new(), ..good() };
-        view.cases = vec![json!({"charge_id": "ch_1", "money_outcome": "lost", "amount": 50})];
+        view.cases =
+            vec![json!({"id": "case_1", "charge_id": "ch_1", "money_outcome": "lost", "amount": 50})];
+        let opened = ("/all", "med_case.created".to_owned());
+        view.events.insert(opened, BTreeMap::from([("case_1".to_owned(), 1)]));
         view.answered.get_mut(&0).unwrap().paid = Some("E1".to_owned());
         view
     }
@@ -1119,7 +1094,7 @@ mod tests {
             }),
             ("t1 can still be paid", |view| view.books["cobs"][0]["status"] = json!("ATIVA")),
             ("another payer paid", |view| view.charges[0]["expected_payer_tax_id"] = json!("other")),
-            ("1 charge.paid were not received", |view| view.events.clear()),
+            (r#"charge.paid of ["ch_1", "1", "re_1", "re_2"] was not received"#, |view| view.events.clear()),
             ("under 2 ids", |view| {
                 let paid = view.events.get_mut(&("/all", "charge.paid".to_owned())).unwrap();
                 paid.insert("ch_1".to_owned(), 2);

@@ -140,9 +140,9 @@ impl Soak {
             ..Load::default()
         };
         let alone = if plans.is_uneven { options.duration().div_f64(3.0) } else { Duration::ZERO };
-        let events: Vec<&str> = EVENTS.split_whitespace().collect();
+        let events = EVENTS.split_whitespace().collect();
         let repetition = Repetition::InRealTime;
-        let setting = Setting { repetition, events: &events, has_failing: true, plans };
+        let setting = Setting { repetition, events, has_failing: true, plans };
         let world = World::start(service.ready.subscribe(), Listener::start().await?, setting).await?;
         let (ticks, steps) = (watch::Sender::new(0), watch::Sender::new(0));
         let is_over = AtomicBool::new(false);
@@ -546,9 +546,17 @@ impl Soak {
             due.retain(|row| !held.iter().any(|held| !held.is_empty() && row.starts_with(held)));
         }
         let (rows, messages) = (due.len(), self.stores().messages().await?);
+        let mut deliveries: u64 = 0;
+        for Scope { api, .. } in &self.world.scopes {
+            let stats = api.read("/v1/webhooks/stats").await?;
+            let open = ["PENDING", "PROCESSING"].map(|status| stats[status].as_u64().unwrap_or_default());
+            deliveries = open.into_iter().fold(deliveries, u64::saturating_add);
+        }
         due.truncate(MOST_NAMED);
         let rows = (rows > 0).then(|| format!("{rows} due rows such as {}", due.join(", ")));
-        Ok(rows.into_iter().chain((messages > 0).then(|| format!("{messages} messages"))).collect())
+        let counts = [(messages, "messages"), (deliveries, "open deliveries")];
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        Ok(rows.into_iter().chain(counts.map(|(count, what)| format!("{count} {what}"))).collect())
     }
 
     /// Returns the live payments that match no charge, and those that are held for review.
