@@ -137,7 +137,10 @@ async fn failed_connections_and_failed_token_requests_open_the_breaker() {
     settings.token_url = format!("http://{free}/oauth/token");
     let client = Client::new(&settings, world.now()).unwrap();
     for _ in 0..5 {
-        assert_eq!(client.get_cob(&txid(1)).await, Err(ApiError::Connection("connection refused".to_owned())));
+        assert_eq!(
+            client.get_cob(&txid(1)).await,
+            Err(ApiError::Connection("connection refused".to_owned()))
+        );
     }
     assert_eq!(client.get_cob(&txid(1)).await, Err(ApiError::CircuitOpen));
 
