@@ -126,7 +126,7 @@ impl Client {
         let health = |outcome: &Result<Bytes, CallFailure>| match outcome {
             // A token fetch that failed is one failure, although several requests waited for it.
             Err(failed) if failed.is_shared => Health::Unknown,
-            outcome => health(outcome.as_ref().map_err(|failed| &failed.error)),
+            outcome => health(outcome.as_ref().err().map(|failed| &failed.error)),
         };
         self.channel.run(request.operation, attempt, health).await.map_err(|failed| failed.error)
     }

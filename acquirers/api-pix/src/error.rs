@@ -117,16 +117,16 @@ impl From<SendError> for ApiError {
     }
 }
 
-pub(crate) fn health<T>(outcome: Result<T, &ApiError>) -> Health {
-    match outcome {
-        Err(ApiError::Timeout | ApiError::Connection(_) | ApiError::Tls(_) | ApiError::Server { .. }) => {
+pub(crate) fn health(error: Option<&ApiError>) -> Health {
+    match error {
+        Some(ApiError::Timeout | ApiError::Connection(_) | ApiError::Tls(_) | ApiError::Server { .. }) => {
             Health::Fails
         }
-        Err(ApiError::TooManyRequests { .. } | ApiError::CircuitOpen | ApiError::InvalidRequest(_)) => {
+        Some(ApiError::TooManyRequests { .. } | ApiError::CircuitOpen | ApiError::InvalidRequest(_)) => {
             Health::Unknown
         }
-        Ok(_)
-        | Err(
+        None
+        | Some(
             ApiError::Refused { .. }
             | ApiError::Unauthorized { .. }
             | ApiError::Forbidden(_)
