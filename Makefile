@@ -13,7 +13,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # stores the binaries of `--profile lambda` there, under the same names.
 OUT := $(TARGET_DIR)/functions
 BUILT := $(OUT)/.built-$(ARCHITECTURE)
-SOURCES := Cargo.toml Cargo.lock $(shell find acquirers artefacts domain functions pages shared -type f)
+SOURCES := Cargo.toml Cargo.lock $(shell find acquirers artefacts domain effects functions money pages services shared -type f)
 
 ARCHITECTURE_FLAG_arm64 := --arm64
 ARCHITECTURE_FLAG_x86_64 := --x86-64

@@ -13,8 +13,8 @@ use domain::money::{Amount, MinorUnits};
 use domain::payment_method::PaymentMethod;
 use domain::shard::ShardCount;
 use serde_json::{Value, json};
+use services::{change_account_settings, raise_shards};
 use shared::account::AccountError;
-use shared::services::{change_account_settings, raise_shards};
 
 use crate::enum_parser::enum_parser;
 use crate::output::{print_changes, print_list};

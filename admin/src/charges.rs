@@ -10,9 +10,9 @@ use domain::shard::ShardedScope;
 use domain::snapshot::RemoteState;
 use domain::tax_id::{Document, TaxId};
 use domain::time::Timestamp;
-use shared::charge::lost_cob_ends_at;
+use money::charge::lost_cob_ends_at;
+use services::{ChargeRows, SearchHit, TimelineEntry, TimelinePart, charge_timeline, search};
 use shared::concurrently;
-use shared::services::{ChargeRows, SearchHit, TimelineEntry, TimelinePart, charge_timeline, search};
 use shared::store::ListEntry;
 
 use crate::output::{Record, print_list, record};

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use domain::charge::{Charge, Lookup, LookupValue, StoredCharge};
 use domain::ids::{AccountId, ChargeId, Mode, Scope};
 use domain::tax_id::Document;
-use shared::services::{ErasureOutcome, erase_customer};
+use services::{ErasureOutcome, erase_customer};
 use shared::store::{ListIndex, Order, key_of_item};
 
 use crate::charges::{charge_id, charge_of, document, partitions};

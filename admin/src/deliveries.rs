@@ -4,11 +4,11 @@
 use clap::Subcommand;
 use domain::ids::{DeliveryId, EndpointId, ResendId};
 use domain::time::Timestamp;
-use shared::webhook::WebhookError;
-use shared::webhook::delivery::Delivery;
-use shared::webhook::endpoint::Endpoints;
-use shared::webhook::redrive::Redrive;
-use shared::webhook::resend::Resends;
+use effects::webhook::WebhookError;
+use effects::webhook::delivery::Delivery;
+use effects::webhook::endpoint::Endpoints;
+use effects::webhook::redrive::Redrive;
+use effects::webhook::resend::Resends;
 use shared::{audit, random};
 
 use crate::output::record;

@@ -4,12 +4,12 @@
 use clap::Subcommand;
 use domain::ids::{AccountId, Mode, PostingId, Scope};
 use domain::money::{Amount, Currency};
-use shared::payout::PayoutError;
+use money::payout::PayoutError;
+use money::wallet::verify::Verification;
+use money::wallet::view::{BalanceView, MovementView};
+use money::wallet::{Adjustment, AdjustmentOutcome};
+use services::verify_ledger;
 use shared::random;
-use shared::services::verify_ledger;
-use shared::wallet::verify::Verification;
-use shared::wallet::view::{BalanceView, MovementView};
-use shared::wallet::{Adjustment, AdjustmentOutcome};
 
 use crate::output::unknown_outcome;
 use crate::target::Stack;

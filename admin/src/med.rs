@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use domain::ids::{EvidenceId, MedCaseId, Scope};
 use domain::med::{CaseStatus, Decision, MedCase};
-use shared::med::evidence::{EvidenceView, MAX_BYTES};
-use shared::med::{CaseFilter, CaseView};
+use money::med::evidence::{EvidenceView, MAX_BYTES};
+use money::med::{CaseFilter, CaseView};
 
 use crate::enum_parser::{enum_parser, enum_parser_with_help};
 use crate::output::{With, print_list, print_next, record};

@@ -6,7 +6,7 @@ use std::io::Write;
 use clap::{Args, Subcommand};
 use domain::acquirer::SetAsideItem;
 use domain::ids::{AccountId, EndToEndId};
-use shared::services::SetAsideItems;
+use services::SetAsideItems;
 
 use crate::output::{Record, print_list, print_next, record};
 use crate::receipts::printed_pix;

@@ -8,7 +8,7 @@ use domain::ids::{PayoutId, Scope};
 use domain::money::{Amount, Currency};
 use domain::payout::{Payout, PayoutOutcome, PayoutStatus};
 use domain::time::Timestamp;
-use shared::payout::{PAGE_SIZE, PayoutError, PayoutView};
+use money::payout::{PAGE_SIZE, PayoutError, PayoutView};
 use shared::random;
 
 use crate::enum_parser::enum_parser;

@@ -3,6 +3,7 @@
 
 use std::io::Write;
 
+use acquirer_core::AcquirerError;
 use clap::{Args, Subcommand};
 use domain::acquirer::ReportedPix;
 use domain::audit::Operator;
@@ -12,8 +13,7 @@ use domain::payment_method::PaymentMethod;
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use domain::wallet::ReturnStatus;
-use shared::acquirer::AcquirerError;
-use shared::services::{PixHint, ReceiptError, Receipts};
+use services::{PixHint, ReceiptError, Receipts};
 
 use crate::output::{Record, print_list, print_next, record};
 use crate::target::Stack;

@@ -1,13 +1,13 @@
 //! `admin reconcile`: compares a day at the acquirer with the records of the service. The comparisons themselves are in
-//! [`shared::services`].
+//! [`services`].
 
+use acquirer_core::{Acquirers, Connection};
 use clap::Args;
 use domain::calendar::Day;
 use domain::ids::{AccountId, ConnectionId};
 use domain::payment_method::PaymentMethod;
-use shared::acquirer::{Acquirers, Connection};
-use shared::services::reconciliation::{ReconciliationError, reconcile, record_listed};
-use shared::services::{RemoteCharges, reconcile_movements};
+use services::reconciliation::{ReconciliationError, reconcile, record_listed};
+use services::{RemoteCharges, reconcile_movements};
 
 use crate::output::{With, record};
 use crate::receipts::printed_pix;

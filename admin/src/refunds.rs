@@ -4,7 +4,7 @@ use clap::Subcommand;
 use domain::acquirer::AcquirerName;
 use domain::ids::RefundId;
 use domain::wallet::RefundStrategy;
-use shared::refund::Refunds;
+use money::refund::Refunds;
 
 use crate::output::record;
 use crate::target::Stack;

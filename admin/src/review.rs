@@ -7,7 +7,7 @@ use domain::charge::{Charge, Decision};
 use domain::ids::{AcquirerPaymentId, ChargeId};
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
-use shared::services::{Receipts, check_returnable};
+use services::{Receipts, check_returnable};
 
 use crate::output::{Record, print_list, print_next, record};
 use crate::receipts::printed_report;

@@ -7,6 +7,8 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use acquirer_core::Connections;
+use acquirer_core::configuration::AccountAcquirers;
 use clap::Args;
 use domain::account::Account;
 use domain::charge::StoredCharge;
@@ -19,20 +21,18 @@ use hyper::Request;
 use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
+use money::charge::Charges;
+use money::med::MedCases;
+use money::med::evidence::{CaseEvidence, EvidenceFiles};
+use money::payout::Payouts;
+use money::wallet::Wallets;
 use serde::Deserialize;
+use services::BankPayments;
 use shared::account::{Accounts, Users};
-use shared::acquirer::Connections;
-use shared::acquirer::configuration::AccountAcquirers;
 use shared::api_key::ApiKeys;
-use shared::charge::Charges;
 use shared::clock::Clock;
 use shared::config::{Vars, required};
-use shared::med::MedCases;
-use shared::med::evidence::{CaseEvidence, EvidenceFiles};
-use shared::payout::Payouts;
-use shared::services::BankPayments;
 use shared::store::{Aws, Store};
-use shared::wallet::Wallets;
 
 use crate::{Result, ScopeArguments};
 

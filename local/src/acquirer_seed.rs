@@ -5,17 +5,17 @@ use std::error::Error as StdError;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bank::{Bank, Behaviour};
-use domain::payment_method::PaymentMethod;
-use domain::url_policy::{AddressPolicy, LocalNames};
-use secrecy::{ExposeSecret as _, SecretString};
-use shared::acquirer::Connections;
-use shared::acquirer::configuration::{
+use acquirer_core::Connections;
+use acquirer_core::configuration::{
     AccountAcquirers, AcquirerChoice, AcquirerSettings, AcquirerUrl, CallbackAuthentication, CallbackChoice,
     ConfiguredAcquirer, ConnectionName, Credentials, DEFAULT_EXPIRE_AFTER_SECONDS,
     DEFAULT_REQUESTS_PER_SECOND, KindSettings, NamedSecret, PixCredentials, PixSettings, Secret, SendPix,
     StripeCredentials, StripeSettings, TokenAuthentication,
 };
+use bank::{Bank, Behaviour};
+use domain::payment_method::PaymentMethod;
+use domain::url_policy::{AddressPolicy, LocalNames};
+use secrecy::{ExposeSecret as _, SecretString};
 use shared::clock::Clock;
 use stripe_client::{Client, EVENT_TYPES, Hidden};
 

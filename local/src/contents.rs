@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use acquirer_core::configuration::AccountAcquirers;
 use bank::Bank;
-use shared::acquirer::configuration::AccountAcquirers;
 use shared::api_key::ApiKeys;
 use shared::auth::dashboard::IssuedToken;
 use shared::auth::dashboard::log_in::NewToken;

@@ -17,7 +17,7 @@ use mailer::sender::Sender;
 use med::Med;
 use scheduler::Scheduler;
 use serde_json::Value;
-use shared::app::App;
+use services::app::App;
 use shared::clock::Clock;
 use shared::store::Aws;
 use webhook_worker::worker::Worker;

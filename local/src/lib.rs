@@ -11,9 +11,9 @@
 //!    I/O. Begin with [`domain::charge::transition`], the state machine of a charge. Then read
 //!    [`domain::wallet`], the double-entry ledger, and [`domain::webhook::event_rules`], which lists the
 //!    events of each change.
-//! 3. [`shared`] connects the rules to HTTP, DynamoDB, SQS and S3. [`shared::extract`] authenticates a
-//!    request, [`shared::store`] writes and reads rows, and [`shared::webhook`] derives events and deliveries
-//!    from changes. [`shared::services`] contains the use cases that involve several business objects.
+//! 3. [`shared`] connects the rules to HTTP, DynamoDB, SQS and S3. [`services::extract`] authenticates a
+//!    request, [`shared::store`] writes and reads rows, and [`effects::webhook`] derives events and deliveries
+//!    from changes. [`services`] contains the use cases that involve several business objects.
 //! 4. Each function is a crate. [`charges`], [`payments`], [`wallets`], [`med`], [`webhooks`], [`api_keys`],
 //!    [`checkout`] and [`acquirer_events`] serve HTTP routes. [`event_dispatcher`] processes the stream of
 //!    changed rows. [`webhook_worker`], [`acquirer_worker`] and [`mailer`] process queues. [`scheduler`]

@@ -4,30 +4,30 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use acquirer_core::{NoticeView, NotificationView, ProviderStatusView};
 use domain::webhook::event_type::{CatalogEntry, EventType};
+use effects::rollup::view::{MetricsView, StatsView};
+use effects::webhook::body_schema::{body_schema, body_schema_name};
+use effects::webhook::delivery::{DeliveryListView, DeliveryStats, DeliveryView};
+use effects::webhook::endpoint::{
+    DeletedView, EndpointListView, EndpointView, OverrideSecretView, SecretView,
+};
+use effects::webhook::log::{EventListView, EventView};
+use effects::webhook::resend::ResentView;
+use money::charge::payment::view::{CreatedPaymentView, DocumentView, PaymentView};
+use money::charge::view::{ChargeListView, ChargeView};
+use money::med::evidence::{EvidenceListView, EvidenceView, UploadView};
+use money::med::{CaseListView, CaseView};
+use money::refund::{RefundListView, RefundView};
+use money::wallet::view::{BalanceView, FlatBalanceView, StatementView, WalletView};
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Value, json};
-use shared::acquirer::{NoticeView, NotificationView, ProviderStatusView};
+use services::{PaymentListView, TimelineView};
 use shared::api_key::view::{ApiKeyListView, IssuedView, RevokedView};
 use shared::auth::dashboard::log_in::NewTokenView;
-use shared::charge::payment::view::{CreatedPaymentView, DocumentView, PaymentView};
-use shared::charge::view::{ChargeListView, ChargeView};
 use shared::http::ErrorBody;
-use shared::med::evidence::{EvidenceListView, EvidenceView, UploadView};
-use shared::med::{CaseListView, CaseView};
-use shared::refund::{RefundListView, RefundView};
-use shared::rollup::view::{MetricsView, StatsView};
-use shared::services::{PaymentListView, TimelineView};
-use shared::wallet::view::{BalanceView, FlatBalanceView, StatementView, WalletView};
-use shared::webhook::body_schema::{body_schema, body_schema_name};
-use shared::webhook::delivery::{DeliveryListView, DeliveryStats, DeliveryView};
-use shared::webhook::endpoint::{
-    DeletedView, EndpointListView, EndpointView, OverrideSecretView, SecretView,
-};
-use shared::webhook::log::{EventListView, EventView};
-use shared::webhook::resend::ResentView;
 
 const SCHEMAS_PATH: &str = "/components/schemas";
 

@@ -13,7 +13,7 @@ use domain::money::{Currency, TypedAmount};
 use domain::time::Timestamp;
 use maud::{Markup, html};
 use serde_json::Value;
-use shared::app::App;
+use services::app::App;
 use shared::auth::Caller;
 use shared::auth::dashboard::{Dashboard, Session, shown_mode};
 use shared::clock::Clock;

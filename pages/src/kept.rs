@@ -6,11 +6,11 @@ use domain::charge::Charge;
 use domain::ids::Mode;
 use domain::money::MinorUnits;
 use domain::webhook::event_type::{EventType, Family};
+use effects::webhook::endpoint::Endpoint;
 use maud::{Markup, html};
 use shared::account::Role;
 use shared::auth::dashboard::Session;
 use shared::http::Query;
-use shared::webhook::endpoint::Endpoint;
 
 use crate::words as w;
 use crate::{Language, Word, customer, hidden, masked_payer, money};

@@ -45,7 +45,7 @@ pub const LATE_MS: i64 = 150_000;
 pub const PASSED_AFTER_MS: i64 = 210_000;
 
 /// The most rows that one transaction passes.
-pub(crate) const STRIDE: usize = 2_000;
+pub const STRIDE: usize = 2_000;
 
 /// The most transactions of one run. The next run continues from the new checkpoint.
 const MAX_STRIDES: usize = 100;
@@ -58,27 +58,27 @@ const APPEARED_AFTER_MS: i64 = 2_000;
 
 /// A row that is inserted this long, in milliseconds, after the time in its id is read by each run, because another
 /// run may have settled the rows of that time. An index shows a row within [`SETTLED_AFTER_MS`] less than this.
-pub(crate) const BELATED_MS: i64 = 10_000;
+pub const BELATED_MS: i64 = 10_000;
 
 /// The rows of the last seconds, in milliseconds, are read again by the next run, because others may still appear
 /// among them.
 const SETTLED_AFTER_MS: i64 = 15_000;
 
 /// When the next run is due, in seconds, if this one leaves rows.
-pub(crate) const NEXT_RUN_SECONDS: i64 = 50;
+pub const NEXT_RUN_SECONDS: i64 = 50;
 
 /// The shortest pause between two runs, in seconds.
-pub(crate) const SOON_SECONDS: i64 = 6;
+pub const SOON_SECONDS: i64 = 6;
 
 /// If a run has read more rows than this, the next one begins after [`NEXT_RUN_SECONDS`].
 const MANY_ROWS: usize = 20_000;
 
 /// When a run is due at the latest, in seconds after the insert of a row. Rows are kept for 90 days.
-pub(crate) const LATEST_RUN_SECONDS: i64 = 24 * 60 * 60;
+pub const LATEST_RUN_SECONDS: i64 = 24 * 60 * 60;
 
 /// The sort key of the row of totals, and the beginning of those of its parts. It sorts after all days, so one
 /// query reads days, totals and recent sums.
-pub(crate) const TOTAL: &str = "total";
+pub const TOTAL: &str = "total";
 
 /// The sort key of the row of recent sums.
 const RECENT: &str = "total#recent";
@@ -95,19 +95,19 @@ const SETTLED_TO: &str = "settled_to";
 /// What [`FROM`] is if there is no checkpoint yet.
 const FIRST: &str = "-";
 
-pub(crate) struct LogRow {
-    pub(crate) id: String,
+pub struct LogRow {
+    pub id: String,
     /// What the row adds, by the sort key of the row of sums. Empty: the row is counted in another way.
-    pub(crate) added: Vec<(String, Sums)>,
+    pub added: Vec<(String, Sums)>,
     /// What it also adds to recent sums, because it is open. Only of rows that are not within the settled ones.
-    pub(crate) open: Option<(String, Sums)>,
+    pub open: Option<(String, Sums)>,
     /// Whether it has ended, or a reader finds in another place that it is open.
-    pub(crate) is_settled: bool,
+    pub is_settled: bool,
 }
 
 /// Why rows are read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Reading<'a> {
+pub enum Reading<'a> {
     /// The checkpoint may pass them, so this is their last read.
     Passing,
     /// For the recent sums. Up to this id, the rows were settled at the last run, except belated ones.
@@ -115,7 +115,7 @@ pub(crate) enum Reading<'a> {
 }
 
 /// A log whose rows are summed.
-pub(crate) trait Log: Sync {
+pub trait Log: Sync {
     /// If fewer rows than this follow the checkpoint, readers read them all.
     const FEW_ROWS: usize;
 
@@ -137,23 +137,23 @@ pub(crate) trait Log: Sync {
 
 /// The sums of a log as they were read.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Loaded {
+pub struct Loaded {
     /// The sums of each day, by sort key.
-    pub(crate) days: BTreeMap<String, Sums>,
-    pub(crate) total: Sums,
+    pub days: BTreeMap<String, Sums>,
+    pub total: Sums,
     /// The id up to which these sums contain all rows. `None`: they contain none.
-    pub(crate) counted_to: Option<String>,
+    pub counted_to: Option<String>,
     /// The id after which the sums have all open rows, up to `counted_to`. `None`: they have none.
-    pub(crate) settled_to: Option<String>,
+    pub settled_to: Option<String>,
 }
 
 /// The rows of sums of a log.
 #[derive(Clone, Debug)]
-pub(crate) struct CountedLog {
-    pub(crate) store: Store,
-    pub(crate) partition: String,
+pub struct CountedLog {
+    pub store: Store,
+    pub partition: String,
     /// The time to live of the row of sums with a sort key; empty: the row does not expire.
-    pub(crate) ttl_of: fn(&str) -> Item,
+    pub ttl_of: fn(&str) -> Item,
 }
 
 /// The sums of the rows between two ids.
@@ -260,13 +260,13 @@ fn add_to(sums: &mut BTreeMap<String, Sums>, added: impl IntoIterator<Item = (St
 }
 
 /// Returns the first sort key after that of an id: '~' sorts after all characters that follow an id.
-pub(crate) fn after(id: &str) -> String {
+pub fn after(id: &str) -> String {
     format!("{id}~")
 }
 
 impl CountedLog {
     /// Reads the sums of the days from the sort key `first_day` on, and the totals, in one query.
-    pub(crate) async fn load(&self, first_day: &str) -> Result<Loaded, StoreError> {
+    pub async fn load(&self, first_day: &str) -> Result<Loaded, StoreError> {
         let mut loaded = Loaded::default();
         let range = (first_day, "total~");
         let mut recent = None;
@@ -295,7 +295,7 @@ impl CountedLog {
     }
 
     /// Makes a run due for new rows, unless one is due by another time.
-    pub(crate) async fn schedule(&self, at: Timestamp, unless_due_by: Timestamp) -> Result<(), StoreError> {
+    pub async fn schedule(&self, at: Timestamp, unless_due_by: Timestamp) -> Result<(), StoreError> {
         let [_, (_, later)] = due_attributes(&self.total_key(), unless_due_by);
         let update = self.due(Some(at)).when_absent_or("due_sk", ">", later);
         update.run(&self.store).await.map(|_updated_or_refused| ())
@@ -305,7 +305,7 @@ impl CountedLog {
     /// next run due if rows are left or may follow. Returns whether more than a few rows are not settled, so that
     /// the caller runs again after [`SOON_SECONDS`]. `unless_just_run`: does nothing if the last run, which left rows,
     /// has just begun.
-    pub(crate) async fn run(
+    pub async fn run(
         &self,
         log: &impl Log,
         now: Timestamp,
@@ -361,7 +361,7 @@ impl CountedLog {
     }
 
     /// Reads the rows that the checkpoint may pass now, as [`Self::run`] does, and writes nothing.
-    pub(crate) async fn visit(&self, log: &impl Log, now: Timestamp) -> Result<(), StoreError> {
+    pub async fn visit(&self, log: &impl Log, now: Timestamp) -> Result<(), StoreError> {
         let row = self.store.get_item(&self.total_key()).await?.unwrap_or_default();
         let mut from = text(&row, CHECKPOINT).map_or_else(|| log.first_id(), |id| after(&id));
         let to = Self::passable(log, now);

@@ -91,7 +91,7 @@ impl PublicUrls {
 
     /// The URL in a sandbox BR Code (API Pix: location), without the scheme. It consists of the checkout's
     /// host and the txid, and has at most 77 characters.
-    pub(crate) fn pix_location(&self, txid: &str) -> String {
+    pub fn pix_location(&self, txid: &str) -> String {
         format!("{}/pix/{txid}", self.pix_host)
     }
 }

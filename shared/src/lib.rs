@@ -15,42 +15,26 @@
 )]
 
 pub mod account;
-pub mod acquirer;
 pub mod api_key;
-pub mod app;
 pub mod audit;
-pub mod audit_trail;
 pub mod auth;
-pub mod charge;
 pub mod checkpoint;
 pub mod clock;
 mod concurrently;
 pub mod config;
-pub mod email;
 mod entry_point;
 pub mod errors;
-pub mod extract;
 pub mod http;
 pub mod language;
 pub mod log;
-pub mod med;
 pub mod metrics;
-pub mod notes;
 pub mod object_store;
-pub mod payout;
 pub mod queue;
 pub mod random;
-pub mod refund;
 pub mod request_limit;
-pub mod rollup;
-pub mod services;
 pub mod store;
-pub mod wallet;
-pub mod webhook;
-mod work_error;
 
 pub use concurrently::concurrently;
-pub use work_error::{WorkError, WorkResult};
 
 /// The allocator of the deployed functions. It needs fewer instructions than the system's allocator, and about
 /// 6 MB more memory.

@@ -154,7 +154,7 @@ pub fn count() -> usize {
 }
 
 /// Reads the namespace from the environment. Called once, when a deployed function starts.
-pub(crate) fn start() {
+pub fn start() {
     if let Some(namespace) = std::env::var(NAMESPACE_VARIABLE).ok().filter(|name| !name.is_empty()) {
         // A second call has no effect.
         let _ = NAMESPACE.set(namespace);

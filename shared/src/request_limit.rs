@@ -26,20 +26,20 @@ impl Window {
     }
 
     /// Returns the clock minute that contains `now`.
-    pub(crate) fn minute(now: Timestamp) -> Self {
+    pub fn minute(now: Timestamp) -> Self {
         Self::of(now, SECONDS_A_MINUTE)
     }
 
-    pub(crate) fn left(self, now: Timestamp) -> i64 {
+    pub fn left(self, now: Timestamp) -> i64 {
         self.ends_at.saturating_sub(now.seconds())
     }
 
     /// The `ttl` attribute of a counter's row. DynamoDB may remove the row after the window has ended.
-    pub(crate) fn ttl(self) -> Item {
+    pub fn ttl(self) -> Item {
         ttl(self.ends_at)
     }
 
-    pub(crate) fn key(self, pk: String) -> Key {
+    pub fn key(self, pk: String) -> Key {
         Key { pk, sk: self.number.to_string() }
     }
 
@@ -57,24 +57,24 @@ impl Window {
 
 /// A limit on what one client may do in a window.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limit {
+pub struct Limit {
     /// The prefix of the counters' rows.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// The attribute that counts.
-    pub(crate) counter: &'static str,
+    pub counter: &'static str,
     /// The length of the window.
-    pub(crate) seconds: i64,
-    pub(crate) max: i64,
+    pub seconds: i64,
+    pub max: i64,
 }
 
 impl Limit {
     /// A limit of requests in a clock minute.
-    pub(crate) const fn a_minute(name: &'static str, max: i64) -> Self {
+    pub const fn a_minute(name: &'static str, max: i64) -> Self {
         Self { name, counter: "requests", seconds: SECONDS_A_MINUTE, max }
     }
 
     /// Counts one. Returns how many there are, or in how many seconds the window ends if there would be too many.
-    pub(crate) async fn count(
+    pub async fn count(
         &self,
         store: &Store,
         client: impl Display,
@@ -89,7 +89,7 @@ impl Limit {
     /// Counts a request. Stores the requests left for the response headers, and `scope` for the log. A refused request
     /// is not counted.
     /// Errors: 429 `rate_limited` if the window has no request left.
-    pub(crate) async fn count_request(
+    pub async fn count_request(
         &self,
         store: &Store,
         client: impl Display,

@@ -1,6 +1,6 @@
 //! Checks the rows: stops that operators may have forgotten, and rows that are overdue.
 
-use shared::acquirer::configuration::LiveChargesStop;
+use acquirer_core::configuration::LiveChargesStop;
 use shared::store::{DUE_SHARDS, DuePartition, StoreError};
 
 use super::Report;

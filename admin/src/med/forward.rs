@@ -1,12 +1,12 @@
 //! `admin med forward`: sends the evidence of a dispute to the payer's bank through the acquirer.
 
+use acquirer_core::{DisputeEvidence, EvidenceToSend, KitError};
 use domain::audit::Operator;
 use domain::ids::EvidenceId;
 use domain::med::MedCase;
 use domain::snapshot::RemoteDispute;
-use shared::acquirer::{DisputeEvidence, EvidenceToSend, KitError};
+use money::med::evidence::Evidence;
 use shared::audit;
-use shared::med::evidence::Evidence;
 
 use crate::output::record;
 use crate::target::Stack;

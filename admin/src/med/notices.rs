@@ -6,7 +6,7 @@ use std::io::Write;
 use clap::{Args, Subcommand};
 use domain::ids::AccountId;
 use domain::med::{MedNotice, NoticeStatus};
-use shared::med::ContestedPix;
+use money::med::ContestedPix;
 
 use super::{find, print};
 use crate::output::{Record, print_list, record};

@@ -6,6 +6,7 @@ use std::process::Output;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use acquirer_core::configuration::{AccountAcquirers, Callback, ConfiguredAcquirer, PixKeyClaim};
 use api_pix::{Client, NewCob};
 use bank::{Bank, Client as Receiver, FaultKind, PayRequest, Payer, Profile};
 use domain::acquirer::ConnectionSweep;
@@ -14,7 +15,6 @@ use domain::payment_method::PaymentMethod;
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
-use shared::acquirer::configuration::{AccountAcquirers, Callback, ConfiguredAcquirer, PixKeyClaim};
 use shared::store::Store;
 
 use crate::{AdminFixture, Merchant, MerchantServer, eventually, id, lines, text};

@@ -1,4 +1,4 @@
-//! Tests what the rows of a refund record. `shared/src/refund/tests.rs` tests the state machine together with
+//! Tests what the rows of a refund record. `money/src/refund/tests.rs` tests the state machine together with
 //! requests.
 
 use super::*;

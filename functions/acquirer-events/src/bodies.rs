@@ -4,10 +4,10 @@ use domain::med;
 use domain::refund::RefundOutcome;
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
+pub use money::med::request::SANDBOX_CASE_BODY;
 use shared::http::field::{
     BodyFields, Boolean, CPF_OR_CNPJ, MinorAmount, Parsed, Text, Word, bank_id, instant,
 };
-pub use shared::med::request::SANDBOX_CASE_BODY;
 
 /// The longest code of a decline or name of a payment method, in characters.
 const MAX_CODE_CHARS: usize = 64;

@@ -7,11 +7,11 @@ use axum::routing::post;
 use domain::charge::StoredCharge;
 use domain::charge::transition::Command;
 use domain::ids::ChargeId;
+use money::med::request::case_notification;
 use pages::errors_as_pages;
 use pages::forms::{MemberForm, answer};
-use shared::app::App;
+use services::app::App;
 use shared::http::{IdPath, JsonObject, Problem, Result};
-use shared::med::request::case_notification;
 
 use crate::simulation::{Simulated, Simulation, command};
 

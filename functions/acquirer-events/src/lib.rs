@@ -30,11 +30,11 @@ use domain::refund::Refund;
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
-use shared::app::App;
-use shared::charge::view::{ChargeView, QrImage};
-use shared::extract::{CallerOwned, CallerOwnedTest};
+use money::charge::view::{ChargeView, QrImage};
+use money::refund::RefundView;
+use services::app::App;
+use services::extract::{CallerOwned, CallerOwnedTest};
 use shared::http::{Fields, JsonBody, JsonObject, Problem, Result, with_middleware};
-use shared::refund::RefundView;
 
 /// How far `paid_at` may be ahead of the service's clock, in milliseconds: one minute, because a bank's clock
 /// may be ahead.

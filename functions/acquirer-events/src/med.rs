@@ -6,10 +6,10 @@ use axum::response::{IntoResponse, Response};
 use domain::charge::StoredCharge;
 use domain::hex;
 use domain::med::MedCase;
-use shared::extract::{CallerOwned, CallerOwnedTest};
+use money::med::CaseView;
+use money::med::request::case_notification;
+use services::extract::{CallerOwned, CallerOwnedTest};
 use shared::http::{Fields, JsonBody, Result};
-use shared::med::CaseView;
-use shared::med::request::case_notification;
 use shared::random;
 
 use crate::bodies;

@@ -11,7 +11,7 @@ use domain::charge::transition::{Command, Payment};
 use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId, Mode, RawChargeId};
 use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
-use shared::app::App;
+use services::app::App;
 use shared::http::field::{Definitions, Word};
 use shared::http::{Fields, FormBody, IdPath, Problem, Query, RequestContext, Result};
 

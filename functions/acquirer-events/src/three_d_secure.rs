@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use acquirer_core::AcquirerMessage;
 use axum::extract::rejection::RawFormRejection;
 use axum::extract::{RawForm, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -19,8 +20,7 @@ use domain::pt_br;
 use domain::time::Timestamp;
 use maud::{Markup, html};
 use pages::{Document, Language, Word as Text, words as w};
-use shared::acquirer::AcquirerMessage;
-use shared::app::App;
+use services::app::App;
 use shared::http::field::{Definitions, Word};
 use shared::http::{Fields, IdPath, Problem, Query, RequestContext, Result};
 

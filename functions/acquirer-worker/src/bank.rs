@@ -1,15 +1,15 @@
 //! Work at acquirers for single rows: read a Pix or a charge, expire a charge, return a payment.
 
+use acquirer_core::{Acquirer, AcquirerMessage, Connection, Priority};
 use domain::acquirer::{AcquirerName, ReportedPix};
 use domain::charge::TransactionStatus;
 use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId, Scope};
 use domain::refund::Refund;
 use domain::snapshot::{Closing, Snapshot};
 use domain::time::Timestamp;
-use shared::acquirer::{Acquirer, AcquirerMessage, Connection, Priority};
-use shared::charge::{Seen, lost_cob_ends_at};
-use shared::services::{Followed, PixHint, ReturnStep};
-use shared::{WorkError, WorkResult};
+use money::charge::{Seen, lost_cob_ends_at};
+use services::{Followed, PixHint, ReturnStep};
+use services::{WorkError, WorkResult};
 
 use crate::{AcquirerWorker, next_refusal};
 

@@ -12,6 +12,11 @@ mod sweep;
 
 use std::time::Duration;
 
+use acquirer_core::configuration::AccountAcquirers;
+use acquirer_core::{
+    Acquirer, AcquirerError, AcquirerMessage, AcquirerQueue, Acquirers, Connections, FINALISE_TIMEOUT_MS,
+    KitError, RefundAnswer, RefundProgress, RequestAgain, finalise_in_sandbox, not_finalised_in_time,
+};
 use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
 use domain::acquirer::{OddObject, SetAsideItem};
@@ -19,20 +24,15 @@ use domain::charge::TransactionStatus;
 use domain::ids::{AccountId, ChargeId, ConnectionId, RefundId};
 use domain::refund::RefundOutcome;
 use domain::time::Timestamp;
-use shared::acquirer::configuration::AccountAcquirers;
-use shared::acquirer::{
-    Acquirer, AcquirerError, AcquirerMessage, AcquirerQueue, Acquirers, Connections, FINALISE_TIMEOUT_MS,
-    KitError, RefundAnswer, RefundProgress, RequestAgain, finalise_in_sandbox, not_finalised_in_time,
-};
-use shared::charge::Charges;
-use shared::clock::Clock;
-use shared::config::{ConfigError, PublicUrls, Vars, required};
-use shared::refund::Refunds;
-use shared::services::{
+use money::charge::Charges;
+use money::refund::Refunds;
+use services::{
     BankPayments, ChargeCreation, CreateChargeError, LEASE_SECONDS, RemoteCharges, Returns, SetAsideItems,
 };
+use services::{WorkError, WorkResult};
+use shared::clock::Clock;
+use shared::config::{ConfigError, PublicUrls, Vars, required};
 use shared::store::{Aws, Store};
-use shared::{WorkError, WorkResult};
 use shared::{queue, random};
 
 use crate::shared_reads::SharedReads;

@@ -8,15 +8,15 @@
 
 use std::time::{Duration, Instant};
 
+use acquirer_core::configuration::days_left;
+use acquirer_core::{AcquirerMessage, Connection, PixBank, PixQuery};
 use domain::acquirer::{ConnectionSweep, OddObject};
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::ConnectionId;
 use domain::time::Timestamp;
-use shared::acquirer::configuration::days_left;
-use shared::acquirer::{AcquirerMessage, Connection, PixBank, PixQuery};
+use services::{WorkError, WorkResult};
 use shared::metrics;
 use shared::store::{CommitOutcome, Write};
-use shared::{WorkError, WorkResult};
 
 use crate::AcquirerWorker;
 

@@ -8,6 +8,7 @@ use axum::response::Response;
 use domain::account::MailAddress;
 use domain::audit::Operator;
 use domain::ids::UserId;
+use effects::email::UserEmail;
 use pages::forms::{ContainmentForm, MemberForm, Need, OpenForm, answer};
 use pages::kept::invite_form;
 use pages::{Language, safe_path, words as w};
@@ -15,7 +16,6 @@ use secrecy::SecretString;
 use shared::account::password::is_acceptable;
 use shared::account::{By, Invite, LinkToken, Role, TokenGeneration, User, UserChange, UserError};
 use shared::auth::dashboard::{forget_second_factor, language_cookie};
-use shared::email::UserEmail;
 use shared::http::{FormBody, IdPath, Problem, Query, RequestContext, Result, SameOrigin};
 use shared::random;
 

@@ -8,14 +8,14 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use domain::money::Currency;
 use domain::tax_id::TaxId;
+use money::charge::request::{ChargeRoute, NewCharge};
 use pages::forms::{MemberForm, body, is_correctable, minor_units};
 use pages::kept::charge_form;
 use pages::{errors_as_pages, words as w};
 use serde_json::json;
-use shared::app::App;
-use shared::charge::request::{ChargeRoute, NewCharge};
+use services::app::App;
+use services::{IdempotencyNamespace, create_charge};
 use shared::http::{Fields, Problem, RequestContext, Result};
-use shared::services::{IdempotencyNamespace, create_charge};
 
 const NEW: &str = "/dashboard/charges/new";
 

@@ -6,14 +6,14 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use domain::charge::StoredCharge;
-use shared::app::App;
-use shared::charge::ChargeFilter;
-use shared::charge::request::{ChargeRoute, NewCharge};
-use shared::charge::view::{ChargeView, QrImage, charge_list};
-use shared::extract::{Authenticated, AuthenticatedQuery, CallerOwned, Deferred};
+use money::charge::ChargeFilter;
+use money::charge::request::{ChargeRoute, NewCharge};
+use money::charge::view::{ChargeView, QrImage, charge_list};
+use services::app::App;
+use services::extract::{Authenticated, AuthenticatedQuery, CallerOwned, Deferred};
+use services::{ChargeRows, IdempotencyNamespace, TimelinePage, charge_timeline, create_charge};
 use shared::http::field::IDEMPOTENCY_KEY;
 use shared::http::{Fields, JsonBody, RequestContext, Result, with_middleware};
-use shared::services::{ChargeRows, IdempotencyNamespace, TimelinePage, charge_timeline, create_charge};
 
 /// With `CHARGE_LIST=off`, `GET /v1/charges` answers 404.
 pub fn router(app: App) -> Router {

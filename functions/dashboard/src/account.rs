@@ -8,12 +8,12 @@ use domain::audit::Audit;
 use domain::calendar::Day;
 use domain::ids::{ApiKeyId, EmailId, UserId};
 use domain::time::Timestamp;
+use effects::email::{EmailRecord, EmailTopic, Emails};
 use maud::{Markup, html};
 use pages::forms::Need;
 use pages::{Cell, Tone, code_block, empty, next_page, tag, time};
 use shared::account::Users;
 use shared::audit;
-use shared::email::{EmailRecord, EmailTopic, Emails};
 use shared::http::Result;
 
 use crate::charges::field;

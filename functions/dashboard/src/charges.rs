@@ -9,21 +9,19 @@ use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::wallet::ReturnStatus;
+use effects::webhook::delivery::Delivery;
 use maud::{Markup, html};
+use money::charge::{CHARGES_QUERY, ChargeFilter};
+use money::refund::{RefundError, refusal};
 use pages::forms::Need;
 use pages::kept::{Form, charge_form, refund_form};
 use pages::{
     Cell, ReceiptDetails, Tone, Word, copy_button, customer, facts, masked_payer, money, tag, time,
     without_documents,
 };
+use services::{ChargeRows, ChargeTimeline, TimelineEntry, TimelineKind, TimelinePart, charge_timeline};
 use sha2::{Digest, Sha256};
-use shared::charge::{CHARGES_QUERY, ChargeFilter};
 use shared::http::{IdPath, Problem, Query, Result};
-use shared::refund::{RefundError, refusal};
-use shared::services::{
-    ChargeRows, ChargeTimeline, TimelineEntry, TimelineKind, TimelinePart, charge_timeline,
-};
-use shared::webhook::delivery::Delivery;
 
 use crate::account::AUDIT;
 use crate::states::{State as _, all};

@@ -7,11 +7,11 @@ use domain::med::{AppealReason, CaseKind, CaseStatus, MedCase, MoneyOutcome};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use maud::{Markup, html};
+use money::med::evidence::{Evidence, EvidenceRow, MAX_BYTES, MimeType};
+use money::med::{CaseFilter, MOST_SORTED, OpenCase, SHOWN};
 use pages::forms::Need;
 use pages::{Cell, Tone, Word, copy_button, empty, facts, money, next_page, tag, time, without_documents};
 use shared::http::{IdPair, IdPath, Problem, Result};
-use shared::med::evidence::{Evidence, EvidenceRow, MAX_BYTES, MimeType};
-use shared::med::{CaseFilter, MOST_SORTED, OpenCase, SHOWN};
 
 use crate::states::State as _;
 use crate::visit::{Page, Visitor};

@@ -8,11 +8,11 @@ use domain::ids::{MedCaseId, Mode};
 use domain::med::MedCase;
 use domain::payment_method::PaymentMethod;
 use domain::pt_br::format_second;
+use money::med::evidence::Evidence;
 use pages::forms::Need;
 use pages::{Language, Word, masked_payer, money, without_documents};
+use services::{ChargeTimeline, TimelinePart, charge_timeline};
 use shared::http::{IdPath, Problem, Result};
-use shared::med::evidence::Evidence;
-use shared::services::{ChargeTimeline, TimelinePart, charge_timeline};
 
 use crate::charges::own_rows;
 use crate::disputes::{kind_name, outcome_name};

@@ -6,11 +6,11 @@ use domain::money::{Currency, MinorUnits};
 use domain::payment_method::PaymentMethod;
 use domain::pt_br;
 use domain::wallet::{LedgerAccount, Posting};
+use money::wallet::statement::{CSV_STATEMENT_QUERY, StatementFilter, StatementFormat};
+use money::wallet::view::escape_formula;
 use pages::forms::answer;
 use pages::{Language, Word, customer, masked_payer, money};
 use shared::http::{BYTE_ORDER_MARK, Problem, Result, csv_attachment};
-use shared::wallet::statement::{CSV_STATEMENT_QUERY, StatementFilter, StatementFormat};
-use shared::wallet::view::escape_formula;
 
 use crate::charges::{fee_and_net, filter_of, order};
 use crate::money::{WALLET, movement_name};

@@ -8,13 +8,13 @@ use domain::pt_br;
 use domain::rollup::Counter;
 use domain::time::Timestamp;
 use domain::wallet::{PRIMARY_CURRENCY, Wallet};
+use effects::email::Emails;
+use effects::rollup::DayRow;
+use effects::webhook::endpoint::Endpoint;
 use maud::{Markup, html};
+use money::med::{MOST_SORTED, OpenCase};
 use pages::{Chart, code_block, money};
-use shared::email::Emails;
 use shared::http::Result;
-use shared::med::{MOST_SORTED, OpenCase};
-use shared::rollup::DayRow;
-use shared::webhook::endpoint::Endpoint;
 
 use crate::account::{NOTICES, notices_table};
 use crate::disputes::deadline;

@@ -20,6 +20,7 @@ mod words;
 
 use std::sync::Arc;
 
+use ::money::med::evidence::{CaseEvidence, EvidenceFiles};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Path, Request, State};
@@ -31,14 +32,13 @@ use axum::routing::{any, get, post};
 use domain::ids::Mode;
 use maud::html;
 use pages::{Document, Language, errors_as_pages, path_with, safe_path};
-use shared::app::App;
+use services::app::App;
 use shared::auth::dashboard::{Dashboard, MODE_COOKIE, choice_cookie};
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, required};
 use shared::http::{
     FormBody, Problem, RequestContext, Result, SameOrigin, etag_of, is_known, with_middleware,
 };
-use shared::med::evidence::{CaseEvidence, EvidenceFiles};
 use shared::store::{Aws, Store};
 
 use crate::words as w;

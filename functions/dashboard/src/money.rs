@@ -8,11 +8,11 @@ use domain::refund::Refund;
 use domain::row::Key;
 use domain::wallet::{Posting, PostingKind, Wallet};
 use maud::{Markup, html};
+use money::payout::{PAGE_SIZE, Payouts};
+use money::wallet::statement::{STATEMENT_QUERY, StatementFilter, StatementFormat};
 use pages::forms::answer;
 use pages::{Cell, Word, time, without_documents};
 use shared::http::{Query, Result};
-use shared::payout::{PAGE_SIZE, Payouts};
-use shared::wallet::statement::{STATEMENT_QUERY, StatementFilter, StatementFormat};
 
 use crate::home::{balance, releases, shown};
 use crate::states::State as _;

@@ -4,8 +4,8 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use domain::wallet::PRIMARY_CURRENCY;
 use maud::{Markup, html};
 use pages::{empty, facts, money, time};
+use services::{Located, SearchHit, SearchQuery, locate};
 use shared::http::{Query, Result};
-use shared::services::{Located, SearchHit, SearchQuery, locate};
 
 use crate::visit::{Page, Visitor};
 use crate::words as w;

@@ -5,10 +5,10 @@ use domain::med::CaseStatus;
 use domain::payout::PayoutStatus;
 use domain::refund::RefundStatus;
 use domain::wallet::ReturnStatus;
+use effects::webhook::delivery::DeliveryStatus;
+use effects::webhook::endpoint::EndpointStatus;
 use maud::Markup;
 use pages::{Language, Tone, Word, tag};
-use shared::webhook::delivery::DeliveryStatus;
-use shared::webhook::endpoint::EndpointStatus;
 
 use crate::visit::Page;
 use crate::words as w;

@@ -7,13 +7,13 @@ use domain::money::Currency;
 use domain::refund::RefundStatus;
 use domain::vocabulary::Vocabulary;
 use domain::wallet::{PostingKind, RefundStrategy, ReturnStatus};
+use effects::webhook::delivery::DeliveryStatus;
+use effects::webhook::endpoint::EndpointStatus;
 use pages::{Language, Tone, Word, money, term, without_documents};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use services::{TimelineEntry, TimelineKind};
 use shared::account::Role;
-use shared::services::{TimelineEntry, TimelineKind};
-use shared::webhook::delivery::DeliveryStatus;
-use shared::webhook::endpoint::EndpointStatus;
 
 use crate::disputes::outcome_name;
 use crate::money::movement_name;

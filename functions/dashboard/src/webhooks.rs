@@ -7,6 +7,9 @@ use domain::pt_br;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::webhook::event_type::EventType;
+use effects::webhook::delivery::{DayFigures, Delivery, DeliveryStatus, RecentDeliveries, RecentFilter};
+use effects::webhook::endpoint::{Endpoint, EndpointStatus};
+use effects::webhook::log::EventFilter;
 use maud::{Markup, html};
 use pages::forms::{Need, disabled};
 use pages::kept::endpoint_form;
@@ -17,9 +20,6 @@ use pages::{
 use serde::Serialize;
 use serde_json::Value;
 use shared::http::{IdPath, Problem, Query, Result};
-use shared::webhook::delivery::{DayFigures, Delivery, DeliveryStatus, RecentDeliveries, RecentFilter};
-use shared::webhook::endpoint::{Endpoint, EndpointStatus};
-use shared::webhook::log::EventFilter;
 
 use crate::charges::field;
 use crate::states::{State as _, all};

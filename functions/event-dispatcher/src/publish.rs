@@ -11,15 +11,15 @@ use domain::ids::{EventId, ResendId, Scope};
 use domain::request_id::StoredRequestId;
 use domain::row::Row as _;
 use domain::webhook::event_type::EventType;
+use effects::notes::Period;
+use effects::rollup::Rollups;
+use effects::webhook::delivery::{Deliveries, Delivery, DeliveryStatus};
+use effects::webhook::endpoint::{Endpoint, Endpoints};
+use effects::webhook::event::Event;
+use effects::webhook::queue::{COUNTED_AFTER_SECONDS, DeliveryMessage};
+use effects::webhook::resend::note_resent;
 use shared::concurrently;
-use shared::notes::Period;
-use shared::rollup::Rollups;
 use shared::store::StoreError;
-use shared::webhook::delivery::{Deliveries, Delivery, DeliveryStatus};
-use shared::webhook::endpoint::{Endpoint, Endpoints};
-use shared::webhook::event::Event;
-use shared::webhook::queue::{COUNTED_AFTER_SECONDS, DeliveryMessage};
-use shared::webhook::resend::note_resent;
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinSet, yield_now};
 use tracing::{Instrument, field};
@@ -172,7 +172,7 @@ impl Dispatcher {
     }
 
     /// Notes that a scope has new deliveries, so that the scheduler finds those whose message was lost
-    /// ([`shared::notes`]), unless this process has noted it in this period. Returns the records of the deliveries
+    /// ([`effects::notes`]), unless this process has noted it in this period. Returns the records of the deliveries
     /// if the note failed. The stream repeats them, because otherwise only their messages would start these
     /// deliveries.
     async fn note_new(&self, scope: Scope, new: &[(String, DeliveryMessage)]) -> Vec<Failure> {

@@ -1,7 +1,7 @@
-//! Has the changes of charges counted in the rollups (see [`shared::rollup`]).
+//! Has the changes of charges counted in the rollups (see [`effects::rollup`]).
 
 use domain::ids::{EventId, Scope};
-use shared::rollup::Rollups;
+use effects::rollup::Rollups;
 
 use crate::quarantine::Cause;
 use crate::{Dispatcher, Failure};

@@ -1,5 +1,5 @@
 //! Tests of the actions that follow from each kind of stream record. The payloads of events are tested in
-//! `shared::webhook`.
+//! `effects::webhook`.
 
 use self::payouts::pending;
 use domain::charge::RefundParameters;

@@ -5,16 +5,16 @@
 use std::time::Duration;
 
 use domain::ids::{Mode, Scope};
+use money::charge::Charges;
+use money::wallet::Wallets;
+use money::wallet::verify::{Difference, Verification};
 use serde::Serialize;
+use services::verify_ledger;
 use shared::account::Accounts;
-use shared::charge::Charges;
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, required};
 use shared::metrics;
-use shared::services::verify_ledger;
 use shared::store::{Aws, Store, StoreError};
-use shared::wallet::Wallets;
-use shared::wallet::verify::{Difference, Verification};
 use tokio::time::Instant;
 
 /// How long an invocation verifies ledgers. Lambda ends it after 15 minutes, the most that it permits.

@@ -4,7 +4,7 @@
 //!
 //! A queue message identifies the change. The mailer writes the text from the rows as they are when it
 //! handles the message. A claim in the email's row prevents two workers from sending the email at once
-//! ([`shared::email`]). SQS retries a failed message, and moves it to the dead-letter queue after five
+//! ([`effects::email`]). SQS retries a failed message, and moves it to the dead-letter queue after five
 //! receives. `text` writes an email, `message` encodes it, and `sender` and `ses` send it.
 
 pub mod message;
@@ -28,19 +28,21 @@ use domain::ids::{EmailId, MedCaseId, Mode, UserId};
 use domain::med::MedCase;
 use domain::refund::Refund;
 use domain::row::Row;
+use effects::audit_trail;
+use effects::email::access::AccessChange;
+use effects::email::{Claim, Email, EmailQueue, EmailRecord, EmailTopic, Emails, QueuedEmail, UserEmail};
+use effects::webhook::endpoint::Endpoint;
+use money::refund::third_party;
+use services::{WorkError, WorkResult};
 use shared::account::{Role, Users};
+use shared::audit;
 use shared::auth::dashboard::LockOut;
 use shared::clock::Clock;
 use shared::config::{ConfigError, PublicUrls, Vars, required};
-use shared::email::access::AccessChange;
-use shared::email::{Claim, Email, EmailQueue, EmailRecord, EmailTopic, Emails, QueuedEmail, UserEmail};
 use shared::metrics;
 use shared::queue;
 use shared::random;
-use shared::refund::third_party;
 use shared::store::{Aws, Store};
-use shared::webhook::endpoint::Endpoint;
-use shared::{WorkError, WorkResult, audit, audit_trail};
 
 use crate::message::EmailMessage;
 use crate::sender::Sender;

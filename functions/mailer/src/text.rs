@@ -11,7 +11,7 @@ use domain::money::Amount;
 use domain::pt_br;
 use domain::refund::Refund;
 use domain::time::Timestamp;
-use shared::webhook::endpoint::Endpoint;
+use effects::webhook::endpoint::Endpoint;
 use url::Url;
 
 /// The most characters of a payer's or merchant's text in an email.
@@ -254,7 +254,7 @@ mod tests {
     use domain::ids::{ChargeId, EndpointId, MedCaseId};
     use domain::med::CaseNotification;
     use domain::money::MinorUnits;
-    use shared::webhook::endpoint::{Disabled, EndpointStatus};
+    use effects::webhook::endpoint::{Disabled, EndpointStatus};
 
     use super::*;
 

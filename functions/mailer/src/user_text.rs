@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use domain::audit::Audit;
 use domain::ids::{ApiKeyId, EmailId, UserId};
 use domain::pt_br;
+use effects::email::access::AccessChange;
 use shared::account::{LinkToken, Role};
-use shared::email::access::AccessChange;
 use shared::language::{Language, Word};
 
 use crate::text::{Text, quoted};

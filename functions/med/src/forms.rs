@@ -8,13 +8,13 @@ use axum::response::Response;
 use axum::routing::post;
 use domain::ids::{EvidenceId, MedCaseId};
 use domain::med::{CaseStatus, MedCase};
+use money::med::CaseError;
+use money::med::evidence::CaseEvidence;
+use money::med::request::appeal_reason;
 use pages::errors_as_pages;
 use pages::forms::{MemberForm, Need, answer, body, invalid_amount, minor_units};
 use serde_json::json;
 use shared::http::{IdPair, IdPath, Problem, Result};
-use shared::med::CaseError;
-use shared::med::evidence::CaseEvidence;
-use shared::med::request::appeal_reason;
 
 use crate::{Med, upload_ticket};
 

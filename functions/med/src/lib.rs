@@ -10,16 +10,16 @@ use axum::{Json, Router};
 use domain::ids::{EvidenceId, MedCaseId};
 use domain::med::MedCase;
 use domain::time::Timestamp;
-use shared::app::App;
-use shared::clock::Clock;
-use shared::config::{ConfigError, Vars, required};
-use shared::extract::{AuthenticatedQuery, CallerOwned, Deferred};
-use shared::http::{IdPair, JsonBody, JsonObject, Problem, RequestContext, Result, with_middleware};
-use shared::med::evidence::{
+use money::med::evidence::{
     CaseEvidence, EvidenceFile, EvidenceFiles, EvidenceListView, EvidenceView, UploadView, UploadedBy,
 };
-use shared::med::request::appeal_reason;
-use shared::med::{CaseFilter, CaseView, case_list};
+use money::med::request::appeal_reason;
+use money::med::{CaseFilter, CaseView, case_list};
+use services::app::App;
+use services::extract::{AuthenticatedQuery, CallerOwned, Deferred};
+use shared::clock::Clock;
+use shared::config::{ConfigError, Vars, required};
+use shared::http::{IdPair, JsonBody, JsonObject, Problem, RequestContext, Result, with_middleware};
 use shared::store::{Aws, Store};
 
 const PATHS: [&str; 2] = ["/v1/med/cases", "/v1/infractions"];

@@ -6,14 +6,14 @@ use axum::response::Response;
 use axum::routing::post;
 use domain::charge::{StoredCharge, TransactionStatus};
 use domain::ids::ChargeId;
+use money::refund::{NewRefund, safe_strategy};
 use pages::forms::{MemberForm, Need, answer, body, minor_units};
 use pages::kept::refund_form;
 use pages::{errors_as_pages, words as w};
 use serde_json::json;
-use shared::app::App;
+use services::app::App;
+use services::cancel_charge;
 use shared::http::{IdPath, Problem, Result};
-use shared::refund::{NewRefund, safe_strategy};
-use shared::services::cancel_charge;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()

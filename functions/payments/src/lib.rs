@@ -7,6 +7,7 @@ mod resend;
 mod reveal;
 mod stats;
 
+use acquirer_core::ProviderStatusView;
 use artefacts::pdf::{ReceiptDocument, ReceiptReturn, receipt_pdf};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -18,13 +19,12 @@ use domain::payment_method::PaymentMethod;
 use domain::pt_br;
 use domain::refund::{Refund, RefundStatus};
 use domain::time::Timestamp;
-use shared::acquirer::ProviderStatusView;
-use shared::app::App;
-use shared::charge::payment::request::NewPayment;
-use shared::charge::payment::view::{CreatedPaymentView, DocumentView, PaymentView};
-use shared::extract::{Authenticated, CallerOwned, ScopedResource};
+use money::charge::payment::request::NewPayment;
+use money::charge::payment::view::{CreatedPaymentView, DocumentView, PaymentView};
+use services::app::App;
+use services::extract::{Authenticated, CallerOwned, ScopedResource};
+use services::{IdempotencyNamespace, cancel_charge, create_charge};
 use shared::http::{IdPath, JsonBody, Problem, RequestContext, Result, with_middleware};
-use shared::services::{IdempotencyNamespace, cancel_charge, create_charge};
 use shared::store::StoreError;
 
 pub fn router(app: App) -> Router {

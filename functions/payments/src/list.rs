@@ -2,9 +2,9 @@
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use shared::extract::{AuthenticatedQuery, Deferred};
+use services::extract::{AuthenticatedQuery, Deferred};
+use services::{PaymentFilter, PaymentListView};
 use shared::http::{RequestContext, Result};
-use shared::services::{PaymentFilter, PaymentListView};
 
 pub(crate) async fn list(
     context: RequestContext,

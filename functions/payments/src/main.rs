@@ -1,5 +1,5 @@
 //! The entry point of the Lambda function.
 
-use shared::app::App;
+use services::app::App;
 
 shared::http_main!(|aws, clock, var| payments::router(App::from_vars(aws, clock, var)?));

@@ -3,9 +3,9 @@
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use domain::ids::ChargeId;
-use shared::extract::{CallerOwned, Deferred};
+use money::refund::{NewRefund, RefundView};
+use services::extract::{CallerOwned, Deferred};
 use shared::http::{IdPath, JsonBody, Result, WholeListView};
-use shared::refund::{NewRefund, RefundView};
 
 use crate::Payment;
 

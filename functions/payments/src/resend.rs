@@ -3,10 +3,10 @@
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use domain::ids::ResendId;
-use shared::extract::CallerOwned;
+use effects::webhook::resend::{Resend, ResentView};
+use services::extract::CallerOwned;
 use shared::http::Result;
 use shared::random;
-use shared::webhook::resend::{Resend, ResentView};
 
 use crate::Payment;
 

@@ -8,7 +8,7 @@ use domain::ids::ChargeId;
 use maud::html;
 use pages::forms::{MemberForm, Need, answer};
 use pages::{copy_button, errors_as_pages, words as w};
-use shared::app::App;
+use services::app::App;
 use shared::audit;
 use shared::http::{IdPath, Problem, Result};
 

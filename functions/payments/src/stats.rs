@@ -3,9 +3,9 @@
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use domain::calendar::BusinessDayRange;
-use shared::extract::AuthenticatedQuery;
+use effects::rollup::view::{METRICS_QUERY, MetricsView, STATS_QUERY, StatsQuery, StatsView};
+use services::extract::AuthenticatedQuery;
 use shared::http::Result;
-use shared::rollup::view::{METRICS_QUERY, MetricsView, STATS_QUERY, StatsQuery, StatsView};
 
 pub(crate) async fn stats(
     AuthenticatedQuery { app, caller, query, now }: AuthenticatedQuery,

@@ -15,6 +15,7 @@ mod recovery;
 
 use std::time::{Duration, Instant};
 
+use acquirer_core::{AcquirerMessage, AcquirerQueue};
 use aws_lambda_events::sqs::SqsEvent;
 use domain::acquirer::{ConnectionSweep, ReportedPix};
 use domain::backoff::Backoff;
@@ -24,23 +25,23 @@ use domain::ids::{Mode, Scope};
 use domain::med::MedNotice;
 use domain::refund::Refund;
 use domain::time::Timestamp;
+use effects::rollup::{Rollups, folded_scope};
+use effects::webhook::delivery::{Abandonment, Deliveries, Delivery, NEXT_LOOK_SECONDS, counted_scope};
+use effects::webhook::queue::{CountMessage, CountQueue, DeliveryMessage, DeliveryQueues};
+use money::charge::Charges;
+use money::med::MedCases;
+use money::wallet::Wallets;
+use money::wallet::counters::Tranche;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use shared::acquirer::{AcquirerMessage, AcquirerQueue};
-use shared::charge::Charges;
+use services::{WorkError, WorkResult};
 use shared::clock::Clock;
+use shared::concurrently;
 use shared::config::{ConfigError, Vars, required};
-use shared::med::MedCases;
 use shared::metrics;
 use shared::queue;
-use shared::rollup::{Rollups, folded_scope};
 use shared::store::{Aws, DUE_SHARDS, DuePartition, DueRow, Store, StoreError, from_item};
-use shared::wallet::Wallets;
-use shared::wallet::counters::Tranche;
-use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, NEXT_LOOK_SECONDS, counted_scope};
-use shared::webhook::queue::{CountMessage, CountQueue, DeliveryMessage, DeliveryQueues};
-use shared::{WorkError, WorkResult, concurrently};
 
 /// The `task` in the input of the schedule that replaces lost messages (`template.yaml`).
 const RECOVER_MESSAGES: &str = "recover-messages";

@@ -1,12 +1,13 @@
 //! Recovers deliveries that are not in the due index and whose message was lost, or given up by its queue. It lists
-//! the undelivered deliveries of the scopes that had new ones, period by period ([`shared::notes`]). What is listed
+//! the undelivered deliveries of the scopes that had new ones, period by period ([`effects::notes`]). What is listed
 //! is in the due index.
 
 use std::time::Instant;
 
 use domain::ids::Scope;
-use shared::notes::Period;
-use shared::{WorkError, WorkResult, concurrently};
+use effects::notes::Period;
+use services::{WorkError, WorkResult};
+use shared::concurrently;
 
 use crate::{Scheduler, WORK_TIME};
 

@@ -4,11 +4,11 @@ use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use shared::app::App;
-use shared::extract::{Authenticated, AuthenticatedQuery};
+use money::wallet::statement::{StatementFilter, StatementFormat, balance_currency};
+use money::wallet::view::{self, BalanceView, FlatBalanceView, WalletView, statement_csv};
+use services::app::App;
+use services::extract::{Authenticated, AuthenticatedQuery};
 use shared::http::{Problem, RequestContext, Result, csv_attachment, with_middleware};
-use shared::wallet::statement::{StatementFilter, StatementFormat, balance_currency};
-use shared::wallet::view::{self, BalanceView, FlatBalanceView, WalletView, statement_csv};
 
 /// The response header with the cursor of the next page, because CSV has no field for it.
 const NEXT_CURSOR: HeaderName = HeaderName::from_static("x-next-cursor");

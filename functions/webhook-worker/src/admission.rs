@@ -1,5 +1,5 @@
 //! Decides which messages of a batch are attempted now, so that no account or slow receiver holds the invocations of
-//! the others ([`shared::webhook::in_flight`]).
+//! the others ([`effects::webhook::in_flight`]).
 //!
 //! 1. Before any delivery is claimed, [`Admission::admit`] takes a slot for each account and mode that has several
 //!    messages in the batch. It defers the messages for which no slot is free.
@@ -20,14 +20,14 @@ use aws_lambda_events::sqs::SqsMessage;
 use aws_lambda_events::streams::SqsBatchItemFailure;
 use domain::ids::Scope;
 use domain::time::Timestamp;
+use effects::webhook::in_flight::{InFlight, Occupancy, Slot};
+use effects::webhook::queue::{DeliveryMessage, DeliveryQueues};
 use shared::clock::Clock;
 use shared::concurrently;
 use shared::config::{ConfigError, Vars, required_number};
 use shared::queue::{QueueError, failure_of, read};
 use shared::random;
 use shared::store::StoreError;
-use shared::webhook::in_flight::{InFlight, Occupancy, Slot};
-use shared::webhook::queue::{DeliveryMessage, DeliveryQueues};
 use tokio::sync::Mutex;
 
 /// A post that takes longer is slow. Nearly all healthy receivers answer earlier.

@@ -18,25 +18,25 @@ use domain::time::Timestamp;
 use domain::webhook::event_type::{EventType, Family};
 use domain::webhook::schedule;
 use domain::webhook::signature::{self, EndpointSecret};
+use effects::webhook::WebhookError;
+use effects::webhook::breaker::{self, Breaker, Breakers, Open};
+use effects::webhook::delivery::{
+    AttemptOutcome, Cause, Claim, Deliveries, Delivery, FailedAttempt, SignedContext,
+};
+use effects::webhook::endpoint::{Endpoint, Endpoints};
+use effects::webhook::event::Event;
+use effects::webhook::in_flight::{InFlight, Occupancy};
+use effects::webhook::queue::{DeliveryMessage, DeliveryQueue, DeliveryQueues};
 use hyper::body::Bytes;
 use hyper::http::{HeaderMap, HeaderName, HeaderValue};
-use shared::app::address_policy;
+use services::app::address_policy;
+use services::{WorkError, WorkResult};
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, required};
 use shared::metrics;
 use shared::queue::{self, MAX_DELAY_SECONDS, Receipt};
 use shared::random;
 use shared::store::{Aws, Store, StoreError};
-use shared::webhook::WebhookError;
-use shared::webhook::breaker::{self, Breaker, Breakers, Open};
-use shared::webhook::delivery::{
-    AttemptOutcome, Cause, Claim, Deliveries, Delivery, FailedAttempt, SignedContext,
-};
-use shared::webhook::endpoint::{Endpoint, Endpoints};
-use shared::webhook::event::Event;
-use shared::webhook::in_flight::{InFlight, Occupancy};
-use shared::webhook::queue::{DeliveryMessage, DeliveryQueue, DeliveryQueues};
-use shared::{WorkError, WorkResult};
 use tracing::field;
 
 use crate::admission::{Admission, Admitted, Batch, NotNow, SLOW_AFTER};
@@ -489,8 +489,8 @@ fn outcome_of(attempt: &Attempt, delivery: &Delivery, now: Timestamp) -> Attempt
 #[cfg(test)]
 mod tests {
     use domain::ids::{DeliveryId, ResendId};
+    use effects::webhook::event::Origin;
     use serde_json::json;
-    use shared::webhook::event::Origin;
 
     use super::*;
 

@@ -3,10 +3,10 @@
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use domain::ids::{DeliveryId, ResendId};
-use shared::extract::{Authenticated, AuthenticatedQuery};
+use effects::webhook::delivery::{DeliveryFilter, DeliveryListView, DeliveryView};
+use services::extract::{Authenticated, AuthenticatedQuery};
 use shared::http::{IdPath, Result};
 use shared::random;
-use shared::webhook::delivery::{DeliveryFilter, DeliveryListView, DeliveryView};
 
 pub(crate) async fn list(
     AuthenticatedQuery { app, caller, query, now }: AuthenticatedQuery,

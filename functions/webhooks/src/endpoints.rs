@@ -7,15 +7,15 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use domain::ids::{EndpointId, ResendId};
 use domain::webhook::signature::EndpointSecret;
-use shared::extract::Authenticated;
-use shared::http::{IdPath, JsonBody, Result, WholeListView};
-use shared::random;
-use shared::webhook::delivery::DeliveryView;
-use shared::webhook::endpoint::{
+use effects::webhook::delivery::DeliveryView;
+use effects::webhook::endpoint::{
     DeletedView, EndpointChange, EndpointView, Endpoints, NewEndpoint, OverrideSecretView, SecretView,
     check_rotation,
 };
-use shared::webhook::secret::SigningSecrets;
+use effects::webhook::secret::SigningSecrets;
+use services::extract::Authenticated;
+use shared::http::{IdPath, JsonBody, Result, WholeListView};
+use shared::random;
 
 pub(crate) async fn register(
     State(secrets): State<SigningSecrets>,

@@ -3,9 +3,9 @@
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use domain::ids::EventId;
-use shared::extract::{Authenticated, AuthenticatedQuery};
+use effects::webhook::log::EventFilter;
+use services::extract::{Authenticated, AuthenticatedQuery};
 use shared::http::{IdPath, Result};
-use shared::webhook::log::EventFilter;
 
 pub(crate) async fn list(
     AuthenticatedQuery { app, caller, query, now }: AuthenticatedQuery,

@@ -7,6 +7,8 @@ use axum::response::Response;
 use axum::routing::post;
 use domain::ids::{DeliveryId, EndpointId, ResendId};
 use domain::webhook::signature::EndpointSecret;
+use effects::webhook::endpoint::{EndpointChange, Endpoints, NewEndpoint};
+use effects::webhook::secret::SigningSecrets;
 use pages::forms::{ContainmentForm, MemberForm, Need, OpenForm, answer, body};
 use pages::kept::endpoint_form;
 use pages::{errors_as_pages, words as w};
@@ -14,8 +16,6 @@ use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use shared::http::{IdPath, Problem, Result};
 use shared::random;
-use shared::webhook::endpoint::{EndpointChange, Endpoints, NewEndpoint};
-use shared::webhook::secret::SigningSecrets;
 
 use crate::Webhooks;
 use crate::endpoints::new_secret;

@@ -9,12 +9,12 @@ use axum::extract::FromRef;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use domain::webhook::event_type::{CatalogEntry, catalog};
-use shared::app::App;
+use effects::webhook::secret::SigningSecrets;
+use services::app::App;
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, required};
 use shared::http::{RequestContext, Result, with_middleware};
 use shared::store::{Aws, Store};
-use shared::webhook::secret::SigningSecrets;
 
 /// The function's state.
 #[derive(Clone, Debug)]

@@ -29,13 +29,13 @@ use axum::Router;
 use axum::extract::State as Shared;
 use domain::ids::{EndpointId, Mode, ResendId, Scope};
 use domain::webhook::event_type::EventType;
+use effects::webhook::delivery::Delivery;
+use effects::webhook::event::{Event, Origin};
 use local::embedded::State;
 use local::stack::{Options, Stack};
 use local::template::Template;
 use serde_json::json;
 use shared::store::{Item, to_item};
-use shared::webhook::delivery::Delivery;
-use shared::webhook::event::{Event, Origin};
 
 use self::merchant::Merchant;
 

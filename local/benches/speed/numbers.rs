@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use domain::ids::{EndpointId, Mode, Scope};
 use domain::webhook::event_type::EventType;
+use effects::webhook::delivery::{Deliveries, Delivery, DeliveryStatus};
+use effects::webhook::endpoint::Endpoint;
+use effects::webhook::event::{Event, Origin};
 use local::stack::{Options, Stack};
 use serde_json::json;
 use shared::store::{Item, Store, to_item};
-use shared::webhook::delivery::{Deliveries, Delivery, DeliveryStatus};
-use shared::webhook::endpoint::Endpoint;
-use shared::webhook::event::{Event, Origin};
 
 use crate::merchant::Merchant;
 use crate::{InFiles, run_schedules, seeding};

@@ -6,8 +6,8 @@ use domain::ids::{Mode, PayoutId, Scope};
 use domain::money::{Amount, Currency};
 use domain::payout::PayoutOutcome;
 use domain::webhook::event_type::EventType;
+use money::payout::Payouts;
 use serde_json::{Value, json};
-use shared::payout::Payouts;
 use shared::random;
 use shared::store::Store;
 

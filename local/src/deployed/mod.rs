@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use acquirer_core::configuration::AccountAcquirers;
 use bank::Bank;
 use http_body_util::Full;
 use hyper::Request;
 use hyper::body::Bytes;
 use serde_json::{Value, json};
-use shared::acquirer::configuration::AccountAcquirers;
 use shared::api_key::ApiKeys;
 use shared::clock::Clock;
 use shared::store::Store;

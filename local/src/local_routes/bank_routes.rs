@@ -10,10 +10,10 @@ use axum::{Json, Router};
 use bank::{Cents, FaultKind, MedError, MedNature, PayError, PayRequest, Payer, ReportedTxid};
 use domain::charge::StoredCharge;
 use domain::ids::ChargeId;
+use money::charge::Charges;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
-use shared::charge::Charges;
 
 use super::Refusal;
 use crate::contents::Contents;

@@ -10,12 +10,12 @@ use axum::http::{Method, StatusCode};
 use axum::response::IntoResponse;
 use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
+use effects::webhook::delivery::{Deliveries, Delivery, DeliveryStatus};
+use effects::webhook::endpoint::{Endpoint, Endpoints};
+use effects::webhook::event::{Event, Origin};
 use local::embedded::fault_proxy::Fault;
 use serde_json::{Value, json};
 use shared::store::{from_item, to_item};
-use shared::webhook::delivery::{Deliveries, Delivery, DeliveryStatus};
-use shared::webhook::endpoint::{Endpoint, Endpoints};
-use shared::webhook::event::{Event, Origin};
 
 use crate::description::example;
 use crate::invocations::{another_delivery, dispatch, first_delivery, run_webhook_worker, stream_records};

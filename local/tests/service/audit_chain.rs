@@ -9,11 +9,11 @@ use axum::http::Method;
 use domain::audit::Audit;
 use domain::audit::chain::{ChainFault, ChainReport, Head, key_of};
 use domain::time::Timestamp;
+use effects::webhook::secret::SigningSecret;
 use local::embedded::fault_proxy::Fault;
 use serde_json::json;
 use shared::audit;
 use shared::store::Item;
-use shared::webhook::secret::SigningSecret;
 use tokio::task::JoinSet;
 
 use crate::invocations::{dispatch, dispatch_records, stream_records};

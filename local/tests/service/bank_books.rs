@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use acquirer_core::Connections;
 use domain::acquirer::{ReportedPix, ReportedPixStatus};
 use domain::calendar::Day;
 use domain::charge::IncomingPayment;
@@ -10,9 +11,8 @@ use domain::row::Key;
 use domain::time::Timestamp;
 use domain::wallet::ReturnStatus;
 use serde_json::Value;
-use shared::acquirer::Connections;
-use shared::services::Receipts;
-use shared::services::reconciliation::{Comparison, reconcile};
+use services::Receipts;
+use services::reconciliation::{Comparison, reconcile};
 
 use crate::live_charges::Live;
 use crate::support::eventually;

@@ -10,10 +10,10 @@ use domain::money::{Amount, MinorUnits};
 use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
 use domain::webhook::signature::canonical;
+use money::charge::Charges;
+use money::med::{BankMedReturn, MedCases};
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use shared::charge::Charges;
-use shared::med::{BankMedReturn, MedCases};
 use shared::store::{CommitOutcome, Write};
 
 use crate::live_charges::locked;

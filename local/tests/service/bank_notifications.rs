@@ -1,11 +1,11 @@
 //! Tests of banks' notifications: authentication, the rows that they store, and their limits. `live_charges`
 //! tests what follows from a stored Pix.
 
+use acquirer_core::configuration::{CallbackAuthentication, CallbackChoice};
 use axum::http::Method;
 use domain::acquirer::{ReportedPix, ReportedPixStatus, SeenReturn};
 use local::embedded::fault_proxy::{Fault, Report};
 use serde_json::{Value, json};
-use shared::acquirer::configuration::{CallbackAuthentication, CallbackChoice};
 use shared::store::{CommitOutcome, Item, Write};
 use tokio::task::JoinSet;
 

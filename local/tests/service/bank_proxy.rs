@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use acquirer_core::Connections;
+use acquirer_core::configuration::{AcquirerSettings, AcquirerUrl};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Request, State as Shared};
@@ -14,8 +16,6 @@ use axum::response::{IntoResponse, Response};
 use domain::url_policy::{AddressPolicy, LocalNames};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use shared::acquirer::Connections;
-use shared::acquirer::configuration::{AcquirerSettings, AcquirerUrl};
 use url::form_urlencoded;
 
 use crate::live_charges::Live;

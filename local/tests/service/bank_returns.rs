@@ -6,10 +6,10 @@ use domain::charge::Decision;
 use domain::ids::AcquirerPaymentId;
 use domain::refund::{Refund, RefundOutcome, RefundStatus};
 use domain::wallet::ReturnStatus;
+use money::charge::Charges;
+use money::refund::Refunds;
 use serde_json::{Value, json};
-use shared::charge::Charges;
-use shared::refund::Refunds;
-use shared::services::Receipts;
+use services::Receipts;
 
 use crate::bank_books::Fates;
 use crate::bank_proxy::BankProxy;

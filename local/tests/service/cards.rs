@@ -11,7 +11,7 @@ use domain::charge::Charge;
 use domain::ids::{AcquirerPaymentId, ChargeId, Scope};
 use domain::money::Currency;
 use domain::wallet::LedgerAccount;
-use shared::services::Receipts;
+use services::Receipts;
 use shared::store::{CommitOutcome, Write};
 
 use crate::invocations::count_messages;

@@ -2,8 +2,8 @@
 
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::{ChargeId, Mode};
+use money::charge::Charges;
 use serde_json::{Value, json};
-use shared::charge::Charges;
 use shared::store::{Item, to_item};
 
 use crate::seeding::write;

@@ -546,7 +546,7 @@ async fn lists_find_what_the_filters_of_the_api_find() {
     let end_to_end_id = "E00000000202611211000abcdefghijk";
     service.sandbox(&charge, "pay", &json!({"end_to_end_id": end_to_end_id})).await;
     listener.wait_for_event("charge.paid").await;
-    let payouts = shared::payout::Payouts::new(service.store());
+    let payouts = money::payout::Payouts::new(service.store());
     let (operator, now) = (crate::support::operator(), service.stack.clock.now());
     let money = (domain::money::Amount::parse(100).unwrap(), domain::money::Currency::BRL);
     let payout = domain::ids::PayoutId::new(now, shared::random::bytes().unwrap());

@@ -2,8 +2,8 @@
 
 use axum::http::Method;
 use domain::ids::{ChargeId, Mode};
+use money::med::MedCases;
 use serde_json::{Value, json};
-use shared::med::MedCases;
 
 use crate::bank_med::{credit, unexplained_case};
 use crate::dashboard::{Browser, location, text};
@@ -27,7 +27,7 @@ impl Service {
         let created = live.new_charge("order-0001", &json!({"amount": 3_090})).await;
         let charge: ChargeId = id(&created).parse().unwrap();
         credit(self, charge, &format!("E{}", charge.txid())).await;
-        let charges = shared::charge::Charges::new(self.store());
+        let charges = money::charge::Charges::new(self.store());
         let stored = charges.find(Some(charge)).await.unwrap().unwrap();
         let now = self.stack.clock.now();
         let case = MedCases::new(self.store()).open(stored, "1", &unexplained_case(), now).await.unwrap();

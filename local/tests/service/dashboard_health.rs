@@ -5,9 +5,9 @@ use axum::response::IntoResponse as _;
 use domain::ids::{Mode, Scope};
 use domain::med::MedCase;
 use domain::pt_br;
+use effects::email::{Email, EmailTopic, Emails};
 use local::embedded::fault_proxy::FaultProxy;
 use serde_json::json;
-use shared::email::{Email, EmailTopic, Emails};
 use shared::store::{Item, to_item};
 
 use crate::dashboard::{Browser, next_of};

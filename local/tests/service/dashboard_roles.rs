@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use bank::PayRequest;
 use domain::ids::Mode;
+use money::med::MedCases;
 use serde_json::json;
 use shared::account::Role;
-use shared::med::MedCases;
 
 use crate::api_keys::change_user;
 use crate::brand::{png, upload};

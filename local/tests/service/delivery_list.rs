@@ -12,17 +12,17 @@ use domain::shard::{ShardCount, ShardedScope};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::webhook::event_type::EventType;
+use effects::webhook::delivery::{
+    AttemptOutcome, Claim, Deliveries, Delivery, DeliveryFilter, DeliveryListView, DeliveryStatus,
+    FailedAttempt,
+};
+use effects::webhook::endpoint::Endpoint;
+use effects::webhook::event::{Event, Origin};
+use effects::webhook::redrive::Redrive;
 use local::embedded::fault_proxy::{Fault, Report};
 use serde_json::{Value, json};
 use shared::http::Query;
 use shared::store::{CommitOutcome, Item, Write, from_item, text, to_item};
-use shared::webhook::delivery::{
-    AttemptOutcome, Claim, Deliveries, Delivery, DeliveryFilter, DeliveryListView, DeliveryStatus,
-    FailedAttempt,
-};
-use shared::webhook::endpoint::Endpoint;
-use shared::webhook::event::{Event, Origin};
-use shared::webhook::redrive::Redrive;
 
 use crate::description::{example, example_body};
 use crate::invocations::{count_messages, run_counts, send_count};

@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use aws_sdk_sqs::types::QueueAttributeName;
 use domain::account::Contact;
 use domain::time::Timestamp;
+use effects::email::{Claim, Email, EmailRecord, EmailTopic, Emails};
+use effects::webhook::delivery::{AttemptOutcome, FailedAttempt};
+use effects::webhook::endpoint::Endpoints;
 use local::stack::Options;
 use mail_parser::MessageParser;
 use serde_json::{Value, json};
 use shared::account::Accounts;
-use shared::email::{Claim, Email, EmailRecord, EmailTopic, Emails};
 use shared::store::from_item;
-use shared::webhook::delivery::{AttemptOutcome, FailedAttempt};
-use shared::webhook::endpoint::Endpoints;
 
 use crate::invocations::{dispatch, invoke};
 use crate::support::{Listener, Service, eventually, id, operator, wait_until};

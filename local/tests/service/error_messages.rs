@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use acquirer_core::AcquirerError;
 use axum::http::Method;
 use domain::charge::transition::Rejection;
 use domain::charge::{RefundRefused, TransactionStatus};
@@ -11,14 +12,13 @@ use domain::med::{CaseRefused, CaseStatus, EvidenceRefused};
 use domain::money::MinorUnits;
 use domain::payment_method::PaymentMethod;
 use domain::webhook::signature::canonical;
+use effects::webhook::WebhookError;
+use money::charge::ChargeError;
+use money::med::{CaseError, EvidenceError};
+use money::refund::RefundError;
 use serde_json::{Value, json};
-use shared::acquirer::AcquirerError;
-use shared::charge::ChargeError;
+use services::PaymentListError;
 use shared::http::Problem;
-use shared::med::{CaseError, EvidenceError};
-use shared::refund::RefundError;
-use shared::services::PaymentListError;
-use shared::webhook::WebhookError;
 
 use crate::support::{Answer, Service, id, raw_id};
 use crate::webhooks::endpoint_path;

@@ -3,10 +3,10 @@
 use domain::ids::{ChargeId, EventId, MedCaseId};
 use domain::shard::Shard;
 use domain::webhook::event_type::EventType;
+use effects::webhook::event::{Event, Origin, SentObject};
+use money::payout::Payouts;
 use serde_json::{Value, json};
-use shared::payout::Payouts;
 use shared::random;
-use shared::webhook::event::{Event, Origin, SentObject};
 
 use crate::description::example_body;
 use crate::invocations::dispatch;

@@ -5,10 +5,10 @@ use axum::body::{Body, Bytes};
 use axum::http::{Method, Request};
 use http_body_util::BodyExt as _;
 use med::Med;
-use serde_json::{Value, json};
-use shared::med::evidence::{
+use money::med::evidence::{
     CONFIRMED_PREFIX, CaseEvidence, EvidenceFiles, EvidenceRow, PENDING_DAYS, PENDING_PREFIX,
 };
+use serde_json::{Value, json};
 use shared::object_store::ObjectStoreError;
 use shared::store::Aws;
 use tower::ServiceExt as _;

@@ -7,9 +7,9 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use domain::charge::TransactionStatus;
 use domain::charge::transition::{Command, Rejection};
 use local::embedded::fault_proxy::Fault;
+use money::charge::{ChargeError, Charges};
+use money::refund::Refunds;
 use serde_json::json;
-use shared::charge::{ChargeError, Charges};
-use shared::refund::Refunds;
 use shared::store::{CommitOutcome, Write};
 
 use crate::invocations::{dispatch, first_delivery, run_webhook_worker};

@@ -9,12 +9,12 @@ use axum::Router;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use domain::ids::{Mode, Scope};
+use effects::webhook::breaker::{Admission, Breaker, Breakers};
+use effects::webhook::endpoint::Endpoint;
+use effects::webhook::in_flight::{InFlight, Occupancy, Slot};
 use local::stack::Options;
 use local::template::queue_arn;
 use serde_json::{Value, json};
-use shared::webhook::breaker::{Admission, Breaker, Breakers};
-use shared::webhook::endpoint::Endpoint;
-use shared::webhook::in_flight::{InFlight, Occupancy, Slot};
 use tokio::net::TcpSocket;
 use tokio::sync::watch;
 

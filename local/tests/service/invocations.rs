@@ -1,9 +1,9 @@
 //! Invokes functions by hand, for tests that run without event sources.
 
 use aws_sdk_sqs::types::QueueAttributeName;
+use effects::webhook::queue::CountQueue;
 use local::stack::Stack;
 use serde_json::{Value, json};
-use shared::webhook::queue::CountQueue;
 
 use crate::support::Service;
 

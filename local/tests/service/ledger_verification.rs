@@ -7,9 +7,9 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::charge::Charge;
 use ledger_verifier::{LedgerVerifier, TIME_LIMIT, Totals};
+use money::charge::Charges;
 use serde_json::{Value, json};
-use shared::charge::Charges;
-use shared::services::verify_ledger;
+use services::verify_ledger;
 use tokio::task::JoinSet;
 
 use crate::support::{CapturedLog, Service, id, wait_until};

@@ -7,8 +7,8 @@ use domain::med::MedCase;
 use domain::row::Row;
 use domain::time::Timestamp;
 use domain::wallet::Posting;
+use effects::webhook::event::{Event, Origin, SentObject};
 use shared::store::{CommitOutcome, Item, Store, Write, from_item};
-use shared::webhook::event::{Event, Origin, SentObject};
 
 use crate::support::{Client, Service, eventually};
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use acquirer_core::{Connections, PixBank};
 use api_pix::Pix;
 use axum::http::Method;
 use bank::{Cents, FaultKind, MedNature, PayRequest, Payer, ReportedTxid};
@@ -15,9 +16,8 @@ use domain::wallet::ReturnStatus;
 use local::embedded::fault_proxy::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
-use shared::acquirer::{Connections, PixBank};
-use shared::services::reconciliation::DifferenceKind;
-use shared::services::{BankPayments, PixHint, Receipts};
+use services::reconciliation::DifferenceKind;
+use services::{BankPayments, PixHint, Receipts};
 use shared::store::{CommitOutcome, Write};
 use tokio::task::JoinSet;
 

@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::types::AttributeValue::S;
 use aws_sdk_sqs::types::Message;
 use domain::ids::Scope;
+use effects::notes::Period;
+use effects::webhook::delivery::{Claim, Deliveries};
 use local::embedded::fault_proxy::Fault;
 use local::template::queue_arn;
 use serde_json::{Value, json};
-use shared::notes::Period;
-use shared::webhook::delivery::{Claim, Deliveries};
 
 use crate::invocations::{count_messages, dispatch, invoke};
 use crate::support::{Listener, Service, id};

@@ -1,8 +1,8 @@
 //! Tests of MED cases. Money is retained once and released once, and every step emits its events.
 
 use domain::ids::MedCaseId;
+use money::med::MedCases;
 use serde_json::{Value, json};
-use shared::med::MedCases;
 
 use crate::support::{Answer, Client, Listener, Service, eventually, id, ids, operator};
 use crate::webhooks::{secret, verify};

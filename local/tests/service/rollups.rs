@@ -8,13 +8,13 @@ use domain::charge::{Charge, StoredCharge};
 use domain::ids::{ChargeId, Mode};
 use domain::rollup::Counter;
 use domain::shard::ShardCount;
+use effects::rollup::Rollups;
+use effects::webhook::event::Event;
 use local::embedded::fault_proxy::Fault;
 use serde_json::{Value, json};
 use shared::checkpoint::{LATE_MS, PASSED_AFTER_MS};
 use shared::config::PublicUrls;
-use shared::rollup::Rollups;
 use shared::store::{Item, text, to_item};
-use shared::webhook::event::Event;
 
 use crate::invocations::{dispatch, dispatch_records, invoke, stream_records};
 use crate::seeding::write;

@@ -9,9 +9,9 @@ use domain::charge::{Charge, TransactionStatus};
 use domain::ids::{ChargeId, EndpointId, Mode, ResendId};
 use domain::rollup::rollup_change;
 use domain::webhook::event_type::EventType;
+use effects::webhook::delivery::{Delivery, DeliveryStatus};
+use effects::webhook::event::Event;
 use shared::store::{Item, to_item};
-use shared::webhook::delivery::{Delivery, DeliveryStatus};
-use shared::webhook::event::Event;
 
 /// The number of rows in one `BatchWriteItem`.
 const BATCH: usize = 25;

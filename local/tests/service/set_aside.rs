@@ -8,8 +8,8 @@ use domain::rollup::Counter;
 use event_dispatcher::Dispatcher;
 use event_dispatcher::replay::ReplayError;
 use local::embedded::fault_proxy::Fault;
+use money::charge::Charges;
 use serde_json::{Value, json};
-use shared::charge::Charges;
 use shared::store::{Aws, Item};
 
 use crate::support::{Listener, ReceivedWebhook, Service, all_time_sums, eventually, id, wait_until};

@@ -11,9 +11,9 @@ use domain::ids::{ChargeId, EndToEndId};
 use domain::payment_method::PaymentMethod;
 use domain::shard::{Shard, ShardCount};
 use domain::time::Timestamp;
+use effects::webhook::delivery::Deliveries;
+use money::charge::Charges;
 use serde_json::json;
-use shared::charge::Charges;
-use shared::webhook::delivery::Deliveries;
 
 use crate::invocations::{dispatch_records, stream_records};
 use crate::rollups::SeededRandom;

@@ -8,8 +8,8 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use domain::ids::PayoutId;
 use local::template::Template;
+use money::payout::Payouts;
 use serde_json::{Value, json};
-use shared::payout::Payouts;
 use shared::random;
 
 use crate::invocations::{dispatch, dispatch_records, first_delivery, run_webhook_worker, stream_records};
@@ -114,7 +114,7 @@ async fn the_filter_passes_the_rows_that_the_dispatcher_acts_on_and_no_others() 
             .collect()
     };
     assert!(actions(&passing).is_disjoint(&actions(&filtered_out)));
-    // Those that shared/src/email/access.rs reads.
+    // Those that effects/src/email/access.rs reads.
     for action in [
         "api-key.issue",
         "api-key.rotate",

@@ -7,8 +7,8 @@ use domain::ids::{ChargeId, Mode, Scope};
 use domain::tax_id::Document;
 use domain::time::Timestamp;
 use local::embedded::fault_proxy::Fault;
+use money::charge::{ChargeError, Charges};
 use serde_json::json;
-use shared::charge::{ChargeError, Charges};
 use shared::http::Problem;
 use shared::store::Inserted;
 

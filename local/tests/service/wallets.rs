@@ -12,12 +12,12 @@ use domain::payout::{Payout, PayoutOutcome};
 use domain::shard::{Shard, ShardCount};
 use domain::wallet::{Cause, LedgerAccount, RefundShare, RefundStrategy, Release, Subject, Wallet, rules};
 use local::embedded::fault_proxy::Fault;
+use money::charge::Charges;
+use money::payout::{PayoutError, Payouts};
+use money::wallet::{Adjustment, AdjustmentOutcome, CachedCredits, DebitPlan, Wallets};
 use serde_json::{Value, json};
-use shared::charge::Charges;
-use shared::payout::{PayoutError, Payouts};
-use shared::services::verify_ledger;
+use services::verify_ledger;
 use shared::store::{CommitOutcome, StoreError};
-use shared::wallet::{Adjustment, AdjustmentOutcome, CachedCredits, DebitPlan, Wallets};
 use std::collections::HashMap;
 use tokio::task::JoinSet;
 

@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 use axum::http::Method;
 use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
+use effects::webhook::delivery::{AttemptOutcome, FailedAttempt};
+use effects::webhook::endpoint::{Endpoint, EndpointStatus, Endpoints};
 use local::embedded::fault_proxy::Fault;
 use serde_json::{Value, json};
 use shared::audit;
-use shared::webhook::delivery::{AttemptOutcome, FailedAttempt};
-use shared::webhook::endpoint::{Endpoint, EndpointStatus, Endpoints};
 
 use crate::invocations::{another_delivery, dispatch, first_delivery, invoke, run_webhook_worker};
 use crate::support::{Listener, Service, id};

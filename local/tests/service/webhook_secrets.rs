@@ -1,8 +1,8 @@
 //! Tests of the secrets that sign deliveries: where they are stored, and when a new one takes effect.
 
+use effects::webhook::secret::SigningSecret;
 use serde_json::{Value, json};
 use shared::store::Store;
-use shared::webhook::secret::SigningSecret;
 
 use crate::invocations::{dispatch, run_webhook_worker, stream_records};
 use crate::support::{Listener, Service, id};

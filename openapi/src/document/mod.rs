@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use domain::ids::{
     ApiKeyId, DeliveryId, EndpointId, EventId, EvidenceId, IdText as _, MedCaseId, RawChargeId, RefundId,
 };
+use effects::webhook::event::API_VERSION;
 use serde_json::{Map, Value, json};
 use shared::http::field::{Defined, IDEMPOTENCY_KEY};
-use shared::webhook::event::API_VERSION;
 
 use self::errors::ErrorCode;
 use self::operation::{Access, Body, Operation};

@@ -5,21 +5,21 @@ use acquirer_events::bodies::{
 };
 use acquirer_events::simulation::SIMULATION_FORM;
 use acquirer_events::three_d_secure::CARD_FORM;
+use effects::rollup::view::{METRICS_QUERY, STATS_QUERY};
+use effects::webhook::delivery::DELIVERIES_QUERY;
+use effects::webhook::endpoint::{ENDPOINT_BODY, ENDPOINT_CHANGE_BODY, ROTATE_SECRET_BODY};
+use effects::webhook::log::EVENTS_QUERY;
+use money::charge::CHARGES_QUERY;
+use money::charge::payment::request::PAYMENT_BODY;
+use money::charge::request::{CHARGE_BODY, PIX_CHARGE_BODY};
+use money::med::CASES_QUERY;
+use money::med::evidence::EVIDENCE_BODY;
+use money::med::request::{APPEAL_BODY, NOTICE_BODY};
+use money::refund::REFUND_BODY;
+use money::wallet::statement::{BALANCE_QUERY, STATEMENT_QUERY};
+use services::{PAYMENTS_QUERY, TIMELINE_QUERY};
 use shared::api_key::request::{API_KEY_BODY, ROTATE_API_KEY_BODY};
 use shared::auth::dashboard::log_in::LOG_IN_BODY;
-use shared::charge::CHARGES_QUERY;
-use shared::charge::payment::request::PAYMENT_BODY;
-use shared::charge::request::{CHARGE_BODY, PIX_CHARGE_BODY};
-use shared::med::CASES_QUERY;
-use shared::med::evidence::EVIDENCE_BODY;
-use shared::med::request::{APPEAL_BODY, NOTICE_BODY};
-use shared::refund::REFUND_BODY;
-use shared::rollup::view::{METRICS_QUERY, STATS_QUERY};
-use shared::services::{PAYMENTS_QUERY, TIMELINE_QUERY};
-use shared::wallet::statement::{BALANCE_QUERY, STATEMENT_QUERY};
-use shared::webhook::delivery::DELIVERIES_QUERY;
-use shared::webhook::endpoint::{ENDPOINT_BODY, ENDPOINT_CHANGE_BODY, ROTATE_SECRET_BODY};
-use shared::webhook::log::EVENTS_QUERY;
 
 use super::errors::{
     ACCOUNT_SUSPENDED, ACCOUNT_VELOCITY, CUSTOMER_VELOCITY, DISPUTED, EXCEEDS_REMAINING,

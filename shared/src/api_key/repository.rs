@@ -179,7 +179,7 @@ impl ApiKeys {
     }
 
     /// Changes nothing if the row has newer settings or the key was revoked.
-    pub(crate) async fn copy_settings_to_key(&self, key: &Fingerprint, account: &Account) -> Result<()> {
+    pub async fn copy_settings_to_key(&self, key: &Fingerprint, account: &Account) -> Result<()> {
         let settings: AttributeValue =
             serde_dynamo::to_attribute_value(&account.settings).map_err(|error| corrupt(&error))?;
         let version = AttributeValue::N(account.version.to_string());

@@ -103,7 +103,7 @@ impl<'a> Object<'a> {
     }
 
     /// Whether the object has the field with another value than `null`.
-    pub(crate) fn has_value<K>(&self, field: &Field<K>) -> bool {
+    pub fn has_value<K>(&self, field: &Field<K>) -> bool {
         self.get(field).is_some()
     }
 
@@ -155,7 +155,7 @@ impl Fields {
     }
 
     /// Whether a failure of this field was already added.
-    pub(crate) fn has_rejected(&self, param: &str) -> bool {
+    pub fn has_rejected(&self, param: &str) -> bool {
         self.details.iter().any(|detail| detail.param == param)
     }
 
@@ -226,11 +226,7 @@ impl Fields {
     }
 
     /// Reads an optional object whose fields the client chooses. The caller checks the fields and their number.
-    pub(crate) fn dictionary<'a>(
-        &mut self,
-        from: &Object<'a>,
-        field: &Field<Dictionary>,
-    ) -> Option<&'a JsonObject> {
+    pub fn dictionary<'a>(&mut self, from: &Object<'a>, field: &Field<Dictionary>) -> Option<&'a JsonObject> {
         self.map(from, field)
     }
 

@@ -64,7 +64,7 @@ impl JsonValue {
 
     /// Converts the value to a `serde_json` value with 64-bit numbers, the form for rows and responses. Calls
     /// `refuse` with the path of each number that 64 bits can't represent exactly.
-    pub(crate) fn with_64_bit_numbers(
+    pub fn with_64_bit_numbers(
         &self,
         path: &JsonPath<'_>,
         refuse: &mut dyn FnMut(String),
@@ -318,16 +318,6 @@ impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
         }
 
         deserializer.deserialize_map(EntriesVisitor)
-    }
-}
-
-#[cfg(test)]
-pub(crate) mod testing {
-    use super::*;
-
-    /// Converts a value to the body that a client would send.
-    pub(crate) fn object(value: &serde_json::Value) -> JsonObject {
-        parse_object(value.to_string().as_bytes()).unwrap()
     }
 }
 

@@ -34,7 +34,7 @@ impl Store {
     }
 
     /// Like [`Store::insert`], but deserialises an existing row as `R` instead of the type of `row`.
-    pub(crate) async fn insert_or_read<R: DeserializeOwned>(&self, row: &impl Row) -> Result<Inserted<R>> {
+    pub async fn insert_or_read<R: DeserializeOwned>(&self, row: &impl Row) -> Result<Inserted<R>> {
         match self.write(RETRY_BUDGET, vec![Write::insert(row)?]).await? {
             WriteOutcome::Done => Ok(Inserted::New),
             WriteOutcome::ConditionFailed { found, .. } => {

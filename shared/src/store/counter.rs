@@ -55,7 +55,7 @@ impl Store {
 }
 
 /// The outcome of a conditional update of one row.
-pub(crate) enum UpdateOutcome {
+pub enum UpdateOutcome {
     /// The row was updated, and is now this one.
     Done(Item),
     /// The condition failed. Contains the stored row; empty if it does not exist.

@@ -89,7 +89,7 @@ pub fn text(item: &Item, name: &str) -> Option<String> {
 }
 
 /// Returns an integer attribute of an item. `None`: the attribute is absent or is not an integer.
-pub(crate) fn integer(item: &Item, name: &str) -> Option<i64> {
+pub fn integer(item: &Item, name: &str) -> Option<i64> {
     item.get(name)?.as_n().ok()?.parse().ok()
 }
 
@@ -98,6 +98,7 @@ pub fn ttl(seconds: i64) -> Item {
     Item::from([("ttl".to_owned(), number(seconds))])
 }
 
-pub(crate) fn number(value: i64) -> AttributeValue {
+/// A number as an attribute.
+pub fn number(value: i64) -> AttributeValue {
     AttributeValue::N(value.to_string())
 }

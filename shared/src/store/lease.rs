@@ -14,7 +14,7 @@ const LEASE_SECONDS: i64 = 90;
 const LEASED_UNTIL: &str = "leased_until";
 
 /// Returns the end of a lease that begins now.
-pub(crate) fn lease_end(now: Timestamp) -> Timestamp {
+pub fn lease_end(now: Timestamp) -> Timestamp {
     now.saturating_plus_seconds(LEASE_SECONDS)
 }
 
@@ -22,7 +22,7 @@ impl Store {
     /// Takes the lease of a row that has this version. `read`: its lease as it was read, which has ended. If another
     /// worker has taken the lease since, even if it has ended it again, returns `None`. The version stays, because it
     /// counts the changes that others see.
-    pub(crate) async fn take_lease(
+    pub async fn take_lease(
         &self,
         key: Key,
         version: u64,
@@ -40,7 +40,7 @@ impl Store {
     }
 
     /// Ends the lease that ends at `until`, and sets a number of its row. A lease that another worker has taken stays.
-    pub(crate) async fn end_lease(
+    pub async fn end_lease(
         &self,
         key: Key,
         until: Timestamp,

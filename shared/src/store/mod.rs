@@ -9,12 +9,13 @@
 #![warn(missing_docs)]
 
 /// Defines a repository: a type with methods on the rows of one kind in a store.
+#[macro_export]
 macro_rules! repository {
     ($(#[$doc:meta])* $Name:ident) => {
         $(#[$doc])*
         #[derive(Clone, Debug)]
         pub struct $Name {
-            pub(crate) store: $crate::store::Store,
+            pub store: $crate::store::Store,
         }
 
         impl $Name {
@@ -24,7 +25,7 @@ macro_rules! repository {
         }
     };
 }
-pub(crate) use repository;
+pub use repository;
 
 mod attributes;
 mod audit;
@@ -52,13 +53,13 @@ use serde::de::DeserializeOwned;
 
 pub(crate) use audit::head_of;
 pub use client::{Aws, AwsError, endpoint_url, timeouts};
-pub(crate) use counter::UpdateOutcome;
+pub use counter::UpdateOutcome;
 pub use due::{DUE_SHARDS, DuePartition, DueRow, due_attributes, due_limit};
 pub use item::{Item, from_item, key_attributes, key_of_item, text, to_item, ttl};
-pub(crate) use item::{integer, number};
-pub(crate) use lease::lease_end;
+pub use item::{integer, number};
+pub use lease::lease_end;
 pub use query::{ListEntry, ListIndex, ListPage, Order, PageError, PageRange};
-pub(crate) use row_update::RowUpdate;
+pub use row_update::RowUpdate;
 pub use update::{Plan, reuse_or_read};
 pub use write::{CommitOutcome, Inserted, Write};
 
@@ -219,7 +220,7 @@ impl Store {
     ///
     /// The read is not atomic: a transaction that commits meanwhile may be seen in one item and not in
     /// another.
-    pub(crate) async fn batch_get_with(
+    pub async fn batch_get_with(
         &self,
         keys: &[Key],
         (other, other_key): (&Self, &Key),

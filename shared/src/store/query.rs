@@ -60,7 +60,7 @@ pub struct ListPage<T, C> {
 impl<T, C> ListPage<T, C> {
     /// Builds the page of the rows that match, at most `limit`. The next page starts after the last of them if
     /// more match, else after the last row that was read, if `has_more`.
-    pub(crate) fn of_matching(
+    pub fn of_matching(
         (mut rows, has_more): (Vec<T>, bool),
         limit: usize,
         matches: impl Fn(&T) -> bool,
@@ -166,7 +166,7 @@ impl Store {
 
     /// Reads the sort keys of the first `limit` entries of a partition, oldest first, each with a number that the
     /// index projects.
-    pub(crate) async fn list_with(
+    pub async fn list_with(
         &self,
         index: ListIndex,
         partition: &str,
@@ -238,7 +238,7 @@ impl Store {
 
     /// Counts the entries of partitions whose sort keys are within `range`, both ends inclusive. One request
     /// to DynamoDB counts at most 1 MB, about 6,000 entries.
-    pub(crate) async fn count_of_each(
+    pub async fn count_of_each(
         &self,
         index: ListIndex,
         partitions: &[String],
@@ -320,7 +320,7 @@ impl Store {
 
     /// Like [`Store::range`], but reads several partitions concurrently and merges their items. Sort keys must
     /// be unique among the partitions.
-    pub(crate) async fn range_of_each(
+    pub async fn range_of_each(
         &self,
         partitions: &[String],
         range: (&str, &str),

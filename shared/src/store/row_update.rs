@@ -29,7 +29,8 @@ macro_rules! built {
 
 /// A write of one row's attributes, with all its conditions.
 #[derive(Clone, Debug)]
-pub(crate) struct RowUpdate {
+#[must_use]
+pub struct RowUpdate {
     key: Item,
     sets: Vec<String>,
     adds: Vec<String>,
@@ -40,7 +41,8 @@ pub(crate) struct RowUpdate {
 }
 
 impl RowUpdate {
-    pub(crate) fn of(Key { pk, sk }: Key) -> Self {
+    /// An update of the row with this key, which changes nothing yet.
+    pub fn of(Key { pk, sk }: Key) -> Self {
         Self::of_item(Item::from(
             [("pk", pk), ("sk", sk)].map(|(name, text)| (name.to_owned(), AttributeValue::S(text))),
         ))
@@ -64,56 +66,58 @@ impl RowUpdate {
         placeholder
     }
 
-    pub(crate) fn set(mut self, name: impl Into<String>, value: AttributeValue) -> Self {
+    /// Sets an attribute.
+    pub fn set(mut self, name: impl Into<String>, value: AttributeValue) -> Self {
         let term = format!("{} = {}", self.name(name), self.value(value));
         self.sets.push(term);
         self
     }
 
-    pub(crate) fn set_all(self, attributes: impl IntoIterator<Item = (String, AttributeValue)>) -> Self {
+    /// Sets each of the attributes.
+    pub fn set_all(self, attributes: impl IntoIterator<Item = (String, AttributeValue)>) -> Self {
         attributes.into_iter().fold(self, |update, (name, value)| update.set(name, value))
     }
 
     /// Adds to a number or to a set. An absent attribute counts as 0 or as empty.
-    pub(crate) fn add(mut self, name: impl Into<String>, value: AttributeValue) -> Self {
+    pub fn add(mut self, name: impl Into<String>, value: AttributeValue) -> Self {
         let term = format!("{} {}", self.name(name), self.value(value));
         self.adds.push(term);
         self
     }
 
-    pub(crate) fn add_all(self, counters: impl IntoIterator<Item = (String, i64)>) -> Self {
+    /// Adds to each of the counters.
+    pub fn add_all(self, counters: impl IntoIterator<Item = (String, i64)>) -> Self {
         counters.into_iter().fold(self, |update, (counter, by)| update.add(counter, number(by)))
     }
 
-    pub(crate) fn remove(mut self, name: impl Into<String>) -> Self {
+    /// Removes an attribute.
+    pub fn remove(mut self, name: impl Into<String>) -> Self {
         let name = self.name(name);
         self.removes.push(name);
         self
     }
 
-    pub(crate) fn remove_all(self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    /// Removes each of the attributes.
+    pub fn remove_all(self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         names.into_iter().fold(self, Self::remove)
     }
 
     /// Condition: the attribute exists, and compares so with the value. `operator`: `=`, `<`, `<=`, `>` or `>=`.
-    pub(crate) fn when(mut self, name: &str, operator: &str, value: AttributeValue) -> Self {
+    pub fn when(mut self, name: &str, operator: &str, value: AttributeValue) -> Self {
         let condition = format!("{} {operator} {}", self.name(name), self.value(value));
         self.conditions.push(condition);
         self
     }
 
     /// Condition: the attribute is absent, or compares so with the value.
-    pub(crate) fn when_absent_or(mut self, name: &str, operator: &str, value: AttributeValue) -> Self {
+    pub fn when_absent_or(mut self, name: &str, operator: &str, value: AttributeValue) -> Self {
         let (name, value) = (self.name(name), self.value(value));
         self.conditions.push(format!("(attribute_not_exists({name}) OR {name} {operator} {value})"));
         self
     }
 
     /// Condition: all comparisons of one of the alternatives are true.
-    pub(crate) fn when_any<const N: usize>(
-        mut self,
-        alternatives: [Vec<(&str, &str, AttributeValue)>; N],
-    ) -> Self {
+    pub fn when_any<const N: usize>(mut self, alternatives: [Vec<(&str, &str, AttributeValue)>; N]) -> Self {
         let alternatives = alternatives.map(|all| {
             let one = |(name, operator, value): (&str, &str, AttributeValue)| {
                 format!("{} {operator} {}", self.name(name), self.value(value))
@@ -124,20 +128,21 @@ impl RowUpdate {
         self
     }
 
-    pub(crate) fn when_absent(mut self, name: &str) -> Self {
+    /// Condition: the row has no such attribute.
+    pub fn when_absent(mut self, name: &str) -> Self {
         let condition = format!("attribute_not_exists({})", self.name(name));
         self.conditions.push(condition);
         self
     }
 
     /// Condition: the row exists.
-    pub(crate) fn when_exists(mut self) -> Self {
+    pub fn when_exists(mut self) -> Self {
         self.conditions.push("attribute_exists(pk)".to_owned());
         self
     }
 
     /// Condition: the attribute, a set, is absent or has fewer elements.
-    pub(crate) fn when_smaller(mut self, name: &str, elements: usize) -> Self {
+    pub fn when_smaller(mut self, name: &str, elements: usize) -> Self {
         let (name, value) = (self.name(name), self.value(AttributeValue::N(elements.to_string())));
         self.conditions.push(format!("(attribute_not_exists({name}) OR size({name}) < {value})"));
         self
@@ -161,7 +166,7 @@ impl RowUpdate {
 
     /// Runs the update outside of a transaction, on a row of the store's table. An update that conflicts with a
     /// transaction is retried, as [`conditional_update`] describes.
-    pub(crate) async fn run(self, store: &Store) -> Result<UpdateOutcome, StoreError> {
+    pub async fn run(self, store: &Store) -> Result<UpdateOutcome, StoreError> {
         self.run_in(store.table(), store).await
     }
 

@@ -87,7 +87,7 @@ impl Store {
     /// }
     /// }
     /// ```
-    pub(crate) fn start_update<'a>(&'a self, subject: &'a str) -> Update<'a> {
+    pub fn start_update<'a>(&'a self, subject: &'a str) -> Update<'a> {
         Update {
             store: self,
             subject,
@@ -101,7 +101,7 @@ impl Store {
 
 /// An update in progress: see [`Store::start_update`].
 #[derive(Debug)]
-pub(crate) struct Update<'a> {
+pub struct Update<'a> {
     store: &'a Store,
     subject: &'a str,
     started_at: Instant,
@@ -114,7 +114,7 @@ pub(crate) struct Update<'a> {
 
 impl Update<'_> {
     /// The indexes of the writes whose conditions failed in the previous attempt.
-    pub(crate) fn failed(&self) -> &[usize] {
+    pub fn failed(&self) -> &[usize] {
         &self.failed
     }
 
@@ -123,7 +123,7 @@ impl Update<'_> {
     /// at once, because this pauses first.
     /// Errors: [`StoreError::Unavailable`] when the database does not answer, other callers extend the chain of
     /// an audit row until the retry budget is spent, or the budget is spent afterwards.
-    pub(crate) async fn commit(&mut self, writes: Vec<Write>) -> Result<bool, StoreError> {
+    pub async fn commit(&mut self, writes: Vec<Write>) -> Result<bool, StoreError> {
         match self.store.commit_within(self.left(), writes).await? {
             CommitOutcome::Done => Ok(true),
             CommitOutcome::Conflict { at } => {
@@ -137,7 +137,7 @@ impl Update<'_> {
     /// Pauses before the next attempt.
     /// Errors: [`StoreError::Unavailable`] when the retry budget is spent. The caller then answers 503 before
     /// its client times out.
-    pub(crate) async fn pause(&mut self) -> Result<(), StoreError> {
+    pub async fn pause(&mut self) -> Result<(), StoreError> {
         if self.left().is_zero() {
             let message = format!("other callers kept changing {}", self.subject);
             return Err(StoreError::Unavailable(message));

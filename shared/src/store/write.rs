@@ -105,18 +105,18 @@ impl Write {
     }
 
     /// Removes a row that never changes. Condition: the row exists.
-    pub(crate) fn remove_existing(key: &Key) -> Self {
+    pub fn remove_existing(key: &Key) -> Self {
         WriteKind::Delete(Box::new(RowUpdate::of(key.clone()).when_exists())).into()
     }
 
     /// Removes a row if it exists. There is no condition.
-    pub(crate) fn remove_any(key: Key) -> Self {
+    pub fn remove_any(key: Key) -> Self {
         WriteKind::Delete(Box::new(RowUpdate::of(key))).into()
     }
 
     /// Updates a row, and creates it if it does not exist. An addition to a counter is not idempotent, so the same
     /// commit must contain a write whose condition fails when the commit is repeated.
-    pub(crate) fn update(update: RowUpdate) -> Self {
+    pub fn update(update: RowUpdate) -> Self {
         WriteKind::Update(Box::new(update)).into()
     }
 

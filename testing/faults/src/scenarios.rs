@@ -3,18 +3,18 @@
 use std::pin::Pin;
 use std::time::Duration;
 
+use acquirer_core::{AcquirerMessage, AcquirerQueue};
 use domain::account::terms::MethodTerms;
 use domain::ids::{MedCaseId, Mode, RefundId};
 use domain::money::Amount;
 use domain::payment_method::PaymentMethod;
 use domain::payout::PayoutOutcome;
 use local::template::queue_url;
+use money::med::MedCases;
 use serde_json::{Value, json};
+use services::change_account_settings;
 use shared::account::Accounts;
-use shared::acquirer::{AcquirerMessage, AcquirerQueue};
 use shared::api_key::ApiKeys;
-use shared::med::MedCases;
-use shared::services::change_account_settings;
 use world::act::{BANK, STRIPE};
 use world::http::{Call, items, text};
 use world::plan::{Action, FIRST, LIVE, Method, Plan};

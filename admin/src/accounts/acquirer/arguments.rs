@@ -1,12 +1,6 @@
 use std::path::{Path, PathBuf};
 
-use domain::account::terms::FeesOnRefund;
-use domain::ids::AccountId;
-use domain::payment_method::PaymentMethod;
-use domain::pix_key::PixKey;
-use domain::vocabulary::Vocabulary as _;
-use secrecy::SecretString;
-use shared::acquirer::configuration::{
+use acquirer_core::configuration::{
     AcquirerChoice, AcquirerSettings, AcquirerUrl, AddressRange, CallbackAuthentication, CallbackChoice,
     ClientId, ClientIdentity, ConfiguredAcquirer, ConnectionName, Credentials,
     DEFAULT_CARD_REQUESTS_PER_SECOND, DEFAULT_EXPIRE_AFTER_SECONDS, DEFAULT_MAX_PERIOD_SECONDS,
@@ -14,6 +8,12 @@ use shared::acquirer::configuration::{
     Secret, SendPix, ServerAuthorities, StripeAccount, StripeCredentials, StripeSettings,
     TokenAuthentication, TokenScope,
 };
+use domain::account::terms::FeesOnRefund;
+use domain::ids::AccountId;
+use domain::payment_method::PaymentMethod;
+use domain::pix_key::PixKey;
+use domain::vocabulary::Vocabulary as _;
+use secrecy::SecretString;
 
 use super::secret_files::{NamedFile, named_file, read_pem_file, read_secret, read_secret_file};
 use crate::enum_parser::enum_parser;

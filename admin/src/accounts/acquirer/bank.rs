@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use acquirer_core::configuration::{AccountAcquirer, CallbackToken};
 use api_pix::{ApiError, Client, Cob, ConnectionSettings, NewCob, PixQuery};
 use domain::hex;
 use domain::ids::AccountId;
@@ -7,7 +8,6 @@ use domain::money::Amount;
 use domain::pix_key::PixKey;
 use domain::time::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
-use shared::acquirer::configuration::{AccountAcquirer, CallbackToken};
 use shared::random;
 
 use crate::Result;

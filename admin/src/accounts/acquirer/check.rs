@@ -2,6 +2,10 @@
 
 use std::fmt::Display;
 
+use acquirer_core::configuration::{
+    AccountAcquirer, CERTIFICATE_WARNING_DAYS, ConfiguredAcquirer, ConnectionName, PixSettings, TokenScope,
+    days_left,
+};
 use api_pix::{ApiError, Client, ClockOffsets, Payer, Pix, PixQuery, Priority};
 use domain::audit::Operator;
 use domain::hex;
@@ -10,10 +14,6 @@ use domain::money::Amount;
 use domain::tax_id::TaxId;
 use domain::time::{SECONDS_A_DAY, Timestamp};
 use serde::Serialize;
-use shared::acquirer::configuration::{
-    AccountAcquirer, CERTIFICATE_WARNING_DAYS, ConfiguredAcquirer, ConnectionName, PixSettings, TokenScope,
-    days_left,
-};
 use shared::random;
 
 use super::bank::{self, PROBE_CENTAVOS, Registered, connect, probe_list};

@@ -11,12 +11,12 @@ mod stripe;
 use std::error::Error;
 use std::io::Write;
 
+use acquirer_core::configuration::{ConfiguredAcquirer, ConnectionName, SettingsError};
 use clap::Subcommand;
 use domain::account::terms::MethodTerms;
 use domain::ids::{AccountId, ConnectionId};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
-use shared::acquirer::configuration::{ConfiguredAcquirer, ConnectionName, SettingsError};
 
 use self::arguments::{Kind, SetAcquirer, SetPix, SetStripe, known};
 use self::bank::{Registered, connect};

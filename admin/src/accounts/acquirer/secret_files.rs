@@ -6,8 +6,8 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
+use acquirer_core::configuration::MAX_PEM_BYTES;
 use secrecy::SecretString;
-use shared::acquirer::configuration::MAX_PEM_BYTES;
 
 use crate::Result;
 

@@ -3,14 +3,14 @@
 use std::io::Write;
 use std::sync::Arc;
 
+use acquirer_core::configuration::{
+    AccountAcquirer, AcquirerChoice, ConfiguredAcquirer, Credentials, KindSettings, StripeSettings,
+};
 use domain::audit::Operator;
 use domain::hex;
 use domain::ids::AccountId;
 use domain::time::{SECONDS_A_DAY, Timestamp};
 use secrecy::{ExposeSecret, SecretString};
-use shared::acquirer::configuration::{
-    AccountAcquirer, AcquirerChoice, ConfiguredAcquirer, Credentials, KindSettings, StripeSettings,
-};
 use shared::random;
 use stripe_client::{
     Account, ApiError, Client, ConnectionSettings, EVENT_TYPES, Event, Hidden, ListQuery, WebhookEndpoint,

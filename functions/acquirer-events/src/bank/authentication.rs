@@ -2,6 +2,7 @@ use std::convert::Infallible;
 use std::fmt::Display;
 use std::str::FromStr;
 
+use acquirer_core::configuration::{AccountAcquirer, CallbackAuthentication};
 use axum::extract::FromRequestParts;
 use axum::http::Extensions;
 use axum::http::request::Parts;
@@ -9,7 +10,6 @@ use domain::ids::AccountId;
 use domain::time::Timestamp;
 use lambda_http::request::RequestContext as ApiGateway;
 use secrecy::{ExposeSecret, SecretString};
-use shared::acquirer::configuration::{AccountAcquirer, CallbackAuthentication};
 use shared::http::{IdPair, Problem, RequestContext, Result};
 use shared::metrics;
 

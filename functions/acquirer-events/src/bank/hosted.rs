@@ -1,13 +1,13 @@
 //! Notifications of acquirers with a page of their own, signed by the acquirer. A notification only names a charge, which
 //! `acquirer-worker` then reads. One that is lost is found by the sweep.
 
+use acquirer_core::configuration::{AccountAcquirer, KindSettings};
+use acquirer_core::{AcquirerMessage, NotificationView};
 use axum::Json;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use domain::charge::Charge;
 use domain::ids::{AcquirerPaymentId, ChargeId, Mode, Scope};
-use shared::acquirer::configuration::{AccountAcquirer, KindSettings};
-use shared::acquirer::{AcquirerMessage, NotificationView};
 use shared::http::{Problem, RawBody, Result};
 use shared::metrics;
 use shared::store::StoreError;

@@ -1,16 +1,16 @@
 //! Receives notices of MED infractions from an adapter at the bank. API Pix has no route for infractions, so
 //! the format is the service's own.
 
+use acquirer_core::{NoticeView, NotificationView};
 use axum::Json;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use domain::med::MedNotice;
 use domain::webhook::signature::check_canonical;
-use shared::acquirer::{NoticeView, NotificationView};
+use money::med::NoticeOutcome;
+use money::med::request::notice_content;
 use shared::http::json::parse_object;
 use shared::http::{Problem, RawBody, Result};
-use shared::med::NoticeOutcome;
-use shared::med::request::notice_content;
 
 use super::MAX_BODY_BYTES;
 use super::authentication::NotificationSender;

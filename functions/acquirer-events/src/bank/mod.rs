@@ -16,15 +16,15 @@ mod pix;
 #[cfg(test)]
 mod tests;
 
+use acquirer_core::AcquirerQueue;
+use acquirer_core::configuration::AccountAcquirers;
 use axum::Router;
 use axum::routing::post;
-use shared::acquirer::AcquirerQueue;
-use shared::acquirer::configuration::AccountAcquirers;
-use shared::charge::Charges;
+use money::charge::Charges;
+use money::med::MedCases;
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, required};
 use shared::http::{OriginSecrets, with_middleware};
-use shared::med::MedCases;
 use shared::store::{Aws, Store};
 
 /// The largest body of a notification, in bytes: 1 MiB. A bank sends many Pix in one notification.

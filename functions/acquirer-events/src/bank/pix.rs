@@ -1,6 +1,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use acquirer_core::NotificationView;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use domain::acquirer::{ReportedPix, ReportedPixStatus, SetAsideItem};
@@ -11,10 +12,9 @@ use domain::row::{Key, Row};
 use domain::time::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use shared::acquirer::NotificationView;
+use services::SetAsideItems;
 use shared::concurrently;
 use shared::http::{Problem, RawBody, Result};
-use shared::services::SetAsideItems;
 use shared::store::{Inserted, Item as StoredItem, Plan, Store, StoreError, Write, from_item, key_of_item};
 
 use super::authentication::NotificationSender;

@@ -4,13 +4,13 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
+use effects::webhook::queue::DeliveryMessage;
 use local::event_sources::sequence_number;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Value, json};
 use shared::queue::Message;
-use shared::webhook::queue::DeliveryMessage;
 
 use super::mutation::{Mutation, mutated, mutations};
 use super::{Property, StreamReader, TIME_LIMIT, check, runtime};

@@ -45,7 +45,7 @@ use crate::store::{CommitOutcome, Store, Write, from_item, text};
 const SESSIONS: &str = "session#";
 
 /// The variable with the public keys of dashboard tokens. It is empty until the operator has set the parameter.
-pub(crate) const PUBLIC_KEYS: &str = "DASHBOARD_TOKEN_PUBLIC_KEYS";
+pub const PUBLIC_KEYS: &str = "DASHBOARD_TOKEN_PUBLIC_KEYS";
 
 /// The longest `User-Agent` that is stored, in characters.
 const MAX_AGENT: usize = 200;
@@ -116,7 +116,7 @@ impl Row for IssuedToken {
     }
 }
 
-pub(crate) const BY_LOG_IN: &str = "requested at the log-in";
+pub const BY_LOG_IN: &str = "requested at the log-in";
 const BY_LOG_OUT: &str = "requested at the dashboard";
 
 fn log_refused(user: &UserId, source: SourceAddress, reason: &str) {

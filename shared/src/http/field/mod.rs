@@ -6,8 +6,6 @@
 //! the list is refused.
 
 mod kinds;
-#[cfg(test)]
-mod tests;
 
 pub use kinds::{
     AtMost, Boolean, CHARGE_ID, CPF_OR_CNPJ, CURRENCY_CODE, Count, Dictionary, DistinctWords, EMAIL,

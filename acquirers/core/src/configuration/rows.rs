@@ -1,0 +1,216 @@
+//! The rows of an account's acquirer, and the view for operators and audit rows.
+
+use api_pix::ConnectionSettings;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use domain::ids::{AccountId, ConnectionId};
+use domain::pix_key::PixKey;
+use domain::row::{Key, Row};
+use domain::time::Timestamp;
+
+use super::callback::Callback;
+use super::certificate::{ClientIdentity, ServerAuthorities};
+use super::settings::{AcquirerSettings, Credentials, KindSettings};
+use super::values::{InvalidSetting, NamedSecret, Secret};
+
+/// The number of characters at the end of a merchant's Pix key that audit rows contain. The key may be a tax
+/// id, and audit rows are stored forever.
+const PIX_KEY_ENDING: usize = 4;
+
+/// The row of the state table: a connection of an account, without its credentials.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct AccountAcquirer {
+    pub account: AccountId,
+    /// It stays when settings other than its name change.
+    pub connection: ConnectionId,
+    pub settings: AcquirerSettings,
+    pub callback: Callback,
+    /// Whether the account has replaced or removed the acquirer. It still ends its charges, refunds and returns, until
+    /// an operator forgets it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_retired: bool,
+    #[serde(with = "domain::time::millis")]
+    pub updated_at: Timestamp,
+    pub version: u64,
+}
+
+impl AccountAcquirer {
+    pub(super) fn partition(account: &AccountId) -> String {
+        format!("acquirer#{account}")
+    }
+
+    /// It is the same in both tables.
+    pub(super) fn key_of(account: &AccountId, connection: ConnectionId) -> Key {
+        Key { pk: Self::partition(account), sk: format!("connection#{connection}") }
+    }
+
+    pub(super) fn next_version(self, now: Timestamp) -> Self {
+        Self { updated_at: now, version: self.version.saturating_add(1), ..self }
+    }
+}
+
+impl Row for AccountAcquirer {
+    fn key(&self) -> Key {
+        Self::key_of(&self.account, self.connection)
+    }
+}
+
+/// The row of the table of secrets, with the key of its acquirer's row.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct AcquirerSecrets {
+    pub(super) account: AccountId,
+    pub(super) connection: ConnectionId,
+    pub(super) credentials: Credentials,
+    pub(super) version: u64,
+}
+
+impl Row for AcquirerSecrets {
+    fn key(&self) -> Key {
+        AccountAcquirer::key_of(&self.account, self.connection)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConfiguredAcquirer {
+    pub acquirer: AccountAcquirer,
+    pub credentials: Credentials,
+}
+
+impl ConfiguredAcquirer {
+    pub(super) fn secrets(&self) -> AcquirerSecrets {
+        let AccountAcquirer { account, connection, version, .. } = self.acquirer;
+        AcquirerSecrets { account, connection, credentials: self.credentials.clone(), version }
+    }
+
+    pub fn pix_connection(&self) -> Result<ConnectionSettings, InvalidSetting> {
+        let settings = self.credentials.of_pix(&self.acquirer.settings);
+        settings.ok_or_else(|| InvalidSetting::because("the connection is to no bank of Pix"))
+    }
+
+    /// The client certificate. `None`: the acquirer needs none.
+    pub fn identity(&self) -> Option<&ClientIdentity> {
+        self.credentials.pix()?.identity.as_ref()
+    }
+
+    /// Returns the first and the last second in which the client certificate is valid. `None`: there is none, or
+    /// its validity can't be read.
+    pub fn certificate_validity(&self) -> Option<(Timestamp, Timestamp)> {
+        self.identity()?;
+        self.pix_connection().ok()?.certificate_validity()
+    }
+
+    /// Returns the acquirer for operators, with fingerprints instead of secrets.
+    pub fn view(&self) -> Value {
+        let AccountAcquirer { account, connection, updated_at, callback, settings, .. } = &self.acquirer;
+        let kind: &str = (&settings.kind).into();
+        let shown = |extras: &[NamedSecret]| extras.iter().map(NamedSecret::shown).collect::<Vec<_>>();
+        let common = json!({
+            "account": account,
+            "updated_at": updated_at,
+            "kind": kind,
+            "name": settings.name,
+            "connection": connection,
+            "methods": settings.methods(),
+            "base_url": settings.base_url,
+            "requests_per_second": settings.requests_per_second,
+            "expire_after_seconds": settings.expire_after_seconds,
+            "callback": callback.view(),
+        });
+        let identity = self.identity();
+        let of_kind = match (&settings.kind, &self.credentials) {
+            (KindSettings::Pix(pix), Credentials::Pix(credentials)) => json!({
+            "token_url": credentials.token_url.without_query(),
+            "token_authentication": pix.token_authentication,
+            "scope": pix.scope,
+            "client_id": pix.client_id,
+            "client_secret_fingerprint": credentials.client_secret.fingerprint(),
+            "certificate_fingerprint": identity.and_then(ClientIdentity::certificate_fingerprint),
+            "certificate_ends_at": self.certificate_validity().map(|(_, ends_at)| ends_at),
+            "private_key_fingerprint": identity.map(|identity| identity.private_key.fingerprint()),
+            "additional_ca_fingerprints":
+                pix.additional_ca.as_ref().map(ServerAuthorities::fingerprints).unwrap_or_default(),
+            "headers": shown(&credentials.headers),
+            "query_parameters": shown(&credentials.query_parameters),
+            "webhook_headers": shown(&credentials.webhook_headers),
+            "max_period_seconds": pix.max_period_seconds,
+            "pix_key": pix.pix_key.as_str(),
+            "send_pix": pix.send_pix,
+            "filter_verified": pix.filter_verified,
+            }),
+            (KindSettings::Stripe(stripe), Credentials::Stripe(credentials)) => json!({
+                "stripe_account": stripe.stripe_account,
+                "files_url": stripe.files_url,
+                "webhook_endpoint": stripe.webhook_endpoint,
+                "api_key_fingerprint": credentials.api_key.fingerprint(),
+            }),
+            // A choice has one kind.
+            (KindSettings::Pix(_) | KindSettings::Stripe(_), _) => Value::Null,
+        };
+        let fields = [common, of_kind].into_iter().filter_map(|part| match part {
+            Value::Object(fields) => Some(fields),
+            _ => None,
+        });
+        Value::Object(fields.flatten().collect())
+    }
+
+    /// Returns the view for an audit row, with only the end of the merchant's Pix key.
+    pub(super) fn audit_view(&self) -> Value {
+        let mut view = self.view();
+        let pix = self.acquirer.settings.pix();
+        if let Some((pix, fields)) = pix.zip(view.as_object_mut()) {
+            let key = pix.pix_key.as_str();
+            let hidden = key.chars().count().saturating_sub(PIX_KEY_ENDING);
+            let ending: String = key.chars().skip(hidden).collect();
+            fields.insert("pix_key".to_owned(), format!("…{ending}").into());
+        }
+        view
+    }
+}
+
+/// The secret that signs the notices of a connection, such as those of MED, in the table of secrets. It has a row of its
+/// own, because the function that receives notices must not read the acquirer's credentials.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct MedSecret {
+    pub(super) account: AccountId,
+    pub(super) connection: ConnectionId,
+    pub(super) secret: Secret,
+    /// The secret before, which signs what was sent before the change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) former: Option<Secret>,
+    pub(super) version: u64,
+}
+
+impl MedSecret {
+    pub(super) fn key_of(account: &AccountId, connection: ConnectionId) -> Key {
+        Key { pk: format!("med-secret#{account}"), sk: connection.to_string() }
+    }
+}
+
+impl Row for MedSecret {
+    fn key(&self) -> Key {
+        Self::key_of(&self.account, self.connection)
+    }
+}
+
+/// The row of the state table that claims a Pix key for an account. Two accounts can't receive by one key, because
+/// a Pix without a known txid belongs to the account of its key.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct PixKeyClaim {
+    pub key: PixKey,
+    pub account: AccountId,
+    pub connection: ConnectionId,
+    pub version: u64,
+}
+
+impl PixKeyClaim {
+    pub fn key_of(key: &PixKey) -> Key {
+        Key { pk: format!("pix-key#{key}"), sk: "pix-key".to_owned() }
+    }
+}
+
+impl Row for PixKeyClaim {
+    fn key(&self) -> Key {
+        Self::key_of(&self.key)
+    }
+}

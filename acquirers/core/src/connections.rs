@@ -1,0 +1,376 @@
+//! The connections of the accounts that this function instance has used. An account's settings are cached for a
+//! minute. The client of a connection, with its token and its circuit breaker, lives as long as the instance.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use acquirer_kit::{Connector, KitError, NewCharge};
+use api_pix::Client;
+use sha2::{Digest, Sha256};
+use stripe_client::StripeConnector;
+use tracing::field::display;
+
+use domain::account::AccountSettings;
+use domain::acquirer::AcquirerName;
+use domain::charge::Charge;
+use domain::charge::transition::Finalised;
+use domain::ids::{AccountId, ConnectionId};
+use domain::payment_method::PaymentMethod;
+use domain::time::Timestamp;
+
+use super::AcquirerError;
+use super::configuration::{
+    AccountAcquirers, AcquirerSettings, ConfiguredAcquirer, Credentials, KindSettings,
+};
+use super::joined::Joined;
+use super::pix::PixBank;
+use shared::clock::Clock;
+use shared::config::PublicUrls;
+
+/// How long an account's settings and credentials are cached, in milliseconds.
+const CACHED_MS: i64 = 60_000;
+
+/// The most accounts and clients that one instance caches. Beyond, the cache is emptied.
+const MAX_CACHED: usize = 1_000;
+
+/// An acquirer with the credentials of one account. Clones share its client.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    configured: Arc<ConfiguredAcquirer>,
+    connector: Arc<dyn Connector>,
+    /// The services of Pix read lists of payments, which no other acquirer has.
+    pix: Option<PixBank>,
+    /// The methods of a charge that belong to other connections.
+    elsewhere: Vec<(PaymentMethod, ConnectionId)>,
+    expire_after_seconds: u32,
+}
+
+impl Connection {
+    pub fn configured(&self) -> &ConfiguredAcquirer {
+        &self.configured
+    }
+
+    pub fn account(&self) -> AccountId {
+        self.configured.acquirer.account
+    }
+
+    pub fn id(&self) -> ConnectionId {
+        self.configured.acquirer.connection
+    }
+
+    pub fn settings(&self) -> &AcquirerSettings {
+        &self.configured.acquirer.settings
+    }
+
+    pub fn connector(&self) -> &dyn Connector {
+        &*self.connector
+    }
+
+    pub fn name(&self) -> AcquirerName {
+        if self.settings().pix().is_some() { AcquirerName::Pix } else { AcquirerName::Hosted }
+    }
+
+    /// The methods of a charge that belong to other connections. Its connector does the work at all of them.
+    pub fn elsewhere(&self) -> &[(PaymentMethod, ConnectionId)] {
+        &self.elsewhere
+    }
+
+    /// How long an overdue charge is left open.
+    pub fn expire_after_seconds(&self) -> u32 {
+        self.expire_after_seconds
+    }
+
+    /// Joins the connections of a charge, at least one. The first is the charge's own.
+    fn joined(parts: Vec<(Self, Vec<PaymentMethod>)>) -> Option<Self> {
+        let (first, _) = parts.first()?;
+        if parts.len() == 1 {
+            return Some(first.clone());
+        }
+        let others = parts.iter().skip(1);
+        let elsewhere =
+            others.flat_map(|(other, methods)| methods.iter().map(|method| (*method, other.id()))).collect();
+        Some(Self {
+            configured: Arc::clone(&first.configured),
+            pix: parts.iter().find_map(|(part, _)| part.pix.clone()),
+            expire_after_seconds: parts.iter().map(|(part, _)| part.expire_after_seconds).max()?,
+            elsewhere,
+            connector: Arc::new(Joined(parts)),
+        })
+    }
+
+    /// `None`: the acquirer does not speak API Pix.
+    pub fn as_pix(&self) -> Option<&PixBank> {
+        self.pix.as_ref()
+    }
+
+    /// # Errors
+    ///
+    /// [`KitError::Unavailable`] when the acquirer does not speak API Pix.
+    pub fn pix(&self) -> Result<&PixBank, AcquirerError> {
+        self.as_pix().ok_or_else(|| AcquirerError::unavailable("the connection is to no bank of Pix"))
+    }
+
+    /// Creates a pending charge, or finds the one that an earlier attempt created.
+    pub async fn create(
+        &self,
+        charge: &Charge,
+        settings: &AccountSettings,
+        public_urls: &PublicUrls,
+        is_first: bool,
+    ) -> Result<Finalised, KitError> {
+        let return_url = public_urls.card_return_url(charge.id);
+        let new = NewCharge { charge, settings, return_url: &return_url, is_first };
+        self.connector.create(new).await
+    }
+
+    /// Checks what the acquirer takes, so that a charge that it would refuse is not stored.
+    pub fn check(&self, charge: &Charge) -> Result<(), AcquirerError> {
+        for method in &charge.methods {
+            let Some(taken) = self.connector.capabilities(*method, charge.currency) else {
+                return Err(AcquirerError::MethodNotConfigured { supported: "other methods".to_owned() });
+            };
+            let (name, amount, currency) = (method.as_str(), charge.amount.minor(), charge.currency);
+            let refused = |why: String| Err(AcquirerError::NotTaken(why));
+            let Some((least, greatest)) = taken.amounts else {
+                return refused(format!("`currency`: {name} does not take {currency}."));
+            };
+            if !(least..=greatest).contains(&amount) {
+                return refused(format!(
+                    "`amount`: {name} takes {least} to {greatest} minor units of {currency}."
+                ));
+            }
+            let step = taken.multiple_of;
+            if amount.checked_rem(step) != Some(0) {
+                return refused(format!(
+                    "`amount`: {name} takes multiples of {step} minor units of {currency}."
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Connections {
+    repository: AccountAcquirers,
+    clock: Clock,
+    cache: Arc<Mutex<Cache>>,
+}
+
+#[derive(Debug, Default)]
+struct Cache {
+    connections: HashMap<(AccountId, ConnectionId), Cached>,
+    /// The connections of an account that take new charges.
+    routes: HashMap<AccountId, Routes>,
+    clients: HashMap<ClientKey, CachedClient>,
+}
+
+#[derive(Clone, Debug)]
+struct Cached {
+    until: Timestamp,
+    connection: Connection,
+    is_stopped: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Routes {
+    until: Timestamp,
+    connections: Vec<(ConnectionId, Vec<PaymentMethod>)>,
+}
+
+/// The clients by kind. A further kind of acquirers is added here and in [`KindSettings`].
+#[derive(Clone, Debug)]
+enum CachedClient {
+    Pix(Client),
+    Stripe(stripe_client::Client),
+}
+
+/// The hash of everything that a client is made of.
+type ClientKey = [u8; 32];
+
+impl Connections {
+    pub fn new(repository: AccountAcquirers, clock: Clock) -> Self {
+        Self { repository, clock, cache: Arc::default() }
+    }
+
+    /// Returns the connection that takes new charges with all of these methods, and whether an operator stopped new
+    /// live charges. Both are as they were up to a minute ago.
+    pub(super) async fn for_methods(
+        &self,
+        account: AccountId,
+        methods: &[PaymentMethod],
+    ) -> Result<(Connection, bool), AcquirerError> {
+        let routes = self.routes(account).await?.connections;
+        let route = |method: PaymentMethod| {
+            let (id, _) = routes.iter().find(|(_, taken)| taken.contains(&method))?;
+            Some((method, *id))
+        };
+        let Some(wanted) = methods.iter().map(|method| route(*method)).collect::<Option<Vec<_>>>() else {
+            if routes.is_empty() {
+                return Err(AcquirerError::NotConfigured);
+            }
+            let taken = routes.iter().flat_map(|(_, taken)| taken).map(|method| method.as_str());
+            return Err(AcquirerError::MethodNotConfigured {
+                supported: taken.collect::<Vec<_>>().join(", "),
+            });
+        };
+        self.join(account, &wanted).await
+    }
+
+    pub async fn of_charge(&self, charge: &Charge) -> Result<Connection, AcquirerError> {
+        let of_method = |method: &PaymentMethod| Some((*method, charge.connection_of(*method)?));
+        let wanted: Vec<_> = charge.methods.iter().filter_map(of_method).collect();
+        Ok(self.join(charge.scope.account, &wanted).await?.0)
+    }
+
+    /// Joins the connections of these methods. Also returns whether an operator stopped new live charges.
+    async fn join(
+        &self,
+        account: AccountId,
+        methods: &[(PaymentMethod, ConnectionId)],
+    ) -> Result<(Connection, bool), AcquirerError> {
+        let (mut parts, mut is_stopped) = (Vec::<(Connection, Vec<PaymentMethod>)>::new(), false);
+        for (method, id) in methods {
+            if let Some((_, taken)) = parts.iter_mut().find(|(part, _)| part.id() == *id) {
+                taken.push(*method);
+                continue;
+            }
+            let found = self.cached(account, *id).await?;
+            is_stopped |= found.is_stopped;
+            parts.push((found.connection, vec![*method]));
+        }
+        let joined = Connection::joined(parts).ok_or(AcquirerError::NotConfigured)?;
+        Ok((joined, is_stopped))
+    }
+
+    async fn routes(&self, account: AccountId) -> Result<Routes, AcquirerError> {
+        let now = self.clock.now();
+        let cached = self.with_cache(|cache| cache.routes.get(&account).cloned());
+        if let Some(cached) = cached.filter(|cached| now < cached.until) {
+            return Ok(cached);
+        }
+        let acquirers = self.repository.current_of(&account).await?;
+        let connections: Vec<_> = acquirers
+            .into_iter()
+            .map(|acquirer| (acquirer.connection, acquirer.settings.methods().to_vec()))
+            .collect();
+        let until = now.plus_millis(CACHED_MS).unwrap_or(Timestamp::MAX);
+        let read = Routes { until, connections };
+        if !read.connections.is_empty() {
+            self.with_cache(|cache| cache.routes.insert(account, read.clone()));
+        }
+        Ok(read)
+    }
+
+    /// Returns the connection at which a charge was created or a payment arrived. Without an id, the one
+    /// that takes new charges by Pix. All further log lines of the span name the account and the connection, if it has these fields.
+    ///
+    /// # Errors
+    ///
+    /// [`KitError::Unavailable`] when an operator removed the credentials of this connection. It must be
+    /// configured again to finish its charges.
+    pub async fn at(
+        &self,
+        account: AccountId,
+        connection: Option<ConnectionId>,
+    ) -> Result<Connection, AcquirerError> {
+        match connection {
+            Some(id) => Ok(self.cached(account, id).await?.connection),
+            None => Ok(self.for_methods(account, &[PaymentMethod::Pix]).await?.0),
+        }
+    }
+
+    async fn cached(&self, account: AccountId, id: ConnectionId) -> Result<Cached, AcquirerError> {
+        let span = tracing::Span::current();
+        span.record("account", display(account));
+        span.record("connection", display(id));
+        self.read(account, id).await?.ok_or_else(|| {
+            tracing::error!("a charge or payment belongs to a connection without credentials; set it with `admin accounts set-acquirer`");
+            AcquirerError::unavailable("the account has no credentials for this connection")
+        })
+    }
+
+    /// Reports an acquirer whose times are more than a minute off, and stores by how much, for the sweeps. A failure
+    /// is only logged: the caller's work does not depend on it.
+    pub async fn note_clock(&self, connection: &Connection) {
+        let Some(bank) = connection.as_pix() else { return };
+        let Some(offsets) = bank.report_clock() else { return };
+        if let Err(error) = self.repository.store_clock_offsets(bank.connection(), offsets).await {
+            tracing::warn!(connection = %bank.connection(), %error, "the offset of a bank's clock was not stored");
+        }
+    }
+
+    async fn read(&self, account: AccountId, id: ConnectionId) -> Result<Option<Cached>, AcquirerError> {
+        let now = self.clock.now();
+        let key = (account, id);
+        let cached = self.with_cache(|cache| cache.connections.get(&key).cloned());
+        if let Some(cached) = cached.filter(|cached| now < cached.until) {
+            return Ok(Some(cached));
+        }
+        let (found, is_stopped) = self.repository.find_with_stop(&account, id).await?;
+        let Some(configured) = found else { return Ok(None) };
+        let connection = self.connect(configured)?;
+        let until = now.plus_millis(CACHED_MS).unwrap_or(Timestamp::MAX);
+        let cached = Cached { until, connection, is_stopped };
+        self.with_cache(|cache| cache.connections.insert(key, cached.clone()));
+        Ok(Some(cached))
+    }
+
+    /// Accounts with the same credentials share a client.
+    fn connect(&self, configured: ConfiguredAcquirer) -> Result<Connection, AcquirerError> {
+        let key = client_key(&configured)?;
+        let known = self.with_cache(|cache| cache.clients.get(&key).cloned());
+        let clock = self.clock.clone();
+        let unusable = |error: &dyn std::fmt::Display| AcquirerError::unavailable(&error.to_string());
+        let client = match (known, &configured.acquirer.settings.kind, &configured.credentials) {
+            (Some(known), ..) => known,
+            (None, KindSettings::Pix(_), Credentials::Pix(_)) => {
+                let settings = configured.pix_connection().map_err(|error| unusable(&error))?;
+                let client = Client::new(&settings, Arc::new(move || clock.now()));
+                CachedClient::Pix(client.map_err(|error| unusable(&error))?)
+            }
+            (None, KindSettings::Stripe(stripe), Credentials::Stripe(credentials)) => {
+                let settings = credentials.connection(&configured.acquirer.settings, stripe);
+                let client = stripe_client::Client::new(&settings, Arc::new(move || clock.now()));
+                CachedClient::Stripe(client.map_err(|error| unusable(&error))?)
+            }
+            (None, ..) => return Err(unusable(&"the credentials are of another kind than the settings")),
+        };
+        let client = self.with_cache(|cache| cache.clients.entry(key).or_insert(client).clone());
+        let configured = Arc::new(configured);
+        let expire_after_seconds = configured.acquirer.settings.expire_after_seconds;
+        let elsewhere = Vec::new();
+        match client {
+            CachedClient::Pix(client) => {
+                let bank = PixBank::new(Arc::clone(&configured), client)?;
+                let connector = Arc::new(bank.clone());
+                Ok(Connection { configured, connector, pix: Some(bank), elsewhere, expire_after_seconds })
+            }
+            CachedClient::Stripe(client) => {
+                let connector = Arc::new(StripeConnector::new(client));
+                Ok(Connection { configured, connector, pix: None, elsewhere, expire_after_seconds })
+            }
+        }
+    }
+
+    fn with_cache<T>(&self, use_cache: impl FnOnce(&mut Cache) -> T) -> T {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let most = cache.connections.len().max(cache.routes.len()).max(cache.clients.len());
+        if most > MAX_CACHED {
+            *cache = Cache::default();
+        }
+        use_cache(&mut cache)
+    }
+}
+
+/// Hashes what a client depends on.
+fn client_key(
+    ConfiguredAcquirer { acquirer, credentials }: &ConfiguredAcquirer,
+) -> Result<ClientKey, AcquirerError> {
+    let settings = &acquirer.settings;
+    let of_kind = settings.kind.of_client();
+    let fields =
+        serde_json::to_vec(&(&settings.base_url, settings.requests_per_second, of_kind, credentials));
+    let fields = fields.map_err(|error| KitError::Invalid(error.to_string()))?;
+    Ok(Sha256::digest(fields).into())
+}

@@ -1,0 +1,270 @@
+//! The sandbox: the simulated acquirer of all test keys. It creates artefacts in the real formats and uses no
+//! network.
+
+use std::fmt::Display;
+
+use artefacts::boleto::BoletoError;
+use artefacts::brcode::DynamicBrCode;
+use artefacts::crypto::{Network, sandbox_address};
+use artefacts::{boleto, multibanco};
+use serde_json::json;
+
+use domain::account::AccountSettings;
+use domain::acquirer::RefundCapabilities;
+use domain::calendar::Day;
+use domain::charge::transition::Finalised;
+use domain::charge::{Artefacts, Boleto, Card, Charge, Crypto, Mbway, Multibanco, Pix, TransactionStatus};
+use domain::ids::ChargeId;
+use domain::money::{Amount, Currency, MinorUnits, Money};
+use domain::payment_method::PaymentMethod;
+use domain::refund::{Refund, RefundOutcome};
+use domain::time::Timestamp;
+
+use super::{AcquirerError, KitError, ProviderStatus, RefundAnswer, RefundEnd, RefundProgress};
+use shared::config::PublicUrls;
+
+/// How long the page for a card payment can be used, in seconds: 24 hours.
+const CARD_TTL_SECONDS: i64 = 24 * 60 * 60;
+
+/// How long an MB WAY payment can be approved, in seconds: 4 minutes, about as long as with the real service.
+const MBWAY_TTL_SECONDS: i64 = 4 * 60;
+
+/// How long a Multibanco reference can be paid, in seconds: 3 days.
+const MULTIBANCO_TTL_SECONDS: i64 = 3 * 24 * 60 * 60;
+
+/// The number of days from a boleto's creation to its due date, by São Paulo's calendar. The boleto can be
+/// paid until the end of the due date.
+const BOLETO_DUE_DAYS: u64 = 3;
+
+/// How long a price in cryptocurrency is valid, in seconds: 1 hour.
+const CRYPTO_TTL_SECONDS: i64 = 60 * 60;
+
+const REFUND_SECONDS: i64 = 2;
+
+/// The sandbox's price of 1 USDT in each currency, in hundredths. The prices are fixed, because the sandbox
+/// uses no network.
+const TOKEN_PRICES: [(Currency, i128); 3] = [(Currency::USD, 100), (Currency::BRL, 500), (Currency::EUR, 90)];
+
+/// Creates the artefacts of a charge, or simulates an acquirer that refuses the charge or does not answer.
+pub fn finalise(
+    charge: &Charge,
+    settings: &AccountSettings,
+    public_urls: &PublicUrls,
+    now: Timestamp,
+) -> Result<Finalised, AcquirerError> {
+    match Finalisation::of(charge) {
+        None | Some(Finalisation::Later) => {
+            Ok(Finalised::Made(Box::new(artefacts(charge, settings, public_urls, now)?)))
+        }
+        Some(Finalisation::Refused) => Ok(Finalised::Refused {
+            reason: "The sandbox refused the payment.".to_owned(),
+            code: "refused".to_owned(),
+        }),
+        Some(Finalisation::Unavailable) => {
+            Err(AcquirerError::unavailable("the sandbox simulates an acquirer that does not answer"))
+        }
+    }
+}
+
+fn artefacts(
+    charge: &Charge,
+    settings: &AccountSettings,
+    public_urls: &PublicUrls,
+    now: Timestamp,
+) -> Result<Artefacts, AcquirerError> {
+    let (id, amount) = (charge.id, charge.amount);
+    let mut artefacts = Artefacts::default();
+    let after = |seconds: i64| now.plus_seconds(seconds).map_err(invalid_artefact);
+    for method in &charge.methods {
+        match method {
+            PaymentMethod::Pix => {
+                let requested_seconds = charge.pix_expires_in_seconds;
+                let ttl_seconds = requested_seconds.unwrap_or(settings.charge_expires_in_seconds);
+                let br_code = pix_code(id, amount, settings, public_urls)?;
+                artefacts.pix = Some(Pix { br_code, expires_at: after(ttl_seconds)?, ttl_seconds });
+            }
+            PaymentMethod::CreditCard => {
+                let return_url = charge.return_url();
+                artefacts.card = Some(Card { page: None, return_url, expires_at: after(CARD_TTL_SECONDS)? });
+            }
+            PaymentMethod::Mbway => {
+                let phone = charge.customer.phone.clone().unwrap_or_default();
+                artefacts.mbway = Some(Mbway { phone, expires_at: after(MBWAY_TTL_SECONDS)? });
+            }
+            PaymentMethod::Multibanco => {
+                let reference = multibanco::sandbox_reference(id.bytes(), amount.minor_unsigned())
+                    .map_err(invalid_artefact)?;
+                artefacts.multibanco = Some(Multibanco {
+                    entity: multibanco::SANDBOX_ENTITY.to_string(),
+                    reference: reference.to_string(),
+                    expires_at: after(MULTIBANCO_TTL_SECONDS)?,
+                });
+            }
+            PaymentMethod::Boleto => {
+                let due = Day::of(now).plus_days(BOLETO_DUE_DAYS);
+                let slip = boleto::Boleto::sandbox(id.bytes(), amount.minor_unsigned(), due.date());
+                let slip = slip.map_err(|error| match error {
+                    BoletoError::Due => {
+                        AcquirerError::MethodUnavailable { method: *method, reason: error.to_string() }
+                    }
+                    error => invalid_artefact(error),
+                })?;
+                artefacts.boleto = Some(Boleto {
+                    barcode: slip.barcode().to_string(),
+                    beneficiary: settings.merchant_name.clone(),
+                    expires_at: due.ends_at(),
+                });
+            }
+            PaymentMethod::Crypto => {
+                let expires_at = after(CRYPTO_TTL_SECONDS)?;
+                artefacts.crypto = Some(crypto(id, amount, charge.currency, expires_at)?);
+            }
+        }
+    }
+    Ok(artefacts)
+}
+
+/// Creates the artefact of a payment by cryptocurrency: in Bitcoin for a charge in BTC, else in USDT. The
+/// amount in USDT is rounded up to a millionth, so that it is never worth less than the charge. For a
+/// currency without a price, each minor unit counts as a millionth of a USDT. This is exact for a charge in
+/// USDT.
+fn crypto(
+    id: ChargeId,
+    amount: Amount,
+    currency: Currency,
+    expires_at: Timestamp,
+) -> Result<Crypto, AcquirerError> {
+    let (network, name, token, minor) = if currency == Currency::BTC {
+        (Network::BitcoinTestnet, "BITCOIN_TESTNET", Currency::BTC, i128::from(amount.minor()))
+    } else {
+        let minor = i128::from(amount.minor());
+        let price = TOKEN_PRICES.iter().find(|(priced, _)| *priced == currency).map(|(_, price)| *price);
+        let minor_usdt = match price {
+            None => minor,
+            Some(price) => minor
+                .saturating_mul(1_000_000)
+                .saturating_add(price.saturating_sub(1))
+                .checked_div(price)
+                .unwrap_or_default(),
+        };
+        // The artefact names a test network, because the address looks like one of the real network, where
+        // money sent to it would be lost.
+        (Network::Tron, "TRON_SHASTA", Currency::USDT, minor_usdt)
+    };
+    let minor = i64::try_from(minor).map_err(|_| invalid_artefact("the amount has no price in a token"))?;
+    Ok(Crypto {
+        address: sandbox_address(id.bytes(), network),
+        amount: Money { minor: MinorUnits::new(minor), currency: token }.decimal(),
+        network: name.to_owned(),
+        currency: token,
+        expires_at,
+    })
+}
+
+fn invalid_artefact(error: impl Display) -> AcquirerError {
+    KitError::Invalid(error.to_string()).into()
+}
+
+/// Encodes a dynamic BR Code. It refers to a URL of this service and never contains a real Pix key, so that
+/// no real payment can be made with it.
+fn pix_code(
+    id: ChargeId,
+    amount: Amount,
+    settings: &AccountSettings,
+    public_urls: &PublicUrls,
+) -> Result<String, AcquirerError> {
+    let code = DynamicBrCode {
+        location: &public_urls.pix_location(&id.txid()),
+        amount_centavos: Some(amount.minor_unsigned()),
+        merchant_name: &settings.merchant_name,
+        merchant_city: &settings.merchant_city,
+    };
+    code.encode().map_err(invalid_artefact)
+}
+
+/// The simulated result of a finalisation. A merchant selects it by the charge's `metadata.sandbox`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Finalisation {
+    /// `finalise:later`: the artefacts are created asynchronously.
+    Later,
+    Refused,
+    Unavailable,
+}
+
+impl Finalisation {
+    pub(super) fn of(charge: &Charge) -> Option<Self> {
+        match charge.metadata.text("sandbox")?.as_str() {
+            "finalise:later" => Some(Self::Later),
+            "finalise:refuse" => Some(Self::Refused),
+            "finalise:unavailable" => Some(Self::Unavailable),
+            _ => None,
+        }
+    }
+
+    /// Whether `acquirer-worker` finalises the charge after the response. A refusal is asynchronous only on
+    /// the payments surface. `POST /v1/charges` answers a refused charge with the status `failed`, so the refusal
+    /// must come before the response.
+    pub(super) fn is_asynchronous(self, charge: &Charge) -> bool {
+        match self {
+            Self::Later | Self::Unavailable => true,
+            Self::Refused => charge.payment_details.is_some(),
+        }
+    }
+}
+
+/// The sandbox refunds Pix and card payments, as live acquirers do.
+pub(super) const REFUND_CAPABILITIES: RefundCapabilities =
+    RefundCapabilities { methods: &[PaymentMethod::Pix, PaymentMethod::CreditCard], cashout: true };
+
+/// Returns the progress of a refund. A refund with the reason `sandbox:hold` stays in progress. Any other
+/// refund ends [`REFUND_SECONDS`] after its start: as failed if its reason is `sandbox:fail`, else as
+/// refunded.
+pub(super) fn refund_answer(refund: &Refund, now: Timestamp) -> RefundAnswer {
+    RefundAnswer { progress: refund_progress(refund, now), said: RefundEnd::default() }
+}
+
+fn refund_progress(refund: &Refund, now: Timestamp) -> RefundProgress {
+    let end = match refund.reason.as_deref() {
+        Some("sandbox:hold") => return RefundProgress::Waiting,
+        Some("sandbox:fail") => RefundOutcome::Failed,
+        _ => RefundOutcome::Refunded,
+    };
+    match refund.updated_at.plus_seconds(REFUND_SECONDS) {
+        Ok(at) if now < at => RefundProgress::PollAgainAt(at),
+        _ => RefundProgress::Ended(end),
+    }
+}
+
+/// Derives the acquirer's status of a charge from the stored charge, because the sandbox has no state of its
+/// own. The result is the status that a real acquirer would report after the service has applied all of that
+/// acquirer's notifications. `None`: the charge never reached the acquirer.
+pub(super) fn status_of(charge: &Charge) -> Option<ProviderStatus> {
+    if charge.artefacts == Artefacts::default() {
+        return None;
+    }
+    let status = match charge.status {
+        TransactionStatus::Pending => return None,
+        TransactionStatus::WaitingPayment => "active",
+        TransactionStatus::Processing if charge.is_open() => "authenticating",
+        TransactionStatus::Processing
+        | TransactionStatus::Paid
+        | TransactionStatus::Approved
+        | TransactionStatus::Chargeback
+        | TransactionStatus::Dispute => "paid",
+        TransactionStatus::Refused => "declined",
+        TransactionStatus::Cancelled => "canceled",
+        TransactionStatus::Expired => "expired",
+        TransactionStatus::Refunded => "returned",
+    };
+    let transaction_id = charge.id.txid();
+    let raw_response = json!({
+        "id": transaction_id,
+        "status": status,
+        "amount": charge.amount,
+        "currency": charge.currency,
+        "payment": charge.applied_payment.as_ref().map(|applied| &applied.payment_id),
+        "paid_at": charge.applied_payment.as_ref().map(|applied| applied.paid_at),
+    });
+    let raw_response = raw_response.as_object().cloned().unwrap_or_default();
+    Some(ProviderStatus { provider: "sandbox", transaction_id, status: status.to_owned(), raw_response })
+}

@@ -1,0 +1,175 @@
+//! Each change of a payout is one transaction with its posting and an audit row. Only operators create and end
+//! payouts.
+
+use domain::audit::Operator;
+use domain::ids::{PayoutId, PostingId, Scope};
+use domain::money::{Amount, Currency};
+use domain::payout::{Payout, PayoutOutcome, PayoutStatus};
+use domain::row::Row;
+use domain::shard::{Shard, ShardedScope};
+use domain::time::Timestamp;
+use domain::wallet::{Cause, Posting, Subject, rules};
+
+use crate::wallet::counters::{self, DebitCheck};
+use crate::wallet::{CachedCredits, DebitPlan, Wallets};
+use shared::audit;
+use shared::random::RandomError;
+use shared::store::{ListIndex, PageRange, Plan, StoreError, Write};
+
+pub const PAGE_SIZE: usize = 100;
+
+#[derive(Debug, thiserror::Error)]
+pub enum PayoutError {
+    #[error("the wallet's available balance is only {available} (minor units)")]
+    InsufficientBalance { available: i64 },
+    #[error("no payout has this id")]
+    NotFound,
+    #[error("the payout has already ended: it is {}", .0.as_str())]
+    Ended(PayoutStatus),
+    #[error("the id belongs to a different payout")]
+    IdTaken,
+    /// The id's time is more than a day old or more than a minute in the future.
+    #[error("the id is unknown and was not made within the last day; omit it to get a new one")]
+    IdNotRecent,
+    /// Whether the change was written is unknown.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Random(#[from] RandomError),
+}
+
+shared::store::repository!(Payouts);
+
+impl Payouts {
+    /// Concurrent payouts cannot overdraw the wallet. A call with the id, scope, amount and currency of a
+    /// stored payout returns that payout.
+    pub async fn create(
+        &self,
+        id: PayoutId,
+        scope: Scope,
+        (amount, currency): (Amount, Currency),
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<Payout, PayoutError> {
+        let payout = Payout {
+            id,
+            scope,
+            amount,
+            currency,
+            status: PayoutStatus::Pending,
+            failure_reason: None,
+            created_at: now,
+            updated_at: now,
+            paid_at: None,
+            version: 1,
+        };
+        let (posting, action) = posting_and_action(&payout);
+        let audit = audit::by_operator(operator, scope.account, action, id.to_string(), now)?
+            .with_details(details(&payout));
+        let wallets = Wallets::new(self.store.clone());
+        let ShardedScope { shards, .. } = wallets.sharded_scope(&scope).await?;
+        let mut credits = CachedCredits::default();
+        let mut update = self.store.start_update("a wallet");
+        loop {
+            if let Some(stored) = self.find(id).await? {
+                return replayed(stored, scope, amount, currency);
+            }
+            if !id.is_of_late(now) {
+                return Err(PayoutError::IdNotRecent);
+            }
+            let change = vec![Write::insert(&payout)?, Write::audit(&audit)];
+            match wallets.plan_debit((update.failed(), &mut credits), shards, &posting, change).await? {
+                DebitPlan::Writes(writes) => {
+                    if update.commit(writes).await? {
+                        return Ok(payout);
+                    }
+                }
+                DebitPlan::Short { available, .. } => {
+                    return Err(PayoutError::InsufficientBalance { available });
+                }
+            }
+        }
+    }
+
+    /// A payout that already ended with the same status is returned unchanged.
+    pub async fn end(
+        &self,
+        id: PayoutId,
+        end: &PayoutOutcome,
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<Payout, PayoutError> {
+        let plan = |payout: Option<Payout>| {
+            let payout = payout.ok_or(PayoutError::NotFound)?;
+            let Some(next) = payout.ended(end, now).map_err(PayoutError::Ended)? else {
+                return Ok(Plan::Finished(payout));
+            };
+            let (posting, action) = posting_and_action(&next);
+            let audit = audit::by_operator(operator, next.scope.account, action, id.to_string(), now)?
+                .with_details(details(&next));
+            let mut writes = vec![Write::replace(&next, payout.version)?, Write::audit(&audit)];
+            writes.extend(counters::posting_writes(&posting, DebitCheck::Unchecked)?);
+            Ok(Plan::Commit(writes, next))
+        };
+        self.store.update("a payout", &Payout::key_of(id), plan).await
+    }
+
+    pub async fn find(&self, id: PayoutId) -> Result<Option<Payout>, StoreError> {
+        self.store.get(&Payout::key_of(id)).await
+    }
+
+    /// Newest first, at most 100 after the payout `after`.
+    pub async fn list(&self, scope: &Scope, after: Option<PayoutId>) -> Result<Vec<Payout>, StoreError> {
+        let partition = Payout::list_partition(scope);
+        let after = after.map(|id| id.to_string());
+        let page = PageRange::newest_first(("po_", "po_~"), after.as_deref(), PAGE_SIZE);
+        Ok(self.store.rows_page((ListIndex::All, &[partition]), page).await?.0)
+    }
+}
+
+/// A payout with other contents means that the id is in use.
+fn replayed(stored: Payout, scope: Scope, amount: Amount, currency: Currency) -> Result<Payout, PayoutError> {
+    let is_same = stored.scope == scope && stored.amount == amount && stored.currency == currency;
+    if is_same { Ok(stored) } else { Err(PayoutError::IdTaken) }
+}
+
+fn details(payout: &Payout) -> String {
+    format!("{} {} {}", payout.scope.mode, payout.currency, payout.amount.minor())
+}
+
+fn posting_and_action(payout: &Payout) -> (Posting, &'static str) {
+    match payout.status {
+        PayoutStatus::Pending => (rules::payout_requested(cause(payout), payout.amount), "payout.create"),
+        PayoutStatus::Paid => (rules::payout_paid(cause(payout), payout.amount), "payout.settle"),
+        PayoutStatus::Failed => (rules::payout_failed(cause(payout), payout.amount), "payout.fail"),
+    }
+}
+
+fn cause(payout: &Payout) -> Cause {
+    Cause {
+        id: PostingId::derive(payout.updated_at, &payout.key().pk, payout.version),
+        scope: payout.scope,
+        shard: Shard::FIRST,
+        currency: payout.currency,
+        at: payout.updated_at,
+        subject: Subject { payout: Some(payout.id), ..Subject::default() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::charge::testing::at;
+    use crate::payout::testing::pending;
+
+    #[test]
+    fn each_posting_of_a_payout_names_it() {
+        let paid = pending().ended(&PayoutOutcome::Paid, at(60)).unwrap().unwrap();
+        let reason = "account closed".to_owned();
+        let failed = pending().ended(&PayoutOutcome::Failed { reason }, at(60)).unwrap().unwrap();
+        for payout in [pending(), paid, failed] {
+            let (posting, _) = posting_and_action(&payout);
+            assert_eq!(posting.subject, Subject { payout: Some(payout.id), ..Subject::default() });
+        }
+    }
+}

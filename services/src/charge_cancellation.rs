@@ -1,0 +1,93 @@
+//! Cancels a charge. A live charge is closed at its acquirer first, so that a cancelled charge can't be paid. If
+//! the process dies after that, the repeated request finds the charge closed.
+
+use std::time::Duration;
+
+use domain::charge::transition::Rejection;
+use domain::charge::{Charge, StoredCharge};
+use domain::snapshot::RemoteState;
+use domain::time::Timestamp;
+
+use crate::RemoteCharges;
+use crate::WorkError;
+use acquirer_core::{Acquirer, AcquirerError, Acquirers, Connection, Priority, within};
+use money::charge::{ChargeError, Charges};
+use shared::auth::Caller;
+
+/// With all attempts.
+const CLOSE_TIME: Duration = Duration::from_secs(10);
+
+#[derive(Debug, thiserror::Error)]
+pub enum CancelError {
+    #[error(transparent)]
+    Charge(#[from] ChargeError),
+    #[error(transparent)]
+    Acquirer(#[from] AcquirerError),
+    #[error(transparent)]
+    Payment(#[from] WorkError),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct ChargeCancellation<'a> {
+    pub charges: &'a Charges,
+    pub acquirers: &'a Acquirers,
+    /// `None` in a function that calls no acquirer.
+    pub remote: Option<&'a RemoteCharges>,
+}
+
+pub async fn cancel_charge(
+    cancellation: ChargeCancellation<'_>,
+    stored: StoredCharge,
+    caller: &Caller,
+    now: Timestamp,
+) -> Result<Charge, CancelError> {
+    let charge = stored.clone().read_at(now);
+    if !charge.acquirer.is_remote() || !charge.is_open() {
+        return Ok(cancellation.charges.cancel(stored, caller, now).await?);
+    }
+    match cancellation.acquirers.of_charge(&charge).await? {
+        Acquirer::Sandbox => Ok(cancellation.charges.cancel(stored, caller, now).await?),
+        Acquirer::Remote(connection) => {
+            Box::pin(cancellation.cancel_remotely(&connection, stored, caller, now)).await
+        }
+    }
+}
+
+impl ChargeCancellation<'_> {
+    async fn cancel_remotely(
+        &self,
+        connection: &Connection,
+        stored: StoredCharge,
+        caller: &Caller,
+        now: Timestamp,
+    ) -> Result<Charge, CancelError> {
+        let charge = stored.clone().read_at(now);
+        if charge.is_leased(now) {
+            return Err(AcquirerError::Busy.into());
+        }
+        let close = within(CLOSE_TIME, connection.connector().close(&charge, Priority::Create));
+        let closed = close.await.map_err(AcquirerError::from)?;
+        // A charge that was never finalised may be unknown there.
+        let Some(snapshot) = closed else { return Ok(self.charges.cancel(stored, caller, now).await?) };
+        let missing = || AcquirerError::unavailable("this function records no payments");
+        let remote = self.remote.ok_or_else(missing)?;
+        let seen = (&snapshot, None);
+        let followed = Box::pin(remote.follow(connection, &charge, seen, now)).await?;
+        if snapshot.is_partial && followed.charge.as_stored().is_open() {
+            return Err(AcquirerError::unavailable("one of its acquirers did not answer").into());
+        }
+        // If the acquirer ended the charge, a payment is in progress there, or the fee of its payment is not known yet, the
+        // cancellation is refused here. A charge that a payment settled refuses it itself.
+        let rejection = match snapshot.state {
+            RemoteState::InProgress => Some(Rejection::BeingPaid),
+            _ if followed.read_again_at.is_some() => Some(Rejection::BeingPaid),
+            RemoteState::ClosedByAcquirer(_) => Some(Rejection::NotCancellable),
+            _ => None,
+        };
+        if let Some(rejection) = rejection {
+            let status = followed.charge.read_at(now).status;
+            return Err(ChargeError::Rejected { rejection, status }.into());
+        }
+        Ok(self.charges.cancel(followed.charge, caller, now).await?)
+    }
+}

@@ -1,0 +1,59 @@
+//! Use cases: operations that span several modules, which do not depend on this one.
+#![cfg_attr(
+    test,
+    allow(
+        clippy::arithmetic_side_effects,
+        clippy::needless_pass_by_value,
+        clippy::too_many_lines,
+        reason = "a test that fails may panic"
+    )
+)]
+
+mod account_settings;
+pub mod app;
+mod bank_payments;
+mod bank_returns;
+mod charge_cancellation;
+mod charge_creation;
+#[cfg(test)]
+#[allow(dead_code, reason = "tests of other crates use the rest")]
+#[path = "../../domain/src/charge/testing.rs"]
+mod charge_testing;
+mod charge_timeline;
+mod erasure;
+mod errors;
+pub mod extract;
+#[cfg(test)]
+mod fields_tests;
+mod ledger_verification;
+mod movement_reconciliation;
+mod payment_list;
+mod receipts;
+pub mod reconciliation;
+mod remote_charges;
+mod search;
+mod set_aside_items;
+mod work_error;
+
+pub use account_settings::{change_account_settings, raise_shards};
+pub use bank_payments::{BankPayments, PixHint};
+pub use bank_returns::{ReturnStep, Returns};
+pub use charge_cancellation::{CancelError, ChargeCancellation, cancel_charge};
+pub use charge_creation::{
+    ChargeCreation, CreateChargeError, IdempotencyNamespace, LEASE_SECONDS, create_charge,
+};
+pub use charge_timeline::{
+    ChargeRows, ChargeTimeline, TIMELINE_QUERY, TimelineEntry, TimelineKind, TimelinePage, TimelinePart,
+    TimelineView, charge_timeline,
+};
+pub use erasure::{ErasureError, ErasureOutcome, erase_customer};
+pub use ledger_verification::verify_ledger;
+pub use movement_reconciliation::{MovementDifference, MovementReconciliation, reconcile_movements};
+pub use payment_list::{
+    PAYMENTS_QUERY, PaymentFilter, PaymentList, PaymentListError, PaymentListView, PaymentPage,
+};
+pub use receipts::{Applied, ReceiptError, Receipts, check_returnable};
+pub use remote_charges::{Followed, RemoteCharges};
+pub use search::{Located, SearchHit, SearchQuery, SearchResult, locate, search};
+pub use set_aside_items::{SetAsideError, SetAsideItems};
+pub use work_error::{WorkError, WorkResult};
