@@ -43,7 +43,7 @@ async fn movements(stack: &Stack, connection: &Connection, arguments: &Arguments
     }
     let charges = RemoteCharges::new(stack.store.clone(), stack.bank_payments()?);
     let what = (day, arguments.apply);
-    let acquirers = Acquirers::with_connections(stack.connections()?);
+    let acquirers = Acquirers::new(stack.connections()?);
     let at = (&acquirers, connection);
     let found = Box::pin(reconcile_movements(&stack.store, &charges, at, what, now)).await?;
     for difference in &found.differences {

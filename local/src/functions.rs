@@ -14,14 +14,11 @@ use event_dispatcher::Dispatcher;
 use ledger_verifier::LedgerVerifier;
 use mailer::Mailer;
 use mailer::sender::Sender;
-use med::Med;
 use scheduler::Scheduler;
 use serde_json::Value;
-use services::app::App;
 use shared::clock::Clock;
 use shared::store::Aws;
 use webhook_worker::worker::Worker;
-use webhooks::Webhooks;
 
 use crate::error::{Error, Result};
 use crate::lambda::{Environment, Functions, Invoke, event_function, http_function};
@@ -80,13 +77,15 @@ fn create_function(
     let var: &dyn Fn(&str) -> Option<String> = &|name| environment.get(name).cloned();
     let (aws, clock) = (&Aws::from_vars(var)?, clock.clone());
     Ok(match logical_id {
-        "ChargesFunction" => http_function(charges::router(App::from_vars(aws, clock, var)?)),
-        "PaymentsFunction" => http_function(payments::router(App::from_vars(aws, clock, var)?)),
-        "WalletsFunction" => http_function(wallets::router(App::from_vars(aws, clock, var)?)),
-        "WebhooksFunction" => http_function(webhooks::router(Webhooks::from_vars(aws, clock, var)?)),
-        "MedFunction" => http_function(med::router(Med::from_vars(aws, clock, var)?)),
+        "ChargesFunction" => http_function(charges::router(charges::app(aws, clock, var)?)),
+        "PaymentsFunction" => http_function(payments::router(payments::app(aws, clock, var)?)),
+        "WalletsFunction" => http_function(wallets::router(wallets::app(aws, clock, var)?)),
+        "WebhooksFunction" => http_function(webhooks::router(webhooks::app(aws, clock, var)?)),
+        "MedFunction" => http_function(med::router(med::app(aws, clock, var)?)),
         "ApiKeysFunction" => http_function(api_keys::router(ApiKeysApp::from_vars(aws, clock, var)?)),
-        "AcquirerEventsFunction" => http_function(acquirer_events::router(App::from_vars(aws, clock, var)?)),
+        "AcquirerEventsFunction" => {
+            http_function(acquirer_events::router(acquirer_events::app(aws, clock, var)?))
+        }
         "BankNotificationsFunction" => {
             http_function(acquirer_events::bank::router(BankNotifications::from_vars(aws, clock, var)?))
         }

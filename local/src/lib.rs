@@ -11,7 +11,7 @@
 //!    I/O. Begin with [`domain::charge::transition`], the state machine of a charge. Then read
 //!    [`domain::wallet`], the double-entry ledger, and [`domain::webhook::event_rules`], which lists the
 //!    events of each change.
-//! 3. [`shared`] connects the rules to HTTP, DynamoDB, SQS and S3. [`services::extract`] authenticates a
+//! 3. [`shared`] connects the rules to HTTP, DynamoDB, SQS and S3. [`shared::extract`] authenticates a
 //!    request, [`shared::store`] writes and reads rows, and [`effects::webhook`] derives events and deliveries
 //!    from changes. [`services`] contains the use cases that involve several business objects.
 //! 4. Each function is a crate. [`charges`], [`payments`], [`wallets`], [`med`], [`webhooks`], [`api_keys`],

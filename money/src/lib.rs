@@ -13,6 +13,7 @@
 
 pub mod charge;
 mod errors;
+pub mod extract;
 pub mod med;
 pub mod payout;
 pub mod refund;

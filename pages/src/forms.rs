@@ -12,8 +12,9 @@ use domain::ids::{ChargeId, Mode};
 use domain::money::{Currency, TypedAmount};
 use domain::time::Timestamp;
 use maud::{Markup, html};
+use money::charge::Charges;
 use serde_json::Value;
-use services::app::App;
+use shared::app::App;
 use shared::auth::Caller;
 use shared::auth::dashboard::{Dashboard, Session, shown_mode};
 use shared::clock::Clock;
@@ -33,13 +34,13 @@ const LOGGED_IN_RECENTLY_SECONDS: i64 = 600;
 
 /// The state of a function that handles forms of members.
 pub trait Sessions {
-    fn dashboard(&self) -> Option<&Dashboard>;
+    fn dashboard(&self) -> &Dashboard;
     fn clock(&self) -> &Clock;
 }
 
-impl Sessions for App {
-    fn dashboard(&self) -> Option<&Dashboard> {
-        self.dashboard.as_ref()
+impl<T: AsRef<Dashboard>> Sessions for App<T> {
+    fn dashboard(&self) -> &Dashboard {
+        T::as_ref(self)
     }
 
     fn clock(&self) -> &Clock {
@@ -48,7 +49,7 @@ impl Sessions for App {
 }
 
 /// A form that a member sent from a page of this origin, in the mode for which the page was drawn.
-pub struct MemberForm<A = App> {
+pub struct MemberForm<A> {
     pub app: A,
     pub session: Session,
     pub caller: Caller,
@@ -90,7 +91,7 @@ pub struct OpenForm<A, const ENROLLED: bool>(pub MemberForm<A>);
 pub type UnenrolledForm<A> = OpenForm<A, false>;
 
 /// It takes access away: the account must be able to contain a leak.
-pub type ContainmentForm<A = App> = OpenForm<A, true>;
+pub type ContainmentForm<A> = OpenForm<A, true>;
 
 impl<S, A, const ENROLLED: bool> FromRequest<S> for OpenForm<A, ENROLLED>
 where
@@ -129,7 +130,7 @@ impl<A: Sessions> MemberForm<A> {
         let Ok(context) = RequestContext::from_request_parts(parts, state).await;
         let app = A::from_ref(state);
         let now = app.clock().now();
-        let dashboard = app.dashboard().ok_or_else(missing_keys)?;
+        let dashboard = app.dashboard();
         let claims = dashboard.claims_of_cookie(&parts.headers, now)?;
         let session = Box::pin(dashboard.session_to_enrol(&claims, context.source)).await?;
         dashboard.count_page(&session, &context, now).await?;
@@ -166,7 +167,7 @@ impl<A: Sessions> MemberForm<A> {
         act: impl Future<Output = Result<T, E>>,
     ) -> Result<Result<T, E>> {
         let key = self.form.text("idempotency_key").unwrap_or_default();
-        let dashboard = self.app.dashboard().ok_or_else(missing_keys)?;
+        let dashboard = self.app.dashboard();
         let begun = dashboard.begin_form(self.session.user.id, (action, key), self.now).await?;
         let form = begun.ok_or(Problem::IdempotencyKeyReused)?;
         let done = act.await;
@@ -288,19 +289,15 @@ impl<A> MemberForm<A> {
     }
 }
 
-fn missing_keys() -> Problem {
-    Problem::Internal("the function has no public keys of dashboard tokens".to_owned())
-}
-
 /// The key of a form that a page draws.
 pub fn new_key() -> Result<String> {
     Ok(hex::encode(random::bytes::<16>()?))
 }
 
-impl MemberForm {
+impl<T> MemberForm<App<T>> {
     /// The charge with an id, as it is stored. 404 for a charge of another account or mode.
     pub async fn charge(&self, id: Option<ChargeId>) -> Result<StoredCharge> {
-        let found = self.app.charges.find(id).await?;
+        let found = Charges::new(self.app.store.clone()).find(id).await?;
         let found = found.filter(|charge| charge.as_stored().scope == self.caller.scope);
         found.ok_or(Problem::NotFound { what: "charge" })
     }

@@ -31,8 +31,7 @@ pub enum CancelError {
 pub struct ChargeCancellation<'a> {
     pub charges: &'a Charges,
     pub acquirers: &'a Acquirers,
-    /// `None` in a function that calls no acquirer.
-    pub remote: Option<&'a RemoteCharges>,
+    pub remote: &'a RemoteCharges,
 }
 
 pub async fn cancel_charge(
@@ -69,10 +68,8 @@ impl ChargeCancellation<'_> {
         let closed = close.await.map_err(AcquirerError::from)?;
         // A charge that was never finalised may be unknown there.
         let Some(snapshot) = closed else { return Ok(self.charges.cancel(stored, caller, now).await?) };
-        let missing = || AcquirerError::unavailable("this function records no payments");
-        let remote = self.remote.ok_or_else(missing)?;
         let seen = (&snapshot, None);
-        let followed = Box::pin(remote.follow(connection, &charge, seen, now)).await?;
+        let followed = Box::pin(self.remote.follow(connection, &charge, seen, now)).await?;
         if snapshot.is_partial && followed.charge.as_stored().is_open() {
             return Err(AcquirerError::unavailable("one of its acquirers did not answer").into());
         }

@@ -232,9 +232,7 @@ impl ChargeCreation<'_> {
     ) -> Result<Charge, CreateChargeError> {
         let create = connection.create(&leased, settings, self.public_urls, is_first);
         let created = within(limit, create).await;
-        if let Ok(connections) = self.acquirers.connections() {
-            connections.note_clock(connection).await;
-        }
+        self.acquirers.connections.note_clock(connection).await;
         match created {
             Ok(finalised) => Ok(self.charges.finalise(leased, finalised, self.clock.now()).await?),
             Err(error) => {

@@ -27,8 +27,9 @@ use effects::webhook::delivery::{Delivery, deletions};
 use effects::webhook::endpoint::{Endpoint, Endpoints};
 use effects::webhook::event::{Event, EventRef};
 use effects::webhook::resend::MAX_RESENT;
+use money::extract::ScopedResource;
 use shared::http::field::{Count, Definitions, Field, LIMIT, Parsed, Presence};
-use shared::http::{Fields, Problem, Query};
+use shared::http::{Fields, IdPath, Problem, Query};
 use shared::store::{Item, Store, StoreError, from_item, key_of_item};
 
 /// The most rows of one step, which two requests read.
@@ -111,6 +112,22 @@ impl ChargeRows {
         refunds.sort_by_key(|refund| refund.created_at);
         cases.sort_by_key(|case| case.created_at);
         Ok(charge.map(|charge| Self { charge, refunds, cases }))
+    }
+}
+
+/// A charge with its refunds and MED cases, for its timeline.
+impl ScopedResource for ChargeRows {
+    type Path = IdPath<ChargeId>;
+
+    const NAME: &'static str = "charge";
+
+    const QUERY: Definitions = TIMELINE_QUERY;
+
+    async fn find(store: &Store, IdPath(id): IdPath<ChargeId>) -> Result<Option<Self>, StoreError> {
+        match id {
+            Some(id) => ChargeRows::read(store, id).await,
+            None => Ok(None),
+        }
     }
 }
 

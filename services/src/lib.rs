@@ -10,7 +10,6 @@
 )]
 
 mod account_settings;
-pub mod app;
 mod bank_payments;
 mod bank_returns;
 mod charge_cancellation;
@@ -22,7 +21,6 @@ mod charge_testing;
 mod charge_timeline;
 mod erasure;
 mod errors;
-pub mod extract;
 #[cfg(test)]
 mod fields_tests;
 mod ledger_verification;

@@ -2,6 +2,7 @@
 //! the public URLs of charges.
 
 use domain::ids::ChargeId;
+use domain::url_policy::{AddressPolicy, LocalNames};
 
 /// The longest URL in a BR Code, in characters without the scheme (API Pix: location).
 const MAX_LOCATION_CHARS: usize = 77;
@@ -35,6 +36,19 @@ pub fn required_number(var: Vars<'_>, name: &str) -> Result<u32, ConfigError> {
     let text = required(var, name)?;
     let number = text.parse().ok().filter(|number| *number > 0);
     number.ok_or_else(|| ConfigError(format!("{name} is {text:?}, but must be an integer of at least 1")))
+}
+
+/// Reads the address policy of webhooks from `WEBHOOK_ADDRESSES`. Webhooks may always be sent to public
+/// addresses. If the value is exactly `loopback`, they may also be sent to loopback addresses and to the
+/// hosts in `WEBHOOK_LOCAL_NAMES` (separated by commas).
+pub fn address_policy(var: Vars<'_>) -> AddressPolicy {
+    match var("WEBHOOK_ADDRESSES").as_deref() {
+        Some("loopback") => {
+            let names = var("WEBHOOK_LOCAL_NAMES").unwrap_or_default();
+            AddressPolicy::PublicOrLocal(LocalNames::parse(&names))
+        }
+        _ => AddressPolicy::PublicOnly,
+    }
 }
 
 #[derive(Clone, Debug)]

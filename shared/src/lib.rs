@@ -16,6 +16,7 @@
 
 pub mod account;
 pub mod api_key;
+pub mod app;
 pub mod audit;
 pub mod auth;
 pub mod checkpoint;
@@ -24,6 +25,7 @@ mod concurrently;
 pub mod config;
 mod entry_point;
 pub mod errors;
+pub mod extract;
 pub mod http;
 pub mod language;
 pub mod log;

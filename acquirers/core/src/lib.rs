@@ -102,17 +102,12 @@ pub enum Acquirer {
 
 #[derive(Clone, Debug)]
 pub struct Acquirers {
-    /// `None` in a function that calls no acquirer: it can't read the credentials.
-    connections: Option<Connections>,
+    pub connections: Connections,
 }
 
 impl Acquirers {
-    pub fn sandbox_only() -> Self {
-        Self { connections: None }
-    }
-
-    pub fn with_connections(connections: Connections) -> Self {
-        Self { connections: Some(connections) }
+    pub fn new(connections: Connections) -> Self {
+        Self { connections }
     }
 
     /// Returns the acquirer of a scope's new charges with these methods, and whether an operator stopped new live
@@ -125,8 +120,7 @@ impl Acquirers {
         match scope.mode {
             Mode::Test => Ok((Acquirer::Sandbox, false)),
             Mode::Live => {
-                let connections = self.connections.as_ref().ok_or(AcquirerError::NotConfigured)?;
-                let (found, is_stopped) = connections.for_methods(scope.account, methods).await?;
+                let (found, is_stopped) = self.connections.for_methods(scope.account, methods).await?;
                 Ok((Acquirer::Remote(Box::new(found)), is_stopped))
             }
         }
@@ -142,14 +136,14 @@ impl Acquirers {
         if !name.is_remote() {
             return Ok(Acquirer::Sandbox);
         }
-        Ok(Acquirer::Remote(Box::new(self.connections()?.at(account, connection).await?)))
+        Ok(Acquirer::Remote(Box::new(self.connections.at(account, connection).await?)))
     }
 
     pub async fn of_charge(&self, charge: &Charge) -> Result<Acquirer, AcquirerError> {
         if !charge.acquirer.is_remote() {
             return Ok(Acquirer::Sandbox);
         }
-        Ok(Acquirer::Remote(Box::new(self.connections()?.of_charge(charge).await?)))
+        Ok(Acquirer::Remote(Box::new(self.connections.of_charge(charge).await?)))
     }
 
     /// Returns the acquirer that has the charge's payment, or may get it first.
@@ -157,11 +151,6 @@ impl Acquirers {
         let method = charge.method();
         let connection = charge.connection_of(method);
         self.named(charge.acquirer_of(method), charge.scope.account, connection).await
-    }
-
-    pub fn connections(&self) -> Result<&Connections, AcquirerError> {
-        let missing = || AcquirerError::unavailable("this function has no access to acquirers");
-        self.connections.as_ref().ok_or_else(missing)
     }
 }
 

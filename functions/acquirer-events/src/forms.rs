@@ -1,5 +1,7 @@
 //! The dashboard's forms that play the payer and the payer's bank in test mode.
 
+use crate::App;
+use crate::MemberForm;
 use axum::Router;
 use axum::middleware::from_fn;
 use axum::response::Response;
@@ -9,8 +11,7 @@ use domain::charge::transition::Command;
 use domain::ids::ChargeId;
 use money::med::request::case_notification;
 use pages::errors_as_pages;
-use pages::forms::{MemberForm, answer};
-use services::app::App;
+use pages::forms::answer;
 use shared::http::{IdPath, JsonObject, Problem, Result};
 
 use crate::simulation::{Simulated, Simulation, command};

@@ -16,6 +16,7 @@ pub mod simulation;
 mod tests;
 pub mod three_d_secure;
 
+use acquirer_core::AcquirerQueue;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -30,15 +31,57 @@ use domain::refund::Refund;
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
+use money::charge::Charges;
 use money::charge::view::{ChargeView, QrImage};
+use money::med::MedCases;
 use money::refund::RefundView;
-use services::app::App;
-use services::extract::{CallerOwned, CallerOwnedTest};
+use money::refund::Refunds;
+use shared::account::Accounts;
+use shared::auth::dashboard::Dashboard;
+use shared::clock::Clock;
+use shared::config::{ConfigError, Vars, required};
 use shared::http::{Fields, JsonBody, JsonObject, Problem, Result, with_middleware};
+use shared::store::Aws;
 
 /// How far `paid_at` may be ahead of the service's clock, in milliseconds: one minute, because a bank's clock
 /// may be ahead.
 const MAX_AHEAD_MS: i64 = 60_000;
+
+/// What this function may use.
+#[derive(Debug)]
+pub struct Uses {
+    accounts: Accounts,
+    cases: MedCases,
+    charges: Charges,
+    refunds: Refunds,
+    acquirer_queue: AcquirerQueue,
+    dashboard: Dashboard,
+}
+
+impl AsRef<Dashboard> for Uses {
+    fn as_ref(&self) -> &Dashboard {
+        &self.dashboard
+    }
+}
+
+pub type App = shared::app::App<Uses>;
+type CallerOwnedTest<T> = money::extract::CallerOwnedTest<Uses, T>;
+type MemberForm = pages::forms::MemberForm<App>;
+
+/// Reads the variables of [`App::from_vars`], `ACQUIRER_QUEUE_URL`, and those of the dashboard.
+/// Errors: When a required variable is missing or a value is not valid.
+pub fn app(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<App, ConfigError> {
+    App::from_vars(aws, clock, var, |store| {
+        Ok(Uses {
+            accounts: Accounts::new(store.clone()),
+            cases: MedCases::new(store.clone()),
+            charges: Charges::new(store.clone()),
+            refunds: Refunds::new(store.clone()),
+            acquirer_queue: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
+            dashboard: Dashboard::from_vars(store.clone(), var)?,
+        })
+    })
+}
 
 pub fn router(app: App) -> Router {
     let origin = app.origin.clone();
@@ -59,7 +102,7 @@ pub fn router(app: App) -> Router {
 }
 
 async fn pay(
-    CallerOwned { app, caller, found: charge, now }: CallerOwnedTest<StoredCharge>,
+    CallerOwnedTest { app, caller, found: charge, now }: CallerOwnedTest<StoredCharge>,
     JsonBody(body): JsonBody,
 ) -> Result<Response> {
     let current = charge.clone().read_at(now);
@@ -143,7 +186,7 @@ impl SandboxPayment {
 
 /// Declines a charge, or one try to pay it. `metadata.failure` shows `code` as `providerErrorCode`.
 async fn fail(
-    CallerOwned { app, found: charge, now, .. }: CallerOwnedTest<StoredCharge>,
+    CallerOwnedTest { app, found: charge, now, .. }: CallerOwnedTest<StoredCharge>,
     JsonBody(body): JsonBody,
 ) -> Result<Response> {
     let mut fields = Fields::new();
@@ -167,7 +210,7 @@ async fn terms_of(app: &App, charge: &Charge, method: PaymentMethod) -> Result<M
 }
 
 async fn expire(
-    CallerOwned { app, found: charge, now, .. }: CallerOwnedTest<StoredCharge>,
+    CallerOwnedTest { app, found: charge, now, .. }: CallerOwnedTest<StoredCharge>,
 ) -> Result<Response> {
     let at = charge.as_stored().expires_at().min(now);
     apply(&app, charge, &Command::Expire { at }, now).await
@@ -176,7 +219,7 @@ async fn expire(
 /// Ends a manual review. A request that repeats the review's decision is answered 200. Otherwise, when no
 /// money is held for review, the answer is 422.
 async fn review(
-    CallerOwned { app, caller, found: charge, now }: CallerOwnedTest<StoredCharge>,
+    CallerOwnedTest { app, caller, found: charge, now }: CallerOwnedTest<StoredCharge>,
     JsonBody(body): JsonBody,
 ) -> Result<Response> {
     let mut fields = Fields::new();
@@ -187,7 +230,7 @@ async fn review(
 }
 
 async fn resolve_refund(
-    CallerOwned { app, found: refund, now, .. }: CallerOwnedTest<Refund>,
+    CallerOwnedTest { app, found: refund, now, .. }: CallerOwnedTest<Refund>,
     JsonBody(body): JsonBody,
 ) -> Result<Response> {
     let mut fields = Fields::new();

@@ -1,5 +1,6 @@
 //! The sandbox routes of MED cases. A caller with a test key acts as the payer's bank and the Central Bank.
 
+use crate::CallerOwnedTest;
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -8,14 +9,13 @@ use domain::hex;
 use domain::med::MedCase;
 use money::med::CaseView;
 use money::med::request::case_notification;
-use services::extract::{CallerOwned, CallerOwnedTest};
 use shared::http::{Fields, JsonBody, Result};
 use shared::random;
 
 use crate::bodies;
 
 pub(crate) async fn open(
-    CallerOwned { app, found: charge, now, .. }: CallerOwnedTest<StoredCharge>,
+    CallerOwnedTest { app, found: charge, now, .. }: CallerOwnedTest<StoredCharge>,
     JsonBody(body): JsonBody,
 ) -> Result<Response> {
     let notification = case_notification(&body)?;
@@ -29,14 +29,14 @@ pub(crate) async fn open(
 }
 
 pub(crate) async fn request_evidence(
-    CallerOwned { app, found: case, now, .. }: CallerOwnedTest<MedCase>,
+    CallerOwnedTest { app, found: case, now, .. }: CallerOwnedTest<MedCase>,
 ) -> Result<Response> {
     let case = app.cases.request_evidence(case, None, now).await?;
     Ok(Json(CaseView::new(&case)).into_response())
 }
 
 pub(crate) async fn resolve(
-    CallerOwned { app, found: case, now, .. }: CallerOwnedTest<MedCase>,
+    CallerOwnedTest { app, found: case, now, .. }: CallerOwnedTest<MedCase>,
     JsonBody(body): JsonBody,
 ) -> Result<Response> {
     let mut fields = Fields::new();

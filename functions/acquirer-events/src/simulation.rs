@@ -4,6 +4,7 @@
 //! form on another site can do no more than anyone who knows the URL. The page forbids a referrer, so a browser
 //! sends `Origin: null`, which shows nothing.
 
+use crate::App;
 use axum::extract::State;
 use axum::response::Redirect;
 use domain::charge::Charge;
@@ -11,7 +12,6 @@ use domain::charge::transition::{Command, Payment};
 use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId, Mode, RawChargeId};
 use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
-use services::app::App;
 use shared::http::field::{Definitions, Word};
 use shared::http::{Fields, FormBody, IdPath, Problem, Query, RequestContext, Result};
 

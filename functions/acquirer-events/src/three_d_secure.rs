@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use crate::App;
 use acquirer_core::AcquirerMessage;
 use axum::extract::rejection::RawFormRejection;
 use axum::extract::{RawForm, State};
@@ -20,7 +21,6 @@ use domain::pt_br;
 use domain::time::Timestamp;
 use maud::{Markup, html};
 use pages::{Document, Language, Word as Text, words as w};
-use services::app::App;
 use shared::http::field::{Definitions, Word};
 use shared::http::{Fields, IdPath, Problem, Query, RequestContext, Result};
 
@@ -92,12 +92,13 @@ async fn live(app: &App, charge: &Charge, request: &RequestContext, now: Timesta
 /// Requests a read of the charge at its acquirer. A failure is only logged, because the notification and the sweep lead
 /// to the same read.
 async fn look(app: &App, charge: &Charge, now: Timestamp) {
-    let Some(queue) = &app.acquirer_queue else { return };
     let requested = match app.charges.claim_look(charge.id, now).await {
         Ok(false) => return,
-        Ok(true) => {
-            queue.send_later(&AcquirerMessage::Look(charge.id), Duration::ZERO).await.map_err(Problem::from)
-        }
+        Ok(true) => app
+            .acquirer_queue
+            .send_later(&AcquirerMessage::Look(charge.id), Duration::ZERO)
+            .await
+            .map_err(Problem::from),
         Err(error) => Err(error.into()),
     };
     if let Err(problem) = requested {

@@ -37,7 +37,7 @@ impl AcquirerWorker {
             return Ok(());
         }
         let now = self.clock.now();
-        let connection = self.acquirers.connections()?.at(known.account, Some(known.connection)).await?;
+        let connection = self.acquirers.connections.at(known.account, Some(known.connection)).await?;
         let bank = connection.pix()?;
         let since = known.reported_at.plus_millis(READ_BACK_MS.saturating_neg()).unwrap_or(Timestamp::MIN);
         let at = Some((known.connection, known.account));
@@ -201,7 +201,7 @@ impl AcquirerWorker {
         if incoming.open_return().is_none() {
             return Ok(());
         }
-        let connection = self.acquirers.connections()?.at(scope.account, incoming.connection).await?;
+        let connection = self.acquirers.connections.at(scope.account, incoming.connection).await?;
         let now = self.clock.now();
         let message =
             |refusals| AcquirerMessage::Return { scope: *scope, payment: payment.clone(), refusals };

@@ -74,12 +74,11 @@ impl AcquirerWorker {
     /// When a variable is missing or invalid.
     pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
-        let secrets = Store::new(aws.dynamodb(), required(var, "SECRETS_TABLE_NAME")?);
-        let settings = AccountAcquirers::new(store.clone(), secrets);
+        let settings = AccountAcquirers::from_vars(aws, store.clone(), var)?;
         let payments = BankPayments::new(store.clone(), settings.clone());
         Ok(Self {
             charges: Charges::new(store.clone()),
-            acquirers: Acquirers::with_connections(Connections::new(settings.clone(), clock.clone())),
+            acquirers: Acquirers::new(Connections::new(settings.clone(), clock.clone())),
             refunds: Refunds::new(store.clone()),
             returns: Returns::new(store.clone()),
             remote: RemoteCharges::new(store.clone(), payments.clone()),

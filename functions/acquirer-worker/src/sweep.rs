@@ -74,7 +74,7 @@ impl AcquirerWorker {
             Some(_) => self.run_sweep(&banks, &mut sweep).await,
         };
         for connection in &connections {
-            self.acquirers.connections()?.note_clock(connection).await;
+            self.acquirers.connections.note_clock(connection).await;
         }
         match outcome {
             Ok(()) => Ok(()),
@@ -201,9 +201,8 @@ impl AcquirerWorker {
     /// to another base URL than the others, the bank at each base URL.
     async fn connections_of(&self, sweep: &ConnectionSweep) -> Vec<Connection> {
         let mut found: Vec<Connection> = Vec::new();
-        let Ok(connections) = self.acquirers.connections() else { return found };
         for account in &sweep.accounts {
-            match connections.at(*account, Some(sweep.connection)).await {
+            match self.acquirers.connections.at(*account, Some(sweep.connection)).await {
                 Ok(same)
                     if found.iter().any(|other| other.settings().base_url == same.settings().base_url) => {}
                 Ok(connection) => found.push(connection),

@@ -129,8 +129,8 @@ pub(crate) async fn session_of(
 }
 
 impl Sessions for ApiKeysApp {
-    fn dashboard(&self) -> Option<&Dashboard> {
-        Some(&self.dashboard)
+    fn dashboard(&self) -> &Dashboard {
+        &self.dashboard
     }
 
     fn clock(&self) -> &Clock {

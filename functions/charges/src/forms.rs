@@ -1,5 +1,7 @@
 //! The dashboard's form that creates a charge.
 
+use crate::MemberForm;
+use crate::{App, creation};
 use axum::Router;
 use axum::http::StatusCode;
 use axum::http::header::LOCATION;
@@ -9,11 +11,10 @@ use axum::routing::post;
 use domain::money::Currency;
 use domain::tax_id::TaxId;
 use money::charge::request::{ChargeRoute, NewCharge};
-use pages::forms::{MemberForm, body, is_correctable, minor_units};
+use pages::forms::{body, is_correctable, minor_units};
 use pages::kept::charge_form;
 use pages::{errors_as_pages, words as w};
 use serde_json::json;
-use services::app::App;
 use services::{IdempotencyNamespace, create_charge};
 use shared::http::{Fields, Problem, RequestContext, Result};
 
@@ -58,7 +59,7 @@ async fn created(context: &RequestContext, member: &MemberForm) -> Result<String
     let request = NewCharge::from_body(&mut fields, &request, ChargeRoute::PixCharges);
     let request = fields.finish(request)?;
     let namespace = (IdempotencyNamespace::Charges, key);
-    let charge = create_charge(app.charge_creation(), caller, namespace, request, *now).await?;
+    let charge = create_charge(creation(app), caller, namespace, request, *now).await?;
     context.set_charge(charge.get().id);
     Ok(charge.get().id.to_string())
 }

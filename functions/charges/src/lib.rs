@@ -2,23 +2,67 @@
 
 mod forms;
 
+use acquirer_core::configuration::AccountAcquirers;
+use acquirer_core::{Acquirers, Connections};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use domain::charge::StoredCharge;
 use money::charge::ChargeFilter;
+use money::charge::Charges;
 use money::charge::request::{ChargeRoute, NewCharge};
 use money::charge::view::{ChargeView, QrImage, charge_list};
-use services::app::App;
-use services::extract::{Authenticated, AuthenticatedQuery, CallerOwned, Deferred};
+use services::ChargeCreation;
 use services::{ChargeRows, IdempotencyNamespace, TimelinePage, charge_timeline, create_charge};
+use shared::auth::dashboard::Dashboard;
+use shared::clock::Clock;
+use shared::config::{ConfigError, Vars};
 use shared::http::field::IDEMPOTENCY_KEY;
 use shared::http::{Fields, JsonBody, RequestContext, Result, with_middleware};
+use shared::store::Aws;
+
+/// What this function may use.
+#[derive(Debug)]
+pub struct Uses {
+    charges: Charges,
+    acquirers: Acquirers,
+    /// `CHARGE_LIST` is `off` if the list is disabled.
+    lists: bool,
+    dashboard: Dashboard,
+}
+
+impl AsRef<Dashboard> for Uses {
+    fn as_ref(&self) -> &Dashboard {
+        &self.dashboard
+    }
+}
+
+pub type App = shared::app::App<Uses>;
+type Authenticated = shared::extract::Authenticated<Uses>;
+type AuthenticatedQuery = shared::extract::AuthenticatedQuery<Uses>;
+type CallerOwned<T> = money::extract::CallerOwned<Uses, T>;
+type Deferred<E> = shared::extract::Deferred<Uses, E>;
+type MemberForm = pages::forms::MemberForm<App>;
+
+/// Reads the variables of [`App::from_vars`], `SECRETS_TABLE_NAME`, `CHARGE_LIST` and those of the dashboard.
+/// Errors: When a required variable is missing or a value is not valid.
+pub fn app(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<App, ConfigError> {
+    let own_clock = clock.clone();
+    App::from_vars(aws, clock, var, |store| {
+        let settings = AccountAcquirers::from_vars(aws, store.clone(), var)?;
+        Ok(Uses {
+            charges: Charges::new(store.clone()),
+            acquirers: Acquirers::new(Connections::new(settings, own_clock)),
+            lists: var("CHARGE_LIST").as_deref() != Some("off"),
+            dashboard: Dashboard::from_vars(store.clone(), var)?,
+        })
+    })
+}
 
 /// With `CHARGE_LIST=off`, `GET /v1/charges` answers 404.
 pub fn router(app: App) -> Router {
     let origin = app.origin.clone();
-    let charges = if app.charge_list_enabled { post(create).get(list) } else { post(create) };
+    let charges = if app.lists { post(create).get(list) } else { post(create) };
     let routes = Router::new()
         .route("/v1/charges", charges)
         .route("/v1/pix/charges", post(create_pix))
@@ -27,6 +71,15 @@ pub fn router(app: App) -> Router {
         .merge(forms::routes())
         .with_state(app);
     with_middleware(routes, origin)
+}
+
+fn creation(app: &App) -> ChargeCreation<'_> {
+    ChargeCreation {
+        charges: &app.charges,
+        acquirers: &app.acquirers,
+        public_urls: &app.public_urls,
+        clock: &app.clock,
+    }
 }
 
 async fn create(
@@ -61,7 +114,7 @@ async fn create_by(
     let request = NewCharge::from_body(&mut fields, &body.0, surface);
     let (idempotency_key, request) = fields.finish(idempotency_key.zip(request))?;
     let created = create_charge(
-        app.charge_creation(),
+        creation(&app),
         &caller,
         (IdempotencyNamespace::Charges, idempotency_key),
         request,
@@ -81,7 +134,7 @@ async fn timeline(
     CallerOwned { app, found: rows, now, .. }: CallerOwned<ChargeRows>,
 ) -> Result<Response> {
     let page = TimelinePage::parse(&context.query)?;
-    let timeline = charge_timeline(app.charges.store(), rows, page.part(), now).await?;
+    let timeline = charge_timeline(&app.store, rows, page.part(), now).await?;
     Ok(Json(page.view(&timeline)).into_response())
 }
 

@@ -20,7 +20,10 @@ mod words;
 
 use std::sync::Arc;
 
+use ::money::charge::Charges;
+use ::money::med::MedCases;
 use ::money::med::evidence::{CaseEvidence, EvidenceFiles};
+use ::money::wallet::Wallets;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Path, Request, State};
@@ -30,9 +33,13 @@ use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{any, get, post};
 use domain::ids::Mode;
+use effects::rollup::Rollups;
+use effects::webhook::delivery::Deliveries;
+use effects::webhook::endpoint::Endpoints;
+use effects::webhook::log::EventLog;
 use maud::html;
 use pages::{Document, Language, errors_as_pages, path_with, safe_path};
-use services::app::App;
+use shared::app::App;
 use shared::auth::dashboard::{Dashboard, MODE_COOKIE, choice_cookie};
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, required};
@@ -46,9 +53,21 @@ use crate::words as w;
 /// A page is far smaller. 1,000 rows of a CSV with the longest order numbers have 3 MB, and Lambda sends 6 MB.
 const MAX_PAGE_BYTES: usize = 4 * 1024 * 1024;
 
+/// What the pages read. The rest is in [`Pages`].
+#[derive(Debug)]
+pub(crate) struct Rows {
+    cases: MedCases,
+    charges: Charges,
+    deliveries: Deliveries,
+    endpoints: Endpoints,
+    events: EventLog,
+    rollups: Rollups,
+    wallets: Wallets,
+}
+
 #[derive(Debug)]
 pub struct Pages {
-    app: App,
+    app: App<Rows>,
     dashboard: Dashboard,
     store: Store,
     /// Only read.
@@ -63,7 +82,17 @@ impl Pages {
     pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
         Ok(Self {
-            app: App::from_vars(aws, clock, var)?,
+            app: App::from_vars(aws, clock, var, |store| {
+                Ok(Rows {
+                    cases: MedCases::new(store.clone()),
+                    charges: Charges::new(store.clone()),
+                    deliveries: Deliveries::new(store.clone()),
+                    endpoints: Endpoints::new(store.clone()),
+                    events: EventLog::new(store.clone()),
+                    rollups: Rollups::new(store.clone()),
+                    wallets: Wallets::new(store.clone()),
+                })
+            })?,
             dashboard: Dashboard::from_vars(store.clone(), var)?,
             evidence: CaseEvidence::new(
                 store.clone(),

@@ -1,7 +1,7 @@
 //! The dashboard's forms that answer a case.
 
+use crate::MemberForm;
 use axum::Router;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::middleware::from_fn;
 use axum::response::Response;
@@ -9,16 +9,15 @@ use axum::routing::post;
 use domain::ids::{EvidenceId, MedCaseId};
 use domain::med::{CaseStatus, MedCase};
 use money::med::CaseError;
-use money::med::evidence::CaseEvidence;
 use money::med::request::appeal_reason;
 use pages::errors_as_pages;
-use pages::forms::{MemberForm, Need, answer, body, invalid_amount, minor_units};
+use pages::forms::{Need, answer, body, invalid_amount, minor_units};
 use serde_json::json;
 use shared::http::{IdPair, IdPath, Problem, Result};
 
-use crate::{Med, upload_ticket};
+use crate::{App, upload_ticket};
 
-pub(crate) fn routes() -> Router<Med> {
+pub(crate) fn routes() -> Router<App> {
     Router::new()
         .route("/dashboard/disputes/{id}/appeal", post(appeal))
         .route("/dashboard/disputes/{id}/accept", post(accept))
@@ -100,11 +99,7 @@ async fn accepted(member: &MemberForm, case: MedCase) -> Result<()> {
 }
 
 /// Answers the page's script with the same ticket as the API.
-async fn announce_file(
-    IdPath(id): IdPath<MedCaseId>,
-    State(evidence): State<CaseEvidence>,
-    member: MemberForm,
-) -> Result<Response> {
+async fn announce_file(IdPath(id): IdPath<MedCaseId>, member: MemberForm) -> Result<Response> {
     member.require_role(Need::Admin)?;
     let (case, _) = own_case(&member, id).await?;
     require_before_deadline(&case, &member)?;
@@ -114,18 +109,17 @@ async fn announce_file(
         "file_size": text("file_size").and_then(|size| size.parse::<i64>().ok()),
         "mime_type": text("mime_type"),
     }))?;
-    upload_ticket(&evidence, &case, &file, member.now).await
+    upload_ticket(&member.app.evidence, &case, &file, member.now).await
 }
 
 async fn complete_file(
     IdPair(id, file): IdPair<MedCaseId, EvidenceId>,
-    State(evidence): State<CaseEvidence>,
     member: MemberForm,
 ) -> Result<StatusCode> {
     member.require_role(Need::Admin)?;
     let (case, _) = own_case(&member, id).await?;
-    let found = evidence.find(file.map(|file| (case.id, file))).await?;
+    let found = member.app.evidence.find(file.map(|file| (case.id, file))).await?;
     let found = found.ok_or(Problem::NotFound { what: "evidence of this case" })?;
-    Box::pin(evidence.complete(case, found, Some(&member.caller), member.now)).await?;
+    Box::pin(member.app.evidence.complete(case, found, Some(&member.caller), member.now)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -2,7 +2,6 @@
 
 mod forms;
 
-use axum::extract::{FromRef, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -10,48 +9,55 @@ use axum::{Json, Router};
 use domain::ids::{EvidenceId, MedCaseId};
 use domain::med::MedCase;
 use domain::time::Timestamp;
+use money::med::MedCases;
 use money::med::evidence::{
     CaseEvidence, EvidenceFile, EvidenceFiles, EvidenceListView, EvidenceView, UploadView, UploadedBy,
 };
 use money::med::request::appeal_reason;
 use money::med::{CaseFilter, CaseView, case_list};
-use services::app::App;
-use services::extract::{AuthenticatedQuery, CallerOwned, Deferred};
+use shared::auth::dashboard::Dashboard;
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, required};
 use shared::http::{IdPair, JsonBody, JsonObject, Problem, RequestContext, Result, with_middleware};
-use shared::store::{Aws, Store};
+use shared::store::Aws;
 
 const PATHS: [&str; 2] = ["/v1/med/cases", "/v1/infractions"];
 
-#[derive(Clone, Debug)]
-pub struct Med {
-    pub app: App,
-    pub evidence: CaseEvidence,
+/// What this function may use.
+#[derive(Debug)]
+pub struct Uses {
+    cases: MedCases,
+    evidence: CaseEvidence,
+    dashboard: Dashboard,
 }
 
-impl Med {
-    pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
-        let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
+impl AsRef<Dashboard> for Uses {
+    fn as_ref(&self) -> &Dashboard {
+        &self.dashboard
+    }
+}
+
+pub type App = shared::app::App<Uses>;
+type AuthenticatedQuery = shared::extract::AuthenticatedQuery<Uses>;
+type CallerOwned<T> = money::extract::CallerOwned<Uses, T>;
+type Deferred<E> = shared::extract::Deferred<Uses, E>;
+type MemberForm = pages::forms::MemberForm<App>;
+
+/// Reads the variables of [`App::from_vars`], `DOCUMENTS_BUCKET`, and those of the dashboard.
+/// Errors: When a required variable is missing or a value is not valid.
+pub fn app(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<App, ConfigError> {
+    App::from_vars(aws, clock, var, |store| {
         let files = EvidenceFiles::new(aws.s3(), required(var, "DOCUMENTS_BUCKET")?);
-        Ok(Self { app: App::from_vars(aws, clock, var)?, evidence: CaseEvidence::new(store, files) })
-    }
+        Ok(Uses {
+            cases: MedCases::new(store.clone()),
+            evidence: CaseEvidence::new(store.clone(), files),
+            dashboard: Dashboard::from_vars(store.clone(), var)?,
+        })
+    })
 }
 
-impl FromRef<Med> for App {
-    fn from_ref(med: &Med) -> Self {
-        med.app.clone()
-    }
-}
-
-impl FromRef<Med> for CaseEvidence {
-    fn from_ref(med: &Med) -> Self {
-        med.evidence.clone()
-    }
-}
-
-pub fn router(med: Med) -> Router {
-    let origin = med.app.origin.clone();
+pub fn router(app: App) -> Router {
+    let origin = app.origin.clone();
     let mut routes = Router::new();
     for path in PATHS {
         routes = routes
@@ -62,7 +68,7 @@ pub fn router(med: Med) -> Router {
             .route(&format!("{path}/{{id}}/evidence"), get(list_evidence).post(announce_evidence))
             .route(&format!("{path}/{{id}}/evidence/{{evidence_id}}/complete"), post(complete_evidence));
     }
-    with_middleware(routes.merge(forms::routes()).with_state(med), origin)
+    with_middleware(routes.merge(forms::routes()).with_state(app), origin)
 }
 
 async fn list(context: RequestContext, authenticated: Deferred<AuthenticatedQuery>) -> Result<Response> {
@@ -92,20 +98,16 @@ async fn accept(CallerOwned { app, caller, found: case, now }: CallerOwned<MedCa
     Ok(Json(CaseView::new(&accepted)).into_response())
 }
 
-async fn list_evidence(
-    CallerOwned { found: case, now, .. }: CallerOwned<MedCase>,
-    State(evidence): State<CaseEvidence>,
-) -> Result<Response> {
-    let files = evidence.for_case(case.id).await?;
-    Ok(Json(EvidenceListView::signed(&files, &evidence.files, now).await?).into_response())
+async fn list_evidence(CallerOwned { app, found: case, now, .. }: CallerOwned<MedCase>) -> Result<Response> {
+    let files = app.evidence.for_case(case.id).await?;
+    Ok(Json(EvidenceListView::signed(&files, &app.evidence.files, now).await?).into_response())
 }
 
 async fn announce_evidence(
-    CallerOwned { found: case, now, .. }: CallerOwned<MedCase>,
-    State(evidence): State<CaseEvidence>,
+    CallerOwned { app, found: case, now, .. }: CallerOwned<MedCase>,
     JsonBody(body): JsonBody,
 ) -> Result<Response> {
-    upload_ticket(&evidence, &case, &body, now).await
+    upload_ticket(&app.evidence, &case, &body, now).await
 }
 
 async fn upload_ticket(
@@ -122,12 +124,11 @@ async fn upload_ticket(
 
 async fn complete_evidence(
     own: Deferred<CallerOwned<MedCase>>,
-    State(evidence): State<CaseEvidence>,
     IdPair(case, id): IdPair<MedCaseId, EvidenceId>,
 ) -> Result<Response> {
-    let (CallerOwned { found: case, now, .. }, found) =
-        own.concurrently_with(async |_app| evidence.find(case.zip(id)).await).await?;
+    let (CallerOwned { app, found: case, now, .. }, found) =
+        own.concurrently_with(async |app| app.evidence.find(case.zip(id)).await).await?;
     let found = found?.ok_or(Problem::NotFound { what: "evidence of this case" })?;
-    let confirmed = evidence.complete(case, found, None, now).await?;
-    Ok(Json(EvidenceView::signed(&confirmed, &evidence.files, now).await?).into_response())
+    let confirmed = app.evidence.complete(case, found, None, now).await?;
+    Ok(Json(EvidenceView::signed(&confirmed, &app.evidence.files, now).await?).into_response())
 }

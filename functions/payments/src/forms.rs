@@ -1,5 +1,7 @@
 //! The dashboard's forms that refund or cancel a charge.
 
+use crate::MemberForm;
+use crate::{App, cancellation};
 use axum::Router;
 use axum::middleware::from_fn;
 use axum::response::Response;
@@ -7,11 +9,10 @@ use axum::routing::post;
 use domain::charge::{StoredCharge, TransactionStatus};
 use domain::ids::ChargeId;
 use money::refund::{NewRefund, safe_strategy};
-use pages::forms::{MemberForm, Need, answer, body, minor_units};
+use pages::forms::{Need, answer, body, minor_units};
 use pages::kept::refund_form;
 use pages::{errors_as_pages, words as w};
 use serde_json::json;
-use services::app::App;
 use services::cancel_charge;
 use shared::http::{IdPath, Problem, Result};
 
@@ -64,7 +65,7 @@ async fn cancel(IdPath(id): IdPath<ChargeId>, member: MemberForm) -> Result<Resp
     let charge = member.charge(id).await?;
     let path = format!("/dashboard/charges/{}", charge.as_stored().id);
     let MemberForm { app, caller, now, .. } = &member;
-    let cancelled = Box::pin(cancel_charge(app.charge_cancellation(), charge, caller, *now)).await;
+    let cancelled = Box::pin(cancel_charge(cancellation(app), charge, caller, *now)).await;
     let cancelled = match cancelled.map_err(Problem::from) {
         // A form that is sent twice is answered alike.
         Err(Problem::PaymentNotCancellable { status }) if status == TransactionStatus::Cancelled.as_str() => {

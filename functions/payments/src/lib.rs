@@ -8,6 +8,8 @@ mod reveal;
 mod stats;
 
 use acquirer_core::ProviderStatusView;
+use acquirer_core::configuration::AccountAcquirers;
+use acquirer_core::{Acquirers, Connections};
 use artefacts::pdf::{ReceiptDocument, ReceiptReturn, receipt_pdf};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -19,13 +21,71 @@ use domain::payment_method::PaymentMethod;
 use domain::pt_br;
 use domain::refund::{Refund, RefundStatus};
 use domain::time::Timestamp;
+use domain::url_policy::AddressPolicy;
+use effects::rollup::Rollups;
+use effects::webhook::resend::Resends;
+use money::charge::Charges;
 use money::charge::payment::request::NewPayment;
 use money::charge::payment::view::{CreatedPaymentView, DocumentView, PaymentView};
-use services::app::App;
-use services::extract::{Authenticated, CallerOwned, ScopedResource};
+use money::extract::ScopedResource;
+use money::refund::Refunds;
+use services::{BankPayments, ChargeCancellation, ChargeCreation, PaymentList, RemoteCharges};
 use services::{IdempotencyNamespace, cancel_charge, create_charge};
+use shared::auth::dashboard::Dashboard;
+use shared::clock::Clock;
+use shared::config::{ConfigError, Vars, address_policy};
 use shared::http::{IdPath, JsonBody, Problem, RequestContext, Result, with_middleware};
+use shared::store::Aws;
+use shared::store::Store;
 use shared::store::StoreError;
+
+/// What this function may use.
+#[derive(Debug)]
+pub struct Uses {
+    charges: Charges,
+    acquirers: Acquirers,
+    remote: RemoteCharges,
+    payment_list: PaymentList,
+    refunds: Refunds,
+    rollups: Rollups,
+    resends: Resends,
+    /// Which addresses webhooks may be sent to.
+    address_policy: AddressPolicy,
+    dashboard: Dashboard,
+}
+
+impl AsRef<Dashboard> for Uses {
+    fn as_ref(&self) -> &Dashboard {
+        &self.dashboard
+    }
+}
+
+pub type App = shared::app::App<Uses>;
+type Authenticated = shared::extract::Authenticated<Uses>;
+type AuthenticatedQuery = shared::extract::AuthenticatedQuery<Uses>;
+type CallerOwned<T> = money::extract::CallerOwned<Uses, T>;
+type Deferred<E> = shared::extract::Deferred<Uses, E>;
+type MemberForm = pages::forms::MemberForm<App>;
+
+/// Reads the variables of [`App::from_vars`], `SECRETS_TABLE_NAME`, and those of [`address_policy`] and the dashboard.
+/// Errors: When a required variable is missing or a value is not valid.
+pub fn app(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<App, ConfigError> {
+    let own_clock = clock.clone();
+    App::from_vars(aws, clock, var, |store| {
+        let settings = AccountAcquirers::from_vars(aws, store.clone(), var)?;
+        Ok(Uses {
+            charges: Charges::new(store.clone()),
+            remote: RemoteCharges::new(store.clone(), BankPayments::new(store.clone(), settings.clone())),
+            acquirers: Acquirers::new(Connections::new(settings, own_clock)),
+            payment_list: PaymentList::new(store.clone()),
+            refunds: Refunds::new(store.clone()),
+            rollups: Rollups::new(store.clone()),
+            resends: Resends::new(store.clone()),
+            address_policy: address_policy(var),
+            dashboard: Dashboard::from_vars(store.clone(), var)?,
+        })
+    })
+}
 
 pub fn router(app: App) -> Router {
     let origin = app.origin.clone();
@@ -60,8 +120,8 @@ impl ScopedResource for Payment {
 
     const NAME: &'static str = "payment";
 
-    async fn find(app: &App, path: IdPath<ChargeId>) -> Result<Option<Self>, StoreError> {
-        Ok(StoredCharge::find(app, path).await?.map(Self))
+    async fn find(store: &Store, path: IdPath<ChargeId>) -> Result<Option<Self>, StoreError> {
+        Ok(StoredCharge::find(store, path).await?.map(Self))
     }
 }
 
@@ -72,7 +132,13 @@ async fn create(
 ) -> Result<Response> {
     let NewPayment { idempotency_key, charge: request } = NewPayment::parse(&body, &app.address_policy)?;
     let key = (IdempotencyNamespace::Payments, idempotency_key.as_str());
-    let created = create_charge(app.charge_creation(), &caller, key, request, now).await?;
+    let creation = ChargeCreation {
+        charges: &app.charges,
+        acquirers: &app.acquirers,
+        public_urls: &app.public_urls,
+        clock: &app.clock,
+    };
+    let created = create_charge(creation, &caller, key, request, now).await?;
     context.set_charge(created.get().id);
     Ok(created.respond(CreatedPaymentView::new(created.get())))
 }
@@ -83,10 +149,14 @@ async fn read(
     Ok(Json(PaymentView::new(&charge.read_at(now), &app.public_urls)).into_response())
 }
 
+fn cancellation(app: &App) -> ChargeCancellation<'_> {
+    ChargeCancellation { charges: &app.charges, acquirers: &app.acquirers, remote: &app.remote }
+}
+
 async fn cancel(
     CallerOwned { app, caller, found: Payment(charge), now }: CallerOwned<Payment>,
 ) -> Result<Response> {
-    let cancelled = cancel_charge(app.charge_cancellation(), charge, &caller, now).await?;
+    let cancelled = cancel_charge(cancellation(&app), charge, &caller, now).await?;
     Ok(Json(PaymentView::new(&cancelled, &app.public_urls)).into_response())
 }
 

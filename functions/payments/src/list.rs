@@ -1,8 +1,8 @@
 //! Serves `GET /v1/payments`.
 
+use crate::{AuthenticatedQuery, Deferred};
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use services::extract::{AuthenticatedQuery, Deferred};
 use services::{PaymentFilter, PaymentListView};
 use shared::http::{RequestContext, Result};
 

@@ -1,10 +1,10 @@
 //! Creates and lists the refunds of a payment.
 
+use crate::{CallerOwned, Deferred};
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use domain::ids::ChargeId;
 use money::refund::{NewRefund, RefundView};
-use services::extract::{CallerOwned, Deferred};
 use shared::http::{IdPath, JsonBody, Result, WholeListView};
 
 use crate::Payment;

@@ -1,10 +1,10 @@
 //! Serves `POST /v1/payments/{id}/resend-webhook`.
 
+use crate::CallerOwned;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use domain::ids::ResendId;
 use effects::webhook::resend::{Resend, ResentView};
-use services::extract::CallerOwned;
 use shared::http::Result;
 use shared::random;
 

@@ -1,14 +1,15 @@
 //! The dashboard's form that shows a payer's document, which all pages mask. The audit says who saw it.
 
+use crate::App;
+use crate::MemberForm;
 use axum::Router;
 use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::post;
 use domain::ids::ChargeId;
 use maud::html;
-use pages::forms::{MemberForm, Need, answer};
+use pages::forms::{Need, answer};
 use pages::{copy_button, errors_as_pages, words as w};
-use services::app::App;
 use shared::audit;
 use shared::http::{IdPath, Problem, Result};
 

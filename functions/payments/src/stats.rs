@@ -1,10 +1,10 @@
 //! Serves `GET /v1/payments/stats` and `GET /v1/payments/metrics`.
 
+use crate::AuthenticatedQuery;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use domain::calendar::BusinessDayRange;
 use effects::rollup::view::{METRICS_QUERY, MetricsView, STATS_QUERY, StatsQuery, StatsView};
-use services::extract::AuthenticatedQuery;
 use shared::http::Result;
 
 pub(crate) async fn stats(

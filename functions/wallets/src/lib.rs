@@ -4,14 +4,32 @@ use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use money::wallet::Wallets;
 use money::wallet::statement::{StatementFilter, StatementFormat, balance_currency};
 use money::wallet::view::{self, BalanceView, FlatBalanceView, WalletView, statement_csv};
-use services::app::App;
-use services::extract::{Authenticated, AuthenticatedQuery};
+use shared::clock::Clock;
+use shared::config::{ConfigError, Vars};
 use shared::http::{Problem, RequestContext, Result, csv_attachment, with_middleware};
+use shared::store::Aws;
 
 /// The response header with the cursor of the next page, because CSV has no field for it.
 const NEXT_CURSOR: HeaderName = HeaderName::from_static("x-next-cursor");
+
+/// What this function may use.
+#[derive(Debug)]
+pub struct Uses {
+    wallets: Wallets,
+}
+
+pub type App = shared::app::App<Uses>;
+type Authenticated = shared::extract::Authenticated<Uses>;
+type AuthenticatedQuery = shared::extract::AuthenticatedQuery<Uses>;
+
+/// Reads the variables of [`App::from_vars`].
+/// Errors: When a required variable is missing or a value is not valid.
+pub fn app(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<App, ConfigError> {
+    App::from_vars(aws, clock, var, |store| Ok(Uses { wallets: Wallets::new(store.clone()) }))
+}
 
 pub fn router(app: App) -> Router {
     let origin = app.origin.clone();

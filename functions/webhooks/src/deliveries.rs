@@ -1,10 +1,10 @@
 //! Handlers of `/v1/webhooks/deliveries` and `/v1/webhooks/stats`.
 
+use crate::{Authenticated, AuthenticatedQuery};
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use domain::ids::{DeliveryId, ResendId};
 use effects::webhook::delivery::{DeliveryFilter, DeliveryListView, DeliveryView};
-use services::extract::{Authenticated, AuthenticatedQuery};
 use shared::http::{IdPath, Result};
 use shared::random;
 

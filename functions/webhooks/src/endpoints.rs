@@ -1,8 +1,8 @@
 //! Handlers of `/v1/webhooks/endpoints`, and of the rotation of the override secret, which signs deliveries
 //! to `webhookUrl`s.
 
+use crate::Authenticated;
 use axum::Json;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use domain::ids::{EndpointId, ResendId};
@@ -12,20 +12,17 @@ use effects::webhook::endpoint::{
     DeletedView, EndpointChange, EndpointView, Endpoints, NewEndpoint, OverrideSecretView, SecretView,
     check_rotation,
 };
-use effects::webhook::secret::SigningSecrets;
-use services::extract::Authenticated;
 use shared::http::{IdPath, JsonBody, Result, WholeListView};
 use shared::random;
 
 pub(crate) async fn register(
-    State(secrets): State<SigningSecrets>,
     Authenticated { app, caller, now }: Authenticated,
     JsonBody(body): JsonBody,
 ) -> Result<Response> {
     let request = NewEndpoint::parse(&body, &app.address_policy)?;
     let id = EndpointId::new(now, random::bytes()?);
     let secret = new_secret()?;
-    let endpoint = secrets.register(&caller, request, (id, &secret), now).await?;
+    let endpoint = app.secrets.register(&caller, request, (id, &secret), now).await?;
     Ok((StatusCode::CREATED, Json(EndpointView::with_secret(&endpoint, &secret))).into_response())
 }
 
@@ -54,24 +51,22 @@ pub(crate) async fn change(
 }
 
 pub(crate) async fn delete(
-    State(secrets): State<SigningSecrets>,
-    Authenticated { caller, now, .. }: Authenticated,
+    Authenticated { app, caller, now }: Authenticated,
     IdPath(id): IdPath<EndpointId>,
 ) -> Result<Response> {
-    secrets.delete(&caller, Endpoints::require_id(id)?, now).await?;
+    app.secrets.delete(&caller, Endpoints::require_id(id)?, now).await?;
     Ok(Json(DeletedView { deleted: true }).into_response())
 }
 
 pub(crate) async fn rotate_secret(
-    State(secrets): State<SigningSecrets>,
-    Authenticated { caller, now, .. }: Authenticated,
+    Authenticated { app, caller, now }: Authenticated,
     IdPath(id): IdPath<EndpointId>,
     body: Result<JsonBody>,
 ) -> Result<Response> {
     let id = Endpoints::require_id(id)?;
     check_rotation(&body?.0, id)?;
     let secret = new_secret()?;
-    secrets.rotate(&caller, id, &secret, now).await?;
+    app.secrets.rotate(&caller, id, &secret, now).await?;
     Ok(Json(SecretView::new(id, &secret)).into_response())
 }
 
@@ -86,11 +81,10 @@ pub(crate) async fn test(
 }
 
 pub(crate) async fn rotate_override_secret(
-    State(secrets): State<SigningSecrets>,
-    Authenticated { caller, now, .. }: Authenticated,
+    Authenticated { app, caller, now }: Authenticated,
 ) -> Result<Response> {
     let secret = new_secret()?;
-    secrets.rotate_override(&caller, &secret, now).await?;
+    app.secrets.rotate_override(&caller, &secret, now).await?;
     Ok(Json(OverrideSecretView::new(&secret)).into_response())
 }
 

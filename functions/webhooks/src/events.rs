@@ -1,10 +1,10 @@
 //! Handlers of `/v1/events`.
 
+use crate::{Authenticated, AuthenticatedQuery};
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use domain::ids::EventId;
 use effects::webhook::log::EventFilter;
-use services::extract::{Authenticated, AuthenticatedQuery};
 use shared::http::{IdPath, Result};
 
 pub(crate) async fn list(

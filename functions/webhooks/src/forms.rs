@@ -1,15 +1,14 @@
 //! The dashboard's forms about webhook endpoints and deliveries.
 
+use crate::MemberForm;
 use axum::Router;
-use axum::extract::State;
 use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::post;
 use domain::ids::{DeliveryId, EndpointId, ResendId};
 use domain::webhook::signature::EndpointSecret;
 use effects::webhook::endpoint::{EndpointChange, Endpoints, NewEndpoint};
-use effects::webhook::secret::SigningSecrets;
-use pages::forms::{ContainmentForm, MemberForm, Need, OpenForm, answer, body};
+use pages::forms::{ContainmentForm, Need, OpenForm, answer, body};
 use pages::kept::endpoint_form;
 use pages::{errors_as_pages, words as w};
 use secrecy::ExposeSecret;
@@ -17,13 +16,13 @@ use serde_json::{Value, json};
 use shared::http::{IdPath, Problem, Result};
 use shared::random;
 
-use crate::Webhooks;
+use crate::App;
 use crate::endpoints::new_secret;
 
 const PATH: &str = "/dashboard/webhooks";
 const DELIVERIES: &str = "/dashboard/deliveries";
 
-pub(crate) fn routes() -> Router<Webhooks> {
+pub(crate) fn routes() -> Router<App> {
     Router::new()
         .route(PATH, post(register))
         .route("/dashboard/webhooks/{id}/change", post(change))
@@ -40,9 +39,9 @@ fn known(id: Option<EndpointId>) -> Result<(EndpointId, String)> {
     Ok((id, format!("{PATH}/{id}")))
 }
 
-async fn register(State(secrets): State<SigningSecrets>, member: MemberForm) -> Result<Response> {
+async fn register(member: MemberForm) -> Result<Response> {
     member.require(Need::Admin)?;
-    match Box::pin(registered(&secrets, &member)).await {
+    match Box::pin(registered(&member)).await {
         Ok((id, secret)) => Ok(secret_page(&member, &secret, &format!("{PATH}/{id}"))),
         Err(problem) => member.kept(problem, (w::REGISTER_ENDPOINT, PATH), |form| {
             endpoint_form(form, (PATH, w::REGISTER), None)
@@ -50,13 +49,13 @@ async fn register(State(secrets): State<SigningSecrets>, member: MemberForm) -> 
     }
 }
 
-async fn registered(secrets: &SigningSecrets, member: &MemberForm) -> Result<(EndpointId, EndpointSecret)> {
+async fn registered(member: &MemberForm) -> Result<(EndpointId, EndpointSecret)> {
     let MemberForm { app, caller, form, now, .. } = member;
     let events: Vec<&str> = form.texts("events").collect();
     let request = body(json!({"url": form.text("url"), "events": events}))?;
     let request = NewEndpoint::parse(&request, &app.address_policy)?;
     let (id, secret) = (EndpointId::new(*now, random::bytes()?), new_secret()?);
-    let register = Box::pin(secrets.register(caller, request, (id, &secret), *now));
+    let register = Box::pin(app.secrets.register(caller, request, (id, &secret), *now));
     member.once("endpoint", register).await??;
     Ok((id, secret))
 }
@@ -108,29 +107,21 @@ async fn test(IdPath(id): IdPath<EndpointId>, member: MemberForm) -> Result<Resp
     answer(Box::pin(tested).await, &path)
 }
 
-async fn rotate(
-    IdPath(id): IdPath<EndpointId>,
-    State(secrets): State<SigningSecrets>,
-    OpenForm(member): ContainmentForm,
-) -> Result<Response> {
+async fn rotate(IdPath(id): IdPath<EndpointId>, OpenForm(member): ContainmentForm<App>) -> Result<Response> {
     member.require(Need::Admin)?;
     let (id, path) = known(id)?;
     let secret = new_secret()?;
-    let rotate = Box::pin(secrets.rotate(&member.caller, id, &secret, member.now));
+    let rotate = Box::pin(member.app.secrets.rotate(&member.caller, id, &secret, member.now));
     match member.once(&format!("rotate#{id}"), rotate).await {
         Ok(rotated) => rotated.map(|()| secret_page(&member, &secret, &path)).map_err(Problem::from),
         Err(problem) => answer(Err(problem), &path),
     }
 }
 
-async fn delete(
-    IdPath(id): IdPath<EndpointId>,
-    State(secrets): State<SigningSecrets>,
-    OpenForm(member): ContainmentForm,
-) -> Result<Response> {
+async fn delete(IdPath(id): IdPath<EndpointId>, OpenForm(member): ContainmentForm<App>) -> Result<Response> {
     member.require(Need::Admin)?;
     let (id, path) = known(id)?;
-    let delete = Box::pin(secrets.delete(&member.caller, id, member.now));
+    let delete = Box::pin(member.app.secrets.delete(&member.caller, id, member.now));
     let deleted = member.once_alike(&format!("delete#{id}"), delete).await?;
     answer(deleted.map(|()| PATH.to_owned()).map_err(Problem::from), &path)
 }

@@ -5,54 +5,66 @@ mod endpoints;
 mod events;
 mod forms;
 
-use axum::extract::FromRef;
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use domain::url_policy::AddressPolicy;
 use domain::webhook::event_type::{CatalogEntry, catalog};
+use effects::webhook::delivery::Deliveries;
+use effects::webhook::endpoint::Endpoints;
+use effects::webhook::log::EventLog;
+use effects::webhook::resend::Resends;
 use effects::webhook::secret::SigningSecrets;
-use services::app::App;
+use shared::auth::dashboard::Dashboard;
 use shared::clock::Clock;
-use shared::config::{ConfigError, Vars, required};
+use shared::config::{ConfigError, Vars, address_policy, required};
 use shared::http::{RequestContext, Result, with_middleware};
 use shared::store::{Aws, Store};
 
-/// The function's state.
-#[derive(Clone, Debug)]
-pub struct Webhooks {
-    /// The state that all HTTP functions share.
-    pub app: App,
+/// What this function may use.
+#[derive(Debug)]
+pub struct Uses {
+    endpoints: Endpoints,
+    deliveries: Deliveries,
+    events: EventLog,
+    resends: Resends,
     /// The secrets that sign deliveries.
-    pub secrets: SigningSecrets,
+    secrets: SigningSecrets,
+    /// Which addresses webhooks may be sent to.
+    address_policy: AddressPolicy,
+    dashboard: Dashboard,
 }
 
-impl Webhooks {
-    /// Reads the variables of [`App::from_vars`], and requires `SECRETS_TABLE_NAME`.
-    ///
-    /// # Errors
-    ///
-    /// When a required variable is missing or invalid.
-    pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
-        let state = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
+impl AsRef<Dashboard> for Uses {
+    fn as_ref(&self) -> &Dashboard {
+        &self.dashboard
+    }
+}
+
+pub type App = shared::app::App<Uses>;
+type Authenticated = shared::extract::Authenticated<Uses>;
+type AuthenticatedQuery = shared::extract::AuthenticatedQuery<Uses>;
+type MemberForm = pages::forms::MemberForm<App>;
+
+/// Reads the variables of [`App::from_vars`], `SECRETS_TABLE_NAME`, and those of [`address_policy`] and the dashboard.
+/// Errors: When a required variable is missing or a value is not valid.
+pub fn app(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<App, ConfigError> {
+    App::from_vars(aws, clock, var, |store| {
         let secrets = Store::new(aws.dynamodb(), required(var, "SECRETS_TABLE_NAME")?);
-        Ok(Self { app: App::from_vars(aws, clock, var)?, secrets: SigningSecrets::new(state, secrets) })
-    }
-}
-
-impl FromRef<Webhooks> for App {
-    fn from_ref(webhooks: &Webhooks) -> Self {
-        webhooks.app.clone()
-    }
-}
-
-impl FromRef<Webhooks> for SigningSecrets {
-    fn from_ref(webhooks: &Webhooks) -> Self {
-        webhooks.secrets.clone()
-    }
+        Ok(Uses {
+            endpoints: Endpoints::new(store.clone()),
+            deliveries: Deliveries::new(store.clone()),
+            events: EventLog::new(store.clone()),
+            resends: Resends::new(store.clone()),
+            secrets: SigningSecrets::new(store.clone(), secrets),
+            address_policy: address_policy(var),
+            dashboard: Dashboard::from_vars(store.clone(), var)?,
+        })
+    })
 }
 
 /// Returns the function's routes.
-pub fn router(webhooks: Webhooks) -> Router {
-    let origin = webhooks.app.origin.clone();
+pub fn router(app: App) -> Router {
+    let origin = app.origin.clone();
     let routes = Router::new()
         .route("/v1/webhooks/endpoints", post(endpoints::register).get(endpoints::list))
         .route(
@@ -70,7 +82,7 @@ pub fn router(webhooks: Webhooks) -> Router {
         .route("/v1/events", get(events::list))
         .route("/v1/events/{id}", get(events::read))
         .merge(forms::routes())
-        .with_state(webhooks);
+        .with_state(app);
     with_middleware(routes, origin)
 }
 

@@ -99,7 +99,7 @@ impl Caller {
 impl ApiKeys {
     /// Verifies the key and counts the request: 401 `unauthorized` without a valid key, 429 `rate_limited`
     /// above the limit a minute of the key or the account, 403 `account_suspended`, 503 if the database does not answer.
-    /// [`services::extract`] calls it for every route that requires a key.
+    /// [`crate::extract`] calls it for every route that requires a key.
     pub async fn authenticate(&self, context: &RequestContext, now: Timestamp) -> Result<Caller> {
         let Some(key) = &context.headers.api_key else {
             return Err(Problem::Unauthorized);

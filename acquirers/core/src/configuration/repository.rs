@@ -20,8 +20,9 @@ use super::rows::{AccountAcquirer, AcquirerSecrets, ConfiguredAcquirer, MedSecre
 use super::settings::{AcquirerSettings, Credentials, KindSettings, PixSettings};
 use super::values::{ConnectionName, InvalidSetting, Secret};
 use shared::audit;
+use shared::config::{ConfigError, Vars, required};
 use shared::random::RandomError;
-use shared::store::{Item, Result, Store, StoreError, Write, from_item, key_of_item};
+use shared::store::{Aws, Item, Result, Store, StoreError, Write, from_item, key_of_item};
 
 /// The name of the updated object in errors.
 const SUBJECT: &str = "an account's acquirer";
@@ -115,6 +116,12 @@ pub struct AccountAcquirers {
 impl AccountAcquirers {
     pub fn new(state: Store, secrets: Store) -> Self {
         Self { state, secrets }
+    }
+
+    /// Reads `SECRETS_TABLE_NAME`.
+    /// Errors: When it is not set.
+    pub fn from_vars(aws: &Aws, state: Store, var: Vars<'_>) -> Result<Self, ConfigError> {
+        Ok(Self { secrets: Store::new(aws.dynamodb(), required(var, "SECRETS_TABLE_NAME")?), state })
     }
 
     /// Reads a connection of an account, and whether new live charges are stopped, in one request.

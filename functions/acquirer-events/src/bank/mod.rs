@@ -43,9 +43,8 @@ pub struct BankNotifications {
 impl BankNotifications {
     pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
-        let secrets = Store::new(aws.dynamodb(), required(var, "SECRETS_TABLE_NAME")?);
         Ok(Self {
-            acquirers: AccountAcquirers::new(store.clone(), secrets),
+            acquirers: AccountAcquirers::from_vars(aws, store.clone(), var)?,
             cases: MedCases::new(store.clone()),
             charges: Charges::new(store.clone()),
             queue: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),

@@ -1,0 +1,76 @@
+//! The state of an HTTP function whose callers have API keys.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::api_key::ApiKeys;
+use crate::clock::Clock;
+use crate::config::{ConfigError, PublicUrls, Vars, required};
+use crate::http::OriginSecrets;
+use crate::store::{Aws, Store};
+
+/// What all such functions have, and `T`, which one function has. So a handler that uses what its function may not use
+/// does not compile. Clones share the state, because each request makes several.
+pub struct App<T>(Arc<Parts<T>>);
+
+#[derive(Debug)]
+pub struct Parts<T> {
+    pub store: Store,
+    pub api_keys: ApiKeys,
+    pub clock: Clock,
+    pub public_urls: PublicUrls,
+    /// The secrets of the CDN in front of the API.
+    pub origin: OriginSecrets,
+    own: T,
+}
+
+impl<T> App<T> {
+    /// Reads `TABLE_NAME`, `API_KEYS_TABLE_NAME`, `CHECKOUT_BASE_URL`, and the variables of
+    /// [`OriginSecrets::from_vars`] and of `own`.
+    /// Errors: When one of the first three is not set, or a value is not valid.
+    pub fn from_vars(
+        aws: &Aws,
+        clock: Clock,
+        var: Vars<'_>,
+        own: impl FnOnce(&Store) -> Result<T, ConfigError>,
+    ) -> Result<Self, ConfigError> {
+        let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
+        Ok(Self(Arc::new(Parts {
+            api_keys: ApiKeys::new(store.clone(), required(var, "API_KEYS_TABLE_NAME")?),
+            public_urls: PublicUrls::new(&required(var, "CHECKOUT_BASE_URL")?)?,
+            origin: OriginSecrets::from_vars(var)?,
+            own: own(&store)?,
+            store,
+            clock,
+        })))
+    }
+}
+
+impl<T> Clone for App<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for App<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<T> Deref for App<T> {
+    type Target = Parts<T>;
+
+    fn deref(&self) -> &Parts<T> {
+        &self.0
+    }
+}
+
+impl<T> Deref for Parts<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.own
+    }
+}
