@@ -43,5 +43,6 @@ pub mod url_policy;
 pub mod vocabulary;
 pub mod wallet;
 pub mod webhook;
+pub mod work;
 
 pub use hex;

@@ -1,8 +1,11 @@
 //! Converts this crate's errors to HTTP errors.
 
+use domain::work::WorkFailure;
 use shared::http::Problem;
 
 use crate::webhook::WebhookError;
+
+impl WorkFailure for WebhookError {}
 
 impl From<WebhookError> for Problem {
     fn from(error: WebhookError) -> Self {

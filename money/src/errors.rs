@@ -3,6 +3,7 @@
 use domain::charge::RefundRefused;
 use domain::charge::transition::Rejection;
 use domain::med::{CaseRefused, EvidenceRefused};
+use domain::work::WorkFailure;
 use shared::http::{Detail, Problem};
 use shared::store::StoreError;
 
@@ -10,6 +11,11 @@ use crate::charge::ChargeError;
 use crate::med::{CaseError, EvidenceError};
 use crate::refund::RefundError;
 use crate::wallet::WalletError;
+
+impl WorkFailure for ChargeError {}
+impl WorkFailure for RefundError {}
+impl WorkFailure for CaseError {}
+impl WorkFailure for WalletError {}
 
 impl From<ChargeError> for Problem {
     fn from(error: ChargeError) -> Self {

@@ -24,16 +24,16 @@ use domain::wallet::ReturnStatus;
 
 use crate::bank_returns::Returns;
 use crate::receipts::{ReceiptError, Receipts};
-use crate::{WorkError, WorkResult};
 use acquirer_core::configuration::{AccountAcquirers, PixKeyClaim};
 use acquirer_core::pix::end_of;
-use acquirer_core::{AcquirerError, Connector as _, KitError, NewCharge, PixBank};
+use acquirer_core::{Connector as _, NewCharge, PixBank};
 use money::charge::{ChargeError, Charges, WritePlan, recorded_payment_writes};
 use money::med::{BankMedReturn, MedCases};
 use money::refund::{MadeThere, RefundError, Refunds};
 use shared::audit;
 use shared::concurrently;
 use shared::store::{Result, Store, Write};
+use shared::{WorkError, WorkResult};
 
 /// How long a bank is asked again for the payer of a payment that is held for review: six hours, in
 /// milliseconds. Its list may confirm a payer later than the Pix.
@@ -136,10 +136,11 @@ impl BankPayments {
             async move {
                 let odd = match service.record(&bank, &pix, PixHint::default(), now).await {
                     Ok(_) => return Ok(None),
-                    Err(WorkError::Acquirer(AcquirerError::Kit(KitError::Odd(odd)))) => Some(odd),
                     Err(error) => {
-                        tracing::error!(pix = %pix.end_to_end_id, %error, "a listed Pix can't be recorded yet; it is tried again");
-                        None
+                        if error.odd().is_none() {
+                            tracing::error!(pix = %pix.end_to_end_id, %error, "a listed Pix can't be recorded yet; it is tried again");
+                        }
+                        error.odd().cloned()
                     }
                 };
                 let row = ReportedPix::notified(

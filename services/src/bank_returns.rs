@@ -6,10 +6,10 @@ use domain::row::Row as _;
 use domain::time::Timestamp;
 use domain::wallet::Posting;
 
-use crate::WorkResult;
 use acquirer_core::{Connection, RequestAgain, ReturnProgress};
 use money::charge::Charges;
 use money::wallet::counters::{self, DebitCheck};
+use shared::WorkResult;
 use shared::metrics;
 use shared::store::{Store, Write};
 

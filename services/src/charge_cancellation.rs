@@ -9,9 +9,9 @@ use domain::snapshot::RemoteState;
 use domain::time::Timestamp;
 
 use crate::RemoteCharges;
-use crate::WorkError;
 use acquirer_core::{Acquirer, AcquirerError, Acquirers, Connection, Priority, within};
 use money::charge::{ChargeError, Charges};
+use shared::WorkError;
 use shared::auth::Caller;
 
 /// With all attempts.

@@ -31,7 +31,6 @@ pub mod reconciliation;
 mod remote_charges;
 mod search;
 mod set_aside_items;
-mod work_error;
 
 pub use account_settings::{change_account_settings, raise_shards};
 pub use bank_payments::{BankPayments, PixHint};
@@ -54,4 +53,3 @@ pub use receipts::{Applied, ReceiptError, Receipts, check_returnable};
 pub use remote_charges::{Followed, RemoteCharges};
 pub use search::{Located, SearchHit, SearchQuery, SearchResult, locate, search};
 pub use set_aside_items::{SetAsideError, SetAsideItems};
-pub use work_error::{WorkError, WorkResult};

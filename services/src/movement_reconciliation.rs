@@ -26,11 +26,11 @@ use serde::Serialize;
 
 use crate::reconciliation::{accounts_of, live};
 use crate::{ChargeRows, RemoteCharges};
-use crate::{WorkError, WorkResult};
 use acquirer_core::{Acquirer, Acquirers, Connection, Movement};
 use money::charge::Charges;
 use money::wallet::Wallets;
 use shared::store::{Result, Store};
+use shared::{WorkError, WorkResult};
 
 /// A payment may be recorded so long after it was made: its fee may be unknown for two hours.
 const RECORDED_SECONDS: i64 = 3 * 60 * 60;

@@ -26,13 +26,13 @@ use domain::row::Key;
 use domain::time::Timestamp;
 use domain::wallet::{Posting, PostingKind, RefundStrategy, ReturnStatus};
 
-use crate::WorkResult;
 use crate::bank_payments::{BankPayments, is_med};
 use acquirer_core::configuration::PixKeyClaim;
 use acquirer_core::{KitError, PixBank};
 use money::charge::Charges;
 use money::refund::Refunds;
 use money::wallet::Wallets;
+use shared::WorkResult;
 use shared::store::{Result, Store, StoreError};
 
 /// One hour. The sweep needs some minutes to find a Pix whose notification was lost, and a bank may list a Pix

@@ -13,13 +13,13 @@ use domain::snapshot::{Closing, Known, RemoteRefund, Snapshot, Step, contradicti
 use domain::time::Timestamp;
 
 use crate::BankPayments;
-use crate::{WorkError, WorkResult};
 use acquirer_core::{Connection, RefundEnd};
 use money::charge::{Charges, recorded_payment_writes};
 use money::med::MedCases;
 use money::refund::{MadeThere, RefundError, Refunds};
 use shared::metrics;
 use shared::store::Store;
+use shared::{WorkError, WorkResult};
 
 /// The most changes that one read causes. Only a charge with more refunds and disputes needs a second read.
 const MAX_STEPS: usize = 32;

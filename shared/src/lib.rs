@@ -35,8 +35,10 @@ pub mod queue;
 pub mod random;
 pub mod request_limit;
 pub mod store;
+mod work_error;
 
 pub use concurrently::concurrently;
+pub use work_error::{WorkError, WorkResult};
 
 /// The allocator of the deployed functions. It needs fewer instructions than the system's allocator, and about
 /// 6 MB more memory.

@@ -1,8 +1,23 @@
 //! Converts this crate's errors to HTTP errors.
 
+use domain::acquirer::OddObject;
+use domain::work::WorkFailure;
 use shared::http::Problem;
 
 use crate::{AcquirerError, KitError};
+
+impl WorkFailure for AcquirerError {
+    fn is_outside(&self) -> bool {
+        match self {
+            Self::Kit(error) => error.is_outside(),
+            error => matches!(error, Self::Busy),
+        }
+    }
+
+    fn odd(&self) -> Option<&OddObject> {
+        if let Self::Kit(error) = self { error.odd() } else { None }
+    }
+}
 
 impl From<AcquirerError> for Problem {
     fn from(error: AcquirerError) -> Self {
@@ -17,5 +32,16 @@ impl From<AcquirerError> for Problem {
             AcquirerError::Kit(_) => Self::Unavailable(error.to_string()),
             AcquirerError::Busy => Self::Busy,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_acquirer_that_does_not_answer_needs_no_operator() {
+        assert!(AcquirerError::unavailable("timed out").is_outside());
+        assert!(!AcquirerError::NotConfigured.is_outside());
     }
 }

@@ -21,6 +21,7 @@ use domain::payment_method::PaymentMethod;
 use domain::refund::{Refund, RefundOutcome};
 use domain::snapshot::Snapshot;
 use domain::time::Timestamp;
+use domain::work::WorkFailure;
 use serde_json::{Map, Value};
 
 pub type Result<T, E = KitError> = std::result::Result<T, E>;
@@ -253,6 +254,16 @@ pub enum KitError {
     /// The acquirer repeats a stored failure, and will never execute this request. The next one must be another.
     #[error("the acquirer repeats a stored failure: {0}")]
     Spent(String),
+}
+
+impl WorkFailure for KitError {
+    fn is_outside(&self) -> bool {
+        !matches!(self, Self::Invalid(_) | Self::Odd(_))
+    }
+
+    fn odd(&self) -> Option<&OddObject> {
+        if let Self::Odd(odd) = self { Some(odd) } else { None }
+    }
 }
 
 /// A request of a refund or return was not accepted, or its outcome is not known.

@@ -38,6 +38,13 @@ pub struct CountMessage {
     pub scope: Scope,
 }
 
+impl CountMessage {
+    /// Sends the message that leads to the next count.
+    pub async fn send_next(self, queue: &CountQueue) -> Result<(), QueueError> {
+        queue.send_later(&self, Duration::from_secs(COUNTED_AFTER_SECONDS.unsigned_abs())).await
+    }
+}
+
 impl Message for CountMessage {
     fn group(&self) -> String {
         self.scope.to_string()
@@ -49,13 +56,6 @@ pub type CountQueue = Queue<CountMessage>;
 
 /// How long after new deliveries, or after a count that leaves some, the next count follows, in seconds.
 pub const COUNTED_AFTER_SECONDS: i64 = SOON_SECONDS;
-
-impl CountQueue {
-    pub async fn send_next(&self, scope: Scope) -> Result<(), QueueError> {
-        let after = Duration::from_secs(COUNTED_AFTER_SECONDS.unsigned_abs());
-        self.send_later(&CountMessage { scope }, after).await
-    }
-}
 
 /// The queues of live and of test deliveries.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use domain::snapshot::{Closing, Snapshot};
 use domain::time::Timestamp;
 use money::charge::{Seen, lost_cob_ends_at};
 use services::{Followed, PixHint, ReturnStep};
-use services::{WorkError, WorkResult};
+use shared::{WorkError, WorkResult};
 
 use crate::{AcquirerWorker, next_refusal};
 

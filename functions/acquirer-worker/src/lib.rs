@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use acquirer_core::configuration::AccountAcquirers;
 use acquirer_core::{
-    Acquirer, AcquirerError, AcquirerMessage, AcquirerQueue, Acquirers, Connections, FINALISE_TIMEOUT_MS,
-    KitError, RefundAnswer, RefundProgress, RequestAgain, finalise_in_sandbox, not_finalised_in_time,
+    Acquirer, AcquirerMessage, AcquirerQueue, Acquirers, Connections, FINALISE_TIMEOUT_MS, RefundAnswer,
+    RefundProgress, RequestAgain, finalise_in_sandbox, not_finalised_in_time,
 };
 use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
@@ -29,10 +29,10 @@ use money::refund::Refunds;
 use services::{
     BankPayments, ChargeCreation, CreateChargeError, LEASE_SECONDS, RemoteCharges, Returns, SetAsideItems,
 };
-use services::{WorkError, WorkResult};
 use shared::clock::Clock;
 use shared::config::{ConfigError, PublicUrls, Vars, required};
 use shared::store::{Aws, Store};
+use shared::{WorkError, WorkResult};
 use shared::{queue, random};
 
 use crate::shared_reads::SharedReads;
@@ -103,12 +103,13 @@ impl AcquirerWorker {
         at: Option<(ConnectionId, AccountId)>,
         answered: Result<T, impl Into<WorkError>>,
     ) -> WorkResult<Option<T>> {
-        match (answered.map_err(Into::into), at) {
-            (Err(WorkError::Acquirer(AcquirerError::Kit(KitError::Odd(odd)))), Some(at)) => {
-                self.set_aside(at, &[odd]).await.map(|()| None)
-            }
-            (answered, _) => answered.map(Some),
+        let answered = answered.map_err(Into::into);
+        if let (Some(at), Err(error)) = (at, &answered)
+            && let Some(odd) = error.odd().cloned()
+        {
+            return self.set_aside(at, &[odd]).await.map(|()| None);
         }
+        answered.map(Some)
     }
 
     /// Handles a batch of messages concurrently. Reports the messages that failed, so that only they are

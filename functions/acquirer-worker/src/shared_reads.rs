@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::ids::ChargeId;
-use services::WorkResult;
+use shared::WorkResult;
 
 /// A charge, and whether its refunds and disputes are read.
 type Read = (ChargeId, bool);
@@ -55,7 +55,7 @@ impl SharedReads {
 
 #[cfg(test)]
 mod tests {
-    use services::WorkError;
+    use shared::WorkError;
     use tokio::task::yield_now;
 
     use super::*;

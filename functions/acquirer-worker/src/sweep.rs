@@ -14,9 +14,9 @@ use domain::acquirer::{ConnectionSweep, OddObject};
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::ConnectionId;
 use domain::time::Timestamp;
-use services::{WorkError, WorkResult};
 use shared::metrics;
 use shared::store::{CommitOutcome, Write};
+use shared::{WorkError, WorkResult};
 
 use crate::AcquirerWorker;
 

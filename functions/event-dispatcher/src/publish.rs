@@ -16,6 +16,7 @@ use effects::rollup::Rollups;
 use effects::webhook::delivery::{Deliveries, Delivery, DeliveryStatus};
 use effects::webhook::endpoint::{Endpoint, Endpoints};
 use effects::webhook::event::Event;
+use effects::webhook::queue::CountMessage;
 use effects::webhook::queue::{COUNTED_AFTER_SECONDS, DeliveryMessage};
 use effects::webhook::resend::note_resent;
 use shared::concurrently;
@@ -208,7 +209,7 @@ impl Dispatcher {
         }
         self.new_deliveries.reset(&scope);
         self.due_counts.add(scope, now.saturating_plus_seconds(COUNTED_AFTER_SECONDS), now);
-        if let Err(error) = self.counts.send_next(scope).await {
+        if let Err(error) = (CountMessage { scope }).send_next(&self.counts).await {
             tracing::warn!(%scope, %error, "can't schedule the count of deliveries; a later delivery does");
         }
     }

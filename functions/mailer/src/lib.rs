@@ -33,7 +33,6 @@ use effects::email::access::AccessChange;
 use effects::email::{Claim, Email, EmailQueue, EmailRecord, EmailTopic, Emails, QueuedEmail, UserEmail};
 use effects::webhook::endpoint::Endpoint;
 use money::refund::third_party;
-use services::{WorkError, WorkResult};
 use shared::account::{Role, Users};
 use shared::audit;
 use shared::auth::dashboard::LockOut;
@@ -43,6 +42,7 @@ use shared::metrics;
 use shared::queue;
 use shared::random;
 use shared::store::{Aws, Store};
+use shared::{WorkError, WorkResult};
 
 use crate::message::EmailMessage;
 use crate::sender::Sender;

@@ -35,13 +35,13 @@ use money::wallet::counters::Tranche;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use services::{WorkError, WorkResult};
 use shared::clock::Clock;
 use shared::concurrently;
 use shared::config::{ConfigError, Vars, required};
 use shared::metrics;
 use shared::queue;
 use shared::store::{Aws, DUE_SHARDS, DuePartition, DueRow, Store, StoreError, from_item};
+use shared::{WorkError, WorkResult};
 
 /// The `task` in the input of the schedule that replaces lost messages (`template.yaml`).
 const RECOVER_MESSAGES: &str = "recover-messages";
@@ -224,7 +224,7 @@ impl Scheduler {
     /// Sends the message of the next count of a scope's deliveries, if outcomes were missing in the last one.
     async fn count_next(&self, scope: Scope, are_missing: Result<bool, StoreError>) -> WorkResult<()> {
         if are_missing? {
-            self.count_queue.send_next(scope).await?;
+            CountMessage { scope }.send_next(&self.count_queue).await?;
         }
         Ok(())
     }

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use domain::ids::Scope;
 use effects::notes::Period;
-use services::{WorkError, WorkResult};
 use shared::concurrently;
+use shared::{WorkError, WorkResult};
 
 use crate::{Scheduler, WORK_TIME};
 

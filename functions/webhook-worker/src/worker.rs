@@ -29,13 +29,13 @@ use effects::webhook::in_flight::{InFlight, Occupancy};
 use effects::webhook::queue::{DeliveryMessage, DeliveryQueue, DeliveryQueues};
 use hyper::body::Bytes;
 use hyper::http::{HeaderMap, HeaderName, HeaderValue};
-use services::{WorkError, WorkResult};
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, address_policy, required};
 use shared::metrics;
 use shared::queue::{self, MAX_DELAY_SECONDS, Receipt};
 use shared::random;
 use shared::store::{Aws, Store, StoreError};
+use shared::{WorkError, WorkResult};
 use tracing::field;
 
 use crate::admission::{Admission, Admitted, Batch, NotNow, SLOW_AFTER};

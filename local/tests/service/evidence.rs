@@ -4,7 +4,6 @@
 use axum::body::{Body, Bytes};
 use axum::http::{Method, Request};
 use http_body_util::BodyExt as _;
-use med::Med;
 use money::med::evidence::{
     CONFIRMED_PREFIX, CaseEvidence, EvidenceFiles, EvidenceRow, PENDING_DAYS, PENDING_PREFIX,
 };
@@ -284,7 +283,7 @@ async fn a_file_replaced_during_its_check_is_not_stored_as_evidence() {
     // Nothing listens on this port.
     let variables = service.variables("MedFunction", "http://127.0.0.1:1");
     let var = |name: &str| variables[name].as_str().map(str::to_owned);
-    let med = Med::from_vars(&Aws::from_vars(&var).unwrap(), service.stack.clock.clone(), &var).unwrap();
+    let med = med::app(&Aws::from_vars(&var).unwrap(), service.stack.clock.clone(), &var).unwrap();
     let path = format!("{}/{}/complete", evidence_path(&case), id(&ticket));
     let request = Request::post(&path).header("apikey", service.key()).body(Body::empty()).unwrap();
     let answer = med::router(med).oneshot(request).await.unwrap();

@@ -1,7 +1,7 @@
 //! Invokes functions by hand, for tests that run without event sources.
 
 use aws_sdk_sqs::types::QueueAttributeName;
-use effects::webhook::queue::CountQueue;
+use effects::webhook::queue::{CountMessage, CountQueue};
 use local::stack::Stack;
 use serde_json::{Value, json};
 
@@ -80,7 +80,7 @@ pub(crate) async fn run_webhook_workers(stack: &Stack, deliveries: &[Value]) {
 /// Sends the message of a count of the test deliveries, as the dispatcher does.
 pub(crate) async fn send_count(service: &Service) {
     let (sqs, url) = service.queue("CountQueue");
-    CountQueue::new(sqs, url).send_next(service.scope()).await.unwrap();
+    CountMessage { scope: service.scope() }.send_next(&CountQueue::new(sqs, url)).await.unwrap();
 }
 
 /// Invokes the scheduler with the visible messages of counts, as the event source does.
