@@ -12,8 +12,9 @@
 //!    [`domain::wallet`], the double-entry ledger, and [`domain::webhook::event_rules`], which lists the
 //!    events of each change.
 //! 3. [`shared`] connects the rules to HTTP, DynamoDB, SQS and S3. [`shared::extract`] authenticates a
-//!    request, [`shared::store`] writes and reads rows, and [`effects::webhook`] derives events and deliveries
-//!    from changes. [`services`] contains the use cases that involve several business objects.
+//!    request, [`shared::store`] writes and reads rows. On it stand `acquirer-core`, which finds the acquirer of a
+//!    charge, [`money`], which reads and writes charges and the ledger, `effects`, which derives events and
+//!    deliveries from changes, and [`services`], the use cases that involve several business objects.
 //! 4. Each function is a crate. [`charges`], [`payments`], [`wallets`], [`med`], [`webhooks`], [`api_keys`],
 //!    [`checkout`] and [`acquirer_events`] serve HTTP routes. [`event_dispatcher`] processes the stream of
 //!    changed rows. [`webhook_worker`], [`acquirer_worker`] and [`mailer`] process queues. [`scheduler`]

@@ -57,7 +57,7 @@ const MAX_DAYS: usize = 90;
 const APPEARED_AFTER_MS: i64 = 2_000;
 
 /// A row that is inserted this long, in milliseconds, after the time in its id is read by each run, because another
-/// run may have settled the rows of that time. An index shows a row within [`SETTLED_AFTER_MS`] less than this.
+/// run may have settled the rows of that time. An index shows a row within `SETTLED_AFTER_MS` less than this.
 pub const BELATED_MS: i64 = 10_000;
 
 /// The rows of the last seconds, in milliseconds, are read again by the next run, because others may still appear

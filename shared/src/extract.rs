@@ -1,5 +1,5 @@
-//! Extractors that authenticate a request by its API key. They, and those of resources in `money`, are the only source of a [`Caller`], which
-//! contains the account and mode. A handler that needs these therefore can't omit the authentication.
+//! Extractors that authenticate a request by its API key. They and those of `money::extract` are the only source of a
+//! [`Caller`], which contains the account and mode. A handler that needs these can't omit the authentication.
 //!
 //! If a request has several errors, all extractors report the first one in this order: 401 or 429, 400 for
 //! query parameters, 403 for a live key on a sandbox route, 404. Errors of the body come last, because a

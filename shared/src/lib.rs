@@ -1,9 +1,8 @@
-//! The library that all functions share. Read first: [`app`] (the state of an HTTP function), [`extract`]
-//! (authentication in handlers), [`http`] (validation and errors) and [`store`] (access to the state table).
+//! What all functions stand on. Read first: [`app`] (the state of an HTTP function), [`extract`] (authentication in
+//! handlers), [`http`] (validation and errors) and [`store`] (access to the state table).
 //!
-//! Each resource has a module, such as [`charge`], [`refund`], [`wallet`], [`med`] and [`webhook`]. The
-//! module contains the resource's requests, wire format and repository. [`services`] contains the use cases
-//! that span several resources. The business rules, which need no I/O, are in the crate [`domain`].
+//! The nouns that money moves through are in the crate `money`, what follows a change in `effects`, and use cases that
+//! span several nouns in `services`. The business rules, which need no I/O, are in [`domain`].
 #![cfg_attr(
     test,
     allow(

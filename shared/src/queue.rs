@@ -1,7 +1,7 @@
 //! Sends messages to SQS queues, and processes batches of them.
 //!
 //! A message identifies a row, and only the row contains the current state. A duplicated message therefore
-//! has no effect, but for an e-mail to a user ([`effects::email::UserEmail`]). If a message for a delivery, charge
+//! has no effect, but for an e-mail to a user (`effects::email::UserEmail`). If a message for a delivery, charge
 //! or refund is lost, the scheduler sends another one later. The scheduler sends no messages for e-mails.
 
 use std::collections::HashMap;

@@ -2,7 +2,7 @@
 //! the comparison:
 //!
 //! 1. The postings that were older than two minutes at the beginning were summed before
-//!    ([`services::verify_ledger`]).
+//!    (`services::verify_ledger`).
 //! 2. The counters are read, then the newest postings, then the counters again.
 //! 3. If the two reads of the counters differ, a posting was written in between, and step 2 is repeated, at
 //!    most ten times.

@@ -91,7 +91,7 @@ impl Accounts {
 
     /// Changes a part of an account's row. If `change` leaves the part as it was, nothing is written. `action` names the
     /// change in the audit row, such as `account.set-brand`. The settings have copies in the rows of API keys, which
-    /// [`services::change_account_settings`] also changes.
+    /// `services::change_account_settings` also changes.
     pub async fn change<P: Clone + PartialEq + Serialize>(
         &self,
         id: &AccountId,

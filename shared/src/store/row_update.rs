@@ -165,7 +165,7 @@ impl RowUpdate {
     }
 
     /// Runs the update outside of a transaction, on a row of the store's table. An update that conflicts with a
-    /// transaction is retried, as [`conditional_update`] describes.
+    /// transaction is retried, as `conditional_update` describes.
     pub async fn run(self, store: &Store) -> Result<UpdateOutcome, StoreError> {
         self.run_in(store.table(), store).await
     }
