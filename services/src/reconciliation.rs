@@ -482,20 +482,17 @@ impl Records<'_> {
         let of_day = |pix: &Pix| Day::of(pix.at) == self.day || returned_on(pix, self.day).next().is_some();
         for (id, pix) in listed.pix.iter().filter(|(id, pix)| !recorded.contains(id) && of_day(pix)) {
             let own = self.bank.pix_settings().pix_key.as_str();
-            let kind = match pix.key.as_deref().filter(|key| *key != own) {
-                Some(key) => {
-                    let claim: Option<PixKeyClaim> = match key.parse() {
-                        Ok(key) => self.store.get(&PixKeyClaim::key_of(&key)).await?,
-                        Err(_) => None,
-                    };
-                    let is_ours = claim.is_some_and(|claim| claim.connection == self.bank.connection());
-                    (!is_ours).then_some(DifferenceKind::OtherKey)
-                }
-                None => {
-                    let row: Option<ReportedPix> = self.store.get(&ReportedPix::key_of(id)).await?;
-                    let is_unowned = row.is_some_and(|row| row.status == ReportedPixStatus::Unowned);
-                    is_unowned.then_some(DifferenceKind::Unowned)
-                }
+            let kind = if let Some(key) = pix.key.as_deref().filter(|key| *key != own) {
+                let claim: Option<PixKeyClaim> = match key.parse() {
+                    Ok(key) => self.store.get(&PixKeyClaim::key_of(&key)).await?,
+                    Err(_) => None,
+                };
+                let is_ours = claim.is_some_and(|claim| claim.connection == self.bank.connection());
+                (!is_ours).then_some(DifferenceKind::OtherKey)
+            } else {
+                let row: Option<ReportedPix> = self.store.get(&ReportedPix::key_of(id)).await?;
+                let is_unowned = row.is_some_and(|row| row.status == ReportedPixStatus::Unowned);
+                is_unowned.then_some(DifferenceKind::Unowned)
             };
             listed.unrecorded.extend(kind.map(|kind| (id.clone(), kind)));
         }

@@ -155,9 +155,9 @@ impl AcquirerWorker {
             return Ok((None, None));
         };
         let connector = connection.connector();
-        let closes = charge.is_paid_at_one_of_several();
-        let closed = if closes { connector.close(&charge, Priority::Background).await? } else { None };
-        let read = if closes && !is_whole { closed } else { connector.read(&charge, is_whole).await? };
+        let must_close = charge.is_paid_at_one_of_several();
+        let closed = if must_close { connector.close(&charge, Priority::Background).await? } else { None };
+        let read = if must_close && !is_whole { closed } else { connector.read(&charge, is_whole).await? };
         let Some(snapshot) = read else {
             tracing::warn!(charge = %id, "the acquirer does not know a charge that changed there");
             return Ok((None, None));

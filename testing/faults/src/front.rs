@@ -149,8 +149,8 @@ impl Shared {
         let (head, body) = request.into_parts();
         let body = body.collect().await.ok()?.to_bytes();
         let (function, what) = describe(service, &head, &body);
-        let held = self.lock().hold.as_ref().and_then(|hold| hold(&function, &what));
-        if let Some(released) = held {
+        let hold = self.lock().hold.as_ref().and_then(|hold| hold(&function, &what));
+        if let Some(released) = hold {
             let _ = released.await;
         }
         let mark = head.headers.get(INVOCATION).and_then(|mark| mark.to_str().ok()).map(str::to_owned);

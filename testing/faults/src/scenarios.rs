@@ -163,7 +163,9 @@ const PAGE_ENDED_S: i64 = 86_400;
 const PAGE_ENDS_S: i64 = 82_400;
 
 fn plan(scope: usize, method: Method, mut creation: Value, fields: Value) -> Plan {
-    fields.as_object().into_iter().flatten().for_each(|(name, value)| creation[name] = value.clone());
+    if let Value::Object(fields) = fields {
+        fields.into_iter().for_each(|(name, value)| creation[name] = value);
+    }
     let is_locked = creation.get("expected_payer_tax_id").is_some();
     Plan { scope, method, amount: 1000, creation, is_locked, ..Plan::default() }
 }

@@ -321,7 +321,9 @@ impl Simulation {
         self.trial.operate(review).await?;
         let mut notes = self.trial.world.notes();
         let answered = notes.answered.values_mut().find(|answered| answered.ids.contains(id));
-        answered.into_iter().for_each(|answered| answered.review(is_approved));
+        if let Some(answered) = answered {
+            answered.review(is_approved);
+        }
         Ok(())
     }
 

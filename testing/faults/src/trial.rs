@@ -167,7 +167,7 @@ impl Trial {
         let (scope, store) = (self.scope(LIVE), self.store());
         let unapplied = Receipts::new(store.clone()).waiting(&scope, None).await;
         let unapplied = unapplied.map_err(Error::of("reading payments that wait"))?.0.into_iter();
-        let unapplied = unapplied.filter(|payment| payment.waits_for_operator()).map(|payment| {
+        let unapplied = unapplied.filter(domain::charge::IncomingPayment::waits_for_operator).map(|payment| {
             json!({"end_to_end_id": payment.payment_id, "amount": payment.amount, "charge": payment.charge_id()})
         });
         let sharded = Accounts::new(store.clone()).sharded_scope(&scope).await;

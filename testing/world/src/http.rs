@@ -21,6 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(150);
 
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
+/// The same where the clock moves on instead.
+const LONGEST_SHORT_PAUSE: Duration = Duration::from_millis(400);
+
 /// After how many repetitions the clock advances, and by how many seconds.
 const ADVANCE_EVERY: u32 = 4;
 const ADVANCE_S: i64 = 15;
@@ -201,7 +204,7 @@ impl Api {
                 Some(_) | None => {}
             }
             tokio::time::sleep(pause).await;
-            pause = pause.saturating_mul(2).min(if is_slow { LONGEST_PAUSE } else { LONGEST_PAUSE / 5 });
+            pause = pause.saturating_mul(2).min(if is_slow { LONGEST_PAUSE } else { LONGEST_SHORT_PAUSE });
             repetitions = repetitions.saturating_add(1);
             if !is_slow && repetitions.is_multiple_of(ADVANCE_EVERY) {
                 self.send(&advance(ADVANCE_S)).await;

@@ -176,8 +176,12 @@ impl Action {
             Self::Pay(_) | Self::PayAndCancel(_) => PAY,
             Self::Cancel if method == Method::Live => CANCEL,
             Self::Refund(_) => REFUND,
-            Self::Cancel | Self::Med(_) | Self::End(_) => "",
-            Self::Review { .. } | Self::Dispute { .. } | Self::Resolve { .. } => "",
+            Self::Cancel
+            | Self::Med(_)
+            | Self::End(_)
+            | Self::Review { .. }
+            | Self::Dispute { .. }
+            | Self::Resolve { .. } => "",
         }
     }
 }
@@ -199,6 +203,7 @@ impl Load {
 }
 
 impl Plan {
+    #[expect(clippy::too_many_lines, reason = "the life of one charge, from its creation to its end")]
     pub fn new(load: &Load, number: usize) -> Self {
         let dice = Dice::new(load.seed, number);
         let (method, scope) = load.place(number, &dice);

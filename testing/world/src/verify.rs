@@ -14,6 +14,7 @@ pub const PAID: [&str; 3] = ["paid", "refunded", "disputed"];
 
 /// What was answered about a charge.
 #[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about one charge")]
 pub struct Answered {
     pub scope: usize,
     /// All ids that the requests with its idempotency key returned.

@@ -119,7 +119,7 @@ fn settings_that_can_not_work_are_refused() {
         ("`base_url` must use https", &|it| it.base_url = "http://bank.example/v2".to_owned()),
         ("`base_url` must be an absolute URL", &|it| it.base_url = "bank.example".to_owned()),
         ("`base_url` must not contain a user name", &|it| {
-            it.base_url = "https://a:b@bank.example".to_owned()
+            it.base_url = "https://a:b@bank.example".to_owned();
         }),
         ("`base_url` must be without a query", &|it| it.base_url = "https://bank.example?a=1".to_owned()),
         ("`base_url` must not contain a fragment", &|it| it.base_url = "https://bank.example#a".to_owned()),

@@ -193,7 +193,7 @@ impl State {
             return Err(Problem::not_found("PixNaoEncontrado"));
         }
         if self.faults.take(FaultKind::MalformedPix) {
-            answer["valor"] = Value::Null;
+            answer.as_object_mut().and_then(|pix| pix.remove("valor"));
         }
         Ok(answer)
     }
