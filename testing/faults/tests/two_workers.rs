@@ -47,7 +47,7 @@ struct Refunds {
     is_card: bool,
     fails_once: Arc<AtomicBool>,
     held: Arc<Mutex<Held>>,
-    refunds: usize,
+    made: usize,
 }
 
 /// The worker's writes of single rows and calls to acquirers that wait.
@@ -122,16 +122,16 @@ impl Refunds {
             })
         });
         trial.front.record();
-        Self { trial, charge, is_card, fails_once, held, refunds: 0 }
+        Self { trial, charge, is_card, fails_once, held, made: 0 }
     }
 
     /// Requests a refund, which two workers then process at once.
     async fn run(&mut self, fault: &'static str, order: &mut Order, passes_lease: bool, pause_s: i64) {
-        self.refunds += 1;
+        self.made += 1;
         let path = format!("/v1/payments/{}/refund", text(&self.charge, "id"));
-        let mut body = json!({"amount": 1, "idempotencyKey": format!("refund-{:04}", self.refunds)});
+        let mut body = json!({"amount": 1, "idempotencyKey": format!("refund-{:04}", self.made)});
         if !self.is_card {
-            body["strategy"] = ["devolution", "cashout"][self.refunds / 2 % 2].into();
+            body["strategy"] = ["devolution", "cashout"][self.made / 2 % 2].into();
         }
         let refund = self.trial.api(Mode::Live).expect(&Call::post(path, body), 201).await.unwrap();
         let id = text(&refund, "id");
@@ -148,7 +148,7 @@ impl Refunds {
         }
         let executed = self.executed();
         let orders = order.chosen.iter().map(|(choice, _)| choice).collect::<Vec<_>>();
-        assert_eq!(executed, self.refunds, "{fault}, order {orders:?}, {passes_lease}, {pause_s} s: {id}");
+        assert_eq!(executed, self.made, "{fault}, order {orders:?}, {passes_lease}, {pause_s} s: {id}");
     }
 
     fn set_fault(&self, fault: &'static str) {
@@ -238,14 +238,14 @@ async fn try_all_orders(is_card: bool, faults: &'static [&'static str]) {
                 let mut order = Order::default();
                 loop {
                     // Each order with one of the pauses: the outcome of the first round decides what they can do.
-                    let pause = PAUSES_S[refunds.refunds % 2];
+                    let pause = PAUSES_S[refunds.made % 2];
                     refunds.run(fault, &mut order, passes_lease, pause).await;
                     if !order.next() {
                         break;
                     }
                 }
             }
-            println!("{} refunds", refunds.refunds);
+            println!("{} refunds", refunds.made);
             refunds.trial.stack.stop().await;
         })
         .await;
