@@ -417,7 +417,11 @@ mod tests {
         let mut found = BTreeSet::new();
         for directory in [
             "acquirers/kit/src",
+            "acquirers/core/src",
             "domain/src",
+            "effects/src",
+            "money/src",
+            "services/src",
             "shared/src",
             "admin/src",
             "functions/acquirer-events/src",

@@ -338,10 +338,8 @@ pub(crate) async fn charge_alone() -> Cost {
         let is_of_counts =
             |key: &KeyUnits| key.written.partition.starts_with("deliveries#") && key.written.sort == "total";
         // On a busy machine, the scheduler may sum up between the charge's two changes, and must do it again.
-        let schedules_sums = |key: &KeyUnits| {
-            let is_total = key.written.partition.starts_with("rollup#") && key.written.sort == "total";
-            is_total && key.caller == "EventDispatcherFunction"
-        };
+        let schedules_sums =
+            |key: &KeyUnits| key.written.partition.starts_with("rollup#") && key.written.sort == "total";
         if cost.units_of(is_of_counts) == 0.0 && cost.units_of(schedules_sums) <= 1.0 {
             return cost;
         }

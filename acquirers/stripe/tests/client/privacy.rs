@@ -49,7 +49,7 @@ async fn an_error_shows_the_codes_and_masks_what_is_private() {
     assert_eq!(
         error.to_string(),
         "Stripe answered 400; invalid_request_error; amount_too_small; \
-         No such customer: '***'; CPF ***; key ***"
+         No such customer: '***'; CPF ***.379.955-**; key ***"
     );
     assert_private(&format!("{error:?}"), &["maria", "29537995593", "sk_live"]);
 }
