@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use domain::account::Account;
-use domain::acquirer::{ReportedPix, ReportedPixStatus};
+use domain::acquirer::{RETURN_WINDOW_MS, ReportedPix, ReportedPixStatus};
 use domain::audit::Operator;
 use domain::charge::transition::{ReceiptRefused, apply_receipt};
 use domain::charge::{Charge, IncomingPayment};
@@ -12,7 +12,6 @@ use domain::payment_method::PaymentMethod;
 use domain::row::Key;
 use domain::time::Timestamp;
 
-use acquirer_core::pix::RETURN_WINDOW_MS;
 use money::charge::{Charges, recorded_payment_writes};
 use money::wallet::counters::{self, DebitCheck};
 use shared::audit;

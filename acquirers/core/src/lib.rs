@@ -164,7 +164,7 @@ impl Acquirer {
 
     pub fn refund_capabilities(&self) -> RefundCapabilities {
         match self {
-            Self::Sandbox => sandbox::REFUND_CAPABILITIES,
+            Self::Sandbox => RefundCapabilities::SANDBOX,
             Self::Remote(connection) => connection.connector().refund_capabilities(),
         }
     }

@@ -18,7 +18,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value};
 
 use domain::account::AccountSettings;
-use domain::acquirer::{Capabilities, Decline, RefundCapabilities};
+use domain::acquirer::{Capabilities, Decline, RETURN_WINDOW_MS, RefundCapabilities};
 use domain::charge::transition::{Finalised, Payment};
 use domain::charge::{Artefacts, Charge, IncomingPayment};
 use domain::ids::{AccountId, AcquirerPaymentId, ChargeId, ConnectionId, EndToEndId, Mode, Scope};
@@ -33,9 +33,6 @@ use domain::wallet::RefundStrategy;
 use super::AcquirerError;
 use super::configuration::{AcquirerSettings, ConfiguredAcquirer, PixSettings, SendPix};
 use super::pix_pages::PixPages;
-
-/// How long a Pix can be returned after the bank received it, in milliseconds: 90 days (API Pix: devolução).
-pub const RETURN_WINDOW_MS: i64 = 90 * 24 * 60 * 60 * 1_000;
 
 /// How long after [`RETURN_WINDOW_MS`] a devolução that the bank does not know counts as impossible, in
 /// milliseconds: a day, because clocks differ.

@@ -10,7 +10,6 @@ use artefacts::{boleto, multibanco};
 use serde_json::json;
 
 use domain::account::AccountSettings;
-use domain::acquirer::RefundCapabilities;
 use domain::calendar::Day;
 use domain::charge::transition::Finalised;
 use domain::charge::{Artefacts, Boleto, Card, Charge, Crypto, Mbway, Multibanco, Pix, TransactionStatus};
@@ -211,10 +210,6 @@ impl Finalisation {
         }
     }
 }
-
-/// The sandbox refunds Pix and card payments, as live acquirers do.
-pub(super) const REFUND_CAPABILITIES: RefundCapabilities =
-    RefundCapabilities { methods: &[PaymentMethod::Pix, PaymentMethod::CreditCard], cashout: true };
 
 /// Returns the progress of a refund. A refund with the reason `sandbox:hold` stays in progress. Any other
 /// refund ends [`REFUND_SECONDS`] after its start: as failed if its reason is `sandbox:fail`, else as

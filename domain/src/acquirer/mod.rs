@@ -63,6 +63,15 @@ pub struct RefundCapabilities {
     pub cashout: bool,
 }
 
+impl RefundCapabilities {
+    /// The sandbox refunds Pix and card payments, as live acquirers do.
+    pub const SANDBOX: Self =
+        Self { methods: &[PaymentMethod::Pix, PaymentMethod::CreditCard], cashout: true };
+}
+
+/// How long a Pix can be returned after the bank received it, in milliseconds: 90 days (API Pix: devolução).
+pub const RETURN_WINDOW_MS: i64 = 90 * 24 * 60 * 60 * 1_000;
+
 impl AcquirerName {
     /// Whether it is called over the network, with the credentials of a connection. Then only its answer expires a
     /// charge, it is asked for the return of a payment that was not credited, and a card payer authenticates at it. The

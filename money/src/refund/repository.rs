@@ -13,7 +13,7 @@ use domain::wallet::TrancheShare;
 use crate::refund::{NewRefund, RefundError, third_party};
 use crate::wallet::counters::{self, DebitCheck, Tranche};
 use crate::wallet::{CachedCredits, DebitPlan, Wallets};
-use acquirer_core::RefundEnd;
+use acquirer_kit::RefundEnd;
 use shared::audit;
 use shared::auth::Caller;
 use shared::clock::Clock;

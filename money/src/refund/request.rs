@@ -1,7 +1,7 @@
 //! Validates and hashes the request that refunds a payment, and plans the refund.
 
 use domain::account::AccountSettings;
-use domain::acquirer::RefundCapabilities;
+use domain::acquirer::{RETURN_WINDOW_MS, RefundCapabilities};
 use domain::charge::{Charge, RefundParameters};
 use domain::ids::{ChargeId, RefundId};
 use domain::money::{Amount, MinorUnits};
@@ -14,8 +14,6 @@ use domain::wallet::RefundStrategy;
 use crate::charge::request::canonical_hash;
 use crate::refund::RefundError;
 use crate::refund::third_party::is_third_party;
-use acquirer_core::Acquirer;
-use acquirer_core::pix::RETURN_WINDOW_MS;
 use shared::http::field::{BodyFields, Boolean, MinorAmount, Parsed, Text, Word};
 use shared::http::{Fields, JsonObject, Problem};
 
@@ -212,7 +210,7 @@ pub fn safe_strategy(charge: &Charge) -> Option<RefundStrategy> {
 pub fn refusal(charge: &Charge, settings: &AccountSettings, now: Timestamp) -> Option<RefundError> {
     let request = NewRefund::of_all(charge);
     // A bank can refund a part of the methods of the sandbox, and a charge at a bank has no other.
-    let plan = request.plan(charge, Acquirer::Sandbox.refund_capabilities(), settings, now);
+    let plan = request.plan(charge, RefundCapabilities::SANDBOX, settings, now);
     let requested = plan.and_then(|plan| {
         let refused = |why| RefundError::Refused { why, status: charge.status };
         Refund::request(request.id(charge.id), charge, plan, now).map_err(refused)

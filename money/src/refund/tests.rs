@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use domain::account::{AccountSettings, ThirdPartyLimits};
-use domain::acquirer::AcquirerName;
+use domain::acquirer::{AcquirerName, RefundCapabilities};
 use domain::calendar::Day;
 use domain::charge::{Charge, RefundRefused, TransactionStatus};
 use domain::ids::MedCaseId;
@@ -20,7 +20,6 @@ use domain::wallet::{LedgerAccount, RefundStrategy, Settlement};
 use crate::charge::testing::{at, paid};
 use crate::refund::{NewRefund, RefundError};
 use crate::testing::object;
-use acquirer_core::Acquirer;
 use shared::http::{JsonObject, Problem};
 use shared::store::StoreError;
 
@@ -41,7 +40,7 @@ fn requested(charge: &Charge, key: &str, extra: Value) -> Result<RefundStep, Ref
     let mut extra = extra;
     extra["idempotencyKey"] = json!(key);
     let request = parse(extra).unwrap();
-    let plan = request.plan(charge, Acquirer::Sandbox.refund_capabilities(), &settings(0), at(100)).unwrap();
+    let plan = request.plan(charge, RefundCapabilities::SANDBOX, &settings(0), at(100)).unwrap();
     Refund::request(request.id(charge.id), charge, plan, at(100))
 }
 
@@ -51,7 +50,7 @@ fn plan(
     settings: &AccountSettings,
     now: Timestamp,
 ) -> Result<RefundPlan, RefundError> {
-    parse(extra).unwrap().plan(charge, Acquirer::Sandbox.refund_capabilities(), settings, now)
+    parse(extra).unwrap().plan(charge, RefundCapabilities::SANDBOX, settings, now)
 }
 
 fn ended(refund: &Refund, charge: &Charge, end: RefundOutcome) -> RefundStep {
