@@ -8,6 +8,7 @@ use std::pin::Pin;
 use clap::{Args, Subcommand, ValueEnum};
 use domain::account::terms::{Fee, FeesOnRefund, MAX_HOLD_DAYS, MethodTerms};
 use domain::account::{Account, AccountSettings, Contact, MailAddress, VelocityLimits};
+use domain::audit::{Action, Changed};
 use domain::ids::{AccountId, Mode};
 use domain::money::{Amount, MinorUnits};
 use domain::payment_method::PaymentMethod;
@@ -249,7 +250,7 @@ impl AccountArguments {
     async fn settings(
         self,
         stack: &Stack,
-        action: &str,
+        action: fn(Changed) -> Action,
         change: impl Fn(&mut AccountSettings),
     ) -> Result<Account> {
         let (tables, operator) = ((&stack.accounts, &stack.api_keys), self.operator.operator());
@@ -261,7 +262,7 @@ impl AccountArguments {
     pub(crate) async fn terms(
         self,
         stack: &Stack,
-        action: &str,
+        action: fn(Changed) -> Action,
         method: PaymentMethod,
         change: impl Fn(&mut MethodTerms),
     ) -> Result<Account> {
@@ -269,10 +270,14 @@ impl AccountArguments {
         self.settings(stack, action, change).await
     }
 
-    async fn contact(self, stack: &Stack, action: &str, change: impl Fn(&mut Contact)) -> Result<Account> {
+    async fn contact(
+        self,
+        stack: &Stack,
+        action: fn(Changed) -> Action,
+        change: impl Fn(&mut Contact),
+    ) -> Result<Account> {
         let (operator, now) = (self.operator.operator(), stack.clock.now());
-        let changed =
-            stack.accounts.change(&self.id, action, |account| &mut account.contact, change, &operator, now);
+        let changed = stack.accounts.change(&self.id, action, |of| &mut of.contact, change, &operator, now);
         Box::pin(printing_changes(stack, self.id, Box::pin(changed))).await
     }
 }
@@ -305,52 +310,52 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         Command::Show { id } => stack.existing_account(&id).await?,
         Command::Acquirer(command) => return Box::pin(acquirer::run(stack, command)).await,
         Command::Suspend(account) => {
-            account.settings(stack, "account.suspend", |settings| settings.suspended = true).await?
+            account.settings(stack, Action::SuspendAccount, |settings| settings.suspended = true).await?
         }
         Command::Resume(account) => {
-            account.settings(stack, "account.resume", |settings| settings.suspended = false).await?
+            account.settings(stack, Action::ResumeAccount, |settings| settings.suspended = false).await?
         }
         Command::SetFees { account, method, acquirer, platform } => {
             let set = |terms: &mut MethodTerms| {
                 terms.acquirer_fee = acquirer.unwrap_or(terms.acquirer_fee);
                 terms.platform_fee = platform.unwrap_or(terms.platform_fee);
             };
-            account.terms(stack, "account.set-fees", method, set).await?
+            account.terms(stack, Action::SetFees, method, set).await?
         }
         Command::SetHold { account, method, days } => {
-            account.terms(stack, "account.set-hold", method, |terms| terms.hold_days = days).await?
+            account.terms(stack, Action::SetHold, method, |terms| terms.hold_days = days).await?
         }
         Command::SetFeesOnRefund { account, method, fees } => {
             let set = |terms: &mut MethodTerms| terms.fees_on_refund = fees;
-            account.terms(stack, "account.set-fees-on-refund", method, set).await?
+            account.terms(stack, Action::SetFeesOnRefund, method, set).await?
         }
         Command::SetContact { account, email } => {
             let set = |contact: &mut Contact| contact.address = Some(email.clone());
-            account.contact(stack, "account.set-contact", set).await?
+            account.contact(stack, Action::SetContact, set).await?
         }
         Command::SetMail { account, mail } => {
             let set = |contact: &mut Contact| contact.mail_off = mail == Switch::Off;
-            account.contact(stack, "account.set-mail", set).await?
+            account.contact(stack, Action::SetMail, set).await?
         }
         Command::SetPixOutFee { account, centavos } => {
             let set = |settings: &mut AccountSettings| settings.pix_out_fee = MinorUnits::new(centavos);
-            account.settings(stack, "account.set-pix-out-fee", set).await?
+            account.settings(stack, Action::SetPixOutFee, set).await?
         }
         Command::SetRefundOverdraft { account, minor_units } => {
             let set =
                 |settings: &mut AccountSettings| settings.refund_overdraft = MinorUnits::new(minor_units);
-            account.settings(stack, "account.set-refund-overdraft", set).await?
+            account.settings(stack, Action::SetRefundOverdraft, set).await?
         }
         Command::SetRateLimit { account, per_minute } => {
             let set = |settings: &mut AccountSettings| settings.rate_limit_per_minute = per_minute;
-            account.settings(stack, "account.set-rate-limit", set).await?
+            account.settings(stack, Action::SetRateLimit, set).await?
         }
         Command::SetVelocity { account, per_customer, per_account } => {
             let set = |AccountSettings { velocity, .. }: &mut AccountSettings| {
                 velocity.per_customer = per_customer.unwrap_or(velocity.per_customer);
                 velocity.per_account = per_account.unwrap_or(velocity.per_account);
             };
-            account.settings(stack, "account.set-velocity", set).await?
+            account.settings(stack, Action::SetVelocity, set).await?
         }
         Command::SetShards { account: AccountArguments { id, operator }, shards } => {
             let tables = (&stack.accounts, &stack.api_keys);
@@ -360,18 +365,18 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         }
         Command::SetChargeExpiry { account, seconds } => {
             let set = |settings: &mut AccountSettings| settings.charge_expires_in_seconds = seconds;
-            account.settings(stack, "account.set-charge-expiry", set).await?
+            account.settings(stack, Action::SetChargeExpiry, set).await?
         }
         Command::SetRefundsToPayerOnly { account, payer_only } => {
             let set =
                 |settings: &mut AccountSettings| settings.refunds_to_payer_only = payer_only == Switch::On;
-            account.settings(stack, "account.set-refunds-to-payer-only", set).await?
+            account.settings(stack, Action::SetRefundsToPayerOnly, set).await?
         }
         Command::SetThirdPartyRefundLimit { account, mode, limit } => {
             let set = |settings: &mut AccountSettings| {
                 *settings.third_party_refunds.for_mode_mut(mode) = limit.centavos;
             };
-            account.settings(stack, "account.set-third-party-refund-limit", set).await?
+            account.settings(stack, Action::SetThirdPartyRefundLimit, set).await?
         }
     };
     print_json(&view(&account))?;

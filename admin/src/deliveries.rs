@@ -2,6 +2,7 @@
 //! `POST /v1/webhooks/deliveries/{id}/resend` does the same for a single delivery.
 
 use clap::Subcommand;
+use domain::audit::Action;
 use domain::ids::{DeliveryId, EndpointId, ResendId};
 use domain::time::Timestamp;
 use effects::webhook::WebhookError;
@@ -62,9 +63,10 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         // if the command fails.
         let subject = endpoint.map_or_else(|| redrive.scope.to_string(), |endpoint| endpoint.to_string());
         let (by, account) = (operator.operator(), redrive.scope.account);
-        let audit = audit::by_operator(&by, account, "deliveries.redrive", subject, now)?;
-        let details = format!("{}: {} deliveries since {}", redrive.scope, deliveries.len(), since.to_iso());
-        audit::append(&stack.store, &audit.with_details(details)).await?;
+        let (scope, deliveries) = (redrive.scope, deliveries.len());
+        let action = Action::RedriveDeliveries { scope, deliveries, since };
+        let audit = audit::by_operator(&by, account, action, subject, now)?;
+        audit::append(&stack.store, &audit).await?;
     }
     let bar = progress_bar(deliveries.len(), "deliveries")?;
     let (mut resent, mut refused): (usize, usize) = (0, 0);
@@ -79,7 +81,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
             delivery: delivery.id,
             endpointId: delivery.endpoint,
             eventType: delivery.event_type,
-            lastError: delivery.last_error,
+            lastError: delivery.error(),
             resentAs: outcome.as_ref().ok(),
             refused: outcome.as_ref().err(),
         };

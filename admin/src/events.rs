@@ -1,6 +1,7 @@
 //! `admin events`: replays quarantined stream records with the event dispatcher's code.
 
 use clap::Subcommand;
+use domain::audit::Action;
 use shared::audit;
 
 use crate::output::record;
@@ -38,7 +39,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
                 if !dry_run {
                     for account in &replayed.accounts {
                         let (now, key) = (stack.clock.now(), &*object.key);
-                        let audit = audit::by_operator(&operator, *account, "events.replay", key, now)?;
+                        let audit = audit::by_operator(&operator, *account, Action::ReplayEvents, key, now)?;
                         audit::append(&stack.store, &audit).await?;
                     }
                     dispatcher.remove(object).await?;

@@ -1,7 +1,7 @@
 //! `admin restore`: what remains to be done after the tables were restored to an earlier moment.
 
 use clap::Subcommand;
-use domain::audit::Audit;
+use domain::audit::{Action, Audit};
 use domain::ids::ApiKeyId;
 use domain::time::Timestamp;
 use shared::account::Accounts;
@@ -11,9 +11,6 @@ use shared::audit;
 use crate::output::record;
 use crate::target::Stack;
 use crate::{CommandOutcome, OperatorArguments, Result, print_json};
-
-/// The actions after which a key is invalid permanently.
-const ENDING_ACTIONS: [&str; 2] = ["api-key.revoke", "api-key.rotate"];
 
 /// An audit row has the time at which its change began. The change is written up to 60 s later, the longest
 /// time limit of a function. So rows from just before the moment are read too.
@@ -55,10 +52,10 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         for row in audit::since(&before, &account.id, from).await? {
             let state = repeat(stack, &row, &operator).await?;
             states.push(state);
-            let Audit { account, at, actor, action, subject, details, .. } = &row;
+            let Audit { account, at, actor, action, subject, .. } = &row;
             print_json(&record! {
-                account: account, at: at, actor: actor, action: action, subject: subject, details: details,
-                state: state,
+                account: account, at: at, actor: actor, action: action.name(), subject: subject,
+                details: action.details(), state: state,
             })?;
         }
     }
@@ -76,9 +73,8 @@ const LOST: &str = "lost";
 
 /// Returns what became of an action that was done after the moment.
 async fn repeat(stack: &Stack, row: &Audit, operator: &OperatorArguments) -> Result<&'static str> {
-    if !ENDING_ACTIONS.contains(&row.action.as_str()) {
-        return Ok(LOST);
-    }
+    // After these actions, a key is invalid permanently.
+    let (Action::RevokeKey(_) | Action::RotateKey { .. }) = row.action else { return Ok(LOST) };
     let key: ApiKeyId = format!("key_{}", row.subject).parse()?;
     let (operator, now) = (operator.clone().operator(), stack.clock.now());
     match stack.api_keys.revoke(&row.account, Some(&key), &operator, now).await {

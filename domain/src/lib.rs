@@ -15,6 +15,7 @@ extern crate self as domain;
 
 pub mod account;
 pub mod acquirer;
+pub mod actor;
 pub mod audit;
 pub mod backoff;
 pub mod base32;

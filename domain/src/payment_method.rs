@@ -67,12 +67,9 @@ enum Currencies {
 const CRYPTO_CURRENCIES: [Currency; 5] =
     [Currency::USDT, Currency::BTC, Currency::USD, Currency::BRL, Currency::EUR];
 
-impl PaymentMethod {
-    /// Returns the method's name in upper case, for example `CREDIT_CARD`.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
+crate::named!(PaymentMethod);
 
+impl PaymentMethod {
     /// Returns the method's static properties.
     pub const fn facts(self) -> MethodFacts {
         let pix = MethodFacts {

@@ -7,13 +7,13 @@
 use std::collections::BTreeMap;
 
 use crate::account::terms::Terms;
-use crate::acquirer::{Decline, OddObject};
+use crate::acquirer::OddObject;
 use crate::charge::transition::{Command, Payment};
-use crate::charge::{Charge, TransactionStatus};
+use crate::charge::{Charge, FailureReason, TransactionStatus};
 use crate::ids::{AcquirerPaymentId, ChargeId, MedCaseId, RefundId};
 use crate::med::{CaseKind, CaseNotification, CaseStatus, Decision, MedCase, MoneyOutcome, Taken};
 use crate::money::{Amount, Currency, MinorUnits, MoneyError};
-use crate::refund::{Refund, RefundOutcome, RefundStatus};
+use crate::refund::{Refund, RefundFailure, RefundOutcome, RefundStatus};
 use crate::time::Timestamp;
 use crate::wallet::add_to_counter;
 
@@ -31,7 +31,7 @@ pub struct Snapshot {
     /// All its payments that succeeded, the oldest first.
     pub payments: Vec<RemotePayment>,
     /// Why the last try to pay was declined. `None`: no try was, or a later one succeeded.
-    pub last_decline: Option<Decline>,
+    pub last_decline: Option<FailureReason>,
     /// All refunds of these payments, the oldest first.
     pub refunds: Vec<RemoteRefund>,
     /// All disputes about these payments, the oldest first.
@@ -172,7 +172,7 @@ pub enum RemoteState {
     /// This service closed it, or asked for that.
     ClosedByUs,
     /// The acquirer closed it on its own.
-    ClosedByAcquirer(Decline),
+    ClosedByAcquirer(FailureReason),
     /// It was paid.
     Paid,
 }
@@ -200,7 +200,7 @@ pub struct RemoteRefund {
     /// Whether the payer has the money. `None`: it is not decided.
     pub outcome: Option<RefundOutcome>,
     /// Why it failed.
-    pub reason: Option<String>,
+    pub reason: Option<RefundFailure>,
 }
 
 /// A dispute at an acquirer.
@@ -435,9 +435,7 @@ fn end(known: &Known<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<Step> {
             begins.then_some(Command::Authenticate)?
         }
         _ if snapshot.is_partial => return None,
-        (RemoteState::ClosedByAcquirer(why), _) => {
-            Command::Decline { reason: why.reason.clone(), code: why.code.clone() }
-        }
+        (RemoteState::ClosedByAcquirer(why), _) => Command::Decline(why.clone()),
         (RemoteState::ClosedByUs, Some(Closing::Cancel)) => Command::Cancel,
         // Paid, but not by a payment that the charge accepts: its money goes back, and it can't be paid again.
         (RemoteState::Expired, _) | (RemoteState::ClosedByUs | RemoteState::Paid, Some(Closing::Expire)) => {

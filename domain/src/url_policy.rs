@@ -11,6 +11,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
 /// Maximum length of a URL in bytes, both as sent and normalised.
@@ -184,12 +185,12 @@ impl fmt::Display for AddressKind {
 }
 
 /// Why a URL is refused for webhooks. Merchants see the text.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the texts describe the variants")]
 pub enum UrlRefusal {
-    /// The URL is longer than [`MAX_URL_LENGTH`].
     #[error("must be at most {MAX_URL_LENGTH} characters")]
     TooLong,
-    /// The text is not of the form `scheme://host…`, or not a URL.
     #[error("must be an absolute URL, such as https://example.com/hooks")]
     NotAbsolute,
     /// The scheme is not https. With [`AddressPolicy::PublicOrLocal`], http is also accepted for local hosts.
@@ -204,13 +205,10 @@ pub enum UrlRefusal {
     /// The port is 0, on which no server can listen.
     #[error("must not use port 0")]
     PortZero,
-    /// The port is below 1024 and not 443.
     #[error("must use port 443 or a port from {FIRST_UNPRIVILEGED_PORT} to 65535, not {0}")]
     Port(u16),
-    /// The spelling of the host name shows that it is not public.
     #[error("must have a public host name, not {0}")]
     Name(String),
-    /// The host is a literal address that may not be connected to.
     #[error("must have a public host, not {0} ({kind})", kind = AddressKind::of(*.0))]
     Address(IpAddr),
 }

@@ -11,11 +11,13 @@
 //! It never contains a secret or a text of the merchant. The Pix key to which a refund is sent is masked. A
 //! URL is reduced to scheme, host and port, because its path and query may contain a secret.
 
-use domain::audit::{Actor, Audit, Operator};
+use std::fmt::Display;
+
+use domain::audit::{Action, Actor, AddedEvidence, Audit, Operator, Sum};
 use domain::charge::{Charge, TransactionStatus};
 use domain::ids::{AuditId, Scope};
 use domain::med::{CaseStatus, MedCase};
-use domain::money::{Amount, Currency};
+use domain::pix_key::PixKey;
 use domain::refund::Refund;
 use domain::row::{Key, Row};
 use domain::source_address::SourceAddress;
@@ -44,16 +46,10 @@ impl<'a> Change<'a> {
     }
 
     /// Builds the audit row. `None`: the row has no actor, or its actor made an earlier change.
-    fn audit_row(
-        self,
-        action: &str,
-        subject: &dyn ToString,
-        details: impl FnOnce() -> String,
-    ) -> Option<Audit> {
+    fn audit_row(self, action: Action, subject: impl Display) -> Option<Audit> {
         let actor = self.actor.filter(|actor| actor.version == self.version)?;
-        let id = self.audit_id();
-        let by = (&actor.by, actor.source);
-        Some(Audit::by_actor(by, self.scope, (id, self.at), action, subject.to_string(), &details()))
+        let (by, id) = (actor.by.as_operator(actor.source), self.audit_id());
+        Some(Audit::by_operator(&by, self.scope.account, (id, self.at), action, subject))
     }
 
     /// Derives the audit row's id. A version of a row has at most one audit row.
@@ -69,35 +65,37 @@ pub fn for_charge(old: Option<&Charge>, new: &Charge) -> Option<Audit> {
         return None;
     }
     let change = Change::of(new, new.scope, (new.version, new.updated_at), new.actor.as_ref());
-    let details = || format!("{}, before: {}", money(new.currency, new.amount), from.as_str());
-    change.audit_row("charge.cancel", &new.id, details)
+    let sum = Sum { mode: new.scope.mode, currency: new.currency, minor: new.amount.minor() };
+    change.audit_row(Action::CancelCharge { sum, before: from }, &new.id)
 }
 
 /// Derives the audit row for a refund that an API key creates.
 pub fn for_refund(new: &Refund) -> Option<Audit> {
     let change = Change::of(new, new.scope, (new.version, new.updated_at), new.actor.as_ref());
-    change.audit_row("refund.create", &new.id, || {
-        let share = &new.share;
-        let to = new.destination.as_ref().map(|key| format!(" to {}", key.masked())).unwrap_or_default();
-        let money = money(new.currency, share.gross);
-        format!("{money} of {}, {}{to}", new.id.charge(), share.strategy.as_str())
-    })
+    let action = Action::CreateRefund {
+        sum: Sum { mode: new.scope.mode, currency: new.currency, minor: new.share.gross.minor() },
+        charge: new.id.charge(),
+        strategy: new.share.strategy,
+        to: new.destination.as_ref().map(PixKey::masked),
+    };
+    change.audit_row(action, &new.id)
 }
 
 /// Derives the audit row for a MED case that an API key or a member appeals or accepts, or to which a member adds
 /// evidence.
 pub fn for_case(new: &MedCase) -> Option<Audit> {
     let change = Change::of(new, new.scope, (new.version, new.updated_at), new.actor.as_ref());
-    let claimed = money(new.currency, new.amount);
-    match new.status {
-        CaseStatus::Appealed => change.audit_row("med.appeal", &new.id, || claimed),
-        CaseStatus::Accepted => change
-            .audit_row("med.accept", &new.id, || format!("{claimed}, lost: {} {}", new.currency, new.moved)),
+    let mode = new.scope.mode;
+    let sum = Sum { mode, currency: new.currency, minor: new.amount.minor() };
+    let action = match new.status {
+        CaseStatus::Appealed => Action::AppealCase(sum),
+        CaseStatus::Accepted => Action::AcceptCase { sum, lost: new.moved.get() },
         CaseStatus::Open if new.evidence_count > 0 => {
-            change.audit_row("med.add-evidence", &new.id, || format!("files: {}", new.evidence_count))
+            Action::AddEvidence(AddedEvidence::Files(mode, new.evidence_count))
         }
-        CaseStatus::Open | CaseStatus::Rejected | CaseStatus::Closed => None,
-    }
+        CaseStatus::Open | CaseStatus::Rejected | CaseStatus::Closed => return None,
+    };
+    change.audit_row(action, &new.id)
 }
 
 /// Derives the audit row for a webhook endpoint that an API key registers or changes, or whose secret it
@@ -107,61 +105,37 @@ pub fn for_endpoint(old: Option<&Endpoint>, new: &Endpoint) -> Option<Audit> {
     let disabled_before = old.and_then(|endpoint| endpoint.disabled.as_ref());
     if let Some(disabled) = new.disabled.as_ref().filter(|now| Some(*now) != disabled_before) {
         let worker =
-            Operator { actor: WORKER.to_owned(), reason: disabled.reason.clone(), ..Operator::default() };
+            Operator { actor: WORKER.to_owned(), reason: disabled.to_string(), ..Operator::default() };
         let id = (change.audit_id(), disabled.at);
-        let (account, subject) = (new.scope.account, new.id.to_string());
-        let audit = Audit::by_operator(&worker, account, id, "webhook-endpoint.disable", subject);
-        return Some(audit.with_details(new.scope.mode.to_string()));
+        let action = Action::DisableEndpoint(new.scope.mode);
+        return Some(Audit::by_operator(&worker, new.scope.account, id, action, new.id));
     }
-    match old {
-        None => change.audit_row("webhook-endpoint.register", &new.id, || described(new)),
+    let (mode, server) = (new.scope.mode, server_of(&new.url));
+    let action = match old {
+        None => Action::RegisterEndpoint { mode, server, events: new.events.clone() },
         Some(old) if old.secret_version != new.secret_version => {
-            change.audit_row("webhook-endpoint.rotate-secret", &new.id, || server_of(&new.url))
+            Action::RotateEndpointSecret { mode, server }
         }
-        Some(old) => change.audit_row("webhook-endpoint.change", &new.id, || differences(old, new)),
-    }
+        Some(old) => Action::ChangeEndpoint {
+            mode,
+            url: (old.url != new.url).then(|| (server_of(&old.url), server)),
+            added: only_in(new, old),
+            removed: only_in(old, new),
+            status: (old.status != new.status).then_some((old.status, new.status)),
+        },
+    };
+    change.audit_row(action, &new.id)
 }
 
 /// Derives the audit row for the failed log-in that used up a limit.
 pub fn for_lock_out(user: &User, source: SourceAddress, at: Timestamp) -> Audit {
     let locked = Operator { actor: user.id.to_string(), reason: BY_LOG_IN.to_owned(), source };
     let id = AuditId::derive(at, &user.key().joined(), 0);
-    Audit::by_operator(&locked, user.account, (id, at), "user.lock-out", user.id.to_string())
+    Audit::by_operator(&locked, user.account, (id, at), Action::LockOut, user.id)
 }
 
-fn money(currency: Currency, amount: Amount) -> String {
-    format!("{currency} {}", amount.minor())
-}
-
-fn described(endpoint: &Endpoint) -> String {
-    format!("{}, events: {}", server_of(&endpoint.url), names(endpoint.events.iter()))
-}
-
-/// Describes the fields of an endpoint that a change altered.
-fn differences(old: &Endpoint, new: &Endpoint) -> String {
-    let mut fields = Vec::new();
-    if old.url != new.url {
-        let (from, to) = (server_of(&old.url), server_of(&new.url));
-        let other =
-            if from == to { format!("another path or query at {to}") } else { format!("{from} to {to}") };
-        fields.push(format!("url: {other}"));
-    }
-    let only_in = |these: &Endpoint, those: &Endpoint| {
-        names(these.events.iter().filter(|event| !those.events.contains(event)))
-    };
-    for (what, events) in [("events added", only_in(new, old)), ("events removed", only_in(old, new))] {
-        if !events.is_empty() {
-            fields.push(format!("{what}: {events}"));
-        }
-    }
-    if old.status != new.status {
-        fields.push(format!("status: {} to {}", old.status.as_str(), new.status.as_str()));
-    }
-    if fields.is_empty() { format!("{}, nothing different", server_of(&new.url)) } else { fields.join("; ") }
-}
-
-fn names<'a>(events: impl Iterator<Item = &'a EventType>) -> String {
-    events.map(|event| event.as_str()).collect::<Vec<_>>().join(", ")
+fn only_in(these: &Endpoint, those: &Endpoint) -> Vec<EventType> {
+    these.events.iter().filter(|event| !those.events.contains(event)).copied().collect()
 }
 
 #[cfg(test)]
@@ -199,7 +173,7 @@ mod tests {
             assert_eq!(entry.account, waiting().scope.account);
             assert_eq!(entry.actor, caller().by.to_string());
             assert_eq!((entry.source, entry.reason.as_str()), (caller().source, BY_API_KEY));
-            format!("{} {}: {}", entry.action, entry.subject, entry.details.unwrap())
+            format!("{} {}: {}", entry.action.name(), entry.subject, entry.action.details().unwrap())
         })
     }
 
@@ -214,7 +188,7 @@ mod tests {
         assert_eq!(read.as_stored().actor, by_member.actor, "a row keeps its member");
         let entry = for_charge(Some(&waiting()), &by_member).unwrap();
         assert_eq!((entry.actor, entry.source), (by.to_string(), caller().source));
-        assert_eq!((entry.action.as_str(), entry.reason.as_str()), ("charge.cancel", BY_MEMBER));
+        assert_eq!((entry.action.name(), entry.reason.as_str()), ("charge.cancel", BY_MEMBER));
         assert!(by.to_string().starts_with("usr_"));
     }
 
@@ -255,11 +229,11 @@ mod tests {
             assert!(!HIDDEN.iter().any(|hidden| line.contains(hidden)), "{line}");
         }
         insta::assert_snapshot!(lines.join("\n"), @r#"
-        webhook-endpoint.register wh_01m7yzmhg00w3ge1r70w3ge1r7: test https://shop.example.com, events: charge.paid
-        webhook-endpoint.change wh_01m7yzmhg00w3ge1r70w3ge1r7: test url: https://shop.example.com to https://other.example.com:8443; events added: charge.created, charge.failed; events removed: charge.paid; status: ACTIVE to INACTIVE
-        webhook-endpoint.change wh_01m7yzmhg00w3ge1r70w3ge1r7: test url: another path or query at https://shop.example.com
-        webhook-endpoint.rotate-secret wh_01m7yzmhg00w3ge1r70w3ge1r7: test https://shop.example.com
-        webhook-endpoint.change wh_01m7yzmhg00w3ge1r70w3ge1r7: test https://shop.example.com, nothing different
+        webhook-endpoint.register wh_01m7yzmhg00w3ge1r70w3ge1r7: {"events":["charge.paid"],"mode":"test","server":"https://shop.example.com"}
+        webhook-endpoint.change wh_01m7yzmhg00w3ge1r70w3ge1r7: {"added":["charge.created","charge.failed"],"mode":"test","removed":["charge.paid"],"status":["ACTIVE","INACTIVE"],"url":["https://shop.example.com","https://other.example.com:8443"]}
+        webhook-endpoint.change wh_01m7yzmhg00w3ge1r70w3ge1r7: {"added":[],"mode":"test","removed":[],"status":null,"url":["https://shop.example.com","https://shop.example.com"]}
+        webhook-endpoint.rotate-secret wh_01m7yzmhg00w3ge1r70w3ge1r7: {"mode":"test","server":"https://shop.example.com"}
+        webhook-endpoint.change wh_01m7yzmhg00w3ge1r70w3ge1r7: {"added":[],"mode":"test","removed":[],"status":null,"url":null}
         "#);
         // The webhook worker stores a failure in the row. The row's actor is still that of an earlier change.
         let failing = Endpoint { version: 2, failing_since: Some(at(20)), ..old.clone() };

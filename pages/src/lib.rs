@@ -20,5 +20,5 @@ pub use domain::masking::without_documents;
 pub use layout::{Document, Shell};
 pub use receipt::{ReceiptDetails, receipt};
 pub use response::{connecting_to, errors_as_pages, html, path_with, safe_path};
-pub use shared::language::{Language, Word, term};
-pub use shared::{terms, words};
+pub use shared::language::{Language, Word};
+pub use shared::{translate, words};

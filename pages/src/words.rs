@@ -3,7 +3,7 @@
 use domain::payment_method::PaymentMethod;
 use shared::account::Role;
 
-use crate::{Word, term};
+use crate::Word;
 
 crate::words! { pub,
     SKIP = "Ir para o conteúdo", "Skip to the content", "Ir al contenido";
@@ -30,8 +30,6 @@ crate::words! { pub,
     LOG_OUT = "Sair", "Log out", "Salir";
     LOG_IN = "Entrar", "Log in", "Entrar";
     ROLE_OWNER = "Dono", "Owner", "Dueño";
-    ROLE_ADMIN = "Administrador", "Administrator", "Administrador";
-    ROLE_MEMBER = "Membro", "Member", "Miembro";
     NEEDS_ADMIN = "precisa de administrador", "needs an administrator", "requiere administrador";
     NEEDS_OWNER = "precisa de dono", "needs an owner", "requiere dueño";
     NEW_SECRET = "Segredo do endpoint", "Secret of the endpoint", "Secreto del endpoint";
@@ -108,15 +106,13 @@ crate::words! { pub,
     ERROR_TOO_MANY = "Requisições demais", "Too many requests", "Demasiadas solicitudes";
     ERROR_INVALID = "Requisição inválida", "Invalid request", "Solicitud no válida";
     ERROR_UNAVAILABLE = "Indisponível no momento", "Unavailable at the moment", "No disponible por el momento";
-
-    CODE_INVALID = "Um campo não é válido. Corrija e envie de novo.", "A field is not valid. Correct it and send again.", "Un campo no es válido. Corríjalo y envíe de nuevo.";
 }
 
-pub fn of_role(role: Role) -> Word {
-    match role {
-        Role::Owner => ROLE_OWNER,
-        Role::Admin => ROLE_ADMIN,
-        Role::Member => ROLE_MEMBER,
+crate::translate! {
+    pub fn of_role(Role) {
+        Role::Owner = "Dono", "Owner", "Dueño";
+        Role::Admin = "Administrador", "Administrator", "Administrador";
+        Role::Member = "Membro", "Member", "Miembro";
     }
 }
 
@@ -132,8 +128,10 @@ pub fn of_method(method: PaymentMethod) -> Word {
     }
 }
 
-crate::terms! {
-    CODES: {
+crate::translate! {
+    /// What an error's code means for the user. The list of codes is closed: `shared::http::Problem`, and those of forms
+    /// that the API does not have.
+    pub fn of_code(&str) {
         "invalid_amount" = "O valor não é válido. Use, por exemplo, 129,90, com no máximo as casas decimais da moeda.", "The amount is not valid. Use, for example, 129.90, with at most the decimals of the currency.", "El importe no es válido. Use, por ejemplo, 129,90, con no más decimales que los de la moneda.";
         "text_too_long" = "O texto é longo demais. A busca aceita até 200 caracteres.", "The text is too long. The search accepts up to 200 characters.", "El texto es demasiado largo. La búsqueda acepta hasta 200 caracteres.";
         "unauthorized" = "O e-mail ou a senha está errado.", "The e-mail address or the password is wrong.", "El correo o la contraseña es incorrecto.";
@@ -163,11 +161,6 @@ crate::terms! {
         "REFUND_NOT_SUPPORTED" = "Este meio de pagamento não permite esta devolução.", "This payment method does not support this refund.", "Este medio de pago no permite esta devolución.";
         "rate_limited" = "Requisições demais. Espere um pouco e tente de novo. Depois de muitas senhas, códigos ou pedidos de link, a espera é de até 15 minutos.", "Too many requests. Wait a little and retry. After many passwords, codes or requests for a link, the wait is up to 15 minutes.", "Demasiadas solicitudes. Espere un poco e inténtelo de nuevo. Después de muchas contraseñas, códigos o pedidos de enlace, la espera es de hasta 15 minutos.";
         "service_unavailable" | "internal_error" = "Uma parte do serviço não respondeu. Veja na página se a ação foi feita; se não, tente de novo em instantes.", "A part of the service did not answer. Look on the page whether the action was done; if not, retry in a moment.", "Una parte del servicio no respondió. Vea en la página si la acción se hizo; si no, inténtelo de nuevo.";
+        _ = "Um campo não é válido. Corrija e envie de novo.", "A field is not valid. Correct it and send again.", "Un campo no es válido. Corríjalo y envíe de nuevo.";
     }
-}
-
-/// What an error's code means for the user. The list of codes is closed: `shared::http::Problem`, and those of forms
-/// that the API does not have.
-pub fn of_code(code: &str) -> Word {
-    term(CODES, code).unwrap_or(CODE_INVALID)
 }

@@ -2,7 +2,7 @@
 //! those.
 
 use domain::account::{Account, AccountSettings};
-use domain::audit::Operator;
+use domain::audit::{Action, Changed, Operator};
 use domain::ids::AccountId;
 use domain::shard::ShardCount;
 use domain::time::Timestamp;
@@ -15,12 +15,12 @@ use shared::api_key::ApiKeys;
 pub async fn change_account_settings(
     (accounts, api_keys): (&Accounts, &ApiKeys),
     id: &AccountId,
-    action: &str,
+    action: fn(Changed) -> Action,
     change: impl Fn(&mut AccountSettings),
     operator: &Operator,
     now: Timestamp,
 ) -> Result<Account, AccountError> {
-    let changed = accounts.change(id, action, |account| &mut account.settings, change, operator, now).await?;
+    let changed = accounts.change(id, action, |of| &mut of.settings, change, operator, now).await?;
     for key in api_keys.list(id).await? {
         api_keys.copy_settings_to_key(&key.fingerprint, &changed).await?;
     }
@@ -47,6 +47,6 @@ pub async fn raise_shards(
         settings.shards.new_charges = settings.shards.new_charges.max(shards);
     };
     let tables = (accounts, api_keys);
-    change_account_settings(tables, id, "account.set-shards-read", read, operator, now).await?;
-    change_account_settings(tables, id, "account.set-shards", new_charges, operator, now).await
+    change_account_settings(tables, id, Action::SetShardsRead, read, operator, now).await?;
+    change_account_settings(tables, id, Action::SetShards, new_charges, operator, now).await
 }

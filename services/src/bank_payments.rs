@@ -11,12 +11,12 @@ use api_pix::{Devolucao, DevolucaoStatus, Nature, Pix};
 
 use domain::account::Account;
 use domain::acquirer::{ConnectionSweep, OddObject, PixDetails, ReportedPix, ReportedPixStatus, SeenReturn};
-use domain::audit::Operator;
+use domain::audit::{Action, Operator};
 use domain::charge::transition::{self, Command, Outcome, Payment};
 use domain::charge::{Charge, Decision, StoredCharge, TransactionStatus};
 use domain::ids::{AccountId, AcquirerPaymentId, ChargeId, EndToEndId, Mode, Scope};
 use domain::payment_method::PaymentMethod;
-use domain::refund::{Refund, RefundOutcome, RefundStatus};
+use domain::refund::{Refund, RefundOutcome, RefundReason, RefundStatus};
 use domain::row::Key;
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
@@ -305,7 +305,8 @@ impl BankPayments {
             writes.push(write);
             if let Some((account, by)) = hint.owner {
                 let id = pix.end_to_end_id.to_string();
-                writes.push(Write::audit(&audit::by_operator(by, account, "receipt.record", id, now)?));
+                let audit = audit::by_operator(by, account, Action::RecordReceipt, id, now)?;
+                writes.push(Write::audit(&audit));
             }
             if update.commit(writes).await? {
                 return Ok(Some(recorded));
@@ -601,13 +602,13 @@ fn log_foreign_return(charge: ChargeId, item: &Devolucao, has_failed_here: bool)
     }
 }
 
-fn reason_at_bank(nature: &Nature) -> String {
+fn reason_at_bank(nature: &Nature) -> RefundReason {
     match nature {
-        Nature::Original | Nature::Withdrawal => "Requested at the bank.".to_owned(),
+        Nature::Original | Nature::Withdrawal => RefundReason::RequestedAtBank,
         Nature::MedOperational | Nature::MedFraud | Nature::MedAutomaticPix | Nature::Other(_) => {
             let is_plain = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
-            let nature: String = nature.as_str().chars().filter(is_plain).take(MAX_NATURE_CHARS).collect();
-            format!("Returned by the bank: {nature}.")
+            let code = nature.as_str().chars().filter(is_plain).take(MAX_NATURE_CHARS).collect();
+            RefundReason::ReturnedByBank(code)
         }
     }
 }

@@ -4,7 +4,6 @@
 //! So a page of a timeline costs the same for any number of charges of the account, and of entries: at most seven
 //! requests, three in sequence. The keys contain their times, so only the rows of the page's time are read.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
@@ -12,16 +11,19 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use domain::audit::Actor;
-use domain::charge::{Charge, IncomingPayment, StatusChange, StoredCharge, TransactionStatus};
+use domain::charge::{
+    Charge, FailureReason, IncomingPayment, StatusChange, StoredCharge, TransactionStatus, UnappliedReason,
+};
 use domain::ids::{ChargeId, EventId, PostingId, Scope, Scoped};
-use domain::med::MedCase;
+use domain::med::{CaseKind, CaseStatus, MedCase, MoneyOutcome};
 use domain::money::MinorUnits;
 use domain::payment_method::PaymentMethod;
-use domain::refund::{Refund, RefundStatus};
+use domain::refund::{Refund, RefundFailure, RefundStatus};
 use domain::row::Key;
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
-use domain::wallet::Posting;
+use domain::wallet::{Posting, PostingKind, RefundStrategy, ReturnStatus};
+use domain::webhook::event_type::EventType;
 
 use effects::webhook::delivery::{Delivery, deletions};
 use effects::webhook::endpoint::{Endpoint, Endpoints};
@@ -159,6 +161,9 @@ pub struct TimelineEntry {
     pub amount: Option<i64>,
     /// More, in words: the failure, the reason of a return, or the receiver and its answer.
     pub details: Option<String>,
+    /// The fact that `type`, `state` and `details` describe.
+    #[serde(skip)]
+    pub fact: TimelineFact,
     /// What only an operator may see.
     #[serde(skip)]
     pub internal: Option<String>,
@@ -190,6 +195,78 @@ pub enum TimelineKind {
     Delivery,
 }
 
+/// What happened, with its details.
+#[derive(Clone, Debug)]
+pub enum TimelineFact {
+    Status(TransactionStatus, Option<FailureReason>),
+    /// If it was not credited: how far its return has come, and why.
+    Payment(Option<(ReturnStatus, UnappliedReason)>),
+    Refund {
+        status: RefundStatus,
+        /// Only a Pix is returned in different ways.
+        strategy: Option<RefundStrategy>,
+        failure: Option<RefundFailure>,
+    },
+    Case(CaseKind, CaseEvent),
+    Posting(PostingKind),
+    Event(EventType),
+    Delivery(Box<Delivery>),
+}
+
+/// A step of a MED case.
+#[derive(Clone, Copy, Debug)]
+pub enum CaseEvent {
+    Opened,
+    /// Its amount is not confirmed.
+    OpenedUnconfirmed,
+    EvidenceRequested,
+    Appealed,
+    Ended(CaseStatus, Option<MoneyOutcome>),
+}
+
+impl TimelineFact {
+    /// The type, state and details, as the API shows them.
+    fn described(&self) -> (TimelineKind, String, Option<String>) {
+        match self {
+            Self::Status(status, failure) => {
+                (TimelineKind::Status, status.as_str().to_owned(), failure.as_ref().map(ToString::to_string))
+            }
+            Self::Payment(None) => (TimelineKind::Payment, "accepted".to_owned(), None),
+            Self::Payment(Some((status, reason))) => {
+                (TimelineKind::Payment, format!("return {}", word(status)), Some(word(reason)))
+            }
+            Self::Refund { status, strategy, failure } => {
+                let failure = failure.as_ref().map(ToString::to_string);
+                (TimelineKind::Refund, word(status), joined([strategy.map(word), failure]))
+            }
+            Self::Case(kind, event) => {
+                let details = match event {
+                    CaseEvent::Ended(_, outcome) => outcome.map(word),
+                    _ => Some(kind.as_str().to_owned()),
+                };
+                let state = match event {
+                    CaseEvent::Opened => "open",
+                    CaseEvent::OpenedUnconfirmed => "open, unconfirmed",
+                    CaseEvent::EvidenceRequested => "evidence requested",
+                    CaseEvent::Appealed => "appealed",
+                    CaseEvent::Ended(status, _) => status.as_str(),
+                };
+                (TimelineKind::Case, state.to_owned(), details)
+            }
+            Self::Posting(kind) => (TimelineKind::Posting, word(kind), None),
+            Self::Event(name) => (TimelineKind::Event, name.as_str().to_owned(), None),
+            Self::Delivery(delivery) => {
+                let receiver = delivery.endpoint.map_or_else(|| "webhookUrl".to_owned(), |id| id.to_string());
+                let (name, attempts) = (delivery.event_type.as_str(), delivery.attempts);
+                let sent = format!("{name} to {receiver}, {attempts} attempts");
+                let answer = delivery.last_status_code.map(|code| format!("answered {code}"));
+                let details = joined([Some(sent), answer, delivery.error()]);
+                (TimelineKind::Delivery, delivery.status.as_str().to_owned(), details)
+            }
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct ChargeTimeline {
     pub charge: Charge,
@@ -199,7 +276,6 @@ pub struct ChargeTimeline {
     pub payments: Vec<IncomingPayment>,
     pub postings: Vec<Posting>,
     pub events: Vec<Event>,
-    pub deliveries: Vec<Delivery>,
     /// All of the scope, as they are now.
     pub endpoints: Vec<Endpoint>,
     /// In the order of time. Statuses, refunds and cases are all there.
@@ -324,7 +400,7 @@ pub async fn charge_timeline(
     entries.extend(cases.iter().flat_map(steps_of_case));
     entries.extend(postings.iter().map(posting));
     entries.extend(events.iter().flat_map(names_of_event));
-    entries.extend(deliveries.iter().map(delivery));
+    entries.extend(deliveries.into_iter().map(delivery));
     // The sort is stable: entries of one kind at one time stay in the order in which they happened.
     entries.sort_by_key(|entry| (entry.at, entry.what));
     let has_all_resends = events.iter().all(|event| event.resent.len() < MAX_RESENT);
@@ -335,7 +411,6 @@ pub async fn charge_timeline(
         payments,
         postings,
         events,
-        deliveries,
         endpoints,
         entries,
         is_complete: is_complete && has_all_resends,
@@ -365,10 +440,10 @@ fn first_keys(charge: &Charge, refunds: &[Refund], cases: &[MedCase]) -> Vec<Key
 }
 
 impl TimelineEntry {
-    fn new(at: Timestamp, what: TimelineKind, id: Option<String>, state: impl Into<String>) -> Self {
-        let state = state.into();
-        let (amount, details, internal, request_id, by) = Default::default();
-        Self { at, position: at, what, id, state, amount, details, internal, request_id, by }
+    fn new(at: Timestamp, id: Option<String>, fact: TimelineFact) -> Self {
+        let (what, state, details) = fact.described();
+        let (amount, internal, request_id, by) = Default::default();
+        Self { at, position: at, what, id, state, amount, details, fact, internal, request_id, by }
     }
 
     fn by(self, actor: Option<&Actor>, version: u64) -> Self {
@@ -380,11 +455,11 @@ impl TimelineEntry {
 fn statuses(charge: &Charge) -> Vec<TimelineEntry> {
     let of_change = |(entry, led_to): (StatusChange, TransactionStatus)| {
         let is_creation = entry.version == 1;
-        let state = TimelineEntry::new(entry.at, TimelineKind::Status, None, led_to.as_str());
         let failure = charge.failure.as_ref().filter(|failure| failure.at == entry.at);
+        let fact = TimelineFact::Status(led_to, failure.map(|failure| failure.reason.clone()));
+        let state = TimelineEntry::new(entry.at, None, fact);
         TimelineEntry {
             amount: is_creation.then_some(charge.amount.minor()),
-            details: failure.map(|failure| failure.reason.clone()),
             request_id: is_creation.then(|| charge.request_id.as_str().to_owned()),
             ..state.by(charge.actor.as_ref(), entry.version)
         }
@@ -394,61 +469,52 @@ fn statuses(charge: &Charge) -> Vec<TimelineEntry> {
 
 fn steps_of_refund(refund: &Refund) -> Vec<TimelineEntry> {
     let of_step = |(version, status, at): (u64, RefundStatus, Timestamp)| {
-        let name: &'static str = status.into();
         let bank = refund.rtr_id.as_ref().filter(|_| status == refund.status);
-        // Only a Pix is returned in different ways.
         let by_pix = refund.charge.paid_with == PaymentMethod::Pix;
-        let strategy = by_pix.then(|| word(refund.share.strategy));
+        let strategy = by_pix.then_some(refund.share.strategy);
         let failure = refund.failure_reason.clone().filter(|_| status == RefundStatus::Failed);
+        let fact = TimelineFact::Refund { status, strategy, failure };
         let requested = refund.requested_at_bank.as_ref().map(|id| format!("requested at the bank as {id}"));
         TimelineEntry {
             amount: Some(refund.share.gross.minor()),
-            details: joined([strategy, failure]),
             internal: joined([requested, bank.map(|id| format!("the bank's id {id}"))]),
             request_id: (version == 1).then(|| refund.request_id.as_str().to_owned()),
-            ..TimelineEntry::new(at, TimelineKind::Refund, Some(refund.id.to_string()), name)
-                .by(refund.actor.as_ref(), version)
+            ..TimelineEntry::new(at, Some(refund.id.to_string()), fact).by(refund.actor.as_ref(), version)
         }
     };
     refund.steps().map(of_step).collect()
 }
 
 fn steps_of_case(case: &MedCase) -> Vec<TimelineEntry> {
-    let step = |at: Timestamp, state: &str| TimelineEntry {
+    let step = |at: Timestamp, event| TimelineEntry {
         amount: Some(case.amount.minor()),
-        details: Some(case.kind.as_str().to_owned()),
-        ..TimelineEntry::new(at, TimelineKind::Case, Some(case.id.to_string()), state)
+        ..TimelineEntry::new(at, Some(case.id.to_string()), TimelineFact::Case(case.kind, event))
     };
-    let appealed = case.appealed_at.map(|at| step(at, "appealed"));
-    let requested = case.evidence_requested_at.map(|at| step(at, "evidence requested"));
+    let appealed = case.appealed_at.map(|at| step(at, CaseEvent::Appealed));
+    let requested = case.evidence_requested_at.map(|at| step(at, CaseEvent::EvidenceRequested));
     let ended = case.closed_at.map(|at| TimelineEntry {
         amount: Some(case.moved.get()),
-        details: case.money_outcome.map(word),
-        ..step(at, case.status.as_str()).by(case.actor.as_ref(), case.version)
+        ..step(at, CaseEvent::Ended(case.status, case.money_outcome)).by(case.actor.as_ref(), case.version)
     });
-    let opened = step(case.created_at, if case.unconfirmed { "open, unconfirmed" } else { "open" });
+    let opened = if case.unconfirmed { CaseEvent::OpenedUnconfirmed } else { CaseEvent::Opened };
+    let opened = step(case.created_at, opened);
     [Some(opened), requested, appealed, ended].into_iter().flatten().collect()
 }
 
 fn payment(payment: &IncomingPayment) -> TimelineEntry {
-    let state = match &payment.returned {
-        Some(returned) => format!("return {}", word(returned.status)),
-        None => "accepted".to_owned(),
-    };
-    let reason = payment.returned.as_ref().map(|returned| word(returned.reason));
+    let returned = payment.returned.as_ref().map(|returned| (returned.status, returned.reason));
     let payer = payment.payer_document.as_ref().map(|payer| format!("payer {}", TaxId::masked(payer)));
     let id = payment.payment_id.to_string();
     let (end_to_end_id, acquirers_id) = match payment.method {
         PaymentMethod::Pix => (Some(id), None),
         _ => (None, Some(format!("the acquirer's id {id}"))),
     };
-    let returned = payment.returned.as_ref().map(|back| format!("returned as {}", back.id));
+    let returned_as = payment.returned.as_ref().map(|back| format!("returned as {}", back.id));
     let recorded = format!("recorded {}", payment.recorded_at.to_iso());
     TimelineEntry {
         amount: Some(payment.amount.minor()),
-        details: reason,
-        internal: joined([acquirers_id, payer, returned, Some(recorded)]),
-        ..TimelineEntry::new(payment.paid_at, TimelineKind::Payment, end_to_end_id, state)
+        internal: joined([acquirers_id, payer, returned_as, Some(recorded)]),
+        ..TimelineEntry::new(payment.paid_at, end_to_end_id, TimelineFact::Payment(returned))
     }
 }
 
@@ -460,38 +526,23 @@ fn posting(posting: &Posting) -> TimelineEntry {
         // A sum of stored amounts that is out of range is not shown. The verification of the ledger reports it.
         amount: posting.net().ok().map(MinorUnits::get),
         internal: joined(transfers.map(Some)),
-        ..TimelineEntry::new(
-            posting.at,
-            TimelineKind::Posting,
-            Some(posting.id.to_string()),
-            word(posting.kind),
-        )
+        ..TimelineEntry::new(posting.at, Some(posting.id.to_string()), TimelineFact::Posting(posting.kind))
     }
 }
 
 fn names_of_event(event: &Event) -> Vec<TimelineEntry> {
     let of_name = |name| {
         let id = Some(event.id_as(name).to_string());
-        TimelineEntry::new(event.created_at, TimelineKind::Event, id, name.as_str())
+        TimelineEntry::new(event.created_at, id, TimelineFact::Event(name))
     };
     event.types().map(of_name).collect()
 }
 
-fn delivery(delivery: &Delivery) -> TimelineEntry {
-    let receiver = delivery.endpoint.map_or_else(|| "webhookUrl".to_owned(), |id| id.to_string());
-    let sent = format!("{} to {receiver}, {} attempts", delivery.event_type.as_str(), delivery.attempts);
-    let answer = delivery.last_status_code.map(|code| format!("answered {code}"));
-    let error = delivery.error().map(Cow::into_owned);
+fn delivery(delivery: Delivery) -> TimelineEntry {
     let at = delivery.id.timestamp().unwrap_or(delivery.created_at);
     TimelineEntry {
         position: delivery.event.timestamp().unwrap_or(at),
-        details: joined([Some(sent), answer, error]),
-        ..TimelineEntry::new(
-            at,
-            TimelineKind::Delivery,
-            Some(delivery.id.to_string()),
-            delivery.status.as_str(),
-        )
+        ..TimelineEntry::new(at, Some(delivery.id.to_string()), TimelineFact::Delivery(Box::new(delivery)))
     }
 }
 

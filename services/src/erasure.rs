@@ -6,7 +6,7 @@
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use domain::audit::Operator;
+use domain::audit::{Action, Operator};
 use domain::charge::{Charge, ErasureRefused, Lookups};
 use domain::ids::ChargeId;
 use domain::refund::Refund;
@@ -61,8 +61,7 @@ pub async fn erase_customer(
             update.pause().await?;
             continue;
         }
-        let audit =
-            audit::by_operator(by, charge.scope.account, "customer.erase", charge.id.to_string(), now)?;
+        let audit = audit::by_operator(by, charge.scope.account, Action::EraseCustomer, charge.id, now)?;
         let mut writes = vec![Write::replace(&next, charge.version)?, Write::audit(&audit)];
         if let Some(lookups) = Lookups::of(charge) {
             let account = Accounts::new(store.clone()).find(&charge.scope.account).await?;

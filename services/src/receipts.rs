@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use domain::account::Account;
 use domain::acquirer::{RETURN_WINDOW_MS, ReportedPix, ReportedPixStatus};
-use domain::audit::Operator;
+use domain::audit::{Action, Operator};
 use domain::charge::transition::{ReceiptRefused, apply_receipt};
 use domain::charge::{Charge, IncomingPayment};
 use domain::ids::{AcquirerPaymentId, ChargeId, ConnectionId, EndToEndId, Scope, Scoped};
@@ -110,9 +110,9 @@ impl Receipts {
                 writes.push(Write::replace(next, known.version)?);
             }
             if let Some(operator) = by {
-                let audit =
-                    audit::by_operator(operator, scope.account, "receipt.apply", payment.to_string(), now)?;
-                writes.push(Write::audit(&audit.with_details(next.id.to_string())));
+                let action = Action::ApplyReceipt(next.id);
+                let audit = audit::by_operator(operator, scope.account, action, payment, now)?;
+                writes.push(Write::audit(&audit));
             }
             if update.commit(writes).await? {
                 return Ok(Applied { charge: next, reported: next_reported });
@@ -142,8 +142,13 @@ impl Receipts {
             }
             let mut writes = vec![Write::replace(&next, incoming.version)?];
             if let Some(operator) = by {
-                let audit =
-                    audit::by_operator(operator, scope.account, "receipt.return", payment.to_string(), now)?;
+                let audit = audit::by_operator(
+                    operator,
+                    scope.account,
+                    Action::ReturnReceipt,
+                    payment.to_string(),
+                    now,
+                )?;
                 writes.push(Write::audit(&audit));
             }
             if let Some(posting) = &posting {
@@ -169,7 +174,7 @@ impl Receipts {
         loop {
             let incoming = self.find(scope, payment).await?.ok_or(ReceiptError::NotFound)?;
             let (next, posting) = incoming.credited_to_merchant(now).ok_or(ReceiptError::NoRefund)?;
-            let audit = audit::by_operator(by, scope.account, "receipt.credit", payment.to_string(), now)?;
+            let audit = audit::by_operator(by, scope.account, Action::CreditReceipt, payment, now)?;
             let mut writes = vec![Write::replace(&next, incoming.version)?, Write::audit(&audit)];
             writes.extend(counters::posting_writes(&posting, DebitCheck::Unchecked)?);
             if update.commit(writes).await? {

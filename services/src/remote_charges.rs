@@ -8,7 +8,7 @@ use domain::charge::{Charge, IncomingPayment, StoredCharge};
 use domain::ids::{AcquirerPaymentId, ChargeId, Scoped as _};
 use domain::med::{CASE_SORT, CaseNotification, MedCase};
 use domain::payment_method::PaymentMethod;
-use domain::refund::{Refund, RefundOutcome};
+use domain::refund::{Refund, RefundOutcome, RefundReason};
 use domain::snapshot::{Closing, Known, RemoteRefund, Snapshot, Step, contradictions, next_step};
 use domain::time::Timestamp;
 
@@ -168,7 +168,7 @@ impl RemoteCharges {
                     id: &remote.id,
                     amount: remote.amount,
                     its_id: None,
-                    reason: "Requested at the acquirer.".to_owned(),
+                    reason: RefundReason::RequestedAtAcquirer,
                 };
                 let refund = match self.refunds.record_made_there(charge, made, now).await {
                     Ok(refund) => refund,

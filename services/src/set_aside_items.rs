@@ -1,7 +1,7 @@
 //! Items of banks' notifications that were set aside. An operator removes each after examining it.
 
 use domain::acquirer::{ReportedPix, SetAsideItem};
-use domain::audit::Operator;
+use domain::audit::{Action, Operator};
 use domain::ids::{AccountId, EndToEndId};
 use domain::row::{Key, Row as _};
 use domain::time::{SECONDS_A_DAY, Timestamp};
@@ -84,11 +84,8 @@ impl SetAsideItems {
         let mut update = self.store.start_update("an item of a notification");
         loop {
             let item = self.get(account, sha256).await?;
-            let audit = audit::by_operator(by, *account, "notification.resolve", sha256, now)?;
-            let audit = match read_back {
-                Some(id) => audit.with_details(id.to_string()),
-                None => audit,
-            };
+            let action = Action::ResolveNotification { read_back: read_back.cloned() };
+            let audit = audit::by_operator(by, *account, action, sha256, now)?;
             let key = SetAsideItem::key_of(account, sha256);
             let mut writes = vec![Write::remove_existing(&key), Write::audit(&audit)];
             let reported = match read_back {

@@ -5,9 +5,10 @@
 //! written.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 
 use domain::audit::chain::{self, Attributes, ChainCheck, ChainReport, Head};
-use domain::audit::{Audit, Operator, partition};
+use domain::audit::{Action, Audit, Operator, partition};
 use domain::ids::{AccountId, AuditId};
 use domain::time::Timestamp;
 
@@ -38,8 +39,8 @@ const ROWS_A_TRANSACTION: usize = 50;
 pub fn by_operator(
     operator: &Operator,
     account: AccountId,
-    action: &str,
-    subject: impl Into<String>,
+    action: Action,
+    subject: impl Display,
     at: Timestamp,
 ) -> Result<Audit, RandomError> {
     let id = AuditId::new(at, random::bytes()?);

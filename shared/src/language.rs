@@ -42,19 +42,29 @@ macro_rules! words {
     };
 }
 
-/// Defines words by text: `NAME: { "text" | "other" = "português", "English", "español"; }`
+/// Defines functions that translate facts: `fn name(Type) { Pattern = "português", "English", "español"; }`. A fact
+/// without words does not compile. `fn name(language, Type)` also puts values into the marks of its words:
+/// `Pattern(value) = "{} dias", "{} days", "{} días", value;`
 #[macro_export]
-macro_rules! terms {
-    ($($visibility:vis $NAME:ident: { $($($text:literal)|+ = $pt:literal, $en:literal, $es:literal;)+ })+) => {
-        $($visibility const $NAME: &[(&str, $crate::language::Word)] = &[
-            $($(($text, $crate::language::Word { pt: $pt, en: $en, es: $es })),+),+
-        ];)+
+macro_rules! translate {
+    ($($(#[$doc:meta])* $visibility:vis fn $name:ident($type:ty) {
+        $($fact:pat = $pt:literal, $en:literal, $es:literal;)+
+    })+) => {
+        $($(#[$doc])* $visibility fn $name(fact: $type) -> $crate::language::Word {
+            match fact { $($fact => $crate::language::Word { pt: $pt, en: $en, es: $es },)+ }
+        })+
     };
-}
-
-/// The word for a text of [`crate::terms!`].
-pub fn term(terms: &[(&str, Word)], text: &str) -> Option<Word> {
-    terms.iter().find(|(known, _)| *known == text).map(|(_, word)| *word)
+    ($($(#[$doc:meta])* $visibility:vis fn $name:ident($language:ident, $type:ty) {
+        $($fact:pat = $pt:literal, $en:literal, $es:literal $(, $value:expr)*;)+
+    })+) => {
+        $($(#[$doc])* $visibility fn $name($language: $crate::language::Language, fact: $type) -> String {
+            match fact {
+                $($fact => {
+                    $language.fill($crate::language::Word { pt: $pt, en: $en, es: $es }, &[$($value.as_ref()),*])
+                })+
+            }
+        })+
+    };
 }
 
 impl Language {

@@ -84,7 +84,7 @@ impl Connector for Joined {
         for (number, connector) in self.connectors().enumerate() {
             match connector.create(new).await? {
                 Finalised::Made(made) => artefacts = artefacts.joined(*made),
-                refused @ Finalised::Refused { .. } => {
+                refused @ Finalised::Refused(_) => {
                     for created in self.connectors().take(number) {
                         let closed = created.close(new.charge, Priority::Create).await?;
                         if let Some(odd) = closed.and_then(|mut closed| closed.odd.pop()) {

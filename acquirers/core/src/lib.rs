@@ -26,8 +26,8 @@ use std::time::Duration;
 
 pub use acquirer_kit::{
     Changes, Connector, DisputeEvidence, EvidenceToSend, FINALISE_TIMEOUT_MS, KitError, Movement, Movements,
-    NewCharge, Priority, ProviderStatus, RefundAnswer, RefundEnd, RefundProgress, RequestAgain,
-    ReturnProgress, not_finalised_in_time,
+    NOT_FINALISED_IN_TIME, NewCharge, Priority, ProviderStatus, RefundAnswer, RefundEnd, RefundProgress,
+    RequestAgain, ReturnProgress,
 };
 pub use api_pix::PixQuery;
 pub use connections::{Connection, Connections};

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use acquirer_kit::{
-    Connector, FINALISE_TIMEOUT_MS, KitError, NewCharge, Priority, ProviderStatus, RefundAnswer, RefundEnd,
-    RefundProgress, RequestAgain, Result, ReturnProgress, next_poll, not_finalised_in_time, read_as_odd,
+    Connector, FINALISE_TIMEOUT_MS, KitError, NOT_FINALISED_IN_TIME, NewCharge, Priority, ProviderStatus,
+    RefundAnswer, RefundEnd, RefundProgress, RequestAgain, Result, ReturnProgress, next_poll, read_as_odd,
     refused_until,
 };
 use api_pix::{
@@ -18,13 +18,13 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value};
 
 use domain::account::AccountSettings;
-use domain::acquirer::{Capabilities, Decline, RETURN_WINDOW_MS, RefundCapabilities};
+use domain::acquirer::{Capabilities, RETURN_WINDOW_MS, RefundCapabilities};
 use domain::charge::transition::{Finalised, Payment};
-use domain::charge::{Artefacts, Charge, IncomingPayment};
+use domain::charge::{Artefacts, Charge, FailureReason, IncomingPayment};
 use domain::ids::{AccountId, AcquirerPaymentId, ChargeId, ConnectionId, EndToEndId, Mode, Scope};
 use domain::money::{Amount, Currency};
 use domain::payment_method::PaymentMethod;
-use domain::refund::{Refund, RefundOutcome};
+use domain::refund::{Refund, RefundFailure, RefundOutcome};
 use domain::snapshot::{RemotePayment, RemoteState, Snapshot};
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
@@ -133,10 +133,7 @@ impl PixBank {
         }
         match cob.status {
             CobStatus::RemovedByPsp | CobStatus::RemovedByReceiver => {
-                return Ok(Finalised::Refused {
-                    reason: "The bank removed the charge.".to_owned(),
-                    code: cob.status.as_str().to_owned(),
-                });
+                return Ok(Finalised::Refused(removed_by_bank(cob)));
             }
             CobStatus::Active | CobStatus::Completed | CobStatus::Other(_) => {}
         }
@@ -171,7 +168,7 @@ impl PixBank {
                 tracing::error!(charge = %charge.id, %error, "a charge could not be created at its bank in time; it is refused, and its cob may exist");
             }
         }
-        Ok(not_finalised_in_time())
+        Ok(NOT_FINALISED_IN_TIME)
     }
 
     /// Removes the cob of a charge. Fails when it is not known whether the cob can still be paid.
@@ -441,10 +438,12 @@ impl Connector for PixBank {
         match refusal {
             ApiError::Refused { status: status @ (400 | 422), problem } if !problem.concerns_connection() => {
                 tracing::warn!(charge = %charge.id, refusal = problem.to_string(), "the bank refused a charge");
-                let reason = problem.reason().unwrap_or_else(|| "The bank refused the charge.".to_owned());
-                let reason = reason.chars().take(MAX_REASON_CHARS).collect();
+                let reason = problem.reason();
                 let code = if problem.kind.is_empty() { status.to_string() } else { problem.kind };
-                Ok(Finalised::Refused { reason, code })
+                Ok(Finalised::Refused(match reason {
+                    Some(text) => FailureReason::InWords { text: shortened(&text), code },
+                    None => FailureReason::RefusedByBank { code },
+                }))
             }
             error => {
                 tracing::error!(
@@ -468,7 +467,7 @@ impl Connector for PixBank {
     async fn find_refund(&self, refund: &Refund, now: Timestamp) -> Result<Option<RefundAnswer>> {
         let is_open =
             refund.share.strategy == RefundStrategy::Devolution && refund.requested_at_bank.is_some();
-        let not_yet = || is_open.then(|| answer(poll_again(refund, now)));
+        let not_yet = || is_open.then(|| RefundAnswer::new(poll_again(refund, now), None, None));
         Ok(self.sent(refund, now).await?.or_else(not_yet))
     }
 
@@ -480,12 +479,12 @@ impl Connector for PixBank {
         now: Timestamp,
     ) -> Result<RefundAnswer> {
         let (client, id) = (self.client.at(Priority::Settle), refund.bank_id());
-        let (amount, reason) = (refund.share.gross, refund.reason.as_deref());
+        let (amount, reason) = (refund.share.gross, refund.merchants_reason());
         let error = match refund.share.strategy {
             RefundStrategy::Devolution => {
                 if now.millis_since(paid_at) > RETURN_WINDOW_MS.saturating_add(RETURN_WINDOW_MARGIN_MS) {
                     tracing::error!(refund = %refund.id, "the bank did not accept a refund before the 90 days were over");
-                    return Ok(failed("The bank did not accept the refund within 90 days."));
+                    return Ok(failed(RefundFailure::NotAcceptedIn90Days));
                 }
                 let end_to_end_id = end_to_end_id(&refund.payment)?;
                 let error = match client.put_devolucao(&end_to_end_id, &id, amount, reason).await {
@@ -495,16 +494,16 @@ impl Connector for PixBank {
                 let is_refused = matches!(error, ApiError::Refused { .. });
                 if is_refused && self.is_used_up(refund, &end_to_end_id, &id).await? {
                     tracing::error!(refund = %refund.id, "other devoluções have used up a payment, so its refund fails");
-                    return Ok(failed("Other returns left too little of the payment for the refund."));
+                    return Ok(failed(RefundFailure::UsedUp));
                 }
                 error
             }
             RefundStrategy::Cashout => {
                 let Some(key) = refund.destination.clone() else {
                     tracing::error!(refund = %refund.id, "a refund by cash-out has no Pix key");
-                    return Ok(failed("The refund has no Pix key."));
+                    return Ok(failed(RefundFailure::NoPixKey));
                 };
-                let request = NewPixOut { amount, key, description: refund.reason.clone() };
+                let request = NewPixOut { amount, key, description: reason.map(str::to_owned) };
                 match client.put_pix_out(&id, &request).await {
                     Ok(pix_out) => return Ok(of_pix_out(refund, pix_out, now)),
                     Err(error) => error,
@@ -513,7 +512,7 @@ impl Connector for PixBank {
         };
         match refusal(&error) {
             Some(reason) if self.sent(refund, now).await?.is_none() => Ok(refused(refund, reason)),
-            _ => Ok(answer(undecided(refund, now, &error))),
+            _ => Ok(RefundAnswer::new(undecided(refund, now, &error), None, None)),
         }
     }
 
@@ -607,29 +606,22 @@ fn of_pix_out(refund: &Refund, pix_out: PixOut, now: Timestamp) -> RefundAnswer 
         PixOutStatus::InProgress | PixOutStatus::Other(_) => poll_again(refund, now),
     };
     let id = pix_out.end_to_end_id.as_ref().map(ToString::to_string);
-    RefundAnswer { progress, said: RefundEnd { id, reason: pix_out.reason } }
+    RefundAnswer::new(progress, id, pix_out.reason.map(RefundFailure::InWords))
 }
 
-fn answer(progress: RefundProgress) -> RefundAnswer {
-    RefundAnswer { progress, said: RefundEnd::default() }
+fn failed(reason: RefundFailure) -> RefundAnswer {
+    RefundAnswer::new(RefundProgress::Ended(RefundOutcome::Failed), None, Some(reason))
 }
 
-fn because(progress: RefundProgress, reason: String) -> RefundAnswer {
-    RefundAnswer { progress, said: RefundEnd { id: None, reason: Some(reason) } }
-}
-
-fn failed(reason: &str) -> RefundAnswer {
-    because(RefundProgress::Ended(RefundOutcome::Failed), reason.to_owned())
-}
-
-fn refused(refund: &Refund, reason: String) -> RefundAnswer {
-    tracing::warn!(refund = %refund.id, reason, "the bank refuses a refund as invalid");
-    because(RefundProgress::RefusedUntil(refused_until(refund.created_at)), reason)
+fn refused(refund: &Refund, reason: RefundFailure) -> RefundAnswer {
+    tracing::warn!(refund = %refund.id, %reason, "the bank refuses a refund as invalid");
+    RefundAnswer::new(RefundProgress::RefusedUntil(refused_until(refund.created_at)), None, Some(reason))
 }
 
 /// What a bank said about the end of a devolução.
 pub fn end_of(item: &Devolucao) -> RefundEnd {
-    RefundEnd { id: item.rtr_id.as_ref().map(ToString::to_string), reason: item.reason.clone() }
+    let reason = item.reason.clone().map(RefundFailure::InWords);
+    RefundEnd { id: item.rtr_id.as_ref().map(ToString::to_string), reason }
 }
 
 /// The services of Pix read each Pix of a paid cob themselves, because only then its devoluções, its key and its payer
@@ -649,21 +641,25 @@ fn snapshot(cob: &Cob) -> Snapshot {
     };
     let state = match cob.status {
         CobStatus::RemovedByReceiver => RemoteState::ClosedByUs,
-        CobStatus::RemovedByPsp => RemoteState::ClosedByAcquirer(Decline {
-            reason: "The bank removed the charge.".to_owned(),
-            code: cob.status.as_str().to_owned(),
-        }),
+        CobStatus::RemovedByPsp => RemoteState::ClosedByAcquirer(removed_by_bank(cob)),
         CobStatus::Completed => RemoteState::Paid,
         CobStatus::Active | CobStatus::Other(_) => RemoteState::Open,
     };
     Snapshot { payments: cob.pix.iter().map(payment).collect(), ..Snapshot::of(state) }
 }
 
-fn refusal(error: &ApiError) -> Option<String> {
+fn removed_by_bank(cob: &Cob) -> FailureReason {
+    FailureReason::RemovedByBank { code: cob.status.as_str().to_owned() }
+}
+
+fn shortened(said: &str) -> String {
+    said.chars().take(MAX_REASON_CHARS).collect()
+}
+
+fn refusal(error: &ApiError) -> Option<RefundFailure> {
     let ApiError::Refused { status: 400 | 422, problem } = error else { return None };
     let said = problem.reason().or_else(|| Some(problem.kind.clone()).filter(|kind| !kind.is_empty()));
-    let said = said.unwrap_or_else(|| "The bank refused the request without a reason.".to_owned());
-    Some(said.chars().take(MAX_REASON_CHARS).collect())
+    Some(said.map_or(RefundFailure::RefusedByBank, |said| RefundFailure::InWords(shortened(&said))))
 }
 
 /// Whether a devolução has returned money, or is about to.

@@ -12,14 +12,16 @@ use serde_json::json;
 use domain::account::AccountSettings;
 use domain::calendar::Day;
 use domain::charge::transition::Finalised;
-use domain::charge::{Artefacts, Boleto, Card, Charge, Crypto, Mbway, Multibanco, Pix, TransactionStatus};
+use domain::charge::{
+    Artefacts, Boleto, Card, Charge, Crypto, FailureReason, Mbway, Multibanco, Pix, TransactionStatus,
+};
 use domain::ids::ChargeId;
 use domain::money::{Amount, Currency, MinorUnits, Money};
 use domain::payment_method::PaymentMethod;
 use domain::refund::{Refund, RefundOutcome};
 use domain::time::Timestamp;
 
-use super::{AcquirerError, KitError, ProviderStatus, RefundAnswer, RefundEnd, RefundProgress};
+use super::{AcquirerError, KitError, ProviderStatus, RefundAnswer, RefundProgress};
 use shared::config::PublicUrls;
 
 /// How long the page for a card payment can be used, in seconds: 24 hours.
@@ -55,10 +57,7 @@ pub fn finalise(
         None | Some(Finalisation::Later) => {
             Ok(Finalised::Made(Box::new(artefacts(charge, settings, public_urls, now)?)))
         }
-        Some(Finalisation::Refused) => Ok(Finalised::Refused {
-            reason: "The sandbox refused the payment.".to_owned(),
-            code: "refused".to_owned(),
-        }),
+        Some(Finalisation::Refused) => Ok(Finalised::Refused(FailureReason::SandboxRefused)),
         Some(Finalisation::Unavailable) => {
             Err(AcquirerError::unavailable("the sandbox simulates an acquirer that does not answer"))
         }
@@ -215,11 +214,11 @@ impl Finalisation {
 /// refund ends [`REFUND_SECONDS`] after its start: as failed if its reason is `sandbox:fail`, else as
 /// refunded.
 pub(super) fn refund_answer(refund: &Refund, now: Timestamp) -> RefundAnswer {
-    RefundAnswer { progress: refund_progress(refund, now), said: RefundEnd::default() }
+    RefundAnswer::new(refund_progress(refund, now), None, None)
 }
 
 fn refund_progress(refund: &Refund, now: Timestamp) -> RefundProgress {
-    let end = match refund.reason.as_deref() {
+    let end = match refund.merchants_reason() {
         Some("sandbox:hold") => return RefundProgress::Waiting,
         Some("sandbox:fail") => RefundOutcome::Failed,
         _ => RefundOutcome::Refunded,

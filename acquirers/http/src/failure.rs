@@ -5,49 +5,26 @@ use std::error::Error;
 use std::io::{self, ErrorKind};
 use std::iter;
 
+use domain::webhook::failure::{CertificateFault, ConnectionFailure};
 use rustls::{AlertDescription, CertificateError};
 
 /// The most causes of an error that are examined. Real errors have fewer. The limit ends a chain that
 /// contains itself.
 const MAX_CAUSES: usize = 16;
 
-/// Why a connection failed. Merchants read the text in `lastError`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConnectionFailure {
-    #[error("DNS name not found")]
-    NameNotFound,
-    /// Nothing listens on the port.
-    #[error("connection refused")]
-    Refused,
-    /// The connection was not established in time.
-    #[error("connection timed out")]
-    Timeout,
-    #[error("address unreachable")]
-    Unreachable,
-    /// The server's certificate is not valid, for this reason.
-    #[error("TLS certificate not valid: {0}")]
-    Certificate(&'static str),
-    /// The value is the server's alert, if it sent one.
-    #[error("TLS handshake failed")]
-    Tls(Option<AlertDescription>),
-    /// The server closed the connection before its answer was complete.
-    #[error("connection closed before an answer")]
-    Closed,
-    /// The head of the answer exceeds its limit.
-    #[error("answer's headers too large")]
-    HeadTooLarge,
-    #[error("answer is not HTTP/1.1")]
-    NotHttp,
-    #[error("connection failed")]
-    Other,
+/// Returns the failure that corresponds to the first recognised cause of an error.
+pub fn connection_failure(error: &(dyn Error + 'static)) -> ConnectionFailure {
+    let tls = tls_error(error).map(of_tls);
+    tls.or_else(|| causes(error).find_map(of_one)).unwrap_or(ConnectionFailure::Other)
 }
 
-impl ConnectionFailure {
-    /// Returns the failure that corresponds to the first recognised cause of an error.
-    pub fn of(error: &(dyn Error + 'static)) -> Self {
-        let tls = causes(error).find_map(|cause| cause.downcast_ref::<rustls::Error>()).map(of_tls);
-        tls.or_else(|| causes(error).find_map(of_one)).unwrap_or(Self::Other)
-    }
+/// Returns the alert by which the server refused TLS. The names of alerts come from a closed list.
+pub(crate) fn tls_alert(error: &(dyn Error + 'static)) -> Option<AlertDescription> {
+    if let rustls::Error::AlertReceived(alert) = tls_error(error)? { Some(*alert) } else { None }
+}
+
+fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    causes(error).find_map(|cause| cause.downcast_ref())
 }
 
 pub fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
@@ -66,9 +43,10 @@ fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'stati
 fn of_tls(error: &rustls::Error) -> ConnectionFailure {
     match error {
         rustls::Error::InvalidCertificate(error) => ConnectionFailure::Certificate(certificate(error)),
-        rustls::Error::NoCertificatesPresented => ConnectionFailure::Certificate("none presented"),
-        rustls::Error::AlertReceived(alert) => ConnectionFailure::Tls(Some(*alert)),
-        _ => ConnectionFailure::Tls(None),
+        rustls::Error::NoCertificatesPresented => {
+            ConnectionFailure::Certificate(CertificateFault::NonePresented)
+        }
+        _ => ConnectionFailure::Tls,
     }
 }
 
@@ -111,21 +89,23 @@ fn of_io(error: &io::Error) -> Option<ConnectionFailure> {
     }
 }
 
-fn certificate(error: &CertificateError) -> &'static str {
+fn certificate(error: &CertificateError) -> CertificateFault {
     match error {
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "expired",
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => "not valid yet",
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => CertificateFault::Expired,
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            CertificateFault::NotValidYet
+        }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "issued for another name"
+            CertificateFault::OtherName
         }
-        CertificateError::UnknownIssuer => "unknown issuer, or an intermediate certificate is missing",
-        CertificateError::Revoked => "revoked",
-        CertificateError::BadSignature => "bad signature",
-        CertificateError::BadEncoding => "malformed",
+        CertificateError::UnknownIssuer => CertificateFault::UnknownIssuer,
+        CertificateError::Revoked => CertificateFault::Revoked,
+        CertificateError::BadSignature => CertificateFault::BadSignature,
+        CertificateError::BadEncoding => CertificateFault::Malformed,
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
-            "not issued for servers"
+            CertificateFault::NotForServers
         }
-        _ => "not acceptable",
+        _ => CertificateFault::NotAcceptable,
     }
 }
 
@@ -147,15 +127,15 @@ mod tests {
         drop(connection);
         let error = sent.await.unwrap_err();
         assert!(error.is_canceled(), "{error}");
-        assert_eq!(ConnectionFailure::of(&error).to_string(), ConnectionFailure::Closed.to_string());
+        assert_eq!(connection_failure(&error).to_string(), ConnectionFailure::Closed.to_string());
         let error = requests.ready().await.unwrap_err();
         assert!(error.is_closed(), "{error}");
-        assert_eq!(ConnectionFailure::of(&error).to_string(), ConnectionFailure::Closed.to_string());
+        assert_eq!(connection_failure(&error).to_string(), ConnectionFailure::Closed.to_string());
     }
 
     #[test]
     fn an_error_of_the_connection_or_of_its_certificate_has_a_reason_of_its_own() {
-        let of_io = |kind: ErrorKind| ConnectionFailure::of(&io::Error::from(kind)).to_string();
+        let of_io = |kind: ErrorKind| connection_failure(&io::Error::from(kind)).to_string();
         for kind in [ErrorKind::HostUnreachable, ErrorKind::NetworkUnreachable, ErrorKind::AddrNotAvailable] {
             assert_eq!(of_io(kind), ConnectionFailure::Unreachable.to_string(), "{kind}");
         }
@@ -168,17 +148,17 @@ mod tests {
         ] {
             assert_eq!(of_io(kind), ConnectionFailure::Closed.to_string(), "{kind}");
         }
-        let of_tls = |error: rustls::Error| ConnectionFailure::of(&io::Error::other(error)).to_string();
+        let of_tls = |error: rustls::Error| connection_failure(&io::Error::other(error)).to_string();
         for (error, reason) in [
-            (CertificateError::Revoked, "revoked"),
-            (CertificateError::BadSignature, "bad signature"),
-            (CertificateError::BadEncoding, "malformed"),
-            (CertificateError::InvalidPurpose, "not issued for servers"),
+            (CertificateError::Revoked, CertificateFault::Revoked),
+            (CertificateError::BadSignature, CertificateFault::BadSignature),
+            (CertificateError::BadEncoding, CertificateFault::Malformed),
+            (CertificateError::InvalidPurpose, CertificateFault::NotForServers),
         ] {
             let found = of_tls(rustls::Error::InvalidCertificate(error));
             assert_eq!(found, ConnectionFailure::Certificate(reason).to_string());
         }
         let found = of_tls(rustls::Error::NoCertificatesPresented);
-        assert_eq!(found, ConnectionFailure::Certificate("none presented").to_string());
+        assert_eq!(found, ConnectionFailure::Certificate(CertificateFault::NonePresented).to_string());
     }
 }

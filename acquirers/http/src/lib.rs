@@ -22,7 +22,7 @@ use domain::time::Timestamp;
 
 pub use channel::Channel;
 pub use clock::{date_offset_seconds, offset_seconds};
-pub use failure::{ConnectionFailure, causes};
+pub use failure::{causes, connection_failure};
 pub use gate::Health;
 
 pub use pool::{Pool, tls_config};

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use domain::webhook::failure::ConnectionFailure;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::http::Extensions;
@@ -15,7 +16,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
-use crate::{ClientSettingsError, ConnectionFailure};
+use crate::{ClientSettingsError, connection_failure};
 
 /// The most bytes of an answer's head. The last read may exceed this limit by up to the same amount.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -85,7 +86,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Pool<C> {
             connected.get_extras(&mut extras);
         }
         let answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
-        ConnectionFailure::of(error) == ConnectionFailure::Closed
+        connection_failure(error) == ConnectionFailure::Closed
             && extras.get::<HttpInfo>().is_some_and(|info| answered.contains(&info.local_addr()))
     }
 }

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use domain::time::Timestamp;
+use domain::webhook::failure::ConnectionFailure;
 use domain::webhook::schedule::parse_retry_after;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Bytes;
@@ -12,9 +13,10 @@ use hyper::{Request, StatusCode};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
 
+use crate::failure::tls_alert;
 use crate::pool::{Pool, tls_config};
 use crate::settings::{ClientSettingsError, TlsSettings};
-use crate::{ConnectionFailure, SendError};
+use crate::{SendError, connection_failure};
 
 /// The most bytes of an answer's body. A page of 1,000 Pix with several returns each has about 2 MB, one of 100 events
 /// of cards less.
@@ -88,15 +90,14 @@ impl Transport {
     }
 
     fn failure(&self, error: &(dyn Error + 'static)) -> SendError {
-        match ConnectionFailure::of(error) {
+        if let Some(alert) = tls_alert(error) {
+            return SendError::Tls(format!("{} refused TLS with {alert:?}", self.peer));
+        }
+        match connection_failure(error) {
             ConnectionFailure::Certificate(reason) => {
                 SendError::Tls(format!("{}'s certificate is not valid: {reason}", self.peer))
             }
-            // The names of alerts come from a closed list.
-            ConnectionFailure::Tls(Some(alert)) => {
-                SendError::Tls(format!("{} refused TLS with {alert:?}", self.peer))
-            }
-            failure @ ConnectionFailure::Tls(None) => SendError::Tls(failure.to_string()),
+            failure @ ConnectionFailure::Tls => SendError::Tls(failure.to_string()),
             failure => SendError::Connection(failure.to_string()),
         }
     }

@@ -14,11 +14,11 @@ use domain::account::AccountSettings;
 use domain::acquirer::{Capabilities, OddObject, RefundCapabilities};
 use domain::backoff::Backoff;
 use domain::charge::transition::Finalised;
-use domain::charge::{Charge, IncomingPayment};
+use domain::charge::{Charge, FailureReason, IncomingPayment};
 use domain::ids::{AcquirerPaymentId, ChargeId};
 use domain::money::{Currency, MinorUnits};
 use domain::payment_method::PaymentMethod;
-use domain::refund::{Refund, RefundOutcome};
+use domain::refund::{Refund, RefundFailure, RefundOutcome};
 use domain::snapshot::Snapshot;
 use domain::time::Timestamp;
 use domain::work::WorkFailure;
@@ -30,12 +30,9 @@ pub type Result<T, E = KitError> = std::result::Result<T, E>;
 /// minutes. Then the charge is refused, so that it does not stay pending forever.
 pub const FINALISE_TIMEOUT_MS: i64 = 600_000;
 
-/// Returns the refusal of a charge that its acquirer did not finalise in time. By then the payer has probably
-/// left; the merchant sees the failure and can create a new charge.
-pub fn not_finalised_in_time() -> Finalised {
-    let reason = "The acquirer did not answer in time.".to_owned();
-    Finalised::Refused { reason, code: "acquirer_unavailable".to_owned() }
-}
+/// The refusal of a charge that its acquirer did not finalise in time. By then the payer has probably left; the
+/// merchant sees the failure and can create a new charge.
+pub const NOT_FINALISED_IN_TIME: Finalised = Finalised::Refused(FailureReason::AcquirerUnavailable);
 
 /// The pauses between two polls of a refund or return.
 const POLLS: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_mins(15) };
@@ -295,8 +292,8 @@ pub enum RefundProgress {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct RefundEnd {
     pub id: Option<String>,
-    /// Why the refund failed, without documents.
-    pub reason: Option<String>,
+    /// Why the refund failed.
+    pub reason: Option<RefundFailure>,
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -304,6 +301,12 @@ pub struct RefundAnswer {
     pub progress: RefundProgress,
     /// The acquirer's id of the refund, and its reason if the refund failed or is refused.
     pub said: RefundEnd,
+}
+
+impl RefundAnswer {
+    pub fn new(progress: RefundProgress, id: Option<String>, reason: Option<RefundFailure>) -> Self {
+        Self { progress, said: RefundEnd { id, reason } }
+    }
 }
 
 /// How far the return of a payment has come.

@@ -5,18 +5,18 @@ use std::collections::BTreeSet;
 use acquirer_http::SendError;
 use acquirer_kit::{
     Changes, Connector, DisputeEvidence, EvidenceToSend, FINALISE_TIMEOUT_MS, KitError, Movement, Movements,
-    NewCharge, Priority, ProviderStatus, RefundAnswer, RefundEnd, RefundProgress, RequestAgain, Result,
-    ReturnProgress, next_poll, not_finalised_in_time, read_as_odd, refused_until,
+    NOT_FINALISED_IN_TIME, NewCharge, Priority, ProviderStatus, RefundAnswer, RefundProgress, RequestAgain,
+    Result, ReturnProgress, next_poll, read_as_odd, refused_until,
 };
 use async_trait::async_trait;
-use domain::acquirer::{Capabilities, Charged, Decline, OddObject, RefundCapabilities};
+use domain::acquirer::{Capabilities, Charged, OddObject, RefundCapabilities};
 use domain::charge::transition::{Finalised, Payment};
-use domain::charge::{Artefacts, Card, Charge, HostedPage, IncomingPayment};
+use domain::charge::{Artefacts, Card, Charge, FailureReason, HostedPage, IncomingPayment};
 use domain::ids::{AcquirerPaymentId, ChargeId};
 use domain::med::{CaseKind, Decision, Taken};
 use domain::money::{Amount, Currency, MinorUnits};
 use domain::payment_method::PaymentMethod;
-use domain::refund::{Refund, RefundOutcome};
+use domain::refund::{Refund, RefundFailure, RefundOutcome};
 use domain::snapshot::{
     MovedObject, RemoteDispute, RemoteMovement, RemotePayment, RemoteRefund, RemoteState, Snapshot,
 };
@@ -128,7 +128,7 @@ pub struct StripeConnector {
 enum Requested {
     Known(Box<objects::Refund>),
     /// It was refused, and Stripe does not know it.
-    Refused(&'static str),
+    Refused(RefundFailure),
     /// It may have been executed, or will be accepted later.
     Later {
         is_spent: bool,
@@ -278,7 +278,7 @@ impl StripeConnector {
         Ok(match (intent.map(|intent| &intent.status), &session.status) {
             (Some(Intent::Succeeded), _) => RemoteState::Paid,
             (Some(Intent::Canceled), _) if !is_expired || was_canceled_elsewhere => {
-                RemoteState::ClosedByAcquirer(words("canceled", "The payment was canceled."))
+                RemoteState::ClosedByAcquirer(FailureReason::CancelledAtAcquirer)
             }
             // The payer may authenticate after the page's time, but not after this service closed it.
             (Some(Intent::RequiresAction), _)
@@ -294,7 +294,7 @@ impl StripeConnector {
             (_, Some(Open)) => RemoteState::Open,
             (Some(_), Some(Complete)) => {
                 let last = intent.and_then(|intent| intent.last_payment_error.as_ref());
-                RemoteState::ClosedByAcquirer(last.map_or_else(declined, decline))
+                RemoteState::ClosedByAcquirer(last.map_or(FailureReason::CardDeclined, decline))
             }
             _ => return Err(odd(&session.id, "it has an unknown status")),
         })
@@ -501,7 +501,7 @@ impl Connector for StripeConnector {
                 found = Some(self.expire(charge, session).await?.0);
             }
             if found.as_ref().is_none_or(|session| session.status == Some(SessionStatus::Expired)) {
-                return Ok(not_finalised_in_time());
+                return Ok(NOT_FINALISED_IN_TIME);
             }
         }
         let session = match found {
@@ -512,7 +512,7 @@ impl Connector for StripeConnector {
             },
         };
         if session.status == Some(SessionStatus::Expired) {
-            return Ok(not_finalised_in_time());
+            return Ok(NOT_FINALISED_IN_TIME);
         }
         // A session that is complete has no URL: there is nothing to pay.
         let expires_at = time(&session.id, session.expires_at)?;
@@ -538,9 +538,10 @@ impl Connector for StripeConnector {
         let poll_again = RefundProgress::PollAgainAt(next_poll(refund.created_at, now));
         if let Some(id) = &refund.requested_at_bank {
             let known: Option<objects::Refund> = at.retrieve(id).await?;
-            return Ok(Some(
-                known.map_or_else(|| said(poll_again, None, None), |it| of_refund(&it, poll_again)),
-            ));
+            return Ok(Some(known.map_or_else(
+                || RefundAnswer::new(poll_again, None, None),
+                |it| of_refund(&it, poll_again),
+            )));
         }
         let name = refund.id.to_string();
         let known = named(at.refunds(refund.payment.as_str(), &name).await?, &name);
@@ -560,11 +561,13 @@ impl Connector for StripeConnector {
         let at = next_poll(refund.created_at, now);
         Ok(match settle.request(payment, amount, (REFUND, &name, &key), charge).await? {
             Requested::Known(known) => of_refund(&known, RefundProgress::PollAgainAt(at)),
-            Requested::Refused(reason) => {
-                said(RefundProgress::RefusedUntil(refused_until(refund.created_at)), None, Some(reason))
-            }
+            Requested::Refused(reason) => RefundAnswer::new(
+                RefundProgress::RefusedUntil(refused_until(refund.created_at)),
+                None,
+                Some(reason),
+            ),
             Requested::Later { is_spent } => {
-                said(RefundProgress::RequestAgain(RequestAgain { at, is_spent }), None, None)
+                RefundAnswer::new(RefundProgress::RequestAgain(RequestAgain { at, is_spent }), None, None)
             }
         })
     }
@@ -776,10 +779,6 @@ fn new_session(new: &NewCharge<'_>) -> NewSession {
     }
 }
 
-fn refusal(code: &str, reason: &str) -> Finalised {
-    Finalised::Refused { reason: reason.to_owned(), code: code.to_owned() }
-}
-
 /// Whether a final refusal concerns the charge. One that concerns time, currency or account would meet the next charge,
 /// too.
 fn is_of_charge(error: &ApiError) -> bool {
@@ -792,48 +791,36 @@ fn is_of_charge(error: &ApiError) -> bool {
 
 fn refused(error: &ApiError) -> Finalised {
     tracing::warn!(%error, "the acquirer refuses a charge");
-    match error {
+    Finalised::Refused(match error {
         ApiError::Answered { problem, .. } if problem.code == "amount_too_small" => {
-            refusal("amount_too_small", "The amount is too small for a payment by card.")
+            FailureReason::AmountTooSmall
         }
         ApiError::Answered { problem, .. } if problem.code == "amount_too_large" => {
-            refusal("amount_too_large", "The amount is too large for a payment by card.")
+            FailureReason::AmountTooLarge
         }
-        _ => refusal("acquirer_refused", "The acquirer refused the charge."),
-    }
-}
-
-fn words(code: &str, reason: &str) -> Decline {
-    Decline { reason: reason.to_owned(), code: code.to_owned() }
-}
-
-fn declined() -> Decline {
-    words("card_declined", "The card's issuer declined the payment.")
+        _ => FailureReason::AcquirerRefused,
+    })
 }
 
 /// A lost or stolen card, and a suspicion of fraud, look like any other decline. Otherwise a thief could find them out
 /// by trying.
-fn decline(last: &DeclinedPayment) -> Decline {
+fn decline(last: &DeclinedPayment) -> FailureReason {
     let code = last.decline_code.as_deref().or(last.code.as_deref()).unwrap_or_default();
     match (last.code.as_deref(), code) {
         (Some("payment_intent_authentication_failure"), _) | (_, "authentication_required") => {
-            words("authentication_failed", "The payer was not authenticated.")
+            FailureReason::AuthenticationFailed
         }
-        (_, "insufficient_funds") => words("insufficient_funds", "The card has insufficient funds."),
-        (_, "expired_card" | "invalid_expiry_month" | "invalid_expiry_year") => {
-            words("expired_card", "The card has expired, or its date is wrong.")
-        }
-        (_, "incorrect_cvc" | "invalid_cvc") => words("incorrect_cvc", "The card's security code is wrong."),
-        (_, "incorrect_number" | "invalid_number") => {
-            words("incorrect_number", "The card's number is wrong.")
-        }
+        (_, "insufficient_funds") => FailureReason::InsufficientFunds,
+        (_, "expired_card" | "invalid_expiry_month" | "invalid_expiry_year") => FailureReason::ExpiredCard,
+        (_, "incorrect_cvc" | "invalid_cvc") => FailureReason::IncorrectCvc,
+        (_, "incorrect_number" | "invalid_number") => FailureReason::IncorrectNumber,
         (_, "card_not_supported" | "currency_not_supported" | "transaction_not_allowed") => {
-            words("card_not_supported", "The card does not allow this payment.")
+            FailureReason::CardNotSupported
         }
         (_, "processing_error" | "issuer_not_available" | "try_again_later") => {
-            words("processing_error", "The payment could not be processed.")
+            FailureReason::ProcessingError
         }
-        _ => declined(),
+        _ => FailureReason::CardDeclined,
     }
 }
 
@@ -954,7 +941,7 @@ fn remote_refund(
         ours: refund.metadata.0.get(REFUND).and_then(|name| name.parse().ok()),
         amount: amount(&refund.id, refund.amount)?,
         outcome: outcome(&refund),
-        reason: failure_reason(&refund).map(str::to_owned),
+        reason: failure_reason(&refund),
         id: refund.id,
     };
     Ok((Some(remote), movements))
@@ -970,11 +957,7 @@ fn named(refunds: Vec<objects::Refund>, name: &str) -> Option<Box<objects::Refun
 
 fn of_refund(known: &objects::Refund, poll_again: RefundProgress) -> RefundAnswer {
     let progress = outcome(known).map_or(poll_again, RefundProgress::Ended);
-    said(progress, Some(known.id.clone()), failure_reason(known))
-}
-
-fn said(progress: RefundProgress, id: Option<String>, reason: Option<&str>) -> RefundAnswer {
-    RefundAnswer { progress, said: RefundEnd { id, reason: reason.map(str::to_owned) } }
+    RefundAnswer::new(progress, Some(known.id.clone()), failure_reason(known))
 }
 
 fn return_progress(
@@ -1000,29 +983,25 @@ fn outcome(refund: &objects::Refund) -> Option<RefundOutcome> {
     }
 }
 
-fn failure_reason(refund: &objects::Refund) -> Option<&'static str> {
+fn failure_reason(refund: &objects::Refund) -> Option<RefundFailure> {
     let is_failed = outcome(refund) == Some(RefundOutcome::Failed);
     is_failed.then_some(match refund.failure_reason.as_deref() {
-        Some("lost_or_stolen_card" | "expired_or_canceled_card") => {
-            "The card is not valid any more, so the refund did not reach the payer."
-        }
-        Some("declined") => "The card's issuer declined the refund.",
-        Some("insufficient_funds") => "The balance at the acquirer is too low for the refund.",
-        Some("charge_for_pending_refund_disputed") => "The payer disputed the payment before the refund.",
-        Some("merchant_request") => "The refund was canceled at the acquirer.",
-        _ => "The acquirer could not execute the refund.",
+        Some("lost_or_stolen_card" | "expired_or_canceled_card") => RefundFailure::CardNotValid,
+        Some("declined") => RefundFailure::IssuerDeclined,
+        Some("insufficient_funds") => RefundFailure::BalanceTooLow,
+        Some("charge_for_pending_refund_disputed") => RefundFailure::DisputedBefore,
+        Some("merchant_request") => RefundFailure::CancelledAtAcquirer,
+        _ => RefundFailure::NotExecuted,
     })
 }
 
-fn refund_refusal(error: &ApiError) -> &'static str {
-    let ApiError::Answered { problem, .. } = error else { return "The refund can't be requested." };
+fn refund_refusal(error: &ApiError) -> RefundFailure {
+    let ApiError::Answered { problem, .. } = error else { return RefundFailure::NotRequestable };
     match &*problem.code {
-        "charge_already_refunded" => "The payment was already refunded in full.",
-        "charge_disputed" => "The payment is disputed, so it can't be refunded.",
-        "balance_insufficient" | "insufficient_funds" => {
-            "The balance at the acquirer is too low for the refund."
-        }
-        _ => "The acquirer refused the refund.",
+        "charge_already_refunded" => RefundFailure::AlreadyRefunded,
+        "charge_disputed" => RefundFailure::Disputed,
+        "balance_insufficient" | "insufficient_funds" => RefundFailure::BalanceTooLow,
+        _ => RefundFailure::RefusedByAcquirer,
     }
 }
 

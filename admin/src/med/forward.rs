@@ -1,7 +1,7 @@
 //! `admin med forward`: sends the evidence of a dispute to the payer's bank through the acquirer.
 
 use acquirer_core::{DisputeEvidence, EvidenceToSend, KitError};
-use domain::audit::Operator;
+use domain::audit::{Action, Operator};
 use domain::ids::EvidenceId;
 use domain::med::MedCase;
 use domain::snapshot::RemoteDispute;
@@ -86,9 +86,9 @@ pub(super) async fn run(
     }
     // Before the request: a submission without its audit row must not exist.
     let (account, now) = (charge.scope.account, stack.clock.now());
-    let audit = audit::by_operator(&by, account, "med.forward", case.id.to_string(), now)?;
-    let names: Vec<&str> = to_send.iter().map(|file| &*file.name).collect();
-    let audit = audit.with_details(format!("text: {has_text}, files: {}", names.join(" ")));
+    let names = to_send.iter().map(|file| file.name.clone()).collect();
+    let action = Action::ForwardEvidence { text: has_text, files: names };
+    let audit = audit::by_operator(&by, account, action, case.id, now)?;
     audit::append(&stack.store, &audit).await?;
     let evidence = DisputeEvidence { text, files: to_send, spent_submissions: case.spent_submissions };
     let mut submitted = connector.submit_evidence(&dispute.id, evidence.clone()).await;

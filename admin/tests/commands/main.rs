@@ -362,7 +362,7 @@ async fn an_operator_sets_and_reads_an_accounts_terms() {
     assert_eq!(audit.len(), 3);
     let newest = fields(&audit[0], &["action", "actor", "reason"]);
     assert_eq!(newest, json!(["account.set-fees-on-refund", "ana", "agreed"]));
-    assert!(audit[1]["details"].as_str().unwrap().contains(r#"[10,99,0,50,2,"return"]"#), "{}", audit[1]);
+    assert!(audit[1]["details"].to_string().contains(r#"[10,99,0,50,2,"return"]"#), "{}", audit[1]);
 }
 
 #[tokio::test]
@@ -755,7 +755,8 @@ async fn failed_deliveries_are_redriven_once() {
     audit.retain(|row| row["action"] == "deliveries.redrive");
     assert_eq!(audit.len(), 1);
     assert_eq!(fields(&audit[0], &["subject", "actor"]), json!([endpoint["id"], "ana"]));
-    assert!(audit[0]["details"].as_str().unwrap().contains("2 deliveries since 2026-01-01T03:00:00"));
+    let details = fields(&audit[0]["details"], &["deliveries", "since"]);
+    assert_eq!(details, json!([2, "2026-01-01T03:00:00.000Z"]));
     // Deliveries to a deleted endpoint cannot be resent. They are left out, and the command still succeeds.
     let path = format!("/v1/webhooks/endpoints/{}", id(&to_delete));
     merchant.send("DELETE", &path, json!(null)).await;
@@ -912,7 +913,7 @@ async fn an_operator_confirms_a_med_case_adds_evidence_and_decides_it() {
     let audit = service.audit(&account).await;
     assert!(audit.iter().all(|row| row["subject"] == id && row["actor"] == "ana"));
     assert_eq!(audit[0]["details"], "closed_without_refund");
-    assert!(audit[1]["details"].as_str().unwrap().ends_with("prova.gif"));
-    assert_eq!(audit[3]["details"], "test BRL 300");
+    assert!(audit[1]["details"].to_string().contains("prova.gif"));
+    assert_eq!(audit[3]["details"], json!({"mode": "test", "currency": "BRL", "minor": 300}));
     service.verify_ledger("test").await;
 }

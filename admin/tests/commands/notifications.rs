@@ -80,7 +80,9 @@ async fn an_operator_resolves_an_item_and_has_its_pix_read_back() {
     let mut audit = service.audit(&live.account).await;
     audit.retain(|row| row["action"] == "notification.resolve");
     assert_eq!(audit.len(), 2, "{audit:?}");
-    for (row, (item, details)) in audit.iter().zip([(&other, json!(null)), (item, json!(paid))]) {
+    for (row, (item, details)) in
+        audit.iter().zip([(&other, json!({"read_back": null})), (item, json!({"read_back": paid}))])
+    {
         let row = fields(row, &["subject", "details", "actor", "reason"]);
         assert_eq!(row, json!([item["id"], details, "ana", "agreed"]));
     }

@@ -83,11 +83,8 @@ async fn keys_that_became_invalid_after_the_moment_are_revoked_in_the_restored_t
     assert_eq!(summary, json!([2, 0]));
     let lost = printed.iter().find(|line| line["action"] == "account.set-rate-limit").unwrap();
     assert_eq!(fields(lost, &["state", "account"]), json!(["lost", account]));
-    for (action, details) in [
-        ("ledger.adjust", "test BRL 1000"),
-        ("payout.create", "test BRL 600"),
-        ("payout.settle", "test BRL 600"),
-    ] {
+    for (action, minor) in [("ledger.adjust", 1_000), ("payout.create", 600), ("payout.settle", 600)] {
+        let details = json!({"mode": "test", "currency": "BRL", "minor": minor});
         let lost = printed.iter().find(|line| line["action"] == action).unwrap();
         assert_eq!(fields(lost, &["state", "details"]), json!(["lost", details]));
     }

@@ -9,6 +9,7 @@ pub use brand::{Brand, Color, LogoHash, Phone};
 pub use contact::{Contact, MailAddress, MailAddressError};
 pub use limits::{ThirdPartyLimits, VelocityLimits};
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use self::terms::Terms;
 use crate::ids::AccountId;
@@ -118,6 +119,33 @@ impl Row for Account {
     fn indexes(&self) -> Indexes {
         let sort = format!("{}#{}", sortable(self.created_at), self.id);
         Indexes { list: Some((ACCOUNTS.to_owned(), sort)), ..Indexes::default() }
+    }
+}
+
+/// The role decides what a user may do at the dashboard and with the account's API keys.
+#[derive(
+    Clone, Copy, Debug, Deserialize, EnumString, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray,
+)]
+#[serde(rename_all = "UPPERCASE")]
+#[strum(serialize_all = "UPPERCASE")]
+pub enum Role {
+    /// Manages the account, its keys and its users.
+    Owner,
+    /// Manages the account and its keys.
+    Admin,
+    /// Works with charges.
+    Member,
+}
+
+crate::named!(Role);
+
+impl Role {
+    /// Whether it manages API keys.
+    pub fn manages_keys(self) -> bool {
+        match self {
+            Self::Owner | Self::Admin => true,
+            Self::Member => false,
+        }
     }
 }
 

@@ -27,15 +27,6 @@ pub enum AcquirerName {
     Hosted,
 }
 
-/// Why an acquirer declined a payment or closed a charge, in words for the merchant, without a provider's name.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Decline {
-    /// The reason.
-    pub reason: String,
-    /// The acquirer's code.
-    pub code: String,
-}
-
 /// What an acquirer took for a payment, in place of the plan's fee and hold.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Charged {

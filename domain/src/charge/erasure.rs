@@ -11,17 +11,15 @@ const KEPT_AFTER_PAYMENT_SECONDS: i64 = 90 * 24 * 60 * 60;
 
 /// Why the customer's data of a charge can't be erased now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the texts describe the variants")]
 pub enum ErasureRefused {
     /// The charge can still be paid, or waits for a decision.
     #[error("the charge has not ended")]
     Open,
-    /// A MED case on the charge is open.
     #[error("a MED case is open")]
     Disputed,
-    /// A refund of the charge is in progress.
     #[error("a refund is in progress")]
     RefundInProgress,
-    /// The payment can still be refunded or contested.
     #[error("the payment can be refunded or contested until {}", .0.to_iso())]
     Until(Timestamp),
 }
@@ -63,15 +61,6 @@ impl Charge {
     }
 }
 
-impl Failure {
-    /// The service's own texts stay: they are the same for all charges.
-    fn erased(&self) -> Self {
-        let is_own = ["expired", "canceled"].contains(&&*self.provider_error_code);
-        let reason = if is_own { self.reason.clone() } else { String::new() };
-        Self { reason, ..self.clone() }
-    }
-}
-
 impl PaymentDetails {
     pub(crate) fn erased(&self) -> Self {
         Self { customer_id: None, ..self.clone() }
@@ -82,7 +71,7 @@ impl PaymentDetails {
 mod tests {
     use super::*;
     use crate::charge::testing::{at, waiting};
-    use crate::charge::{AppliedPayment, StoredCharge, TransactionStatus};
+    use crate::charge::{AppliedPayment, FailureReason, StoredCharge, TransactionStatus};
     use crate::ids::EndToEndId;
     use crate::payment_method::PaymentMethod;
 
@@ -104,8 +93,7 @@ mod tests {
             metadata: Metadata::default().with_text("order", "Maria's"),
             payment_details: Some(details),
             failure: Some(Failure {
-                reason: "Maria's card".to_owned(),
-                provider_error_code: "card_declined".to_owned(),
+                reason: FailureReason::InWords { text: "Maria's card".to_owned(), code: "no".to_owned() },
                 ttl_seconds: None,
                 at: at(3600),
             }),

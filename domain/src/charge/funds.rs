@@ -70,22 +70,17 @@ pub struct RefundParameters {
 
 /// Why a charge cannot be refunded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the texts describe the variants")]
 pub enum RefundRefused {
     /// No payment was credited, or refunds have already returned the whole amount.
     #[error("no payment was credited")]
     NotSettled,
-    /// A MED case of the charge is not over.
     #[error("a MED case of the charge is not over")]
     Disputed,
-    /// A MED case of the charge was lost.
     #[error("a MED case of the charge was lost")]
     CaseLost,
-    /// The requested amount exceeds the refundable amount, or nothing is refundable.
     #[error("at most {remaining} (minor units) can still be refunded")]
-    ExceedsRemaining {
-        /// The refundable amount.
-        remaining: MinorUnits,
-    },
+    ExceedsRemaining { remaining: MinorUnits },
     /// The other checks make inconsistent funds impossible, so this error indicates a defect.
     #[error(transparent)]
     Funds(#[from] FundsError),

@@ -4,6 +4,7 @@
 mod artefacts;
 mod dispute;
 mod erasure;
+mod failure;
 mod funds;
 mod incoming_payment;
 mod lookup;
@@ -19,6 +20,7 @@ use std::ops::Range;
 pub use artefacts::{Artefacts, Boleto, Card, Crypto, HostedPage, Mbway, Multibanco, Pix};
 pub use dispute::{Disputes, MedBlock, MedStatus};
 pub use erasure::ErasureRefused;
+pub use failure::{Failure, FailureReason};
 pub use funds::{Funds, FundsError, RefundParameters, RefundRefused};
 pub use incoming_payment::{IncomingPayment, Return, ReturnedPayment, UnappliedReason};
 pub use lookup::{Lookup, LookupValue, Lookups, MAX_ORDER_CHARS};
@@ -27,8 +29,8 @@ use serde::{Deserialize, Serialize, Serializer};
 pub use status::{PublicStatus, TransactionStatus};
 pub use stored::StoredCharge;
 
-use crate::acquirer::{AcquirerName, Decline};
-use crate::audit::Actor;
+use crate::acquirer::AcquirerName;
+use crate::actor::Actor;
 use crate::calendar::Day;
 use crate::ids::{AcquirerPaymentId, ChargeId, ConnectionId, PostingId, Scope, Scoped};
 use crate::med::CaseUpdate;
@@ -78,22 +80,6 @@ pub struct PaymentDetails {
     pub customer_id: Option<String>,
     /// URL that receives the charge's legacy events, in place of the endpoints subscribed to them.
     pub webhook_url: Option<String>,
-}
-
-/// Why a charge failed, expired or was cancelled; `metadata.failure` on the wire.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Failure {
-    /// Reason: the acquirer's text, or the service's for an expiry or a cancellation.
-    pub reason: String,
-    /// The acquirer's status; `expired` for an expiry, `canceled` for a cancellation.
-    pub provider_error_code: String,
-    /// Lifetime of the Pix code in seconds. `None`: the charge has no Pix code.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ttl_seconds: Option<i64>,
-    /// When the charge failed, expired or was cancelled.
-    #[serde(with = "domain::time::millis")]
-    pub at: Timestamp,
 }
 
 /// A status change of a charge. The status that it led to is the next change's `from`, or the current status.
@@ -246,7 +232,7 @@ pub struct Charge {
     /// Why the charge ended unpaid.
     pub failure: Option<Failure>,
     /// Why the payer's last try was declined, after which the payer could try again. It is the failure of an expiry.
-    pub last_decline: Option<Decline>,
+    pub last_decline: Option<FailureReason>,
     /// Decision of the manual review. `None`: there was none.
     pub reviewed: Option<Decision>,
     /// Summary of the charge's MED cases. `None`: it never had one.

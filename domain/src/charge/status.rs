@@ -38,12 +38,9 @@ pub enum TransactionStatus {
     Dispute,
 }
 
-impl TransactionStatus {
-    /// Returns the status as on the wire and in index keys.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
+crate::named!(TransactionStatus);
 
+impl TransactionStatus {
     /// Returns the status of a settled payment by a method.
     pub(crate) fn settled_by(method: PaymentMethod) -> Self {
         if method.facts().is_approved { Self::Approved } else { Self::Paid }

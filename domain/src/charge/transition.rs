@@ -6,9 +6,11 @@
 //! recorded together with its return.
 
 use super::incoming_payment::{IncomingPayment, UnappliedReason};
-use super::{AcquirerCosts, AppliedPayment, Artefacts, Charge, Decision, Failure, TransactionStatus};
+use super::{
+    AcquirerCosts, AppliedPayment, Artefacts, Charge, Decision, Failure, FailureReason, TransactionStatus,
+};
 use crate::account::terms::MethodTerms;
-use crate::acquirer::{Charged, Decline};
+use crate::acquirer::Charged;
 use crate::ids::{AcquirerPaymentId, ConnectionId, PostingId, Scope};
 use crate::med::{CaseUpdate, add_update};
 use crate::money::{Amount, Currency, MinorUnits, MoneyError};
@@ -58,17 +60,12 @@ pub enum Command {
     /// A try to pay by card ended unpaid, and the payer may try again.
     EndTry {
         /// Why it was declined. `None`: it was abandoned.
-        decline: Option<Decline>,
+        decline: Option<FailureReason>,
     },
     /// The merchant cancels the charge.
     Cancel,
     /// The acquirer declined the payment, or did not create the charge.
-    Decline {
-        /// The acquirer's reason.
-        reason: String,
-        /// The acquirer's status.
-        code: String,
-    },
+    Decline(FailureReason),
     /// The charge expired unpaid. `metadata.failure` then has the code `expired`.
     Expire {
         /// When it expired, which is before the write. It becomes the `at` of `metadata.failure`.
@@ -79,7 +76,7 @@ pub enum Command {
         /// When it expired.
         at: Timestamp,
         /// Why the last try was declined.
-        last: Decline,
+        last: FailureReason,
     },
     /// The bank confirmed that the expected payer made the payment that is held for review.
     ConfirmPayer {
@@ -168,17 +165,15 @@ pub enum Rejection {
 
 /// Why an operator cannot apply a payment to a charge.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the texts describe the variants")]
 pub enum ReceiptRefused {
-    /// Only an open or expired charge accepts a payment that matched no charge.
     #[error("only an open or expired charge accepts a payment that matched no charge")]
     NotPayable,
-    /// The payment's amount is not the charge's.
     #[error("the payment's amount differs from the charge's")]
     WrongAmount,
     /// The payer lock requires another payer than the payment's, or the payment's payer is not known.
     #[error("the charge's payer lock requires another payer")]
     PayerNotExpected,
-    /// The payment is already applied, or its return was requested.
     #[error("the payment is already applied, or its return was requested")]
     NotUnmatched,
 }
@@ -191,7 +186,7 @@ pub fn apply(charge: &Charge, command: &Command, now: Timestamp) -> Result<Outco
         Command::Authenticate => authenticate(charge, now),
         Command::EndTry { decline } => end_try(charge, decline.as_ref(), now),
         Command::Cancel => cancel(charge, now),
-        Command::Decline { reason, code } => Ok(decline(charge, reason, code, now)),
+        Command::Decline(reason) => Ok(decline(charge, reason, now)),
         Command::Expire { at } => Ok(expire(charge, *at, None)),
         Command::ExpireDeclined { at, last } => Ok(expire(charge, *at, Some(last))),
         Command::ConfirmPayer { terms } => Ok(confirm_payer(charge, terms, now)),
@@ -241,12 +236,7 @@ pub enum Finalised {
     /// The acquirer created these payment artefacts.
     Made(Box<Artefacts>),
     /// The acquirer refused the charge.
-    Refused {
-        /// The acquirer's reason.
-        reason: String,
-        /// The acquirer's status.
-        code: String,
-    },
+    Refused(FailureReason),
 }
 
 /// A new charge that the acquirer finalised before its first write: `WAITING_PAYMENT` or `REFUSED`.
@@ -256,8 +246,8 @@ pub fn created_as(charge: Charge, finalised: Finalised) -> Charge {
         Finalised::Made(artefacts) => {
             Charge { status: TransactionStatus::WaitingPayment, artefacts: *artefacts, ..charge }
         }
-        Finalised::Refused { reason, code } => {
-            let failure = failure(&charge, &reason, &code, charge.created_at);
+        Finalised::Refused(reason) => {
+            let failure = failure(&charge, &reason, charge.created_at);
             Charge { status: TransactionStatus::Refused, failure: Some(failure), ..charge }
         }
     }
@@ -402,7 +392,7 @@ fn authenticate(charge: &Charge, now: Timestamp) -> Result<Outcome, Rejection> {
     Ok(changed(Charge { status: TransactionStatus::Processing, ..next }))
 }
 
-fn end_try(charge: &Charge, decline: Option<&Decline>, now: Timestamp) -> Result<Outcome, Rejection> {
+fn end_try(charge: &Charge, decline: Option<&FailureReason>, now: Timestamp) -> Result<Outcome, Rejection> {
     if !charge.is_payable_by_card(now) {
         return Err(Rejection::NotPayableByCard);
     }
@@ -415,7 +405,7 @@ fn end_try(charge: &Charge, decline: Option<&Decline>, now: Timestamp) -> Result
 }
 
 fn cancel(charge: &Charge, now: Timestamp) -> Result<Outcome, Rejection> {
-    let failure = failure(charge, "The merchant cancelled the charge.", "canceled", now);
+    let failure = failure(charge, &FailureReason::Cancelled, now);
     let cancelled = Charge {
         status: TransactionStatus::Cancelled,
         failure: Some(failure),
@@ -458,40 +448,36 @@ fn return_held(
     }
 }
 
-fn failure(charge: &Charge, reason: &str, code: &str, at: Timestamp) -> Failure {
+fn failure(charge: &Charge, reason: &FailureReason, at: Timestamp) -> Failure {
     Failure {
-        reason: reason.to_owned(),
-        provider_error_code: code.to_owned(),
+        reason: reason.clone(),
         ttl_seconds: charge.artefacts.pix.as_ref().map(|pix| pix.ttl_seconds),
         at,
     }
 }
 
-fn decline(charge: &Charge, reason: &str, code: &str, now: Timestamp) -> Outcome {
+fn decline(charge: &Charge, reason: &FailureReason, now: Timestamp) -> Outcome {
     if !charge.is_open() {
         return Outcome::Unchanged;
     }
-    let failure = failure(charge, reason, code, now);
+    let failure = failure(charge, reason, now);
     let next = next_version(charge.clone(), now);
     changed(Charge { status: TransactionStatus::Refused, failure: Some(failure), lease_until: None, ..next })
 }
 
-fn expire(charge: &Charge, at: Timestamp, last_decline: Option<&Decline>) -> Outcome {
+fn expire(charge: &Charge, at: Timestamp, last_decline: Option<&FailureReason>) -> Outcome {
     if !charge.can_expire() {
         return Outcome::Unchanged;
     }
     let expired = expired(charge.clone(), at);
-    let declined = last_decline.map(|why| failure(charge, &why.reason, &why.code, at));
+    let declined = last_decline.map(|why| failure(charge, why, at));
     changed(Charge { failure: declined.or(expired.failure), ..expired })
 }
 
 /// Every field is derived from the charge and `at`, so reads before and after the scheduler persists the expiry
 /// return the same charge.
 pub(super) fn expired(charge: Charge, at: Timestamp) -> Charge {
-    let failure = match &charge.last_decline {
-        Some(last) => failure(&charge, &last.reason, &last.code, at),
-        None => failure(&charge, "The charge was not paid before it expired.", "expired", at),
-    };
+    let failure = failure(&charge, charge.last_decline.as_ref().unwrap_or(&FailureReason::Expired), at);
     Charge { status: TransactionStatus::Expired, failure: Some(failure), ..next_version(charge, at) }
 }
 

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
-use crate::audit::Actor;
+use crate::actor::Actor;
 use crate::charge::{
     Charge, Disputes, Funds, FundsError, MedBlock, MedStatus, TransactionStatus, transition,
 };
@@ -47,12 +47,9 @@ pub enum CaseKind {
     Fraud,
 }
 
-impl CaseKind {
-    /// Returns the type as on the wire.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
+crate::named!(CaseKind);
 
+impl CaseKind {
     fn disputed(self) -> TransactionStatus {
         match self {
             Self::Chargeback => TransactionStatus::Chargeback,
@@ -81,12 +78,9 @@ pub enum CaseStatus {
     Closed,
 }
 
-impl CaseStatus {
-    /// Returns the status as on the wire.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
+crate::named!(CaseStatus);
 
+impl CaseStatus {
     /// Checks whether the status is final.
     pub fn is_over(self) -> bool {
         match self {
@@ -110,7 +104,8 @@ pub enum MoneyOutcome {
 }
 
 /// How a case is decided.
-#[derive(Clone, Copy, Debug, Eq, IntoStaticStr, PartialEq, VariantArray)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
+#[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Decision {
     /// Decided in the merchant's favour.
@@ -123,12 +118,9 @@ pub enum Decision {
     ClosedWithoutRefund,
 }
 
-impl Decision {
-    /// Returns the decision as on the wire.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
+crate::named!(Decision);
 
+impl Decision {
     fn end(self) -> CaseEnd {
         match self {
             Self::Merchant => CaseEnd {

@@ -356,7 +356,7 @@ fn an_unconfirmed_case_that_is_partly_lost_claims_only_the_part() {
 fn a_change_records_its_caller_and_a_new_version() {
     let step = opened(&paid(), "1", None);
     let actor = |version| Actor {
-        by: crate::audit::ActorId::Key(Fingerprint::of(&"key".into())),
+        by: crate::actor::ActorId::Key(Fingerprint::of(&"key".into())),
         source: SourceAddress::default(),
         version,
     };

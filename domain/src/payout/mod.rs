@@ -28,12 +28,7 @@ pub enum PayoutStatus {
     Failed,
 }
 
-impl PayoutStatus {
-    /// Returns the status as in rows and on the wire.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
+crate::named!(PayoutStatus);
 
 /// The row of a payout.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]

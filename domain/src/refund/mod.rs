@@ -3,13 +3,16 @@
 //! acquirer; any other worker queries its status. So no refund is sent twice, and it stays `IN_PROGRESS` until
 //! its outcome is known.
 
+mod reason;
+
+pub use reason::{RefundFailure, RefundReason};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
 use crate::account::terms::Fees;
 use crate::acquirer::AcquirerName;
-use crate::audit::Actor;
+use crate::actor::Actor;
 use crate::calendar::Day;
 use crate::charge::{
     Charge, Funds, FundsError, Metadata, PaymentDetails, RefundParameters, RefundRefused, TransactionStatus,
@@ -132,10 +135,10 @@ pub struct Refund {
     pub requested_at_bank: Option<String>,
     /// The bank's id of the devolução (`rtrId`) or of the Pix out, once the bank reported it.
     pub rtr_id: Option<String>,
-    /// Why the refund failed, in the acquirer's words, with masked documents.
-    pub failure_reason: Option<String>,
-    /// The merchant's reason.
-    pub reason: Option<String>,
+    /// Why the refund failed.
+    pub failure_reason: Option<RefundFailure>,
+    /// Why the refund was made. `None`: the merchant gave no reason.
+    pub reason: Option<RefundReason>,
     /// Pix key of a cash-out. `None`: the payer's document or, if the bank reported none, the account that
     /// paid.
     pub destination: Option<PixKey>,
@@ -216,8 +219,8 @@ pub struct RefundPlan {
     pub third_party: bool,
     /// Daily limit of refunds to third parties in centavos. `None`: no limit applies to this refund.
     pub limit: Option<i64>,
-    /// The merchant's reason.
-    pub reason: Option<String>,
+    /// Why the refund is made.
+    pub reason: Option<RefundReason>,
     /// Hash of the normalised request.
     pub request_hash: String,
 }
@@ -294,7 +297,7 @@ impl Refund {
     /// open refund, an open MED case nor the balance can prevent it. Fails when the charge is not settled.
     pub fn requested_at_bank(
         charge: &Charge,
-        (devolucao, rtr_id, reason): (&str, Option<String>, String),
+        (devolucao, rtr_id, reason): (&str, Option<String>, RefundReason),
         gross: Amount,
         is_held: bool,
         now: Timestamp,
@@ -456,9 +459,15 @@ impl Refund {
         Self { rtr_id: rtr_id.or(self.rtr_id), ..self }
     }
 
-    /// Returns the refund with the acquirer's reason for its failure. A refund that did not fail gets none.
+    /// The words of the merchant who requested the refund.
+    pub fn merchants_reason(&self) -> Option<&str> {
+        let Some(RefundReason::Merchant(text)) = &self.reason else { return None };
+        Some(text)
+    }
+
+    /// Returns the refund with the reason for its failure. A refund that did not fail gets none.
     #[must_use]
-    pub fn with_failure_reason(self, reason: Option<String>) -> Self {
+    pub fn with_failure_reason(self, reason: Option<RefundFailure>) -> Self {
         Self { failure_reason: reason.filter(|_| self.status == RefundStatus::Failed), ..self }
     }
 

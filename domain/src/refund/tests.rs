@@ -14,7 +14,7 @@ fn amount(minor: i64) -> Amount {
 fn at_bank(charge: &Charge, is_held: bool) -> RefundStep {
     Refund::requested_at_bank(
         charge,
-        ("D1", Some("rtr".to_owned()), "Requested at the bank.".to_owned()),
+        ("D1", Some("rtr".to_owned()), RefundReason::RequestedAtBank),
         amount(400),
         is_held,
         at(100),

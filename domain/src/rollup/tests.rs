@@ -10,7 +10,7 @@ use crate::account::terms::MethodTerms;
 use crate::calendar::HOURS_A_DAY;
 use crate::charge::testing::{at, payment, waiting};
 use crate::charge::transition::{Command, Outcome, Payment, apply};
-use crate::charge::{Artefacts, Card, Decision};
+use crate::charge::{Artefacts, Card, Decision, FailureReason};
 use crate::ids::EndToEndId;
 use crate::money::Amount;
 use crate::vocabulary::Vocabulary;
@@ -116,7 +116,7 @@ fn step(charge: &Charge, action: u8, seconds: i64) -> Option<Charge> {
         2 => pay(PaymentMethod::Pix, 999),
         3 => Command::Authenticate,
         4 => Command::Cancel,
-        5 => Command::Decline { reason: "no".to_owned(), code: "no".to_owned() },
+        5 => Command::Decline(FailureReason::CardDeclined),
         6 => Command::Expire { at: now },
         7 => Command::Review { decision: Decision::Approve, terms: MethodTerms::default() },
         8 => Command::Review { decision: Decision::Return, terms: MethodTerms::default() },

@@ -12,6 +12,7 @@ use crate::charge::{Card, IncomingPayment};
 use crate::money::Currency;
 use crate::money::MinorUnits;
 use crate::payment_method::PaymentMethod;
+use crate::refund::RefundReason;
 use crate::row::{Key, Row as _};
 use crate::wallet::{LedgerAccount, Posting, Wallet};
 
@@ -111,7 +112,7 @@ impl World {
                 self.become_(step.charge, Some(step.posting));
             }
             Step::RefundMadeThere(remote) => {
-                let of_bank = (remote.id.as_str(), None, "there".to_owned());
+                let of_bank = (remote.id.as_str(), None, RefundReason::RequestedAtAcquirer);
                 let is_held = self.charge.is_net_held(now);
                 let step =
                     Refund::requested_at_bank(&self.charge, of_bank, remote.amount, is_held, now).unwrap();
@@ -205,8 +206,8 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
     proptest::collection::vec(one, 1..14)
 }
 
-fn decline() -> Decline {
-    Decline { reason: "The card was declined.".to_owned(), code: "card_declined".to_owned() }
+fn decline() -> FailureReason {
+    FailureReason::CardDeclined
 }
 
 fn amount(minor: i64) -> Amount {
@@ -371,8 +372,8 @@ fn rows_lead_to_every_posting_after_any_number_of_disputes_and_movements() {
     let mut world = World::new();
     for number in 0..20 {
         let tries = Snapshot { state: RemoteState::InProgress, ..open() };
-        let ended =
-            Snapshot { last_decline: Some(Decline { code: number.to_string(), ..decline() }), ..open() };
+        let decline = FailureReason::SandboxDeclined { code: number.to_string() };
+        let ended = Snapshot { last_decline: Some(decline), ..open() };
         world.read(&tries, at(100));
         world.read(&ended, at(100));
     }
@@ -436,7 +437,7 @@ fn a_declined_try_waits_for_the_next_and_becomes_the_failure_of_the_expiry() {
     }
     let statuses = [WaitingPayment, Processing, WaitingPayment, Expired];
     assert_eq!(world.statuses, statuses);
-    assert_eq!(world.charge.failure.unwrap().provider_error_code, "card_declined");
+    assert_eq!(world.charge.failure.unwrap().reason, decline());
 }
 
 #[test]
@@ -452,8 +453,7 @@ fn a_charge_that_was_closed_here_ends_as_its_closer_wanted() {
     assert_eq!(step(RemoteState::ClosedByUs, Some(Closing::Cancel)), command(Command::Cancel));
     assert_eq!(step(RemoteState::ClosedByUs, Some(Closing::Expire)), command(expire));
     assert_eq!(step(RemoteState::ClosedByUs, None), None);
-    let Decline { reason, code } = decline();
-    let declined = Command::Decline { reason, code };
+    let declined = Command::Decline(decline());
     assert_eq!(step(RemoteState::ClosedByAcquirer(decline()), Some(Closing::Cancel)), command(declined));
 }
 
@@ -504,8 +504,14 @@ fn what_no_step_can_make_right_is_reported() {
         reason: None,
     };
     let there = remote(RefundOutcome::Refunded, None);
-    let step = Refund::requested_at_bank(&charge, (&there.id, None, String::new()), amount(300), false, now)
-        .unwrap();
+    let step = Refund::requested_at_bank(
+        &charge,
+        (&there.id, None, RefundReason::RequestedAtAcquirer),
+        amount(300),
+        false,
+        now,
+    )
+    .unwrap();
     let started = step.refund.started(&step.charge, now).unwrap().unwrap();
     let ended = started.ended(&step.charge, RefundOutcome::Refunded, now).unwrap().unwrap();
     let notification = CaseNotification { amount: None, ..notification(&dispute(None)) };
@@ -534,8 +540,8 @@ fn what_no_step_can_make_right_is_reported() {
 #[test]
 fn a_second_refund_with_one_name_is_one_that_was_made_there() {
     let (charge, now) = (paid(), at(120));
-    let there = |id: &str| (id.to_owned(), None, String::new());
-    let made_there = |charge: &Charge, (id, its_id, reason): (String, Option<String>, String)| {
+    let there = |id: &str| (id.to_owned(), None, RefundReason::RequestedAtAcquirer);
+    let made_there = |charge: &Charge, (id, its_id, reason): (String, Option<String>, RefundReason)| {
         Refund::requested_at_bank(charge, (&id, its_id, reason), amount(300), false, now).unwrap()
     };
     let step = made_there(&charge, there("re1"));

@@ -58,12 +58,9 @@ pub enum LedgerAccount {
     Payouts,
 }
 
-impl LedgerAccount {
-    /// Returns the account's name in rows and in operator commands.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
+crate::named!(LedgerAccount);
 
+impl LedgerAccount {
     /// Checks whether the account is part of the merchant's wallet.
     pub(crate) fn is_wallet(self) -> bool {
         match self {

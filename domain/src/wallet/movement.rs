@@ -60,13 +60,6 @@ pub enum RefundStrategy {
     Cashout,
 }
 
-impl RefundStrategy {
-    /// Returns the strategy as in rows and on the wire.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
-
 /// The sums that a refund takes from each source. They are stored, because a failure must reverse exactly
 /// these.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]

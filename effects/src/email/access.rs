@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use domain::audit::Audit;
+use domain::audit::{Action, Audit};
 use domain::ids::{Mode, Scope, UserId};
 use domain::time::Timestamp;
 
@@ -36,41 +36,23 @@ pub enum AccessChange<'a> {
 
 impl<'a> AccessChange<'a> {
     pub fn of(audit: &'a Audit) -> Option<Self> {
-        let details = audit.details.as_deref().unwrap_or_default();
-        let key = |details: &'a str| {
-            let prefix = details.strip_prefix("live, prefix ")?.split(',').next()?;
-            Some(Self::LiveKey(prefix))
-        };
-        let manager = |email, role: &str| {
-            let role = role.parse().ok().filter(|role: &Role| role.manages_keys())?;
-            Some(Self::Manager(email, role))
-        };
-        match audit.action.as_str() {
-            "api-key.issue" => key(details),
-            "api-key.rotate" => key(details.split_once(", ")?.1),
-            "user.add" => details.split_once(" as ").and_then(|(email, role)| manager(email, role)),
-            "user.remove" => details.strip_suffix(" was OWNER").map(Self::OwnerLost),
-            "user.set-role" => {
-                let (before, role) = details.split_once(" became ")?;
-                let (email, before) = before.rsplit_once(' ')?;
-                if before == Role::Owner.as_str() {
-                    Some(Self::OwnerLost(email))
-                } else {
-                    manager(email, role)
-                }
+        Some(match &audit.action {
+            Action::IssueKey(key) | Action::RotateKey { key, .. } if key.mode == Mode::Live => {
+                Self::LiveKey(&key.prefix)
             }
-            "user.reset-password" => Some(Self::Password),
-            "user.second-factor-off" => Some(Self::SecondFactorOff),
-            "user.second-factor-on" => Some(Self::SecondFactorOn),
-            "webhook-endpoint.register" => {
-                Some(Self::LiveEndpoint(details.strip_prefix("live ")?.split(',').next()?))
+            Action::AddUser { email, role } if role.manages_keys() => Self::Manager(email, *role),
+            Action::RemoveUser { email, role: Role::Owner }
+            | Action::SetRole { email, from: Role::Owner, .. } => Self::OwnerLost(email),
+            Action::SetRole { email, to, .. } if to.manages_keys() => Self::Manager(email, *to),
+            Action::ResetPassword { .. } => Self::Password,
+            Action::SecondFactorOff { .. } => Self::SecondFactorOff,
+            Action::SecondFactorOn => Self::SecondFactorOn,
+            Action::RegisterEndpoint { mode: Mode::Live, server, .. } => Self::LiveEndpoint(server),
+            Action::ChangeEndpoint { mode: Mode::Live, url: Some((_, server)), .. } => {
+                Self::LiveEndpoint(server)
             }
-            "webhook-endpoint.change" => {
-                let urls = details.strip_prefix("live url: ")?.split(';').next()?;
-                Some(Self::LiveEndpoint(urls.rsplit(' ').next()?))
-            }
-            _ => None,
-        }
+            _ => return None,
+        })
     }
 
     /// Whether it is mailed to all owners.
@@ -113,7 +95,7 @@ impl Email {
 
 #[cfg(test)]
 mod tests {
-    use domain::audit::Operator;
+    use domain::audit::{AuditedKey, Operator};
     use domain::ids::AuditId;
 
     use super::*;
@@ -121,63 +103,49 @@ mod tests {
     #[test]
     fn changes_of_access_are_recognised_by_their_audit_rows() {
         let ana = UserId::from_email("ana@loja.example");
-        let row = |action: &str, details: &str| {
+        let row = |action: &Action| {
             let (at, account) = (Timestamp::MIN, "acc_0123456789abcdef".parse().unwrap());
             let id = (AuditId::new(at, [0; 10]), at);
-            let row = Audit::by_operator(&Operator::default(), account, id, action, ana.to_string());
-            row.with_details(details.to_owned())
+            Audit::by_operator(&Operator::default(), account, id, action.clone(), ana)
         };
-        for (action, details, change) in [
-            (
-                "api-key.issue",
-                "live, prefix ak_live_1, label \"x\"",
-                Some(AccessChange::LiveKey("ak_live_1")),
-            ),
-            ("api-key.issue", "test, prefix ak_test_1, label \", live, prefix ak_live_1\"", None),
-            (
-                "api-key.rotate",
-                "replaced by 12ab, live, prefix ak_live_2, label \"\"",
-                Some(AccessChange::LiveKey("ak_live_2")),
-            ),
-            (
-                "user.add",
-                "bia@loja.example as ADMIN",
-                Some(AccessChange::Manager("bia@loja.example", Role::Admin)),
-            ),
-            ("user.add", "bia@loja.example as MEMBER", None),
-            (
-                "user.set-role",
-                "bia@loja.example MEMBER became OWNER",
-                Some(AccessChange::Manager("bia@loja.example", Role::Owner)),
-            ),
-            (
-                "user.set-role",
-                "ana@loja.example OWNER became ADMIN",
-                Some(AccessChange::OwnerLost("ana@loja.example")),
-            ),
-            ("user.set-role", "bia@loja.example ADMIN became MEMBER", None),
-            ("user.remove", "ana@loja.example was OWNER", Some(AccessChange::OwnerLost("ana@loja.example"))),
-            ("user.remove", "bia@loja.example was MEMBER", None),
-            (
-                "webhook-endpoint.register",
-                "live https://shop.example, events: charge.paid",
-                Some(AccessChange::LiveEndpoint("https://shop.example")),
-            ),
-            ("webhook-endpoint.register", "test https://shop.example, events: charge.paid", None),
-            (
-                "webhook-endpoint.change",
-                "live url: https://a.example to https://b.example; status: ACTIVE to INACTIVE",
-                Some(AccessChange::LiveEndpoint("https://b.example")),
-            ),
-            ("webhook-endpoint.change", "live events added: charge.paid", None),
-            ("user.second-factor-off", "ana@loja.example", Some(AccessChange::SecondFactorOff)),
-            ("user.log-in", "", None),
+        let key = |mode| {
+            let (prefix, label) = ("ak_1".to_owned(), "label".to_owned());
+            AuditedKey { mode, prefix, label }
+        };
+        let add = |role| Action::AddUser { email: "bia@loja.example".to_owned(), role };
+        let remove = |role| Action::RemoveUser { email: "bia@loja.example".to_owned(), role };
+        let set_role = |from, to| Action::SetRole { email: "bia@loja.example".to_owned(), from, to };
+        let server = || "https://b.example".to_owned();
+        let registered = |mode| Action::RegisterEndpoint { mode, server: server(), events: Vec::new() };
+        let moved = |url| {
+            let (mode, added, removed, status) = (Mode::Live, Vec::new(), Vec::new(), None);
+            Action::ChangeEndpoint { mode, url, added, removed, status }
+        };
+        let replaced_by = domain::ids::Fingerprint::of(&"key".into());
+        let (bia, endpoint) = ("bia@loja.example", AccessChange::LiveEndpoint("https://b.example"));
+        for (action, change) in [
+            (Action::IssueKey(key(Mode::Live)), Some(AccessChange::LiveKey("ak_1"))),
+            (Action::IssueKey(key(Mode::Test)), None),
+            (Action::RotateKey { replaced_by, key: key(Mode::Live) }, Some(AccessChange::LiveKey("ak_1"))),
+            (add(Role::Admin), Some(AccessChange::Manager(bia, Role::Admin))),
+            (add(Role::Member), None),
+            (set_role(Role::Member, Role::Owner), Some(AccessChange::Manager(bia, Role::Owner))),
+            (set_role(Role::Owner, Role::Admin), Some(AccessChange::OwnerLost(bia))),
+            (set_role(Role::Admin, Role::Member), None),
+            (remove(Role::Owner), Some(AccessChange::OwnerLost(bia))),
+            (remove(Role::Member), None),
+            (registered(Mode::Live), Some(endpoint)),
+            (registered(Mode::Test), None),
+            (moved(Some((server(), server()))), Some(endpoint)),
+            (moved(None), None),
+            (Action::SecondFactorOff { email: bia.to_owned() }, Some(AccessChange::SecondFactorOff)),
+            (Action::LogIn, None),
         ] {
-            let row = row(action, details);
+            let row = row(&action);
             let found = AccessChange::of(&row);
-            assert_eq!(found, change, "{action} {details}");
+            assert_eq!(found, change, "{action:?}");
             let own = found.and_then(|change| change.user(&row));
-            assert!(found.is_none_or(|change| change.is_for_owners() || own == Some(ana)), "{action}");
+            assert!(found.is_none_or(|change| change.is_for_owners() || own == Some(ana)), "{action:?}");
         }
     }
 }

@@ -10,8 +10,6 @@
 use schemars::JsonSchema;
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
-use strum::{IntoStaticStr, VariantArray};
-
 use url::Url;
 
 use domain::audit::Actor;
@@ -19,7 +17,9 @@ use domain::ids::{EndpointId, Scope};
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
 use domain::url_policy::{AddressPolicy, check_new_url};
+pub use domain::webhook::EndpointStatus;
 use domain::webhook::event_type::{EventType, subscribable_list_schema};
+use domain::webhook::failure::AttemptFailure;
 use domain::webhook::signature::EndpointSecret;
 
 use super::WebhookError;
@@ -43,33 +43,17 @@ const FAILED_FOR_MS: i64 = 5 * 24 * 60 * 60 * 1_000;
 /// their attempts before a later delivery switches it off.
 const FAILED_BEFORE_MS: i64 = 2 * 24 * 60 * 60 * 1_000;
 
-/// Whether an endpoint receives new events.
-#[derive(
-    Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, JsonSchema, PartialEq, Serialize, VariantArray,
-)]
-#[serde(rename_all = "UPPERCASE")]
-#[strum(serialize_all = "UPPERCASE")]
-#[schemars(rename = "WebhookEndpointStatus", description = "Whether an endpoint receives new events.")]
-pub enum EndpointStatus {
-    /// It receives the events that it is subscribed to.
-    Active,
-    /// It receives no new events.
-    Inactive,
-}
-
-impl EndpointStatus {
-    /// Returns the status as rows and the API show it.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
-
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+/// When and why the service switched an endpoint off. `Display` is the reason, which the merchant reads.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, thiserror::Error)]
+#[error("no attempt begun since {} succeeded; the last one: {last}", since.to_iso())]
 pub struct Disabled {
     #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
-    /// The reason, which the merchant reads.
-    pub reason: String,
+    /// When the failures began.
+    #[serde(with = "domain::time::millis")]
+    pub since: Timestamp,
+    /// Why the last attempt failed.
+    pub last: AttemptFailure,
 }
 
 /// The last abandonment of an endpoint's pending deliveries.
@@ -226,11 +210,9 @@ impl Endpoint {
                 if now.millis_since(since) >= FAILED_FOR_MS
                     && delivery_created_at.millis_since(since) >= FAILED_BEFORE_MS =>
             {
-                let (since, error) = (since.to_iso(), &failed.error);
-                let reason = format!("no attempt begun since {since} succeeded; the last one: {error}");
                 Some(Self {
                     status: EndpointStatus::Inactive,
-                    disabled: Some(Disabled { at: now, reason }),
+                    disabled: Some(Disabled { at: now, since, last: failed.failure.clone() }),
                     updated_at: now,
                     ..next
                 })
@@ -238,7 +220,7 @@ impl Endpoint {
             (AttemptOutcome::Delivered { .. }, None)
             | (AttemptOutcome::Retry { .. } | AttemptOutcome::Exhausted(_), Some(_))
             | (
-                AttemptOutcome::Cancelled { .. }
+                AttemptOutcome::Cancelled(_)
                 | AttemptOutcome::Abandoned { .. }
                 | AttemptOutcome::Postponed { .. },
                 _,
@@ -516,7 +498,7 @@ pub struct EndpointView<'a> {
     disabled_at: Option<Timestamp>,
     /// Why the service switched the endpoint off. Absent if it did not.
     #[schemars(with = "&str")]
-    disabled_reason: Option<&'a str>,
+    disabled_reason: Option<String>,
     /// When the endpoint was registered.
     created_at: Timestamp,
     /// When the endpoint last changed.
@@ -534,7 +516,7 @@ impl<'a> EndpointView<'a> {
             status: endpoint.status,
             failing_since: endpoint.failing_since,
             disabled_at: endpoint.disabled.as_ref().map(|disabled| disabled.at),
-            disabled_reason: endpoint.disabled.as_ref().map(|disabled| disabled.reason.as_str()),
+            disabled_reason: endpoint.disabled.as_ref().map(ToString::to_string),
             created_at: endpoint.created_at,
             updated_at: endpoint.updated_at,
         }
@@ -628,7 +610,7 @@ pub mod testing {
 
 #[cfg(test)]
 mod tests {
-    use super::super::delivery::FailedAttempt;
+    use super::super::delivery::{Cause, FailedAttempt};
     use super::testing::endpoint;
     use super::*;
     use crate::charge_testing::at;
@@ -636,7 +618,7 @@ mod tests {
     const DAY: i64 = 24 * 60 * 60;
 
     fn failure() -> AttemptOutcome {
-        let failed = FailedAttempt::without_body(Some(500), "answered 500");
+        let failed = FailedAttempt::without_body(Some(500), AttemptFailure::Answered(500));
         AttemptOutcome::Retry { failed, next_attempt_at: at(0) }
     }
 
@@ -648,7 +630,7 @@ mod tests {
         assert_eq!((failing.failing_since, failing.version), (Some(at(60)), 2));
         assert_eq!(failing.updated_at, at(0), "the merchant changed nothing");
         assert!(failing.after_attempt(&failure(), at(0), at(90)).is_none());
-        let cancelled = AttemptOutcome::Cancelled { reason: "gone".to_owned() };
+        let cancelled = AttemptOutcome::Cancelled(Cause::Deleted);
         assert!(failing.after_attempt(&cancelled, at(0), at(90)).is_none());
         let recovered = failing.after_attempt(&delivered, at(0), at(90)).unwrap();
         assert_eq!((recovered.failing_since, recovered.version), (None, 3));
@@ -656,7 +638,8 @@ mod tests {
 
     #[test]
     fn an_exhausted_delivery_switches_the_endpoint_off_after_five_days_of_failures() {
-        let exhausted = AttemptOutcome::Exhausted(FailedAttempt::without_body(Some(500), "answered 500"));
+        let exhausted =
+            AttemptOutcome::Exhausted(FailedAttempt::without_body(Some(500), AttemptFailure::Answered(500)));
         let failing = endpoint().after_attempt(&failure(), at(0), at(0)).unwrap();
         let (created_at, ended_at) = (at(2 * DAY), at(5 * DAY));
         assert!(failing.after_attempt(&exhausted, created_at, at(5 * DAY - 1)).is_none());
@@ -667,7 +650,7 @@ mod tests {
         );
         let off = failing.after_attempt(&exhausted, created_at, ended_at).unwrap();
         assert_eq!((off.status, off.version, off.updated_at), (EndpointStatus::Inactive, 3, ended_at));
-        insta::assert_snapshot!(off.disabled.clone().unwrap().reason, @"no attempt begun since 2026-11-21T12:00:00.000Z succeeded; the last one: answered 500");
+        insta::assert_snapshot!(off.disabled.clone().unwrap(), @"no attempt begun since 2026-11-21T12:00:00.000Z succeeded; the last one: answered 500");
         assert!(off.after_attempt(&exhausted, created_at, at(6 * DAY)).is_none(), "already switched off");
         let on = EndpointChange { status: Some(EndpointStatus::Active), ..EndpointChange::default() };
         let on = on.apply(off.clone(), at(7 * DAY));

@@ -20,5 +20,6 @@ pub mod queue;
 pub mod redrive;
 pub mod resend;
 pub mod secret;
+pub mod words;
 
 pub use error::WebhookError;

@@ -21,9 +21,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use domain::account::terms::MethodTerms;
-use domain::acquirer::Decline;
 use domain::charge::transition::{Command, Payment};
-use domain::charge::{Charge, StoredCharge};
+use domain::charge::{Charge, FailureReason, StoredCharge};
 use domain::ids::{AcquirerPaymentId, EndToEndId};
 use domain::money::Amount;
 use domain::payment_method::PaymentMethod;
@@ -193,12 +192,15 @@ async fn fail(
     let root = fields.body(&body, bodies::FAIL_BODY);
     let decline = fields.read(&root, &bodies::REASON).zip(fields.read(&root, &bodies::CODE));
     let may_retry = fields.read(&root, &bodies::RETRY);
-    let ((reason, code), may_retry) = fields.finish(decline.zip(may_retry))?;
-    let command = if may_retry {
-        Command::EndTry { decline: Some(Decline { reason, code }) }
+    let ((text, code), may_retry) = fields.finish(decline.zip(may_retry))?;
+    let has_text = root.has(&bodies::REASON);
+    let reason = if has_text {
+        FailureReason::InWords { text, code }
     } else {
-        Command::Decline { reason, code }
+        FailureReason::SandboxDeclined { code }
     };
+    let command =
+        if may_retry { Command::EndTry { decline: Some(reason) } } else { Command::Decline(reason) };
     apply(&app, charge, &command, now).await
 }
 

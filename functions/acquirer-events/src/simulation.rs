@@ -7,8 +7,8 @@
 use crate::App;
 use axum::extract::State;
 use axum::response::Redirect;
-use domain::charge::Charge;
 use domain::charge::transition::{Command, Payment};
+use domain::charge::{Charge, FailureReason};
 use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId, Mode, RawChargeId};
 use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
@@ -94,10 +94,7 @@ pub(crate) async fn command(
     };
     Ok(Some(match simulation.outcome {
         Simulated::Paid => pay_command(app, charge, method, now).await?,
-        Simulated::Declined => Command::Decline {
-            reason: "The payment was declined in a simulation.".to_owned(),
-            code: "refused".to_owned(),
-        },
+        Simulated::Declined => Command::Decline(FailureReason::DeclinedInSimulation),
     }))
 }
 

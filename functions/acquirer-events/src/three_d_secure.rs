@@ -14,7 +14,7 @@ use axum::extract::{RawForm, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::charge::transition::Command;
-use domain::charge::{Charge, StoredCharge, TransactionStatus};
+use domain::charge::{Charge, FailureReason, StoredCharge, TransactionStatus};
 use domain::ids::{ChargeId, RawChargeId};
 use domain::payment_method::PaymentMethod;
 use domain::pt_br;
@@ -27,8 +27,6 @@ use shared::http::{Fields, IdPath, Problem, Query, RequestContext, Result};
 use crate::simulation;
 
 const SECONDS_BEFORE_RETURN: u32 = 2;
-
-const DECLINED_CODE: &str = "authentication_failed";
 
 pages::words! { pub(crate),
     TEST = "Ambiente de teste: nenhum dinheiro é cobrado.", "Test mode: no money is charged.", "Modo de prueba: no se cobra dinero.";
@@ -195,10 +193,9 @@ async fn apply(app: &App, stored: StoredCharge, choice: Option<Choice>, now: Tim
         (CardStep::Decide, Some(Choice::Approve)) => {
             simulation::pay_command(app, &charge, PaymentMethod::CreditCard, now).await?
         }
-        (CardStep::Decide, Some(Choice::Decline)) => Command::Decline {
-            reason: "The holder did not authenticate the payment.".to_owned(),
-            code: DECLINED_CODE.to_owned(),
-        },
+        (CardStep::Decide, Some(Choice::Decline)) => {
+            Command::Decline(FailureReason::NotAuthenticatedByHolder)
+        }
         _ => return Ok(charge),
     };
     Ok(app.charges.apply(stored, &command, now).await?)

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use acquirer_core::configuration::AccountAcquirers;
 use acquirer_core::{
-    Acquirer, AcquirerMessage, AcquirerQueue, Acquirers, Connections, FINALISE_TIMEOUT_MS, RefundAnswer,
-    RefundProgress, RequestAgain, finalise_in_sandbox, not_finalised_in_time,
+    Acquirer, AcquirerMessage, AcquirerQueue, Acquirers, Connections, FINALISE_TIMEOUT_MS,
+    NOT_FINALISED_IN_TIME, RefundAnswer, RefundProgress, RequestAgain, finalise_in_sandbox,
 };
 use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
@@ -161,7 +161,7 @@ impl AcquirerWorker {
                 }
                 Err(error) => {
                     tracing::error!(charge = %id, %error, "a charge could not be finalised in time; it is refused");
-                    not_finalised_in_time()
+                    NOT_FINALISED_IN_TIME
                 }
             };
             return Ok(self.charges.finalise(charge, finalised, self.clock.now()).await.map(drop)?);
@@ -225,7 +225,7 @@ impl AcquirerWorker {
                     let again = AcquirerMessage::Refund { id, refusals };
                     return Ok(self.queue.send_later(&again, pause).await?);
                 }
-                tracing::error!(refund = %id, reason = said.reason, "the bank refuses a refund for good, so it fails");
+                tracing::error!(refund = %id, reason = said.reason.as_ref().map(tracing::field::display), "the bank refuses a refund for good, so it fails");
                 self.refunds.end_at_bank(refund, RefundOutcome::Failed, said, now).await?;
                 Ok(())
             }

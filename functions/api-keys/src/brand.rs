@@ -6,6 +6,7 @@ use axum::Router;
 use axum::response::Response;
 use axum::routing::post;
 use domain::account::{Brand, Color, LogoHash, MailAddress, Phone};
+use domain::audit::Action;
 use maud::Markup;
 use pages::forms::{MemberForm, Need, answer, body};
 use pages::kept::brand_form;
@@ -110,7 +111,6 @@ async fn replace_logo(member: &MemberForm<ApiKeysApp>, new: Option<LogoHash>) ->
 async fn store(member: &MemberForm<ApiKeysApp>, change: impl Fn(&mut Brand)) -> Result<String> {
     let MemberForm { app, session, now, .. } = member;
     let (id, operator) = (&session.account.id, session.operator());
-    let action = "account.set-brand";
-    app.accounts.change(id, action, |account| &mut account.brand, change, &operator, *now).await?;
+    app.accounts.change(id, Action::SetBrand, |of| &mut of.brand, change, &operator, *now).await?;
     Ok(SETTINGS.to_owned())
 }

@@ -11,13 +11,13 @@ use domain::time::Timestamp;
 use effects::email::{EmailRecord, EmailTopic, Emails};
 use maud::{Markup, html};
 use pages::forms::Need;
-use pages::{Cell, Tone, code_block, empty, next_page, tag, time};
+use pages::{Cell, Tone, code_block, empty, next_page, tag, time, without_documents};
 use shared::account::Users;
 use shared::audit;
 use shared::http::Result;
 
 use crate::charges::field;
-use crate::terms::{action, details};
+use crate::translations::{action, details};
 use crate::visit::{Page, Visitor};
 use crate::words as w;
 
@@ -133,13 +133,13 @@ pub(crate) async fn audit(visitor: Visitor) -> Result<Response> {
     let rows: Vec<Vec<Markup>> = found.iter().filter(is_shown).map(|row| {
         vec![
             time(row.at),
-            html! { span title=(row.action) { (action(page.language, &row.action)) } },
+            html! { span title=(row.action.name()) { (page.say(action(&row.action))) } },
             html! {
                 a href={ (AUDIT) "?" (query.only(|name| name == "day").with("actor", &row.actor)) } { (row.actor) }
                 " " (email_of(&row.actor))
             },
             html! { (row.subject) },
-            html! { (details(page.language, row.details.as_deref().unwrap_or_default())) },
+            html! { (without_documents(&details(page.language, &row.action))) },
             html! { @if let Some(ip) = row.source.ip() { (ip) } },
         ]
     }).collect();

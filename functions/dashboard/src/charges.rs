@@ -9,7 +9,6 @@ use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::wallet::ReturnStatus;
-use effects::webhook::delivery::Delivery;
 use maud::{Markup, html};
 use money::charge::{CHARGES_QUERY, ChargeFilter};
 use money::refund::{RefundError, refusal};
@@ -19,13 +18,14 @@ use pages::{
     Cell, ReceiptDetails, Tone, Word, copy_button, customer, facts, masked_payer, money, tag, time,
     without_documents,
 };
-use services::{ChargeRows, ChargeTimeline, TimelineEntry, TimelineKind, TimelinePart, charge_timeline};
+use services::{ChargeRows, ChargeTimeline, TimelineEntry, TimelineFact, TimelinePart, charge_timeline};
 use sha2::{Digest, Sha256};
 use shared::http::{IdPath, Problem, Query, Result};
 
 use crate::account::AUDIT;
+use crate::fields::rule;
 use crate::states::{State as _, all};
-use crate::terms::{details_of, reason, rule, words_of};
+use crate::translations::{details_of, failure_reason, refund_failure, refund_reason, words_of};
 use crate::visit::{Page, Visitor};
 use crate::webhooks::{pretty, resend_button};
 use crate::words as w;
@@ -265,7 +265,10 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<ChargeId>) -> Resu
                                 html! { code { (refund.id) } },
                                 refund.status.tag(page.language),
                                 html! { (money(refund.share.gross.minor(), refund.currency)) },
-                                html! { (reason(page.language, refund.reason.as_deref().or(refund.failure_reason.as_deref()).unwrap_or_default())) },
+                                html! {
+                                    @if let Some(reason) = &refund.reason { (refund_reason(page.language, reason)) " " }
+                                    @if let Some(failure) = &refund.failure_reason { (refund_failure(page.language, failure)) }
+                                },
                             ]).collect()))
                         }
                     }
@@ -389,7 +392,8 @@ fn refund_refused(page: &Page, charge: &Charge) -> Option<Word> {
 
 /// Whether the page may change although the user does nothing.
 fn may_change(timeline: &ChargeTimeline, now: Timestamp) -> bool {
-    let ChargeTimeline { charge, refunds, cases, payments, deliveries, entries, .. } = timeline;
+    let ChargeTimeline { charge, refunds, cases, payments, entries, .. } = timeline;
+    let waits = |entry: &TimelineEntry| matches!(&entry.fact, TimelineFact::Delivery(delivery) if !delivery.is_done());
     let is_returning = |payment: &IncomingPayment| {
         payment.returned.as_ref().is_some_and(|returned| returned.status == ReturnStatus::Requested)
     };
@@ -398,7 +402,7 @@ fn may_change(timeline: &ChargeTimeline, now: Timestamp) -> bool {
         || refunds.iter().any(|refund| !refund.is_done())
         || cases.iter().any(|case| !case.status.is_over())
         || payments.iter().any(is_returning)
-        || deliveries.iter().any(|delivery| !delivery.is_done())
+        || entries.iter().any(waits)
         // The events of a change, and their deliveries, appear some seconds after it.
         || entries.last().is_some_and(|last| now.millis_since(last.at) < SETTLED_AFTER_MS)
 }
@@ -461,7 +465,7 @@ fn data(page: &Page, charge: &Charge) -> Result<Markup> {
         ),
         (
             page.say(w::REASON),
-            html! { @if let Some(failure) = &charge.failure { (reason(page.language, &failure.reason)) } },
+            html! { @if let Some(failure) = &charge.failure { (failure_reason(page.language, &failure.reason)) } },
         ),
     ]))
 }
@@ -494,10 +498,10 @@ fn timeline_list(page: &Page, timeline: &ChargeTimeline, currency: Currency) -> 
 fn timeline_entry(page: &Page, entry: &TimelineEntry, currency: Currency) -> Markup {
     let (kind, state) = words_of(entry);
     html! {
-        @match (entry.what, &entry.id) {
-            (TimelineKind::Delivery, Some(id)) => a href={ "/dashboard/deliveries/" (id) } { (page.say(kind)) },
-            (TimelineKind::Event, Some(id)) => a href={ "/dashboard/events/" (id) } { (page.say(kind)) },
-            (TimelineKind::Case, Some(id)) => a href={ "/dashboard/disputes/" (id) } { (page.say(kind)) },
+        @match (&entry.fact, &entry.id) {
+            (TimelineFact::Delivery(_), Some(id)) => a href={ "/dashboard/deliveries/" (id) } { (page.say(kind)) },
+            (TimelineFact::Event(_), Some(id)) => a href={ "/dashboard/events/" (id) } { (page.say(kind)) },
+            (TimelineFact::Case(..), Some(id)) => a href={ "/dashboard/disputes/" (id) } { (page.say(kind)) },
             _ => (page.say(kind)),
         }
         " " (state.map_or_else(|| tag(Tone::Calm, &entry.state), |(tone, word)| tag(tone, page.say(word))))
@@ -512,10 +516,7 @@ fn timeline_entry(page: &Page, entry: &TimelineEntry, currency: Currency) -> Mar
 }
 
 fn resend(page: &Page, timeline: &ChargeTimeline, entry: &TimelineEntry) -> Markup {
-    let is_it = |delivery: &&Delivery| {
-        entry.what == TimelineKind::Delivery && entry.id == Some(delivery.id.to_string())
-    };
-    let Some(delivery) = timeline.deliveries.iter().find(is_it) else { return html! {} };
+    let TimelineFact::Delivery(delivery) = &entry.fact else { return html! {} };
     let endpoint = timeline.endpoints.iter().find(|endpoint| Some(endpoint.id) == delivery.endpoint);
     let event = timeline.events.iter().find(|event| event.id == delivery.event);
     let has_event = event.is_some_and(|event| event.is_kept(page.now));

@@ -97,20 +97,17 @@ pub(crate) fn deadline(page: &Page, due: Timestamp, is_open: bool) -> Markup {
     }
 }
 
-pub(crate) fn outcome_name(outcome: MoneyOutcome) -> Word {
-    match outcome {
-        MoneyOutcome::RefundedToMerchant => w::OUTCOME_MERCHANT,
-        MoneyOutcome::ClosedWithoutRefund => w::OUTCOME_NO_REFUND,
-        MoneyOutcome::Lost => w::OUTCOME_LOST,
+pages::translate! {
+    pub(crate) fn outcome_name(MoneyOutcome) {
+        MoneyOutcome::RefundedToMerchant = "O dinheiro voltou ao saldo", "The money is back in the balance", "El dinero volvió al saldo";
+        MoneyOutcome::ClosedWithoutRefund = "Encerrada sem devolução à loja", "Closed without the money for the shop", "Cerrada sin devolución a la tienda";
+        MoneyOutcome::Lost = "O dinheiro foi para o pagador", "The money went to the payer", "El dinero fue al pagador";
     }
-}
-
-pub(crate) fn kind_name(kind: CaseKind) -> Word {
-    match kind {
-        CaseKind::Med => w::CASE_MED,
-        CaseKind::Chargeback => w::CASE_CHARGEBACK,
-        CaseKind::Dispute => w::KIND_CASE,
-        CaseKind::Fraud => w::CASE_FRAUD,
+    pub(crate) fn kind_name(CaseKind) {
+        CaseKind::Med = "Disputa MED", "MED dispute", "Disputa MED";
+        CaseKind::Chargeback = "Chargeback", "Chargeback", "Contracargo";
+        CaseKind::Dispute = "Disputa", "Dispute", "Disputa";
+        CaseKind::Fraud = "Suspeita de fraude", "Report of fraud", "Sospecha de fraude";
     }
 }
 

@@ -17,7 +17,7 @@ use shared::http::{IdPath, Problem, Result};
 use crate::charges::own_rows;
 use crate::disputes::{kind_name, outcome_name};
 use crate::states::State as _;
-use crate::terms::{details_of, words_of};
+use crate::translations::{details_of, words_of};
 use crate::visit::{Page, Visitor};
 use crate::words as w;
 

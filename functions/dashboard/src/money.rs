@@ -151,22 +151,20 @@ fn parts(posting: &Posting) -> Result<Vec<(Word, MinorUnits)>> {
     Ok(changed)
 }
 
-pub(crate) fn movement_name(kind: PostingKind) -> Word {
-    match kind {
-        PostingKind::Settlement => w::MOVED_SETTLEMENT,
-        PostingKind::ReviewHold | PostingKind::ReviewReturn => w::IN_REVIEW,
-        PostingKind::UnappliedReceipt | PostingKind::ReturnCompleted => w::MOVED_RETURN,
-        PostingKind::Release => w::RELEASED_ON,
-        PostingKind::Refund | PostingKind::RefundCompleted | PostingKind::RefundCredit => w::KIND_REFUND,
-        PostingKind::RefundFailed => w::MOVED_REFUND_FAILED,
-        PostingKind::CaseOpened => w::CASE_OPENED,
-        PostingKind::CaseWon => w::MOVED_CASE_WON,
-        PostingKind::CaseLost => w::MOVED_CASE_LOST,
-        PostingKind::Payout | PostingKind::PayoutPaid => w::PAYOUT,
-        PostingKind::PayoutFailed => w::MOVED_PAYOUT_FAILED,
-        PostingKind::Adjustment | PostingKind::DisputeFees | PostingKind::AcquirerCosts => {
-            w::MOVED_ADJUSTMENT
-        }
+pages::translate! {
+    pub(crate) fn movement_name(PostingKind) {
+        PostingKind::Settlement = "Pagamento", "Payment", "Pago";
+        PostingKind::ReviewHold | PostingKind::ReviewReturn = "Em análise", "In review", "En revisión";
+        PostingKind::UnappliedReceipt | PostingKind::ReturnCompleted = "Pagamento devolvido ao pagador", "Payment returned to the payer", "Pago devuelto al pagador";
+        PostingKind::Release = "Liberação", "Release", "Liberación";
+        PostingKind::Refund | PostingKind::RefundCompleted | PostingKind::RefundCredit = "Devolução", "Refund", "Devolución";
+        PostingKind::RefundFailed = "Devolução que falhou", "Refund that failed", "Devolución fallida";
+        PostingKind::CaseOpened = "Disputa aberta", "Dispute opened", "Disputa abierta";
+        PostingKind::CaseWon = "Disputa ganha", "Dispute won", "Disputa ganada";
+        PostingKind::CaseLost = "Disputa perdida", "Dispute lost", "Disputa perdida";
+        PostingKind::Payout | PostingKind::PayoutPaid = "Repasse", "Payout", "Retiro";
+        PostingKind::PayoutFailed = "Repasse que falhou", "Payout that failed", "Retiro fallido";
+        PostingKind::Adjustment | PostingKind::DisputeFees | PostingKind::AcquirerCosts = "Ajuste da operadora", "Adjustment by your operator", "Ajuste del operador";
     }
 }
 

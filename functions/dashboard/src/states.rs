@@ -28,18 +28,60 @@ pub(crate) fn all(page: &Page) -> impl Iterator<Item = (&'static str, &'static s
     std::iter::once(("", page.say(w::ALL)))
 }
 
-impl State for PublicStatus {
-    fn shown(self) -> (Tone, Word) {
-        match self {
-            Self::Pending => (Tone::Info, w::AWAITING),
-            Self::Processing => (Tone::Info, w::IN_REVIEW),
-            Self::Paid => (Tone::Good, w::PAID),
-            Self::Failed => (Tone::Bad, w::DECLINED),
-            Self::Expired => (Tone::Calm, w::EXPIRED),
-            Self::Cancelled => (Tone::Calm, w::CANCELLED),
-            Self::Refunded => (Tone::Calm, w::REFUNDED),
-            Self::Disputed => (Tone::Warn, w::DISPUTED),
-        }
+/// `Type { State => Tone, word; }`
+macro_rules! states {
+    ($($State:ty { $($state:pat => $tone:ident, $word:expr;)+ })+) => {
+        $(impl State for $State {
+            fn shown(self) -> (Tone, Word) {
+                match self { $($state => (Tone::$tone, $word),)+ }
+            }
+        })+
+    };
+}
+
+states! {
+    PublicStatus {
+        Self::Pending => Info, w::AWAITING;
+        Self::Processing => Info, w::IN_REVIEW;
+        Self::Paid => Good, w::PAID;
+        Self::Failed => Bad, w::DECLINED;
+        Self::Expired => Calm, w::EXPIRED;
+        Self::Cancelled => Calm, w::CANCELLED;
+        Self::Refunded => Calm, w::REFUNDED;
+        Self::Disputed => Warn, w::DISPUTED;
+    }
+    RefundStatus {
+        Self::Pending | Self::InProgress => Info, w::IN_PROGRESS;
+        Self::Refunded => Good, w::REFUNDED;
+        Self::Failed => Bad, w::FAILED;
+    }
+    ReturnStatus {
+        Self::Requested => Info, w::RETURN_REQUESTED;
+        Self::Returned => Calm, w::RETURNED;
+        Self::Stopped => Warn, w::RETURN_STOPPED;
+    }
+    PayoutStatus {
+        Self::Pending => Info, w::IN_PROGRESS;
+        Self::Paid => Good, w::TRANSFERRED;
+        Self::Failed => Bad, w::FAILED;
+    }
+    CaseStatus {
+        Self::Open => Warn, w::CASE_OPEN;
+        Self::Appealed => Info, w::CASE_APPEALED;
+        Self::Accepted => Calm, w::CASE_ACCEPTED;
+        Self::Rejected => Bad, w::CASE_LOST;
+        Self::Closed => Calm, w::CASE_CLOSED;
+    }
+    DeliveryStatus {
+        Self::Pending => Info, w::DELIVERY_PENDING;
+        Self::Processing => Info, w::IN_PROGRESS;
+        Self::Delivered => Good, w::DELIVERED;
+        Self::Failed => Bad, w::FAILED;
+        Self::Cancelled => Calm, w::CANCELLED;
+    }
+    EndpointStatus {
+        Self::Active => Good, w::ACTIVE;
+        Self::Inactive => Calm, w::PAUSED;
     }
 }
 
@@ -52,65 +94,43 @@ impl State for TransactionStatus {
     }
 }
 
-impl State for RefundStatus {
-    fn shown(self) -> (Tone, Word) {
-        match self {
-            Self::Pending | Self::InProgress => (Tone::Info, w::IN_PROGRESS),
-            Self::Refunded => (Tone::Good, w::REFUNDED),
-            Self::Failed => (Tone::Bad, w::FAILED),
-        }
-    }
-}
+#[cfg(test)]
+mod tests {
+    use domain::med::CaseKind;
+    use domain::vocabulary::Vocabulary;
 
-impl State for ReturnStatus {
-    fn shown(self) -> (Tone, Word) {
-        match self {
-            Self::Requested => (Tone::Info, w::RETURN_REQUESTED),
-            Self::Returned => (Tone::Calm, w::RETURNED),
-            Self::Stopped => (Tone::Warn, w::RETURN_STOPPED),
-        }
-    }
-}
+    use super::*;
+    use crate::disputes::kind_name;
 
-impl State for PayoutStatus {
-    fn shown(self) -> (Tone, Word) {
-        match self {
-            Self::Pending => (Tone::Info, w::IN_PROGRESS),
-            Self::Paid => (Tone::Good, w::TRANSFERRED),
-            Self::Failed => (Tone::Bad, w::FAILED),
-        }
+    fn coded<T: Vocabulary>(shown: impl Fn(T) -> Word) -> Vec<(String, Word)> {
+        T::vocabulary().into_iter().map(|(code, each)| (code.to_owned(), shown(each))).collect()
     }
-}
 
-impl State for CaseStatus {
-    fn shown(self) -> (Tone, Word) {
-        match self {
-            Self::Open => (Tone::Warn, w::CASE_OPEN),
-            Self::Appealed => (Tone::Info, w::CASE_APPEALED),
-            Self::Accepted => (Tone::Calm, w::CASE_ACCEPTED),
-            Self::Rejected => (Tone::Bad, w::CASE_LOST),
-            Self::Closed => (Tone::Calm, w::CASE_CLOSED),
-        }
+    fn states<T: Vocabulary + State>() -> Vec<(String, Word)> {
+        coded(|state: T| state.shown().1)
     }
-}
 
-impl State for DeliveryStatus {
-    fn shown(self) -> (Tone, Word) {
-        match self {
-            Self::Pending => (Tone::Info, w::DELIVERY_PENDING),
-            Self::Processing => (Tone::Info, w::IN_PROGRESS),
-            Self::Delivered => (Tone::Good, w::DELIVERED),
-            Self::Failed => (Tone::Bad, w::FAILED),
-            Self::Cancelled => (Tone::Calm, w::CANCELLED),
-        }
-    }
-}
-
-impl State for EndpointStatus {
-    fn shown(self) -> (Tone, Word) {
-        match self {
-            Self::Active => (Tone::Good, w::ACTIVE),
-            Self::Inactive => (Tone::Calm, w::PAUSED),
+    #[test]
+    fn every_state_has_words_in_three_languages_that_are_not_its_code() {
+        let all = [
+            states::<PublicStatus>(),
+            states::<TransactionStatus>(),
+            states::<RefundStatus>(),
+            states::<PayoutStatus>(),
+            states::<CaseStatus>(),
+            states::<DeliveryStatus>(),
+            states::<EndpointStatus>(),
+            coded(w::of_role),
+            coded(|kind: CaseKind| kind_name(kind)),
+        ];
+        for (code, word) in all.into_iter().flatten() {
+            for text in [word.pt, word.es, word.en] {
+                assert!(!text.is_empty() && !text.contains('_'), "{code}: {text}");
+            }
+            // A chargeback has no other name in Portuguese.
+            for text in [word.pt, word.es] {
+                assert!(code == "chargeback" || !text.eq_ignore_ascii_case(&code), "{code}: {text}");
+            }
         }
     }
 }

@@ -98,11 +98,11 @@ fn member(page: &Page, user: &User) -> Vec<Markup> {
     ]
 }
 
-fn may(role: Role) -> Word {
-    match role {
-        Role::Owner => w::MAY_OWNER,
-        Role::Admin => w::MAY_ADMIN,
-        Role::Member => w::MAY_MEMBER,
+pages::translate! {
+    fn may(Role) {
+        Role::Owner = "tudo, e também convidar e remover membros", "everything, and also invite and remove members", "todo, y también invitar y quitar miembros";
+        Role::Admin = "tudo, também em produção, menos mudar a equipe", "everything, also in live mode, but change the team", "todo, también en producción, menos cambiar el equipo";
+        Role::Member = "ver tudo, criar cobranças e reenviar entregas; no modo teste, também devolver, cancelar, responder disputas e mudar endpoints", "see everything, create charges and send deliveries again; in test mode also refund, cancel, answer disputes and change endpoints", "ver todo, crear cobros y reenviar entregas; en modo prueba, también devolver, cancelar, responder disputas y cambiar endpoints";
     }
 }
 

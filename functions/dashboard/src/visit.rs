@@ -21,7 +21,7 @@ use shared::auth::dashboard::{Session, shown_mode};
 use shared::http::{Problem, Query, RequestContext, Result};
 
 use crate::Pages;
-use crate::terms::field;
+use crate::fields::field;
 use crate::words as w;
 
 /// A request with a signed token, which may have been revoked since.

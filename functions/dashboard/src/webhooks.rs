@@ -3,19 +3,18 @@
 use axum::response::Response;
 use domain::ids::{ChargeId, DeliveryId, EndpointId, EventId};
 use domain::masking::mask_json;
-use domain::pt_br;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::webhook::event_type::EventType;
 use effects::webhook::delivery::{DayFigures, Delivery, DeliveryStatus, RecentDeliveries, RecentFilter};
 use effects::webhook::endpoint::{Endpoint, EndpointStatus};
 use effects::webhook::log::EventFilter;
+use effects::webhook::words::disabled_reason;
 use maud::{Markup, html};
 use pages::forms::{Need, disabled};
 use pages::kept::endpoint_form;
 use pages::{
-    Cell, Language, Tone, Word, code_block, copy_button, empty, facts, next_page, tag, time,
-    without_documents,
+    Cell, Tone, Word, code_block, copy_button, empty, facts, next_page, tag, time, without_documents,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -23,7 +22,6 @@ use shared::http::{IdPath, Problem, Query, Result};
 
 use crate::charges::field;
 use crate::states::{State as _, all};
-use crate::terms::FAILURES;
 use crate::visit::{Page, Visitor};
 use crate::words as w;
 
@@ -123,16 +121,6 @@ pub(crate) fn resend_button(
     }
 }
 
-/// The reason in the row is the API's, in English.
-fn disabled_reason(language: Language, reason: &str) -> String {
-    let parts = reason.strip_prefix("no attempt begun since ");
-    let Some((since, error)) = parts.and_then(|rest| rest.split_once(" succeeded; the last one: ")) else {
-        return without_documents(reason);
-    };
-    let since = since.parse().map_or_else(|_| since.to_owned(), pt_br::format_short_minute);
-    language.fill(w::DISABLED_BECAUSE, &[&since, &failure(language, error)])
-}
-
 fn health(page: &Page, endpoint: &Endpoint) -> Markup {
     if let Some(disabled) = &endpoint.disabled {
         return html! { (tag(Tone::Bad, page.say(w::SWITCHED_OFF))) " " (time(disabled.at)) };
@@ -147,24 +135,6 @@ fn health(page: &Page, endpoint: &Endpoint) -> Markup {
 fn recent_filter(query: &Query, endpoint: Option<EndpointId>) -> RecentFilter {
     let after = query.text("starting_after").and_then(|id| id.parse().ok());
     RecentFilter { endpoint, status: query.text("status").and_then(DeliveryStatus::named), after }
-}
-
-/// Why an attempt failed. The texts of the worker are a closed list; another one is shown as it is.
-pub(crate) fn failure(language: Language, error: &str) -> String {
-    if let Some(status) = error.strip_prefix("answered ") {
-        let (status, word) =
-            status.split_once(';').map_or((status, w::ANSWERED), |(s, _)| (s, w::REDIRECTED));
-        return language.fill(word, &[status]);
-    }
-    if let Some((why, last)) = error.split_once("; the last attempt: ") {
-        return format!("{} {}", failure(language, why), failure(language, last));
-    }
-    if let Some((_, last)) = error.split_once("; the last one: ") {
-        return failure(language, last);
-    }
-    let expired = [("the event is no longer kept", w::BODY_EXPIRED)];
-    let word = expired.iter().chain(FAILURES).find(|(begins, _)| error.starts_with(begins));
-    word.map_or_else(|| without_documents(error), |(_, word)| language.say(*word).to_owned())
 }
 
 fn value(view: &impl Serialize) -> Result<Value> {
@@ -194,7 +164,7 @@ fn delivery_list(page: &Page, path: &str, query: &Query, list: &RecentDeliveries
             html! { a href={ "/dashboard/deliveries/" (delivery.id) } { (delivery.event_type.as_str()) } },
             delivery.status.tag(page.language),
             html! { (delivery.attempts.min(delivery.max_attempts)) },
-            html! { @if let Some(error) = delivery.error() { (failure(page.language, &error)) } },
+            html! { @if let Some(error) = delivery.error_in(page.language) { (error) } },
         ]
     });
     let choices =
@@ -227,7 +197,7 @@ fn figures(page: &Page, recent: &RecentDeliveries) -> Markup {
             && delivery.attempts > 0
     });
     let waiting = [waiting.count(), newest.len()].map(|number| number.to_string());
-    let failed = newest.iter().find_map(|delivery| delivery.error().map(|error| (delivery, error)));
+    let failed = newest.iter().find_map(|delivery| Some((delivery, delivery.error_in(page.language)?)));
     html! {
         section.card {
             h2 { (page.say(w::HEALTH)) }
@@ -238,7 +208,7 @@ fn figures(page: &Page, recent: &RecentDeliveries) -> Markup {
                 (page.say(w::LAST_ERROR), html! {
                     @if let Some((delivery, error)) = failed {
                         a href={ "/dashboard/deliveries/" (delivery.id) } { (time(delivery.updated_at)) } " "
-                        (failure(page.language, &error))
+                        (error)
                     }
                 }),
             ]))
@@ -260,7 +230,7 @@ pub(crate) async fn endpoint(visitor: Visitor, IdPath(id): IdPath<EndpointId>) -
         p.crumb { a href=(PATH) { (page.say(w::WEBHOOKS)) } }
         h1 dir="auto" { (endpoint.url) }
         @if let Some(disabled) = &endpoint.disabled {
-            div.alert.bad { (page.say(w::SWITCHED_OFF)) " " (time(disabled.at)) ": " (disabled_reason(page.language, &disabled.reason)) }
+            div.alert.bad { (page.say(w::SWITCHED_OFF)) " " (time(disabled.at)) ": " (disabled_reason(page.language, disabled)) }
         }
         (endpoint_actions(&page, endpoint))
         section.card {
@@ -293,7 +263,7 @@ pub(crate) async fn delivery(visitor: Visitor, IdPath(id): IdPath<DeliveryId>) -
         .await?;
     let payload: Option<Value> = payload.and_then(|payload| serde_json::from_str(&payload).ok());
     let name = delivery.event_type.as_str();
-    let error = delivery.error();
+    let error = delivery.error_in(page.language);
     let main = html! {
         p.crumb { a href=(PATH) { (page.say(w::WEBHOOKS)) } " / " (page.say(w::KIND_DELIVERY)) }
         h1 { (name) }
@@ -320,7 +290,7 @@ pub(crate) async fn delivery(visitor: Visitor, IdPath(id): IdPath<DeliveryId>) -
                     (page.say(w::OBJECT), payload.as_ref().map(objects_of).unwrap_or_default()),
                     (page.say(w::ATTEMPTS), html! { (delivery.attempts.min(delivery.max_attempts)) " / " (delivery.max_attempts) }),
                     (page.say(w::LAST_STATUS), html! { @if let Some(status) = delivery.last_status_code { (status) } }),
-                    (page.say(w::LAST_ERROR), html! { @if let Some(error) = &error { (failure(page.language, error)) } }),
+                    (page.say(w::LAST_ERROR), html! { @if let Some(error) = &error { (error) } }),
                     (page.say(w::NEXT_ATTEMPT), html! { @if delivery.status == DeliveryStatus::Pending { (time(delivery.next_attempt_at)) } }),
                     (page.say(w::DELIVERED_ON), delivery.delivered_at.map(time).unwrap_or_default()),
                     (page.say(w::CREATED_ON), time(delivery.dated_at())),

@@ -93,7 +93,7 @@ fn actions(record: &EventRecord) -> String {
     lines.extend(delivery.map(|message| format!("deliver {}", message.body().unwrap())));
     lines.extend(acquirer.map(|message| format!("ask acquirer {}", message.body().unwrap())));
     lines.extend(email.map(|message| format!("mail {}", message.body().unwrap())));
-    lines.extend(audit.map(|audit| format!("audit {} {}", audit.action, audit.subject)));
+    lines.extend(audit.map(|audit| format!("audit {} {}", audit.action.name(), audit.subject)));
     lines.extend(figure.map(|figure| format!("metric {figure:?}")));
     lines.extend(lookups.map(|lookups| format!("{} rows to find it by", lookups.rows(b"salt").count())));
     if lines.is_empty() { "nothing".to_owned() } else { lines.join("\n") }

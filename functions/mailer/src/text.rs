@@ -12,6 +12,8 @@ use domain::pt_br;
 use domain::refund::Refund;
 use domain::time::Timestamp;
 use effects::webhook::endpoint::Endpoint;
+use effects::webhook::words::disabled_reason;
+use shared::language::Language;
 use url::Url;
 
 /// The most characters of a payer's or merchant's text in an email.
@@ -180,7 +182,7 @@ pub(crate) fn disabled(endpoint: &Endpoint, at: Timestamp) -> Option<Text> {
         ("Servidor", host.clone()),
         ("Nada entregue desde", moment(failing_since)),
         ("Desativado em", moment(disabled.at)),
-        ("Detalhe", disabled.reason.clone()),
+        ("Detalhe", disabled_reason(Language::Portuguese, disabled)),
     ];
     let paragraphs = [
         "Nenhum webhook chegou a um endpoint seu por cinco dias ou mais, e por isso ele foi desativado."
@@ -254,6 +256,7 @@ mod tests {
     use domain::ids::{ChargeId, EndpointId, MedCaseId};
     use domain::med::CaseNotification;
     use domain::money::MinorUnits;
+    use domain::webhook::failure::AttemptFailure;
     use effects::webhook::endpoint::{Disabled, EndpointStatus};
 
     use super::*;
@@ -429,13 +432,13 @@ Caso: med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw";
 
     #[test]
     fn the_email_of_a_disabled_endpoint_says_how_to_reactivate_it() {
-        let off_at = at("2026-11-26T18:04:05Z");
+        let (since, off_at) = (at("2026-11-21T18:04:05Z"), at("2026-11-26T18:04:05Z"));
         let url = "https://shop.example.com/hook?token=s3cret".to_owned();
         let id = EndpointId::new(at("2026-01-01T00:00:00Z"), [7; 10]);
         let endpoint = Endpoint {
             status: EndpointStatus::Inactive,
-            failing_since: Some(at("2026-11-21T18:04:05Z")),
-            disabled: Some(Disabled { at: off_at, reason: "nothing was delivered".to_owned() }),
+            failing_since: Some(since),
+            disabled: Some(Disabled { at: off_at, since, last: AttemptFailure::Answered(502) }),
             ..Endpoint::new(case().scope, id, (url, Vec::new()), off_at)
         };
         let text = whole(&disabled(&endpoint, off_at).unwrap());
@@ -448,7 +451,7 @@ Caso: med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw";
         Servidor: shop.example.com
         Nada entregue desde: 21/11/2026 às 15:04 (horário de Brasília)
         Desativado em: 26/11/2026 às 15:04 (horário de Brasília)
-        Detalhe: nothing was delivered
+        Detalhe: nenhuma tentativa iniciada desde 21/11/2026 15:04 teve sucesso. A última: O servidor respondeu com o status HTTP 502.
 
         Ele não recebe mais eventos novos. O que já esperava por ele ainda é tentado até o fim.
 

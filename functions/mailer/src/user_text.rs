@@ -94,8 +94,8 @@ impl Writer<'_> {
 
 #[cfg(test)]
 mod tests {
-    use domain::audit::Operator;
-    use domain::ids::AuditId;
+    use domain::audit::{Action, AuditedKey, Operator};
+    use domain::ids::{AuditId, Mode};
     use domain::time::Timestamp;
     use shared::language::Language;
 
@@ -118,14 +118,14 @@ mod tests {
             let (ana, account) = (UserId::from_email(ANA), "acc_0123456789abcdef".parse().unwrap());
             let by_ana = Operator { actor: ana.to_string(), ..Operator::default() };
             let by_operator = Operator { actor: "rita".to_owned(), ..Operator::default() };
-            let row = |operator: &Operator, action: &str, details: &str| {
+            let row = |operator: &Operator, action| {
                 let id = (AuditId::new(at, [0; 10]), at);
-                let row = Audit::by_operator(operator, account, id, action, ana.to_string());
-                row.with_details(details.to_owned())
+                Audit::by_operator(operator, account, id, action, ana)
             };
+            let (prefix, label) = ("ak_live_1".to_owned(), "x".to_owned());
             let rows = [
-                row(&by_ana, "api-key.issue", "live, prefix ak_live_1, label \"x\""),
-                row(&by_operator, "user.second-factor-off", ANA),
+                row(&by_ana, Action::IssueKey(AuditedKey { mode: Mode::Live, prefix, label })),
+                row(&by_operator, Action::SecondFactorOff { email: ANA.to_owned() }),
             ];
             let emails = HashMap::from([(ana, ANA.to_owned())]);
             let changed = writer.access_changed("Loja", &rows.each_ref(), &emails);

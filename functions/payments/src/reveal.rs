@@ -6,6 +6,7 @@ use axum::Router;
 use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::post;
+use domain::audit::Action;
 use domain::ids::ChargeId;
 use maud::html;
 use pages::forms::{Need, answer};
@@ -27,7 +28,7 @@ async fn reveal(IdPath(id): IdPath<ChargeId>, member: MemberForm) -> Result<Resp
     }
     let document = charge.payer().ok_or(Problem::NotFound { what: "document of this charge" })?;
     let MemberForm { app, caller, language, now, .. } = &member;
-    let row = caller.audit("charge.reveal-document", &charge.id, "the payer's document", *now)?;
+    let row = caller.audit(Action::RevealDocument(caller.scope.mode), &charge.id, *now)?;
     audit::append(app.charges.store(), &row).await?;
     let main = html! {
         h1 { (language.say(w::DOCUMENT)) }

@@ -21,6 +21,8 @@ use std::time::Duration;
 use acquirer_http::{ClientSettingsError, Pool};
 use domain::text;
 use domain::url_policy::{AddressPolicy, UrlRefusal, check_url};
+use domain::webhook::failure::AttemptFailure;
+use effects::webhook::delivery::FailedAttempt;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_ENCODING, HeaderMap, HeaderValue, RETRY_AFTER, USER_AGENT};
@@ -29,7 +31,7 @@ use hyper::{Method, Request, StatusCode, Uri};
 use rustls::pki_types::CertificateDer;
 
 use connector::Connector;
-pub use failure::Failure;
+use failure::failure_of;
 
 /// The time limit of a post, from the lookup of the host name to the last byte of the response, which
 /// `docs/guide/webhooks.md` states.
@@ -54,6 +56,10 @@ const MAX_RETRY_AFTER_CHARS: usize = 64;
 /// Idle connections to keep for each host. A worker posts at most ten deliveries at a time, rarely all to one
 /// host.
 const MAX_IDLE_PER_HOST: usize = 4;
+
+/// The status of a 2xx response, or the failure: a response with another status, redirects included, no response, or a
+/// 2xx of whose body not enough arrived in time.
+pub type Attempt = Result<u16, FailedAttempt>;
 
 const AGENT: HeaderValue = HeaderValue::from_static("payment-service-webhooks/1");
 
@@ -96,19 +102,19 @@ impl Sender {
     pub async fn post(&self, url: &str, headers: HeaderMap, body: Bytes) -> Attempt {
         let request = match self.request(url, headers, body) {
             Ok(request) => request,
-            Err(refusal) => return Attempt::failed(refusal.into()),
+            Err(refusal) => return Err(FailedAttempt::without_body(None, refusal.into())),
         };
         let mut arrived = None;
         let ended = tokio::time::timeout(self.time_limit, self.exchange(request, &mut arrived)).await;
         match (ended, arrived) {
-            (Ok(Err(failure)), _) => Attempt::failed(failure),
+            (Ok(Err(failure)), _) => Err(FailedAttempt::without_body(None, failure)),
             (Ok(Ok(())), Some(arrived)) => arrived.into_attempt(),
             // The status alone shows the failure, so it is reported even if the body is slow.
             (Err(_), Some(arrived)) if !arrived.status.is_success() => arrived.into_attempt(),
-            (_, arrived) => Attempt::Failed {
-                status_code: arrived.map(|arrived| arrived.status.as_u16()),
-                failure: Failure::Timeout(self.time_limit),
-            },
+            (_, arrived) => {
+                let status_code = arrived.map(|arrived| arrived.status.as_u16());
+                Err(FailedAttempt::without_body(status_code, AttemptFailure::Timeout(self.time_limit)))
+            }
         }
     }
 
@@ -134,8 +140,8 @@ impl Sender {
         &self,
         request: Request<Full<Bytes>>,
         arrived: &mut Option<PartialResponse>,
-    ) -> Result<(), Failure> {
-        let response = self.pool.send(request).await.map_err(|error| Failure::of(&error))?;
+    ) -> Result<(), AttemptFailure> {
+        let response = self.pool.send(request).await.map_err(|error| failure_of(&error))?;
         let (head, body) = response.into_parts();
         arrived.insert(PartialResponse::new(&head)).read(body).await;
         Ok(())
@@ -205,95 +211,15 @@ impl SenderBuilder {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Attempt {
-    /// A 2xx response: the delivery is done.
-    Delivered { status_code: u16 },
-    /// A response with another status, redirects included.
-    Refused {
-        status_code: u16,
-        /// The `Retry-After` header as it was sent; `domain::webhook::schedule::next_delay` parses it.
-        retry_after: Option<String>,
-        response_body: Excerpt,
-    },
-    /// No response, or a 2xx of whose body not enough arrived in time.
-    Failed {
-        /// The status, if the head arrived in time.
-        status_code: Option<u16>,
-        failure: Failure,
-    },
-}
-
-impl Attempt {
-    fn failed(failure: Failure) -> Self {
-        Self::Failed { status_code: None, failure }
-    }
-
-    pub fn is_delivered(&self) -> bool {
-        matches!(self, Self::Delivered { .. })
-    }
-
-    /// Returns the status of the response, for `lastStatusCode`.
-    pub fn status_code(&self) -> Option<u16> {
-        match self {
-            Self::Delivered { status_code } | Self::Refused { status_code, .. } => Some(*status_code),
-            Self::Failed { status_code, .. } => *status_code,
-        }
-    }
-
-    pub fn retry_after(&self) -> Option<&str> {
-        if let Self::Refused { retry_after, .. } = self { retry_after.as_deref() } else { None }
-    }
-
-    /// Returns a short error that the merchant reads in `lastError`; `None`: delivered.
-    pub fn error(&self) -> Option<String> {
-        match self {
-            Self::Delivered { .. } => None,
-            Self::Refused { status_code: code @ 300..=399, .. } => {
-                Some(format!("answered {code}; redirects are not followed"))
-            }
-            Self::Refused { status_code, .. } => Some(format!("answered {status_code}")),
-            Self::Failed { failure, .. } => Some(failure.to_string()),
-        }
-    }
-
-    pub fn response_body(&self) -> Option<&str> {
-        if let Self::Refused { response_body, .. } = self { Some(response_body.as_str()) } else { None }
-    }
-}
-
-/// The beginning of a response's body, safe to store and to show. It has at most 1,024 characters. Control
+/// Returns the beginning of a response's body, safe to store and to show. It has at most 1,024 characters. Control
 /// characters, except line feeds and tabs, and characters that change the direction of text are replaced.
-///
-/// `Debug` does not show the content: it comes from the merchant's server and may be confidential.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Excerpt(String);
-
-impl Excerpt {
-    fn new(body: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(body);
-        let shown = |c| {
-            if is_safe(c) { c } else { char::REPLACEMENT_CHARACTER }
-        };
-        Self(text.chars().take(MAX_EXCERPT_CHARS).map(shown).collect())
-    }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Excerpt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Excerpt({} bytes)", self.0.len())
-    }
-}
-
-fn is_safe(c: char) -> bool {
-    match c {
-        '\n' | '\t' => true,
-        _ => !c.is_control() && !text::misleads(c),
-    }
+fn excerpt(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let is_safe = |c: char| matches!(c, '\n' | '\t') || !(c.is_control() || text::misleads(c));
+    let shown = |c| {
+        if is_safe(c) { c } else { char::REPLACEMENT_CHARACTER }
+    };
+    text.chars().take(MAX_EXCERPT_CHARS).map(shown).collect()
 }
 
 struct PartialResponse {
@@ -333,15 +259,18 @@ impl PartialResponse {
 
     fn into_attempt(self) -> Attempt {
         let status_code = self.status.as_u16();
-        if self.status.is_success() {
-            return Attempt::Delivered { status_code };
-        }
+        let failure = match status_code {
+            200..=299 => return Ok(status_code),
+            300..=399 => AttemptFailure::Redirected(status_code),
+            _ => AttemptFailure::Answered(status_code),
+        };
         // Compressed bodies are not shown: no compression was offered, and a decompressed body may be of any
         // size.
         let response_body = match self.encoding {
-            Some(coding) => Excerpt::new(format!("(not shown: content-encoding {coding})").as_bytes()),
-            None => Excerpt::new(&self.beginning),
+            Some(coding) => excerpt(format!("(not shown: content-encoding {coding})").as_bytes()),
+            None => excerpt(&self.beginning),
         };
-        Attempt::Refused { status_code, retry_after: self.retry_after, response_body }
+        let (status_code, response_body) = (Some(status_code), Some(response_body));
+        Err(FailedAttempt { status_code, failure, retry_after: self.retry_after, response_body })
     }
 }

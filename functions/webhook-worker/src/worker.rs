@@ -16,6 +16,7 @@ use domain::ids::Scope;
 use domain::request_id::StoredRequestId;
 use domain::time::Timestamp;
 use domain::webhook::event_type::{EventType, Family};
+use domain::webhook::failure::AttemptFailure;
 use domain::webhook::schedule;
 use domain::webhook::signature::{self, EndpointSecret};
 use effects::webhook::WebhookError;
@@ -39,7 +40,7 @@ use shared::{WorkError, WorkResult};
 use tracing::field;
 
 use crate::admission::{Admission, Admitted, Batch, NotNow, SLOW_AFTER};
-use crate::sender::{Attempt, Failure, Sender};
+use crate::sender::{Attempt, Sender};
 
 const SIGNATURE: &str = "x-service-signature";
 
@@ -140,7 +141,7 @@ impl Worker {
         let duration = started_at.elapsed();
         log_attempt(&delivery, &ready.event, &attempt, duration);
         self.record_on_breaker((&delivery.scope, &ready.server), &attempt, &ready.breaker, probe).await;
-        let outcome = outcome_of(&attempt, &delivery, self.clock.now());
+        let outcome = outcome_of(attempt, &delivery, self.clock.now());
         Box::pin(self.record(&delivery, &message, (outcome, ready.endpoint.as_ref()))).await
     }
 
@@ -223,15 +224,15 @@ impl Worker {
 
     /// Loads what a post needs. The error is the outcome of a delivery that can't be posted.
     async fn load(&self, delivery: &Delivery) -> WorkResult<Result<Ready, AttemptOutcome>> {
-        let exhausted = |error: &str| {
-            let failed = FailedAttempt::without_body(delivery.last_status_code, error);
+        let exhausted = |failure| {
+            let failed = FailedAttempt::without_body(delivery.last_status_code, failure);
             Ok(Err(AttemptOutcome::Exhausted(failed)))
         };
-        let cancelled = |reason: &str| Ok(Err(AttemptOutcome::Cancelled { reason: reason.to_owned() }));
+        let cancelled = |cause| Ok(Err(AttemptOutcome::Cancelled(cause)));
         // Each claim counts as an attempt, even if the worker died. So a delivery that always crashes its
         // worker is `FAILED` in the end.
         if delivery.attempts > delivery.max_attempts {
-            return exhausted("the last attempt was cut short");
+            return exhausted(AttemptFailure::CutShort);
         }
         let SignedContext { context, secret, occupancy, breakers } = match self
             .deliveries
@@ -241,22 +242,20 @@ impl Worker {
             Ok(found) => found,
             Err(StoreError::Corrupt(cause)) => {
                 tracing::error!(delivery = %delivery.id, cause, "can't read a delivery's event, endpoint or secret");
-                return exhausted("the event can't be read");
+                return exhausted(AttemptFailure::Unreadable);
             }
             Err(error) => return Err(error.into()),
         };
-        let Some(event) = context.event else { return cancelled("the event is no longer kept") };
+        let Some(event) = context.event else { return cancelled(Cause::EventExpired) };
         let (url, secret) = if delivery.endpoint.is_some() {
             // An endpoint that the service switched off still receives the deliveries that existed at that time.
             let cause = Cause::of(delivery, context.endpoint.as_ref());
             let (None, Some(endpoint), Some(secret)) = (cause, &context.endpoint, secret) else {
-                return cancelled(cause.unwrap_or(Cause::Deleted).reason());
+                return cancelled(cause.unwrap_or(Cause::Deleted));
             };
             (endpoint.url.clone(), secret)
         } else {
-            let Some(url) = event.webhook_url.clone() else {
-                return cancelled("the event has no address of its own");
-            };
+            let Some(url) = event.webhook_url.clone() else { return cancelled(Cause::NoAddress) };
             let secret = match secret {
                 Some(secret) => secret,
                 // The merchant has not rotated the secret yet, so no receiver knows one. The signature can't
@@ -266,7 +265,7 @@ impl Worker {
             (url, secret)
         };
         let Some(body) = event.body_as(delivery.event_type).map(Bytes::from) else {
-            return exhausted("the event can't be read");
+            return exhausted(AttemptFailure::Unreadable);
         };
         let server = breaker::server_of(&url).unwrap_or_default();
         let breaker = Breaker::of(breakers.as_ref(), &server);
@@ -334,8 +333,8 @@ impl Worker {
     ) {
         let recorded = match attempt {
             // Nothing was sent, so nothing is known about the server.
-            Attempt::Failed { failure: Failure::Url(_) | Failure::Address(_), .. } => Ok(()),
-            Attempt::Failed { status_code: None, .. } => {
+            Err(FailedAttempt { failure: AttemptFailure::Url(_) | AttemptFailure::Address(_), .. }) => Ok(()),
+            Err(FailedAttempt { status_code: None, .. }) => {
                 self.breakers.record_failure(server, probe, self.clock.now()).await
             }
             _ if breaker.has_failures() => self.breakers.record_answer(server).await,
@@ -353,12 +352,12 @@ impl Worker {
             AttemptOutcome::Retry { failed, .. } | AttemptOutcome::Exhausted(failed) => failed.clone(),
             AttemptOutcome::Delivered { .. }
             | AttemptOutcome::Postponed { .. }
-            | AttemptOutcome::Cancelled { .. }
+            | AttemptOutcome::Cancelled(_)
             | AttemptOutcome::Abandoned { .. } => return outcome,
         };
         match self.deliveries.abandonment_cause(delivery).await {
             Ok(None) => outcome,
-            Ok(Some(cause)) => AttemptOutcome::Abandoned { reason: cause.reason().to_owned(), failed },
+            Ok(Some(cause)) => AttemptOutcome::Abandoned { cause, failed },
             // The next attempt checks this again before it posts.
             Err(error) => {
                 tracing::warn!(delivery = %delivery.id, %error, "can't check whether a delivery was abandoned");
@@ -416,7 +415,7 @@ fn outcome_name(outcome: &AttemptOutcome) -> &'static str {
         AttemptOutcome::Delivered { .. } => "delivered",
         AttemptOutcome::Retry { .. } | AttemptOutcome::Postponed { .. } => "retried",
         AttemptOutcome::Exhausted(_) => "exhausted",
-        AttemptOutcome::Cancelled { .. } => "cancelled",
+        AttemptOutcome::Cancelled(_) => "cancelled",
         AttemptOutcome::Abandoned { .. } => "abandoned",
     }
 }
@@ -431,8 +430,8 @@ fn log_attempt(delivery: &Delivery, event: &Event, attempt: &Attempt, duration: 
         scope = %delivery.scope,
         request_id = event.request_id.as_ref().map(StoredRequestId::as_str),
         attempt = delivery.attempts,
-        status = attempt.status_code(),
-        error = attempt.error(),
+        status = attempt.as_ref().map_or_else(|failed| failed.status_code, |status| Some(*status)),
+        error = attempt.as_ref().err().map(|failed| field::display(&failed.failure)),
         duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
         "webhook sent"
     );
@@ -465,20 +464,16 @@ struct Ready {
 
 /// Returns the outcome of an attempt. A failure that is not the last allowed includes the time of the next
 /// attempt.
-fn outcome_of(attempt: &Attempt, delivery: &Delivery, now: Timestamp) -> AttemptOutcome {
-    if let Attempt::Delivered { status_code } = attempt {
-        return AttemptOutcome::Delivered { status_code: *status_code };
-    }
-    let failed = FailedAttempt {
-        status_code: attempt.status_code(),
-        error: attempt.error().unwrap_or_default(),
-        response_body: attempt.response_body().map(str::to_owned),
+fn outcome_of(attempt: Attempt, delivery: &Delivery, now: Timestamp) -> AttemptOutcome {
+    let failed = match attempt {
+        Ok(status_code) => return AttemptOutcome::Delivered { status_code },
+        Err(failed) => failed,
     };
     if delivery.attempts >= delivery.max_attempts {
         return AttemptOutcome::Exhausted(failed);
     }
     let jitter = random::bytes().map_or(u32::MAX / 2, |bytes: [u8; 4]| u32::from_le_bytes(bytes));
-    let (code, retry_after) = (failed.status_code, attempt.retry_after());
+    let (code, retry_after) = (failed.status_code, failed.retry_after.as_deref());
     let delay = schedule::next_delay(delivery.attempts, code, retry_after, now.millis(), jitter);
     let delay_ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
     let next_attempt_at = now.plus_millis(delay_ms).unwrap_or(Timestamp::MAX);
@@ -488,6 +483,7 @@ fn outcome_of(attempt: &Attempt, delivery: &Delivery, now: Timestamp) -> Attempt
 #[cfg(test)]
 mod tests {
     use domain::ids::{DeliveryId, ResendId};
+    use domain::webhook::failure::ConnectionFailure;
     use effects::webhook::event::Origin;
     use serde_json::json;
 
@@ -495,11 +491,12 @@ mod tests {
 
     #[test]
     fn an_attempts_outcome_is_named_in_the_metrics() {
-        let exhausted = AttemptOutcome::Exhausted(FailedAttempt::without_body(None, "timed out"));
+        let exhausted =
+            AttemptOutcome::Exhausted(FailedAttempt::without_body(None, ConnectionFailure::Timeout.into()));
         let outcomes = [
             (AttemptOutcome::Delivered { status_code: 200 }, "delivered"),
             (exhausted, "exhausted"),
-            (AttemptOutcome::Cancelled { reason: "gone".to_owned() }, "cancelled"),
+            (AttemptOutcome::Cancelled(Cause::Deleted), "cancelled"),
         ];
         for (outcome, name) in outcomes {
             assert_eq!(outcome_name(&outcome), name);

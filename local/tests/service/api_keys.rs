@@ -337,15 +337,14 @@ async fn the_audit_names_the_user_and_the_key_of_each_issue_rotation_and_revocat
     DashboardUser::member(&service).await.issue(&json!({})).await;
     let (audit, has_more) = audit::page(&service.store(), &service.stack.seed.first.id, None).await.unwrap();
     assert!(!has_more);
-    let actions: Vec<&str> = audit.iter().rev().map(|row| row.action.as_str()).collect();
+    let actions: Vec<&str> = audit.iter().rev().map(|row| row.action.name()).collect();
     assert_eq!(actions, ["api-key.issue", "api-key.rotate", "api-key.revoke"]);
     let fingerprint = |key: &Value| key["fingerprint"].as_str().unwrap().to_owned();
     let subjects: Vec<String> = audit.iter().rev().map(|row| row.subject.clone()).collect();
     assert_eq!(subjects, [fingerprint(&issued), fingerprint(&issued), fingerprint(&rotated)]);
-    let described =
-        |key: &Value| format!("test, prefix {}, label \"caixa\"", key["prefix"].as_str().unwrap());
-    let details: Vec<&str> = audit.iter().rev().map(|row| row.details.as_deref().unwrap()).collect();
-    let replaced = format!("replaced by {}, {}", fingerprint(&rotated), described(&rotated));
+    let described = |key: &Value| json!({"mode": "test", "prefix": key["prefix"], "label": "caixa"});
+    let details: Vec<Value> = audit.iter().rev().map(|row| row.action.details().unwrap()).collect();
+    let replaced = json!({"replaced_by": fingerprint(&rotated), "key": described(&rotated)});
     assert_eq!(details, [described(&issued), replaced, described(&rotated)]);
     let owner = UserId::from_email(&service.stack.seed.first.owner_email).to_string();
     assert!(audit.iter().all(|row| row.actor == owner));

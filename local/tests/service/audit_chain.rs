@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use axum::http::Method;
-use domain::audit::Audit;
 use domain::audit::chain::{ChainFault, ChainReport, Head, key_of};
+use domain::audit::{Action, Audit};
 use domain::time::Timestamp;
 use effects::webhook::secret::SigningSecret;
 use local::embedded::fault_proxy::Fault;
@@ -34,14 +34,14 @@ impl Service {
         report.rows
     }
 
-    fn operators_row(&self, subject: &str) -> Audit {
+    fn operators_row(&self, subject: impl std::fmt::Display) -> Audit {
         let now = self.stack.clock.now();
-        audit::by_operator(&operator(), self.scope().account, "test", subject, now).unwrap()
+        audit::by_operator(&operator(), self.scope().account, Action::ReplayEvents, subject, now).unwrap()
     }
 
     async fn append(&self, rows: usize) {
         for number in 0..rows {
-            audit::append(&self.store(), &self.operators_row(&number.to_string())).await.unwrap();
+            audit::append(&self.store(), &self.operators_row(number)).await.unwrap();
         }
     }
 
@@ -145,7 +145,7 @@ async fn the_rows_since_a_moment_are_those_of_later_actions_however_late_they_we
     service.append(1).await;
     dispatch(&service.stack).await;
     let rows = audit::since(&service.store(), &service.scope().account, moment).await.unwrap();
-    let actions: Vec<&str> = rows.iter().map(|row| row.action.as_str()).collect();
+    let actions: Vec<&str> = rows.iter().map(|row| row.action.name()).collect();
     assert_eq!(actions, ["charge.cancel", "test", "test", "test"]);
     assert!(rows.iter().all(|row| row.at >= moment));
     let all = audit::since(&service.store(), &service.scope().account, Timestamp::MIN).await.unwrap();

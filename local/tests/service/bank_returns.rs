@@ -4,7 +4,7 @@
 use bank::{Cents, FaultKind, MedNature, PayRequest};
 use domain::charge::Decision;
 use domain::ids::AcquirerPaymentId;
-use domain::refund::{Refund, RefundOutcome, RefundStatus};
+use domain::refund::{Refund, RefundFailure, RefundOutcome, RefundStatus};
 use domain::wallet::ReturnStatus;
 use money::charge::Charges;
 use money::refund::Refunds;
@@ -77,9 +77,9 @@ async fn devolucoes_of_the_merchant_debit_the_wallet_while_a_refund_is_open() {
     live.wait_for_refunds(&part, &[(500, failed), (300, refunded), (400, refunded)]).await;
     assert_eq!(live.balance().await, 600);
     let refunds = live.refunds_of(&whole).await;
-    let reasons: Vec<Option<&str>> = refunds.iter().map(|refund| refund.failure_reason.as_deref()).collect();
-    let reason = "Other returns left too little of the payment for the refund.";
-    assert_eq!(reasons, [None, Some(reason)]);
+    let reasons: Vec<Option<RefundFailure>> =
+        refunds.into_iter().map(|refund| refund.failure_reason).collect();
+    assert_eq!(reasons, [None, Some(RefundFailure::UsedUp)]);
     live.check_books_later(Fates::credited(2)).await;
     assert_eq!(live.balance().await, 600, "nothing is debited twice");
 }
@@ -170,7 +170,7 @@ pub(crate) async fn refused_for_good(kind: FaultKind) {
     live.wait_for_refunds(&charge, &[(400, RefundStatus::Failed), (300, RefundStatus::Failed)]).await;
     assert_eq!(live.balance().await, 1_000);
     for refund in live.refunds_of(&charge).await {
-        assert_eq!(refund.failure_reason.as_deref(), Some(REFUSAL));
+        assert_eq!(refund.failure_reason, Some(RefundFailure::InWords(REFUSAL.to_owned())));
     }
     eventually("the return is stopped", async || {
         live.service.advance_seconds(30).await;
@@ -200,7 +200,7 @@ async fn a_refund_that_the_bank_refuses_at_first_and_a_devolucao_of_an_unusual_n
     live.wait_for_refunds(&charge, &[(400, RefundStatus::Refunded)]).await;
     assert_eq!(live.balance().await, 1_200);
     let refund = live.refunds_of(&charge).await.remove(0);
-    assert_eq!(refund.reason.as_deref(), Some("Returned by the bank: MED_PIX_AUTOMATICO."));
+    assert_eq!(refund.reason.unwrap().to_string(), "Returned by the bank: MED_PIX_AUTOMATICO.");
     live.check_books_later(Fates::credited(2)).await;
 }
 

@@ -12,8 +12,9 @@ use domain::shard::{ShardCount, ShardedScope};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::webhook::event_type::EventType;
+use domain::webhook::failure::AttemptFailure;
 use effects::webhook::delivery::{
-    AttemptOutcome, Claim, Deliveries, Delivery, DeliveryFilter, DeliveryListView, DeliveryStatus,
+    AttemptOutcome, Cause, Claim, Deliveries, Delivery, DeliveryFilter, DeliveryListView, DeliveryStatus,
     FailedAttempt,
 };
 use effects::webhook::endpoint::Endpoint;
@@ -141,9 +142,7 @@ impl DeliveryFixture {
             }
             DeliveryStatus::Delivered => AttemptOutcome::Delivered { status_code: 200 },
             DeliveryStatus::Failed => AttemptOutcome::Exhausted(answered_500()),
-            DeliveryStatus::Cancelled => {
-                AttemptOutcome::Cancelled { reason: "the endpoint was deleted".to_owned() }
-            }
+            DeliveryStatus::Cancelled => AttemptOutcome::Cancelled(Cause::Deleted),
         };
         let claimed = self.claimed(delivery.id, self.inserted).await;
         assert!(self.deliveries.end_attempt(&claimed, &outcome, now).await.unwrap());
@@ -280,7 +279,7 @@ fn ids_of(page: &Value) -> Vec<String> {
 }
 
 fn answered_500() -> FailedAttempt {
-    FailedAttempt::without_body(Some(500), "answered 500")
+    FailedAttempt::without_body(Some(500), AttemptFailure::Answered(500))
 }
 
 fn random_outcome(random: &mut SeededRandom, now: Timestamp) -> AttemptOutcome {
@@ -290,7 +289,7 @@ fn random_outcome(random: &mut SeededRandom, now: Timestamp) -> AttemptOutcome {
             AttemptOutcome::Retry { failed: answered_500(), next_attempt_at: now.plus_seconds(30).unwrap() }
         }
         8 => AttemptOutcome::Exhausted(answered_500()),
-        _ => AttemptOutcome::Cancelled { reason: "the endpoint was deleted".to_owned() },
+        _ => AttemptOutcome::Cancelled(Cause::Deleted),
     }
 }
 
@@ -768,7 +767,7 @@ async fn numbers_take_five_requests_and_are_exact_seconds_after_3000_deliveries_
                 };
                 let outcome = match index {
                     0..3 => AttemptOutcome::Exhausted(answered_500()),
-                    3 if number == 0 => AttemptOutcome::Cancelled { reason: "deleted".to_owned() },
+                    3 if number == 0 => AttemptOutcome::Cancelled(Cause::Deleted),
                     4 => AttemptOutcome::Retry {
                         failed: answered_500(),
                         next_attempt_at: now.plus_seconds(3_600).unwrap(),

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use aws_sdk_sqs::types::QueueAttributeName;
 use domain::account::Contact;
+use domain::audit::Action;
 use domain::time::Timestamp;
+use domain::webhook::failure::AttemptFailure;
 use effects::email::{Claim, Email, EmailRecord, EmailTopic, Emails};
 use effects::webhook::delivery::{AttemptOutcome, FailedAttempt};
 use effects::webhook::endpoint::Endpoints;
@@ -125,10 +127,9 @@ impl Service {
     async fn change_contact(&self, change: impl Fn(&mut Contact)) {
         let accounts = Accounts::new(self.store());
         let (account, now) = (self.scope().account, self.stack.clock.now());
-        accounts
-            .change(&account, "test", |account| &mut account.contact, change, &operator(), now)
-            .await
-            .unwrap();
+        let by = operator();
+        let changed = accounts.change(&account, Action::SetContact, |of| &mut of.contact, change, &by, now);
+        changed.await.unwrap();
     }
 
     /// Reads the rows of the first account's emails.
@@ -334,7 +335,7 @@ async fn disabling_a_failing_endpoint_sends_one_email() {
     let endpoint_id = id(&registered).parse().unwrap();
     let endpoints = Endpoints::new(service.store());
     let started_at = service.stack.clock.now();
-    let failed = FailedAttempt::without_body(Some(502), "answered 502");
+    let failed = FailedAttempt::without_body(Some(502), AttemptFailure::Answered(502));
     let given_up = AttemptOutcome::Exhausted(failed.clone());
     let failed = AttemptOutcome::Retry { failed, next_attempt_at: started_at };
     let record_outcome = async |end: &AttemptOutcome, began: Timestamp, now: Timestamp| {
@@ -353,7 +354,7 @@ async fn disabling_a_failing_endpoint_sends_one_email() {
     let sent = mails.all();
     let [mail] = sent.as_slice() else { panic!("{sent:?}") };
     assert_eq!(mail.subject, "[teste] Endpoint de webhooks desativado: shop.example.com");
-    assert!(mail.text.contains(id(&registered)) && mail.text.contains("answered 502"), "{}", mail.text);
+    assert!(mail.text.contains(id(&registered)) && mail.text.contains("status HTTP 502"), "{}", mail.text);
     assert!(!mail.text.contains("s3cret") && !mail.text.contains(registered["secret"].as_str().unwrap()));
     // The merchant's own changes send no email, and the earlier email is not sent again.
     let path = endpoint_path(&registered);

@@ -291,7 +291,7 @@ async fn log_ins_log_outs_and_the_lock_out_are_logged_without_the_address_and_au
         (rows.len() >= 3).then_some(rows)
     });
     let of_user = of_user.await;
-    let actions: Vec<&str> = of_user.iter().map(|row| row.action.as_str()).collect();
+    let actions: Vec<&str> = of_user.iter().map(|row| row.action.name()).collect();
     assert_eq!(actions, ["user.lock-out", "user.log-out", "user.log-in"]);
     for row in of_user {
         assert!(row.subject == user && !row.source.is_unknown(), "{row:?}");

@@ -17,7 +17,7 @@ use axum::response::{IntoResponse, Response};
 use domain::account::AccountSettings;
 use domain::account::terms::MethodTerms;
 use domain::acquirer::ReportedPix;
-use domain::audit::Operator;
+use domain::audit::{Action, Operator};
 use domain::calendar::Day;
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::{ChargeId, Mode, Scope};
@@ -481,9 +481,16 @@ impl Service {
         let (accounts, api_keys) = (Accounts::new(self.store()), ApiKeys::new(self.store(), "ApiKeysTable"));
         let now = self.stack.clock.now();
         let account = self.scope().account;
-        change_account_settings((&accounts, &api_keys), &account, "test", change, &operator(), now)
-            .await
-            .unwrap();
+        change_account_settings(
+            (&accounts, &api_keys),
+            &account,
+            Action::SetRateLimit,
+            change,
+            &operator(),
+            now,
+        )
+        .await
+        .unwrap();
     }
 
     /// Raises the first account's number of shards, as the operator's command does.

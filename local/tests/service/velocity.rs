@@ -2,7 +2,7 @@
 
 use domain::account::VelocityLimits;
 use domain::charge::transition::Command;
-use domain::charge::{Charge, StoredCharge, TransactionStatus};
+use domain::charge::{Charge, FailureReason, StoredCharge, TransactionStatus};
 use domain::ids::{ChargeId, Mode, Scope};
 use domain::tax_id::Document;
 use domain::time::Timestamp;
@@ -180,7 +180,7 @@ async fn an_expired_or_cancelled_charge_no_longer_counts() {
     // A repeated expiry frees nothing more.
     assert_eq!(apply("second", Command::Expire { at: fixture.now }).await, TransactionStatus::Expired);
     assert_eq!((insert("fourth").await, insert("fifth").await), (Ok(true), Err(ACCOUNT)));
-    let decline = Command::Decline { reason: "no".to_owned(), code: "refused".to_owned() };
+    let decline = Command::Decline(FailureReason::CardDeclined);
     assert_eq!(apply("third", decline).await, TransactionStatus::Refused);
     assert_eq!(insert("fifth").await, Err(ACCOUNT), "a declined charge still counts");
     // In the next minute the account's limit is free again, and the customer's limit of ten minutes still

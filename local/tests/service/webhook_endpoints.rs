@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use axum::http::Method;
 use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
+use domain::webhook::failure::{AttemptFailure, ConnectionFailure};
 use effects::webhook::delivery::{AttemptOutcome, FailedAttempt};
 use effects::webhook::endpoint::{Endpoint, EndpointStatus, Endpoints};
 use local::embedded::fault_proxy::Fault;
@@ -240,12 +241,12 @@ impl OutcomeFixture {
     }
 
     fn failed() -> AttemptOutcome {
-        let failed = FailedAttempt::without_body(Some(502), "answered 502");
+        let failed = FailedAttempt::without_body(Some(502), AttemptFailure::Answered(502));
         AttemptOutcome::Retry { failed, next_attempt_at: Timestamp::MAX }
     }
 
     fn given_up() -> AttemptOutcome {
-        AttemptOutcome::Exhausted(FailedAttempt::without_body(None, "timeout"))
+        AttemptOutcome::Exhausted(FailedAttempt::without_body(None, ConnectionFailure::Timeout.into()))
     }
 
     /// Records a failure at `at`. Returns the endpoint as a worker then reads it.
@@ -296,7 +297,7 @@ async fn an_endpoint_is_disabled_once_despite_concurrent_workers_and_a_concurren
     dispatch(&fixture.service.stack).await;
     let (mut audit, _) =
         audit::page(&fixture.service.store(), &fixture.service.scope().account, None).await.unwrap();
-    audit.retain(|row| row.action == "webhook-endpoint.disable");
+    audit.retain(|row| row.action.name() == "webhook-endpoint.disable");
     assert_eq!(audit.len(), 1, "{audit:?}");
 }
 

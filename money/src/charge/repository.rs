@@ -1,5 +1,5 @@
 use domain::account::terms::MethodTerms;
-use domain::audit::{Audit, Operator};
+use domain::audit::{Action, Audit, Operator, Sum};
 use domain::charge::transition::{self, Command, Finalised, IncomingPaymentWrite, Outcome, RecordedPayment};
 use domain::charge::{Charge, Decision, IncomingPayment, StoredCharge};
 use domain::ids::{AcquirerPaymentId, ChargeId, Scope};
@@ -84,7 +84,7 @@ impl Charges {
     ) -> Result<Charge, ChargeError> {
         let command = match finalised {
             Finalised::Made(artefacts) => Command::Finalise { artefacts },
-            Finalised::Refused { reason, code } => Command::Decline { reason, code },
+            Finalised::Refused(reason) => Command::Decline(reason),
         };
         self.apply(StoredCharge::written(charge), &command, now).await
     }
@@ -118,13 +118,13 @@ impl Charges {
         now: Timestamp,
     ) -> Result<Charge, ChargeError> {
         let stored = charge.as_stored();
+        let (account, mode) = (stored.scope.account, stored.scope.mode);
+        let sum = Sum { mode, currency: stored.currency, minor: stored.amount.minor() };
         let action = match decision {
-            Decision::Approve => "review.approve",
-            Decision::Return => "review.return",
+            Decision::Approve => Action::ApproveReview(sum),
+            Decision::Return => Action::ReturnReview(sum),
         };
-        let audit = audit::by_operator(by, stored.scope.account, action, stored.id.to_string(), now)?;
-        let money = format!("{} {} {}", stored.scope.mode, stored.currency, stored.amount.minor());
-        let audit = audit.with_details(money);
+        let audit = audit::by_operator(by, account, action, stored.id, now)?;
         self.apply_by(Author::Operator(&audit), charge, &Command::Review { decision, terms }, now).await
     }
 
@@ -137,7 +137,7 @@ impl Charges {
     ) -> Result<Charge, ChargeError> {
         let (stored, at) = (charge.as_stored(), charge.as_stored().expires_at());
         let subject = stored.id.to_string();
-        let audit = audit::by_operator(by, stored.scope.account, "charge.expire", subject, now)?;
+        let audit = audit::by_operator(by, stored.scope.account, Action::ExpireCharge, subject, now)?;
         self.apply_by(Author::Operator(&audit), charge, &Command::Expire { at }, now).await
     }
 
@@ -175,7 +175,7 @@ impl Charges {
                 | Command::Authenticate
                 | Command::EndTry { .. }
                 | Command::Cancel
-                | Command::Decline { .. }
+                | Command::Decline(_)
                 | Command::ConfirmPayer { .. }
                 | Command::BearCosts { .. }
                 | Command::Review { .. } => charge.read_at(now),

@@ -166,8 +166,8 @@ pub(super) fn metadata(charge: &Charge) -> Map<String, Value> {
 
 fn failure_block(failure: &Failure) -> Value {
     let mut block = json!({
-        "reason": failure.reason,
-        "providerErrorCode": failure.provider_error_code,
+        "reason": failure.reason.to_string(),
+        "providerErrorCode": failure.reason.code(),
         "at": failure.at,
     });
     if let (Some(seconds), Some(map)) = (failure.ttl_seconds, block.as_object_mut()) {

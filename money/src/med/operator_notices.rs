@@ -1,7 +1,7 @@
 //! MED notices whose Pix was not credited. An operator processes each once its Pix is credited, or dismisses
 //! it.
 
-use domain::audit::Operator;
+use domain::audit::{Action, Operator};
 use domain::charge::StoredCharge;
 use domain::ids::{AccountId, ChargeId, MedCaseId};
 use domain::med::MedNotice;
@@ -112,8 +112,7 @@ impl MedCases {
             };
             // A crash after this step leaves the notice as it was. The next call finds the same case.
             let case = Box::pin(self.apply_notice(&notice, charge, now)).await?;
-            let audit = audit::by_operator(by, *account, "med.retry-notice", notice_id, now)?;
-            let audit = audit.with_details(case.to_string());
+            let audit = audit::by_operator(by, *account, Action::RetryNotice(case), notice_id, now)?;
             let writes = vec![Write::replace(&notice.processed(case), notice.version)?, Write::audit(&audit)];
             if update.commit(writes).await? {
                 return Ok(case);
@@ -143,8 +142,8 @@ impl MedCases {
                 return Err(NoticeError::Credited(charge.as_stored().id));
             }
             let next = notice.dismissed(now);
-            let audit = audit::by_operator(by, *account, "med.dismiss-notice", notice_id, now)?;
-            let audit = audit.with_details(notice.end_to_end_id.to_string());
+            let action = Action::DismissNotice(notice.end_to_end_id.clone());
+            let audit = audit::by_operator(by, *account, action, notice_id, now)?;
             if update.commit(vec![Write::replace(&next, notice.version)?, Write::audit(&audit)]).await? {
                 return Ok(next);
             }

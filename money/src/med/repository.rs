@@ -1,7 +1,7 @@
 //! Each change is one transaction that writes the case, its charge, the posting if money moves and, for an
 //! operator's action, the audit row.
 
-use domain::audit::{Audit, Operator};
+use domain::audit::{Action, Audit, Operator, Sum};
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::{ChargeId, MedCaseId};
 use domain::med::{AppealReason, CaseNotification, CaseStep, Decision, MedCase, Taken};
@@ -84,7 +84,7 @@ impl MedCases {
         by: Option<&Operator>,
         now: Timestamp,
     ) -> Result<MedCase, CaseError> {
-        let audit = audit_row(by, &case, "med.request-evidence", None, now)?;
+        let audit = audit_row(by, &case, Action::RequestEvidence, now)?;
         self.change(case, audit.as_ref(), |case, charge| Ok(case.evidence_requested(charge, now))).await
     }
 
@@ -104,7 +104,7 @@ impl MedCases {
         by: Option<&Operator>,
         now: Timestamp,
     ) -> Result<MedCase, CaseError> {
-        let audit = audit_row(by, &case, "med.decide", Some(decision.as_str().to_owned()), now)?;
+        let audit = audit_row(by, &case, Action::DecideCase(decision), now)?;
         self.change(case, audit.as_ref(), |case, charge| Ok(case.decided(charge, decision, now)?)).await
     }
 
@@ -139,8 +139,8 @@ impl MedCases {
     /// A case whose amount differs from the charge's retains no money before this. Any other case is returned
     /// unchanged.
     pub async fn confirm(&self, case: MedCase, by: &Operator, now: Timestamp) -> Result<MedCase, CaseError> {
-        let claimed = format!("{} {} {}", case.scope.mode, case.currency, case.amount.minor());
-        let audit = audit_row(Some(by), &case, "med.confirm", Some(claimed), now)?;
+        let claimed = Sum { mode: case.scope.mode, currency: case.currency, minor: case.amount.minor() };
+        let audit = audit_row(Some(by), &case, Action::ConfirmCase(claimed), now)?;
         self.change(case, audit.as_ref(), |case, charge| Ok(case.confirmed(charge, now)?)).await
     }
 
@@ -208,11 +208,9 @@ pub(super) fn replacement_writes(
 pub(super) fn audit_row(
     by: Option<&Operator>,
     case: &MedCase,
-    action: &str,
-    details: Option<String>,
+    action: Action,
     now: Timestamp,
 ) -> Result<Option<Audit>, RandomError> {
     let Some(operator) = by else { return Ok(None) };
-    let audit = audit::by_operator(operator, case.scope.account, action, case.id.to_string(), now)?;
-    Ok(Some(Audit { details, ..audit }))
+    Ok(Some(audit::by_operator(operator, case.scope.account, action, case.id, now)?))
 }

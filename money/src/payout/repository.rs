@@ -1,7 +1,7 @@
 //! Each change of a payout is one transaction with its posting and an audit row. Only operators create and end
 //! payouts.
 
-use domain::audit::Operator;
+use domain::audit::{Action, Operator, Sum};
 use domain::ids::{PayoutId, PostingId, Scope};
 use domain::money::{Amount, Currency};
 use domain::payout::{Payout, PayoutOutcome, PayoutStatus};
@@ -64,8 +64,7 @@ impl Payouts {
             version: 1,
         };
         let (posting, action) = posting_and_action(&payout);
-        let audit = audit::by_operator(operator, scope.account, action, id.to_string(), now)?
-            .with_details(details(&payout));
+        let audit = audit::by_operator(operator, scope.account, action, id, now)?;
         let wallets = Wallets::new(self.store.clone());
         let ShardedScope { shards, .. } = wallets.sharded_scope(&scope).await?;
         let mut credits = CachedCredits::default();
@@ -105,8 +104,7 @@ impl Payouts {
                 return Ok(Plan::Finished(payout));
             };
             let (posting, action) = posting_and_action(&next);
-            let audit = audit::by_operator(operator, next.scope.account, action, id.to_string(), now)?
-                .with_details(details(&next));
+            let audit = audit::by_operator(operator, next.scope.account, action, id, now)?;
             let mut writes = vec![Write::replace(&next, payout.version)?, Write::audit(&audit)];
             writes.extend(counters::posting_writes(&posting, DebitCheck::Unchecked)?);
             Ok(Plan::Commit(writes, next))
@@ -133,15 +131,13 @@ fn replayed(stored: Payout, scope: Scope, amount: Amount, currency: Currency) ->
     if is_same { Ok(stored) } else { Err(PayoutError::IdTaken) }
 }
 
-fn details(payout: &Payout) -> String {
-    format!("{} {} {}", payout.scope.mode, payout.currency, payout.amount.minor())
-}
-
-fn posting_and_action(payout: &Payout) -> (Posting, &'static str) {
+fn posting_and_action(payout: &Payout) -> (Posting, Action) {
+    let (cause, amount) = (cause(payout), payout.amount);
+    let sum = Sum { mode: payout.scope.mode, currency: payout.currency, minor: amount.minor() };
     match payout.status {
-        PayoutStatus::Pending => (rules::payout_requested(cause(payout), payout.amount), "payout.create"),
-        PayoutStatus::Paid => (rules::payout_paid(cause(payout), payout.amount), "payout.settle"),
-        PayoutStatus::Failed => (rules::payout_failed(cause(payout), payout.amount), "payout.fail"),
+        PayoutStatus::Pending => (rules::payout_requested(cause, amount), Action::CreatePayout(sum)),
+        PayoutStatus::Paid => (rules::payout_paid(cause, amount), Action::SettlePayout(sum)),
+        PayoutStatus::Failed => (rules::payout_failed(cause, amount), Action::FailPayout(sum)),
     }
 }
 

@@ -1,10 +1,10 @@
 use domain::acquirer::RefundCapabilities;
-use domain::audit::{Audit, Operator};
+use domain::audit::{Action, Audit, Operator};
 use domain::calendar::Day;
 use domain::charge::{Charge, RefundRefused, StoredCharge, TransactionStatus};
 use domain::ids::{ChargeId, RefundId};
 use domain::money::{Amount, MinorUnits};
-use domain::refund::{self, Refund, RefundOutcome, RefundStatus, RefundStep};
+use domain::refund::{self, Refund, RefundFailure, RefundOutcome, RefundReason, RefundStatus, RefundStep};
 use domain::row::Row as _;
 use domain::shard::ShardedScope;
 use domain::time::Timestamp;
@@ -30,7 +30,6 @@ const MAX_TRANCHES: usize = 20;
 /// The actor and the reason in the audit row of a refund that this service did not request.
 const AT_BANK: &str = "bank";
 const REASON_AT_BANK: &str = "the payment was returned at the bank";
-const LOST_BY_BANK: &str = "The bank does not know the payment any more.";
 
 shared::store::repository!(Refunds);
 
@@ -41,7 +40,7 @@ pub struct MadeThere<'a> {
     pub amount: Amount,
     /// The id that the acquirer gave to its execution.
     pub its_id: Option<String>,
-    pub reason: String,
+    pub reason: RefundReason,
 }
 
 impl Refunds {
@@ -288,8 +287,8 @@ impl Refunds {
                 reason: REASON_AT_BANK.to_owned(),
                 ..Operator::default()
             };
-            let audit =
-                audit::by_operator(&operator, charge.scope.account, "refund.at-bank", id.to_string(), now)?;
+            let (account, action) = (charge.scope.account, Action::RecordRefundAtBank);
+            let audit = audit::by_operator(&operator, account, action, id, now)?;
             let mut writes = vec![
                 Write::replace(&step.charge, charge.version)?,
                 Write::insert(&step.refund)?,
@@ -330,8 +329,8 @@ impl Refunds {
         now: Timestamp,
     ) -> Result<Refund, RefundError> {
         let (account, subject) = (refund.scope.account, refund.id.to_string());
-        let audit = audit::by_operator(by, account, "refund.fail", subject, now)?;
-        let said = RefundEnd { reason: Some(LOST_BY_BANK.to_owned()), ..RefundEnd::default() };
+        let audit = audit::by_operator(by, account, Action::FailRefund, subject, now)?;
+        let said = RefundEnd { reason: Some(RefundFailure::LostByBank), ..RefundEnd::default() };
         self.end_with(refund, (RefundOutcome::Failed, said), Some(&audit), now).await
     }
 

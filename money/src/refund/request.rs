@@ -7,7 +7,7 @@ use domain::ids::{ChargeId, RefundId};
 use domain::money::{Amount, MinorUnits};
 use domain::payment_method::PaymentMethod;
 use domain::pix_key::PixKey;
-use domain::refund::{Refund, RefundPlan};
+use domain::refund::{Refund, RefundPlan, RefundReason};
 use domain::time::Timestamp;
 use domain::wallet::RefundStrategy;
 
@@ -160,7 +160,7 @@ impl NewRefund {
             destination,
             third_party,
             limit: settings.third_party_refunds.for_mode(charge.scope.mode).filter(|_| third_party),
-            reason: self.reason.clone(),
+            reason: self.reason.clone().map(RefundReason::Merchant),
             request_hash: self.hash.clone(),
         })
     }

@@ -26,7 +26,7 @@ pub struct RefundView<'a> {
     /// The status of the refund.
     status: RefundStatus,
     /// The reason that was sent. `null` if none was sent.
-    reason: Option<&'a str>,
+    reason: Option<String>,
     /// How the refund is sent. `null` unless the payment was by Pix.
     strategy: Option<RefundStrategy>,
     /// The Pix key that the request named, masked. `null` if it named none.
@@ -35,7 +35,7 @@ pub struct RefundView<'a> {
     /// the payer's bank finds the money. `null` until the bank reports it, and for other methods.
     end_to_end_id: Option<&'a str>,
     /// Why the refund failed. `null` unless the status is `FAILED`.
-    failure_reason: Option<&'a str>,
+    failure_reason: Option<String>,
     /// When the refund was requested.
     created_at: Timestamp,
     /// When the money was sent to the payer. `null` unless the status is `REFUNDED`.
@@ -69,11 +69,11 @@ impl<'a> RefundView<'a> {
             amount: refund.share.gross,
             currency: refund.currency,
             status: refund.status,
-            reason: refund.reason.as_deref(),
+            reason: refund.reason.as_ref().map(ToString::to_string),
             strategy: Some(refund.share.strategy).filter(|_| refund.charge.paid_with == PaymentMethod::Pix),
             destination_key: refund.destination.as_ref().filter(|_| !refund.to_payer).map(PixKey::masked),
             end_to_end_id: refund.end_to_end_id(),
-            failure_reason: refund.failure_reason.as_deref(),
+            failure_reason: refund.failure_reason.as_ref().map(ToString::to_string),
             created_at: refund.created_at,
             completed_at: Some(refund.updated_at).filter(|_| refund.status == RefundStatus::Refunded),
         }

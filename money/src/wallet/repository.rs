@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use futures_util::future::try_join_all;
 
-use domain::audit::Operator;
+use domain::audit::{Action, Operator, Sum};
 use domain::ids::{PostingId, Scope};
 use domain::money::{Currency, MinorUnits};
 use domain::row::{Key, Row};
@@ -242,8 +242,8 @@ impl Wallets {
             if !id.is_of_late(now) {
                 return Ok(AdjustmentOutcome::IdNotRecent);
             }
-            let audit = audit::by_operator(operator, scope.account, "ledger.adjust", id.to_string(), now)?;
-            let audit = audit.with_details(format!("{} {currency} {minor}", scope.mode));
+            let action = Action::AdjustLedger(Sum { mode: scope.mode, currency, minor });
+            let audit = audit::by_operator(operator, scope.account, action, id, now)?;
             let change = vec![Write::audit(&audit)];
             match self.plan_debit((update.failed(), &mut credits), shards, &posting, change).await? {
                 DebitPlan::Writes(writes) => {

@@ -10,6 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
+use domain::audit::Action;
 use domain::ids::{AccountId, Fingerprint, UserId};
 use domain::row::{Indexes, Key, Row};
 use domain::time::Timestamp;
@@ -17,6 +18,7 @@ use domain::time::Timestamp;
 use super::user::{By, Team, list_entry};
 use super::{Role, TokenGeneration, User, UserChange, UserError, Users};
 use crate::account::password::PasswordHash;
+use crate::audit;
 use crate::language::Language;
 use crate::random::{self, RandomError};
 use crate::store::{Result, Write};
@@ -214,8 +216,8 @@ impl Users {
             return Ok(false);
         }
         let subject = UserId::from_email(&invite.email);
-        let audit = by.audit(invite.account, "user.invite", subject, now)?;
-        let audit = audit.with_details(format!("{} as {}", invite.email, invite.role.as_str()));
+        let action = Action::InviteUser { email: invite.email.clone(), role: invite.role };
+        let audit = audit::by_operator(&by.operator, invite.account, action, subject, now)?;
         let mut writes = vec![Write::insert(invite)?, Write::audit(&audit)];
         writes.extend(same.iter().map(|open| Write::remove_any(open.key())));
         // The only condition is that the random token is new.
@@ -226,8 +228,8 @@ impl Users {
     /// A repeated call has no effect.
     pub async fn withdraw(&self, invite: &Invite, by: &By, now: Timestamp) -> Result<(), UserError> {
         let subject = UserId::from_email(&invite.email);
-        let audit = by.audit(invite.account, "user.withdraw-invite", subject, now)?;
-        let audit = Write::audit(&audit.with_details(invite.email.clone()));
+        let action = Action::WithdrawInvite { email: invite.email.clone() };
+        let audit = Write::audit(&audit::by_operator(&by.operator, invite.account, action, subject, now)?);
         // A conflict means that the invite was accepted or withdrawn meanwhile.
         let _outcome = self.store.commit(vec![Write::remove_existing(&invite.key()), audit]).await?;
         Ok(())
@@ -241,8 +243,8 @@ impl Users {
         by: &By,
         now: Timestamp,
     ) -> Result<(), UserError> {
-        let audit = by.audit(user.account, "user.add", user.id, now)?;
-        let audit = audit.with_details(format!("{} as {}", user.email, user.role.as_str()));
+        let action = Action::AddUser { email: user.email.clone(), role: user.role };
+        let audit = audit::by_operator(&by.operator, user.account, action, user.id, now)?;
         let mut update = self.store.start_update("the sender of an invite");
         loop {
             let inviter = self.inviter(invite).await?.ok_or(UserError::LinkInvalid)?;

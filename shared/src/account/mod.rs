@@ -6,8 +6,9 @@ pub mod password;
 mod repository;
 mod user;
 
+pub use domain::account::Role;
 pub use link::{Invite, LinkToken, MAX_INVITES, MailedLink, PasswordReset};
 pub use logo::{Logos, MAX_LOGO_BYTES};
 pub use repository::{AccountError, Accounts};
 pub(crate) use user::USER;
-pub use user::{By, Role, Team, TokenGeneration, User, UserChange, UserError, Users};
+pub use user::{By, Team, TokenGeneration, User, UserChange, UserError, Users};

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use domain::account::{ACCOUNTS, Account, AccountSettings, Brand, Contact};
-use domain::audit::Operator;
+use domain::audit::{Action, Changed, Operator};
 use domain::hex;
 use domain::ids::{AccountId, Scope};
 use domain::shard::{ShardCount, ShardedScope};
@@ -68,12 +68,11 @@ impl Accounts {
             created_at: now,
             version: 1,
         };
-        let audit = audit::by_operator(operator, id, "account.open", id.to_string(), now)?;
-        let audit = audit.with_details(format!(
-            "{}, contact {}",
-            serde_json::to_string(&account.settings)?,
-            serde_json::to_string(&account.contact)?
-        ));
+        let action = Action::OpenAccount {
+            settings: serde_json::to_value(&account.settings)?,
+            contact: serde_json::to_value(&account.contact)?,
+        };
+        let audit = audit::by_operator(operator, id, action, id, now)?;
         match self.store.commit(vec![Write::insert(&account)?, Write::audit(&audit)]).await? {
             CommitOutcome::Done => Ok(account),
             CommitOutcome::Conflict { .. } => {
@@ -89,13 +88,13 @@ impl Accounts {
         Ok(self.store.rows_page(list, PageRange::newest_first(("0", "~"), None, usize::MAX)).await?.0)
     }
 
-    /// Changes a part of an account's row. If `change` leaves the part as it was, nothing is written. `action` names the
-    /// change in the audit row, such as `account.set-brand`. The settings have copies in the rows of API keys, which
+    /// Changes a part of an account's row. If `change` leaves the part as it was, nothing is written. `action` is that of
+    /// the audit row, such as [`Action::SetBrand`]. The settings have copies in the rows of API keys, which
     /// `services::change_account_settings` also changes.
     pub async fn change<P: Clone + PartialEq + Serialize>(
         &self,
         id: &AccountId,
-        action: &str,
+        action: fn(Changed) -> Action,
         part_of: fn(&mut Account) -> &mut P,
         change: impl Fn(&mut P),
         operator: &Operator,
@@ -110,12 +109,12 @@ impl Accounts {
             if *part == before {
                 return Ok(Plan::Finished(account));
             }
-            let details =
-                format!("{} became {}", serde_json::to_string(&before)?, serde_json::to_string(part)?);
+            let changed =
+                Changed { before: serde_json::to_value(&before)?, after: serde_json::to_value(part)? };
             if !next.settings.terms.are_within_amount() {
                 return Err(AccountError::FeesAboveAmount);
             }
-            let audit = audit::by_operator(operator, *id, action, id.to_string(), now)?.with_details(details);
+            let audit = audit::by_operator(operator, *id, action(changed), id, now)?;
             let writes = vec![Write::replace(&next, account.version)?, Write::audit(&audit)];
             Ok(Plan::Commit(writes, next))
         };

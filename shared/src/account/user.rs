@@ -5,9 +5,9 @@ use std::fmt;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::{Deserialize, Serialize};
-use strum::{EnumString, IntoStaticStr, VariantArray};
 
-use domain::audit::{Audit, Operator};
+use domain::account::Role;
+use domain::audit::{Action, Operator};
 use domain::ids::{AccountId, UserId};
 use domain::row::{Indexes, Key, Row, sortable};
 use domain::time::Timestamp;
@@ -26,31 +26,6 @@ const MAX_LISTED: usize = 1_000;
 pub(crate) const USER: &str = "user";
 
 const EMAIL: &str = "email";
-
-/// The role decides what a user may do at the dashboard and with the account's API keys.
-#[derive(
-    Clone, Copy, Debug, Deserialize, EnumString, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray,
-)]
-#[serde(rename_all = "UPPERCASE")]
-#[strum(serialize_all = "UPPERCASE")]
-pub enum Role {
-    Owner,
-    Admin,
-    Member,
-}
-
-impl Role {
-    pub fn manages_keys(self) -> bool {
-        match self {
-            Self::Owner | Self::Admin => true,
-            Self::Member => false,
-        }
-    }
-
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
 
 /// A token is valid only while it has the generation in its user's row. Generations are random: with times, a
 /// wrong clock could keep an old token valid; with counters, a user who is added again could have an old
@@ -132,27 +107,26 @@ impl User {
         now: Timestamp,
     ) -> Result<(Self, Vec<Write>), UserError> {
         let next = Self { version: self.version.saturating_add(1), ..self.clone() };
-        let (action, details, next) = match change {
+        let email = self.email.clone();
+        let (action, next) = match change {
             UserChange::Role(role) => {
-                let details = format!("{} became {}", self.role.as_str(), role.as_str());
-                ("user.set-role", details, Self { role: *role, ..next })
+                (Action::SetRole { email, from: self.role, to: *role }, Self { role: *role, ..next })
             }
             UserChange::Password(hash, tokens) => {
                 let (password_hash, password_set_at) = (hash.clone(), Some(now));
                 let next = Self { password_hash, password_set_at, token_generation: *tokens, ..next };
-                ("user.reset-password", String::new(), next)
+                (Action::ResetPassword { email }, next)
             }
             UserChange::EndSessions(tokens) => {
-                ("user.end-sessions", String::new(), Self { token_generation: *tokens, ..next })
+                (Action::EndSessions { email }, Self { token_generation: *tokens, ..next })
             }
             UserChange::SecondFactorOff(tokens) => {
                 let next = Self { second_factor_at: None, token_generation: *tokens, ..next };
-                ("user.second-factor-off", String::new(), next)
+                (Action::SecondFactorOff { email }, next)
             }
-            UserChange::Remove => ("user.remove", format!("was {}", self.role.as_str()), self.clone()),
+            UserChange::Remove => (Action::RemoveUser { email, role: self.role }, self.clone()),
         };
-        let audit = by.audit(self.account, action, self.id, now)?;
-        let audit = audit.with_details(format!("{} {details}", self.email).trim_end().to_owned());
+        let audit = audit::by_operator(&by.operator, self.account, action, self.id, now)?;
         let mut writes = vec![Write::audit(&audit)];
         if matches!(change, UserChange::Remove) {
             let version = i64::try_from(self.version).unwrap_or(i64::MAX);
@@ -203,16 +177,6 @@ pub struct By {
 impl By {
     pub fn user(operator: Operator) -> Self {
         Self { operator, keeps_owner: true }
-    }
-
-    pub(super) fn audit(
-        &self,
-        account: AccountId,
-        action: &str,
-        subject: UserId,
-        now: Timestamp,
-    ) -> Result<Audit, RandomError> {
-        audit::by_operator(&self.operator, account, action, subject.to_string(), now)
     }
 }
 
@@ -297,8 +261,8 @@ impl Users {
     }
 
     pub async fn add(&self, user: &User, operator: &Operator, now: Timestamp) -> Result<(), UserError> {
-        let audit = audit::by_operator(operator, user.account, "user.add", user.id.to_string(), now)?;
-        let audit = audit.with_details(format!("{} as {}", user.email, user.role.as_str()));
+        let action = Action::AddUser { email: user.email.clone(), role: user.role };
+        let audit = audit::by_operator(operator, user.account, action, user.id, now)?;
         let writes = vec![Write::insert(user)?, Write::audit(&audit)];
         match self.store.commit(writes).await? {
             CommitOutcome::Done => Ok(()),

@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use secrecy::SecretString;
 
 use domain::account::Account;
-use domain::audit::Operator;
+use domain::audit::{Action, AuditedKey, Operator};
 use domain::ids::{AccountId, ApiKeyId, Fingerprint, Mode};
 use domain::time::Timestamp;
 
@@ -16,7 +16,7 @@ use super::{ApiKey, ListedKey, generate};
 use crate::audit;
 use crate::random::{self, RandomError};
 use crate::store::{
-    CommitOutcome, Item, Result, RowUpdate, Store, StoreError, UpdateOutcome, Write, unavailable,
+    CommitOutcome, Item, Result, RowUpdate, Store, StoreError, UpdateOutcome, Write, from_item, unavailable,
 };
 
 pub struct IssuedApiKey {
@@ -70,7 +70,7 @@ impl ApiKeys {
         let Some(found) = get.send().await.map_err(unavailable)?.item else {
             return Err(ApiKeyError::NotFound);
         };
-        let key: ApiKey = serde_dynamo::from_item(found).map_err(|error| corrupt(&error))?;
+        let key: ApiKey = from_item(found)?;
         if key.account == *account { Ok(key) } else { Err(ApiKeyError::NotFound) }
     }
 
@@ -87,7 +87,7 @@ impl ApiKeys {
             .scan_index_forward(false);
         let items: Result<Vec<Item>, _> = query.into_paginator().items().send().try_collect().await;
         let keys = items.map_err(unavailable)?.into_iter().map(serde_dynamo::from_item);
-        keys.collect::<Result<_, _>>().map_err(|error| corrupt(&error))
+        Ok(keys.collect::<Result<_, _>>()?)
     }
 
     /// The transaction checks the version of the account's row, and is repeated if the settings changed
@@ -107,11 +107,12 @@ impl ApiKeys {
                 return Err(ApiKeyError::Suspended);
             }
             let issued = new_key(&account, request, now)?;
-            let audit = audit::by_operator(operator, account.id, "api-key.issue", issued.fingerprint(), now)?;
+            let action = Action::IssueKey(described(&issued.key));
+            let audit = audit::by_operator(operator, account.id, action, issued.fingerprint(), now)?;
             let writes = vec![
                 Write::insert_into(&self.table, item(&issued.key)?),
                 Write::check(Account::key_of(&account.id), account.version),
-                Write::audit(&audit.with_details(described(&issued.key))),
+                Write::audit(&audit),
             ];
             if update.commit(writes).await? {
                 return Ok(issued);
@@ -138,14 +139,14 @@ impl ApiKeys {
             let request =
                 NewApiKey { label: label.clone().unwrap_or_else(|| old.label.clone()), mode: old.mode };
             let issued = new_key(&account, &request, now)?;
-            let audit =
-                audit::by_operator(operator, account.id, "api-key.rotate", old.fingerprint.as_str(), now)?;
-            let details = format!("replaced by {}, {}", issued.fingerprint(), described(&issued.key));
+            let (replaced_by, key) = (issued.key.fingerprint.clone(), described(&issued.key));
+            let action = Action::RotateKey { replaced_by, key };
+            let audit = audit::by_operator(operator, account.id, action, old.fingerprint.as_str(), now)?;
             let writes = vec![
                 Write::remove_from(&self.table, key_of(old.fingerprint.as_str())),
                 Write::insert_into(&self.table, item(&issued.key)?),
                 Write::check(Account::key_of(&account.id), account.version),
-                Write::audit(&audit.with_details(details)),
+                Write::audit(&audit),
             ];
             if update.commit(writes).await? {
                 return Ok(issued);
@@ -162,11 +163,10 @@ impl ApiKeys {
         now: Timestamp,
     ) -> Result<ApiKey, ApiKeyError> {
         let key = self.find(account, id).await?;
-        let audit = audit::by_operator(operator, *account, "api-key.revoke", key.fingerprint.as_str(), now)?;
-        let writes = vec![
-            Write::remove_from(&self.table, key_of(key.fingerprint.as_str())),
-            Write::audit(&audit.with_details(described(&key))),
-        ];
+        let action = Action::RevokeKey(described(&key));
+        let audit = audit::by_operator(operator, *account, action, key.fingerprint.as_str(), now)?;
+        let writes =
+            vec![Write::remove_from(&self.table, key_of(key.fingerprint.as_str())), Write::audit(&audit)];
         match self.store.commit(writes).await? {
             CommitOutcome::Done => Ok(key),
             CommitOutcome::Conflict { .. } => Err(ApiKeyError::NotFound),
@@ -180,8 +180,7 @@ impl ApiKeys {
 
     /// Changes nothing if the row has newer settings or the key was revoked.
     pub async fn copy_settings_to_key(&self, key: &Fingerprint, account: &Account) -> Result<()> {
-        let settings: AttributeValue =
-            serde_dynamo::to_attribute_value(&account.settings).map_err(|error| corrupt(&error))?;
+        let settings: AttributeValue = serde_dynamo::to_attribute_value(&account.settings)?;
         let version = AttributeValue::N(account.version.to_string());
         let update = row(key.as_str()).set("settings", settings).set("settings_version", version.clone());
         let update = update.when_exists().when_absent_or("settings_version", "<=", version);
@@ -232,13 +231,9 @@ fn key_of(pk: &str) -> Item {
 }
 
 fn item(key: &ApiKey) -> Result<Item> {
-    serde_dynamo::to_item(key).map_err(|error| corrupt(&error))
+    Ok(serde_dynamo::to_item(key)?)
 }
 
-fn corrupt(error: &serde_dynamo::Error) -> StoreError {
-    StoreError::Corrupt(error.to_string())
-}
-
-fn described(key: &ApiKey) -> String {
-    format!("{}, prefix {}, label {:?}", key.mode, key.prefix, key.label)
+fn described(key: &ApiKey) -> AuditedKey {
+    AuditedKey { mode: key.mode, prefix: key.prefix.clone(), label: key.label.clone() }
 }

@@ -5,12 +5,13 @@
 pub mod dashboard;
 
 use std::collections::HashMap;
+use std::fmt::Display;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use domain::account::AccountSettings;
-use domain::audit::{Actor, ActorId, Audit};
-use domain::ids::{AuditId, Fingerprint, Mode, Scope};
+use domain::audit::{Action, Actor, ActorId, Audit};
+use domain::ids::{Fingerprint, Mode, Scope};
 use domain::request_id::StoredRequestId;
 use domain::shard::ShardedScope;
 use domain::source_address::SourceAddress;
@@ -18,8 +19,9 @@ use domain::time::Timestamp;
 
 use self::dashboard::Session;
 use crate::api_key::{self, ApiKey, ApiKeys};
+use crate::audit;
 use crate::http::{Problem, RateLimit, RequestContext, Result};
-use crate::random::{self, RandomError};
+use crate::random::RandomError;
 use crate::store::Item;
 
 /// Counters of previous minutes that each request removes.
@@ -75,16 +77,8 @@ impl Caller {
 
     /// Only for actions whose audit row the event dispatcher can't derive from the changed row. Must be written
     /// in the action's transaction.
-    pub fn audit(
-        &self,
-        action: &str,
-        subject: &impl ToString,
-        details: &str,
-        at: Timestamp,
-    ) -> Result<Audit, RandomError> {
-        let id = AuditId::new(at, random::bytes()?);
-        let actor = (&self.by, self.source);
-        Ok(Audit::by_actor(actor, self.scope, (id, at), action, subject.to_string(), details))
+    pub fn audit(&self, action: Action, subject: impl Display, at: Timestamp) -> Result<Audit, RandomError> {
+        audit::by_operator(&self.by.as_operator(self.source), self.scope.account, action, subject, at)
     }
 
     /// 403 `live_key_not_allowed`. For sandbox routes, where the caller acts as the acquirer.

@@ -35,8 +35,7 @@ pub fn key_of_item(item: &Item) -> Option<Key> {
 
 /// Serialises a row as an item, with the attributes of its primary key, its indexes and its time to live.
 pub fn to_item<R: Row>(row: &R) -> Result<Item, StoreError> {
-    let mut item: Item =
-        serde_dynamo::to_item(row).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+    let mut item: Item = serde_dynamo::to_item(row)?;
     let key = row.key();
     let indexes = row.indexes();
     if let Some(at) = indexes.due {
@@ -80,7 +79,7 @@ pub fn from_item<R: DeserializeOwned>(item: Item) -> Result<R, StoreError> {
     {
         return Err(StoreError::Unavailable(format!("a row has the format {format} of a newer version")));
     }
-    serde_dynamo::from_item(item).map_err(|error| StoreError::Corrupt(error.to_string()))
+    Ok(serde_dynamo::from_item(item)?)
 }
 
 /// Returns a string attribute of an item. `None`: the attribute is absent or is not a string.

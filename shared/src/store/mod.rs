@@ -106,6 +106,12 @@ impl From<MoneyError> for StoreError {
     }
 }
 
+impl From<serde_dynamo::Error> for StoreError {
+    fn from(error: serde_dynamo::Error) -> Self {
+        Self::Corrupt(error.to_string())
+    }
+}
+
 /// Wraps an SDK error with all its causes: as [`StoreError::Throttled`] if DynamoDB throttled a partition key, else
 /// as [`StoreError::Unavailable`].
 pub fn unavailable<E, R>(error: SdkError<E, R>) -> StoreError

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use acquirer_core::{AcquirerMessage, AcquirerQueue};
 use domain::account::terms::MethodTerms;
+use domain::audit;
 use domain::ids::{MedCaseId, Mode, RefundId};
 use domain::money::Amount;
 use domain::payment_method::PaymentMethod;
@@ -306,7 +307,7 @@ async fn hold_released(trial: &Trial) -> Result<()> {
         settings.terms.0.insert(PaymentMethod::Pix, MethodTerms { hold_days: 1, ..MethodTerms::default() });
     };
     let (account, now) = (trial.scope(FIRST).account, trial.now());
-    change_account_settings((&accounts, &keys), &account, "trial", hold, &operator(), now)
+    change_account_settings((&accounts, &keys), &account, audit::Action::SetHold, hold, &operator(), now)
         .await
         .map_err(Error::of("setting the hold"))?;
     use_paid(trial, test(json!({})), [Pass(2 * 86_400)]).await

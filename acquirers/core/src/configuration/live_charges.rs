@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use domain::audit::Operator;
+use domain::audit::{Action, Operator};
 use domain::ids::AccountId;
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
@@ -45,7 +45,7 @@ impl AccountAcquirers {
         now: Timestamp,
     ) -> Result<LiveChargesStop, SettingsError> {
         let stop = LiveChargesStop { actor: by.actor.clone(), reason: by.reason.clone(), at: now };
-        let audit = audit::by_operator(by, AccountId::STACK, "live-charges.stop", "all accounts", now)?;
+        let audit = audit::by_operator(by, AccountId::STACK, Action::StopLiveCharges, "all accounts", now)?;
         let insert = Write::insert(&stop)?.in_table(self.secrets.table());
         match self.state.commit(vec![insert, Write::audit(&audit)]).await? {
             CommitOutcome::Done => Ok(stop),
@@ -59,7 +59,7 @@ impl AccountAcquirers {
 
     /// Permits new live charges again. Returns `false` if they were not stopped.
     pub async fn resume_live_charges(&self, by: &Operator, now: Timestamp) -> Result<bool, SettingsError> {
-        let audit = audit::by_operator(by, AccountId::STACK, "live-charges.resume", "all accounts", now)?;
+        let audit = audit::by_operator(by, AccountId::STACK, Action::ResumeLiveCharges, "all accounts", now)?;
         let remove = Write::remove_existing(&LiveChargesStop::the_key()).in_table(self.secrets.table());
         let outcome = self.state.commit(vec![remove, Write::audit(&audit)]).await?;
         Ok(matches!(outcome, CommitOutcome::Done))

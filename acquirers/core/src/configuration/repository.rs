@@ -7,12 +7,13 @@ use secrecy::SecretString;
 
 use api_pix::{ClockOffsets, ConnectionSettings};
 use domain::acquirer::ConnectionSweep;
-use domain::audit::Operator;
+use domain::audit::{Action, Changed, Operator};
 use domain::ids::{AccountId, ConnectionId};
 use domain::payment_method::PaymentMethod;
 use domain::pix_key::PixKey;
 use domain::row::Row;
 use domain::time::Timestamp;
+use serde_json::Value;
 
 use super::callback::{Callback, CallbackChoice, CallbackToken};
 use super::live_charges::LiveChargesStop;
@@ -333,11 +334,10 @@ impl AccountAcquirers {
             let from = known.map(|known| &known.acquirer);
             writes.extend(self.binding_writes(account, from, Some(&next.acquirer), now).await?);
             if let Some(by) = by {
-                let details = match same.or(replaced.first().copied()) {
-                    Some(before) => format!("{} became {}", before.audit_view(), next.audit_view()),
-                    None => next.audit_view().to_string(),
-                };
-                writes.push(audit_write(by, account, "account.set-acquirer", details, now)?);
+                let before = same.or(replaced.first().copied());
+                let before = before.map_or(Value::Null, ConfiguredAcquirer::audit_view);
+                let action = Action::SetAcquirer(Changed { before, after: next.audit_view() });
+                writes.push(audit_write(by, account, action, now)?);
             }
             if update.commit(writes).await? {
                 let replaced = replaced.into_iter().cloned().collect();
@@ -366,8 +366,8 @@ impl AccountAcquirers {
                 return Err(SettingsError::NoPix(account));
             }
             let mut writes = self.put(&retired(&current, now), Some(&current))?;
-            let details = format!("was {}", current.audit_view());
-            writes.push(audit_write(operator, account, "account.remove-acquirer", details, now)?);
+            let action = Action::RemoveAcquirer(current.audit_view());
+            writes.push(audit_write(operator, account, action, now)?);
             if update.commit(writes).await? {
                 return Ok(current);
             }
@@ -390,8 +390,8 @@ impl AccountAcquirers {
             writes.extend(self.delete(&retired));
             let secret = Write::remove_any(MedSecret::key_of(&account, connection));
             writes.push(secret.in_table(self.secrets.table()));
-            let details = format!("was {}", retired.audit_view());
-            writes.push(audit_write(operator, account, "account.forget-acquirer", details, now)?);
+            let action = Action::ForgetAcquirer(retired.audit_view());
+            writes.push(audit_write(operator, account, action, now)?);
             if update.commit(writes).await? {
                 return Ok(retired);
             }
@@ -420,10 +420,9 @@ impl AccountAcquirers {
         now: Timestamp,
     ) -> Result<(AccountAcquirer, SecretString), SettingsError> {
         let (token, stored_token) = CallbackToken::create(now)?;
-        let rotated =
-            self.change((account, name), "account.rotate-callback-token", operator, now, |acquirer| {
-                acquirer.callback = acquirer.callback.with_token(stored_token.clone(), in_use);
-            });
+        let rotated = self.change((account, name), Action::RotateCallbackToken, operator, now, |acquirer| {
+            acquirer.callback = acquirer.callback.with_token(stored_token.clone(), in_use);
+        });
         let acquirer = rotated.await?;
         let url = acquirer.callback.url(account, &token);
         Ok((acquirer, url))
@@ -436,7 +435,7 @@ impl AccountAcquirers {
         operator: &Operator,
         now: Timestamp,
     ) -> Result<AccountAcquirer, SettingsError> {
-        self.change((account, name), "account.drop-old-callback-tokens", operator, now, |acquirer| {
+        self.change((account, name), Action::DropOldCallbackTokens, operator, now, |acquirer| {
             acquirer.callback = acquirer.callback.with_newest_token();
         })
         .await
@@ -452,7 +451,7 @@ impl AccountAcquirers {
         now: Timestamp,
     ) -> Result<(), SettingsError> {
         let changed =
-            self.change((account, Some(checked)), "account.check-acquirer", operator, now, |acquirer| {
+            self.change((account, Some(checked)), Action::CheckAcquirer, operator, now, |acquirer| {
                 if let Some(pix) = acquirer.settings.pix_mut() {
                     pix.filter_verified = filter_verified;
                 }
@@ -464,7 +463,7 @@ impl AccountAcquirers {
     async fn change(
         &self,
         (account, name): (AccountId, Option<&ConnectionName>),
-        action: &str,
+        action: fn(Value) -> Action,
         operator: &Operator,
         now: Timestamp,
         change: impl Fn(&mut AccountAcquirer),
@@ -479,7 +478,7 @@ impl AccountAcquirers {
             }
             next.acquirer = next.acquirer.next_version(now);
             let mut writes = self.put(&next, Some(&current))?;
-            writes.push(audit_write(operator, account, action, next.audit_view().to_string(), now)?);
+            writes.push(audit_write(operator, account, action(next.audit_view()), now)?);
             if update.commit(writes).await? {
                 return Ok(next.acquirer);
             }
@@ -502,8 +501,7 @@ impl AccountAcquirers {
             let found = found.ok_or(SettingsError::NoAcquirer(account))?;
             let secrets = (secret.clone(), found.former.clone());
             let replace = self.put_signing_row((account, connection), secrets, Some(&found))?;
-            let action = "account.rotate-med-secret";
-            let audit = audit_write(operator, account, action, format!("of {connection}"), now)?;
+            let audit = audit_write(operator, account, Action::RotateMedSecret(connection), now)?;
             if update.commit(vec![replace, audit]).await? {
                 return Ok(secret.as_secret().clone());
             }
@@ -656,10 +654,8 @@ fn replaced<'a>(
 fn audit_write(
     operator: &Operator,
     account: AccountId,
-    action: &str,
-    details: String,
+    action: Action,
     now: Timestamp,
 ) -> Result<Write, RandomError> {
-    let audit = audit::by_operator(operator, account, action, account.to_string(), now)?;
-    Ok(Write::audit(&audit.with_details(details)))
+    Ok(Write::audit(&audit::by_operator(operator, account, action, account, now)?))
 }

@@ -14,6 +14,7 @@ use std::io::Write;
 use acquirer_core::configuration::{ConfiguredAcquirer, ConnectionName, SettingsError};
 use clap::Subcommand;
 use domain::account::terms::MethodTerms;
+use domain::audit::Action;
 use domain::ids::{AccountId, ConnectionId};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
@@ -218,7 +219,7 @@ async fn keep_fees(stack: &Stack, account: AccountId, arguments: &SetStripe) -> 
     for method in found.acquirer.settings.methods() {
         let of = AccountArguments { id: account, operator: arguments.operator.clone() };
         let set = |terms: &mut MethodTerms| terms.fees_on_refund = fees;
-        Box::pin(of.terms(stack, "account.set-fees-on-refund", *method, set)).await?;
+        Box::pin(of.terms(stack, Action::SetFeesOnRefund, *method, set)).await?;
     }
     Ok(())
 }

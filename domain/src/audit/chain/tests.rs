@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::audit::Operator;
+use crate::audit::{Action, Operator};
 
 fn account() -> AccountId {
     "acc_0w3ge1r70w3ge1r7".parse().unwrap()
@@ -18,7 +18,7 @@ fn audit(number: u8, ms: i64) -> Audit {
         ..Operator::default()
     };
     let id = (AuditId::new(at(ms), [number; 10]), at(ms));
-    Audit::by_operator(&operator, account(), id, "test", number.to_string())
+    Audit::by_operator(&operator, account(), id, Action::ReplayEvents, number)
 }
 
 /// A row as it is stored, with the hash of its attributes.
@@ -88,7 +88,7 @@ fn the_hash_is_that_of_the_sorted_attributes_as_json() {
     let row = stored(&audit(1, 0), "sk");
     let id = audit(1, 0).id;
     let text = format!(
-        r#"{{"account":"acc_0w3ge1r70w3ge1r7","action":"test","actor":"ana","at":1795262400000,"id":"{id}","pk":"audit#acc_0w3ge1r70w3ge1r7","reason":"a test, with é and \"quotes\"","sk":"sk","subject":"1"}}"#
+        r#"{{"account":"acc_0w3ge1r70w3ge1r7","action":"events.replay","actor":"ana","at":1795262400000,"id":"{id}","pk":"audit#acc_0w3ge1r70w3ge1r7","reason":"a test, with é and \"quotes\"","sk":"sk","subject":"1"}}"#
     );
     assert_eq!(hash_of(&row), hex::encode(Sha256::digest(text)));
     assert_eq!(

@@ -83,7 +83,7 @@ fn every_state() -> Vec<Charge> {
         after(&waiting(), pay_command(payment(1, 1000, None))),
         after(&locked(), pay_command(payment(1, 1000, None))),
         after(&locked(), pay_command(payment(1, 1000, Some(OTHER_CPF)))),
-        after(&waiting(), Command::Decline { reason: "no".to_owned(), code: "refused".to_owned() }),
+        after(&waiting(), Command::Decline(FailureReason::CardDeclined)),
         after(&waiting(), Command::Expire { at: at(3600) }),
         after(&waiting(), Command::Cancel),
         after(&by_card(), Command::Authenticate),
@@ -282,10 +282,7 @@ fn a_card_charge_is_processing_until_it_is_approved_refused_cancelled_or_expired
     let payment = Payment { method: PaymentMethod::CreditCard, ..payment(1, 1000, None) };
     for (command, status) in [
         (pay_command(payment), TransactionStatus::Approved),
-        (
-            Command::Decline { reason: "no".to_owned(), code: "refused".to_owned() },
-            TransactionStatus::Refused,
-        ),
+        (Command::Decline(FailureReason::CardDeclined), TransactionStatus::Refused),
         (Command::Cancel, TransactionStatus::Cancelled),
         (Command::Expire { at: at(3600) }, TransactionStatus::Expired),
     ] {
@@ -293,7 +290,7 @@ fn a_card_charge_is_processing_until_it_is_approved_refused_cancelled_or_expired
         assert_eq!(ended.status, status);
         assert_eq!(apply(&ended, &Command::Authenticate, at(61)), Err(Rejection::NotPayableByCard));
     }
-    let decline = Some(Decline { reason: "no".to_owned(), code: "card_declined".to_owned() });
+    let decline = Some(FailureReason::CardDeclined);
     let declined = after(&in_flight, Command::EndTry { decline: decline.clone() });
     assert_eq!((declined.status, &declined.last_decline), (TransactionStatus::WaitingPayment, &decline));
     for repeated in [Command::EndTry { decline }, Command::EndTry { decline: None }] {
@@ -301,7 +298,7 @@ fn a_card_charge_is_processing_until_it_is_approved_refused_cancelled_or_expired
     }
     // The acquirer may have forgotten the decline.
     let expired = after(&declined, Command::Expire { at: at(3600) });
-    assert_eq!(expired.failure.unwrap().provider_error_code, "card_declined");
+    assert_eq!(expired.failure.unwrap().reason, FailureReason::CardDeclined);
     assert_eq!(in_flight.clone().read_at(at(3600)), in_flight);
     assert_eq!(in_flight.read_at(at(3601)).status, TransactionStatus::Expired);
     assert_eq!(apply(&waiting(), &Command::Authenticate, at(60)), Err(Rejection::NotPayableByCard));
@@ -319,7 +316,7 @@ fn only_open_or_held_charges_can_be_cancelled_and_held_money_is_returned() {
     let outcome = apply(&held, &Command::Cancel, at(90)).unwrap();
     let Outcome::Paid { charge, moved } = outcome else { panic!("{outcome:?}") };
     assert_eq!(charge.status, TransactionStatus::Cancelled);
-    assert_eq!(charge.failure.as_ref().unwrap().provider_error_code, "canceled");
+    assert_eq!(charge.failure.as_ref().unwrap().reason.code(), "canceled");
     assert_eq!(returned(&written(moved.incoming_payment)).reason, UnappliedReason::Cancelled);
     let back = unapplied(apply(&charge, &pay_command(payment(2, 1000, None)), at(95)).unwrap());
     assert_eq!(returned(&back).reason, UnappliedReason::Late);
@@ -328,7 +325,7 @@ fn only_open_or_held_charges_can_be_cancelled_and_held_money_is_returned() {
 #[test]
 fn only_an_open_charge_can_expire_or_be_declined() {
     let expire = Command::Expire { at: at(3600) };
-    let decline = Command::Decline { reason: "no".to_owned(), code: "refused".to_owned() };
+    let decline = Command::Decline(FailureReason::CardDeclined);
     for charge in every_state() {
         for command in [&expire, &decline] {
             let outcome = apply(&charge, command, at(90)).unwrap();
@@ -346,7 +343,7 @@ fn an_expired_test_charge_reads_exactly_as_the_scheduler_persists_it() {
     let seen = waiting().read_at(at(3601));
     assert_eq!(seen, after(&waiting(), Command::Expire { at: expires_at }));
     let failure = seen.failure.unwrap();
-    assert_eq!((failure.provider_error_code.as_str(), failure.ttl_seconds), ("expired", Some(3600)));
+    assert_eq!((failure.reason.code(), failure.ttl_seconds), ("expired", Some(3600)));
     assert_eq!(failure.at, at(3600));
 }
 
@@ -384,7 +381,7 @@ fn command(notification: &Notification) -> Command {
         Notification::Authenticate => Command::Authenticate,
         Notification::EndTry => Command::EndTry { decline: None },
         Notification::Cancel => Command::Cancel,
-        Notification::Decline => Command::Decline { reason: "no".to_owned(), code: "refused".to_owned() },
+        Notification::Decline => Command::Decline(FailureReason::CardDeclined),
         Notification::Expire => Command::Expire { at: at(3600) },
         Notification::Review(true) => review_command(Decision::Approve),
         Notification::Review(false) => review_command(Decision::Return),
@@ -507,7 +504,7 @@ fn the_lease_of_a_pending_charge_ends_with_every_change_of_its_status() {
     let lease = Charge { lease_until: Some(at(90)), pix_expires_in_seconds: Some(600), ..waiting() };
     let pending = Charge { status: TransactionStatus::Pending, ..lease };
     let finalise = Command::Finalise { artefacts: Box::new(waiting().artefacts) };
-    let decline = Command::Decline { reason: "no".to_owned(), code: "no".to_owned() };
+    let decline = Command::Decline(FailureReason::CardDeclined);
     assert_eq!(after(&pending, finalise.clone()).pix_expires_in_seconds, None);
     for command in [finalise, decline, Command::Cancel] {
         assert_eq!(after(&pending, command).lease_until, None);
@@ -525,11 +522,11 @@ fn a_charge_that_is_finalised_before_its_first_write_begins_as_waiting_or_refuse
     };
     let made = created_as(pending.clone(), Finalised::Made(Box::new(waiting().artefacts)));
     assert_eq!(made, waiting());
-    let refused = Finalised::Refused { reason: "no".to_owned(), code: "limit".to_owned() };
+    let refused = Finalised::Refused(FailureReason::AcquirerRefused);
     let refused = created_as(pending, refused);
     let failure = refused.failure.unwrap();
     assert_eq!((refused.status, refused.pix_expires_in_seconds), (TransactionStatus::Refused, None));
-    assert_eq!((failure.provider_error_code.as_str(), failure.at), ("limit", at(0)));
+    assert_eq!((failure.reason.code(), failure.at), ("acquirer_refused", at(0)));
 }
 
 #[test]

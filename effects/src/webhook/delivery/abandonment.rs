@@ -26,7 +26,7 @@ use domain::retention::EVENTS_KEPT_SECONDS;
 use domain::row::{Indexes, Key, Row};
 use domain::time::Timestamp;
 
-use super::attempt::{in_list, millis, status_value};
+use super::attempt::{cause_value, in_list, millis, status_value};
 use super::counts::additions;
 use super::entry::Entry;
 use super::{Deliveries, Delivery, DeliveryStatus, KEPT_AFTER_SHOWN_SECONDS};
@@ -41,14 +41,17 @@ const CANCELLED_PER_TRANSACTION: usize = 50;
 
 const MAX_DELETIONS: usize = 100;
 
-/// Why deliveries are abandoned.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum Cause {
-    Deleted,
-    /// The merchant set the endpoint to `INACTIVE`.
-    Deactivated,
+domain::fact! {
+    /// Why a delivery is cancelled. Only the endpoint's causes abandon deliveries.
+    #[derive(Copy, IntoStaticStr)]
+    #[strum(serialize_all = "snake_case")]
+    pub enum Cause {
+        Deleted = "the endpoint was deleted";
+        Deactivated = "the endpoint was set to INACTIVE";
+        EventExpired = "the event is no longer kept";
+        /// The event of a delivery to the `webhookUrl` has none.
+        NoAddress = "the event has no address of its own";
+    }
 }
 
 impl Cause {
@@ -62,13 +65,6 @@ impl Cause {
         match endpoint {
             None => Some(Self::Deleted),
             Some(endpoint) => (generation < endpoint.generation()).then_some(Self::Deactivated),
-        }
-    }
-
-    pub fn reason(self) -> &'static str {
-        match self {
-            Self::Deleted => "the endpoint was deleted",
-            Self::Deactivated => "the endpoint was set to INACTIVE",
         }
     }
 }
@@ -133,7 +129,7 @@ impl Row for Abandonment {
         match self.cause {
             Cause::Deleted => Self::tombstone_key(&self.scope, self.endpoint),
             // An endpoint may be deactivated several times, each time under another generation.
-            Cause::Deactivated => {
+            Cause::Deactivated | Cause::EventExpired | Cause::NoAddress => {
                 Key { pk: partition(&self.scope), sk: format!("{}#{:010}", self.endpoint, self.generation) }
             }
         }
@@ -168,7 +164,7 @@ impl Delivery {
         let at = deleted_at.or_else(|| Some(endpoint?.abandoned?.at));
         Self {
             status: DeliveryStatus::Cancelled,
-            abandoned_because: Some(cause),
+            cancelled_because: Some(cause),
             updated_at: at.map_or(self.updated_at, |at| at.max(self.updated_at)),
             ..self
         }
@@ -181,15 +177,6 @@ pub async fn deletions(store: &Store, scope: &Scope) -> Result<Vec<Abandonment>>
     let items = store.range(&partition(scope), all, Order::NewestFirst, most).await?;
     let rows: Vec<Abandonment> = items.into_iter().map(from_item).collect::<Result<_, _>>()?;
     Ok(rows.into_iter().filter(|row| row.cause == Cause::Deleted).collect())
-}
-
-/// Returns `lastError` of a cancelled delivery: why it was cancelled, and why its last attempt failed, if it
-/// had one.
-pub(super) fn cancelled_error(reason: &str, of_attempt: Option<&str>) -> String {
-    match of_attempt {
-        Some(error) => format!("{reason}; the last attempt: {error}"),
-        None => reason.to_owned(),
-    }
 }
 
 impl Deliveries {
@@ -244,11 +231,10 @@ impl Deliveries {
 
 /// Returns the update that cancels a pending delivery that is abandoned.
 fn cancellation(entry: &Entry, by: &Abandonment) -> Write {
-    let cause = AttributeValue::S(<&str>::from(by.cause).to_owned());
     let update = RowUpdate::of(Delivery::key_of(&by.scope, entry.id))
         .set("status", status_value(DeliveryStatus::Cancelled))
         .set("updated_at", millis(by.at))
-        .set("abandoned_because", cause)
+        .set("cancelled_because", cause_value(by.cause))
         .set_all(in_list(&by.scope, entry, DeliveryStatus::Cancelled))
         .remove_all(["due_pk", "due_sk"])
         .when("status", "=", status_value(DeliveryStatus::Pending));

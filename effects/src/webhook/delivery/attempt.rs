@@ -7,15 +7,17 @@
 //! `FAILED` or `CANCELLED` is added to the numbers of its day in the same transaction.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use domain::ids::{DeliveryId, Scope};
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
+use domain::webhook::failure::AttemptFailure;
 use domain::webhook::signature::EndpointSecret;
 
-use super::abandonment::cancelled_error;
+use super::abandonment::Cause;
 use super::counts::additions;
 use super::entry::Entry;
 use super::{Deliveries, Delivery, DeliveryStatus, LEASE_SECONDS};
@@ -73,22 +75,35 @@ pub enum AttemptOutcome {
     },
     /// No request was sent, because the delivery was abandoned or its event has expired. The delivery becomes
     /// `CANCELLED`.
-    Cancelled { reason: String },
+    Cancelled(Cause),
     /// The attempt failed, and the delivery was abandoned while it ran. The delivery becomes `CANCELLED`.
-    Abandoned { reason: String, failed: FailedAttempt },
+    Abandoned { cause: Cause, failed: FailedAttempt },
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct FailedAttempt {
     /// The HTTP status of the response; `None`: there was no response.
     pub status_code: Option<u16>,
-    pub error: String,
+    pub failure: AttemptFailure,
+    /// The `Retry-After` header as it was sent; `domain::webhook::schedule::next_delay` parses it.
+    pub retry_after: Option<String>,
     pub response_body: Option<String>,
 }
 
+/// Without the body, which comes from the merchant's server and may be confidential.
+impl fmt::Debug for FailedAttempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { status_code, failure, .. } = self;
+        f.debug_struct("FailedAttempt")
+            .field("status_code", status_code)
+            .field("failure", failure)
+            .finish_non_exhaustive()
+    }
+}
+
 impl FailedAttempt {
-    pub fn without_body(status_code: Option<u16>, error: impl Into<String>) -> Self {
-        Self { status_code, error: error.into(), response_body: None }
+    pub fn without_body(status_code: Option<u16>, failure: AttemptFailure) -> Self {
+        Self { status_code, failure, retry_after: None, response_body: None }
     }
 }
 
@@ -283,30 +298,29 @@ impl Deliveries {
             .when("status", "=", status_value(DeliveryStatus::Processing))
             .when("claim", "=", AttributeValue::S(claim.to_owned()));
         let Delivery { last_status_code, last_error, last_response_body, .. } = claimed.clone();
-        let of_failed = |FailedAttempt { status_code, error, response_body }: FailedAttempt| {
-            (status_code, Some(error), response_body)
+        let of_failed = |FailedAttempt { status_code, failure, response_body, .. }: FailedAttempt| {
+            (status_code, Some(failure), response_body)
         };
-        let (status, (status_code, error, response_body)) = match outcome.clone() {
+        let (status, (status_code, failure, response_body)) = match outcome.clone() {
             AttemptOutcome::Delivered { status_code } => {
                 update = update.set("delivered_at", millis(now));
                 (DeliveryStatus::Delivered, (Some(status_code), None, None))
             }
             AttemptOutcome::Retry { failed, .. } => (DeliveryStatus::Pending, of_failed(failed)),
             AttemptOutcome::Exhausted(failed) => (DeliveryStatus::Failed, of_failed(failed)),
-            AttemptOutcome::Abandoned { reason, failed } => {
-                let error = cancelled_error(&reason, Some(&failed.error));
-                (DeliveryStatus::Cancelled, of_failed(FailedAttempt { error, ..failed }))
-            }
+            AttemptOutcome::Abandoned { failed, .. } => (DeliveryStatus::Cancelled, of_failed(failed)),
             // The results of earlier attempts stay.
             AttemptOutcome::Postponed { .. } => {
                 (DeliveryStatus::Pending, (last_status_code, last_error, last_response_body))
             }
-            AttemptOutcome::Cancelled { reason } => {
-                let error = cancelled_error(&reason, last_error.as_deref());
-                (DeliveryStatus::Cancelled, (last_status_code, Some(error), last_response_body))
+            AttemptOutcome::Cancelled(_) => {
+                (DeliveryStatus::Cancelled, (last_status_code, last_error, last_response_body))
             }
         };
-        if matches!(outcome, AttemptOutcome::Cancelled { .. } | AttemptOutcome::Postponed { .. }) {
+        if let AttemptOutcome::Cancelled(cause) | AttemptOutcome::Abandoned { cause, .. } = outcome {
+            update = update.set("cancelled_because", cause_value(*cause));
+        }
+        if matches!(outcome, AttemptOutcome::Cancelled(_) | AttemptOutcome::Postponed { .. }) {
             // No request was sent, so this claim does not count as an attempt.
             update = update.add("attempts", number(-1));
         }
@@ -319,9 +333,10 @@ impl Deliveries {
         if status != DeliveryStatus::Pending {
             update = update.remove_all(["due_pk", "due_sk"]);
         }
+        let failure = failure.map(serde_dynamo::to_attribute_value).transpose()?;
         for (name, value) in [
             ("last_status_code", status_code.map(|code| number(code.into()))),
-            ("last_error", error.map(AttributeValue::S)),
+            ("last_error", failure),
             ("last_response_body", response_body.map(AttributeValue::S)),
         ] {
             update = match value {
@@ -381,6 +396,10 @@ pub(super) fn in_list(scope: &Scope, entry: &Entry, status: DeliveryStatus) -> [
 
 pub(super) fn status_value(status: DeliveryStatus) -> AttributeValue {
     AttributeValue::S(status.as_str().to_owned())
+}
+
+pub(super) fn cause_value(cause: Cause) -> AttributeValue {
+    AttributeValue::S(<&str>::from(cause).to_owned())
 }
 
 pub(super) fn millis(at: Timestamp) -> AttributeValue {

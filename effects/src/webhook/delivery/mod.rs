@@ -48,13 +48,10 @@ mod page;
 mod rows;
 mod view;
 
-use std::borrow::Cow;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
-use abandonment::cancelled_error;
 pub use abandonment::{Abandonment, Cause, deletions};
 pub use attempt::{AttemptOutcome, Claim, DeliveryContext, FailedAttempt, SignedContext};
 pub(super) use counts::first_shown;
@@ -70,6 +67,7 @@ use domain::row::{Indexes, Key, Row};
 use domain::shard::Shard;
 use domain::time::Timestamp;
 use domain::webhook::event_type::{EventType, Family};
+use domain::webhook::failure::AttemptFailure;
 use domain::webhook::schedule::MAX_ATTEMPTS;
 
 use super::endpoint::Endpoint;
@@ -122,11 +120,7 @@ pub enum DeliveryStatus {
     Cancelled,
 }
 
-impl DeliveryStatus {
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
+domain::named!(DeliveryStatus);
 
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -166,11 +160,10 @@ pub struct Delivery {
     /// response was lost.
     pub claim: Option<String>,
     pub last_status_code: Option<u16>,
-    /// Why the last attempt failed. If a worker cancelled the delivery, the text begins with the reason of
-    /// the cancellation.
-    pub last_error: Option<String>,
-    /// Why the delivery was cancelled, if an [`Abandonment`] cancelled it.
-    pub abandoned_because: Option<Cause>,
+    /// Why the last attempt failed.
+    pub last_error: Option<AttemptFailure>,
+    /// Why the delivery was cancelled.
+    pub cancelled_because: Option<Cause>,
     /// The beginning of the body of the last failed response.
     pub last_response_body: Option<String>,
     /// When the receiver answered 2xx.
@@ -250,7 +243,7 @@ impl Delivery {
             claim: None,
             last_status_code: None,
             last_error: None,
-            abandoned_because: None,
+            cancelled_because: None,
             last_response_body: None,
             delivered_at: None,
             listed: false,
@@ -346,19 +339,15 @@ impl Delivery {
         }
     }
 
-    /// Returns the `lastError` that the API shows: why the delivery was abandoned, if it was, and why its
-    /// last attempt failed.
-    pub fn error(&self) -> Option<Cow<'_, str>> {
-        match (self.abandoned_because, self.last_error.as_deref()) {
-            (Some(cause), of_attempt) => Some(cancelled_error(cause.reason(), of_attempt).into()),
-            (None, of_attempt) => of_attempt.map(Cow::Borrowed),
+    /// Returns the `lastError` that the API shows: why the delivery was cancelled, if it was, and why its last attempt
+    /// failed, if it did.
+    pub fn error(&self) -> Option<String> {
+        match (self.cancelled_because, &self.last_error) {
+            (Some(cause), Some(failure)) => Some(format!("{cause}; the last attempt: {failure}")),
+            (cause, failure) => {
+                cause.map(|cause| cause.to_string()).or_else(|| failure.as_ref().map(ToString::to_string))
+            }
         }
-    }
-
-    /// Whether the last attempt failed. `false` for a delivery that was cancelled before any attempt: its
-    /// `last_error` is the reason of the cancellation.
-    fn has_failed(&self) -> bool {
-        self.last_error.is_some() && self.attempts > 0
     }
 
     /// Whether this key of the state table is a delivery's.

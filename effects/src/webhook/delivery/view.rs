@@ -1,6 +1,5 @@
 //! Deliveries in API responses.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -108,7 +107,7 @@ pub struct DeliveryView<'a> {
     /// The HTTP status of the last response. `null` if there was none.
     last_status_code: Option<u16>,
     /// Why the last attempt failed, or why the delivery was cancelled. `null` if neither happened.
-    last_error: Option<Cow<'a, str>>,
+    last_error: Option<String>,
     /// The beginning of the last response's body. Present if the last attempt failed; `""` if there was no
     /// response, or it had no body. Absent if the delivery was cancelled before any attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -143,8 +142,9 @@ impl<'a> DeliveryView<'a> {
             last_status_code: delivery.last_status_code,
             last_error: delivery.error(),
             last_response_body: delivery
-                .has_failed()
-                .then(|| delivery.last_response_body.as_deref().unwrap_or_default()),
+                .last_error
+                .as_ref()
+                .map(|_| delivery.last_response_body.as_deref().unwrap_or_default()),
             next_retry_at: waits.then_some(delivery.next_attempt_at),
             delivered_at: delivery.delivered_at,
             created_at: delivery.dated_at(),

@@ -1,8 +1,8 @@
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Mutex;
 
-use acquirer_http::ConnectionFailure;
 use domain::url_policy::LocalNames;
+use domain::webhook::failure::ConnectionFailure;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivatePkcs8KeyDer;
@@ -144,6 +144,10 @@ fn resolving_to(addresses: impl Into<Vec<IpAddr>>) -> Lookup {
     Arc::new(move |_| addresses.clone())
 }
 
+fn failed(failure: impl Into<AttemptFailure>) -> Attempt {
+    Err(FailedAttempt::without_body(None, failure.into()))
+}
+
 async fn post(sender: &Sender, url: &str) -> Attempt {
     sender.post(url, HeaderMap::new(), Bytes::from_static(b"{}")).await
 }
@@ -161,7 +165,7 @@ async fn the_request_has_the_given_headers_and_body_and_three_more_headers() {
     headers.insert("content-type", HeaderValue::from_static("application/json"));
     headers.insert("x-service-signature", HeaderValue::from_static("t=1,v1=00"));
     let body = Bytes::from_static(br#"{"id":"evt_1"}"#);
-    local().build().unwrap().post(&endpoint.url(), headers, body).await;
+    let _attempt = local().build().unwrap().post(&endpoint.url(), headers, body).await;
 
     let [(0, request)] = &endpoint.requests()[..] else {
         panic!("not exactly one request on the first connection");
@@ -186,10 +190,7 @@ async fn the_request_has_the_given_headers_and_body_and_three_more_headers() {
 async fn any_2xx_is_delivered_and_leaves_no_error() {
     for status in [200, 201, 202, 204, 299] {
         let attempt = attempt(format!("HTTP/1.1 {status} Fine\r\nContent-Length: 0\r\n\r\n")).await;
-        assert_eq!(attempt, Attempt::Delivered { status_code: status });
-        assert!(attempt.is_delivered());
-        assert_eq!((attempt.status_code(), attempt.error()), (Some(status), None));
-        assert_eq!((attempt.retry_after(), attempt.response_body()), (None, None));
+        assert_eq!(attempt, Ok(status));
     }
 }
 
@@ -219,9 +220,11 @@ async fn a_refusal_keeps_its_delay_and_a_safe_excerpt_of_its_body() {
         for status in [404, 429, 500] {
             let response = [format!("HTTP/1.1 {status} Oops\r\n").into_bytes(), lines.clone()].concat();
             let attempt = attempt(response).await;
-            assert_eq!(attempt.status_code(), Some(status), "{excerpt}");
-            assert_eq!(attempt.error(), Some(format!("answered {status}")), "{excerpt}");
-            assert_eq!((attempt.retry_after(), attempt.response_body()), (retry_after, Some(&*excerpt)));
+            let failed = attempt.unwrap_err();
+            assert_eq!(failed.status_code, Some(status), "{excerpt}");
+            assert_eq!(failed.failure, AttemptFailure::Answered(status), "{excerpt}");
+            let (delay, body) = (failed.retry_after.as_deref(), failed.response_body.as_deref());
+            assert_eq!((delay, body), (retry_after, Some(&*excerpt)));
         }
     }
 }
@@ -240,24 +243,24 @@ async fn a_response_is_delivered_once_its_head_is_whole_and_valid() {
         ("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx".to_owned(), None, ""),
         (
             "HTTP/1.1 200 OK\r\nContent-".to_owned(),
-            Some(ConnectionFailure::Closed.into()),
+            Some(ConnectionFailure::Closed),
             "connection closed before an answer",
         ),
         (
             "SSH-2.0-OpenSSH_9.9\r\n\r\n".to_owned(),
-            Some(ConnectionFailure::NotHttp.into()),
+            Some(ConnectionFailure::NotHttp),
             "answer is not HTTP/1.1",
         ),
-        (long, Some(ConnectionFailure::HeadTooLarge.into()), "answer's headers too large"),
+        (long, Some(ConnectionFailure::HeadTooLarge), "answer's headers too large"),
         (
             format!("HTTP/1.1 200 OK\r\n{many}\r\n"),
-            Some(ConnectionFailure::HeadTooLarge.into()),
+            Some(ConnectionFailure::HeadTooLarge),
             "answer's headers too large",
         ),
     ] {
         let attempt = attempt(response).await;
-        assert_eq!(attempt.error().unwrap_or_default(), error);
-        assert_eq!(attempt, failure.map_or(Attempt::Delivered { status_code: 200 }, Attempt::failed));
+        assert_eq!(attempt, failure.map_or(Ok(200), failed));
+        assert_eq!(attempt.map_or_else(|failed| failed.failure.to_string(), |_| String::new()), error);
     }
 }
 
@@ -267,8 +270,10 @@ async fn an_endless_body_is_read_up_to_a_limit() {
         let head = format!("HTTP/1.1 {status} Well\r\nConnection: close\r\n\r\n");
         let endpoint = Endpoint::start(vec![vec![Reply::Endless(head.into())]]).await;
         let attempt = post(&local().build().unwrap(), &endpoint.url()).await;
-        assert_eq!((attempt.status_code(), attempt.is_delivered()), (Some(status), delivered));
-        assert_eq!(attempt.response_body().map(str::len), (!delivered).then_some(1024));
+        let expected = if delivered { Ok(status) } else { Err((Some(status), Some(1024))) };
+        let length =
+            |failed: FailedAttempt| (failed.status_code, failed.response_body.map(|body| body.len()));
+        assert_eq!(attempt.map_err(length), expected);
     }
 }
 
@@ -279,13 +284,14 @@ async fn a_body_of_exactly_the_limit_ends_the_attempt_although_the_connection_st
         let response = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", MAX_EXCERPT_BYTES + 1);
         let endpoint = Endpoint::start(vec![vec![Reply::Hold(response.into())]]).await;
         let attempt = post(&local().time_limit(SHORT).build().unwrap(), &endpoint.url()).await;
-        assert_eq!(attempt.is_delivered(), delivered, "{length}: {attempt:?}");
+        assert_eq!(attempt.is_ok(), delivered, "{length}: {attempt:?}");
     }
 }
 
 #[tokio::test]
 async fn a_response_that_does_not_end_in_time_keeps_its_status_and_a_refusals_body() {
-    let timed_out = |status_code| Attempt::Failed { status_code, failure: Failure::Timeout(SHORT) };
+    let timed_out =
+        |status_code| Attempt::Err(FailedAttempt::without_body(status_code, AttemptFailure::Timeout(SHORT)));
     let hold = async |response: &str| {
         let endpoint = Endpoint::start(vec![vec![Reply::Hold(response.into())]]).await;
         post(&local().time_limit(SHORT).build().unwrap(), &endpoint.url()).await
@@ -293,11 +299,15 @@ async fn a_response_that_does_not_end_in_time_keeps_its_status_and_a_refusals_bo
     assert_eq!(hold("").await, timed_out(None));
     assert_eq!(hold("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nok").await, timed_out(Some(200)));
     let refused = hold("HTTP/1.1 503 Busy\r\nRetry-After: 9\r\nContent-Length: 5\r\n\r\nbusy").await;
-    assert_eq!((refused.status_code(), refused.retry_after()), (Some(503), Some("9")));
-    assert_eq!(refused.response_body(), Some("busy"));
+    let refused = refused.unwrap_err();
+    assert_eq!((refused.status_code, refused.retry_after.as_deref()), (Some(503), Some("9")));
+    assert_eq!(refused.response_body.as_deref(), Some("busy"));
     assert!(!format!("{refused:?}").contains("busy"));
-    assert_eq!(Failure::Timeout(local().build().unwrap().time_limit).to_string(), "timeout after 30 s");
-    assert_eq!(Failure::Timeout(SHORT).to_string(), "timeout after 300 ms");
+    assert_eq!(
+        AttemptFailure::Timeout(local().build().unwrap().time_limit).to_string(),
+        "timeout after 30 s"
+    );
+    assert_eq!(AttemptFailure::Timeout(SHORT).to_string(), "timeout after 300 ms");
 }
 
 #[tokio::test]
@@ -305,15 +315,15 @@ async fn a_server_that_hangs_before_the_tls_handshake_is_a_timeout() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let url = format!("https://{}/", listener.local_addr().unwrap());
     let attempt = post(&local().time_limit(SHORT).build().unwrap(), &url).await;
-    assert_eq!(attempt, Attempt::failed(Failure::Timeout(SHORT)));
+    assert_eq!(attempt, failed(AttemptFailure::Timeout(SHORT)));
 }
 
 #[tokio::test]
 async fn an_endpoint_that_closes_without_a_response_gets_one_request() {
     let endpoint = Endpoint::start(vec![vec![Reply::Close], vec![send(OK)]]).await;
     let attempt = post(&local().build().unwrap(), &endpoint.url()).await;
-    assert_eq!(attempt, Attempt::failed(ConnectionFailure::Closed.into()));
-    assert_eq!(attempt.error().unwrap(), "connection closed before an answer");
+    assert_eq!(attempt, failed(ConnectionFailure::Closed));
+    assert_eq!(attempt.unwrap_err().failure.to_string(), "connection closed before an answer");
     assert_eq!(endpoint.connection_of_each_request(), [0]);
 }
 
@@ -321,8 +331,8 @@ async fn an_endpoint_that_closes_without_a_response_gets_one_request() {
 async fn a_port_without_a_listener_is_a_refused_connection() {
     let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap().local_addr().unwrap();
     let attempt = post(&local().build().unwrap(), &format!("http://{address}/")).await;
-    assert_eq!(attempt, Attempt::failed(ConnectionFailure::Refused.into()));
-    assert_eq!(attempt.error().unwrap(), "connection refused");
+    assert_eq!(attempt, failed(ConnectionFailure::Refused));
+    assert_eq!(attempt.unwrap_err().failure.to_string(), "connection refused");
 }
 
 #[tokio::test]
@@ -338,8 +348,8 @@ async fn a_server_that_accepts_no_connection_fails_after_the_limit_for_connectio
     }
     let sender = local().connect_time_limit(SHORT).build().unwrap();
     let attempt = post(&sender, &format!("http://{address}/")).await;
-    assert_eq!(attempt, Attempt::failed(ConnectionFailure::Timeout.into()));
-    assert_eq!(attempt.error().unwrap(), "connection timed out");
+    assert_eq!(attempt, failed(ConnectionFailure::Timeout));
+    assert_eq!(attempt.unwrap_err().failure.to_string(), "connection timed out");
 }
 
 #[tokio::test]
@@ -347,8 +357,8 @@ async fn a_stored_url_that_only_the_rules_for_new_urls_forbid_is_resolved() {
     let sender = deployed().resolve_with(resolving_to([])).build().unwrap();
     for url in ["https://nas.lan/hook", "https://shop/hook", "https://hooks.example:587/"] {
         let attempt = post(&sender, url).await;
-        assert_eq!(attempt, Attempt::failed(ConnectionFailure::NameNotFound.into()), "{url}");
-        assert_eq!(attempt.error().unwrap(), "DNS name not found");
+        assert_eq!(attempt, failed(ConnectionFailure::NameNotFound), "{url}");
+        assert_eq!(attempt.unwrap_err().failure.to_string(), "DNS name not found");
     }
 }
 
@@ -356,17 +366,14 @@ async fn a_stored_url_that_only_the_rules_for_new_urls_forbid_is_resolved() {
 async fn the_machines_resolver_finds_localhost() {
     let endpoint = Endpoint::answering(OK).await;
     let url = format!("http://localhost:{}/", endpoint.address.port());
-    assert!(post(&local().build().unwrap(), &url).await.is_delivered());
+    assert!(post(&local().build().unwrap(), &url).await.is_ok());
 }
 
 /// Two attempts of one sender: the second one's outcome, and the connection of each request.
 #[tokio::test]
 async fn a_connection_is_reused_and_a_request_repeated_once_if_it_closed() {
-    let delivered = Attempt::Delivered { status_code: 200 };
-    let (closed, not_http) = (
-        Attempt::failed(ConnectionFailure::Closed.into()),
-        Attempt::failed(ConnectionFailure::NotHttp.into()),
-    );
+    let delivered = Ok(200);
+    let (closed, not_http) = (failed(ConnectionFailure::Closed), failed(ConnectionFailure::NotHttp));
     for (scripts, outcome, connections) in [
         (vec![vec![send(OK), send(OK)]], &delivered, &[0, 0][..]),
         (vec![vec![send(OK)], vec![send(OK)]], &delivered, &[0, 1]),
@@ -376,7 +383,7 @@ async fn a_connection_is_reused_and_a_request_repeated_once_if_it_closed() {
     ] {
         let endpoint = Endpoint::start(scripts).await;
         let sender = local().build().unwrap();
-        assert!(post(&sender, &endpoint.url()).await.is_delivered());
+        assert!(post(&sender, &endpoint.url()).await.is_ok());
         assert_eq!(post(&sender, &endpoint.url()).await, *outcome);
         assert_eq!(endpoint.connection_of_each_request(), connections);
         assert!(endpoint.requests().windows(2).all(|pair| pair[0].1 == pair[1].1));
@@ -413,8 +420,8 @@ async fn a_name_that_now_resolves_to_an_internal_address_is_not_connected_to() {
     ] {
         let sender = policy.resolve_with(resolving_to([internal])).build().unwrap();
         let attempt = post(&sender, &format!("https://hooks.example:{port}/")).await;
-        assert_eq!(attempt, Attempt::failed(Failure::Address(internal)));
-        assert_eq!(attempt.error().unwrap(), text);
+        assert_eq!(attempt, failed(AttemptFailure::Address(internal)));
+        assert_eq!(attempt.unwrap_err().failure.to_string(), text);
     }
     assert!(is_untouched(&listener));
 }
@@ -426,9 +433,9 @@ async fn on_a_developers_machine_a_listed_host_is_posted_to_by_plain_http() {
     let sender =
         Sender::builder(policy).resolve_with(resolving_to([Ipv4Addr::LOCALHOST.into()])).build().unwrap();
     let url = format!("http://host.docker.internal:{}/", endpoint.address.port());
-    assert!(post(&sender, &url).await.is_delivered());
+    assert!(post(&sender, &url).await.is_ok());
     let refused = post(&local().build().unwrap(), &url).await;
-    assert_eq!(refused, Attempt::failed(Failure::Url(UrlRefusal::NotHttps)));
+    assert_eq!(refused, failed(AttemptFailure::Url(UrlRefusal::NotHttps)));
 }
 
 #[tokio::test]
@@ -438,7 +445,7 @@ async fn only_the_allowed_addresses_of_a_name_are_connected_to() {
     let lookup = resolving_to([internal, Ipv4Addr::LOCALHOST.into()]);
     let sender = local().resolve_with(lookup).build().unwrap();
     let url = format!("http://hooks.localhost:{}/", endpoint.address.port());
-    assert!(post(&sender, &url).await.is_delivered());
+    assert!(post(&sender, &url).await.is_ok());
 }
 
 #[tokio::test]
@@ -450,8 +457,8 @@ async fn each_new_connection_resolves_the_name_again() {
     let lookup: Lookup = Arc::new(move |_| answers.lock().unwrap().pop().into_iter().collect());
     let sender = local().resolve_with(lookup).build().unwrap();
     let url = format!("http://hooks.localhost:{}/", endpoint.address.port());
-    assert!(post(&sender, &url).await.is_delivered());
-    assert_eq!(post(&sender, &url).await, Attempt::failed(Failure::Address(internal)));
+    assert!(post(&sender, &url).await.is_ok());
+    assert_eq!(post(&sender, &url).await, failed(AttemptFailure::Address(internal)));
 }
 
 #[tokio::test]
@@ -467,8 +474,8 @@ async fn a_refused_url_is_not_connected_to() {
         ("http://127.0.0.1", "the URL must use https"),
     ] {
         let attempt = post(&sender, &format!("{origin}:{port}/")).await;
-        assert_eq!(attempt.status_code(), None);
-        assert_eq!(attempt.error().unwrap(), text);
+        let failed = attempt.unwrap_err();
+        assert_eq!((failed.status_code, failed.failure.to_string()), (None, text.to_string()));
     }
     assert!(is_untouched(&listener));
 }
@@ -518,7 +525,7 @@ async fn post_over_tls(authority: &Authority, certificate: TlsAcceptor) -> Attem
         .build()
         .unwrap();
     let attempt = post(&sender, &format!("https://hooks.example:{}/", endpoint.address.port())).await;
-    assert_eq!(endpoint.requests().len(), usize::from(attempt.is_delivered()));
+    assert_eq!(endpoint.requests().len(), usize::from(attempt.is_ok()));
     attempt
 }
 
@@ -526,7 +533,7 @@ async fn post_over_tls(authority: &Authority, certificate: TlsAcceptor) -> Attem
 async fn only_a_server_with_a_valid_certificate_gets_a_request_and_the_error_has_the_reason() {
     let authority = Authority::new("Known");
     let valid = authority.issue("hooks.example", (2020, 4000));
-    assert_eq!(post_over_tls(&authority, valid).await, Attempt::Delivered { status_code: 200 });
+    assert_eq!(post_over_tls(&authority, valid).await, Ok(200));
     for (certificate, reason) in [
         (authority.issue("hooks.example", (2019, 2020)), "expired"),
         (authority.issue("hooks.example", (3999, 4000)), "not valid yet"),
@@ -537,8 +544,9 @@ async fn only_a_server_with_a_valid_certificate_gets_a_request_and_the_error_has
         ),
     ] {
         let attempt = post_over_tls(&authority, certificate).await;
-        assert_eq!(attempt, Attempt::failed(ConnectionFailure::Certificate(reason).into()));
-        assert_eq!(attempt.error().unwrap(), format!("TLS certificate not valid: {reason}"));
+        let failed = attempt.unwrap_err();
+        let text = format!("TLS certificate not valid: {reason}");
+        assert_eq!((failed.status_code, failed.failure.to_string()), (None, text));
     }
 }
 
@@ -552,8 +560,8 @@ async fn plain_http_behind_an_https_url_is_a_failed_handshake() {
         let _ = tcp.read_to_end(&mut Vec::new()).await;
     });
     let attempt = post(&local().build().unwrap(), &url).await;
-    assert_eq!(attempt, Attempt::failed(ConnectionFailure::Tls(None).into()));
-    assert_eq!(attempt.error().unwrap(), "TLS handshake failed");
+    assert_eq!(attempt, failed(ConnectionFailure::Tls));
+    assert_eq!(attempt.unwrap_err().failure.to_string(), "TLS handshake failed");
 }
 
 #[test]

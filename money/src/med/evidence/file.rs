@@ -141,11 +141,9 @@ pub enum MimeType {
     Pdf,
 }
 
-impl MimeType {
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
+domain::named!(MimeType);
 
+impl MimeType {
     pub(super) fn matches_leading_bytes(self, bytes: &[u8]) -> bool {
         match self {
             Self::Png => bytes.starts_with(b"\x89PNG\r\n\x1a\n"),

@@ -1,4 +1,4 @@
-use domain::audit::{Audit, Operator};
+use domain::audit::{Action, AddedEvidence, Audit, Operator};
 use domain::ids::{EvidenceId, MedCaseId};
 use domain::med::{EvidenceRefused, MAX_UPLOADS, MedCase};
 use domain::row::{Key, Row as _};
@@ -113,8 +113,8 @@ impl CaseEvidence {
         let arrived = self.files.read_upload(upload).await?.ok_or(EvidenceError::NotUploaded)?;
         let evidence = upload.confirmed(&arrived, now)?;
         self.files.copy_confirmed(upload, &arrived, &evidence).await?;
-        let details = format!("{} {}", evidence.id, evidence.file.name.as_str());
-        let audit = audit_row(operator, &case, "med.add-evidence", Some(details), now)?;
+        let file = AddedEvidence::File(evidence.id, evidence.file.name.as_str().to_owned());
+        let audit = audit_row(operator, &case, Action::AddEvidence(file), now)?;
         self.insert(case, evidence, (audit.as_ref(), member), now).await
     }
 

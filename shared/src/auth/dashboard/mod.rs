@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tracing::field;
 
 use domain::account::Account;
-use domain::audit::{Audit, Operator};
+use domain::audit::{Action, Audit, Operator};
 use domain::hex;
 use domain::ids::{AccountId, UserId};
 use domain::row::{Key, Row};
@@ -296,7 +296,7 @@ impl Dashboard {
         let agent = context.headers.user_agent.as_ref().and_then(|agent| agent.to_str().ok());
         let agent = agent.map(|agent| agent.chars().take(MAX_AGENT).collect());
         let (token, issued) = IssuedToken::new(&self.tokens, (kind, user), (source, agent), now)?;
-        let audit = audit_row(user.id, user.account, ("user.log-in", BY_LOG_IN), source, now)?;
+        let audit = audit_row(user.id, user.account, (Action::LogIn, BY_LOG_IN), source, now)?;
         self.commit(vec![Write::insert(&issued)?, Write::audit(&audit)]).await?;
         tracing::info!(user = %user.id, account = %user.account, source = source.ip().map(field::display), "log-in");
         Ok(token)
@@ -326,7 +326,7 @@ impl Dashboard {
     /// Revokes the token that the user is logged in with. A repeated call has no effect.
     pub async fn log_out(&self, session: &Session, now: Timestamp) -> Result<()> {
         let Session { user, source, issued, .. } = session;
-        if self.end_token(issued, "user.log-out", *source, now).await? {
+        if self.end_token(issued, Action::LogOut, *source, now).await? {
             tracing::info!(user = %user.id, account = %user.account, source = source.ip().map(field::display), "log-out");
         }
         Ok(())
@@ -336,7 +336,7 @@ impl Dashboard {
     async fn end_token(
         &self,
         issued: &IssuedToken,
-        action: &str,
+        action: Action,
         source: SourceAddress,
         now: Timestamp,
     ) -> Result<bool> {
@@ -350,10 +350,10 @@ impl Dashboard {
 fn audit_row(
     user: UserId,
     account: AccountId,
-    (action, reason): (&str, &str),
+    (action, reason): (Action, &str),
     source: SourceAddress,
     now: Timestamp,
 ) -> Result<Audit> {
     let operator = Operator { actor: user.to_string(), reason: reason.to_owned(), source };
-    Ok(audit::by_operator(&operator, account, action, user.to_string(), now)?)
+    Ok(audit::by_operator(&operator, account, action, user, now)?)
 }

@@ -2,6 +2,7 @@
 
 use secrecy::SecretString;
 
+use domain::audit::Action;
 use domain::time::Timestamp;
 
 use super::log_in::NewToken;
@@ -25,7 +26,7 @@ impl Dashboard {
             None => (Some(SecretString::from(shown)), None),
         };
         let user = self.prove((session.user.id, Known::Session), shown, session.source, now).await?;
-        let ended = self.end_token(&session.issued, "user.confirm", session.source, now).await?;
+        let ended = self.end_token(&session.issued, Action::ConfirmSession, session.source, now).await?;
         // A log-out or a new password meanwhile ended the session.
         if ended && session.issued.generation == user.token_generation {
             self.renew(session, &user, now).await
@@ -87,7 +88,7 @@ impl Dashboard {
     pub async fn end_session(&self, session: &Session, id: &str, now: Timestamp) -> Result<()> {
         let key = IssuedToken::key_of(session.user.id, id.to_owned());
         let issued: IssuedToken = self.store.get(&key).await?.ok_or(Problem::NotFound { what: "session" })?;
-        self.end_token(&issued, "user.log-out", session.source, now).await?;
+        self.end_token(&issued, Action::LogOut, session.source, now).await?;
         Ok(())
     }
 
@@ -115,10 +116,10 @@ impl Dashboard {
         now: Timestamp,
     ) -> Result<()> {
         let accounts = Accounts::new(self.store.clone());
-        let (id, action) = (&session.account.id, "account.require-second-factor");
+        let (id, action) = (&session.account.id, Action::RequireSecondFactor);
         let set = |part: &mut bool| *part = is_required;
         let by = session.operator();
-        accounts.change(id, action, |account| &mut account.requires_second_factor, set, &by, now).await?;
+        accounts.change(id, action, |of| &mut of.requires_second_factor, set, &by, now).await?;
         Ok(())
     }
 }

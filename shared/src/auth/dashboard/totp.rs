@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use totp_rs::{Algorithm, Builder, Secret, Totp};
 
+use domain::audit::Action;
 use domain::hex;
 use domain::ids::UserId;
 use domain::row::{Key, Row};
@@ -191,8 +192,8 @@ impl Dashboard {
         let token_generation = TokenGeneration::new(random::bytes()?);
         let on = User { second_factor_at: Some(now), token_generation, version, ..user.clone() };
         let operator = session.operator();
-        let audit =
-            audit::by_operator(&operator, user.account, "user.second-factor-on", user.id.to_string(), now)?;
+        let (action, subject) = (Action::SecondFactorOn, user.id.to_string());
+        let audit = audit::by_operator(&operator, user.account, action, subject, now)?;
         let writes = vec![
             Write::replace(&on, user.version)?,
             Write::replace(&next, factor.version)?.in_table(self.secrets()?.table()),

@@ -1,0 +1,70 @@
+//! Who acts: operators, and the API keys and members whose changes rows store.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{ApiKeyId, Fingerprint, UserId};
+use crate::source_address::SourceAddress;
+
+/// The operator who acts, and the reason.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Operator {
+    /// The operator's name.
+    pub actor: String,
+    /// The reason, in one sentence.
+    pub reason: String,
+    /// Unknown for an operator of the service.
+    pub source: SourceAddress,
+}
+
+/// The `reason` of audit rows for actions of an API key. API requests carry no reason.
+pub const BY_API_KEY: &str = "requested with this API key";
+
+/// The `reason` of audit rows for a member's actions at the dashboard.
+pub const BY_MEMBER: &str = "requested at the dashboard";
+
+/// Who acts for the merchant.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub enum ActorId {
+    /// The API key with this fingerprint.
+    #[serde(rename = "fingerprint")]
+    Key(Fingerprint),
+    /// A member of the account.
+    #[serde(rename = "user")]
+    Member(UserId),
+}
+
+impl ActorId {
+    /// Who acts in an audit row, from this address.
+    pub fn as_operator(&self, source: SourceAddress) -> Operator {
+        let reason = match self {
+            Self::Key(_) => BY_API_KEY,
+            Self::Member(_) => BY_MEMBER,
+        };
+        Operator { actor: self.to_string(), reason: reason.to_owned(), source }
+    }
+}
+
+/// `key_…` or `usr_…`.
+impl fmt::Display for ActorId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key(fingerprint) => ApiKeyId::from(fingerprint.clone()).fmt(f),
+            Self::Member(user) => user.fmt(f),
+        }
+    }
+}
+
+/// Who wrote a version of a row. Later versions still carry it, so `version` says which one.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Actor {
+    /// The API key or member.
+    #[serde(flatten)]
+    pub by: ActorId,
+    /// The address that the request came from.
+    #[serde(default, skip_serializing_if = "SourceAddress::is_unknown")]
+    pub source: SourceAddress,
+    /// The version that was written.
+    pub version: u64,
+}

@@ -1,0 +1,366 @@
+//! The words of facts: reasons of failures, steps of a charge's timeline, actions and details of the audit.
+
+use domain::audit::{Action, AddedEvidence, AuditedKey, Changed, Sum};
+use domain::charge::{FailureReason, UnappliedReason};
+use domain::ids::Mode;
+use domain::med::Decision;
+use domain::pt_br::format_short_minute;
+use domain::refund::{RefundFailure, RefundReason};
+use domain::wallet::RefundStrategy;
+use domain::webhook::EndpointStatus;
+use domain::webhook::event_type::EventType;
+use pages::{Language, Tone, Word, money, without_documents};
+use serde_json::Value;
+use services::{CaseEvent, TimelineEntry, TimelineFact};
+
+use crate::disputes::outcome_name;
+use crate::fields::field;
+use crate::money::movement_name;
+use crate::states::State;
+use crate::words as w;
+
+pages::words! { ,
+    ACCEPTED = "Aceito", "Accepted", "Aceptado";
+    OPENED = "Aberta", "Opened", "Abierta";
+    UNCONFIRMED = "Aberta, a confirmar", "Opened, not confirmed yet", "Abierta, por confirmar";
+    OTHER_PATH = "outro caminho ou consulta em {}", "another path or query at {}", "otra ruta o consulta en {}";
+    NOTHING = "nada mudou", "nothing different", "nada cambió";
+    EVENTS_ADDED = "eventos acrescentados", "events added", "eventos agregados";
+    EVENTS_REMOVED = "eventos retirados", "events removed", "eventos quitados";
+    YES = "sim", "yes", "sí";
+    NO = "não", "no", "no";
+    EVIDENCE_REQUESTED = "Provas pedidas", "Evidence requested", "Pruebas solicitadas";
+}
+
+pages::translate! {
+    /// What an audit row says was done.
+    pub(crate) fn action(&Action) {
+        Action::OpenAccount { .. } = "Conta aberta", "Account opened", "Cuenta abierta";
+        Action::RequireSecondFactor(_) = "Exigência da verificação em duas etapas", "Demand of the second factor", "Exigencia de la verificación en dos pasos";
+        Action::ResumeAccount(_) = "Conta reativada", "Account resumed", "Cuenta reactivada";
+        Action::SetBrand(_) = "Marca alterada", "Brand changed", "Marca cambiada";
+        Action::SuspendAccount(_) = "Conta suspensa", "Account suspended", "Cuenta suspendida";
+        Action::IssueKey(_) = "Chave emitida", "Key issued", "Clave emitida";
+        Action::RevokeKey(_) = "Chave revogada", "Key revoked", "Clave revocada";
+        Action::RotateKey { .. } = "Chave trocada", "Key rotated", "Clave rotada";
+        Action::CancelCharge { .. } = "Cobrança cancelada", "Charge cancelled", "Cobro cancelado";
+        Action::ExpireCharge = "Cobrança encerrada pela operadora", "Charge ended by the operator", "Cobro cerrado por el operador";
+        Action::RevealDocument(_) = "Documento do pagador mostrado", "Payer's document shown", "Documento del pagador mostrado";
+        Action::EraseCustomer = "Dados do cliente apagados", "Customer's data erased", "Datos del cliente borrados";
+        Action::RedriveDeliveries { .. } = "Entregas recuperadas", "Deliveries recovered", "Entregas recuperadas";
+        Action::ReplayEvents = "Eventos reprocessados", "Events replayed", "Eventos reprocesados";
+        Action::AdjustLedger(_) = "Ajuste do saldo", "Adjustment of the balance", "Ajuste del saldo";
+        Action::ResumeLiveCharges = "Cobranças em produção retomadas", "Live charges resumed", "Cobros en producción reanudados";
+        Action::StopLiveCharges = "Cobranças em produção paradas", "Live charges stopped", "Cobros en producción detenidos";
+        Action::AcceptCase { .. } = "Perda da disputa aceita", "Loss of the dispute accepted", "Pérdida de la disputa aceptada";
+        Action::AddEvidence(_) = "Prova anexada", "Evidence attached", "Prueba adjuntada";
+        Action::AppealCase(_) = "Disputa contestada", "Dispute appealed", "Disputa apelada";
+        Action::ConfirmCase(_) = "Disputa confirmada", "Dispute confirmed", "Disputa confirmada";
+        Action::DecideCase(_) = "Disputa decidida", "Dispute decided", "Disputa decidida";
+        Action::DismissNotice(_) = "Aviso de disputa descartado", "Notice of a dispute dismissed", "Aviso de disputa descartado";
+        Action::ForwardEvidence { .. } = "Provas enviadas ao banco", "Evidence sent to the bank", "Pruebas enviadas al banco";
+        Action::RequestEvidence = "Provas pedidas", "Evidence requested", "Pruebas solicitadas";
+        Action::RetryNotice(_) = "Aviso de disputa reprocessado", "Notice of a dispute processed again", "Aviso de disputa reprocesado";
+        Action::ResolveNotification { .. } = "Notificação do banco resolvida", "Notification of the bank resolved", "Notificación del banco resuelta";
+        Action::RotateOverrideSecret(_) = "Segredo de webhookUrl trocado", "Secret for webhookUrl rotated", "Secreto de webhookUrl rotado";
+        Action::CreatePayout(_) = "Repasse criado", "Payout created", "Retiro creado";
+        Action::FailPayout(_) = "Repasse que falhou", "Payout failed", "Retiro fallido";
+        Action::SettlePayout(_) = "Repasse transferido", "Payout transferred", "Retiro transferido";
+        Action::ApplyReceipt(_) = "Pagamento atribuído a uma cobrança", "Payment applied to a charge", "Pago aplicado a un cobro";
+        Action::CreditReceipt = "Reembolso que voltou, creditado", "Returned refund credited", "Reembolso devuelto, acreditado";
+        Action::RecordReceipt = "Pagamento registrado", "Payment recorded", "Pago registrado";
+        Action::ReturnReceipt = "Pagamento devolvido ao pagador", "Payment returned to the payer", "Pago devuelto al pagador";
+        Action::RecordRefundAtBank = "Devolução encontrada no banco", "Refund found at the bank", "Devolución encontrada en el banco";
+        Action::CreateRefund { .. } = "Devolução criada", "Refund created", "Devolución creada";
+        Action::FailRefund = "Devolução encerrada pela operadora", "Refund ended by the operator", "Devolución cerrada por el operador";
+        Action::ApproveReview(_) = "Pagamento em análise aprovado", "Payment in review approved", "Pago en revisión aprobado";
+        Action::ReturnReview(_) = "Pagamento em análise devolvido", "Payment in review returned", "Pago en revisión devuelto";
+        Action::AddUser { .. } = "Membro adicionado", "Member added", "Miembro agregado";
+        Action::ConfirmSession = "Sessão confirmada", "Session confirmed", "Sesión confirmada";
+        Action::EndSessions { .. } = "Sessões encerradas", "Sessions ended", "Sesiones cerradas";
+        Action::InviteUser { .. } = "Membro convidado", "Member invited", "Miembro invitado";
+        Action::LockOut = "Login bloqueado", "Log-in blocked", "Inicio de sesión bloqueado";
+        Action::LogIn = "Login", "Log-in", "Inicio de sesión";
+        Action::LogOut = "Logout", "Log-out", "Cierre de sesión";
+        Action::RemoveUser { .. } = "Membro removido", "Member removed", "Miembro quitado";
+        Action::ResetPassword { .. } = "Senha trocada", "Password changed", "Contraseña cambiada";
+        Action::SecondFactorOff { .. } = "Verificação em duas etapas desativada", "Second factor turned off", "Verificación en dos pasos desactivada";
+        Action::SecondFactorOn = "Verificação em duas etapas ativada", "Second factor turned on", "Verificación en dos pasos activada";
+        Action::SetRole { .. } = "Papel alterado", "Role changed", "Rol cambiado";
+        Action::WithdrawInvite { .. } = "Convite retirado", "Invite withdrawn", "Invitación retirada";
+        Action::ChangeEndpoint { .. } = "Endpoint alterado", "Endpoint changed", "Endpoint cambiado";
+        Action::DeleteEndpoint { .. } = "Endpoint excluído", "Endpoint deleted", "Endpoint eliminado";
+        Action::DisableEndpoint(_) = "Endpoint desligado pelo serviço", "Endpoint switched off by the service", "Endpoint desactivado por el servicio";
+        Action::RegisterEndpoint { .. } = "Endpoint registrado", "Endpoint registered", "Endpoint registrado";
+        Action::RotateEndpointSecret { .. } = "Segredo do endpoint trocado", "Secret of the endpoint rotated", "Secreto del endpoint rotado";
+        Action::CheckAcquirer(_) | Action::DropOldCallbackTokens(_) | Action::ForgetAcquirer(_)
+        | Action::RemoveAcquirer(_) | Action::RotateCallbackToken(_) | Action::RotateMedSecret(_)
+        | Action::SetAcquirer(_) | Action::SetChargeExpiry(_) | Action::SetContact(_) | Action::SetFees(_)
+        | Action::SetFeesOnRefund(_) | Action::SetHold(_) | Action::SetMail(_) | Action::SetPixOutFee(_)
+        | Action::SetRateLimit(_) | Action::SetRefundOverdraft(_) | Action::SetRefundsToPayerOnly(_)
+        | Action::SetShards(_) | Action::SetShardsRead(_) | Action::SetThirdPartyRefundLimit(_)
+        | Action::SetVelocity(_) = "Configuração da conta alterada pela operadora", "Setting of the account changed by the operator", "Configuración de la cuenta cambiada por el operador";
+    }
+    fn decision(Decision) {
+        Decision::Merchant = "a favor da loja", "for the shop", "a favor de la tienda";
+        Decision::Payer = "a favor do pagador", "for the payer", "a favor del pagador";
+        Decision::Withdrawn = "retirada pelo pagador", "withdrawn by the payer", "retirada por el pagador";
+        Decision::ClosedWithoutRefund = "encerrada sem devolução à loja", "closed without the money for the shop", "cerrada sin devolución a la tienda";
+    }
+    fn mode(Mode) {
+        Mode::Test = "teste", "test", "prueba";
+        Mode::Live = "produção", "live", "producción";
+    }
+    fn strategy(RefundStrategy) {
+        RefundStrategy::Devolution = "Por devolução do Pix recebido", "By a return of the Pix", "Por devolución del Pix recibido";
+        RefundStrategy::Cashout = "Por um novo Pix", "By a new Pix", "Por un nuevo Pix";
+    }
+    /// Why a payment was not credited.
+    fn unapplied(UnappliedReason) {
+        UnappliedReason::WrongAmount = "O valor pago difere do valor da cobrança.", "The paid amount differs from the charge's.", "El importe pagado difiere del importe del cobro.";
+        UnappliedReason::Late = "Pago depois do fim da cobrança.", "Paid after the charge had ended.", "Pagado después del fin del cobro.";
+        UnappliedReason::SecondPayment = "A cobrança já estava paga.", "The charge was paid already.", "El cobro ya estaba pagado.";
+        UnappliedReason::PayerMismatch = "Outro CPF ou CNPJ pagou.", "Another CPF or CNPJ paid.", "Pagó otro CPF o CNPJ.";
+        UnappliedReason::ReviewReturned = "A análise decidiu devolver.", "The review decided to return it.", "La revisión decidió devolverlo.";
+        UnappliedReason::Cancelled = "A cobrança foi cancelada durante a análise.", "The charge was cancelled during the review.", "El cobro fue cancelado durante la revisión.";
+        UnappliedReason::Unmatched | UnappliedReason::RefundFailed = "O pagamento não pertence a uma cobrança.", "The payment belongs to no charge.", "El pago no pertenece a un cobro.";
+    }
+}
+
+pages::translate! {
+    /// Why a charge was not paid. The words of others stay.
+    pub(crate) fn failure_reason(language, &FailureReason) {
+        FailureReason::Cancelled = "A loja cancelou a cobrança.", "The shop cancelled the charge.", "La tienda canceló el cobro.";
+        FailureReason::Expired = "A cobrança não foi paga antes de vencer.", "The charge was not paid before it expired.", "El cobro no se pagó antes de vencer.";
+        FailureReason::AcquirerUnavailable = "O banco ou a operadora de cartões não respondeu a tempo.", "The bank or card acquirer did not answer in time.", "El banco o el procesador de tarjetas no respondió a tiempo.";
+        FailureReason::AcquirerRefused = "A operadora de cartões recusou a cobrança.", "The card acquirer refused the charge.", "El procesador de tarjetas rechazó el cobro.";
+        FailureReason::CancelledAtAcquirer = "O pagamento foi cancelado na operadora de cartões.", "The payment was cancelled at the card acquirer.", "El pago fue cancelado en el procesador de tarjetas.";
+        FailureReason::RemovedByBank { .. } = "O banco retirou a cobrança.", "The bank removed the charge.", "El banco retiró el cobro.";
+        FailureReason::RefusedByBank { .. } = "O banco recusou a cobrança.", "The bank refused the charge.", "El banco rechazó el cobro.";
+        FailureReason::SandboxRefused | FailureReason::SandboxDeclined { .. } = "Recusado no ambiente de testes.", "Declined in the sandbox.", "Rechazado en el entorno de pruebas.";
+        FailureReason::DeclinedInSimulation = "Recusado em uma simulação.", "Declined in a simulation.", "Rechazado en una simulación.";
+        FailureReason::NotAuthenticatedByHolder = "O titular não autenticou o pagamento.", "The holder did not authenticate the payment.", "El titular no autenticó el pago.";
+        FailureReason::AuthenticationFailed = "O pagador não foi autenticado.", "The payer was not authenticated.", "El pagador no fue autenticado.";
+        FailureReason::AmountTooSmall = "O valor é baixo demais para um pagamento com cartão.", "The amount is too small for a payment by card.", "El importe es demasiado bajo para un pago con tarjeta.";
+        FailureReason::AmountTooLarge = "O valor é alto demais para um pagamento com cartão.", "The amount is too large for a payment by card.", "El importe es demasiado alto para un pago con tarjeta.";
+        FailureReason::CardDeclined = "O emissor do cartão recusou o pagamento.", "The card's issuer declined the payment.", "El emisor de la tarjeta rechazó el pago.";
+        FailureReason::InsufficientFunds = "O cartão não tem saldo ou limite.", "The card has insufficient funds.", "La tarjeta no tiene fondos suficientes.";
+        FailureReason::ExpiredCard = "O cartão venceu, ou a validade está errada.", "The card has expired, or its date is wrong.", "La tarjeta venció, o su fecha es incorrecta.";
+        FailureReason::IncorrectCvc = "O código de segurança do cartão está errado.", "The card's security code is wrong.", "El código de seguridad de la tarjeta es incorrecto.";
+        FailureReason::IncorrectNumber = "O número do cartão está errado.", "The card's number is wrong.", "El número de la tarjeta es incorrecto.";
+        FailureReason::CardNotSupported = "O cartão não permite este pagamento.", "The card does not allow this payment.", "La tarjeta no permite este pago.";
+        FailureReason::ProcessingError = "O pagamento não pôde ser processado.", "The payment could not be processed.", "El pago no pudo procesarse.";
+        FailureReason::InWords { text, .. } = "{}", "{}", "{}", without_documents(text);
+    }
+    pub(crate) fn refund_failure(language, &RefundFailure) {
+        RefundFailure::LostByBank = "O banco não conhece mais o pagamento.", "The bank does not know the payment any more.", "El banco ya no conoce el pago.";
+        RefundFailure::NotAcceptedIn90Days = "O banco não aceitou a devolução em 90 dias.", "The bank did not accept the refund within 90 days.", "El banco no aceptó la devolución en 90 días.";
+        RefundFailure::UsedUp = "Outras devoluções deixaram do pagamento menos do que esta precisa.", "Other returns left too little of the payment for the refund.", "Otras devoluciones dejaron demasiado poco del pago.";
+        RefundFailure::NoPixKey = "A devolução não tem chave Pix.", "The refund has no Pix key.", "La devolución no tiene clave Pix.";
+        RefundFailure::RefusedByBank = "O banco recusou sem dizer o motivo.", "The bank refused the request without a reason.", "El banco rechazó sin decir el motivo.";
+        RefundFailure::CardNotValid = "O cartão não é mais válido: a devolução não chegou ao pagador.", "The card is not valid any more, so the refund did not reach the payer.", "La tarjeta ya no es válida: la devolución no llegó al pagador.";
+        RefundFailure::IssuerDeclined = "O emissor do cartão recusou a devolução.", "The card's issuer declined the refund.", "El emisor de la tarjeta rechazó la devolución.";
+        RefundFailure::BalanceTooLow = "O saldo na operadora de cartões não cobre a devolução.", "The balance at the card acquirer is too low for the refund.", "El saldo en el procesador de tarjetas no cubre la devolución.";
+        RefundFailure::DisputedBefore = "O pagador contestou o pagamento antes da devolução.", "The payer disputed the payment before the refund.", "El pagador disputó el pago antes de la devolución.";
+        RefundFailure::Disputed = "O pagamento está em disputa e não pode ser devolvido.", "The payment is disputed, so it can't be refunded.", "El pago está en disputa y no puede devolverse.";
+        RefundFailure::CancelledAtAcquirer = "A devolução foi cancelada na operadora de cartões.", "The refund was cancelled at the card acquirer.", "La devolución fue cancelada en el procesador de tarjetas.";
+        RefundFailure::NotExecuted = "A operadora de cartões não conseguiu fazer a devolução.", "The card acquirer could not execute the refund.", "El procesador de tarjetas no pudo hacer la devolución.";
+        RefundFailure::NotRequestable = "A devolução não pôde ser pedida.", "The refund can't be requested.", "La devolución no pudo pedirse.";
+        RefundFailure::AlreadyRefunded = "O pagamento já tinha sido devolvido por inteiro.", "The payment was already refunded in full.", "El pago ya se había devuelto por completo.";
+        RefundFailure::RefusedByAcquirer = "A operadora de cartões recusou a devolução.", "The card acquirer refused the refund.", "El procesador de tarjetas rechazó la devolución.";
+        RefundFailure::InWords(text) = "{}", "{}", "{}", without_documents(text);
+    }
+    pub(crate) fn refund_reason(language, &RefundReason) {
+        RefundReason::Merchant(text) = "{}", "{}", "{}", without_documents(text);
+        RefundReason::RequestedAtBank = "Pedida no banco.", "Requested at the bank.", "Pedida en el banco.";
+        RefundReason::RequestedAtAcquirer = "Pedida na operadora de cartões.", "Requested at the card acquirer.", "Pedida en el procesador de tarjetas.";
+        RefundReason::ReturnedByBank(code) = "Feita pelo banco: {}.", "Returned by the bank: {}.", "Hecha por el banco: {}.", code;
+    }
+}
+
+impl State for CaseEvent {
+    fn shown(self) -> (Tone, Word) {
+        match self {
+            Self::Opened => (Tone::Warn, OPENED),
+            Self::OpenedUnconfirmed => (Tone::Warn, UNCONFIRMED),
+            Self::EvidenceRequested => (Tone::Warn, EVIDENCE_REQUESTED),
+            Self::Appealed => (Tone::Info, w::CASE_APPEALED),
+            Self::Ended(status, _) => status.shown(),
+        }
+    }
+}
+
+/// What an entry is about, and its state if it has words: an event has only its type.
+pub(crate) fn words_of(entry: &TimelineEntry) -> (Word, Option<(Tone, Word)>) {
+    match &entry.fact {
+        TimelineFact::Status(status, _) => (w::CHARGE, Some(status.shown())),
+        TimelineFact::Payment(None) => (w::KIND_PAYMENT, Some((Tone::Good, ACCEPTED))),
+        TimelineFact::Payment(Some((status, _))) => (w::KIND_PAYMENT, Some(status.shown())),
+        TimelineFact::Refund { status, .. } => (w::KIND_REFUND, Some(status.shown())),
+        TimelineFact::Case(_, event) => (w::KIND_CASE, Some(event.shown())),
+        TimelineFact::Posting(kind) => (w::WALLET, Some((Tone::Calm, movement_name(*kind)))),
+        TimelineFact::Event(_) => (w::KIND_EVENT, None),
+        TimelineFact::Delivery(delivery) => (w::KIND_DELIVERY, Some(delivery.status.shown())),
+    }
+}
+
+/// What is known beside the state, in words. `None`: the state says it.
+pub(crate) fn details_of(language: Language, entry: &TimelineEntry) -> Option<String> {
+    match &entry.fact {
+        TimelineFact::Status(_, reason) => reason.as_ref().map(|reason| failure_reason(language, reason)),
+        TimelineFact::Payment(returned) => {
+            returned.map(|(_, reason)| language.say(unapplied(reason)).to_owned())
+        }
+        TimelineFact::Refund { strategy: by, failure, .. } => {
+            let by = by.map(|by| language.say(strategy(by)).to_owned());
+            let failure = failure.as_ref().map(|failure| refund_failure(language, failure));
+            let texts: Vec<String> = by.into_iter().chain(failure).collect();
+            (!texts.is_empty()).then(|| texts.join(": "))
+        }
+        TimelineFact::Case(_, CaseEvent::Ended(_, outcome)) => {
+            outcome.map(|outcome| language.say(outcome_name(outcome)).to_owned())
+        }
+        TimelineFact::Delivery(delivery) => delivery.answer_in(language),
+        TimelineFact::Case(..) | TimelineFact::Posting(_) | TimelineFact::Event(_) => None,
+    }
+}
+
+pages::translate! {
+    /// The details of an audit row. Ids, addresses and names stay as they are.
+    pub(crate) fn details(language, &Action) {
+        Action::OpenAccount { .. } | Action::CheckAcquirer(_) | Action::DropOldCallbackTokens(_) | Action::ForgetAcquirer(_)
+        | Action::RemoveAcquirer(_) | Action::RotateCallbackToken(_) | Action::ExpireCharge | Action::EraseCustomer
+        | Action::ReplayEvents | Action::ResumeLiveCharges | Action::StopLiveCharges | Action::RequestEvidence
+        | Action::CreditReceipt | Action::RecordReceipt | Action::ReturnReceipt | Action::RecordRefundAtBank | Action::FailRefund
+        | Action::ConfirmSession | Action::LockOut | Action::LogIn | Action::LogOut | Action::SecondFactorOn
+        | Action::ResolveNotification { read_back: None } = "", "", "";
+        Action::RequireSecondFactor(changed) | Action::ResumeAccount(changed) | Action::SetAcquirer(changed) | Action::SetBrand(changed)
+        | Action::SetChargeExpiry(changed) | Action::SetContact(changed) | Action::SetFees(changed) | Action::SetFeesOnRefund(changed)
+        | Action::SetHold(changed) | Action::SetMail(changed) | Action::SetPixOutFee(changed) | Action::SetRateLimit(changed)
+        | Action::SetRefundOverdraft(changed) | Action::SetRefundsToPayerOnly(changed) | Action::SetShards(changed)
+        | Action::SetShardsRead(changed) | Action::SetThirdPartyRefundLimit(changed) | Action::SetVelocity(changed)
+        | Action::SuspendAccount(changed) = "{}", "{}", "{}", changes(language, changed);
+        Action::IssueKey(key) | Action::RevokeKey(key) = "{}", "{}", "{}", key_in(language, key);
+        Action::RotateKey { replaced_by, key } = "trocada por {}, {}", "replaced by {}, {}", "reemplazada por {}, {}", replaced_by.as_str(), key_in(language, key);
+        Action::RotateMedSecret(connection) = "{}", "{}", "{}", connection.to_string();
+        Action::CancelCharge { sum, before } = "{}, antes: {}", "{}, before: {}", "{}, antes: {}", sum_in(language, sum), language.say(before.shown().1);
+        Action::RevealDocument(in_mode) | Action::RotateOverrideSecret(in_mode) | Action::DisableEndpoint(in_mode) = "{}", "{}", "{}", language.say(mode(*in_mode));
+        Action::RedriveDeliveries { scope, deliveries, since } = "{}: {} entregas desde {}", "{}: {} deliveries since {}", "{}: {} entregas desde {}", language.say(mode(scope.mode)), deliveries.to_string(), format_short_minute(*since);
+        Action::AdjustLedger(sum) | Action::AppealCase(sum) | Action::ConfirmCase(sum) | Action::CreatePayout(sum) | Action::FailPayout(sum)
+        | Action::SettlePayout(sum) | Action::ApproveReview(sum) | Action::ReturnReview(sum) = "{}", "{}", "{}", sum_in(language, sum);
+        Action::AcceptCase { sum, lost } = "{}, perdido: {}", "{}, lost: {}", "{}, perdido: {}", sum_in(language, sum), money(*lost, sum.currency);
+        Action::AddEvidence(AddedEvidence::Files(in_mode, files)) = "{}, arquivos: {}", "{}, files: {}", "{}, archivos: {}", language.say(mode(*in_mode)), files.to_string();
+        Action::AddEvidence(AddedEvidence::File(id, name)) = "{} {}", "{} {}", "{} {}", id.to_string(), name;
+        Action::DecideCase(of_case) = "{}", "{}", "{}", language.say(decision(*of_case));
+        Action::DismissNotice(id) | Action::ResolveNotification { read_back: Some(id) } = "{}", "{}", "{}", id.as_str();
+        Action::ForwardEvidence { files, .. } = "arquivos: {}", "files: {}", "archivos: {}", files.join(" ");
+        Action::RetryNotice(id) = "{}", "{}", "{}", id.to_string();
+        Action::ApplyReceipt(id) = "{}", "{}", "{}", id.to_string();
+        Action::CreateRefund { sum, charge, strategy: by, to } = "{} de {}, {} {}", "{} of {}, {} {}", "{} de {}, {} {}", sum_in(language, sum), charge.to_string(), language.say(strategy(*by)), to.as_ref().map(|to| format!("→ {to}")).unwrap_or_default();
+        Action::AddUser { email, role } | Action::InviteUser { email, role } | Action::RemoveUser { email, role } = "{}, {}", "{}, {}", "{}, {}", email, language.say(w::of_role(*role));
+        Action::EndSessions { email } | Action::ResetPassword { email } | Action::SecondFactorOff { email } | Action::WithdrawInvite { email } = "{}", "{}", "{}", email;
+        Action::SetRole { email, from, to } = "{} {} → {}", "{} {} → {}", "{} {} → {}", email, language.say(w::of_role(*from)), language.say(w::of_role(*to));
+        Action::ChangeEndpoint { mode: of, url, added, removed, status } = "{} {}", "{} {}", "{} {}", language.say(mode(*of)), endpoint_changes(language, url.as_ref(), (added, removed), *status);
+        Action::DeleteEndpoint { mode: of, server } | Action::RotateEndpointSecret { mode: of, server } = "{} {}", "{} {}", "{} {}", language.say(mode(*of)), server;
+        Action::RegisterEndpoint { mode: of, server, events } = "{} {}, eventos: {}", "{} {}, events: {}", "{} {}, eventos: {}", language.say(mode(*of)), server, names(events);
+    }
+    fn key_in(language, &AuditedKey) {
+        AuditedKey { mode: of, prefix, label } = "{}, prefixo {}, {}", "{}, prefix {}, {}", "{}, prefijo {}, {}", language.say(mode(*of)), prefix, label;
+    }
+}
+
+fn sum_in(language: Language, sum: &Sum) -> String {
+    format!("{} {}", language.say(mode(sum.mode)), money(sum.minor, sum.currency))
+}
+
+fn names(events: &[EventType]) -> String {
+    events.iter().map(|event| event.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+fn endpoint_changes(
+    language: Language,
+    url: Option<&(String, String)>,
+    (added, removed): (&[EventType], &[EventType]),
+    status: Option<(EndpointStatus, EndpointStatus)>,
+) -> String {
+    let url = url.map(
+        |(from, to)| {
+            if from == to { language.fill(OTHER_PATH, &[to]) } else { format!("{from} → {to}") }
+        },
+    );
+    let of_events = |word, events: &[EventType]| {
+        (!events.is_empty()).then(|| format!("{}: {}", language.say(word), names(events)))
+    };
+    let say = |status: EndpointStatus| language.say(status.shown().1);
+    let status = status.map(|(from, to)| format!("{} → {}", say(from), say(to)));
+    let changes = [url, of_events(EVENTS_ADDED, added), of_events(EVENTS_REMOVED, removed), status];
+    let changes: Vec<String> = changes.into_iter().flatten().collect();
+    if changes.is_empty() { language.say(NOTHING).to_owned() } else { changes.join("; ") }
+}
+
+/// The fields of a setting that a change altered. Those without a word are left out: the action says enough.
+fn changes(language: Language, Changed { before, after }: &Changed) -> String {
+    let say = |value: &Value| match value {
+        Value::Bool(true) => language.say(YES).to_owned(),
+        Value::Bool(false) => language.say(NO).to_owned(),
+        Value::String(text) => text.clone(),
+        _ => "—".to_owned(),
+    };
+    if after.is_boolean() {
+        return format!("{} → {}", say(before), say(after));
+    }
+    let changed =
+        after.as_object().into_iter().flatten().filter(|(name, value)| before.get(name) != Some(*value));
+    let changed = changed.filter_map(|(name, value)| {
+        let word = language.say(field(name)?);
+        Some(format!("{word}: {} → {}", say(before.get(name).unwrap_or(&Value::Null)), say(value)))
+    });
+    changed.collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::charge::TransactionStatus;
+    use domain::money::Currency;
+    use serde_json::json;
+    use shared::account::Role;
+
+    use super::*;
+
+    #[test]
+    fn the_details_of_audit_rows_are_words() {
+        let sum = |minor| Sum { mode: Mode::Test, currency: Currency::BRL, minor };
+        let charge = "ch_7d9f0335-8dcc-4054-9bf9-0dbd61d36906".parse().unwrap();
+        let key =
+            AuditedKey { mode: Mode::Test, prefix: "ak_test_1".to_owned(), label: "to test".to_owned() };
+        let changed = |before, after| Changed { before, after };
+        let (email, strategy) = ("ana@loja.example".to_owned(), RefundStrategy::Cashout);
+        for (action, shown) in [
+            (
+                Action::CancelCharge { sum: sum(5_000), before: TransactionStatus::WaitingPayment },
+                "teste R$ 50,00, antes: Aguardando pagamento",
+            ),
+            (
+                Action::CreateRefund { sum: sum(400), charge, strategy, to: Some("***93".to_owned()) },
+                "teste R$ 4,00 de ch_7d9f0335-8dcc-4054-9bf9-0dbd61d36906, Por um novo Pix → ***93",
+            ),
+            (Action::AcceptCase { sum: sum(5_000), lost: 4_000 }, "teste R$ 50,00, perdido: R$ 40,00"),
+            (
+                Action::SetRole { email, from: Role::Owner, to: Role::Member },
+                "ana@loja.example Dono → Membro",
+            ),
+            (Action::IssueKey(key), "teste, prefixo ak_test_1, to test"),
+            (Action::RequireSecondFactor(changed(json!(false), json!(true))), "não → sim"),
+            (
+                Action::SetBrand(changed(
+                    json!({"name": "A", "color": null}),
+                    json!({"name": "B", "color": null}),
+                )),
+                "Nome: A → B",
+            ),
+            (Action::RemoveAcquirer(json!({"pix_key": "x"})), ""),
+        ] {
+            assert_eq!(details(Language::Portuguese, &action), shown);
+        }
+    }
+}
