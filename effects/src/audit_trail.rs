@@ -66,7 +66,7 @@ pub fn for_charge(old: Option<&Charge>, new: &Charge) -> Option<Audit> {
     }
     let change = Change::of(new, new.scope, (new.version, new.updated_at), new.actor.as_ref());
     let sum = Sum { mode: new.scope.mode, currency: new.currency, minor: new.amount.minor() };
-    change.audit_row(Action::CancelCharge { sum, before: from }, &new.id)
+    change.audit_row(Action::CancelCharge { sum, before: from }, new.id)
 }
 
 /// Derives the audit row for a refund that an API key creates.
@@ -78,7 +78,7 @@ pub fn for_refund(new: &Refund) -> Option<Audit> {
         strategy: new.share.strategy,
         to: new.destination.as_ref().map(PixKey::masked),
     };
-    change.audit_row(action, &new.id)
+    change.audit_row(action, new.id)
 }
 
 /// Derives the audit row for a MED case that an API key or a member appeals or accepts, or to which a member adds
@@ -95,7 +95,7 @@ pub fn for_case(new: &MedCase) -> Option<Audit> {
         }
         CaseStatus::Open | CaseStatus::Rejected | CaseStatus::Closed => return None,
     };
-    change.audit_row(action, &new.id)
+    change.audit_row(action, new.id)
 }
 
 /// Derives the audit row for a webhook endpoint that an API key registers or changes, or whose secret it
@@ -124,7 +124,7 @@ pub fn for_endpoint(old: Option<&Endpoint>, new: &Endpoint) -> Option<Audit> {
             status: (old.status != new.status).then_some((old.status, new.status)),
         },
     };
-    change.audit_row(action, &new.id)
+    change.audit_row(action, new.id)
 }
 
 /// Derives the audit row for the failed log-in that used up a limit.
@@ -134,8 +134,8 @@ pub fn for_lock_out(user: &User, source: SourceAddress, at: Timestamp) -> Audit 
     Audit::by_operator(&locked, user.account, (id, at), Action::LockOut, user.id)
 }
 
-fn only_in(these: &Endpoint, those: &Endpoint) -> Vec<EventType> {
-    these.events.iter().filter(|event| !those.events.contains(event)).copied().collect()
+fn only_in(endpoint: &Endpoint, other: &Endpoint) -> Vec<EventType> {
+    endpoint.events.iter().filter(|event| !other.events.contains(event)).copied().collect()
 }
 
 #[cfg(test)]

@@ -112,7 +112,7 @@ impl SigningSecrets {
             // The audit row is written here, because the dispatcher derives nothing from the stream record of
             // a removed row.
             let action = Action::DeleteEndpoint { mode: scope.mode, server: server_of(&endpoint.url) };
-            let audit = caller.audit(action, &id, now)?;
+            let audit = caller.audit(action, id, now)?;
             let tombstone = Write::insert(&Abandonment::by_deletion(&endpoint, now))?;
             let audit = Write::audit(&audit);
             Ok(Plan::Commit(vec![remove, decrement_count(scope), tombstone, secret, audit], ()))
@@ -130,7 +130,7 @@ impl SigningSecrets {
         now: Timestamp,
     ) -> Result<(), WebhookError> {
         let scope = caller.scope;
-        let audit = caller.audit(Action::RotateOverrideSecret(scope.mode), &scope, now)?;
+        let audit = caller.audit(Action::RotateOverrideSecret(scope.mode), scope, now)?;
         let writes = vec![self.set(scope, None, secret, now)?, Write::audit(&audit)];
         match self.state.commit(writes).await? {
             CommitOutcome::Done => Ok(()),
