@@ -75,7 +75,7 @@ pub fn for_refund(new: &Refund) -> Option<Audit> {
     let action = Action::CreateRefund {
         sum: Sum { mode: new.scope.mode, currency: new.currency, minor: new.share.gross.minor() },
         charge: new.id.charge(),
-        strategy: new.share.strategy,
+        strategy: new.pix_strategy(),
         to: new.destination.as_ref().map(PixKey::masked),
     };
     change.audit_row(action, new.id)

@@ -203,7 +203,6 @@ pub enum TimelineFact {
     Payment(Option<(ReturnStatus, UnappliedReason)>),
     Refund {
         status: RefundStatus,
-        /// Only a Pix is returned in different ways.
         strategy: Option<RefundStrategy>,
         failure: Option<RefundFailure>,
     },
@@ -470,8 +469,7 @@ fn statuses(charge: &Charge) -> Vec<TimelineEntry> {
 fn steps_of_refund(refund: &Refund) -> Vec<TimelineEntry> {
     let of_step = |(version, status, at): (u64, RefundStatus, Timestamp)| {
         let bank = refund.rtr_id.as_ref().filter(|_| status == refund.status);
-        let by_pix = refund.charge.paid_with == PaymentMethod::Pix;
-        let strategy = by_pix.then_some(refund.share.strategy);
+        let strategy = refund.pix_strategy();
         let failure = refund.failure_reason.clone().filter(|_| status == RefundStatus::Failed);
         let fact = TimelineFact::Refund { status, strategy, failure };
         let requested = refund.requested_at_bank.as_ref().map(|id| format!("requested at the bank as {id}"));

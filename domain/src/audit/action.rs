@@ -89,7 +89,7 @@ actions! {
     "receipt.record" RecordReceipt;
     "receipt.return" ReturnReceipt;
     "refund.at-bank" RecordRefundAtBank;
-    "refund.create" CreateRefund { sum: Sum, charge: ChargeId, strategy: RefundStrategy, to: Option<String> };
+    "refund.create" CreateRefund { sum: Sum, charge: ChargeId, strategy: Option<RefundStrategy>, to: Option<String> };
     "refund.fail" FailRefund;
     "review.approve" ApproveReview(Sum);
     "review.return" ReturnReview(Sum);

@@ -459,6 +459,11 @@ impl Refund {
         Self { rtr_id: rtr_id.or(self.rtr_id), ..self }
     }
 
+    /// How a Pix is returned. `None`: the refund is of another method, which has one way only.
+    pub fn pix_strategy(&self) -> Option<RefundStrategy> {
+        (self.charge.paid_with == PaymentMethod::Pix).then_some(self.share.strategy)
+    }
+
     /// The words of the merchant who requested the refund.
     pub fn merchants_reason(&self) -> Option<&str> {
         let Some(RefundReason::Merchant(text)) = &self.reason else { return None };

@@ -256,8 +256,10 @@ pages::translate! {
         Action::ForwardEvidence { files, .. } = "arquivos: {}", "files: {}", "archivos: {}", files.join(" ");
         Action::RetryNotice(id) = "{}", "{}", "{}", id.to_string();
         Action::ApplyReceipt(id) = "{}", "{}", "{}", id.to_string();
-        Action::CreateRefund { sum, charge, strategy: by, to } = "{} de {}, {} {}", "{} of {}, {} {}", "{} de {}, {} {}", sum_in(language, sum), charge.to_string(), language.say(strategy(*by)), to.as_ref().map(|to| format!("→ {to}")).unwrap_or_default();
-        Action::AddUser { email, role } | Action::InviteUser { email, role } | Action::RemoveUser { email, role } = "{}, {}", "{}, {}", "{}, {}", email, language.say(w::of_role(*role));
+        Action::CreateRefund { sum, charge, strategy: None, .. } = "{} de {}", "{} of {}", "{} de {}", sum_in(language, sum), charge.to_string();
+        Action::CreateRefund { sum, charge, strategy: Some(by), to } = "{} de {}, {} {}", "{} of {}, {} {}", "{} de {}, {} {}", sum_in(language, sum), charge.to_string(), language.say(strategy(*by)), to.as_ref().map(|to| format!("→ {to}")).unwrap_or_default();
+        Action::AddUser { email, role } | Action::InviteUser { email, role } = "{}, {}", "{}, {}", "{}, {}", email, language.say(w::of_role(*role));
+        Action::RemoveUser { email, role } = "{}, era {}", "{}, was {}", "{}, era {}", email, language.say(w::of_role(*role));
         Action::EndSessions { email } | Action::ResetPassword { email } | Action::SecondFactorOff { email } | Action::WithdrawInvite { email } = "{}", "{}", "{}", email;
         Action::SetRole { email, from, to } = "{} {} → {}", "{} {} → {}", "{} {} → {}", email, language.say(w::of_role(*from)), language.say(w::of_role(*to));
         Action::ChangeEndpoint { mode: of, url, added, removed, status } = "{} {}", "{} {}", "{} {}", language.say(mode(*of)), endpoint_changes(language, url.as_ref(), (added, removed), *status);
@@ -334,7 +336,7 @@ mod tests {
         let key =
             AuditedKey { mode: Mode::Test, prefix: "ak_test_1".to_owned(), label: "to test".to_owned() };
         let changed = |before, after| Changed { before, after };
-        let (email, strategy) = ("ana@loja.example".to_owned(), RefundStrategy::Cashout);
+        let (email, strategy) = ("ana@loja.example".to_owned(), Some(RefundStrategy::Cashout));
         for (action, shown) in [
             (
                 Action::CancelCharge { sum: sum(5_000), before: TransactionStatus::WaitingPayment },
@@ -343,6 +345,10 @@ mod tests {
             (
                 Action::CreateRefund { sum: sum(400), charge, strategy, to: Some("***93".to_owned()) },
                 "teste R$ 4,00 de ch_7d9f0335-8dcc-4054-9bf9-0dbd61d36906, Por um novo Pix → ***93",
+            ),
+            (
+                Action::CreateRefund { sum: sum(400), charge, strategy: None, to: None },
+                "teste R$ 4,00 de ch_7d9f0335-8dcc-4054-9bf9-0dbd61d36906",
             ),
             (Action::AcceptCase { sum: sum(5_000), lost: 4_000 }, "teste R$ 50,00, perdido: R$ 40,00"),
             (

@@ -56,7 +56,7 @@ async fn refunded(member: &MemberForm, charge: StoredCharge) -> Result<()> {
     }))?)?;
     let stored = app.refunds.find(Some(request.id(charge.as_stored().id))).await?;
     let capabilities = app.acquirers.of_payment(charge.as_stored()).await?.refund_capabilities();
-    app.refunds.create(caller, (charge, stored), &request, capabilities, &app.clock).await?;
+    Box::pin(app.refunds.create(caller, (charge, stored), &request, capabilities, &app.clock)).await?;
     Ok(())
 }
 

@@ -21,7 +21,8 @@ pub(crate) async fn create(
     let (request, stored) = (request?, stored?);
     let acquirer = app.acquirers.of_payment(charge.as_stored()).await?;
     let capabilities = acquirer.refund_capabilities();
-    let created = app.refunds.create(&caller, (charge, stored), &request, capabilities, &app.clock).await?;
+    let created =
+        Box::pin(app.refunds.create(&caller, (charge, stored), &request, capabilities, &app.clock)).await?;
     Ok(created.respond(RefundView::new(created.get())))
 }
 

@@ -28,7 +28,7 @@ async fn reveal(IdPath(id): IdPath<ChargeId>, member: MemberForm) -> Result<Resp
     }
     let document = charge.payer().ok_or(Problem::NotFound { what: "document of this charge" })?;
     let MemberForm { app, caller, language, now, .. } = &member;
-    let row = caller.audit(Action::RevealDocument(caller.scope.mode), &charge.id, *now)?;
+    let row = caller.audit(Action::RevealDocument(caller.scope.mode), charge.id, *now)?;
     audit::append(app.charges.store(), &row).await?;
     let main = html! {
         h1 { (language.say(w::DOCUMENT)) }

@@ -257,7 +257,7 @@ async fn audit_pages_list_the_rows_of_keys_and_operators_in_the_order_in_which_t
     loop {
         let html = browser.page(&next).await;
         assert!(!html.contains("charge.cancel"), "{html}");
-        shown += html.matches("title=\"test\"").count();
+        shown += html.matches("title=\"events.replay\"").count();
         if !html.contains("rel=\"next\"") {
             break;
         }

@@ -1,6 +1,5 @@
 use domain::ids::{ChargeId, RawChargeId, RefundId};
 use domain::money::{Amount, Currency};
-use domain::payment_method::PaymentMethod;
 use domain::pix_key::PixKey;
 use domain::refund::{Refund, RefundStatus};
 use domain::time::Timestamp;
@@ -70,7 +69,7 @@ impl<'a> RefundView<'a> {
             currency: refund.currency,
             status: refund.status,
             reason: refund.reason.as_ref().map(ToString::to_string),
-            strategy: Some(refund.share.strategy).filter(|_| refund.charge.paid_with == PaymentMethod::Pix),
+            strategy: refund.pix_strategy(),
             destination_key: refund.destination.as_ref().filter(|_| !refund.to_payer).map(PixKey::masked),
             end_to_end_id: refund.end_to_end_id(),
             failure_reason: refund.failure_reason.as_ref().map(ToString::to_string),
