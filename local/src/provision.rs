@@ -70,20 +70,28 @@ pub async fn delete(template: &Template, database: &Database, endpoints: &Endpoi
     tokio::try_join!(queues, buckets).map(|((), ())| ())
 }
 
+/// The time to live is set last, so a table without it was not finished when the process was killed: it is created anew.
 fn create_table(database: &Database, table: &Table) -> Result<()> {
     let doing = format!("creating the table {}", table.logical_id);
+    let name = json!({"TableName": table.logical_id});
+    if table.ttl_attribute.is_some() {
+        match database.call("DescribeTimeToLive", &name) {
+            Err(DynoxideError::ResourceNotFoundException(_)) => {}
+            described => {
+                let described = described.context(&doing)?;
+                let status = described.pointer("/TimeToLiveDescription/TimeToLiveStatus");
+                if status.and_then(Value::as_str) == Some("ENABLED") {
+                    return Ok(());
+                }
+                database.call("DeleteTable", &name).context(&doing)?;
+            }
+        }
+    }
     match database.call("CreateTable", &table.create) {
         Err(DynoxideError::ResourceInUseException(_)) => {}
         created => drop(created.context(&doing)?),
     }
-    let Some(attribute) = &table.ttl_attribute else {
-        return Ok(());
-    };
-    let name = json!({"TableName": table.logical_id});
-    let current = database.call("DescribeTimeToLive", &name).context(&doing)?;
-    if current.pointer("/TimeToLiveDescription/TimeToLiveStatus").and_then(Value::as_str) == Some("ENABLED") {
-        return Ok(());
-    }
+    let Some(attribute) = &table.ttl_attribute else { return Ok(()) };
     let ttl = json!({
         "TableName": table.logical_id,
         "TimeToLiveSpecification": {"AttributeName": attribute, "Enabled": true},
