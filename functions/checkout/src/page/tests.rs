@@ -174,7 +174,7 @@ fn only_the_description_of_the_metadata_is_shown_and_no_data_of_customer_or_paye
             },
             "expected_payer": "52998224725",
             "receipt": applied_payment(),
-            "failure": {"reason": "secret reason", "providerErrorCode": "code-7", "at": 0},
+            "failure": {"reason": {"in_words": {"text": "secret reason", "code": "code-7"}}, "at": 0},
             "metadata": json!({"description": "Pedido 42", "internal_note": "lucro de 80 %"}).to_string(),
         }));
         assert!(page.contains("Pedido 42"));
