@@ -20,7 +20,7 @@ pub struct Answered {
     /// All ids that the requests with its idempotency key returned.
     pub ids: BTreeSet<String>,
     pub has_own_url: bool,
-    /// What credited a test charge, as in [`credited`].
+    /// What credited a test charge, as in `credited`.
     pub paid: Option<String>,
     /// What is held for review because its payer is not known, likewise; and whether something was.
     pub held: Option<String>,
