@@ -1,7 +1,7 @@
 //! `admin reconcile`: compares a day at the acquirer with the records of the service. The comparisons themselves are in
 //! [`services`].
 
-use acquirer_core::{Acquirers, Connection};
+use acquirer_core::Connection;
 use clap::Args;
 use domain::calendar::Day;
 use domain::ids::{AccountId, ConnectionId};
@@ -43,8 +43,8 @@ async fn movements(stack: &Stack, connection: &Connection, arguments: &Arguments
     }
     let charges = RemoteCharges::new(stack.store.clone(), stack.bank_payments()?);
     let what = (day, arguments.apply);
-    let acquirers = Acquirers::new(stack.connections()?);
-    let at = (&acquirers, connection);
+    let connections = stack.connections()?;
+    let at = (&connections, connection);
     let found = Box::pin(reconcile_movements(&stack.store, &charges, at, what, now)).await?;
     for difference in &found.differences {
         print_json(difference)?;

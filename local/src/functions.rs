@@ -9,7 +9,6 @@ use acquirer_worker::AcquirerWorker;
 use api_keys::ApiKeysApp;
 use aws_lambda_events::sqs::SqsEvent;
 use checkout::Checkout;
-use dashboard::Pages;
 use event_dispatcher::Dispatcher;
 use ledger_verifier::LedgerVerifier;
 use mailer::Mailer;
@@ -90,7 +89,7 @@ fn create_function(
             http_function(acquirer_events::bank::router(BankNotifications::from_vars(aws, clock, var)?))
         }
         "CheckoutFunction" => http_function(checkout::router(Checkout::from_vars(aws, clock, var)?)),
-        "DashboardFunction" => http_function(dashboard::router(Pages::from_vars(aws, clock, var)?)),
+        "DashboardFunction" => http_function(dashboard::router(dashboard::app(aws, clock, var)?)),
         "EventDispatcherFunction" => {
             let dispatcher = Dispatcher::from_vars(aws, clock, var)?;
             of_events!(dispatcher, |event: Value| dispatcher.handle(event).await)

@@ -9,7 +9,7 @@ use domain::snapshot::RemoteState;
 use domain::time::Timestamp;
 
 use crate::RemoteCharges;
-use acquirer_core::{Acquirer, AcquirerError, Acquirers, Connection, Priority, within};
+use acquirer_core::{Acquirer, AcquirerError, Connection, Connections, Priority, within};
 use money::charge::{ChargeError, Charges};
 use shared::WorkError;
 use shared::auth::Caller;
@@ -30,7 +30,7 @@ pub enum CancelError {
 #[derive(Clone, Copy, Debug)]
 pub struct ChargeCancellation<'a> {
     pub charges: &'a Charges,
-    pub acquirers: &'a Acquirers,
+    pub connections: &'a Connections,
     pub remote: &'a RemoteCharges,
 }
 
@@ -44,7 +44,7 @@ pub async fn cancel_charge(
     if !charge.acquirer.is_remote() || !charge.is_open() {
         return Ok(cancellation.charges.cancel(stored, caller, now).await?);
     }
-    match cancellation.acquirers.of_charge(&charge).await? {
+    match cancellation.connections.acquirer_of(&charge).await? {
         Acquirer::Sandbox => Ok(cancellation.charges.cancel(stored, caller, now).await?),
         Acquirer::Remote(connection) => {
             Box::pin(cancellation.cancel_remotely(&connection, stored, caller, now)).await

@@ -13,7 +13,7 @@ use domain::charge::{Artefacts, Charge, Funds, StoredCharge, TransactionStatus, 
 use domain::ids::ChargeId;
 use domain::time::Timestamp;
 
-use acquirer_core::{Acquirer, AcquirerError, Acquirers, Connection, finalise_in_sandbox, within};
+use acquirer_core::{Acquirer, AcquirerError, Connection, Connections, finalise_in_sandbox, within};
 use money::charge::request::NewCharge;
 use money::charge::{ChargeError, Charges};
 use shared::auth::Caller;
@@ -69,7 +69,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy, Debug)]
 pub struct ChargeCreation<'a> {
     pub charges: &'a Charges,
-    pub acquirers: &'a Acquirers,
+    pub connections: &'a Connections,
     pub public_urls: &'a PublicUrls,
     pub clock: &'a Clock,
 }
@@ -82,7 +82,8 @@ pub async fn create_charge(
     request: NewCharge,
     now: Timestamp,
 ) -> Result<Created<Charge>, CreateChargeError> {
-    let (acquirer, is_stopped) = creation.acquirers.for_new_charges(&caller.scope, &request.methods).await?;
+    let (acquirer, is_stopped) =
+        creation.connections.acquirer_for_new(&caller.scope, &request.methods).await?;
     let id = ChargeId::derive(&caller.salt, caller.scope.mode, namespace.as_str(), idempotency_key);
     let charge = Charge {
         id,
@@ -182,7 +183,7 @@ impl ChargeCreation<'_> {
             Inserted::Existing(stored) => {
                 let stored = replayed(stored, &pending, now)?;
                 // The account's connections may have changed since.
-                match self.acquirers.of_charge(&stored).await? {
+                match self.connections.acquirer_of(&stored).await? {
                     Acquirer::Remote(connection) => {
                         let finished = self.finish_pending(&connection, caller, stored);
                         Ok(Created::Replayed(Box::pin(finished).await?))
@@ -232,7 +233,7 @@ impl ChargeCreation<'_> {
     ) -> Result<Charge, CreateChargeError> {
         let create = connection.create(&leased, settings, self.public_urls, is_first);
         let created = within(limit, create).await;
-        self.acquirers.connections.note_clock(connection).await;
+        self.connections.note_clock(connection).await;
         match created {
             Ok(finalised) => Ok(self.charges.finalise(leased, finalised, self.clock.now()).await?),
             Err(error) => {

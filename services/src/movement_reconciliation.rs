@@ -26,7 +26,7 @@ use serde::Serialize;
 
 use crate::reconciliation::{accounts_of, live};
 use crate::{ChargeRows, RemoteCharges};
-use acquirer_core::{Acquirer, Acquirers, Connection, Movement};
+use acquirer_core::{Acquirer, Connection, Connections, Movement};
 use money::charge::Charges;
 use money::wallet::Wallets;
 use shared::store::{Result, Store};
@@ -83,7 +83,7 @@ impl MovementDifference {
 pub async fn reconcile_movements(
     store: &Store,
     charges: &RemoteCharges,
-    (acquirers, connection): (&Acquirers, &Connection),
+    (connections, connection): (&Connections, &Connection),
     (day, apply): (Day, bool),
     now: Timestamp,
 ) -> WorkResult<MovementReconciliation> {
@@ -128,7 +128,7 @@ pub async fn reconcile_movements(
         {
             continue;
         }
-        let Acquirer::Remote(whole) = acquirers.of_charge(charge).await? else { continue };
+        let Acquirer::Remote(whole) = connections.acquirer_of(charge).await? else { continue };
         let what = (&movements[..], &payments[..]);
         Box::pin(compare(store, charges, (&whole, charge), what, (apply, now), &mut found)).await?;
     }

@@ -33,14 +33,14 @@ impl<T> App<T> {
         aws: &Aws,
         clock: Clock,
         var: Vars<'_>,
-        own: impl FnOnce(&Store) -> Result<T, ConfigError>,
+        own: impl FnOnce(&Store, &Clock) -> Result<T, ConfigError>,
     ) -> Result<Self, ConfigError> {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
         Ok(Self(Arc::new(Parts {
             api_keys: ApiKeys::new(store.clone(), required(var, "API_KEYS_TABLE_NAME")?),
             public_urls: PublicUrls::new(&required(var, "CHECKOUT_BASE_URL")?)?,
             origin: OriginSecrets::from_vars(var)?,
-            own: own(&store)?,
+            own: own(&store, &clock)?,
             store,
             clock,
         })))

@@ -14,16 +14,16 @@ use domain::account::AccountSettings;
 use domain::acquirer::AcquirerName;
 use domain::charge::Charge;
 use domain::charge::transition::Finalised;
-use domain::ids::{AccountId, ConnectionId};
+use domain::ids::{AccountId, ConnectionId, Mode, Scope};
 use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
 
-use super::AcquirerError;
 use super::configuration::{
     AccountAcquirers, AcquirerSettings, ConfiguredAcquirer, Credentials, KindSettings,
 };
 use super::joined::Joined;
 use super::pix::PixBank;
+use super::{Acquirer, AcquirerError};
 use shared::clock::Clock;
 use shared::config::PublicUrls;
 
@@ -193,9 +193,52 @@ impl Connections {
         Self { repository, clock, cache: Arc::default() }
     }
 
+    /// Returns the acquirer of a scope's new charges with these methods, and whether an operator stopped new live
+    /// charges.
+    pub async fn acquirer_for_new(
+        &self,
+        scope: &Scope,
+        methods: &[PaymentMethod],
+    ) -> Result<(Acquirer, bool), AcquirerError> {
+        match scope.mode {
+            Mode::Test => Ok((Acquirer::Sandbox, false)),
+            Mode::Live => {
+                let (found, is_stopped) = self.for_methods(scope.account, methods).await?;
+                Ok((Acquirer::Remote(Box::new(found)), is_stopped))
+            }
+        }
+    }
+
+    /// Returns the acquirer by the name and connection in a charge's or refund's row.
+    pub async fn acquirer_named(
+        &self,
+        name: AcquirerName,
+        account: AccountId,
+        connection: Option<ConnectionId>,
+    ) -> Result<Acquirer, AcquirerError> {
+        if !name.is_remote() {
+            return Ok(Acquirer::Sandbox);
+        }
+        Ok(Acquirer::Remote(Box::new(self.at(account, connection).await?)))
+    }
+
+    pub async fn acquirer_of(&self, charge: &Charge) -> Result<Acquirer, AcquirerError> {
+        if !charge.acquirer.is_remote() {
+            return Ok(Acquirer::Sandbox);
+        }
+        Ok(Acquirer::Remote(Box::new(self.of_charge(charge).await?)))
+    }
+
+    /// Returns the acquirer that has the charge's payment, or may get it first.
+    pub async fn acquirer_of_payment(&self, charge: &Charge) -> Result<Acquirer, AcquirerError> {
+        let method = charge.method();
+        let connection = charge.connection_of(method);
+        self.acquirer_named(charge.acquirer_of(method), charge.scope.account, connection).await
+    }
+
     /// Returns the connection that takes new charges with all of these methods, and whether an operator stopped new
     /// live charges. Both are as they were up to a minute ago.
-    pub(super) async fn for_methods(
+    async fn for_methods(
         &self,
         account: AccountId,
         methods: &[PaymentMethod],

@@ -1,5 +1,5 @@
 //! Acquirers: the institutions that take the payer's money. [`Acquirer`] is either the sandbox or a [`Connection`] to a
-//! real one. [`Acquirers`] selects it: for a new charge by its mode and methods, and for a stored charge or refund by
+//! real one. [`Connections`] selects it: for a new charge by its mode and methods, and for a stored charge or refund by
 //! the connection in its row. The crate `artefacts` encodes what the payer pays with, such as a BR Code or a boleto.
 //! The crates in `acquirers/` have the connectors.
 #![cfg_attr(
@@ -39,7 +39,6 @@ pub use view::{NoticeView, NotificationView, ProviderStatusView};
 
 use domain::acquirer::{AcquirerName, RefundCapabilities};
 use domain::charge::Charge;
-use domain::ids::{AccountId, ConnectionId, Mode, Scope};
 use domain::payment_method::PaymentMethod;
 use domain::refund::{Refund, RefundStatus};
 use domain::time::Timestamp;
@@ -98,60 +97,6 @@ pub enum Acquirer {
     Sandbox,
     /// An acquirer with the account's credentials.
     Remote(Box<Connection>),
-}
-
-#[derive(Clone, Debug)]
-pub struct Acquirers {
-    pub connections: Connections,
-}
-
-impl Acquirers {
-    pub fn new(connections: Connections) -> Self {
-        Self { connections }
-    }
-
-    /// Returns the acquirer of a scope's new charges with these methods, and whether an operator stopped new live
-    /// charges.
-    pub async fn for_new_charges(
-        &self,
-        scope: &Scope,
-        methods: &[PaymentMethod],
-    ) -> Result<(Acquirer, bool), AcquirerError> {
-        match scope.mode {
-            Mode::Test => Ok((Acquirer::Sandbox, false)),
-            Mode::Live => {
-                let (found, is_stopped) = self.connections.for_methods(scope.account, methods).await?;
-                Ok((Acquirer::Remote(Box::new(found)), is_stopped))
-            }
-        }
-    }
-
-    /// Returns the acquirer by the name and connection in a charge's or refund's row.
-    pub async fn named(
-        &self,
-        name: AcquirerName,
-        account: AccountId,
-        connection: Option<ConnectionId>,
-    ) -> Result<Acquirer, AcquirerError> {
-        if !name.is_remote() {
-            return Ok(Acquirer::Sandbox);
-        }
-        Ok(Acquirer::Remote(Box::new(self.connections.at(account, connection).await?)))
-    }
-
-    pub async fn of_charge(&self, charge: &Charge) -> Result<Acquirer, AcquirerError> {
-        if !charge.acquirer.is_remote() {
-            return Ok(Acquirer::Sandbox);
-        }
-        Ok(Acquirer::Remote(Box::new(self.connections.of_charge(charge).await?)))
-    }
-
-    /// Returns the acquirer that has the charge's payment, or may get it first.
-    pub async fn of_payment(&self, charge: &Charge) -> Result<Acquirer, AcquirerError> {
-        let method = charge.method();
-        let connection = charge.connection_of(method);
-        self.named(charge.acquirer_of(method), charge.scope.account, connection).await
-    }
 }
 
 impl Acquirer {

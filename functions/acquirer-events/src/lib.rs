@@ -70,7 +70,7 @@ type MemberForm = pages::forms::MemberForm<App>;
 /// Reads the variables of [`App::from_vars`], `ACQUIRER_QUEUE_URL`, and those of the dashboard.
 /// Errors: When a required variable is missing or a value is not valid.
 pub fn app(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<App, ConfigError> {
-    App::from_vars(aws, clock, var, |store| {
+    App::from_vars(aws, clock, var, |store, _| {
         Ok(Uses {
             accounts: Accounts::new(store.clone()),
             cases: MedCases::new(store.clone()),

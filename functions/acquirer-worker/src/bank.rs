@@ -37,7 +37,7 @@ impl AcquirerWorker {
             return Ok(());
         }
         let now = self.clock.now();
-        let connection = self.acquirers.connections.at(known.account, Some(known.connection)).await?;
+        let connection = self.connections.at(known.account, Some(known.connection)).await?;
         let bank = connection.pix()?;
         let since = known.reported_at.plus_millis(READ_BACK_MS.saturating_neg()).unwrap_or(Timestamp::MIN);
         let at = Some((known.connection, known.account));
@@ -75,7 +75,9 @@ impl AcquirerWorker {
         if !charge.can_expire() || now <= expires_at {
             return Ok(());
         }
-        let Acquirer::Remote(connection) = self.acquirers.of_charge(&charge).await? else { return Ok(()) };
+        let Acquirer::Remote(connection) = self.connections.acquirer_of(&charge).await? else {
+            return Ok(());
+        };
         let grace = i64::from(connection.expire_after_seconds());
         let removable_at = expires_at.plus_seconds(grace).unwrap_or(Timestamp::MAX);
         if now < removable_at {
@@ -151,7 +153,7 @@ impl AcquirerWorker {
         if is_by_card && charge.applied_payment.is_some() && charge.unread_since.is_none() && !is_whole {
             return Ok((None, None));
         }
-        let Acquirer::Remote(connection) = self.acquirers.of_charge(&charge).await? else {
+        let Acquirer::Remote(connection) = self.connections.acquirer_of(&charge).await? else {
             return Ok((None, None));
         };
         let connector = connection.connector();
@@ -201,7 +203,7 @@ impl AcquirerWorker {
         if incoming.open_return().is_none() {
             return Ok(());
         }
-        let connection = self.acquirers.connections.at(scope.account, incoming.connection).await?;
+        let connection = self.connections.at(scope.account, incoming.connection).await?;
         let now = self.clock.now();
         let message =
             |refusals| AcquirerMessage::Return { scope: *scope, payment: payment.clone(), refusals };

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use acquirer_core::configuration::AccountAcquirers;
 use acquirer_core::{
-    Acquirer, AcquirerMessage, AcquirerQueue, Acquirers, Connections, FINALISE_TIMEOUT_MS,
-    NOT_FINALISED_IN_TIME, RefundAnswer, RefundProgress, RequestAgain, finalise_in_sandbox,
+    Acquirer, AcquirerMessage, AcquirerQueue, Connections, FINALISE_TIMEOUT_MS, NOT_FINALISED_IN_TIME,
+    RefundAnswer, RefundProgress, RequestAgain, finalise_in_sandbox,
 };
 use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
@@ -55,7 +55,7 @@ const DEFER_UNTIL_AGE_MS: i64 = 60_000;
 pub struct AcquirerWorker {
     store: Store,
     charges: Charges,
-    acquirers: Acquirers,
+    connections: Connections,
     refunds: Refunds,
     returns: Returns,
     payments: BankPayments,
@@ -78,7 +78,7 @@ impl AcquirerWorker {
         let payments = BankPayments::new(store.clone(), settings.clone());
         Ok(Self {
             charges: Charges::new(store.clone()),
-            acquirers: Acquirers::new(Connections::new(settings.clone(), clock.clone())),
+            connections: Connections::new(settings.clone(), clock.clone()),
             refunds: Refunds::new(store.clone()),
             returns: Returns::new(store.clone()),
             remote: RemoteCharges::new(store.clone(), payments.clone()),
@@ -153,7 +153,7 @@ impl AcquirerWorker {
             return Ok(());
         }
         let account = self.payments.account_of(&charge).await?;
-        let Acquirer::Remote(connection) = self.acquirers.of_charge(&charge).await? else {
+        let Acquirer::Remote(connection) = self.connections.acquirer_of(&charge).await? else {
             let finalised = match finalise_in_sandbox(&charge, &account.settings, &self.public_urls, now) {
                 Ok(finalised) => finalised,
                 Err(error) if now.millis_since(charge.created_at) < FINALISE_TIMEOUT_MS => {
@@ -169,7 +169,7 @@ impl AcquirerWorker {
         let Some(leased) = self.charges.lease(&charge, LEASE_SECONDS, now).await? else { return Ok(()) };
         let creation = ChargeCreation {
             charges: &self.charges,
-            acquirers: &self.acquirers,
+            connections: &self.connections,
             public_urls: &self.public_urls,
             clock: &self.clock,
         };
@@ -195,7 +195,8 @@ impl AcquirerWorker {
         if refund.is_done() {
             return Ok(());
         }
-        let acquirer = self.acquirers.named(refund.acquirer, refund.scope.account, refund.connection).await?;
+        let acquirer =
+            self.connections.acquirer_named(refund.acquirer, refund.scope.account, refund.connection).await?;
         let now = self.clock.now();
         let at = refund.connection.map(|connection| (connection, refund.scope.account));
         let found = self.usable(at, acquirer.find_refund(&refund, now).await).await?;

@@ -74,7 +74,7 @@ impl AcquirerWorker {
             Some(_) => self.run_sweep(&banks, &mut sweep).await,
         };
         for connection in &connections {
-            self.acquirers.connections.note_clock(connection).await;
+            self.connections.note_clock(connection).await;
         }
         match outcome {
             Ok(()) => Ok(()),
@@ -202,7 +202,7 @@ impl AcquirerWorker {
     async fn connections_of(&self, sweep: &ConnectionSweep) -> Vec<Connection> {
         let mut found: Vec<Connection> = Vec::new();
         for account in &sweep.accounts {
-            match self.acquirers.connections.at(*account, Some(sweep.connection)).await {
+            match self.connections.at(*account, Some(sweep.connection)).await {
                 Ok(same)
                     if found.iter().any(|other| other.settings().base_url == same.settings().base_url) => {}
                 Ok(connection) => found.push(connection),

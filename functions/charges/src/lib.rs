@@ -2,8 +2,8 @@
 
 mod forms;
 
+use acquirer_core::Connections;
 use acquirer_core::configuration::AccountAcquirers;
-use acquirer_core::{Acquirers, Connections};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -25,7 +25,7 @@ use shared::store::Aws;
 #[derive(Debug)]
 pub struct Uses {
     charges: Charges,
-    acquirers: Acquirers,
+    connections: Connections,
     /// `CHARGE_LIST` is `off` if the list is disabled.
     lists: bool,
     dashboard: Dashboard,
@@ -47,12 +47,11 @@ type MemberForm = pages::forms::MemberForm<App>;
 /// Reads the variables of [`App::from_vars`], `SECRETS_TABLE_NAME`, `CHARGE_LIST` and those of the dashboard.
 /// Errors: When a required variable is missing or a value is not valid.
 pub fn app(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<App, ConfigError> {
-    let own_clock = clock.clone();
-    App::from_vars(aws, clock, var, |store| {
+    App::from_vars(aws, clock, var, |store, clock| {
         let settings = AccountAcquirers::from_vars(aws, store.clone(), var)?;
         Ok(Uses {
             charges: Charges::new(store.clone()),
-            acquirers: Acquirers::new(Connections::new(settings, own_clock)),
+            connections: Connections::new(settings, clock.clone()),
             lists: var("CHARGE_LIST").as_deref() != Some("off"),
             dashboard: Dashboard::from_vars(store.clone(), var)?,
         })
@@ -76,7 +75,7 @@ pub fn router(app: App) -> Router {
 fn creation(app: &App) -> ChargeCreation<'_> {
     ChargeCreation {
         charges: &app.charges,
-        acquirers: &app.acquirers,
+        connections: &app.connections,
         public_urls: &app.public_urls,
         clock: &app.clock,
     }

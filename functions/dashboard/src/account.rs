@@ -32,9 +32,8 @@ const NOTICES_SHOWN: usize = 100;
 const MOST_NAMED: usize = 15;
 
 pub(crate) async fn developers(visitor: Visitor) -> Result<Response> {
-    let (page, mut keys) = visitor
-        .load(async |visit| Ok(visit.pages.app.api_keys.list(&visit.session.account.id).await?))
-        .await?;
+    let (page, mut keys) =
+        visitor.load(async |visit| Ok(visit.app.api_keys.list(&visit.session.account.id).await?)).await?;
     keys.retain(|key| key.mode == page.mode);
     let rows = keys.iter().map(|key| {
         vec![
@@ -110,7 +109,7 @@ pub(crate) async fn audit(visitor: Visitor) -> Result<Response> {
     let actor = query.text("actor").map(id_of);
     let (page, (found, has_more, users)) = visitor
         .load(async |visit| {
-            let (store, account) = (&visit.pages.store, &visit.session.account.id);
+            let (store, account) = (&visit.app.store, &visit.session.account.id);
             let (found, has_more) = audit::page(store, account, before).await?;
             let actors: BTreeSet<UserId> = found.iter().filter_map(|row| row.actor.parse().ok()).collect();
             let named: BTreeSet<UserId> = actors.into_iter().take(MOST_NAMED).collect();
@@ -174,7 +173,7 @@ pub(crate) async fn notices(visitor: Visitor) -> Result<Response> {
     let before: Option<EmailId> = visitor.query().text("starting_after").and_then(|id| id.parse().ok());
     let (page, (mut found, has_more)) = visitor
         .load(async |visit| {
-            let emails = Emails::new(visit.pages.store.clone());
+            let emails = Emails::new(visit.app.store.clone());
             Ok(emails.list(&visit.session.account.id, before, NOTICES_SHOWN).await?)
         })
         .await?;

@@ -57,12 +57,11 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
         Ok(filter) => filter,
         Err(problem) => return refused(visitor, &query, &problem).await,
     };
-    let (visit, cursor) = visitor
-        .enter(async |visitor| Ok(visitor.pages.app.charges.find(filter.starting_after).await?))
-        .await?;
+    let (visit, cursor) =
+        visitor.enter(async |visitor| Ok(visitor.app.charges.find(filter.starting_after).await?)).await?;
     let (page, found) = visit
         .load(async |visit| {
-            let charges = &visit.pages.app.charges;
+            let charges = &visit.app.charges;
             let salt = visit.session.account.salt.as_bytes();
             Ok(charges.list(&visit.sharded_scope(), salt, &filter, cursor, visit.now).await?)
         })
@@ -217,7 +216,7 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<ChargeId>) -> Resu
     let (visit, rows) = visitor.enter(async |visitor| own_rows(visitor, id, "charge").await).await?;
     let (page, timeline) = visit
         .load(async |visit| {
-            Ok(charge_timeline(&visit.pages.store, rows, TimelinePart::Newest, visit.now).await?)
+            Ok(charge_timeline(&visit.app.store, rows, TimelinePart::Newest, visit.now).await?)
         })
         .await?;
     let ChargeTimeline { charge, refunds, cases, .. } = &timeline;
@@ -234,9 +233,9 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<ChargeId>) -> Resu
                 @if let Some(customer) = customer(charge) { " · " span dir="auto" { (customer) } }
             }
             div.actions {
-                a.btn.quiet href=(page.pages.app.public_urls.checkout_url(charge.id)) { (page.say(w::CHECKOUT_PAGE)) }
+                a.btn.quiet href=(page.app.public_urls.checkout_url(charge.id)) { (page.say(w::CHECKOUT_PAGE)) }
                 @if charge.settlement.is_some() { a.btn.quiet href={ (PATH) "/" (charge.id) "/receipt" } { (page.say(w::RECEIPT)) } }
-                (copy_button(page.language, w::COPY_LINK, &page.pages.app.public_urls.checkout_url(charge.id)))
+                (copy_button(page.language, w::COPY_LINK, &page.app.public_urls.checkout_url(charge.id)))
                 (copy_button(page.language, w::COPY_ID, &charge.id.to_string()))
             }
             (actions(&page, charge, cases.is_empty())?)
@@ -310,7 +309,7 @@ pub(crate) async fn own_rows(
     what: &'static str,
 ) -> Result<ChargeRows> {
     let unknown = || Problem::NotFound { what };
-    let rows = ChargeRows::read(&visitor.pages.store, id.ok_or_else(unknown)?).await?;
+    let rows = ChargeRows::read(&visitor.app.store, id.ok_or_else(unknown)?).await?;
     rows.filter(|rows| rows.scope() == visitor.scope()).ok_or_else(unknown)
 }
 

@@ -31,11 +31,10 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
     let status = query.text("status").and_then(CaseStatus::named).unwrap_or(CaseStatus::Open);
     let after: Option<MedCaseId> = query.text("starting_after").and_then(|id| id.parse().ok());
     let filter = CaseFilter::by_status(status, after);
-    let (visit, cursor) =
-        visitor.enter(async |visitor| Ok(visitor.pages.app.cases.find(after).await?)).await?;
+    let (visit, cursor) = visitor.enter(async |visitor| Ok(visitor.app.cases.find(after).await?)).await?;
     let (page, (cases, next, is_cut)) = visit
         .load(async |visit| {
-            let (cases, scope) = (&visit.pages.app.cases, visit.scope());
+            let (cases, scope) = (&visit.app.cases, visit.scope());
             if status != CaseStatus::Open {
                 let found = cases.list(&scope, &filter, cursor).await?;
                 return Ok((found.items, found.next_cursor, false));
@@ -112,7 +111,7 @@ pages::translate! {
 }
 
 async fn own_case(visitor: &Visitor, id: Option<MedCaseId>) -> Result<MedCase> {
-    let case = visitor.pages.app.cases.find(id).await?;
+    let case = visitor.app.cases.find(id).await?;
     case.filter(|case| case.scope == visitor.scope()).ok_or(Problem::NotFound { what: "MED case" })
 }
 
@@ -124,7 +123,7 @@ pub(crate) async fn file(
     let (visit, found) = visitor
         .enter(async |visitor| {
             own_case(visitor, id).await?;
-            Ok(visitor.pages.evidence.find(id.zip(file)).await?)
+            Ok(visitor.app.evidence.find(id.zip(file)).await?)
         })
         .await?;
     let (_page, url) = visit
@@ -132,7 +131,7 @@ pub(crate) async fn file(
             let Some(EvidenceRow::Confirmed(evidence)) = found else {
                 return Err(Problem::NotFound { what: "evidence of this case" });
             };
-            Ok(visit.pages.evidence.files.view_url(&evidence, visit.now).await?)
+            Ok(visit.app.evidence.files.view_url(&evidence, visit.now).await?)
         })
         .await?;
     Ok(Redirect::to(&url).into_response())
@@ -142,8 +141,8 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<MedCaseId>) -> Res
     let (visit, case) = visitor.enter(async |visitor| own_case(visitor, id).await).await?;
     let (page, (charge, files)) = visit
         .load(async |visit| {
-            let charge = Box::pin(visit.pages.app.charges.find(Some(case.id.charge())));
-            let files = Box::pin(visit.pages.evidence.for_case(case.id));
+            let charge = Box::pin(visit.app.charges.find(Some(case.id.charge())));
+            let files = Box::pin(visit.app.evidence.for_case(case.id));
             let (charge, files) = tokio::try_join!(charge, files)?;
             Ok((charge.map(|charge| charge.read_at(visit.now)), files))
         })
@@ -216,7 +215,7 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<MedCaseId>) -> Res
     if !may_attach {
         return Ok(response);
     }
-    let storage = page.pages.evidence.files.origin(page.now).await?;
+    let storage = page.app.evidence.files.origin(page.now).await?;
     Ok(pages::connecting_to(response, &storage))
 }
 

@@ -28,9 +28,8 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<MedCaseId>) -> Res
     let (visit, rows) = visitor.enter(rows).await?;
     let (page, (timeline, files)) = visit
         .load(async |visit| {
-            let timeline =
-                Box::pin(charge_timeline(&visit.pages.store, rows, TimelinePart::Newest, visit.now));
-            Ok(tokio::try_join!(timeline, Box::pin(visit.pages.evidence.for_case(id)))?)
+            let timeline = Box::pin(charge_timeline(&visit.app.store, rows, TimelinePart::Newest, visit.now));
+            Ok(tokio::try_join!(timeline, Box::pin(visit.app.evidence.for_case(id)))?)
         })
         .await?;
     if !page.may(Need::Admin) {

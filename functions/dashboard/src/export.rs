@@ -31,7 +31,7 @@ pub(crate) async fn charges(visitor: Visitor) -> Result<Response> {
     let filter = filter.reading(MOST_ROWS);
     let (page, found) = visitor
         .load(async |visit| {
-            let (charges, salt) = (&visit.pages.app.charges, visit.session.account.salt.as_bytes());
+            let (charges, salt) = (&visit.app.charges, visit.session.account.salt.as_bytes());
             Ok(charges.list(&visit.sharded_scope(), salt, &filter, None, visit.now).await?)
         })
         .await?;
@@ -116,7 +116,7 @@ pub(crate) async fn statement(visitor: Visitor) -> Result<Response> {
         Err(problem) => return answer(Err(problem), WALLET),
     };
     let (page, found) = visitor
-        .load(async |visit| Ok(visit.pages.app.wallets.statement(&visit.sharded_scope(), &filter).await?))
+        .load(async |visit| Ok(visit.app.wallets.statement(&visit.sharded_scope(), &filter).await?))
         .await?;
     let rows = found.items.iter().map(|posting| movement_row(page.language, posting));
     let rows: Vec<Vec<String>> = rows.collect::<Result<_, _>>()?;

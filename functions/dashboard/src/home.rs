@@ -43,8 +43,8 @@ pub(crate) async fn home(visitor: Visitor) -> Result<Response> {
     };
     let (page, ((days, counted_to), wallet, cases, endpoints, notices)) = visitor
         .load(async |visit| {
-            let (app, scope) = (&visit.pages.app, visit.sharded_scope());
-            let emails = Emails::new(visit.pages.store.clone());
+            let (app, scope) = (&visit.app, visit.sharded_scope());
+            let emails = Emails::new(visit.app.store.clone());
             let (days, wallet, cases, endpoints, notices) = tokio::join!(
                 Box::pin(app.rollups.latest(&scope, window, MOST_CHANGES)),
                 Box::pin(app.wallets.in_currency(&scope, PRIMARY_CURRENCY)),

@@ -19,8 +19,6 @@ mod visit;
 mod webhooks;
 mod words;
 
-use std::sync::Arc;
-
 use ::money::charge::Charges;
 use ::money::med::MedCases;
 use ::money::med::evidence::{CaseEvidence, EvidenceFiles};
@@ -40,73 +38,60 @@ use effects::webhook::endpoint::Endpoints;
 use effects::webhook::log::EventLog;
 use maud::html;
 use pages::{Document, Language, errors_as_pages, path_with, safe_path};
-use shared::app::App;
 use shared::auth::dashboard::{Dashboard, MODE_COOKIE, choice_cookie};
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, required};
 use shared::http::{
     FormBody, Problem, RequestContext, Result, SameOrigin, etag_of, is_known, with_middleware,
 };
-use shared::store::{Aws, Store};
+use shared::store::Aws;
 
 use crate::words as w;
 
 /// A page is far smaller. 1,000 rows of a CSV with the longest order numbers have 3 MB, and Lambda sends 6 MB.
 const MAX_PAGE_BYTES: usize = 4 * 1024 * 1024;
 
-/// What the pages read. The rest is in [`Pages`].
+/// What this function may use. It only reads.
 #[derive(Debug)]
-pub(crate) struct Rows {
+pub struct Uses {
     cases: MedCases,
     charges: Charges,
     deliveries: Deliveries,
     endpoints: Endpoints,
     events: EventLog,
+    evidence: CaseEvidence,
     rollups: Rollups,
     wallets: Wallets,
-}
-
-#[derive(Debug)]
-pub struct Pages {
-    app: App<Rows>,
     dashboard: Dashboard,
-    store: Store,
-    /// Only read.
-    evidence: CaseEvidence,
     /// The path of the log-in by one click, which exists only on a developer's machine.
     local_log_in: Option<String>,
 }
 
-impl Pages {
-    /// Reads the variables of [`App::from_vars`], `DASHBOARD_TOKEN_PUBLIC_KEYS`, `DOCUMENTS_BUCKET` and, on a developer's
-    /// machine, `LOCAL_LOG_IN`.
-    pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
-        let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
-        Ok(Self {
-            app: App::from_vars(aws, clock, var, |store| {
-                Ok(Rows {
-                    cases: MedCases::new(store.clone()),
-                    charges: Charges::new(store.clone()),
-                    deliveries: Deliveries::new(store.clone()),
-                    endpoints: Endpoints::new(store.clone()),
-                    events: EventLog::new(store.clone()),
-                    rollups: Rollups::new(store.clone()),
-                    wallets: Wallets::new(store.clone()),
-                })
-            })?,
+pub type App = shared::app::App<Uses>;
+
+/// Reads the variables of [`App::from_vars`], `DASHBOARD_TOKEN_PUBLIC_KEYS`, `DOCUMENTS_BUCKET` and, on a developer's
+/// machine, `LOCAL_LOG_IN`.
+/// Errors: When a required variable is missing or a value is not valid.
+pub fn app(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<App, ConfigError> {
+    App::from_vars(aws, clock, var, |store, _| {
+        let files = EvidenceFiles::new(aws.s3(), required(var, "DOCUMENTS_BUCKET")?);
+        Ok(Uses {
+            cases: MedCases::new(store.clone()),
+            charges: Charges::new(store.clone()),
+            deliveries: Deliveries::new(store.clone()),
+            endpoints: Endpoints::new(store.clone()),
+            events: EventLog::new(store.clone()),
+            evidence: CaseEvidence::new(store.clone(), files),
+            rollups: Rollups::new(store.clone()),
+            wallets: Wallets::new(store.clone()),
             dashboard: Dashboard::from_vars(store.clone(), var)?,
-            evidence: CaseEvidence::new(
-                store.clone(),
-                EvidenceFiles::new(aws.s3(), required(var, "DOCUMENTS_BUCKET")?),
-            ),
-            store,
             local_log_in: var("LOCAL_LOG_IN").filter(|path| !path.is_empty()),
         })
-    }
+    })
 }
 
-pub fn router(pages: Pages) -> Router {
-    let origin = pages.app.origin.clone();
+pub fn router(app: App) -> Router {
+    let origin = app.origin.clone();
     let routes = Router::new()
         .route("/dashboard", get(home::home))
         .route("/dashboard/", get(async || Redirect::permanent("/dashboard")))
@@ -146,7 +131,7 @@ pub fn router(pages: Pages) -> Router {
         .route("/dashboard/{*rest}", any(async || Problem::NotFound { what: "page" }))
         .layer(from_fn(with_etag))
         .layer(from_fn(errors_as_pages))
-        .with_state(Arc::new(pages));
+        .with_state(app);
     with_middleware(routes, origin)
 }
 
@@ -154,7 +139,7 @@ async fn asset(Path(name): Path<String>) -> Response {
     pages::assets::respond(&name)
 }
 
-async fn log_in(State(pages): State<Arc<Pages>>, context: RequestContext, headers: HeaderMap) -> Response {
+async fn log_in(State(app): State<App>, context: RequestContext, headers: HeaderMap) -> Response {
     let language = Language::of(&headers);
     let say = |word| language.say(word);
     let next = safe_path(context.query.text("next"));
@@ -166,7 +151,7 @@ async fn log_in(State(pages): State<Arc<Pages>>, context: RequestContext, header
             } @else if context.query.text("done").is_some() {
                 div.alert.good role="status" { (say(w::PASSWORD_CHANGED)) }
             }
-            @if let Some(path) = &pages.local_log_in {
+            @if let Some(path) = &app.local_log_in {
                 p { (say(w::LOCAL_LOG_IN_MEANS)) }
                 p { a.btn href=(path_with(path, &[("next", next)])) { (say(w::LOCAL_LOG_IN)) } }
             }

@@ -40,7 +40,7 @@ pub(crate) async fn wallet(visitor: Visitor) -> Result<Response> {
         query.text("currency").and_then(|code| Currency::parse(code).ok()).unwrap_or(Currency::BRL);
     let (page, (wallets, statement)) = visitor
         .load(async |visit| {
-            let (wallets, scope) = (&visit.pages.app.wallets, visit.sharded_scope());
+            let (wallets, scope) = (&visit.app.wallets, visit.sharded_scope());
             let (found, statement) = tokio::join!(
                 Box::pin(wallets.for_scope(&scope)),
                 Box::pin(wallets.statement(&scope, &filter)),
@@ -177,7 +177,7 @@ pub(crate) async fn refunds(visitor: Visitor) -> Result<Response> {
     let filter = StatementFilter::parse(&with_limit, StatementFormat::Json)?;
     let (page, (found, next)) = visitor
         .load(async |visit| {
-            let (wallets, store) = (&visit.pages.app.wallets, &visit.pages.store);
+            let (wallets, store) = (&visit.app.wallets, &visit.app.store);
             let statement = wallets.statement(&visit.sharded_scope(), &filter).await?;
             let requests = statement.items.iter().filter(|posting| posting.kind == PostingKind::Refund);
             let ids: Vec<(PostingId, RefundId)> =
@@ -222,7 +222,7 @@ pub(crate) async fn payouts(visitor: Visitor) -> Result<Response> {
     let only = query.text("id").map(|id| id.parse::<PayoutId>().ok());
     let (page, found) = visitor
         .load(async |visit| {
-            let (store, scope) = (&visit.pages.store, visit.scope());
+            let (store, scope) = (&visit.app.store, visit.scope());
             let Some(only) = only else { return Ok(Payouts::new(store.clone()).list(&scope, after).await?) };
             let keys: Vec<Key> = only.into_iter().map(Payout::key_of).collect();
             let mut found: Vec<Payout> = store.get_in_order(&keys).await?;

@@ -19,8 +19,8 @@ pub(crate) async fn search(visitor: Visitor) -> Result<Response> {
     let (page, found) = visitor
         .load(async |visit| {
             let Some(query) = &query else { return Ok(None) };
-            let (pages, salt) = (&visit.pages, visit.session.account.salt.as_bytes());
-            Ok(locate(&pages.store, &visit.sharded_scope(), salt, query, &text, visit.now).await?)
+            let salt = visit.session.account.salt.as_bytes();
+            Ok(locate(&visit.app.store, &visit.sharded_scope(), salt, query, &text, visit.now).await?)
         })
         .await?;
     if let Some(path) = found.as_ref().zip(query.as_ref()).and_then(|(found, query)| path_of(found, query)) {

@@ -122,9 +122,8 @@ pub(crate) async fn confirm(visitor: Visitor) -> Result<Response> {
 
 pub(crate) async fn show(visitor: Visitor) -> Result<Response> {
     let visit = visitor.enter_to_enrol().await?;
-    let (page, (sessions, has_more)) = visit
-        .load(async |visit| visit.pages.dashboard.open_sessions(&visit.session, visit.now).await)
-        .await?;
+    let (page, (sessions, has_more)) =
+        visit.load(async |visit| visit.app.dashboard.open_sessions(&visit.session, visit.now).await).await?;
     let sessions: Vec<_> = sessions.iter().map(|issued| session_row(&page, issued)).collect();
     let main = html! {
         p.crumb { a href="/dashboard/team" { (page.say(w::TEAM)) } }

@@ -1,7 +1,5 @@
 //! The team of an account, and the pages of links in e-mails to users: an invite, and a new password.
 
-use std::sync::Arc;
-
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
@@ -15,7 +13,7 @@ use shared::account::{LinkToken, Role, Team, User, Users};
 use shared::http::{Problem, RequestContext, Result};
 use strum::VariantArray;
 
-use crate::Pages;
+use crate::App;
 use crate::account::{AUDIT, NOTICES};
 use crate::security::{SECOND_FACTOR, email_field};
 use crate::visit::{Page, Visitor};
@@ -26,7 +24,7 @@ const TEAM: &str = "/dashboard/team";
 pub(crate) async fn team(visitor: Visitor) -> Result<Response> {
     let (page, Team { users, invites }) = visitor
         .load(async |visit| {
-            let users = Users::new(visit.pages.store.clone());
+            let users = Users::new(visit.app.store.clone());
             Ok(users.team(&visit.session.account.id, visit.now).await?)
         })
         .await?;
@@ -151,18 +149,18 @@ fn password_form(language: Language, email: Option<&str>, button: Word) -> Marku
 
 /// Reading the page uses up nothing, because programs that scan e-mails open the links in them.
 pub(crate) async fn invite(
-    State(pages): State<Arc<Pages>>,
+    State(app): State<App>,
     Path(token): Path<String>,
     context: RequestContext,
     headers: HeaderMap,
 ) -> Result<Response> {
     let language = Language::of(&headers);
     let Some(token) = LinkToken::parse(&token) else { return Ok(invalid_link(language, &context)) };
-    let users = Users::new(pages.store.clone());
-    let Some(invite) = users.invite_of(&token.hash(), pages.app.clock.now()).await? else {
+    let users = Users::new(app.store.clone());
+    let Some(invite) = users.invite_of(&token.hash(), app.clock.now()).await? else {
         return Ok(invalid_link(language, &context));
     };
-    let account: Option<Account> = pages.store.get(&Account::key_of(&invite.account)).await?;
+    let account: Option<Account> = app.store.get(&Account::key_of(&invite.account)).await?;
     let account = account.ok_or(Problem::NotFound { what: "account" })?;
     let title = language.fill(w::INVITED_TO, &[&account.settings.merchant_name]);
     let card = html! {
@@ -194,15 +192,15 @@ pub(crate) async fn forgotten(context: RequestContext, headers: HeaderMap) -> Re
 }
 
 pub(crate) async fn reset(
-    State(pages): State<Arc<Pages>>,
+    State(app): State<App>,
     Path(token): Path<String>,
     context: RequestContext,
     headers: HeaderMap,
 ) -> Result<Response> {
     let language = Language::of(&headers);
     let Some(token) = LinkToken::parse(&token) else { return Ok(invalid_link(language, &context)) };
-    let users = Users::new(pages.store.clone());
-    if users.reset_of(&token.hash(), pages.app.clock.now()).await?.is_none() {
+    let users = Users::new(app.store.clone());
+    if users.reset_of(&token.hash(), app.clock.now()).await?.is_none() {
         return Ok(invalid_link(language, &context));
     }
     let card = password_form(language, None, w::SAVE_PASSWORD);

@@ -3,7 +3,6 @@
 //! take up to two. Only a [`Page`] can be rendered, so that no page is shown without a session or uncounted.
 
 use std::ops::Deref;
-use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
@@ -20,13 +19,13 @@ use shared::auth::dashboard::token::Claims;
 use shared::auth::dashboard::{Session, shown_mode};
 use shared::http::{Problem, Query, RequestContext, Result};
 
-use crate::Pages;
+use crate::App;
 use crate::fields::field;
 use crate::words as w;
 
 /// A request with a signed token, which may have been revoked since.
 pub(crate) struct Visitor {
-    pub(crate) pages: Arc<Pages>,
+    pub(crate) app: App,
     pub(crate) language: Language,
     pub(crate) mode: Mode,
     pub(crate) now: Timestamp,
@@ -35,18 +34,18 @@ pub(crate) struct Visitor {
     here: String,
 }
 
-impl FromRequestParts<Arc<Pages>> for Visitor {
+impl FromRequestParts<App> for Visitor {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, pages: &Arc<Pages>) -> Result<Self> {
-        let Ok(context) = RequestContext::from_request_parts(parts, pages).await;
-        let now = pages.app.clock.now();
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self> {
+        let Ok(context) = RequestContext::from_request_parts(parts, app).await;
+        let now = app.clock.now();
         Ok(Self {
-            claims: pages.dashboard.claims_of_cookie(&parts.headers, now)?,
+            claims: app.dashboard.claims_of_cookie(&parts.headers, now)?,
             language: Language::of(&parts.headers),
             mode: shown_mode(&parts.headers),
             here: parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
-            pages: pages.clone(),
+            app: app.clone(),
             now,
             context,
         })
@@ -65,7 +64,7 @@ impl Visitor {
 
     /// Proves the session. `first` is what the page reads meanwhile; it is dropped if the session has ended.
     pub(crate) async fn enter<T>(self, first: impl AsyncFnOnce(&Self) -> Result<T>) -> Result<(Visit, T)> {
-        let session = Box::pin(self.pages.dashboard.session(&self.claims, self.context.source));
+        let session = Box::pin(self.app.dashboard.session(&self.claims, self.context.source));
         let (session, first) = tokio::join!(session, Box::pin(first(&self)));
         Ok((Visit { session: session?, visitor: self }, first?))
     }
@@ -73,13 +72,13 @@ impl Visitor {
     /// For the pages that a user sees before the second factor that the account demands is on.
     pub(crate) async fn enter_to_enrol(self) -> Result<Visit> {
         let session =
-            Box::pin(self.pages.dashboard.session_to_enrol(&self.claims, self.context.source)).await?;
+            Box::pin(self.app.dashboard.session_to_enrol(&self.claims, self.context.source)).await?;
         Ok(Visit { session, visitor: self })
     }
 
     /// For the pages that read nothing before the session is proved.
     pub(crate) async fn load<T>(self, reads: impl AsyncFnOnce(&Visit) -> Result<T>) -> Result<(Page, T)> {
-        let session = Box::pin(self.pages.dashboard.session(&self.claims, self.context.source)).await?;
+        let session = Box::pin(self.app.dashboard.session(&self.claims, self.context.source)).await?;
         Visit { session, visitor: self }.load(reads).await
     }
 }
@@ -105,7 +104,7 @@ impl Visit {
 
     /// Counts the page, and reads what it shows.
     pub(crate) async fn load<T>(self, reads: impl AsyncFnOnce(&Self) -> Result<T>) -> Result<(Page, T)> {
-        let count = Box::pin(self.pages.dashboard.count_page(&self.session, &self.context, self.now));
+        let count = Box::pin(self.app.dashboard.count_page(&self.session, &self.context, self.now));
         let (counted, read) = tokio::join!(count, Box::pin(reads(&self)));
         counted?;
         let read = read?;
@@ -139,7 +138,7 @@ impl Page {
 
     /// The base URL of the API.
     pub(crate) fn base_url(&self) -> &str {
-        self.pages.app.public_urls.api_base_url()
+        self.app.public_urls.api_base_url()
     }
 
     /// The command that makes a request of the API with the user's key.

@@ -33,7 +33,7 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
     let filter = recent_filter(&query, None);
     let (page, deliveries) = visitor
         .load(async |visit| {
-            Ok(visit.pages.app.deliveries.recent(&visit.sharded_scope(), &filter, visit.now).await?)
+            Ok(visit.app.deliveries.recent(&visit.sharded_scope(), &filter, visit.now).await?)
         })
         .await?;
     let endpoints = &deliveries.endpoints;
@@ -222,7 +222,7 @@ pub(crate) async fn endpoint(visitor: Visitor, IdPath(id): IdPath<EndpointId>) -
     let filter = recent_filter(&query, Some(id.ok_or_else(unknown)?));
     let (page, recent) = visitor
         .load(async |visit| {
-            Ok(visit.pages.app.deliveries.recent(&visit.sharded_scope(), &filter, visit.now).await?)
+            Ok(visit.app.deliveries.recent(&visit.sharded_scope(), &filter, visit.now).await?)
         })
         .await?;
     let endpoint = recent.endpoints.first().ok_or_else(unknown)?;
@@ -259,7 +259,7 @@ pub(crate) async fn endpoint(visitor: Visitor, IdPath(id): IdPath<EndpointId>) -
 
 pub(crate) async fn delivery(visitor: Visitor, IdPath(id): IdPath<DeliveryId>) -> Result<Response> {
     let (page, (delivery, payload, endpoint)) = visitor
-        .load(async |visit| Ok(visit.pages.app.deliveries.find(&visit.scope(), id, visit.now).await?))
+        .load(async |visit| Ok(visit.app.deliveries.find(&visit.scope(), id, visit.now).await?))
         .await?;
     let payload: Option<Value> = payload.and_then(|payload| serde_json::from_str(&payload).ok());
     let name = delivery.event_type.as_str();
@@ -324,7 +324,7 @@ pub(crate) async fn events(visitor: Visitor) -> Result<Response> {
     let (page, list) = visitor
         .load(async |visit| {
             let Ok(filter) = &filter else { return Ok(Value::Null) };
-            value(&visit.pages.app.events.list(&visit.sharded_scope(), filter, visit.now).await?)
+            value(&visit.app.events.list(&visit.sharded_scope(), filter, visit.now).await?)
         })
         .await?;
     let items = list.get("data").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -402,7 +402,7 @@ pub(crate) async fn event(visitor: Visitor, IdPath(id): IdPath<EventId>) -> Resu
     let (page, (event, deliveries, next)) = visitor
         .load(async |visit| {
             let (scope, now) = (visit.sharded_scope(), visit.now);
-            let events = &visit.pages.app.events;
+            let events = &visit.app.events;
             let (event, deliveries, next) = events.find_with_deliveries(&scope, id, after, now).await?;
             Ok((value(&event)?, deliveries, next))
         })

@@ -46,7 +46,7 @@ type MemberForm = pages::forms::MemberForm<App>;
 /// Reads the variables of [`App::from_vars`], `DOCUMENTS_BUCKET`, and those of the dashboard.
 /// Errors: When a required variable is missing or a value is not valid.
 pub fn app(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<App, ConfigError> {
-    App::from_vars(aws, clock, var, |store| {
+    App::from_vars(aws, clock, var, |store, _| {
         let files = EvidenceFiles::new(aws.s3(), required(var, "DOCUMENTS_BUCKET")?);
         Ok(Uses {
             cases: MedCases::new(store.clone()),

@@ -7,9 +7,9 @@ mod resend;
 mod reveal;
 mod stats;
 
+use acquirer_core::Connections;
 use acquirer_core::ProviderStatusView;
 use acquirer_core::configuration::AccountAcquirers;
-use acquirer_core::{Acquirers, Connections};
 use artefacts::pdf::{ReceiptDocument, ReceiptReturn, receipt_pdf};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -43,7 +43,7 @@ use shared::store::StoreError;
 #[derive(Debug)]
 pub struct Uses {
     charges: Charges,
-    acquirers: Acquirers,
+    connections: Connections,
     remote: RemoteCharges,
     payment_list: PaymentList,
     refunds: Refunds,
@@ -70,13 +70,12 @@ type MemberForm = pages::forms::MemberForm<App>;
 /// Reads the variables of [`App::from_vars`], `SECRETS_TABLE_NAME`, and those of [`address_policy`] and the dashboard.
 /// Errors: When a required variable is missing or a value is not valid.
 pub fn app(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<App, ConfigError> {
-    let own_clock = clock.clone();
-    App::from_vars(aws, clock, var, |store| {
+    App::from_vars(aws, clock, var, |store, clock| {
         let settings = AccountAcquirers::from_vars(aws, store.clone(), var)?;
         Ok(Uses {
             charges: Charges::new(store.clone()),
             remote: RemoteCharges::new(store.clone(), BankPayments::new(store.clone(), settings.clone())),
-            acquirers: Acquirers::new(Connections::new(settings, own_clock)),
+            connections: Connections::new(settings, clock.clone()),
             payment_list: PaymentList::new(store.clone()),
             refunds: Refunds::new(store.clone()),
             rollups: Rollups::new(store.clone()),
@@ -134,7 +133,7 @@ async fn create(
     let key = (IdempotencyNamespace::Payments, idempotency_key.as_str());
     let creation = ChargeCreation {
         charges: &app.charges,
-        acquirers: &app.acquirers,
+        connections: &app.connections,
         public_urls: &app.public_urls,
         clock: &app.clock,
     };
@@ -150,7 +149,7 @@ async fn read(
 }
 
 fn cancellation(app: &App) -> ChargeCancellation<'_> {
-    ChargeCancellation { charges: &app.charges, acquirers: &app.acquirers, remote: &app.remote }
+    ChargeCancellation { charges: &app.charges, connections: &app.connections, remote: &app.remote }
 }
 
 async fn cancel(
@@ -164,7 +163,7 @@ async fn provider_status(
     CallerOwned { app, found: Payment(charge), now, .. }: CallerOwned<Payment>,
 ) -> Result<Response> {
     let charge = charge.read_at(now);
-    let status = app.acquirers.of_payment(&charge).await?.status_of(&charge).await?;
+    let status = app.connections.acquirer_of_payment(&charge).await?.status_of(&charge).await?;
     Ok(Json(ProviderStatusView::new(&charge, status)).into_response())
 }
 

@@ -19,7 +19,7 @@ pub(crate) async fn create(
     let (CallerOwned { app, caller, found: Payment(charge), .. }, stored) =
         own.concurrently_with(async |app| app.refunds.find(refund_id).await).await?;
     let (request, stored) = (request?, stored?);
-    let acquirer = app.acquirers.of_payment(charge.as_stored()).await?;
+    let acquirer = app.connections.acquirer_of_payment(charge.as_stored()).await?;
     let capabilities = acquirer.refund_capabilities();
     let created =
         Box::pin(app.refunds.create(&caller, (charge, stored), &request, capabilities, &app.clock)).await?;

@@ -28,7 +28,7 @@ type AuthenticatedQuery = shared::extract::AuthenticatedQuery<Uses>;
 /// Reads the variables of [`App::from_vars`].
 /// Errors: When a required variable is missing or a value is not valid.
 pub fn app(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<App, ConfigError> {
-    App::from_vars(aws, clock, var, |store| Ok(Uses { wallets: Wallets::new(store.clone()) }))
+    App::from_vars(aws, clock, var, |store, _| Ok(Uses { wallets: Wallets::new(store.clone()) }))
 }
 
 pub fn router(app: App) -> Router {

@@ -48,7 +48,7 @@ type MemberForm = pages::forms::MemberForm<App>;
 /// Reads the variables of [`App::from_vars`], `SECRETS_TABLE_NAME`, and those of [`address_policy`] and the dashboard.
 /// Errors: When a required variable is missing or a value is not valid.
 pub fn app(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<App, ConfigError> {
-    App::from_vars(aws, clock, var, |store| {
+    App::from_vars(aws, clock, var, |store, _| {
         let secrets = Store::new(aws.dynamodb(), required(var, "SECRETS_TABLE_NAME")?);
         Ok(Uses {
             endpoints: Endpoints::new(store.clone()),
