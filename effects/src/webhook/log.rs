@@ -229,8 +229,9 @@ impl EventLog {
         }
         let mut cursor_is_known = cursor.is_none();
         let (partitions, range) = (scope.partitions(Event::partition), (from.to_string(), to.to_string()));
-        // The cursor's row is read too, because it may store further events after the cursor.
-        let rows = filter.limit.saturating_add(1);
+        // The cursor's row is read too, because it may store further events after the cursor; and one row more than
+        // the page has, which shows that a next page exists.
+        let rows = filter.limit.saturating_add(2);
         let rows = if filter.event_type.is_some() { rows.saturating_mul(ROWS_PER_MATCH) } else { rows };
         let mut after: Option<String> = None;
         for rows in [rows, MORE_ROWS] {
