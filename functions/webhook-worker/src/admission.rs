@@ -99,17 +99,21 @@ impl Admission {
             let admission = self.clone();
             async move { admission.take(scope, messages).await }
         });
-        let mut failures = Vec::new();
+        let mut to_defer = Vec::new();
         for (slot, messages, deferred) in taken.await {
             admitted.extend(messages.into_iter().map(|(record, _)| record));
             slots.extend(slot.map(|(scope, slot)| (scope, (slot, BTreeSet::new()))));
-            for ((record, message), why) in deferred {
-                if let Err(error) = self.defer(&message, why).await {
-                    tracing::warn!(%error, "a message could not be deferred");
-                    failures.push(failure_of(record.message_id));
-                }
-            }
+            to_defer.extend(deferred);
         }
+        let failed = concurrently(to_defer.len(), to_defer, |((record, message), why)| {
+            let admission = self.clone();
+            async move {
+                let error = admission.defer(&message, why).await.err()?;
+                tracing::warn!(%error, "a message could not be deferred");
+                Some(failure_of(record.message_id))
+            }
+        });
+        let failures = failed.await.into_iter().flatten().collect();
         Admitted { records: admitted, failures, batch: Batch(Mutex::new(slots)) }
     }
 
