@@ -13,7 +13,7 @@ const LAYERS: [(&str, &str, &[&str]); 6] = [
     (include_str!("../Cargo.toml"), "chrono", ASYNC_HTTP_OR_AWS),
     (include_str!("../../acquirers/http/Cargo.toml"), "hyper", AWS_OR_SERVER),
     (include_str!("../../acquirers/kit/Cargo.toml"), "async-trait", AWS_OR_SERVER),
-    (include_str!("../../acquirers/api-pix/Cargo.toml"), "hyper", AWS_OR_SERVER),
+    (include_str!("../../acquirers/pix/Cargo.toml"), "hyper", AWS_OR_SERVER),
     (include_str!("../../acquirers/stripe/Cargo.toml"), "hyper", AWS_OR_SERVER),
 ];
 

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use api_pix::{Devolucao, DevolucaoStatus, Nature, Pix};
+use api_pix::{Devolucao, DevolucaoStatus, Nature, Pix, end_of};
 
 use domain::account::Account;
 use domain::acquirer::{ConnectionSweep, OddObject, PixDetails, ReportedPix, ReportedPixStatus, SeenReturn};
@@ -25,7 +25,6 @@ use domain::wallet::ReturnStatus;
 use crate::bank_returns::Returns;
 use crate::receipts::{ReceiptError, Receipts};
 use acquirer_core::configuration::{AccountAcquirers, PixKeyClaim};
-use acquirer_core::pix::end_of;
 use acquirer_core::{Connector as _, NewCharge, PixBank};
 use money::charge::{ChargeError, Charges, WritePlan, recorded_payment_writes};
 use money::med::{BankMedReturn, MedCases};
@@ -299,7 +298,7 @@ impl BankPayments {
                 }
             };
             // The bank may confirm the payer later, so the Pix is read back again.
-            let is_to_confirm = holding == Holding::ForReview && bank.pix_settings().filter_verified;
+            let is_to_confirm = holding == Holding::ForReview && bank.settings().filter_verified;
             let recorded = if is_to_confirm { recorded.due(now) } else { recorded };
             let (recorded, write) = claim(known.as_ref(), recorded)?;
             writes.push(write);
@@ -367,7 +366,7 @@ impl BankPayments {
                     _ => Owner::Unknown,
                 }
             }
-            Some(key) if key == bank.pix_settings().pix_key.as_str() => Owner::Account(bank.account()),
+            Some(key) if key == bank.settings().pix_key.as_str() => Owner::Account(bank.account()),
             Some(_) => {
                 let claim = self.claim_of(bank, pix).await?;
                 claim.map_or(Owner::Nobody, |claim| Owner::Account(claim.account))

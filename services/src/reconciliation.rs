@@ -393,7 +393,7 @@ async fn read_bank(bank: &PixBank, day: Day, now: Timestamp) -> Result<BankRecor
     let mut records = BankRecords::default();
     let received_from = day.starts_at().saturating_plus_seconds(-MARGIN_SECONDS);
     let returned_from = day.minus_days(RETURNS_DAYS).starts_at();
-    let length = i64::from(bank.pix_settings().max_period_seconds.max(1));
+    let length = i64::from(bank.settings().max_period_seconds.max(1));
     for (mut from, with_return) in [(received_from, None), (returned_from, Some(true))] {
         loop {
             let to = from.saturating_plus_seconds(length).min(end);
@@ -481,7 +481,7 @@ impl Records<'_> {
         let recorded: BTreeSet<&EndToEndId> = recorded.iter().map(|ours| &ours.end_to_end_id).collect();
         let of_day = |pix: &Pix| Day::of(pix.at) == self.day || returned_on(pix, self.day).next().is_some();
         for (id, pix) in listed.pix.iter().filter(|(id, pix)| !recorded.contains(id) && of_day(pix)) {
-            let own = self.bank.pix_settings().pix_key.as_str();
+            let own = self.bank.settings().pix_key.as_str();
             let kind = if let Some(key) = pix.key.as_deref().filter(|key| *key != own) {
                 let claim: Option<PixKeyClaim> = match key.parse() {
                     Ok(key) => self.store.get(&PixKeyClaim::key_of(&key)).await?,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use acquirer_kit::{Connector, KitError, NewCharge};
-use api_pix::Client;
+use api_pix::PixBank;
 use sha2::{Digest, Sha256};
 use stripe_client::StripeConnector;
 use tracing::field::display;
@@ -19,10 +19,9 @@ use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
 
 use super::configuration::{
-    AccountAcquirers, AcquirerSettings, ConfiguredAcquirer, Credentials, KindSettings,
+    AccountAcquirer, AccountAcquirers, AcquirerSettings, ConfiguredAcquirer, Credentials, KindSettings,
 };
 use super::joined::Joined;
-use super::pix::PixBank;
 use super::{Acquirer, AcquirerError};
 use shared::clock::Clock;
 use shared::config::PublicUrls;
@@ -181,7 +180,7 @@ struct Routes {
 /// The clients by kind. A further kind of acquirers is added here and in [`KindSettings`].
 #[derive(Clone, Debug)]
 enum CachedClient {
-    Pix(Client),
+    Pix(api_pix::Client),
     Stripe(stripe_client::Client),
 }
 
@@ -364,17 +363,18 @@ impl Connections {
         let key = client_key(&configured)?;
         let known = self.with_cache(|cache| cache.clients.get(&key).cloned());
         let clock = self.clock.clone();
+        let now = Arc::new(move || clock.now());
+        let settings = &configured.acquirer.settings;
+        let at = (&settings.base_url, settings.requests_per_second);
         let unusable = |error: &dyn std::fmt::Display| AcquirerError::unavailable(&error.to_string());
-        let client = match (known, &configured.acquirer.settings.kind, &configured.credentials) {
+        let client = match (known, &settings.kind, &configured.credentials) {
             (Some(known), ..) => known,
-            (None, KindSettings::Pix(_), Credentials::Pix(_)) => {
-                let settings = configured.pix_connection().map_err(|error| unusable(&error))?;
-                let client = Client::new(&settings, Arc::new(move || clock.now()));
+            (None, KindSettings::Pix(pix), Credentials::Pix(credentials)) => {
+                let client = api_pix::Client::new(&pix.connection(credentials, at), now);
                 CachedClient::Pix(client.map_err(|error| unusable(&error))?)
             }
             (None, KindSettings::Stripe(stripe), Credentials::Stripe(credentials)) => {
-                let settings = credentials.connection(&configured.acquirer.settings, stripe);
-                let client = stripe_client::Client::new(&settings, Arc::new(move || clock.now()));
+                let client = stripe_client::Client::new(&stripe.connection(credentials, at), now);
                 CachedClient::Stripe(client.map_err(|error| unusable(&error))?)
             }
             (None, ..) => return Err(unusable(&"the credentials are of another kind than the settings")),
@@ -383,17 +383,19 @@ impl Connections {
         let configured = Arc::new(configured);
         let expire_after_seconds = configured.acquirer.settings.expire_after_seconds;
         let elsewhere = Vec::new();
-        match client {
-            CachedClient::Pix(client) => {
-                let bank = PixBank::new(Arc::clone(&configured), client)?;
-                let connector = Arc::new(bank.clone());
-                Ok(Connection { configured, connector, pix: Some(bank), elsewhere, expire_after_seconds })
+        let (connector, pix): (Arc<dyn Connector>, _) = match (client, &configured.acquirer.settings.kind) {
+            (CachedClient::Pix(client), KindSettings::Pix(pix)) => {
+                let AccountAcquirer { account, connection, settings, .. } = &configured.acquirer;
+                let of_bank = (pix.clone(), settings.base_url.clone());
+                let bank = PixBank::new((*account, *connection), of_bank, client);
+                (Arc::new(bank.clone()), Some(bank))
             }
-            CachedClient::Stripe(client) => {
-                let connector = Arc::new(StripeConnector::new(client));
-                Ok(Connection { configured, connector, pix: None, elsewhere, expire_after_seconds })
+            (CachedClient::Stripe(client), KindSettings::Stripe(_)) => {
+                (Arc::new(StripeConnector::new(client)), None)
             }
-        }
+            _ => return Err(unusable(&"the client is of another kind than the settings")),
+        };
+        Ok(Connection { configured, connector, pix, elsewhere, expire_after_seconds })
     }
 
     fn with_cache<T>(&self, use_cache: impl FnOnce(&mut Cache) -> T) -> T {
@@ -411,7 +413,7 @@ fn client_key(
     ConfiguredAcquirer { acquirer, credentials }: &ConfiguredAcquirer,
 ) -> Result<ClientKey, AcquirerError> {
     let settings = &acquirer.settings;
-    let of_kind = settings.kind.of_client();
+    let of_kind = settings.kind.of_kind().of_client();
     let fields =
         serde_json::to_vec(&(&settings.base_url, settings.requests_per_second, of_kind, credentials));
     let fields = fields.map_err(|error| KitError::Invalid(error.to_string()))?;

@@ -16,8 +16,6 @@ pub mod configuration;
 mod connections;
 mod errors;
 mod joined;
-pub mod pix;
-mod pix_pages;
 mod queue;
 mod sandbox;
 mod view;
@@ -29,10 +27,8 @@ pub use acquirer_kit::{
     NOT_FINALISED_IN_TIME, NewCharge, Priority, ProviderStatus, RefundAnswer, RefundEnd, RefundProgress,
     RequestAgain, ReturnProgress,
 };
-pub use api_pix::PixQuery;
+pub use api_pix::{PixBank, PixPages, PixQuery};
 pub use connections::{Connection, Connections};
-pub use pix::PixBank;
-pub use pix_pages::PixPages;
 pub use queue::{AcquirerMessage, AcquirerQueue};
 pub use sandbox::finalise as finalise_in_sandbox;
 pub use view::{NoticeView, NotificationView, ProviderStatusView};

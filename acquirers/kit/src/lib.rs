@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
+pub mod setting;
+
 pub use acquirer_http::Priority;
 use async_trait::async_trait;
 use domain::account::AccountSettings;
@@ -23,6 +25,8 @@ use domain::snapshot::Snapshot;
 use domain::time::Timestamp;
 use domain::work::WorkFailure;
 use serde_json::{Map, Value};
+
+use crate::setting::{AcquirerUrl, InvalidSetting};
 
 pub type Result<T, E = KitError> = std::result::Result<T, E>;
 
@@ -49,6 +53,36 @@ const REFUSED_SECONDS: i64 = 5 * 60;
 /// Returns the end of the time in which a refusal is not final.
 pub fn refused_until(requested_at: Timestamp) -> Timestamp {
     requested_at.saturating_plus_seconds(REFUSED_SECONDS)
+}
+
+/// The settings of a connection that only acquirers of one kind have.
+pub trait KindOfAcquirer {
+    /// The client or account there, by which a new connection is named.
+    fn client(&self) -> &str;
+
+    /// What receives the payments: after its change, notifications come to another URL.
+    fn receiver(&self) -> String;
+
+    /// The methods of new charges that go to the connection.
+    fn methods(&self) -> &[PaymentMethod];
+
+    /// Checks the values that depend on each other.
+    fn check(&self, base_url: &AcquirerUrl) -> std::result::Result<(), InvalidSetting>;
+
+    /// What a client depends on, beside the base URL.
+    fn of_client(&self) -> Value;
+
+    /// The settings for operators, as an object.
+    fn view(&self) -> Value;
+}
+
+/// The credentials of a connection, which only the functions that call its acquirer may read.
+pub trait KindCredentials {
+    /// Checks the values that depend on each other.
+    fn check(&self) -> std::result::Result<(), InvalidSetting>;
+
+    /// The credentials for operators, as an object with fingerprints instead of secrets.
+    fn view(&self) -> Value;
 }
 
 /// An acquirer with the credentials of one account.

@@ -11,6 +11,7 @@
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that fails may panic"))]
 
 mod client;
+mod configuration;
 mod connector;
 mod error;
 mod form;
@@ -21,6 +22,7 @@ mod verify;
 
 pub use acquirer_http::{ClientSettingsError, Now, Priority, SendError};
 pub use client::{API_URL, Client, ConnectionSettings, FILES_URL};
+pub use configuration::{StripeAccount, StripeCredentials, StripeSettings};
 pub use connector::{EVENT_TYPES, StripeConnector};
 pub use error::{ApiError, ApiProblem, Remedy};
 pub use objects::{

@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use acquirer_core::configuration::days_left;
+use acquirer_core::configuration::{PixCredentials, days_left};
 use acquirer_core::{AcquirerMessage, Connection, PixBank, PixQuery};
 use domain::acquirer::{ConnectionSweep, OddObject};
 use domain::charge::{Charge, StoredCharge};
@@ -71,7 +71,7 @@ impl AcquirerWorker {
         let outcome = match connections.first() {
             None => return Ok(()),
             Some(connection) if banks.is_empty() => self.sweep_changes(connection, &sweep).await,
-            Some(_) => self.run_sweep(&banks, &mut sweep).await,
+            Some(_) => self.run_sweep((&connections, &banks), &mut sweep).await,
         };
         for connection in &connections {
             self.connections.note_clock(connection).await;
@@ -83,7 +83,11 @@ impl AcquirerWorker {
     }
 
     /// Runs a sweep. `sweep` is the row as this run stored it last.
-    async fn run_sweep(&self, banks: &[PixBank], sweep: &mut ConnectionSweep) -> WorkResult<()> {
+    async fn run_sweep(
+        &self,
+        (connections, banks): (&[Connection], &[PixBank]),
+        sweep: &mut ConnectionSweep,
+    ) -> WorkResult<()> {
         let (started_at, now) = (Instant::now(), self.clock.now());
         let (mut behind, mut ahead) = sweep.clock_offsets.unwrap_or_default();
         for measured in banks.iter().map(PixBank::clock_offsets) {
@@ -94,11 +98,12 @@ impl AcquirerWorker {
         // Each stored part of the work moves this time on. Otherwise the row would be due during the sweep, and
         // the scheduler would start a second one.
         let next_at = now.saturating_plus_seconds(PAUSE_SECONDS);
-        for (_, ends_at) in banks.iter().filter_map(|bank| bank.configured().certificate_validity()) {
+        let credentials = || connections.iter().filter_map(|each| each.configured().credentials.pix());
+        for (_, ends_at) in credentials().filter_map(PixCredentials::certificate_validity) {
             metrics::write("", &[(metrics::BANK_CERTIFICATE_DAYS, &days_left(ends_at, now))]);
         }
         if now.millis_since(sweep.returns_swept_at) >= RETURNS_PAUSE_SECONDS.saturating_mul(1_000) {
-            for warning in banks.iter().filter_map(|bank| bank.configured().certificate_warning(now)) {
+            for warning in credentials().filter_map(|bank| bank.certificate_warning(now)) {
                 tracing::error!("{warning}; request a new one, then run `admin accounts set-acquirer`");
             }
             self.sweep_returns(banks, first, now).await?;
@@ -286,11 +291,7 @@ impl AcquirerWorker {
 
 /// Returns the longest period that all banks accept in one query, in seconds.
 fn longest_period(banks: &[PixBank]) -> i64 {
-    banks
-        .iter()
-        .map(|bank| i64::from(bank.pix_settings().max_period_seconds))
-        .min()
-        .unwrap_or(MAX_PERIOD_SECONDS)
+    banks.iter().map(|bank| i64::from(bank.settings().max_period_seconds)).min().unwrap_or(MAX_PERIOD_SECONDS)
 }
 
 /// Returns the earliest `horario` of a Pix that the sweep reads.

@@ -8,12 +8,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use strum::{IntoStaticStr, VariantArray};
 
+use domain::hex;
 use domain::ids::AccountId;
 use domain::text::{is_forbidden_in_line, serde_as_text};
 use domain::time::Timestamp;
 
-use super::values::{AcquirerUrl, InvalidSetting, Secret, sha256};
-use shared::random::RandomError;
+use acquirer_kit::setting::{AcquirerUrl, InvalidSetting, sha256};
+use shared::random::{self, RandomError};
 
 /// The path of notifications, before the account and the token.
 const CALLBACK_PATH: &str = "/v1/acquirer-events/";
@@ -76,10 +77,15 @@ pub struct CallbackToken {
 impl CallbackToken {
     /// Creates a random token. Returns its cleartext too, which is stored nowhere.
     pub(super) fn create(now: Timestamp) -> Result<(SecretString, Self), RandomError> {
-        let token = Secret::random()?.as_secret().clone();
+        let token = random_secret()?;
         let sha256 = sha256(token.expose_secret().as_bytes());
         Ok((token, Self { sha256, created_at: now }))
     }
+}
+
+/// Returns 256 random bits, as 64 hex digits.
+pub(super) fn random_secret() -> Result<SecretString, RandomError> {
+    Ok(hex::encode(random::bytes::<32>()?).into())
 }
 
 /// The settings of notifications that an operator chooses.

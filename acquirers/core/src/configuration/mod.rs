@@ -9,26 +9,25 @@
 //! Accounts that begin with the same name, base URL and client id share a connection and its sweep.
 
 mod callback;
-mod certificate;
 mod live_charges;
 mod repository;
 mod rows;
 mod settings;
 #[cfg(test)]
 mod tests;
-mod values;
 
-pub use api_pix::TokenAuthentication;
+pub use acquirer_kit::setting::{AcquirerUrl, ConnectionName, InvalidSetting, Secret};
+pub use api_pix::{
+    CERTIFICATE_WARNING_DAYS, ClientId, ClientIdentity, DEFAULT_MAX_PERIOD_SECONDS, MAX_PEM_BYTES,
+    NamedSecret, PixCredentials, PixSettings, SendPix, ServerAuthorities, TokenAuthentication, TokenScope,
+    days_left,
+};
 pub use callback::{AddressRange, Callback, CallbackAuthentication, CallbackChoice, CallbackToken};
-pub use certificate::{ClientIdentity, MAX_PEM_BYTES, ServerAuthorities};
 pub use live_charges::LiveChargesStop;
 pub use repository::{AccountAcquirers, AcquirerChange, AcquirerChoice, SettingsError};
 pub use rows::{AccountAcquirer, ConfiguredAcquirer, PixKeyClaim};
 pub use settings::{
-    AcquirerSettings, CERTIFICATE_WARNING_DAYS, Credentials, DEFAULT_CARD_REQUESTS_PER_SECOND,
-    DEFAULT_EXPIRE_AFTER_SECONDS, DEFAULT_MAX_PERIOD_SECONDS, DEFAULT_REQUESTS_PER_SECOND, KindSettings,
-    PixCredentials, PixSettings, SendPix, StripeCredentials, StripeSettings, days_left,
+    AcquirerSettings, Credentials, DEFAULT_CARD_REQUESTS_PER_SECOND, DEFAULT_EXPIRE_AFTER_SECONDS,
+    DEFAULT_REQUESTS_PER_SECOND, KindSettings,
 };
-pub use values::{
-    AcquirerUrl, ClientId, ConnectionName, InvalidSetting, NamedSecret, Secret, StripeAccount, TokenScope,
-};
+pub use stripe_client::{StripeAccount, StripeCredentials, StripeSettings};

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 
 use secrecy::SecretString;
 
-use api_pix::{ClockOffsets, ConnectionSettings};
+use acquirer_kit::setting::{ConnectionName, InvalidSetting, Secret};
+use api_pix::{ClockOffsets, PixSettings};
 use domain::acquirer::ConnectionSweep;
 use domain::audit::{Action, Changed, Operator};
 use domain::ids::{AccountId, ConnectionId};
@@ -15,11 +16,10 @@ use domain::row::Row;
 use domain::time::Timestamp;
 use serde_json::Value;
 
-use super::callback::{Callback, CallbackChoice, CallbackToken};
+use super::callback::{Callback, CallbackChoice, CallbackToken, random_secret};
 use super::live_charges::LiveChargesStop;
 use super::rows::{AccountAcquirer, AcquirerSecrets, ConfiguredAcquirer, MedSecret, PixKeyClaim};
-use super::settings::{AcquirerSettings, Credentials, KindSettings, PixSettings};
-use super::values::{ConnectionName, InvalidSetting, Secret};
+use super::settings::{AcquirerSettings, Credentials, KindSettings};
 use shared::audit;
 use shared::config::{ConfigError, Vars, required};
 use shared::random::RandomError;
@@ -64,13 +64,8 @@ impl AcquirerChoice {
     /// Checks the values that depend on each other.
     pub fn check(&self) -> Result<(), InvalidSetting> {
         self.settings.check()?;
-        self.credentials.check()?;
+        self.credentials.of_kind().check()?;
         self.callback.check()
-    }
-
-    /// Returns the settings for the client of API Pix. `None`: they are of another kind.
-    pub fn pix_connection(&self) -> Option<ConnectionSettings> {
-        self.credentials.of_pix(&self.settings)
     }
 }
 
@@ -88,11 +83,7 @@ impl ConfiguredAcquirer {
     fn has_callback_url(&self, choice: &AcquirerChoice) -> bool {
         let registrant = |choice: &AcquirerChoice| {
             let AcquirerSettings { base_url, kind, .. } = &choice.settings;
-            let receives = match kind {
-                KindSettings::Pix(pix) => format!("{} {}", pix.client_id, pix.pix_key),
-                KindSettings::Stripe(stripe) => stripe.stripe_account.to_string(),
-            };
-            (base_url.clone(), receives, choice.callback.base_url.clone())
+            (base_url.clone(), kind.of_kind().receiver(), choice.callback.base_url.clone())
         };
         registrant(&self.choice()) == registrant(choice)
     }
@@ -326,7 +317,10 @@ impl AccountAcquirers {
                     Some(last) => self.signing_row(&account, last.acquirer.connection).await?,
                     None => None,
                 };
-                let secret = last.map_or_else(Secret::random, |last| Ok(last.secret))?;
+                let secret = match last {
+                    Some(last) => last.secret,
+                    None => Secret::unchecked(random_secret()?),
+                };
                 let own = self.signing_row(&account, connection).await?;
                 writes.push(self.put_signing_row((account, connection), (secret, None), own.as_ref())?);
             }
@@ -493,7 +487,7 @@ impl AccountAcquirers {
         operator: &Operator,
         now: Timestamp,
     ) -> Result<SecretString, SettingsError> {
-        let secret = Secret::random()?;
+        let secret = Secret::unchecked(random_secret()?);
         let mut update = self.state.start_update(SUBJECT);
         loop {
             let connection = self.named(account, name).await?.acquirer.connection;

@@ -1,5 +1,6 @@
 //! The rows of an account's acquirer, and the view for operators and audit rows.
 
+use acquirer_kit::setting::{InvalidSetting, Secret};
 use api_pix::ConnectionSettings;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -10,9 +11,7 @@ use domain::row::{Key, Row};
 use domain::time::Timestamp;
 
 use super::callback::Callback;
-use super::certificate::{ClientIdentity, ServerAuthorities};
-use super::settings::{AcquirerSettings, Credentials, KindSettings};
-use super::values::{InvalidSetting, NamedSecret, Secret};
+use super::settings::{AcquirerSettings, Credentials};
 
 /// The number of characters at the end of a merchant's Pix key that audit rows contain. The key may be a tax
 /// id, and audit rows are stored forever.
@@ -83,28 +82,16 @@ impl ConfiguredAcquirer {
         AcquirerSecrets { account, connection, credentials: self.credentials.clone(), version }
     }
 
+    /// Returns the settings for the client of API Pix.
     pub fn pix_connection(&self) -> Result<ConnectionSettings, InvalidSetting> {
-        let settings = self.credentials.of_pix(&self.acquirer.settings);
+        let settings = self.acquirer.settings.pix_connection(&self.credentials);
         settings.ok_or_else(|| InvalidSetting::because("the connection is to no bank of Pix"))
-    }
-
-    /// The client certificate. `None`: the acquirer needs none.
-    pub fn identity(&self) -> Option<&ClientIdentity> {
-        self.credentials.pix()?.identity.as_ref()
-    }
-
-    /// Returns the first and the last second in which the client certificate is valid. `None`: there is none, or
-    /// its validity can't be read.
-    pub fn certificate_validity(&self) -> Option<(Timestamp, Timestamp)> {
-        self.identity()?;
-        self.pix_connection().ok()?.certificate_validity()
     }
 
     /// Returns the acquirer for operators, with fingerprints instead of secrets.
     pub fn view(&self) -> Value {
         let AccountAcquirer { account, connection, updated_at, callback, settings, .. } = &self.acquirer;
         let kind: &str = (&settings.kind).into();
-        let shown = |extras: &[NamedSecret]| extras.iter().map(NamedSecret::shown).collect::<Vec<_>>();
         let common = json!({
             "account": account,
             "updated_at": updated_at,
@@ -117,37 +104,8 @@ impl ConfiguredAcquirer {
             "expire_after_seconds": settings.expire_after_seconds,
             "callback": callback.view(),
         });
-        let identity = self.identity();
-        let of_kind = match (&settings.kind, &self.credentials) {
-            (KindSettings::Pix(pix), Credentials::Pix(credentials)) => json!({
-            "token_url": credentials.token_url.without_query(),
-            "token_authentication": pix.token_authentication,
-            "scope": pix.scope,
-            "client_id": pix.client_id,
-            "client_secret_fingerprint": credentials.client_secret.fingerprint(),
-            "certificate_fingerprint": identity.and_then(ClientIdentity::certificate_fingerprint),
-            "certificate_ends_at": self.certificate_validity().map(|(_, ends_at)| ends_at),
-            "private_key_fingerprint": identity.map(|identity| identity.private_key.fingerprint()),
-            "additional_ca_fingerprints":
-                pix.additional_ca.as_ref().map(ServerAuthorities::fingerprints).unwrap_or_default(),
-            "headers": shown(&credentials.headers),
-            "query_parameters": shown(&credentials.query_parameters),
-            "webhook_headers": shown(&credentials.webhook_headers),
-            "max_period_seconds": pix.max_period_seconds,
-            "pix_key": pix.pix_key.as_str(),
-            "send_pix": pix.send_pix,
-            "filter_verified": pix.filter_verified,
-            }),
-            (KindSettings::Stripe(stripe), Credentials::Stripe(credentials)) => json!({
-                "stripe_account": stripe.stripe_account,
-                "files_url": stripe.files_url,
-                "webhook_endpoint": stripe.webhook_endpoint,
-                "api_key_fingerprint": credentials.api_key.fingerprint(),
-            }),
-            // A choice has one kind.
-            (KindSettings::Pix(_) | KindSettings::Stripe(_), _) => Value::Null,
-        };
-        let fields = [common, of_kind].into_iter().filter_map(|part| match part {
+        let parts = [common, settings.kind.of_kind().view(), self.credentials.of_kind().view()];
+        let fields = parts.into_iter().filter_map(|part| match part {
             Value::Object(fields) => Some(fields),
             _ => None,
         });

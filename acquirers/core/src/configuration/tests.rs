@@ -1,7 +1,7 @@
 use domain::ids::AccountId;
 use domain::time::Timestamp;
 use domain::url_policy::AddressPolicy;
-use rcgen::{CertificateParams, KeyPair, date_time_ymd, generate_simple_self_signed};
+use rcgen::generate_simple_self_signed;
 use secrecy::ExposeSecret;
 
 use super::*;
@@ -65,42 +65,11 @@ fn now() -> Timestamp {
 }
 
 #[test]
-fn credentials_must_be_visible_ascii() {
-    for text in ["", " ", "a b", "a\n", "ção", &"x".repeat(513)] {
-        assert!(text.parse::<ClientId>().is_err() && Secret::credential(text.into()).is_err(), "{text}");
-    }
-    assert!(Secret::credential("x".repeat(512).into()).is_ok());
-}
-
-#[test]
-fn only_a_certificate_with_its_own_key_is_accepted() {
-    let ((certificate, key), (another, _)) = (pair(), pair());
-    assert_eq!(ServerAuthorities::new(&format!("{certificate}{another}")).unwrap().fingerprints().len(), 2);
-    let new = |certificate: &str, key: &str| {
-        ClientIdentity::new(certificate, key.into()).map_err(|refused| refused.to_string())
-    };
-    let chain = format!("{certificate}{another}");
-    assert!(new(&chain, &key).is_ok(), "a chain with the issuer's certificate");
-    for (certificate, key, why) in [
-        ("", key.as_str(), "no certificate"),
-        ("hello", &key, "no certificate"),
-        ("-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n", &key, "no certificate"),
-        ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", &key, "can't be read"),
-        (&certificate, "", "no private key"),
-        (&certificate, &certificate, "no private key"),
-        (&certificate, &format!("{key}{}", "x".repeat(MAX_PEM_BYTES)), "at most"),
-    ] {
-        let refused = new(certificate, key).unwrap_err();
-        assert!(refused.contains(why), "{refused}");
-        assert!(!refused.contains("BEGIN"), "{refused}");
-    }
-}
-
-#[test]
 fn secrets_are_never_shown_and_each_has_a_fingerprint() {
-    let choice = choice();
-    let key = &choice.credentials.pix().unwrap().identity.as_ref().unwrap().private_key;
-    let key = key.as_secret().expose_secret().to_owned();
+    let mut choice = choice();
+    let (certificate, key) = pair();
+    let identity = ClientIdentity::new(&certificate, key.clone().into()).unwrap();
+    choice.credentials.pix_mut().unwrap().identity = Some(identity);
     let body = key.lines().nth(1).unwrap();
     let for_audit = |choice: &AcquirerChoice| configured(choice).audit_view().to_string();
     let view = for_audit(&choice);
@@ -151,7 +120,7 @@ fn settings_that_contradict_each_other_are_refused() {
     let valid = choice();
     valid.check().unwrap();
     let header = |name: &str| NamedSecret::header(name, "v".into()).unwrap();
-    let many: Vec<_> = (0..=values::MAX_EXTRAS).map(|index| header(&format!("h{index}"))).collect();
+    let many: Vec<_> = (0..=10).map(|index| header(&format!("h{index}"))).collect();
     let cases: [(Change, &str); 4] = [
         (
             &|choice| choice.settings.pix_mut().unwrap().max_period_seconds = 3_599,
@@ -170,48 +139,6 @@ fn settings_that_contradict_each_other_are_refused() {
         let message = refused.check().unwrap_err().to_string();
         assert!(message.contains(why), "{message}");
     }
-}
-
-#[test]
-fn headers_and_parameters_that_the_client_sets_are_refused() {
-    for name in ["Authorization", "content-type", "HOST", "a b", "a:", "", &"x".repeat(65)] {
-        assert!(NamedSecret::header(name, "v".into()).is_err(), "{name}");
-    }
-    for name in ["cpf", "inicio", "paginacao.paginaAtual", "a b", "é", ""] {
-        assert!(NamedSecret::query_parameter(name, "v".into()).is_err(), "{name}");
-    }
-    for value in ["", "a\n", "a b", "é", &"x".repeat(513)] {
-        let refused = NamedSecret::header("x-key", value.into()).unwrap_err().to_string();
-        assert!(refused.starts_with("the value of `x-key` must be"), "{refused}");
-    }
-    for scope in ["", " ", "a  b", "a\"b", "ção", &"x".repeat(513)] {
-        assert!(scope.parse::<TokenScope>().is_err(), "{scope}");
-    }
-}
-
-#[test]
-fn a_certificate_is_warned_of_for_thirty_days_before_it_ends() {
-    let ending = |identity| {
-        let mut choice = choice();
-        choice.credentials.pix_mut().unwrap().identity = identity;
-        configured(&choice)
-    };
-    let key = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::new(vec!["loja.example".to_owned()]).unwrap();
-    params.not_before = date_time_ymd(2020, 1, 1);
-    params.not_after = date_time_ymd(2026, 12, 24);
-    let certificate = params.self_signed(&key).unwrap();
-    let identity = ClientIdentity::new(&certificate.pem(), key.serialize_pem().into()).unwrap();
-    let until_christmas = ending(Some(identity));
-    let warned_at = |at: &str| until_christmas.certificate_warning(Timestamp::parse_floor(at).unwrap());
-    assert_eq!(warned_at("2026-11-24T00:00:00Z"), None);
-    assert_eq!(
-        warned_at("2026-11-24T00:00:01Z").unwrap(),
-        "the client certificate ends on 2026-12-24T00:00:00.000Z, in 29 days"
-    );
-    let ended = warned_at("2026-12-24T00:00:00Z").unwrap();
-    assert_eq!(ended, "the client certificate ended on 2026-12-24T00:00:00.000Z");
-    assert_eq!(ending(None).certificate_warning(now()), None);
 }
 
 #[test]

@@ -16,9 +16,9 @@
 mod document;
 mod errors;
 mod fuzzing;
-#[path = "../../../api-pix/tests/api/logs.rs"]
+#[path = "../../../pix/tests/api/logs.rs"]
 mod logs;
-#[path = "../../../api-pix/tests/api/mutation.rs"]
+#[path = "../../../pix/tests/api/mutation.rs"]
 mod mutation;
 mod objects;
 mod operations;

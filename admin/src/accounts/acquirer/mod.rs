@@ -179,7 +179,8 @@ async fn set(stack: &Stack, account: AccountId, arguments: &SetPix) -> Result<()
     let all = acquirers.all(&account).await?;
     let choice = arguments.choice(stack, &all)?;
     let name = choice.settings.name.clone();
-    let pix = choice.pix_connection().ok_or("the connection is to no bank of Pix")?;
+    let pix =
+        choice.settings.pix_connection(&choice.credentials).ok_or("the connection is to no bank of Pix")?;
     let client = connect(stack, &pix)?;
     if arguments.no_check {
         writeln!(std::io::stderr(), "the credentials were not tried")?;

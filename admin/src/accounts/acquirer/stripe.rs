@@ -45,7 +45,8 @@ fn of(stack: &Stack, choice: &AcquirerChoice) -> Result<(Client, StripeSettings)
     else {
         return Err("the connection is not to Stripe".into());
     };
-    Ok((connect(stack, &credentials.connection(settings, stripe))?, stripe.clone()))
+    let at = (&settings.base_url, settings.requests_per_second);
+    Ok((connect(stack, &stripe.connection(credentials, at))?, stripe.clone()))
 }
 
 pub(super) async fn set(stack: &Stack, account: AccountId, arguments: &SetStripe) -> Result<()> {

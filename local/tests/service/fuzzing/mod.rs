@@ -7,7 +7,7 @@
 mod answers;
 mod bank;
 mod batches;
-#[path = "../../../../acquirers/api-pix/tests/api/mutation.rs"]
+#[path = "../../../../acquirers/pix/tests/api/mutation.rs"]
 mod mutation;
 
 use std::cell::RefCell;

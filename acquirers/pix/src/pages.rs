@@ -1,7 +1,7 @@
-use api_pix::{PixPage, PixQuery};
-
-use super::pix::PixBank;
 use acquirer_kit::{KitError, Result};
+
+use crate::connector::PixBank;
+use crate::pix::{PixPage, PixQuery};
 
 /// The most pages of a query. A query with more must be split into shorter periods.
 const MAX_PAGES: u32 = 1_000;

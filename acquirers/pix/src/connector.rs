@@ -1,16 +1,11 @@
 //! A bank that serves API Pix, as the acquirer of an account's live charges. This module asks the bank and
 //! interprets its answers. It writes no rows.
 
-use std::sync::Arc;
-
+use acquirer_kit::setting::AcquirerUrl;
 use acquirer_kit::{
     Connector, FINALISE_TIMEOUT_MS, KitError, NOT_FINALISED_IN_TIME, NewCharge, Priority, ProviderStatus,
     RefundAnswer, RefundEnd, RefundProgress, RequestAgain, Result, ReturnProgress, next_poll, read_as_odd,
     refused_until,
-};
-use api_pix::{
-    ApiError, Client, ClockOffsets, Cob, CobStatus, Debtor, Devolucao, DevolucaoStatus, NewCob, NewPixOut,
-    Payer, Pix, PixOut, PixOutStatus, PixPage, PixQuery, note_operator_error,
 };
 use artefacts::brcode::{BrCode, DynamicBrCode};
 use async_trait::async_trait;
@@ -30,9 +25,15 @@ use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use domain::wallet::RefundStrategy;
 
-use super::AcquirerError;
-use super::configuration::{AcquirerSettings, ConfiguredAcquirer, PixSettings, SendPix};
-use super::pix_pages::PixPages;
+use crate::client::Client;
+use crate::clock::ClockOffsets;
+use crate::cob::{Cob, CobStatus, Debtor, NewCob};
+use crate::configuration::{PixSettings, SendPix};
+use crate::devolucao::{Devolucao, DevolucaoStatus};
+use crate::error::{ApiError, CHECK_CONNECTION, note_operator_error};
+use crate::pages::PixPages;
+use crate::pix::{Payer, Pix, PixPage, PixQuery};
+use crate::pix_out::{NewPixOut, PixOut, PixOutStatus};
 
 /// How long after [`RETURN_WINDOW_MS`] a devolução that the bank does not know counts as impossible, in
 /// milliseconds: a day, because clocks differ.
@@ -58,24 +59,24 @@ const SHOWN_RETURN_FIELDS: [&str; 6] = ["id", "rtrId", "valor", "natureza", "hor
 /// A bank, with the credentials of one account. Clones share connections, token and circuit breaker.
 #[derive(Clone, Debug)]
 pub struct PixBank {
-    configured: Arc<ConfiguredAcquirer>,
-    pix: PixSettings,
+    at: (AccountId, ConnectionId),
+    settings: PixSettings,
+    base_url: AcquirerUrl,
     client: Client,
 }
 
 impl PixBank {
-    pub(super) fn new(configured: Arc<ConfiguredAcquirer>, client: Client) -> Result<Self, AcquirerError> {
-        let pix = configured.acquirer.settings.pix().cloned();
-        let pix = pix.ok_or_else(|| AcquirerError::unavailable("the connection is to no bank"))?;
-        Ok(Self { configured, pix, client })
-    }
-
-    pub fn configured(&self) -> &ConfiguredAcquirer {
-        &self.configured
+    /// The client is one of a connection with these settings.
+    pub fn new(
+        at: (AccountId, ConnectionId),
+        (settings, base_url): (PixSettings, AcquirerUrl),
+        client: Client,
+    ) -> Self {
+        Self { at, settings, base_url, client }
     }
 
     pub fn account(&self) -> AccountId {
-        self.configured.acquirer.account
+        self.at.0
     }
 
     pub fn scope(&self) -> Scope {
@@ -83,21 +84,17 @@ impl PixBank {
     }
 
     pub fn connection(&self) -> ConnectionId {
-        self.configured.acquirer.connection
+        self.at.1
     }
 
-    pub fn settings(&self) -> &AcquirerSettings {
-        &self.configured.acquirer.settings
-    }
-
-    pub fn pix_settings(&self) -> &PixSettings {
-        &self.pix
+    pub fn settings(&self) -> &PixSettings {
+        &self.settings
     }
 
     /// Registers the URL at which the service receives the bank's notifications for the account's Pix key.
     pub async fn register_webhook(&self, url: &SecretString) -> Result<()> {
         let client = self.client.at(Priority::Create);
-        Ok(client.put_webhook(&self.pix.pix_key, url.expose_secret()).await?)
+        Ok(client.put_webhook(&self.settings.pix_key, url.expose_secret()).await?)
     }
 
     fn new_cob(&self, charge: &Charge, settings: &AccountSettings) -> Result<NewCob> {
@@ -107,7 +104,7 @@ impl PixBank {
             amount: charge.amount,
             expires_in_seconds: u32::try_from(expires_in_seconds)
                 .map_err(|error| KitError::Invalid(error.to_string()))?,
-            key: self.pix.pix_key.clone(),
+            key: self.settings.pix_key.clone(),
             debtor: debtor.map(|(tax_id, name)| Debtor { tax_id, name }),
             payer_request: charge.metadata.text("description"),
         })
@@ -126,7 +123,7 @@ impl PixBank {
     ) -> Result<Finalised> {
         let is_ours = cob.txid == charge.id.txid()
             && cob.amount == charge.amount
-            && cob.key.as_deref() == Some(self.pix.pix_key.as_str());
+            && cob.key.as_deref() == Some(self.settings.pix_key.as_str());
         if !is_ours {
             tracing::error!(charge = %charge.id, "the bank has a cob with this charge's txid and another amount or key");
             return Err(KitError::Unavailable("the bank's cob is not the charge's".to_owned()));
@@ -209,7 +206,7 @@ impl PixBank {
     /// The Pix with the txid of a charge.
     async fn listed_for(&self, charge: &Charge, now: Timestamp) -> Result<Vec<Pix>> {
         let (txid, mut listed) = (charge.id.txid(), Vec::new());
-        let longest = i64::from(self.pix.max_period_seconds);
+        let longest = i64::from(self.settings.max_period_seconds);
         let end = now.saturating_plus_seconds(LOOKUP_AHEAD_SECONDS);
         let mut from = charge.created_at.saturating_plus_seconds(-LOOKUP_AHEAD_SECONDS);
         while from < end {
@@ -276,7 +273,7 @@ impl PixBank {
         PixPages::new(self, query)
     }
 
-    pub(super) async fn list(&self, query: &PixQuery) -> Result<PixPage> {
+    pub(crate) async fn list(&self, query: &PixQuery) -> Result<PixPage> {
         Ok(self.client.at(Priority::Background).list_pix(query).await?)
     }
 
@@ -304,9 +301,9 @@ impl PixBank {
 
     /// Logs an error if the bank's times are more than a minute off, once an hour in each instance. Returns
     /// the offsets that it logged.
-    pub(super) fn report_clock(&self) -> Option<ClockOffsets> {
+    pub fn report_clock(&self) -> Option<ClockOffsets> {
         let offsets = self.client.wrong_clock_to_report()?;
-        let (account, connection, bank) = (self.account(), self.connection(), &self.settings().base_url);
+        let ((account, connection), bank) = (self.at, &self.base_url);
         tracing::error!(%account, %connection, %bank, %offsets, "the bank's times differ from ours by more than a minute; charges expire by our clock");
         Some(offsets)
     }
@@ -318,7 +315,7 @@ impl PixBank {
         if let Payer::Document(document) = pix.payer {
             return Ok(Some(document));
         }
-        let Some(expected) = expected.filter(|_| self.pix.filter_verified) else { return Ok(None) };
+        let Some(expected) = expected.filter(|_| self.settings.filter_verified) else { return Ok(None) };
         let period = PixQuery::period(
             pix.at.saturating_plus_seconds(-LOOKUP_MARGIN_SECONDS),
             pix.at.saturating_plus_seconds(LOOKUP_MARGIN_SECONDS),
@@ -382,7 +379,7 @@ impl PixBank {
 
     /// Returns what devoluções other than the one with this id have returned of a payment. The bank can't
     /// return that money a second time.
-    pub(crate) async fn returned_by_others(&self, payment: &IncomingPayment, id: &str) -> Result<ByOthers> {
+    async fn returned_by_others(&self, payment: &IncomingPayment, id: &str) -> Result<ByOthers> {
         let pix = self.client.at(Priority::Settle).get_pix(&end_to_end_id(&payment.payment_id)?).await?;
         let others = pix.map(|pix| pix.returns).unwrap_or_default();
         let others = others.iter().filter(|other| other.id != id && counts_as_returned(other));
@@ -408,7 +405,10 @@ impl Connector for PixBank {
     }
 
     fn refund_capabilities(&self) -> RefundCapabilities {
-        RefundCapabilities { methods: &[PaymentMethod::Pix], cashout: self.pix.send_pix != SendPix::None }
+        RefundCapabilities {
+            methods: &[PaymentMethod::Pix],
+            cashout: self.settings.send_pix != SendPix::None,
+        }
     }
 
     /// [`FINALISE_TIMEOUT_MS`] after the creation of the charge, gives up.
@@ -448,7 +448,7 @@ impl Connector for PixBank {
             error => {
                 tracing::error!(
                     charge = %charge.id, %error,
-                    "the bank refuses charges for a reason that concerns the connection; {}", api_pix::CHECK_CONNECTION
+                    "the bank refuses charges for a reason that concerns the connection; {}", CHECK_CONNECTION
                 );
                 Err(KitError::Unavailable(error.to_string()))
             }
@@ -577,7 +577,7 @@ impl Connector for PixBank {
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum ByOthers {
+enum ByOthers {
     Nothing,
     /// It is not known yet: a devolução is in progress.
     Open,

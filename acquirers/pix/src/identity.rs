@@ -10,7 +10,11 @@ use rustls::{Error as TlsError, InconsistentKeys};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
-use super::values::{InvalidSetting, Secret, sha256};
+use acquirer_http::Identity;
+use acquirer_kit::setting::{InvalidSetting, Secret, sha256};
+use domain::time::Timestamp;
+
+use crate::certificate;
 
 /// The longest PEM file, in bytes: 64 KiB. A certificate chain has about 8 KB, and a DynamoDB row may have at
 /// most 400 KB.
@@ -19,8 +23,8 @@ pub const MAX_PEM_BYTES: usize = 64 * 1024;
 /// The client certificate and private key for mutual TLS.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct ClientIdentity {
-    pub(super) certificate: String,
-    pub(super) private_key: Secret,
+    certificate: String,
+    private_key: Secret,
 }
 
 impl ClientIdentity {
@@ -54,8 +58,23 @@ impl ClientIdentity {
 
     /// Returns the SHA-256 hash of the client's own certificate (DER), in hex. `openssl x509 -fingerprint
     /// -sha256` shows the same digits, with colons and in capitals.
-    pub(super) fn certificate_fingerprint(&self) -> Option<String> {
+    pub(crate) fn certificate_fingerprint(&self) -> Option<String> {
         certificates(&self.certificate).ok()?.first().map(|certificate| sha256(certificate))
+    }
+
+    pub(crate) fn key_fingerprint(&self) -> String {
+        self.private_key.fingerprint()
+    }
+
+    pub(crate) fn validity(&self) -> Option<(Timestamp, Timestamp)> {
+        certificate::validity(certificates(&self.certificate).ok()?.first()?)
+    }
+
+    pub(crate) fn of_connection(&self) -> Identity {
+        Identity {
+            certificate_pem: self.certificate.clone(),
+            private_key_pem: self.private_key.as_secret().clone(),
+        }
     }
 }
 
@@ -81,11 +100,11 @@ impl ServerAuthorities {
         Ok(Self(pem.to_owned()))
     }
 
-    pub(super) fn pem(&self) -> &str {
+    pub(crate) fn pem(&self) -> &str {
         &self.0
     }
 
-    pub(super) fn fingerprints(&self) -> Vec<String> {
+    pub(crate) fn fingerprints(&self) -> Vec<String> {
         let parsed = certificates(&self.0).unwrap_or_default();
         parsed.iter().map(|certificate| sha256(certificate)).collect()
     }
@@ -97,4 +116,41 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, InvalidSettin
         .ok()
         .filter(|chain| !chain.is_empty())
         .ok_or_else(|| InvalidSetting::because("the certificate's file holds no certificate in PEM"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (String, String) {
+        let generated = rcgen::generate_simple_self_signed(vec!["loja.example".to_owned()]).unwrap();
+        (generated.cert.pem(), generated.signing_key.serialize_pem())
+    }
+
+    #[test]
+    fn only_a_certificate_with_its_own_key_is_accepted() {
+        let ((certificate, key), (another, _)) = (pair(), pair());
+        assert_eq!(
+            ServerAuthorities::new(&format!("{certificate}{another}")).unwrap().fingerprints().len(),
+            2
+        );
+        let new = |certificate: &str, key: &str| {
+            ClientIdentity::new(certificate, key.into()).map_err(|refused| refused.to_string())
+        };
+        let chain = format!("{certificate}{another}");
+        assert!(new(&chain, &key).is_ok(), "a chain with the issuer's certificate");
+        for (certificate, key, why) in [
+            ("", key.as_str(), "no certificate"),
+            ("hello", &key, "no certificate"),
+            ("-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n", &key, "no certificate"),
+            ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", &key, "can't be read"),
+            (&certificate, "", "no private key"),
+            (&certificate, &certificate, "no private key"),
+            (&certificate, &format!("{key}{}", "x".repeat(MAX_PEM_BYTES)), "at most"),
+        ] {
+            let refused = new(certificate, key).unwrap_err();
+            assert!(refused.contains(why), "{refused}");
+            assert!(!refused.contains("BEGIN"), "{refused}");
+        }
+    }
 }

@@ -1,0 +1,100 @@
+//! The settings and credentials of a connection to Stripe, which an operator sets.
+
+use acquirer_kit::setting::{AcquirerUrl, InvalidSetting, Secret, require};
+use acquirer_kit::{KindCredentials, KindOfAcquirer, setting};
+use domain::payment_method::PaymentMethod;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::ConnectionSettings;
+
+const MAX_ACCOUNT_CHARS: usize = 40;
+
+setting!(
+    /// Stripe's id of an account (`acct_…`).
+    StripeAccount,
+    check_stripe_account
+);
+
+fn check_stripe_account(text: &str) -> Result<(), InvalidSetting> {
+    let id = text.strip_prefix("acct_").unwrap_or_default();
+    let is_valid =
+        (1..=MAX_ACCOUNT_CHARS).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    require(is_valid, || "must be acct_ and letters and digits".to_owned())
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct StripeSettings {
+    /// The methods of new charges that go to the connection.
+    pub methods: Vec<PaymentMethod>,
+    /// Stripe's id of the account (`acct_…`), as the trial of the key saw it.
+    pub stripe_account: StripeAccount,
+    /// The host of uploads.
+    pub files_url: AcquirerUrl,
+    /// Stripe's id of the registered URL for notifications (`we_…`). `None`: none is registered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook_endpoint: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct StripeCredentials {
+    pub api_key: Secret,
+}
+
+impl StripeSettings {
+    /// Returns the settings for the client of Stripe's API.
+    pub fn connection(
+        &self,
+        credentials: &StripeCredentials,
+        (base_url, requests_per_second): (&AcquirerUrl, u32),
+    ) -> ConnectionSettings {
+        ConnectionSettings {
+            base_url: base_url.to_string(),
+            files_url: self.files_url.to_string(),
+            api_key: credentials.api_key.as_secret().clone(),
+            requests_per_second: Some(requests_per_second),
+        }
+    }
+}
+
+impl KindOfAcquirer for StripeSettings {
+    fn client(&self) -> &str {
+        self.stripe_account.as_str()
+    }
+
+    fn receiver(&self) -> String {
+        self.stripe_account.to_string()
+    }
+
+    fn methods(&self) -> &[PaymentMethod] {
+        &self.methods
+    }
+
+    fn check(&self, _base_url: &AcquirerUrl) -> Result<(), InvalidSetting> {
+        require(self.methods == [PaymentMethod::CreditCard], || {
+            "`methods` must be CREDIT_CARD, which is all that is taken there".to_owned()
+        })
+    }
+
+    fn of_client(&self) -> Value {
+        json!((&self.stripe_account, &self.files_url))
+    }
+
+    fn view(&self) -> Value {
+        json!({
+            "stripe_account": self.stripe_account,
+            "files_url": self.files_url,
+            "webhook_endpoint": self.webhook_endpoint,
+        })
+    }
+}
+
+impl KindCredentials for StripeCredentials {
+    fn check(&self) -> Result<(), InvalidSetting> {
+        Ok(())
+    }
+
+    fn view(&self) -> Value {
+        json!({"api_key_fingerprint": self.api_key.fingerprint()})
+    }
+}
