@@ -383,7 +383,7 @@ mod tests {
         for declared in &template.functions {
             functions = functions.with(&declared.logical_id, Arc::clone(&function));
         }
-        start(http::bind_loopback().await.unwrap(), base_url, &template, &functions, None).unwrap()
+        start(http::bind_loopback(0).await.unwrap(), base_url, &template, &functions, None).unwrap()
     }
 
     /// Sends a request to a gateway whose functions return the event. Returns the event.

@@ -156,21 +156,21 @@ pub(crate) fn url_of(mut address: SocketAddr) -> String {
     format!("http://{address}")
 }
 
-pub(crate) async fn bind_loopback() -> io::Result<TcpListener> {
-    TcpListener::bind(("127.0.0.1", 0)).await
+pub(crate) async fn bind_loopback(port: u16) -> io::Result<TcpListener> {
+    TcpListener::bind(("127.0.0.1", port)).await
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error("the response is withheld")]
 struct NoResponse;
 
-/// Starts a server on a free loopback port. It closes the connection where `answer` returns `None`.
-pub async fn start_loopback<F, Fut>(answer: F) -> io::Result<Server>
+/// Starts a server on a loopback port (0: a free one). It closes the connection where `answer` returns `None`.
+pub async fn start_loopback<F, Fut>(port: u16, answer: F) -> io::Result<Server>
 where
     F: Fn(Request<Incoming>) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Option<Response<Full<Bytes>>>> + Send + 'static,
 {
-    Server::start(bind_loopback().await?, move |request, _| {
+    Server::start(bind_loopback(port).await?, move |request, _| {
         let response = answer(request);
         async move { response.await.ok_or(NoResponse) }
     })

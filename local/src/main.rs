@@ -16,7 +16,6 @@ use domain::webhook::event_type::EventType;
 use local::commands::listen::Print;
 use local::commands::{Running, listen, trigger, verify};
 use local::deployed::{self, DeployedStack};
-use local::embedded::fault_proxy::Ceiling;
 use local::embedded::{ACCESS_KEY, Endpoints, Listen, REGION, SECRET_KEY, State};
 use local::files::{create_private, write_atomically};
 use local::fronts::{Fronts, Upstream};
@@ -196,14 +195,13 @@ struct Serve {
     #[arg(long, value_name = "SECONDS", default_value_t = 0, allow_negative_numbers = true,
         value_parser = clap::value_parser!(i64).range(-MAX_SKEW_SECONDS..=MAX_SKEW_SECONDS))]
     bank_skew: i64,
-    /// Throttle writes to a partition key of DynamoDB after this many write units a second, in the table and in each
-    /// index; AWS allows 1000
-    #[arg(long, value_name = "UNITS", value_parser = clap::value_parser!(u16).range(1..))]
-    throttle: Option<u16>,
     /// Serve the embedded DynamoDB at this address and port, and SQS and S3 at the next two ports [default: free
     /// ports of the loopback interface]
     #[arg(long, value_name = "ADDR")]
     aws_listen: Option<SocketAddr>,
+    /// Let the functions reach DynamoDB at this URL, such as a proxy's
+    #[arg(long, value_name = "URL", value_parser = plain_url)]
+    dynamodb_url: Option<String>,
     /// Let the functions reach S3 at this URL, so that evidence can be uploaded from outside a container
     #[arg(long, value_name = "URL", value_parser = plain_url)]
     s3_url: Option<String>,
@@ -309,11 +307,15 @@ fn ahead_of_machine(offset_seconds: i64) -> Option<String> {
 }
 
 async fn serve(arguments: Serve) -> Result<()> {
-    let s3_url = arguments.s3_url;
+    let Serve { dynamodb_url, s3_url, .. } = arguments;
     let s3_host = s3_url.as_deref().and_then(|url| Url::parse(url).ok()?.host_str()?.parse().ok());
-    let fronts = Fronts::new(move |upstream, own| match &s3_url {
-        Some(url) if upstream == Upstream::S3 => url.clone(),
-        _ => own.to_owned(),
+    let fronts = Fronts::new(move |upstream, own| {
+        let url = match upstream {
+            Upstream::DynamoDb => &dynamodb_url,
+            Upstream::S3 => &s3_url,
+            Upstream::Sqs | Upstream::Bank | Upstream::Cards => &None,
+        };
+        url.as_deref().unwrap_or(own).to_owned()
     });
     let options = Options {
         address: SocketAddr::new(arguments.address, arguments.port),
@@ -321,7 +323,6 @@ async fn serve(arguments: Serve) -> Result<()> {
         allowed_hosts: arguments.allow_host.into_iter().chain(s3_host).collect(),
         bank_profile: arguments.bank_profile,
         bank_skew_seconds: arguments.bank_skew,
-        throttle: arguments.throttle.map(Ceiling::of_writes),
         listen: arguments.aws_listen.map_or(Listen::AnyPort, Listen::Fixed),
         fronts,
         ..Options::in_memory()

@@ -15,7 +15,7 @@ use crate::error::{Context, Result};
 use crate::sdk;
 use crate::template::{Queue, Table, Template, bucket_name, queue_url};
 
-pub(crate) async fn provision(template: &Template, database: &Database, endpoints: &Endpoints) -> Result<()> {
+pub async fn provision(template: &Template, database: &Database, endpoints: &Endpoints) -> Result<()> {
     template.tables.iter().try_for_each(|table| create_table(database, table))?;
     let queues = async {
         let sqs = sdk::sqs(&endpoints.sqs_url);

@@ -19,7 +19,6 @@ use tokio::sync::watch;
 
 use crate::contents::{CLOCK_FILE, Contents};
 use crate::embedded::dynamodb::Database;
-use crate::embedded::fault_proxy::{Ceiling, FaultProxy};
 use crate::embedded::{ACCESS_KEY, Embedded, Endpoints, Listen, REGION, SECRET_KEY, State};
 use crate::error::{Context, Error, Result};
 use crate::files::read_if_exists;
@@ -59,8 +58,6 @@ pub struct Options {
     /// the embedded AWS services and the event sources, and `address` is not used.
     pub api_elsewhere: Option<String>,
     pub listen: Listen,
-    pub fault_proxy: bool,
-    pub throttle: Option<Ceiling>,
     pub fronts: Fronts,
     /// Without them, only HTTP requests invoke functions.
     pub event_sources: bool,
@@ -87,8 +84,6 @@ impl Options {
             base_url: None,
             api_elsewhere: None,
             listen: Listen::AnyPort,
-            fault_proxy: false,
-            throttle: None,
             fronts: Fronts::default(),
             event_sources: true,
             mail_directory: None,
@@ -117,8 +112,6 @@ pub struct Stack {
     /// The stand-in of Stripe.
     pub cards: Arc<Stripe>,
     pub functions: Functions,
-    /// `None` unless [`Options::fault_proxy`] or [`Options::throttle`] is set.
-    pub fault_proxy: Option<FaultProxy>,
     /// `None`: another program serves the API.
     gateway: Option<Server>,
     variables: BTreeMap<String, String>,
@@ -188,18 +181,8 @@ impl Stack {
         let bank = local_bank::start(directory.as_deref(), &seed, &clock, profile, skew_s).await?;
         let bank = Arc::new(bank);
         let cards = Arc::new(local_cards::start(directory.as_deref(), &seed, &clock).await?);
-        let fault_proxy = if options.fault_proxy || options.throttle.is_some() {
-            Some(embedded.start_fault_proxy().await?)
-        } else {
-            None
-        };
-        if let (Some(proxy), Some(ceiling)) = (&fault_proxy, options.throttle) {
-            proxy.throttle(ceiling);
-        }
-        let dynamodb_url = fault_proxy.as_ref().map(FaultProxy::url);
-        let dynamodb_url = dynamodb_url.as_ref().unwrap_or(&endpoints.dynamodb_url);
         let reached = Endpoints {
-            dynamodb_url: options.fronts.url(Upstream::DynamoDb, dynamodb_url),
+            dynamodb_url: options.fronts.url(Upstream::DynamoDb, &endpoints.dynamodb_url),
             sqs_url: options.fronts.url(Upstream::Sqs, &endpoints.sqs_url),
             s3_url: options.fronts.url(Upstream::S3, &endpoints.s3_url),
         };
@@ -258,7 +241,6 @@ impl Stack {
             bank,
             cards,
             functions,
-            fault_proxy,
             gateway,
             variables,
             contents,
@@ -330,8 +312,6 @@ impl Stack {
         tokio::join!(gateway, self.contents.stop_event_sources(STOP_GRACE));
         self.bank.stop().await;
         self.cards.stop().await;
-        // It shares the database, whose file is closed next.
-        drop(self.fault_proxy);
         self.embedded.stop().await;
     }
 }

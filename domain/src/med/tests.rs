@@ -1,5 +1,5 @@
 //! Tests the state changes of a MED case. `domain/src/wallet/tests.rs` tests the postings of cases with
-//! random steps, and `local/tests/service/med.rs` tests their events.
+//! random steps, and `testing/service/tests/service/med.rs` tests their events.
 
 use proptest::prelude::*;
 

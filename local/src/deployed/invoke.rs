@@ -79,7 +79,7 @@ mod tests {
     #[tokio::test]
     async fn a_function_of_the_stack_is_invoked_by_its_name_and_its_failure_is_an_error() {
         let router = Router::new().route("/2015-03-31/functions/{name}/invocations", post(invoked));
-        let listener = crate::http::bind_loopback().await.unwrap();
+        let listener = crate::http::bind_loopback(0).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
         let names = [

@@ -5,7 +5,6 @@
 //! the process ends. The messages of SQS are always in memory. `provision` creates the tables, queues and buckets.
 
 pub mod dynamodb;
-pub mod fault_proxy;
 pub mod s3;
 pub mod sqs;
 
@@ -17,7 +16,6 @@ use shared::clock::Clock;
 use tokio::net::TcpListener;
 
 use self::dynamodb::{Database, DynamoDb};
-use self::fault_proxy::FaultProxy;
 use self::s3::S3;
 use crate::error::{Context, Error, Result};
 use crate::guard::AllowedHost;
@@ -125,10 +123,6 @@ impl Embedded {
             sqs_url: self.sqs.url(),
             s3_url: self.s3.url(),
         }
-    }
-
-    pub(crate) async fn start_fault_proxy(&self) -> Result<FaultProxy> {
-        FaultProxy::start(self.database()).await
     }
 
     pub fn database(&self) -> Database {

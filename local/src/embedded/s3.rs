@@ -174,7 +174,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_the_owner_may_read_evidence_in_the_temporary_directory() {
-        let listener = crate::http::bind_loopback().await.unwrap();
+        let listener = crate::http::bind_loopback(0).await.unwrap();
         let s3 = S3::start(&State::InMemory, listener, &None, &Clock::default()).unwrap();
         let S3 { _temporary: Some(TemporaryDirectory(root)), .. } = &s3 else { panic!("no directory") };
         assert_eq!(root.metadata().unwrap().permissions().mode() & 0o777, 0o700);

@@ -4,12 +4,12 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::HeaderValue;
 use hyper::{Response, StatusCode};
-use local::embedded::fault_proxy::Fault as AwsFault;
 use local::fronts::Upstream;
 use serde_json::{Map, Value, json};
 use strum::{Display, VariantArray};
 
 use crate::call::{Call, Service};
+use crate::proxy::Fault as AwsFault;
 
 /// How a call fails.
 #[derive(Clone, Copy, Debug, Display, Eq, Ord, PartialEq, PartialOrd, VariantArray)]

@@ -74,7 +74,7 @@ impl Front {
         let mut servers = Vec::new();
         for service in UPSTREAMS.map(Service::Upstream).into_iter().chain([Service::Receiver]) {
             let shared = Arc::clone(&shared);
-            let server = start_loopback(move |request| {
+            let server = start_loopback(0, move |request| {
                 let shared = Arc::clone(&shared);
                 async move { shared.handle(service, request).await }
             });

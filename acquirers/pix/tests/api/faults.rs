@@ -1,4 +1,4 @@
-//! Errors of the bank. `local/tests/service/bank_faults.rs` tests each fault through the whole service.
+//! Errors of the bank. `testing/service/tests/service/bank_faults.rs` tests each fault through the whole service.
 
 use std::time::Duration;
 

@@ -5,7 +5,7 @@
 //!
 //! This DynamoDB differs from AWS: reads are always consistent, transactions never conflict, requests are
 //! never throttled, a stream has one shard, and any signature is accepted. Tests inject conflicts and
-//! throttling with [`super::fault_proxy`].
+//! throttling with the fault proxy in `testing/faults/src/proxy/`.
 //!
 //! SQLite appends each write to its log before the response leaves, so a killed process loses no change that was
 //! answered.
@@ -20,7 +20,6 @@ use std::time::Duration;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
-use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
 use serde_json::{Value, json};
 use shared::clock::Clock;
@@ -28,7 +27,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-pub(super) use self::engine::{Engine, Result as EngineResult, internal};
+use self::engine::{Engine, Result as EngineResult, internal};
 use super::State;
 use crate::error::{Context, Result};
 use crate::http;
@@ -120,14 +119,13 @@ fn run(
     });
 }
 
-pub(super) struct ApiRequest {
-    pub(super) head: Parts,
-    pub(super) operation: String,
-    pub(super) body: Bytes,
+struct ApiRequest {
+    operation: String,
+    body: Bytes,
 }
 
 impl ApiRequest {
-    pub(super) async fn read(request: Request<Incoming>) -> std::result::Result<Self, Response<Full<Bytes>>> {
+    async fn read(request: Request<Incoming>) -> std::result::Result<Self, Response<Full<Bytes>>> {
         let (head, body) = request.into_parts();
         let target = head.headers.get("x-amz-target").and_then(|target| target.to_str().ok());
         let operation =
@@ -143,7 +141,7 @@ impl ApiRequest {
             let code = "com.amazon.coral.service#SerializationException";
             refuse(code, "the body is too large or cut off")
         })?;
-        Ok(Self { head, operation, body: body.to_bytes() })
+        Ok(Self { operation, body: body.to_bytes() })
     }
 }
 
@@ -196,10 +194,7 @@ impl Database {
         }
     }
 
-    pub(super) fn with_engine<T>(
-        &self,
-        call: impl FnOnce(&mut Engine) -> EngineResult<T>,
-    ) -> EngineResult<T> {
+    fn with_engine<T>(&self, call: impl FnOnce(&mut Engine) -> EngineResult<T>) -> EngineResult<T> {
         let mut engine = self.lock();
         let engine = engine.as_mut().ok_or_else(|| internal(&"the database is closed"))?;
         let result = call(engine);
@@ -231,7 +226,7 @@ fn refuse(code: &str, message: &str) -> Response<Full<Bytes>> {
     respond(StatusCode::BAD_REQUEST, json!({"__type": code, "message": message}).to_string())
 }
 
-pub(super) fn encoded(result: EngineResult<Vec<u8>>) -> (StatusCode, Bytes) {
+fn encoded(result: EngineResult<Vec<u8>>) -> (StatusCode, Bytes) {
     match result {
         Ok(json) => (StatusCode::OK, json.into()),
         Err(error) => {
@@ -241,7 +236,7 @@ pub(super) fn encoded(result: EngineResult<Vec<u8>>) -> (StatusCode, Bytes) {
     }
 }
 
-pub(super) fn respond(status: StatusCode, json: impl Into<Bytes>) -> Response<Full<Bytes>> {
+fn respond(status: StatusCode, json: impl Into<Bytes>) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(json.into()));
     *response.status_mut() = status;
     let content_type = HeaderValue::from_static("application/x-amz-json-1.0");

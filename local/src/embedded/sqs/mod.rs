@@ -321,7 +321,7 @@ mod tests {
     use crate::sdk;
 
     async fn start(clock: &Clock) -> (Server, Client) {
-        let sqs = super::start(http::bind_loopback().await.unwrap(), &None, clock).unwrap();
+        let sqs = super::start(http::bind_loopback(0).await.unwrap(), &None, clock).unwrap();
         let client = sdk::sqs(&sqs.url());
         (sqs, client)
     }

@@ -1,4 +1,4 @@
-//! The answers of faults. `local/tests/service/bank_faults.rs` tests each fault through the whole service.
+//! The answers of faults. `testing/service/tests/service/bank_faults.rs` tests each fault through the whole service.
 
 use bank::FaultKind;
 

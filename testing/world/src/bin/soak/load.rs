@@ -116,11 +116,12 @@ impl Soak {
     /// Starts the service, sets limits and fees, and registers the webhooks. If the service is to be killed, it is
     /// first killed during its first start.
     pub(crate) async fn start(options: Options, directory: PathBuf) -> Result<Arc<Self>> {
-        let service = Service::new(directory)?;
+        let mut service = Service::new(directory)?;
         let dice = Dice::new(options.seed, FIRST_CHARGE);
-        let arguments = ["--bank-skew".to_owned(), dice.between("skew", -90, 90).to_string()];
-        let throttle = options.throttle.iter().flat_map(|units| ["--throttle".to_owned(), units.to_string()]);
-        let arguments: Vec<String> = arguments.into_iter().chain(throttle).collect();
+        let mut arguments = vec!["--bank-skew".to_owned(), dice.between("skew", -90, 90).to_string()];
+        if let Some(units) = options.throttle {
+            arguments.extend(service.throttle(units)?);
+        }
         let early = if options.kills > 0 { dice.between("early kills", 1, MOST_EARLY_KILLS) } else { 0 };
         for kill in 0..early {
             let after = dice.between(&format!("early kill {kill}"), 1, EARLY_MS).unsigned_abs();
