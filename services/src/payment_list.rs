@@ -222,9 +222,7 @@ impl From<StoreError> for PaymentListError {
     }
 }
 
-shared::store::repository! {
-    PaymentList
-}
+shared::store::repository!(PaymentList);
 
 impl PaymentList {
     /// Reads a page of a scope's payments, including charges created by `/v1/charges`. `cursor` is the

@@ -14,9 +14,7 @@ const TEST_EMAILS_PER_DAY: i64 = 100;
 
 const COUNTER: &str = "mails";
 
-shared::store::repository! {
-    Emails
-}
+shared::store::repository!(Emails);
 
 impl Emails {
     /// Claims an email for one attempt. `claim` is the claim's random id.

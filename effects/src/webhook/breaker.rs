@@ -112,9 +112,7 @@ impl Breaker {
     }
 }
 
-shared::store::repository! {
-    Breakers
-}
+shared::store::repository!(Breakers);
 
 impl Breakers {
     pub fn key_of(scope: &Scope) -> Key {
