@@ -23,7 +23,6 @@ impl From<WebhookError> for Problem {
             WebhookError::Page(error) => error.into(),
             WebhookError::Payload(_) => Self::Internal(error.to_string()),
             WebhookError::Store(error) => error.into(),
-            WebhookError::Random(error) => error.into(),
         }
     }
 }

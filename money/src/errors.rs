@@ -10,12 +10,10 @@ use shared::store::StoreError;
 use crate::charge::ChargeError;
 use crate::med::{CaseError, EvidenceError};
 use crate::refund::RefundError;
-use crate::wallet::WalletError;
 
 impl WorkFailure for ChargeError {}
 impl WorkFailure for RefundError {}
 impl WorkFailure for CaseError {}
-impl WorkFailure for WalletError {}
 
 impl From<ChargeError> for Problem {
     fn from(error: ChargeError) -> Self {
@@ -37,16 +35,6 @@ impl From<ChargeError> for Problem {
             ChargeError::CustomerVelocityExceeded => Self::CustomerVelocityExceeded,
             ChargeError::AccountVelocityExceeded => Self::AccountVelocityExceeded,
             ChargeError::Store(error) => error.into(),
-            ChargeError::Random(error) => error.into(),
-        }
-    }
-}
-
-impl From<WalletError> for Problem {
-    fn from(error: WalletError) -> Self {
-        match error {
-            WalletError::Store(error) => error.into(),
-            WalletError::Random(error) => error.into(),
         }
     }
 }
@@ -77,13 +65,11 @@ impl From<RefundError> for Problem {
                 Self::Invalid(fields.into_iter().map(detail).collect())
             }
             RefundError::TooOldForDevolution => Self::ReturnWindowOver(message),
-            RefundError::Random(error) => error.into(),
             RefundError::PayerOnly | RefundError::NoDestination => {
                 Self::UnprocessableField { param: "destinationKey", message }
             }
             RefundError::OverThirdPartyLimit { .. } => Self::UnprocessableField { param: "amount", message },
             RefundError::Funds(error) => Self::Internal(error.to_string()),
-            RefundError::Wallet(error) => error.into(),
             RefundError::Store(error) => error.into(),
         }
     }
@@ -97,7 +83,6 @@ impl From<CaseError> for Problem {
             CaseError::NotOpen(_) => Self::Unreadable(error.to_string()),
             CaseError::Refused(CaseRefused::Funds(error)) => Self::Internal(error.to_string()),
             CaseError::Store(error) => error.into(),
-            CaseError::Random(error) => error.into(),
         }
     }
 }
@@ -116,7 +101,6 @@ impl From<EvidenceError> for Problem {
             }
             EvidenceError::Files(error) => error.into(),
             EvidenceError::Store(error) => error.into(),
-            EvidenceError::Random(error) => error.into(),
         }
     }
 }

@@ -18,7 +18,6 @@ use money::charge::Charges;
 use money::refund::Refunds;
 use shared::account::Accounts;
 use shared::audit;
-use shared::random::RandomError;
 use shared::store::{CommitOutcome, RowUpdate, Store, StoreError, Write};
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -29,22 +28,13 @@ pub enum ErasureOutcome {
     Kept(ErasureRefused),
 }
 
-/// It can be repeated.
-#[derive(Debug, thiserror::Error)]
-pub enum ErasureError {
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error(transparent)]
-    Random(#[from] RandomError),
-}
-
-/// `by` is `None` in a dry run, which writes nothing.
+/// After an error it can be repeated. `by` is `None` in a dry run, which writes nothing.
 pub async fn erase_customer(
     store: &Store,
     id: ChargeId,
     by: Option<&Operator>,
     now: Timestamp,
-) -> Result<ErasureOutcome, ErasureError> {
+) -> Result<ErasureOutcome, StoreError> {
     let mut update = store.start_update("a charge");
     loop {
         // An expiry that is not persisted yet has no event. The scheduler persists it soon.

@@ -43,7 +43,7 @@ pub use charge_timeline::{
     CaseEvent, ChargeRows, ChargeTimeline, TIMELINE_QUERY, TimelineEntry, TimelineFact, TimelinePage,
     TimelinePart, TimelineView, charge_timeline,
 };
-pub use erasure::{ErasureError, ErasureOutcome, erase_customer};
+pub use erasure::{ErasureOutcome, erase_customer};
 pub use ledger_verification::verify_ledger;
 pub use movement_reconciliation::{MovementDifference, MovementReconciliation, reconcile_movements};
 pub use payment_list::{

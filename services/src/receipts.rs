@@ -15,7 +15,6 @@ use domain::time::Timestamp;
 use money::charge::{Charges, recorded_payment_writes};
 use money::wallet::counters::{self, DebitCheck};
 use shared::audit;
-use shared::random::RandomError;
 use shared::store::{ListIndex, PageRange, Result, Store, StoreError, Write};
 
 const PAGE: usize = 100;
@@ -38,8 +37,6 @@ pub enum ReceiptError {
     OnlyByBank,
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error(transparent)]
-    Random(#[from] RandomError),
 }
 
 #[derive(Debug)]

@@ -7,7 +7,6 @@ use domain::row::{Key, Row as _};
 use domain::time::{SECONDS_A_DAY, Timestamp};
 
 use shared::audit;
-use shared::random::RandomError;
 use shared::request_limit::Window;
 use shared::store::{Inserted, ListIndex, Order, PageRange, StoreError, Write};
 
@@ -19,8 +18,6 @@ pub enum SetAsideError {
     NotFound,
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error(transparent)]
-    Random(#[from] RandomError),
 }
 
 shared::store::repository!(SetAsideItems);

@@ -12,7 +12,7 @@ use domain::audit::{Action, Audit, Operator, partition};
 use domain::ids::{AccountId, AuditId};
 use domain::time::Timestamp;
 
-use crate::random::{self, RandomError};
+use crate::random;
 use crate::store::{
     Item, Order, PageRange, Result, Store, StoreError, Write, from_item, head_of, integer, text,
 };
@@ -42,7 +42,7 @@ pub fn by_operator(
     action: Action,
     subject: impl Display,
     at: Timestamp,
-) -> Result<Audit, RandomError> {
+) -> Result<Audit> {
     let id = AuditId::new(at, random::bytes()?);
     Ok(Audit::by_operator(operator, account, (id, at), action, subject))
 }

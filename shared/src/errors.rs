@@ -29,7 +29,7 @@ impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Unavailable(_) | StoreError::Throttled(_) => Self::Unavailable(error.to_string()),
-            StoreError::Corrupt(_) => Self::Internal(error.to_string()),
+            StoreError::Corrupt(_) | StoreError::Random(_) => Self::Internal(error.to_string()),
         }
     }
 }
@@ -57,10 +57,9 @@ impl From<AccountError> for Problem {
         match error {
             AccountError::NotFound => Self::NotFound { what: "account" },
             AccountError::Store(error) => error.into(),
-            AccountError::FewerShards { .. }
-            | AccountError::FeesAboveAmount
-            | AccountError::Random(_)
-            | AccountError::Audit(_) => Self::Internal(error.to_string()),
+            AccountError::FewerShards { .. } | AccountError::FeesAboveAmount | AccountError::Audit(_) => {
+                Self::Internal(error.to_string())
+            }
         }
     }
 }
@@ -82,7 +81,6 @@ impl From<UserError> for Problem {
                 Self::Unprocessable(format!("{error}."))
             }
             UserError::Store(error) => error.into(),
-            UserError::Random(error) => error.into(),
         }
     }
 }
@@ -93,7 +91,6 @@ impl From<ApiKeyError> for Problem {
             ApiKeyError::NotFound => Self::NotFound { what: "API key" },
             ApiKeyError::Suspended => Self::AccountSuspended,
             ApiKeyError::Store(error) => error.into(),
-            ApiKeyError::Random(error) => error.into(),
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Errors of requests about webhooks: endpoints, events, deliveries, resends and tests.
 
-use shared::random::RandomError;
 use shared::store::{PageError, StoreError};
 
 use super::endpoint::MAX_ENDPOINTS;
@@ -36,6 +35,4 @@ pub enum WebhookError {
     Payload(#[from] serde_json::Error),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error(transparent)]
-    Random(#[from] RandomError),
 }

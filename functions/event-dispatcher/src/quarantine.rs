@@ -34,7 +34,7 @@ pub(crate) enum Cause {
 impl From<&StoreError> for Cause {
     fn from(error: &StoreError) -> Self {
         match error {
-            StoreError::Unavailable(_) => Self::Unavailable,
+            StoreError::Unavailable(_) | StoreError::Random(_) => Self::Unavailable,
             StoreError::Throttled(_) => Self::Throttled,
             StoreError::Corrupt(_) => Self::Permanent,
         }

@@ -1,7 +1,6 @@
 use domain::charge::TransactionStatus;
 use domain::charge::transition::Rejection;
 
-use shared::random::RandomError;
 use shared::store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +15,4 @@ pub enum ChargeError {
     AccountVelocityExceeded,
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error(transparent)]
-    Random(#[from] RandomError),
 }

@@ -2,7 +2,6 @@ use domain::charge::FundsError;
 use domain::med::{CaseRefused, CaseStatus, EvidenceRefused};
 
 use shared::object_store::ObjectStoreError;
-use shared::random::RandomError;
 use shared::store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
@@ -13,8 +12,6 @@ pub enum CaseError {
     Refused(#[from] CaseRefused),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error(transparent)]
-    Random(#[from] RandomError),
 }
 
 impl From<FundsError> for CaseError {
@@ -37,6 +34,4 @@ pub enum EvidenceError {
     Files(#[from] ObjectStoreError),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error(transparent)]
-    Random(#[from] RandomError),
 }

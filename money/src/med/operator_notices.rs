@@ -10,7 +10,6 @@ use domain::time::Timestamp;
 
 use super::{CaseError, ContestedPix, MedCases};
 use shared::audit;
-use shared::random::RandomError;
 use shared::store::{ListIndex, PageRange, StoreError, Write};
 
 const PAGE: usize = 100;
@@ -35,8 +34,6 @@ pub enum NoticeError {
     Case(#[from] CaseError),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error(transparent)]
-    Random(#[from] RandomError),
 }
 
 fn not_credited(pix: &ContestedPix) -> String {

@@ -12,7 +12,6 @@ use super::CaseError;
 use crate::wallet::counters::{self, DebitCheck};
 use shared::audit;
 use shared::auth::Caller;
-use shared::random::RandomError;
 use shared::store::{Plan, Result, RowUpdate, StoreError, Write, number, reuse_or_read};
 
 shared::store::repository!(MedCases);
@@ -210,7 +209,7 @@ pub(super) fn audit_row(
     case: &MedCase,
     action: Action,
     now: Timestamp,
-) -> Result<Option<Audit>, RandomError> {
+) -> Result<Option<Audit>> {
     let Some(operator) = by else { return Ok(None) };
     Ok(Some(audit::by_operator(operator, case.scope.account, action, case.id, now)?))
 }

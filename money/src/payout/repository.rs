@@ -13,7 +13,6 @@ use domain::wallet::{Cause, Posting, Subject, rules};
 use crate::wallet::counters::{self, DebitCheck};
 use crate::wallet::{CachedCredits, DebitPlan, Wallets};
 use shared::audit;
-use shared::random::RandomError;
 use shared::store::{ListIndex, PageRange, Plan, StoreError, Write};
 
 pub const PAGE_SIZE: usize = 100;
@@ -34,8 +33,6 @@ pub enum PayoutError {
     /// Whether the change was written is unknown.
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error(transparent)]
-    Random(#[from] RandomError),
 }
 
 shared::store::repository!(Payouts);

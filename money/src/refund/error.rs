@@ -1,8 +1,6 @@
 use domain::charge::{FundsError, RefundRefused, TransactionStatus};
 use domain::payment_method::PaymentMethod;
 
-use crate::wallet::WalletError;
-use shared::random::RandomError;
 use shared::store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
@@ -51,16 +49,12 @@ pub enum RefundError {
     )]
     NoDestination,
     #[error(transparent)]
-    Random(#[from] RandomError),
-    #[error(transparent)]
-    Wallet(#[from] WalletError),
-    #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl RefundError {
     /// A failure that is not a refusal is technical, and a retry may succeed.
     pub(super) fn is_refusal(&self) -> bool {
-        !matches!(self, Self::Funds(_) | Self::Random(_) | Self::Wallet(_) | Self::Store(_))
+        !matches!(self, Self::Funds(_) | Self::Store(_))
     }
 }

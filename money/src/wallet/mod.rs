@@ -7,4 +7,4 @@ pub mod statement;
 pub mod verify;
 pub mod view;
 
-pub use repository::{Adjustment, AdjustmentOutcome, CachedCredits, DebitPlan, WalletError, Wallets};
+pub use repository::{Adjustment, AdjustmentOutcome, CachedCredits, DebitPlan, Wallets};

@@ -17,7 +17,7 @@ use domain::wallet::{Cause, LedgerAccount, Posting, Subject, TrancheShare, Walle
 use crate::wallet::counters::{self, CounterRow, DebitCheck, HELD, Tranche};
 use shared::account::Accounts;
 use shared::audit;
-use shared::random::{self, RandomError};
+use shared::random;
 use shared::store::{Item, Order, StoreError, Write, from_item, key_of_item};
 
 const POSTINGS_PER_READ: usize = 1_000;
@@ -49,14 +49,6 @@ impl CachedCredits {
     pub(crate) fn with_overdraft(overdraft: MinorUnits) -> Self {
         Self { overdraft, ..Self::default() }
     }
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum WalletError {
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error(transparent)]
-    Random(#[from] RandomError),
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -224,14 +216,14 @@ impl Wallets {
         adjustment: &Adjustment,
         operator: &Operator,
         now: Timestamp,
-    ) -> Result<AdjustmentOutcome, WalletError> {
+    ) -> Result<AdjustmentOutcome, StoreError> {
         let Adjustment { id, scope, currency, minor, note } = adjustment.clone();
         let subject = Subject { note, ..Subject::default() };
         // The statement is sorted by posting id, which begins with a timestamp. The posting takes that time,
         // so its time agrees with its place, even when the adjustment is retried later.
         let at = id.timestamp().unwrap_or(now);
         let cause = Cause { id, scope, shard: Shard::FIRST, currency, at, subject };
-        let posting = rules::adjusted(cause, MinorUnits::new(minor)).map_err(StoreError::from)?;
+        let posting = rules::adjusted(cause, MinorUnits::new(minor))?;
         let ShardedScope { shards, .. } = self.sharded_scope(&scope).await?;
         let mut credits = CachedCredits::default();
         let mut update = self.store.start_update("a wallet");
@@ -258,7 +250,7 @@ impl Wallets {
 
     /// The caller checks that the tranche's day has come. `false`: there is no such tranche. Concurrent calls
     /// release it once.
-    pub async fn release(&self, tranche: Tranche, now: Timestamp) -> Result<bool, WalletError> {
+    pub async fn release(&self, tranche: Tranche, now: Timestamp) -> Result<bool, StoreError> {
         let Tranche { scope, shard, currency, day } = tranche;
         let key = tranche.key();
         let mut update = self.store.start_update("a tranche");

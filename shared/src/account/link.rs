@@ -20,7 +20,7 @@ use super::{Role, TokenGeneration, User, UserChange, UserError, Users};
 use crate::account::password::PasswordHash;
 use crate::audit;
 use crate::language::Language;
-use crate::random::{self, RandomError};
+use crate::random;
 use crate::store::{Result, Write};
 
 /// 72 hours.
@@ -61,7 +61,7 @@ impl MailedLink {
 domain::text::hidden_debug!(LinkToken);
 
 impl LinkToken {
-    pub fn random() -> Result<Self, RandomError> {
+    pub fn random() -> Result<Self> {
         let half = || random::bytes::<16>().map(|half| URL_SAFE_NO_PAD.encode(half));
         Ok(Self(format!("{}{}", half()?, half()?)))
     }

@@ -10,7 +10,7 @@ use domain::shard::{ShardCount, ShardedScope};
 use domain::time::Timestamp;
 
 use crate::audit;
-use crate::random::{self, RandomError};
+use crate::random;
 use crate::store::{CommitOutcome, ListIndex, PageRange, Plan, StoreError, Write};
 
 #[derive(Debug, thiserror::Error)]
@@ -27,8 +27,6 @@ pub enum AccountError {
     FeesAboveAmount,
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error(transparent)]
-    Random(#[from] RandomError),
     #[error("an audit row can't be written: {0}")]
     Audit(#[from] serde_json::Error),
 }
@@ -55,8 +53,8 @@ impl Accounts {
         operator: &Operator,
         now: Timestamp,
     ) -> Result<Account, AccountError> {
-        let id = AccountId::new(random::bytes()?);
-        let salt = hex::encode(random::bytes::<16>()?);
+        let id = AccountId::new(random::bytes().map_err(StoreError::from)?);
+        let salt = hex::encode(random::bytes::<16>().map_err(StoreError::from)?);
         let (brand, requires_second_factor) = (Brand::default(), false);
         let account = Account {
             id,

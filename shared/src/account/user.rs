@@ -16,7 +16,6 @@ use crate::account::link::{INVITE, Invite};
 use crate::account::password::PasswordHash;
 use crate::audit;
 use crate::language::Language;
-use crate::random::RandomError;
 use crate::store::{
     CommitOutcome, Item, ListIndex, Order, Plan, RowUpdate, StoreError, Write, from_item, text,
 };
@@ -220,8 +219,6 @@ pub enum UserError {
     LinkInvalid,
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error(transparent)]
-    Random(#[from] RandomError),
 }
 
 crate::store::repository!(Users);

@@ -14,7 +14,7 @@ use domain::time::Timestamp;
 use super::request::NewApiKey;
 use super::{ApiKey, ListedKey, generate};
 use crate::audit;
-use crate::random::{self, RandomError};
+use crate::random;
 use crate::store::{
     CommitOutcome, Item, Result, RowUpdate, Store, StoreError, UpdateOutcome, Write, from_item, unavailable,
 };
@@ -39,8 +39,6 @@ pub enum ApiKeyError {
     Suspended,
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error(transparent)]
-    Random(#[from] RandomError),
 }
 
 /// Clones share one DynamoDB client.
@@ -214,7 +212,7 @@ fn row(pk: &str) -> RowUpdate {
     RowUpdate::of_item(key_of(pk))
 }
 
-fn new_key(account: &Account, request: &NewApiKey, now: Timestamp) -> Result<IssuedApiKey, ApiKeyError> {
+fn new_key(account: &Account, request: &NewApiKey, now: Timestamp) -> Result<IssuedApiKey> {
     let cleartext = generate(request.mode, random::bytes()?);
     let key = ApiKey::new(&cleartext, account, request.mode, &request.label, now);
     Ok(IssuedApiKey { key, cleartext })

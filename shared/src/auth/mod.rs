@@ -21,8 +21,7 @@ use self::dashboard::Session;
 use crate::api_key::{self, ApiKey, ApiKeys};
 use crate::audit;
 use crate::http::{Problem, RateLimit, RequestContext, Result};
-use crate::random::RandomError;
-use crate::store::Item;
+use crate::store::{Item, StoreError};
 
 /// Counters of previous minutes that each request removes.
 const COUNTERS_REMOVED: i64 = 10;
@@ -77,7 +76,7 @@ impl Caller {
 
     /// Only for actions whose audit row the event dispatcher can't derive from the changed row. Must be written
     /// in the action's transaction.
-    pub fn audit(&self, action: Action, subject: impl Display, at: Timestamp) -> Result<Audit, RandomError> {
+    pub fn audit(&self, action: Action, subject: impl Display, at: Timestamp) -> Result<Audit, StoreError> {
         audit::by_operator(&self.by.as_operator(self.source), self.scope.account, action, subject, at)
     }
 

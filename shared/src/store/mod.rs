@@ -67,6 +67,7 @@ use domain::money::MoneyError;
 use domain::row::Key;
 
 use self::update::{MAX_WRITE_RETRIES, pause_before_retry};
+use crate::random::RandomError;
 
 /// The longest partition key and sort key of DynamoDB, in bytes. No row has a longer one.
 const MAX_PK_BYTES: usize = 2_048;
@@ -97,6 +98,9 @@ pub enum StoreError {
     /// as invalid, for example because a counter is not a number. A later attempt fails too.
     #[error("a row can't be read or written: {0}")]
     Corrupt(String),
+    /// A row that needs random bytes, such as one of the audit, can't be made.
+    #[error(transparent)]
+    Random(#[from] RandomError),
 }
 
 /// Converts an arithmetic error. A sum of stored amounts that is out of range means that a row is corrupt.

@@ -14,7 +14,8 @@ use domain::text::{is_forbidden_in_line, serde_as_text};
 use domain::time::Timestamp;
 
 use acquirer_kit::setting::{AcquirerUrl, InvalidSetting, sha256};
-use shared::random::{self, RandomError};
+use shared::random;
+use shared::store::Result;
 
 /// The path of notifications, before the account and the token.
 const CALLBACK_PATH: &str = "/v1/acquirer-events/";
@@ -76,7 +77,7 @@ pub struct CallbackToken {
 
 impl CallbackToken {
     /// Creates a random token. Returns its cleartext too, which is stored nowhere.
-    pub(super) fn create(now: Timestamp) -> Result<(SecretString, Self), RandomError> {
+    pub(super) fn create(now: Timestamp) -> Result<(SecretString, Self)> {
         let token = random_secret()?;
         let sha256 = sha256(token.expose_secret().as_bytes());
         Ok((token, Self { sha256, created_at: now }))
@@ -84,7 +85,7 @@ impl CallbackToken {
 }
 
 /// Returns 256 random bits, as 64 hex digits.
-pub(super) fn random_secret() -> Result<SecretString, RandomError> {
+pub(super) fn random_secret() -> Result<SecretString> {
     Ok(hex::encode(random::bytes::<32>()?).into())
 }
 

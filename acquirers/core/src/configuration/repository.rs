@@ -22,7 +22,6 @@ use super::rows::{AccountAcquirer, AcquirerSecrets, ConfiguredAcquirer, MedSecre
 use super::settings::{AcquirerSettings, Credentials, KindSettings};
 use shared::audit;
 use shared::config::{ConfigError, Vars, required};
-use shared::random::RandomError;
 use shared::store::{Aws, Item, Result, Store, StoreError, Write, from_item, key_of_item};
 
 /// The name of the updated object in errors.
@@ -49,8 +48,6 @@ pub enum SettingsError {
     NotRetired(AccountId, ConnectionId),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error(transparent)]
-    Random(#[from] RandomError),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -645,11 +642,6 @@ fn replaced<'a>(
     Ok(replaced)
 }
 
-fn audit_write(
-    operator: &Operator,
-    account: AccountId,
-    action: Action,
-    now: Timestamp,
-) -> Result<Write, RandomError> {
+fn audit_write(operator: &Operator, account: AccountId, action: Action, now: Timestamp) -> Result<Write> {
     Ok(Write::audit(&audit::by_operator(operator, account, action, account, now)?))
 }

@@ -57,7 +57,7 @@ impl CaseEvidence {
         if self.store.partition_prefix(&pk, &Upload::prefix(case.id)).await?.len() >= MAX_UPLOADS {
             return Err(EvidenceRefused::TooManyUploads.into());
         }
-        let id = EvidenceId::new(now, random::bytes()?);
+        let id = EvidenceId::new(now, random::bytes().map_err(StoreError::from)?);
         let upload = Upload { id, case: case.id, file, uploaded_by, created_at: now };
         match self.store.insert(&upload).await? {
             Inserted::New => Ok(upload),
