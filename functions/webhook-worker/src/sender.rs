@@ -79,8 +79,7 @@ impl Sender {
         Self::builder(policy).build()
     }
 
-    /// Returns a builder, for tests that need another time limit, root certificate or resolver.
-    pub fn builder(policy: AddressPolicy) -> SenderBuilder {
+    fn builder(policy: AddressPolicy) -> SenderBuilder {
         SenderBuilder {
             policy,
             time_limit: TIME_LIMIT,
@@ -157,51 +156,24 @@ impl fmt::Debug for Sender {
     }
 }
 
-/// Builds a [`Sender`] with a different time limit, resolver or additional root certificate.
-pub struct SenderBuilder {
+/// Builds a [`Sender`]. Tests change its parts.
+struct SenderBuilder {
     policy: AddressPolicy,
     time_limit: Duration,
+    /// Of the TCP connection.
     connect_time_limit: Duration,
+    /// Trusted besides the machine's root certificates, in DER.
     extra_roots: Vec<CertificateDer<'static>>,
     lookup: Option<Lookup>,
 }
 
-/// Replaces the machine's resolver. Returns the addresses of a name; none: the name does not exist.
-pub type Lookup = Arc<dyn Fn(&str) -> Vec<IpAddr> + Send + Sync>;
+/// Replaces the machine's resolver. Returns the addresses of a name; none: the name does not exist. The address
+/// policy applies to them too.
+type Lookup = Arc<dyn Fn(&str) -> Vec<IpAddr> + Send + Sync>;
 
 impl SenderBuilder {
-    /// Replaces [`TIME_LIMIT`] for the whole post.
-    #[must_use]
-    pub fn time_limit(mut self, limit: Duration) -> Self {
-        self.time_limit = limit;
-        self
-    }
-
-    /// Replaces `CONNECT_TIME_LIMIT` for the TCP connection.
-    #[cfg(test)]
-    #[must_use]
-    pub(crate) fn connect_time_limit(mut self, limit: Duration) -> Self {
-        self.connect_time_limit = limit;
-        self
-    }
-
-    /// Trusts one more root certificate, in DER.
-    #[must_use]
-    pub fn trust(mut self, root: CertificateDer<'static>) -> Self {
-        self.extra_roots.push(root);
-        self
-    }
-
-    /// Replaces the resolver. The address policy applies to its results too.
-    #[cfg(test)]
-    #[must_use]
-    pub(crate) fn resolve_with(mut self, lookup: Lookup) -> Self {
-        self.lookup = Some(lookup);
-        self
-    }
-
     /// Reads the machine's root certificates and creates the sender.
-    pub fn build(self) -> Result<Sender, ClientSettingsError> {
+    fn build(self) -> Result<Sender, ClientSettingsError> {
         let connector = connector::new(&self.policy, self.connect_time_limit, self.extra_roots, self.lookup)?;
         Ok(Sender {
             policy: self.policy,

@@ -135,6 +135,28 @@ async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> Option<String> {
     }
 }
 
+impl SenderBuilder {
+    fn time_limit(mut self, limit: Duration) -> Self {
+        self.time_limit = limit;
+        self
+    }
+
+    fn connect_time_limit(mut self, limit: Duration) -> Self {
+        self.connect_time_limit = limit;
+        self
+    }
+
+    fn trust(mut self, root: CertificateDer<'static>) -> Self {
+        self.extra_roots.push(root);
+        self
+    }
+
+    fn resolve_with(mut self, lookup: Lookup) -> Self {
+        self.lookup = Some(lookup);
+        self
+    }
+}
+
 fn local() -> SenderBuilder {
     Sender::builder(AddressPolicy::PublicOrLocal(LocalNames::default()))
 }
