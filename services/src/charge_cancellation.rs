@@ -11,21 +11,11 @@ use domain::time::Timestamp;
 use crate::RemoteCharges;
 use acquirer_core::{Acquirer, AcquirerError, Connection, Connections, Priority, within};
 use money::charge::{ChargeError, Charges};
-use shared::WorkError;
 use shared::auth::Caller;
+use shared::http::{Problem, Result};
 
 /// With all attempts.
 const CLOSE_TIME: Duration = Duration::from_secs(10);
-
-#[derive(Debug, thiserror::Error)]
-pub enum CancelError {
-    #[error(transparent)]
-    Charge(#[from] ChargeError),
-    #[error(transparent)]
-    Acquirer(#[from] AcquirerError),
-    #[error(transparent)]
-    Payment(#[from] WorkError),
-}
 
 #[derive(Clone, Copy, Debug)]
 pub struct ChargeCancellation<'a> {
@@ -39,7 +29,7 @@ pub async fn cancel_charge(
     stored: StoredCharge,
     caller: &Caller,
     now: Timestamp,
-) -> Result<Charge, CancelError> {
+) -> Result<Charge> {
     let charge = stored.clone().read_at(now);
     if !charge.acquirer.is_remote() || !charge.is_open() {
         return Ok(cancellation.charges.cancel(stored, caller, now).await?);
@@ -59,7 +49,7 @@ impl ChargeCancellation<'_> {
         stored: StoredCharge,
         caller: &Caller,
         now: Timestamp,
-    ) -> Result<Charge, CancelError> {
+    ) -> Result<Charge> {
         let charge = stored.clone().read_at(now);
         if charge.is_leased(now) {
             return Err(AcquirerError::Busy.into());
@@ -69,7 +59,9 @@ impl ChargeCancellation<'_> {
         // A charge that was never finalised may be unknown there.
         let Some(snapshot) = closed else { return Ok(self.charges.cancel(stored, caller, now).await?) };
         let seen = (&snapshot, None);
-        let followed = Box::pin(self.remote.follow(connection, &charge, seen, now)).await?;
+        let followed = Box::pin(self.remote.follow(connection, &charge, seen, now)).await;
+        // The payment is recorded by its notification or by the next sweep, so a retry may succeed.
+        let followed = followed.map_err(|error| Problem::Unavailable(error.to_string()))?;
         if snapshot.is_partial && followed.charge.as_stored().is_open() {
             return Err(AcquirerError::unavailable("one of its acquirers did not answer").into());
         }

@@ -35,7 +35,7 @@ mod set_aside_items;
 pub use account_settings::{change_account_settings, raise_shards};
 pub use bank_payments::{BankPayments, PixHint};
 pub use bank_returns::{ReturnStep, Returns};
-pub use charge_cancellation::{CancelError, ChargeCancellation, cancel_charge};
+pub use charge_cancellation::{ChargeCancellation, cancel_charge};
 pub use charge_creation::{
     ChargeCreation, CreateChargeError, IdempotencyNamespace, LEASE_SECONDS, create_charge,
 };
@@ -47,7 +47,7 @@ pub use erasure::{ErasureOutcome, erase_customer};
 pub use ledger_verification::verify_ledger;
 pub use movement_reconciliation::{MovementDifference, MovementReconciliation, reconcile_movements};
 pub use payment_list::{
-    PAYMENTS_QUERY, PaymentFilter, PaymentList, PaymentListError, PaymentListView, PaymentPage,
+    PAYMENTS_QUERY, PaymentFilter, PaymentList, PaymentListView, PaymentPage, too_many_to_sort,
 };
 pub use receipts::{Applied, ReceiptError, Receipts, check_returnable};
 pub use remote_charges::{Followed, RemoteCharges};

@@ -28,8 +28,8 @@ use shared::config::PublicUrls;
 use shared::http::field::{
     CREATED_AFTER, CREATED_BEFORE, Count, Definitions, Field, LIMIT, Parsed, Presence, TimeBound, Word,
 };
-use shared::http::{Fields, Problem, Query};
-use shared::store::{ListIndex, Order, PageError, PageRange, Result, StoreError};
+use shared::http::{self, Fields, Problem, Query};
+use shared::store::{ListIndex, Order, PageError, PageRange, Result};
 
 /// The most payments that a page by number can skip. Their index entries are read too, and this many still
 /// fit in one query.
@@ -205,21 +205,12 @@ struct Counted {
     days: Option<(Day, Day)>,
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum PaymentListError {
-    #[error(
+/// The problem of a list that is longer than is sorted.
+pub fn too_many_to_sort() -> Problem {
+    let reason = format!(
         "can sort at most {MAX_SORTED} payments, and more match; narrow the list by `status`, `startDate` and `endDate`, or read all in the order of `{CREATED_AT}` with `starting_after`"
-    )]
-    TooManyToSort,
-    /// `starting_after` is not the id of a payment of the scope, or a read of DynamoDB failed.
-    #[error(transparent)]
-    Page(#[from] PageError),
-}
-
-impl From<StoreError> for PaymentListError {
-    fn from(error: StoreError) -> Self {
-        Self::Page(error.into())
-    }
+    );
+    Problem::field("sortBy", reason)
 }
 
 shared::store::repository!(PaymentList);
@@ -237,7 +228,7 @@ impl PaymentList {
         cursor: Option<StoredCharge>,
         public_urls: &PublicUrls,
         now: Timestamp,
-    ) -> Result<PaymentPage, PaymentListError> {
+    ) -> http::Result<PaymentPage> {
         let cursor = cursor.map(|charge| charge.read_at(now)).filter(|charge| charge.scope == scope.scope);
         let cursor = cursor.map(|charge| charge.list_sort());
         if filter.starting_after.is_some() && cursor.is_none() {
@@ -297,14 +288,14 @@ impl PaymentList {
         filter: &PaymentFilter,
         public_urls: &PublicUrls,
         now: Timestamp,
-    ) -> Result<PaymentPage, PaymentListError> {
+    ) -> http::Result<PaymentPage> {
         let (index, partitions) = filter.partitions(scope);
         let (from, to) = sort_range(filter.start, filter.end);
         let bounds = (from.as_str(), to.as_str());
         let limit = MAX_SORTED.saturating_add(1);
         let entries = self.store.list_of_each(index, &partitions, bounds, Order::NewestFirst, limit).await?;
         if entries.len() > MAX_SORTED {
-            return Err(PaymentListError::TooManyToSort);
+            return Err(too_many_to_sort());
         }
         let keys: Vec<Key> = entries.into_iter().map(|entry| entry.key).collect();
         let rows: Vec<StoredCharge> = self.store.get_in_order(&keys).await?;

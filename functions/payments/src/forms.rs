@@ -66,7 +66,7 @@ async fn cancel(IdPath(id): IdPath<ChargeId>, member: MemberForm) -> Result<Resp
     let path = format!("/dashboard/charges/{}", charge.as_stored().id);
     let MemberForm { app, caller, now, .. } = &member;
     let cancelled = Box::pin(cancel_charge(cancellation(app), charge, caller, *now)).await;
-    let cancelled = match cancelled.map_err(Problem::from) {
+    let cancelled = match cancelled {
         // A form that is sent twice is answered alike.
         Err(Problem::PaymentNotCancellable { status }) if status == TransactionStatus::Cancelled.as_str() => {
             Ok(())

@@ -17,7 +17,7 @@ use money::charge::ChargeError;
 use money::med::{CaseError, EvidenceError};
 use money::refund::RefundError;
 use serde_json::{Value, json};
-use services::PaymentListError;
+use services::too_many_to_sort;
 use shared::http::Problem;
 
 use crate::support::{Answer, Service, id, raw_id};
@@ -108,7 +108,7 @@ fn constructed(messages: &mut Messages) {
         rejected(Rejection::NotCancellable),
         rejected(Rejection::BeingPaid),
         rejected(Rejection::NotPayableByCard),
-        PaymentListError::TooManyToSort.into(),
+        too_many_to_sort(),
     ] {
         messages.add_problem(&problem);
     }
