@@ -29,10 +29,8 @@ use acquirer_core::{Connector as _, NewCharge, PixBank};
 use money::charge::{ChargeError, Charges, WritePlan, recorded_payment_writes};
 use money::med::{BankMedReturn, MedCases};
 use money::refund::{MadeThere, RefundError, Refunds};
-use shared::audit;
-use shared::concurrently;
 use shared::store::{Result, Store, Write};
-use shared::{WorkError, WorkResult};
+use shared::{WorkError, WorkResult, audit, concurrently};
 
 /// How long a bank is asked again for the payer of a payment that is held for review: six hours, in
 /// milliseconds. Its list may confirm a payer later than the Pix.

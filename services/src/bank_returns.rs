@@ -9,9 +9,8 @@ use domain::wallet::Posting;
 use acquirer_core::{Connection, RequestAgain, ReturnProgress};
 use money::charge::Charges;
 use money::wallet::counters::{self, DebitCheck};
-use shared::WorkResult;
-use shared::metrics;
 use shared::store::{Store, Write};
+use shared::{WorkResult, metrics};
 
 /// The index of the payment's row among the writes of a return's progress.
 const PAYMENT_WRITE: usize = 0;

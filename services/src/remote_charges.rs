@@ -17,9 +17,8 @@ use acquirer_core::{Connection, RefundEnd};
 use money::charge::{Charges, recorded_payment_writes};
 use money::med::MedCases;
 use money::refund::{MadeThere, RefundError, Refunds};
-use shared::metrics;
 use shared::store::Store;
-use shared::{WorkError, WorkResult};
+use shared::{WorkError, WorkResult, metrics};
 
 /// The most changes that one read causes. Only a charge with more refunds and disputes needs a second read.
 const MAX_STEPS: usize = 32;

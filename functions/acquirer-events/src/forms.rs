@@ -1,7 +1,6 @@
 //! The dashboard's forms that play the payer and the payer's bank in test mode.
 
-use crate::App;
-use crate::MemberForm;
+use crate::{App, MemberForm};
 use axum::Router;
 use axum::middleware::from_fn;
 use axum::response::Response;

@@ -1,6 +1,6 @@
 //! The sandbox routes of MED cases. A caller with a test key acts as the payer's bank and the Central Bank.
 
-use crate::CallerOwnedTest;
+use crate::{CallerOwnedTest, bodies};
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -11,8 +11,6 @@ use money::med::CaseView;
 use money::med::request::case_notification;
 use shared::http::{Fields, JsonBody, Result};
 use shared::random;
-
-use crate::bodies;
 
 pub(crate) async fn open(
     CallerOwnedTest { app, found: charge, now, .. }: CallerOwnedTest<StoredCharge>,

@@ -4,7 +4,7 @@
 //! form on another site can do no more than anyone who knows the URL. The page forbids a referrer, so a browser
 //! sends `Origin: null`, which shows nothing.
 
-use crate::App;
+use crate::{App, terms_of};
 use axum::extract::State;
 use axum::response::Redirect;
 use domain::charge::transition::{Command, Payment};
@@ -14,8 +14,6 @@ use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
 use shared::http::field::{Definitions, Word};
 use shared::http::{Fields, FormBody, IdPath, Problem, Query, RequestContext, Result};
-
-use crate::terms_of;
 
 /// The largest form, in bytes. The form of the page has fewer than 50.
 const MAX_BODY_BYTES: usize = 1_024;

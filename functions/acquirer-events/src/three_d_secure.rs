@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::App;
+use crate::{App, simulation};
 use acquirer_core::AcquirerMessage;
 use axum::extract::rejection::RawFormRejection;
 use axum::extract::{RawForm, State};
@@ -23,8 +23,6 @@ use maud::{Markup, html};
 use pages::{Document, Language, Word as Text, words as w};
 use shared::http::field::{Definitions, Word};
 use shared::http::{Fields, IdPath, Problem, Query, RequestContext, Result};
-
-use crate::simulation;
 
 const SECONDS_BEFORE_RETURN: u32 = 2;
 

@@ -1,7 +1,6 @@
 //! The dashboard's form that creates a charge.
 
-use crate::MemberForm;
-use crate::{App, creation};
+use crate::{App, MemberForm, creation};
 use axum::Router;
 use axum::http::StatusCode;
 use axum::http::header::LOCATION;

@@ -8,12 +8,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use domain::charge::StoredCharge;
-use money::charge::ChargeFilter;
-use money::charge::Charges;
 use money::charge::request::{ChargeRoute, NewCharge};
 use money::charge::view::{ChargeView, QrImage, charge_list};
-use services::ChargeCreation;
-use services::{ChargeRows, IdempotencyNamespace, TimelinePage, charge_timeline, create_charge};
+use money::charge::{ChargeFilter, Charges};
+use services::{
+    ChargeCreation, ChargeRows, IdempotencyNamespace, TimelinePage, charge_timeline, create_charge,
+};
 use shared::auth::dashboard::Dashboard;
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars};

@@ -49,11 +49,10 @@ use effects::webhook::queue::{CountQueue, DeliveryMessage, DeliveryQueues};
 use effects::webhook::resend::Resend;
 use serde_json::Value;
 use shared::clock::Clock;
-use shared::concurrently;
 use shared::config::{ConfigError, PublicUrls, Vars, required};
 use shared::queue::{Message, Queue};
 use shared::store::{Aws, Store, StoreError, from_item};
-use shared::{WorkError, WorkResult};
+use shared::{WorkError, WorkResult, concurrently};
 
 use self::figures::Figure;
 pub use self::lookups::Salts;

@@ -3,8 +3,7 @@
 
 use self::payouts::pending;
 use domain::charge::RefundParameters;
-use domain::charge::transition::IncomingPaymentWrite;
-use domain::charge::transition::{self};
+use domain::charge::transition::{self, IncomingPaymentWrite};
 use domain::ids::{ConnectionId, EndToEndId, EndpointId, MedCaseId, Mode, RefundId};
 use domain::med::{CaseKind, CaseNotification, CaseStep};
 use domain::money::{Amount, MinorUnits};

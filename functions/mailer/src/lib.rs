@@ -34,15 +34,11 @@ use effects::email::{Claim, Email, EmailQueue, EmailRecord, EmailTopic, Emails, 
 use effects::webhook::endpoint::Endpoint;
 use money::refund::third_party;
 use shared::account::{Role, Users};
-use shared::audit;
 use shared::auth::dashboard::LockOut;
 use shared::clock::Clock;
 use shared::config::{ConfigError, PublicUrls, Vars, required};
-use shared::metrics;
-use shared::queue;
-use shared::random;
 use shared::store::{Aws, Store};
-use shared::{WorkError, WorkResult};
+use shared::{WorkError, WorkResult, audit, metrics, queue, random};
 
 use crate::message::EmailMessage;
 use crate::sender::Sender;

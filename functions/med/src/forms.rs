@@ -1,6 +1,6 @@
 //! The dashboard's forms that answer a case.
 
-use crate::MemberForm;
+use crate::{App, MemberForm, upload_ticket};
 use axum::Router;
 use axum::http::StatusCode;
 use axum::middleware::from_fn;
@@ -14,8 +14,6 @@ use pages::errors_as_pages;
 use pages::forms::{Need, answer, body, invalid_amount, minor_units};
 use serde_json::json;
 use shared::http::{IdPair, IdPath, Problem, Result};
-
-use crate::{App, upload_ticket};
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()

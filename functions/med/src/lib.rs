@@ -9,12 +9,11 @@ use axum::{Json, Router};
 use domain::ids::{EvidenceId, MedCaseId};
 use domain::med::MedCase;
 use domain::time::Timestamp;
-use money::med::MedCases;
 use money::med::evidence::{
     CaseEvidence, EvidenceFile, EvidenceFiles, EvidenceListView, EvidenceView, UploadView, UploadedBy,
 };
 use money::med::request::appeal_reason;
-use money::med::{CaseFilter, CaseView, case_list};
+use money::med::{CaseFilter, CaseView, MedCases, case_list};
 use shared::auth::dashboard::Dashboard;
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, required};

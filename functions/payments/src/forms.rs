@@ -1,7 +1,6 @@
 //! The dashboard's forms that refund or cancel a charge.
 
-use crate::MemberForm;
-use crate::{App, cancellation};
+use crate::{App, MemberForm, cancellation};
 use axum::Router;
 use axum::middleware::from_fn;
 use axum::response::Response;

@@ -7,9 +7,8 @@ mod resend;
 mod reveal;
 mod stats;
 
-use acquirer_core::Connections;
-use acquirer_core::ProviderStatusView;
 use acquirer_core::configuration::AccountAcquirers;
+use acquirer_core::{Connections, ProviderStatusView};
 use artefacts::pdf::{ReceiptDocument, ReceiptReturn, receipt_pdf};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -29,15 +28,15 @@ use money::charge::payment::request::NewPayment;
 use money::charge::payment::view::{CreatedPaymentView, DocumentView, PaymentView};
 use money::extract::ScopedResource;
 use money::refund::Refunds;
-use services::{BankPayments, ChargeCancellation, ChargeCreation, PaymentList, RemoteCharges};
-use services::{IdempotencyNamespace, cancel_charge, create_charge};
+use services::{
+    BankPayments, ChargeCancellation, ChargeCreation, IdempotencyNamespace, PaymentList, RemoteCharges,
+    cancel_charge, create_charge,
+};
 use shared::auth::dashboard::Dashboard;
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, address_policy};
 use shared::http::{IdPath, JsonBody, Problem, RequestContext, Result, with_middleware};
-use shared::store::Aws;
-use shared::store::Store;
-use shared::store::StoreError;
+use shared::store::{Aws, Store, StoreError};
 
 /// What this function may use.
 #[derive(Debug)]

@@ -1,13 +1,11 @@
 //! Creates and lists the refunds of a payment.
 
-use crate::{CallerOwned, Deferred};
+use crate::{CallerOwned, Deferred, Payment};
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use domain::ids::ChargeId;
 use money::refund::{NewRefund, RefundView};
 use shared::http::{IdPath, JsonBody, Result, WholeListView};
-
-use crate::Payment;
 
 pub(crate) async fn create(
     own: Deferred<CallerOwned<Payment>>,

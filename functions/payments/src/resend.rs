@@ -1,14 +1,12 @@
 //! Serves `POST /v1/payments/{id}/resend-webhook`.
 
-use crate::CallerOwned;
+use crate::{CallerOwned, Payment};
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use domain::ids::ResendId;
 use effects::webhook::resend::{Resend, ResentView};
 use shared::http::Result;
 use shared::random;
-
-use crate::Payment;
 
 pub(crate) async fn resend_webhook(
     CallerOwned { app, found: Payment(charge), now, .. }: CallerOwned<Payment>,

@@ -1,7 +1,6 @@
 //! The dashboard's form that shows a payer's document, which all pages mask. The audit says who saw it.
 
-use crate::App;
-use crate::MemberForm;
+use crate::{App, MemberForm};
 use axum::Router;
 use axum::middleware::from_fn;
 use axum::response::Response;

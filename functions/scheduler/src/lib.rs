@@ -36,12 +36,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use shared::clock::Clock;
-use shared::concurrently;
 use shared::config::{ConfigError, Vars, required};
-use shared::metrics;
-use shared::queue;
 use shared::store::{Aws, DUE_SHARDS, DuePartition, DueRow, Store, StoreError, from_item};
-use shared::{WorkError, WorkResult};
+use shared::{WorkError, WorkResult, concurrently, metrics, queue};
 
 /// The `task` in the input of the schedule that replaces lost messages (`template.yaml`).
 const RECOVER_MESSAGES: &str = "recover-messages";

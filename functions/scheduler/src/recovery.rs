@@ -6,8 +6,7 @@ use std::time::Instant;
 
 use domain::ids::Scope;
 use effects::notes::Period;
-use shared::concurrently;
-use shared::{WorkError, WorkResult};
+use shared::{WorkError, WorkResult, concurrently};
 
 use crate::{Scheduler, WORK_TIME};
 

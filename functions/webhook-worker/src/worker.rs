@@ -32,11 +32,9 @@ use hyper::body::Bytes;
 use hyper::http::{HeaderMap, HeaderName, HeaderValue};
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, address_policy, required};
-use shared::metrics;
 use shared::queue::{self, MAX_DELAY_SECONDS, Receipt};
-use shared::random;
 use shared::store::{Aws, Store, StoreError};
-use shared::{WorkError, WorkResult};
+use shared::{WorkError, WorkResult, metrics, random};
 use tracing::field;
 
 use crate::admission::{Admission, Admitted, Batch, NotNow, SLOW_AFTER};

@@ -1,6 +1,6 @@
 //! The dashboard's forms about webhook endpoints and deliveries.
 
-use crate::MemberForm;
+use crate::{App, MemberForm};
 use axum::Router;
 use axum::middleware::from_fn;
 use axum::response::Response;
@@ -16,7 +16,6 @@ use serde_json::{Value, json};
 use shared::http::{IdPath, Problem, Result};
 use shared::random;
 
-use crate::App;
 use crate::endpoints::new_secret;
 
 const PATH: &str = "/dashboard/webhooks";

@@ -17,5 +17,4 @@ pub mod view;
 pub use card_return::Seen;
 pub use error::ChargeError;
 pub use list::{CHARGES_QUERY, ChargeFilter, ChargePage};
-pub use repository::{Charges, lost_cob_ends_at};
-pub use repository::{WritePlan, recorded_payment_writes};
+pub use repository::{Charges, WritePlan, lost_cob_ends_at, recorded_payment_writes};

@@ -16,9 +16,8 @@ use domain::wallet::{Cause, LedgerAccount, Posting, Subject, TrancheShare, Walle
 
 use crate::wallet::counters::{self, CounterRow, DebitCheck, HELD, Tranche};
 use shared::account::Accounts;
-use shared::audit;
-use shared::random;
 use shared::store::{Item, Order, StoreError, Write, from_item, key_of_item};
+use shared::{audit, random};
 
 const POSTINGS_PER_READ: usize = 1_000;
 

@@ -18,10 +18,9 @@ use domain::time::Timestamp;
 use super::user::{By, Team, list_entry};
 use super::{Role, TokenGeneration, User, UserChange, UserError, Users};
 use crate::account::password::PasswordHash;
-use crate::audit;
 use crate::language::Language;
-use crate::random;
 use crate::store::{Result, Write};
+use crate::{audit, random};
 
 /// 72 hours.
 const INVITE_SECONDS: i64 = 72 * 60 * 60;

@@ -9,9 +9,8 @@ use domain::ids::{AccountId, Scope};
 use domain::shard::{ShardCount, ShardedScope};
 use domain::time::Timestamp;
 
-use crate::audit;
-use crate::random;
 use crate::store::{CommitOutcome, ListIndex, PageRange, Plan, StoreError, Write};
+use crate::{audit, random};
 
 #[derive(Debug, thiserror::Error)]
 pub enum AccountError {

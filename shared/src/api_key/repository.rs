@@ -13,11 +13,10 @@ use domain::time::Timestamp;
 
 use super::request::NewApiKey;
 use super::{ApiKey, ListedKey, generate};
-use crate::audit;
-use crate::random;
 use crate::store::{
     CommitOutcome, Item, Result, RowUpdate, Store, StoreError, UpdateOutcome, Write, from_item, unavailable,
 };
+use crate::{audit, random};
 
 pub struct IssuedApiKey {
     pub key: ApiKey,

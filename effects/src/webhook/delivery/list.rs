@@ -10,12 +10,11 @@ use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 
 use super::super::WebhookError;
-use super::counts;
 use super::entry::Entry;
 use super::log::{ENTRIES_PER_QUERY, rows_of};
 use super::page::{Selection, Window};
 use super::rows::Rows;
-use super::{Deliveries, Delivery, DeliveryStatus};
+use super::{Deliveries, Delivery, DeliveryStatus, counts};
 use crate::webhook::endpoint::Endpoint;
 use shared::http::field::{Count, Definitions, LIMIT, Parsed, TimeBound, Word};
 use shared::http::{Fields, Problem, Query};

@@ -33,13 +33,11 @@ use self::token::{Claims, TokenKind, Tokens};
 pub use self::totp::{Enrolment, forget_second_factor};
 use crate::account::password::{PasswordChecker, PasswordHash};
 use crate::account::{TokenGeneration, USER, User};
-use crate::audit;
 use crate::config::{ConfigError, Vars};
 use crate::http::{Problem, RequestContext, Result};
-use crate::metrics;
 use crate::queue::Queue;
-use crate::random;
 use crate::store::{CommitOutcome, Store, Write, from_item, text};
+use crate::{audit, metrics, random};
 
 /// Rows of sessions, by user.
 const SESSIONS: &str = "session#";

@@ -16,10 +16,9 @@ use domain::time::Timestamp;
 use super::log_in::NewToken;
 use super::{Dashboard, Session};
 use crate::account::{TokenGeneration, User};
-use crate::audit;
 use crate::http::{Problem, Result};
-use crate::random;
 use crate::store::{CommitOutcome, Store, Write};
+use crate::{audit, random};
 
 /// The digits and seconds that every authenticator app supports.
 const DIGITS: u8 = 6;

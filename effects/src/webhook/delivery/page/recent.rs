@@ -8,11 +8,10 @@ use domain::ids::{DeliveryId, EndpointId};
 use domain::shard::ShardedScope;
 use domain::time::Timestamp;
 
-use super::super::counts;
 use super::super::entry::Entry;
 use super::super::log::LogPage;
 use super::super::rows::Rows;
-use super::super::{Cause, Deliveries, Delivery, DeliveryStatus};
+use super::super::{Cause, Deliveries, Delivery, DeliveryStatus, counts};
 use super::{Selection, Tally};
 use crate::webhook::endpoint::{Endpoint, Endpoints};
 use shared::store::{Order, StoreError};
