@@ -24,10 +24,8 @@ use domain::account::terms::MethodTerms;
 use domain::charge::transition::{Command, Payment};
 use domain::charge::{Charge, FailureReason, StoredCharge};
 use domain::ids::{AcquirerPaymentId, EndToEndId};
-use domain::money::Amount;
 use domain::payment_method::PaymentMethod;
 use domain::refund::Refund;
-use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use money::charge::Charges;
@@ -104,82 +102,52 @@ async fn pay(
     JsonBody(body): JsonBody,
 ) -> Result<Response> {
     let current = charge.clone().read_at(now);
-    let reported = SandboxPayment::parse(&body, &current, now)?;
-    let method = reported.method;
-    let id = match (reported.payment_id, method) {
+    let payment = reported_payment(&body, &current, now)?;
+    let terms = caller.settings.terms.for_method(payment.method);
+    apply(&app, charge, &Command::Pay { payment, terms }, now).await
+}
+
+/// Reads the payment that a bank would report.
+fn reported_payment(body: &JsonObject, charge: &Charge, now: Timestamp) -> Result<Payment> {
+    let mut fields = Fields::new();
+    let root = fields.body(body, bodies::PAY_BODY);
+    let method = match fields.read(&root, &bodies::METHOD) {
+        None => charge.methods.first().copied(),
+        Some(name) => {
+            let method = PaymentMethod::named(&name.to_ascii_uppercase());
+            let method = method.filter(|method| charge.methods.contains(method));
+            if method.is_none() {
+                fields.reject(bodies::METHOD.name, "must be one of the charge's payment methods");
+            }
+            method
+        }
+    };
+    fields.read(&root, &bodies::PAYER_NAME);
+    let payer_document = match fields.read(&root, &bodies::PAYER_TAX_ID) {
+        // The field is `null`: the bank does not report the payer's document.
+        None if root.has(&bodies::PAYER_TAX_ID) => None,
+        None => charge.payer_tax_id(),
+        reported => reported,
+    };
+    // A repeated id reports the same payment again.
+    let id: Option<AcquirerPaymentId> = fields.read(&root, &bodies::END_TO_END_ID);
+    // The time at which the bank received the money.
+    let paid_at: Option<Timestamp> = fields.read(&root, &bodies::PAID_AT);
+    if paid_at.is_some_and(|paid_at| paid_at < charge.created_at) {
+        fields.reject(bodies::PAID_AT.name, "must not be earlier than the charge's creation");
+    }
+    if paid_at.is_some_and(|paid_at| paid_at.millis_since(now) > MAX_AHEAD_MS) {
+        fields.reject(bodies::PAID_AT.name, "must be at most one minute in the future");
+    }
+    let amount = fields.read(&root, &bodies::AMOUNT).unwrap_or(charge.amount);
+    let method = fields.finish(method)?;
+    let id = match (id, method) {
         (Some(id), _) => id,
         (None, PaymentMethod::Pix) => EndToEndId::sandbox(now, shared::random::bytes()?).into(),
         (None, _) => AcquirerPaymentId::sandbox(now, shared::random::bytes()?),
     };
-    let payment = Payment {
-        id,
-        method,
-        amount: reported.amount.unwrap_or(current.amount),
-        payer_document: match reported.payer {
-            Payer::Expected => current.payer_tax_id(),
-            Payer::NotReported => None,
-            Payer::Reported(document) => Some(document),
-        },
-        paid_at: reported.paid_at.unwrap_or(now),
-        is_in_time: false,
-        charged: None,
-    };
-    let terms = caller.settings.terms.for_method(method);
-    apply(&app, charge, &Command::Pay { payment, terms }, now).await
-}
-
-enum Payer {
-    /// The field is absent: the payer is the expected payer or the customer of the charge.
-    Expected,
-    /// The field is `null`: the bank does not report the payer's document.
-    NotReported,
-    /// The bank reports this document.
-    Reported(TaxId),
-}
-
-struct SandboxPayment {
-    method: PaymentMethod,
-    amount: Option<Amount>,
-    payer: Payer,
-    /// From `end_to_end_id`. A repeated id reports the same payment again. `None` reports a new payment.
-    payment_id: Option<AcquirerPaymentId>,
-    /// The time at which the bank received the money. It is not before the charge's creation, and at most a
-    /// minute ahead of the service's clock. `None` means now.
-    paid_at: Option<Timestamp>,
-}
-
-impl SandboxPayment {
-    fn parse(body: &JsonObject, charge: &Charge, now: Timestamp) -> Result<Self> {
-        let mut fields = Fields::new();
-        let root = fields.body(body, bodies::PAY_BODY);
-        let method = match fields.read(&root, &bodies::METHOD) {
-            None => charge.methods.first().copied(),
-            Some(name) => {
-                let method = PaymentMethod::named(&name.to_ascii_uppercase());
-                let method = method.filter(|method| charge.methods.contains(method));
-                if method.is_none() {
-                    fields.reject(bodies::METHOD.name, "must be one of the charge's payment methods");
-                }
-                method
-            }
-        };
-        fields.read(&root, &bodies::PAYER_NAME);
-        let payer = match fields.read(&root, &bodies::PAYER_TAX_ID) {
-            Some(document) => Payer::Reported(document),
-            None if root.has(&bodies::PAYER_TAX_ID) => Payer::NotReported,
-            None => Payer::Expected,
-        };
-        let payment_id = fields.read(&root, &bodies::END_TO_END_ID);
-        let paid_at = fields.read(&root, &bodies::PAID_AT);
-        if paid_at.is_some_and(|paid_at| paid_at < charge.created_at) {
-            fields.reject(bodies::PAID_AT.name, "must not be earlier than the charge's creation");
-        }
-        if paid_at.is_some_and(|paid_at| paid_at.millis_since(now) > MAX_AHEAD_MS) {
-            fields.reject(bodies::PAID_AT.name, "must be at most one minute in the future");
-        }
-        let amount = fields.read(&root, &bodies::AMOUNT);
-        fields.finish(method.map(|method| Self { method, amount, payer, payment_id, paid_at }))
-    }
+    let (paid_at, is_in_time, charged) = (paid_at.unwrap_or(now), false, None);
+    Ok(Payment { id, method, amount, payer_document, paid_at, is_in_time, charged })
 }
 
 /// Declines a charge, or one try to pay it. `metadata.failure` shows `code` as `providerErrorCode`.
