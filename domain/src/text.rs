@@ -1,12 +1,12 @@
 //! Serde support for types that are strings on the wire, and checks for characters that make text misleading.
 //! Errors never repeat the input, which may be a document or an API key.
 
-use std::fmt;
-use std::marker::PhantomData;
+use std::fmt::Display;
 use std::str::FromStr;
 
 use artefacts::text::is_invisible;
-use serde::{Deserializer, de};
+use serde::Deserializer;
+use serde_with::{DeserializeAs as _, DisplayFromStr};
 
 /// Whether a character, other than a control character, changes the order of displayed text or breaks the line.
 /// Such a character can display a file name that ends in `gpj.exe` as one that ends in `exe.jpg`.
@@ -37,29 +37,10 @@ pub fn is_blank(text: &str) -> bool {
 /// Deserialises through `FromStr`. The error of `T` must not repeat the input.
 pub fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
-    T: FromStr,
-    T::Err: fmt::Display,
+    T: FromStr<Err: Display>,
     D: Deserializer<'de>,
 {
-    struct Text<T>(PhantomData<T>);
-
-    impl<T> de::Visitor<'_> for Text<T>
-    where
-        T: FromStr,
-        T::Err: fmt::Display,
-    {
-        type Value = T;
-
-        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-            formatter.write_str("a string")
-        }
-
-        fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
-            text.parse().map_err(E::custom)
-        }
-    }
-
-    deserializer.deserialize_str(Text(PhantomData))
+    DisplayFromStr::deserialize_as(deserializer)
 }
 
 /// Implements `Serialize` through `Display` and `Deserialize` through `FromStr`.
