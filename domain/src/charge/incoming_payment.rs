@@ -142,14 +142,20 @@ pub struct IncomingPayment {
 
 impl IncomingPayment {
     pub(super) fn applied(charge: &Charge, payment: &Payment, now: Timestamp) -> Self {
+        let source = (charge.scope, charge.connection_of(payment.method));
+        let incoming = Self::of(source, payment, now);
+        Self { charge: Some(charge.id.raw()), currency: charge.currency, ..incoming }
+    }
+
+    fn of((scope, connection): (Scope, Option<ConnectionId>), payment: &Payment, now: Timestamp) -> Self {
         Self {
             payment_id: payment.id.clone(),
             method: payment.method,
-            scope: charge.scope,
-            charge: Some(charge.id.raw()),
-            connection: charge.connection_of(payment.method),
+            scope,
+            charge: None,
+            connection,
             amount: payment.amount,
-            currency: charge.currency,
+            currency: Currency::BRL,
             paid_at: payment.paid_at,
             recorded_at: now,
             first_recorded_at: None,
@@ -182,7 +188,7 @@ impl IncomingPayment {
     /// An operator gives the merchant the money of a refund that came back. `None`: it does not wait, or it is no
     /// such refund.
     pub fn credited_to_merchant(&self, now: Timestamp) -> Option<(Self, Posting)> {
-        let back = self.returned.as_ref().filter(|back| back.status == ReturnStatus::Stopped)?;
+        let back = self.stopped_return()?;
         (back.reason == UnappliedReason::RefundFailed).then(|| {
             let next = Self { returned: None, ..self.next_version(now) };
             let posting = rules::receipt_credited(next.cause(), self.amount);
@@ -214,22 +220,7 @@ impl IncomingPayment {
         payment: &Payment,
         now: Timestamp,
     ) -> Self {
-        Self {
-            payment_id: payment.id.clone(),
-            method: payment.method,
-            scope,
-            charge: None,
-            connection: Some(connection),
-            amount: payment.amount,
-            currency: Currency::BRL,
-            paid_at: payment.paid_at,
-            recorded_at: now,
-            first_recorded_at: None,
-            leased_until: None,
-            payer_document: payment.payer_document,
-            returned: None,
-            version: 1,
-        }
+        Self::of((scope, Some(connection)), payment, now)
     }
 
     pub(super) fn applied_to(&self, charge: &Charge, now: Timestamp) -> Self {
@@ -292,11 +283,14 @@ impl IncomingPayment {
     /// The next attempt of the return, because the acquirer did not execute the last one and never will. `None`: no
     /// return is in progress.
     pub fn return_retried(&self, now: Timestamp) -> Option<Self> {
-        let last = self.open_return()?;
+        Some(self.requested_again(self.open_return()?, now))
+    }
+
+    fn requested_again(&self, last: &Return, now: Timestamp) -> Self {
         let attempt = last.attempt.saturating_add(1);
         let id = self.return_id(attempt);
         let returned = Return { id, attempt, rtr_id: None, status: ReturnStatus::Requested, ..last.clone() };
-        Some(Self { returned: Some(returned), ..self.next_version(now) })
+        Self { returned: Some(returned), ..self.next_version(now) }
     }
 
     /// Checks whether an id at the bank is that of an attempt to return the payment.
@@ -320,12 +314,7 @@ impl IncomingPayment {
 
     /// An operator requested a stopped return again, under a new id. `None`: the return is not stopped.
     pub fn return_resumed(&self, now: Timestamp) -> Option<Self> {
-        let stopped = self.returned.as_ref().filter(|back| back.status == ReturnStatus::Stopped)?;
-        let attempt = stopped.attempt.saturating_add(1);
-        let id = self.return_id(attempt);
-        let requested =
-            Return { status: ReturnStatus::Requested, attempt, id, rtr_id: None, ..stopped.clone() };
-        Some(Self { returned: Some(requested), ..self.next_version(now) })
+        Some(self.requested_again(self.stopped_return()?, now))
     }
 
     /// Checks whether a worker may be requesting the return from the acquirer.
@@ -346,6 +335,10 @@ impl IncomingPayment {
     /// Returns the return that the acquirer must still execute.
     pub fn open_return(&self) -> Option<&Return> {
         self.returned.as_ref().filter(|returned| returned.status == ReturnStatus::Requested)
+    }
+
+    fn stopped_return(&self) -> Option<&Return> {
+        self.returned.as_ref().filter(|returned| returned.status == ReturnStatus::Stopped)
     }
 
     fn next_version(&self, now: Timestamp) -> Self {
@@ -396,8 +389,7 @@ impl IncomingPayment {
 
     /// Whether the payment waits for an operator: it matches no charge, or its return was stopped.
     pub fn waits_for_operator(&self) -> bool {
-        let is_stopped = self.returned.as_ref().is_some_and(|back| back.status == ReturnStatus::Stopped);
-        self.is_unmatched() || is_stopped
+        self.is_unmatched() || self.stopped_return().is_some()
     }
 
     /// Returns the partition of the payments that wait for an operator in the `list` index.
