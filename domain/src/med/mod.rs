@@ -122,26 +122,12 @@ crate::named!(Decision);
 
 impl Decision {
     fn end(self) -> CaseEnd {
-        match self {
-            Self::Merchant => CaseEnd {
-                status: CaseStatus::Closed,
-                outcome: MoneyOutcome::RefundedToMerchant,
-                withdrawn: false,
-            },
-            Self::Withdrawn => CaseEnd {
-                status: CaseStatus::Closed,
-                outcome: MoneyOutcome::RefundedToMerchant,
-                withdrawn: true,
-            },
-            Self::ClosedWithoutRefund => CaseEnd {
-                status: CaseStatus::Closed,
-                outcome: MoneyOutcome::ClosedWithoutRefund,
-                withdrawn: false,
-            },
-            Self::Payer => {
-                CaseEnd { status: CaseStatus::Rejected, outcome: MoneyOutcome::Lost, withdrawn: false }
-            }
-        }
+        let (status, outcome) = match self {
+            Self::Merchant | Self::Withdrawn => (CaseStatus::Closed, MoneyOutcome::RefundedToMerchant),
+            Self::ClosedWithoutRefund => (CaseStatus::Closed, MoneyOutcome::ClosedWithoutRefund),
+            Self::Payer => (CaseStatus::Rejected, MoneyOutcome::Lost),
+        };
+        CaseEnd { status, outcome, withdrawn: self == Self::Withdrawn }
     }
 }
 
