@@ -11,45 +11,34 @@ use crate::payment_method::PaymentMethod;
 use crate::wallet::{CaseClawback, RefundShare, RefundStrategy, Settlement};
 
 /// The amounts that refunds and MED cases have taken from a charge, in minor units.
+#[serde_with::apply(MinorUnits => #[serde(default, skip_serializing_if = "MinorUnits::is_zero")])]
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Funds {
     /// Sum of devolutions in progress.
-    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub devolution_reserved: MinorUnits,
     /// Sum of cash-out refunds in progress.
-    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub cashout_reserved: MinorUnits,
     /// Sum of completed devolutions.
-    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub refunded_devolution: MinorUnits,
     /// Sum of completed cash-out refunds.
-    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub refunded_cashout: MinorUnits,
     /// Sum of the claims of all open MED cases.
-    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub med_claimed: MinorUnits,
     /// Retained for open MED cases: `med_claimed`, limited to the amount that can still be contested.
-    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub med_held: MinorUnits,
     /// Sum lost to MED cases.
-    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub med_lost: MinorUnits,
     /// Claimed by lost cases that could not take it, for example because a devolution in progress was returning
     /// it. If that devolution fails, the sum moves to `med_lost`.
-    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub med_unmet: MinorUnits,
     /// Devoluções that this service did not request, also in the sums of devolutions. The bank has executed
     /// them whatever else was open, so all sums together may exceed the amount by it.
-    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub at_bank: MinorUnits,
     /// Part of the acquirer's fee that refunds in progress and completed refunds returned.
-    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub acquirer_fee_returned: MinorUnits,
     /// Part of the platform's fee that refunds in progress and completed refunds returned.
-    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub platform_fee_returned: MinorUnits,
     /// Sum that refunds took from the charge's net amount while it was pending.
-    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub tranche_taken: MinorUnits,
 }
 
