@@ -30,7 +30,6 @@ pub enum ActorId {
     /// The API key with this fingerprint.
     #[serde(rename = "fingerprint")]
     Key(Fingerprint),
-    /// A member of the account.
     #[serde(rename = "user")]
     Member(UserId),
 }

@@ -31,12 +31,10 @@ pub struct Audit {
     /// The address that the request came from. Set for actions of API keys and users only.
     #[serde(default, skip_serializing_if = "SourceAddress::is_unknown")]
     pub source: SourceAddress,
-    /// The action, with its details.
     #[serde(flatten)]
     pub action: Action,
     /// The object of the action, for example a payout's id.
     pub subject: String,
-    /// The reason for the action.
     pub reason: String,
     /// The time of the action.
     #[serde(with = "domain::time::millis")]
@@ -69,12 +67,10 @@ impl Audit {
     }
 }
 
-/// Whether this key of the state table is an audit row's.
 pub fn is_at(key: &Key) -> bool {
     key.pk.starts_with("audit#")
 }
 
-/// Returns the partition key of an account's audit rows.
 pub fn partition(account: &AccountId) -> String {
     format!("audit#{account}")
 }

@@ -7,9 +7,7 @@ use crate::time::Timestamp;
 /// A pause that doubles, within bounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
-    /// The first pause.
     pub first: Duration,
-    /// The longest pause.
     pub longest: Duration,
 }
 

@@ -74,13 +74,11 @@ impl Day {
         self.starts_at().plus_millis(millis).unwrap_or(Timestamp::MAX)
     }
 
-    /// Returns the day `days` days earlier.
     #[must_use]
     pub fn minus_days(self, days: u64) -> Self {
         Self(self.0.checked_sub_days(Days::new(days)).unwrap_or(NaiveDate::MIN))
     }
 
-    /// Returns the day `days` days later.
     #[must_use]
     pub fn plus_days(self, days: u64) -> Self {
         Self(self.0.checked_add_days(Days::new(days)).unwrap_or(NaiveDate::MAX))
@@ -120,7 +118,6 @@ pub mod number_option {
 
     use super::Day;
 
-    /// Writes the day's number, or null.
     pub fn serialize<S: Serializer>(day: &Option<Day>, serializer: S) -> Result<S::Ok, S::Error> {
         match day {
             Some(day) => serializer.serialize_some(&day.number()),
@@ -128,7 +125,6 @@ pub mod number_option {
         }
     }
 
-    /// Reads a day's number, or null.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Day>, D::Error> {
         let Some(number) = Option::<i64>::deserialize(deserializer)? else { return Ok(None) };
         Day::from_number(number).map(Some).ok_or_else(|| de::Error::custom("the day number is out of range"))
@@ -144,7 +140,6 @@ pub fn hour_of(at: Timestamp) -> u8 {
 /// A range of calendar days that ends today.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct BusinessDayRange {
-    /// First day.
     pub first: Day,
     /// Last day: today.
     pub today: Day,

@@ -1,6 +1,5 @@
 //! The domain layer: types, rules and state machines, without I/O. Callers pass in the time, ids and
 //! randomness.
-#![warn(missing_docs)]
 #![cfg_attr(
     test,
     allow(

@@ -192,17 +192,14 @@ impl Amount {
         self.0
     }
 
-    /// Returns [`Self::minor`] as `u64`.
     pub fn minor_unsigned(self) -> u64 {
         self.0.unsigned_abs()
     }
 
-    /// Returns the amount as [`Money`] in a currency.
     pub fn in_currency(self, currency: Currency) -> Money {
         Money { minor: self.into(), currency }
     }
 
-    /// Returns the amount with a negative sign.
     #[expect(clippy::arithmetic_side_effects, reason = "an amount is positive, so its negation fits")]
     pub(crate) fn negated(self) -> MinorUnits {
         MinorUnits(-self.0)
@@ -249,10 +246,8 @@ impl JsonSchema for Amount {
 /// Why a number is not an [`Amount`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AmountError {
-    /// The number is zero or less.
     #[error("must be an integer of at least 1 (minor units)")]
     NotPositive,
-    /// The number is above [`Amount::MAX`].
     #[error("must be at most 999999999999 (minor units)")]
     TooLarge,
 }
@@ -264,10 +259,8 @@ pub enum AmountError {
 pub struct MinorUnits(i64);
 
 impl MinorUnits {
-    /// Zero.
     pub const ZERO: Self = Self(0);
 
-    /// Creates a value from a number of smallest units.
     pub const fn new(minor: i64) -> Self {
         Self(minor)
     }
@@ -282,12 +275,10 @@ impl MinorUnits {
         self.0 == 0
     }
 
-    /// Returns true above zero.
     pub const fn is_positive(self) -> bool {
         self.0 > 0
     }
 
-    /// Returns true below zero.
     pub const fn is_negative(self) -> bool {
         self.0 < 0
     }
@@ -348,12 +339,10 @@ impl PartialEq<i64> for MinorUnits {
 pub struct Money {
     /// The number of smallest units; negative for a debit.
     pub minor: MinorUnits,
-    /// The currency.
     pub currency: Currency,
 }
 
 impl Money {
-    /// Returns zero in a currency.
     pub const fn zero(currency: Currency) -> Self {
         Self { minor: MinorUnits::ZERO, currency }
     }
@@ -393,7 +382,6 @@ impl Money {
 /// Why two values cannot be added or subtracted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MoneyError {
-    /// The currencies differ.
     #[error("the currencies differ")]
     CurrencyMismatch,
     /// The result does not fit 64 bits.

@@ -70,7 +70,6 @@ const CRYPTO_CURRENCIES: [Currency; 5] =
 crate::named!(PaymentMethod);
 
 impl PaymentMethod {
-    /// Returns the method's static properties.
     pub const fn facts(self) -> MethodFacts {
         let pix = MethodFacts {
             name: "Pix",
@@ -115,7 +114,6 @@ impl PaymentMethod {
         }
     }
 
-    /// Whether the method can be paid in a currency.
     pub fn supports_currency(self, currency: Currency) -> bool {
         match self.facts().currencies {
             Currencies::Listed(listed) => listed.contains(&currency),

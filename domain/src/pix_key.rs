@@ -19,7 +19,6 @@ impl PixKey {
     /// Maximum length in characters: that of an email address (Central Bank: DICT API).
     pub const MAX_CHARS: usize = 77;
 
-    /// The rule that a text breaks when it is not a Pix key.
     pub const RULE: &str = "must be a Pix key: a CPF or CNPJ without punctuation, a phone as +5511999999999, an e-mail address in lower-case ASCII, or a UUID";
 
     /// Returns the key as it was sent.

@@ -40,7 +40,6 @@ impl StoredRequestId {
         Self(text.into())
     }
 
-    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -52,7 +52,6 @@ pub struct Indexes {
 
 /// A row of the state table. Its serde form is the stored item.
 pub trait Row: Serialize + Send + Sync {
-    /// Returns the primary key.
     fn key(&self) -> Key;
 
     /// Returns the format of the row, at most [`WRITTEN_FORMAT`].
@@ -71,7 +70,7 @@ pub trait Row: Serialize + Send + Sync {
     }
 }
 
-/// A row that can be replaced by a later version of itself.
+/// A row that can be replaced by a later version of itself. Its `version` is 1 at creation, and each change adds 1.
 pub trait Replaceable: Row {
     /// The type that reads the row. Its fields are the attributes that this version of the service knows.
     type Stored: DeserializeOwned;

@@ -78,15 +78,12 @@ impl ShardCount {
     /// The number of an account whose operator has not set one.
     pub const ONE: Self = Self(1);
 
-    /// The greatest number.
     pub const MAX: Self = Self(MAX_SHARDS);
 
-    /// Returns the number.
     pub fn get(self) -> u8 {
         self.0
     }
 
-    /// Iterates over the shards.
     pub fn shards(self) -> impl Iterator<Item = Shard> {
         (0..self.0).map(Shard)
     }
@@ -143,7 +140,6 @@ pub struct ShardSettings {
 /// A scope, and how many shards its rows may be in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ShardedScope {
-    /// The account and mode.
     pub scope: Scope,
     /// The number of shards that a reader reads: the greatest number that was ever set.
     pub shards: ShardCount,

@@ -49,9 +49,7 @@ pub struct Snapshot {
 pub struct RemoteMovement {
     /// Its id at the acquirer.
     pub id: String,
-    /// The payment that it belongs to.
     pub payment: AcquirerPaymentId,
-    /// What moved.
     pub object: MovedObject,
     /// In minor units of the charge's currency; negative: a debit.
     pub gross: MinorUnits,
@@ -66,15 +64,11 @@ pub struct RemoteMovement {
 /// What an acquirer's balance moved for. The text is the acquirer's id.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum MovedObject {
-    /// A payment.
     Payment,
-    /// A refund.
     Refund(String),
-    /// A refund that failed.
     RefundFailure(String),
     /// The return of a payment that was not credited, or of a refund that came back.
     Return,
-    /// A dispute.
     Dispute(String),
 }
 
@@ -173,14 +167,12 @@ pub enum RemoteState {
     ClosedByUs,
     /// The acquirer closed it on its own.
     ClosedByAcquirer(FailureReason),
-    /// It was paid.
     Paid,
 }
 
 /// A payment that succeeded.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RemotePayment {
-    /// The payment.
     pub payment: Payment,
     /// True: the acquirer does not know its fee yet.
     pub lacks_fee: bool,
@@ -191,11 +183,9 @@ pub struct RemotePayment {
 pub struct RemoteRefund {
     /// Its id at the acquirer.
     pub id: String,
-    /// The payment that it refunds.
     pub payment: AcquirerPaymentId,
     /// The refund of this service that it executes. `None`: it was made at the acquirer.
     pub ours: Option<RefundId>,
-    /// Amount in minor units.
     pub amount: Amount,
     /// Whether the payer has the money. `None`: it is not decided.
     pub outcome: Option<RefundOutcome>,
@@ -208,7 +198,6 @@ pub struct RemoteRefund {
 pub struct RemoteDispute {
     /// Its id at the acquirer.
     pub id: String,
-    /// The payment that it is about.
     pub payment: AcquirerPaymentId,
     /// [`CaseKind::Dispute`] for an inquiry, which moves no money at the acquirer, else
     /// [`CaseKind::Chargeback`].
@@ -228,16 +217,12 @@ pub struct RemoteDispute {
 /// What is recorded about a charge.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
-    /// The charge.
     pub charge: &'a Charge,
     /// The payments of the snapshot that are recorded: credited, held, or on their way back. Also the refunds of
     /// [`Step::RefundCameBack`].
     pub payments: &'a [AcquirerPaymentId],
-    /// All its refunds.
     pub refunds: &'a [Refund],
-    /// All its cases.
     pub cases: &'a [MedCase],
-    /// The account's terms.
     pub terms: &'a Terms,
     /// Why the caller closes the charge at its acquirer. `None`: it only reads.
     pub closing: Option<Closing>,
@@ -263,7 +248,6 @@ pub enum Step {
     EndRefund(RefundId, RefundOutcome, RemoteRefund),
     /// A refund that was made at the acquirer, and that debits the wallet.
     RefundMadeThere(RemoteRefund),
-    /// A new case.
     OpenCase(MedCaseId, Box<CaseNotification>),
     /// The end of a case, with what the acquirer has taken.
     DecideCase(MedCaseId, Decision, Option<Taken>),
@@ -397,7 +381,6 @@ impl RemoteRefund {
 }
 
 impl RemoteDispute {
-    /// The case of this dispute.
     pub fn case_of(&self, charge: ChargeId) -> MedCaseId {
         case_id(charge, self, self.kind)
     }

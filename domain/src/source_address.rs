@@ -22,7 +22,6 @@ impl SourceAddress {
         self.0
     }
 
-    /// Returns true when the address is unknown.
     pub fn is_unknown(&self) -> bool {
         self.0.is_none()
     }

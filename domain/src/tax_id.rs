@@ -174,7 +174,6 @@ text_schema!(TaxId, "A CPF (11 digits) or a CNPJ (14 characters), without punctu
 pub struct Document(Box<str>);
 
 impl Document {
-    /// Maximum length in characters.
     pub const MAX_CHARS: usize = 32;
 
     /// `None`: empty, too long, or with surrounding spaces or control characters.
@@ -217,7 +216,6 @@ text_schema!(Document, "A tax id of any country, as it was sent.", { "minLength"
 
 /// Why a text is not a tax id. The error does not contain the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the texts describe the variants")]
 pub enum TaxIdError {
     #[error("must have 11 characters (CPF) or 14 (CNPJ)")]
     Length,

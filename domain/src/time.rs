@@ -19,7 +19,6 @@ pub(crate) const SAO_PAULO_BEHIND_SECONDS: i64 = 3 * 60 * 60;
 /// The same offset in ISO 8601.
 const SAO_PAULO_OFFSET: &str = "-03:00";
 
-/// Seconds in a day.
 pub const SECONDS_A_DAY: i64 = 24 * 60 * 60;
 
 const MILLIS_PER_SECOND: i64 = 1_000;
@@ -163,7 +162,6 @@ pub enum TimestampError {
     /// The text is not an accepted date or date-time, or its day or time does not exist.
     #[error("must be an ISO 8601 date-time with Z or an offset, or a date")]
     Format,
-    /// The instant is before 1970 or after 9999.
     #[error("must be within the years 1970 to 9999")]
     OutOfRange,
 }
@@ -213,12 +211,10 @@ pub mod millis {
 
     use super::Timestamp;
 
-    /// Writes milliseconds since 1970.
     pub fn serialize<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_i64(at.0)
     }
 
-    /// Reads milliseconds since 1970.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
         Timestamp::from_millis(i64::deserialize(deserializer)?).map_err(de::Error::custom)
     }
@@ -230,12 +226,10 @@ pub mod millis_option {
 
     use super::Timestamp;
 
-    /// Writes milliseconds since 1970, or null.
     pub fn serialize<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
         at.map(Timestamp::millis).serialize(serializer)
     }
 
-    /// Reads milliseconds since 1970, or null.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
         let millis = Option::<i64>::deserialize(deserializer)?;
         millis.map(Timestamp::from_millis).transpose().map_err(de::Error::custom)

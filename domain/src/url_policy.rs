@@ -187,7 +187,6 @@ impl fmt::Display for AddressKind {
 /// Why a URL is refused for webhooks. Merchants see the text.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the texts describe the variants")]
 pub enum UrlRefusal {
     #[error("must be at most {MAX_URL_LENGTH} characters")]
     TooLong,

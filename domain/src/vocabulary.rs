@@ -37,7 +37,6 @@ macro_rules! fact {
         $(#[$meta])*
         #[derive(Clone, Debug, serde::Deserialize, Eq, PartialEq, serde::Serialize, thiserror::Error)]
         #[serde(rename_all = "snake_case")]
-        #[allow(missing_docs, reason = "the texts describe the variants")]
         $visibility enum $Fact {
             $($(#[$of_variant])* #[error($text $(, $shown(*.0))?)] $Variant $({ $($field)+ })? $(($($details)+))?,)+
         }

@@ -24,7 +24,6 @@ pub struct Brand {
     pub email: Option<MailAddress>,
     /// Where payers may ask for help.
     pub phone: Option<Phone>,
-    /// The file of the logo.
     pub logo: Option<LogoHash>,
 }
 
@@ -38,7 +37,6 @@ pub struct BrandError(&'static str);
 pub struct Color([u8; 3]);
 
 impl Color {
-    /// What a colour must be.
     pub const RULE: &str = "must be a colour such as #0f6b5c";
 
     const BLACK: Self = Self([0; 3]);
@@ -91,7 +89,6 @@ serde_as_text!(Color);
 pub struct Phone(Box<str>);
 
 impl Phone {
-    /// What a phone number must be.
     pub const RULE: &str = "must be a phone number of 3 to 15 digits, such as (11) 4000-1234";
 
     /// The URL that calls the number (RFC 3966).

@@ -28,14 +28,11 @@ impl Default for VelocityLimits {
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct ThirdPartyLimits {
-    /// Limit for test refunds.
     pub test: Option<i64>,
-    /// Limit for live refunds.
     pub live: Option<i64>,
 }
 
 impl ThirdPartyLimits {
-    /// Returns the limit of a mode.
     pub fn for_mode(&self, mode: Mode) -> Option<i64> {
         match mode {
             Mode::Test => self.test,
@@ -43,7 +40,6 @@ impl ThirdPartyLimits {
         }
     }
 
-    /// Returns the limit of a mode for modification.
     pub fn for_mode_mut(&mut self, mode: Mode) -> &mut Option<i64> {
         match mode {
             Mode::Test => &mut self.test,

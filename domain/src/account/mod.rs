@@ -46,7 +46,6 @@ pub struct AccountSettings {
     /// True when the payer's own document is the only Pix key that a refund may go to.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub refunds_to_payer_only: bool,
-    /// Daily limits on refunds to Pix keys of third parties.
     #[serde(default, skip_serializing_if = "domain::row::is_default")]
     pub third_party_refunds: ThirdPartyLimits,
     /// The number of shards that the account's rows are spread over.
@@ -81,12 +80,10 @@ impl AccountSettings {
 pub struct Account {
     /// `acc_…`.
     pub id: AccountId,
-    /// The account's settings.
     pub settings: AccountSettings,
     /// The contact that receives the account's emails.
     #[serde(default, skip_serializing_if = "domain::row::is_default")]
     pub contact: Contact,
-    /// What payers see of the shop.
     #[serde(default, skip_serializing_if = "domain::row::is_default")]
     pub brand: Brand,
     /// True when each user must turn on the second factor before anything else.
@@ -94,10 +91,8 @@ pub struct Account {
     pub requires_second_factor: bool,
     /// A random secret in hex. The charges' ids are derived from it, so that they cannot be guessed.
     pub salt: String,
-    /// When the account was created.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
-    /// Version of the row; 1 at creation, plus 1 for each change.
     pub version: u64,
 }
 
@@ -105,7 +100,6 @@ pub struct Account {
 pub const ACCOUNTS: &str = "accounts";
 
 impl Account {
-    /// Returns the primary key of an account.
     pub fn key_of(id: &AccountId) -> Key {
         Key { pk: format!("account#{id}"), sk: "account".to_owned() }
     }
@@ -140,7 +134,6 @@ pub enum Role {
 crate::named!(Role);
 
 impl Role {
-    /// Whether it manages API keys.
     pub fn manages_keys(self) -> bool {
         match self {
             Self::Owner | Self::Admin => true,

@@ -12,7 +12,6 @@ use crate::time::Timestamp;
 
 const WHOLE_BASIS_POINTS: i128 = 10_000;
 
-/// Maximum hold period in days.
 pub const MAX_HOLD_DAYS: u16 = 366;
 
 /// A fee for one payment: a fixed part plus a share of the amount.
@@ -69,9 +68,7 @@ pub enum FeesOnRefund {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(from = "TermsRow", into = "TermsRow")]
 pub struct MethodTerms {
-    /// The acquirer's fee.
     pub acquirer_fee: Fee,
-    /// The platform's fee.
     pub platform_fee: Fee,
     /// Calendar days in São Paulo from settlement until the net becomes available. 0: at once.
     pub hold_days: u16,
@@ -156,7 +153,6 @@ impl Fees {
         self.platform
     }
 
-    /// Returns the sum of both fees.
     #[expect(clippy::arithmetic_side_effects, reason = "`new` bounds both")]
     pub fn total(self) -> MinorUnits {
         MinorUnits::new(self.acquirer.get() + self.platform.get())
@@ -198,7 +194,6 @@ impl MethodTerms {
 pub struct Terms(pub BTreeMap<PaymentMethod, MethodTerms>);
 
 impl Terms {
-    /// Returns the terms of a method.
     pub fn for_method(&self, method: PaymentMethod) -> MethodTerms {
         self.0.get(&method).copied().unwrap_or_default()
     }

@@ -8,7 +8,6 @@ use crate::money::Amount;
 use crate::row::{Indexes, Key, Row, sortable};
 use crate::time::Timestamp;
 
-/// The status of a reported Pix.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReportedPixStatus {
@@ -27,12 +26,10 @@ pub enum ReportedPixStatus {
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct PixDetails {
-    /// The amount.
     pub amount: Amount,
     /// When the bank received it.
     #[serde(with = "domain::time::millis")]
     pub paid_at: Timestamp,
-    /// The txid.
     pub txid: Option<String>,
     /// The Pix key that received it.
     pub key: Option<String>,
@@ -45,7 +42,6 @@ pub struct PixDetails {
 /// A devolução of the Pix whose final status the service has processed.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct SeenReturn {
-    /// The id of the devolução.
     pub id: String,
     /// Its status at the bank, such as `DEVOLVIDO`.
     pub status: String,
@@ -55,7 +51,6 @@ pub struct SeenReturn {
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct ReportedPix {
-    /// The end-to-end id.
     pub end_to_end_id: EndToEndId,
     /// The connection of the bank that reported it.
     pub connection: ConnectionId,
@@ -63,7 +58,6 @@ pub struct ReportedPix {
     pub account: AccountId,
     /// The txid of the notification, if it has one.
     pub txid: Option<String>,
-    /// The status.
     pub status: ReportedPixStatus,
     /// The charge that the money was recorded for. `None`: not recorded, or no charge matches.
     pub charge: Option<ChargeId>,
@@ -78,7 +72,6 @@ pub struct ReportedPix {
     /// When the scheduler reads the Pix back next. `None`: it need not be read.
     #[serde(default, with = "domain::time::millis_option")]
     pub read_back_at: Option<Timestamp>,
-    /// Version of the row; 1 at creation, plus 1 for each change.
     pub version: u64,
 }
 
@@ -196,7 +189,6 @@ impl ReportedPix {
         Key { pk: format!("pix#{end_to_end_id}"), sk: REPORTED_PIX_SORT.to_owned() }
     }
 
-    /// Checks whether a key of the state table is that of a reported Pix.
     pub fn is_at(key: &Key) -> bool {
         key.sk == REPORTED_PIX_SORT && key.pk.starts_with("pix#")
     }

@@ -67,12 +67,10 @@ impl SetAsideItem {
         Self { account, connection, sha256, item: odd.to_string(), received_at }
     }
 
-    /// Returns the primary key of an account's item.
     pub fn key_of(account: &AccountId, sha256: &str) -> Key {
         Key { pk: Self::partition_of(account), sk: sha256.to_owned() }
     }
 
-    /// Returns the partition of an account's items.
     pub fn partition_of(account: &AccountId) -> String {
         format!("bad-notification#{account}")
     }

@@ -10,7 +10,6 @@ use crate::time::Timestamp;
 /// The row of a connection's sweep. It contains no credentials: those are in the table of secrets.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct ConnectionSweep {
-    /// The connection.
     pub connection: ConnectionId,
     /// In the order in which they were configured. The sweep uses the credentials of the first one that has
     /// any.
@@ -29,7 +28,6 @@ pub struct ConnectionSweep {
     /// today.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub late_from: Option<Timestamp>,
-    /// When the sweep runs next.
     #[serde(with = "domain::time::millis")]
     pub next_at: Timestamp,
     /// Since when the bank could not be read. `None`: the last sweep succeeded.
@@ -39,7 +37,6 @@ pub struct ConnectionSweep {
     /// sweep for returns. A sweep reads a period that is so much longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_offsets: Option<(i64, i64)>,
-    /// Version of the row; 1 at creation, plus 1 for each change.
     pub version: u64,
 }
 
@@ -62,12 +59,10 @@ impl ConnectionSweep {
         }
     }
 
-    /// Returns the primary key of a connection's sweep.
     pub fn key_of(connection: ConnectionId) -> Key {
         Key { pk: format!("sweep#{connection}"), sk: SWEEP_SORT.to_owned() }
     }
 
-    /// Checks whether a key of the state table is that of a sweep.
     pub fn is_at(key: &Key) -> bool {
         key.sk == SWEEP_SORT && key.pk.starts_with("sweep#")
     }
@@ -88,7 +83,6 @@ impl ConnectionSweep {
         (accounts.len() < self.accounts.len()).then(|| Self { accounts, ..self.next_version() })
     }
 
-    /// Returns the row with the next version number.
     #[must_use]
     pub fn next_version(&self) -> Self {
         Self { version: self.version.saturating_add(1), ..self.clone() }

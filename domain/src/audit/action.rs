@@ -1,6 +1,5 @@
 //! What audit rows say was done, with the details that the subject does not contain: amounts, or settings before and
 //! after. Settings are JSON, because an audit row outlives their types.
-#![expect(missing_docs, reason = "the names in rows describe the variants and fields")]
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -115,7 +114,6 @@ actions! {
 }
 
 impl Action {
-    /// Returns the details as JSON.
     pub fn details(&self) -> Option<Value> {
         serde_json::to_value(self).ok()?.get_mut("details").map(Value::take)
     }

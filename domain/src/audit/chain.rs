@@ -80,9 +80,7 @@ pub fn hash_of(attributes: &Attributes) -> String {
     hex::encode(Sha256::digest(hashed.to_string()))
 }
 
-/// A fault of a chain.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[expect(missing_docs, reason = "the texts describe the variants")]
 pub enum ChainFault {
     #[error("the rows {from} to {to} are missing")]
     Missing { from: u64, to: u64 },
@@ -105,11 +103,8 @@ pub enum ChainFault {
 /// The result of the verification of a chain.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ChainReport {
-    /// The account.
     pub account: AccountId,
-    /// The newest row.
     pub head: Head,
-    /// The number of rows of the chain.
     pub rows: u64,
     /// The faults, in the order of the rows.
     pub faults: Vec<ChainFault>,
@@ -178,7 +173,6 @@ impl ChainCheck {
         }
     }
 
-    /// Ends the verification.
     pub fn finish(mut self) -> ChainReport {
         let found = self.report.head.sequence;
         let cut = self.expected.map(|seen| seen.sequence).filter(|expected| *expected > found);

@@ -27,7 +27,6 @@ pub struct Pix {
 pub struct HostedPage {
     /// The acquirer's id of the page.
     pub id: String,
-    /// Its URL.
     pub url: String,
 }
 

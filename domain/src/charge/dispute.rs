@@ -27,7 +27,6 @@ pub enum MedStatus {
 pub struct MedBlock {
     /// Id of the contested payment. For a Pix it is the end-to-end id.
     pub reference_id: String,
-    /// Status of the case.
     pub status: MedStatus,
     /// `agreed`: the merchant lost. `disagreed`: the merchant won. `None`: not decided, or withdrawn.
     pub result: Option<String>,
@@ -35,11 +34,8 @@ pub struct MedBlock {
     pub method: Option<String>,
     /// Reason that the payer alleges.
     pub reason: Option<String>,
-    /// When the case was opened.
     pub opened_at: Timestamp,
-    /// When the case last changed.
     pub updated_at: Timestamp,
-    /// When the case was closed.
     pub closed_at: Option<Timestamp>,
     /// When the service processed the case's latest event. Added evidence does not set it.
     pub last_event_at: Timestamp,
@@ -65,7 +61,6 @@ pub struct Disputes {
 }
 
 impl Charge {
-    /// Checks whether the charge has a case that is not over.
     pub(crate) fn has_open_case(&self) -> bool {
         self.disputes.as_ref().is_some_and(|disputes| disputes.open > 0 || disputes.unconfirmed > 0)
     }

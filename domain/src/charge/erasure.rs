@@ -11,7 +11,6 @@ const KEPT_AFTER_PAYMENT_SECONDS: i64 = 90 * 24 * 60 * 60;
 
 /// Why the customer's data of a charge can't be erased now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[expect(missing_docs, reason = "the texts describe the variants")]
 pub enum ErasureRefused {
     /// The charge can still be paid, or waits for a decision.
     #[error("the charge has not ended")]

@@ -10,7 +10,6 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Failure {
-    /// The reason.
     pub reason: FailureReason,
     /// Lifetime of the Pix code in seconds. `None`: the charge has no Pix code.
     pub ttl_seconds: Option<i64>,

@@ -47,9 +47,7 @@ pub struct Funds {
 pub struct RefundParameters {
     /// Amount that the payer receives. `None`: the whole refundable amount.
     pub gross: Option<Amount>,
-    /// How the money is sent.
     pub strategy: RefundStrategy,
-    /// Cost of the Pix out.
     pub pix_out_fee: MinorUnits,
     /// True when the merchant bears that cost (`passFeeToTenant`); otherwise the platform does.
     pub merchant_bears_pix_out: bool,
@@ -59,7 +57,6 @@ pub struct RefundParameters {
 
 /// Why a charge cannot be refunded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[expect(missing_docs, reason = "the texts describe the variants")]
 pub enum RefundRefused {
     /// No payment was credited, or refunds have already returned the whole amount.
     #[error("no payment was credited")]
@@ -77,7 +74,6 @@ pub enum RefundRefused {
 
 /// No request can cause it. It indicates a defect, or a row that was edited by hand.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[expect(missing_docs, reason = "the texts describe the variants")]
 pub enum FundsError {
     /// A field would become negative, for example when a refund fails twice.
     #[error("a field of the charge's funds would become negative: {0:?}")]

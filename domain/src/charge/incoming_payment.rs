@@ -50,7 +50,6 @@ pub struct Return {
     pub reason: UnappliedReason,
     /// Id of the return, derived from the payment's id and the number of the attempt.
     pub id: ReturnId,
-    /// Status of the return.
     pub status: ReturnStatus,
     /// From 1. A bank that did not execute an attempt is asked again under a new id.
     pub attempt: u32,
@@ -68,13 +67,11 @@ pub struct ReturnedPayment {
     /// Id of the payment. For a Pix it is the end-to-end id.
     #[serde(rename = "id")]
     pub payment_id: AcquirerPaymentId,
-    /// Method of the payment.
     pub method: PaymentMethod,
     /// Paid amount in minor units of the charge's currency.
     pub amount: Amount,
     /// Why the payment was not credited.
     pub reason: UnappliedReason,
-    /// Status of the return.
     pub status: ReturnStatus,
     /// When the acquirer received the payment.
     #[serde(with = "domain::time::millis")]
@@ -106,7 +103,6 @@ impl ReturnedPayment {
 pub struct IncomingPayment {
     /// Id of the payment. For a Pix it is the end-to-end id.
     pub payment_id: AcquirerPaymentId,
-    /// Method of the payment.
     pub method: PaymentMethod,
     /// That of the charge. If the payment matched no charge: of the account that owns the receiving Pix key.
     pub scope: Scope,
@@ -136,7 +132,6 @@ pub struct IncomingPayment {
     pub payer_document: Option<TaxId>,
     /// The return of the payment. `None`: the payment was credited, or is held for review.
     pub returned: Option<Return>,
-    /// Version of the row; 1 at creation, plus 1 for each change.
     pub version: u64,
 }
 
@@ -382,7 +377,6 @@ impl IncomingPayment {
         Key { pk: shard.partition(format!("{PARTITION}{scope}")), sk: payment.to_string() }
     }
 
-    /// Checks whether a key of the state table is that of an incoming payment.
     pub fn is_at(key: &Key) -> bool {
         key.pk.starts_with(PARTITION)
     }

@@ -84,7 +84,6 @@ impl Row for Lookup {
 /// The values by which a charge is found, at most one of each kind.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Lookups {
-    /// The scope of the charge.
     pub scope: Scope,
     sort: String,
     values: Vec<LookupValue>,

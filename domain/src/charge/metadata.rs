@@ -51,7 +51,6 @@ impl Metadata {
         Self(Value::Object(map).to_string())
     }
 
-    /// Returns true when there are no keys.
     pub fn is_empty(&self) -> bool {
         self.0 == "{}"
     }
@@ -78,7 +77,6 @@ impl Metadata {
         })
     }
 
-    /// Parses the text into a map.
     pub fn to_map(&self) -> Map<String, Value> {
         serde_json::from_str(&self.0).unwrap_or_default()
     }

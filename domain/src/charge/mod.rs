@@ -62,7 +62,6 @@ pub struct Customer {
 pub struct AppliedPayment {
     /// Id of the payment. For a Pix it is the end-to-end id.
     pub payment_id: AcquirerPaymentId,
-    /// Method of the payment.
     pub method: PaymentMethod,
     /// When the bank received it (`horario` in API Pix), not when the acquirer's notification arrived.
     #[serde(with = "domain::time::millis")]
@@ -89,7 +88,6 @@ pub struct StatusChange {
     pub from: TransactionStatus,
     /// Version of the row that the change wrote.
     pub version: u64,
-    /// When the status changed.
     #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
 }
@@ -159,12 +157,10 @@ pub enum Decision {
 pub struct Charge {
     /// Id, derived from the idempotency key. So a repeated request finds the same row.
     pub id: ChargeId,
-    /// The account and mode that own the charge.
     pub scope: Scope,
     /// The account's number of shards when the charge was created.
     #[serde(default, skip_serializing_if = "ShardCount::is_one")]
     pub shards: ShardCount,
-    /// Status in the state machine.
     pub status: TransactionStatus,
     /// Version of the row: 1 at creation, plus 1 for each change. Event ids are derived from it.
     pub version: u64,
@@ -174,14 +170,11 @@ pub struct Charge {
     pub currency: Currency,
     /// Requested payment methods, in the order of the request; at least one.
     pub methods: Vec<PaymentMethod>,
-    /// The customer who should pay.
     pub customer: Customer,
     /// Payer lock: only a payment by the owner of this document is credited.
     pub expected_payer: Option<TaxId>,
-    /// The merchant's metadata.
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,
-    /// The acquirer that processes the charge.
     #[serde(default, skip_serializing_if = "domain::row::is_default")]
     pub acquirer: AcquirerName,
     /// The connection at which the charge was created. `None`: the acquirer has none.
@@ -209,16 +202,12 @@ pub struct Charge {
     /// The request that created the charge.
     #[serde(rename = "rid")]
     pub request_id: StoredRequestId,
-    /// When the charge was created.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
-    /// When the charge last changed.
     #[serde(with = "domain::time::millis")]
     pub updated_at: Timestamp,
-    /// The payment that the charge accepted.
     #[serde(default, rename = "receipt")]
     pub applied_payment: Option<AppliedPayment>,
-    /// The settlement: when and on which terms the money was credited.
     pub settlement: Option<Settlement>,
     /// Sums that refunds and MED cases have taken.
     #[serde(default, skip_serializing_if = "Funds::is_whole")]
@@ -259,12 +248,10 @@ const REVIEW_SECONDS: i64 = 24 * 60 * 60;
 const CHARGE_SORT: &str = "charge";
 
 impl Charge {
-    /// Returns the primary key of a charge.
     pub fn key_of(id: ChargeId) -> Key {
         Key { pk: format!("charge#{}", id.raw()), sk: CHARGE_SORT.to_owned() }
     }
 
-    /// Checks whether a key of the state table is that of a charge.
     pub fn is_at(key: &Key) -> bool {
         // The sort key alone is not enough: an incoming payment's sort key is an id from a bank, which could
         // be `charge`.
@@ -397,13 +384,11 @@ impl Charge {
         self.paid_with().or_else(|| self.methods.first().copied()).unwrap_or(PaymentMethod::Pix)
     }
 
-    /// The connection of a method.
     pub fn connection_of(&self, method: PaymentMethod) -> Option<ConnectionId> {
         let elsewhere = self.elsewhere.iter().find(|(other, _)| *other == method);
         elsewhere.map(|(_, connection)| *connection).or(self.connection)
     }
 
-    /// The acquirer of a method.
     pub fn acquirer_of(&self, method: PaymentMethod) -> AcquirerName {
         match (self.acquirer.is_remote(), method) {
             (false, _) => self.acquirer,
@@ -438,7 +423,6 @@ impl Charge {
         self.release_on().is_some_and(|day| now < day.starts_at())
     }
 
-    /// Checks whether the charge's payment is held for review.
     pub fn is_held_for_review(&self) -> bool {
         self.status == TransactionStatus::Processing && self.applied_payment.is_some()
     }

@@ -25,7 +25,6 @@ use crate::wallet::{Cause, Posting, ReturnStatus, Settlement, Subject, rules};
 pub struct Payment {
     /// Id of the payment. For a Pix it is the end-to-end id.
     pub id: AcquirerPaymentId,
-    /// Method of the payment.
     pub method: PaymentMethod,
     /// Paid amount in minor units of the charge's currency.
     pub amount: Amount,
@@ -44,13 +43,9 @@ pub struct Payment {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Command {
     /// The acquirer finalised the charge: it created the payment artefacts.
-    Finalise {
-        /// The artefacts.
-        artefacts: Box<Artefacts>,
-    },
+    Finalise { artefacts: Box<Artefacts> },
     /// The acquirer reported a payment.
     Pay {
-        /// The payment.
         payment: Payment,
         /// Fee and hold terms, which apply if the payment settles.
         terms: MethodTerms,
@@ -94,7 +89,6 @@ pub enum Command {
     },
     /// A manual review ended.
     Review {
-        /// The decision.
         decision: Decision,
         /// Fee and hold terms, which apply if the payment settles.
         terms: MethodTerms,
@@ -113,9 +107,7 @@ pub enum IncomingPaymentWrite {
 /// A payment and the ledger posting of the money that it moved.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RecordedPayment {
-    /// The payment's row.
     pub incoming_payment: IncomingPaymentWrite,
-    /// The ledger posting.
     pub posting: Posting,
 }
 
@@ -128,19 +120,9 @@ pub enum Outcome {
     Changed(Box<Charge>),
     /// The charge changed and money moved: credited, held for review, or returned, which can leave the status
     /// as it was.
-    Paid {
-        /// Next version of the charge.
-        charge: Box<Charge>,
-        /// The payment and its posting.
-        moved: Box<RecordedPayment>,
-    },
+    Paid { charge: Box<Charge>, moved: Box<RecordedPayment> },
     /// Money held for review is credited, or costs are posted. The row of the incoming payment does not change.
-    Credited {
-        /// Next version of the charge.
-        charge: Box<Charge>,
-        /// The ledger posting.
-        posting: Box<Posting>,
-    },
+    Credited { charge: Box<Charge>, posting: Box<Posting> },
 }
 
 /// Why a command is rejected.
@@ -165,7 +147,6 @@ pub enum Rejection {
 
 /// Why an operator cannot apply a payment to a charge.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[expect(missing_docs, reason = "the texts describe the variants")]
 pub enum ReceiptRefused {
     #[error("only an open or expired charge accepts a payment that matched no charge")]
     NotPayable,
@@ -178,7 +159,6 @@ pub enum ReceiptRefused {
     NotUnmatched,
 }
 
-/// Applies a command at time `now` to a charge.
 pub fn apply(charge: &Charge, command: &Command, now: Timestamp) -> Result<Outcome, Rejection> {
     match command {
         Command::Finalise { artefacts } => Ok(finalise(charge, artefacts, now)),

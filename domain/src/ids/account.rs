@@ -18,7 +18,6 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Returns `test` or `live`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Test => "test",
@@ -69,9 +68,7 @@ prefixed_id!(AccountId, "acc_", "acc_ and 16 lower-case letters and digits", enc
 /// The tenant that owns data: an account in one mode. In row keys: `acc_0123456789abcdef:test`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope {
-    /// The account.
     pub account: AccountId,
-    /// The mode.
     pub mode: Mode,
 }
 

@@ -80,7 +80,6 @@ impl From<EndToEndId> for AcquirerPaymentId {
 }
 
 impl AcquirerPaymentId {
-    /// Returns a hash of the id.
     pub fn hash(&self) -> [u8; 32] {
         digest("payment-shard", &[self.0.as_bytes()])
     }

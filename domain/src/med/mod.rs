@@ -156,14 +156,11 @@ impl CaseEnd {
 pub struct MedCase {
     /// `med_…`; contains the charge's id.
     pub id: MedCaseId,
-    /// The account and mode that own the case.
     pub scope: Scope,
     /// The `shards` of the charge.
     #[serde(default, skip_serializing_if = "ShardCount::is_one")]
     pub shards: ShardCount,
-    /// Type of the case.
     pub kind: CaseKind,
-    /// Status of the case.
     pub status: CaseStatus,
     /// Claimed amount in minor units.
     pub amount: Amount,
@@ -204,11 +201,9 @@ pub struct MedCase {
     /// When the platform last requested evidence.
     #[serde(default, with = "domain::time::millis_option")]
     pub evidence_requested_at: Option<Timestamp>,
-    /// Text of the merchant's appeal.
     pub appeal_reason: Option<String>,
     /// Text of an appeal that is not sent yet.
     pub appeal_draft: Option<String>,
-    /// When the merchant appealed.
     #[serde(default, with = "domain::time::millis_option")]
     pub appealed_at: Option<Timestamp>,
     /// Number of evidence files with a confirmed upload.
@@ -221,13 +216,11 @@ pub struct MedCase {
     /// True when the payer withdrew the claim.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub withdrawn: bool,
-    /// When the case ended.
     #[serde(default, with = "domain::time::millis_option")]
     pub closed_at: Option<Timestamp>,
     /// The request that created the charge.
     #[serde(rename = "rid")]
     pub request_id: StoredRequestId,
-    /// When the case was opened.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
     /// Updates published as `med_case.updated`, oldest first. At most the latest 16 are stored.
@@ -237,10 +230,8 @@ pub struct MedCase {
     /// stored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub money_moves: Vec<CaseUpdate>,
-    /// When the case last changed.
     #[serde(with = "domain::time::millis")]
     pub updated_at: Timestamp,
-    /// Version of the row; 1 at creation, plus 1 for each change.
     pub version: u64,
     /// The API key that last changed the row, with the version that it wrote; the source of audit rows.
     pub actor: Option<Actor>,
@@ -260,7 +251,6 @@ pub struct Taken {
 pub struct CaseUpdate {
     /// Version of the case that the change wrote.
     pub version: u64,
-    /// When the change happened.
     #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
 }
@@ -284,7 +274,6 @@ pub(crate) fn add_update(updates: &mut Vec<CaseUpdate>, update: CaseUpdate) -> O
 pub struct CaseNotification {
     /// Notifications about one charge with the same id open one case. `None`: each opens a case.
     pub id: Option<String>,
-    /// Type of the case.
     pub kind: CaseKind,
     /// Reason that the payer alleges.
     pub reason: Option<String>,
@@ -315,7 +304,6 @@ impl AppealReason {
         (fits && is_legible).then(|| Self(text.to_owned()))
     }
 
-    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -359,9 +347,7 @@ pub enum EvidenceRefused {
 /// The rows that a change of a case writes in one transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CaseStep {
-    /// The case after the change.
     pub case: MedCase,
-    /// The charge after the change.
     pub charge: Charge,
     /// The ledger posting. `None`: no money moved.
     pub posting: Option<Posting>,
@@ -385,7 +371,6 @@ impl MedCase {
         Key { sk: format!("{CASE_SORT}{}", id.key()), ..Charge::key_of(id.charge()) }
     }
 
-    /// Checks whether a key of the state table is that of a case.
     pub fn is_at(key: &Key) -> bool {
         key.sk.starts_with(CASE_SORT) && key.pk.starts_with("charge#")
     }

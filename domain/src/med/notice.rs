@@ -64,9 +64,7 @@ pub enum Situation {
     Coercion,
     /// Another person had access to the payer's account or device, and paid.
     FraudulentAccess,
-    /// Another situation.
     Other,
-    /// Not known.
     Unknown,
 }
 
@@ -90,7 +88,6 @@ impl Situation {
 pub enum NoticeStatus {
     /// Not processed yet, because its Pix is not credited to a charge of the account. It will be retried.
     Waiting,
-    /// Processed.
     Processed,
     /// Not credited within 24 hours, so an operator must act; or dismissed ([`MedNotice::dismissed_at`]).
     Unmatched,
@@ -110,9 +107,7 @@ pub struct MedNotice {
     pub infraction_id: String,
     /// The contested Pix.
     pub end_to_end_id: EndToEndId,
-    /// The state of the infraction.
     pub infraction_status: InfractionStatus,
-    /// The situation that the payer's bank reports.
     pub situation: Option<Situation>,
     /// The contested amount. `None`: the charge's whole amount.
     pub amount: Option<Amount>,
@@ -127,7 +122,6 @@ pub struct MedNotice {
     /// When the notice arrived.
     #[serde(with = "domain::time::millis")]
     pub received_at: Timestamp,
-    /// What became of the notice.
     pub status: NoticeStatus,
     /// The case, once the notice is processed.
     pub case: Option<MedCaseId>,
@@ -137,7 +131,6 @@ pub struct MedNotice {
     /// When the scheduler processes the notice next. `None`: it need not be processed.
     #[serde(default, with = "domain::time::millis_option")]
     pub next_at: Option<Timestamp>,
-    /// Version of the row; 1 at creation, plus 1 for each change.
     pub version: u64,
 }
 
@@ -150,9 +143,7 @@ pub struct NoticeContent {
     pub infraction_id: String,
     /// The contested Pix.
     pub end_to_end_id: EndToEndId,
-    /// The state of the infraction.
     pub infraction_status: InfractionStatus,
-    /// The situation that the payer's bank reports.
     pub situation: Option<Situation>,
     /// The contested amount. `None`: the charge's whole amount.
     pub amount: Option<Amount>,
@@ -239,7 +230,6 @@ impl MedNotice {
         Self { status, dismissed_at: Some(now), next_at: None, ..self.next_version() }
     }
 
-    /// Checks whether the notice waits for an operator.
     pub fn waits_for_operator(&self) -> bool {
         self.status == NoticeStatus::Unmatched && self.dismissed_at.is_none()
     }
@@ -248,17 +238,14 @@ impl MedNotice {
         Self { version: self.version.saturating_add(1), ..self.clone() }
     }
 
-    /// Returns the primary key of an account's notice.
     pub fn key_of(account: &AccountId, notice_id: &str) -> Key {
         Key { pk: Self::partition_of(account), sk: notice_id.to_owned() }
     }
 
-    /// Returns the partition of an account's notices.
     pub fn partition_of(account: &AccountId) -> String {
         format!("{PARTITION}{account}")
     }
 
-    /// Checks whether a key of the state table is that of a notice.
     pub fn is_at(key: &Key) -> bool {
         key.pk.starts_with(PARTITION)
     }

@@ -39,23 +39,16 @@ pub struct Payout {
     pub scope: Scope,
     /// Amount in minor units of `currency`.
     pub amount: Amount,
-    /// Currency of the amount.
     pub currency: Currency,
-    /// Status of the payout.
     pub status: PayoutStatus,
-    /// Why the payout failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_reason: Option<String>,
-    /// When the payout was requested.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
-    /// When the payout last changed.
     #[serde(with = "domain::time::millis")]
     pub updated_at: Timestamp,
-    /// When the payout was paid.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub paid_at: Option<Timestamp>,
-    /// Version of the row; 1 at creation, plus 1 for each change.
     pub version: u64,
 }
 
@@ -64,20 +57,16 @@ pub struct Payout {
 pub enum PayoutOutcome {
     /// The money reached the merchant's bank.
     Paid,
-    /// The payout failed.
     Failed {
-        /// The bank's reason.
         reason: String,
     },
 }
 
 impl Payout {
-    /// Returns the primary key of a payout.
     pub fn key_of(id: PayoutId) -> Key {
         Key { pk: format!("payout#{id}"), sk: "payout".to_owned() }
     }
 
-    /// Checks whether a key of the state table is that of a payout.
     pub fn is_at(key: &Key) -> bool {
         key.sk == "payout" && key.pk.starts_with("payout#")
     }

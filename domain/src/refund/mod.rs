@@ -57,7 +57,6 @@ pub enum RefundStatus {
 pub enum RefundOutcome {
     /// The money reached the payer.
     Refunded,
-    /// The refund failed.
     Failed,
 }
 
@@ -65,7 +64,6 @@ pub enum RefundOutcome {
 /// separate records, and each must contain all data of its events.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct RefundedCharge {
-    /// Amount of the charge in minor units.
     pub amount: Amount,
     /// Status of the charge before the change.
     pub previous_status: TransactionStatus,
@@ -73,14 +71,12 @@ pub struct RefundedCharge {
     pub status: TransactionStatus,
     /// Sum of the charge's completed refunds.
     pub refunded: MinorUnits,
-    /// Method that the charge was paid with.
     pub paid_with: PaymentMethod,
     /// Fees that were deducted at settlement.
     pub fees: Fees,
     /// Fields of the charge that only the payments surface accepts.
     #[serde(default, rename = "sent", skip_serializing_if = "Option::is_none")]
     pub payment_details: Option<crate::charge::PaymentDetails>,
-    /// The charge's metadata.
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,
 }
@@ -106,12 +102,10 @@ impl RefundedCharge {
 pub struct Refund {
     /// `re_…`; contains the charge's id.
     pub id: RefundId,
-    /// The account and mode that own the refund.
     pub scope: Scope,
     /// The `shards` of the charge.
     #[serde(default, skip_serializing_if = "ShardCount::is_one")]
     pub shards: ShardCount,
-    /// Status of the refund.
     pub status: RefundStatus,
     /// The charge's currency.
     pub currency: Currency,
@@ -128,14 +122,12 @@ pub struct Refund {
     pub acquirer: AcquirerName,
     /// The charge's bank connection. `None`: the acquirer is not a bank.
     pub connection: Option<ConnectionId>,
-    /// The payment that is refunded.
     pub payment: AcquirerPaymentId,
     /// The id of a devolução that the merchant or the bank made without a request. `None`: the service requests
     /// it.
     pub requested_at_bank: Option<String>,
     /// The bank's id of the devolução (`rtrId`) or of the Pix out, once the bank reported it.
     pub rtr_id: Option<String>,
-    /// Why the refund failed.
     pub failure_reason: Option<RefundFailure>,
     /// Why the refund was made. `None`: the merchant gave no reason.
     pub reason: Option<RefundReason>,
@@ -159,7 +151,6 @@ pub struct Refund {
     /// Fields of the charge after the refund's latest change.
     #[serde(rename = "transaction")]
     pub charge: RefundedCharge,
-    /// When the refund was requested.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
     /// When a worker claimed the refund to call the acquirer.
@@ -172,10 +163,8 @@ pub struct Refund {
     /// is another one.
     #[serde(default, skip_serializing_if = "domain::row::is_default")]
     pub spent_requests: u32,
-    /// When the refund last changed.
     #[serde(with = "domain::time::millis")]
     pub updated_at: Timestamp,
-    /// Version of the row; 1 at creation, plus 1 for each change.
     pub version: u64,
     /// The API key that last changed the row, with the version that it wrote; the source of audit rows.
     pub actor: Option<Actor>,
@@ -184,11 +173,8 @@ pub struct Refund {
 /// The rows that a change of a refund writes in one transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RefundStep {
-    /// The refund after the change.
     pub refund: Refund,
-    /// The charge after the change.
     pub charge: Charge,
-    /// The ledger posting.
     pub posting: Posting,
 }
 
@@ -234,12 +220,10 @@ impl Refund {
         Key { sk: format!("{SORT}{}", id.key()), ..Charge::key_of(id.charge()) }
     }
 
-    /// Checks whether a key of the state table is that of a refund.
     pub fn is_at(key: &Key) -> bool {
         key.sk.starts_with(SORT) && key.pk.starts_with("charge#")
     }
 
-    /// Checks whether the refund has ended.
     pub fn is_done(&self) -> bool {
         match self.status {
             RefundStatus::Pending | RefundStatus::InProgress => false,

@@ -101,24 +101,20 @@ fn status_code(status: TransactionStatus) -> &'static str {
 pub struct Sums(BTreeMap<String, i64>);
 
 impl Sums {
-    /// Returns the sum of a counter.
     pub fn get(&self, counter: Counter) -> i64 {
         self.0.get(&counter.attribute()).copied().unwrap_or_default()
     }
 
-    /// Adds to the sum of a counter.
     pub fn add(&mut self, counter: Counter, by: i64) {
         self.add_to(counter.attribute(), by);
     }
 
-    /// Adds other sums to these.
     pub fn add_all(&mut self, other: &Self) {
         for (attribute, by) in other.iter() {
             self.add_to(attribute.to_owned(), by);
         }
     }
 
-    /// Subtracts other sums from these.
     pub fn subtract_all(&mut self, other: &Self) {
         for (attribute, by) in other.iter() {
             self.add_to(attribute.to_owned(), by.saturating_neg());
@@ -130,7 +126,6 @@ impl Sums {
         self.0.iter().map(|(attribute, sum)| (attribute.as_str(), *sum))
     }
 
-    /// Adds to a sum by attribute name.
     pub fn add_to(&mut self, attribute: String, by: i64) {
         // Amounts have at most twelve digits, so a sum of nine million of the largest still fits.
         let sum = self.0.entry(attribute).or_default();
@@ -160,7 +155,6 @@ pub struct RollupChange {
     /// The day on which the charge was created.
     #[serde(rename = "d")]
     pub day: Day,
-    /// Currency of the charge.
     #[serde(rename = "c")]
     pub currency: Currency,
     /// Additions to the row of the day.
@@ -257,7 +251,6 @@ fn is_attempt(before: TransactionStatus, after: TransactionStatus) -> bool {
     was_untouched && is_touched
 }
 
-/// Returns the partition of a scope's rollup rows.
 pub fn partition(scope: &Scope) -> String {
     format!("rollup#{scope}")
 }

@@ -12,9 +12,7 @@ use crate::time::Timestamp;
 /// Credits and debits of an account. Both only grow.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Totals {
-    /// Sum of all credits.
     pub credits: MinorUnits,
-    /// Sum of all debits.
     pub debits: MinorUnits,
 }
 
@@ -44,24 +42,20 @@ impl Release {
 /// A scope's ledger in one currency, with its tranches.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Wallet {
-    /// The currency.
     pub currency: Currency,
     totals: BTreeMap<LedgerAccount, Totals>,
     held: BTreeMap<Day, MinorUnits>,
 }
 
 impl Wallet {
-    /// Returns a wallet without any postings.
     pub fn empty(currency: Currency) -> Self {
         Self { currency, totals: BTreeMap::new(), held: BTreeMap::new() }
     }
 
-    /// Returns the credits and debits of an account.
     pub fn totals(&self, account: LedgerAccount) -> Totals {
         self.totals.get(&account).copied().unwrap_or_default()
     }
 
-    /// Returns the balance of an account: credits minus debits.
     pub fn balance(&self, account: LedgerAccount) -> Result<MinorUnits, MoneyError> {
         self.totals(account).balance()
     }

@@ -22,7 +22,6 @@ pub struct Settlement {
     /// The day on which the net is released. `None`: it was available at once.
     #[serde(default, with = "domain::calendar::number_option", skip_serializing_if = "Option::is_none")]
     pub release_on: Option<Day>,
-    /// Whether a refund returns the fees.
     #[serde(default, skip_serializing_if = "domain::row::is_default")]
     pub fees_on_refund: FeesOnRefund,
 }
@@ -66,15 +65,12 @@ pub enum RefundStrategy {
 pub struct RefundShare {
     /// Amount that the payer receives.
     pub gross: Amount,
-    /// How the refund is sent.
     pub strategy: RefundStrategy,
-    /// Fees that the refund returns.
     pub fees: Fees,
     /// Sum debited from the charge's net amount while it is pending.
     pub from_pending: MinorUnits,
     /// Sum debited from the merchant's available balance.
     pub from_available: MinorUnits,
-    /// Cost of the Pix out.
     pub pix_out_fee: MinorUnits,
     /// Whether the merchant bears that cost (`passFeeToTenant`); otherwise the platform does.
     pub merchant_bears_pix_out: bool,
@@ -101,7 +97,6 @@ impl RefundShare {
 /// A part of a tranche: other pending money that a refund takes, because the available balance is too low.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct TrancheShare {
-    /// The shard of the tranche.
     pub shard: Shard,
     /// The day of its release.
     pub day: Day,
@@ -110,7 +105,6 @@ pub struct TrancheShare {
 }
 
 impl TrancheShare {
-    /// Returns the sum of all parts.
     pub fn sum(shares: &[Self]) -> Result<MinorUnits, MoneyError> {
         MinorUnits::checked_sum(shares.iter().map(|share| share.minor))
     }

@@ -245,7 +245,6 @@ pub fn payout_paid(cause: Cause, amount: Amount) -> Posting {
     Posting { amount: amount.negated(), ..Posting::new(cause, PostingKind::PayoutPaid, &[paid]) }
 }
 
-/// Posts a failed payout.
 pub fn payout_failed(cause: Cause, amount: Amount) -> Posting {
     let returned = transfer(Payouts, MerchantAvailable, amount);
     Posting { amount: amount.into(), ..Posting::new(cause, PostingKind::PayoutFailed, &[returned]) }

@@ -32,7 +32,6 @@ macro_rules! event_types {
                 }
             }
 
-            /// Returns the family.
             pub fn family(self) -> Family {
                 match self {
                     $(Self::$variant => Family::$family,)+

@@ -93,7 +93,6 @@ const TOLERANCE_MS: u64 = 300_000;
 
 /// Why [`check_canonical`] refuses a body. The texts do not repeat the header.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[expect(missing_docs, reason = "the texts describe the variants")]
 pub enum SignatureError {
     #[error("the header must have one `t` and at least one `v1`")]
     Header,

@@ -7,7 +7,6 @@ use shared::store::StoreError;
 pub enum ChargeError {
     #[error("the charge is {}: {rejection}", .status.as_str())]
     Rejected { rejection: Rejection, status: TransactionStatus },
-    /// Within ten minutes.
     #[error("the customer has too many charges within ten minutes")]
     CustomerVelocityExceeded,
     /// In this clock minute.

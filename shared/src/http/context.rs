@@ -56,7 +56,6 @@ impl RequestId {
         }
     }
 
-    /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -128,7 +127,6 @@ pub struct RequestContext {
     pub headers: ClientHeaders,
     /// The query string. A route without parameters refuses any parameter, right after the authentication.
     pub query: Query,
-    /// The address of the client.
     pub source: SourceAddress,
     learned: Arc<Learned>,
 }

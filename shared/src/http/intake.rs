@@ -196,7 +196,6 @@ impl Fields {
         }
     }
 
-    /// Reads a field of an object.
     pub fn read<K: JsonKind>(&mut self, from: &Object<'_>, field: &Field<K>) -> Option<K::Value> {
         let read = match (from.get(field), field.presence) {
             (Some(value), _) => field.kind.read(value),

@@ -24,25 +24,19 @@ const MAX_PATH_CHARS: usize = 256;
 /// An object's fields by their names.
 pub type JsonObject = BTreeMap<String, JsonValue>;
 
-/// A JSON value.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum JsonValue {
-    /// `null`.
     Null,
-    /// `true` or `false`.
     Bool(bool),
     /// A number, as it was written.
     Number(JsonNumber),
     /// A string, with its escapes decoded.
     String(String),
-    /// An array.
     Array(Vec<JsonValue>),
-    /// An object.
     Object(JsonObject),
 }
 
 impl JsonValue {
-    /// Whether the value is `null`.
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }

@@ -1,7 +1,6 @@
 //! The parts that all HTTP functions share: the context of a request, the validation of its JSON and query
 //! string, the list of all errors with their wire format, and the middleware around a router. This module
 //! does not depend on the modules of resources, such as `charge` or `webhook`.
-#![warn(missing_docs)]
 
 mod accept;
 mod context;

@@ -146,12 +146,7 @@ pub enum Problem {
     },
     /// 404 `not_found`: no route has this method and path.
     #[error("There is no route {method} {path}. Check the method and the path.")]
-    NoSuchRoute {
-        /// The request's method.
-        method: String,
-        /// The request's path.
-        path: String,
-    },
+    NoSuchRoute { method: String, path: String },
     /// 409 `idempotency_key_reused`: the key was used with another body.
     #[error("This idempotency key was used with a different body. Use a new key for a new request.")]
     IdempotencyKeyReused,
@@ -180,7 +175,6 @@ pub enum Problem {
     /// 422 `unprocessable_entity`: a business rule forbids the value of one field.
     #[error("{message}")]
     UnprocessableField {
-        /// The field.
         param: &'static str,
         /// The rule, and the way out.
         message: String,
@@ -336,7 +330,6 @@ impl Problem {
         }
     }
 
-    /// The HTTP status.
     pub fn status(&self) -> StatusCode {
         self.status_and_code().0
     }
@@ -366,7 +359,6 @@ impl Problem {
         }
     }
 
-    /// The fields that failed.
     pub fn params(&self) -> Vec<&str> {
         match self {
             Self::UnprocessableField { param, .. } => vec![param],

@@ -20,7 +20,6 @@ use crate::config::Vars;
 /// Amazon Root CA 1-4 and Starfield Services Root CA - G2, from <https://www.amazontrust.com/repository/>.
 const AMAZON_ROOTS: &[u8] = include_bytes!("amazon-roots.pem");
 
-/// The timeout of one attempt of a call.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The timeout of a call with all its retries.
@@ -90,7 +89,6 @@ impl Aws {
         })
     }
 
-    /// The region of all clients.
     pub fn region(&self) -> Region {
         self.region.clone()
     }
@@ -130,7 +128,6 @@ impl Aws {
         aws_sdk_dynamodb::Client::from_conf(config.build())
     }
 
-    /// Builds an SQS client.
     pub fn sqs(&self) -> aws_sdk_sqs::Client {
         let mut config = aws_sdk_sqs::Config::builder()
             .behavior_version(aws_sdk_sqs::config::BehaviorVersion::latest())

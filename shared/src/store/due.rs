@@ -8,7 +8,6 @@ use domain::time::Timestamp;
 
 use super::{Item, RowUpdate, Store, StoreError, UpdateOutcome, key_of_item, text, unavailable};
 
-/// The number of rows in a page of the due index.
 const DUE_PAGE: i32 = 100;
 
 /// The number of shards of the due index. One invocation of the scheduler processes a shard. The second half of
@@ -24,7 +23,6 @@ const PARTITIONS: u8 = 8;
 /// The number of partitions of a shard of deliveries. A delivery has an entry only after its first failure.
 const PARTITIONS_OF_DELIVERIES: u8 = 1;
 
-/// Returns the number of partitions of a shard.
 fn partitions_of(shard: u8) -> u8 {
     if shard < HALF_OF_DUE_SHARDS { PARTITIONS } else { PARTITIONS_OF_DELIVERIES }
 }
@@ -38,7 +36,6 @@ pub struct DuePartition {
 }
 
 impl DuePartition {
-    /// Returns the partitions of a shard.
     pub fn of_shard(shard: u8) -> impl Iterator<Item = Self> {
         (0..partitions_of(shard)).map(move |number| Self { shard, number })
     }
@@ -67,7 +64,6 @@ impl DuePartition {
 /// A row that is due, as the due index shows it.
 #[derive(Clone, Debug)]
 pub struct DueRow {
-    /// The primary key of the row.
     pub key: Key,
     /// The sort key in the due index: the due time, then the row's primary key.
     pub sort: String,

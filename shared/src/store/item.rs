@@ -20,7 +20,6 @@ pub(super) const KEY_ATTRIBUTES: [&str; 2] = ["pk", "sk"];
 pub(super) const ADDED_ATTRIBUTES: [&str; 10] =
     ["list_pk", "list_sk", "status_pk", "customer_pk", "log_pk", "log_sk", "due_pk", "due_sk", "ttl", FORMAT];
 
-/// Returns a row's primary key as attributes.
 pub fn key_attributes(key: &Key) -> Item {
     HashMap::from([
         ("pk".to_owned(), AttributeValue::S(key.pk.clone())),
@@ -97,7 +96,6 @@ pub fn ttl(seconds: i64) -> Item {
     Item::from([("ttl".to_owned(), number(seconds))])
 }
 
-/// A number as an attribute.
 pub fn number(value: i64) -> AttributeValue {
     AttributeValue::N(value.to_string())
 }

@@ -6,7 +6,6 @@
 //! replaced has a version, and its replacement is conditional on the version that was read. A caller
 //! therefore never overwrites another caller's change: the commit conflicts, and the caller reads the row
 //! again.
-#![warn(missing_docs)]
 
 /// Defines a repository: a type with methods on the rows of one kind in a store.
 #[macro_export]
@@ -185,7 +184,6 @@ impl Store {
         &self.client
     }
 
-    /// The table's name.
     pub fn table(&self) -> &str {
         &self.table
     }

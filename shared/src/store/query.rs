@@ -141,7 +141,6 @@ impl<'a> PageRange<'a> {
 pub struct ListEntry {
     /// The sort key in the index. It orders the entries by time.
     pub sort: String,
-    /// The primary key of the row.
     pub key: Key,
 }
 

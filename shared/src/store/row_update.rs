@@ -66,14 +66,12 @@ impl RowUpdate {
         placeholder
     }
 
-    /// Sets an attribute.
     pub fn set(mut self, name: impl Into<String>, value: AttributeValue) -> Self {
         let term = format!("{} = {}", self.name(name), self.value(value));
         self.sets.push(term);
         self
     }
 
-    /// Sets each of the attributes.
     pub fn set_all(self, attributes: impl IntoIterator<Item = (String, AttributeValue)>) -> Self {
         attributes.into_iter().fold(self, |update, (name, value)| update.set(name, value))
     }
@@ -85,19 +83,16 @@ impl RowUpdate {
         self
     }
 
-    /// Adds to each of the counters.
     pub fn add_all(self, counters: impl IntoIterator<Item = (String, i64)>) -> Self {
         counters.into_iter().fold(self, |update, (counter, by)| update.add(counter, number(by)))
     }
 
-    /// Removes an attribute.
     pub fn remove(mut self, name: impl Into<String>) -> Self {
         let name = self.name(name);
         self.removes.push(name);
         self
     }
 
-    /// Removes each of the attributes.
     pub fn remove_all(self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         names.into_iter().fold(self, Self::remove)
     }
@@ -135,7 +130,6 @@ impl RowUpdate {
         self
     }
 
-    /// Condition: the row exists.
     pub fn when_exists(mut self) -> Self {
         self.conditions.push("attribute_exists(pk)".to_owned());
         self

@@ -15,10 +15,8 @@ use super::{Item, RowUpdate, StoreError, to_item};
 /// such id, because DynamoDB recognises a repeated transaction by its client token.
 pub(super) const PUT_ID: &str = "put_id";
 
-/// The outcome of an insert.
 #[derive(Debug)]
 pub enum Inserted<R> {
-    /// The row was inserted.
     New,
     /// A row with this key already exists; it was not changed.
     Existing(R),
@@ -179,7 +177,6 @@ impl Replacement {
     }
 }
 
-/// The outcome of a commit.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[must_use]
 pub enum CommitOutcome {

@@ -51,7 +51,6 @@ impl From<&str> for Failures {
     }
 }
 
-/// A kind of field.
 pub trait Kind: 'static {
     /// The value that the field has after it was read.
     type Value;
@@ -59,7 +58,6 @@ pub trait Kind: 'static {
     /// Whether a failure of the field makes the error code of the response `invalid_amount`.
     const IS_AMOUNT: bool = false;
 
-    /// Returns the values that the field accepts.
     fn values(&self) -> Values;
 
     /// Returns the rule that a request breaks when the field is required and absent.
@@ -162,13 +160,11 @@ impl JsonKind for Text {
 /// A [`Text`] with a further rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Refined<T> {
-    /// The text.
     pub text: Text,
     /// The format of JSON Schema that every accepted value has.
     pub format: Option<&'static str>,
     /// Reads the text. `None`: the text breaks the rule.
     pub parse: fn(&str) -> Option<T>,
-    /// The rule.
     pub rule: &'static str,
 }
 
@@ -212,7 +208,6 @@ pub struct Parsed<T> {
     pub format: Option<&'static str>,
     /// Reads the string. `None`: it breaks the rule.
     pub parse: fn(&str) -> Option<T>,
-    /// The rule.
     pub rule: &'static str,
     /// Returns what is wrong with a refused string, in place of the rule.
     pub mistake: fn(&str) -> Option<&'static str>,
@@ -225,7 +220,6 @@ impl<T> Parsed<T> {
 }
 
 impl<T: IdText> Parsed<T> {
-    /// An id.
     pub const fn id(rule: &'static str) -> Self {
         Self {
             chars: (T::CHARS, T::CHARS),
@@ -339,9 +333,7 @@ impl JsonKind for Url {
 /// 64 bits becomes the nearest 64-bit integer, so that the field's own limits apply.
 #[derive(Clone, Copy, Debug)]
 pub struct Integer {
-    /// The smallest value.
     pub min: u32,
-    /// The largest value.
     pub max: AtMost,
     /// The unit, such as `seconds`.
     pub unit: &'static str,
@@ -458,9 +450,7 @@ impl JsonKind for Boolean {
 /// An integer of a query string. It must consist of digits only.
 #[derive(Clone, Copy, Debug)]
 pub struct Count {
-    /// The smallest value.
     pub min: u32,
-    /// The largest value.
     pub max: u32,
     /// What the rule says after the bounds, such as a way to read further.
     pub hint: &'static str,
@@ -529,7 +519,6 @@ impl QueryKind for TimeBound {
 /// One of the words of a vocabulary. The field's value is the value of the word.
 #[derive(Clone, Copy, Debug)]
 pub struct Word<T> {
-    /// Returns the vocabulary.
     pub words: fn() -> Vec<(&'static str, T)>,
 }
 
@@ -577,14 +566,10 @@ impl<T: 'static> QueryKind for Word<T> {
     }
 }
 
-/// A single word.
 #[derive(Clone, Copy, Debug)]
 pub struct Only<T> {
-    /// The word.
     pub word: &'static str,
-    /// The value of the word.
     pub value: T,
-    /// The rule for any other value.
     pub rule: &'static str,
 }
 
@@ -609,7 +594,6 @@ impl<T: Copy + 'static> JsonKind for Only<T> {
 /// A list of at least one word of a vocabulary. Repeated words are dropped.
 #[derive(Clone, Copy, Debug)]
 pub struct Words<T> {
-    /// Returns the vocabulary.
     pub words: fn() -> Vec<(&'static str, T)>,
     /// What a word is, such as `event name`.
     pub noun: &'static str,
@@ -649,7 +633,6 @@ impl<T: Copy + PartialEq + 'static> JsonKind for Words<T> {
 /// A list of at least one word of a vocabulary, and at most as many as it has. The caller has removed repeated words.
 #[derive(Clone, Copy, Debug)]
 pub struct DistinctWords<T> {
-    /// Returns the vocabulary.
     pub words: fn() -> Vec<(&'static str, T)>,
     /// What a word is, such as `method`.
     pub noun: &'static str,
@@ -687,7 +670,6 @@ const OBJECT_RULE: &str = "must be an object";
 /// An object with fields of its own. [`super::super::Fields::object`] reads it.
 #[derive(Clone, Copy)]
 pub struct Nested {
-    /// The fields.
     pub fields: Definitions,
 }
 
@@ -706,7 +688,6 @@ impl Kind for Nested {
 /// An object with fields that the client chooses. `Fields::dictionary` reads it.
 #[derive(Clone, Copy, Debug)]
 pub struct Dictionary {
-    /// The largest number of fields.
     pub max_keys: usize,
 }
 

@@ -20,7 +20,6 @@ use serde_json::Value;
 pub struct Field<K> {
     /// The name on the wire.
     pub name: &'static str,
-    /// The values that the field accepts.
     pub kind: K,
     /// What a request without the field means.
     pub presence: Presence,
@@ -90,18 +89,14 @@ pub struct Definition {
     pub nullable: bool,
     /// One or two sentences for the API reference.
     pub text: &'static str,
-    /// The values that the field accepts.
     pub values: Values,
-    /// The value that an absent field has.
     pub default: Option<Value>,
-    /// A valid value.
     pub example: Value,
 }
 
 /// The values that a field accepts. They may include some that the parser refuses, but all accepted ones.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Values {
-    /// A string.
     Text {
         /// The smallest length in characters.
         min: usize,
@@ -112,20 +107,15 @@ pub enum Values {
         /// A format of JSON Schema that every accepted value has.
         format: Option<&'static str>,
     },
-    /// An integer.
     Integer {
-        /// The smallest value.
         min: i64,
         /// The largest value. `None`: larger values are capped, as the field's text says.
         max: Option<i64>,
     },
-    /// `true` or `false`.
     Boolean,
     /// One of these strings.
     Words(Vec<&'static str>),
-    /// An array.
     List {
-        /// The elements.
         of: Box<Values>,
         /// The smallest number of elements.
         min: usize,
@@ -136,7 +126,6 @@ pub enum Values {
     Object(Vec<Definition>),
     /// An object with any fields.
     Dictionary {
-        /// The largest number of fields.
         max_keys: usize,
     },
 }
