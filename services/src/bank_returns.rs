@@ -9,7 +9,7 @@ use domain::wallet::Posting;
 use acquirer_core::{Connection, RequestAgain, ReturnProgress};
 use money::charge::Charges;
 use money::wallet::counters::{self, DebitCheck};
-use shared::store::{Store, Write};
+use shared::store::Write;
 use shared::{WorkResult, metrics};
 
 /// The index of the payment's row among the writes of a return's progress.
@@ -27,17 +27,9 @@ pub enum ReturnStep {
     RefusedUntil(Timestamp),
 }
 
-#[derive(Clone, Debug)]
-pub struct Returns {
-    store: Store,
-    charges: Charges,
-}
+shared::store::repository!(Returns);
 
 impl Returns {
-    pub fn new(store: Store) -> Self {
-        Self { charges: Charges::new(store.clone()), store }
-    }
-
     /// Ends the open return of a payment if the devolução is its attempt.
     pub(crate) async fn complete_attempt(
         &self,
@@ -136,6 +128,7 @@ impl Returns {
         now: Timestamp,
     ) -> WorkResult<()> {
         let Some(next) = next else { return Ok(()) };
+        let charges = Charges::new(self.store.clone());
         let mut update = self.store.start_update("a charge");
         loop {
             if update.failed().contains(&PAYMENT_WRITE) {
@@ -145,7 +138,7 @@ impl Returns {
             if let Some(posting) = posting {
                 writes.extend(counters::posting_writes(posting, DebitCheck::Unchecked)?);
             }
-            writes.extend(self.charges.return_progress_write(&next, now).await?);
+            writes.extend(charges.return_progress_write(&next, now).await?);
             if update.commit(writes).await? {
                 return Ok(());
             }

@@ -37,16 +37,9 @@ pub struct DayRow {
 #[derive(Clone, Debug)]
 pub struct Checkpoint(Option<String>);
 
-#[derive(Clone, Debug)]
-pub struct Rollups {
-    store: Store,
-}
+shared::store::repository!(Rollups);
 
 impl Rollups {
-    pub fn new(store: Store) -> Self {
-        Self { store }
-    }
-
     /// Inserts the row of a change's events, unless it exists. A row that is late ([`LATE_MS`]) has no numbers: the
     /// same transaction adds them to the sums. Returns whether a fold counts the row.
     pub async fn insert_event(&self, event: &Event, now: Timestamp) -> Result<bool> {
