@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 
-use domain::charge::StoredCharge;
+use domain::charge::{Charge, StoredCharge};
 use domain::ids::{ChargeId, MedCaseId, RefundId, Scoped};
 use domain::med::MedCase;
 use domain::refund::Refund;
@@ -17,10 +17,6 @@ use shared::auth::Caller;
 use shared::http::field::Definitions;
 use shared::http::{IdPath, Problem, RequestContext};
 use shared::store::{Store, StoreError};
-
-use crate::charge::Charges;
-use crate::med::MedCases;
-use crate::refund::Refunds;
 
 /// A resource that a path identifies and that belongs to one scope.
 pub trait ScopedResource: Scoped + Send + Sized {
@@ -46,7 +42,7 @@ impl ScopedResource for StoredCharge {
     const NAME: &'static str = "charge";
 
     async fn find(store: &Store, IdPath(id): IdPath<ChargeId>) -> Result<Option<Self>, StoreError> {
-        Charges::new(store.clone()).find(id).await
+        store.find(id.map(Charge::key_of)).await
     }
 }
 
@@ -56,7 +52,7 @@ impl ScopedResource for MedCase {
     const NAME: &'static str = "MED case";
 
     async fn find(store: &Store, IdPath(id): IdPath<MedCaseId>) -> Result<Option<Self>, StoreError> {
-        MedCases::new(store.clone()).find(id).await
+        store.find(id.map(MedCase::key_of)).await
     }
 }
 
@@ -66,7 +62,7 @@ impl ScopedResource for Refund {
     const NAME: &'static str = "refund";
 
     async fn find(store: &Store, IdPath(id): IdPath<RefundId>) -> Result<Option<Self>, StoreError> {
-        Refunds::new(store.clone()).find(id).await
+        store.find(id.map(Refund::key_of)).await
     }
 }
 

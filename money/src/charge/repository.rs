@@ -25,10 +25,7 @@ impl Charges {
 
     /// Reads a charge of any scope; the caller checks the scope. Without an id nothing is read.
     pub async fn find(&self, id: Option<ChargeId>) -> Result<Option<StoredCharge>> {
-        match id {
-            Some(id) => self.store.get(&Charge::key_of(id)).await,
-            None => Ok(None),
-        }
+        self.store.find(id.map(Charge::key_of)).await
     }
 
     /// In the order of `ids`. Missing charges are left out.

@@ -19,10 +19,7 @@ shared::store::repository!(MedCases);
 impl MedCases {
     /// Reads a case of any scope; the caller checks the scope. Without an id nothing is read.
     pub async fn find(&self, id: Option<MedCaseId>) -> Result<Option<MedCase>> {
-        match id {
-            Some(id) => self.store.get(&MedCase::key_of(id)).await,
-            None => Ok(None),
-        }
+        self.store.find(id.map(MedCase::key_of)).await
     }
 
     /// `name` identifies the notification within the charge, or is random if the notification has no id. The

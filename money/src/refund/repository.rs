@@ -46,10 +46,7 @@ pub struct MadeThere<'a> {
 impl Refunds {
     /// Reads a refund of any scope; the caller checks the scope. Without an id nothing is read.
     pub async fn find(&self, id: Option<RefundId>) -> Result<Option<Refund>, StoreError> {
-        match id {
-            Some(id) => self.store.get(&Refund::key_of(id)).await,
-            None => Ok(None),
-        }
+        self.store.find(id.map(Refund::key_of)).await
     }
 
     /// Newest first. Without an id nothing is read.

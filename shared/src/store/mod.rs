@@ -194,6 +194,14 @@ impl Store {
         self.get_item(key).await?.map(from_item).transpose()
     }
 
+    /// Like [`Store::get`]. Without a key nothing is read.
+    pub async fn find<R: DeserializeOwned>(&self, key: Option<Key>) -> Result<Option<R>> {
+        match key {
+            Some(key) => self.get(&key).await,
+            None => Ok(None),
+        }
+    }
+
     /// Like [`Store::get`], but returns the item without deserialising it.
     pub async fn get_item(&self, key: &Key) -> Result<Option<Item>> {
         // DynamoDB would refuse such a key, which can come from an id in a path.
