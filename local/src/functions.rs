@@ -12,7 +12,7 @@ use checkout::Checkout;
 use event_dispatcher::Dispatcher;
 use ledger_verifier::LedgerVerifier;
 use mailer::Mailer;
-use mailer::sender::Sender;
+use mailer::sender::EmailSender;
 use scheduler::Scheduler;
 use serde_json::Value;
 use shared::clock::Clock;
@@ -104,7 +104,7 @@ fn create_function(
         }
         "MailerFunction" => {
             let directory = var(MAIL_DIRECTORY).map(PathBuf::from);
-            let sender = directory.map_or(Sender::Nowhere, Sender::Directory);
+            let sender = directory.map_or(EmailSender::Nowhere, EmailSender::Directory);
             let mailer = Mailer::from_vars(aws, clock, sender, var)?;
             of_events!(mailer, |event: SqsEvent| infallible(mailer.handle(event).await))
         }

@@ -61,7 +61,7 @@ pub fn server_of(url: &str) -> Option<String> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
+pub enum Passage {
     Pass,
     /// The attempt may be made if [`Breakers::start_probe`] succeeds.
     Probe(Open),
@@ -94,15 +94,15 @@ impl Breaker {
         }
     }
 
-    pub fn admit(&self, now: Timestamp) -> Admission {
-        let Some(open) = self.open else { return Admission::Pass };
+    pub fn admit(&self, now: Timestamp) -> Passage {
+        let Some(open) = self.open else { return Passage::Pass };
         // A longer time than the longest means that the clock was moved back.
         let longest_ms = MAX_OPEN_SECONDS.saturating_mul(1_000);
         match open.until_ms.saturating_sub(now.millis()) {
             left_ms if (1..=longest_ms).contains(&left_ms) => {
-                Admission::Refuse { until: now.plus_millis(left_ms).unwrap_or(Timestamp::MAX) }
+                Passage::Refuse { until: now.plus_millis(left_ms).unwrap_or(Timestamp::MAX) }
             }
-            _ => Admission::Probe(open),
+            _ => Passage::Probe(open),
         }
     }
 
@@ -217,13 +217,13 @@ mod tests {
 
     #[test]
     fn an_open_breaker_refuses_until_its_time_and_then_lets_a_probe_through() {
-        assert_eq!(Breaker::default().admit(at(0)), Admission::Pass);
+        assert_eq!(Breaker::default().admit(at(0)), Passage::Pass);
         let breaker = open(at(30_000));
-        assert_eq!(breaker.admit(at(0)), Admission::Refuse { until: at(30_000) });
-        assert_eq!(breaker.admit(at(29_999)), Admission::Refuse { until: at(30_000) });
-        assert!(matches!(breaker.admit(at(30_000)), Admission::Probe(_)));
+        assert_eq!(breaker.admit(at(0)), Passage::Refuse { until: at(30_000) });
+        assert_eq!(breaker.admit(at(29_999)), Passage::Refuse { until: at(30_000) });
+        assert!(matches!(breaker.admit(at(30_000)), Passage::Probe(_)));
         let clock_was_moved_back = open(at(301_000));
-        assert!(matches!(clock_was_moved_back.admit(at(0)), Admission::Probe(_)));
+        assert!(matches!(clock_was_moved_back.admit(at(0)), Passage::Probe(_)));
     }
 
     #[test]

@@ -87,8 +87,8 @@ pub struct Dispatcher {
     pub salts: Salts,
 }
 
-/// An action that failed: the sequence number of its record, and the cause.
-type Failure = (String, Cause);
+/// A record whose action failed: its sequence number, and the cause.
+type FailedRecord = (String, Cause);
 
 #[derive(Default)]
 struct StreamActions {
@@ -212,7 +212,7 @@ impl Dispatcher {
     }
 
     /// Appends audit rows, unless they exist, those of some accounts concurrently. Returns those that failed.
-    async fn record_all(&self, audits: Vec<(String, Audit)>) -> Vec<Failure> {
+    async fn record_all(&self, audits: Vec<(String, Audit)>) -> Vec<FailedRecord> {
         let mut by_account: HashMap<AccountId, (Vec<String>, Vec<Audit>)> = HashMap::new();
         for (sequence_number, audit) in audits {
             let (numbers, rows) = by_account.entry(audit.account).or_default();
@@ -349,7 +349,7 @@ async fn send<M: Message + Clone>(
     queue: &Queue<M>,
     messages: &[(String, M)],
     delay_of: impl Fn(&M) -> Duration,
-) -> Vec<Failure> {
+) -> Vec<FailedRecord> {
     let bodies: Vec<M> = messages.iter().map(|(_, message)| message.clone()).collect();
     // Boxed, because the future of a request takes kilobytes, and four run concurrently.
     match Box::pin(queue.send_after(&bodies, delay_of)).await {
@@ -365,7 +365,7 @@ async fn send<M: Message + Clone>(
 }
 
 /// Returns the greatest cause of each record's failures.
-fn worst_causes(failures: Vec<Failure>) -> HashMap<String, Cause> {
+fn worst_causes(failures: Vec<FailedRecord>) -> HashMap<String, Cause> {
     let mut worst = HashMap::new();
     for (number, cause) in failures {
         let known = worst.entry(number).or_insert(cause);

@@ -11,7 +11,7 @@ use shared::concurrently;
 use shared::store::{StoreError, Write};
 
 use crate::quarantine::Cause;
-use crate::{Dispatcher, Failure};
+use crate::{Dispatcher, FailedRecord};
 
 /// The most new charges whose rows are inserted concurrently.
 const CONCURRENT_CHARGES: usize = 16;
@@ -24,7 +24,7 @@ domain::text::hidden_debug!(Salts);
 
 impl Dispatcher {
     /// Inserts the rows of new charges, unless they exist. Returns the records that failed.
-    pub(crate) async fn insert_lookups(&self, new: Vec<(String, Lookups)>) -> Vec<Failure> {
+    pub(crate) async fn insert_lookups(&self, new: Vec<(String, Lookups)>) -> Vec<FailedRecord> {
         let inserted = concurrently(CONCURRENT_CHARGES, new, |(number, lookups)| {
             let dispatcher = self.clone();
             async move {

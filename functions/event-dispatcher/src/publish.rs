@@ -25,7 +25,7 @@ use tokio::task::{JoinSet, yield_now};
 use tracing::{Instrument, field};
 
 use crate::quarantine::Cause;
-use crate::{Dispatcher, Failure, send};
+use crate::{Dispatcher, FailedRecord, send};
 
 /// The most changes of a batch that are published concurrently.
 const CONCURRENT_CHANGES: usize = 16;
@@ -65,7 +65,7 @@ struct Published {
 
 impl Dispatcher {
     /// Publishes the changes of all scopes. Returns the records that failed.
-    pub(crate) async fn publish_all(&self, scopes: HashMap<Scope, ScopeWork>) -> Vec<Failure> {
+    pub(crate) async fn publish_all(&self, scopes: HashMap<Scope, ScopeWork>) -> Vec<FailedRecord> {
         let slots = Arc::new(Semaphore::new(CONCURRENT_CHANGES));
         let published = concurrently(scopes.len(), scopes, |(scope, of_scope)| {
             let (dispatcher, slots) = (self.clone(), Arc::clone(&slots));
@@ -76,7 +76,12 @@ impl Dispatcher {
 
     /// Publishes the changes of a scope, has them counted, and starts their deliveries. Returns the records that
     /// failed. The deliveries that were inserted before a failure are started too.
-    async fn publish_scope(&self, scope: Scope, work: ScopeWork, slots: &Arc<Semaphore>) -> Vec<Failure> {
+    async fn publish_scope(
+        &self,
+        scope: Scope,
+        work: ScopeWork,
+        slots: &Arc<Semaphore>,
+    ) -> Vec<FailedRecord> {
         let ScopeWork { changes, mut deliveries } = work;
         let publishing = Publishing { scope, endpoints: OnceCell::new(), is_throttled: false.into() };
         let publishing = Arc::new(publishing);
@@ -175,7 +180,7 @@ impl Dispatcher {
     /// ([`effects::notes`]), unless this process has noted it in this period. Returns the records of the deliveries
     /// if the note failed. The stream repeats them, because otherwise only their messages would start these
     /// deliveries.
-    async fn note_new(&self, scope: Scope, new: &[(String, DeliveryMessage)]) -> Vec<Failure> {
+    async fn note_new(&self, scope: Scope, new: &[(String, DeliveryMessage)]) -> Vec<FailedRecord> {
         let now = self.clock.now();
         // A delivery in the due index needs no note.
         let undue: Vec<&String> =

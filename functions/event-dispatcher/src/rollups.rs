@@ -4,7 +4,7 @@ use domain::ids::{EventId, Scope};
 use effects::rollup::Rollups;
 
 use crate::quarantine::Cause;
-use crate::{Dispatcher, Failure};
+use crate::{Dispatcher, FailedRecord};
 
 /// How long it is remembered that a fold is due, in seconds. A fold that finds rows of the last day makes the
 /// next one due after a day, so one is due for the whole time.
@@ -12,7 +12,11 @@ const REMEMBERED_SECONDS: i64 = 12 * 60 * 60;
 
 impl Dispatcher {
     /// Makes a fold due that counts these rows of a scope. Returns the records that failed.
-    pub(crate) async fn schedule_fold(&self, scope: Scope, rows: Vec<(String, EventId)>) -> Vec<Failure> {
+    pub(crate) async fn schedule_fold(
+        &self,
+        scope: Scope,
+        rows: Vec<(String, EventId)>,
+    ) -> Vec<FailedRecord> {
         let now = self.clock.now();
         let is_sampled = rows.iter().any(|(_, row)| row.is_sampled());
         if rows.is_empty() || (!is_sampled && self.due_folds.contains(&scope, now)) {

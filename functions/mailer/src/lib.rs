@@ -41,7 +41,7 @@ use shared::store::{Aws, Store};
 use shared::{WorkError, WorkResult, audit, metrics, queue, random};
 
 use crate::message::EmailMessage;
-use crate::sender::Sender;
+use crate::sender::EmailSender;
 use crate::text::Text;
 use crate::user_text::Writer;
 
@@ -55,7 +55,7 @@ pub struct Mailer {
     from: Option<MailAddress>,
     /// The URL of the dashboard.
     dashboard: String,
-    sender: Sender,
+    sender: EmailSender,
 }
 
 type MailerError = Box<dyn Error + Send + Sync>;
@@ -67,7 +67,12 @@ impl Mailer {
     /// # Errors
     ///
     /// When a required variable is missing, `MAIL_FROM` is not an email address, or `CHECKOUT_BASE_URL` not a URL.
-    pub fn from_vars(aws: &Aws, clock: Clock, sender: Sender, var: Vars<'_>) -> Result<Self, ConfigError> {
+    pub fn from_vars(
+        aws: &Aws,
+        clock: Clock,
+        sender: EmailSender,
+        var: Vars<'_>,
+    ) -> Result<Self, ConfigError> {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
         let from = var("MAIL_FROM").filter(|from| !from.is_empty()).map(|from| from.parse());
         Ok(Self {
@@ -131,7 +136,7 @@ impl Mailer {
         let to = to.parse().map_err(|error| format!("an email to a user can't be sent: {error}"))?;
         let message = EmailMessage::new(id, (from, &to), &text, now)?;
         self.sender.send(&message).await?;
-        if matches!(self.sender, Sender::Nowhere) {
+        if matches!(self.sender, EmailSender::Nowhere) {
             // Without a directory for emails, a developer finds the link only in the log.
             tracing::info!(text = text.body, "the text of an email");
         }

@@ -8,7 +8,7 @@ use crate::message::EmailMessage;
 
 /// A way to send emails. Clones share the SES client.
 #[derive(Clone, Debug)]
-pub enum Sender {
+pub enum EmailSender {
     Ses(crate::ses::Ses),
     /// Writes each email to this directory, as a file `<time>-<id>.eml`, which email programs can open.
     Directory(PathBuf),
@@ -17,7 +17,7 @@ pub enum Sender {
     Nowhere,
 }
 
-impl Sender {
+impl EmailSender {
     /// Sends an email, without retries.
     pub async fn send(&self, message: &EmailMessage) -> Result<(), String> {
         match self {

@@ -302,9 +302,9 @@ impl Worker {
             return Ok(None);
         }
         let until = match breaker.admit(now) {
-            breaker::Admission::Pass => return Ok(None),
-            breaker::Admission::Refuse { until } => until,
-            breaker::Admission::Probe(open) => {
+            breaker::Passage::Pass => return Ok(None),
+            breaker::Passage::Refuse { until } => until,
+            breaker::Passage::Probe(open) => {
                 match self.breakers.start_probe((&delivery.scope, server), open, now).await {
                     Ok(None) => return Ok(Some(open)),
                     Ok(Some(until)) => until,

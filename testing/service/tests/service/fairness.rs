@@ -9,7 +9,7 @@ use axum::Router;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use domain::ids::{Mode, Scope};
-use effects::webhook::breaker::{Admission, Breaker, Breakers};
+use effects::webhook::breaker::{Breaker, Breakers, Passage};
 use effects::webhook::endpoint::Endpoint;
 use effects::webhook::in_flight::{InFlight, Occupancy, Slot};
 use local::stack::Options;
@@ -337,7 +337,7 @@ async fn breakers_open_for_hundreds_of_dead_servers_and_the_row_stays_bounded() 
             breakers.record_failure((&scope, server), None, now).await.unwrap();
         }
         let row = service.store().get_item(&Breakers::key_of(&scope)).await.unwrap();
-        let is_open = |server: &String| Breaker::of(row.as_ref(), server).admit(now) != Admission::Pass;
+        let is_open = |server: &String| Breaker::of(row.as_ref(), server).admit(now) != Passage::Pass;
         assert!(dead.iter().all(is_open));
         let known = row.iter().flatten().filter(|(name, _)| name.starts_with("failures#")).count();
         assert!((400..=512).contains(&known), "{known} servers");
