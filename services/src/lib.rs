@@ -21,8 +21,6 @@ mod charge_testing;
 mod charge_timeline;
 mod erasure;
 mod errors;
-#[cfg(test)]
-mod fields_tests;
 mod ledger_verification;
 mod movement_reconciliation;
 mod payment_list;
@@ -31,6 +29,8 @@ pub mod reconciliation;
 mod remote_charges;
 mod search;
 mod set_aside_items;
+#[cfg(test)]
+mod tests;
 
 pub use account_settings::{change_account_settings, raise_shards};
 pub use bank_payments::{BankPayments, PixHint};
