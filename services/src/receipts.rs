@@ -139,13 +139,7 @@ impl Receipts {
             }
             let mut writes = vec![Write::replace(&next, incoming.version)?];
             if let Some(operator) = by {
-                let audit = audit::by_operator(
-                    operator,
-                    scope.account,
-                    Action::ReturnReceipt,
-                    payment.to_string(),
-                    now,
-                )?;
+                let audit = audit::by_operator(operator, scope.account, Action::ReturnReceipt, payment, now)?;
                 writes.push(Write::audit(&audit));
             }
             if let Some(posting) = &posting {
