@@ -1,6 +1,7 @@
 use artefacts::brcode::DynamicBrCode;
 use axum::body::{Body, to_bytes};
 use axum::http::{Method, Request};
+use screen_reader::{Page, Role};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -82,6 +83,10 @@ async fn text_of(response: Response) -> String {
     String::from_utf8(body_of(response).await).unwrap()
 }
 
+async fn page_of_response(response: Response) -> Page {
+    Page::read(&text_of(response).await)
+}
+
 #[tokio::test]
 async fn a_url_with_an_id_other_than_a_lower_case_uuid_is_a_404() {
     let prefixed = ["ch_", "tx_"].map(|prefix| format!("{prefix}{RAW_ID}"));
@@ -92,7 +97,7 @@ async fn a_url_with_an_id_other_than_a_lower_case_uuid_is_a_404() {
         assert_eq!(header_of(&response, "content-type"), Some("text/html; charset=utf-8"));
         assert!(header_of(&response, "x-request-id").is_some());
         assert_eq!(header_of(&response, "cache-control"), Some("no-store"), "a page must not be cached");
-        assert!(text_of(response).await.contains("Cobrança não encontrada"));
+        assert!(page_of_response(response).await.has(Role::Heading, "Cobrança não encontrada"));
         let image = send(Method::GET, &format!("/checkout/{id}/qr.png")).await;
         let cache_control = header_of(&image, "cache-control");
         assert_eq!((image.status(), cache_control), (StatusCode::NOT_FOUND, Some("no-store")));
@@ -105,19 +110,22 @@ async fn a_url_with_an_id_other_than_a_lower_case_uuid_is_a_404() {
 async fn every_page_has_its_security_headers_and_no_internal_error() {
     let read_error = || Err(StoreError::Unavailable("table some-table".to_owned()));
     for (found, status, title) in [
-        (Ok(Some(charge(&json!({})))), StatusCode::OK, "Pague com Pix</h1>"),
-        (Ok(None), StatusCode::NOT_FOUND, "Cobrança não encontrada</h1>"),
-        (read_error(), StatusCode::SERVICE_UNAVAILABLE, "Página indisponível"),
+        (Ok(Some(charge(&json!({})))), StatusCode::OK, "Pague com Pix"),
+        (Ok(None), StatusCode::NOT_FOUND, "Cobrança não encontrada"),
+        (read_error(), StatusCode::SERVICE_UNAVAILABLE, "Página indisponível no momento"),
     ] {
         let response = shown(found, "2026-11-21T17:10:00Z", &HeaderMap::new());
         assert_eq!(response.status(), status);
         assert_eq!(header_of(&response, "content-type"), Some("text/html; charset=utf-8"));
         assert_eq!(header_of(&response, "referrer-policy"), Some("no-referrer"));
         assert!(header_of(&response, "content-security-policy").is_some());
-        let text = text_of(response).await;
-        let reloads = text.contains("http-equiv=\"refresh\"");
-        assert_eq!((text.contains(title), reloads), (true, status != StatusCode::NOT_FOUND), "{text}");
-        assert!(!text.contains("some-table"), "the database's error belongs in the log only");
+        let page = page_of_response(response).await;
+        let reloads = page.source().contains("http-equiv=\"refresh\"");
+        assert_eq!(
+            (page.names(Role::Heading)[0].as_str(), reloads),
+            (title, status != StatusCode::NOT_FOUND)
+        );
+        assert!(!page.source().contains("some-table"), "the database's error belongs in the log only");
     }
 }
 
@@ -140,7 +148,7 @@ async fn a_reader_who_has_the_state_receives_304() {
 async fn an_overdue_test_charge_is_shown_as_expired() {
     let found = charge(&json!({"scope": "acc_0123456789abcdef:test"}));
     let response = shown(Ok(Some(found)), "2026-11-21T18:04:31Z", &HeaderMap::new());
-    assert!(text_of(response).await.contains("Cobrança expirada"));
+    assert!(page_of_response(response).await.has(Role::Heading, "Cobrança expirada"));
 }
 
 #[tokio::test]
@@ -234,38 +242,36 @@ async fn the_page_of_the_documentation_may_use_its_own_style_alone() {
 
 #[tokio::test]
 async fn a_page_of_the_documentation_is_marked_in_the_contents() {
-    let page = text_of(send(Method::GET, "/docs/webhooks").await).await;
-    assert!(page.contains("<title>Webhooks · "), "{}", page.split_once("</title>").unwrap().0);
-    assert_eq!(page.matches(" aria-current=\"page\"").count(), 1);
-    assert_eq!(page.matches("<h1").count(), 1);
-    assert!(page.contains("<a href=\"/docs/webhooks\" aria-current=\"page\">Webhooks</a>"));
+    let page = page_of_response(send(Method::GET, "/docs/webhooks").await).await;
+    assert!(page.title().starts_with("Webhooks · "), "{}", page.title());
+    let links = page.get(Role::Navigation, "Contents").all(Role::Link);
+    let current: Vec<&Page> =
+        links.iter().filter(|link| link.attribute("aria-current") == Some("page")).collect();
+    assert!(current.len() == 1 && current[0].target() == "/docs/webhooks", "{current:?}");
+    assert_eq!(current[0].name(), "Webhooks");
     let absent = send(Method::GET, "/docs/nothing").await;
     assert_eq!(
         (absent.status(), header_of(&absent, "content-type")),
         (StatusCode::NOT_FOUND, Some("text/html; charset=utf-8"))
     );
-    assert!(text_of(absent).await.contains("There is no such page"));
+    assert!(page_of_response(absent).await.contains("There is no such page"));
 }
 
 #[tokio::test]
 async fn the_search_finds_the_sections_that_have_all_words() {
-    let search =
-        async |query: &str| text_of(send(Method::GET, &format!("/docs/search?q={query}")).await).await;
-    let found = search("SIGNATURE+verify").await;
-    let (_, results) = found.split_once("<h1>Search</h1>").unwrap();
-    let first = results.split_once("<h2>").unwrap().1;
-    assert!(
-        first.starts_with(
-            "<a href=\"/docs/webhooks#webhooks-verify-the-signature-first\">Verify the signature first</a>"
-        ),
-        "{first}"
-    );
-    assert!(search("signature+nosuchword").await.contains("No section has all of these words"));
-    assert!(search("%3Cb%3E").await.contains("<strong>&lt;b&gt;</strong>"));
+    let search = async |query: &str| {
+        page_of_response(send(Method::GET, &format!("/docs/search?q={query}")).await).await
+    };
+    let found = search("SIGNATURE+verify").await.all(Role::Heading);
+    assert_eq!(found[0].name(), "Search");
+    let first = found[1].get(Role::Link, "Verify the signature first");
+    assert_eq!(first.target(), "/docs/webhooks#webhooks-verify-the-signature-first");
+    let none = search("signature+nosuchword").await;
+    assert!(none.contains("No section has all of these words"), "{none}");
+    let hostile = search("%3Cb%3E").await;
+    assert!(hostile.contains("<b>") && !hostile.source().contains("<b>"), "{hostile}");
     for empty in ["", "%20", "%FF"] {
-        let page = search(empty).await;
-        let (main, _) = page.split_once("</main>").unwrap();
-        assert!(main.contains("<h1>Search</h1>") && !main.contains("<h2>"), "{empty}");
+        assert_eq!(search(empty).await.names(Role::Heading), none.names(Role::Heading), "{empty}");
     }
 }
 
