@@ -3,10 +3,12 @@
 
 use domain::audit::{Action, Audit};
 use faults::proxy::Fault;
+use screen_reader::Role;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use shared::audit;
 
+use crate::dashboard::{Browser, next_of, shown};
 use crate::invocations::{
     api_event, dispatch, dispatch_records, invoke, run_acquirer_worker, stream_records,
 };
@@ -249,34 +251,34 @@ async fn audit_pages_list_the_rows_of_keys_and_operators_in_the_order_in_which_t
     assert_eq!(subjects, expected);
 
     // The dashboard filters the rows of a page by actor and day.
-    let browser = crate::dashboard::Browser::owner(&service).await;
+    let browser = Browser::owner(&service).await;
     let by_operator = format!("/dashboard/audit?actor={}", operator().actor);
     let day = domain::calendar::Day::of(service.stack.clock.now());
-    let mut shown = 0;
-    let mut next = format!("{by_operator}&day={}", day.date());
-    loop {
-        let html = browser.page(&next).await;
-        assert!(!html.contains("charge.cancel"), "{html}");
-        shown += html.matches("title=\"events.replay\"").count();
-        if !html.contains("rel=\"next\"") {
-            break;
-        }
-        next = crate::dashboard::next_of(&html);
+    let mut replays = 0;
+    let mut next = Some(format!("{by_operator}&day={}", day.date()));
+    while let Some(path) = next {
+        let page = browser.page(&path).await;
+        assert!(!page.contains("Cobrança cancelada"), "{page}");
+        replays += page.count("Eventos reprocessados");
+        next = next_of(&page);
     }
-    assert_eq!(shown, 52);
-    let html = browser.page(&format!("{by_operator}&day={}", day.minus_days(2).date())).await;
-    assert!(html.contains("Nenhuma nesta parte da lista.") && html.contains("rel=\"next\""), "{html}");
-    let html = browser.page(&format!("{by_operator}&day={}", day.plus_days(1).date())).await;
-    assert!(html.contains("Nenhuma ação com estes filtros.") && !html.contains("rel=\"next\""), "{html}");
+    assert_eq!(replays, 52);
+    let page = browser.page(&format!("{by_operator}&day={}", day.minus_days(2).date())).await;
+    assert!(page.contains("Nenhuma nesta parte da lista.") && next_of(&page).is_some(), "{page}");
+    let page = browser.page(&format!("{by_operator}&day={}", day.plus_days(1).date())).await;
+    assert!(page.contains("Nenhuma ação com estes filtros.") && next_of(&page).is_none(), "{page}");
     // A member is found by e-mail address, which is shown beside the id.
     let email = &service.stack.seed.first.owner_email;
     let owner = domain::ids::UserId::from_email(email).to_string();
-    let html = browser.page(&format!("/dashboard/audit?actor={}", email.to_uppercase())).await;
-    assert!(html.contains(&format!("actor={owner}\">{owner}</a> {email}</td>")), "{html}");
-    let html = browser.page("/dashboard/audit?actor=nobody%40loja.example").await;
-    assert!(!html.contains("title=\"user.log-in\""), "{html}");
+    let page = browser.page(&format!("/dashboard/audit?actor={}", email.to_uppercase())).await;
+    let by = page.get(Role::Table, "Auditoria").column("Quem");
+    assert!(by.iter().all(|cell| cell.text() == format!("{owner} {email}")), "{page}");
+    assert!(by[0].links_to("/dashboard/audit?")[0].ends_with(&format!("actor={owner}")), "{page}");
+    let page = browser.page("/dashboard/audit?actor=nobody%40loja.example").await;
+    assert!(page.all(Role::Row).is_empty(), "{page}");
     let refused = browser.answer("/dashboard/audit?day=x", &[]).await;
     assert_eq!(refused.status, 400);
-    let html = crate::dashboard::text(&refused);
-    assert!(html.contains("value=\"x\"") && html.contains("Corrija e envie de novo. (Dia)"), "{html}");
+    let page = shown(&refused);
+    assert_eq!(page.get(Role::Field, "Dia").value(), "x");
+    assert!(page.names(Role::Alert)[0].ends_with("Corrija e envie de novo. (Dia)"), "{page}");
 }

@@ -2,12 +2,17 @@
 
 use axum::http::Method;
 use domain::ids::Mode;
+use screen_reader::{Page, Role};
 use serde_json::{Value, json};
 
-use crate::dashboard::{Browser, location, text};
+use crate::dashboard::{Browser, location, shown};
 use crate::support::{Answer, Service, id, raw_id, wait_until};
 
 const SETTINGS: &str = "/dashboard/settings";
+const NAME: &str = "Nome da loja";
+const COLOR: &str = "Cor dos botões, como #0f6b5c";
+const EMAIL: &str = "E-mail de atendimento";
+const PHONE: &str = "Telefone de atendimento, como (11) 4000-1234";
 const LOGO: &str = "/dashboard/settings/logo";
 
 /// A file of the size in pixels and at least `bytes` long.
@@ -41,10 +46,10 @@ pub(crate) async fn upload(service: &Service, cookies: &str, mode: &str, file: &
     service.raw(Method::POST, LOGO, &headers, body).await
 }
 
-async fn public(service: &Service, path: &str) -> String {
+async fn public(service: &Service, path: &str) -> Page {
     let page = service.raw(Method::GET, path, &[], "").await;
     assert_eq!(page.status, 200, "{path}");
-    text(&page)
+    shown(&page)
 }
 
 fn checkout(charge: &Value) -> String {
@@ -56,33 +61,32 @@ async fn the_brand_of_the_settings_is_on_the_checkout_page() {
     let service = Service::start().await;
     let owner = Browser::owner(&service).await;
     let charge = service.charge().await;
-    let before = public(&service, &checkout(&charge)).await;
-    assert!(!before.contains("class=\"shop\""), "{before}");
-    let fields = [
-        ("name", "Loja <b>do</b> Bairro"),
-        ("color", "#FFE08A"),
-        ("email", "ajuda@loja.example"),
-        ("phone", "(11) 4000-1234"),
+    let typed = [
+        (NAME, "Loja <b>do</b> Bairro"),
+        (COLOR, "#FFE08A"),
+        (EMAIL, "ajuda@loja.example"),
+        (PHONE, "(11) 4000-1234"),
     ];
-    assert_eq!(owner.submit(SETTINGS, SETTINGS, &fields).await, "/dashboard/settings?done=1");
+    assert_eq!(owner.submit(SETTINGS, "Salvar", &typed).await, "/dashboard/settings?done=1");
     let settings = owner.page(SETTINGS).await;
-    for shown in
-        ["Loja &lt;b&gt;do&lt;/b&gt; Bairro", "value=\"#ffe08a\"", "fill=\"#000000\"", "(11) 4000-1234"]
-    {
-        assert!(settings.contains(shown), "{shown}: {settings}");
+    for (label, value) in typed {
+        let value = if label == COLOR { "#ffe08a" } else { value };
+        assert_eq!(settings.get(Role::Field, label).value(), value);
     }
-    let open = public(&service, &checkout(&charge)).await;
     assert!(
-        open.contains("Loja &lt;b&gt;do&lt;/b&gt; Bairro") && open.contains("--brand:#ffe08a;--on:#000000")
+        settings.source().contains("fill=\"#000000\"") && settings.has(Role::Image, "Um botão nesta cor")
     );
-    assert!(!open.contains("<b>do"), "{open}");
+    let open = public(&service, &checkout(&charge)).await;
+    assert!(open.contains("Loja <b>do</b> Bairro") && open.source().contains("--brand:#ffe08a;--on:#000000"));
+    assert!(!open.source().contains("<b>do"), "{open}");
     // The audit names the member.
     let audit = owner.page("/dashboard/audit").await;
-    assert!(audit.contains("account.set-brand") && audit.contains("usr_"), "{audit}");
+    assert!(audit.row("Marca alterada").contains("usr_"), "{audit}");
     // Empty fields remove what they had.
-    assert_eq!(owner.submit(SETTINGS, SETTINGS, &[("name", "")]).await, "/dashboard/settings?done=1");
+    let empty = [NAME, COLOR, EMAIL, PHONE].map(|label| (label, ""));
+    assert_eq!(owner.submit(SETTINGS, "Salvar", &empty).await, "/dashboard/settings?done=1");
     let after = public(&service, &checkout(&charge)).await;
-    assert!(!after.contains("class=\"shop\""), "{after}");
+    assert!(!after.contains("do Bairro") && !after.source().contains("--brand:#ffe08a"), "{after}");
 
     // A brand that breaks a rule changes nothing.
     let long = "x".repeat(61);
@@ -101,13 +105,13 @@ async fn the_brand_of_the_settings_is_on_the_checkout_page() {
         fields.extend((field != "name").then_some(("name", "Loja")));
         let refused = owner.post(SETTINGS, &fields).await;
         assert_eq!((refused.status.as_u16(), refused.header("location")), (400, None), "{value}");
-        let html = text(&refused);
-        for expected in [&*format!("value=\"{value}\""), &format!("id=\"{field}-error\"")] {
-            assert!(html.contains(expected), "{field} {value}: {html}");
-        }
+        let invalid: Vec<Page> =
+            shown(&refused).all(Role::Field).into_iter().filter(Page::is_invalid).collect();
+        let [kept] = <[Page; 1]>::try_from(invalid).unwrap();
+        assert_eq!((kept.attribute("name"), kept.value().as_str()), (Some(field), value));
+        assert!(!kept.description().unwrap().is_empty(), "{field} {value}");
     }
-    let page = owner.page(SETTINGS).await;
-    assert!(page.contains("name=\"name\" type=\"text\" maxlength=\"60\" autocomplete=\"off\">"), "{page}");
+    assert_eq!(owner.page(SETTINGS).await.get(Role::Field, NAME).value(), "");
 }
 
 #[tokio::test]
@@ -137,11 +141,13 @@ async fn a_logo_is_a_small_png_which_the_checkout_serves_until_it_is_removed() {
     let done = "/dashboard/settings?done=1";
     assert_eq!(location(&upload(&service, owner.cookies(), "test", &file).await), done);
     // A change of the other fields leaves the logo.
-    owner.submit(SETTINGS, SETTINGS, &[("name", "Loja")]).await;
+    owner.submit(SETTINGS, "Salvar", &[(NAME, "Loja")]).await;
     let page = public(&service, &checkout(&charge)).await;
-    let logo = page.split("src=\"logos/").nth(1).unwrap().split('"').next().unwrap();
+    // The name beside the logo says what it is.
+    let logo = page.get(Role::Image, "");
+    let logo = logo.attribute("src").unwrap().strip_prefix("logos/").unwrap();
     let path = format!("/checkout/logos/{logo}");
-    assert!(owner.page(SETTINGS).await.contains(&format!("src=\"{path}\"")));
+    assert_eq!(logo_of_settings(&owner).await, path);
     let served = service.raw(Method::GET, &path, &[], "").await;
     let encoded = artefacts::logo::logo(&file).unwrap();
     assert_eq!((served.status.as_u16(), served.bytes.as_ref()), (200, encoded.as_slice()));
@@ -162,22 +168,24 @@ async fn a_logo_is_a_small_png_which_the_checkout_serves_until_it_is_removed() {
     assert_eq!(location(&upload(&service, owner.cookies(), "test", &new).await), done);
     assert_eq!(service.raw(Method::GET, &path, &[], "").await.status, 404);
     assert_eq!(location(&upload(&service, owner.cookies(), "test", &new).await), done);
-    let page = owner.page(SETTINGS).await;
-    let path = page.split("src=\"/checkout/logos/").nth(1).unwrap().split('"').next().unwrap();
-    let path = format!("/checkout/logos/{path}");
+    let path = logo_of_settings(&owner).await;
     assert_eq!(service.raw(Method::GET, &path, &[], "").await.bytes, artefacts::logo::logo(&new).unwrap());
-    let removed = owner.submit(SETTINGS, "/dashboard/settings/logo/remove", &[]).await;
+    let removed = owner.submit(SETTINGS, "Remover", &[]).await;
     assert_eq!(removed, done);
     assert_eq!(service.raw(Method::GET, &path, &[], "").await.status, 404);
     let page = public(&service, &checkout(&charge)).await;
-    assert!(!page.contains("logos/") && page.contains("Loja</strong>"), "{page}");
+    assert!(!page.has(Role::Image, "") && page.contains(" Loja Pague com Pix "), "{page}");
+}
+
+async fn logo_of_settings(owner: &Browser<'_>) -> String {
+    owner.page(SETTINGS).await.get(Role::Image, "Logo").attribute("src").unwrap().to_owned()
 }
 
 #[tokio::test]
 async fn a_receipt_has_the_payment_and_its_refunds_and_no_whole_document() {
     let service = Service::start().await;
     let owner = Browser::owner(&service).await;
-    owner.submit(SETTINGS, SETTINGS, &[("name", "Loja <b>do</b> Bairro"), ("phone", "(11) 4000-1234")]).await;
+    owner.submit(SETTINGS, "Salvar", &[(NAME, "Loja <b>do</b> Bairro"), (PHONE, "(11) 4000-1234")]).await;
     let body = json!({
         "amount": 12_990,
         "customer": {"name": "Maria <i>Aparecida Silva", "document": "29537995593", "email": "maria@example.com"},
@@ -194,10 +202,10 @@ async fn a_receipt_has_the_payment_and_its_refunds_and_no_whole_document() {
     service.refund(&charge, "refund-0001", json!({"amount": 2_990})).await.expect(201);
     wait_until("the refund", async || owner.page(&receipts[0]).await.contains("R$ 29,90")).await;
     for path in &receipts {
-        let html = text(&owner.answer(path, &[]).await);
+        let page = owner.page(path).await;
         for shown in [
             "Comprovante",
-            "Loja &lt;b&gt;do&lt;/b&gt; Bairro",
+            "Loja <b>do</b> Bairro",
             "R$ 129,90",
             "4711",
             "Pix",
@@ -206,7 +214,7 @@ async fn a_receipt_has_the_payment_and_its_refunds_and_no_whole_document() {
             "(11) 4000-1234",
             "Ambiente de teste",
         ] {
-            assert!(html.contains(shown), "{path}: {shown}: {html}");
+            assert!(page.contains(shown), "{path}: {shown}: {page}");
         }
         for hidden in [
             "29537995593",
@@ -217,22 +225,21 @@ async fn a_receipt_has_the_payment_and_its_refunds_and_no_whole_document() {
             "<script>",
             " style=",
         ] {
-            assert!(!html.contains(hidden), "{path}: {hidden}: {html}");
+            assert!(!page.source().contains(hidden), "{path}: {hidden}: {page}");
         }
     }
     let shops = owner.page(&receipts[0]).await;
     assert!(shops.contains("Maria S.") && shops.contains("***.379.955-**"), "{shops}");
     let payers = public(&service, &receipts[1]).await;
     assert!(
-        !payers.contains("Maria") && !payers.contains("***."),
+        !payers.source().contains("Maria") && !payers.source().contains("***."),
         "anyone who has the URL sees it: {payers}"
     );
     let paid = public(&service, &checkout(&charge)).await;
-    assert!(
-        paid.contains(&format!("href=\"{}/receipt?lang=pt-BR\"", &checkout(&charge)["/checkout/".len()..])),
-        "{paid}"
-    );
-    assert!(owner.page(&format!("/dashboard/charges/{}", id(&charge))).await.contains(&receipts[0]));
+    let of_payer = format!("{}/receipt?lang=pt-BR", raw_id(&charge));
+    assert_eq!(paid.get(Role::Link, "Comprovante de pagamento").target(), of_payer);
+    let of_shop = owner.page(&format!("/dashboard/charges/{}", id(&charge))).await;
+    assert_eq!(of_shop.get(Role::Link, "Comprovante de pagamento").target(), receipts[0]);
     // A receipt of another mode, or of another account.
     let live = Browser::owner(&service).await.in_mode(Mode::Live);
     assert_eq!(live.answer(&receipts[0], &[]).await.status, 404);

@@ -11,9 +11,11 @@ use domain::charge::Charge;
 use domain::ids::{AcquirerPaymentId, ChargeId, Scope};
 use domain::money::Currency;
 use domain::wallet::LedgerAccount;
+use screen_reader::{Page, Role};
 use services::Receipts;
 use shared::store::{CommitOutcome, Write};
 
+use crate::dashboard::shown;
 use crate::invocations::count_messages;
 use crate::live_charges::Live;
 use crate::support::{CapturedLog, Client, Listener, ReceivedWebhook, eventually, id, wait_until};
@@ -122,12 +124,12 @@ impl Cards {
         answer.header("location").unwrap().replace("../", "/checkout/")
     }
 
-    async fn page(&self, path: &str) -> String {
+    async fn page(&self, path: &str) -> Page {
         let service = &self.live.service.stack;
         let page = Client::of_other_server("")
             .raw(Method::GET, &format!("{}{path}", service.base_url), &[], "")
             .await;
-        String::from_utf8_lossy(&page.bytes).into_owned()
+        shown(&page)
     }
 
     /// How many requests the acquirer has got for charges.
@@ -781,7 +783,9 @@ async fn a_payment_in_progress_is_neither_paid_nor_cancelled_until_it_ends() {
     let payer = Client::of_other_server("");
     let page = payer.raw(Method::GET, read["cardRedirectUrl"].as_str().unwrap(), &[], "").await;
     assert_eq!(page.header("location"), cards.session(&authenticates)["url"].as_str());
-    assert!(cards.page(&format!("/checkout/{}", id(&authenticates))).await.contains("/card\""));
+    assert!(
+        cards.page(&format!("/checkout/{}", id(&authenticates))).await.has(Role::Link, "Pagar com cartão")
+    );
     assert_eq!(cards.live.cancel(&authenticates).await.expect(200)["status"], "CANCELLED");
     assert_eq!(cards.session(&authenticates)["status"], "expired");
 

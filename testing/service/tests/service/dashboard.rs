@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::http::Method;
 use domain::account::terms::MethodTerms;
 use domain::ids::Mode;
+use screen_reader::{Page, Role, Sent};
 use serde_json::json;
 
 use crate::description::form_routes;
@@ -31,6 +32,10 @@ pub(crate) fn text(answer: &Answer) -> String {
     String::from_utf8(answer.bytes.to_vec()).unwrap()
 }
 
+pub(crate) fn shown(answer: &Answer) -> Page {
+    Page::read(&text(answer))
+}
+
 /// Where an answer leads.
 pub(crate) fn location(answer: &Answer) -> &str {
     assert_eq!(answer.status, 303, "{answer:?}");
@@ -44,7 +49,7 @@ pub(crate) fn shown_secret(answer: &Answer) -> String {
         (200, Some("no-store")),
         "{answer:?}"
     );
-    text(answer).split("<code id=\"secret\">").nth(1).unwrap().split('<').next().unwrap().to_owned()
+    shown(answer).all(Role::Code)[0].value()
 }
 
 impl Service {
@@ -90,11 +95,19 @@ impl<'a> Browser<'a> {
         self.service.raw(Method::GET, path, &headers, "").await
     }
 
-    /// The HTML of a page that is shown.
-    pub(crate) async fn page(&self, path: &str) -> String {
+    pub(crate) async fn page(&self, path: &str) -> Page {
         let answer = self.answer(path, &[]).await;
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
-        text(&answer)
+        shown(&answer)
+    }
+
+    pub(crate) async fn send(&self, form: &Sent) -> Answer {
+        self.post(&form.action, &form.pairs()).await
+    }
+
+    /// Fills in the form of a page, presses its button, and returns where it led.
+    pub(crate) async fn submit(&self, page: &str, button: &str, typed: &[(&str, &str)]) -> String {
+        location(&self.send(&self.page(page).await.press(button, typed)).await).to_owned()
     }
 
     /// Takes over the session that an answer began.
@@ -170,8 +183,8 @@ async fn a_user_logs_in_and_out_with_forms() {
     }
     assert_eq!(locations[0], locations[1]);
     assert_eq!(locations[0], "/dashboard/login?error=unauthorized&next=%2Fdashboard");
-    let form = service.raw(Method::GET, &locations[0], &[], "").await;
-    assert!(text(&form).contains("O e-mail ou a senha está errado."));
+    let form = shown(&service.raw(Method::GET, &locations[0], &[], "").await);
+    assert_eq!(form.names(Role::Alert), ["O e-mail ou a senha está errado."]);
 }
 
 #[tokio::test]
@@ -252,15 +265,11 @@ async fn every_page_has_the_security_headers_nothing_inline_and_the_users_langua
         [("pt-BR", "pt-BR", "Cobranças"), ("en-US,en", "en", "Charges"), ("es-AR", "es", "Cobros")]
     {
         for path in PAGES {
-            let html = text(&browser.answer(path, &[("accept-language", accepted)]).await);
-            assert!(
-                html.contains(&format!("<html lang=\"{lang}\">")) && html.contains(word),
-                "{path} {html}"
-            );
+            let page = shown(&browser.answer(path, &[("accept-language", accepted)]).await);
+            assert!(page.language() == lang && page.has(Role::Link, word), "{path} {page}");
         }
     }
-    let home = browser.page("/dashboard").await;
-    assert!(home.contains("</select><button class=\"quiet\">Escolher</button>"), "{home}");
+    assert!(browser.page("/dashboard").await.form("Escolher").has(Role::Field, "Idioma"));
 }
 
 #[tokio::test]
@@ -277,28 +286,25 @@ async fn a_filtered_list_has_only_matching_charges_and_a_link_to_the_next_page()
     let paid = browser.page("/dashboard/charges?status=paid&created_after=&method=PIX").await;
     assert!(paid.contains("N24") && !paid.contains("N25"), "{paid}");
     let first = browser.page("/dashboard/charges?limit=20").await;
-    assert!(first.contains("href=\"/dashboard/refunds\""), "who looks for refunds begins at the charges");
+    assert!(first.has(Role::Link, "Devoluções"), "who looks for refunds begins at the charges");
     assert!(first.contains("N25") && !first.contains("N05"), "{first}");
-    let second = browser.page(&next_of(&first)).await;
+    let second = browser.page(&next_of(&first).unwrap()).await;
     assert!(second.contains("N05") && !second.contains("N25"), "{second}");
     assert_eq!(browser.answer("/dashboard/charges?status=unknown", &[]).await.status, 400);
 
     let events = eventually("the events", async || {
-        let html = browser.page("/dashboard/events?type=charge.paid&created_after=&created_before=").await;
-        (html.matches("\">charge.paid</a>").count() == 13).then_some(html)
+        let page = browser.page("/dashboard/events?type=charge.paid&created_after=&created_before=").await;
+        (page.named(Role::Link, "charge.paid").len() == 13).then_some(page)
     });
-    assert!(!events.await.contains("\">charge.created</a>"));
+    assert!(!events.await.has(Role::Link, "charge.created"));
     let refused =
         browser.answer("/dashboard/events?type=charge.paid&created_after=ontem&created_before=x", &[]).await;
-    let html = text(&refused);
+    let page = shown(&refused);
     assert_eq!(refused.status, 400);
-    for part in [
-        "Corrija e envie de novo. (De, Até)",
-        "value=\"ontem\"",
-        "value=\"charge.paid\" selected",
-        "<nav class=\"menu\"",
-    ] {
-        assert!(html.contains(part), "{part}: {html}");
+    assert!(page.get(Role::Navigation, "Menu").has(Role::Link, "Webhooks"));
+    assert_eq!(page.names(Role::Alert), ["Um campo não é válido. Corrija e envie de novo. (De, Até)"]);
+    for (label, value) in [("De", "ontem"), ("Até", "x"), ("Tipo", "charge.paid")] {
+        assert_eq!(page.get(Role::Field, label).value(), value);
     }
 }
 
@@ -368,9 +374,9 @@ async fn on_a_laptop_the_home_page_leads_to_the_dashboard_and_one_click_logs_in(
     let service = Service::start().await;
     let home = service.raw(Method::GET, "/", &[], "").await;
     assert_eq!((home.status.as_u16(), home.header("location")), (303, Some("/dashboard")));
-    let form = text(&service.raw(Method::GET, "/dashboard/login?next=/dashboard/charges", &[], "").await);
-    let link = "/_local/dashboard?next=%2Fdashboard%2Fcharges";
-    assert!(form.contains(&format!("href=\"{link}\"")), "{form}");
+    let form = shown(&service.raw(Method::GET, "/dashboard/login?next=/dashboard/charges", &[], "").await);
+    let link = form.get(Role::Link, "Entrar com um clique");
+    let link = link.target();
     let entered = service.raw(Method::GET, link, &[], "").await;
     assert_eq!(location(&entered), "/dashboard/charges");
     assert!(Browser::of(&service, &entered).page("/dashboard").await.contains("owner@loja.example"));
@@ -394,18 +400,13 @@ async fn pages_stay_within_their_budgets() {
     let case = service.sandbox_answer(&charge, "med-cases", &json!({})).await.expect(201);
     crate::invocations::dispatch(&service.stack).await;
     let endpoint = format!("/dashboard/webhooks/{}", id(&endpoint));
-    let next = next_of(&browser.page("/dashboard/charges").await);
+    let next = next_of(&browser.page("/dashboard/charges").await).unwrap();
     let dispute = format!("/dashboard/disputes/{}", id(&case));
     let refunds = browser.page("/dashboard/refunds").await;
-    let older = browser.page(&next_of(&refunds)).await;
-    let count = |html: &str| html.matches("<code class=\"sm\">re_").count();
-    assert_eq!((count(&refunds), count(&older)), (15, 5), "{refunds}");
-    let first_link = |html: &str, under: &str| {
-        let rest = html.split(&format!("href=\"{under}")).nth(1).unwrap();
-        format!("{under}{}", rest.split('"').next().unwrap())
-    };
-    let delivery = first_link(&browser.page(&endpoint).await, "/dashboard/deliveries/");
-    let event = first_link(&browser.page(&delivery).await, "/dashboard/events/");
+    let older = browser.page(&next_of(&refunds).unwrap()).await;
+    assert_eq!((refunds.all(Role::Code).len(), older.all(Role::Code).len()), (15, 5), "{refunds}");
+    let delivery = browser.page(&endpoint).await.links_to("/dashboard/deliveries/").remove(0);
+    let event = browser.page(&delivery).await.links_to("/dashboard/events/").remove(0);
     let proxy = service.proxy();
     proxy.set_min_latency(Duration::from_millis(100));
     for (path, requests, read_units) in [
@@ -460,24 +461,21 @@ async fn pages_of_webhooks_stay_within_their_budgets_with_50_endpoints() {
     let proxy = service.proxy();
     let within = async |path: &str, requests: usize| {
         proxy.reset();
-        let html = browser.page(path).await;
+        let page = browser.page(path).await;
         let report = proxy.report();
         assert!(report.requests() <= requests && report.sequential_requests <= 3, "{path}: {report:?}");
         assert!(report.read_units <= 30.0, "{path}: {report:?}");
-        html
+        page
     };
     within("/dashboard/webhooks", 5).await;
     within("/dashboard/webhooks?status=PENDING", 5).await;
     // Also reads the pending deliveries, because those of a paused endpoint are shown as cancelled.
     within("/dashboard/webhooks?status=CANCELLED", 6).await;
-    let (mut path, mut shown) = (event, 0);
-    loop {
-        let html = within(&path, 5).await;
-        shown += html.matches("href=\"/dashboard/deliveries/wd_").count();
-        if !html.contains("rel=\"next\"") {
-            break;
-        }
-        path = next_of(&html);
+    let (mut next, mut shown) = (Some(event), 0);
+    while let Some(path) = next {
+        let page = within(&path, 5).await;
+        shown += page.links_to("/dashboard/deliveries/wd_").len();
+        next = next_of(&page);
     }
     assert_eq!(shown, 50);
 
@@ -486,14 +484,14 @@ async fn pages_of_webhooks_stay_within_their_budgets_with_50_endpoints() {
         service.set_terms(MethodTerms { hold_days, ..MethodTerms::default() }).await;
         service.pay(1_000).await;
     }
-    let html = browser.page("/dashboard/wallet").await;
-    assert!(html.contains("<p class=\"soft\">E mais 2 dias.</p>"), "{html}");
+    let wallet = browser.page("/dashboard/wallet").await;
+    assert!(wallet.contains("E mais 2 dias."), "{wallet}");
 }
 
 /// The link to the next page of a list.
-pub(crate) fn next_of(html: &str) -> String {
-    let before = html.split("\" rel=\"next\"").next().unwrap();
-    before.rsplit("href=\"").next().unwrap().replace("&amp;", "&")
+pub(crate) fn next_of(page: &Page) -> Option<String> {
+    let links = page.all(Role::Link);
+    links.iter().find(|link| link.name().ends_with('→')).map(|link| link.target().to_owned())
 }
 
 #[tokio::test]
@@ -554,7 +552,7 @@ async fn lists_find_what_the_filters_of_the_api_find() {
     let browser = Browser::owner(&service).await;
     // The filters by order, e-mail address and document are tested with the search.
     let path = format!("/dashboard/charges?end_to_end_id={end_to_end_id}");
-    assert!(browser.page(&path).await.contains(id(&charge)));
+    assert_eq!(browser.page(&path).await.links_to("/dashboard/charges/ch_").len(), 1);
     assert!(browser.page("/dashboard/payouts").await.contains("R$ 1,00"));
     // A search leads to the list with the payout alone.
     let found = browser.answer(&format!("/dashboard/search?q={payout}"), &[]).await;
@@ -569,6 +567,6 @@ async fn lists_find_what_the_filters_of_the_api_find() {
     }
     assert!(!Browser::owner(&service).await.in_mode(Mode::Live).page(&list).await.contains("R$ 1,00"));
     let endpoint = format!("/dashboard/webhooks/{}", id(&endpoint));
-    assert!(browser.page(&format!("{endpoint}?status=DELIVERED")).await.contains("charge.paid"));
+    assert!(browser.page(&format!("{endpoint}?status=DELIVERED")).await.has(Role::Link, "charge.paid"));
     browser.page(&format!("{endpoint}?status=FAILED")).await;
 }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use domain::ids::Mode;
+use screen_reader::Page;
 use serde_json::{Value, json};
 use shared::account::Role;
 
@@ -36,31 +37,11 @@ const ENGLISH: &str = "accepted active admin appealed approved became before can
     refunded refused rejected requested returned settlement stopped succeeded test true waiting_payment \
     withdrawn";
 
-/// The words of the text of a page, without code samples.
-fn prose(html: &str) -> Vec<String> {
-    let (mut words, mut is_code) = (Vec::new(), false);
-    for part in html.split('<') {
-        let (tag, text) = part.split_once('>').unwrap_or((part, ""));
-        match tag.split(' ').next().unwrap_or_default() {
-            "pre" | "code" => is_code = true,
-            "/pre" | "/code" => is_code = false,
-            _ => {}
-        }
-        let is_word = |c: char| c.is_alphanumeric() || "._-@/".contains(c);
-        if !is_code {
-            words.extend(text.split(|c| !is_word(c)).map(|word| word.trim_matches('.').to_lowercase()));
-        }
-    }
-    words
-}
-
-/// The paths below `/dashboard` to which a page links.
-fn links(html: &str) -> impl Iterator<Item = String> {
-    let targets = html.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
-    let is_page = |path: &&str| {
-        *path == "/dashboard" || path.starts_with("/dashboard/") && !path.starts_with("/dashboard/assets/")
-    };
-    targets.filter(is_page).map(|path| path.replace("&amp;", "&"))
+/// The words of a page, without code samples.
+fn prose(page: &Page) -> Vec<String> {
+    let is_word = |c: char| c.is_alphanumeric() || "._-@/".contains(c);
+    let text = page.text_without_code();
+    text.split(|c| !is_word(c)).map(|word| word.trim_matches('.').to_lowercase()).collect()
 }
 
 /// The page without the numbers and ids of its path: pages of one kind have the same one.
@@ -133,17 +114,17 @@ async fn every_page_is_safe_and_small_for_each_role_with_hostile_texts() {
             }
             service.begin_minute().await;
             let browser = Browser::log_in(&service, &email).await.in_mode(mode);
-            let seen = crawl(&browser, |path, html, is_html| {
+            let seen = crawl(&browser, |path, html, page| {
                 for secret in &secrets {
                     assert!(!html.contains(secret), "{role:?} {mode} {path}: a secret");
                 }
                 for foreign in &foreign_ids {
                     assert!(!html.contains(foreign), "{role:?} {mode} {path}: {foreign}");
                 }
-                for raw in RAW.iter().filter(|_| is_html) {
+                for raw in RAW.iter().filter(|_| page.is_some()) {
                     assert!(!html.contains(*raw), "{role:?} {mode} {path}: {raw} {html}");
                 }
-                for word in prose(html).iter().filter(|_| is_html) {
+                for word in page.map(prose).unwrap_or_default() {
                     assert!(
                         !ENGLISH.split(' ').any(|code| code == word),
                         "{role:?} {mode} {path}: {word} {html}"
@@ -200,7 +181,7 @@ async fn seed_more(service: &Service, charges: &[String]) {
 
 /// Follows every link from the home page and the lists, and checks each page. Returns the paths, and whether the page
 /// shows the hostile text.
-async fn crawl(browser: &Browser<'_>, check: impl Fn(&str, &str, bool)) -> BTreeMap<String, bool> {
+async fn crawl(browser: &Browser<'_>, check: impl Fn(&str, &str, Option<&Page>)) -> BTreeMap<String, bool> {
     let start = PAGES.iter().map(|path| (*path).to_owned()).chain(["/dashboard/search?q=nothing".to_owned()]);
     let mut queue: VecDeque<String> = start.collect();
     let mut seen = BTreeMap::new();
@@ -212,13 +193,14 @@ async fn crawl(browser: &Browser<'_>, check: impl Fn(&str, &str, bool)) -> BTree
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
         let html = String::from_utf8_lossy(&answer.bytes).into_owned();
         seen.insert(path.clone(), html.contains("&lt;script&gt;alert(1)"));
-        let is_html = answer.header("content-type").unwrap().starts_with("text/html");
-        check(&path, &html, is_html);
-        if !is_html {
+        if !answer.header("content-type").unwrap().starts_with("text/html") {
+            check(&path, &html, None);
             continue;
         }
+        let page = Page::read(&html);
+        check(&path, &html, Some(&page));
         assert!(html.len() < MAX_PAGE_BYTES, "{path}: {} bytes", html.len());
-        queue.extend(links(&html).filter(|path| !seen.contains_key(path)));
+        queue.extend(page.links_to("/dashboard").into_iter().filter(|path| !seen.contains_key(path)));
     }
     seen
 }

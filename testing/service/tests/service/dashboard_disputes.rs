@@ -3,12 +3,15 @@
 use axum::http::Method;
 use domain::ids::{ChargeId, Mode};
 use money::med::MedCases;
+use screen_reader::{Page, Role};
 use serde_json::{Value, json};
 
 use crate::bank_med::{credit, unexplained_case};
-use crate::dashboard::{Browser, location, text};
+use crate::dashboard::{Browser, location, shown};
 use crate::support::{Answer, Client, Service, eventually, id};
 
+const APPEAL: &str = "Conte o que foi vendido, quando e como foi entregue";
+const CONFIRM: &str = "Para confirmar, digite R$ 30,90";
 const TEXT: &str = "Vendido em 3 de novembro.\nEntregue no dia 5.";
 
 fn page_of(case: &Value) -> String {
@@ -35,6 +38,11 @@ impl Service {
     }
 }
 
+/// The text of the appeal that a page shows.
+fn appeal_text(page: &Page) -> String {
+    page.get(Role::Field, APPEAL).value()
+}
+
 async fn case_of(client: &Client, page: &str) -> Value {
     client.get(&page.replace("/dashboard/disputes/", "/v1/med/cases/")).await.expect(200)
 }
@@ -47,19 +55,17 @@ async fn a_draft_is_kept_until_the_appeal_is_sent() {
     let member = Browser::member(&service).await;
     let html = member.page(&page).await;
     assert!(html.contains("nota fiscal") && html.contains("caiu em um golpe"), "{html}");
-    assert_eq!(
-        member.submit(&page, &appeal, &[("reason", TEXT), ("draft", "1")]).await,
-        format!("{page}?done=1")
-    );
-    assert!(member.page(&page).await.contains(&format!(">\n{TEXT}</textarea>")));
+    let done = format!("{page}?done=1");
+    assert_eq!(member.submit(&page, "Guardar rascunho", &[(APPEAL, TEXT)]).await, done);
+    assert_eq!(appeal_text(&member.page(&page).await), TEXT);
     // A refusal keeps the text too.
-    let short = member.submit(&page, &appeal, &[("reason", "não")]).await;
+    let short = member.submit(&page, "Contestar", &[(APPEAL, "não")]).await;
     assert_eq!(short, format!("{page}?error=invalid_request&field=reason"));
-    assert!(member.page(&short).await.contains(">\nnão</textarea>"));
+    assert_eq!(appeal_text(&member.page(&short).await), "não");
     assert_eq!(case_of(&service, &page).await["status"], "open");
     // A browser sends a line break as two characters.
     let sent = TEXT.replace('\n', "\r\n");
-    assert_eq!(member.submit(&page, &appeal, &[("reason", &sent)]).await, format!("{page}?done=1"));
+    assert_eq!(member.submit(&page, "Contestar", &[(APPEAL, &sent)]).await, done);
     let appealed = case_of(&service, &page).await;
     assert_eq!((&appealed["status"], &appealed["appeal_reason"]), (&json!("appealed"), &json!(TEXT)));
     // A form that is sent twice is answered alike; another text is refused.
@@ -67,12 +73,12 @@ async fn a_draft_is_kept_until_the_appeal_is_sent() {
         let again = member.post(&appeal, &[("mode", "test"), ("reason", text)]).await;
         assert_eq!(location(&again), format!("{page}{led}"));
     }
-    assert!(!member.page(&page).await.contains("<textarea"));
+    assert!(!member.page(&page).await.has(Role::Field, APPEAL));
     let audit = eventually("an audit row", async || {
-        let html = member.page("/dashboard/audit").await;
-        html.contains("med.appeal").then_some(html)
+        let page = member.page("/dashboard/audit").await;
+        page.contains("Disputa contestada").then_some(page)
     });
-    assert!(audit.await.contains("usr_"));
+    assert!(audit.await.row("Disputa contestada").contains("usr_"));
 }
 
 #[tokio::test]
@@ -81,13 +87,13 @@ async fn the_loss_is_accepted_by_typing_its_amount() {
     let case = service.disputed(json!({})).await;
     let (page, accept) = (page_of(&case), format!("{}/accept", page_of(&case)));
     let member = Browser::member(&service).await;
-    assert!(member.page(&page).await.contains("digite R$ 30,90"));
     for wrong in ["", "3090", "30,900", "aceito"] {
-        let refused = member.submit(&page, &accept, &[("amount", wrong)]).await;
+        let refused = member.submit(&page, "Aceitar a perda", &[(CONFIRM, wrong)]).await;
         assert_eq!(refused, format!("{page}?error=invalid_amount&field=amount"), "{wrong}");
     }
     assert_eq!(case_of(&service, &page).await["status"], "open");
-    assert_eq!(member.submit(&page, &accept, &[("amount", "30,90")]).await, format!("{page}?done=1"));
+    let led = member.submit(&page, "Aceitar a perda", &[(CONFIRM, "30,90")]).await;
+    assert_eq!(led, format!("{page}?done=1"));
     let accepted = case_of(&service, &page).await;
     assert_eq!((&accepted["status"], &accepted["money_outcome"]), (&json!("accepted"), &json!("lost")));
     let again = member.post(&accept, &[("mode", "test"), ("amount", "30,90")]).await;
@@ -115,9 +121,9 @@ async fn after_the_deadline_the_page_says_that_nothing_can_be_sent() {
     let case = service.disputed(json!({"response_deadline": due})).await;
     let (page, appeal) = (page_of(&case), format!("{}/appeal", page_of(&case)));
     let owner = Browser::owner(&service).await;
-    let html = owner.page(&page).await;
-    assert!(html.contains("2 dias") || html.contains("3 dias"), "{html}");
-    assert!(html.contains("(horário de Brasília)") && html.contains("<textarea"), "{html}");
+    let open = owner.page(&page).await;
+    assert!(open.contains("2 dias") || open.contains("3 dias"), "{open}");
+    assert!(open.contains("(horário de Brasília)") && open.has(Role::Field, APPEAL), "{open}");
     let upload = |size| {
         [("mode", "test"), ("file_name", "a.pdf"), ("file_size", size), ("mime_type", "application/pdf")]
     };
@@ -125,17 +131,17 @@ async fn after_the_deadline_the_page_says_that_nothing_can_be_sent() {
     assert_eq!(owner.post(&evidence, &upload("x")).await.status, 400);
     service.advance_seconds(3 * 86_400 + 1).await;
     let owner = Browser::owner(&service).await;
-    let html = owner.page(&page).await;
-    assert!(html.contains("O prazo terminou. O banco do pagador decide sem a sua resposta"), "{html}");
-    assert!(!html.contains("<textarea") && !html.contains("type=\"file\""), "{html}");
+    let late = owner.page(&page).await;
+    assert!(late.contains("O prazo terminou. O banco do pagador decide sem a sua resposta"), "{late}");
+    assert!(!late.has(Role::Field, APPEAL) && !offers_upload(&late), "{late}");
     assert!(!owner.page("/dashboard").await.contains("Disputas que esperam resposta"));
     let late = owner.post(&appeal, &[("mode", "test"), ("reason", TEXT)]).await;
     assert_eq!(location(&late), format!("{page}?error=unprocessable_entity"));
     assert_eq!(owner.post(&evidence, &upload("9")).await.status, 422);
     assert_eq!(case_of(&service, &page).await["status"], "open");
     // The loss can still be accepted.
-    let accept = format!("{page}/accept");
-    assert_eq!(owner.submit(&page, &accept, &[("amount", "30,90")]).await, format!("{page}?done=1"));
+    let led = owner.submit(&page, "Aceitar a perda", &[(CONFIRM, "30,90")]).await;
+    assert_eq!(led, format!("{page}?done=1"));
 }
 
 #[tokio::test]
@@ -144,13 +150,13 @@ async fn in_live_mode_an_administrator_makes_the_dossier_and_the_text_is_kept_fo
     let (page, live) = service.live_case().await;
     let (appeal, fields) = (format!("{page}/appeal"), [("mode", "live"), ("reason", TEXT)]);
     let member = Browser::member(&service).await.in_mode(Mode::Live);
-    let (html, dossier) = (member.page(&page).await, format!("{page}/dossier"));
-    assert!(!html.contains("type=\"file\"") && !html.contains(&dossier), "{html}");
+    let (shown, dossier) = (member.page(&page).await, format!("{page}/dossier"));
+    assert!(!offers_upload(&shown) && shown.links_to(&dossier).is_empty(), "{shown}");
     assert_eq!(member.answer(&dossier, &[]).await.status, 403);
     assert_eq!(member.post(&appeal, &fields).await.status, 403);
     let owner = Browser::owner(&service).await.in_mode(Mode::Live);
     assert_eq!(owner.answer(&dossier, &[]).await.status, 200);
-    assert!(!owner.page(&page).await.contains(TEXT), "a member's text is not stored");
+    assert_eq!(appeal_text(&owner.page(&page).await), "", "a member's text is not stored");
     service.stack.clock.advance(601_000);
     let log_in = format!(
         "/dashboard/confirm?next={}",
@@ -160,9 +166,14 @@ async fn in_live_mode_an_administrator_makes_the_dossier_and_the_text_is_kept_fo
     assert_eq!(location(&refused), log_in);
     assert_eq!(case_of(&live, &page).await["status"], "open");
     let owner = Browser::owner(&service).await.in_mode(Mode::Live);
-    assert!(owner.page(&page).await.contains(TEXT), "the text is still there after the log-in");
-    assert_eq!(owner.submit(&page, &appeal, &[("reason", TEXT)]).await, format!("{page}?done=1"));
+    assert_eq!(appeal_text(&owner.page(&page).await), TEXT, "the text is still there after the log-in");
+    assert_eq!(owner.submit(&page, "Contestar", &[]).await, format!("{page}?done=1"));
     assert_eq!(case_of(&live, &page).await["status"], "appealed");
+}
+
+/// The field of the files is hidden until the script shows it.
+fn offers_upload(page: &Page) -> bool {
+    page.source().contains("type=\"file\"")
 }
 
 /// With a document, which pages mask.
@@ -183,8 +194,8 @@ async fn a_page_uploads_evidence_to_the_storage_and_links_to_it() {
     let page = page_of(&case);
     let member = Browser::member(&service).await;
     let answer = member.answer(&page, &[]).await;
-    let html = member.page(&page).await;
-    assert!(html.contains("type=\"file\"") && html.contains("Anexar exige JavaScript."), "{html}");
+    let open = member.page(&page).await;
+    assert!(offers_upload(&open) && open.contains("Anexar exige JavaScript."), "{open}");
     let ticket = ticket(&member, &page, PDF, "application/pdf").await;
     let url = ticket["upload_url"].as_str().unwrap();
     // The policy of the page permits the storage, and the storage permits the page.
@@ -206,7 +217,7 @@ async fn a_page_uploads_evidence_to_the_storage_and_links_to_it() {
     let complete = format!("{page}/evidence/{}/complete", id(&ticket));
     let early = member.post(&complete, &[("mode", "test")]).await;
     assert_eq!(early.status, 409);
-    assert!(text(&early).contains("<p>O arquivo não chegou inteiro. Envie de novo.</p>"), "{early:?}");
+    assert!(shown(&early).contains("O arquivo não chegou inteiro. Envie de novo."), "{early:?}");
     let sent = service.raw(Method::PUT, url, &[origin, ("content-type", "application/pdf")], PDF).await;
     assert_eq!((sent.status.as_u16(), allowed(&sent)), (200, Some(service.base_url.clone())));
     // A page can read nothing of the storage.
@@ -214,13 +225,10 @@ async fn a_page_uploads_evidence_to_the_storage_and_links_to_it() {
     for _ in 0..2 {
         assert_eq!(member.post(&complete, &[("mode", "test")]).await.status, 204);
     }
-    let html = member.page(&page).await;
+    let with_file = member.page(&page).await;
     let link = format!("{page}/evidence/{}", id(&ticket));
-    assert!(
-        html.contains(&format!("href=\"{link}\"")) && html.contains("nota &lt;b&gt; ***.379.955-**.pdf"),
-        "{html}"
-    );
-    assert!(!html.contains("X-Amz-Signature"), "{html}");
+    assert_eq!(with_file.get(Role::Link, "nota <b> ***.379.955-**.pdf").target(), link);
+    assert!(!with_file.source().contains("X-Amz-Signature"), "{with_file}");
     let signed = member.answer(&link, &[]).await;
     let file = service.raw(Method::GET, location(&signed), &[], "").await;
     assert_eq!((file.status.as_u16(), &file.bytes[..]), (200, PDF));
@@ -230,8 +238,8 @@ async fn a_page_uploads_evidence_to_the_storage_and_links_to_it() {
     }
     // After the end of the case, nothing is attached.
     service.decide_case(&case, "merchant").await.expect(200);
-    let html = member.page(&page).await;
-    assert!(html.contains(&link) && !html.contains("type=\"file\""), "{html}");
+    let ended = member.page(&page).await;
+    assert!(ended.links_to(&link) == [link.as_str()] && !offers_upload(&ended), "{ended}");
     let answer = member.answer(&page, &[]).await;
     assert!(answer.header("content-security-policy").unwrap().contains("connect-src 'self';"));
 }
@@ -262,9 +270,9 @@ async fn the_dossier_is_a_pdf_with_the_case_and_no_whole_document() {
     let headers = [("content-type", "application/pdf")];
     service.raw(Method::PUT, ticket["upload_url"].as_str().unwrap(), &headers, PDF).await;
     member.post(&format!("{page}/evidence/{}/complete", id(&ticket)), &[("mode", "test")]).await;
-    member.submit(&page, &format!("{page}/appeal"), &[("reason", TEXT)]).await;
+    member.submit(&page, "Contestar", &[(APPEAL, TEXT)]).await;
     let link = format!("{page}/dossier");
-    assert!(member.page(&page).await.contains(&format!("href=\"{link}\"")));
+    assert_eq!(member.page(&page).await.get(Role::Link, "Dossiê em PDF").target(), link);
     let answer = member.answer(&link, &[]).await;
     assert_eq!((answer.status.as_u16(), answer.header("content-type")), (200, Some("application/pdf")));
     assert_eq!(answer.header("cache-control"), Some("no-store"));
@@ -293,16 +301,16 @@ async fn a_document_is_revealed_once_and_the_audit_says_to_whom() {
     let fields = [("mode", "live")];
     let owner = Browser::owner(&service).await.in_mode(Mode::Live);
     let audit = async || Browser::owner(&service).await.page("/dashboard/audit").await;
-    assert!(!audit().await.contains("charge.reveal-document"));
-    let shown = owner.post(&reveal, &fields).await;
-    assert_eq!((shown.status.as_u16(), shown.header("cache-control")), (200, Some("no-store")));
-    assert!(text(&shown).contains("29537995593"));
-    let html = owner.page(&page).await;
-    assert!(html.contains("***.379.955-**") && !html.contains("29537995593"), "{html}");
+    assert!(!audit().await.contains("Documento do pagador mostrado"));
+    let revealed = owner.post(&reveal, &fields).await;
+    assert_eq!((revealed.status.as_u16(), revealed.header("cache-control")), (200, Some("no-store")));
+    assert!(shown(&revealed).contains("29537995593"));
+    let masked = owner.page(&page).await;
+    assert!(masked.contains("***.379.955-**") && !masked.source().contains("29537995593"), "{masked}");
     let audit = audit().await;
-    let row = audit.split("<tr>").find(|row| row.contains("charge.reveal-document")).unwrap();
+    let row = audit.row("Documento do pagador mostrado");
     assert!(row.contains(id(&charge)) && row.contains("usr_"), "{row}");
-    assert!(!audit.contains("29537995593") && !audit.contains("379.955"), "{audit}");
+    assert!(!audit.source().contains("29537995593") && !audit.source().contains("379.955"), "{audit}");
     // A charge without a document, and one of another mode.
     let without = live.new_charge("order-0002", &json!({"amount": 3_090})).await;
     let path = format!("/dashboard/charges/{}/document", id(&without));

@@ -7,6 +7,7 @@ use domain::med::MedCase;
 use domain::pt_br;
 use effects::email::{Email, EmailTopic, Emails};
 use faults::proxy::FaultProxy;
+use screen_reader::Role;
 use serde_json::json;
 use shared::store::{Item, to_item};
 
@@ -21,11 +22,11 @@ async fn home_counts_all_open_disputes_and_names_the_first_deadline() {
     let case = service.sandbox_answer(&charge, "med-cases", &first).await.expect(201);
     let browser = Browser::owner(&service).await;
     let alert = async |number: &str| {
-        let html = browser.page("/dashboard").await;
+        let home = browser.page("/dashboard").await;
         let expected =
             format!("Disputas que esperam resposta: {number}. A mais próxima vence em 02/01/2030 12:00.");
-        assert!(html.contains(&expected), "{number}: {html}");
-        assert!(html.contains("<a href=\"/dashboard/disputes\">Responder</a>"), "{html}");
+        assert!(home.contains(&expected), "{number}: {home}");
+        assert_eq!(home.get(Role::Link, "Responder").target(), "/dashboard/disputes");
     };
     alert("1").await;
     // Newer cases, which are due later, in another order than that of their opening.
@@ -69,13 +70,11 @@ async fn home_counts_all_open_disputes_and_names_the_first_deadline() {
     }
     let home = browser.page("/dashboard").await;
     // Three disputes and three notices.
-    assert_eq!(home.matches("href=\"/dashboard/disputes/med_").count(), 6, "{home}");
-    assert_eq!(home.matches("Disputa aberta</a>").count(), 3, "{home}");
-    assert!(
-        home.contains(&format!(" · até {}<", pt_br::format_time_of_day(service.stack.clock.now()))),
-        "{home}"
-    );
-    assert!(home.contains("dias</span>") && all_disputes(&browser, proxy).await.len() == 301);
+    assert_eq!(home.links_to("/dashboard/disputes/med_").len(), 6, "{home}");
+    assert_eq!(home.named(Role::Link, "Disputa aberta").len(), 3, "{home}");
+    let counted_to = format!(" · até {} ", pt_br::format_time_of_day(service.stack.clock.now()));
+    assert!(home.contains(&counted_to) && home.contains(" dias "), "{home}");
+    assert_eq!(all_disputes(&browser, proxy).await.len(), 301);
     assert!(browser.page("/dashboard/disputes").await.contains("Prazos seguintes"));
 }
 
@@ -84,12 +83,12 @@ async fn all_disputes(browser: &Browser<'_>, proxy: &FaultProxy) -> Vec<String> 
     let (mut path, mut found) = (Some("/dashboard/disputes".to_owned()), Vec::new());
     while let Some(page) = path {
         proxy.reset();
-        let html = browser.page(&page).await;
+        let list = browser.page(&page).await;
         let report = proxy.report();
         assert!(report.requests() <= 5 && report.read_units <= 40.0, "{page}: {report:?}");
-        let links = html.split("href=\"/dashboard/disputes/").skip(1);
-        found.extend(links.map(|link| link.split('"').next().unwrap().to_owned()));
-        path = html.contains("rel=\"next\"").then(|| next_of(&html));
+        let links = list.links_to("/dashboard/disputes/").into_iter();
+        found.extend(links.map(|link| link.replace("/dashboard/disputes/", "")));
+        path = next_of(&list);
     }
     found
 }
@@ -111,30 +110,30 @@ async fn the_page_of_an_endpoint_shows_its_figures_and_the_last_failure_in_words
         (waiting.iter().filter(|delivery| delivery["attempts"] == 1).count() == 3).then_some(())
     })
     .await;
-    let html = browser.page(&page).await;
-    assert!(html.contains("3 das 3 mais recentes"), "{html}");
+    let deliveries = "/dashboard/deliveries/wd_";
+    let shown = browser.page(&page).await;
     let filtered = browser.page(&format!("{page}?status=PENDING")).await;
-    assert_eq!(filtered.matches("href=\"/dashboard/deliveries/wd_").count(), 3, "{filtered}");
-    for words in [
-        "<dd>3 entregas; 0 esgotaram as tentativas; 0 canceladas</dd>",
-        "<dd>0 entregas; 0 esgotaram as tentativas; 0 canceladas</dd>",
-        "O servidor respondeu com o status HTTP 500.",
-    ] {
-        assert!(html.contains(words), "{words}: {html}");
-    }
+    assert_eq!(filtered.links_to(deliveries).len(), 3, "{filtered}");
+    let figures = |number| [format!("{number} entregas; 0 esgotaram as tentativas; 0 canceladas")];
+    assert_eq!((shown.values("Hoje"), shown.values("Ontem")), (figures(3).into(), figures(0).into()));
+    assert!(shown.values("Esperam nova tentativa")[0].starts_with("3 das 3 mais recentes"), "{shown}");
+    assert!(
+        shown.values("Última falha")[0].contains("O servidor respondeu com o status HTTP 500."),
+        "{shown}"
+    );
     eventually("six deliveries", async || {
         (service.deliveries("&status=DELIVERED").await.len() == 6).then_some(())
     })
     .await;
-    let html = browser.page(&format!("/dashboard/webhooks/{}", id(&other))).await;
-    assert!(html.contains("<dd>6 entregas;") && !html.contains("status HTTP"), "{html}");
+    let shown = browser.page(&format!("/dashboard/webhooks/{}", id(&other))).await;
+    assert_eq!(shown.values("Hoje"), figures(6));
+    assert!(!shown.contains("status HTTP"), "{shown}");
     let delivered = browser.page(&format!("/dashboard/webhooks/{}?status=DELIVERED", id(&other))).await;
-    assert_eq!(delivered.matches("href=\"/dashboard/deliveries/wd_").count(), 6, "{delivered}");
+    assert_eq!(delivered.links_to(deliveries).len(), 6, "{delivered}");
     // The next day, the figures are those of yesterday.
     service.stack.clock.advance(24 * 60 * 60 * 1_000);
-    let html = Browser::member(&service).await.page(&page).await;
-    let (today, yesterday) = html.split_once("<dt>Ontem</dt>").unwrap();
-    assert!(today.contains("<dd>0 entregas;") && yesterday.contains("<dd>3 entregas;"), "{html}");
+    let shown = Browser::member(&service).await.page(&page).await;
+    assert_eq!((shown.values("Hoje"), shown.values("Ontem")), (figures(0).into(), figures(3).into()));
 }
 
 #[tokio::test]
@@ -148,10 +147,9 @@ async fn deliveries_have_a_link_to_the_older_ones() {
     let browser = Browser::member(&service).await;
     for list in ["/dashboard/webhooks".to_owned(), format!("/dashboard/webhooks/{}", id(&endpoint))] {
         let first = browser.page(&list).await;
-        assert_eq!(first.matches("href=\"/dashboard/deliveries/wd_").count(), 15, "{first}");
-        let next = crate::dashboard::next_of(&first);
-        let second = browser.page(&next).await;
-        assert_eq!(second.matches("href=\"/dashboard/deliveries/wd_").count(), 2, "{second}");
-        assert!(!second.contains("rel=\"next\""), "{second}");
+        assert_eq!(first.links_to("/dashboard/deliveries/wd_").len(), 15, "{first}");
+        let second = browser.page(&next_of(&first).unwrap()).await;
+        assert_eq!(second.links_to("/dashboard/deliveries/wd_").len(), 2, "{second}");
+        assert_eq!(next_of(&second), None);
     }
 }

@@ -1,9 +1,10 @@
 //! Tests of the dashboard's search, of the filters of its list of charges, and of its CSV files.
 
 use domain::ids::Mode;
+use screen_reader::{Page, Role};
 use serde_json::{Value, json};
 
-use crate::dashboard::{Browser, location, text};
+use crate::dashboard::{Browser, location, shown, text};
 use crate::invocations::dispatch;
 use crate::support::{Service, id, raw_id};
 
@@ -82,12 +83,12 @@ async fn a_search_with_one_hit_leads_to_its_page() {
     }
     // The statement, with this movement alone.
     let statement = browser.search(&service, id(&movement)).await.unwrap();
-    let rows = browser.page(&statement).await.matches("href=\"/dashboard/charges/").count();
+    let rows = browser.page(&statement).await.links_to("/dashboard/charges/").len();
     assert!(statement.starts_with("/dashboard/wallet?") && rows == 1, "{statement}: {rows}");
     // The form of the list shows the amount as it was typed.
     let list = browser.search(&service, "12,90").await.unwrap();
     assert_eq!(list, "/dashboard/charges?amount=12%2C90");
-    assert!(browser.page(&list).await.contains(id(&charge)));
+    assert_eq!(listed(&browser.page(&list).await), 1);
     // Another mode and another account.
     let live = Browser::owner(&service).await.in_mode(Mode::Live);
     for text in [id(&charge), txid, end_to_end_id, "4711", MARIA, id(&endpoint), id(&movement)] {
@@ -115,14 +116,13 @@ async fn a_search_with_several_hits_leads_to_their_list_and_one_without_says_wha
     ] {
         let led = browser.search(&service, text).await.unwrap();
         assert_eq!(led, format!("/dashboard/charges?{list}"));
-        assert_eq!(browser.page(&led).await.matches("href=\"/dashboard/charges/ch_").count(), rows, "{text}");
+        assert_eq!(listed(&browser.page(&led).await), rows, "{text}");
     }
     // The form of the list finds what is typed with points or capitals.
     for typed in
         ["customer_id=295.379.955-93", "customer_id=29537995593", "customer_email=Maria%40EXAMPLE.com"]
     {
-        let html = browser.page(&format!("/dashboard/charges?{typed}")).await;
-        assert_eq!(html.matches("href=\"/dashboard/charges/ch_").count(), 5, "{typed}");
+        assert_eq!(listed(&browser.page(&format!("/dashboard/charges?{typed}")).await), 5, "{typed}");
     }
     let unknown = "ch_fe5392dd-e865-8656-a544-24ef3d590c1b";
     for text in [
@@ -156,8 +156,8 @@ async fn a_search_with_several_hits_leads_to_their_list_and_one_without_says_wha
         "E0000000020261121100\u{7f}bcdefghijk",
         &"ж".repeat(200),
     ] {
-        let html = browser.page(&of(text)).await;
-        assert!(!html.contains("<script>alert") && html.contains("Nada com «"), "{html}");
+        let page = browser.page(&of(text)).await;
+        assert!(!page.source().contains("<script>alert") && page.contains("Nada com «"), "{page}");
     }
     for text in ["x".repeat(201), "é".repeat(1_000)] {
         let refused = browser.answer(&of(&text), &[]).await;
@@ -175,31 +175,28 @@ async fn charges_are_filtered_by_amount_as_people_write_it_and_states_keep_the_o
     }
     let browser = Browser::owner(&service).await;
     for (amount, shown) in [("1.290,00", "R$ 1.290,00"), ("12,90", "R$ 12,90"), ("R%24+12,91", "R$ 12,91")] {
-        let html = browser.page(&format!("/dashboard/charges?amount={amount}")).await;
-        assert_eq!(html.matches("href=\"/dashboard/charges/ch_").count(), 1, "{html}");
-        assert!(html.contains(&format!(">{shown}</td>")), "{html}");
+        let page = browser.page(&format!("/dashboard/charges?amount={amount}")).await;
+        let [cell] = <[Page; 1]>::try_from(page.get(Role::Table, "Cobranças").column("Valor")).unwrap();
+        assert_eq!(cell.text(), shown);
     }
-    for (refused, kept, rule) in [
-        (
-            "amount=dez",
-            "created_after=2026-01-02",
-            "O valor não é válido. Use, por exemplo, 129,90, com no máximo",
-        ),
-        ("created_before=ontem", "order_id=4711", "Use uma data, como 2026-11-26.</p>"),
-        ("txid=1", "customer_email=a%40b.example", "Use as 26 letras e números do txid da cobrança.</p>"),
+    for (label, refused, kept, rule) in [
+        ("Valor", "amount=dez", "created_after=2026-01-02", "O valor não é válido. Use, por exemplo, 129,90"),
+        ("Até", "created_before=ontem", "order_id=4711", "Use uma data, como 2026-11-26."),
+        ("txid", "txid=1", "customer_email=a%40b.example", "Use as 26 letras e números do txid da cobrança."),
     ] {
         let path = format!("/dashboard/charges?status=paid&{refused}&{kept}");
         let answer = browser.answer(&path, &[]).await;
-        let html = text(&answer);
-        assert_eq!(answer.status, 400, "{html}");
-        assert!(html.contains("<nav class=\"menu\"") && html.contains(rule), "{html}");
+        let page = shown(&answer);
+        assert_eq!(answer.status, 400, "{page}");
+        assert!(page.has(Role::Navigation, "Menu"), "{page}");
+        let fields = page.all(Role::Field);
+        let invalid: Vec<&Page> = fields.iter().filter(|field| field.is_invalid()).collect();
+        assert!(invalid.len() == 1 && invalid[0].name() == label, "{invalid:?}");
+        assert!(invalid[0].description().unwrap().starts_with(rule), "{page}");
+        let again = page.press("Filtrar", &[]).fields;
         for pair in [refused, kept] {
             let (name, value) = pair.split_once('=').unwrap();
-            let input = html.split("<input ").find(|input| input.contains(&input_name(name))).expect(name);
-            let value = format!("value=\"{}\"", value.replace("%40", "@"));
-            let input = input.split('>').next().unwrap();
-            assert!(input.contains(&value), "{input}");
-            assert_eq!(input.contains("aria-invalid=\"true\""), pair == refused, "{input}");
+            assert!(again.contains(&(name.to_owned(), value.replace("%40", "@"))), "{pair}: {again:?}");
         }
         let file = browser.answer(&path.replace("charges?", "charges.csv?"), &[]).await;
         assert_eq!(location(&file), path);
@@ -214,18 +211,19 @@ async fn charges_are_filtered_by_amount_as_people_write_it_and_states_keep_the_o
         assert!(browser.page(&led).await.contains("Corrija e envie de novo. (De, Até)"), "{led}");
     }
 
-    let html = browser.page("/dashboard/charges?created_after=2026-01-02&method=PIX&status=failed").await;
-    for end in ["", "&amp;status=paid"] {
-        let chip = format!("href=\"/dashboard/charges?created_after=2026-01-02&amp;method=PIX{end}\"");
-        assert!(html.contains(&chip), "{chip} {html}");
-    }
-    let html = browser.page("/dashboard/charges").await;
-    assert!(html.contains("href=\"/dashboard/charges?status=paid\""), "{html}");
+    let chip = async |path: &str, name: &str| {
+        browser.page(path).await.get(Role::Navigation, "Situação").get(Role::Link, name).target().to_owned()
+    };
+    let filtered = "/dashboard/charges?created_after=2026-01-02&method=PIX";
+    let failed = format!("{filtered}&status=failed");
+    assert_eq!(chip(&failed, "Todas").await, filtered);
+    assert_eq!(chip(&failed, "Paga").await, format!("{filtered}&status=paid"));
+    assert_eq!(chip("/dashboard/charges", "Paga").await, "/dashboard/charges?status=paid");
 }
 
-/// As an input has it.
-fn input_name(name: &str) -> String {
-    format!(" name=\"{name}\"")
+/// How many charges a list has.
+fn listed(page: &Page) -> usize {
+    page.links_to("/dashboard/charges/ch_").len()
 }
 
 /// The lines of a file that a page offers. It is stored, not shown, and not kept by a proxy.
@@ -246,8 +244,8 @@ async fn the_charges_of_a_view_are_a_csv_file() {
     service.new_charge(&json!({"amount": 500})).await;
     let browser = Browser::member(&service).await;
     let list = browser.page("/dashboard/charges?status=paid&amount=&limit=20").await;
-    let link = list.split("href=\"/dashboard/charges.csv?").nth(1).unwrap().split('"').next().unwrap();
-    let lines = file(&browser, &format!("/dashboard/charges.csv?{}", link.replace("&amp;", "&"))).await;
+    let link = list.get(Role::Link, "Baixar CSV (até 1.000 linhas)");
+    let lines = file(&browser, link.target()).await;
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(
         lines[0]

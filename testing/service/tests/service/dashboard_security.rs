@@ -2,16 +2,17 @@
 
 use axum::http::Method;
 use domain::ids::{Mode, UserId};
+use screen_reader::{Page, Role};
 use serde_json::json;
 use totp_rs::{Builder, Secret, Totp};
 
 use crate::api_keys::DashboardUser;
-use crate::dashboard::{Browser, FORM, SAME_ORIGIN, cookie, encoded, location, post, shown_secret, text};
-use crate::dashboard_forms::actions;
+use crate::dashboard::{Browser, FORM, SAME_ORIGIN, cookie, encoded, location, post, shown, shown_secret};
 use crate::support::{Answer, Service, id, wait_until};
 
 const SECURITY: &str = "/dashboard/security";
 const WRONG: &str = "/dashboard/security?error=wrong_proof";
+const CODE: &str = "Código do app autenticador, ou código de recuperação";
 const TEST: (&str, &str) = ("mode", "test");
 
 /// The authenticator app of a user.
@@ -26,12 +27,15 @@ struct Phone<'a> {
 impl<'a> Phone<'a> {
     /// Scans the seed and turns the second factor on, which begins a new session.
     async fn enrol(service: &'a Service, browser: &mut Browser<'_>) -> Self {
-        let shown = browser.post("/dashboard/security/totp", &[TEST]).await;
-        assert_eq!((shown.status.as_u16(), shown.header("cache-control")), (200, Some("no-store")));
-        let html = text(&shown);
-        let seed = html.split("<pre tabindex=\"0\"><code>").nth(1).unwrap().split('<').next().unwrap();
-        assert!(html.contains("<svg") && !html.contains("data:"), "{html}");
-        let totp = Builder::new().with_secret(Secret::try_from_base32(seed).unwrap()).build().unwrap();
+        let answer = browser.post("/dashboard/security/totp", &[TEST]).await;
+        assert_eq!((answer.status.as_u16(), answer.header("cache-control")), (200, Some("no-store")));
+        let enrolment = shown(&answer);
+        assert!(
+            enrolment.has(Role::Image, "Leia o QR code") && !enrolment.source().contains("data:"),
+            "{enrolment}"
+        );
+        let seed = enrolment.all(Role::Code)[0].value();
+        let totp = Builder::new().with_secret(Secret::try_from_base32(&seed).unwrap()).build().unwrap();
         let mut phone = Self { service, totp, recovery: Vec::new(), first: String::new() };
         phone.first = phone.code();
         let on = browser.post("/dashboard/security/totp/on", &[TEST, ("code", &phone.first)]).await;
@@ -40,7 +44,7 @@ impl<'a> Phone<'a> {
         assert!(location(&browser.answer("/dashboard", &[]).await).starts_with("/dashboard/login"));
         browser.renew(&on);
         let page = browser.page(SECURITY).await;
-        assert!(page.contains("Ativa desde") && !page.contains(seed), "{page}");
+        assert!(page.contains("Ativa desde") && !page.source().contains(&seed), "{page}");
         phone
     }
 
@@ -93,7 +97,7 @@ async fn a_log_in_needs_a_code_once_the_second_factor_is_on_and_accepts_each_cod
     let abandoned = owner.post("/dashboard/security/totp", &[TEST]).await;
     assert_eq!(abandoned.status, 200);
     assert_eq!(location(&owner.post("/dashboard/security/totp/on", &[TEST, ("code", "12345")]).await), WRONG);
-    assert!(owner.page(WRONG).await.contains("A senha ou o código está errado, ou o código já foi usado."));
+    assert!(owner.page(WRONG).await.names(Role::Alert)[0].starts_with("A senha ou o código está errado"));
     Browser::owner(&service).await;
     let phone = Phone::enrol(&service, &mut owner).await;
     let again = owner.post("/dashboard/security/totp", &[TEST]).await;
@@ -175,12 +179,12 @@ async fn wrong_codes_count_as_failed_log_ins() {
     let code = phone.next_code().await;
     let limited = location(&send_code(&service, &begun, &code).await).to_owned();
     assert!(limited.contains("error=rate_limited"), "{limited}");
-    let html = text(&service.raw(Method::GET, &limited, &[], "").await);
-    assert!(html.contains("a espera é de até 15 minutos."), "{html}");
+    let page = shown(&service.raw(Method::GET, &limited, &[], "").await);
+    assert!(page.contains("a espera é de até 15 minutos."), "{page}");
     assert_eq!(api_log_in(&service, Some(&code)).await.problem().0, 429);
     let confirm = owner.post("/dashboard/confirm", &[TEST, ("code", &code)]).await;
     assert_eq!(location(&confirm), "/dashboard/confirm?error=rate_limited&next=%2Fdashboard");
-    wait_until("the audit row", async || owner.page("/dashboard/audit").await.contains("user.lock-out"))
+    wait_until("the audit row", async || owner.page("/dashboard/audit").await.contains("Login bloqueado"))
         .await;
 }
 
@@ -191,12 +195,12 @@ async fn turning_the_second_factor_off_needs_the_password_and_a_code() {
     let phone = Phone::enrol(&service, &mut owner).await;
     let password = service.stack.seed.first.password.clone();
     let off = async |password: &str, code: &str| {
-        let fields = [("password", password), ("code", code)];
-        owner.submit(SECURITY, "/dashboard/security/totp/off", &fields).await
+        owner.submit(SECURITY, "Desativar", &[("Senha", password), (CODE, code)]).await
     };
     assert_eq!(off(&password, "").await, WRONG);
-    let change = [("old", password.as_str()), ("new", "a new pass phrase")];
-    assert_eq!(owner.submit(SECURITY, "/dashboard/security/password", &change).await, WRONG);
+    let change =
+        [("Senha atual", password.as_str()), ("Nova senha (12 caracteres ou mais)", "a new pass phrase")];
+    assert_eq!(owner.submit(SECURITY, "Trocar a senha", &change).await, WRONG);
     assert_eq!(off("wrong", &phone.recovery[0]).await, WRONG);
     let seed = format!("totp#{}", owner_id(&service));
     assert_eq!(service.secrets().partition(&seed).await.unwrap().len(), 1);
@@ -210,7 +214,9 @@ async fn turning_the_second_factor_off_needs_the_password_and_a_code() {
     assert!(location(&send_code(&service, &begun, &phone.recovery[1]).await).contains("wrong_proof"));
     assert_eq!(location(&send_code(&service, &begun, &second.recovery[1]).await), "/dashboard/wallet");
     let audit = owner.page("/dashboard/audit").await;
-    assert!(audit.contains("user.second-factor-on") && audit.contains("user.second-factor-off"), "{audit}");
+    for action in ["Verificação em duas etapas ativada", "Verificação em duas etapas desativada"] {
+        assert!(audit.contains(action), "{action}: {audit}");
+    }
 }
 
 #[tokio::test]
@@ -221,11 +227,10 @@ async fn an_old_session_is_renewed_with_the_password_or_a_code_and_leads_back() 
     let asked = "/dashboard/confirm?next=%2Fdashboard%2Fdevelopers";
     let old = Browser::owner(&service).await.in_mode(Mode::Live);
     service.stack.clock.advance(601_000);
-    assert_eq!(old.submit(page, keys, &[]).await, asked);
-    assert!(old.page(asked).await.contains("name=\"password\""));
-    let wrong = old.submit(asked, "/dashboard/confirm", &[("password", "wrong")]).await;
+    assert_eq!(old.submit(page, "Emitir", &[]).await, asked);
+    let wrong = old.submit(asked, "Confirmar", &[("Senha", "wrong")]).await;
     assert_eq!(wrong, "/dashboard/confirm?error=wrong_proof&next=%2Fdashboard%2Fdevelopers");
-    assert_eq!(old.submit(asked, "/dashboard/confirm", &[]).await, wrong);
+    assert_eq!(old.submit(asked, "Confirmar", &[]).await, wrong);
     let password = service.stack.seed.first.password.clone();
     let fields = [("mode", "live"), ("next", page), ("password", password.as_str())];
     let renewed = old.post("/dashboard/confirm", &fields).await;
@@ -242,8 +247,8 @@ async fn an_old_session_is_renewed_with_the_password_or_a_code_and_leads_back() 
     let phone = Phone::enrol(&service, &mut test).await;
     let browser = test.in_mode(Mode::Live);
     service.stack.clock.advance(601_000);
-    assert_eq!(browser.submit(page, keys, &[]).await, asked);
-    assert!(!browser.page(asked).await.contains("name=\"password\""));
+    assert_eq!(browser.submit(page, "Emitir", &[]).await, asked);
+    assert_eq!(browser.page(asked).await.form("Confirmar").names(Role::Field), [CODE]);
     assert_eq!(
         location(&browser.post("/dashboard/confirm", &fields).await),
         wrong,
@@ -259,7 +264,7 @@ async fn an_old_session_is_renewed_with_the_password_or_a_code_and_leads_back() 
     // A second factor is turned on with a recent log-in, in test mode too.
     let member = Browser::member(&service).await;
     service.stack.clock.advance(601_000);
-    let led = member.submit(SECURITY, "/dashboard/security/totp", &[]).await;
+    let led = member.submit(SECURITY, "Mostrar o QR code", &[]).await;
     assert_eq!(led, "/dashboard/confirm?next=%2Fdashboard%2Fsecurity");
 }
 
@@ -269,17 +274,17 @@ async fn an_owner_demands_the_second_factor_and_a_member_sees_nothing_else_until
     let member = Browser::member(&service).await;
     let demand = [TEST, ("required", "1")];
     assert_eq!(member.post("/dashboard/security/demand", &demand).await.status, 403);
-    assert!(member.page(SECURITY).await.contains("(precisa de dono)"));
+    assert!(member.page(SECURITY).await.get(Role::Button, "Exigir de todos (precisa de dono)").is_disabled());
     let token = service.stack.member_token().await.unwrap();
     let bearer = [("authorization", &*format!("Bearer {token}"))];
     service.raw(Method::GET, "/v1/api-keys", &bearer, "").await.expect(200);
 
     let mut owner = Browser::owner(&service).await;
-    assert_eq!(owner.page(SECURITY).await.matches("esta sessão").count(), 1);
+    assert_eq!(owner.page(SECURITY).await.count("esta sessão"), 1);
     Phone::enrol(&service, &mut owner).await;
-    let demanded = owner.submit(SECURITY, "/dashboard/security/demand", &[]).await;
+    let demanded = owner.submit(SECURITY, "Exigir de todos", &[]).await;
     assert_eq!(demanded, "/dashboard/security?done=1");
-    assert_eq!(owner.page("/dashboard/team").await.matches("Verificação em duas etapas").count(), 1);
+    assert_eq!(owner.page("/dashboard/team").await.count("Verificação em duas etapas"), 1);
     for member in [member, Browser::member(&service).await] {
         for path in ["/dashboard", "/dashboard/charges", "/dashboard/team", "/dashboard/audit"] {
             assert_eq!(location(&member.answer(path, &[]).await), SECURITY, "{path}");
@@ -287,7 +292,8 @@ async fn an_owner_demands_the_second_factor_and_a_member_sees_nothing_else_until
         let charge = [TEST, ("amount", "10,00"), ("idempotency_key", "order-00001")];
         assert_eq!(location(&member.post("/dashboard/charges", &charge).await), SECURITY);
         assert_eq!(location(&member.post("/dashboard/security/demand", &[TEST]).await), SECURITY);
-        assert!(member.page(SECURITY).await.contains("O dono da conta exige a verificação em duas etapas."));
+        let alert = member.page(SECURITY).await.names(Role::Alert).remove(0);
+        assert!(alert.starts_with("O dono da conta exige a verificação em duas etapas."), "{alert}");
         assert_eq!(location(&member.post("/dashboard/logout", &[]).await), "/dashboard/login");
     }
     let refused = service.raw(Method::GET, "/v1/api-keys", &bearer, "").await;
@@ -299,8 +305,8 @@ async fn an_owner_demands_the_second_factor_and_a_member_sees_nothing_else_until
     let ended = service.raw(Method::GET, "/v1/api-keys", &bearer, "").await;
     assert_eq!(ended.status, 401, "the second factor ends earlier tokens");
     let audit = owner.page("/dashboard/audit").await;
-    assert!(audit.contains("account.require-second-factor") && audit.contains("usr_"), "{audit}");
-    let no_longer = owner.submit(SECURITY, "/dashboard/security/demand", &[]).await;
+    assert!(audit.row("Exigência da verificação em duas etapas").contains("usr_"), "{audit}");
+    let no_longer = owner.submit(SECURITY, "Não exigir mais", &[]).await;
     assert_eq!(no_longer, "/dashboard/security?done=1");
     assert!(owner.page(SECURITY).await.contains("Cada membro decide"));
 }
@@ -326,16 +332,18 @@ async fn a_new_password_and_the_end_of_all_sessions_end_earlier_tokens() {
     let email = service.stack.seed.first.owner_email.as_str();
     let second = Browser::of(&service, &service.log_in(email, "a new pass phrase").await);
     second.page("/dashboard").await;
-    assert_eq!(browser.submit(SECURITY, "/dashboard/security/sessions", &[]).await, "/dashboard/login");
+    assert_eq!(browser.submit(SECURITY, "Encerrar todas as sessões", &[]).await, "/dashboard/login");
     for ended in [&browser, &second] {
         assert!(location(&ended.answer("/dashboard", &[]).await).starts_with("/dashboard/login"));
     }
     let again = Browser::of(&service, &service.log_in(email, "a new pass phrase").await);
     let rows = service.store().partition(&format!("audit#{}", service.scope().account)).await.unwrap();
-    for action in ["user.reset-password", "user.end-sessions"] {
+    for (action, word) in
+        [("user.reset-password", "Senha trocada"), ("user.end-sessions", "Sessões encerradas")]
+    {
         let row = rows.iter().find(|row| row["action"].as_s().unwrap() == action).unwrap();
         assert_eq!(row["source"].as_s().unwrap(), "127.0.0.1", "{action}");
-        assert!(again.page("/dashboard/audit").await.contains(action));
+        assert!(again.page("/dashboard/audit").await.contains(word));
     }
 }
 
@@ -353,13 +361,14 @@ async fn a_user_sees_and_ends_own_sessions_one_by_one() {
     let member = Browser::member(&service).await;
 
     let page = owner.page(SECURITY).await;
-    assert_eq!(page.matches("esta sessão").count(), 1);
-    assert!(
-        page.contains("Firefox · Linux") && page.contains(">API<") && page.contains("127.0.0.1"),
-        "{page}"
-    );
-    assert!(!page.contains("<Firefox"), "escaped");
-    let ends: Vec<String> = actions(&page).into_iter().filter(|path| path.ends_with("/end")).collect();
+    assert_eq!(page.count("esta sessão"), 1);
+    let devices = page.get(Role::Table, "Sessões abertas").column("Navegador");
+    let devices: Vec<String> = devices.iter().map(Page::text).collect();
+    for device in ["Firefox · Linux", "API"] {
+        assert!(devices.iter().any(|shown| shown == device), "{devices:?}");
+    }
+    assert!(page.contains("127.0.0.1") && !page.source().contains("<Firefox"), "{page}");
+    let ends = ends_of(&page);
     assert_eq!(ends.len(), 2, "{page}");
     let form = [TEST, ("idempotency_key", "a")];
     for end in &ends {
@@ -372,11 +381,7 @@ async fn a_user_sees_and_ends_own_sessions_one_by_one() {
         let bearer = [("authorization", &*format!("Bearer {token}"))];
         assert_eq!(service.raw(Method::POST, "/v1/auth/logout", &bearer, "").await.status, 204);
     }
-    let listed = actions(&owner.page(SECURITY).await);
-    assert_eq!(
-        listed.iter().filter(|path| path.ends_with("/end")).collect::<Vec<_>>(),
-        ends.iter().collect::<Vec<_>>()
-    );
+    assert_eq!(ends_of(&owner.page(SECURITY).await), ends);
     for end in [&ends[0], &ends[1], &ends[1]] {
         assert_eq!(location(&owner.post(end, &form).await), "/dashboard/security?done=1");
     }
@@ -401,8 +406,14 @@ async fn a_user_sees_and_ends_own_sessions_one_by_one() {
     let bearer = [("authorization", &*format!("Bearer {token}"))];
     assert_eq!(service.raw(Method::GET, "/v1/api-keys", &bearer, "").await.status, 401);
     let page = owner.page(SECURITY).await;
-    assert!(page.contains("esta sessão") && !page.contains("/end\""), "{page}");
-    assert_eq!(member.page(SECURITY).await.matches("esta sessão").count(), 1);
+    assert!(page.contains("esta sessão") && ends_of(&page).is_empty(), "{page}");
+    assert_eq!(member.page(SECURITY).await.count("esta sessão"), 1);
+}
+
+/// The paths of the forms that end single sessions.
+fn ends_of(page: &Page) -> Vec<String> {
+    let rows = page.all(Role::Row).into_iter().filter(|row| row.has(Role::Button, "Encerrar"));
+    rows.map(|row| row.press("Encerrar", &[]).action).collect()
 }
 
 #[tokio::test]
@@ -433,7 +444,7 @@ async fn a_suspended_account_takes_access_away_and_gives_none() {
         let more = [("email", "rui@loja.example"), ("role", "OWNER"), ("url", "https://loja.example/")];
         let answer = post(refused, &more).await;
         assert_eq!(answer.status, 403, "{refused}");
-        assert!(text(&answer).contains("A conta está suspensa"), "{refused}");
+        assert!(shown(&answer).contains("A conta está suspensa"), "{refused}");
     }
     let rotated = post(&format!("/dashboard/developers/keys/{key}/rotate"), &[]).await;
     assert!(shown_secret(&rotated).starts_with("ak_live_"));
@@ -441,21 +452,20 @@ async fn a_suspended_account_takes_access_away_and_gives_none() {
     let path = format!("/v1/api-keys/{}/rotate", id(&by_api));
     let by_api = api.send(Method::POST, &path, &json!({})).await.expect(201);
     api.send(Method::DELETE, &format!("/v1/api-keys/{}", id(&by_api)), &json!({})).await.expect(200);
-    for key in live.page("/dashboard/developers").await.split("/dashboard/developers/keys/").skip(1) {
-        let Some((key, "revoke")) = key.split('"').next().unwrap().split_once('/') else { continue };
-        let path = format!("/dashboard/developers/keys/{key}/revoke");
+    for row in &live.page("/dashboard/developers").await.get(Role::Table, "Chaves da API").all(Role::Row)[1..]
+    {
+        let path = row.press("Revogar", &[]).action;
         assert_eq!(location(&post(&path, &[]).await), "/dashboard/developers?done=1");
     }
     let path = format!("/dashboard/team/{member}/remove");
     assert_eq!(location(&post(&path, &[]).await), "/dashboard/team?done=1");
     assert_eq!(post("/dashboard/security/totp", &[]).await.status, 200);
-    let ends = actions(&live.page(SECURITY).await);
-    let end = ends.iter().find(|path| path.ends_with("/end")).unwrap();
-    assert_eq!(location(&post(end, &[]).await), "/dashboard/security?done=1");
+    let end = ends_of(&live.page(SECURITY).await).remove(0);
+    assert_eq!(location(&post(&end, &[]).await), "/dashboard/security?done=1");
     let password = service.stack.seed.first.password.clone();
     let new = [("old", &*password), ("new", "a new and long password")];
     let changed = post("/dashboard/security/password", &new).await;
     assert_eq!(location(&changed), "/dashboard/security?done=1");
     let renewed = Browser::of(&service, &changed);
-    assert_eq!(renewed.submit(SECURITY, "/dashboard/security/sessions", &[]).await, "/dashboard/login");
+    assert_eq!(renewed.submit(SECURITY, "Encerrar todas as sessões", &[]).await, "/dashboard/login");
 }

@@ -11,9 +11,11 @@ use base64::engine::general_purpose::STANDARD;
 use domain::account::terms::{Fee, MethodTerms};
 use domain::time::Timestamp;
 use local::stack::Options;
+use screen_reader::{Page, Role};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use crate::dashboard::shown;
 use crate::support::{Answer, Listener, Service, eventually, id, raw_id, wait_until};
 
 const METHOD_FIELDS: [&str; 15] = [
@@ -233,10 +235,7 @@ async fn paying_by_one_method_closes_the_others() {
     assert_eq!(again, paid);
     assert_eq!(service.count_returned_payments().await, 1);
     let url = service.card_url(&payment).await;
-    assert!(
-        String::from_utf8_lossy(&service.page(&url).await.bytes)
-            .contains("não pode mais ser paga com cartão")
-    );
+    assert!(shown(&service.page(&url).await).contains("não pode mais ser paga com cartão"));
 }
 
 #[tokio::test]
@@ -342,6 +341,11 @@ async fn a_waiting_or_held_payment_can_be_cancelled_once_and_a_settled_one_canno
     assert_eq!(service.get("/v1/wallets/balance").await.expect(200)["available"], 1000);
 }
 
+/// The steps that a page of a card offers.
+fn buttons(answer: &Answer) -> Vec<String> {
+    shown(answer).all(Role::Button).iter().map(Page::value).collect()
+}
+
 #[tokio::test]
 async fn the_3_d_secure_page_approves_or_declines_a_payment_and_links_back_to_the_shop() {
     let service = Service::start().await;
@@ -358,7 +362,7 @@ async fn the_3_d_secure_page_approves_or_declines_a_payment_and_links_back_to_th
         );
         let policy = first.header("content-security-policy").unwrap();
         assert!(policy.contains("form-action 'self';"), "{policy}");
-        assert!(String::from_utf8_lossy(&first.bytes).contains(r#"value="begin""#));
+        assert_eq!(buttons(&first), ["begin"]);
         // A decision before the step `begin` has no effect.
         assert_eq!(service.post_card_step(&url, step).await.status, 303);
         assert_eq!(service.read_payment(&payment).await["status"], "WAITING_PAYMENT");
@@ -366,8 +370,7 @@ async fn the_3_d_secure_page_approves_or_declines_a_payment_and_links_back_to_th
         let started = service.post_card_step(&url, "begin").await;
         assert_eq!((started.status.as_u16(), started.header("location")), (303, Some("card")));
         assert_eq!(service.read_payment(&payment).await["status"], "PROCESSING");
-        let page = String::from_utf8_lossy(&service.page(&url).await.bytes).into_owned();
-        assert!(page.contains(r#"value="approve""#) && page.contains(r#"value="decline""#));
+        assert_eq!(buttons(&service.page(&url).await), ["approve", "decline"]);
         let decided = service.post_card_step(&url, step).await;
         assert_eq!((decided.status.as_u16(), decided.header("location")), (303, Some("card")));
         assert_eq!(service.read_payment(&payment).await["status"], status);
@@ -378,8 +381,9 @@ async fn the_3_d_secure_page_approves_or_declines_a_payment_and_links_back_to_th
         assert_eq!(service.read_payment(&payment).await["status"], status);
         let last = service.page(&url).await;
         assert_eq!(last.header("refresh"), Some("2; url=https://shop.example/back?o=7"));
-        let last = String::from_utf8_lossy(&last.bytes).into_owned();
-        assert!(last.contains(title) && last.contains(r#"href="https://shop.example/back?o=7""#), "{last}");
+        let last = shown(&last);
+        assert_eq!(last.names(Role::Heading), [title]);
+        assert_eq!(last.get(Role::Link, "Voltar à loja").target(), "https://shop.example/back?o=7");
     }
     assert_eq!(service.get("/v1/wallets/balance").await.expect(200)["available"], 1000);
     let pix = service.payment(json!({})).await;
@@ -483,8 +487,11 @@ async fn a_card_approved_twice_or_too_late_causes_no_second_payment() {
     for (payment, url, status) in
         [(&payment, &url, "WAITING_PAYMENT"), (&started, &started_url, "PROCESSING")]
     {
-        let page = String::from_utf8_lossy(&service.page(url).await.bytes).into_owned();
-        assert!(page.contains("não pode mais ser paga com cartão") && !page.contains("<button"), "{page}");
+        let page = shown(&service.page(url).await);
+        assert!(
+            page.contains("não pode mais ser paga com cartão") && page.all(Role::Button).is_empty(),
+            "{page}"
+        );
         for step in ["begin", "approve", "decline"] {
             assert_eq!(service.post_card_step(url, step).await.status, 303);
         }

@@ -1,17 +1,19 @@
 //! Tests of the form of the checkout page that simulates the payment of a test charge.
 
 use axum::http::Method;
+use screen_reader::{Page, Role};
 use serde_json::{Value, json};
 
+use crate::dashboard::{encoded, shown};
 use crate::support::{Answer, Listener, Service, id, raw_id};
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
 impl Service {
-    async fn checkout_page(&self, object: &Value) -> String {
+    async fn checkout_page(&self, object: &Value) -> Page {
         let page = self.raw(Method::GET, &format!("/checkout/{}", raw_id(object)), &[], "").await;
         assert_eq!(page.status, 200);
-        String::from_utf8(page.bytes.to_vec()).unwrap()
+        shown(&page)
     }
 
     /// Posts the form of the checkout page.
@@ -35,20 +37,14 @@ impl Service {
     }
 }
 
-/// Returns the URL to which the page sends its forms.
-fn action_of(page: &str) -> &str {
-    let (_, rest) = page.split_once(r#"<form method="post" action=""#).unwrap();
-    rest.split_once('"').unwrap().0
-}
-
 #[tokio::test]
 async fn the_form_of_the_checkout_page_pays_or_declines_a_test_charge() {
     let service = Service::start().await;
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.paid", "charge.failed"]).await;
-    for (outcome, status, title, event) in [
-        ("paid", "paid", "Pagamento confirmado", "charge.paid"),
-        ("declined", "failed", "Pagamento recusado", "charge.failed"),
+    for (button, status, title, event) in [
+        ("Pago", "paid", "Pagamento confirmado", "charge.paid"),
+        ("Recusado", "failed", "Pagamento recusado", "charge.failed"),
     ] {
         let charge = service.charge().await;
         let checkout_url = charge["checkout_url"].as_str().unwrap();
@@ -56,24 +52,32 @@ async fn the_form_of_the_checkout_page_pays_or_declines_a_test_charge() {
         let policy = page.header("content-security-policy").unwrap();
         assert!(policy.contains("form-action 'self';"), "{policy}");
         let page = service.checkout_page(&charge).await;
-        assert!(page.contains("Simular pagamento") && page.contains("nenhum dinheiro é movimentado"));
-        assert!(page.contains(&format!(r#"name="outcome" value="{outcome}""#)), "{page}");
+        assert!(
+            page.has(Role::Heading, "Simular pagamento") && page.contains("nenhum dinheiro é movimentado")
+        );
+        let form = page.press(button, &[]);
 
         // The browser resolves both relative URLs.
         let (base, _) = checkout_url.rsplit_once('/').unwrap();
-        let url = format!("{base}/{}", action_of(&page));
+        let url = format!("{base}/{}", form.action);
         let headers = [("content-type", FORM), ("origin", "null")];
-        let answer = service.raw(Method::POST, &url, &headers, format!("outcome={outcome}")).await;
+        let answer = service.raw(Method::POST, &url, &headers, encoded(&form.pairs())).await;
         let location = format!("../{}", raw_id(&charge));
         assert_eq!((answer.status.as_u16(), answer.header("location")), (303, Some(location.as_str())));
         assert_eq!(answer.header("cache-control"), Some("no-store"));
 
         let page = service.checkout_page(&charge).await;
-        assert!(page.contains(&format!("{title}</h1>")) && !page.contains("<form"), "{page}");
+        assert!(page.has(Role::Heading, title) && page.all(Role::Form).is_empty(), "{page}");
         assert_eq!(service.get_charge(&charge).await["status"], status);
         assert_eq!(listener.wait_for_event(event).await.json()["data"]["object"]["id"], charge["id"]);
     }
     assert_eq!(service.get("/v1/wallets/balance").await.expect(200)["available"], 1000);
+}
+
+/// What the forms of a checkout page send.
+fn offered(page: &Page) -> Vec<String> {
+    let forms = page.all(Role::Form).into_iter();
+    forms.map(|form| encoded(&form.press(&form.names(Role::Button)[0], &[]).pairs())).collect()
 }
 
 #[tokio::test]
@@ -87,8 +91,8 @@ async fn each_method_of_a_payment_can_be_simulated() {
         for method in methods {
             let payment = service.payment_by(methods, currency).await;
             let page = service.checkout_page(&payment).await;
-            assert!(page.contains(&format!(r#"name="method" value="{method}""#)), "{page}");
             let form = format!("method={method}&outcome=paid");
+            assert!(offered(&page).contains(&form), "{page}");
             assert_eq!(service.simulate(&payment, &form).await.status, 303);
             let paid = service.read_payment(&payment).await;
             let status = if *method == "CREDIT_CARD" { "APPROVED" } else { "PAID" };
@@ -98,7 +102,8 @@ async fn each_method_of_a_payment_can_be_simulated() {
     // A method that has expired is no longer shown or paid.
     let payment = service.payment_by(&["PIX", "BOLETO"], "BRL").await;
     service.advance_seconds(3_601).await;
-    assert!(!service.checkout_page(&payment).await.contains(r#"value="PIX""#));
+    let offered = offered(&service.checkout_page(&payment).await);
+    assert_eq!(offered, ["method=BOLETO&outcome=paid", "outcome=declined"]);
     assert_eq!(service.simulate(&payment, "method=PIX&outcome=paid").await.status, 303);
     assert_eq!(service.read_payment(&payment).await["status"], "WAITING_PAYMENT");
     assert_eq!(service.count_returned_payments().await, 0);
@@ -161,7 +166,8 @@ async fn a_live_charge_is_answered_like_an_unknown_one_and_its_page_has_no_form(
     let live = service.live_client();
     let charge = live.new_charge("order-0001", &json!({"amount": 1000})).await;
     let page = service.checkout_page(&charge).await;
-    assert!(page.contains("Pague com Pix</h1>") && !page.contains("<form") && !page.contains("Simular"));
+    assert!(page.has(Role::Heading, "Pague com Pix") && page.all(Role::Form).is_empty(), "{page}");
+    assert!(!page.contains("Simular"), "{page}");
     let unknown = uuid::Uuid::new_v4().to_string();
     let upper_case = raw_id(&charge).to_uppercase();
     let mut errors = Vec::new();
