@@ -8,6 +8,7 @@ use acquirer_events::bank::BankNotifications;
 use acquirer_worker::AcquirerWorker;
 use api_keys::ApiKeysApp;
 use aws_lambda_events::sqs::SqsEvent;
+use axum::Router;
 use checkout::Checkout;
 use event_dispatcher::Dispatcher;
 use ledger_verifier::LedgerVerifier;
@@ -16,6 +17,7 @@ use mailer::sender::EmailSender;
 use scheduler::Scheduler;
 use serde_json::Value;
 use shared::clock::Clock;
+use shared::config::Vars;
 use shared::store::Aws;
 use webhook_worker::worker::Worker;
 
@@ -68,6 +70,30 @@ fn infallible<T>(response: T) -> std::result::Result<T, Infallible> {
     Ok(response)
 }
 
+/// Returns the router of a function behind the gateway; `None`: no request reaches the function.
+pub fn router(
+    logical_id: &str,
+    aws: &Aws,
+    clock: Clock,
+    var: Vars<'_>,
+) -> std::result::Result<Option<Router>, Box<dyn std::error::Error>> {
+    Ok(Some(match logical_id {
+        "ChargesFunction" => charges::router(charges::app(aws, clock, var)?),
+        "PaymentsFunction" => payments::router(payments::app(aws, clock, var)?),
+        "WalletsFunction" => wallets::router(wallets::app(aws, clock, var)?),
+        "WebhooksFunction" => webhooks::router(webhooks::app(aws, clock, var)?),
+        "MedFunction" => med::router(med::app(aws, clock, var)?),
+        "ApiKeysFunction" => api_keys::router(ApiKeysApp::from_vars(aws, clock, var)?),
+        "AcquirerEventsFunction" => acquirer_events::router(acquirer_events::app(aws, clock, var)?),
+        "BankNotificationsFunction" => {
+            acquirer_events::bank::router(BankNotifications::from_vars(aws, clock, var)?)
+        }
+        "CheckoutFunction" => checkout::router(Checkout::from_vars(aws, clock, var)?),
+        "DashboardFunction" => dashboard::router(dashboard::app(aws, clock, var)?),
+        _ => return Ok(None),
+    }))
+}
+
 fn create_function(
     logical_id: &str,
     environment: &BTreeMap<String, String>,
@@ -75,21 +101,10 @@ fn create_function(
 ) -> std::result::Result<Invoke, Box<dyn std::error::Error>> {
     let var: &dyn Fn(&str) -> Option<String> = &|name| environment.get(name).cloned();
     let (aws, clock) = (&Aws::from_vars(var)?, clock.clone());
+    if let Some(router) = router(logical_id, aws, clock.clone(), var)? {
+        return Ok(http_function(router));
+    }
     Ok(match logical_id {
-        "ChargesFunction" => http_function(charges::router(charges::app(aws, clock, var)?)),
-        "PaymentsFunction" => http_function(payments::router(payments::app(aws, clock, var)?)),
-        "WalletsFunction" => http_function(wallets::router(wallets::app(aws, clock, var)?)),
-        "WebhooksFunction" => http_function(webhooks::router(webhooks::app(aws, clock, var)?)),
-        "MedFunction" => http_function(med::router(med::app(aws, clock, var)?)),
-        "ApiKeysFunction" => http_function(api_keys::router(ApiKeysApp::from_vars(aws, clock, var)?)),
-        "AcquirerEventsFunction" => {
-            http_function(acquirer_events::router(acquirer_events::app(aws, clock, var)?))
-        }
-        "BankNotificationsFunction" => {
-            http_function(acquirer_events::bank::router(BankNotifications::from_vars(aws, clock, var)?))
-        }
-        "CheckoutFunction" => http_function(checkout::router(Checkout::from_vars(aws, clock, var)?)),
-        "DashboardFunction" => http_function(dashboard::router(dashboard::app(aws, clock, var)?)),
         "EventDispatcherFunction" => {
             let dispatcher = Dispatcher::from_vars(aws, clock, var)?;
             of_events!(dispatcher, |event: Value| dispatcher.handle(event).await)

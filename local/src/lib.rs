@@ -50,7 +50,7 @@ pub mod event_sources;
 pub mod files;
 pub mod filter;
 pub mod fronts;
-mod functions;
+pub mod functions;
 mod gateway;
 pub mod guard;
 pub mod http;

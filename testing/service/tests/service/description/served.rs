@@ -1,23 +1,25 @@
-//! The routes of the functions, read from their sources, because axum's router does not list them.
+//! The routes of the functions, as their routers print them, because axum does not list them.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
+
+use axum::Router;
+use local::functions::router;
+use local::template::Template;
+use shared::auth::dashboard::token::public_key_of;
+use shared::clock::Clock;
+use shared::store::Aws;
 
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
-/// Returns the routes of all functions but those of the dashboard, its forms, and the brand, which are for people.
+/// Returns the routes of all functions but those of pages that are for people.
 pub(super) fn served() -> BTreeSet<String> {
-    let mut served = BTreeSet::new();
-    let is_for_people = |path: &PathBuf| {
-        path.ends_with("forms.rs")
-            || path.ends_with("brand.rs")
-            || path.components().any(|part| part.as_os_str() == "dashboard")
+    let is_for_people = |route: &str| {
+        route.contains(" /dashboard")
+            || route.contains(" /checkout/logos/")
+            || route.ends_with(" /checkout/{raw_id}/receipt")
     };
-    for path in sources_of_functions().into_iter().filter(|path| !is_for_people(path)) {
-        served.extend(declared_routes(&fs::read_to_string(path).unwrap()));
-    }
-    served.retain(|route| !route.contains(" /dashboard/") && !is_of_acquirer(route));
+    let mut served = all_routes();
+    served.retain(|route| !is_for_people(route) && !is_of_acquirer(route));
     assert!(served.len() > 50, "{served:?}");
     served
 }
@@ -29,8 +31,18 @@ pub(super) fn is_of_acquirer(route: &str) -> bool {
 
 /// Returns the routes of all functions.
 pub(crate) fn all_routes() -> BTreeSet<String> {
-    let sources = sources_of_functions().into_iter().map(|path| fs::read_to_string(path).unwrap());
-    sources.flat_map(|source| declared_routes(&source)).collect()
+    // The routers read nothing, so any value that has the form of a variable's will do.
+    let secret = "A".repeat(43);
+    let var = |name: &str| match name {
+        "ORIGIN_SECRETS" => None,
+        "DASHBOARD_TOKEN_SECRET" => Some(secret.clone()),
+        "DASHBOARD_TOKEN_PUBLIC_KEYS" => public_key_of(&secret.clone().into()).ok(),
+        other => Some(format!("http://{other}")),
+    };
+    let aws = Aws::from_vars(&var).unwrap();
+    let functions = Template::deployed().unwrap().functions;
+    let routers = functions.iter().map(|of| router(&of.logical_id, &aws, Clock::default(), &var).unwrap());
+    routers.flatten().flat_map(|router| routes_of(&router)).collect()
 }
 
 /// Returns the paths of the dashboard's forms.
@@ -40,91 +52,20 @@ pub(crate) fn form_routes() -> BTreeSet<String> {
     forms.filter(|path| path.starts_with("/dashboard/")).collect()
 }
 
-fn sources_of_functions() -> Vec<PathBuf> {
-    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../functions"))
-}
-
-/// Returns the library sources under a directory.
-fn sources(directory: &Path) -> Vec<PathBuf> {
+/// Returns the routes that a router prints: first the methods of each number, then its path. A route of any method is
+/// one of pages that do not exist.
+fn routes_of(router: &Router) -> Vec<String> {
+    let printed = format!("{router:?}");
+    let (table, _) = printed.split_once(", fallback_router: ").unwrap();
+    let (methods, paths) = table.split_once(", node: ").unwrap();
     let mut found = Vec::new();
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(sources(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs")
-            && path.components().any(|part| part.as_os_str() == "src")
-        {
-            found.push(path);
-        }
+    for path in paths.split("RouteId(").skip(1) {
+        let (number, path) = path.split_once("): \"").unwrap();
+        let (_, of_number) = methods.split_once(&format!("RouteId({number}): ")).unwrap();
+        let (of_number, _) = of_number.split_once(", fallback: ").unwrap();
+        let path = path.split('"').next().unwrap();
+        let handled = METHODS.iter().filter(|method| !of_number.contains(&format!("{method}: None")));
+        found.extend(handled.map(|method| format!("{} {path}", method.to_uppercase())));
     }
     found
-}
-
-/// Returns the routes that a source adds to its router by `.route(path, methods)`. The path is a text or a constant,
-/// or it begins with a variable that stands for each text of the constant `PATHS`.
-fn declared_routes(source: &str) -> Vec<String> {
-    let constant = source.split_once("const PATHS").and_then(|(_, rest)| rest.split_once(" = "));
-    let prefixes = constant.map_or(Vec::new(), |(_, rest)| texts(rest.split_once(';').unwrap().0));
-    let mut routes = Vec::new();
-    for (_, rest) in source.match_indices(".route(").map(|(at, found)| source.split_at(at + found.len())) {
-        let call = &rest[..closing(rest)];
-        let (path, methods) = call.split_once(',').unwrap();
-        let paths = match texts(path).first() {
-            Some(text) if text.starts_with("{path}") => {
-                let suffix = text.trim_start_matches("{path}").replace("{{", "{").replace("}}", "}");
-                prefixes.iter().map(|prefix| format!("{prefix}{suffix}")).collect()
-            }
-            Some(text) => vec![text.clone()],
-            None => match source.split_once(&format!("const {}: &str = ", path.trim())) {
-                Some((_, text)) => texts(text).into_iter().take(1).collect(),
-                None => prefixes.clone(),
-            },
-        };
-        // Pages that do not exist.
-        if methods.trim().starts_with("any(") {
-            continue;
-        }
-        let methods = methods_of(source, methods.trim());
-        assert!(!paths.is_empty() && !methods.is_empty(), "{call}");
-        for path in &paths {
-            routes.extend(methods.iter().map(|method| format!("{method} {path}")));
-        }
-    }
-    routes
-}
-
-/// Returns the methods of an expression such as `post(create).get(list)`, or of the variable that it names.
-fn methods_of(source: &str, expression: &str) -> Vec<String> {
-    let is_called = |text: &str, method: &str| {
-        text.match_indices(&format!("{method}("))
-            .any(|(at, _)| !text[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_'))
-    };
-    let called = |text: &str| -> Vec<String> {
-        METHODS.iter().filter(|method| is_called(text, method)).map(|method| method.to_uppercase()).collect()
-    };
-    let found = called(expression);
-    if !found.is_empty() {
-        return found;
-    }
-    let (_, definition) = source.split_once(&format!("let {expression} = ")).unwrap();
-    called(definition.split_once(';').unwrap().0)
-}
-
-/// Returns the position of the parenthesis that closes a call, given the text after the opening one.
-fn closing(text: &str) -> usize {
-    let mut depth = 0;
-    for (at, letter) in text.char_indices() {
-        match letter {
-            '(' => depth += 1,
-            ')' if depth == 0 => return at,
-            ')' => depth -= 1,
-            _ => {}
-        }
-    }
-    panic!("a call does not end: {text}");
-}
-
-/// Returns the quoted texts.
-fn texts(source: &str) -> Vec<String> {
-    source.split('"').skip(1).step_by(2).map(ToOwned::to_owned).collect()
 }
