@@ -3,11 +3,14 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::problem::Violation;
+use crate::problem::{Problem, Violations};
 use crate::values::{Cents, TaxId, rfc3339, without_nulls};
 
 /// The longest lifetime of a cob, in seconds. The Central Bank's document declares it as `int32`.
 const EXPIRACAO_MAX_S: i64 = 2_147_483_647;
+
+/// The kind of the problem of a request that creates or changes a cob.
+pub(crate) const OPERATION: &str = "CobOperacaoInvalida";
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Person {
@@ -153,79 +156,60 @@ pub(crate) fn parse_terms(
     base: Option<&Terms>,
     location_id: Option<u64>,
     keys: &[String],
-) -> Result<Terms, Vec<Violation>> {
-    let mut violations = Vec::new();
-    let mut refuse = |property: &'static str, reason: &str| violations.push(Violation::new(property, reason));
+) -> Result<Terms, Problem> {
+    let mut violations = Violations::default();
 
-    let expiracao_s = field_or(body, "calendario", base.map(|terms| terms.expiracao_s), |calendar| {
+    let seconds = field_or(body, "calendario", base.map(|terms| terms.expiracao_s), |calendar| {
         match calendar.as_object()?.get("expiracao") {
             // The document's default.
             None => Some(base.map_or(86_400, |terms| terms.expiracao_s)),
             Some(value) => value.as_i64().filter(|seconds| (1..=EXPIRACAO_MAX_S).contains(seconds)),
         }
     });
-    if expiracao_s.is_none() {
-        refuse("cob.calendario.expiracao", "O campo cob.calendario.expiracao é igual ou menor que zero.");
-    }
+    let reason = "O campo cob.calendario.expiracao é igual ou menor que zero.";
+    let expiracao_s = violations.require(seconds, "cob.calendario.expiracao", reason);
 
     let amount = field_or(body, "valor", base.map(|terms| (terms.amount, terms.has_modality)), parse_amount);
-    match amount {
-        None => refuse("cob.valor.original", "O campo cob.valor.original não respeita o schema."),
-        Some((amount, _)) if amount.get() == 0 => {
-            refuse("cob.valor.original", "O campo cob.valor.original é zero.");
-        }
-        Some(_) => {}
+    let reason = "O campo cob.valor.original não respeita o schema.";
+    let amount = violations.require(amount, "cob.valor.original", reason);
+    if amount.is_some_and(|(amount, _)| amount.get() == 0) {
+        violations.add("cob.valor.original", "O campo cob.valor.original é zero.");
     }
 
     let key = field_or(body, "chave", base.map(|terms| terms.key.clone()), |value| text(value, 77));
-    match &key {
-        None => refuse("cob.chave", "O campo cob.chave não respeita o schema."),
-        Some(key) if !keys.contains(key) => {
-            let reason =
-                "O campo cob.chave corresponde a uma conta que não pertence a este usuário recebedor.";
-            refuse("cob.chave", reason);
-        }
-        Some(_) => {}
+    let key = violations.require(key, "cob.chave", "O campo cob.chave não respeita o schema.");
+    if key.as_ref().is_some_and(|key| !keys.contains(key)) {
+        let reason = "O campo cob.chave corresponde a uma conta que não pertence a este usuário recebedor.";
+        violations.add("cob.chave", reason);
     }
 
     let before = base.and_then(|terms| terms.debtor.clone());
     let debtor = field_or(body, "devedor", Some(before), |value| parse_person(value).map(Some));
-    if debtor.is_none() {
-        refuse("cob.devedor", "O objeto cob.devedor não respeita o schema.");
-    }
+    let reason = "O objeto cob.devedor não respeita o schema.";
+    let debtor = violations.require(debtor, "cob.devedor", reason);
+
     let before = base.and_then(|terms| terms.payer_request.clone());
-    let payer_request =
-        field_or(body, "solicitacaoPagador", Some(before), |value| text(value, 140).map(Some));
-    if payer_request.is_none() {
-        refuse("cob.solicitacaoPagador", "O campo solicitacaoPagador não respeita o schema.");
-    }
+    let request = field_or(body, "solicitacaoPagador", Some(before), |value| text(value, 140).map(Some));
+    let reason = "O campo solicitacaoPagador não respeita o schema.";
+    let payer_request = violations.require(request, "cob.solicitacaoPagador", reason);
+
     let before = base.and_then(|terms| terms.additional_info.clone());
-    let additional_info = field_or(body, "infoAdicionais", Some(before), |value| {
+    let info = field_or(body, "infoAdicionais", Some(before), |value| {
         is_additional_info(value).then(|| Some(value.clone()))
     });
-    if additional_info.is_none() {
-        refuse("cob.infoAdicionais", "O objeto infoAdicionais não respeita o schema.");
-    }
-    if let Some(location) = body.get("loc") {
-        let id = location.get("id").and_then(Value::as_u64);
-        if id.is_none() || id != location_id {
-            refuse("cob.loc.id", "O location referenciado por loc.id inexiste.");
-        }
-    }
+    let reason = "O objeto infoAdicionais não respeita o schema.";
+    let additional_info = violations.require(info, "cob.infoAdicionais", reason);
 
-    match (expiracao_s, amount, key, debtor, payer_request, additional_info) {
-        (
-            Some(expiracao_s),
-            Some((amount, has_modality)),
-            Some(key),
-            Some(debtor),
-            Some(payer_request),
-            Some(additional_info),
-        ) if violations.is_empty() => {
-            Ok(Terms { expiracao_s, amount, has_modality, key, debtor, payer_request, additional_info })
-        }
-        _ => Err(violations),
+    if let Some(location) = body.get("loc") {
+        let id = location.get("id").and_then(Value::as_u64).filter(|id| Some(*id) == location_id);
+        violations.require(id, "cob.loc.id", "O location referenciado por loc.id inexiste.");
     }
+    let terms = || {
+        let ((amount, has_modality), payer_request) = (amount?, payer_request?);
+        let (expiracao_s, key, debtor, additional_info) = (expiracao_s?, key?, debtor?, additional_info?);
+        Some(Terms { expiracao_s, amount, has_modality, key, debtor, payer_request, additional_info })
+    };
+    violations.none_in(terms(), OPERATION)
 }
 
 /// Returns a field of a request. `absent`: the value without the field. `None`: the field is invalid.
@@ -279,7 +263,7 @@ mod tests {
 
     fn parse(body: &Value) -> Result<Terms, Vec<&'static str>> {
         parse_terms(body.as_object().unwrap(), None, None, &["loja".to_owned()])
-            .map_err(|violations| violations.into_iter().map(|violation| violation.property).collect())
+            .map_err(|problem| problem.violations.into_iter().map(|violation| violation.property).collect())
     }
 
     #[test]

@@ -7,7 +7,6 @@
 //! all delays of the bank follow it, so that moving the clock moves the bank too. Ids and
 //! tokens follow from the seed, the clock and the order of requests.
 
-mod books;
 mod brcode;
 mod cob;
 mod fault;
@@ -27,7 +26,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
-use stand_in_kit::{Host, Tasks};
+use stand_in_kit::{Host, Running};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
@@ -39,7 +38,6 @@ pub use state::{MedError, Paid, PayError, PayRequest, Payer, ReportedTxid};
 pub use tls::ServerTls;
 pub use values::Cents;
 
-use books::Books;
 use fault::Faults;
 use server::Server;
 use state::State;
@@ -97,9 +95,8 @@ impl Options {
 ///
 /// If the bank can't write its books, it answers every further request with 500 and sends no callback.
 pub struct Bank {
-    server: Arc<Server>,
+    server: Running<Server>,
     origin: String,
-    tasks: Tasks,
 }
 
 impl Bank {
@@ -114,12 +111,11 @@ impl Bank {
         };
         let listener = TcpListener::bind(options.listen).await?;
         let origin = format!("{scheme}://{}", listener.local_addr()?);
-        let books = Books::open(State::new(options.seed, behaviour, options.clients), options.books)?;
+        let state = State::new(options.seed, behaviour, options.clients);
         let (clock, skew_ms) = (options.clock, options.skew_s.saturating_mul(1_000));
         let clock: Clock = Arc::new(move || clock().saturating_add(skew_ms));
-        let server = Arc::new(Server { behaviour, host: Host::new(books, clock) });
-        let tasks = Tasks::start(&server, listener, acceptor);
-        Ok(Self { server, origin, tasks })
+        let host = Host::open(state, options.books, clock)?;
+        Ok(Self { server: Running::start(Server { behaviour, host }, listener, acceptor), origin })
     }
 
     pub fn url(&self) -> String {
@@ -187,7 +183,7 @@ impl Bank {
     ///
     /// When the file of the books can't be written. Then no further change is possible.
     pub fn reset(&self) -> io::Result<()> {
-        self.server.host.books().reset()
+        self.server.host.books().reset(|state| *state = state.emptied())
     }
 
     /// Makes the bank look at its clock at once. Otherwise it does so every 20 ms, and only while something waits
@@ -199,15 +195,7 @@ impl Bank {
     /// Stops the bank. It drops requests and callbacks in progress, as by a kill. When this function returns,
     /// the address is free.
     pub async fn stop(&self) {
-        self.server.host.books().journal.close();
-        self.tasks.stop().await;
-    }
-}
-
-impl Drop for Bank {
-    /// The tasks end at their next await point. Until then they change nothing, so another bank may read the books.
-    fn drop(&mut self) {
-        self.server.host.books().journal.close();
+        self.server.stop().await;
     }
 }
 

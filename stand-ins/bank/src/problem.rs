@@ -1,12 +1,18 @@
+use std::borrow::Cow;
+use std::io;
+
 use serde_json::{Value, json};
+
+const MALFORMED: &str = "RequisicaoInvalida";
+const INTERNAL: &str = "ErroInternoDoServidor";
 
 /// A refusal. `kind` is the last part of its `type`.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub(crate) status: u16,
-    pub(crate) kind: &'static str,
-    pub(crate) title: &'static str,
-    pub(crate) detail: String,
+    kind: &'static str,
+    title: &'static str,
+    detail: Cow<'static, str>,
     pub(crate) violations: Vec<Violation>,
 }
 
@@ -14,69 +20,86 @@ pub(crate) struct Problem {
 #[derive(Clone, Debug)]
 pub(crate) struct Violation {
     pub(crate) property: &'static str,
-    pub(crate) reason: String,
+    reason: String,
 }
 
-impl Violation {
-    pub(crate) fn new(property: &'static str, reason: impl Into<String>) -> Self {
-        Self { property, reason: reason.into() }
+/// The violations that were found so far.
+#[derive(Default)]
+pub(crate) struct Violations(Vec<Violation>);
+
+impl Violations {
+    pub(crate) fn add(&mut self, property: &'static str, reason: impl Into<String>) {
+        self.0.push(Violation { property, reason: reason.into() });
+    }
+
+    /// Adds a violation if there is no valid value.
+    pub(crate) fn require<T>(&mut self, value: Option<T>, property: &'static str, reason: &str) -> Option<T> {
+        if value.is_none() {
+            self.add(property, reason);
+        }
+        value
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns what was read of a request without violations.
+    pub(crate) fn none_in<T>(self, read: Option<T>, kind: &'static str) -> Result<T, Problem> {
+        read.filter(|_| self.is_empty()).ok_or_else(|| Problem::invalid(kind, self))
+    }
+}
+
+impl From<io::Error> for Problem {
+    /// A change that was not saved must not be shown.
+    fn from(error: io::Error) -> Self {
+        Self::new(500, INTERNAL, "Erro interno", format!("O banco não consegue gravar seus livros: {error}"))
     }
 }
 
 impl Problem {
-    fn new(status: u16, kind: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
-        Self { status, kind, title, detail: detail.into(), violations: Vec::new() }
+    pub(crate) const METHOD_NOT_ALLOWED: Self =
+        Self::fixed(405, MALFORMED, "Método não permitido", "A rota não aceita este método.");
+    pub(crate) const TOO_LARGE: Self =
+        Self::fixed(413, MALFORMED, "Requisição grande demais", "O corpo excede 1 MiB.");
+    pub(crate) const TOO_MANY_REQUESTS: Self =
+        Self::fixed(429, MALFORMED, "Muitas requisições", "Limite de requisições excedido.");
+    pub(crate) const INTERNAL: Self =
+        Self::fixed(500, INTERNAL, "Erro interno", "Condição inesperada ao processar requisição.");
+
+    const fn fixed(status: u16, kind: &'static str, title: &'static str, detail: &'static str) -> Self {
+        Self { status, kind, title, detail: Cow::Borrowed(detail), violations: Vec::new() }
     }
 
-    pub(crate) fn invalid(kind: &'static str, violations: Vec<Violation>) -> Self {
+    fn new(status: u16, kind: &'static str, title: &'static str, detail: String) -> Self {
+        Self { detail: detail.into(), ..Self::fixed(status, kind, title, "") }
+    }
+
+    fn invalid(kind: &'static str, Violations(violations): Violations) -> Self {
         let detail = "A requisição não respeita o schema ou está semanticamente errada.";
-        Self { violations, ..Self::new(400, kind, "Operação inválida.", detail) }
+        Self { violations, ..Self::fixed(400, kind, "Operação inválida.", detail) }
     }
 
     pub(crate) fn violation(kind: &'static str, property: &'static str, reason: impl Into<String>) -> Self {
-        Self::invalid(kind, vec![Violation::new(property, reason)])
+        let mut violations = Violations::default();
+        violations.add(property, reason);
+        Self::invalid(kind, violations)
     }
 
-    pub(crate) fn malformed(detail: impl Into<String>) -> Self {
-        Self::new(400, "RequisicaoInvalida", "Requisição inválida.", detail)
+    pub(crate) fn malformed(detail: &'static str) -> Self {
+        Self::fixed(400, MALFORMED, "Requisição inválida.", detail)
     }
 
-    pub(crate) fn unauthorized(detail: impl Into<String>) -> Self {
-        Self::new(401, "AcessoNegado", "Não autorizado", detail)
+    pub(crate) fn unauthorized(detail: &'static str) -> Self {
+        Self::fixed(401, "AcessoNegado", "Não autorizado", detail)
     }
 
-    pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
+    pub(crate) fn forbidden(detail: String) -> Self {
         Self::new(403, "AcessoNegado", "Acesso Negado", detail)
     }
 
     pub(crate) fn not_found(kind: &'static str) -> Self {
-        Self::new(404, kind, "Não Encontrado", "Entidade não encontrada.")
-    }
-
-    pub(crate) fn method_not_allowed() -> Self {
-        Self::new(405, "RequisicaoInvalida", "Método não permitido", "A rota não aceita este método.")
-    }
-
-    pub(crate) fn too_large() -> Self {
-        Self::new(413, "RequisicaoInvalida", "Requisição grande demais", "O corpo excede 1 MiB.")
-    }
-
-    pub(crate) fn too_many_requests() -> Self {
-        Self::new(429, "RequisicaoInvalida", "Muitas requisições", "Limite de requisições excedido.")
-    }
-
-    pub(crate) fn internal() -> Self {
-        Self::new(
-            500,
-            "ErroInternoDoServidor",
-            "Erro interno",
-            "Condição inesperada ao processar requisição.",
-        )
-    }
-
-    pub(crate) fn not_saved(reason: &str) -> Self {
-        let detail = format!("O banco não consegue gravar seus livros: {reason}");
-        Self::new(500, "ErroInternoDoServidor", "Erro interno", detail)
+        Self::fixed(404, kind, "Não Encontrado", "Entidade não encontrada.")
     }
 
     pub(crate) fn body(&self) -> Value {

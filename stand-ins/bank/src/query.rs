@@ -1,9 +1,12 @@
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 
-use crate::problem::{Problem, Violation};
+use crate::problem::{Problem, Violations};
 use crate::profile::Behaviour;
 use crate::values::{TaxId, parse_rfc3339, rfc3339};
+
+/// The parameter with the number of the page, counted from 0.
+const PAGE: &str = "paginacao.paginaAtual";
 
 #[derive(Debug, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
@@ -36,53 +39,41 @@ pub(crate) struct ListQuery {
 impl ListQuery {
     /// Reads the parameters that all lists have. `kind` names the problem of an invalid list request.
     pub(crate) fn parse(query: &Query, kind: &'static str, behaviour: &Behaviour) -> Result<Self, Problem> {
-        let mut violations = Vec::new();
-        let mut refuse = |property, reason: &str| violations.push(Violation::new(property, reason));
+        let mut violations = Violations::default();
         let from_ms = query.get("inicio").and_then(parse_rfc3339);
         let to_ms = query.get("fim").and_then(parse_rfc3339);
         match (from_ms, to_ms) {
             (Some(from_ms), Some(to_ms)) => {
                 if to_ms < from_ms {
-                    refuse("fim", "O timestamp do parâmetro fim é anterior ao do parâmetro inicio.");
+                    violations.add("fim", "O timestamp do parâmetro fim é anterior ao do parâmetro inicio.");
                 } else if to_ms.saturating_sub(from_ms) > behaviour.max_period_s.saturating_mul(1_000) {
-                    refuse("fim", "O período excede o máximo que este PSP permite.");
+                    violations.add("fim", "O período excede o máximo que este PSP permite.");
                 }
             }
-            (None, _) => refuse("inicio", "O parâmetro inicio não respeita o schema."),
-            (Some(_), None) => refuse("fim", "O parâmetro fim não respeita o schema."),
+            (None, _) => violations.add("inicio", "O parâmetro inicio não respeita o schema."),
+            (Some(_), None) => violations.add("fim", "O parâmetro fim não respeita o schema."),
         }
+        let invalid = "O documento não respeita o schema.";
         let tax_id = match (query.get("cpf"), query.get("cnpj")) {
             (Some(_), Some(_)) => {
-                refuse("cpf", "Ambos os parâmetros cpf e cnpj estão preenchidos.");
+                violations.add("cpf", "Ambos os parâmetros cpf e cnpj estão preenchidos.");
                 None
             }
-            (cpf, cnpj) => {
-                let tax_id = cpf.map_or_else(|| cnpj.and_then(TaxId::cnpj), TaxId::cpf);
-                if tax_id.is_none() && (cpf.is_some() || cnpj.is_some()) {
-                    let name = if cpf.is_some() { "cpf" } else { "cnpj" };
-                    refuse(name, "O documento não respeita o schema.");
-                }
-                tax_id
-            }
+            (Some(cpf), None) => violations.require(TaxId::cpf(cpf), "cpf", invalid),
+            (None, Some(cnpj)) => violations.require(TaxId::cnpj(cnpj), "cnpj", invalid),
+            (None, None) => None,
         };
-        let page: Option<usize> =
-            query.get("paginacao.paginaAtual").map_or(Some(0), |text| text.parse().ok());
-        if page.is_none() {
-            refuse("paginacao.paginaAtual", "O parâmetro paginacao.paginaAtual não respeita o schema.");
-        }
-        let page_size: Option<usize> = query
-            .get("paginacao.itensPorPagina")
-            .map_or(Some(100), |text| text.parse().ok())
-            .filter(|size| (1..=1_000).contains(size));
-        if page_size.is_none() {
-            refuse("paginacao.itensPorPagina", "O parâmetro paginacao.itensPorPagina não respeita o schema.");
-        }
-        match (from_ms, to_ms, page, page_size) {
-            (Some(from_ms), Some(to_ms), Some(page), Some(page_size)) if violations.is_empty() => {
-                Ok(Self { from_ms, to_ms, tax_id, page, page_size })
-            }
-            _ => Err(Problem::invalid(kind, violations)),
-        }
+        let mut number = |name: &'static str, default: usize| {
+            let number: Option<usize> = query.get(name).map_or(Some(default), |text| text.parse().ok());
+            let number = number.filter(|number| name == PAGE || (1..=1_000).contains(number));
+            violations.require(number, name, &format!("O parâmetro {name} não respeita o schema."))
+        };
+        let (page, page_size) = (number(PAGE, 0), number("paginacao.itensPorPagina", 100));
+        let list = || {
+            let (from_ms, to_ms) = from_ms.zip(to_ms)?;
+            Some(Self { from_ms, to_ms, tax_id, page: page?, page_size: page_size? })
+        };
+        violations.none_in(list(), kind)
     }
 
     /// Returns one page of the items, and `parametros`.

@@ -12,12 +12,11 @@ use hyper::{Method, Request};
 use serde_json::{Map, Value, json};
 use stand_in_kit::{Host, Reply, StandIn, reply, set_header};
 
-use crate::books::Books;
 use crate::fault::{FaultKind, Faults};
 use crate::problem::Problem;
 use crate::profile::{Behaviour, TokenAuthentication};
 use crate::query::{Query, decode_segment};
-use crate::state::{Callback, State};
+use crate::state::{Call, Callback, State};
 
 /// How long an answer is withheld by `timeout` and `timeout_after_store`, in milliseconds.
 const TIMEOUT_MS: i64 = 60_000;
@@ -27,16 +26,13 @@ const BODY_MAX_BYTES: usize = 1024 * 1024;
 
 pub(crate) struct Server {
     pub(crate) behaviour: &'static Behaviour,
-    pub(crate) host: Host<Books>,
+    pub(crate) host: Host<State>,
 }
 
 impl Server {
     /// Executes all timers that are due, then `act` with the state and the time. Saves what they changed.
     pub(crate) fn change<T>(&self, act: impl FnOnce(&mut State, i64) -> T) -> io::Result<T> {
-        self.host.change(|books, now_ms| {
-            let now_ms = books.state.time(now_ms);
-            act(&mut books.state, now_ms)
-        })
+        self.host.change(|state, now_ms| act(state, state.time(now_ms)))
     }
 
     pub(crate) fn faults<T>(&self, act: impl FnOnce(&mut Faults) -> T) -> T {
@@ -51,7 +47,7 @@ impl Server {
 
     fn token(&self, head: &Parts, body: &Bytes, certificate: Option<&[u8]>) -> Result<Value, Problem> {
         if head.method != Method::POST {
-            return Err(Problem::method_not_allowed());
+            return Err(Problem::METHOD_NOT_ALLOWED);
         }
         let form = Query::parse(&String::from_utf8_lossy(body));
         if form.get("grant_type") != Some("client_credentials") {
@@ -91,20 +87,20 @@ impl Server {
         if let ("PUT", ["webhook", key]) = (method, segments) {
             return self.register_webhook(&head.headers, client, key, &object(body)?).await;
         }
-        let answer = self.change(|state, now_ms| match (method, segments) {
-            ("PUT", ["cob", txid]) => state.put_cob(now_ms, client, txid, &object(body)?),
-            ("PATCH", ["cob", txid]) => state.patch_cob(client, txid, &object(body)?),
-            ("GET", ["cob", txid]) => state.get_cob(now_ms, client, txid, &query),
-            ("GET", ["cob"]) => state.list_cobs(now_ms, client, &query),
-            ("GET", ["pix", id]) => state.get_pix(now_ms, client, id),
-            ("GET", ["pix"]) => state.list_pix(now_ms, client, &query),
-            ("PUT", ["pix", pix, _, id]) => state.put_devolucao(now_ms, client, (pix, id), &object(body)?),
-            ("GET", ["pix", pix, _, id]) => state.get_devolucao(now_ms, client, pix, id),
-            ("PUT", ["pix-out", id]) => state.put_pix_out(now_ms, client, id, &object(body)?),
-            ("GET", ["pix-out", id]) => state.get_pix_out(client, id),
-            ("DELETE", ["webhook", key]) => state.delete_webhook(client, key).map(|()| Value::Null),
-            ("GET", ["webhook", key]) => state.get_webhook(client, key),
-            _ => Err(Problem::method_not_allowed()),
+        let answer = self.change(|state, now_ms| match (method, segments, Call { now_ms, client }) {
+            ("PUT", ["cob", txid], call) => state.put_cob(call, txid, &object(body)?),
+            ("PATCH", ["cob", txid], call) => state.patch_cob(call, txid, &object(body)?),
+            ("GET", ["cob", txid], call) => state.get_cob(call, txid, &query),
+            ("GET", ["cob"], call) => state.list_cobs(call, &query),
+            ("GET", ["pix", id], call) => state.get_pix(call, id),
+            ("GET", ["pix"], call) => state.list_pix(call, &query),
+            ("PUT", ["pix", pix, _, id], call) => state.put_devolucao(call, (pix, id), &object(body)?),
+            ("GET", ["pix", pix, _, id], call) => state.get_devolucao(call, pix, id),
+            ("PUT", ["pix-out", id], call) => state.put_pix_out(call, id, &object(body)?),
+            ("GET", ["pix-out", id], call) => state.get_pix_out(call, id),
+            ("DELETE", ["webhook", key], _) => state.delete_webhook(client, key).map(|()| Value::Null),
+            ("GET", ["webhook", key], _) => state.get_webhook(client, key),
+            _ => Err(Problem::METHOD_NOT_ALLOWED),
         })??;
         Ok(match method {
             "PUT" => (201, Some(answer)),
@@ -159,13 +155,11 @@ impl Server {
             return Err(Problem::violation(KIND, "webhook.webhookUrl", reason));
         }
         let url = self.change(|state, _| state.check_webhook(client, key, body))??;
-        if self.behaviour.tests_webhook_url
-            && !self.post(url.as_str(), &json!({"evento": "teste_webhook"})).await
-        {
+        if self.behaviour.tests_webhook_url && !self.post(&url, &json!({"evento": "teste_webhook"})).await {
             let reason = "O teste da URL falhou: ela deve responder com um status 2xx.";
             return Err(Problem::violation(KIND, "webhook.webhookUrl", reason));
         }
-        self.change(|state, now_ms| state.put_webhook(now_ms, key, body))?;
+        self.change(|state, now_ms| state.put_webhook(now_ms, key, url))?;
         Ok((200, None))
     }
 
@@ -179,9 +173,9 @@ impl Server {
 }
 
 impl StandIn for Server {
-    type Books = Books;
+    type State = State;
 
-    fn host(&self) -> &Host<Books> {
+    fn host(&self) -> &Host<State> {
         &self.host
     }
 
@@ -190,7 +184,7 @@ impl StandIn for Server {
         let body = match Limited::new(body, BODY_MAX_BYTES).collect().await {
             Ok(body) => body.to_bytes(),
             Err(error) if error.is::<http_body_util::LengthLimitError>() => {
-                return Ok(problem(&Problem::too_large()));
+                return Ok(problem(&Problem::TOO_LARGE));
             }
             Err(_) => return Err(io::ErrorKind::ConnectionAborted.into()),
         };
@@ -214,9 +208,9 @@ impl StandIn for Server {
         }
         let is_slow = take(FaultKind::Slow);
         let answer = if take(FaultKind::Http500) {
-            Err(Problem::internal())
+            Err(Problem::INTERNAL)
         } else if take(FaultKind::Http429) {
-            Err(Problem::too_many_requests())
+            Err(Problem::TOO_MANY_REQUESTS)
         } else if take(FaultKind::Http401) {
             Err(Problem::unauthorized("O token não foi aceito."))
         } else {

@@ -66,7 +66,6 @@ pub(crate) fn parse_rfc3339(text: &str) -> Option<i64> {
     DateTime::parse_from_rfc3339(text).ok().map(|time| time.timestamp_millis())
 }
 
-/// Returns the fields of an object that are not null.
 pub(crate) fn without_nulls(object: Value) -> Map<String, Value> {
     let Value::Object(mut fields) = object else { return Map::new() };
     fields.retain(|_, value| !value.is_null());

@@ -10,7 +10,7 @@ use serde::Serialize;
 /// cut off belongs to an operation without an answer, and is ignored. The file is not synced: it survives the end of
 /// the process, but not that of the machine. Without a path, nothing is written.
 #[derive(Debug, Default)]
-pub struct Journal {
+pub(crate) struct Journal {
     file: Option<(PathBuf, File)>,
     /// Why nothing can be changed any more.
     failure: Option<String>,
@@ -19,7 +19,10 @@ pub struct Journal {
 impl Journal {
     /// Passes each line of the file to `restore`, if the file exists. The caller then rewrites the file, which lacks
     /// the end of a line that was cut off.
-    pub fn read(path: &Path, mut restore: impl FnMut(usize, &[u8]) -> io::Result<()>) -> io::Result<()> {
+    pub(crate) fn read(
+        path: &Path,
+        mut restore: impl FnMut(usize, &[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
         let text = match fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             text => text.map_err(|error| of_file(path, &error))?,
@@ -35,7 +38,7 @@ impl Journal {
     }
 
     /// Replaces the file by one with two lines: the header, and all rows.
-    pub fn rewrite(
+    pub(crate) fn rewrite(
         &mut self,
         path: PathBuf,
         header: &impl Serialize,
@@ -47,11 +50,11 @@ impl Journal {
     }
 
     /// The path of the file, if there is one.
-    pub fn path(&self) -> Option<&PathBuf> {
+    pub(crate) fn path(&self) -> Option<&PathBuf> {
         self.file.as_ref().map(|(path, _)| path)
     }
 
-    pub fn append(&mut self, line: &impl Serialize) -> io::Result<()> {
+    pub(crate) fn append(&mut self, line: &impl Serialize) -> io::Result<()> {
         let Some((_, file)) = &mut self.file else {
             return Ok(());
         };
@@ -60,12 +63,12 @@ impl Journal {
     }
 
     /// An error says why nothing can be changed any more.
-    pub fn check(&self) -> io::Result<()> {
+    pub(crate) fn check(&self) -> io::Result<()> {
         self.failure.clone().map_or(Ok(()), |failure| Err(io::Error::other(failure)))
     }
 
     /// Prevents all further changes, as the end of the process does.
-    pub fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.failure = Some("the stand-in stopped".to_owned());
     }
 }

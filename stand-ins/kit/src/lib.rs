@@ -3,10 +3,11 @@
 //!
 //! It knows no acquirer, and uses no other crate of the workspace.
 
+mod books;
 mod journal;
 mod server;
 mod table;
 
-pub use journal::Journal;
-pub use server::{Books, Clock, Host, Reply, StandIn, Tasks, reply, set_header};
+pub use books::{Books, Persistent};
+pub use server::{Clock, Host, Reply, Running, StandIn, reply, set_header};
 pub use table::{Row, Table};

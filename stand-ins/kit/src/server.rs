@@ -1,4 +1,6 @@
 use std::io;
+use std::ops::Deref;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -16,6 +18,8 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
+use crate::books::{Books, Persistent};
+
 /// How often a stand-in looks at its clock, which may be moved at any time, while something waits for a time.
 const CLOCK_POLL: Duration = Duration::from_millis(20);
 /// How long a receiver may take to answer a notification, and a client for a TLS handshake, in real time.
@@ -26,32 +30,11 @@ pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
 pub type Reply = Response<Full<Bytes>>;
 
-/// The state of a stand-in.
-pub trait Books: Send + 'static {
-    /// A notification to send.
-    type Delivery: Send;
-
-    /// An error says why nothing can be changed any more.
-    fn check(&self) -> io::Result<()>;
-
-    /// Executes everything that is due.
-    fn advance_to(&mut self, now_ms: i64);
-
-    /// Writes what changed since the last call.
-    fn save(&mut self) -> io::Result<()>;
-
-    /// True if nothing happens without a request.
-    fn is_idle(&self) -> bool;
-
-    /// Returns the next notification to send.
-    fn next_delivery(&mut self) -> Option<Self::Delivery>;
-}
-
 /// A server that plays an acquirer.
 pub trait StandIn: Send + Sync + 'static {
-    type Books: Books;
+    type State: Persistent;
 
-    fn host(&self) -> &Host<Self::Books>;
+    fn host(&self) -> &Host<Self::State>;
 
     /// Answers a request. An error closes the connection without an answer. `certificate` is that of the client.
     fn answer(
@@ -61,29 +44,31 @@ pub trait StandIn: Send + Sync + 'static {
     ) -> impl Future<Output = io::Result<Reply>> + Send;
 
     /// Sends a notification, and records whether it was accepted.
-    fn deliver(&self, delivery: <Self::Books as Books>::Delivery) -> impl Future<Output = ()> + Send;
+    fn deliver(&self, delivery: <Self::State as Persistent>::Delivery) -> impl Future<Output = ()> + Send;
 }
 
 /// The books of a stand-in, its clock, and its client of receivers.
-pub struct Host<B> {
-    books: Mutex<B>,
+pub struct Host<S> {
+    books: Mutex<Books<S>>,
     clock: Clock,
     wake: Notify,
     receivers: Client<HttpConnector, Full<Bytes>>,
 }
 
-impl<B: Books> Host<B> {
-    pub fn new(books: B, clock: Clock) -> Self {
+impl<S: Persistent> Host<S> {
+    /// Restores the state from its file, if there is one.
+    pub fn open(state: S, file: Option<PathBuf>, clock: Clock) -> io::Result<Self> {
         let receivers = Client::builder(TokioExecutor::new()).build_http();
-        Self { books: Mutex::new(books), clock, wake: Notify::new(), receivers }
+        let books = Mutex::new(Books::open(state, file)?);
+        Ok(Self { books, clock, wake: Notify::new(), receivers })
     }
 
-    pub fn books(&self) -> MutexGuard<'_, B> {
+    pub fn books(&self) -> MutexGuard<'_, Books<S>> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Executes what is due, then `act` with the time, and saves what they changed.
-    pub fn change<T>(&self, act: impl FnOnce(&mut B, i64) -> T) -> io::Result<T> {
+    pub fn change<T>(&self, act: impl FnOnce(&mut S, i64) -> T) -> io::Result<T> {
         let (result, is_idle) = self.apply(act);
         if !is_idle {
             self.wake();
@@ -92,15 +77,15 @@ impl<B: Books> Host<B> {
     }
 
     /// As [`Self::change`], without waking the tasks that wait. Also returns whether nothing is left to do.
-    fn apply<T>(&self, act: impl FnOnce(&mut B, i64) -> T) -> (io::Result<T>, bool) {
+    fn apply<T>(&self, act: impl FnOnce(&mut S, i64) -> T) -> (io::Result<T>, bool) {
         let mut books = self.books();
         if let Err(error) = books.check() {
             return (Err(error), true);
         }
         let now_ms = self.now_ms();
-        books.advance_to(now_ms);
-        let result = act(&mut books, now_ms);
-        (books.save().map(|()| result), books.is_idle())
+        books.state.advance_to(now_ms);
+        let result = act(&mut books.state, now_ms);
+        (books.save().map(|()| result), books.state.is_idle())
     }
 
     /// The time by the stand-in's clock, in Unix milliseconds.
@@ -129,21 +114,41 @@ impl<B: Books> Host<B> {
     }
 }
 
-/// The tasks of a running stand-in, which end when this is dropped.
-pub struct Tasks(Mutex<JoinSet<()>>);
+/// A running stand-in. It stops when it is dropped.
+pub struct Running<S: StandIn> {
+    stand_in: Arc<S>,
+    tasks: Mutex<JoinSet<()>>,
+}
 
-impl Tasks {
-    pub fn start(stand_in: &Arc<impl StandIn>, listener: TcpListener, tls: Option<TlsAcceptor>) -> Self {
+impl<S: StandIn> Running<S> {
+    pub fn start(stand_in: S, listener: TcpListener, tls: Option<TlsAcceptor>) -> Self {
+        let stand_in = Arc::new(stand_in);
         let mut tasks = JoinSet::new();
-        tasks.spawn(accept(Arc::clone(stand_in), listener, tls));
-        tasks.spawn(run_timers(Arc::clone(stand_in)));
-        Self(Mutex::new(tasks))
+        tasks.spawn(accept(Arc::clone(&stand_in), listener, tls));
+        tasks.spawn(run_timers(Arc::clone(&stand_in)));
+        Self { stand_in, tasks: Mutex::new(tasks) }
     }
 
     /// Drops requests and notifications in progress, as a kill does. When this returns, the address is free.
     pub async fn stop(&self) {
-        let mut tasks = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        self.host().books().close();
+        let mut tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         tasks.shutdown().await;
+    }
+}
+
+impl<S: StandIn> Deref for Running<S> {
+    type Target = S;
+
+    fn deref(&self) -> &S {
+        &self.stand_in
+    }
+}
+
+impl<S: StandIn> Drop for Running<S> {
+    /// The tasks end at their next await point. Until then they change nothing, so another stand-in may read the file.
+    fn drop(&mut self) {
+        self.host().books().close();
     }
 }
 
@@ -209,7 +214,7 @@ async fn run_timers(stand_in: Arc<impl StandIn>) {
         let mut woken = pin!(stand_in.host().wake.notified());
         woken.as_mut().enable();
         let is_idle = loop {
-            let (next, is_idle) = stand_in.host().apply(|books, _| books.next_delivery());
+            let (next, is_idle) = stand_in.host().apply(|state, _| state.next_delivery());
             let Ok(Some(delivery)) = next else { break is_idle };
             let stand_in = Arc::clone(&stand_in);
             sending.spawn(async move { stand_in.deliver(delivery).await });

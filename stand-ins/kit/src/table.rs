@@ -28,6 +28,13 @@ impl<K, V> Deref for Table<K, V> {
     }
 }
 
+impl<V> Table<String, V> {
+    /// Returns the rows whose keys start with a prefix, in the order of their keys. They contain no `~`.
+    pub fn with_prefix(&self, prefix: &str) -> impl DoubleEndedIterator<Item = (&String, &V)> {
+        self.range(prefix.to_owned()..format!("{prefix}~"))
+    }
+}
+
 impl<K: Ord + Clone, V: Clone> Table<K, V> {
     pub fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where

@@ -20,17 +20,16 @@ use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
-use stand_in_kit::{Host, Tasks};
+use stand_in_kit::{Host, Running};
 use tokio::net::TcpListener;
 
 pub use behaviour::{Behaviour, ExpiredPaymentIntent};
 pub use stand_in_kit::Clock;
 
 use server::Server;
-use state::{ACCOUNT, Rows, State};
+use state::State;
 
 #[derive(Clone)]
 pub struct Options {
@@ -64,9 +63,8 @@ impl Options {
 ///
 /// If it can't write its file, it answers no further request and sends no notification.
 pub struct Stripe {
-    server: Arc<Server>,
+    server: Running<Server>,
     url: String,
-    tasks: Tasks,
 }
 
 impl Stripe {
@@ -74,16 +72,11 @@ impl Stripe {
     pub async fn start(options: Options) -> io::Result<Self> {
         let listener = TcpListener::bind(options.listen).await?;
         let url = format!("http://{}", listener.local_addr()?);
-        let mut rows = Rows::open(options.file)?;
-        if rows.get(ACCOUNT).is_none() {
-            rows.insert(ACCOUNT.to_owned(), values::object("account", json!({})));
-        }
-        let state = State::new(rows, options.behaviour, url.clone());
-        let host = Host::new(state, options.clock);
+        let state = State::new(options.behaviour, url.clone());
+        let host = Host::open(state, options.file, options.clock)?;
         let Options { api_key, serves_control, .. } = options;
-        let server = Arc::new(Server { host, api_key, serves_control });
-        let tasks = Tasks::start(&server, listener, None);
-        Ok(Self { server, url, tasks })
+        let server = Running::start(Server { host, api_key, serves_control }, listener, None);
+        Ok(Self { server, url })
     }
 
     /// Returns the base URL of the API, of file uploads and of the payer's pages.
@@ -102,7 +95,7 @@ impl Stripe {
     ///
     /// When the file can't be written. Then no further change is possible.
     pub fn reset(&self) -> io::Result<()> {
-        self.server.host.books().reset()
+        self.server.host.books().reset(State::empty)
     }
 
     /// Reads the clock at once. Otherwise it is read every 20 ms, while something waits for a time.
@@ -112,21 +105,13 @@ impl Stripe {
 
     /// Stops at once, as by a kill. When this function returns, the address is free.
     pub async fn stop(&self) {
-        self.server.host.books().rows.journal.close();
-        self.tasks.stop().await;
+        self.server.stop().await;
     }
 }
 
 impl fmt::Debug for Stripe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stripe").field("url", &self.url).finish_non_exhaustive()
-    }
-}
-
-impl Drop for Stripe {
-    /// The tasks end at their next await point. Until then they change nothing, so another stand-in may read the file.
-    fn drop(&mut self) {
-        self.server.host.books().rows.journal.close();
     }
 }
 

@@ -54,7 +54,7 @@ impl Server {
     async fn api(&self, head: &Parts, body: &Bytes) -> io::Result<Reply> {
         let request = ApiRequest::read(head, body).await;
         let what = request.what();
-        let take = |fault| self.host.books().faults.take(fault, &what);
+        let take = |fault| self.host.books().state.faults.take(fault, &what);
         if take("timeout") {
             self.wait_s(TIMEOUT_S).await;
             return Err(io::ErrorKind::TimedOut.into());
@@ -80,7 +80,7 @@ impl Server {
 }
 
 impl StandIn for Server {
-    type Books = State;
+    type State = State;
 
     fn host(&self) -> &Host<State> {
         &self.host

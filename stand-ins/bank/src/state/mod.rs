@@ -1,6 +1,6 @@
 //! The state of the bank and the rules that change it. No I/O, and no clock: the time is an argument.
 //!
-//! What must survive a restart is in a [`Table`], which records its changes. The caller takes the changes of
+//! What must survive a restart is in [`Tables`], which record their changes. The caller takes the changes of
 //! each operation and saves them.
 
 mod cobs;
@@ -14,12 +14,11 @@ mod webhooks;
 use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Value, json};
-use stand_in_kit::Table;
 
 use crate::Client;
-use crate::cob::{Cob, Person};
+use crate::cob::Person;
 use crate::fault::Faults;
-use crate::pix::{Devolucao, Pix, PixOut};
+use crate::pix::{Devolucao, PixOut};
 use crate::problem::Problem;
 use crate::profile::Behaviour;
 use crate::values::rfc3339;
@@ -28,11 +27,17 @@ pub use payments::{Paid, PayError, PayRequest, Payer, ReportedTxid};
 pub use returns::MedError;
 pub(crate) use timers::Callback;
 
-use timers::Timer;
+use saved::Tables;
 use tokens::Token;
-use webhooks::Webhook;
 
 pub(crate) type Result<T> = std::result::Result<T, Problem>;
+
+/// What a client requests, at a time in Unix milliseconds.
+#[derive(Clone, Copy)]
+pub(crate) struct Call {
+    pub(crate) now_ms: i64,
+    pub(crate) client: usize,
+}
 
 pub(crate) struct State {
     seed: u64,
@@ -43,18 +48,7 @@ pub(crate) struct State {
     /// The serial number when the changes were last taken.
     saved_serial: u64,
     tokens: BTreeMap<String, Token>,
-    /// By client and txid.
-    cobs: Table<(usize, String), Cob>,
-    /// By end-to-end id.
-    pix: Table<String, Pix>,
-    /// By client and id.
-    pix_out: Table<(usize, String), PixOut>,
-    /// By key.
-    webhooks: Table<String, Webhook>,
-    /// By time and serial number.
-    timers: Table<(i64, u64), Timer>,
-    /// Callbacks that are due and not answered yet, by number.
-    outbox: Table<u64, Callback>,
+    tables: Tables,
     /// The callbacks in the outbox that are not being sent yet, in order.
     unsent: VecDeque<u64>,
 }
@@ -69,12 +63,7 @@ impl State {
             serial: 0,
             saved_serial: 0,
             tokens: BTreeMap::new(),
-            cobs: Table::default(),
-            pix: Table::default(),
-            pix_out: Table::default(),
-            webhooks: Table::default(),
-            timers: Table::default(),
-            outbox: Table::default(),
+            tables: Tables::default(),
             unsent: VecDeque::new(),
         }
     }
@@ -104,6 +93,7 @@ impl State {
     /// that are not visible yet.
     pub(crate) fn snapshot(&self) -> Value {
         let pix: Vec<Value> = self
+            .tables
             .pix
             .values()
             .map(|pix| {
@@ -119,8 +109,8 @@ impl State {
                 })
             })
             .collect();
-        let cobs: Vec<Value> = self.cobs.values().map(|cob| Value::Object(cob.json())).collect();
-        let pix_out: Vec<Value> = self.pix_out.values().map(PixOut::json).collect();
+        let cobs: Vec<Value> = self.tables.cobs.values().map(|cob| Value::Object(cob.json())).collect();
+        let pix_out: Vec<Value> = self.tables.pix_out.values().map(PixOut::json).collect();
         json!({"cobs": cobs, "pix": pix, "pixOut": pix_out})
     }
 }

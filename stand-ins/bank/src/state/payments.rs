@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::timers::{SETTLEMENT_DELAY_MS, Timer};
-use super::{Result, State};
+use super::{Call, Result, State};
 use crate::cob::{Person, Status};
 use crate::fault::FaultKind;
 use crate::pix::Pix;
@@ -41,7 +41,6 @@ pub enum Payer {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PayRequest {
     pub txid: String,
-    /// Which txid the bank reports.
     pub reported_txid: ReportedTxid,
     /// The amount. Without it, the payer pays the amount of the cob.
     pub amount: Option<Cents>,
@@ -81,18 +80,20 @@ pub enum PayError {
 
 impl State {
     pub(super) fn cob_id(&self, txid: &str) -> Option<(usize, String)> {
-        (0..self.clients.len()).map(|client| (client, txid.to_owned())).find(|id| self.cobs.contains_key(id))
+        (0..self.clients.len())
+            .map(|client| (client, txid.to_owned()))
+            .find(|id| self.tables.cobs.contains_key(id))
     }
 
     pub(crate) fn lose(&mut self, id: &str) {
         let is_lost = |pix: &&Pix| pix.end_to_end_id == id || pix.cob.as_deref() == Some(id);
         let lost: Vec<String> =
-            self.pix.values().filter(is_lost).map(|pix| pix.end_to_end_id.clone()).collect();
+            self.tables.pix.values().filter(is_lost).map(|pix| pix.end_to_end_id.clone()).collect();
         for pix in lost {
-            self.pix.remove(&pix);
+            self.tables.pix.remove(&pix);
         }
         if let Some(cob) = self.cob_id(id) {
-            self.cobs.remove(&cob);
+            self.tables.cobs.remove(&cob);
         }
     }
 
@@ -111,7 +112,7 @@ impl State {
         let payer = match &request.payer {
             Payer::Unreported => None,
             Payer::Debtor => {
-                let debtor = self.cobs.get(&id).and_then(|cob| cob.terms().debtor.clone());
+                let debtor = self.tables.cobs.get(&id).and_then(|cob| cob.terms().debtor.clone());
                 let (cpf, name) = DEFAULT_PAYER;
                 let someone = Person { tax_id: TaxId::Cpf(cpf.to_owned()), name: name.to_owned() };
                 Some(debtor.unwrap_or(someone))
@@ -130,7 +131,7 @@ impl State {
         if is_for_cob {
             self.maybe_remove_by_psp(&id);
         }
-        let cob = self.cobs.get(&id).ok_or(PayError::UnknownCob)?;
+        let cob = self.tables.cobs.get(&id).ok_or(PayError::UnknownCob)?;
         if is_for_cob {
             match cob.status {
                 Status::Active if now_ms >= cob.expires_ms() => return Err(PayError::Expired),
@@ -166,8 +167,8 @@ impl State {
             is_payer_masked: self.faults.take(FaultKind::MaskedPayer),
             returns: Vec::new(),
         };
-        self.pix.insert(end_to_end_id.clone(), pix);
-        if let Some(cob) = self.cobs.get_mut(&id).filter(|_| is_for_cob) {
+        self.tables.pix.insert(end_to_end_id.clone(), pix);
+        if let Some(cob) = self.tables.cobs.get_mut(&id).filter(|_| is_for_cob) {
             cob.status = Status::Paid;
             cob.paid_by.push(end_to_end_id.clone());
         }
@@ -180,15 +181,16 @@ impl State {
     }
 
     /// Returns a Pix of the client that is visible now.
-    pub(super) fn own_pix(&self, now_ms: i64, client: usize, end_to_end_id: &str) -> Result<&Pix> {
-        self.pix
+    pub(super) fn own_pix(&self, Call { now_ms, client }: Call, end_to_end_id: &str) -> Result<&Pix> {
+        self.tables
+            .pix
             .get(end_to_end_id)
             .filter(|pix| pix.client == client && pix.visible_ms <= now_ms)
             .ok_or_else(|| Problem::not_found("PixNaoEncontrado"))
     }
 
-    pub(crate) fn get_pix(&mut self, now_ms: i64, client: usize, end_to_end_id: &str) -> Result<Value> {
-        let mut answer = self.own_pix(now_ms, client, end_to_end_id)?.json(self.behaviour);
+    pub(crate) fn get_pix(&mut self, call: Call, end_to_end_id: &str) -> Result<Value> {
+        let mut answer = self.own_pix(call, end_to_end_id)?.json(self.behaviour);
         if self.faults.take(FaultKind::ReadBack404) {
             return Err(Problem::not_found("PixNaoEncontrado"));
         }
@@ -198,7 +200,7 @@ impl State {
         Ok(answer)
     }
 
-    pub(crate) fn list_pix(&mut self, now_ms: i64, client: usize, query: &Query) -> Result<Value> {
+    pub(crate) fn list_pix(&mut self, Call { now_ms, client }: Call, query: &Query) -> Result<Value> {
         const KIND: &str = "PixConsultaInvalida";
         let list = ListQuery::parse(query, KIND, self.behaviour)?;
         let flag = |name: &'static str| match query.get(name) {
@@ -229,7 +231,7 @@ impl State {
                     || tax_id
                         .is_none_or(|tax_id| pix.payer.as_ref().is_some_and(|payer| payer.tax_id == *tax_id)))
         };
-        let mut listed: Vec<&Pix> = self.pix.values().filter(|pix| is_listed(pix)).collect();
+        let mut listed: Vec<&Pix> = self.tables.pix.values().filter(|pix| is_listed(pix)).collect();
         listed.sort_by_key(|pix| pix.at_ms);
         let (page, mut parameters) = list.page(listed);
         if let Some(tax_id) = tax_id.filter(|_| ignores_payer) {

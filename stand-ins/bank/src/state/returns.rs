@@ -1,11 +1,11 @@
 use serde_json::{Map, Value};
 
 use super::timers::{SETTLEMENT_DELAY_MS, Timer};
-use super::{Result, State};
+use super::{Call, Result, State};
 use crate::cob::{field_or, text};
 use crate::fault::FaultKind;
 use crate::pix::{Devolucao, MedNature, Nature, PixOut, Progress, Transfer};
-use crate::problem::{Problem, Violation};
+use crate::problem::{Problem, Violations};
 use crate::values::{Cents, is_alphanumeric, transaction_id};
 
 const STUCK_MS: i64 = 6 * 3_600_000;
@@ -28,66 +28,51 @@ pub enum MedError {
 impl State {
     pub(crate) fn put_devolucao(
         &mut self,
-        now_ms: i64,
-        client: usize,
+        call: Call,
         (end_to_end_id, id): (&str, &str),
         body: &Map<String, Value>,
     ) -> Result<Value> {
-        const KIND: &str = "PixDevolucaoInvalida";
-        let pix = self.own_pix(now_ms, client, end_to_end_id)?;
-        let mut violations = Vec::new();
-        let mut refuse = |property, reason: &str| violations.push(Violation::new(property, reason));
+        let pix = self.own_pix(call, end_to_end_id)?;
+        let mut violations = Violations::default();
         if !is_alphanumeric(id, 1..=35) {
-            refuse("devolucao.id", "O campo devolucao.id não respeita o schema.");
+            violations.add("devolucao.id", "O campo devolucao.id não respeita o schema.");
         }
         if pix.returns.iter().any(|item| item.transfer.id == id) {
-            refuse("devolucao.id", "O id já foi utilizado por outra requisição de devolução.");
+            violations.add("devolucao.id", "O id já foi utilizado por outra requisição de devolução.");
         }
-        if now_ms > pix.at_ms.saturating_add(RETURN_WINDOW_MS) {
-            refuse("pix.horario", "O prazo de 90 dias para solicitar a devolução terminou.");
+        if call.now_ms > pix.at_ms.saturating_add(RETURN_WINDOW_MS) {
+            violations.add("pix.horario", "O prazo de 90 dias para solicitar a devolução terminou.");
         }
-        let amount = positive_amount(body);
-        match amount {
-            None => refuse("devolucao.valor", "O campo devolucao.valor não respeita o schema."),
-            Some(amount) if amount.get() > pix.returnable() => {
-                refuse("devolucao.valor", "A soma das devoluções excederia o valor do Pix.");
-            }
-            Some(_) => {}
+        let reason = "O campo devolucao.valor não respeita o schema.";
+        let amount = violations.require(positive_amount(body), "devolucao.valor", reason);
+        if amount.is_some_and(|amount| amount.get() > pix.returnable()) {
+            violations.add("devolucao.valor", "A soma das devoluções excederia o valor do Pix.");
         }
         // `RETIRADA` is for withdrawals, which this bank does not have.
         if body.get("natureza").is_some_and(|nature| nature != "ORIGINAL") {
-            refuse("devolucao.natureza", "O campo devolucao.natureza não é permitido para este Pix.");
+            violations.add("devolucao.natureza", "O campo devolucao.natureza não é permitido para este Pix.");
         }
-        let description = description(body);
-        if description.is_none() {
-            refuse("devolucao.descricao", "O campo devolucao.descricao não respeita o schema.");
-        }
+        let reason = "O campo devolucao.descricao não respeita o schema.";
+        let description = violations.require(description(body), "devolucao.descricao", reason);
         if violations.is_empty() && self.faults.take(FaultKind::DevolucaoRefused) {
-            violations.push(Violation::new("devolucao", REFUSED));
+            violations.add("devolucao", REFUSED);
         }
-        match (amount, description) {
-            (Some(amount), Some(description)) if violations.is_empty() => {
-                let id = id.to_owned();
-                Ok(self.add_devolucao(now_ms, end_to_end_id, id, amount, Nature::Original, description))
-            }
-            _ => Err(Problem::invalid(KIND, violations)),
-        }
+        let (amount, description) = violations.none_in(amount.zip(description), "PixDevolucaoInvalida")?;
+        let transfer = self.new_transfer(call.now_ms, id.to_owned(), amount, description);
+        Ok(self.add_devolucao(end_to_end_id, Nature::Original, transfer))
     }
 
     fn add_devolucao(
         &mut self,
-        now_ms: i64,
         end_to_end_id: &str,
-        id: String,
-        amount: Cents,
         nature: Nature,
-        description: Option<String>,
+        (settles_ms, transfer): (i64, Transfer),
     ) -> Value {
-        let (settles_ms, transfer) = self.new_transfer(now_ms, id.clone(), amount, description);
-        let rtr_id = transaction_id('D', now_ms, self.next_serial());
+        let id = transfer.id.clone();
+        let rtr_id = transaction_id('D', transfer.requested_ms, self.next_serial());
         let devolucao = Devolucao { rtr_id, nature, transfer };
         let answer = devolucao.json();
-        if let Some(pix) = self.pix.get_mut(end_to_end_id) {
+        if let Some(pix) = self.tables.pix.get_mut(end_to_end_id) {
             pix.returns.push(devolucao);
         }
         self.schedule(settles_ms, Timer::SettleDevolucao { end_to_end_id: end_to_end_id.to_owned(), id });
@@ -111,14 +96,8 @@ impl State {
         (now_ms.saturating_add(delay_ms), transfer)
     }
 
-    pub(crate) fn get_devolucao(
-        &self,
-        now_ms: i64,
-        client: usize,
-        end_to_end_id: &str,
-        id: &str,
-    ) -> Result<Value> {
-        self.own_pix(now_ms, client, end_to_end_id)?
+    pub(crate) fn get_devolucao(&self, call: Call, end_to_end_id: &str, id: &str) -> Result<Value> {
+        self.own_pix(call, end_to_end_id)?
             .returns
             .iter()
             .find(|item| item.transfer.id == id)
@@ -134,53 +113,39 @@ impl State {
         amount: Option<Cents>,
         nature: MedNature,
     ) -> std::result::Result<String, MedError> {
-        let left = self.pix.get(end_to_end_id).ok_or(MedError::UnknownPix)?.returnable();
+        let left = self.tables.pix.get(end_to_end_id).ok_or(MedError::UnknownPix)?.returnable();
         let amount = amount.or_else(|| Cents::new(left)).ok_or(MedError::InvalidAmount)?;
         if amount.get() == 0 || amount.get() > left {
             return Err(MedError::InvalidAmount);
         }
         let id = format!("med{}", self.next_serial());
-        self.add_devolucao(now_ms, end_to_end_id, id.clone(), amount, Nature::Med(nature), None);
+        let transfer = self.new_transfer(now_ms, id.clone(), amount, None);
+        self.add_devolucao(end_to_end_id, Nature::Med(nature), transfer);
         Ok(id)
     }
 
     // Pix out.
 
-    pub(crate) fn put_pix_out(
-        &mut self,
-        now_ms: i64,
-        client: usize,
-        id: &str,
-        body: &Map<String, Value>,
-    ) -> Result<Value> {
+    pub(crate) fn put_pix_out(&mut self, call: Call, id: &str, body: &Map<String, Value>) -> Result<Value> {
         const KIND: &str = "PixOutInvalido";
-        let mut violations = Vec::new();
-        let mut refuse = |property, reason: &str| violations.push(Violation::new(property, reason));
+        let Call { now_ms, client } = call;
+        let mut violations = Violations::default();
         if !is_alphanumeric(id, 1..=35) {
-            refuse("pixOut.id", "O campo pixOut.id não respeita o schema.");
+            violations.add("pixOut.id", "O campo pixOut.id não respeita o schema.");
         }
-        let amount = positive_amount(body);
-        if amount.is_none() {
-            refuse("pixOut.valor", "O campo pixOut.valor não respeita o schema.");
-        }
+        let reason = "O campo pixOut.valor não respeita o schema.";
+        let amount = violations.require(positive_amount(body), "pixOut.valor", reason);
         let key = body.get("chave").and_then(|key| text(key, 77)).filter(|key| !key.is_empty());
-        if key.is_none() {
-            refuse("pixOut.chave", "O campo pixOut.chave não respeita o schema.");
-        }
-        let description = description(body);
-        if description.is_none() {
-            refuse("pixOut.descricao", "O campo pixOut.descricao não respeita o schema.");
-        }
-        let is_new = !self.pix_out.contains_key(&(client, id.to_owned()));
+        let key = violations.require(key, "pixOut.chave", "O campo pixOut.chave não respeita o schema.");
+        let reason = "O campo pixOut.descricao não respeita o schema.";
+        let description = violations.require(description(body), "pixOut.descricao", reason);
+        let is_new = !self.tables.pix_out.contains_key(&(client, id.to_owned()));
         if violations.is_empty() && is_new && self.faults.take(FaultKind::DevolucaoRefused) {
-            violations.push(Violation::new("pixOut", REFUSED));
+            violations.add("pixOut", REFUSED);
         }
-        let (Some(amount), Some(key), Some(description), true) =
-            (amount, key, description, violations.is_empty())
-        else {
-            return Err(Problem::invalid(KIND, violations));
-        };
-        if let Some(known) = self.pix_out.get(&(client, id.to_owned())) {
+        let read = amount.zip(key).zip(description);
+        let ((amount, key), description) = violations.none_in(read, KIND)?;
+        if let Some(known) = self.tables.pix_out.get(&(client, id.to_owned())) {
             // The same request again is the same Pix.
             let transfer = &known.transfer;
             return if transfer.amount == amount && known.key == key && transfer.description == description {
@@ -194,14 +159,15 @@ impl State {
         let end_to_end_id = transaction_id('E', now_ms, self.next_serial());
         let pix_out = PixOut { end_to_end_id, key, transfer };
         let answer = pix_out.json();
-        self.pix_out.insert((client, id.to_owned()), pix_out);
+        self.tables.pix_out.insert((client, id.to_owned()), pix_out);
         self.schedule(settles_ms, Timer::SettlePixOut { client, id: id.to_owned() });
         Ok(answer)
     }
 
-    pub(crate) fn get_pix_out(&self, client: usize, id: &str) -> Result<Value> {
-        self.pix_out
-            .get(&(client, id.to_owned()))
+    pub(crate) fn get_pix_out(&self, call: Call, id: &str) -> Result<Value> {
+        self.tables
+            .pix_out
+            .get(&(call.client, id.to_owned()))
             .map(PixOut::json)
             .ok_or_else(|| Problem::not_found("PixOutNaoEncontrado"))
     }

@@ -39,12 +39,12 @@ impl Callback {
 impl State {
     pub(super) fn schedule(&mut self, due_ms: i64, timer: Timer) {
         let serial = self.next_serial();
-        self.timers.insert((due_ms, serial), timer);
+        self.tables.timers.insert((due_ms, serial), timer);
     }
 
     /// Schedules the callback of a Pix. The faults of notifications apply.
     pub(super) fn schedule_callback(&mut self, end_to_end_id: &str, now_ms: i64) {
-        let is_reported = self.pix.get(end_to_end_id).is_some_and(|pix| {
+        let is_reported = self.tables.pix.get(end_to_end_id).is_some_and(|pix| {
             pix.txid.is_some() || pix.cob.is_some() || self.behaviour.notifies_without_txid
         });
         if !is_reported || self.faults.take(FaultKind::LostNotification) {
@@ -60,7 +60,7 @@ impl State {
 
     /// Removes a callback that was sent. If it failed, schedules the next attempt.
     pub(crate) fn end_callback(&mut self, now_ms: i64, number: u64, is_accepted: bool) {
-        let Some(callback) = self.outbox.remove(&number).filter(|_| !is_accepted) else {
+        let Some(callback) = self.tables.outbox.remove(&number).filter(|_| !is_accepted) else {
             return;
         };
         if let Some(delay_ms) = RETRY_DELAYS_MS.get(callback.attempt) {
@@ -71,17 +71,16 @@ impl State {
         }
     }
 
-    pub(crate) fn is_idle(&self) -> bool {
-        self.timers.iter().next().is_none() && self.unsent.is_empty()
-    }
-
     /// Executes all timers that are due. Each takes effect at the time for which it was scheduled.
     pub(crate) fn run_timers(&mut self, now_ms: i64) {
-        while let Some(((due_ms, _), timer)) = self.timers.remove_first_if(|(due_ms, _)| *due_ms <= now_ms) {
+        while let Some(((due_ms, _), timer)) =
+            self.tables.timers.remove_first_if(|(due_ms, _)| *due_ms <= now_ms)
+        {
             match timer {
                 Timer::Callback { end_to_end_id, attempt } => self.enqueue_callback(end_to_end_id, attempt),
                 Timer::SettleDevolucao { end_to_end_id, id } => {
                     if let Some(item) = self
+                        .tables
                         .pix
                         .get_mut(&end_to_end_id)
                         .and_then(|pix| pix.returns.iter_mut().find(|item| item.transfer.id == id))
@@ -91,7 +90,7 @@ impl State {
                     }
                 }
                 Timer::SettlePixOut { client, id } => {
-                    if let Some(item) = self.pix_out.get_mut(&(client, id)) {
+                    if let Some(item) = self.tables.pix_out.get_mut(&(client, id)) {
                         item.transfer.settle(due_ms);
                     }
                 }
@@ -104,10 +103,10 @@ impl State {
     }
 
     fn enqueue_callback(&mut self, end_to_end_id: String, attempt: usize) {
-        let Some(pix) = self.pix.get(&end_to_end_id) else {
+        let Some(pix) = self.tables.pix.get(&end_to_end_id) else {
             return;
         };
-        let Some(webhook) = self.webhooks.get(&pix.key) else {
+        let Some(webhook) = self.tables.webhooks.get(&pix.key) else {
             return;
         };
         let url = callback_url(&webhook.url, self.behaviour.callback_suffix);
@@ -116,23 +115,16 @@ impl State {
             last.url == url && last.attempt == attempt && last.pix.len() < self.behaviour.callback_max_pix
         };
         let last = self.unsent.back().copied();
-        let last = last.filter(|number| self.outbox.get(number).is_some_and(has_room));
-        if let Some(last) = last.and_then(|number| self.outbox.get_mut(&number)) {
+        let last = last.filter(|number| self.tables.outbox.get(number).is_some_and(has_room));
+        if let Some(last) = last.and_then(|number| self.tables.outbox.get_mut(&number)) {
             last.pix.push(pix);
             last.end_to_end_ids.push(end_to_end_id);
             return;
         }
-        let number = self.outbox.keys().next_back().map_or(1, |last| last.saturating_add(1));
+        let number = self.tables.outbox.keys().next_back().map_or(1, |last| last.saturating_add(1));
         let callback = Callback { url, pix: vec![pix], end_to_end_ids: vec![end_to_end_id], attempt };
-        self.outbox.insert(number, callback);
+        self.tables.outbox.insert(number, callback);
         self.unsent.push_back(number);
-    }
-
-    /// Returns the next callback to send, with its number. It stays in the outbox until
-    /// [`Self::end_callback`].
-    pub(crate) fn next_callback(&mut self) -> Option<(u64, Callback)> {
-        let number = self.unsent.pop_front()?;
-        self.outbox.get(&number).map(|callback| (number, callback.clone()))
     }
 }
 

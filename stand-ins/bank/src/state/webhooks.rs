@@ -12,37 +12,37 @@ pub(crate) struct Webhook {
 }
 
 impl State {
+    /// Returns the URL of a request to register one.
     pub(crate) fn check_webhook(
         &self,
         client: usize,
         key: &str,
         body: &Map<String, Value>,
-    ) -> Result<url::Url> {
+    ) -> Result<String> {
         const KIND: &str = "WebhookOperacaoInvalida";
         if !self.keys(client).iter().any(|known| known == key) {
             let reason =
                 "O parâmetro chave não corresponde a uma chave DICT pertencente a este usuário recebedor.";
             return Err(Problem::violation(KIND, "chave", reason));
         }
-        body.get("webhookUrl")
-            .and_then(Value::as_str)
-            .and_then(|text| url::Url::parse(text).ok())
-            .filter(|url| matches!(url.scheme(), "http" | "https"))
-            .ok_or_else(|| {
-                let reason = "O campo webhook.webhookUrl não respeita o schema.";
-                Problem::violation(KIND, "webhook.webhookUrl", reason)
-            })
+        let is_http =
+            |text: &&str| url::Url::parse(text).is_ok_and(|url| ["http", "https"].contains(&url.scheme()));
+        let url = body.get("webhookUrl").and_then(Value::as_str).filter(is_http);
+        url.map(str::to_owned).ok_or_else(|| {
+            let reason = "O campo webhook.webhookUrl não respeita o schema.";
+            Problem::violation(KIND, "webhook.webhookUrl", reason)
+        })
     }
 
-    pub(crate) fn put_webhook(&mut self, now_ms: i64, key: &str, body: &Map<String, Value>) {
-        let url = body.get("webhookUrl").and_then(Value::as_str).unwrap_or_default().to_owned();
-        self.webhooks.insert(key.to_owned(), Webhook { url, created_ms: now_ms });
+    pub(crate) fn put_webhook(&mut self, now_ms: i64, key: &str, url: String) {
+        self.tables.webhooks.insert(key.to_owned(), Webhook { url, created_ms: now_ms });
     }
 
     pub(crate) fn get_webhook(&self, client: usize, key: &str) -> Result<Value> {
         let is_own = self.keys(client).iter().any(|known| known == key);
         let cnpj = self.clients.get(client).map(|client| client.cnpj.as_str());
-        self.webhooks
+        self.tables
+            .webhooks
             .get(key)
             .filter(|_| is_own)
             .map(|webhook| {
@@ -58,7 +58,7 @@ impl State {
 
     pub(crate) fn delete_webhook(&mut self, client: usize, key: &str) -> Result<()> {
         self.get_webhook(client, key)?;
-        self.webhooks.remove(key);
+        self.tables.webhooks.remove(key);
         Ok(())
     }
 }

@@ -84,7 +84,7 @@ impl State {
     }
 
     pub(super) fn enqueue(&mut self, event: &str, endpoint: &str, attempt: usize) {
-        let key = format!("outbox/{:012}", self.rows.next_serial());
+        let key = format!("outbox/{:012}", self.next_serial());
         let row = json!({"event": event, "endpoint": endpoint, "attempt": attempt});
         self.rows.insert(key.clone(), row);
         self.unsent.push_back(key);

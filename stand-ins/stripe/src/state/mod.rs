@@ -7,7 +7,6 @@ mod disputes;
 mod events;
 mod payments;
 mod refunds;
-mod rows;
 mod sessions;
 
 use std::cmp::Reverse;
@@ -16,26 +15,30 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use stand_in_kit::Books;
+use stand_in_kit::Table;
 
 use crate::behaviour::Behaviour;
 use crate::error::ApiError;
 use crate::fault::Faults;
 use crate::form::Params;
 use crate::routes::Route;
-use crate::values::{int, merge, sha256, text};
+use crate::values::{int, merge, object, sha256, text};
 
 pub(crate) use events::Delivery;
-pub(crate) use rows::Rows;
 
 pub(crate) type Result<T> = std::result::Result<T, ApiError>;
 
 /// The version of Stripe's API that the stand-in serves.
 pub(crate) const API_VERSION: &str = "2026-05-27.dahlia";
 
+/// The first line of the file. A file with another one is refused.
+const FORMAT: &str = "stripe-stand-in 1";
+
 const DAY_S: i64 = 86_400;
 /// The key of the row with the account.
 pub(crate) const ACCOUNT: &str = "account/";
+/// The key of the last serial number.
+const SERIAL: &str = "serial/";
 
 /// The lists of the books, with the starts of the objects' ids.
 const BOOKS: &str = "sessions=cs_live_ payment_intents=pi_ charges=ch_ refunds=re_ disputes=d balance_transactions=txn_ files=file_";
@@ -58,7 +61,8 @@ enum Timer {
 }
 
 pub(crate) struct State {
-    pub(crate) rows: Rows,
+    /// Rows by key. Objects have their ids as keys; keys of other rows contain a `/`.
+    pub(crate) rows: Table<String, Value>,
     pub(crate) faults: Faults,
     pub(crate) behaviour: Behaviour,
     /// Unix seconds.
@@ -78,9 +82,9 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(rows: Rows, behaviour: Behaviour, origin: String) -> Self {
-        // A notification that was being sent is sent again: its answer is unknown.
-        let unsent = rows.with_prefix("outbox/").map(|(key, _)| key.clone()).collect();
+    pub(crate) fn new(behaviour: Behaviour, origin: String) -> Self {
+        let mut rows = Table::default();
+        rows.insert(ACCOUNT.to_owned(), object("account", json!({})));
         Self {
             rows,
             faults: Faults::default(),
@@ -91,20 +95,28 @@ impl State {
             requests: 0,
             requests_by_route: BTreeMap::new(),
             origin,
-            unsent,
+            unsent: VecDeque::new(),
         }
     }
 
-    /// Removes all objects and faults.
-    pub(crate) fn reset(&mut self) -> io::Result<()> {
+    /// Removes all objects and faults. The serial number stays too, so that no id repeats.
+    pub(crate) fn empty(&mut self) {
         self.faults.clear();
         self.unsent.clear();
-        self.rows.reset(ACCOUNT)
+        let kept = [ACCOUNT, SERIAL].map(|key| (key.to_owned(), self.rows.get(key).cloned()));
+        self.rows = Table::default();
+        self.rows.restore(kept);
+    }
+
+    fn next_serial(&mut self) -> i64 {
+        let serial = self.rows.get(SERIAL).and_then(Value::as_i64).unwrap_or_default().saturating_add(1);
+        self.rows.insert(SERIAL.to_owned(), serial.into());
+        serial
     }
 
     /// Returns a new id of 10 digits and a part that looks random, so that ids have the order of their creation.
     fn new_id(&mut self, prefix: &str, random: usize) -> String {
-        let serial = self.rows.next_serial();
+        let serial = self.next_serial();
         let digest = sha256(format!("{prefix} {serial}").as_bytes());
         format!("{prefix}{serial:010}{}", digest.get(..random).unwrap_or_default())
     }
@@ -232,7 +244,7 @@ impl State {
     }
 
     fn schedule(&mut self, delay_s: i64, timer: &Timer) {
-        let (due, serial) = (self.now.saturating_add(delay_s), self.rows.next_serial());
+        let (due, serial) = (self.now.saturating_add(delay_s), self.next_serial());
         self.rows.insert(format!("timer/{due:012}/{serial:012}"), json!(timer));
     }
 
@@ -281,19 +293,33 @@ impl State {
     }
 }
 
-impl Books for State {
+impl stand_in_kit::Persistent for State {
+    type Changes = BTreeMap<String, Option<Value>>;
     type Delivery = Delivery;
 
-    fn check(&self) -> io::Result<()> {
-        self.rows.journal.check()
+    fn header(&self) -> Value {
+        FORMAT.into()
+    }
+
+    fn check_header(&self, line: &[u8]) -> io::Result<()> {
+        if String::from_utf8_lossy(line).trim_matches('"') == FORMAT {
+            return Ok(());
+        }
+        Err(io::Error::new(io::ErrorKind::InvalidData, "another version of the stand-in wrote it"))
+    }
+
+    fn take_changes(&mut self) -> Self::Changes {
+        self.rows.take_changes().into_iter().collect()
+    }
+
+    fn restore(&mut self, saved: Self::Changes) {
+        self.rows.restore(saved);
+        // A notification that was being sent is sent again: its answer is unknown.
+        self.unsent = self.rows.with_prefix("outbox/").map(|(key, _)| key.clone()).collect();
     }
 
     fn advance_to(&mut self, now_ms: i64) {
         self.run_timers(now_ms.div_euclid(1_000));
-    }
-
-    fn save(&mut self) -> io::Result<()> {
-        self.rows.save()
     }
 
     fn is_idle(&self) -> bool {
