@@ -172,11 +172,8 @@ fn crc16(bytes: &[u8]) -> u16 {
     for byte in bytes {
         crc ^= u16::from(*byte) << 8;
         for _ in 0..u8::BITS {
-            let carries = crc & 0x8000 != 0;
-            crc <<= 1;
-            if carries {
-                crc ^= POLYNOMIAL;
-            }
+            let carry = if crc & 0x8000 == 0 { 0 } else { POLYNOMIAL };
+            crc = (crc << 1) ^ carry;
         }
     }
     crc

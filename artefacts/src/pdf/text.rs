@@ -34,40 +34,18 @@ pub(super) fn encode(text: &str) -> Vec<u8> {
     bytes
 }
 
+/// The characters of the bytes 0x80 to 0x9F. A space is a byte without a character.
+const TYPOGRAPHIC: &str = "€ ‚ƒ„…†‡ˆ‰Š‹Œ Ž  ‘’“”•–—˜™š›œ žŸ";
+
 /// `WinAnsi` equals ISO 8859-1, except for the bytes 0x80 to 0x9F, which are control characters in ISO
 /// 8859-1. It shows a soft hyphen, which is invisible elsewhere, so that has no byte here.
 fn winansi(character: char) -> Option<u8> {
-    Some(match character {
-        ' '..='~' | '\u{a1}'..='\u{ac}' | '\u{ae}'..='\u{ff}' => return u8::try_from(character).ok(),
-        '€' => 0x80,
-        '‚' => 0x82,
-        'ƒ' => 0x83,
-        '„' => 0x84,
-        '…' => ELLIPSIS,
-        '†' => 0x86,
-        '‡' => 0x87,
-        'ˆ' => 0x88,
-        '‰' => 0x89,
-        'Š' => 0x8a,
-        '‹' => 0x8b,
-        'Œ' => 0x8c,
-        'Ž' => 0x8e,
-        '‘' => 0x91,
-        '’' => 0x92,
-        '“' => 0x93,
-        '”' => 0x94,
-        '•' => 0x95,
-        '–' => 0x96,
-        '—' => 0x97,
-        '˜' => 0x98,
-        '™' => 0x99,
-        'š' => 0x9a,
-        '›' => 0x9b,
-        'œ' => 0x9c,
-        'ž' => 0x9e,
-        'Ÿ' => 0x9f,
-        _ => return None,
-    })
+    match character {
+        ' '..='~' | '\u{a1}'..='\u{ac}' | '\u{ae}'..='\u{ff}' => u8::try_from(character).ok(),
+        _ => (0x80..)
+            .zip(TYPOGRAPHIC.chars())
+            .find_map(|(byte, of_byte)| (of_byte == character).then_some(byte)),
+    }
 }
 
 pub(super) fn width(font: Font, text: &[u8]) -> u32 {
