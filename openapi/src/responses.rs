@@ -22,7 +22,7 @@ use money::refund::{RefundListView, RefundView};
 use money::wallet::view::{BalanceView, FlatBalanceView, StatementView, WalletView};
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
 use services::{PaymentListView, TimelineView};
 use shared::api_key::view::{ApiKeyListView, IssuedView, RevokedView};
@@ -48,6 +48,13 @@ pub(crate) fn webhook_bodies() -> Vec<(EventType, String)> {
     EventType::ALL.iter().map(|(_, event_type)| (*event_type, body_schema_name(*event_type))).collect()
 }
 
+/// Adds the schemas of types to those of a generator.
+macro_rules! define {
+    ($generator:ident: $($view:ty),*) => {
+        $($generator.subschema_for::<$view>();)*
+    };
+}
+
 pub(crate) fn schemas() -> BTreeMap<String, Value> {
     let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
         settings.definitions_path = SCHEMAS_PATH.into();
@@ -55,49 +62,15 @@ pub(crate) fn schemas() -> BTreeMap<String, Value> {
         settings.transforms.push(Box::new(RecursiveTransform(plain)));
     });
     let mut generator = SchemaGenerator::new(settings);
-    let references = [
-        reference::<ApiKeyListView<'_>>,
-        reference::<IssuedView<'_>>,
-        reference::<RevokedView>,
-        reference::<NewTokenView<'_>>,
-        reference::<ChargeView<'_>>,
-        reference::<ChargeListView<'_>>,
-        reference::<TimelineView>,
-        reference::<CaseView<'_>>,
-        reference::<CaseListView<'_>>,
-        reference::<EvidenceView<'_>>,
-        reference::<EvidenceListView<'_>>,
-        reference::<UploadView>,
-        reference::<CreatedPaymentView<'_>>,
-        reference::<PaymentView<'_>>,
-        reference::<PaymentListView<'_>>,
-        reference::<StatsView>,
-        reference::<MetricsView>,
-        reference::<ProviderStatusView>,
-        reference::<DocumentView>,
-        reference::<RefundView<'_>>,
-        reference::<RefundListView<'_>>,
-        reference::<ResentView>,
-        reference::<NotificationView>,
-        reference::<NoticeView>,
-        reference::<BalanceView>,
-        reference::<FlatBalanceView>,
-        reference::<StatementView<'_>>,
-        reference::<EndpointView<'_>>,
-        reference::<EndpointListView<'_>>,
-        reference::<DeletedView>,
-        reference::<SecretView<'_>>,
-        reference::<OverrideSecretView<'_>>,
-        reference::<DeliveryView<'_>>,
-        reference::<DeliveryListView<'_>>,
-        reference::<DeliveryStats>,
-        reference::<EventView>,
-        reference::<EventListView>,
-        reference::<ErrorBody<'_>>,
-    ];
-    for reference in references {
-        reference(&mut generator);
-    }
+    define!(generator:
+        ApiKeyListView<'_>, IssuedView<'_>, RevokedView, NewTokenView<'_>, ChargeView<'_>,
+        ChargeListView<'_>, TimelineView, CaseView<'_>, CaseListView<'_>, EvidenceView<'_>,
+        EvidenceListView<'_>, UploadView, CreatedPaymentView<'_>, PaymentView<'_>, PaymentListView<'_>,
+        StatsView, MetricsView, ProviderStatusView, DocumentView, RefundView<'_>, RefundListView<'_>,
+        ResentView, NotificationView, NoticeView, BalanceView, FlatBalanceView, StatementView<'_>,
+        EndpointView<'_>, EndpointListView<'_>, DeletedView, SecretView<'_>, OverrideSecretView<'_>,
+        DeliveryView<'_>, DeliveryListView<'_>, DeliveryStats, EventView, EventListView, ErrorBody<'_>
+    );
     for (event_type, _) in webhook_bodies() {
         body_schema(event_type, &mut generator);
     }
@@ -134,10 +107,6 @@ pub(crate) fn schemas() -> BTreeMap<String, Value> {
     let mut schemas: BTreeMap<String, Value> = generator.take_definitions(true).into_iter().collect();
     split_endpoint(&mut schemas);
     schemas
-}
-
-fn reference<T: JsonSchema>(generator: &mut SchemaGenerator) {
-    generator.subschema_for::<T>();
 }
 
 /// Joins the lines of a description, removes formats that only Rust has, and writes enumerations as generators of

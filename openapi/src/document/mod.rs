@@ -13,7 +13,7 @@ use domain::ids::{
 };
 use effects::webhook::event::API_VERSION;
 use serde_json::{Map, Value, json};
-use shared::http::field::{Defined, IDEMPOTENCY_KEY};
+use shared::http::field::{Defined, Definition, IDEMPOTENCY_KEY, definitions};
 
 use self::errors::ErrorCode;
 use self::operation::{Access, Body, Operation};
@@ -115,18 +115,10 @@ fn paths() -> Value {
 }
 
 fn describe(operation: &Operation, example: Option<&Value>) -> Map<String, Value> {
+    let variables = operation.variables();
     let mut parameters: Vec<Value> =
-        operation.variables().iter().map(|name| path_parameter(operation, name)).collect();
-    parameters.extend(operation.query.iter().map(|field| {
-        let field = field.definition();
-        json!({
-            "in": "query",
-            "name": field.name,
-            "required": field.required,
-            "description": field.text,
-            "schema": schema::of_parameter(&field),
-        })
-    }));
+        variables.iter().filter_map(|name| path_parameter(operation, name)).collect();
+    parameters.extend(operation.query.iter().map(|field| field_parameter("query", &field.definition())));
     for name in operation.request_headers.iter().chain(&["X-Request-Id"]) {
         parameters.push(json!({"$ref": format!("#/components/parameters/{name}")}));
     }
@@ -157,67 +149,85 @@ fn security(access: Access) -> Value {
     }
 }
 
-fn path_parameter(operation: &Operation, name: &str) -> Value {
-    let path = operation.path();
-    let (text, pattern, example) = match name {
-        "raw_id" => {
-            ("The charge's id without `ch_`.", RawChargeId::PATTERN, "0197a1c2-3b4d-8e5f-9a6b-7c8d9e0f1a2b")
-        }
-        "evidence_id" => {
-            ("The id of the upload ticket.", EvidenceId::PATTERN, "mev_01m7xszsqwk549s9y2zxghq9p9")
-        }
-        "page" => ("The name of the page.", "^[0-9A-Za-z-]+$", "webhooks"),
-        "account" => ("The account's id.", "^acc_[0-9a-z]+$", "acc_01m7xszsqwk549s9y2zxghq9p9"),
-        "token" => ("The token of the registered URL.", "^[0-9A-Za-z_-]+$", "3f6c0e9b2d"),
-        _ if path.contains("/api-keys/") => (
-            "The id of the key.",
-            ApiKeyId::PATTERN,
-            "key_2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae",
-        ),
-        _ if path.contains("/endpoints/") => {
-            ("The id of the endpoint.", EndpointId::PATTERN, "wh_01m7xszsqwk549s9y2zxghq9p9")
-        }
-        _ if path.contains("/deliveries/") => {
-            ("The id of the delivery.", DeliveryId::PATTERN, "wd_01m7xpe60063pqsxx1gmvkjbw5")
-        }
-        _ if path.contains("/events/") => {
-            ("The id of the event.", EventId::PATTERN, "evt_01m7xszsqwk549s9y2zxghq9p9")
-        }
-        _ if path.contains("/refunds/") => {
-            ("The id of the refund.", RefundId::PATTERN, "re_01m7xszsqwk549s9y2zxghq9p901m7xszsqwk549s9")
-        }
-        _ if path.contains("/cases/") => {
-            ("The id of the case.", MedCaseId::PATTERN, "med_01m7xszsqwk549s9y2zxghq9p901m7xszsqwk549s9")
-        }
-        _ => (
-            "The id of the charge or payment, with or without its prefix `ch_` or `tx_`.",
-            "^(ch_|tx_)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
-            "ch_0197a1c2-3b4d-8e5f-9a6b-7c8d9e0f1a2b",
-        ),
-    };
-    json!({
-        "in": "path",
-        "name": name,
-        "required": true,
-        "description": text,
-        "schema": {"type": "string", "pattern": pattern, "examples": [example]},
-    })
+/// The variables of paths with what stands before them if that tells their kind, and of each its meaning, its
+/// pattern and an example. The first row that a path contains is its variable's.
+const PATH_VARIABLES: [(&str, &str, &str, &str); 12] = [
+    (
+        "{raw_id}",
+        "The charge's id without `ch_`.",
+        RawChargeId::PATTERN,
+        "0197a1c2-3b4d-8e5f-9a6b-7c8d9e0f1a2b",
+    ),
+    ("{evidence_id}", "The id of the upload ticket.", EvidenceId::PATTERN, "mev_01m7xszsqwk549s9y2zxghq9p9"),
+    ("{page}", "The name of the page.", "^[0-9A-Za-z-]+$", "webhooks"),
+    ("{account}", "The account's id.", "^acc_[0-9a-z]+$", "acc_01m7xszsqwk549s9y2zxghq9p9"),
+    ("{token}", "The token of the registered URL.", "^[0-9A-Za-z_-]+$", "3f6c0e9b2d"),
+    (
+        "/api-keys/{id}",
+        "The id of the key.",
+        ApiKeyId::PATTERN,
+        "key_2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae",
+    ),
+    ("/endpoints/{id}", "The id of the endpoint.", EndpointId::PATTERN, "wh_01m7xszsqwk549s9y2zxghq9p9"),
+    ("/deliveries/{id}", "The id of the delivery.", DeliveryId::PATTERN, "wd_01m7xpe60063pqsxx1gmvkjbw5"),
+    ("/events/{id}", "The id of the event.", EventId::PATTERN, "evt_01m7xszsqwk549s9y2zxghq9p9"),
+    (
+        "/refunds/{id}",
+        "The id of the refund.",
+        RefundId::PATTERN,
+        "re_01m7xszsqwk549s9y2zxghq9p901m7xszsqwk549s9",
+    ),
+    (
+        "/cases/{id}",
+        "The id of the case.",
+        MedCaseId::PATTERN,
+        "med_01m7xszsqwk549s9y2zxghq9p901m7xszsqwk549s9",
+    ),
+    (
+        "{id}",
+        "The id of the charge or payment, with or without its prefix `ch_` or `tx_`.",
+        "^(ch_|tx_)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
+        "ch_0197a1c2-3b4d-8e5f-9a6b-7c8d9e0f1a2b",
+    ),
+];
+
+fn path_parameter(operation: &Operation, name: &str) -> Option<Value> {
+    let variable = format!("{{{name}}}");
+    let mut rows = PATH_VARIABLES.iter();
+    let (_, text, pattern, example) =
+        rows.find(|(place, ..)| place.ends_with(&variable) && operation.path().contains(place))?;
+    let schema = json!({"type": "string", "pattern": pattern, "examples": [example]});
+    Some(parameter("path", name, true, text, &schema))
+}
+
+fn field_parameter(place: &str, field: &Definition) -> Value {
+    parameter(place, field.name, field.required, field.text, &schema::of_parameter(field))
+}
+
+fn parameter(place: &str, name: &str, required: bool, text: &str, schema: &Value) -> Value {
+    json!({"in": place, "name": name, "required": required, "description": text, "schema": schema})
 }
 
 fn request_body(operation: &Operation) -> Option<Value> {
     let (media_type, schema, example) = match operation.body {
         Body::None => return None,
         Body::Json(fields, example) => ("application/json", schema::of_body(fields), Some(example)),
-        Body::Form(fields) => ("application/x-www-form-urlencoded", schema::of_form(fields), None),
+        Body::Form(fields) => {
+            ("application/x-www-form-urlencoded", schema::of_object(&definitions(fields)), None)
+        }
         Body::PixNotification(example) => ("application/json", schema::of_pix_notification(), Some(example)),
     };
     let is_required = schema.get("required").is_some();
-    let mut content = object([("schema", schema)]);
     // An example is written as JSON in the table of operations, and a test parses all of them.
-    if let Some(example) = example.and_then(|text| serde_json::from_str::<Value>(text).ok()) {
-        content.insert("examples".to_owned(), json!({"default": {"value": example}}));
+    let example: Option<Value> = example.and_then(|text| serde_json::from_str(text).ok());
+    Some(json!({"required": is_required, "content": {media_type: media(&schema, example.as_ref())}}))
+}
+
+fn media(schema: &Value, example: Option<&Value>) -> Value {
+    match example {
+        Some(example) => json!({"schema": schema, "examples": {"default": {"value": example}}}),
+        None => json!({"schema": schema}),
     }
-    Some(json!({"required": is_required, "content": {media_type: content}}))
 }
 
 fn responses_of(operation: &Operation, example: Option<&Value>) -> Value {
@@ -237,13 +247,7 @@ fn responses_of(operation: &Operation, example: Option<&Value>) -> Value {
             .map(|content| match content {
                 Content::Json(name) => {
                     let schema = json!({"$ref": format!("#/components/schemas/{name}")});
-                    let media = match example {
-                        Some(example) => {
-                            json!({"schema": schema, "examples": {"default": {"value": example}}})
-                        }
-                        None => json!({"schema": schema}),
-                    };
-                    ("application/json".to_owned(), media)
+                    ("application/json".to_owned(), media(&schema, example))
                 }
                 Content::Media(media_type) => ((*media_type).to_owned(), json!({})),
             })
@@ -318,7 +322,7 @@ fn error_response(status: u16, codes: &[ErrorCode], access: Access) -> Value {
     if matches!(status, 429 | 503) {
         headers.insert("Retry-After".to_owned(), header_reference("Retry-After"));
     }
-    let kind = codes.first().map(|error| error.kind);
+    let kind = errors::kind(status);
     let words: Vec<&str> = codes.iter().map(|error| error.code).collect();
     let schema = json!({
         "allOf": [
@@ -370,28 +374,24 @@ fn headers() -> Value {
 }
 
 fn parameters() -> Value {
-    let key = IDEMPOTENCY_KEY.definition();
+    let example = |text: &str| json!({"type": "string", "examples": [text]});
+    let signature = parameter(
+        "header",
+        "X-Signature",
+        true,
+        "`t` is the Unix time, which may differ from the service's clock by 5 minutes. `v1` is HMAC-SHA256 of `<t>.<raw body>`, keyed with the 64 characters of the MED secret, in hexadecimal. Of two `v1`, one must be valid.",
+        &example("t=1795341600,v1=a4ed04b9251ee4307af16c9f1eef239ecc846e7c1e6d9e5da3ec02424bd8d503"),
+    );
+    let request_id = parameter(
+        "header",
+        "X-Request-Id",
+        false,
+        "An id of the client's choice, which the response repeats: 1 to 512 bytes of UTF-8 without control characters. Any other value is replaced.",
+        &example("order-1001-try-1"),
+    );
     json!({
-        "Idempotency-Key": {
-            "in": "header",
-            "name": key.name,
-            "required": key.required,
-            "description": key.text,
-            "schema": schema::of_parameter(&key),
-        },
-        "X-Signature": {
-            "in": "header",
-            "name": "X-Signature",
-            "required": true,
-            "description": "`t` is the Unix time, which may differ from the service's clock by 5 minutes. `v1` is HMAC-SHA256 of `<t>.<raw body>`, keyed with the 64 characters of the MED secret, in hexadecimal. Of two `v1`, one must be valid.",
-            "schema": {"type": "string", "examples": ["t=1795341600,v1=a4ed04b9251ee4307af16c9f1eef239ecc846e7c1e6d9e5da3ec02424bd8d503"]},
-        },
-        "X-Request-Id": {
-            "in": "header",
-            "name": "X-Request-Id",
-            "required": false,
-            "description": "An id of the client's choice, which the response repeats: 1 to 512 bytes of UTF-8 without control characters. Any other value is replaced.",
-            "schema": {"type": "string", "examples": ["order-1001-try-1"]},
-        },
+        "Idempotency-Key": field_parameter("header", &IDEMPOTENCY_KEY.definition()),
+        "X-Signature": signature,
+        "X-Request-Id": request_id,
     })
 }

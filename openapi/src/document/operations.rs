@@ -50,7 +50,6 @@ macro_rules! operations {
             $(.$field:ident($value:expr))*;
         )*
     )*) => {
-        /// The tags with their descriptions.
         pub(super) const TAGS: &[(&str, &str)] = &[$(($tag, $about)),*];
 
         pub(crate) const OPERATIONS: &[Operation] = &[$($(

@@ -1,31 +1,26 @@
 //! JSON Schemas of request fields.
+#![expect(clippy::indexing_slicing, reason = "an assignment to a key adds it to a JSON object")]
 
 use serde_json::{Map, Value, json};
-use shared::http::field::{BodyFields, Definition, Definitions, Values, definitions};
+use shared::http::field::{BodyFields, Definition, Values, definitions};
 
 pub(super) fn of_body(body: BodyFields) -> Value {
     let mut schema = of_object(&definitions(body.known));
     if body.is_strict {
-        set(&mut schema, "additionalProperties", json!(false));
+        schema["additionalProperties"] = false.into();
     }
     schema
 }
 
-pub(super) fn of_form(fields: Definitions) -> Value {
-    of_object(&definitions(fields))
-}
-
 /// Returns the schema of an object. It accepts unknown fields, because the service ignores them. Most optional
 /// fields may be null, because null means that the field is absent.
-fn of_object(fields: &[Definition]) -> Value {
-    let mut properties = Map::new();
-    for field in fields {
-        properties.insert(field.name.to_owned(), of_property(field));
-    }
-    let required: Vec<&str> = fields.iter().filter(|field| field.required).map(|field| field.name).collect();
+pub(super) fn of_object(fields: &[Definition]) -> Value {
+    let properties: Map<String, Value> =
+        fields.iter().map(|field| (field.name.to_owned(), of_property(field))).collect();
     let mut schema = json!({"type": "object", "properties": properties});
+    let required: Vec<&str> = fields.iter().filter(|field| field.required).map(|field| field.name).collect();
     if !required.is_empty() {
-        set(&mut schema, "required", json!(required));
+        schema["required"] = json!(required);
     }
     schema
 }
@@ -47,63 +42,46 @@ pub(super) fn of_pix_notification() -> Value {
 }
 
 fn of_property(field: &Definition) -> Value {
-    let mut schema = of_field(field);
+    let mut schema = of_parameter(field);
+    schema["description"] = json!(field.text);
     if field.nullable {
         allow_null(&mut schema);
     }
     schema
 }
 
-fn of_field(field: &Definition) -> Value {
-    let mut schema = of_parameter(field);
-    set(&mut schema, "description", json!(field.text));
-    schema
-}
-
 pub(super) fn of_parameter(field: &Definition) -> Value {
     let mut schema = of_values(&field.values);
     if let Some(default) = &field.default {
-        set(&mut schema, "default", default.clone());
+        schema["default"] = default.clone();
     }
     if !field.example.is_null() {
-        set(&mut schema, "examples", json!([field.example]));
+        schema["examples"] = json!([field.example]);
     }
     schema
 }
 
 fn of_values(values: &Values) -> Value {
-    match values {
+    let mut schema = match values {
         Values::Text { min, max, pattern, format } => {
-            let mut schema = json!({"type": "string", "minLength": min, "maxLength": max});
-            if let Some(pattern) = pattern {
-                set(&mut schema, "pattern", json!(pattern));
-            }
-            if let Some(format) = format {
-                set(&mut schema, "format", json!(format));
-            }
-            schema
+            json!({"type": "string", "minLength": min, "maxLength": max, "pattern": pattern, "format": format})
         }
-        Values::Integer { min, max } => {
-            let mut schema = json!({"type": "integer", "minimum": min});
-            if let Some(max) = max {
-                set(&mut schema, "maximum", json!(max));
-            }
-            schema
-        }
+        Values::Integer { min, max } => json!({"type": "integer", "minimum": min, "maximum": max}),
         Values::Boolean => json!({"type": "boolean"}),
         Values::Words(words) => json!({"type": "string", "enum": words}),
         Values::List { of, min, max } => {
-            let mut schema = json!({"type": "array", "items": of_values(of), "minItems": min});
-            if *max != usize::MAX {
-                set(&mut schema, "maxItems", json!(max));
-            }
-            schema
+            let max = Some(max).filter(|max| **max != usize::MAX);
+            json!({"type": "array", "items": of_values(of), "minItems": min, "maxItems": max})
         }
         Values::Object(fields) => of_object(fields),
         Values::Dictionary { max_keys } => {
             json!({"type": "object", "additionalProperties": true, "maxProperties": max_keys})
         }
+    };
+    if let Some(keywords) = schema.as_object_mut() {
+        keywords.retain(|_, value| !value.is_null());
     }
+    schema
 }
 
 fn allow_null(schema: &mut Value) {
@@ -113,11 +91,5 @@ fn allow_null(schema: &mut Value) {
     }
     if let Some(Value::Array(words)) = object.get_mut("enum") {
         words.push(Value::Null);
-    }
-}
-
-fn set(schema: &mut Value, key: &str, value: Value) {
-    if let Some(object) = schema.as_object_mut() {
-        object.insert(key.to_owned(), value);
     }
 }

@@ -4,6 +4,7 @@ use domain::ids::{DeliveryId, EventId, IdText as _};
 use domain::webhook::event_type::{EventType, Family};
 use serde_json::{Map, Value, json};
 
+use super::parameter;
 use crate::responses;
 
 const HEADERS: [(&str, &str, &str); 3] = [
@@ -57,13 +58,7 @@ fn describe(event: EventType, body: &str) -> Value {
     let parameters: Vec<Value> = headers
         .iter()
         .map(|(name, text, pattern)| {
-            json!({
-                "in": "header",
-                "name": name,
-                "required": true,
-                "description": text,
-                "schema": {"type": "string", "pattern": pattern},
-            })
+            parameter("header", name, true, text, &json!({"type": "string", "pattern": pattern}))
         })
         .collect();
     let schema = json!({"$ref": format!("#/components/schemas/{body}")});
