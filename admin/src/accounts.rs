@@ -223,7 +223,6 @@ fn name(text: &str) -> Result<String, String> {
 /// The greatest fixed part of a fee, in minor units: an amount in its place is a mistake.
 const MAX_FIXED_FEE: i64 = 1_000_000;
 
-/// The argument `on` or `off`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Switch {
     On,
@@ -326,29 +325,24 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
             account.terms(stack, Action::SetHold, method, |terms| terms.hold_days = days).await?
         }
         Command::SetFeesOnRefund { account, method, fees } => {
-            let set = |terms: &mut MethodTerms| terms.fees_on_refund = fees;
-            account.terms(stack, Action::SetFeesOnRefund, method, set).await?
+            account.terms(stack, Action::SetFeesOnRefund, method, |terms| terms.fees_on_refund = fees).await?
         }
         Command::SetContact { account, email } => {
-            let set = |contact: &mut Contact| contact.address = Some(email.clone());
-            account.contact(stack, Action::SetContact, set).await?
+            account.contact(stack, Action::SetContact, |of| of.address = Some(email.clone())).await?
         }
         Command::SetMail { account, mail } => {
-            let set = |contact: &mut Contact| contact.mail_off = mail == Switch::Off;
-            account.contact(stack, Action::SetMail, set).await?
+            account.contact(stack, Action::SetMail, |of| of.mail_off = mail == Switch::Off).await?
         }
         Command::SetPixOutFee { account, centavos } => {
-            let set = |settings: &mut AccountSettings| settings.pix_out_fee = MinorUnits::new(centavos);
-            account.settings(stack, Action::SetPixOutFee, set).await?
+            let fee = MinorUnits::new(centavos);
+            account.settings(stack, Action::SetPixOutFee, |of| of.pix_out_fee = fee).await?
         }
         Command::SetRefundOverdraft { account, minor_units } => {
-            let set =
-                |settings: &mut AccountSettings| settings.refund_overdraft = MinorUnits::new(minor_units);
-            account.settings(stack, Action::SetRefundOverdraft, set).await?
+            let sum = MinorUnits::new(minor_units);
+            account.settings(stack, Action::SetRefundOverdraft, |of| of.refund_overdraft = sum).await?
         }
         Command::SetRateLimit { account, per_minute } => {
-            let set = |settings: &mut AccountSettings| settings.rate_limit_per_minute = per_minute;
-            account.settings(stack, Action::SetRateLimit, set).await?
+            account.settings(stack, Action::SetRateLimit, |of| of.rate_limit_per_minute = per_minute).await?
         }
         Command::SetVelocity { account, per_customer, per_account } => {
             let set = |AccountSettings { velocity, .. }: &mut AccountSettings| {
@@ -364,13 +358,12 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
             Box::pin(printing_changes(stack, id, raised)).await?
         }
         Command::SetChargeExpiry { account, seconds } => {
-            let set = |settings: &mut AccountSettings| settings.charge_expires_in_seconds = seconds;
-            account.settings(stack, Action::SetChargeExpiry, set).await?
+            let action = Action::SetChargeExpiry;
+            account.settings(stack, action, |of| of.charge_expires_in_seconds = seconds).await?
         }
         Command::SetRefundsToPayerOnly { account, payer_only } => {
-            let set =
-                |settings: &mut AccountSettings| settings.refunds_to_payer_only = payer_only == Switch::On;
-            account.settings(stack, Action::SetRefundsToPayerOnly, set).await?
+            let (action, is_on) = (Action::SetRefundsToPayerOnly, payer_only == Switch::On);
+            account.settings(stack, action, |of| of.refunds_to_payer_only = is_on).await?
         }
         Command::SetThirdPartyRefundLimit { account, mode, limit } => {
             let set = |settings: &mut AccountSettings| {

@@ -7,6 +7,7 @@ use domain::time::Timestamp;
 use shared::account::Accounts;
 use shared::api_key::ApiKeyError;
 use shared::audit;
+use shared::store::Store;
 
 use crate::output::record;
 use crate::target::Stack;
@@ -41,7 +42,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
     if audit_from == stack.store.table() {
         return Err("--audit-from must name the state table before the restore, not the restored one".into());
     }
-    let before = stack.other_table(&audit_from);
+    let before = Store::new(stack.store.client().clone(), &audit_from);
     let from = since.saturating_plus_seconds(-BEFORE_MOMENT_SECONDS);
     let accounts = Accounts::new(before.clone()).all().await?;
     if accounts.is_empty() {

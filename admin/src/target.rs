@@ -129,7 +129,9 @@ impl Target {
             return self.open_deployed(format!("the stack with the table {table}"), &|_| None);
         }
         let path = self.ready_file.clone().unwrap_or_else(|| PathBuf::from(READY_FILE));
-        let ready = read_ready_file(&path)?;
+        let text = fs::read(&path).map_err(|error| not_running(&path, &error))?;
+        let ready: Ready =
+            serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))?;
         let clock = read_service_clock(&ready).await.map_err(|error| not_running(&path, &*error))?;
         let name = format!("the service on {}", ready.base_url);
         stack(name, &|name| ready.variables.get(name).cloned(), clock, Some(ready.clone()))
@@ -181,7 +183,6 @@ impl Stack {
         Ok(Dispatcher::from_vars(&self.aws, self.clock.clone(), &var)?)
     }
 
-    /// Returns an account, or an error when it does not exist.
     pub(crate) async fn existing_account(&self, id: &AccountId) -> Result<Account> {
         self.accounts.find(id).await?.ok_or_else(|| format!("there is no account {id}").into())
     }
@@ -192,7 +193,6 @@ impl Stack {
         Ok(Scope { account: self.existing_account(&account).await?.id, mode })
     }
 
-    /// Returns a charge, or an error when it does not exist.
     pub(crate) async fn existing_charge(&self, id: ChargeId) -> Result<StoredCharge> {
         self.charges.find(Some(id)).await?.ok_or_else(|| format!("there is no charge {id}").into())
     }
@@ -207,11 +207,6 @@ impl Stack {
         Ok(accounts.into_iter().flat_map(of_account).collect())
     }
 
-    /// Returns the store of another state table with the same credentials, such as the one before a restore.
-    pub(crate) fn other_table(&self, table: &str) -> Store {
-        Store::new(self.store.client().clone(), table)
-    }
-
     /// Returns which URLs the stack may call: a service on this machine may also call local addresses.
     pub(crate) fn address_policy(&self) -> AddressPolicy {
         match self.local {
@@ -220,7 +215,6 @@ impl Stack {
         }
     }
 
-    /// Returns the acquirers, or an error when no table of secrets was specified.
     pub(crate) fn acquirers(&self) -> Result<&AccountAcquirers> {
         self.acquirers.as_ref().ok_or_else(|| NO_SECRETS_TABLE.into())
     }
@@ -238,7 +232,6 @@ impl Stack {
         self.local.as_ref().map(|ready| ready.base_url.as_str())
     }
 
-    /// Returns the evidence files, or an error when no bucket was specified.
     pub(crate) fn evidence(&self) -> Result<&CaseEvidence> {
         self.evidence
             .as_ref()
@@ -251,11 +244,6 @@ fn not_running(path: &Path, error: &dyn Error) -> String {
         "no service runs on this machine ({}: {error}); start it with `cargo run`, or name a deployed stack with --table and --api-keys-table",
         path.display()
     )
-}
-
-fn read_ready_file(path: &Path) -> Result<Ready> {
-    let text = fs::read(path).map_err(|error| not_running(path, &error))?;
-    Ok(serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))?)
 }
 
 /// Reads the clock of the service on this machine: advancing it by 0 seconds returns its time.

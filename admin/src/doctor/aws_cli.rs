@@ -41,8 +41,7 @@ impl AwsCli {
         let Output { status, stdout, stderr } = output.map_err(|missing| error(missing.to_string()))?;
         let message = String::from_utf8_lossy(&stderr);
         if !status.success() {
-            let is_missing = error_code(&message).is_some_and(is_not_found);
-            return if is_missing { Ok(None) } else { Err(error(message.trim().to_owned())) };
+            return if is_missing(&message) { Ok(None) } else { Err(error(message.trim().to_owned())) };
         }
         // The CLI prints nothing for an answer without members.
         if stdout.trim_ascii().is_empty() {
@@ -61,13 +60,10 @@ impl AwsCli {
     }
 }
 
-fn error_code(message: &str) -> Option<&str> {
-    let (_, rest) = message.split_once("An error occurred (")?;
-    rest.split_once(')').map(|(code, _)| code)
-}
-
-/// Whether an error means that an object does not exist.
-fn is_not_found(code: &str) -> bool {
+/// Whether the code of an error means that an object does not exist.
+fn is_missing(message: &str) -> bool {
+    let rest = message.split_once("An error occurred (").map(|(_, rest)| rest);
+    let code = rest.and_then(|rest| rest.split_once(')')).map_or("", |(code, _)| code);
     ["NotFound", "NoSuch", "NonExistent", "DoesNotExist"].iter().any(|part| code.contains(part))
 }
 

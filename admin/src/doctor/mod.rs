@@ -4,14 +4,11 @@
 //! A check reads, and never changes anything. Settings of a stack are read by the AWS CLI ([`aws_cli`]), rows
 //! by the same code as the functions use ([`rows`]).
 
-mod alarms;
 mod aws_cli;
-mod certificates;
 mod deployed;
-mod email;
 mod functions;
 mod rows;
-mod work;
+mod settings;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -147,14 +144,14 @@ fn open(target: &Target, deployed: &Deployed) -> Result<Stack> {
 
 async fn check_settings(report: &mut Report, deployed: &Deployed, now: Timestamp) -> Result<()> {
     report.add("stack", vec![Ok::<_, CliError>(deployed.findings())])?;
-    report.add("alarms", alarms::check(deployed).await)?;
+    report.add("alarms", settings::alarms(deployed).await)?;
     match deployed.parameter("MailFrom") {
-        Some(sender) => report.add("email", vec![email::check(&deployed.cli, sender).await])?,
+        Some(sender) => report.add("email", vec![settings::email(&deployed.cli, sender).await])?,
         None => report.note("email", "no email is sent: the parameter MailFrom is not set".to_owned())?,
     }
-    report.add("certificates", certificates::check(deployed, now).await)?;
-    report.add("schedules", work::check_schedules(deployed).await)?;
-    report.add("failed records", vec![work::check_failed_records(deployed).await])?;
+    report.add("certificates", settings::certificates(deployed, now).await)?;
+    report.add("schedules", settings::schedules(deployed).await)?;
+    report.add("failed records", vec![settings::failed_records(deployed).await])?;
     report.add("functions", functions::check(deployed).await)?;
     report.add("concurrency", vec![functions::check_concurrency(deployed).await])?;
     Ok(())
