@@ -28,13 +28,11 @@ use crate::template::{Template, TemplateValues};
 /// If it is not set, emails are only logged.
 pub(crate) const MAIL_DIRECTORY: &str = "MAIL_DIRECTORY";
 
-/// Lambda sets some of them, and the others exist only on this machine.
-pub(crate) type ExtraVariables = BTreeMap<String, String>;
-
+/// `extra`: variables that Lambda sets, and those that exist only on this machine.
 pub(crate) fn create_functions(
     template: &Template,
     values: &TemplateValues,
-    extra: &ExtraVariables,
+    extra: &BTreeMap<String, String>,
     clock: &Clock,
 ) -> Result<Functions> {
     let mut functions = Functions::new();

@@ -258,7 +258,6 @@ async fn read_body(mut body: Incoming) -> Option<Bytes> {
     (received <= MAX_BODY_BYTES).then(|| content.freeze())
 }
 
-/// Collects the body of a response into bytes.
 async fn collect_body(response: Response<Body>) -> Response<Full<Bytes>> {
     let (head, body) = response.into_parts();
     let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();

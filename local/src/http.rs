@@ -16,7 +16,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::guard::{AllowedHost, names_no_foreign_host};
@@ -28,7 +28,8 @@ const GRACE: Duration = Duration::from_secs(5);
 pub struct Server {
     address: SocketAddr,
     shutdown: CancellationToken,
-    task: Option<JoinHandle<()>>,
+    /// The task that accepts connections. Dropping the set aborts it.
+    accepting: JoinSet<()>,
 }
 
 impl Server {
@@ -44,7 +45,8 @@ impl Server {
     {
         let (address, shutdown) = (listener.local_addr()?, CancellationToken::new());
         let stop = shutdown.clone();
-        let task = tokio::spawn(async move {
+        let mut accepting = JoinSet::new();
+        accepting.spawn(async move {
             let mut connections = JoinSet::new();
             loop {
                 let (stream, peer) = tokio::select! {
@@ -82,7 +84,7 @@ impl Server {
             // Dropping the set aborts the remaining connections.
             let _ = tokio::time::timeout(GRACE, finished).await;
         });
-        Ok(Self { address, shutdown, task: Some(task) })
+        Ok(Self { address, shutdown, accepting })
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -97,17 +99,7 @@ impl Server {
     /// Stops accepting connections and waits up to five seconds for running requests.
     pub async fn stop(mut self) {
         self.shutdown.cancel();
-        if let Some(task) = self.task.take() {
-            let _ = task.await;
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(task) = &self.task {
-            task.abort();
-        }
+        self.accepting.join_next().await;
     }
 }
 

@@ -44,7 +44,6 @@ impl fmt::Debug for Functions {
 }
 
 impl Functions {
-    /// Creates an empty set of functions.
     pub fn new() -> Self {
         Self::default()
     }

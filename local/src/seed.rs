@@ -45,9 +45,7 @@ pub struct SeededAccount {
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct BankClient {
-    /// The `OAuth2` client id.
     pub client_id: String,
-    /// The `OAuth2` client secret.
     pub client_secret: String,
     pub pix_key: String,
 }
@@ -163,7 +161,6 @@ impl Seed {
         self.token_secret.clone().into()
     }
 
-    /// Returns the public key of dashboard tokens.
     pub(crate) fn token_key(&self) -> Result<String> {
         public_key_of(&self.token_secret()).context("issuing a token")
     }

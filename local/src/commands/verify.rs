@@ -46,17 +46,14 @@ pub struct Received {
 
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Fault {
-    /// The secret has not the form of the service's secrets.
     #[error(
         "--secret must be the 64 characters (0-9, a-f) of `secret`, or the `standardWebhooksSecret` that begins with whsec_, without blanks. The service creates no other secrets."
     )]
     SecretForm,
-    /// The secret has the form for Standard Webhooks, and the signature is that of `X-Service-Signature`.
     #[error(
         "The secret is right, but it has the form for Standard Webhooks (whsec_…). X-Service-Signature is keyed with `secret`: the 64 characters that the base64 after whsec_ encodes."
     )]
     SecretOfStandardWebhooks,
-    /// The header can't be read.
     #[error(
         "The signature is malformed: {0}. Give the header's value alone: `t=<unix seconds>,v1=<64 hex digits>`, `sha256=<64 hex digits>` for a legacy event, or `v1,<base64>` with --id and --timestamp."
     )]
@@ -72,12 +69,10 @@ pub enum Fault {
         "The signature does not match, and neither does that of the body as the service posts it. So another secret is likely: that of another endpoint or mode, the one before a rotation, or the override secret, which signs the deliveries to a payment's webhookUrl. A body with other keys, values or numbers, another --id (the event's, not X-Service-Delivery-Id), or the header of another delivery has the same effect: give the bytes as they arrived."
     )]
     NoMatch,
-    /// The signature is right, but too old or too new.
     #[error(
         "The secret is right, but the time of the signature is {0} this machine's clock. At most 5 min are accepted, in either direction: synchronise the clock, or take a newer attempt. Each attempt is signed with its own time."
     )]
     Skew(Age),
-    /// The signature is right, but the legacy form was not expected.
     #[error(
         "The secret is right, but the signature has the legacy form, which has no time. So a recorded request can be replayed at any time. Expected `t=…,v1=…`; with --legacy, this form is accepted."
     )]
@@ -165,7 +160,6 @@ fn key(secret: &SecretString) -> Option<(SecretString, bool)> {
     (text.len() == SECRET_LENGTH && text.bytes().all(is_hex)).then_some((key, is_encoded))
 }
 
-/// The signatures of one header.
 #[derive(Debug)]
 struct Header {
     /// `None`: the header is not that of Standard Webhooks.

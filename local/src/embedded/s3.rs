@@ -4,7 +4,6 @@
 //! that s3s lacks, and pages of this machine may upload from a browser. There are no object versions and no lifecycle rules. Without a state directory, the
 //! objects are in a temporary directory.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -22,6 +21,7 @@ use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s::{HttpError, HttpResponse, S3Result, s3_error};
 use s3s_fs::FileSystem;
 use shared::clock::Clock;
+use tempfile::TempDir;
 use tokio::net::TcpListener;
 use url::form_urlencoded;
 
@@ -31,21 +31,10 @@ use crate::files::create_private;
 use crate::guard::is_of_this_machine;
 use crate::http::{Hosts, Server, refused_host};
 
-/// A running embedded S3.
 #[derive(Debug)]
 pub struct S3 {
     server: Server,
-    _temporary: Option<TemporaryDirectory>,
-}
-
-/// A directory that is deleted when this is dropped.
-#[derive(Debug)]
-struct TemporaryDirectory(PathBuf);
-
-impl Drop for TemporaryDirectory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+    _temporary: Option<TempDir>,
 }
 
 /// The checks that AWS makes and s3s lacks. A request must be signed. A presigned URL must not have expired,
@@ -133,14 +122,14 @@ async fn answer_browser(
 
 impl S3 {
     pub(crate) fn start(state: &State, listener: TcpListener, hosts: &Hosts, clock: &Clock) -> Result<Self> {
+        let doing = "starting S3";
         let (root, temporary) = match state {
             State::Directory(directory) => (directory.join("s3"), None),
             State::InMemory => {
-                let root = std::env::temp_dir().join(format!("s3-{}", uuid::Uuid::new_v4()));
-                (root.clone(), Some(TemporaryDirectory(root)))
+                let temporary = tempfile::Builder::new().prefix("s3-").tempdir().context(doing)?;
+                (temporary.path().join("s3"), Some(temporary))
             }
         };
-        let doing = "starting S3";
         create_private(&root).context(doing)?;
         let files = FileSystem::new(root).map_err(|e| Error::new(format!("{doing}: {e:?}")))?;
         let mut builder = S3ServiceBuilder::new(files);
@@ -176,7 +165,7 @@ mod tests {
     async fn only_the_owner_may_read_evidence_in_the_temporary_directory() {
         let listener = crate::http::bind_loopback(0).await.unwrap();
         let s3 = S3::start(&State::InMemory, listener, &None, &Clock::default()).unwrap();
-        let S3 { _temporary: Some(TemporaryDirectory(root)), .. } = &s3 else { panic!("no directory") };
-        assert_eq!(root.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        let S3 { _temporary: Some(root), .. } = &s3 else { panic!("no directory") };
+        assert_eq!(root.path().join("s3").metadata().unwrap().permissions().mode() & 0o777, 0o700);
     }
 }

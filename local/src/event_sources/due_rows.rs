@@ -24,7 +24,6 @@ impl DueRows {
         Self { store, shard, database: database.clone(), known: None }
     }
 
-    /// Returns the version of the database.
     pub(super) fn version(&self) -> u64 {
         self.database.version()
     }

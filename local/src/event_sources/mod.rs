@@ -23,7 +23,7 @@ use serde_json::Value;
 use shared::clock::Clock;
 use shared::store::Store;
 use tokio::sync::{Mutex, watch};
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use self::checkpoint::CheckpointFile;
@@ -47,7 +47,7 @@ const ERROR_PAUSE: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub struct EventSources {
     shutdown: CancellationToken,
-    tasks: Mutex<Vec<JoinHandle<()>>>,
+    tasks: Mutex<JoinSet<()>>,
 }
 
 #[derive(Clone, Copy)]
@@ -69,17 +69,17 @@ impl EventSources {
         // The sources share clients, because creating one takes milliseconds in a development build.
         let sqs = sdk::sqs(&dependencies.endpoints.sqs_url);
         let store = Store::new(sdk::dynamodb(&dependencies.endpoints.dynamodb_url), STATE_TABLE);
-        let mut tasks = Vec::new();
+        let mut tasks = JoinSet::new();
         for function in &dependencies.template.functions {
             let missing = || Error::new(format!("{} is missing", function.logical_id));
             let invoke = dependencies.functions.get(&function.logical_id).ok_or_else(missing)?;
             for source in &function.streams {
                 let poller = StreamPoller::new(&dependencies, source, invoke);
-                tasks.push(tokio::spawn(poller.run(shutdown.clone())));
+                tasks.spawn(poller.run(shutdown.clone()));
             }
             for source in &function.queues {
                 let poller = QueuePoller::new(&sqs, &dependencies.endpoints.sqs_url, source, invoke);
-                tasks.push(tokio::spawn(poller.run(shutdown.clone())));
+                tasks.spawn(poller.run(shutdown.clone()));
             }
             for schedule in &function.schedules {
                 let shard = schedule.input.as_ref().and_then(|input| input.get("shard")?.as_u64());
@@ -89,7 +89,7 @@ impl EventSources {
                     ScheduledFunction { schedule: schedule.clone(), invoke: Arc::clone(invoke), due_rows };
                 let (clock, run_now) =
                     (dependencies.clock.clone(), dependencies.run_schedules_now.subscribe());
-                tasks.push(tokio::spawn(schedule::run(scheduled, clock, run_now, shutdown.clone())));
+                tasks.spawn(schedule::run(scheduled, clock, run_now, shutdown.clone()));
             }
         }
         Ok(Self { shutdown, tasks: Mutex::new(tasks) })
@@ -97,17 +97,8 @@ impl EventSources {
 
     pub async fn stop(&self) {
         self.shutdown.cancel();
-        for task in self.tasks.lock().await.drain(..) {
-            let _ = task.await;
-        }
-    }
-}
-
-impl Drop for EventSources {
-    fn drop(&mut self) {
-        for task in self.tasks.get_mut().drain(..) {
-            task.abort();
-        }
+        let mut tasks = self.tasks.lock().await;
+        while tasks.join_next().await.is_some() {}
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) const SECRETS_TABLE: &str = "SecretsTable";
 pub(crate) const BUCKET: &str = "DocumentsBucket";
 
 /// The supported parts of a template. Each list is sorted by logical id.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Template {
     /// Each with its value when the stack does not set one.
     pub parameters: BTreeMap<String, Option<String>>,
@@ -59,7 +59,7 @@ pub struct Queue {
     pub attributes: BTreeMap<String, String>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Function {
     pub logical_id: String,
     /// The timeout of an invocation in seconds.
@@ -161,14 +161,7 @@ impl Template {
     fn parse_with(text: &str, values: &BTreeMap<String, String>) -> Result<Self> {
         let root = intrinsics::json(text)?;
         let globals = root.pointer("/Globals/Function").cloned().unwrap_or_else(|| json!({}));
-        let mut template = Self {
-            parameters: resources::parameters(&root),
-            tables: Vec::new(),
-            queues: Vec::new(),
-            buckets: Vec::new(),
-            secrets: Vec::new(),
-            functions: Vec::new(),
-        };
+        let mut template = Self { parameters: resources::parameters(&root), ..Self::default() };
         for (logical_id, resource) in object(root.get("Resources"), "Resources")? {
             let properties = resource.get("Properties").unwrap_or(&Value::Null);
             match string(resource.get("Type"), logical_id)? {

@@ -87,11 +87,8 @@ pub(super) fn function(
     let mut function = Function {
         logical_id: logical_id.to_owned(),
         timeout_s: number(timeout, logical_id)?.unwrap_or(DEFAULT_TIMEOUT_SECONDS),
-        routes: Vec::new(),
-        streams: Vec::new(),
-        queues: Vec::new(),
-        schedules: Vec::new(),
         environment,
+        ..Function::default()
     };
     for (name, event) in properties.get("Events").and_then(Value::as_object).into_iter().flatten() {
         let at = format!("{logical_id}.{name}");

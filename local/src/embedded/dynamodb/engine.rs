@@ -112,7 +112,6 @@ impl Engine {
         }
     }
 
-    /// Executes an operation with a request and a response as JSON.
     pub(crate) fn call(&mut self, operation: &str, request: &Value) -> Result<Value> {
         let response = self.execute(operation, request.to_string().as_bytes())?;
         serde_json::from_slice(&response).map_err(|error| internal(&error))

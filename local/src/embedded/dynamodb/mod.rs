@@ -236,7 +236,7 @@ fn encoded(result: EngineResult<Vec<u8>>) -> (StatusCode, Bytes) {
     }
 }
 
-fn respond(status: StatusCode, json: impl Into<Bytes>) -> Response<Full<Bytes>> {
+pub(super) fn respond(status: StatusCode, json: impl Into<Bytes>) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(json.into()));
     *response.status_mut() = status;
     let content_type = HeaderValue::from_static("application/x-amz-json-1.0");

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use md5::{Digest, Md5};
 use serde::Deserialize;
@@ -23,7 +22,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use self::queues::{Draft, Failure, Message, Queues};
-use super::{ACCOUNT, REGION};
+use super::{ACCOUNT, REGION, dynamodb};
 use crate::error::{Context, Result as StartResult};
 use crate::http::{self, Server};
 
@@ -304,11 +303,7 @@ fn respond(answer: Result<Value>) -> Response<Full<Bytes>> {
             (StatusCode::BAD_REQUEST, body)
         }
     };
-    let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
-    *response.status_mut() = status;
-    let content_type = HeaderValue::from_static("application/x-amz-json-1.0");
-    response.headers_mut().insert(CONTENT_TYPE, content_type);
-    response
+    dynamodb::respond(status, body.to_string())
 }
 
 #[cfg(test)]
