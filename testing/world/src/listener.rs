@@ -107,17 +107,20 @@ impl Listener {
         lock(&self.state).received.get(&(path.to_owned(), event.to_owned())).cloned().unwrap_or_default()
     }
 
-    /// Returns all that was received at paths that begin so, by the type of event and the id of its object.
+    /// Returns under how many ids each type of event of an object was received at paths that begin so, by the type and
+    /// the object's id. A repeated delivery has another path if the endpoint's URL was changed meanwhile.
     pub fn all(&self, path: &str) -> BTreeMap<String, BTreeMap<String, usize>> {
-        let mut all = BTreeMap::<String, BTreeMap<String, usize>>::new();
         let state = lock(&self.state);
+        let mut ids = BTreeMap::<&str, BTreeMap<&str, BTreeSet<&[String; 2]>>>::new();
         for ((_, event), objects) in state.received.iter().filter(|((found, _), _)| found.starts_with(path)) {
+            let of_event = ids.entry(event).or_default();
             for (object, received) in objects {
-                let number = all.entry(event.clone()).or_default().entry(object.clone()).or_default();
-                *number = number.saturating_add(received.ids.len());
+                of_event.entry(object).or_default().extend(&received.ids);
             }
         }
-        all
+        let number = |(object, ids): (&str, BTreeSet<_>)| (object.to_owned(), ids.len());
+        let numbers = |of_event: BTreeMap<_, _>| of_event.into_iter().map(number).collect();
+        ids.into_iter().map(|(event, of_event)| (event.to_owned(), numbers(of_event))).collect()
     }
 
     /// Returns the requests that no merchant would accept.
@@ -208,6 +211,27 @@ pub(crate) fn signed(secret: &str, prefix: &str, body: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_delivery_that_is_repeated_at_another_path_is_received_once() {
+        let received = |ids: &[[&str; 2]]| Received {
+            first: Instant::now(),
+            ids: ids.iter().map(|pair| pair.map(str::to_owned)).collect(),
+        };
+        let at = |path: &str, ids: &[[&str; 2]]| {
+            (
+                (path.to_owned(), "charge.created".to_owned()),
+                BTreeMap::from([("ch_1".to_owned(), received(ids))]),
+            )
+        };
+        let number = |paths: [((String, String), BTreeMap<String, Received>); 2]| {
+            let state = Arc::new(Mutex::new(State { received: paths.into(), ..State::default() }));
+            let listener = Listener { base_url: String::new(), registered_url: String::new(), state };
+            listener.all("/all")["charge.created"]["ch_1"]
+        };
+        assert_eq!(number([at("/all", &[["evt_1", "wd_1"]]), at("/all/7", &[["evt_1", "wd_1"]])]), 1);
+        assert_eq!(number([at("/all", &[["evt_1", "wd_1"]]), at("/all/7", &[["evt_2", "wd_2"]])]), 2);
+    }
 
     #[test]
     fn a_signature_is_that_of_the_secret_and_the_body() {
