@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::charge::Charge;
 use ledger_verifier::{LedgerVerifier, TIME_LIMIT, Totals};
 use money::charge::Charges;
+use money::wallet::Wallets;
 use serde_json::{Value, json};
 use services::verify_ledger;
 use tokio::task::JoinSet;
@@ -163,4 +165,36 @@ async fn a_ledger_in_use_is_verified_without_a_false_difference() {
         while payers.try_join_next().is_some() {}
     }
     assert!(passes > 1, "{passes}");
+}
+
+/// With many merchants, a refund is always written between the reads of the newest postings and of their charges.
+#[tokio::test]
+async fn refunds_during_each_comparison_are_no_differences() {
+    let service = Arc::new(Service::without_event_sources().await);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut merchants = JoinSet::new();
+    for _ in 0..16 {
+        let (service, is_over) = (Arc::clone(&service), Arc::clone(&is_over));
+        merchants.spawn(async move {
+            let charge = service.pay(1_000).await;
+            for number in 0.. {
+                if is_over.load(Ordering::SeqCst) {
+                    break;
+                }
+                let body = json!({"amount": 1, "reason": "sandbox:hold"});
+                service.refund(&charge, &format!("refund-{number}"), body).await.expect(201);
+            }
+        });
+    }
+    service.proxy().set_min_latency(Duration::from_millis(5));
+    let store = service.store_behind_proxy();
+    let (wallets, charges) = (Wallets::new(store.clone()), Charges::new(store));
+    for _ in 0..2 {
+        let now = service.stack.clock.now();
+        let found = verify_ledger((&wallets, &charges), &service.scope(), now, &|_| {}).await.unwrap();
+        assert_eq!(found.differences, []);
+    }
+    is_over.store(true, Ordering::SeqCst);
+    merchants.join_all().await;
+    service.check_ledger().await;
 }
