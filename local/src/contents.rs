@@ -56,6 +56,8 @@ pub(crate) struct Contents {
     /// The sessions of the tokens in the ready file. A reset creates them again.
     pub(crate) sessions: Mutex<Vec<IssuedToken>>,
     pub(crate) gate: Arc<RwLock<()>>,
+    /// Held for reading while a function works on records of a stream.
+    pub(crate) streaming: Arc<RwLock<()>>,
     /// Held by an advance of the clock and by a reset.
     pub(crate) changing: Arc<tokio::sync::Mutex<()>>,
 }
@@ -106,6 +108,7 @@ impl Contents {
             directory: self.directory.as_ref(),
             clock: &self.clock,
             run_schedules_now: &self.run_schedules_now,
+            streaming: &self.streaming,
         })?;
         *self.event_sources.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(sources));
         Ok(())

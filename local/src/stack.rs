@@ -218,6 +218,7 @@ impl Stack {
             event_sources: Mutex::default(),
             sessions: Mutex::default(),
             gate: Arc::default(),
+            streaming: Arc::default(),
             changing: Arc::default(),
         });
         Box::pin(contents.create()).await?;

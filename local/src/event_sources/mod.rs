@@ -22,7 +22,7 @@ use std::time::Duration;
 use serde_json::Value;
 use shared::clock::Clock;
 use shared::store::Store;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, RwLock, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -61,6 +61,8 @@ pub struct Dependencies<'a> {
     pub clock: &'a Clock,
     /// A message on this channel runs the schedules at once.
     pub run_schedules_now: &'a watch::Sender<()>,
+    /// Each invocation for a stream holds it for reading.
+    pub streaming: &'a Arc<RwLock<()>>,
 }
 
 impl EventSources {

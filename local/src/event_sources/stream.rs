@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{RwLock, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -51,6 +51,7 @@ pub(super) struct StreamPoller {
     filters: Vec<Pattern>,
     checkpoint: CheckpointFile,
     invoke: Invoke,
+    streaming: Arc<RwLock<()>>,
 }
 
 impl StreamPoller {
@@ -63,6 +64,7 @@ impl StreamPoller {
             filters: source.filters.clone(),
             checkpoint: CheckpointFile::new(dependencies.directory, &source.table),
             invoke: Arc::clone(invoke),
+            streaming: Arc::clone(dependencies.streaming),
         })
     }
 
@@ -175,7 +177,10 @@ impl StreamPoller {
         let numbers = records.iter().filter_map(sequence_number).map(str::to_owned).collect();
         let mut pause = FIRST_RETRY;
         loop {
-            let failed = match (self.invoke)(json!({ "Records": records })).await {
+            let running = self.streaming.read().await;
+            let response = (self.invoke)(json!({ "Records": records })).await;
+            drop(running);
+            let failed = match response {
                 Ok(response) => first_failure(&records, &batch_item_failures(&response)),
                 Err(error) => {
                     tracing::error!(error, "the stream's function failed");

@@ -29,7 +29,7 @@ use crate::description::{example, example_body};
 use crate::invocations::{count_messages, run_counts, send_count};
 use crate::rollups::SeededRandom;
 use crate::seeding::{other_endpoint, seed_deliveries, write};
-use crate::support::{Listener, Service, eventually};
+use crate::support::{Listener, Service, eventually, wait_until};
 
 /// A service with two endpoints, whose deliveries the test inserts itself. There is no dispatcher.
 struct DeliveryFixture {
@@ -892,4 +892,26 @@ async fn the_service_schedules_counting_as_deliveries_are_inserted() {
     .await;
     let stats = service.get("/v1/webhooks/stats").await.expect(200);
     assert_eq!((&stats["DELIVERED"], &stats["total"]), (&json!(created), &json!(created)));
+}
+
+/// The checkpoint of the counts follows the present after some minutes, because no insert takes so long.
+#[tokio::test]
+async fn a_step_of_the_clock_while_deliveries_are_inserted_loses_no_count() {
+    const ENDPOINTS: usize = 8;
+    let (service, listener) = (Service::start().await, Listener::start().await);
+    for number in 0..ENDPOINTS {
+        service.register_endpoint(&format!("{}/{number}", listener.url), &["charge.created"]).await;
+    }
+    let deliveries = Deliveries::new(service.store());
+    let total = async || {
+        let page = service.get("/v1/webhooks/deliveries?limit=1").await.expect(200);
+        usize::try_from(page["total"].as_u64().unwrap()).unwrap()
+    };
+    service.proxy().set_min_latency(Duration::from_millis(50));
+    service.new_charge(&json!({"amount": 1_000})).await;
+    wait_until("the first delivery", async || total().await > 0).await;
+    service.advance_seconds(900).await;
+    deliveries.count(&service.scope(), service.stack.clock.now()).await.unwrap();
+    listener.received(ENDPOINTS).await;
+    assert_eq!(total().await, ENDPOINTS);
 }

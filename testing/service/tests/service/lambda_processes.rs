@@ -230,6 +230,7 @@ async fn one_request_id_finds_the_lines_of_a_charge_from_its_creation_to_its_del
         directory: None,
         clock: &service.stack.clock,
         run_schedules_now: &watch::Sender::default(),
+        streaming: &Arc::default(),
     })
     .unwrap();
     for ((logical_id, _), process) in PROCESSES.iter().zip(&processes) {
