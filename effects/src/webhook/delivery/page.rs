@@ -190,8 +190,10 @@ impl Found {
             let id = Some(entry.id);
             settled_to.is_some_and(|settled_to| id > settled_to) && id <= self.counted_to()
         };
-        for entry in self.open.values().chain(self.newest_unlisted()).filter(|entry| selection.admits(entry))
-        {
+        // A page of `DELIVERED` ones has read further rows.
+        let read = self.newest.entries.iter().filter(|entry| self.rows.has_read(entry.id));
+        let unlisted = read.filter(|entry| !self.open.contains_key(&entry.id));
+        for entry in self.open.values().chain(unlisted).filter(|entry| selection.admits(entry)) {
             if let Some(DeliveryStatus::Pending | DeliveryStatus::Processing) = self.rows.stored_status(entry)
                 && let Some(shown) = self.rows.shown_status(entry)
             {

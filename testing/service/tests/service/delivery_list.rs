@@ -824,6 +824,7 @@ async fn a_delivery_without_an_answer_is_never_counted_as_delivered() {
         };
         let (pending, processing) = (list("PENDING").await, list("PROCESSING").await);
         assert_eq!((&pending["total"], &pending["complete"]), (&stats["PENDING"], &processing["complete"]));
+        assert_eq!(list("DELIVERED").await["total"], stats["DELIVERED"]);
         let number = |status: &str| stats[status].as_u64().unwrap();
         (["PENDING", "PROCESSING", "DELIVERED"].map(number), pending["complete"] == true)
     };
