@@ -4,7 +4,7 @@
 //! So a page of a timeline costs the same for any number of charges of the account, and of entries: at most seven
 //! requests, three in sequence. The keys contain their times, so only the rows of the page's time are read.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use schemars::JsonSchema;
@@ -19,7 +19,7 @@ use domain::med::{CaseKind, CaseStatus, MedCase, MoneyOutcome};
 use domain::money::MinorUnits;
 use domain::payment_method::PaymentMethod;
 use domain::refund::{Refund, RefundFailure, RefundStatus};
-use domain::row::Key;
+use domain::row::{Key, Row as _};
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use domain::wallet::{Posting, PostingKind, RefundStrategy, ReturnStatus};
@@ -144,7 +144,8 @@ impl Scoped for ChargeRows {
 pub struct TimelineEntry {
     /// When it happened.
     pub at: Timestamp,
-    /// The time that decides its page: of a delivery, that of its event, also if the event was sent again later.
+    /// The time that decides its page: of a delivery, that of its event, also if the event was sent again later; of the
+    /// movement of a refund that came back, that of the refund.
     #[serde(skip)]
     position: Timestamp,
     /// What it is about.
@@ -360,7 +361,9 @@ pub async fn charge_timeline(
     let scope = stored.scope;
     let mut found = Found::default();
     let mut keys = payment_keys(stored);
+    let came_back = came_back(scope, &refunds);
     let timed = first_keys(stored, &refunds, &cases).into_iter().map(|key| (time_of(&key), vec![key]));
+    let timed = timed.chain(came_back.iter().map(|(key, at)| (*at, vec![key.clone()])));
     let (timed, most) = (timed.collect::<Vec<_>>(), MOST_KEYS.saturating_sub(keys.len()));
     let has_all = timed.len() <= most;
     let (first, until) = part_of(timed, (part, most, Timestamp::MAX));
@@ -386,6 +389,7 @@ pub async fn charge_timeline(
     let is_complete = has_each && (matches!(part, TimelinePart::From(_)) || (has_all && wanted <= MOST_KEYS));
 
     let Found { mut payments, mut postings, mut events, deliveries } = found;
+    payments.retain(|payment| !came_back.contains_key(&payment.key()));
     payments.sort_by_key(|payment| payment.paid_at);
     postings.retain(|posting| posting.subject.charge == Some(stored.id));
     postings.sort_by_key(|posting| posting.id);
@@ -397,7 +401,11 @@ pub async fn charge_timeline(
     entries.extend(payments.iter().map(payment));
     entries.extend(refunds.iter().flat_map(steps_of_refund));
     entries.extend(cases.iter().flat_map(steps_of_case));
-    entries.extend(postings.iter().map(posting));
+    entries.extend(postings.iter().map(|of| {
+        let back = of.subject.payment.as_ref().map(|id| IncomingPayment::key_of(&scope, id));
+        let position = back.and_then(|key| came_back.get(&key)).copied().unwrap_or(of.at);
+        TimelineEntry { position, ..posting(of) }
+    }));
     entries.extend(events.iter().flat_map(names_of_event));
     entries.extend(deliveries.into_iter().map(delivery));
     // The sort is stable: entries of one kind at one time stay in the order in which they happened.
@@ -422,6 +430,15 @@ fn payment_keys(charge: &Charge) -> Vec<Key> {
     let applied = charge.applied_payment.iter().map(|applied| &applied.payment_id);
     let payments = applied.chain(charge.returned.iter().map(|returned| &returned.payment_id));
     payments.map(|id| IncomingPayment::key_of(&charge.scope, id)).collect()
+}
+
+/// The keys of the payments that record refunds that came back, with the times of the refunds. Most do not exist.
+fn came_back(scope: Scope, refunds: &[Refund]) -> HashMap<Key, Timestamp> {
+    let of_refund = |refund: &Refund| {
+        let id = refund.came_back_as()?;
+        Some((IncomingPayment::key_of(&scope, &id), refund.updated_at))
+    };
+    refunds.iter().filter_map(of_refund).collect()
 }
 
 /// The keys of postings and events that are derived from the rows of the charge.

@@ -347,13 +347,16 @@ impl IncomingPayment {
         PostingId::derive(at, &self.key().joined(), version)
     }
 
-    /// The keys of the postings of the payment's return: those that its first and its last version made.
-    /// `of_charge`: the shard of its charge, which has the first.
-    pub fn posting_keys(&self, of_charge: Shard) -> [Key; 2] {
+    /// The keys of the postings that its first and its last version made: of its return, or of a credit to the
+    /// merchant, which is in the statement. `of_charge`: the shard of its charge, which has the first.
+    pub fn posting_keys(&self, of_charge: Shard) -> [Key; 3] {
         let first = self.posting_id(self.first_recorded(), 1);
         let last = self.posting_id(self.recorded_at, self.version);
-        [(of_charge, first), (Shard::FIRST, last)]
-            .map(|(shard, id)| Posting::key_of((&self.scope, shard), self.currency, id, false))
+        [(of_charge, first, false), (Shard::FIRST, last, false), (Shard::FIRST, last, true)].map(
+            |(shard, id, is_in_statement)| {
+                Posting::key_of((&self.scope, shard), self.currency, id, is_in_statement)
+            },
+        )
     }
 
     pub(super) fn cause(&self) -> Cause {

@@ -325,6 +325,13 @@ impl Refund {
         self.rtr_id.as_deref().filter(|_| self.acquirer != AcquirerName::Hosted)
     }
 
+    /// The id of the payment that records that this refund came back after it had succeeded, if it did. A devolução
+    /// never comes back.
+    pub fn came_back_as(&self) -> Option<AcquirerPaymentId> {
+        let id = self.requested_at_bank.as_ref().or(self.rtr_id.as_ref());
+        id.filter(|_| self.acquirer == AcquirerName::Hosted)?.parse().ok()
+    }
+
     /// Returns the id under which the bank executes the refund: of a devolução, or of a Pix out.
     pub fn bank_id(&self) -> String {
         match &self.requested_at_bank {

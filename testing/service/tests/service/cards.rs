@@ -505,6 +505,10 @@ async fn a_refund_that_fails_after_it_succeeded_waits_for_an_operator() {
     receipts.credit(&cards.live.scope(), &first, &operator, now).await.unwrap();
     assert!(receipts.credit(&cards.live.scope(), &first, &operator, now).await.is_err(), "once");
     assert_eq!(cards.balance_of(LedgerAccount::MerchantAvailable).await, available + 1_000);
+    let path = format!("/v1/charges/ch_{}/timeline", id(&charge));
+    let timeline = cards.live.client.list(&path).await;
+    let is_credit = |entry: &&Value| entry["state"] == "adjustment" && entry["amount"] == 1_000;
+    assert_eq!(timeline.iter().filter(is_credit).count(), 1, "{timeline:?}");
     receipts.give_back(&cards.live.scope(), &second, Some(&operator), now).await.unwrap();
     wait_until("the second try", async || cards.balance_of(LedgerAccount::ReturnsInFlight).await == 0).await;
     // The second try is no refund of the merchant.
