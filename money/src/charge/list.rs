@@ -42,7 +42,7 @@ shared::fields! {
             mistake: |_| None,
         },
         Optional, "29537995593",
-        "Only charges of this payer: the CPF, CNPJ or other document exactly as the charge's request sent it, as `expected_payer_tax_id` or else as `customer.document`. Together with `status`, a page may be shorter than `limit` while `has_more` is true.";
+        "Only charges of this payer: the CPF or CNPJ without punctuation, or another document exactly as the charge's request sent it, as `expected_payer_tax_id` or else as `customer.document`. Together with `status`, a page may be shorter than `limit` while `has_more` is true.";
     ORDER_ID: Parsed<LookupValue> = "order_id",
         Parsed {
             chars: (1, MAX_ORDER_CHARS),

@@ -40,7 +40,12 @@ shared::fields! {
         "The customer's name, one line. It is required when `expected_payer_tax_id` is sent.";
     CUSTOMER_DOCUMENT: Parsed<TaxId> = "document",
         // The parser gets the document as `normalised` left it.
-        Parsed { chars: (0, MAX_PUNCTUATED), pattern: Some("^[0-9A-Z ./-]*$"), ..CPF_OR_CNPJ },
+        Parsed {
+            chars: (0, MAX_PUNCTUATED),
+            pattern: Some("^[0-9A-Z ./-]*$"),
+            rule: "must be an 11-digit CPF or a 14-character CNPJ with valid check digits",
+            ..CPF_OR_CNPJ
+        },
         Optional, "29537995593",
         "The customer's CPF or CNPJ, with or without its punctuation. Responses show it without.";
     pub(super) CUSTOMER_EMAIL: Refined<String> = "email",

@@ -5,7 +5,7 @@ use axum::http::Method;
 use serde_json::{Value, json};
 
 use crate::api_keys::DashboardUser;
-use crate::support::{Service, id};
+use crate::support::{Service, id, ids};
 
 #[tokio::test]
 async fn every_response_has_a_request_id_and_echoes_a_valid_one_from_the_client() {
@@ -170,9 +170,11 @@ async fn other_notations_of_a_request_are_accepted_or_refused_by_what_is_wrong()
         service.raw(Method::POST, "/v1/pix/charges", &[&headers, coding].concat(), body).await
     };
     let gzipped = [("content-encoding", "gzip")];
-    let first = post(&[], plain.clone().into_bytes()).await.expect(201);
+    let first = post(&[], dotted.clone().into_bytes()).await.expect(201);
+    let of_payer = service.get("/v1/charges?customer_id=29537995593").await.expect(200);
+    assert_eq!(ids(&of_payer), [id(&first)]);
     for (coding, body) in [
-        (&[][..], dotted.clone().into_bytes()),
+        (&[][..], plain.clone().into_bytes()),
         (&[], format!("\u{feff}{plain}").into_bytes()),
         (&gzipped, gzip(dotted.as_bytes())),
     ] {
