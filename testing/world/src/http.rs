@@ -47,16 +47,6 @@ pub struct Answer {
     pub body: Value,
 }
 
-impl Answer {
-    /// Returns the body. Another status is an error.
-    pub fn expect(self, status: u16) -> Result<Value> {
-        if self.status == status {
-            return Ok(self.body);
-        }
-        Err(Error::new(format!("{status} was expected: {} {}", self.status, self.body)))
-    }
-}
-
 /// Returns a text field, or an empty text.
 pub fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field].as_str().unwrap_or_default()
