@@ -2,14 +2,13 @@
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::HeaderValue;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 use local::fronts::Upstream;
 use serde_json::{Map, Value, json};
 use strum::{Display, VariantArray};
 
 use crate::call::{Call, Service};
-use crate::proxy::Fault as AwsFault;
 
 /// How a call fails.
 #[derive(Clone, Copy, Debug, Display, Eq, Ord, PartialEq, PartialOrd, VariantArray)]
@@ -58,20 +57,17 @@ impl Fault {
 
 pub type Answer = Response<Full<Bytes>>;
 
-const AWS_JSON: &str = "application/x-amz-json-1.0";
+pub(crate) const AWS_JSON: &str = "application/x-amz-json-1.0";
 
 /// Returns the response to a call that has no effect.
 pub fn refusal(service: Service, fault: Fault, body: &Bytes) -> Answer {
     let (status, content_type, body) = match (service, fault) {
         (Service::Upstream(Upstream::DynamoDb | Upstream::Sqs), Fault::Throttled) => {
             // For a transaction too, so that the SDK repeats it.
-            let error = json!({"__type": "com.amazonaws.dynamodb.v20120810#ThrottlingException", "message": "an injected fault"});
-            (StatusCode::BAD_REQUEST, AWS_JSON, error.to_string().into())
+            (StatusCode::BAD_REQUEST, AWS_JSON, aws_error("ThrottlingException").to_string().into())
         }
         (Service::Upstream(Upstream::DynamoDb | Upstream::Sqs), fault) => {
-            let is_conflict = fault == Fault::Conflict;
-            let fault = if is_conflict { AwsFault::TransactionConflict } else { AwsFault::InternalError };
-            let (status, body) = fault.response(&serde_json::from_slice(body).unwrap_or_default());
+            let (status, body) = dynamodb_error(fault, &serde_json::from_slice(body).unwrap_or_default());
             (status, AWS_JSON, body)
         }
         (Service::Upstream(Upstream::S3), Fault::Throttled) => {
@@ -87,10 +83,37 @@ pub fn refusal(service: Service, fault: Fault, body: &Bytes) -> Answer {
             (status, "application/json", Bytes::from_static(b"{}"))
         }
     };
+    respond(status, content_type, body)
+}
+
+pub(crate) fn respond(status: StatusCode, content_type: &'static str, body: Bytes) -> Answer {
     let mut response = Response::new(Full::new(body));
     *response.status_mut() = status;
-    response.headers_mut().insert("content-type", HeaderValue::from_static(content_type));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
+}
+
+pub(crate) fn aws_error(code: &str) -> Value {
+    json!({"__type": format!("com.amazonaws.dynamodb.v20120810#{code}"), "message": "an injected fault"})
+}
+
+/// Returns the error of DynamoDB that a request causes: a conflict, a throttle, or another fault of the server.
+pub(crate) fn dynamodb_error(fault: Fault, request: &Value) -> (StatusCode, Bytes) {
+    let items = request.get("TransactItems").and_then(Value::as_array).map(Vec::len);
+    let (code, reason) = match (fault, items) {
+        (Fault::Conflict, Some(_)) => ("TransactionCanceledException", "TransactionConflict"),
+        (Fault::Throttled, Some(_)) => ("TransactionCanceledException", "ThrottlingError"),
+        (Fault::Conflict, None) => ("TransactionConflictException", ""),
+        (Fault::Throttled, None) => ("ProvisionedThroughputExceededException", ""),
+        _ => return (StatusCode::INTERNAL_SERVER_ERROR, aws_error("InternalServerError").to_string().into()),
+    };
+    let mut error = aws_error(code);
+    if let Some(items) = items {
+        // The first item of the transaction is the cause.
+        let codes = std::iter::once(reason).chain(std::iter::repeat("None")).take(items);
+        error["CancellationReasons"] = codes.map(|code| json!({"Code": code})).collect();
+    }
+    (StatusCode::BAD_REQUEST, error.to_string().into())
 }
 
 fn s3_error(code: &str) -> Bytes {

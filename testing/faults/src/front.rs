@@ -8,6 +8,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
+use hyper::header::CONTENT_LENGTH;
 use hyper::http::request::Parts;
 use hyper::{Request, Response};
 use local::fronts::{Fronts, Upstream};
@@ -218,16 +219,7 @@ impl Shared {
 
     async fn execute(&self, service: Service, head: Parts, body: Bytes) -> Option<Answer> {
         let base = self.lock().behind.get(&service).cloned()?;
-        let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
-        let mut request = Request::builder().method(head.method.clone()).uri(format!("{base}{path}"));
-        for (name, value) in &head.headers {
-            if name != hyper::header::CONTENT_LENGTH {
-                request = request.header(name, value);
-            }
-        }
-        let response = self.client.request(request.body(Full::new(body)).ok()?).await.ok()?;
-        let (head, body) = response.into_parts();
-        Some(Response::from_parts(head, Full::new(body.collect().await.ok()?.to_bytes())))
+        Some(forward(&self.client, &base, head, body).await?.map(Full::new))
     }
 
     /// Executes the first half of a batch.
@@ -236,8 +228,23 @@ impl Shared {
         let response = self.execute(service, head, Bytes::from(half.request.to_string())).await?;
         let (mut head, body) = response.into_parts();
         let body = half.add_to(&body.collect().await.ok()?.to_bytes())?;
-        head.headers.remove(hyper::header::CONTENT_LENGTH);
+        head.headers.remove(CONTENT_LENGTH);
         head.headers.remove("x-amz-crc32");
         Some(Response::from_parts(head, Full::new(body)))
     }
+}
+
+/// Forwards a request to the service at a URL. `None`: the service does not respond.
+pub(crate) async fn forward(
+    client: &HttpClient,
+    base: &str,
+    mut head: Parts,
+    body: Bytes,
+) -> Option<Response<Bytes>> {
+    let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+    head.uri = format!("{base}{path}").parse().ok()?;
+    head.headers.remove(CONTENT_LENGTH);
+    let response = client.request(Request::from_parts(head, Full::new(body))).await.ok()?;
+    let (head, body) = response.into_parts();
+    Some(Response::from_parts(head, body.collect().await.ok()?.to_bytes()))
 }

@@ -1,50 +1,8 @@
-//! The faults that the proxy injects: which requests they affect, and the error responses that they cause.
+//! Which requests the injected faults affect.
 
 use std::collections::VecDeque;
 
-use bytes::Bytes;
-use hyper::StatusCode;
-use serde_json::{Value, json};
-
-use super::error_type;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    TransactionConflict,
-    Throttled,
-    InternalError,
-    /// DynamoDB executes the request, but the proxy closes the connection without a response.
-    ResponseLost,
-}
-
-impl Fault {
-    /// The error response to a request. That of [`Self::ResponseLost`] is not sent.
-    pub fn response(self, request: &Value) -> (StatusCode, Bytes) {
-        let items = request.get("TransactItems").and_then(Value::as_array).map(Vec::len);
-        let (code, reason) = match self {
-            Self::TransactionConflict if items.is_some() => {
-                ("TransactionCanceledException", Some("TransactionConflict"))
-            }
-            Self::Throttled if items.is_some() => ("TransactionCanceledException", Some("ThrottlingError")),
-            Self::TransactionConflict => ("TransactionConflictException", None),
-            Self::Throttled => ("ProvisionedThroughputExceededException", None),
-            Self::InternalError | Self::ResponseLost => ("InternalServerError", None),
-        };
-        let status = match self {
-            Self::TransactionConflict | Self::Throttled => StatusCode::BAD_REQUEST,
-            Self::InternalError | Self::ResponseLost => StatusCode::INTERNAL_SERVER_ERROR,
-        };
-        let mut error = json!({"__type": error_type(code), "message": "injected", "Message": "injected"});
-        if let (Some(reason), Some(fields)) = (reason, error.as_object_mut()) {
-            // The first item of the transaction is the cause.
-            let codes = std::iter::once(reason).chain(std::iter::repeat("None"));
-            let reasons = codes.take(items.unwrap_or_default());
-            let reasons = reasons.map(|code| json!({"Code": code, "Message": "injected"})).collect();
-            fields.insert("CancellationReasons".to_owned(), reasons);
-        }
-        (status, error.to_string().into())
-    }
-}
+use crate::fault::Fault;
 
 /// The injected faults.
 #[derive(Debug, Default)]

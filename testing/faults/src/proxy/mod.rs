@@ -18,11 +18,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::{HeaderMap, Request, Response, StatusCode};
+use hyper::{Request, StatusCode};
 use local::fronts::{Fronts, Upstream};
 use local::http::{Server, start_loopback};
 use local::wire::{HttpClient, http_client};
@@ -30,7 +29,6 @@ use serde_json::{Value, json};
 
 pub use self::calls::{Call, Calls};
 use self::capacity::Units;
-pub use self::fault::Fault;
 use self::fault::{Faults, LastingFault};
 pub use self::partitions::PartitionUnits;
 use self::partitions::{Partitions, RowWrite};
@@ -38,6 +36,9 @@ use self::report::RequestRecord;
 pub use self::report::{KeyUnits, Report};
 pub use self::throttle::Ceiling;
 use self::throttle::Throttle;
+pub use crate::fault::Fault;
+use crate::fault::{AWS_JSON, Answer, aws_error, dynamodb_error, respond};
+use crate::front::forward;
 use crate::{Error, Result};
 
 const TARGET: &str = "x-amz-target";
@@ -182,7 +183,7 @@ impl FaultProxy {
 
 /// The status and body of a response, the capacity units that the request consumed, and those of each partition key
 /// if they are counted.
-type Answer = ((StatusCode, Bytes), Units, Vec<PartitionUnits>);
+type Executed = ((StatusCode, Bytes), Units, Vec<PartitionUnits>);
 
 impl Proxy {
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -190,7 +191,7 @@ impl Proxy {
     }
 
     /// `None`: the response is lost.
-    async fn handle(&self, request: Request<Incoming>) -> Option<Response<Full<Bytes>>> {
+    async fn handle(&self, request: Request<Incoming>) -> Option<Answer> {
         let began = Instant::now();
         let (head, body) = request.into_parts();
         let body = body.collect().await.ok()?.to_bytes();
@@ -203,15 +204,12 @@ impl Proxy {
         };
         let request: Value = serde_json::from_slice(&body).unwrap_or_default();
         if is_rejected_by_aws(&operation, &request) {
-            let message = "a key condition must not contain an empty text";
-            let error = json!({"__type": error_type("ValidationException"), "message": message});
-            return Some(respond(StatusCode::BAD_REQUEST, error.to_string()));
+            let error = aws_error("ValidationException");
+            return Some(respond(StatusCode::BAD_REQUEST, AWS_JSON, error.to_string().into()));
         }
         let (answer, units, partitions) = match fault {
-            Some(fault @ (Fault::TransactionConflict | Fault::Throttled | Fault::InternalError)) => {
-                (fault.response(&request), Units::default(), Vec::new())
-            }
-            Some(Fault::ResponseLost) | None => self.execute(&head, &operation, &request).await?,
+            None | Some(Fault::AnswerLost) => self.execute(&head, &operation, &request).await?,
+            Some(fault) => (dynamodb_error(fault, &request), Units::default(), Vec::new()),
         };
         tokio::time::sleep(min_latency.max(LEAST_LATENCY).saturating_sub(began.elapsed())).await;
         let mut state = self.lock();
@@ -220,17 +218,17 @@ impl Proxy {
         state.requests.push(RequestRecord { caller, operation, began, ended, units, partitions });
         drop(state);
         let (status, body) = answer;
-        (fault != Some(Fault::ResponseLost)).then(|| respond(status, body))
+        (fault != Some(Fault::AnswerLost)).then(|| respond(status, AWS_JSON, body))
     }
 
     /// Executes a request, unless it is throttled, and counts its units by partition key if that is requested. `None`:
     /// DynamoDB does not respond.
-    async fn execute(&self, head: &Parts, operation: &str, request: &Value) -> Option<Answer> {
+    async fn execute(&self, head: &Parts, operation: &str, request: &Value) -> Option<Executed> {
         let (counts, throttles) = {
             let state = self.lock();
             (state.counts_partitions, state.throttle.is_some())
         };
-        let dynamodb = DynamoDb { client: &self.client, url: self.upstream.get()?, headers: &head.headers };
+        let dynamodb = DynamoDb { client: &self.client, url: self.upstream.get()?, head };
         if !counts && !throttles {
             let (answer, units) = dynamodb.forward(operation, request).await?;
             return Some((answer, units, Vec::new()));
@@ -266,19 +264,16 @@ impl Proxy {
 struct DynamoDb<'a> {
     client: &'a HttpClient,
     url: &'a str,
-    /// Those of the request that the proxy received.
-    headers: &'a HeaderMap,
+    /// That of the request that the proxy received.
+    head: &'a Parts,
 }
 
 impl DynamoDb<'_> {
     async fn send(&self, operation: &str, body: Bytes) -> Option<(StatusCode, Bytes)> {
-        let target = HeaderValue::try_from(format!("DynamoDB_20120810.{operation}")).ok()?;
-        let mut request = Request::post(self.url).body(Full::new(body)).ok()?;
-        *request.headers_mut() = self.headers.clone();
-        request.headers_mut().remove(CONTENT_LENGTH);
-        request.headers_mut().insert(TARGET, target);
-        let (head, body) = self.client.request(request).await.ok()?.into_parts();
-        Some((head.status, body.collect().await.ok()?.to_bytes()))
+        let mut head = self.head.clone();
+        head.headers.insert(TARGET, format!("DynamoDB_20120810.{operation}").parse().ok()?);
+        let (head, body) = forward(self.client, self.url, head, body).await?.into_parts();
+        Some((head.status, body))
     }
 
     /// Returns the response and the capacity units that the request consumed.
@@ -304,15 +299,4 @@ impl DynamoDb<'_> {
 fn is_rejected_by_aws(operation: &str, request: &Value) -> bool {
     let values = request.get("ExpressionAttributeValues").and_then(Value::as_object);
     operation == "Query" && values.into_iter().flatten().any(|(_, value)| *value == json!({"S": ""}))
-}
-
-fn error_type(code: &str) -> String {
-    format!("com.amazonaws.dynamodb.v20120810#{code}")
-}
-
-fn respond(status: StatusCode, json: impl Into<Bytes>) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(json.into()));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-amz-json-1.0"));
-    response
 }

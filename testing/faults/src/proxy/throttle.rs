@@ -16,7 +16,7 @@ use local::embedded::{ACCOUNT, REGION};
 use serde_json::{Value, json};
 
 use super::partitions::PartitionUnits;
-use super::{Fault, error_type};
+use crate::fault::{Fault, aws_error, dynamodb_error};
 
 /// After this many write units of one partition key in a period, in a table or an index, further writes are throttled.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -80,17 +80,14 @@ impl Throttle {
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_ThrottlingReason.html>
 pub(super) fn response(resource: &str, request: &Value) -> (StatusCode, Bytes) {
     if request.get("TransactItems").is_some() {
-        return Fault::Throttled.response(request);
+        return dynamodb_error(Fault::Throttled, request);
     }
     let kind = if resource.contains("/index/") { "Index" } else { "Table" };
     let reason = json!({
         "reason": format!("{kind}WriteKeyRangeThroughputExceeded"),
         "resource": format!("arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{resource}"),
     });
-    let error = json!({
-        "__type": error_type("ThrottlingException"),
-        "message": "Throughput exceeds the current capacity of your table or index.",
-        "throttlingReasons": [reason],
-    });
+    let mut error = aws_error("ThrottlingException");
+    error["throttlingReasons"] = json!([reason]);
     (StatusCode::BAD_REQUEST, error.to_string().into())
 }

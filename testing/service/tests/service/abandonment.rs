@@ -307,7 +307,7 @@ async fn the_scheduler_cancels_deliveries_in_steps_and_resumes_after_a_failure()
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     seed_pending_deliveries(&service, 1_300).await;
     AbandonedBy::Deactivation.apply(&service, &path(&endpoint)).await;
-    proxy.inject_every("TransactWriteItems", 1, Fault::InternalError);
+    proxy.inject_every("TransactWriteItems", 1, Fault::ServerError);
     let row = abandonment_rows(&service).await.remove(0);
     run_scheduler(&service).await;
     assert_eq!(count_cancelled_rows(&service).await, 0);
@@ -316,7 +316,7 @@ async fn the_scheduler_cancels_deliveries_in_steps_and_resumes_after_a_failure()
     // The last transaction of the second step fails.
     proxy.reset();
     let newest = service.deliveries("").await.remove(0);
-    proxy.inject_where(id(&newest), Fault::InternalError);
+    proxy.inject_where(id(&newest), Fault::ServerError);
     run_scheduler(&service).await;
     assert_eq!(count_cancelled_rows(&service).await, 1_250);
     proxy.reset();

@@ -424,20 +424,20 @@ async fn a_request_and_a_rotation_that_conflict_are_retried() {
     let key = owner.issue(&json!({"test": true})).await.expect(201);
     // A request's counter update conflicts with the rotation. The rotation is retried.
     for _ in 0..3 {
-        proxy.inject("TransactWriteItems", Fault::TransactionConflict);
+        proxy.inject("TransactWriteItems", Fault::Conflict);
     }
     let new = owner.rotate(id(&key), &Value::Null).await.expect(201);
     // A rotation conflicts with the request's counter update. The request is retried and then sees whether
     // its key was rotated.
     for (sent, status) in [(&new, 200), (&key, 401)] {
         for _ in 0..3 {
-            proxy.inject("UpdateItem", Fault::TransactionConflict);
+            proxy.inject("UpdateItem", Fault::Conflict);
         }
         assert_eq!(status_with_key(&service, cleartext(sent)).await, status);
     }
     assert_eq!(proxy.pending_faults(), 0);
     // The response is lost and the SDK retries the write. The key is rotated once.
-    proxy.inject("TransactWriteItems", Fault::ResponseLost);
+    proxy.inject("TransactWriteItems", Fault::AnswerLost);
     let newer = owner.rotate(id(&new), &Value::Null).await.expect(201);
     assert_eq!(statuses_with(&service, [&new, &newer]).await, [401, 200]);
     assert_eq!(owner.list().await["data"].as_array().unwrap().len(), 3);

@@ -149,7 +149,7 @@ async fn an_audit_row_that_could_not_be_written_is_retried_and_a_repeated_change
     let records = stream_records(&service.stack);
     let proxy = service.proxy();
     for _ in 0..50 {
-        proxy.inject("PutItem", Fault::InternalError);
+        proxy.inject("PutItem", Fault::ServerError);
     }
     let answer = invoke(&service.stack, "EventDispatcherFunction", &records).await;
     assert_eq!(answer["batchItemFailures"].as_array().unwrap().len(), 1, "{answer}");

@@ -158,7 +158,7 @@ async fn a_lost_response_appends_one_row() {
     let proxy = service.proxy();
     let store = service.store_behind_proxy();
     for _ in 0..3 {
-        proxy.inject("PutItem", Fault::ResponseLost);
+        proxy.inject("PutItem", Fault::AnswerLost);
         audit::append(&store, &service.operators_row("lost")).await.unwrap();
         assert_eq!(proxy.pending_faults(), 0);
     }

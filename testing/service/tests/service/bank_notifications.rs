@@ -262,7 +262,7 @@ async fn a_notification_whose_rows_cannot_be_stored_is_answered_503_and_can_be_r
     let fixture = Fixture::start().await;
     let proxy = fixture.service.proxy();
     let pix: Value = (0..60).map(|number| json!({"endToEndId": format!("E{number}")})).collect();
-    proxy.inject_every("PutItem", 1, Fault::InternalError);
+    proxy.inject_every("PutItem", 1, Fault::ServerError);
     let failed = fixture.notify(&pix).await;
     assert_eq!(failed.problem(), (503, "api_error", "service_unavailable"));
     proxy.reset();

@@ -542,7 +542,7 @@ async fn an_attempt_of_a_delivery_that_was_listed_meanwhile_ends_even_if_the_res
     let proxy = fixture.service.proxy();
     let deliveries = Deliveries::new(fixture.service.store_behind_proxy());
     // The first update finds that the delivery is listed. The second one is executed, and its response is lost.
-    proxy.inject_every("UpdateItem", 2, Fault::ResponseLost);
+    proxy.inject_every("UpdateItem", 2, Fault::AnswerLost);
     let delivered = AttemptOutcome::Delivered { status_code: 200 };
     assert!(deliveries.end_attempt(&claimed, &delivered, fixture.now()).await.unwrap());
     proxy.reset();

@@ -19,7 +19,7 @@ use crate::support::{Listener, Service, eventually, id, raw_id};
 #[tokio::test]
 async fn a_lost_database_response_causes_no_second_charge_and_no_second_settlement() {
     let service = Service::without_event_sources().await;
-    service.proxy().inject("PutItem", Fault::ResponseLost);
+    service.proxy().inject("PutItem", Fault::AnswerLost);
     let charge = service.post_charge("order-0001", &json!({"amount": 1000})).await.expect(201);
     let again = service.post_charge("order-0001", &json!({"amount": 1000})).await.expect(201);
     assert_eq!(charge, again);
@@ -27,14 +27,14 @@ async fn a_lost_database_response_causes_no_second_charge_and_no_second_settleme
     // The retry of the write finds that the row is already changed, and recognises the change as its own.
     let charges = Charges::new(service.store_behind_proxy());
     let to_cancel = charges.find(id(&service.charge().await).parse().ok()).await.unwrap().unwrap();
-    service.proxy().inject("UpdateItem", Fault::ResponseLost);
+    service.proxy().inject("UpdateItem", Fault::AnswerLost);
     let now = service.stack.clock.now();
     let cancelled = charges.apply(to_cancel, &Command::Cancel, now).await.unwrap();
     assert_eq!(cancelled.status, TransactionStatus::Cancelled);
-    service.proxy().inject("TransactWriteItems", Fault::ResponseLost);
+    service.proxy().inject("TransactWriteItems", Fault::AnswerLost);
     service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
 
-    service.proxy().inject("TransactWriteItems", Fault::ResponseLost);
+    service.proxy().inject("TransactWriteItems", Fault::AnswerLost);
     let paid = service.sandbox(&charge, "pay", &json!({})).await;
     assert_eq!(paid["status"], "paid");
     assert_eq!(service.count_returned_payments().await, 0);
@@ -72,7 +72,7 @@ async fn of_two_writes_of_one_row_in_the_same_millisecond_one_succeeds() {
 #[tokio::test]
 async fn conflicts_throttling_and_server_errors_are_retried_and_lead_to_503_if_they_last() {
     let service = Service::without_event_sources().await;
-    for fault in [Fault::TransactionConflict, Fault::Throttled, Fault::InternalError] {
+    for fault in [Fault::Conflict, Fault::Throttled, Fault::ServerError] {
         let charge = service.charge().await;
         for _ in 0..2 {
             service.proxy().inject("TransactWriteItems", fault);
@@ -86,8 +86,8 @@ async fn conflicts_throttling_and_server_errors_are_retried_and_lead_to_503_if_t
     // A failure that lasts is answered with 503 and changes nothing.
     let charge = service.charge().await;
     for _ in 0..50 {
-        service.proxy().inject("TransactWriteItems", Fault::TransactionConflict);
-        service.proxy().inject("PutItem", Fault::InternalError);
+        service.proxy().inject("TransactWriteItems", Fault::Conflict);
+        service.proxy().inject("PutItem", Fault::ServerError);
     }
     let refused = service.sandbox_answer(&charge, "pay", &json!({})).await;
     assert_eq!(refused.problem(), (503, "api_error", "service_unavailable"));

@@ -301,7 +301,7 @@ async fn a_listed_pix_costs_one_read_once_it_is_recorded_and_is_tried_again_if_i
     let listed = [Pix::parse(&live.pix(&end_to_end_id)).unwrap()];
     let ((payments, bank), now) = (live.recorder().await, live.service.stack.clock.now());
     let proxy = live.service.proxy();
-    proxy.inject_where(id(&charge), Fault::InternalError);
+    proxy.inject_where(id(&charge), Fault::ServerError);
     payments.record_listed(&bank, &listed, now).await.unwrap();
     let remembered = live.service.reported_pix(&end_to_end_id).await.unwrap();
     assert_eq!((remembered.status, remembered.read_back_at.is_some()), (ReportedPixStatus::Reported, true));

@@ -165,7 +165,7 @@ async fn a_lost_message_is_sent_again_and_the_delivery_is_listed_meanwhile() {
     expect_pending(2).await;
 
     let proxy = service.proxy();
-    proxy.inject("UpdateItem", Fault::InternalError);
+    proxy.inject("UpdateItem", Fault::ServerError);
     for _ in 0..2 {
         // A run that failed is repeated, and one that succeeded has nothing left to do.
         let _outcome = recover(&service).await;

@@ -207,8 +207,8 @@ async fn sums_equal_a_recount_for_any_cut_repetition_and_interleaving_of_batches
         delete_rollups(&service).await;
         let proxy = service.proxy();
         match seed % 3 {
-            0 => proxy.inject_every("TransactWriteItems", 3, Fault::ResponseLost),
-            1 => proxy.inject_every("TransactWriteItems", 2, Fault::TransactionConflict),
+            0 => proxy.inject_every("TransactWriteItems", 3, Fault::AnswerLost),
+            1 => proxy.inject_every("TransactWriteItems", 2, Fault::Conflict),
             _ => {}
         }
         let mut random = SeededRandom(seed);
@@ -233,7 +233,7 @@ async fn a_late_change_that_could_not_be_counted_is_retried() {
     let records = stream_records(&service.stack);
     let proxy = service.proxy();
     service.stack.clock.advance(LATE_MS);
-    proxy.inject_every("TransactWriteItems", 1, Fault::InternalError);
+    proxy.inject_every("TransactWriteItems", 1, Fault::ServerError);
     let answer = invoke(&service.stack, "EventDispatcherFunction", &records).await;
     let number = records.iter().find(|record| record["dynamodb"]["Keys"]["sk"]["S"] == "charge").unwrap();
     let number = &number["dynamodb"]["SequenceNumber"];
@@ -282,7 +282,7 @@ async fn sums_equal_a_recount_while_folds_run_and_after_an_outage_of_twelve_hour
         match number {
             14 => service.raise_shards(ShardCount::try_from(8).unwrap()).await,
             33 => service.raise_shards(ShardCount::MAX).await,
-            10 => proxy.inject_every("TransactWriteItems", 5, Fault::ResponseLost),
+            10 => proxy.inject_every("TransactWriteItems", 5, Fault::AnswerLost),
             29 => {
                 service.stack.clock.advance(TWELVE_HOURS_MS);
                 Box::pin(fold_twice(&service)).await;
@@ -371,7 +371,7 @@ async fn statistics_and_totals_are_exact_within_a_minute_after_3000_changes_in_t
         service.stack.clock.advance(at.millis() - service.stack.clock.now().millis());
         let proxy = service.proxy();
         if after_ms == 210_700 {
-            (0..20).for_each(|_| proxy.inject("UpdateItem", Fault::InternalError));
+            (0..20).for_each(|_| proxy.inject("UpdateItem", Fault::ServerError));
         }
         service.run_scheduler().await;
         let requests = stats().await;

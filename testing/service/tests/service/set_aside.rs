@@ -121,7 +121,7 @@ async fn a_record_whose_statistics_fail_publishes_its_event_once_and_is_retried_
     let service = Service::start().await;
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.created"]).await;
-    service.proxy().inject_where(&format!("rollup#{}", service.scope()), Fault::InternalError);
+    service.proxy().inject_where(&format!("rollup#{}", service.scope()), Fault::ServerError);
     service.charge().await;
     listener.received(1).await;
     assert_eq!(set_aside_objects(&service).await, [""; 0], "it is retried");
@@ -143,7 +143,7 @@ async fn an_hour_without_the_database_sets_nothing_aside_and_every_event_is_publ
     wait_for_count(&service, Counter::Created, 5).await;
 
     service.proxy().reset();
-    service.proxy().inject_where("", Fault::InternalError);
+    service.proxy().inject_where("", Fault::ServerError);
     for charge in &charges {
         cancel_directly(&service, charge).await;
     }

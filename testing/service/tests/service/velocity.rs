@@ -153,7 +153,7 @@ async fn a_charge_that_may_have_been_inserted_keeps_its_place() {
     let limits = VelocityLimits { per_customer: 10, per_account: 1 };
     let proxy = fixture.service.proxy();
     let charges = Charges::new(fixture.service.store_behind_proxy());
-    proxy.inject_where(&fixture.charge("first", None).id.to_string(), Fault::InternalError);
+    proxy.inject_where(&fixture.charge("first", None).id.to_string(), Fault::ServerError);
     let failed = charges.insert_guarded(&fixture.charge("first", Some(MARIA)), limits, fixture.now).await;
     assert!(matches!(failed, Err(ChargeError::Store(_))), "{failed:?}");
     proxy.reset();

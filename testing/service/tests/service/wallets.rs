@@ -315,7 +315,7 @@ async fn a_thousand_settlements_with_duplicate_notifications_and_conflicts_are_e
     service.set_terms(fees()).await;
     let service = Arc::new(service);
     let proxy = service.proxy();
-    proxy.inject_every("TransactWriteItems", 4, Fault::TransactionConflict);
+    proxy.inject_every("TransactWriteItems", 4, Fault::Conflict);
     let mut clients = JoinSet::new();
     for client in 0..32_i64 {
         let service = Arc::clone(&service);
@@ -347,7 +347,7 @@ async fn concurrent_debits_and_credits_never_overdraw_a_wallet() {
     // The payouts' store uses the fault proxy, so that injected conflicts affect payouts as well as
     // settlements.
     let proxy = service.proxy();
-    proxy.inject_every("TransactWriteItems", 5, Fault::TransactionConflict);
+    proxy.inject_every("TransactWriteItems", 5, Fault::Conflict);
     let payouts = Payouts::new(service.store_behind_proxy());
     let mut tasks = JoinSet::new();
     for _ in 0..8 {
@@ -523,7 +523,7 @@ async fn an_operators_change_repeated_under_its_id_is_applied_once() {
         note: None,
     };
     let wallets = Wallets::new(store.clone());
-    for fault in [Some(Fault::ResponseLost), None] {
+    for fault in [Some(Fault::AnswerLost), None] {
         if let Some(fault) = fault {
             proxy.inject("TransactWriteItems", fault);
         }
@@ -540,7 +540,7 @@ async fn an_operators_change_repeated_under_its_id_is_applied_once() {
         let money = (Amount::parse(minor).unwrap(), Currency::BRL);
         payouts.create(id, service.scope(), money, &operator(), now).await
     };
-    proxy.inject("TransactWriteItems", Fault::ResponseLost);
+    proxy.inject("TransactWriteItems", Fault::AnswerLost);
     let first = create(600).await.unwrap();
     assert_eq!(create(600).await.unwrap(), first);
     assert!(matches!(create(601).await, Err(PayoutError::IdTaken)));

@@ -330,7 +330,7 @@ async fn a_success_is_recorded_in_the_endpoint_before_its_delivery_is_marked_del
     // The write to the endpoint fails, so the delivery stays undelivered and its message is retried. Of the
     // worker's requests, only this one names the attribute.
     let proxy = service.proxy();
-    proxy.inject_where("failing_since", Fault::InternalError);
+    proxy.inject_where("failing_since", Fault::ServerError);
     let body =
         json!({"scope": service.scope(), "delivery": delivery["id"], "endpoint": delivery["endpointId"]});
     let record = json!({"messageId": "m", "body": body.to_string(), "eventSource": "aws:sqs"});
