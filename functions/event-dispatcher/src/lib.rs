@@ -32,13 +32,13 @@ use std::time::Duration;
 use acquirer_core::{AcquirerMessage, AcquirerQueue};
 use aws_lambda_events::dynamodb::{Event as StreamEvent, EventRecord};
 use aws_lambda_events::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
-use domain::acquirer::ReportedPix;
+use domain::acquirer::{AcquirerName, ReportedPix};
 use domain::audit::{self, Audit};
 use domain::charge::{Charge, IncomingPayment, Lookups, StoredCharge, TransactionStatus};
 use domain::ids::{AccountId, ResendId, Scope};
 use domain::med::MedCase;
 use domain::payout::Payout;
-use domain::refund::Refund;
+use domain::refund::{Refund, RefundStatus};
 use domain::row::Key;
 use effects::audit_trail;
 use effects::email::{Email, EmailQueue};
@@ -276,7 +276,7 @@ impl Dispatcher {
             let (old, new): (Option<Refund>, Refund) = before_and_after(record)?;
             return Ok(StreamActions {
                 events: Event::of_refund(old.as_ref(), &new)?.into_iter().collect(),
-                acquirer: is_new.then_some(AcquirerMessage::Refund { id: new.id, refusals: 0 }),
+                acquirer: message_of_refund(old.as_ref(), &new),
                 audit: audit_trail::for_refund(&new).map(Box::new),
                 email: Email::for_refund(old.as_ref(), &new),
                 figure: Figure::of_refund(old.as_ref(), &new),
@@ -388,4 +388,12 @@ fn before_and_after<T: serde::de::DeserializeOwned>(
 
 fn row<T: serde::de::DeserializeOwned>(image: &serde_dynamo::Item) -> Result<T, StoreError> {
     from_item(image.clone().into())
+}
+
+/// A refund that fails at the end causes no event at its acquirer, and while it was in progress, the fees of its charge
+/// were not posted: the charge is read again.
+fn message_of_refund(old: Option<&Refund>, new: &Refund) -> Option<AcquirerMessage> {
+    let Some(old) = old else { return Some(AcquirerMessage::Refund { id: new.id, refusals: 0 }) };
+    let has_failed = new.status == RefundStatus::Failed && old.status != RefundStatus::Failed;
+    (has_failed && new.acquirer == AcquirerName::Hosted).then(|| AcquirerMessage::ReadWhole(new.id.charge()))
 }

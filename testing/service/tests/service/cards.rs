@@ -581,6 +581,39 @@ async fn a_dispute_is_a_case_that_the_acquirer_decides() {
     cards.check_ledger().await;
 }
 
+#[tokio::test]
+async fn the_fee_of_a_dispute_is_posted_after_a_refund_that_the_acquirer_refuses_at_last() {
+    let cards = Cards::start().await;
+    let charge = cards.paid("card-0020", json!({})).await;
+    cards.control("POST", "/faults", &json!({"kind": "http_500", "on": "POST /v1/refunds", "count": 500}));
+    cards.refund(&charge, 1_000).await;
+    let dispute = cards.act("/dispute", &charge, json!({"kind": "formal"}));
+    eventually("a case", async || cards.case_of(&charge).await).await;
+    cards.set_status("disputes", &dispute, "lost");
+    eventually("a lost case", async || {
+        cards.case_of(&charge).await.filter(|case| case["money_outcome"] == "lost")
+    })
+    .await;
+    // Longer than a sweep reads back.
+    for _ in 0..5 {
+        cards.live.service.advance_seconds(5 * 60 + 1).await;
+        cards.until_quiet().await;
+    }
+    assert_eq!(
+        cards.balance_of(LedgerAccount::PlatformExpense).await,
+        0,
+        "the refund may still return its fee"
+    );
+    cards.control("DELETE", "/faults", &json!({}));
+    wait_until("the refused refund", async || {
+        cards.live.service.advance_seconds(60).await;
+        cards.live.client.refunds(&charge).await[0]["status"] == "FAILED"
+    })
+    .await;
+    wait_until("the fee", async || cards.balance_of(LedgerAccount::PlatformExpense).await == -5_500).await;
+    cards.check_ledger().await;
+}
+
 /// The balance at the acquirer.
 impl Cards {
     fn moved(&self, what: &str) -> i64 {
