@@ -70,27 +70,27 @@ pub async fn delete(template: &Template, database: &Database, endpoints: &Endpoi
     tokio::try_join!(queues, buckets).map(|((), ())| ())
 }
 
-/// The time to live is set last, so a table without it was not finished when the process was killed: it is created anew.
+/// If the process was killed while it created the table, creates it anew. The time to live is set last, so it shows
+/// that a table is whole. A table without one has no indexes: it is whole if it can be read.
 fn create_table(database: &Database, table: &Table) -> Result<()> {
     let doing = format!("creating the table {}", table.logical_id);
     let name = json!({"TableName": table.logical_id});
-    if table.ttl_attribute.is_some() {
-        match database.call("DescribeTimeToLive", &name) {
-            Err(DynoxideError::ResourceNotFoundException(_)) => {}
-            described => {
-                let described = described.context(&doing)?;
-                let status = described.pointer("/TimeToLiveDescription/TimeToLiveStatus");
-                if status.and_then(Value::as_str) == Some("ENABLED") {
-                    return Ok(());
-                }
-                database.call("DeleteTable", &name).context(&doing)?;
+    let probe = if table.ttl_attribute.is_some() { "DescribeTimeToLive" } else { "Scan" };
+    match database.call(probe, &name) {
+        Err(DynoxideError::ResourceNotFoundException(_)) => {}
+        Err(error) if error.to_string().contains("no such table") => {
+            database.call("DeleteTable", &name).context(&doing)?;
+        }
+        described => {
+            let described = described.context(&doing)?;
+            let status = described.pointer("/TimeToLiveDescription/TimeToLiveStatus");
+            if table.ttl_attribute.is_none() || status.and_then(Value::as_str) == Some("ENABLED") {
+                return Ok(());
             }
+            database.call("DeleteTable", &name).context(&doing)?;
         }
     }
-    match database.call("CreateTable", &table.create) {
-        Err(DynoxideError::ResourceInUseException(_)) => {}
-        created => drop(created.context(&doing)?),
-    }
+    database.call("CreateTable", &table.create).context(&doing)?;
     let Some(attribute) = &table.ttl_attribute else { return Ok(()) };
     let ttl = json!({
         "TableName": table.logical_id,
