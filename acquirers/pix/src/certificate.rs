@@ -4,6 +4,8 @@
 //! crates for two times.
 
 use domain::time::Timestamp;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 
 const SEQUENCE: u8 = 0x30;
 /// The tag of the certificate's version, which is optional.
@@ -14,9 +16,14 @@ const GENERALIZED_TIME: u8 = 0x18;
 /// The number of fields between the version and the validity: serial number, signature algorithm, issuer.
 const FIELDS_BEFORE_VALIDITY: usize = 3;
 
+/// Like [`validity`], of the first certificate of a PEM text.
+pub(crate) fn validity_of_pem(pem: &str) -> Option<(Timestamp, Timestamp)> {
+    validity(&CertificateDer::from_pem_slice(pem.as_bytes()).ok()?)
+}
+
 /// Returns the certificate's `notBefore` and `notAfter`: the first and the last second in which it is valid.
 /// `None` if the bytes are not a certificate.
-pub(crate) fn validity(der: &[u8]) -> Option<(Timestamp, Timestamp)> {
+fn validity(der: &[u8]) -> Option<(Timestamp, Timestamp)> {
     let (certificate, _) = sequence(der)?;
     let (mut fields, _) = sequence(certificate)?;
     if fields.first() == Some(&VERSION) {

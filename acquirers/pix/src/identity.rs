@@ -67,7 +67,7 @@ impl ClientIdentity {
     }
 
     pub(crate) fn validity(&self) -> Option<(Timestamp, Timestamp)> {
-        certificate::validity(certificates(&self.certificate).ok()?.first()?)
+        certificate::validity_of_pem(&self.certificate)
     }
 
     pub(crate) fn of_connection(&self) -> Identity {

@@ -1,8 +1,6 @@
 use acquirer_http::{ClientSettingsError, Identity, checked_base_url, checked_url};
 use domain::time::Timestamp;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
@@ -50,9 +48,7 @@ impl ConnectionSettings {
     /// Returns the first and the last second in which the client certificate is valid. `None` if there is none, or
     /// if it can't be read.
     pub fn certificate_validity(&self) -> Option<(Timestamp, Timestamp)> {
-        let identity = self.identity.as_ref()?;
-        let certificate = CertificateDer::from_pem_slice(identity.certificate_pem.as_bytes()).ok()?;
-        certificate::validity(&certificate)
+        certificate::validity_of_pem(&self.identity.as_ref()?.certificate_pem)
     }
 
     pub(crate) fn checked_base_url(&self) -> Result<String, ClientSettingsError> {

@@ -90,10 +90,6 @@ impl KindOfAcquirer for StripeSettings {
 }
 
 impl KindCredentials for StripeCredentials {
-    fn check(&self) -> Result<(), InvalidSetting> {
-        Ok(())
-    }
-
     fn view(&self) -> Value {
         json!({"api_key_fingerprint": self.api_key.fingerprint()})
     }

@@ -3,8 +3,8 @@
 use std::fmt::Display;
 
 use acquirer_core::configuration::{
-    AccountAcquirer, CERTIFICATE_WARNING_DAYS, ConfiguredAcquirer, ConnectionName, PixCredentials,
-    PixSettings, TokenScope, days_left,
+    AccountAcquirer, CERTIFICATE_WARNING_DAYS, ConfiguredAcquirer, ConnectionName, PixSettings, TokenScope,
+    days_left,
 };
 use api_pix::{ApiError, Client, ClockOffsets, Payer, Pix, PixQuery, Priority};
 use domain::audit::Operator;
@@ -194,12 +194,9 @@ fn check_certificate(
     // The circuit breaker must not hide the cause of the later failures.
     let client = connect(stack, &found.pix_connection()?).map(|client| client.at(Priority::Settle));
     checks.request("client certificate", client, |_client| {
-        let Some(_) = found.credentials.pix().and_then(|bank| bank.identity.as_ref()) else {
-            return ok("none is set");
-        };
-        let Some((starts_at, ends_at)) =
-            found.credentials.pix().and_then(PixCredentials::certificate_validity)
-        else {
+        let bank = found.credentials.pix().filter(|bank| bank.identity.is_some());
+        let Some(bank) = bank else { return ok("none is set") };
+        let Some((starts_at, ends_at)) = bank.certificate_validity() else {
             return failed("its validity can't be read");
         };
         let days = days_left(ends_at, now);
