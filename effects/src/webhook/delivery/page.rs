@@ -167,9 +167,13 @@ impl Found {
         self.counts.counted_to.as_ref().and_then(|id| id.parse().ok())
     }
 
-    /// Returns the newest deliveries that are not listed as open.
+    /// Returns the deliveries that are not listed as open, the newest first.
+    fn unlisted(&self) -> impl Iterator<Item = &Entry> {
+        self.newest.entries.iter().filter(|entry| !self.open.contains_key(&entry.id))
+    }
+
     fn newest_unlisted(&self) -> impl Iterator<Item = &Entry> {
-        self.newest.entries.iter().filter(|entry| !self.open.contains_key(&entry.id)).take(NEW_ROWS)
+        self.unlisted().take(NEW_ROWS)
     }
 
     /// Returns the numbers of matches by day. The statuses of the new deliveries, and which are abandoned, are known
@@ -191,9 +195,8 @@ impl Found {
             settled_to.is_some_and(|settled_to| id > settled_to) && id <= self.counted_to()
         };
         // A page of `DELIVERED` ones has read further rows.
-        let read = self.newest.entries.iter().filter(|entry| self.rows.has_read(entry.id));
-        let unlisted = read.filter(|entry| !self.open.contains_key(&entry.id));
-        for entry in self.open.values().chain(unlisted).filter(|entry| selection.admits(entry)) {
+        let read = self.unlisted().filter(|entry| self.rows.has_read(entry.id));
+        for entry in self.open.values().chain(read).filter(|entry| selection.admits(entry)) {
             if let Some(DeliveryStatus::Pending | DeliveryStatus::Processing) = self.rows.stored_status(entry)
                 && let Some(shown) = self.rows.shown_status(entry)
             {
