@@ -149,8 +149,8 @@ fn security(access: Access) -> Value {
     }
 }
 
-/// The variables of paths with what stands before them if that tells their kind, and of each its meaning, its
-/// pattern and an example. The first row that a path contains is its variable's.
+/// The variables of paths, each with its meaning, its pattern and an example. Where several kinds share a name, the text
+/// before the variable tells them apart. The first row that a path contains is its variable's.
 const PATH_VARIABLES: [(&str, &str, &str, &str); 12] = [
     (
         "{raw_id}",
