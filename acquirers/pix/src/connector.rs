@@ -145,8 +145,9 @@ impl PixBank {
         Ok(Finalised::Made(Box::new(Artefacts { pix: Some(pix), ..Artefacts::default() })))
     }
 
-    /// Refuses a charge that was never finalised, and removes its cob, if the bank has it. If the bank does not
-    /// answer, the cob may stay. Its code was shown to no payer, and the payment of a refused charge is returned.
+    /// Refuses a charge that was never finalised, and removes its cob, if the bank has it. The caller closes the charge
+    /// again later: the bank may not answer, or not know the cob yet. Its code was shown to no payer, and the payment
+    /// of a refused charge is returned.
     async fn give_up(&self, charge: &Charge, found: Result<Option<Cob>, ApiError>) -> Result<Finalised> {
         let removal = match found {
             Ok(None) => Ok(None),

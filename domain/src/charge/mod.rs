@@ -185,7 +185,7 @@ pub struct Charge {
     /// Until when a caller creates the charge at its bank, so that no other caller does. `None`: none does now.
     #[serde(default, with = "domain::time::millis_option")]
     pub lease_until: Option<Timestamp>,
-    /// Since when one of several connections has not said what became of the charge there. `None`: all have.
+    /// Since when a connection has not said what became of the charge there. `None`: all have.
     #[serde(default, with = "domain::time::millis_option")]
     pub unread_since: Option<Timestamp>,
     /// Data that the payer needs to pay, by method.
@@ -405,6 +405,12 @@ impl Charge {
     /// Whether the charge was paid at one of several connections, so that the others must close it.
     pub fn is_paid_at_one_of_several(&self) -> bool {
         !self.elsewhere.is_empty() && !self.is_open() && self.applied_payment.is_some()
+    }
+
+    /// Whether the charge ended here, and must be closed where it may still be open.
+    pub fn may_be_open_there(&self) -> bool {
+        let is_left = self.applied_payment.is_none() && self.unread_since.is_some();
+        self.is_paid_at_one_of_several() || (is_left && !self.is_open())
     }
 
     /// Returns the latest expiry of the charge's methods; the creation time when no method has one.

@@ -390,6 +390,7 @@ fn cancel(charge: &Charge, now: Timestamp) -> Result<Outcome, Rejection> {
         status: TransactionStatus::Cancelled,
         failure: Some(failure),
         lease_until: None,
+        unread_since: unread_after_end(charge, now),
         ..next_version(charge.clone(), now)
     };
     match charge.applied_payment.as_ref().filter(|_| charge.is_held_for_review()) {
@@ -442,7 +443,15 @@ fn decline(charge: &Charge, reason: &FailureReason, now: Timestamp) -> Outcome {
     }
     let failure = failure(charge, reason, now);
     let next = next_version(charge.clone(), now);
-    changed(Charge { status: TransactionStatus::Refused, failure: Some(failure), lease_until: None, ..next })
+    let unread_since = unread_after_end(charge, now);
+    let failure = Some(failure);
+    changed(Charge { status: TransactionStatus::Refused, failure, lease_until: None, unread_since, ..next })
+}
+
+/// A request to create the charge may still be on its way to its acquirer. So the charge is closed there later.
+fn unread_after_end(charge: &Charge, now: Timestamp) -> Option<Timestamp> {
+    let may_appear = charge.status == TransactionStatus::Pending && charge.acquirer.is_remote();
+    charge.unread_since.or(may_appear.then_some(now))
 }
 
 fn expire(charge: &Charge, at: Timestamp, last_decline: Option<&FailureReason>) -> Outcome {

@@ -19,6 +19,10 @@ const READ_BACK_MS: i64 = 24 * 60 * 60 * 1_000;
 /// How long an overdue charge may wait for its bank before an alarm, in milliseconds: an hour.
 const OVERDUE_ALARM_MS: i64 = 60 * 60 * 1_000;
 
+/// How long a request to create a charge may be on its way, in milliseconds: an hour. A charge that ended before it was
+/// created is closed at its acquirer as long.
+const LATE_CREATION_MS: i64 = 60 * 60 * 1_000;
+
 impl AcquirerWorker {
     /// Returns when the payment of a refund was received.
     pub(crate) async fn paid_at(&self, refund: &Refund) -> WorkResult<Timestamp> {
@@ -143,7 +147,7 @@ impl AcquirerWorker {
             return Err(WorkError::Missing("a message names a charge that does not exist"));
         };
         let now = self.clock.now();
-        let charge = stored.read_at(now);
+        let charge = stored.clone().read_at(now);
         if charge.status == TransactionStatus::Pending {
             // The answer to its creation may be lost.
             Box::pin(self.finalise(id)).await?;
@@ -157,11 +161,15 @@ impl AcquirerWorker {
             return Ok((None, None));
         };
         let connector = connection.connector();
-        let must_close = charge.is_paid_at_one_of_several();
+        let must_close = charge.may_be_open_there();
         let closed = if must_close { connector.close(&charge, Priority::Background).await? } else { None };
         let read = if must_close && !is_whole { closed } else { connector.read(&charge, is_whole).await? };
         let Some(snapshot) = read else {
             tracing::warn!(charge = %id, "the acquirer does not know a charge that changed there");
+            let has_waited = |since: Timestamp| now.millis_since(since) > LATE_CREATION_MS;
+            if must_close && charge.unread_since.is_some_and(has_waited) {
+                self.charges.note_read(stored, true, now).await?;
+            }
             return Ok((None, None));
         };
         let followed = self.remote.follow(&connection, &charge, (&snapshot, None), now).await?;

@@ -227,6 +227,47 @@ async fn a_charge_that_the_bank_could_not_create_fails_after_ten_minutes() {
     assert_eq!(live.service.stack.bank.snapshot()["cobs"][0]["status"], "REMOVIDA_PELO_USUARIO_RECEBEDOR");
 }
 
+/// Its bank has the cob, although it did not say so in time.
+#[tokio::test]
+async fn a_charge_that_was_given_up_or_cancelled_early_is_closed_when_its_bank_answers() {
+    let live = Live::start().await;
+    live.fault(FaultKind::TimeoutAfterStore, 1);
+    live.client.post_charge("order-00001", &json!({"amount": 1000})).await.problem();
+    live.fault(FaultKind::Http500, 1_000);
+    live.service.advance_seconds(601).await;
+    let failed = eventually("the charge fails", async || {
+        let listed = live.client.get("/v1/charges").await.expect(200)["data"][0].clone();
+        (listed["status"] == "failed").then_some(listed)
+    })
+    .await;
+    assert_eq!(live.service.stack.bank.snapshot()["cobs"][0]["status"], "ATIVA");
+    live.service.stack.bank.clear_faults();
+    live.service.advance_seconds(3_600).await;
+    eventually("the cob is removed", async || {
+        let cob = live.service.stack.bank.snapshot()["cobs"][0].clone();
+        (cob["status"] == "REMOVIDA_PELO_USUARIO_RECEBEDOR").then_some(())
+    })
+    .await;
+    is_read(&live, &failed).await;
+
+    // The bank does not know the next one, and its creation may still be on its way for an hour.
+    live.fault(FaultKind::Timeout, 1);
+    live.client.post_charge("order-00002", &json!({"amount": 1000})).await.problem();
+    let pending = live.client.get("/v1/charges").await.expect(200)["data"][0].clone();
+    live.cancel(&pending).await.expect(200);
+    assert!(live.service.stored_charge(id(&pending).parse().unwrap()).await.unread_since.is_some());
+    live.service.advance_seconds(4 * 3_600).await;
+    is_read(&live, &pending).await;
+}
+
+async fn is_read(live: &Live, charge: &Value) {
+    eventually("nothing more is asked of the bank", async || {
+        let stored = live.service.stored_charge(id(charge).parse().unwrap()).await;
+        stored.unread_since.is_none().then_some(())
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_charge_whose_creation_the_bank_did_not_confirm_is_paid_without_a_retry() {
     let live = Live::start().await;
