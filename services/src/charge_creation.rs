@@ -120,6 +120,7 @@ pub async fn create_charge(
         disputes: None,
         past: None,
         actor: None,
+        created_by: Some(caller.by.clone()),
     };
     match &acquirer {
         Acquirer::Sandbox => {

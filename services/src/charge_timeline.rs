@@ -10,7 +10,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use domain::audit::Actor;
+use domain::audit::{Actor, ActorId};
 use domain::charge::{
     Charge, FailureReason, IncomingPayment, StatusChange, StoredCharge, TransactionStatus, UnappliedReason,
 };
@@ -171,7 +171,7 @@ pub struct TimelineEntry {
     /// The request that created the charge or refund. `null` for other entries.
     pub request_id: Option<String>,
     /// The API key (`key_…`) or the member (`usr_…`) that made the change. `null`: the service, a bank or the
-    /// operator made it, or it is the creation of the charge, whose request is `request_id`.
+    /// operator made it, or the charge was created more than 90 days ago.
     #[serde(rename = "actor")]
     pub by: Option<String>,
 }
@@ -397,7 +397,8 @@ pub async fn charge_timeline(
     let mut deliveries: Vec<Delivery> =
         deliveries.into_iter().map(|delivery| delivery.shown(&endpoints)).collect();
     deliveries.sort_by_key(|delivery| delivery.id);
-    let mut entries = statuses(stored);
+    let creator = stored.created_by.as_ref().or_else(|| events.iter().find_map(|event| event.by.as_ref()));
+    let mut entries = statuses(stored, creator);
     entries.extend(payments.iter().map(payment));
     entries.extend(refunds.iter().flat_map(steps_of_refund));
     entries.extend(cases.iter().flat_map(steps_of_case));
@@ -468,16 +469,17 @@ impl TimelineEntry {
     }
 }
 
-fn statuses(charge: &Charge) -> Vec<TimelineEntry> {
+fn statuses(charge: &Charge, creator: Option<&ActorId>) -> Vec<TimelineEntry> {
     let of_change = |(entry, led_to): (StatusChange, TransactionStatus)| {
         let is_creation = entry.version == 1;
         let failure = charge.failure.as_ref().filter(|failure| failure.at == entry.at);
         let fact = TimelineFact::Status(led_to, failure.map(|failure| failure.reason.clone()));
-        let state = TimelineEntry::new(entry.at, None, fact);
+        let state = TimelineEntry::new(entry.at, None, fact).by(charge.actor.as_ref(), entry.version);
         TimelineEntry {
             amount: is_creation.then_some(charge.amount.minor()),
             request_id: is_creation.then(|| charge.request_id.as_str().to_owned()),
-            ..state.by(charge.actor.as_ref(), entry.version)
+            by: creator.filter(|_| is_creation).map(ToString::to_string).or(state.by),
+            ..state
         }
     };
     charge.status_changes().into_iter().map(of_change).collect()

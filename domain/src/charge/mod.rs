@@ -30,7 +30,7 @@ pub use status::{PublicStatus, TransactionStatus};
 pub use stored::StoredCharge;
 
 use crate::acquirer::AcquirerName;
-use crate::actor::Actor;
+use crate::actor::{Actor, ActorId};
 use crate::calendar::Day;
 use crate::ids::{AcquirerPaymentId, ChargeId, ConnectionId, PostingId, Scope, Scoped};
 use crate::med::CaseUpdate;
@@ -230,6 +230,10 @@ pub struct Charge {
     pub past: Option<PreviousState>,
     /// The API key that last changed the row, with the version that it wrote; the source of audit rows.
     pub actor: Option<Actor>,
+    /// Who created the charge. The row must stay small, so only its first versions have it. Then the row of the event
+    /// has it.
+    #[serde(rename = "by")]
+    pub created_by: Option<ActorId>,
 }
 
 impl Serialize for Charge {

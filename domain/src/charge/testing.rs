@@ -58,6 +58,7 @@ pub(crate) fn waiting() -> Charge {
         disputes: None,
         past: None,
         actor: None,
+        created_by: None,
     }
 }
 

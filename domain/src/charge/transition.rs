@@ -536,7 +536,8 @@ fn with_applied_payment(charge: &Charge, payment: &Payment, now: Timestamp) -> C
 pub fn next_version(charge: Charge, at: Timestamp) -> Charge {
     let past = Some(charge.as_past());
     let updated_at = at.strictly_after(charge.updated_at);
-    Charge { version: charge.version.saturating_add(1), updated_at, past, ..charge }
+    let created_by = charge.created_by.filter(|_| charge.status == TransactionStatus::Pending);
+    Charge { version: charge.version.saturating_add(1), updated_at, past, created_by, ..charge }
 }
 
 fn changed(charge: Charge) -> Outcome {

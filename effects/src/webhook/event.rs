@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use domain::actor::ActorId;
 use domain::charge::{Charge, StatusChange, TransactionStatus};
 use domain::ids::{ChargeId, DeliveryId, EventId, Scope};
 use domain::med::MedCase;
@@ -74,6 +75,9 @@ pub struct Event {
     /// did.
     #[serde(default, rename = "rid", skip_serializing_if = "Option::is_none")]
     pub request_id: Option<StoredRequestId>,
+    /// Who created the charge, in the row of its first change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<ActorId>,
     /// The charge that changed or whose refund or MED case changed, for the log line of the publication.
     #[serde(skip)]
     pub charge: Option<ChargeId>,
@@ -164,6 +168,8 @@ impl Event {
         } else {
             Self::for_status_change(new, &entry, by_refund, public_urls)?
         };
+        let is_first = from == TransactionStatus::Pending;
+        let event = event.map(|event| Self { by: new.created_by.clone().filter(|_| is_first), ..event });
         let Some(counted) = rollup_change(old, new) else { return Ok(event) };
         let event =
             event.unwrap_or_else(|| Self::with_objects(&Origin::of_charge(new, &entry), Vec::new(), None));
@@ -260,6 +266,7 @@ impl Event {
             counted: None,
             webhook_url,
             request_id: origin.request_id.clone(),
+            by: None,
             charge: origin.charge,
             created_at: origin.at,
             kept_from: None,

@@ -63,7 +63,9 @@ async fn a_timeline_has_all_that_happened_to_a_charge_and_every_delivery() {
     })
     .await;
     assert_eq!(states(&entries, "status"), ["WAITING_PAYMENT", "PAID", "DISPUTE", "PAID"]);
-    assert!(of(&entries, "status")[0]["request_id"].is_string());
+    let created = of(&entries, "status")[0].clone();
+    assert!(created["request_id"].is_string());
+    assert_eq!(created["actor"], of(&entries, "refund")[0]["actor"], "the key that created the charge");
     assert_eq!(states(&entries, "payment"), ["accepted", "return returned"]);
     assert_eq!(of(&entries, "payment")[1]["details"], "second_payment");
     let refunds = of(&entries, "refund");
