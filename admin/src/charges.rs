@@ -141,7 +141,7 @@ async fn expire(stack: &Stack, id: ChargeId, by: &Operator) -> Result<()> {
     if now < ends_at {
         return Err(format!("the charge can be expired from {ends_at} on, a day after its expiry").into());
     }
-    let connection = stack.connections()?.of_charge(&charge).await?;
+    let connection = stack.connections()?.acquirer_of(&charge).await?;
     let has_pix = match connection.as_pix() {
         Some(bank) => bank.knows_charge(&charge, now).await?,
         None => false,

@@ -318,7 +318,8 @@ impl BankPayments {
             return Ok(charge);
         }
         let account = self.account_of(&charge).await?;
-        let new = NewCharge { charge: &charge, settings: &account.settings, return_url: "", is_first: false };
+        let (settings, return_url, pix_location) = (&account.settings, "", "");
+        let new = NewCharge { charge: &charge, settings, return_url, pix_location, is_first: false, now };
         let finalised = bank.create(new).await?;
         Ok(self.charges.finalise(charge, finalised, now).await?)
     }

@@ -9,7 +9,7 @@ use domain::snapshot::RemoteState;
 use domain::time::Timestamp;
 
 use crate::RemoteCharges;
-use acquirer_core::{Acquirer, AcquirerError, Connection, Connections, Priority, within};
+use acquirer_core::{AcquirerError, Connection, Connections, Priority, within};
 use money::charge::{ChargeError, Charges};
 use shared::auth::Caller;
 use shared::http::{Problem, Result};
@@ -34,12 +34,8 @@ pub async fn cancel_charge(
     if !charge.acquirer.is_remote() || !charge.is_open() {
         return Ok(cancellation.charges.cancel(stored, caller, now).await?);
     }
-    match cancellation.connections.acquirer_of(&charge).await? {
-        Acquirer::Sandbox => Ok(cancellation.charges.cancel(stored, caller, now).await?),
-        Acquirer::Remote(connection) => {
-            Box::pin(cancellation.cancel_remotely(&connection, stored, caller, now)).await
-        }
-    }
+    let connection = cancellation.connections.acquirer_of(&charge).await?;
+    Box::pin(cancellation.cancel_remotely(&connection, stored, caller, now)).await
 }
 
 impl ChargeCancellation<'_> {

@@ -13,7 +13,7 @@ use domain::charge::{Artefacts, Charge, Funds, StoredCharge, TransactionStatus, 
 use domain::ids::ChargeId;
 use domain::time::Timestamp;
 
-use acquirer_core::{Acquirer, AcquirerError, Connection, Connections, finalise_in_sandbox, within};
+use acquirer_core::{AcquirerError, Connection, Connections, within};
 use money::charge::request::NewCharge;
 use money::charge::{ChargeError, Charges};
 use shared::auth::Caller;
@@ -122,24 +122,19 @@ pub async fn create_charge(
         actor: None,
         created_by: Some(caller.by.clone()),
     };
-    match &acquirer {
-        Acquirer::Sandbox => {
-            let charge = if acquirer.finalises_asynchronously(&charge) {
-                Charge { status: TransactionStatus::Pending, ..charge }
-            } else {
-                let settings = &caller.settings;
-                let finalised = finalise_in_sandbox(&charge, settings, creation.public_urls, now)?;
-                transition::created_as(charge, finalised)
-            };
-            match creation.charges.insert(&charge).await? {
-                Inserted::New => Ok(Created::New(charge)),
-                Inserted::Existing(stored) => Ok(Created::Replayed(replayed(stored, &charge, now)?)),
-            }
-        }
+    if acquirer.name().is_remote() {
         // Boxed, because its future is large, and charges of test keys do not need it.
-        Acquirer::Remote(connection) => {
-            Box::pin(creation.create_remotely((connection, is_stopped), caller, charge, now)).await
-        }
+        return Box::pin(creation.create_remotely((&acquirer, is_stopped), caller, charge, now)).await;
+    }
+    let charge = if acquirer.connector().creates_later(&charge) {
+        Charge { status: TransactionStatus::Pending, ..charge }
+    } else {
+        let created = acquirer.create(&charge, &caller.settings, creation.public_urls, (true, now)).await;
+        transition::created_as(charge, created.map_err(AcquirerError::from)?)
+    };
+    match creation.charges.insert(&charge).await? {
+        Inserted::New => Ok(Created::New(charge)),
+        Inserted::Existing(stored) => Ok(Created::Replayed(replayed(stored, &charge, now)?)),
     }
 }
 
@@ -163,7 +158,7 @@ impl ChargeCreation<'_> {
         connection.check(&charge)?;
         let pending = Charge {
             status: TransactionStatus::Pending,
-            connection: Some(connection.id()),
+            connection: connection.id(),
             elsewhere: connection.elsewhere().to_vec(),
             lease_until: now.plus_seconds(LEASE_SECONDS).ok(),
             ..charge
@@ -184,13 +179,8 @@ impl ChargeCreation<'_> {
             Inserted::Existing(stored) => {
                 let stored = replayed(stored, &pending, now)?;
                 // The account's connections may have changed since.
-                match self.connections.acquirer_of(&stored).await? {
-                    Acquirer::Remote(connection) => {
-                        let finished = self.finish_pending(&connection, caller, stored);
-                        Ok(Created::Replayed(Box::pin(finished).await?))
-                    }
-                    Acquirer::Sandbox => Ok(Created::Replayed(stored)),
-                }
+                let connection = self.connections.acquirer_of(&stored).await?;
+                Ok(Created::Replayed(Box::pin(self.finish_pending(&connection, caller, stored)).await?))
             }
         }
     }
@@ -232,7 +222,8 @@ impl ChargeCreation<'_> {
         leased: Charge,
         limit: Duration,
     ) -> Result<Charge, CreateChargeError> {
-        let create = connection.create(&leased, settings, self.public_urls, is_first);
+        let when = (is_first, self.clock.now());
+        let create = connection.create(&leased, settings, self.public_urls, when);
         let created = within(limit, create).await;
         self.connections.note_clock(connection).await;
         match created {

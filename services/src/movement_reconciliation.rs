@@ -26,7 +26,7 @@ use serde::Serialize;
 
 use crate::reconciliation::{accounts_of, live};
 use crate::{ChargeRows, RemoteCharges};
-use acquirer_core::{Acquirer, Connection, Connections, Movement};
+use acquirer_core::{Connection, Connections, Movement};
 use money::charge::Charges;
 use money::wallet::Wallets;
 use shared::store::{Result, Store};
@@ -87,6 +87,7 @@ pub async fn reconcile_movements(
     (day, apply): (Day, bool),
     now: Timestamp,
 ) -> WorkResult<MovementReconciliation> {
+    let id = connection.id().ok_or(WorkError::Missing("the sandbox moves no money"))?;
     let mut found = MovementReconciliation::default();
     let mut of_charges: BTreeMap<ChargeId, Recorded> = BTreeMap::new();
     let (period, mut cursor) = ((day.starts_at(), day.ends_at()), None::<String>);
@@ -105,18 +106,18 @@ pub async fn reconcile_movements(
             break;
         }
     }
-    let accounts = accounts_of(store, connection.id(), connection.account()).await?;
+    let accounts = accounts_of(store, id, connection.account()).await?;
     for account in &accounts {
-        record_of_day(store, (*account, connection.id()), day, &mut of_charges).await?;
+        record_of_day(store, (*account, id), day, &mut of_charges).await?;
     }
     let rows = Charges::new(store.clone());
-    for (id, Recorded { movements, payments }) in of_charges {
-        let Some(stored) = rows.find(Some(id)).await? else {
-            found.differences.push(MovementDifference::new(id, "no such charge is recorded"));
+    for (of, Recorded { movements, payments }) in of_charges {
+        let Some(stored) = rows.find(Some(of)).await? else {
+            found.differences.push(MovementDifference::new(of, "no such charge is recorded"));
             continue;
         };
         let charge = stored.as_stored();
-        if !accounts.contains(&charge.scope.account) || !charge.uses(connection.id()) {
+        if !accounts.contains(&charge.scope.account) || !charge.uses(id) {
             // A payment of another system names it, or it has postings and no part at this connection.
             found.others = found.others.saturating_add((!movements.is_empty()).into());
             continue;
@@ -128,7 +129,7 @@ pub async fn reconcile_movements(
         {
             continue;
         }
-        let Acquirer::Remote(whole) = connections.acquirer_of(charge).await? else { continue };
+        let whole = connections.acquirer_of(charge).await?;
         let what = (&movements[..], &payments[..]);
         Box::pin(compare(store, charges, (&whole, charge), what, (apply, now), &mut found)).await?;
     }

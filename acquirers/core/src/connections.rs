@@ -4,8 +4,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use acquirer_kit::setting::AcquirerUrl;
 use acquirer_kit::{Connector, KitError, NewCharge};
 use api_pix::PixBank;
+use sandbox::Sandbox;
 use sha2::{Digest, Sha256};
 use stripe_client::StripeConnector;
 use tracing::field::display;
@@ -18,11 +20,11 @@ use domain::ids::{AccountId, ConnectionId, Mode, Scope};
 use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
 
+use super::AcquirerError;
 use super::configuration::{
-    AccountAcquirer, AccountAcquirers, AcquirerSettings, ConfiguredAcquirer, Credentials, KindSettings,
+    AccountAcquirer, AccountAcquirers, ConfiguredAcquirer, Credentials, KindSettings,
 };
 use super::joined::Joined;
-use super::{Acquirer, AcquirerError};
 use shared::clock::Clock;
 use shared::config::PublicUrls;
 
@@ -32,10 +34,13 @@ const CACHED_MS: i64 = 60_000;
 /// The most accounts and clients that one instance caches. Beyond, the cache is emptied.
 const MAX_CACHED: usize = 1_000;
 
-/// An acquirer with the credentials of one account. Clones share its client.
+/// The sandbox, or an acquirer with the credentials of one account. Clones share its client.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    configured: Arc<ConfiguredAcquirer>,
+    account: AccountId,
+    id: Option<ConnectionId>,
+    /// `None`: the sandbox.
+    configured: Option<Arc<ConfiguredAcquirer>>,
     connector: Arc<dyn Connector>,
     /// The services of Pix read lists of payments, which no other acquirer has.
     pix: Option<PixBank>,
@@ -45,20 +50,34 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub fn configured(&self) -> &ConfiguredAcquirer {
-        &self.configured
+    fn sandbox(account: AccountId) -> Self {
+        Self {
+            account,
+            id: None,
+            configured: None,
+            connector: Arc::new(Sandbox),
+            pix: None,
+            elsewhere: Vec::new(),
+            expire_after_seconds: 0,
+        }
+    }
+
+    /// `None`: the sandbox.
+    pub fn configured(&self) -> Option<&ConfiguredAcquirer> {
+        self.configured.as_deref()
+    }
+
+    pub fn base_url(&self) -> Option<&AcquirerUrl> {
+        self.configured().map(|configured| &configured.acquirer.settings.base_url)
     }
 
     pub fn account(&self) -> AccountId {
-        self.configured.acquirer.account
+        self.account
     }
 
-    pub fn id(&self) -> ConnectionId {
-        self.configured.acquirer.connection
-    }
-
-    pub fn settings(&self) -> &AcquirerSettings {
-        &self.configured.acquirer.settings
+    /// `None`: the sandbox.
+    pub fn id(&self) -> Option<ConnectionId> {
+        self.id
     }
 
     pub fn connector(&self) -> &dyn Connector {
@@ -66,7 +85,7 @@ impl Connection {
     }
 
     pub fn name(&self) -> AcquirerName {
-        if self.settings().pix().is_some() { AcquirerName::Pix } else { AcquirerName::Hosted }
+        self.connector.name()
     }
 
     /// The methods of a charge that belong to other connections. Its connector does the work at all of them.
@@ -86,10 +105,13 @@ impl Connection {
             return Some(first.clone());
         }
         let others = parts.iter().skip(1);
-        let elsewhere =
-            others.flat_map(|(other, methods)| methods.iter().map(|method| (*method, other.id()))).collect();
+        let elsewhere = others
+            .flat_map(|(other, methods)| methods.iter().zip(other.id).map(|(method, id)| (*method, id)))
+            .collect();
         Some(Self {
-            configured: Arc::clone(&first.configured),
+            account: first.account,
+            id: first.id,
+            configured: first.configured.clone(),
             pix: parts.iter().find_map(|(part, _)| part.pix.clone()),
             expire_after_seconds: parts.iter().map(|(part, _)| part.expire_after_seconds).max()?,
             elsewhere,
@@ -115,11 +137,11 @@ impl Connection {
         charge: &Charge,
         settings: &AccountSettings,
         public_urls: &PublicUrls,
-        is_first: bool,
+        (is_first, now): (bool, Timestamp),
     ) -> Result<Finalised, KitError> {
-        let return_url = public_urls.card_return_url(charge.id);
-        let new = NewCharge { charge, settings, return_url: &return_url, is_first };
-        self.connector.create(new).await
+        let return_url = &public_urls.card_return_url(charge.id);
+        let pix_location = &public_urls.pix_location(&charge.id.txid());
+        self.connector.create(NewCharge { charge, settings, return_url, pix_location, is_first, now }).await
     }
 
     /// Checks what the acquirer takes, so that a charge that it would refuse is not stored.
@@ -198,13 +220,10 @@ impl Connections {
         &self,
         scope: &Scope,
         methods: &[PaymentMethod],
-    ) -> Result<(Acquirer, bool), AcquirerError> {
+    ) -> Result<(Connection, bool), AcquirerError> {
         match scope.mode {
-            Mode::Test => Ok((Acquirer::Sandbox, false)),
-            Mode::Live => {
-                let (found, is_stopped) = self.for_methods(scope.account, methods).await?;
-                Ok((Acquirer::Remote(Box::new(found)), is_stopped))
-            }
+            Mode::Test => Ok((Connection::sandbox(scope.account), false)),
+            Mode::Live => self.for_methods(scope.account, methods).await,
         }
     }
 
@@ -214,22 +233,25 @@ impl Connections {
         name: AcquirerName,
         account: AccountId,
         connection: Option<ConnectionId>,
-    ) -> Result<Acquirer, AcquirerError> {
+    ) -> Result<Connection, AcquirerError> {
         if !name.is_remote() {
-            return Ok(Acquirer::Sandbox);
+            return Ok(Connection::sandbox(account));
         }
-        Ok(Acquirer::Remote(Box::new(self.at(account, connection).await?)))
+        self.at(account, connection).await
     }
 
-    pub async fn acquirer_of(&self, charge: &Charge) -> Result<Acquirer, AcquirerError> {
+    /// Returns the acquirers of a charge, as one.
+    pub async fn acquirer_of(&self, charge: &Charge) -> Result<Connection, AcquirerError> {
         if !charge.acquirer.is_remote() {
-            return Ok(Acquirer::Sandbox);
+            return Ok(Connection::sandbox(charge.scope.account));
         }
-        Ok(Acquirer::Remote(Box::new(self.of_charge(charge).await?)))
+        let of_method = |method: &PaymentMethod| Some((*method, charge.connection_of(*method)?));
+        let wanted: Vec<_> = charge.methods.iter().filter_map(of_method).collect();
+        Ok(self.join(charge.scope.account, &wanted).await?.0)
     }
 
     /// Returns the acquirer that has the charge's payment, or may get it first.
-    pub async fn acquirer_of_payment(&self, charge: &Charge) -> Result<Acquirer, AcquirerError> {
+    pub async fn acquirer_of_payment(&self, charge: &Charge) -> Result<Connection, AcquirerError> {
         let method = charge.method();
         let connection = charge.connection_of(method);
         self.acquirer_named(charge.acquirer_of(method), charge.scope.account, connection).await
@@ -259,12 +281,6 @@ impl Connections {
         self.join(account, &wanted).await
     }
 
-    pub async fn of_charge(&self, charge: &Charge) -> Result<Connection, AcquirerError> {
-        let of_method = |method: &PaymentMethod| Some((*method, charge.connection_of(*method)?));
-        let wanted: Vec<_> = charge.methods.iter().filter_map(of_method).collect();
-        Ok(self.join(charge.scope.account, &wanted).await?.0)
-    }
-
     /// Joins the connections of these methods. Also returns whether an operator stopped new live charges.
     async fn join(
         &self,
@@ -273,7 +289,7 @@ impl Connections {
     ) -> Result<(Connection, bool), AcquirerError> {
         let (mut parts, mut is_stopped) = (Vec::<(Connection, Vec<PaymentMethod>)>::new(), false);
         for (method, id) in methods {
-            if let Some((_, taken)) = parts.iter_mut().find(|(part, _)| part.id() == *id) {
+            if let Some((_, taken)) = parts.iter_mut().find(|(part, _)| part.id == Some(*id)) {
                 taken.push(*method);
                 continue;
             }
@@ -395,7 +411,9 @@ impl Connections {
             }
             _ => return Err(unusable(&"the client is of another kind than the settings")),
         };
-        Ok(Connection { configured, connector, pix, elsewhere, expire_after_seconds })
+        let AccountAcquirer { account, connection, .. } = configured.acquirer;
+        let (id, configured) = (Some(connection), Some(configured));
+        Ok(Connection { account, id, configured, connector, pix, elsewhere, expire_after_seconds })
     }
 
     fn with_cache<T>(&self, use_cache: impl FnOnce(&mut Cache) -> T) -> T {

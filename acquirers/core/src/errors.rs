@@ -25,7 +25,9 @@ impl From<AcquirerError> for Problem {
             AcquirerError::NotConfigured
             | AcquirerError::MethodNotConfigured { .. }
             | AcquirerError::NotTaken(_)
-            | AcquirerError::MethodUnavailable { .. } => Self::Unprocessable(error.to_string()),
+            | AcquirerError::Kit(KitError::MethodUnavailable { .. }) => {
+                Self::Unprocessable(error.to_string())
+            }
             AcquirerError::Store(error) => error.into(),
             AcquirerError::Kit(KitError::Limited(retry_after)) => Self::Limited(retry_after),
             AcquirerError::Kit(KitError::Invalid(_)) => Self::Internal(error.to_string()),

@@ -3,7 +3,7 @@
 
 use acquirer_kit::{Connector, KitError, NewCharge, Priority, Result};
 use async_trait::async_trait;
-use domain::acquirer::{Capabilities, RefundCapabilities};
+use domain::acquirer::{AcquirerName, Capabilities, RefundCapabilities};
 use domain::charge::transition::Finalised;
 use domain::charge::{Artefacts, Charge, TransactionStatus};
 use domain::money::Currency;
@@ -69,6 +69,10 @@ impl Joined {
 /// Refunds, returns and changes are those of a payment or of one connection, so it refuses them.
 #[async_trait]
 impl Connector for Joined {
+    fn name(&self) -> AcquirerName {
+        self.0.first().map_or_else(AcquirerName::default, |(connection, _)| connection.name())
+    }
+
     fn capabilities(&self, method: PaymentMethod, currency: Currency) -> Option<Capabilities> {
         let (connection, _) = self.0.iter().find(|(_, methods)| methods.contains(&method))?;
         connection.connector().capabilities(method, currency)

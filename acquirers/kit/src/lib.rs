@@ -13,7 +13,7 @@ pub mod setting;
 pub use acquirer_http::Priority;
 use async_trait::async_trait;
 use domain::account::AccountSettings;
-use domain::acquirer::{Capabilities, OddObject, RefundCapabilities};
+use domain::acquirer::{AcquirerName, Capabilities, OddObject, RefundCapabilities};
 use domain::backoff::Backoff;
 use domain::charge::transition::Finalised;
 use domain::charge::{Charge, FailureReason, IncomingPayment};
@@ -95,10 +95,18 @@ pub trait KindCredentials {
 /// connector finds what the first one made. A refund or return is read first, and requested only if it is not found.
 #[async_trait]
 pub trait Connector: fmt::Debug + Send + Sync {
+    /// What the rows of its charges have.
+    fn name(&self) -> AcquirerName;
+
     /// What it takes by a method in a currency. `None`: it does not take the method.
     fn capabilities(&self, method: PaymentMethod, currency: Currency) -> Option<Capabilities>;
 
     fn refund_capabilities(&self) -> RefundCapabilities;
+
+    /// Whether it takes so long to create a charge that the merchant is answered before. Only the sandbox simulates it.
+    fn creates_later(&self, _charge: &Charge) -> bool {
+        false
+    }
 
     /// Creates a pending charge, or finds the one that an earlier call created.
     async fn create(&self, new: NewCharge<'_>) -> Result<Finalised>;
@@ -203,6 +211,9 @@ pub struct NewCharge<'a> {
     pub settings: &'a AccountSettings,
     /// Where the acquirer's page sends the payer afterwards.
     pub return_url: &'a str,
+    /// The URL in the payment code of the sandbox, without the scheme (API Pix: location).
+    pub pix_location: &'a str,
+    pub now: Timestamp,
     /// No earlier attempt can have reached the acquirer.
     pub is_first: bool,
 }
@@ -281,6 +292,9 @@ pub enum KitError {
     /// A defect of the service: the validation should have refused the request.
     #[error("the acquirer can't represent the request: {0}")]
     Invalid(String),
+    /// It can't issue a requested payment method. The merchant sees this text.
+    #[error("`paymentMethods`: {} can't be issued: {reason}. Remove it.", method.as_str())]
+    MethodUnavailable { method: PaymentMethod, reason: String },
     /// An object of the acquirer can't be used, and a repetition does not help. It must be set aside.
     #[error("an object of the acquirer can't be used: {0}")]
     Odd(OddObject),
@@ -291,7 +305,7 @@ pub enum KitError {
 
 impl WorkFailure for KitError {
     fn is_outside(&self) -> bool {
-        !matches!(self, Self::Invalid(_) | Self::Odd(_))
+        !matches!(self, Self::Invalid(_) | Self::MethodUnavailable { .. } | Self::Odd(_))
     }
 
     fn odd(&self) -> Option<&OddObject> {

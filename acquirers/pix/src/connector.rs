@@ -13,7 +13,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value};
 
 use domain::account::AccountSettings;
-use domain::acquirer::{Capabilities, RETURN_WINDOW_MS, RefundCapabilities};
+use domain::acquirer::{AcquirerName, Capabilities, RETURN_WINDOW_MS, RefundCapabilities};
 use domain::charge::transition::{Finalised, Payment};
 use domain::charge::{Artefacts, Charge, FailureReason, IncomingPayment};
 use domain::ids::{AccountId, AcquirerPaymentId, ChargeId, ConnectionId, EndToEndId, Mode, Scope};
@@ -400,6 +400,10 @@ impl PixBank {
 
 #[async_trait]
 impl Connector for PixBank {
+    fn name(&self) -> AcquirerName {
+        AcquirerName::Pix
+    }
+
     fn capabilities(&self, method: PaymentMethod, currency: Currency) -> Option<Capabilities> {
         let amounts = (currency == Currency::BRL).then_some((Amount::MIN.minor(), Amount::MAX.minor()));
         (method == PaymentMethod::Pix).then_some(Capabilities { amounts, multiple_of: 1 })

@@ -9,7 +9,7 @@ use acquirer_kit::{
     Result, ReturnProgress, next_poll, read_as_odd, refused_until,
 };
 use async_trait::async_trait;
-use domain::acquirer::{Capabilities, Charged, OddObject, RefundCapabilities};
+use domain::acquirer::{AcquirerName, Capabilities, Charged, OddObject, RefundCapabilities};
 use domain::charge::transition::{Finalised, Payment};
 use domain::charge::{Artefacts, Card, Charge, FailureReason, HostedPage, IncomingPayment};
 use domain::ids::{AcquirerPaymentId, ChargeId};
@@ -485,6 +485,10 @@ impl StripeConnector {
 
 #[async_trait]
 impl Connector for StripeConnector {
+    fn name(&self) -> AcquirerName {
+        AcquirerName::Hosted
+    }
+
     fn capabilities(&self, method: PaymentMethod, currency: Currency) -> Option<Capabilities> {
         (method == PaymentMethod::CreditCard).then(|| capabilities(currency))
     }

@@ -131,8 +131,8 @@ impl World {
     }
 
     async fn create(&self, charge: &Charge, is_first: bool) -> Result<Finalised, KitError> {
-        let settings = &self.settings;
-        self.connector.create(NewCharge { charge, settings, return_url: RETURN_URL, is_first }).await
+        let (settings, return_url, pix_location, now) = (&self.settings, RETURN_URL, "", charge.created_at);
+        self.connector.create(NewCharge { charge, settings, return_url, pix_location, is_first, now }).await
     }
 
     /// A charge that waits for its payer.

@@ -1,6 +1,6 @@
 //! Work at acquirers for single rows: read a Pix or a charge, expire a charge, return a payment.
 
-use acquirer_core::{Acquirer, AcquirerMessage, Connection, Priority};
+use acquirer_core::{AcquirerMessage, Connection, Priority};
 use domain::acquirer::{AcquirerName, ReportedPix};
 use domain::charge::TransactionStatus;
 use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId, Scope};
@@ -44,12 +44,11 @@ impl AcquirerWorker {
         let connection = self.connections.at(known.account, Some(known.connection)).await?;
         let bank = connection.pix()?;
         let since = known.reported_at.plus_millis(READ_BACK_MS.saturating_neg()).unwrap_or(Timestamp::MIN);
-        let at = Some((known.connection, known.account));
         let read = bank.read_back(id, known.txid.as_deref(), (since, now)).await;
-        match self.usable(at, read).await?.flatten() {
+        match self.usable(&connection, read).await?.flatten() {
             Some(pix) if known.txid.is_none() || pix.txid.is_none() || pix.txid == known.txid => {
                 let recorded = self.payments.record(bank, &pix, PixHint::default(), now).await;
-                let Some(recorded) = self.usable(at, recorded).await? else { return Ok(()) };
+                let Some(recorded) = self.usable(&connection, recorded).await? else { return Ok(()) };
                 if let Some(recorded) = recorded {
                     return self.payments.settle_read_back(bank, &recorded, &pix, now).await;
                 }
@@ -79,9 +78,7 @@ impl AcquirerWorker {
         if !charge.can_expire() || now <= expires_at {
             return Ok(());
         }
-        let Acquirer::Remote(connection) = self.connections.acquirer_of(&charge).await? else {
-            return Ok(());
-        };
+        let connection = self.connections.acquirer_of(&charge).await?;
         let grace = i64::from(connection.expire_after_seconds());
         let removable_at = expires_at.plus_seconds(grace).unwrap_or(Timestamp::MAX);
         if now < removable_at {
@@ -157,9 +154,10 @@ impl AcquirerWorker {
         if is_by_card && charge.applied_payment.is_some() && charge.unread_since.is_none() && !is_whole {
             return Ok((None, None));
         }
-        let Acquirer::Remote(connection) = self.connections.acquirer_of(&charge).await? else {
+        if !charge.acquirer.is_remote() {
             return Ok((None, None));
-        };
+        }
+        let connection = self.connections.acquirer_of(&charge).await?;
         let connector = connection.connector();
         let must_close = charge.may_be_open_there();
         let closed = if must_close { connector.close(&charge, Priority::Background).await? } else { None };
@@ -188,8 +186,8 @@ impl AcquirerWorker {
         now: Timestamp,
     ) -> WorkResult<Option<Timestamp>> {
         let Followed { charge, read_again_at, odd } = followed;
-        let (id, account) = (charge.as_stored().id, charge.as_stored().scope.account);
-        self.set_aside((connection.id(), account), &odd).await?;
+        let id = charge.as_stored().id;
+        self.set_aside(connection, &odd).await?;
         let unread_since = charge.as_stored().unread_since.filter(|_| snapshot.is_partial && odd.is_empty());
         if unread_since.is_some_and(|since| now.millis_since(since) > OVERDUE_ALARM_MS) {
             tracing::error!(charge = %id, "one of a charge's acquirers has not answered for more than an hour; what the others said is recorded");
@@ -216,7 +214,7 @@ impl AcquirerWorker {
         let message =
             |refusals| AcquirerMessage::Return { scope: *scope, payment: payment.clone(), refusals };
         let advanced = self.returns.advance(&connection, &incoming, now).await;
-        match self.usable(Some((connection.id(), scope.account)), advanced).await? {
+        match self.usable(&connection, advanced).await? {
             // The row stays due.
             None | Some(ReturnStep::Ended) => Ok(()),
             Some(ReturnStep::PollAgainAt(at)) => {

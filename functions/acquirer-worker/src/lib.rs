@@ -14,14 +14,13 @@ use std::time::Duration;
 
 use acquirer_core::configuration::AccountAcquirers;
 use acquirer_core::{
-    Acquirer, AcquirerMessage, AcquirerQueue, Connections, FINALISE_TIMEOUT_MS, NOT_FINALISED_IN_TIME,
-    RefundAnswer, RefundProgress, RequestAgain, finalise_in_sandbox,
+    AcquirerMessage, AcquirerQueue, Connection, Connections, RefundAnswer, RefundProgress, RequestAgain,
 };
 use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
 use domain::acquirer::{OddObject, SetAsideItem};
 use domain::charge::TransactionStatus;
-use domain::ids::{AccountId, ChargeId, ConnectionId, RefundId};
+use domain::ids::{ChargeId, RefundId};
 use domain::refund::RefundOutcome;
 use domain::time::Timestamp;
 use money::charge::Charges;
@@ -91,8 +90,9 @@ impl AcquirerWorker {
         })
     }
 
-    async fn set_aside(&self, at: (ConnectionId, AccountId), odd: &[OddObject]) -> WorkResult<()> {
-        let now = self.clock.now();
+    async fn set_aside(&self, connection: &Connection, odd: &[OddObject]) -> WorkResult<()> {
+        let Some(id) = connection.id() else { return Ok(()) };
+        let (at, now) = ((id, connection.account()), self.clock.now());
         let items: Vec<SetAsideItem> = odd.iter().map(|odd| SetAsideItem::of_object(at, odd, now)).collect();
         Ok(SetAsideItems::new(self.store.clone()).add(&items).await?)
     }
@@ -100,14 +100,14 @@ impl AcquirerWorker {
     /// `None`: an object of the acquirer can't be used, and was set aside.
     async fn usable<T>(
         &self,
-        at: Option<(ConnectionId, AccountId)>,
+        connection: &Connection,
         answered: Result<T, impl Into<WorkError>>,
     ) -> WorkResult<Option<T>> {
         let answered = answered.map_err(Into::into);
-        if let (Some(at), Err(error)) = (at, &answered)
+        if let Err(error) = &answered
             && let Some(odd) = error.odd().cloned()
         {
-            return self.set_aside(at, &[odd]).await.map(|()| None);
+            return self.set_aside(connection, &[odd]).await.map(|()| None);
         }
         answered.map(Some)
     }
@@ -153,19 +153,7 @@ impl AcquirerWorker {
             return Ok(());
         }
         let account = self.payments.account_of(&charge).await?;
-        let Acquirer::Remote(connection) = self.connections.acquirer_of(&charge).await? else {
-            let finalised = match finalise_in_sandbox(&charge, &account.settings, &self.public_urls, now) {
-                Ok(finalised) => finalised,
-                Err(error) if now.millis_since(charge.created_at) < FINALISE_TIMEOUT_MS => {
-                    return Err(error.into());
-                }
-                Err(error) => {
-                    tracing::error!(charge = %id, %error, "a charge could not be finalised in time; it is refused");
-                    NOT_FINALISED_IN_TIME
-                }
-            };
-            return Ok(self.charges.finalise(charge, finalised, self.clock.now()).await.map(drop)?);
-        };
+        let connection = self.connections.acquirer_of(&charge).await?;
         let Some(leased) = self.charges.lease(&charge, LEASE_SECONDS, now).await? else { return Ok(()) };
         let creation = ChargeCreation {
             charges: &self.charges,
@@ -198,14 +186,14 @@ impl AcquirerWorker {
         let acquirer =
             self.connections.acquirer_named(refund.acquirer, refund.scope.account, refund.connection).await?;
         let now = self.clock.now();
-        let at = refund.connection.map(|connection| (connection, refund.scope.account));
-        let found = self.usable(at, acquirer.find_refund(&refund, now).await).await?;
+        let connector = acquirer.connector();
+        let found = self.usable(&acquirer, connector.find_refund(&refund, now).await).await?;
         let (refund, answer) = match found {
             Some(None) => {
                 let Some(leased) = self.refunds.lease(&refund, now).await? else { return Ok(()) };
                 let paid_at = self.paid_at(&leased).await?;
-                let requested = acquirer.request_refund(&leased, paid_at, self.clock.now()).await;
-                (leased, self.usable(at, requested).await?)
+                let requested = connector.request_refund(&leased, paid_at, self.clock.now()).await;
+                (leased, self.usable(&acquirer, requested).await?)
             }
             found => (refund, found.flatten()),
         };
@@ -238,9 +226,7 @@ impl AcquirerWorker {
                 }
                 // Other devoluções are the usual cause of a failure. They debit the wallet before the refund
                 // credits it again.
-                if let (RefundOutcome::Failed, Acquirer::Remote(connection)) = (end, &acquirer)
-                    && let Some(bank) = connection.as_pix()
-                {
+                if let (RefundOutcome::Failed, Some(bank)) = (end, acquirer.as_pix()) {
                     self.payments.record_by_id(bank, refund.payment.as_str(), None, now).await?;
                 }
                 self.refunds.end_at_bank(refund, end, said, now).await?;

@@ -67,7 +67,8 @@ impl AcquirerWorker {
             return Ok(());
         };
         let connections = self.connections_of(&sweep).await;
-        let banks: Vec<PixBank> = connections.iter().filter_map(Connection::as_pix).cloned().collect();
+        let banks: Vec<(&Connection, &PixBank)> =
+            connections.iter().filter_map(|each| Some((each, each.as_pix()?))).collect();
         let outcome = match connections.first() {
             None => return Ok(()),
             Some(connection) if banks.is_empty() => self.sweep_changes(connection, &sweep).await,
@@ -85,12 +86,12 @@ impl AcquirerWorker {
     /// Runs a sweep. `sweep` is the row as this run stored it last.
     async fn run_sweep(
         &self,
-        (connections, banks): (&[Connection], &[PixBank]),
+        (connections, banks): (&[Connection], &[(&Connection, &PixBank)]),
         sweep: &mut ConnectionSweep,
     ) -> WorkResult<()> {
         let (started_at, now) = (Instant::now(), self.clock.now());
         let (mut behind, mut ahead) = sweep.clock_offsets.unwrap_or_default();
-        for measured in banks.iter().map(PixBank::clock_offsets) {
+        for measured in banks.iter().map(|(_, bank)| bank.clock_offsets()) {
             behind = behind.max(measured.behind_seconds());
             ahead = ahead.max(measured.ahead_seconds());
         }
@@ -98,7 +99,7 @@ impl AcquirerWorker {
         // Each stored part of the work moves this time on. Otherwise the row would be due during the sweep, and
         // the scheduler would start a second one.
         let next_at = now.saturating_plus_seconds(PAUSE_SECONDS);
-        let credentials = || connections.iter().filter_map(|each| each.configured().credentials.pix());
+        let credentials = || connections.iter().filter_map(|each| each.configured()?.credentials.pix());
         for (_, ends_at) in credentials().filter_map(PixCredentials::certificate_validity) {
             metrics::write("", &[(metrics::BANK_CERTIFICATE_DAYS, &days_left(ends_at, now))]);
         }
@@ -169,7 +170,7 @@ impl AcquirerWorker {
         let mut cursor = None;
         loop {
             let page = connection.connector().changes(since, cursor.as_deref()).await?;
-            self.set_aside((connection.id(), connection.account()), &page.odd).await?;
+            self.set_aside(connection, &page.odd).await?;
             // Another system or stack may use the account, and its objects may name any charge.
             let stored = self.charges.find_all(&page.charges).await?;
             let is_its = |charge: &&Charge| {
@@ -208,8 +209,7 @@ impl AcquirerWorker {
         let mut found: Vec<Connection> = Vec::new();
         for account in &sweep.accounts {
             match self.connections.at(*account, Some(sweep.connection)).await {
-                Ok(same)
-                    if found.iter().any(|other| other.settings().base_url == same.settings().base_url) => {}
+                Ok(same) if found.iter().any(|other| other.base_url() == same.base_url()) => {}
                 Ok(connection) => found.push(connection),
                 Err(error) => tracing::warn!(%error, "an account's credentials can't be used for a sweep"),
             }
@@ -224,7 +224,12 @@ impl AcquirerWorker {
 
     /// Reads all returned Pix of the last [`RETURNS_SECONDS`], because a devolução may be much later than its
     /// Pix.
-    async fn sweep_returns(&self, banks: &[PixBank], since: Timestamp, now: Timestamp) -> WorkResult<()> {
+    async fn sweep_returns(
+        &self,
+        banks: &[(&Connection, &PixBank)],
+        since: Timestamp,
+        now: Timestamp,
+    ) -> WorkResult<()> {
         let longest = longest_period(banks);
         let mut from = now.saturating_plus_seconds(-RETURNS_SECONDS).max(since);
         while from < now {
@@ -238,11 +243,11 @@ impl AcquirerWorker {
     /// Reads all pages of a period and records their Pix.
     async fn store_period(
         &self,
-        banks: &[PixBank],
+        banks: &[(&Connection, &PixBank)],
         (from, to): (Timestamp, Timestamp),
         with_return: Option<bool>,
     ) -> WorkResult<()> {
-        for bank in banks {
+        for (connection, bank) in banks {
             let mut pages = bank.pages(PixQuery { with_return, ..PixQuery::period(from, to) });
             while let Some(page) = pages.next().await? {
                 let odd = page.malformed.iter().map(|item| {
@@ -251,7 +256,7 @@ impl AcquirerWorker {
                 });
                 let mut odd: Vec<OddObject> = odd.collect();
                 odd.extend(self.payments.record_listed(bank, &page.pix, self.clock.now()).await?);
-                self.set_aside((bank.connection(), bank.account()), &odd).await?;
+                self.set_aside(connection, &odd).await?;
             }
             if pages.kept_changing() {
                 // The next sweep reads the overlap again.
@@ -290,8 +295,12 @@ impl AcquirerWorker {
 }
 
 /// Returns the longest period that all banks accept in one query, in seconds.
-fn longest_period(banks: &[PixBank]) -> i64 {
-    banks.iter().map(|bank| i64::from(bank.settings().max_period_seconds)).min().unwrap_or(MAX_PERIOD_SECONDS)
+fn longest_period(banks: &[(&Connection, &PixBank)]) -> i64 {
+    banks
+        .iter()
+        .map(|(_, bank)| i64::from(bank.settings().max_period_seconds))
+        .min()
+        .unwrap_or(MAX_PERIOD_SECONDS)
 }
 
 /// Returns the earliest `horario` of a Pix that the sweep reads.

@@ -54,7 +54,8 @@ async fn refunded(member: &MemberForm, charge: StoredCharge) -> Result<()> {
         "idempotencyKey": form.text("idempotency_key"),
     }))?)?;
     let stored = app.refunds.find(Some(request.id(charge.as_stored().id))).await?;
-    let capabilities = app.connections.acquirer_of_payment(charge.as_stored()).await?.refund_capabilities();
+    let capabilities =
+        app.connections.acquirer_of_payment(charge.as_stored()).await?.connector().refund_capabilities();
     Box::pin(app.refunds.create(caller, (charge, stored), &request, capabilities, &app.clock)).await?;
     Ok(())
 }

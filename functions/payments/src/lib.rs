@@ -8,7 +8,7 @@ mod reveal;
 mod stats;
 
 use acquirer_core::configuration::AccountAcquirers;
-use acquirer_core::{Connections, ProviderStatusView};
+use acquirer_core::{AcquirerError, Connections, ProviderStatusView};
 use artefacts::pdf::{ReceiptDocument, ReceiptReturn, receipt_pdf};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -162,7 +162,8 @@ async fn provider_status(
     CallerOwned { app, found: Payment(charge), now, .. }: CallerOwned<Payment>,
 ) -> Result<Response> {
     let charge = charge.read_at(now);
-    let status = app.connections.acquirer_of_payment(&charge).await?.status_of(&charge).await?;
+    let acquirer = app.connections.acquirer_of_payment(&charge).await?;
+    let status = acquirer.connector().status(&charge).await.map_err(AcquirerError::from)?;
     Ok(Json(ProviderStatusView::new(&charge, status)).into_response())
 }
 

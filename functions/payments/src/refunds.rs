@@ -18,7 +18,7 @@ pub(crate) async fn create(
         own.concurrently_with(async |app| app.refunds.find(refund_id).await).await?;
     let (request, stored) = (request?, stored?);
     let acquirer = app.connections.acquirer_of_payment(charge.as_stored()).await?;
-    let capabilities = acquirer.refund_capabilities();
+    let capabilities = acquirer.connector().refund_capabilities();
     let created =
         Box::pin(app.refunds.create(&caller, (charge, stored), &request, capabilities, &app.clock)).await?;
     Ok(created.respond(RefundView::new(created.get())))

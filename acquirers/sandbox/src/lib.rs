@@ -1,15 +1,20 @@
-//! The sandbox: the simulated acquirer of all test keys. It creates artefacts in the real formats and uses no
-//! network.
+//! The sandbox: the simulated acquirer of all test keys. It creates artefacts in the real formats, uses no network, and
+//! has no state but the rows of charges and refunds. The routes that play the payer change those rows.
 
 use std::fmt::Display;
 
+use acquirer_kit::{
+    Connector, FINALISE_TIMEOUT_MS, KitError, NOT_FINALISED_IN_TIME, NewCharge, Priority, ProviderStatus,
+    RefundAnswer, RefundProgress, Result,
+};
 use artefacts::boleto::BoletoError;
 use artefacts::brcode::DynamicBrCode;
 use artefacts::crypto::{Network, sandbox_address};
 use artefacts::{boleto, multibanco};
+use async_trait::async_trait;
 use serde_json::json;
 
-use domain::account::AccountSettings;
+use domain::acquirer::{AcquirerName, Capabilities, RefundCapabilities};
 use domain::calendar::Day;
 use domain::charge::transition::Finalised;
 use domain::charge::{
@@ -18,11 +23,9 @@ use domain::charge::{
 use domain::ids::ChargeId;
 use domain::money::{Amount, Currency, MinorUnits, Money};
 use domain::payment_method::PaymentMethod;
-use domain::refund::{Refund, RefundOutcome};
+use domain::refund::{Refund, RefundOutcome, RefundStatus};
+use domain::snapshot::{RemoteState, Snapshot};
 use domain::time::Timestamp;
-
-use super::{AcquirerError, KitError, ProviderStatus, RefundAnswer, RefundProgress};
-use shared::config::PublicUrls;
 
 /// How long the page for a card payment can be used, in seconds: 24 hours.
 const CARD_TTL_SECONDS: i64 = 24 * 60 * 60;
@@ -46,30 +49,73 @@ const REFUND_SECONDS: i64 = 2;
 /// uses no network.
 const TOKEN_PRICES: [(Currency, i128); 3] = [(Currency::USD, 100), (Currency::BRL, 500), (Currency::EUR, 90)];
 
-/// Creates the artefacts of a charge, or simulates an acquirer that refuses the charge or does not answer.
-pub fn finalise(
-    charge: &Charge,
-    settings: &AccountSettings,
-    public_urls: &PublicUrls,
-    now: Timestamp,
-) -> Result<Finalised, AcquirerError> {
-    match Finalisation::of(charge) {
-        None | Some(Finalisation::Later) => {
-            Ok(Finalised::Made(Box::new(artefacts(charge, settings, public_urls, now)?)))
+#[derive(Clone, Copy, Debug)]
+pub struct Sandbox;
+
+#[async_trait]
+impl Connector for Sandbox {
+    fn name(&self) -> AcquirerName {
+        AcquirerName::Sandbox
+    }
+
+    fn capabilities(&self, _method: PaymentMethod, _currency: Currency) -> Option<Capabilities> {
+        Some(Capabilities { amounts: Some((1, i64::MAX)), multiple_of: 1 })
+    }
+
+    fn refund_capabilities(&self) -> RefundCapabilities {
+        RefundCapabilities::SANDBOX
+    }
+
+    fn creates_later(&self, charge: &Charge) -> bool {
+        Finalisation::of(charge).is_some_and(|finalisation| finalisation.is_asynchronous(charge))
+    }
+
+    /// Creates the artefacts of a charge, or simulates an acquirer that refuses the charge or does not answer.
+    async fn create(&self, new: NewCharge<'_>) -> Result<Finalised> {
+        let made = match Finalisation::of(new.charge) {
+            None | Some(Finalisation::Later) => artefacts(&new).map(|made| Finalised::Made(Box::new(made))),
+            Some(Finalisation::Refused) => Ok(Finalised::Refused(FailureReason::SandboxRefused)),
+            Some(Finalisation::Unavailable) => Err(KitError::Unavailable(
+                "the sandbox simulates an acquirer that does not answer".to_owned(),
+            )),
+        };
+        if let Err(error) = &made
+            && new.now.millis_since(new.charge.created_at) >= FINALISE_TIMEOUT_MS
+        {
+            tracing::error!(charge = %new.charge.id, %error, "a charge could not be finalised in time; it is refused");
+            return Ok(NOT_FINALISED_IN_TIME);
         }
-        Some(Finalisation::Refused) => Ok(Finalised::Refused(FailureReason::SandboxRefused)),
-        Some(Finalisation::Unavailable) => {
-            Err(AcquirerError::unavailable("the sandbox simulates an acquirer that does not answer"))
-        }
+        made
+    }
+
+    async fn read(&self, charge: &Charge, _is_whole: bool) -> Result<Option<Snapshot>> {
+        Ok(charge.is_open().then(|| Snapshot::of(RemoteState::Open)))
+    }
+
+    async fn close(&self, _charge: &Charge, _priority: Priority) -> Result<Option<Snapshot>> {
+        Ok(Some(Snapshot::of(RemoteState::ClosedByUs)))
+    }
+
+    /// The sandbox knows a refund once it is in progress.
+    async fn find_refund(&self, refund: &Refund, now: Timestamp) -> Result<Option<RefundAnswer>> {
+        Ok((refund.status != RefundStatus::Pending).then(|| refund_answer(refund, now)))
+    }
+
+    async fn request_refund(
+        &self,
+        refund: &Refund,
+        _paid_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<RefundAnswer> {
+        Ok(refund_answer(refund, now))
+    }
+
+    async fn status(&self, charge: &Charge) -> Result<Option<ProviderStatus>> {
+        Ok(status_of(charge))
     }
 }
 
-fn artefacts(
-    charge: &Charge,
-    settings: &AccountSettings,
-    public_urls: &PublicUrls,
-    now: Timestamp,
-) -> Result<Artefacts, AcquirerError> {
+fn artefacts(&NewCharge { charge, settings, pix_location, now, .. }: &NewCharge<'_>) -> Result<Artefacts> {
     let (id, amount) = (charge.id, charge.amount);
     let mut artefacts = Artefacts::default();
     let after = |seconds: i64| now.plus_seconds(seconds).map_err(invalid_artefact);
@@ -78,7 +124,15 @@ fn artefacts(
             PaymentMethod::Pix => {
                 let requested_seconds = charge.pix_expires_in_seconds;
                 let ttl_seconds = requested_seconds.unwrap_or(settings.charge_expires_in_seconds);
-                let br_code = pix_code(id, amount, settings, public_urls)?;
+                // It refers to a URL of this service and never contains a real Pix key, so that no real payment can
+                // be made with it.
+                let code = DynamicBrCode {
+                    location: pix_location,
+                    amount_centavos: Some(amount.minor_unsigned()),
+                    merchant_name: &settings.merchant_name,
+                    merchant_city: &settings.merchant_city,
+                };
+                let br_code = code.encode().map_err(invalid_artefact)?;
                 artefacts.pix = Some(Pix { br_code, expires_at: after(ttl_seconds)?, ttl_seconds });
             }
             PaymentMethod::CreditCard => {
@@ -103,7 +157,7 @@ fn artefacts(
                 let slip = boleto::Boleto::sandbox(id.bytes(), amount.minor_unsigned(), due.date());
                 let slip = slip.map_err(|error| match error {
                     BoletoError::Due => {
-                        AcquirerError::MethodUnavailable { method: *method, reason: error.to_string() }
+                        KitError::MethodUnavailable { method: *method, reason: error.to_string() }
                     }
                     error => invalid_artefact(error),
                 })?;
@@ -126,12 +180,7 @@ fn artefacts(
 /// amount in USDT is rounded up to a millionth, so that it is never worth less than the charge. For a
 /// currency without a price, each minor unit counts as a millionth of a USDT. This is exact for a charge in
 /// USDT.
-fn crypto(
-    id: ChargeId,
-    amount: Amount,
-    currency: Currency,
-    expires_at: Timestamp,
-) -> Result<Crypto, AcquirerError> {
+fn crypto(id: ChargeId, amount: Amount, currency: Currency, expires_at: Timestamp) -> Result<Crypto> {
     let (network, name, token, minor) = if currency == Currency::BTC {
         (Network::BitcoinTestnet, "BITCOIN_TESTNET", Currency::BTC, i128::from(amount.minor()))
     } else {
@@ -159,30 +208,13 @@ fn crypto(
     })
 }
 
-fn invalid_artefact(error: impl Display) -> AcquirerError {
-    KitError::Invalid(error.to_string()).into()
-}
-
-/// Encodes a dynamic BR Code. It refers to a URL of this service and never contains a real Pix key, so that
-/// no real payment can be made with it.
-fn pix_code(
-    id: ChargeId,
-    amount: Amount,
-    settings: &AccountSettings,
-    public_urls: &PublicUrls,
-) -> Result<String, AcquirerError> {
-    let code = DynamicBrCode {
-        location: &public_urls.pix_location(&id.txid()),
-        amount_centavos: Some(amount.minor_unsigned()),
-        merchant_name: &settings.merchant_name,
-        merchant_city: &settings.merchant_city,
-    };
-    code.encode().map_err(invalid_artefact)
+fn invalid_artefact(error: impl Display) -> KitError {
+    KitError::Invalid(error.to_string())
 }
 
 /// The simulated result of a finalisation. A merchant selects it by the charge's `metadata.sandbox`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Finalisation {
+enum Finalisation {
     /// `finalise:later`: the artefacts are created asynchronously.
     Later,
     Refused,
@@ -190,7 +222,7 @@ pub(super) enum Finalisation {
 }
 
 impl Finalisation {
-    pub(super) fn of(charge: &Charge) -> Option<Self> {
+    fn of(charge: &Charge) -> Option<Self> {
         match charge.metadata.text("sandbox")?.as_str() {
             "finalise:later" => Some(Self::Later),
             "finalise:refuse" => Some(Self::Refused),
@@ -202,7 +234,7 @@ impl Finalisation {
     /// Whether `acquirer-worker` finalises the charge after the response. A refusal is asynchronous only on
     /// the payments surface. `POST /v1/charges` answers a refused charge with the status `failed`, so the refusal
     /// must come before the response.
-    pub(super) fn is_asynchronous(self, charge: &Charge) -> bool {
+    fn is_asynchronous(self, charge: &Charge) -> bool {
         match self {
             Self::Later | Self::Unavailable => true,
             Self::Refused => charge.payment_details.is_some(),
@@ -213,7 +245,7 @@ impl Finalisation {
 /// Returns the progress of a refund. A refund with the reason `sandbox:hold` stays in progress. Any other
 /// refund ends [`REFUND_SECONDS`] after its start: as failed if its reason is `sandbox:fail`, else as
 /// refunded.
-pub(super) fn refund_answer(refund: &Refund, now: Timestamp) -> RefundAnswer {
+fn refund_answer(refund: &Refund, now: Timestamp) -> RefundAnswer {
     RefundAnswer::new(refund_progress(refund, now), None, None)
 }
 
@@ -232,7 +264,7 @@ fn refund_progress(refund: &Refund, now: Timestamp) -> RefundProgress {
 /// Derives the acquirer's status of a charge from the stored charge, because the sandbox has no state of its
 /// own. The result is the status that a real acquirer would report after the service has applied all of that
 /// acquirer's notifications. `None`: the charge never reached the acquirer.
-pub(super) fn status_of(charge: &Charge) -> Option<ProviderStatus> {
+fn status_of(charge: &Charge) -> Option<ProviderStatus> {
     if charge.artefacts == Artefacts::default() {
         return None;
     }
