@@ -141,12 +141,12 @@ async fn expire(stack: &Stack, id: ChargeId, by: &Operator) -> Result<()> {
     if now < ends_at {
         return Err(format!("the charge can be expired from {ends_at} on, a day after its expiry").into());
     }
-    let connection = stack.connections()?.acquirer_of(&charge).await?;
-    let has_pix = match connection.as_pix() {
+    let legs = stack.connections()?.of_charge(&charge).await?;
+    let has_pix = match legs.as_pix() {
         Some(bank) => bank.knows_charge(&charge, now).await?,
         None => false,
     };
-    let read = connection.connector().read(&charge, false).await?;
+    let read = legs.read(&charge, false, now).await?;
     let is_known = read.is_some_and(|read| {
         let is_paid_without_payment = read.state == RemoteState::Paid && read.payments.is_empty();
         read.is_partial || !is_paid_without_payment

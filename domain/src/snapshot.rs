@@ -13,6 +13,7 @@ use crate::charge::{Charge, FailureReason, TransactionStatus};
 use crate::ids::{AcquirerPaymentId, ChargeId, MedCaseId, RefundId};
 use crate::med::{CaseKind, CaseNotification, CaseStatus, Decision, MedCase, MoneyOutcome, Taken};
 use crate::money::{Amount, Currency, MinorUnits, MoneyError};
+use crate::payment_method::PaymentMethod;
 use crate::refund::{Refund, RefundFailure, RefundOutcome, RefundStatus};
 use crate::time::Timestamp;
 use crate::wallet::add_to_counter;
@@ -38,6 +39,8 @@ pub struct Snapshot {
     pub disputes: Vec<RemoteDispute>,
     /// One of several acquirers did not answer: there may be more, and the charge may be payable there.
     pub is_partial: bool,
+    /// The states of the legs, if there are several.
+    pub legs: Vec<(PaymentMethod, RemoteState)>,
     /// Objects that can't be used. They are set aside.
     pub odd: Vec<OddObject>,
     /// All movements of the acquirer's balance for these payments, also those of returns. None: it lists no balance.
@@ -82,6 +85,7 @@ impl Snapshot {
             refunds: Vec::new(),
             disputes: Vec::new(),
             is_partial: false,
+            legs: Vec::new(),
             odd: Vec::new(),
             movements: Vec::new(),
         }
@@ -107,6 +111,7 @@ impl Snapshot {
         one.refunds.extend(other.refunds);
         one.disputes.extend(other.disputes);
         one.is_partial |= other.is_partial;
+        one.legs.extend(other.legs);
         one.odd.extend(other.odd);
         one.movements.extend(other.movements);
         Some(one)
@@ -407,6 +412,9 @@ fn end(known: &Known<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<Step> {
     if !charge.can_expire() {
         return None;
     }
+    if let Some((method, why)) = ended_leg(charge, snapshot, now) {
+        return Some(Step::Charge(Box::new(Command::EndLeg(method, why))));
+    }
     let at = charge.expires_at();
     let expire = || match &snapshot.last_decline {
         Some(last) => Command::ExpireDeclined { at, last: last.clone() },
@@ -433,6 +441,19 @@ fn end(known: &Known<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<Step> {
         (RemoteState::ClosedByUs | RemoteState::Paid, _) => return None,
     };
     Some(Step::Charge(Box::new(command)))
+}
+
+/// A leg that its acquirer ended, while another may be paid. One whose time is over needs no step.
+fn ended_leg(charge: &Charge, snapshot: &Snapshot, now: Timestamp) -> Option<(PaymentMethod, FailureReason)> {
+    if snapshot.state.rank() < RemoteState::Open.rank() && !snapshot.is_partial {
+        return None;
+    }
+    let is_payable = |method| charge.payable_methods(now).any(|(payable, _)| payable == method);
+    snapshot.legs.iter().filter(|(method, _)| is_payable(*method)).find_map(|(method, state)| match state {
+        RemoteState::ClosedByAcquirer(why) => Some((*method, why.clone())),
+        RemoteState::Expired => Some((*method, FailureReason::Expired)),
+        RemoteState::Open | RemoteState::InProgress | RemoteState::ClosedByUs | RemoteState::Paid => None,
+    })
 }
 
 /// Returns what an operator must look at, because no step can make it right.

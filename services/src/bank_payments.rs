@@ -12,8 +12,8 @@ use api_pix::{Devolucao, DevolucaoStatus, Nature, Pix, end_of};
 use domain::account::Account;
 use domain::acquirer::{ConnectionSweep, OddObject, PixDetails, ReportedPix, ReportedPixStatus, SeenReturn};
 use domain::audit::{Action, Operator};
-use domain::charge::transition::{self, Command, Outcome, Payment};
-use domain::charge::{Charge, Decision, StoredCharge, TransactionStatus};
+use domain::charge::transition::{self, Command, MadeLegs, Outcome, Payment};
+use domain::charge::{Charge, Decision, StoredCharge};
 use domain::ids::{AccountId, AcquirerPaymentId, ChargeId, EndToEndId, Mode, Scope};
 use domain::payment_method::PaymentMethod;
 use domain::refund::{Refund, RefundOutcome, RefundReason, RefundStatus};
@@ -311,17 +311,18 @@ impl BankPayments {
         }
     }
 
-    /// Finalises a charge that is still pending, because the bank's answer to its creation was lost. A pending
-    /// charge accepts no payment.
+    /// Finalises the leg of a charge that is still missing, because the bank's answer to its creation was lost. It
+    /// accepts no payment before.
     async fn finalised(&self, bank: &PixBank, charge: Charge, now: Timestamp) -> WorkResult<Charge> {
-        if charge.status != TransactionStatus::Pending {
+        if !charge.is_open() || charge.missing_legs().all(|method| method != PaymentMethod::Pix) {
             return Ok(charge);
         }
         let account = self.account_of(&charge).await?;
         let (settings, return_url, pix_location) = (&account.settings, "", "");
         let new = NewCharge { charge: &charge, settings, return_url, pix_location, is_first: false, now };
         let finalised = bank.create(new).await?;
-        Ok(self.charges.finalise(charge, finalised, now).await?)
+        let made = MadeLegs::of(PaymentMethod::Pix, finalised, now);
+        Ok(self.charges.finalise(charge, made, now).await?)
     }
 
     pub async fn account_of(&self, charge: &Charge) -> WorkResult<Account> {

@@ -9,7 +9,7 @@ use domain::snapshot::RemoteState;
 use domain::time::Timestamp;
 
 use crate::RemoteCharges;
-use acquirer_core::{AcquirerError, Connection, Connections, Priority, within};
+use acquirer_core::{AcquirerError, Connections, Legs, within};
 use money::charge::{ChargeError, Charges};
 use shared::auth::Caller;
 use shared::http::{Problem, Result};
@@ -34,14 +34,14 @@ pub async fn cancel_charge(
     if !charge.acquirer.is_remote() || !charge.is_open() {
         return Ok(cancellation.charges.cancel(stored, caller, now).await?);
     }
-    let connection = cancellation.connections.acquirer_of(&charge).await?;
-    Box::pin(cancellation.cancel_remotely(&connection, stored, caller, now)).await
+    let legs = cancellation.connections.of_charge(&charge).await?;
+    Box::pin(cancellation.cancel_remotely(&legs, stored, caller, now)).await
 }
 
 impl ChargeCancellation<'_> {
     async fn cancel_remotely(
         &self,
-        connection: &Connection,
+        legs: &Legs,
         stored: StoredCharge,
         caller: &Caller,
         now: Timestamp,
@@ -50,12 +50,11 @@ impl ChargeCancellation<'_> {
         if charge.is_leased(now) {
             return Err(AcquirerError::Busy.into());
         }
-        let close = within(CLOSE_TIME, connection.connector().close(&charge, Priority::Create));
-        let closed = close.await.map_err(AcquirerError::from)?;
+        let closed = within(CLOSE_TIME, legs.cancel(&charge, now)).await.map_err(AcquirerError::from)?;
         // A charge that was never finalised may be unknown there.
         let Some(snapshot) = closed else { return Ok(self.charges.cancel(stored, caller, now).await?) };
         let seen = (&snapshot, None);
-        let followed = Box::pin(self.remote.follow(connection, &charge, seen, now)).await;
+        let followed = Box::pin(self.remote.follow(legs, &charge, seen, now)).await;
         // The payment is recorded by its notification or by the next sweep, so a retry may succeed.
         let followed = followed.map_err(|error| Problem::Unavailable(error.to_string()))?;
         if snapshot.is_partial && followed.charge.as_stored().is_open() {

@@ -13,7 +13,7 @@ use domain::charge::{Artefacts, Charge, Funds, StoredCharge, TransactionStatus, 
 use domain::ids::ChargeId;
 use domain::time::Timestamp;
 
-use acquirer_core::{AcquirerError, Connection, Connections, within};
+use acquirer_core::{AcquirerError, Connections, Legs};
 use money::charge::request::NewCharge;
 use money::charge::{ChargeError, Charges};
 use shared::auth::Caller;
@@ -82,8 +82,7 @@ pub async fn create_charge(
     request: NewCharge,
     now: Timestamp,
 ) -> Result<Created<Charge>, CreateChargeError> {
-    let (acquirer, is_stopped) =
-        creation.connections.acquirer_for_new(&caller.scope, &request.methods).await?;
+    let (legs, is_stopped) = creation.connections.for_new(&caller.scope, &request.methods).await?;
     let id = ChargeId::derive(&caller.salt, caller.scope.mode, namespace.as_str(), idempotency_key);
     let charge = Charge {
         id,
@@ -97,12 +96,13 @@ pub async fn create_charge(
         customer: request.customer,
         expected_payer: request.expected_payer,
         metadata: request.metadata,
-        acquirer: acquirer.name(),
+        acquirer: legs.own().name(),
         connection: None,
         elsewhere: Vec::new(),
         lease_until: None,
         unread_since: None,
         artefacts: Artefacts::default(),
+        ended_legs: Vec::new(),
         pix_expires_in_seconds: request.pix_expires_in_seconds,
         payment_details: request.payment_details,
         request_hash: request.hash,
@@ -122,14 +122,15 @@ pub async fn create_charge(
         actor: None,
         created_by: Some(caller.by.clone()),
     };
-    if acquirer.name().is_remote() {
+    if legs.own().name().is_remote() {
         // Boxed, because its future is large, and charges of test keys do not need it.
-        return Box::pin(creation.create_remotely((&acquirer, is_stopped), caller, charge, now)).await;
+        return Box::pin(creation.create_remotely((&legs, is_stopped), caller, charge, now)).await;
     }
-    let charge = if acquirer.connector().creates_later(&charge) {
+    let charge = if legs.create_later(&charge) {
         Charge { status: TransactionStatus::Pending, ..charge }
     } else {
-        let created = acquirer.create(&charge, &caller.settings, creation.public_urls, (true, now)).await;
+        let (settings, urls) = (&caller.settings, creation.public_urls);
+        let created = legs.create(&charge, settings, urls, (true, now), CREATE_TIME).await;
         transition::created_as(charge, created.map_err(AcquirerError::from)?)
     };
     match creation.charges.insert(&charge).await? {
@@ -150,16 +151,16 @@ fn replayed(stored: StoredCharge, charge: &Charge, now: Timestamp) -> Result<Cha
 impl ChargeCreation<'_> {
     async fn create_remotely(
         &self,
-        (connection, is_stopped): (&Connection, bool),
+        (legs, is_stopped): (&Legs, bool),
         caller: &Caller,
         charge: Charge,
         now: Timestamp,
     ) -> Result<Created<Charge>, CreateChargeError> {
-        connection.check(&charge)?;
+        legs.check(&charge)?;
         let pending = Charge {
             status: TransactionStatus::Pending,
-            connection: connection.id(),
-            elsewhere: connection.elsewhere().to_vec(),
+            connection: legs.own().id(),
+            elsewhere: legs.elsewhere(),
             lease_until: now.plus_seconds(LEASE_SECONDS).ok(),
             ..charge
         };
@@ -172,15 +173,14 @@ impl ChargeCreation<'_> {
         };
         match inserted {
             Inserted::New => {
-                let created =
-                    self.finalise_remotely((connection, true), &caller.settings, pending, CREATE_TIME);
+                let created = self.finalise_remotely((legs, true), &caller.settings, pending, CREATE_TIME);
                 Ok(Created::New(Box::pin(created).await?))
             }
             Inserted::Existing(stored) => {
                 let stored = replayed(stored, &pending, now)?;
                 // The account's connections may have changed since.
-                let connection = self.connections.acquirer_of(&stored).await?;
-                Ok(Created::Replayed(Box::pin(self.finish_pending(&connection, caller, stored)).await?))
+                let legs = self.connections.of_charge(&stored).await?;
+                Ok(Created::Replayed(Box::pin(self.finish_pending(&legs, caller, stored)).await?))
             }
         }
     }
@@ -188,7 +188,7 @@ impl ChargeCreation<'_> {
     /// If no caller holds the lease, takes it and creates the charge.
     async fn finish_pending(
         &self,
-        connection: &Connection,
+        legs: &Legs,
         caller: &Caller,
         stored: Charge,
     ) -> Result<Charge, CreateChargeError> {
@@ -203,7 +203,7 @@ impl ChargeCreation<'_> {
                 && let Some(leased) = self.charges.lease(&charge, LEASE_SECONDS, now).await?
             {
                 let settings = &caller.settings;
-                return self.finalise_remotely((connection, false), settings, leased, CREATE_TIME).await;
+                return self.finalise_remotely((legs, false), settings, leased, CREATE_TIME).await;
             }
             if started_at.elapsed() >= WAIT_FOR_HOLDER {
                 return Err(AcquirerError::Busy.into());
@@ -217,15 +217,16 @@ impl ChargeCreation<'_> {
     /// it. `is_first`: no earlier attempt can have reached the acquirer. `limit`: of all attempts.
     pub async fn finalise_remotely(
         &self,
-        (connection, is_first): (&Connection, bool),
+        (legs, is_first): (&Legs, bool),
         settings: &AccountSettings,
         leased: Charge,
         limit: Duration,
     ) -> Result<Charge, CreateChargeError> {
         let when = (is_first, self.clock.now());
-        let create = connection.create(&leased, settings, self.public_urls, when);
-        let created = within(limit, create).await;
-        self.connections.note_clock(connection).await;
+        let created = legs.create(&leased, settings, self.public_urls, when, limit).await;
+        for connection in legs.connections() {
+            self.connections.note_clock(connection).await;
+        }
         match created {
             Ok(finalised) => Ok(self.charges.finalise(leased, finalised, self.clock.now()).await?),
             Err(error) => {

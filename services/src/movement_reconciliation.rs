@@ -26,7 +26,7 @@ use serde::Serialize;
 
 use crate::reconciliation::{accounts_of, live};
 use crate::{ChargeRows, RemoteCharges};
-use acquirer_core::{Connection, Connections, Movement};
+use acquirer_core::{Connection, Connections, Legs, Movement};
 use money::charge::Charges;
 use money::wallet::Wallets;
 use shared::store::{Result, Store};
@@ -129,9 +129,9 @@ pub async fn reconcile_movements(
         {
             continue;
         }
-        let whole = connections.acquirer_of(charge).await?;
+        let legs = connections.of_charge(charge).await?;
         let what = (&movements[..], &payments[..]);
-        Box::pin(compare(store, charges, (&whole, charge), what, (apply, now), &mut found)).await?;
+        Box::pin(compare(store, charges, (&legs, charge), what, (apply, now), &mut found)).await?;
     }
     Ok(found)
 }
@@ -156,13 +156,13 @@ fn is_equal(charge: &Charge, moved: &Movement, payment: &IncomingPayment) -> boo
 async fn compare(
     store: &Store,
     charges: &RemoteCharges,
-    (connection, charge): (&Connection, &Charge),
+    (legs, charge): (&Legs, &Charge),
     (movements, payments): (&[Movement], &[IncomingPayment]),
     (apply, now): (bool, Timestamp),
     found: &mut MovementReconciliation,
 ) -> WorkResult<()> {
     let differing = |reason: &dyn Display| MovementDifference::new(charge.id, reason);
-    let snapshot = match connection.connector().read(charge, true).await {
+    let snapshot = match legs.read(charge, true, now).await {
         Ok(Some(snapshot)) if !snapshot.is_partial => snapshot,
         unread => {
             let why = match unread {
@@ -180,7 +180,7 @@ async fn compare(
         }
     };
     if apply {
-        charges.follow(connection, charge, (&snapshot, None), now).await?;
+        charges.follow(legs, charge, (&snapshot, None), now).await?;
     }
     let (step, contradictions) = charges.missing(charge.id, &snapshot, now).await?;
     let missing = step.as_ref().and_then(missing_step);

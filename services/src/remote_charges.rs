@@ -13,7 +13,7 @@ use domain::snapshot::{Closing, Known, RemoteRefund, Snapshot, Step, contradicti
 use domain::time::Timestamp;
 
 use crate::BankPayments;
-use acquirer_core::{Connection, RefundEnd};
+use acquirer_core::{Legs, RefundEnd};
 use money::charge::{Charges, recorded_payment_writes};
 use money::med::MedCases;
 use money::refund::{MadeThere, RefundError, Refunds};
@@ -57,15 +57,12 @@ impl RemoteCharges {
     /// it records.
     pub async fn follow(
         &self,
-        connection: &Connection,
+        legs: &Legs,
         charge: &Charge,
         (snapshot, closing): (&Snapshot, Option<Closing>),
         now: Timestamp,
     ) -> WorkResult<Followed> {
         let (id, terms) = (charge.id, self.payments.account_of(charge).await?.settings.terms);
-        if connection.elsewhere() != charge.elsewhere {
-            return Err(WorkError::Missing("a charge must be read at all its connections"));
-        }
         let (mut tried, mut odd) = (Vec::<AcquirerPaymentId>::new(), snapshot.odd.clone());
         for _ in 0..MAX_STEPS {
             let stored = self.charges.get_existing(id).await?;
@@ -85,7 +82,7 @@ impl RemoteCharges {
             {
                 tried.push(payment.id.clone());
             }
-            if let Some(not_yet) = Box::pin(self.write(connection, stored, recorded, step, now)).await? {
+            if let Some(not_yet) = Box::pin(self.write(legs, stored, recorded, step, now)).await? {
                 odd.push(not_yet);
                 break;
             }
@@ -136,7 +133,7 @@ impl RemoteCharges {
     /// Returns why the step can't be written yet. The next read tries it again.
     async fn write(
         &self,
-        connection: &Connection,
+        legs: &Legs,
         stored: StoredCharge,
         recorded: Recorded,
         step: Step,
@@ -144,7 +141,7 @@ impl RemoteCharges {
     ) -> WorkResult<Option<OddObject>> {
         let charge = stored.as_stored().id;
         match step {
-            Step::Charge(command) => match (&*command, connection.as_pix()) {
+            Step::Charge(command) => match (&*command, legs.as_pix()) {
                 (Command::Pay { payment, .. }, Some(bank)) if payment.method == PaymentMethod::Pix => {
                     self.payments.record_by_id(bank, payment.id.as_str(), Some(charge), now).await?;
                     let scope = stored.scope();

@@ -5,17 +5,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use acquirer_kit::setting::AcquirerUrl;
-use acquirer_kit::{Connector, KitError, NewCharge};
+use acquirer_kit::{Connector, KitError};
 use api_pix::PixBank;
 use sandbox::Sandbox;
 use sha2::{Digest, Sha256};
 use stripe_client::StripeConnector;
 use tracing::field::display;
 
-use domain::account::AccountSettings;
 use domain::acquirer::AcquirerName;
 use domain::charge::Charge;
-use domain::charge::transition::Finalised;
 use domain::ids::{AccountId, ConnectionId, Mode, Scope};
 use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
@@ -24,9 +22,8 @@ use super::AcquirerError;
 use super::configuration::{
     AccountAcquirer, AccountAcquirers, ConfiguredAcquirer, Credentials, KindSettings,
 };
-use super::joined::Joined;
+use super::legs::Legs;
 use shared::clock::Clock;
-use shared::config::PublicUrls;
 
 /// How long an account's settings and credentials are cached, in milliseconds.
 const CACHED_MS: i64 = 60_000;
@@ -44,8 +41,6 @@ pub struct Connection {
     connector: Arc<dyn Connector>,
     /// The services of Pix read lists of payments, which no other acquirer has.
     pix: Option<PixBank>,
-    /// The methods of a charge that belong to other connections.
-    elsewhere: Vec<(PaymentMethod, ConnectionId)>,
     expire_after_seconds: u32,
 }
 
@@ -57,7 +52,6 @@ impl Connection {
             configured: None,
             connector: Arc::new(Sandbox),
             pix: None,
-            elsewhere: Vec::new(),
             expire_after_seconds: 0,
         }
     }
@@ -88,35 +82,9 @@ impl Connection {
         self.connector.name()
     }
 
-    /// The methods of a charge that belong to other connections. Its connector does the work at all of them.
-    pub fn elsewhere(&self) -> &[(PaymentMethod, ConnectionId)] {
-        &self.elsewhere
-    }
-
     /// How long an overdue charge is left open.
     pub fn expire_after_seconds(&self) -> u32 {
         self.expire_after_seconds
-    }
-
-    /// Joins the connections of a charge, at least one. The first is the charge's own.
-    fn joined(parts: Vec<(Self, Vec<PaymentMethod>)>) -> Option<Self> {
-        let (first, _) = parts.first()?;
-        if parts.len() == 1 {
-            return Some(first.clone());
-        }
-        let others = parts.iter().skip(1);
-        let elsewhere = others
-            .flat_map(|(other, methods)| methods.iter().zip(other.id).map(|(method, id)| (*method, id)))
-            .collect();
-        Some(Self {
-            account: first.account,
-            id: first.id,
-            configured: first.configured.clone(),
-            pix: parts.iter().find_map(|(part, _)| part.pix.clone()),
-            expire_after_seconds: parts.iter().map(|(part, _)| part.expire_after_seconds).max()?,
-            elsewhere,
-            connector: Arc::new(Joined(parts)),
-        })
     }
 
     /// `None`: the acquirer does not speak API Pix.
@@ -131,41 +99,23 @@ impl Connection {
         self.as_pix().ok_or_else(|| AcquirerError::unavailable("the connection is to no bank of Pix"))
     }
 
-    /// Creates a pending charge, or finds the one that an earlier attempt created.
-    pub async fn create(
-        &self,
-        charge: &Charge,
-        settings: &AccountSettings,
-        public_urls: &PublicUrls,
-        (is_first, now): (bool, Timestamp),
-    ) -> Result<Finalised, KitError> {
-        let return_url = &public_urls.card_return_url(charge.id);
-        let pix_location = &public_urls.pix_location(&charge.id.txid());
-        self.connector.create(NewCharge { charge, settings, return_url, pix_location, is_first, now }).await
-    }
-
-    /// Checks what the acquirer takes, so that a charge that it would refuse is not stored.
-    pub fn check(&self, charge: &Charge) -> Result<(), AcquirerError> {
-        for method in &charge.methods {
-            let Some(taken) = self.connector.capabilities(*method, charge.currency) else {
-                return Err(AcquirerError::MethodNotConfigured { supported: "other methods".to_owned() });
-            };
-            let (name, amount, currency) = (method.as_str(), charge.amount.minor(), charge.currency);
-            let refused = |why: String| Err(AcquirerError::NotTaken(why));
-            let Some((least, greatest)) = taken.amounts else {
-                return refused(format!("`currency`: {name} does not take {currency}."));
-            };
-            if !(least..=greatest).contains(&amount) {
-                return refused(format!(
-                    "`amount`: {name} takes {least} to {greatest} minor units of {currency}."
-                ));
-            }
-            let step = taken.multiple_of;
-            if amount.checked_rem(step) != Some(0) {
-                return refused(format!(
-                    "`amount`: {name} takes multiples of {step} minor units of {currency}."
-                ));
-            }
+    pub(crate) fn check(&self, method: PaymentMethod, charge: &Charge) -> Result<(), AcquirerError> {
+        let Some(taken) = self.connector.capabilities(method, charge.currency) else {
+            return Err(AcquirerError::MethodNotConfigured { supported: "other methods".to_owned() });
+        };
+        let (name, amount, currency) = (method.as_str(), charge.amount.minor(), charge.currency);
+        let refused = |why: String| Err(AcquirerError::NotTaken(why));
+        let Some((least, greatest)) = taken.amounts else {
+            return refused(format!("`currency`: {name} does not take {currency}."));
+        };
+        if !(least..=greatest).contains(&amount) {
+            return refused(format!(
+                "`amount`: {name} takes {least} to {greatest} minor units of {currency}."
+            ));
+        }
+        let step = taken.multiple_of;
+        if amount.checked_rem(step) != Some(0) {
+            return refused(format!("`amount`: {name} takes multiples of {step} minor units of {currency}."));
         }
         Ok(())
     }
@@ -214,17 +164,18 @@ impl Connections {
         Self { repository, clock, cache: Arc::default() }
     }
 
-    /// Returns the acquirer of a scope's new charges with these methods, and whether an operator stopped new live
-    /// charges.
-    pub async fn acquirer_for_new(
+    /// Returns the legs of a scope's new charges with these methods, and whether an operator stopped new live charges.
+    /// Both are as they were up to a minute ago.
+    pub async fn for_new(
         &self,
         scope: &Scope,
         methods: &[PaymentMethod],
-    ) -> Result<(Connection, bool), AcquirerError> {
-        match scope.mode {
-            Mode::Test => Ok((Connection::sandbox(scope.account), false)),
-            Mode::Live => self.for_methods(scope.account, methods).await,
+    ) -> Result<(Legs, bool), AcquirerError> {
+        if scope.mode == Mode::Test {
+            return Ok((Legs::of_sandbox(methods, Connection::sandbox(scope.account)), false));
         }
+        let routes = self.routes(scope.account, methods).await?;
+        self.legs(scope.account, &routes).await
     }
 
     /// Returns the acquirer by the name and connection in a charge's or refund's row.
@@ -240,14 +191,13 @@ impl Connections {
         self.at(account, connection).await
     }
 
-    /// Returns the acquirers of a charge, as one.
-    pub async fn acquirer_of(&self, charge: &Charge) -> Result<Connection, AcquirerError> {
+    pub async fn of_charge(&self, charge: &Charge) -> Result<Legs, AcquirerError> {
         if !charge.acquirer.is_remote() {
-            return Ok(Connection::sandbox(charge.scope.account));
+            return Ok(Legs::of_sandbox(&charge.methods, Connection::sandbox(charge.scope.account)));
         }
         let of_method = |method: &PaymentMethod| Some((*method, charge.connection_of(*method)?));
         let wanted: Vec<_> = charge.methods.iter().filter_map(of_method).collect();
-        Ok(self.join(charge.scope.account, &wanted).await?.0)
+        Ok(self.legs(charge.scope.account, &wanted).await?.0)
     }
 
     /// Returns the acquirer that has the charge's payment, or may get it first.
@@ -257,51 +207,43 @@ impl Connections {
         self.acquirer_named(charge.acquirer_of(method), charge.scope.account, connection).await
     }
 
-    /// Returns the connection that takes new charges with all of these methods, and whether an operator stopped new
-    /// live charges. Both are as they were up to a minute ago.
-    async fn for_methods(
+    /// Returns the connection of new charges by each of these methods.
+    async fn routes(
         &self,
         account: AccountId,
         methods: &[PaymentMethod],
-    ) -> Result<(Connection, bool), AcquirerError> {
-        let routes = self.routes(account).await?.connections;
-        let route = |method: PaymentMethod| {
-            let (id, _) = routes.iter().find(|(_, taken)| taken.contains(&method))?;
-            Some((method, *id))
+    ) -> Result<Vec<(PaymentMethod, ConnectionId)>, AcquirerError> {
+        let routes = self.routes_of(account).await?.connections;
+        let route = |method: &PaymentMethod| {
+            let (id, _) = routes.iter().find(|(_, taken)| taken.contains(method))?;
+            Some((*method, *id))
         };
-        let Some(wanted) = methods.iter().map(|method| route(*method)).collect::<Option<Vec<_>>>() else {
-            if routes.is_empty() {
-                return Err(AcquirerError::NotConfigured);
-            }
-            let taken = routes.iter().flat_map(|(_, taken)| taken).map(|method| method.as_str());
-            return Err(AcquirerError::MethodNotConfigured {
-                supported: taken.collect::<Vec<_>>().join(", "),
-            });
-        };
-        self.join(account, &wanted).await
+        if let Some(wanted) = methods.iter().map(route).collect() {
+            return Ok(wanted);
+        }
+        if routes.is_empty() {
+            return Err(AcquirerError::NotConfigured);
+        }
+        let taken = routes.iter().flat_map(|(_, taken)| taken).map(|method| method.as_str());
+        Err(AcquirerError::MethodNotConfigured { supported: taken.collect::<Vec<_>>().join(", ") })
     }
 
-    /// Joins the connections of these methods. Also returns whether an operator stopped new live charges.
-    async fn join(
+    /// Also returns whether an operator stopped new live charges.
+    async fn legs(
         &self,
         account: AccountId,
         methods: &[(PaymentMethod, ConnectionId)],
-    ) -> Result<(Connection, bool), AcquirerError> {
-        let (mut parts, mut is_stopped) = (Vec::<(Connection, Vec<PaymentMethod>)>::new(), false);
+    ) -> Result<(Legs, bool), AcquirerError> {
+        let (mut legs, mut is_stopped) = (Vec::new(), false);
         for (method, id) in methods {
-            if let Some((_, taken)) = parts.iter_mut().find(|(part, _)| part.id == Some(*id)) {
-                taken.push(*method);
-                continue;
-            }
             let found = self.cached(account, *id).await?;
             is_stopped |= found.is_stopped;
-            parts.push((found.connection, vec![*method]));
+            legs.push((*method, found.connection));
         }
-        let joined = Connection::joined(parts).ok_or(AcquirerError::NotConfigured)?;
-        Ok((joined, is_stopped))
+        Ok((Legs::new(legs).ok_or(AcquirerError::NotConfigured)?, is_stopped))
     }
 
-    async fn routes(&self, account: AccountId) -> Result<Routes, AcquirerError> {
+    async fn routes_of(&self, account: AccountId) -> Result<Routes, AcquirerError> {
         let now = self.clock.now();
         let cached = self.with_cache(|cache| cache.routes.get(&account).cloned());
         if let Some(cached) = cached.filter(|cached| now < cached.until) {
@@ -332,10 +274,12 @@ impl Connections {
         account: AccountId,
         connection: Option<ConnectionId>,
     ) -> Result<Connection, AcquirerError> {
-        match connection {
-            Some(id) => Ok(self.cached(account, id).await?.connection),
-            None => Ok(self.for_methods(account, &[PaymentMethod::Pix]).await?.0),
-        }
+        let of_pix = async || self.routes(account, &[PaymentMethod::Pix]).await;
+        let id = match connection {
+            Some(id) => Some(id),
+            None => of_pix().await?.first().map(|(_, id)| *id),
+        };
+        Ok(self.cached(account, id.ok_or(AcquirerError::NotConfigured)?).await?.connection)
     }
 
     async fn cached(&self, account: AccountId, id: ConnectionId) -> Result<Cached, AcquirerError> {
@@ -398,7 +342,6 @@ impl Connections {
         let client = self.with_cache(|cache| cache.clients.entry(key).or_insert(client).clone());
         let configured = Arc::new(configured);
         let expire_after_seconds = configured.acquirer.settings.expire_after_seconds;
-        let elsewhere = Vec::new();
         let (connector, pix): (Arc<dyn Connector>, _) = match (client, &configured.acquirer.settings.kind) {
             (CachedClient::Pix(client), KindSettings::Pix(pix)) => {
                 let AccountAcquirer { account, connection, settings, .. } = &configured.acquirer;
@@ -413,7 +356,7 @@ impl Connections {
         };
         let AccountAcquirer { account, connection, .. } = configured.acquirer;
         let (id, configured) = (Some(connection), Some(configured));
-        Ok(Connection { account, id, configured, connector, pix, elsewhere, expire_after_seconds })
+        Ok(Connection { account, id, configured, connector, pix, expire_after_seconds })
     }
 
     fn with_cache<T>(&self, use_cache: impl FnOnce(&mut Cache) -> T) -> T {

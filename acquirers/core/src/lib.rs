@@ -1,6 +1,6 @@
 //! Acquirers: the institutions that take the payer's money. A [`Connection`] is one of them for an account: the sandbox,
 //! or a real one with its credentials. [`Connections`] selects it: for a new charge by its mode and methods, and for a
-//! stored charge or refund by the connection in its row. The crate `artefacts` encodes what the payer pays with, such as a BR Code or a boleto.
+//! stored charge or refund by the connection in its row. [`Legs`] are all that a charge has. The crate `artefacts` encodes what the payer pays with, such as a BR Code or a boleto.
 //! The crates in `acquirers/` have the connectors.
 #![cfg_attr(
     test,
@@ -15,7 +15,7 @@
 pub mod configuration;
 mod connections;
 mod errors;
-mod joined;
+mod legs;
 mod queue;
 mod view;
 
@@ -27,6 +27,7 @@ pub use acquirer_kit::{
 };
 pub use api_pix::{PixBank, PixPages, PixQuery};
 pub use connections::{Connection, Connections};
+pub use legs::Legs;
 pub use queue::{AcquirerMessage, AcquirerQueue};
 pub use view::{NoticeView, NotificationView, ProviderStatusView};
 

@@ -3,9 +3,8 @@
 
 use acquirer_kit::setting::AcquirerUrl;
 use acquirer_kit::{
-    Connector, FINALISE_TIMEOUT_MS, KitError, NOT_FINALISED_IN_TIME, NewCharge, Priority, ProviderStatus,
-    RefundAnswer, RefundEnd, RefundProgress, RequestAgain, Result, ReturnProgress, next_poll, read_as_odd,
-    refused_until,
+    Connector, KitError, NewCharge, Priority, ProviderStatus, RefundAnswer, RefundEnd, RefundProgress,
+    RequestAgain, Result, ReturnProgress, next_poll, read_as_odd, refused_until,
 };
 use artefacts::brcode::{BrCode, DynamicBrCode};
 use async_trait::async_trait;
@@ -143,30 +142,6 @@ impl PixBank {
             ttl_seconds: cob.expires_in_seconds,
         };
         Ok(Finalised::Made(Box::new(Artefacts { pix: Some(pix), ..Artefacts::default() })))
-    }
-
-    /// Refuses a charge that was never finalised, and removes its cob, if the bank has it. The caller closes the charge
-    /// again later: the bank may not answer, or not know the cob yet. Its code was shown to no payer, and the payment
-    /// of a refused charge is returned.
-    async fn give_up(&self, charge: &Charge, found: Result<Option<Cob>, ApiError>) -> Result<Finalised> {
-        let removal = match found {
-            Ok(None) => Ok(None),
-            Ok(Some(_)) => self.remove(charge, Priority::Create).await,
-            Err(error) => Err(error.into()),
-        };
-        match removal {
-            // It was paid just now. The next attempt accepts it.
-            Ok(Some(Snapshot { state: RemoteState::Paid, .. })) => {
-                return Err(KitError::Unavailable("the cob of a pending charge was paid".to_owned()));
-            }
-            Ok(_) => {
-                tracing::error!(charge = %charge.id, "a charge could not be created at its bank in time; it is refused");
-            }
-            Err(error) => {
-                tracing::error!(charge = %charge.id, %error, "a charge could not be created at its bank in time; it is refused, and its cob may exist");
-            }
-        }
-        Ok(NOT_FINALISED_IN_TIME)
     }
 
     /// Removes the cob of a charge. Fails when it is not known whether the cob can still be paid.
@@ -420,15 +395,8 @@ impl Connector for PixBank {
     async fn create(&self, new: NewCharge<'_>) -> Result<Finalised> {
         let NewCharge { charge, settings, is_first, .. } = new;
         let (txid, client) = (charge.id.txid(), self.client.at(Priority::Create));
-        if !is_first {
-            let found = client.get_cob(&txid).await;
-            let is_paid = matches!(&found, Ok(Some(cob)) if cob.status == CobStatus::Completed);
-            if !is_paid && client.now().millis_since(charge.created_at) >= FINALISE_TIMEOUT_MS {
-                return self.give_up(charge, found).await;
-            }
-            if let Some(cob) = found? {
-                return self.accept(charge, settings, &cob, charge.created_at);
-            }
+        if !is_first && let Some(cob) = client.get_cob(&txid).await? {
+            return self.accept(charge, settings, &cob, charge.created_at);
         }
         let sent_at = client.now();
         let refusal = match client.put_cob(&txid, &self.new_cob(charge, settings)?).await {

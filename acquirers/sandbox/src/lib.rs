@@ -4,8 +4,7 @@
 use std::fmt::Display;
 
 use acquirer_kit::{
-    Connector, FINALISE_TIMEOUT_MS, KitError, NOT_FINALISED_IN_TIME, NewCharge, Priority, ProviderStatus,
-    RefundAnswer, RefundProgress, Result,
+    Connector, KitError, NewCharge, Priority, ProviderStatus, RefundAnswer, RefundProgress, Result,
 };
 use artefacts::boleto::BoletoError;
 use artefacts::brcode::DynamicBrCode;
@@ -72,20 +71,13 @@ impl Connector for Sandbox {
 
     /// Creates the artefacts of a charge, or simulates an acquirer that refuses the charge or does not answer.
     async fn create(&self, new: NewCharge<'_>) -> Result<Finalised> {
-        let made = match Finalisation::of(new.charge) {
-            None | Some(Finalisation::Later) => artefacts(&new).map(|made| Finalised::Made(Box::new(made))),
+        match Finalisation::of(new.charge) {
+            None | Some(Finalisation::Later) => Ok(Finalised::Made(Box::new(artefacts(&new)?))),
             Some(Finalisation::Refused) => Ok(Finalised::Refused(FailureReason::SandboxRefused)),
             Some(Finalisation::Unavailable) => Err(KitError::Unavailable(
                 "the sandbox simulates an acquirer that does not answer".to_owned(),
             )),
-        };
-        if let Err(error) = &made
-            && new.now.millis_since(new.charge.created_at) >= FINALISE_TIMEOUT_MS
-        {
-            tracing::error!(charge = %new.charge.id, %error, "a charge could not be finalised in time; it is refused");
-            return Ok(NOT_FINALISED_IN_TIME);
         }
-        made
     }
 
     async fn read(&self, charge: &Charge, _is_whole: bool) -> Result<Option<Snapshot>> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use acquirer_http::SendError;
 use acquirer_kit::{
-    Changes, Connector, DisputeEvidence, EvidenceToSend, FINALISE_TIMEOUT_MS, KitError, Movement, Movements,
+    Changes, Connector, DisputeEvidence, EvidenceToSend, KitError, Movement, Movements,
     NOT_FINALISED_IN_TIME, NewCharge, Priority, ProviderStatus, RefundAnswer, RefundProgress, RequestAgain,
     Result, ReturnProgress, next_poll, read_as_odd, refused_until,
 };
@@ -499,15 +499,7 @@ impl Connector for StripeConnector {
 
     async fn create(&self, new: NewCharge<'_>) -> Result<Finalised> {
         let charge = new.charge;
-        let mut found = if new.is_first { None } else { self.find(charge).await? };
-        if self.client.now().millis_since(charge.created_at) > FINALISE_TIMEOUT_MS {
-            if let Some(session) = found.take() {
-                found = Some(self.expire(charge, session).await?.0);
-            }
-            if found.as_ref().is_none_or(|session| session.status == Some(SessionStatus::Expired)) {
-                return Ok(NOT_FINALISED_IN_TIME);
-            }
-        }
+        let found = if new.is_first { None } else { self.find(charge).await? };
         let session = match found {
             Some(session) => session,
             None => match self.create_session(charge, &new_session(&new)).await? {

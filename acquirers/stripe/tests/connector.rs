@@ -365,24 +365,6 @@ async fn a_session_is_found_behind_many_others() {
 }
 
 #[tokio::test]
-async fn a_creation_ends_after_ten_minutes() {
-    let world = World::start().await;
-    world.advance_s(601);
-    assert!(is_refused(&world.create(&brl(), false).await.unwrap(), "acquirer_unavailable"));
-    assert!(world.books("sessions").is_empty());
-    let world = World::start().await;
-    world.create(&brl(), true).await.unwrap();
-    world.advance_s(601);
-    assert!(is_refused(&world.create(&brl(), false).await.unwrap(), "acquirer_unavailable"));
-    assert_eq!(world.books("sessions")[0]["status"], "expired");
-    let world = World::start().await;
-    let charge = world.waiting().await;
-    world.act("/pay", &charge, json!({}));
-    world.advance_s(601);
-    waiting(brl(), world.create(&brl(), false).await.unwrap());
-}
-
-#[tokio::test]
 async fn a_payment_is_read_with_its_fee_as_soon_as_it_is_known() {
     let behaviour = Behaviour { balance_transaction_after_s: Some(600), ..Behaviour::default() };
     let world = World::start_with(behaviour).await;

@@ -105,6 +105,15 @@ pub struct PreviousState {
     pub earlier: Vec<StatusChange>,
 }
 
+/// A leg of a live charge, one of its methods at its acquirer, that ended while another could be paid.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct EndedLeg {
+    pub method: PaymentMethod,
+    pub why: FailureReason,
+    #[serde(with = "domain::time::millis")]
+    pub at: Timestamp,
+}
+
 /// Without loops, no path through the states is longer. Disputes and tries to pay can repeat without limit, and the row
 /// must stay small. The list of events filtered by `object` omits the events of dropped changes.
 const MAX_EARLIER: usize = 16;
@@ -185,11 +194,14 @@ pub struct Charge {
     /// Until when a caller creates the charge at its bank, so that no other caller does. `None`: none does now.
     #[serde(default, with = "domain::time::millis_option")]
     pub lease_until: Option<Timestamp>,
-    /// Since when a connection has not said what became of the charge there. `None`: all have.
+    /// Since when a leg's acquirer has not created it, or not said what became of it. `None`: all have.
     #[serde(default, with = "domain::time::millis_option")]
     pub unread_since: Option<Timestamp>,
     /// Data that the payer needs to pay, by method.
     pub artefacts: Artefacts,
+    /// The legs that ended before the charge.
+    #[serde(default, rename = "ended", skip_serializing_if = "Vec::is_empty")]
+    pub ended_legs: Vec<EndedLeg>,
     /// Requested lifetime of the Pix code in seconds, until the acquirer has created it. `None`: the account's
     /// default.
     pub pix_expires_in_seconds: Option<i64>,
@@ -406,21 +418,49 @@ impl Charge {
         self.connection == Some(connection) || self.elsewhere.iter().any(|(_, other)| *other == connection)
     }
 
-    /// Whether the charge was paid at one of several connections, so that the others must close it.
-    pub fn is_paid_at_one_of_several(&self) -> bool {
-        !self.elsewhere.is_empty() && !self.is_open() && self.applied_payment.is_some()
+    /// Whether acquirers create, read and close it method by method.
+    pub fn has_several_legs(&self) -> bool {
+        self.acquirer.is_remote() && self.methods.len() > 1
+    }
+
+    pub fn ended_leg(&self, method: PaymentMethod) -> Option<&EndedLeg> {
+        self.ended_legs.iter().find(|ended| ended.method == method)
+    }
+
+    /// The legs that no acquirer has created or refused yet.
+    pub fn missing_legs(&self) -> impl Iterator<Item = PaymentMethod> {
+        let is_missing = |method: &PaymentMethod| {
+            self.artefacts.expires_at(*method).is_none() && self.ended_leg(*method).is_none()
+        };
+        self.methods.iter().copied().filter(is_missing)
+    }
+
+    /// Whether the acquirers must be asked for legs that they have not created yet.
+    pub fn lacks_legs(&self) -> bool {
+        self.acquirer.is_remote() && self.is_open() && self.missing_legs().next().is_some()
+    }
+
+    /// Whether the charge was paid by one of several legs, so that the others must be closed.
+    pub fn is_paid_by_one_of_several(&self) -> bool {
+        self.has_several_legs() && !self.is_open() && self.applied_payment.is_some()
     }
 
     /// Whether the charge ended here, and must be closed where it may still be open.
     pub fn may_be_open_there(&self) -> bool {
         let is_left = self.applied_payment.is_none() && self.unread_since.is_some();
-        self.is_paid_at_one_of_several() || (is_left && !self.is_open())
+        self.is_paid_by_one_of_several() || (is_left && !self.is_open())
+    }
+
+    /// Each method that can be paid, or could until the charge ended, with its expiry.
+    fn expiries(&self) -> impl Iterator<Item = (PaymentMethod, Timestamp)> {
+        let has_not_ended = |method: &&PaymentMethod| self.ended_leg(**method).is_none();
+        let ends = |method: &PaymentMethod| self.artefacts.expires_at(*method).map(|end| (*method, end));
+        self.methods.iter().filter(has_not_ended).filter_map(ends)
     }
 
     /// Returns the latest expiry of the charge's methods; the creation time when no method has one.
     pub fn expires_at(&self) -> Timestamp {
-        let ends = self.methods.iter().filter_map(|method| self.artefacts.expires_at(*method));
-        ends.max().unwrap_or(self.created_at)
+        self.expiries().map(|(_, end)| end).max().unwrap_or(self.created_at)
     }
 
     /// The release day of the net amount. `None`: not settled, or available at once.
@@ -461,15 +501,13 @@ impl Charge {
 
     /// Returns the methods by which the charge can be paid at `now`, each with its expiry.
     pub fn payable_methods(&self, now: Timestamp) -> impl Iterator<Item = (PaymentMethod, Timestamp)> {
-        let ends = |method: &PaymentMethod| self.artefacts.expires_at(*method).map(|end| (*method, end));
         let is_payable = self.can_expire();
-        self.methods.iter().filter_map(ends).filter(move |(_, end)| is_payable && now <= *end)
+        self.expiries().filter(move |(_, end)| is_payable && now <= *end)
     }
 
     /// Checks whether the charge can be paid by card at `now`.
     pub fn is_payable_by_card(&self, now: Timestamp) -> bool {
-        let in_time = self.artefacts.card.as_ref().is_some_and(|card| now <= card.expires_at);
-        in_time && self.can_expire()
+        self.payable_methods(now).any(|(method, _)| method == PaymentMethod::CreditCard)
     }
 
     /// Checks whether a caller holds the lease of a pending charge at `now`.
@@ -483,7 +521,7 @@ impl Charge {
         Self { lease_until: until, ..transition::next_version(self.clone(), now) }
     }
 
-    /// Returns the next version of a charge, all of whose connections answered, or not. `None`: that is known.
+    /// Returns the next version of a charge, all of whose legs' acquirers answered, or not. `None`: that is known.
     #[must_use]
     pub fn with_all_read(&self, all: bool, now: Timestamp) -> Option<Self> {
         let unread_since = (!all).then_some(now);

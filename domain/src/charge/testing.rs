@@ -37,6 +37,7 @@ pub(crate) fn waiting() -> Charge {
         elsewhere: Vec::new(),
         lease_until: None,
         unread_since: None,
+        ended_legs: Vec::new(),
         artefacts: Artefacts {
             pix: Some(Pix { br_code: "code".to_owned(), expires_at: at(3600), ttl_seconds: 3600 }),
             ..Artefacts::default()

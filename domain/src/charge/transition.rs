@@ -7,7 +7,8 @@
 
 use super::incoming_payment::{IncomingPayment, UnappliedReason};
 use super::{
-    AcquirerCosts, AppliedPayment, Artefacts, Charge, Decision, Failure, FailureReason, TransactionStatus,
+    AcquirerCosts, AppliedPayment, Artefacts, Charge, Decision, EndedLeg, Failure, FailureReason,
+    TransactionStatus,
 };
 use crate::account::terms::MethodTerms;
 use crate::acquirer::Charged;
@@ -42,8 +43,10 @@ pub struct Payment {
 /// An input of the state machine.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Command {
-    /// The acquirer finalised the charge: it created the payment artefacts.
-    Finalise { artefacts: Box<Artefacts> },
+    /// Acquirers created legs of the charge, and refused others.
+    Finalise(Box<MadeLegs>),
+    /// A leg can't be paid any more.
+    EndLeg(PaymentMethod, FailureReason),
     /// The acquirer reported a payment.
     Pay {
         payment: Payment,
@@ -161,7 +164,8 @@ pub enum ReceiptRefused {
 
 pub fn apply(charge: &Charge, command: &Command, now: Timestamp) -> Result<Outcome, Rejection> {
     match command {
-        Command::Finalise { artefacts } => Ok(finalise(charge, artefacts, now)),
+        Command::Finalise(made) => Ok(finalise(charge, made, now)),
+        Command::EndLeg(method, why) => Ok(end_leg(charge, *method, why, now)),
         Command::Pay { payment, terms } => Ok(pay(charge, payment, terms, now)),
         Command::Authenticate => authenticate(charge, now),
         Command::EndTry { decline } => end_try(charge, decline.as_ref(), now),
@@ -199,35 +203,94 @@ fn bear_costs(
     Ok(Outcome::Credited { charge: Box::new(next), posting: Box::new(posting) })
 }
 
-fn finalise(charge: &Charge, artefacts: &Artefacts, now: Timestamp) -> Outcome {
+fn finalise(charge: &Charge, made: &MadeLegs, now: Timestamp) -> Outcome {
+    let is_first = charge.status == TransactionStatus::Pending;
+    if is_first && made.artefacts == Artefacts::default() {
+        return refuse(charge, made, now);
+    }
     // The charge may have been cancelled in the meantime; it stays cancelled.
-    if charge.status != TransactionStatus::Pending {
+    if !charge.is_open() || (!is_first && charge.missing_legs().next().is_none()) {
         return Outcome::Unchanged;
     }
-    let next = next_version(charge.clone(), now);
-    let status = TransactionStatus::WaitingPayment;
-    let artefacts = artefacts.clone();
-    changed(Charge { status, artefacts, pix_expires_in_seconds: None, lease_until: None, ..next })
+    let status = if is_first { TransactionStatus::WaitingPayment } else { charge.status };
+    let mut next = Charge { status, lease_until: None, ..next_version(charge.clone(), now) };
+    next.artefacts = next.artefacts.joined(made.artefacts.clone());
+    let is_new = |ended: &&EndedLeg| charge.ended_leg(ended.method).is_none();
+    next.ended_legs.extend(made.refused.iter().filter(is_new).cloned());
+    let lacks_legs = next.lacks_legs();
+    if !lacks_legs {
+        next.pix_expires_in_seconds = None;
+    }
+    next.unread_since = charge.unread_since.or(lacks_legs.then_some(now));
+    changed(next)
 }
 
-/// The acquirer's answer to the creation of a charge.
+/// A leg that was given up may still appear at its acquirer, so it is closed there later.
+fn refuse(charge: &Charge, made: &MadeLegs, now: Timestamp) -> Outcome {
+    let is_given_up = |leg: &&EndedLeg| leg.why == FailureReason::AcquirerUnavailable;
+    let given_up = made.refused.iter().find(is_given_up);
+    let why = made.refused.iter().find(|leg| !is_given_up(leg)).or(given_up).map(|leg| &leg.why);
+    let unread_since = given_up.filter(|_| charge.acquirer.is_remote()).map(|_| now);
+    let charge = Charge { unread_since, ..charge.clone() };
+    why.map_or(Outcome::Unchanged, |why| decline(&charge, why, now))
+}
+
+/// The last leg that could be paid ends the charge.
+fn end_leg(charge: &Charge, method: PaymentMethod, why: &FailureReason, now: Timestamp) -> Outcome {
+    if !charge.can_expire() || charge.ended_leg(method).is_some() {
+        return Outcome::Unchanged;
+    }
+    let is_other = |other: &&PaymentMethod| **other != method && charge.ended_leg(**other).is_none();
+    if !charge.methods.iter().any(|other| is_other(&other)) {
+        return decline(charge, why, now);
+    }
+    let mut next = next_version(charge.clone(), now);
+    if method == PaymentMethod::CreditCard {
+        next.status = TransactionStatus::WaitingPayment;
+    }
+    next.ended_legs.push(EndedLeg { method, why: why.clone(), at: now });
+    changed(next)
+}
+
+/// What acquirers did with legs of a charge.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct MadeLegs {
+    pub artefacts: Artefacts,
+    pub refused: Vec<EndedLeg>,
+}
+
+impl MadeLegs {
+    pub fn of(method: PaymentMethod, finalised: Finalised, at: Timestamp) -> Self {
+        match finalised {
+            Finalised::Made(artefacts) => Self { artefacts: *artefacts, refused: Vec::new() },
+            Finalised::Refused(why) => {
+                Self { refused: vec![EndedLeg { method, why, at }], ..Self::default() }
+            }
+        }
+    }
+
+    #[must_use]
+    pub fn joined(mut self, other: Self) -> Self {
+        self.refused.extend(other.refused);
+        Self { artefacts: self.artefacts.joined(other.artefacts), refused: self.refused }
+    }
+}
+
+/// An acquirer's answer to the creation of a leg.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Finalised {
     /// The acquirer created these payment artefacts.
     Made(Box<Artefacts>),
-    /// The acquirer refused the charge.
     Refused(FailureReason),
 }
 
 /// A new charge that the acquirer finalised before its first write: `WAITING_PAYMENT` or `REFUSED`.
-pub fn created_as(charge: Charge, finalised: Finalised) -> Charge {
+pub fn created_as(charge: Charge, made: MadeLegs) -> Charge {
     let charge = Charge { pix_expires_in_seconds: None, ..charge };
-    match finalised {
-        Finalised::Made(artefacts) => {
-            Charge { status: TransactionStatus::WaitingPayment, artefacts: *artefacts, ..charge }
-        }
-        Finalised::Refused(reason) => {
-            let failure = failure(&charge, &reason, charge.created_at);
+    match made.refused.first() {
+        None => Charge { status: TransactionStatus::WaitingPayment, artefacts: made.artefacts, ..charge },
+        Some(refused) => {
+            let failure = failure(&charge, &refused.why, charge.created_at);
             Charge { status: TransactionStatus::Refused, failure: Some(failure), ..charge }
         }
     }
@@ -386,11 +449,13 @@ fn end_try(charge: &Charge, decline: Option<&FailureReason>, now: Timestamp) -> 
 
 fn cancel(charge: &Charge, now: Timestamp) -> Result<Outcome, Rejection> {
     let failure = failure(charge, &FailureReason::Cancelled, now);
+    // A request to create a leg may still be on its way to its acquirer. So it is closed there later.
+    let may_appear = charge.lacks_legs().then_some(now);
     let cancelled = Charge {
         status: TransactionStatus::Cancelled,
         failure: Some(failure),
         lease_until: None,
-        unread_since: unread_after_end(charge, now),
+        unread_since: charge.unread_since.or(may_appear),
         ..next_version(charge.clone(), now)
     };
     match charge.applied_payment.as_ref().filter(|_| charge.is_held_for_review()) {
@@ -443,15 +508,7 @@ fn decline(charge: &Charge, reason: &FailureReason, now: Timestamp) -> Outcome {
     }
     let failure = failure(charge, reason, now);
     let next = next_version(charge.clone(), now);
-    let unread_since = unread_after_end(charge, now);
-    let failure = Some(failure);
-    changed(Charge { status: TransactionStatus::Refused, failure, lease_until: None, unread_since, ..next })
-}
-
-/// A request to create the charge may still be on its way to its acquirer. So the charge is closed there later.
-fn unread_after_end(charge: &Charge, now: Timestamp) -> Option<Timestamp> {
-    let may_appear = charge.status == TransactionStatus::Pending && charge.acquirer.is_remote();
-    charge.unread_since.or(may_appear.then_some(now))
+    changed(Charge { status: TransactionStatus::Refused, failure: Some(failure), lease_until: None, ..next })
 }
 
 fn expire(charge: &Charge, at: Timestamp, last_decline: Option<&FailureReason>) -> Outcome {

@@ -1,6 +1,6 @@
 //! Work at acquirers for single rows: read a Pix or a charge, expire a charge, return a payment.
 
-use acquirer_core::{AcquirerMessage, Connection, Priority};
+use acquirer_core::{AcquirerMessage, Legs, Priority};
 use domain::acquirer::{AcquirerName, ReportedPix};
 use domain::charge::TransactionStatus;
 use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId, Scope};
@@ -18,10 +18,6 @@ const READ_BACK_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// How long an overdue charge may wait for its bank before an alarm, in milliseconds: an hour.
 const OVERDUE_ALARM_MS: i64 = 60 * 60 * 1_000;
-
-/// How long a request to create a charge may be on its way, in milliseconds: an hour. A charge that ended before it was
-/// created is closed at its acquirer as long.
-const LATE_CREATION_MS: i64 = 60 * 60 * 1_000;
 
 impl AcquirerWorker {
     /// Returns when the payment of a refund was received.
@@ -78,17 +74,17 @@ impl AcquirerWorker {
         if !charge.can_expire() || now <= expires_at {
             return Ok(());
         }
-        let connection = self.connections.acquirer_of(&charge).await?;
-        let grace = i64::from(connection.expire_after_seconds());
+        let legs = self.connections.of_charge(&charge).await?;
+        let grace = i64::from(legs.expire_after_seconds());
         let removable_at = expires_at.plus_seconds(grace).unwrap_or(Timestamp::MAX);
         if now < removable_at {
             return Ok(self.queue.send_later(&message, removable_at.saturating_duration_since(now)).await?);
         }
-        match connection.connector().close(&charge, Priority::Background).await {
+        match legs.close(&charge, Priority::Background, now).await {
             Ok(Some(snapshot)) => {
                 let seen = (&snapshot, Some(Closing::Expire));
-                let followed = self.remote.follow(&connection, &charge, seen, now).await?;
-                let Some(at) = self.noted(&connection, followed, &snapshot, now).await? else {
+                let followed = self.remote.follow(&legs, &charge, seen, now).await?;
+                let Some(at) = self.noted(&legs, followed, &snapshot, now).await? else {
                     return Ok(());
                 };
                 let pause = at.saturating_duration_since(now);
@@ -144,34 +140,30 @@ impl AcquirerWorker {
             return Err(WorkError::Missing("a message names a charge that does not exist"));
         };
         let now = self.clock.now();
-        let charge = stored.clone().read_at(now);
-        if charge.status == TransactionStatus::Pending {
-            // The answer to its creation may be lost.
-            Box::pin(self.finalise(id)).await?;
-        }
-        // A payment by card is made once. What follows is a refund or dispute.
-        let is_by_card = charge.acquirer == AcquirerName::Hosted && charge.elsewhere.is_empty();
-        if is_by_card && charge.applied_payment.is_some() && charge.unread_since.is_none() && !is_whole {
-            return Ok((None, None));
-        }
+        let mut charge = stored.read_at(now);
         if !charge.acquirer.is_remote() {
             return Ok((None, None));
         }
-        let connection = self.connections.acquirer_of(&charge).await?;
-        let connector = connection.connector();
+        if charge.status == TransactionStatus::Pending || charge.lacks_legs() {
+            // The answer to a creation may be lost.
+            Box::pin(self.finalise(id)).await?;
+            charge = self.charges.get_existing(id).await?.read_at(now);
+        }
+        // A payment by card is made once. What follows is a refund or dispute.
+        let is_by_card = charge.acquirer == AcquirerName::Hosted && !charge.has_several_legs();
+        if is_by_card && charge.applied_payment.is_some() && charge.unread_since.is_none() && !is_whole {
+            return Ok((None, None));
+        }
+        let legs = self.connections.of_charge(&charge).await?;
         let must_close = charge.may_be_open_there();
-        let closed = if must_close { connector.close(&charge, Priority::Background).await? } else { None };
-        let read = if must_close && !is_whole { closed } else { connector.read(&charge, is_whole).await? };
+        let closed = if must_close { legs.close(&charge, Priority::Background, now).await? } else { None };
+        let read = if must_close && !is_whole { closed } else { legs.read(&charge, is_whole, now).await? };
         let Some(snapshot) = read else {
             tracing::warn!(charge = %id, "the acquirer does not know a charge that changed there");
-            let has_waited = |since: Timestamp| now.millis_since(since) > LATE_CREATION_MS;
-            if must_close && charge.unread_since.is_some_and(has_waited) {
-                self.charges.note_read(stored, true, now).await?;
-            }
             return Ok((None, None));
         };
-        let followed = self.remote.follow(&connection, &charge, (&snapshot, None), now).await?;
-        let read_again_at = self.noted(&connection, followed, &snapshot, now).await?;
+        let followed = self.remote.follow(&legs, &charge, (&snapshot, None), now).await?;
+        let read_again_at = self.noted(&legs, followed, &snapshot, now).await?;
         let seen = Some(Seen::of(&snapshot.state)).filter(|_| !snapshot.is_partial);
         Ok((seen, read_again_at))
     }
@@ -180,14 +172,14 @@ impl AcquirerWorker {
     /// Returns when the charge must be read again.
     async fn noted(
         &self,
-        connection: &Connection,
+        legs: &Legs,
         followed: Followed,
         snapshot: &Snapshot,
         now: Timestamp,
     ) -> WorkResult<Option<Timestamp>> {
         let Followed { charge, read_again_at, odd } = followed;
         let id = charge.as_stored().id;
-        self.set_aside(connection, &odd).await?;
+        self.set_aside(legs.own(), &odd).await?;
         let unread_since = charge.as_stored().unread_since.filter(|_| snapshot.is_partial && odd.is_empty());
         if unread_since.is_some_and(|since| now.millis_since(since) > OVERDUE_ALARM_MS) {
             tracing::error!(charge = %id, "one of a charge's acquirers has not answered for more than an hour; what the others said is recorded");

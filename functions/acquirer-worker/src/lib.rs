@@ -141,19 +141,19 @@ impl AcquirerWorker {
         }
     }
 
-    /// Finalises a pending charge. If the acquirer fails, the message fails too, so that SQS retries it. A
-    /// charge whose lease another caller holds is left to that caller.
+    /// Creates the legs of a charge that are missing. A charge whose lease another caller holds is left to that caller.
     async fn finalise(&self, id: ChargeId) -> WorkResult<()> {
         let Some(stored) = self.charges.find(Some(id)).await? else {
             return Err(WorkError::Missing("a message names a charge that does not exist"));
         };
         let now = self.clock.now();
         let charge = stored.clone().read_at(now);
-        if charge.status != TransactionStatus::Pending || charge.is_leased(now) {
+        let is_to_create = charge.status == TransactionStatus::Pending || charge.lacks_legs();
+        if !is_to_create || charge.is_leased(now) {
             return Ok(());
         }
         let account = self.payments.account_of(&charge).await?;
-        let connection = self.connections.acquirer_of(&charge).await?;
+        let legs = self.connections.of_charge(&charge).await?;
         let Some(leased) = self.charges.lease(&charge, LEASE_SECONDS, now).await? else { return Ok(()) };
         let creation = ChargeCreation {
             charges: &self.charges,
@@ -161,8 +161,7 @@ impl AcquirerWorker {
             public_urls: &self.public_urls,
             clock: &self.clock,
         };
-        let created =
-            creation.finalise_remotely((&connection, false), &account.settings, leased, FINALISE_TIME);
+        let created = creation.finalise_remotely((&legs, false), &account.settings, leased, FINALISE_TIME);
         match created.await {
             Ok(_) => Ok(()),
             Err(CreateChargeError::Charge(error)) => Err(error.into()),

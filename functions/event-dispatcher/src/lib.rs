@@ -252,20 +252,9 @@ impl Dispatcher {
         if Charge::is_at(&key) {
             let (old, new): (Option<StoredCharge>, StoredCharge) = before_and_after(record)?;
             let (old, new) = (old.as_ref().map(StoredCharge::as_stored), new.as_stored());
-            // The request that inserted a charge with a lease creates it at the bank itself. If that request
-            // dies, the scheduler takes over.
-            let waits_for_acquirer =
-                is_new && new.status == TransactionStatus::Pending && new.lease_until.is_none();
-            let is_open_elsewhere =
-                new.is_paid_at_one_of_several() && old.is_some_and(|old| !old.is_paid_at_one_of_several());
-            let acquirer = match (waits_for_acquirer, is_open_elsewhere) {
-                (true, _) => Some(AcquirerMessage::Finalise(new.id)),
-                (false, true) => Some(AcquirerMessage::Read(new.id)),
-                (false, false) => None,
-            };
             return Ok(StreamActions {
                 events: Event::of_charge(old, new, &self.public_urls)?.into_iter().collect(),
-                acquirer,
+                acquirer: message_of_charge(old, new),
                 audit: audit_trail::for_charge(old, new).map(Box::new),
                 figure: Figure::of_charge(old, new),
                 lookups: Lookups::of(new).filter(|_| is_new),
@@ -388,6 +377,20 @@ fn before_and_after<T: serde::de::DeserializeOwned>(
 
 fn row<T: serde::de::DeserializeOwned>(image: &serde_dynamo::Item) -> Result<T, StoreError> {
     from_item(image.clone().into())
+}
+
+/// The message that creates a charge, or its other legs, or closes them.
+fn message_of_charge(old: Option<&Charge>, new: &Charge) -> Option<AcquirerMessage> {
+    let Some(old) = old else {
+        // The request that inserted a charge with a lease creates it at its acquirers itself. If that request dies, the
+        // scheduler takes over.
+        let waits = new.status == TransactionStatus::Pending && new.lease_until.is_none();
+        return waits.then_some(AcquirerMessage::Finalise(new.id));
+    };
+    let is_news = |news: fn(&Charge) -> bool| news(new) && !news(old);
+    let lacks_legs = |charge: &Charge| charge.can_expire() && charge.lacks_legs();
+    (is_news(Charge::is_paid_by_one_of_several) || is_news(lacks_legs))
+        .then_some(AcquirerMessage::Read(new.id))
 }
 
 /// A refund that fails at the end causes no event at its acquirer, and while it was in progress, the fees of its charge

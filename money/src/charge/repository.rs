@@ -1,6 +1,6 @@
 use domain::account::terms::MethodTerms;
 use domain::audit::{Action, Audit, Operator, Sum};
-use domain::charge::transition::{self, Command, Finalised, IncomingPaymentWrite, Outcome, RecordedPayment};
+use domain::charge::transition::{self, Command, IncomingPaymentWrite, MadeLegs, Outcome, RecordedPayment};
 use domain::charge::{Charge, Decision, IncomingPayment, StoredCharge};
 use domain::ids::{AcquirerPaymentId, ChargeId, Scope};
 use domain::row::Key;
@@ -72,18 +72,14 @@ impl Charges {
         }
     }
 
-    /// Applies the acquirer's answer to a pending charge whose row the caller has just written or read.
+    /// Applies what acquirers answered to a charge whose row the caller has just written or read.
     pub async fn finalise(
         &self,
         charge: Charge,
-        finalised: Finalised,
+        made: MadeLegs,
         now: Timestamp,
     ) -> Result<Charge, ChargeError> {
-        let command = match finalised {
-            Finalised::Made(artefacts) => Command::Finalise { artefacts },
-            Finalised::Refused(reason) => Command::Decline(reason),
-        };
-        self.apply(StoredCharge::written(charge), &command, now).await
+        self.apply(StoredCharge::written(charge), &Command::Finalise(Box::new(made)), now).await
     }
 
     /// Applies a command to a charge that was just read, in one transaction. If another caller changed the
@@ -167,7 +163,8 @@ impl Charges {
                 // To persist an expiry, the state machine needs the stored status, without the expiry
                 // applied.
                 Command::Expire { .. } | Command::ExpireDeclined { .. } => charge.as_stored().clone(),
-                Command::Finalise { .. }
+                Command::Finalise(_)
+                | Command::EndLeg(..)
                 | Command::Pay { .. }
                 | Command::Authenticate
                 | Command::EndTry { .. }

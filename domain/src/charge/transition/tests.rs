@@ -90,11 +90,14 @@ fn every_state() -> Vec<Charge> {
     ]
 }
 
+fn finalise() -> Command {
+    Command::Finalise(Box::new(MadeLegs { artefacts: waiting().artefacts, refused: Vec::new() }))
+}
+
 #[test]
 fn a_charge_is_finalised_once_and_only_while_pending() {
-    let artefacts = Box::new(waiting().artefacts);
     let pending = Charge { status: TransactionStatus::Pending, artefacts: Artefacts::default(), ..waiting() };
-    let finalise = Command::Finalise { artefacts };
+    let finalise = finalise();
     let finalised = after(&pending, finalise.clone());
     assert_eq!((finalised.status, finalised.version), (TransactionStatus::WaitingPayment, 2));
     assert_eq!(finalised.artefacts, waiting().artefacts);
@@ -503,7 +506,7 @@ fn the_bank_must_confirm_an_expiry_and_execute_returns() {
 fn the_lease_of_a_pending_charge_ends_with_every_change_of_its_status() {
     let lease = Charge { lease_until: Some(at(90)), pix_expires_in_seconds: Some(600), ..waiting() };
     let pending = Charge { status: TransactionStatus::Pending, ..lease };
-    let finalise = Command::Finalise { artefacts: Box::new(waiting().artefacts) };
+    let finalise = finalise();
     let decline = Command::Decline(FailureReason::CardDeclined);
     assert_eq!(after(&pending, finalise.clone()).pix_expires_in_seconds, None);
     for command in [finalise, decline, Command::Cancel] {
@@ -520,10 +523,10 @@ fn a_charge_that_is_finalised_before_its_first_write_begins_as_waiting_or_refuse
         pix_expires_in_seconds: Some(600),
         ..waiting()
     };
-    let made = created_as(pending.clone(), Finalised::Made(Box::new(waiting().artefacts)));
+    let legs = |finalised| MadeLegs::of(PaymentMethod::Pix, finalised, at(0));
+    let made = created_as(pending.clone(), legs(Finalised::Made(Box::new(waiting().artefacts))));
     assert_eq!(made, waiting());
-    let refused = Finalised::Refused(FailureReason::AcquirerRefused);
-    let refused = created_as(pending, refused);
+    let refused = created_as(pending, legs(Finalised::Refused(FailureReason::AcquirerRefused)));
     let failure = refused.failure.unwrap();
     assert_eq!((refused.status, refused.pix_expires_in_seconds), (TransactionStatus::Refused, None));
     assert_eq!((failure.reason.code(), failure.at), ("acquirer_refused", at(0)));

@@ -1,6 +1,8 @@
 //! Tests of live charges by card at the stand-in of Stripe: a payer's tries, refunds, disputes, expiry and lost
 //! notifications.
 
+use std::sync::LazyLock;
+
 use serde_json::{Value, json};
 
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -10,6 +12,7 @@ use domain::audit::Operator;
 use domain::charge::Charge;
 use domain::ids::{AcquirerPaymentId, ChargeId, Scope};
 use domain::money::Currency;
+use domain::payment_method::PaymentMethod;
 use domain::wallet::LedgerAccount;
 use screen_reader::{Page, Role};
 use services::Receipts;
@@ -326,10 +329,24 @@ async fn refunds_in_parts_and_those_made_at_the_acquirer_debit_the_wallet_once()
     cards.check_ledger().await;
 }
 
+static BOTH: LazyLock<Value> = LazyLock::new(|| json!({"paymentMethods": ["PIX", "CREDIT_CARD"]}));
+
 /// The bank's charge of Pix and the page for cards belong to one charge.
 impl Cards {
+    async fn row(&self, charge: &Value) -> Charge {
+        self.live.service.stored_charge(ChargeId::parse_any(id(charge)).unwrap()).await
+    }
+
+    async fn created(&self, key: &str, body: Value) -> Value {
+        self.read(&self.create(key, body).await).await
+    }
+
+    async fn until_all_answered(&self, charge: &Value) {
+        wait_until("all have answered", async || self.row(charge).await.unread_since.is_none()).await;
+    }
+
     async fn of_both(&self, key: &str) -> Value {
-        let charge = self.create(key, json!({"paymentMethods": ["PIX", "CREDIT_CARD"]})).await;
+        let charge = self.create(key, BOTH.clone()).await;
         assert_eq!(charge["status"], "WAITING_PAYMENT", "{charge}");
         let read = self.read(&charge).await;
         assert!(read["cardRedirectUrl"].is_string() && self.cob(&charge)["status"] == "ATIVA", "{read}");
@@ -436,11 +453,13 @@ async fn a_charge_by_pix_or_card_ends_at_both() {
     cards.until(&expired, "EXPIRED").await;
     cards.until_closed(&expired).await;
 
-    // If one acquirer refuses the charge, it can't be paid at the other.
+    // What one acquirer refuses can be paid at the other.
     cards.fault("http_402", KEPT);
-    let refused = cards.create("both-0007", json!({"paymentMethods": ["PIX", "CREDIT_CARD"]})).await;
-    assert_eq!(refused["status"], "REFUSED", "{refused}");
-    assert_eq!(cards.cob(&refused)["status"], "REMOVIDA_PELO_USUARIO_RECEBEDOR");
+    let refused = cards.created("both-0007", BOTH.clone()).await;
+    assert_eq!((&refused["status"], &refused["cardRedirectUrl"]), (&json!("WAITING_PAYMENT"), &Value::Null));
+    assert_eq!(cards.row(&refused).await.ended_legs[0].method, PaymentMethod::CreditCard);
+    cards.pay_by_pix(&refused);
+    cards.until(&refused, "PAID").await;
 
     // A lost answer makes no second page and no second cob.
     cards.fault("lost_answer", KEPT);
@@ -927,15 +946,74 @@ async fn a_card_payment_is_credited_while_the_bank_is_silent_and_the_cob_is_remo
         cards.live.service.advance_seconds(60).await;
     }
     assert_eq!(cards.cob(&charge)["status"], "ATIVA");
-    let id = ChargeId::parse_any(id(&charge)).unwrap();
-    assert!(cards.live.service.stored_charge(id).await.unread_since.is_some());
+    assert!(cards.row(&charge).await.unread_since.is_some());
     cards.live.service.stack.bank.clear_faults();
     cards.live.service.advance_seconds(3_600).await;
     cards.until_closed(&charge).await;
-    wait_until("all have answered", async || {
-        cards.live.service.stored_charge(id).await.unread_since.is_none()
+    cards.until_all_answered(&charge).await;
+    cards.check_ledger().await;
+}
+
+/// A charge is sold by the leg that answers. The other appears when its acquirer does.
+#[tokio::test]
+async fn a_leg_whose_acquirer_is_silent_holds_up_no_other() {
+    let cards = Cards::start().await;
+    cards.live.fault(FaultKind::Http500, 1_000_000);
+    let late = cards.created("both-0020", BOTH.clone()).await;
+    assert_eq!((&late["status"], &late["pixCopyPaste"]), (&json!("WAITING_PAYMENT"), &Value::Null), "{late}");
+    assert!(late["cardRedirectUrl"].is_string(), "{late}");
+    // Both may be closed only together.
+    assert_eq!(cards.live.cancel(&late).await.status, 503);
+    assert_eq!(cards.session(&late)["status"], "open");
+    cards.live.service.stack.bank.clear_faults();
+    cards.live.service.advance_seconds(3 * 60).await;
+    wait_until("the Pix code", async || cards.read(&late).await["pixCopyPaste"].is_string()).await;
+    cards.pay_by_pix(&late);
+    cards.until(&late, "PAID").await;
+    cards.until_closed(&late).await;
+
+    for on in [KEPT, "GET /v1/checkout/sessions"] {
+        cards.control("POST", "/faults", &json!({"kind": "http_500", "on": on, "count": 1_000}));
+    }
+    let by_pix = cards.created("both-0021", BOTH.clone()).await;
+    assert!(by_pix["pixCopyPaste"].is_string() && by_pix["cardRedirectUrl"].is_null(), "{by_pix}");
+    cards.pay_by_pix(&by_pix);
+    cards.until(&by_pix, "PAID").await;
+    cards.control("DELETE", "/faults", &json!({}));
+    cards.live.service.advance_seconds(3 * 3_600).await;
+    cards.until_all_answered(&by_pix).await;
+
+    // Neither answers, and then each refuses.
+    cards.live.fault(FaultKind::Http500, 1_000_000);
+    cards.control("POST", "/faults", &json!({"kind": "http_402", "on": KEPT, "count": 20}));
+    let body = json!({"amount": 10_000, "currency": "BRL", "paymentMethods": ["PIX", "CREDIT_CARD"], "idempotencyKey": "both-0022"});
+    assert_eq!(cards.live.client.post("/v1/payments", &body).await.status, 503);
+    cards.live.service.advance_seconds(11 * 60).await;
+    eventually("given up", async || {
+        let answer = cards.live.client.post("/v1/payments", &body).await;
+        (answer.status == 201 && answer.body["status"] == "REFUSED").then_some(())
     })
     .await;
+    cards.check_ledger().await;
+}
+
+#[tokio::test]
+async fn a_leg_that_was_given_up_is_closed_when_its_acquirer_answers() {
+    let cards = Cards::start().await;
+    // The bank has the cob.
+    cards.live.fault(FaultKind::TimeoutAfterStore, 1);
+    let charge = cards.created("both-0023", BOTH.clone()).await;
+    assert_eq!((&charge["status"], &charge["pixCopyPaste"]), (&json!("WAITING_PAYMENT"), &Value::Null));
+    cards.live.fault(FaultKind::Http500, 1_000_000);
+    cards.live.service.advance_seconds(11 * 60).await;
+    wait_until("the leg is given up", async || !cards.row(&charge).await.ended_legs.is_empty()).await;
+    cards.act("/pay", &charge, json!({}));
+    cards.until(&charge, "APPROVED").await;
+    assert_eq!(cards.cob(&charge)["status"], "ATIVA");
+    cards.live.service.stack.bank.clear_faults();
+    cards.live.service.advance_seconds(3_600).await;
+    cards.until_closed(&charge).await;
+    cards.until_all_answered(&charge).await;
     cards.check_ledger().await;
 }
 
