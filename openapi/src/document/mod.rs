@@ -1,6 +1,5 @@
 //! Assembles the OpenAPI document from the operations, the request fields and the response schemas.
 
-mod errors;
 mod operation;
 mod operations;
 mod schema;
@@ -14,14 +13,16 @@ use domain::ids::{
 use effects::webhook::event::API_VERSION;
 use serde_json::{Map, Value, json};
 use shared::http::field::{Defined, Definition, IDEMPOTENCY_KEY, definitions};
+use shared::http::{ErrorCode, ProblemKind};
 
-use self::errors::ErrorCode;
 use self::operation::{Access, Body, Operation};
 pub(crate) use self::operations::OPERATIONS;
 use self::operations::{MED_ALIAS, TAGS};
 use crate::responses::{self, Content};
 
-pub use self::errors::CDN_REQUIRED;
+/// The error of a request that did not pass the CDN in front of the API. No operation lists it, because it
+/// arises only at hosts that are not the API's public host.
+pub const CDN_REQUIRED: ErrorCode = ProblemKind::CdnBypassed.error_code();
 
 const OVERVIEW: &str = "Pix charges, payments by six methods, refunds, wallets, signed webhooks, MED disputes with evidence, and API keys.\n\nAmounts are integers in the smallest unit of the currency. Timestamps are ISO 8601 in UTC with milliseconds. A key that starts with `ak_test_` uses the sandbox, a key that starts with `ak_live_` moves real money. In a request, a field that is null is treated as absent, except an `amount` whose absence means the whole. Unknown fields are ignored, except one that differs from a known one only in case, `_` or `-`. Refunds, API keys, webhook endpoints and sandbox routes refuse every unknown field. Responses may get new fields, so ignore the fields that you do not know. Every response has the header `X-Request-Id`.";
 
@@ -260,7 +261,7 @@ fn responses_of(operation: &Operation, example: Option<&Value>) -> Value {
     for (status, codes) in by_status(&operation.all_errors()) {
         let response = if operation.is_page {
             json!({
-                "description": errors::meaning(status),
+                "description": meaning(status),
                 "headers": common_headers(false),
                 "content": {"text/html": {}},
             })
@@ -283,10 +284,26 @@ fn description_of(status: u16) -> &'static str {
     }
 }
 
+fn meaning(status: u16) -> &'static str {
+    match status {
+        400 => "The request is not valid: fix the field, parameter or header that the error names.",
+        401 => "The credential is missing or not valid.",
+        403 => "The credential is valid but does not permit this request.",
+        404 => "There is no such object in this account and mode.",
+        409 => "The request conflicts with an earlier one.",
+        422 => "A rule of the business or of the account forbids the request.",
+        429 => "Too many requests. Wait for `Retry-After` seconds.",
+        500 => "A defect of the service. Retry with the same idempotency key.",
+        _ => {
+            "A dependency did not answer. Wait for `Retry-After` seconds, then retry with the same idempotency key."
+        }
+    }
+}
+
 fn by_status(errors: &[ErrorCode]) -> BTreeMap<u16, Vec<ErrorCode>> {
     let mut grouped: BTreeMap<u16, Vec<ErrorCode>> = BTreeMap::new();
     for error in errors {
-        grouped.entry(error.status).or_default().push(*error);
+        grouped.entry(error.status.as_u16()).or_default().push(*error);
     }
     grouped
 }
@@ -322,7 +339,7 @@ fn error_response(status: u16, codes: &[ErrorCode], access: Access) -> Value {
     if matches!(status, 429 | 503) {
         headers.insert("Retry-After".to_owned(), header_reference("Retry-After"));
     }
-    let kind = errors::kind(status);
+    let kind = codes.first().map(|error| error.kind());
     let words: Vec<&str> = codes.iter().map(|error| error.code).collect();
     let schema = json!({
         "allOf": [
@@ -331,7 +348,7 @@ fn error_response(status: u16, codes: &[ErrorCode], access: Access) -> Value {
         ],
     });
     json!({
-        "description": errors::meaning(status),
+        "description": meaning(status),
         "headers": headers,
         "content": {"application/json": {"schema": schema}},
     })

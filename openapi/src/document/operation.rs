@@ -1,8 +1,8 @@
 //! One operation of the API.
 
 use shared::http::field::{BodyFields, Definitions};
+use shared::http::{ErrorCode, ProblemKind};
 
-use super::errors::{self, ErrorCode};
 use crate::responses::Success;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -85,35 +85,32 @@ impl Operation {
     }
 
     pub(super) fn all_errors(&self) -> Vec<ErrorCode> {
-        let mut all = self.errors.to_vec();
-        match self.access {
-            Access::ApiKey => {
-                all.extend([errors::UNAUTHORIZED, errors::ACCOUNT_SUSPENDED, errors::RATE_LIMITED]);
-            }
-            Access::Dashboard => {
-                all.extend([errors::UNAUTHORIZED, errors::TOTP_ENROLMENT, errors::RATE_LIMITED]);
-            }
-            Access::TestKey => {
-                let of_key = [errors::ACCOUNT_SUSPENDED, errors::LIVE_KEY];
-                all.extend(of_key.into_iter().chain([errors::UNAUTHORIZED, errors::RATE_LIMITED]));
-            }
+        use ProblemKind::{
+            AccountSuspended, ApiKeyRoleRequired, Internal, Invalid, LiveKeyNotAllowed, NotFound,
+            RateLimited, SecondFactorDemanded, Unauthorized, Unavailable,
+        };
+        let of_access: &[ProblemKind] = match self.access {
+            Access::ApiKey => &[Unauthorized, AccountSuspended, RateLimited],
+            Access::Dashboard => &[Unauthorized, SecondFactorDemanded, RateLimited],
+            Access::TestKey => &[Unauthorized, AccountSuspended, LiveKeyNotAllowed, RateLimited],
             Access::DashboardManager => {
-                all.extend([errors::UNAUTHORIZED, errors::TOTP_ENROLMENT, errors::ROLE_REQUIRED]);
-                all.push(errors::RATE_LIMITED);
+                &[Unauthorized, SecondFactorDemanded, ApiKeyRoleRequired, RateLimited]
             }
-            Access::Bank => all.push(errors::UNAUTHORIZED),
-            Access::Public => {}
-        }
+            Access::Bank => &[Unauthorized],
+            Access::Public => &[],
+        };
         // Every route under /v1 refuses unknown query parameters, except those of banks.
-        if self.path().starts_with("/v1/") && self.access != Access::Bank {
-            all.push(errors::INVALID_REQUEST);
-        }
-        if !self.variables().is_empty() && self.access != Access::Bank {
-            all.push(errors::NOT_FOUND);
-        }
-        if !self.is_static {
-            all.extend([errors::INTERNAL, errors::UNAVAILABLE]);
-        }
+        let refuses_parameters = self.path().starts_with("/v1/") && self.access != Access::Bank;
+        let has_object = !self.variables().is_empty() && self.access != Access::Bank;
+        let common = [
+            (refuses_parameters, Invalid),
+            (has_object, NotFound),
+            (!self.is_static, Internal),
+            (!self.is_static, Unavailable),
+        ];
+        let common = common.iter().filter(|(applies, _)| *applies).map(|(_, error)| error);
+        let mut all = self.errors.to_vec();
+        all.extend(of_access.iter().chain(common).map(|error| error.error_code()));
         all.sort();
         all.dedup();
         all

@@ -20,13 +20,8 @@ use money::wallet::statement::{BALANCE_QUERY, STATEMENT_QUERY};
 use services::{PAYMENTS_QUERY, TIMELINE_QUERY};
 use shared::api_key::request::{API_KEY_BODY, ROTATE_API_KEY_BODY};
 use shared::auth::dashboard::log_in::LOG_IN_BODY;
+use shared::http::ProblemKind;
 
-use super::errors::{
-    ACCOUNT_SUSPENDED, ACCOUNT_VELOCITY, CUSTOMER_VELOCITY, DISPUTED, EXCEEDS_REMAINING,
-    INSUFFICIENT_BALANCE, INVALID_AMOUNT, INVALID_REQUEST, KEY_REUSED, NOT_CANCELLABLE, NOT_REFUNDABLE,
-    NOT_UPLOADED, RATE_LIMITED, REFUND_NOT_SUPPORTED, SIZE_MISMATCH, TOTP_REQUIRED, UNAUTHORIZED,
-    UNPROCESSABLE,
-};
 use super::operation::{Access, Body, Operation};
 use crate::responses::{Content, Success};
 
@@ -38,8 +33,8 @@ const PIX_NOTIFICATION: &str = r#"{"pix": [{"endToEndId": "E12345678202611211000
 
 const CACHED: &[&str] = &["ETag", "Cache-Control"];
 
-/// Lists the operations below their tags: route, id, summary, description, successful responses, and the fields
-/// that differ from [`Operation::DEFAULT`].
+/// Lists the operations below their tags: route, id, summary, description, successful responses, the fields that differ
+/// from [`Operation::DEFAULT`], and the errors of its own.
 macro_rules! operations {
     ($(
         tag $tag:literal: $about:literal;
@@ -47,7 +42,7 @@ macro_rules! operations {
             $route:literal $id:literal $summary:literal
             $text:literal
             [$($status:literal $([$($kind:ident $content:literal),+])?),+]
-            $(.$field:ident($value:expr))*;
+            $(.$field:ident($value:expr))* $(errors [$($error:ident),+])?;
         )*
     )*) => {
         pub(super) const TAGS: &[(&str, &str)] = &[$(($tag, $about)),*];
@@ -61,6 +56,7 @@ macro_rules! operations {
                 text: $text,
                 successes: &[$(Success { status: $status, contents: &[$($(Content::$kind($content)),+)?] }),+],
                 $($field: $value,)*
+                $(errors: &[$(ProblemKind::$error.error_code()),+],)?
                 ..Operation::DEFAULT
             }
         ),*),*];
@@ -73,15 +69,15 @@ operations! {
         "Returns the charge with its copy-and-paste code, QR code and checkout page. Retry with the same `Idempotency-Key` after a timeout or a 5xx: no second charge is created."
         [201 [Json "Charge"]] .request_headers(&["Idempotency-Key"]) .response_headers(REPLAYED)
         .body(Body::Json(CHARGE_BODY, r#"{"amount": 1990, "payment_method": "pix", "description": "Pedido 1001", "expires_in": 3600, "customer": {"name": "Ana Souza", "document": "52998224725", "email": "ana@example.com"}, "metadata": {"order_id": "1001"}}"#))
-        .errors(&[INVALID_AMOUNT, CUSTOMER_VELOCITY, ACCOUNT_VELOCITY, KEY_REUSED, UNPROCESSABLE]);
+        errors [InvalidAmount, CustomerVelocityExceeded, AccountVelocityExceeded, IdempotencyKeyReused, Unprocessable];
     "POST /v1/pix/charges" "createPixCharge" "Create a Pix charge without naming the method"
         "Like `POST /v1/charges`, but `payment_method` may be left out. Both routes share their idempotency keys."
         [201 [Json "Charge"]] .request_headers(&["Idempotency-Key"]) .response_headers(REPLAYED)
         .body(Body::Json(PIX_CHARGE_BODY, r#"{"amount": 1990, "expected_payer_tax_id": "52998224725", "customer": {"name": "Ana Souza", "document": "52998224725"}}"#))
-        .errors(&[INVALID_AMOUNT, CUSTOMER_VELOCITY, ACCOUNT_VELOCITY, KEY_REUSED, UNPROCESSABLE]);
+        errors [InvalidAmount, CustomerVelocityExceeded, AccountVelocityExceeded, IdempotencyKeyReused, Unprocessable];
     "GET /v1/charges" "listCharges" "List charges"
         "Newest first. While `has_more` is true, pass `next_cursor` as `starting_after`. A deployment can switch this route off; it then answers 404."
-        [200 [Json "ChargeList"]] .query(CHARGES_QUERY) .errors(&[INVALID_AMOUNT]);
+        [200 [Json "ChargeList"]] .query(CHARGES_QUERY) errors [InvalidAmount];
     "GET /v1/charges/{id}" "getCharge" "Read a charge"
         "For single look-ups. To learn that a charge was paid, use webhooks instead of polling."
         [200 [Json "Charge"]];
@@ -93,7 +89,7 @@ operations! {
         "Creates a payment by one or more methods. The method's data, such as the Pix code or the boleto, is in `GET /v1/payments/{id}` a moment later. The currency must be accepted by every method."
         [201 [Json "CreatedPayment"]] .response_headers(REPLAYED)
         .body(Body::Json(PAYMENT_BODY, r#"{"amount": 1990, "paymentMethods": ["PIX"], "idempotencyKey": "order-1001", "customerName": "Ana Souza", "customerDocument": "52998224725", "customerEmail": "ana@example.com", "metadata": {"order_id": "1001"}}"#))
-        .errors(&[INVALID_AMOUNT, CUSTOMER_VELOCITY, ACCOUNT_VELOCITY, KEY_REUSED, UNPROCESSABLE]);
+        errors [InvalidAmount, CustomerVelocityExceeded, AccountVelocityExceeded, IdempotencyKeyReused, Unprocessable];
     "GET /v1/payments" "listPayments" "List payments"
         "Includes the charges created by `/v1/charges`. Page by `page`, or by `starting_after` at any depth."
         [200 [Json "PaymentList"]] .query(PAYMENTS_QUERY);
@@ -108,13 +104,13 @@ operations! {
         [200 [Json "Payment"]];
     "POST /v1/payments/{id}/cancel" "cancelPayment" "Cancel an unpaid payment"
         "Only while the status is `WAITING_PAYMENT`, `PENDING` or `PROCESSING`. Money that is held for review is returned to the payer. Refund a settled payment instead."
-        [200 [Json "Payment"]] .errors(&[NOT_CANCELLABLE, UNPROCESSABLE]);
+        [200 [Json "Payment"]] errors [PaymentNotCancellable, Unprocessable];
     "GET /v1/payments/{id}/provider-status" "getProviderStatus" "Read the status at the acquirer"
         "Reads the status from the acquirer, without a cache. A payment that never reached an acquirer has `error` `TRANSACTION_HAS_NO_PROVIDER_REFERENCE`."
-        [200 [Json "ProviderStatus"]] .errors(&[UNPROCESSABLE]);
+        [200 [Json "ProviderStatus"]] errors [Unprocessable];
     "GET /v1/payments/{id}/receipt" "getReceipt" "Read the receipt of a settled payment"
         "A PDF as base64, with the payment's returns."
-        [200 [Json "Receipt"]] .errors(&[UNPROCESSABLE]);
+        [200 [Json "Receipt"]] errors [Unprocessable];
     "POST /v1/payments/{id}/resend-webhook" "resendPaymentEvents" "Send the events of the current status again"
         "Sends the events with the same ids and bodies to the endpoints that are subscribed now. `resent` is false if there is no event or no receiver."
         [200 [Json "ResentWebhook"]];
@@ -123,7 +119,7 @@ operations! {
         "The refund continues asynchronously; `refund.succeeded` or `refund.failed` reports its end. Without `amount`, all that can still be refunded is refunded."
         [201 [Json "Refund"]] .response_headers(REPLAYED)
         .body(Body::Json(REFUND_BODY, r#"{"idempotencyKey": "refund-1001", "amount": 500, "reason": "Item devolvido", "strategy": "devolution"}"#))
-        .errors(&[INVALID_AMOUNT, KEY_REUSED, UNPROCESSABLE, NOT_REFUNDABLE, DISPUTED, EXCEEDS_REMAINING, INSUFFICIENT_BALANCE, REFUND_NOT_SUPPORTED]);
+        errors [InvalidAmount, IdempotencyKeyReused, Unprocessable, PaymentNotRefundable, ChargeDisputed, RefundExceedsRemaining, InsufficientBalance, RefundNotSupported];
     "GET /v1/payments/{id}/refunds" "listRefunds" "List the refunds of a payment"
         "Newest first."
         [200 [Json "RefundList"]];
@@ -143,7 +139,7 @@ operations! {
         "The response shows `secret` and `standardWebhooksSecret`, only this once. An account can have 50 endpoints in each mode."
         [201 [Json "RegisteredWebhookEndpoint"]]
         .body(Body::Json(ENDPOINT_BODY, r#"{"url": "https://example.com/webhooks", "events": ["charge.paid", "charge.expired", "charge.failed"]}"#))
-        .errors(&[UNPROCESSABLE]);
+        errors [Unprocessable];
     "GET /v1/webhooks/endpoints" "listWebhookEndpoints" "List endpoints"
         "Oldest first, without their secrets."
         [200 [Json "WebhookEndpointList"]];
@@ -162,7 +158,7 @@ operations! {
         [200 [Json "WebhookSecret"]] .body(Body::Json(ROTATE_SECRET_BODY, "{}"));
     "POST /v1/webhooks/endpoints/{id}/test" "testWebhookEndpoint" "Send a test event"
         "Sends a `webhook.test` event to this endpoint. At most 10 a minute."
-        [200 [Json "WebhookDelivery"]] .errors(&[UNPROCESSABLE]);
+        [200 [Json "WebhookDelivery"]] errors [Unprocessable];
     "POST /v1/webhooks/override-secret/rotate" "rotateOverrideSecret" "Replace the secret for payments' own URLs"
         "This secret signs the deliveries to payments' `webhookUrl`. It is shown once."
         [200 [Json "OverrideSecret"]];
@@ -178,7 +174,7 @@ operations! {
         [200 [Json "WebhookDelivery"]];
     "POST /v1/webhooks/deliveries/{id}/resend" "resendDelivery" "Send an event again"
         "Makes a new delivery of the same event to the same endpoint, even if the endpoint is no longer subscribed to it."
-        [200 [Json "WebhookDelivery"]] .errors(&[UNPROCESSABLE]);
+        [200 [Json "WebhookDelivery"]] errors [Unprocessable];
     "GET /v1/webhooks/stats" "getDeliveryStats" "Count deliveries by status"
         "Over the deliveries of the last 90 days."
         [200 [Json "WebhookStats"]];
@@ -200,7 +196,7 @@ operations! {
         "A case can be appealed once, while it is `open`."
         [200 [Json "MedCase"]]
         .body(Body::Json(APPEAL_BODY, r#"{"reason": "O pedido 1001 foi entregue em 20/11/2026; o comprovante está anexado."}"#))
-        .errors(&[UNPROCESSABLE]);
+        errors [Unprocessable];
     "POST /v1/med/cases/{id}/accept" "acceptMedCase" "Accept the loss of an open case"
         "Final: the amount stays debited."
         [200 [Json "MedCase"]];
@@ -211,16 +207,16 @@ operations! {
         "Upload the file by `PUT` to `upload_url`, within 900 seconds and with exactly the headers in `upload_headers`. Do not send the API key there. Then confirm the upload."
         [201 [Json "EvidenceUpload"]]
         .body(Body::Json(EVIDENCE_BODY, r#"{"file_name": "comprovante.pdf", "file_size": 48213, "mime_type": "application/pdf"}"#))
-        .errors(&[UNPROCESSABLE]);
+        errors [Unprocessable];
     "POST /v1/med/cases/{id}/evidence/{evidence_id}/complete" "completeEvidenceUpload" "Confirm an upload"
         "Can be repeated: a confirmed file is returned again."
-        [200 [Json "Evidence"]] .errors(&[NOT_UPLOADED, SIZE_MISMATCH]);
+        [200 [Json "Evidence"]] errors [EvidenceNotUploaded, EvidenceSizeMismatch];
     tag "Log-in and API keys": "Dashboard tokens, and the account's API keys.";
     "POST /v1/auth/login" "logIn" "Log in"
         "Returns a dashboard token that is valid for 12 hours. In a quarter of an hour, 10 log-ins for an e-mail address may fail."
         [200 [Json "DashboardToken"]] .access(Access::Public)
         .body(Body::Json(LOG_IN_BODY, r#"{"email": "owner@loja.example", "password": "correct horse battery staple"}"#))
-        .errors(&[UNAUTHORIZED, TOTP_REQUIRED, RATE_LIMITED]);
+        errors [Unauthorized, SecondFactorRequired, RateLimited];
     "POST /v1/auth/logout" "logOut" "Log out"
         "Ends this token at once."
         [204] .access(Access::Dashboard);
@@ -231,7 +227,7 @@ operations! {
         "`apiKey` is shown only in this response. Without `test: true` the key is a live key, which a suspended account does not get."
         [201 [Json "IssuedApiKey"]]
         .access(Access::DashboardManager) .body(Body::Json(API_KEY_BODY, r#"{"label": "checkout server", "test": true}"#))
-        .errors(&[ACCOUNT_SUSPENDED]);
+        errors [AccountSuspended];
     "POST /v1/api-keys/{id}/rotate" "rotateApiKey" "Replace an API key"
         "The old key stops working at once. The new one keeps its mode, and its label unless a new one is sent."
         [201 [Json "IssuedApiKey"]] .access(Access::DashboardManager) .body(Body::Json(ROTATE_API_KEY_BODY, "{}"));
@@ -257,57 +253,57 @@ operations! {
     "POST /checkout/{raw_id}/simulate" "simulatePayment" "Simulate the payment of a test charge"
         "The form of a test charge's checkout page. At most 10 simulations of a charge a minute."
         [303] .access(Access::Public) .response_headers(&["Location"]) .body(Body::Form(SIMULATION_FORM))
-        .errors(&[INVALID_REQUEST, RATE_LIMITED]);
+        errors [Invalid, RateLimited];
     tag "Sandbox": "With a test key, these routes simulate the acquirer, the payer and the payer's bank.";
     "POST /v1/sandbox/charges/{id}/pay" "payTestCharge" "Pay a test charge"
         "With another `amount` the charge stays unpaid and the money goes back."
         [200 [Json "Charge"]] .access(Access::TestKey)
         .body(Body::Json(PAY_BODY, r#"{"payer_name": "Ana Souza", "payer_tax_id": "52998224725"}"#))
-        .errors(&[INVALID_AMOUNT, UNPROCESSABLE]);
+        errors [InvalidAmount, Unprocessable];
     "POST /v1/sandbox/charges/{id}/fail" "failTestCharge" "Decline a test charge"
         "The charge becomes `failed`."
         [200 [Json "Charge"]]
         .access(Access::TestKey) .body(Body::Json(FAIL_BODY, r#"{"reason": "Saldo insuficiente", "code": "refused"}"#))
-        .errors(&[UNPROCESSABLE]);
+        errors [Unprocessable];
     "POST /v1/sandbox/charges/{id}/expire" "expireTestCharge" "Expire a test charge"
         "As if its time had passed."
-        [200 [Json "Charge"]] .access(Access::TestKey) .errors(&[UNPROCESSABLE]);
+        [200 [Json "Charge"]] .access(Access::TestKey) errors [Unprocessable];
     "POST /v1/sandbox/charges/{id}/review" "reviewTestCharge" "Decide a payment that is held for review"
         "`approve` credits the money, `return` sends it back to the payer."
         [200 [Json "Charge"]]
-        .access(Access::TestKey) .body(Body::Json(REVIEW_BODY, r#"{"decision": "approve"}"#)) .errors(&[UNPROCESSABLE]);
+        .access(Access::TestKey) .body(Body::Json(REVIEW_BODY, r#"{"decision": "approve"}"#)) errors [Unprocessable];
     "POST /v1/sandbox/charges/{id}/med-cases" "openTestMedCase" "Open a MED case"
         "The payer's bank claims a paid test charge back. A repeated `notice_id` refers to the same case."
         [201 [Json "MedCase"]] .access(Access::TestKey)
         .body(Body::Json(SANDBOX_CASE_BODY, r#"{"type": "med", "reason": "Não reconheço este pagamento", "method": "scam"}"#))
-        .errors(&[INVALID_AMOUNT, UNPROCESSABLE]);
+        errors [InvalidAmount, Unprocessable];
     "POST /v1/sandbox/med/cases/{id}/request-evidence" "requestTestEvidence" "Ask the merchant for evidence"
         "Sets `evidence_requested_at` and sends `med_case.updated`."
-        [200 [Json "MedCase"]] .access(Access::TestKey) .errors(&[UNPROCESSABLE]);
+        [200 [Json "MedCase"]] .access(Access::TestKey) errors [Unprocessable];
     "POST /v1/sandbox/med/cases/{id}/resolve" "resolveTestMedCase" "Decide a MED case"
         "As the central bank's channel would."
         [200 [Json "MedCase"]]
         .access(Access::TestKey) .body(Body::Json(RESOLVE_CASE_BODY, r#"{"decision": "merchant"}"#))
-        .errors(&[UNPROCESSABLE]);
+        errors [Unprocessable];
     "POST /v1/sandbox/refunds/{id}/resolve" "resolveTestRefund" "End a refund"
         "For refunds with the reason `sandbox:hold`. Other refunds end after about two seconds."
         [200 [Json "Refund"]] .access(Access::TestKey) .body(Body::Json(RESOLVE_REFUND_BODY, r#"{"status": "REFUNDED"}"#))
-        .errors(&[UNPROCESSABLE]);
+        errors [Unprocessable];
     tag "Notifications of banks": "Routes for banks, not for merchants.";
     "POST /v1/acquirer-events/{account}/{token}" "notify" "Report payments or the test of a URL"
         "A bank calls this URL, which an operator registers there. Each reported payment is read back from the bank before it is credited."
         [200 [Json "NotificationStored"]]
-        .access(Access::Bank) .body(Body::PixNotification(PIX_NOTIFICATION)) .errors(&[INVALID_REQUEST]);
+        .access(Access::Bank) .body(Body::PixNotification(PIX_NOTIFICATION)) errors [Invalid];
     "POST /v1/acquirer-events/{account}/{token}/pix" "notifyPix" "Report payments"
         "Like the URL without `/pix`, which some banks add by themselves."
         [200 [Json "NotificationStored"]]
-        .access(Access::Bank) .body(Body::PixNotification(PIX_NOTIFICATION)) .errors(&[INVALID_REQUEST]);
+        .access(Access::Bank) .body(Body::PixNotification(PIX_NOTIFICATION)) errors [Invalid];
     "POST /v1/acquirer-events/{account}/{token}/med" "notifyMed" "Report a MED case"
         "The body is signed in `X-Signature`. While the Pix is not credited to a charge, the response is 202 and the notice is tried again."
         [200 [Json "ProcessedMedNotice"], 202 [Json "NotificationStored"]]
         .access(Access::Bank) .request_headers(&["X-Signature"])
         .body(Body::Json(NOTICE_BODY, r#"{"notice_id": "n-1001", "infraction_id": "91d65e98-97c0-4b0f-b577-73625da1f9fc", "end_to_end_id": "E1234567820261121100000000000001", "status": "OPEN", "situation": "SCAM", "amount": 1990, "reason": "Não reconheço este pagamento", "reported_at": "2026-11-21T10:00:00.000Z"}"#))
-        .errors(&[INVALID_AMOUNT, INVALID_REQUEST]);
+        errors [InvalidAmount, Invalid];
     tag "Description of the API": "This description and the documentation.";
     "GET /v1/openapi.json" "getDescription" "Read this description"
         "OpenAPI 3.1. Send `If-None-Match` with the last `ETag` to get a 304."

@@ -29,7 +29,7 @@ pub use json::{JsonObject, JsonValue};
 pub use list_view::{ListView, WholeListView};
 pub use origin::OriginSecrets;
 pub use path::{IdPair, IdPath};
-pub use problem::{Detail, ErrorBody, Problem};
+pub use problem::{Detail, ErrorBody, ErrorCode, Problem, ProblemKind};
 
 use axum::Router;
 use axum::response::IntoResponse;

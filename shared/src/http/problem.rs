@@ -61,7 +61,8 @@ fn of_details(details: &[Detail]) -> String {
 }
 
 /// An error of an HTTP request. Its text is `error.message`: for people, without internal details.
-#[derive(Clone, Debug, strum::EnumCount, thiserror::Error)]
+#[derive(Clone, Debug, strum::EnumCount, strum::EnumDiscriminants, thiserror::Error)]
+#[strum_discriminants(name(ProblemKind))]
 pub enum Problem {
     /// 400 `invalid_request`: the fields that failed validation, at least one and at most 100.
     #[error("{}", of_details(.0))]
@@ -278,65 +279,18 @@ pub enum Problem {
     Internal(String),
 }
 
-impl Problem {
-    /// Creates the error of a single failing field.
-    pub fn field(param: impl Into<String>, rule: impl AsRef<str>) -> Self {
-        Self::Invalid(vec![Detail::new(param, rule.as_ref())])
-    }
+/// The HTTP status of an error, and `error.code`.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct ErrorCode {
+    pub status: StatusCode,
+    /// Clients distinguish errors by it. It never changes.
+    pub code: &'static str,
+}
 
-    /// The HTTP status, and `error.code`.
-    fn status_and_code(&self) -> (StatusCode, &'static str) {
-        const REFUSED: StatusCode = StatusCode::UNPROCESSABLE_ENTITY;
-        match self {
-            Self::Invalid(_) | Self::Unreadable(_) => (StatusCode::BAD_REQUEST, "invalid_request"),
-            Self::InvalidAmount(_) => (StatusCode::BAD_REQUEST, "invalid_amount"),
-            Self::Unauthorized | Self::NotLoggedIn | Self::WrongCredentials | Self::UnknownSender => {
-                (StatusCode::UNAUTHORIZED, "unauthorized")
-            }
-            Self::SecondFactorRequired => (StatusCode::UNAUTHORIZED, "totp_required"),
-            Self::LogInAgain { .. } => (StatusCode::UNAUTHORIZED, "log_in_again"),
-            Self::SecondFactorDemanded => (StatusCode::FORBIDDEN, "totp_enrolment_required"),
-            Self::ApiKeyRoleRequired => (StatusCode::FORBIDDEN, "API_KEY_ROLE_REQUIRED"),
-            Self::AccountSuspended => (StatusCode::FORBIDDEN, "account_suspended"),
-            Self::CustomerVelocityExceeded => (StatusCode::FORBIDDEN, "fraud.customer_velocity_exceeded"),
-            Self::AccountVelocityExceeded => (StatusCode::FORBIDDEN, "fraud.account_velocity_exceeded"),
-            Self::LiveKeyNotAllowed => (StatusCode::FORBIDDEN, "live_key_not_allowed"),
-            Self::CdnBypassed => (StatusCode::FORBIDDEN, "cdn_required"),
-            Self::CrossSiteRequest => (StatusCode::FORBIDDEN, "cross_site_request"),
-            Self::RoleRequired { .. } => (StatusCode::FORBIDDEN, "role_required"),
-            Self::NotFound { .. } | Self::NoSuchRoute { .. } => (StatusCode::NOT_FOUND, "not_found"),
-            Self::IdempotencyKeyReused => (StatusCode::CONFLICT, "idempotency_key_reused"),
-            Self::ModeChanged => (StatusCode::CONFLICT, "mode_changed"),
-            Self::EvidenceNotUploaded => (StatusCode::CONFLICT, "EVIDENCE_NOT_UPLOADED"),
-            Self::EvidenceSizeMismatch { .. } => (StatusCode::CONFLICT, "EVIDENCE_SIZE_MISMATCH"),
-            Self::Unprocessable(_) | Self::UnprocessableField { .. } => (REFUSED, "unprocessable_entity"),
-            Self::PaymentNotCancellable { .. } | Self::PaymentInProgress => {
-                (REFUSED, "payment_not_cancellable")
-            }
-            Self::PaymentNotRefundable { .. } | Self::ReturnWindowOver(_) => {
-                (REFUSED, "payment_not_refundable")
-            }
-            Self::ChargeDisputed { .. } => (REFUSED, "charge_disputed"),
-            Self::RefundExceedsRemaining { .. } => (REFUSED, "refund_exceeds_remaining"),
-            Self::InsufficientBalance { .. } => (REFUSED, "insufficient_balance"),
-            Self::RefundNotSupported(_) => (REFUSED, "REFUND_NOT_SUPPORTED"),
-            Self::RateLimited { .. } | Self::TooManyTests { .. } | Self::TooManyLogins { .. } => {
-                (StatusCode::TOO_MANY_REQUESTS, "rate_limited")
-            }
-            Self::LiveChargesStopped | Self::Unavailable(_) | Self::Limited(_) | Self::Busy => {
-                (StatusCode::SERVICE_UNAVAILABLE, "service_unavailable")
-            }
-            Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal_error"),
-        }
-    }
-
-    pub fn status(&self) -> StatusCode {
-        self.status_and_code().0
-    }
-
+impl ErrorCode {
     /// `error.type`: one of seven types, which follows from the status.
-    pub fn kind(&self) -> &'static str {
-        match self.status() {
+    pub fn kind(self) -> &'static str {
+        match self.status {
             StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => "invalid_request_error",
             StatusCode::UNAUTHORIZED => "authentication_error",
             StatusCode::FORBIDDEN => "permission_error",
@@ -346,10 +300,74 @@ impl Problem {
             _ => "api_error",
         }
     }
+}
 
-    /// `error.code`: the code by which clients distinguish errors. It never changes.
+impl ProblemKind {
+    pub const fn error_code(self) -> ErrorCode {
+        const REFUSED: StatusCode = StatusCode::UNPROCESSABLE_ENTITY;
+        let (status, code) = match self {
+            Self::Invalid | Self::Unreadable => (StatusCode::BAD_REQUEST, "invalid_request"),
+            Self::InvalidAmount => (StatusCode::BAD_REQUEST, "invalid_amount"),
+            Self::Unauthorized | Self::NotLoggedIn | Self::WrongCredentials | Self::UnknownSender => {
+                (StatusCode::UNAUTHORIZED, "unauthorized")
+            }
+            Self::SecondFactorRequired => (StatusCode::UNAUTHORIZED, "totp_required"),
+            Self::LogInAgain => (StatusCode::UNAUTHORIZED, "log_in_again"),
+            Self::SecondFactorDemanded => (StatusCode::FORBIDDEN, "totp_enrolment_required"),
+            Self::ApiKeyRoleRequired => (StatusCode::FORBIDDEN, "API_KEY_ROLE_REQUIRED"),
+            Self::AccountSuspended => (StatusCode::FORBIDDEN, "account_suspended"),
+            Self::CustomerVelocityExceeded => (StatusCode::FORBIDDEN, "fraud.customer_velocity_exceeded"),
+            Self::AccountVelocityExceeded => (StatusCode::FORBIDDEN, "fraud.account_velocity_exceeded"),
+            Self::LiveKeyNotAllowed => (StatusCode::FORBIDDEN, "live_key_not_allowed"),
+            Self::CdnBypassed => (StatusCode::FORBIDDEN, "cdn_required"),
+            Self::CrossSiteRequest => (StatusCode::FORBIDDEN, "cross_site_request"),
+            Self::RoleRequired => (StatusCode::FORBIDDEN, "role_required"),
+            Self::NotFound | Self::NoSuchRoute => (StatusCode::NOT_FOUND, "not_found"),
+            Self::IdempotencyKeyReused => (StatusCode::CONFLICT, "idempotency_key_reused"),
+            Self::ModeChanged => (StatusCode::CONFLICT, "mode_changed"),
+            Self::EvidenceNotUploaded => (StatusCode::CONFLICT, "EVIDENCE_NOT_UPLOADED"),
+            Self::EvidenceSizeMismatch => (StatusCode::CONFLICT, "EVIDENCE_SIZE_MISMATCH"),
+            Self::Unprocessable | Self::UnprocessableField => (REFUSED, "unprocessable_entity"),
+            Self::PaymentNotCancellable | Self::PaymentInProgress => (REFUSED, "payment_not_cancellable"),
+            Self::PaymentNotRefundable | Self::ReturnWindowOver => (REFUSED, "payment_not_refundable"),
+            Self::ChargeDisputed => (REFUSED, "charge_disputed"),
+            Self::RefundExceedsRemaining => (REFUSED, "refund_exceeds_remaining"),
+            Self::InsufficientBalance => (REFUSED, "insufficient_balance"),
+            Self::RefundNotSupported => (REFUSED, "REFUND_NOT_SUPPORTED"),
+            Self::RateLimited | Self::TooManyTests | Self::TooManyLogins => {
+                (StatusCode::TOO_MANY_REQUESTS, "rate_limited")
+            }
+            Self::LiveChargesStopped | Self::Unavailable | Self::Limited | Self::Busy => {
+                (StatusCode::SERVICE_UNAVAILABLE, "service_unavailable")
+            }
+            Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal_error"),
+        };
+        ErrorCode { status, code }
+    }
+}
+
+impl Problem {
+    /// Creates the error of a single failing field.
+    pub fn field(param: impl Into<String>, rule: impl AsRef<str>) -> Self {
+        Self::Invalid(vec![Detail::new(param, rule.as_ref())])
+    }
+
+    pub fn error_code(&self) -> ErrorCode {
+        ProblemKind::from(self).error_code()
+    }
+
+    pub fn status(&self) -> StatusCode {
+        self.error_code().status
+    }
+
+    /// `error.type`.
+    pub fn kind(&self) -> &'static str {
+        self.error_code().kind()
+    }
+
+    /// `error.code`.
     pub fn code(&self) -> &'static str {
-        self.status_and_code().1
+        self.error_code().code
     }
 
     fn details(&self) -> Option<&[Detail]> {
