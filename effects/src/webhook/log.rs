@@ -62,14 +62,10 @@ shared::fields! {
     TYPE: Word<EventType> = "type", Word { words: || EventType::ALL.to_vec() }, Optional, "charge.paid",
         "Only events of this type.";
     OBJECT: Parsed<ObjectId> = "object",
-        Parsed {
-            chars: (29, 46),
-            pattern: Some("^(ch_|tx_|med_|po_)?[0-9a-z-]+$"),
-            format: None,
-            parse: ObjectId::parse,
-            rule: "must be the id of a charge (ch_…), payment, MED case (med_…) or payout (po_…)",
-            mistake: |_| None,
-        },
+        Parsed::of(
+            (29, 46), Some("^(ch_|tx_|med_|po_)?[0-9a-z-]+$"), ObjectId::parse,
+            "must be the id of a charge (ch_…), payment, MED case (med_…) or payout (po_…)",
+        ),
         Optional, "ch_fe5392dd-e865-8656-a544-24ef3d590c1b",
         "Only events of this charge, payment, MED case or payout. The events of a charge include those of its refunds and MED cases.";
 }

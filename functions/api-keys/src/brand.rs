@@ -29,7 +29,7 @@ pub(crate) fn routes() -> Router<ApiKeysApp> {
 }
 
 const fn parsed<T: FromStr>((min, max): (usize, usize), rule: &'static str) -> Refined<T> {
-    Refined { text: Text::one_line(min, max), format: None, parse: |text| text.parse().ok(), rule }
+    Text::one_line(min, max).refined(|text| text.parse().ok(), rule)
 }
 
 shared::fields! {

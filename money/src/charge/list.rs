@@ -33,50 +33,32 @@ shared::fields! {
     STATUS: Word<PublicStatus> = "status", Word::ALL, Optional, "paid",
         "Only charges with this status.";
     CUSTOMER_ID: Parsed<Document> = "customer_id",
-        Parsed {
-            chars: (1, Document::MAX_CHARS),
-            pattern: None,
-            format: None,
-            parse: Document::parse,
-            rule: "must be 1 to 32 characters without surrounding spaces",
-            mistake: |_| None,
-        },
+        Parsed::of(
+            (1, Document::MAX_CHARS), None, Document::parse, "must be 1 to 32 characters without surrounding spaces",
+        ),
         Optional, "29537995593",
         "Only charges of this payer: the CPF or CNPJ without punctuation, or another document exactly as the charge's request sent it, as `expected_payer_tax_id` or else as `customer.document`. Together with `status`, a page may be shorter than `limit` while `has_more` is true.";
     ORDER_ID: Parsed<LookupValue> = "order_id",
-        Parsed {
-            chars: (1, MAX_ORDER_CHARS),
-            pattern: None,
-            format: None,
-            parse: LookupValue::order,
-            rule: "must be 1 to 200 characters with a visible one",
-            mistake: |_| None,
-        },
+        Parsed::of(
+            (1, MAX_ORDER_CHARS), None, LookupValue::order, "must be 1 to 200 characters with a visible one",
+        ),
         Optional, "4711",
         "Only charges with this order number: the metadata `order_id`, else `orderId`, `order` or `pedido`. A charge is found about a second after its creation.";
     CUSTOMER_EMAIL: Parsed<LookupValue> = "customer_email",
-        Parsed {
-            chars: EMAIL_CHARS,
-            pattern: None,
-            format: None,
-            parse: |text| text.contains('@').then(|| LookupValue::email(text)),
-            rule: "must be an e-mail address, such as ana@example.com",
-            mistake: |_| None,
-        },
+        Parsed::of(
+            EMAIL_CHARS, None, |text| text.contains('@').then(|| LookupValue::email(text)),
+            "must be an e-mail address, such as ana@example.com",
+        ),
         Optional, "maria@example.com",
         "Only charges whose `customer.email` is this address, in upper or lower case. A charge is found about a second after its creation.";
     END_TO_END_ID: Parsed<EndToEndId> = "end_to_end_id",
         bank_id(), Optional, "E00000000202611211000abcdefghijk",
         "Only the charge of the Pix with this end-to-end id, also if the payment was returned.";
     TXID: Parsed<ChargeId> = "txid",
-        Parsed {
-            chars: (26, 26),
-            pattern: Some("^[0-9A-Za-z]{26}$"),
-            format: None,
-            parse: |text| ChargeId::from_txid(&text.to_lowercase()).ok(),
-            rule: "must be a txid of this service: 26 letters and digits",
-            mistake: |_| None,
-        },
+        Parsed::of(
+            (26, 26), Some("^[0-9A-Za-z]{26}$"), |text| ChargeId::from_txid(&text.to_lowercase()).ok(),
+            "must be a txid of this service: 26 letters and digits",
+        ),
         Optional, "7yae9dvt35gsbaah14xwynj30v",
         "Only the charge with this `pix.txid`.";
     AMOUNT: MinorAmount = "amount", MinorAmount, Optional, 1990,

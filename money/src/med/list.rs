@@ -34,9 +34,9 @@ shared::fields! {
     CHARGE: Parsed<ChargeId> = "charge_id", CHARGE_ID, Optional, "ch_fe5392dd-e865-8656-a544-24ef3d590c1b",
         "Only cases of this charge.";
     /// The bounds are exclusive, unlike those of other lists.
-    CREATED_AFTER: TimeBound = "created_after", TimeBound::After, Optional, "2026-11-01",
+    CREATED_AFTER: TimeBound = "created_after", TimeBound::AFTER, Optional, "2026-11-01",
         "Only cases created after this time. A date without a time means the first millisecond of that day in São Paulo.";
-    CREATED_BEFORE: TimeBound = "created_before", TimeBound::Before, Optional, "2026-12-01",
+    CREATED_BEFORE: TimeBound = "created_before", TimeBound::BEFORE, Optional, "2026-12-01",
         "Only cases created before this time. A date without a time means the first millisecond of that day in São Paulo.";
 }
 

@@ -14,12 +14,10 @@ shared::fields! {
     TYPE: Word<CaseKind> = "type", Word::ALL, DefaultsTo("med"), "med",
         "The type of the case.";
     REASON: Refined<String> = "reason",
-        Refined {
-            text: Text::of(0, 2_000),
-            format: None,
-            parse: |text| (!text.chars().any(text::is_control_but_whitespace)).then(|| text.to_owned()),
-            rule: "must not contain control characters",
-        },
+        Text::of(0, 2_000).refined(
+            |text| (!text.chars().any(text::is_control_but_whitespace)).then(|| text.to_owned()),
+            "must not contain control characters",
+        ),
         Optional, "The goods did not arrive.",
         "The reason that the payer alleges. It may contain line breaks. A blank reason counts as absent.";
 }
@@ -46,12 +44,8 @@ pub const SANDBOX_CASE_BODY: BodyFields =
 
 shared::fields! {
     APPEAL_REASON: Refined<AppealReason> = "reason",
-        Refined {
-            text: Text::of(AppealReason::CHARS.0, AppealReason::CHARS.1),
-            format: None,
-            parse: AppealReason::parse,
-            rule: "must contain a visible character and no control characters",
-        },
+        Text::of(AppealReason::CHARS.0, AppealReason::CHARS.1)
+            .refined(AppealReason::parse, "must contain a visible character and no control characters"),
         Required, "The goods were delivered on 3 November.",
         "Why the merchant contests the case. It may contain line breaks.";
 }

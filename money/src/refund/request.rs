@@ -29,15 +29,7 @@ shared::fields! {
     PASS_FEE_TO_TENANT: Boolean = "passFeeToTenant", Boolean, DefaultsTo(false), true,
         "Whether the merchant pays the Pix-out fee. Only for `cashout`.";
     DESTINATION_KEY: Parsed<PixKey> = "destinationKey",
-        Parsed {
-            chars: (3, PixKey::MAX_CHARS),
-            pattern: None,
-            format: None,
-            parse: |text| text.parse().ok(),
-            rule: PixKey::RULE,
-            mistake: |_| None,
-        },
-        Optional, "29537995593",
+        Parsed::of((3, PixKey::MAX_CHARS), None, |text| text.parse().ok(), PixKey::RULE), Optional, "29537995593",
         "The Pix key that receives the refund. The default is the payer's CPF or CNPJ. Only for `cashout`.";
 }
 

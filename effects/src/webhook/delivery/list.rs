@@ -30,9 +30,9 @@ shared::fields! {
         Parsed::id("must be an endpoint id (wh_…)"),
         Optional, "wh_01kb5cpq4t0000000000000000",
         "Only deliveries to this webhook endpoint.";
-    CREATED_AFTER: TimeBound = "created_after", TimeBound::NotBefore, Optional, "2026-11-01",
+    CREATED_AFTER: TimeBound = "created_after", TimeBound::NOT_BEFORE, Optional, "2026-11-01",
         "Only deliveries created on this day in `America/Sao_Paulo` or later. A time stands for its day.";
-    CREATED_BEFORE: TimeBound = "created_before", TimeBound::NotAfter, Optional, "2026-11-30",
+    CREATED_BEFORE: TimeBound = "created_before", TimeBound::NOT_AFTER, Optional, "2026-11-30",
         "Only deliveries created on this day in `America/Sao_Paulo` or earlier. A time stands for its day.";
     /// The maximum is bounded because a request may have to read every row before its page.
     OFFSET: Count = "offset",

@@ -27,12 +27,7 @@ shared::fields! {
     IDEMPOTENCY_KEY: Text = "idempotencyKey", Text::of(1, 255), Required, "order-1001-attempt-1",
         "A key that is unique to this request. A request with the same key and the same body returns the existing payment and creates no other.";
     CUSTOMER_DOCUMENT: Refined<Document> = "customerDocument",
-        Refined {
-            text: Text::one_line(0, Document::MAX_CHARS),
-            format: None,
-            parse: Document::parse,
-            rule: "must not have surrounding spaces",
-        },
+        Text::one_line(0, Document::MAX_CHARS).refined(Document::parse, "must not have surrounding spaces"),
         Optional, "29537995593",
         "The customer's tax id of any country, without surrounding spaces. A CPF or CNPJ loses its punctuation.";
     CUSTOMER_ID: Text = "customerId", Text::one_line(1, 200), Optional, "customer-7",

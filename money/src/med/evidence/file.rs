@@ -14,7 +14,7 @@ const MAX_NAME_CHARS: usize = 255;
 
 shared::fields! {
     NAME: Refined<FileName> = "file_name",
-        Refined { text: Text::of(1, MAX_NAME_CHARS), format: None, parse: FileName::parse, rule: NAME_RULE },
+        Text::of(1, MAX_NAME_CHARS).refined(FileName::parse, NAME_RULE),
         Required, "invoice.pdf",
         "The file's name without a path, one line in any script.";
     SIZE: Integer = "file_size",

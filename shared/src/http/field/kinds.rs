@@ -111,6 +111,11 @@ impl Text {
         Self { min, max, lines: Lines::Many }
     }
 
+    /// The text has a further rule. `parse`: `None` if the text breaks it.
+    pub const fn refined<T>(self, parse: fn(&str) -> Option<T>, rule: &'static str) -> Refined<T> {
+        Refined { text: self, format: None, parse, rule }
+    }
+
     fn check<'a>(&self, value: &'a JsonValue) -> Result<&'a str, Failures> {
         let text = value.as_str().ok_or("must be a string")?;
         let length = text.chars().count();
@@ -214,6 +219,17 @@ pub struct Parsed<T> {
 }
 
 impl<T> Parsed<T> {
+    /// `chars`: the length of the shortest and of the longest accepted string. `parse`: `None` if the string breaks
+    /// the rule.
+    pub const fn of(
+        chars: (usize, usize),
+        pattern: Option<&'static str>,
+        parse: fn(&str) -> Option<T>,
+        rule: &'static str,
+    ) -> Self {
+        Self { chars, pattern, format: None, parse, rule, mistake: |_| None }
+    }
+
     fn check(&self, text: &str) -> Result<T, Failures> {
         (self.parse)(text).ok_or_else(|| (self.mistake)(text).unwrap_or(self.rule).into())
     }
@@ -221,14 +237,7 @@ impl<T> Parsed<T> {
 
 impl<T: IdText> Parsed<T> {
     pub const fn id(rule: &'static str) -> Self {
-        Self {
-            chars: (T::CHARS, T::CHARS),
-            pattern: Some(T::PATTERN),
-            format: None,
-            parse: |text| text.parse().ok(),
-            rule,
-            mistake: |_| None,
-        }
+        Self::of((T::CHARS, T::CHARS), Some(T::PATTERN), |text| text.parse().ok(), rule)
     }
 }
 
@@ -259,49 +268,61 @@ impl<T: 'static> QueryKind for Parsed<T> {
 
 /// A CPF or CNPJ with valid check digits.
 pub const CPF_OR_CNPJ: Parsed<TaxId> = Parsed {
-    chars: (11, 14),
-    pattern: Some("^([0-9]{11}|[0-9A-Z]{12}[0-9]{2})$"),
-    format: None,
-    parse: |text| text.parse().ok(),
-    rule: "must be an 11-digit CPF or a 14-character CNPJ with valid check digits, without punctuation",
     mistake: |text| {
         let is_valid = text.to_ascii_uppercase().parse::<TaxId>().is_ok();
         is_valid.then_some("must be a CNPJ with its letters in upper case")
     },
+    ..Parsed::of(
+        (11, 14),
+        Some("^([0-9]{11}|[0-9A-Z]{12}[0-9]{2})$"),
+        |text| text.parse().ok(),
+        "must be an 11-digit CPF or a 14-character CNPJ with valid check digits, without punctuation",
+    )
 };
 
 /// The code of a currency. Codes that the service does not know are refused.
-pub const CURRENCY_CODE: Parsed<Currency> = Parsed {
-    chars: (3, 8),
-    pattern: Some("^[A-Z]{3,8}$"),
-    format: None,
-    parse: |text| Currency::parse(text).ok().filter(|currency| currency.is_known()),
-    rule: "must be a currency code, such as BRL",
-    mistake: |_| None,
-};
+pub const CURRENCY_CODE: Parsed<Currency> = Parsed::of(
+    (3, 8),
+    Some("^[A-Z]{3,8}$"),
+    |text| Currency::parse(text).ok().filter(|currency| currency.is_known()),
+    "must be a currency code, such as BRL",
+);
 
 /// A date or a date-time of a body.
 pub const fn instant(rule: &'static str) -> Parsed<Timestamp> {
-    Parsed {
-        chars: TIME_CHARS,
-        pattern: Some(TIME_PATTERN),
-        format: None,
-        parse: |text| Timestamp::parse_floor(text).ok(),
-        rule,
-        mistake: without_offset,
-    }
+    time(|text| Timestamp::parse_floor(text).ok(), rule)
+}
+
+const fn time(parse: fn(&str) -> Option<Timestamp>, rule: &'static str) -> Parsed<Timestamp> {
+    Parsed { mistake: without_offset, ..Parsed::of(TIME_CHARS, Some(TIME_PATTERN), parse, rule) }
+}
+
+/// A bound in time of a query string. The constants differ in the instant that a date stands for, and in the rounding
+/// of fractions of a millisecond.
+pub type TimeBound = Parsed<Timestamp>;
+
+impl TimeBound {
+    /// An inclusive lower bound. A date stands for the first millisecond of its day in São Paulo.
+    pub const NOT_BEFORE: Self = time(|text| Timestamp::parse_ceil(text).ok(), TIME_RULE);
+
+    /// An inclusive upper bound. A date stands for the last millisecond of its day in São Paulo.
+    pub const NOT_AFTER: Self = time(|text| Timestamp::parse_last(text).ok(), TIME_RULE);
+
+    /// An exclusive lower bound. A date stands for the first millisecond of its day in São Paulo.
+    pub const AFTER: Self = time(|text| Timestamp::parse_floor(text).ok(), TIME_RULE);
+
+    /// An exclusive upper bound. A date stands for the first millisecond of its day in São Paulo.
+    pub const BEFORE: Self = Self::NOT_BEFORE;
 }
 
 /// A payment's id at its bank. `T` is the type of the id.
 pub const fn bank_id<T: From<EndToEndId>>() -> Parsed<T> {
-    Parsed {
-        chars: (1, 64),
-        pattern: Some("^[0-9A-Za-z]{1,64}$"),
-        format: None,
-        parse: |text| text.parse().ok().map(EndToEndId::into),
-        rule: "must be 1 to 64 letters and digits",
-        mistake: |_| None,
-    }
+    Parsed::of(
+        (1, 64),
+        Some("^[0-9A-Za-z]{1,64}$"),
+        |text| text.parse().ok().map(EndToEndId::into),
+        "must be 1 to 64 letters and digits",
+    )
 }
 
 /// A charge id with its prefix.
@@ -475,44 +496,6 @@ impl QueryKind for Count {
         let digits_only = text.bytes().all(|byte| byte.is_ascii_digit());
         let value = text.parse().ok().filter(|value| digits_only && (self.min..=self.max).contains(value));
         value.ok_or_else(|| self.missing().into())
-    }
-}
-
-/// A bound in time, as a date or a date-time. The variants differ in the instant that a date stands for, and in
-/// the rounding of fractions of a millisecond.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum TimeBound {
-    /// An inclusive lower bound. A date stands for the first millisecond of its day in São Paulo.
-    NotBefore,
-    /// An inclusive upper bound. A date stands for the last millisecond of its day in São Paulo.
-    NotAfter,
-    /// An exclusive lower bound. A date stands for the first millisecond of its day in São Paulo.
-    After,
-    /// An exclusive upper bound. A date stands for the first millisecond of its day in São Paulo.
-    Before,
-}
-
-impl Kind for TimeBound {
-    type Value = Timestamp;
-
-    fn values(&self) -> Values {
-        let (min, max) = TIME_CHARS;
-        Values::Text { min, max, pattern: Some(TIME_PATTERN), format: None }
-    }
-
-    fn missing(&self) -> String {
-        TIME_RULE.to_owned()
-    }
-}
-
-impl QueryKind for TimeBound {
-    fn parse(&self, text: &str) -> Result<Timestamp, Failures> {
-        let parsed = match self {
-            Self::NotBefore | Self::Before => Timestamp::parse_ceil(text),
-            Self::NotAfter => Timestamp::parse_last(text),
-            Self::After => Timestamp::parse_floor(text),
-        };
-        parsed.map_err(|_| without_offset(text).unwrap_or(TIME_RULE).into())
     }
 }
 

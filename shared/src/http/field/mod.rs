@@ -184,9 +184,9 @@ crate::fields! {
     pub LIMIT: Count = "limit", Count { min: 1, max: 100, hint: "" }, DefaultsTo(25), 25,
         "The largest number of objects on a page.";
     /// `created_after` of a list with inclusive bounds.
-    pub CREATED_AFTER: TimeBound = "created_after", TimeBound::NotBefore, Optional, "2026-11-01",
+    pub CREATED_AFTER: TimeBound = "created_after", TimeBound::NOT_BEFORE, Optional, "2026-11-01",
         "Only objects created at this time or later. A date without a time means the first millisecond of that day in São Paulo.";
     /// `created_before` of a list with inclusive bounds.
-    pub CREATED_BEFORE: TimeBound = "created_before", TimeBound::NotAfter, Optional, "2026-11-30",
+    pub CREATED_BEFORE: TimeBound = "created_before", TimeBound::NOT_AFTER, Optional, "2026-11-30",
         "Only objects created at this time or earlier. A date without a time means the last millisecond of that day in São Paulo.";
 }
