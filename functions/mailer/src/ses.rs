@@ -1,14 +1,14 @@
 //! Sends emails by Amazon SES. It uses version 1 of the SES API, because the library of version 1 is half as
 //! large as that of version 2. Both versions can send a raw message.
 
+use aws_sdk_ses::config::Builder;
 use aws_sdk_ses::config::retry::RetryConfig;
-use aws_sdk_ses::config::{BehaviorVersion, Config};
 use aws_sdk_ses::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 use aws_sdk_ses::operation::send_raw_email::SendRawEmailError;
 use aws_sdk_ses::primitives::Blob;
 use aws_sdk_ses::types::RawMessage;
 use shared::config::Vars;
-use shared::store::{Aws, endpoint_url, timeouts};
+use shared::store::{Aws, endpoint_url};
 
 use crate::message::EmailMessage;
 
@@ -18,15 +18,9 @@ pub struct Ses(aws_sdk_ses::Client);
 impl Ses {
     /// Creates a client. The variables of [`endpoint_url`] replace the regional endpoint.
     pub fn from_vars(aws: &Aws, var: Vars<'_>) -> Self {
-        let mut config = Config::builder()
-            .behavior_version(BehaviorVersion::latest())
-            .region(aws.region())
-            .credentials_provider(aws.credentials())
-            .http_client(aws.http())
-            .timeout_config(timeouts())
-            // When a response is lost, the email may have been sent. So the client does not retry. The queue
-            // retries later and less often.
-            .retry_config(RetryConfig::disabled());
+        // When a response is lost, the email may have been sent. So the client does not retry. The queue retries
+        // later and less often.
+        let mut config = Builder::from(&aws.sdk).retry_config(RetryConfig::disabled());
         config.set_endpoint_url(endpoint_url(var, "SES"));
         Self(aws_sdk_ses::Client::from_conf(config.build()))
     }

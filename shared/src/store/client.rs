@@ -9,11 +9,12 @@ use std::time::Duration;
 use aws_credential_types::Credentials;
 use aws_sdk_dynamodb::config::retry::{RetryConfig, RetryPartition, TokenBucket};
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
-use aws_sdk_dynamodb::config::{BehaviorVersion, Region, SharedHttpClient};
+use aws_sdk_dynamodb::config::{BehaviorVersion, Region, SharedCredentialsProvider, SharedHttpClient};
 use aws_sdk_s3::config::{RequestChecksumCalculation, ResponseChecksumValidation};
 use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
+use aws_types::SdkConfig;
 
 use crate::config::Vars;
 
@@ -43,12 +44,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// The configuration of the AWS clients, read from the environment.
 #[derive(Clone, Debug)]
 pub struct Aws {
-    region: Region,
-    credentials: Credentials,
+    /// What all clients share. A function that alone needs a further AWS service builds its client from it. Then no
+    /// other function contains that service's SDK crate.
+    pub sdk: SdkConfig,
     dynamodb_endpoint: Option<String>,
     sqs_endpoint: Option<String>,
     s3_endpoint: Option<String>,
-    http: SharedHttpClient,
 }
 
 /// A required environment variable is missing, or the TLS roots can't be read.
@@ -79,33 +80,19 @@ impl Aws {
             url => Ok(url),
         };
         let dynamodb_endpoint = endpoint("DYNAMODB")?;
+        let sdk = SdkConfig::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new(required("AWS_REGION")?))
+            .credentials_provider(SharedCredentialsProvider::new(credentials))
+            .timeout_config(timeouts());
         Ok(Self {
-            region: Region::new(required("AWS_REGION")?),
-            credentials,
             dynamodb_endpoint,
             sqs_endpoint: endpoint("SQS")?,
             s3_endpoint: endpoint("S3")?,
-            http: http_client()?,
+            sdk: sdk.http_client(http_client()?).build(),
         })
     }
 
-    pub fn region(&self) -> Region {
-        self.region.clone()
-    }
-
-    /// The credentials that sign the clients' requests.
-    pub fn credentials(&self) -> Credentials {
-        self.credentials.clone()
-    }
-
-    /// The HTTP client that the AWS clients share. A function that alone needs a further AWS service builds
-    /// its SDK client from this HTTP client, [`Aws::region`] and [`Aws::credentials`]. Then no other function
-    /// contains that service's SDK crate.
-    pub fn http(&self) -> SharedHttpClient {
-        self.http.clone()
-    }
-
-    /// Builds a DynamoDB client.
     pub fn dynamodb(&self) -> aws_sdk_dynamodb::Client {
         self.dynamodb_with(MAX_ATTEMPTS)
     }
@@ -116,12 +103,7 @@ impl Aws {
     }
 
     fn dynamodb_with(&self, max_attempts: u32) -> aws_sdk_dynamodb::Client {
-        let mut config = aws_sdk_dynamodb::Config::builder()
-            .behavior_version(BehaviorVersion::latest())
-            .region(self.region.clone())
-            .credentials_provider(self.credentials.clone())
-            .http_client(self.http.clone())
-            .timeout_config(timeouts())
+        let mut config = aws_sdk_dynamodb::config::Builder::from(&self.sdk)
             .retry_config(throttled_retries(max_attempts))
             .retry_partition(unshared_retries());
         config.set_endpoint_url(self.dynamodb_endpoint.clone());
@@ -129,12 +111,7 @@ impl Aws {
     }
 
     pub fn sqs(&self) -> aws_sdk_sqs::Client {
-        let mut config = aws_sdk_sqs::Config::builder()
-            .behavior_version(aws_sdk_sqs::config::BehaviorVersion::latest())
-            .region(self.region.clone())
-            .credentials_provider(self.credentials.clone())
-            .http_client(self.http.clone())
-            .timeout_config(timeouts());
+        let mut config = aws_sdk_sqs::config::Builder::from(&self.sdk);
         config.set_endpoint_url(self.sqs_endpoint.clone());
         aws_sdk_sqs::Client::from_conf(config.build())
     }
@@ -143,12 +120,7 @@ impl Aws {
     /// name, because the host may have no subdomains. Checksums are sent and validated only where S3 requires
     /// them. Otherwise the user of a presigned URL would have to send a checksum too.
     pub fn s3(&self) -> aws_sdk_s3::Client {
-        let mut config = aws_sdk_s3::Config::builder()
-            .behavior_version(aws_sdk_s3::config::BehaviorVersion::latest())
-            .region(self.region.clone())
-            .credentials_provider(self.credentials.clone())
-            .http_client(self.http.clone())
-            .timeout_config(timeouts())
+        let mut config = aws_sdk_s3::config::Builder::from(&self.sdk)
             .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
             .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
             .force_path_style(self.s3_endpoint.is_some());
@@ -176,7 +148,7 @@ pub fn endpoint_url(var: Vars<'_>, service: &str) -> Option<String> {
 /// The timeouts of the AWS clients: 3 s for one attempt, 6 s for a call with its retries. A connection can
 /// die while Lambda freezes the function. Without these timeouts, a call on the dead connection would wait
 /// until Lambda stops the function. The client's response would then lack our error body.
-pub fn timeouts() -> TimeoutConfig {
+fn timeouts() -> TimeoutConfig {
     TimeoutConfig::builder()
         .operation_attempt_timeout(ATTEMPT_TIMEOUT)
         .operation_timeout(OPERATION_TIMEOUT)

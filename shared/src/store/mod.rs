@@ -51,7 +51,7 @@ use futures_util::future::try_join_all;
 use serde::de::DeserializeOwned;
 
 pub(crate) use audit::head_of;
-pub use client::{Aws, AwsError, endpoint_url, timeouts};
+pub use client::{Aws, AwsError, endpoint_url};
 pub use counter::UpdateOutcome;
 pub use due::{DUE_SHARDS, DuePartition, DueRow, due_attributes, due_limit};
 pub use item::{Item, from_item, integer, key_attributes, key_of_item, number, text, to_item, ttl};
