@@ -132,12 +132,8 @@ impl SigningSecrets {
         let scope = caller.scope;
         let audit = caller.audit(Action::RotateOverrideSecret(scope.mode), scope, now)?;
         let writes = vec![self.set(scope, None, secret, now)?, Write::audit(&audit)];
-        match self.state.commit(writes).await? {
-            CommitOutcome::Done => Ok(()),
-            CommitOutcome::Conflict { .. } => {
-                Err(StoreError::Corrupt("a write without a condition conflicted".to_owned()).into())
-            }
-        }
+        let conflict = StoreError::Corrupt("a write without a condition conflicted".to_owned());
+        Ok(self.state.commit(writes).await?.done_or(conflict)?)
     }
 
     /// Stores a secret in place of the earlier one, if there is one.

@@ -46,10 +46,8 @@ impl Charges {
     /// meanwhile.
     pub async fn lease(&self, charge: &Charge, seconds: i64, now: Timestamp) -> Result<Option<Charge>> {
         let leased = charge.with_lease(now.plus_seconds(seconds).ok(), now);
-        match self.store.commit(vec![Write::replace(&leased, charge.version)?]).await? {
-            CommitOutcome::Done => Ok(Some(leased)),
-            CommitOutcome::Conflict { .. } => Ok(None),
-        }
+        let outcome = self.store.commit(vec![Write::replace(&leased, charge.version)?]).await?;
+        Ok((outcome == CommitOutcome::Done).then_some(leased))
     }
 
     /// If another caller changed the charge meanwhile, nothing is written.

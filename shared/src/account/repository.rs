@@ -9,7 +9,7 @@ use domain::ids::{AccountId, Scope};
 use domain::shard::{ShardCount, ShardedScope};
 use domain::time::Timestamp;
 
-use crate::store::{CommitOutcome, ListIndex, PageRange, Plan, StoreError, Write};
+use crate::store::{ListIndex, PageRange, Plan, StoreError, Write};
 use crate::{audit, random};
 
 #[derive(Debug, thiserror::Error)]
@@ -54,13 +54,12 @@ impl Accounts {
     ) -> Result<Account, AccountError> {
         let id = AccountId::new(random::bytes().map_err(StoreError::from)?);
         let salt = hex::encode(random::bytes::<16>().map_err(StoreError::from)?);
-        let (brand, requires_second_factor) = (Brand::default(), false);
         let account = Account {
             id,
             settings,
             contact,
-            brand,
-            requires_second_factor,
+            brand: Brand::default(),
+            requires_second_factor: false,
             salt,
             created_at: now,
             version: 1,
@@ -70,13 +69,9 @@ impl Accounts {
             contact: serde_json::to_value(&account.contact)?,
         };
         let audit = audit::by_operator(operator, id, action, id, now)?;
-        match self.store.commit(vec![Write::insert(&account)?, Write::audit(&audit)]).await? {
-            CommitOutcome::Done => Ok(account),
-            CommitOutcome::Conflict { .. } => {
-                Err(StoreError::Unavailable("the new account's random id is already in use".to_owned())
-                    .into())
-            }
-        }
+        let taken = StoreError::Unavailable("the new account's random id is already in use".to_owned());
+        self.store.commit(vec![Write::insert(&account)?, Write::audit(&audit)]).await?.done_or(taken)?;
+        Ok(account)
     }
 
     /// The newest first.

@@ -16,9 +16,7 @@ use crate::account::link::{INVITE, Invite};
 use crate::account::password::PasswordHash;
 use crate::audit;
 use crate::language::Language;
-use crate::store::{
-    CommitOutcome, Item, ListIndex, Order, Plan, RowUpdate, StoreError, Write, from_item, text,
-};
+use crate::store::{Item, ListIndex, Order, Plan, RowUpdate, StoreError, Write, from_item, text};
 
 const MAX_LISTED: usize = 1_000;
 
@@ -261,10 +259,7 @@ impl Users {
         let action = Action::AddUser { email: user.email.clone(), role: user.role };
         let audit = audit::by_operator(operator, user.account, action, user.id, now)?;
         let writes = vec![Write::insert(user)?, Write::audit(&audit)];
-        match self.store.commit(writes).await? {
-            CommitOutcome::Done => Ok(()),
-            CommitOutcome::Conflict { .. } => Err(UserError::EmailTaken),
-        }
+        self.store.commit(writes).await?.done_or(UserError::EmailTaken)
     }
 
     /// Returns the changed row or, after a removal, the removed row.

@@ -14,7 +14,7 @@ use domain::time::Timestamp;
 use super::request::NewApiKey;
 use super::{ApiKey, ListedKey, generate};
 use crate::store::{
-    CommitOutcome, Item, Result, RowUpdate, Store, StoreError, UpdateOutcome, Write, from_item, unavailable,
+    Item, Result, RowUpdate, Store, StoreError, UpdateOutcome, Write, from_item, unavailable,
 };
 use crate::{audit, random};
 
@@ -164,10 +164,8 @@ impl ApiKeys {
         let audit = audit::by_operator(operator, *account, action, key.fingerprint.as_str(), now)?;
         let writes =
             vec![Write::remove_from(&self.table, key_of(key.fingerprint.as_str())), Write::audit(&audit)];
-        match self.store.commit(writes).await? {
-            CommitOutcome::Done => Ok(key),
-            CommitOutcome::Conflict { .. } => Err(ApiKeyError::NotFound),
-        }
+        self.store.commit(writes).await?.done_or(ApiKeyError::NotFound)?;
+        Ok(key)
     }
 
     async fn account(&self, id: &AccountId) -> Result<Account, ApiKeyError> {

@@ -189,3 +189,10 @@ pub enum CommitOutcome {
         at: Vec<usize>,
     },
 }
+
+impl CommitOutcome {
+    /// `error` if there was a conflict.
+    pub fn done_or<E>(self, error: E) -> std::result::Result<(), E> {
+        if self == Self::Done { Ok(()) } else { Err(error) }
+    }
+}

@@ -310,10 +310,7 @@ impl Dashboard {
 
     /// 503 if another request changed one of the rows.
     async fn commit(&self, writes: Vec<Write>) -> Result<()> {
-        match self.store.commit(writes).await? {
-            CommitOutcome::Done => Ok(()),
-            CommitOutcome::Conflict { .. } => Err(Problem::Busy),
-        }
+        self.store.commit(writes).await?.done_or(Problem::Busy)
     }
 
     /// At most as many at the same time as passwords are verified.
