@@ -38,9 +38,9 @@ pub trait Sessions {
     fn clock(&self) -> &Clock;
 }
 
-impl<T: AsRef<Dashboard>> Sessions for App<T> {
+impl<T> Sessions for App<T> {
     fn dashboard(&self) -> &Dashboard {
-        T::as_ref(self)
+        &self.dashboard
     }
 
     fn clock(&self) -> &Clock {

@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::api_key::ApiKeys;
+use crate::auth::dashboard::Dashboard;
 use crate::clock::Clock;
 use crate::config::{ConfigError, PublicUrls, Vars, required};
 use crate::http::OriginSecrets;
@@ -18,6 +19,8 @@ pub struct App<T>(Arc<Parts<T>>);
 pub struct Parts<T> {
     pub store: Store,
     pub api_keys: ApiKeys,
+    /// Its tokens are valid only in a function with the variables of [`Dashboard::from_vars`].
+    pub dashboard: Dashboard,
     pub clock: Clock,
     pub public_urls: PublicUrls,
     /// The secrets of the CDN in front of the API.
@@ -27,7 +30,7 @@ pub struct Parts<T> {
 
 impl<T> App<T> {
     /// Reads `TABLE_NAME`, `API_KEYS_TABLE_NAME`, `CHECKOUT_BASE_URL`, and the variables of
-    /// [`OriginSecrets::from_vars`] and of `own`.
+    /// [`OriginSecrets::from_vars`], of [`Dashboard::from_vars`] and of `own`.
     /// Errors: When one of the first three is not set, or a value is not valid.
     pub fn from_vars(
         aws: &Aws,
@@ -38,6 +41,7 @@ impl<T> App<T> {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
         Ok(Self(Arc::new(Parts {
             api_keys: ApiKeys::new(store.clone(), required(var, "API_KEYS_TABLE_NAME")?),
+            dashboard: Dashboard::from_vars(store.clone(), var)?,
             public_urls: PublicUrls::new(&required(var, "CHECKOUT_BASE_URL")?)?,
             origin: OriginSecrets::from_vars(var)?,
             own: own(&store, &clock)?,

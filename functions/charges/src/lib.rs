@@ -14,7 +14,6 @@ use money::charge::{ChargeFilter, Charges};
 use services::{
     ChargeCreation, ChargeRows, IdempotencyNamespace, TimelinePage, charge_timeline, create_charge,
 };
-use shared::auth::dashboard::Dashboard;
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars};
 use shared::http::field::IDEMPOTENCY_KEY;
@@ -28,13 +27,6 @@ pub struct Uses {
     connections: Connections,
     /// `CHARGE_LIST` is `off` if the list is disabled.
     lists: bool,
-    dashboard: Dashboard,
-}
-
-impl AsRef<Dashboard> for Uses {
-    fn as_ref(&self) -> &Dashboard {
-        &self.dashboard
-    }
 }
 
 pub type App = shared::app::App<Uses>;
@@ -44,7 +36,7 @@ type CallerOwned<T> = money::extract::CallerOwned<Uses, T>;
 type Deferred<E> = shared::extract::Deferred<Uses, E>;
 type MemberForm = pages::forms::MemberForm<App>;
 
-/// Reads the variables of [`App::from_vars`], `SECRETS_TABLE_NAME`, `CHARGE_LIST` and those of the dashboard.
+/// Reads the variables of [`App::from_vars`], `SECRETS_TABLE_NAME` and `CHARGE_LIST`.
 /// Errors: When a required variable is missing or a value is not valid.
 pub fn app(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<App, ConfigError> {
     App::from_vars(aws, clock, var, |store, clock| {
@@ -53,7 +45,6 @@ pub fn app(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<App, ConfigError> {
             charges: Charges::new(store.clone()),
             connections: Connections::new(settings, clock.clone()),
             lists: var("CHARGE_LIST").as_deref() != Some("off"),
-            dashboard: Dashboard::from_vars(store.clone(), var)?,
         })
     })
 }

@@ -38,7 +38,7 @@ use effects::webhook::endpoint::Endpoints;
 use effects::webhook::log::EventLog;
 use maud::html;
 use pages::{Document, Language, errors_as_pages, path_with, safe_path};
-use shared::auth::dashboard::{Dashboard, MODE_COOKIE, choice_cookie};
+use shared::auth::dashboard::{MODE_COOKIE, choice_cookie};
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, required};
 use shared::http::{
@@ -62,15 +62,13 @@ pub struct Uses {
     evidence: CaseEvidence,
     rollups: Rollups,
     wallets: Wallets,
-    dashboard: Dashboard,
     /// The path of the log-in by one click, which exists only on a developer's machine.
     local_log_in: Option<String>,
 }
 
 pub type App = shared::app::App<Uses>;
 
-/// Reads the variables of [`App::from_vars`], `DASHBOARD_TOKEN_PUBLIC_KEYS`, `DOCUMENTS_BUCKET` and, on a developer's
-/// machine, `LOCAL_LOG_IN`.
+/// Reads the variables of [`App::from_vars`], `DOCUMENTS_BUCKET` and, on a developer's machine, `LOCAL_LOG_IN`.
 /// Errors: When a required variable is missing or a value is not valid.
 pub fn app(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<App, ConfigError> {
     App::from_vars(aws, clock, var, |store, _| {
@@ -84,7 +82,6 @@ pub fn app(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<App, ConfigError> {
             evidence: CaseEvidence::new(store.clone(), files),
             rollups: Rollups::new(store.clone()),
             wallets: Wallets::new(store.clone()),
-            dashboard: Dashboard::from_vars(store.clone(), var)?,
             local_log_in: var("LOCAL_LOG_IN").filter(|path| !path.is_empty()),
         })
     })

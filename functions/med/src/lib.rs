@@ -14,7 +14,6 @@ use money::med::evidence::{
 };
 use money::med::request::appeal_reason;
 use money::med::{CaseFilter, CaseView, MedCases, case_list};
-use shared::auth::dashboard::Dashboard;
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, required};
 use shared::http::{IdPair, JsonBody, JsonObject, Problem, RequestContext, Result, with_middleware};
@@ -27,13 +26,6 @@ const PATHS: [&str; 2] = ["/v1/med/cases", "/v1/infractions"];
 pub struct Uses {
     cases: MedCases,
     evidence: CaseEvidence,
-    dashboard: Dashboard,
-}
-
-impl AsRef<Dashboard> for Uses {
-    fn as_ref(&self) -> &Dashboard {
-        &self.dashboard
-    }
 }
 
 pub type App = shared::app::App<Uses>;
@@ -42,16 +34,12 @@ type CallerOwned<T> = money::extract::CallerOwned<Uses, T>;
 type Deferred<E> = shared::extract::Deferred<Uses, E>;
 type MemberForm = pages::forms::MemberForm<App>;
 
-/// Reads the variables of [`App::from_vars`], `DOCUMENTS_BUCKET`, and those of the dashboard.
+/// Reads the variables of [`App::from_vars`] and `DOCUMENTS_BUCKET`.
 /// Errors: When a required variable is missing or a value is not valid.
 pub fn app(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<App, ConfigError> {
     App::from_vars(aws, clock, var, |store, _| {
         let files = EvidenceFiles::new(aws.s3(), required(var, "DOCUMENTS_BUCKET")?);
-        Ok(Uses {
-            cases: MedCases::new(store.clone()),
-            evidence: CaseEvidence::new(store.clone(), files),
-            dashboard: Dashboard::from_vars(store.clone(), var)?,
-        })
+        Ok(Uses { cases: MedCases::new(store.clone()), evidence: CaseEvidence::new(store.clone(), files) })
     })
 }
 

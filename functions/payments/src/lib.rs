@@ -32,7 +32,6 @@ use services::{
     BankPayments, ChargeCancellation, ChargeCreation, IdempotencyNamespace, PaymentList, RemoteCharges,
     cancel_charge, create_charge,
 };
-use shared::auth::dashboard::Dashboard;
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, address_policy};
 use shared::http::{IdPath, JsonBody, Problem, RequestContext, Result, with_middleware};
@@ -50,13 +49,6 @@ pub struct Uses {
     resends: Resends,
     /// Which addresses webhooks may be sent to.
     address_policy: AddressPolicy,
-    dashboard: Dashboard,
-}
-
-impl AsRef<Dashboard> for Uses {
-    fn as_ref(&self) -> &Dashboard {
-        &self.dashboard
-    }
 }
 
 pub type App = shared::app::App<Uses>;
@@ -66,7 +58,7 @@ type CallerOwned<T> = money::extract::CallerOwned<Uses, T>;
 type Deferred<E> = shared::extract::Deferred<Uses, E>;
 type MemberForm = pages::forms::MemberForm<App>;
 
-/// Reads the variables of [`App::from_vars`], `SECRETS_TABLE_NAME`, and those of [`address_policy`] and the dashboard.
+/// Reads the variables of [`App::from_vars`], `SECRETS_TABLE_NAME`, and those of [`address_policy`].
 /// Errors: When a required variable is missing or a value is not valid.
 pub fn app(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<App, ConfigError> {
     App::from_vars(aws, clock, var, |store, clock| {
@@ -80,7 +72,6 @@ pub fn app(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<App, ConfigError> {
             rollups: Rollups::new(store.clone()),
             resends: Resends::new(store.clone()),
             address_policy: address_policy(var),
-            dashboard: Dashboard::from_vars(store.clone(), var)?,
         })
     })
 }

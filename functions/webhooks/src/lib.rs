@@ -14,7 +14,6 @@ use effects::webhook::endpoint::Endpoints;
 use effects::webhook::log::EventLog;
 use effects::webhook::resend::Resends;
 use effects::webhook::secret::SigningSecrets;
-use shared::auth::dashboard::Dashboard;
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, address_policy, required};
 use shared::http::{RequestContext, Result, with_middleware};
@@ -31,13 +30,6 @@ pub struct Uses {
     secrets: SigningSecrets,
     /// Which addresses webhooks may be sent to.
     address_policy: AddressPolicy,
-    dashboard: Dashboard,
-}
-
-impl AsRef<Dashboard> for Uses {
-    fn as_ref(&self) -> &Dashboard {
-        &self.dashboard
-    }
 }
 
 pub type App = shared::app::App<Uses>;
@@ -45,7 +37,7 @@ type Authenticated = shared::extract::Authenticated<Uses>;
 type AuthenticatedQuery = shared::extract::AuthenticatedQuery<Uses>;
 type MemberForm = pages::forms::MemberForm<App>;
 
-/// Reads the variables of [`App::from_vars`], `SECRETS_TABLE_NAME`, and those of [`address_policy`] and the dashboard.
+/// Reads the variables of [`App::from_vars`], `SECRETS_TABLE_NAME`, and those of [`address_policy`].
 /// Errors: When a required variable is missing or a value is not valid.
 pub fn app(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<App, ConfigError> {
     App::from_vars(aws, clock, var, |store, _| {
@@ -57,7 +49,6 @@ pub fn app(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<App, ConfigError> {
             resends: Resends::new(store.clone()),
             secrets: SigningSecrets::new(store.clone(), secrets),
             address_policy: address_policy(var),
-            dashboard: Dashboard::from_vars(store.clone(), var)?,
         })
     })
 }
