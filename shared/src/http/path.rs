@@ -21,13 +21,30 @@ pub trait PathId: FromStr {
     fn note(&self, _context: &RequestContext) {}
 }
 
-impl PathId for AccountId {}
+/// `Type, method(id => value);`: the context's method that stores the value, if there is one.
+macro_rules! path_ids {
+    ($($Id:ty $(, $set:ident($id:ident => $noted:expr))?;)+) => {$(
+        impl PathId for $Id {
+            $(fn note(&self, context: &RequestContext) {
+                let $id = *self;
+                context.$set($noted);
+            })?
+        }
+    )+};
+}
 
-impl PathId for ApiKeyId {}
-
-impl PathId for EndpointId {}
-
-impl PathId for UserId {}
+path_ids! {
+    AccountId;
+    ApiKeyId;
+    EndpointId;
+    UserId;
+    // In the paths of payers' pages.
+    RawChargeId, set_charge(id => id.into());
+    EventId, set_event(id => id);
+    DeliveryId, set_delivery(id => id);
+    RefundId, set_charge(id => id.charge());
+    MedCaseId, set_charge(id => id.charge());
+}
 
 /// With `ch_` or `tx_` or bare.
 impl PathId for ChargeId {
@@ -37,37 +54,6 @@ impl PathId for ChargeId {
 
     fn note(&self, context: &RequestContext) {
         context.set_charge(*self);
-    }
-}
-
-/// In the paths of payers' pages.
-impl PathId for RawChargeId {
-    fn note(&self, context: &RequestContext) {
-        context.set_charge((*self).into());
-    }
-}
-
-impl PathId for EventId {
-    fn note(&self, context: &RequestContext) {
-        context.set_event(*self);
-    }
-}
-
-impl PathId for DeliveryId {
-    fn note(&self, context: &RequestContext) {
-        context.set_delivery(*self);
-    }
-}
-
-impl PathId for RefundId {
-    fn note(&self, context: &RequestContext) {
-        context.set_charge(self.charge());
-    }
-}
-
-impl PathId for MedCaseId {
-    fn note(&self, context: &RequestContext) {
-        context.set_charge(self.charge());
     }
 }
 
