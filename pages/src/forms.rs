@@ -16,7 +16,7 @@ use money::charge::Charges;
 use serde_json::Value;
 use shared::app::App;
 use shared::auth::Caller;
-use shared::auth::dashboard::{Dashboard, Session, shown_mode};
+use shared::auth::dashboard::{Dashboard, PAGES, Session, shown_mode};
 use shared::clock::Clock;
 use shared::http::{Detail, FormBody, JsonObject, Problem, Query, RequestContext, Result, SameOrigin, json};
 use shared::random;
@@ -133,7 +133,7 @@ impl<A: Sessions> MemberForm<A> {
         let dashboard = app.dashboard();
         let claims = dashboard.claims_of_cookie(&parts.headers, now)?;
         let session = Box::pin(dashboard.session_to_enrol(&claims, context.source)).await?;
-        dashboard.count_page(&session, &context, now).await?;
+        dashboard.count_request(PAGES, &session, &context, now).await?;
         if standing != Standing::Any && session.lacks_second_factor() {
             return Err(Problem::SecondFactorDemanded);
         }

@@ -15,7 +15,7 @@ use pages::{Language, safe_path, words as w};
 use secrecy::SecretString;
 use shared::account::password::is_acceptable;
 use shared::account::{By, Invite, LinkToken, Role, TokenGeneration, User, UserChange, UserError};
-use shared::auth::dashboard::{forget_second_factor, language_cookie};
+use shared::auth::dashboard::{PAGES, forget_second_factor, language_cookie};
 use shared::http::{FormBody, IdPath, Problem, Query, RequestContext, Result, SameOrigin};
 use shared::random;
 
@@ -228,7 +228,7 @@ pub(crate) async fn choose_language(
     let language = language.ok_or_else(|| Problem::field("language", "must be pt-BR, en or es"))?;
     let now = app.clock.now();
     if let Some(session) = session_of(&app, (&headers, context.source), now).await? {
-        app.dashboard.count_page(&session, &context, now).await?;
+        app.dashboard.count_request(PAGES, &session, &context, now).await?;
         app.users.set_language(&session.user.id, language).await?;
     }
     let next = safe_path(form.text("next")).to_owned();

@@ -16,7 +16,7 @@ use pages::forms::{Need, new_key};
 use pages::kept::Form;
 use pages::{Cell, Document, Language, Shell, Word, empty, next_page, table};
 use shared::auth::dashboard::token::Claims;
-use shared::auth::dashboard::{Session, shown_mode};
+use shared::auth::dashboard::{PAGES, Session, shown_mode};
 use shared::http::{Problem, Query, RequestContext, Result};
 
 use crate::App;
@@ -104,7 +104,7 @@ impl Visit {
 
     /// Counts the page, and reads what it shows.
     pub(crate) async fn load<T>(self, reads: impl AsyncFnOnce(&Self) -> Result<T>) -> Result<(Page, T)> {
-        let count = Box::pin(self.app.dashboard.count_page(&self.session, &self.context, self.now));
+        let count = Box::pin(self.app.dashboard.count_request(PAGES, &self.session, &self.context, self.now));
         let (counted, read) = tokio::join!(count, Box::pin(reads(&self)));
         counted?;
         let read = read?;

@@ -27,8 +27,8 @@ pub use self::session::{
     BROWSER_COOKIE, MODE_COOKIE, PENDING_COOKIE, SESSION_COOKIE, Session, choice_cookie, language_cookie,
     shown_mode,
 };
-pub use self::throttle::LockOut;
 use self::throttle::{Claimant, Known};
+pub use self::throttle::{LockOut, PAGES};
 use self::token::{Claims, TokenKind, Tokens};
 pub use self::totp::{Enrolment, forget_second_factor};
 use crate::account::password::{PasswordChecker, PasswordHash};
@@ -156,7 +156,7 @@ impl Dashboard {
     pub async fn authenticate(&self, context: &RequestContext, now: Timestamp) -> Result<Session> {
         let claims = self.claims(TokenKind::Api, context.headers.bearer.as_ref(), now)?;
         let session = self.read_session(&claims, TokenKind::Api, context.source).await?;
-        self.count_api_request(&session, context, now).await?;
+        self.count_request(throttle::REQUESTS, &session, context, now).await?;
         if session.lacks_second_factor() {
             return Err(Problem::SecondFactorDemanded);
         }

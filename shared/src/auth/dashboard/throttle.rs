@@ -54,10 +54,10 @@ const MAX_KEY_BYTES: usize = 64;
 const MAX_FORM_KEY_BYTES: usize = 256;
 
 /// With all tokens of the user and on all routes of the API.
-const REQUESTS: Limit = Limit::a_minute("dashboard-requests", 60);
+pub(super) const REQUESTS: Limit = Limit::a_minute("dashboard-requests", 60);
 
 /// Pages and forms. A page that refreshes itself every 10 seconds takes six of them.
-const PAGES: Limit = Limit::a_minute("dashboard-pages", 300);
+pub const PAGES: Limit = Limit::a_minute("dashboard-pages", 300);
 
 /// What distinguishes a user from strangers who try the same address.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -189,27 +189,17 @@ impl Row for SentForm {
 }
 
 impl Dashboard {
-    /// 429 `rate_limited` above 60 requests of the API a minute.
-    pub(super) async fn count_api_request(
+    /// 429 `rate_limited` above the limit: 60 requests of the API a minute, or 300 pages and forms. Pages have their own
+    /// limit, so that pages left open can't lock the user out of the API.
+    pub async fn count_request(
         &self,
+        limit: Limit,
         session: &Session,
         context: &RequestContext,
         now: Timestamp,
     ) -> Result<()> {
         let noted = (context, session.account.id.to_string());
-        REQUESTS.count_request(&self.store, session.user.id, noted, now).await
-    }
-
-    /// 429 `rate_limited` above 300 pages and forms a minute. They have their own limit, so that pages left open can't
-    /// lock the user out of the API.
-    pub async fn count_page(
-        &self,
-        session: &Session,
-        context: &RequestContext,
-        now: Timestamp,
-    ) -> Result<()> {
-        let noted = (context, session.account.id.to_string());
-        PAGES.count_request(&self.store, session.user.id, noted, now).await
+        limit.count_request(&self.store, session.user.id, noted, now).await
     }
 
     /// Counts a request for a new password. `false`: the address got as many links as it may in this window, and gets no
