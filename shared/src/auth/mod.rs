@@ -21,6 +21,7 @@ use self::dashboard::Session;
 use crate::api_key::{self, ApiKey, ApiKeys};
 use crate::audit;
 use crate::http::{Problem, RateLimit, RequestContext, Result};
+use crate::request_limit::Window;
 use crate::store::{Item, StoreError};
 
 /// Counters of previous minutes that each request removes.
@@ -29,7 +30,6 @@ const COUNTERS_REMOVED: i64 = 10;
 /// The most counters of earlier minutes, of about 10 bytes each, that keys with pauses may leave in a row. If
 /// there are more, a second update removes all, so that the row stays under 1 KB.
 const MAX_COUNTERS_LEFT: usize = 20;
-const SECONDS_A_MINUTE: i64 = 60;
 
 /// Every 16th request of a key in a minute adds 16 to the account's counter, so that most requests need no second update.
 const COUNTED_TOGETHER: u64 = 16;
@@ -94,14 +94,10 @@ impl ApiKeys {
     /// above the limit a minute of the key or the account, 403 `account_suspended`, 503 if the database does not answer.
     /// [`crate::extract`] calls it for every route that requires a key.
     pub async fn authenticate(&self, context: &RequestContext, now: Timestamp) -> Result<Caller> {
-        let Some(key) = &context.headers.api_key else {
-            return Err(Problem::Unauthorized);
-        };
-        if !api_key::is_well_formed(key) {
-            return Err(Problem::Unauthorized);
-        }
-        let fingerprint = Fingerprint::of(key);
-        let minute = now.seconds().div_euclid(SECONDS_A_MINUTE);
+        let key = context.headers.api_key.as_ref().filter(|key| api_key::is_well_formed(key));
+        let fingerprint = Fingerprint::of(key.ok_or(Problem::Unauthorized)?);
+        let window = Window::minute(now);
+        let minute = window.number;
         let (item, used) =
             self.count(fingerprint.as_str(), (1, minute), true).await?.ok_or(Problem::Unauthorized)?;
         let row: ApiKey =
@@ -113,10 +109,7 @@ impl ApiKeys {
         let scope = Scope { account: row.account, mode: row.mode };
         context.set_caller(rate_limit, scope.to_string(), Some(fingerprint.as_str()));
         if used > limit {
-            let into_minute = now.seconds().rem_euclid(SECONDS_A_MINUTE);
-            return Err(Problem::RateLimited {
-                retry_after_seconds: SECONDS_A_MINUTE.saturating_sub(into_minute),
-            });
+            return Err(Problem::RateLimited { retry_after_seconds: window.left(now) });
         }
         if row.settings.suspended {
             return Err(Problem::AccountSuspended);

@@ -28,11 +28,8 @@ impl<T> Created<T> {
     /// Returns the 201 response with `body`. A replay has the header `Idempotent-Replayed: true`.
     pub fn respond(&self, body: impl Serialize) -> Response {
         let mut response = (StatusCode::CREATED, Json(body)).into_response();
-        match self {
-            Self::New(_) => {}
-            Self::Replayed(_) => {
-                response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
-            }
+        if matches!(self, Self::Replayed(_)) {
+            response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
         }
         response
     }
