@@ -15,7 +15,7 @@ use domain::vocabulary::Vocabulary;
 
 use crate::rollup::DayRow;
 use shared::http::field::{CURRENCY_CODE, Count, Definitions, Parsed};
-use shared::http::{Fields, Problem, Query};
+use shared::http::{Fields, NonNegative, Problem, Query};
 
 /// The most entries of `dailyVolume`.
 const MAX_DAILY_POINTS: u64 = 366;
@@ -57,11 +57,9 @@ struct CurrencyVolume {
     /// The currency.
     currency: Currency,
     /// The sum of the paid amounts in the currency's smallest unit.
-    #[schemars(range(min = 0))]
-    volume: i64,
+    volume: NonNegative,
     /// The number of paid payments.
-    #[schemars(range(min = 0))]
-    count: i64,
+    count: NonNegative,
 }
 
 /// The payments that were paid by one method.
@@ -70,11 +68,9 @@ struct MethodVolume {
     /// The payment method.
     method: UpperCaseMethod,
     /// The sum of the paid amounts in smallest units. The amounts in different currencies are added up.
-    #[schemars(range(min = 0))]
-    volume: i64,
+    volume: NonNegative,
     /// The number of paid payments.
-    #[schemars(range(min = 0))]
-    count: i64,
+    count: NonNegative,
 }
 
 /// The paid payments that were created on one day.
@@ -106,8 +102,8 @@ fn paid_by_currency<'a>(rows: impl IntoIterator<Item = &'a DayRow>) -> BTreeMap<
 fn volumes(by_currency: &BTreeMap<Currency, Sums>) -> Vec<CurrencyVolume> {
     let volume = |(currency, sums): (&Currency, &Sums)| CurrencyVolume {
         currency: *currency,
-        volume: sums.get(Counter::Volume),
-        count: sums.get(Counter::Paid),
+        volume: NonNegative(sums.get(Counter::Volume)),
+        count: NonNegative(sums.get(Counter::Paid)),
     };
     by_currency.iter().map(volume).collect()
 }
@@ -118,10 +114,10 @@ fn volumes(by_currency: &BTreeMap<Currency, Sums>) -> Vec<CurrencyVolume> {
 fn methods(sums: &Sums) -> Vec<MethodVolume> {
     let volume = |method| MethodVolume {
         method: UpperCaseMethod(method),
-        volume: sums.get(Counter::VolumeBy(method)),
-        count: sums.get(Counter::PaidBy(method)),
+        volume: NonNegative(sums.get(Counter::VolumeBy(method))),
+        count: NonNegative(sums.get(Counter::PaidBy(method))),
     };
-    PaymentMethod::all().map(volume).filter(|method| method.count > 0).collect()
+    PaymentMethod::all().map(volume).filter(|method| method.count.0 > 0).collect()
 }
 
 /// Returns `part` / `whole` in units of 1/`scale`, rounded half-up, or 0 when `whole` is 0. A `part` above
@@ -147,14 +143,11 @@ fn average(sum: i64, count: i64) -> Option<i64> {
 #[serde(rename_all = "camelCase")]
 pub struct StatsView {
     /// The number of payments created in the window.
-    #[schemars(range(min = 0))]
-    total_transactions: i64,
+    total_transactions: NonNegative,
     /// The number of these payments that were paid.
-    #[schemars(range(min = 0))]
-    paid_transactions: i64,
+    paid_transactions: NonNegative,
     /// The number of payments created today.
-    #[schemars(range(min = 0))]
-    today_transactions: i64,
+    today_transactions: NonNegative,
     /// The share of the payments created in the window that were paid, in percent.
     #[schemars(range(max = 100))]
     success_rate: u32,
@@ -178,9 +171,9 @@ impl StatsView {
         }
         let (total, paid) = (all.get(Counter::Created), all.get(Counter::Paid));
         Self {
-            total_transactions: total,
-            paid_transactions: paid,
-            today_transactions: sum(today()).get(Counter::Created),
+            total_transactions: NonNegative(total),
+            paid_transactions: NonNegative(paid),
+            today_transactions: NonNegative(sum(today()).get(Counter::Created)),
             success_rate: share(paid, total, 100),
             volume_by_currency: volumes(&paid_by_currency(rows)),
             today_volume_by_currency: volume_of_days.get(&window.today).cloned().unwrap_or_default(),
@@ -201,29 +194,21 @@ impl StatsView {
 #[schemars(rename = "PaymentFunnel")]
 struct Funnel {
     /// Payments that were created.
-    #[schemars(range(min = 0))]
-    created: i64,
+    created: NonNegative,
     /// Payments whose payer attempted to pay.
-    #[schemars(range(min = 0))]
-    attempted: i64,
+    attempted: NonNegative,
     /// Payments that were paid.
-    #[schemars(range(min = 0))]
-    paid: i64,
+    paid: NonNegative,
     /// Payments that were declined.
-    #[schemars(range(min = 0))]
-    failed: i64,
+    failed: NonNegative,
     /// Payments that expired.
-    #[schemars(range(min = 0))]
-    expired: i64,
+    expired: NonNegative,
     /// Payments that were cancelled.
-    #[schemars(range(min = 0))]
-    cancelled: i64,
+    cancelled: NonNegative,
     /// Payments that were refunded in full.
-    #[schemars(range(min = 0))]
-    refunded: i64,
+    refunded: NonNegative,
     /// Payments that were disputed.
-    #[schemars(range(min = 0))]
-    disputed: i64,
+    disputed: NonNegative,
 }
 
 /// The payments of one hour of the day, on all days of the window.
@@ -233,11 +218,9 @@ struct HourOfDay {
     #[schemars(range(max = 23))]
     hour: u8,
     /// The number of payments that were created.
-    #[schemars(range(min = 0))]
-    created: i64,
+    created: NonNegative,
     /// The number of payments that were paid.
-    #[schemars(range(min = 0))]
-    paid: i64,
+    paid: NonNegative,
 }
 
 /// Metrics of the payments that were created in a window of business days: conversion, volumes and times.
@@ -256,11 +239,9 @@ pub struct MetricsView {
     conversion_rate: f64,
     /// The average paid amount in the currency's smallest unit. `null` if nothing was paid, or if payments in
     /// several currencies were.
-    #[schemars(range(min = 0))]
-    average_ticket: Option<i64>,
+    average_ticket: Option<NonNegative>,
     /// The average time from creation to payment, in seconds. `null` if nothing was paid.
-    #[schemars(range(min = 0))]
-    average_time_to_pay_seconds: Option<i64>,
+    average_time_to_pay_seconds: Option<NonNegative>,
     /// The paid payments by currency.
     volume_by_currency: Vec<CurrencyVolume>,
     /// The paid payments by method.
@@ -277,7 +258,7 @@ impl MetricsView {
         let rows =
             || rows.iter().filter(|row| query.currency.is_none_or(|currency| row.currency == currency));
         let all = sum(rows());
-        let became = |status| all.get(Counter::Became(status));
+        let became = |status| NonNegative(all.get(Counter::Became(status)));
         let (created, paid) = (all.get(Counter::Created), all.get(Counter::Paid));
         let by_currency = paid_by_currency(rows());
         // Amounts in different currencies have no common average.
@@ -289,9 +270,9 @@ impl MetricsView {
             days: query.days,
             currency: query.currency,
             funnel: Funnel {
-                created,
-                attempted: all.get(Counter::Attempted),
-                paid,
+                created: NonNegative(created),
+                attempted: NonNegative(all.get(Counter::Attempted)),
+                paid: NonNegative(paid),
                 failed: became(PublicStatus::Failed),
                 expired: became(PublicStatus::Expired),
                 cancelled: became(PublicStatus::Cancelled),
@@ -299,15 +280,15 @@ impl MetricsView {
                 disputed: became(PublicStatus::Disputed),
             },
             conversion_rate: f64::from(share(paid, created, RATE_SCALE)) / f64::from(RATE_SCALE),
-            average_ticket: ticket,
-            average_time_to_pay_seconds: average(all.get(Counter::SecondsToPay), paid),
+            average_ticket: ticket.map(NonNegative),
+            average_time_to_pay_seconds: average(all.get(Counter::SecondsToPay), paid).map(NonNegative),
             volume_by_currency: volumes(&by_currency),
             method_breakdown: methods(&all),
             hourly: (0..HOURS_A_DAY)
                 .map(|hour| HourOfDay {
                     hour,
-                    created: all.get(Counter::CreatedInHour(hour)),
-                    paid: all.get(Counter::PaidInHour(hour)),
+                    created: NonNegative(all.get(Counter::CreatedInHour(hour))),
+                    paid: NonNegative(all.get(Counter::PaidInHour(hour))),
                 })
                 .collect(),
         }

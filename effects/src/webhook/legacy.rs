@@ -12,6 +12,7 @@ use domain::payment_method::{PaymentMethod, UpperCaseMethod};
 use domain::payout::{Payout, PayoutStatus};
 use domain::refund::{Refund, RefundStatus};
 use domain::time::Timestamp;
+use shared::http::NonNegative;
 
 /// The change of a payment that a `payment.*` event reports.
 #[derive(Debug, JsonSchema, Serialize)]
@@ -42,8 +43,8 @@ pub struct PaymentData<'a> {
     refund: Option<RefundData>,
     /// The amount that all refunds have returned so far, in the currency's smallest unit. Present with `refund`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "i64", range(min = 0))]
-    refunded_amount: Option<i64>,
+    #[schemars(with = "NonNegative")]
+    refunded_amount: Option<NonNegative>,
     /// When the change happened.
     occurred_at: Timestamp,
 }
@@ -76,14 +77,11 @@ struct SettledData {
     /// The method that was used. Present on `PAID` and `APPROVED`.
     paid_with: UpperCaseMethod,
     /// The acquirer's fee in the currency's smallest unit. Present on `PAID` and `APPROVED`.
-    #[schemars(range(min = 0))]
-    provider_fee: i64,
+    provider_fee: NonNegative,
     /// The platform's fee in the currency's smallest unit. Present on `PAID` and `APPROVED`.
-    #[schemars(range(min = 0))]
-    platform_fee: i64,
+    platform_fee: NonNegative,
     /// `amount` less both fees. Present on `PAID` and `APPROVED`.
-    #[schemars(range(min = 0))]
-    net_amount: i64,
+    net_amount: NonNegative,
 }
 
 /// The refund that changed.
@@ -130,7 +128,7 @@ impl<'a> PaymentData<'a> {
             customer_id: sent.and_then(|sent| sent.customer_id.as_deref()),
             metadata: (!charge.metadata.is_empty()).then(|| charge.metadata.to_map()),
             refund: Some(RefundData { id: refund.id, amount: refund.share.gross, status: refund.status }),
-            refunded_amount: Some(charge.refunded.get()),
+            refunded_amount: Some(NonNegative(charge.refunded.get())),
             occurred_at: refund.updated_at,
         }
     }
@@ -156,9 +154,9 @@ impl SettledData {
     fn new(paid_with: PaymentMethod, amount: Amount, fees: Fees) -> Self {
         Self {
             paid_with: UpperCaseMethod(paid_with),
-            provider_fee: fees.acquirer().get(),
-            platform_fee: fees.platform().get(),
-            net_amount: fees.net_of(amount).get(),
+            provider_fee: NonNegative(fees.acquirer().get()),
+            platform_fee: NonNegative(fees.platform().get()),
+            net_amount: NonNegative(fees.net_of(amount).get()),
         }
     }
 }

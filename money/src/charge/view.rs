@@ -13,7 +13,7 @@ use domain::tax_id::{Document, TaxId};
 use domain::time::Timestamp;
 
 use shared::config::PublicUrls;
-use shared::http::ListView;
+use shared::http::{ListView, NonNegative};
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum QrImage {
@@ -65,8 +65,7 @@ pub struct ChargeView<'a> {
     paid_at: Option<Timestamp>,
     /// The sum of the completed refunds, in the currency's smallest unit. A payment that was returned without
     /// being credited is not refunded.
-    #[schemars(range(min = 0))]
-    amount_refunded: i64,
+    amount_refunded: NonNegative,
 }
 
 /// The customer of a charge. The e-mail address and the phone number are stored, but not shown.
@@ -148,8 +147,8 @@ impl<'a> ChargeView<'a> {
 }
 
 /// At most the charge's amount, so it fits.
-pub(super) fn refunded(charge: &Charge) -> i64 {
-    charge.funds.refunded().map_or(i64::MAX, MinorUnits::get)
+pub(super) fn refunded(charge: &Charge) -> NonNegative {
+    NonNegative(charge.funds.refunded().map_or(i64::MAX, MinorUnits::get))
 }
 
 pub(super) fn metadata(charge: &Charge) -> Map<String, Value> {

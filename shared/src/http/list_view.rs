@@ -1,4 +1,4 @@
-//! The wire format of lists.
+//! The wire formats of lists and of numbers.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -32,3 +32,9 @@ pub struct WholeListView<T> {
     /// All objects of the list.
     pub data: Vec<T>,
 }
+
+/// A number of objects or a sum, at least 0. Its description is that of the field.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[schemars(inline)]
+#[serde(transparent)]
+pub struct NonNegative(#[schemars(range(min = 0))] pub i64);

@@ -26,7 +26,7 @@ pub use form::{FormBody, SameOrigin};
 pub use gzip::BYTE_ORDER_MARK;
 pub use intake::{Fields, JsonBody, Object, Query, RawBody};
 pub use json::{JsonObject, JsonValue};
-pub use list_view::{ListView, WholeListView};
+pub use list_view::{ListView, NonNegative, WholeListView};
 pub use origin::OriginSecrets;
 pub use path::{IdPair, IdPath};
 pub use problem::{Detail, ErrorBody, ErrorCode, Problem, ProblemKind};

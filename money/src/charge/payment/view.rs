@@ -17,6 +17,7 @@ use domain::wallet::ReturnStatus;
 
 use crate::charge::view::{metadata, refunded};
 use shared::config::PublicUrls;
+use shared::http::NonNegative;
 
 /// A payment as its creation returns it. The data for the payer follows on `GET /v1/payments/{id}`.
 #[derive(Debug, JsonSchema, Serialize)]
@@ -117,14 +118,11 @@ pub struct PaymentView<'a> {
     /// The token.
     crypto_currency: Option<Currency>,
     /// The acquirer's fee in the currency's smallest unit. 0 until the payment settles.
-    #[schemars(range(min = 0))]
-    provider_fee: i64,
+    provider_fee: NonNegative,
     /// The platform's fee in the currency's smallest unit. 0 until the payment settles.
-    #[schemars(range(min = 0))]
-    platform_fee: i64,
+    platform_fee: NonNegative,
     /// `amount` less both fees.
-    #[schemars(range(min = 0))]
-    net_amount: i64,
+    net_amount: NonNegative,
     /// The map that was sent on create. The service adds the block `failure` to a failed, expired or cancelled
     /// payment, and the block `med` to a contested one. The blocks are for information only.
     metadata: Map<String, Value>,
@@ -133,8 +131,7 @@ pub struct PaymentView<'a> {
     /// When the payment was paid. `null` until it settles.
     paid_at: Option<Timestamp>,
     /// The sum of the completed refunds, in the currency's smallest unit.
-    #[schemars(range(min = 0))]
-    refunded_amount: i64,
+    refunded_amount: NonNegative,
     /// The payers' money that was not credited and goes back to them, oldest first: the newest 10.
     returned_payments: Vec<ReturnedPaymentView<'a>>,
 }
@@ -243,9 +240,9 @@ impl<'a> PaymentView<'a> {
             crypto_amount: crypto.map(|crypto| crypto.amount.as_str()),
             crypto_network: crypto.map(|crypto| crypto.network.as_str()),
             crypto_currency: crypto.map(|crypto| crypto.currency),
-            provider_fee: fees.acquirer().get(),
-            platform_fee: fees.platform().get(),
-            net_amount: fees.net_of(charge.amount).get(),
+            provider_fee: NonNegative(fees.acquirer().get()),
+            platform_fee: NonNegative(fees.platform().get()),
+            net_amount: NonNegative(fees.net_of(charge.amount).get()),
             metadata: metadata(charge),
             created_at: charge.created_at,
             paid_at: charge.settlement.and(charge.applied_payment.as_ref()).map(|applied| applied.paid_at),
