@@ -1,14 +1,6 @@
 //! What follows a change of a row: events and their deliveries ([`webhook`]), statistics ([`rollup`]), e-mails, notes
 //! for the dashboard, and the audit trail. The table's stream drives all of it.
-#![cfg_attr(
-    test,
-    allow(
-        clippy::arithmetic_side_effects,
-        clippy::needless_pass_by_value,
-        clippy::too_many_lines,
-        reason = "a test that fails may panic"
-    )
-)]
+#![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that fails may panic"))]
 
 pub mod audit_trail;
 #[cfg(test)]

@@ -30,15 +30,7 @@
 //! ([`event_sources`]). It reads the resources and their connections from the deployed template
 //! ([`template`]), so that nothing is declared twice. It contains no business rules. The module [`deployed`]
 //! serves the API of a stack in an AWS emulator.
-#![cfg_attr(
-    test,
-    allow(
-        clippy::arithmetic_side_effects,
-        clippy::needless_pass_by_value,
-        clippy::too_many_lines,
-        reason = "a test that fails may panic"
-    )
-)]
+#![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that fails may panic"))]
 
 mod acquirer_seed;
 pub mod commands;

@@ -3,15 +3,7 @@
 //!
 //! The nouns that money moves through are in the crate `money`, what follows a change in `effects`, and use cases that
 //! span several nouns in `services`. The business rules, which need no I/O, are in [`domain`].
-#![cfg_attr(
-    test,
-    allow(
-        clippy::arithmetic_side_effects,
-        clippy::needless_pass_by_value,
-        clippy::too_many_lines,
-        reason = "a test that fails may panic"
-    )
-)]
+#![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that fails may panic"))]
 
 pub mod account;
 pub mod api_key;
