@@ -13,25 +13,30 @@ use crate::queue::QueueError;
 use crate::random::RandomError;
 use crate::store::{PageError, StoreError};
 
-/// Errors that are defects of the service.
-macro_rules! internal {
-    ($($Error:ty),+) => {$(
+/// Errors that the client can't help: its request may succeed later, or it met a defect of the service.
+macro_rules! failures {
+    ($($Error:ident { $($variant:pat => $Problem:ident,)+ })+) => {$(
         impl From<$Error> for Problem {
             fn from(error: $Error) -> Self {
-                Self::Internal(error.to_string())
+                match error { $($variant => Self::$Problem(error.to_string()),)+ }
             }
         }
     )+};
 }
-internal!(RandomError, PasswordError, SigningError, MoneyError);
-
-impl From<StoreError> for Problem {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Unavailable(_) | StoreError::Throttled(_) => Self::Unavailable(error.to_string()),
-            StoreError::Corrupt(_) | StoreError::Random(_) => Self::Internal(error.to_string()),
-        }
+failures! {
+    StoreError {
+        StoreError::Unavailable(_) | StoreError::Throttled(_) => Unavailable,
+        StoreError::Corrupt(_) | StoreError::Random(_) => Internal,
     }
+    ObjectStoreError {
+        ObjectStoreError::Unavailable(_) => Unavailable,
+        ObjectStoreError::PresigningFailed(_) => Internal,
+    }
+    QueueError { QueueError::Unavailable(_) => Unavailable, QueueError::Malformed(_) => Internal, }
+    RandomError { _ => Internal, }
+    PasswordError { _ => Internal, }
+    SigningError { _ => Internal, }
+    MoneyError { _ => Internal, }
 }
 
 impl From<PageError> for Problem {
@@ -39,15 +44,6 @@ impl From<PageError> for Problem {
         match error {
             PageError::UnknownCursor(of) => Self::field("starting_after", format!("must be the id of {of}")),
             PageError::Store(error) => error.into(),
-        }
-    }
-}
-
-impl From<ObjectStoreError> for Problem {
-    fn from(error: ObjectStoreError) -> Self {
-        match error {
-            ObjectStoreError::Unavailable(_) => Self::Unavailable(error.to_string()),
-            ObjectStoreError::PresigningFailed(_) => Self::Internal(error.to_string()),
         }
     }
 }
@@ -60,15 +56,6 @@ impl From<AccountError> for Problem {
             AccountError::FewerShards { .. } | AccountError::FeesAboveAmount | AccountError::Audit(_) => {
                 Self::Internal(error.to_string())
             }
-        }
-    }
-}
-
-impl From<QueueError> for Problem {
-    fn from(error: QueueError) -> Self {
-        match error {
-            QueueError::Unavailable(_) => Self::Unavailable(error.to_string()),
-            QueueError::Malformed(_) => Self::Internal(error.to_string()),
         }
     }
 }
