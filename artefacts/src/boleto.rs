@@ -13,7 +13,7 @@
 
 use chrono::{Datelike as _, NaiveDate};
 
-use crate::digits::{Digits, DigitsError};
+use crate::digits::Digits;
 
 /// A bank code that is not assigned: the Central Bank's clearing codes begin at 001.
 const SANDBOX_BANK: Digits<3> = Digits::ZERO;
@@ -47,12 +47,6 @@ pub enum BoletoError {
     Due,
 }
 
-impl From<DigitsError> for BoletoError {
-    fn from(_: DigitsError) -> Self {
-        Self::Digits
-    }
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Boleto {
     bank: Digits<3>,
@@ -84,7 +78,7 @@ impl Boleto {
     /// Parses a barcode number of 44 digits. A due factor means two days, one in each cycle of factors; the
     /// due date is the day nearer to `near`, which is usually today.
     pub fn from_barcode(text: &str, near: NaiveDate) -> Result<Self, BoletoError> {
-        let barcode = Digits::<44>::parse(text)?;
+        let barcode = Digits::<44>::parse(text).map_err(|_| BoletoError::Digits)?;
         if barcode.values().nth(3) != Some(CURRENCY) {
             return Err(BoletoError::Currency);
         }
@@ -192,7 +186,7 @@ fn due_factor(due: NaiveDate) -> Result<Digits<4>, BoletoError> {
     }
     let factor = days.saturating_sub(FACTOR_MIN).rem_euclid(FACTOR_CYCLE).saturating_add(FACTOR_MIN);
     let factor = u128::try_from(factor).map_err(|_| BoletoError::Due)?;
-    Ok(Digits::from_number(factor)?)
+    Digits::from_number(factor).map_err(|_| BoletoError::Due)
 }
 
 /// Returns the day of a factor, in the cycle whose day is nearer to `near`.

@@ -11,11 +11,10 @@ use std::iter;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use png::{BitDepth, ColorType, Compression, Encoder, EncodingError, Filter};
+use png::{BitDepth, ColorType, Compression, Encoder, Filter};
 use qrcode::bits::Bits;
 use qrcode::canvas::{Canvas, MaskPattern};
-use qrcode::types::QrError as CrateError;
-use qrcode::{Color, EcLevel, Version, ec};
+use qrcode::{Color, EcLevel, QrResult, Version, ec};
 
 /// Level M recovers up to 15 % of the codewords: enough for a scratched screen, at a moderate size.
 const LEVEL: EcLevel = EcLevel::M;
@@ -44,18 +43,6 @@ pub enum QrError {
     Encoder,
 }
 
-impl From<CrateError> for QrError {
-    fn from(_: CrateError) -> Self {
-        Self::Encoder
-    }
-}
-
-impl From<EncodingError> for QrError {
-    fn from(_: EncodingError) -> Self {
-        Self::Encoder
-    }
-}
-
 /// Encodes a code of 1 to 512 bytes as a PNG: black on white, one bit per pixel, six pixels per module, with
 /// the quiet zone of four modules that readers need. The image of a typical code (181 to 213 bytes) has 390 ×
 /// 390 pixels in about 3 kB.
@@ -77,8 +64,8 @@ pub fn png(code: &str) -> Result<Vec<u8>, QrError> {
     // filter, which the fast method handles well.
     encoder.set_compression(Compression::Fast);
     encoder.set_filter(Filter::Up);
-    encoder.write_header()?.write_image_data(&pixels)?;
-    Ok(file)
+    let written = encoder.write_header().and_then(|mut png| png.write_image_data(&pixels));
+    written.map(|()| file).map_err(|_| QrError::Encoder)
 }
 
 /// Encodes a code as [`png()`] does, and returns the file in base64 (RFC 4648, with padding).
@@ -124,7 +111,8 @@ fn symbol(data: &[u8]) -> Result<(usize, Vec<Color>), QrError> {
         .map(Version::Normal)
         .find_map(|version| Some((version, encode(data, version).ok()?)))
         .ok_or(QrError::Encoder)?;
-    let (codewords, corrections) = ec::construct_codewords(&bits.into_bytes(), version, LEVEL)?;
+    let codewords = ec::construct_codewords(&bits.into_bytes(), version, LEVEL);
+    let (codewords, corrections) = codewords.map_err(|_| QrError::Encoder)?;
     let mut canvas = Canvas::new(version, LEVEL);
     canvas.draw_all_functional_patterns();
     canvas.draw_data(&codewords, &corrections);
@@ -132,7 +120,7 @@ fn symbol(data: &[u8]) -> Result<(usize, Vec<Color>), QrError> {
     Ok((usize::from(version.width().unsigned_abs()), canvas.into_colors()))
 }
 
-fn encode(data: &[u8], version: Version) -> Result<Bits, CrateError> {
+fn encode(data: &[u8], version: Version) -> QrResult<Bits> {
     let mut bits = Bits::new(version);
     bits.push_byte_data(data)?;
     bits.push_terminator(LEVEL)?;
