@@ -13,7 +13,7 @@ use domain::ids::AccountId;
 use domain::text::{is_forbidden_in_line, serde_as_text};
 use domain::time::Timestamp;
 
-use acquirer_kit::setting::{AcquirerUrl, InvalidSetting, sha256};
+use acquirer_kit::setting::{AcquirerUrl, InvalidSetting, require, sha256};
 use shared::random;
 use shared::store::Result;
 
@@ -111,33 +111,14 @@ impl CallbackChoice {
                 && !subject.contains(is_forbidden_in_line)
         };
         let is_mtls = self.authentication == CallbackAuthentication::Mtls;
-        for (is_wrong, why) in [
-            (
-                is_mtls && self.certificate_subject.is_none(),
-                "`callback-auth mtls` needs `certificate-subject`",
-            ),
-            (
-                !is_mtls && self.certificate_subject.is_some(),
-                "`certificate-subject` is for `callback-auth mtls` only",
-            ),
-            (
-                is_mtls && !self.source_addresses.is_empty(),
-                "`source-address` is for `callback-auth token` only",
-            ),
-            (
-                !self.certificate_subject.iter().all(is_valid),
-                "`certificate-subject` must have 1 to 500 characters, without control characters",
-            ),
-            (
-                self.source_addresses.len() > MAX_SOURCE_ADDRESSES,
-                "there may be at most 50 times `source-address`",
-            ),
-        ] {
-            if is_wrong {
-                return Err(InvalidSetting::because(why));
-            }
-        }
-        Ok(())
+        let (subject, sources) = (&self.certificate_subject, &self.source_addresses);
+        let rule = |is_kept, why: &str| require(is_kept, || why.to_owned());
+        rule(!is_mtls || subject.is_some(), "`callback-auth mtls` needs `certificate-subject`")?;
+        rule(is_mtls || subject.is_none(), "`certificate-subject` is for `callback-auth mtls` only")?;
+        rule(!is_mtls || sources.is_empty(), "`source-address` is for `callback-auth token` only")?;
+        let of_subject = "`certificate-subject` must have 1 to 500 characters, without control characters";
+        rule(subject.iter().all(is_valid), of_subject)?;
+        rule(sources.len() <= MAX_SOURCE_ADDRESSES, "there may be at most 50 times `source-address`")
     }
 }
 
