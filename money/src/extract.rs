@@ -35,35 +35,25 @@ pub trait ScopedResource: Scoped + Send + Sized {
     -> impl Future<Output = Result<Option<Self>, StoreError>> + Send;
 }
 
-/// A charge by its id on the charges surface, `ch_<uuid>`.
-impl ScopedResource for StoredCharge {
-    type Path = IdPath<ChargeId>;
+/// Resources whose id in the path leads to their row.
+macro_rules! found_by_id {
+    ($($Resource:ty: $Id:ty, $key_of:path, $name:literal;)+) => {$(
+        impl ScopedResource for $Resource {
+            type Path = IdPath<$Id>;
 
-    const NAME: &'static str = "charge";
+            const NAME: &'static str = $name;
 
-    async fn find(store: &Store, IdPath(id): IdPath<ChargeId>) -> Result<Option<Self>, StoreError> {
-        store.find(id.map(Charge::key_of)).await
-    }
+            async fn find(store: &Store, IdPath(id): IdPath<$Id>) -> Result<Option<Self>, StoreError> {
+                store.find(id.map($key_of)).await
+            }
+        }
+    )+};
 }
-
-impl ScopedResource for MedCase {
-    type Path = IdPath<MedCaseId>;
-
-    const NAME: &'static str = "MED case";
-
-    async fn find(store: &Store, IdPath(id): IdPath<MedCaseId>) -> Result<Option<Self>, StoreError> {
-        store.find(id.map(MedCase::key_of)).await
-    }
-}
-
-impl ScopedResource for Refund {
-    type Path = IdPath<RefundId>;
-
-    const NAME: &'static str = "refund";
-
-    async fn find(store: &Store, IdPath(id): IdPath<RefundId>) -> Result<Option<Self>, StoreError> {
-        store.find(id.map(Refund::key_of)).await
-    }
+found_by_id! {
+    // On the charges surface: `ch_<uuid>`.
+    StoredCharge: ChargeId, Charge::key_of, "charge";
+    MedCase: MedCaseId, MedCase::key_of, "MED case";
+    Refund: RefundId, Refund::key_of, "refund";
 }
 
 /// The caller, and the resource that the path identifies. The extractor authenticates and reads the resource
