@@ -116,7 +116,7 @@ async fn verify(stack: &Stack, account: Option<AccountId>, expect: Option<&Path>
     }
     let bar = progress_bar(chains.len(), "accounts")?;
     let mut has_faults = false;
-    for (account, expected) in chains {
+    for (account, expected) in bar.wrap_iter(chains.into_iter()) {
         let report = audit::verify(&stack.store, &account, expected).await?;
         // Most stacks have no such rows.
         if account == AccountId::STACK && report.rows == 0 && report.faults.is_empty() {
@@ -126,9 +126,7 @@ async fn verify(stack: &Stack, account: Option<AccountId>, expect: Option<&Path>
         let faults: Vec<String> = report.faults.iter().map(ToString::to_string).collect();
         let printed = record! { account: account, rows: report.rows, head: report.head, faults: faults };
         bar.suspend(|| print_json(&printed))?;
-        bar.inc(1);
     }
-    bar.finish_and_clear();
     Ok(CommandOutcome::of(has_faults))
 }
 

@@ -116,7 +116,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
     let mut kept: usize = 0;
     let charges = customer.charges(stack, account, &scopes).await?;
     let bar = progress_bar(charges.len(), "charges")?;
-    for charge in charges {
+    for charge in bar.wrap_iter(charges.into_iter()) {
         let outcome = erase_customer(&stack.store, charge, operator.as_ref(), stack.clock.now()).await?;
         let (outcome, reason) = match outcome {
             ErasureOutcome::Erased if apply => ("erased", None),
@@ -126,9 +126,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
         };
         kept = kept.saturating_add(usize::from(outcome == "kept"));
         lines.push(record! { charge: charge, outcome: outcome, reason: reason });
-        bar.inc(1);
     }
-    bar.finish_and_clear();
     print_list(stack, "charges", &lines)?;
     if kept > 0 {
         writeln!(std::io::stderr(), "{kept} charges keep the data for now: repeat the command later")?;

@@ -70,7 +70,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
     }
     let bar = progress_bar(deliveries.len(), "deliveries")?;
     let (mut resent, mut refused): (usize, usize) = (0, 0);
-    for delivery in &deliveries {
+    for delivery in bar.wrap_iter(deliveries.iter()) {
         let outcome = if dry_run { Ok(None) } else { resend(stack, delivery).await?.map(Some) };
         match &outcome {
             Ok(Some(_)) => resent = resent.saturating_add(1),
@@ -86,9 +86,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
             refused: outcome.as_ref().err(),
         };
         bar.suspend(|| print_json(&printed))?;
-        bar.inc(1);
     }
-    bar.finish_and_clear();
     print(&format!("{} deliveries, {resent} resent, {refused} refused", deliveries.len()))?;
     if deleted > 0 {
         print(&format!("{deleted} skipped, because their endpoints are deleted"))?;

@@ -30,7 +30,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
     let quarantined = dispatcher.list_quarantined().await?;
     let bar = progress_bar(quarantined.len(), "objects")?;
     let (mut records, mut failures): (usize, usize) = (0, 0);
-    for object in &quarantined {
+    for object in bar.wrap_iter(quarantined.iter()) {
         let outcome =
             if dry_run { dispatcher.inspect(object).await } else { dispatcher.replay(object).await };
         let (count, error) = match outcome {
@@ -59,9 +59,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
             error: error,
         };
         bar.suspend(|| print_json(&printed))?;
-        bar.inc(1);
     }
-    bar.finish_and_clear();
     let result = if dry_run { "could be replayed" } else { "replayed" };
     print(&format!("{} objects, {records} records {result}, {failures} objects left", quarantined.len()))?;
     Ok(CommandOutcome::of(failures > 0))

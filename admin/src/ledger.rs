@@ -133,7 +133,7 @@ async fn verify(stack: &Stack, account: Option<AccountId>, mode: Option<Mode>) -
         return Err(format!("{} has no accounts: nothing was verified", stack.name).into());
     }
     let (mut postings, mut differences, mut moving): (u64, usize, usize) = (0, 0, 0);
-    for scope in &scopes {
+    for scope in bar.wrap_iter(scopes.iter()) {
         let before = postings;
         let progress = |count: u64| bar.set_message(format!(", {} postings", before.saturating_add(count)));
         let sources = (&stack.wallets, &stack.charges);
@@ -142,9 +142,7 @@ async fn verify(stack: &Stack, account: Option<AccountId>, mode: Option<Mode>) -
         differences = differences.saturating_add(verification.differences.len());
         moving = moving.saturating_add(usize::from(verification.is_moving));
         bar.suspend(|| report(scope, &verification))?;
-        bar.inc(1);
     }
-    bar.finish_and_clear();
     print(&format!("{} ledgers, {postings} postings, {differences} differences", scopes.len()))?;
     if moving > 0 {
         print(&format!(

@@ -36,7 +36,7 @@ use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 use domain::audit::Operator;
 use domain::ids::{AccountId, Mode};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use serde::Serialize;
 use shared::auth::dashboard::token::public_key_of;
 
@@ -359,11 +359,13 @@ fn print_id(id: &impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "as {id}");
 }
 
-/// Returns a progress bar for a long command. It is drawn only when stderr is a terminal.
+/// Returns a progress bar for a long command, which wraps the iterator of its loop. It is drawn only when stderr is a
+/// terminal, and cleared at the end of the loop.
 fn progress_bar(length: usize, unit: &str) -> Result<ProgressBar> {
     let bar = ProgressBar::new(u64::try_from(length).unwrap_or_default());
     let template = format!("{{bar:30}} {{pos}}/{{len}} {unit}{{msg}}, {{elapsed}}");
     bar.set_style(ProgressStyle::with_template(&template)?);
+    let bar = bar.with_finish(ProgressFinish::AndClear);
     bar.enable_steady_tick(Duration::from_millis(200));
     Ok(bar)
 }
