@@ -7,6 +7,7 @@ use domain::money::{Currency, MinorUnits, Money};
 use domain::pt_br;
 use domain::time::Timestamp;
 use maud::{Markup, html};
+use strum::AsRefStr;
 
 use crate::words as w;
 use crate::{Language, Word};
@@ -37,7 +38,8 @@ pub fn time(at: Timestamp) -> Markup {
 }
 
 /// What a state means for the reader. A tag also has a word, because a colour alone says nothing to some.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(AsRefStr, Clone, Copy, Debug, Eq, PartialEq)]
+#[strum(serialize_all = "snake_case")]
 pub enum Tone {
     Good,
     Warn,
@@ -46,47 +48,28 @@ pub enum Tone {
     Calm,
 }
 
-impl Tone {
-    pub fn class(self) -> &'static str {
-        match self {
-            Self::Good => "good",
-            Self::Warn => "warn",
-            Self::Bad => "bad",
-            Self::Info => "info",
-            Self::Calm => "calm",
-        }
-    }
-}
-
 pub fn tag(tone: Tone, text: &str) -> Markup {
-    html! { span.tag.(tone.class()) { (text) } }
+    html! { span.tag.(tone.as_ref()) { (text) } }
 }
 
 /// The place of a column on a narrow screen, where each row of a table becomes a card.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(AsRefStr, Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Cell {
     /// What the row is about: at the top left.
+    #[strum(serialize = "m")]
     Main,
     /// At the top right.
+    #[strum(serialize = "n")]
     Amount,
     /// At the bottom left.
+    #[strum(serialize = "t")]
     Time,
     /// At the bottom right.
+    #[strum(serialize = "s")]
     State,
     /// On a line of its own, with the column's name.
+    #[strum(serialize = "o")]
     Other,
-}
-
-impl Cell {
-    fn class(self) -> &'static str {
-        match self {
-            Self::Main => "m",
-            Self::Amount => "n",
-            Self::Time => "t",
-            Self::State => "s",
-            Self::Other => "o",
-        }
-    }
 }
 
 pub fn table(caption: &str, columns: &[(Cell, &str)], rows: Vec<Vec<Markup>>) -> Markup {
@@ -94,12 +77,12 @@ pub fn table(caption: &str, columns: &[(Cell, &str)], rows: Vec<Vec<Markup>>) ->
         div.scroll {
             table.rows {
                 caption { (caption) }
-                thead { tr { @for (cell, name) in columns { th.(cell.class()) scope="col" { (name) } } } }
+                thead { tr { @for (cell, name) in columns { th.(cell.as_ref()) scope="col" { (name) } } } }
                 tbody {
                     @for row in rows {
                         tr {
                             @for ((cell, name), content) in columns.iter().zip(row) {
-                                td.(cell.class()) data-label=(name) { (content) }
+                                td.(cell.as_ref()) data-label=(name) { (content) }
                             }
                         }
                     }
