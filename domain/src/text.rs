@@ -62,8 +62,8 @@ macro_rules! serde_as_text {
 }
 pub use serde_as_text;
 
-/// Implements `Debug` for types with secrets or personal data, which must not appear in logs: shows only the names of the
-/// types.
+/// Implements `Debug` for types with secrets or personal data, which must not appear in logs, and for types with closures:
+/// shows only the names of the types.
 #[macro_export]
 macro_rules! hidden_debug {
     ($($type:ident),+) => {$(

@@ -1,6 +1,5 @@
 //! Fronts: programs between the functions and the services that they call, such as a proxy that injects faults.
 
-use std::fmt;
 use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -29,8 +28,4 @@ impl Fronts {
     }
 }
 
-impl fmt::Debug for Fronts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Fronts").field(&self.0.is_some()).finish()
-    }
-}
+domain::text::hidden_debug!(Fronts);

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,11 +37,7 @@ pub struct Functions {
     environments: HashMap<String, Arc<Environment>>,
 }
 
-impl fmt::Debug for Functions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.invokes.keys()).finish()
-    }
-}
+domain::text::hidden_debug!(Functions, Environment);
 
 impl Functions {
     pub fn new() -> Self {
@@ -102,12 +98,6 @@ struct State {
     /// `None`: it was killed.
     function: Option<Invoke>,
     running: Vec<AbortHandle>,
-}
-
-impl fmt::Debug for Environment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Environment").field("running", &self.running_invocations()).finish()
-    }
 }
 
 impl Environment {

@@ -13,7 +13,6 @@ mod failure;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -147,14 +146,7 @@ impl Sender {
     }
 }
 
-impl fmt::Debug for Sender {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender")
-            .field("policy", &self.policy)
-            .field("time_limit", &self.time_limit)
-            .finish_non_exhaustive()
-    }
-}
+text::hidden_debug!(Sender);
 
 /// Builds a [`Sender`]. Tests change its parts.
 struct SenderBuilder {

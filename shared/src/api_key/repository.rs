@@ -1,8 +1,6 @@
 //! Each issue, rotation or revocation of a key is one transaction with its audit row. A rotation swaps the
 //! rows, so at any time exactly one of the two keys works.
 
-use std::fmt;
-
 use aws_sdk_dynamodb::types::AttributeValue;
 use secrecy::SecretString;
 
@@ -24,11 +22,7 @@ pub struct IssuedApiKey {
     pub cleartext: SecretString,
 }
 
-impl fmt::Debug for IssuedApiKey {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Issued").field(&self.key.fingerprint).finish()
-    }
-}
+domain::text::hidden_debug!(IssuedApiKey);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ApiKeyError {

@@ -157,11 +157,7 @@ struct Shared {
     clock: Clock,
 }
 
-impl std::fmt::Debug for Database {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Database").finish_non_exhaustive()
-    }
-}
+domain::text::hidden_debug!(Database);
 
 impl Database {
     /// Returns the version of the database. It differs after each change.

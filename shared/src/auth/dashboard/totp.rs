@@ -44,11 +44,7 @@ pub(super) struct SecondFactor {
     version: u64,
 }
 
-impl std::fmt::Debug for SecondFactor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SecondFactor").field("user", &self.user).finish_non_exhaustive()
-    }
-}
+domain::text::hidden_debug!(SecondFactor);
 
 /// What a user enters into the authenticator app.
 #[derive(Debug)]
