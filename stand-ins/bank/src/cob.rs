@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use strum::AsRefStr;
 
 use crate::problem::{Problem, Violations};
 use crate::values::{Cents, TaxId, rfc3339, without_nulls};
@@ -25,23 +26,16 @@ impl Person {
 }
 
 /// The status of a cob. An expired cob is still active.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(AsRefStr, Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) enum Status {
+    #[strum(serialize = "ATIVA")]
     Active,
+    #[strum(serialize = "CONCLUIDA")]
     Paid,
+    #[strum(serialize = "REMOVIDA_PELO_USUARIO_RECEBEDOR")]
     RemovedByReceiver,
+    #[strum(serialize = "REMOVIDA_PELO_PSP")]
     RemovedByPsp,
-}
-
-impl Status {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Active => "ATIVA",
-            Self::Paid => "CONCLUIDA",
-            Self::RemovedByReceiver => "REMOVIDA_PELO_USUARIO_RECEBEDOR",
-            Self::RemovedByPsp => "REMOVIDA_PELO_PSP",
-        }
-    }
 }
 
 /// The fields of a cob that the receiver chooses. Each revision has its own.
@@ -135,7 +129,7 @@ impl Cob {
                 "criacao": created,
             },
             "location": self.location,
-            "status": self.status.name(),
+            "status": self.status.as_ref(),
             "devedor": terms.debtor.as_ref().map(Person::json),
             "valor": without_nulls(json!({
                 "original": terms.amount.to_string(),
@@ -170,14 +164,13 @@ pub(crate) fn parse_terms(
     let expiracao_s = violations.require(seconds, "cob.calendario.expiracao", reason);
 
     let amount = field_or(body, "valor", base.map(|terms| (terms.amount, terms.has_modality)), parse_amount);
-    let reason = "O campo cob.valor.original não respeita o schema.";
-    let amount = violations.require(amount, "cob.valor.original", reason);
+    let amount = violations.require_valid(amount, "cob.valor.original");
     if amount.is_some_and(|(amount, _)| amount.get() == 0) {
         violations.add("cob.valor.original", "O campo cob.valor.original é zero.");
     }
 
     let key = field_or(body, "chave", base.map(|terms| terms.key.clone()), |value| text(value, 77));
-    let key = violations.require(key, "cob.chave", "O campo cob.chave não respeita o schema.");
+    let key = violations.require_valid(key, "cob.chave");
     if key.as_ref().is_some_and(|key| !keys.contains(key)) {
         let reason = "O campo cob.chave corresponde a uma conta que não pertence a este usuário recebedor.";
         violations.add("cob.chave", reason);

@@ -40,6 +40,11 @@ impl Violations {
         value
     }
 
+    /// As [`Self::require`], of a field with a schema of its own.
+    pub(crate) fn require_valid<T>(&mut self, value: Option<T>, property: &'static str) -> Option<T> {
+        self.require(value, property, &format!("O campo {property} não respeita o schema."))
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

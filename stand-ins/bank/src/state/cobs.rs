@@ -50,7 +50,7 @@ impl State {
             return Err(Problem::violation(OPERATION, "cob.status", reason));
         }
         if let Some(status) = body.get("status") {
-            if *status != Status::RemovedByReceiver.name() {
+            if *status != Status::RemovedByReceiver.as_ref() {
                 let reason = "O campo cob.status não respeita o schema.";
                 return Err(Problem::violation(OPERATION, "cob.status", reason));
             }
@@ -139,7 +139,7 @@ impl State {
                 && list.tax_id.as_ref().is_none_or(|tax_id| {
                     cob.terms().debtor.as_ref().is_some_and(|debtor| debtor.tax_id == *tax_id)
                 })
-                && query.get("status").is_none_or(|status| cob.status.name() == status)
+                && query.get("status").is_none_or(|status| cob.status.as_ref() == status)
         };
         let mut cobs: Vec<&Cob> = self
             .tables

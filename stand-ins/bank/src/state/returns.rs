@@ -34,17 +34,14 @@ impl State {
     ) -> Result<Value> {
         let pix = self.own_pix(call, end_to_end_id)?;
         let mut violations = Violations::default();
-        if !is_alphanumeric(id, 1..=35) {
-            violations.add("devolucao.id", "O campo devolucao.id não respeita o schema.");
-        }
+        violations.require_valid(is_alphanumeric(id, 1..=35).then_some(()), "devolucao.id");
         if pix.returns.iter().any(|item| item.transfer.id == id) {
             violations.add("devolucao.id", "O id já foi utilizado por outra requisição de devolução.");
         }
         if call.now_ms > pix.at_ms.saturating_add(RETURN_WINDOW_MS) {
             violations.add("pix.horario", "O prazo de 90 dias para solicitar a devolução terminou.");
         }
-        let reason = "O campo devolucao.valor não respeita o schema.";
-        let amount = violations.require(positive_amount(body), "devolucao.valor", reason);
+        let amount = violations.require_valid(positive_amount(body), "devolucao.valor");
         if amount.is_some_and(|amount| amount.get() > pix.returnable()) {
             violations.add("devolucao.valor", "A soma das devoluções excederia o valor do Pix.");
         }
@@ -52,8 +49,7 @@ impl State {
         if body.get("natureza").is_some_and(|nature| nature != "ORIGINAL") {
             violations.add("devolucao.natureza", "O campo devolucao.natureza não é permitido para este Pix.");
         }
-        let reason = "O campo devolucao.descricao não respeita o schema.";
-        let description = violations.require(description(body), "devolucao.descricao", reason);
+        let description = violations.require_valid(description(body), "devolucao.descricao");
         if violations.is_empty() && self.faults.take(FaultKind::DevolucaoRefused) {
             violations.add("devolucao", REFUSED);
         }
@@ -130,15 +126,11 @@ impl State {
         const KIND: &str = "PixOutInvalido";
         let Call { now_ms, client } = call;
         let mut violations = Violations::default();
-        if !is_alphanumeric(id, 1..=35) {
-            violations.add("pixOut.id", "O campo pixOut.id não respeita o schema.");
-        }
-        let reason = "O campo pixOut.valor não respeita o schema.";
-        let amount = violations.require(positive_amount(body), "pixOut.valor", reason);
+        violations.require_valid(is_alphanumeric(id, 1..=35).then_some(()), "pixOut.id");
+        let amount = violations.require_valid(positive_amount(body), "pixOut.valor");
         let key = body.get("chave").and_then(|key| text(key, 77)).filter(|key| !key.is_empty());
-        let key = violations.require(key, "pixOut.chave", "O campo pixOut.chave não respeita o schema.");
-        let reason = "O campo pixOut.descricao não respeita o schema.";
-        let description = violations.require(description(body), "pixOut.descricao", reason);
+        let key = violations.require_valid(key, "pixOut.chave");
+        let description = violations.require_valid(description(body), "pixOut.descricao");
         let is_new = !self.tables.pix_out.contains_key(&(client, id.to_owned()));
         if violations.is_empty() && is_new && self.faults.take(FaultKind::DevolucaoRefused) {
             violations.add("pixOut", REFUSED);
