@@ -55,7 +55,6 @@ pub(crate) enum Command {
     },
 }
 
-/// The most scopes that are searched at once.
 const SCOPES_AT_ONCE: usize = 16;
 
 pub(crate) fn charge_id(text: &str) -> Result<ChargeId, String> {

@@ -28,7 +28,6 @@ const FACTOR_CYCLE: i32 = 9_000;
 /// 2049-10-13, the last day of the second cycle, in days since day 0. No rule is published for later days.
 const LAST_DAY: i32 = 18_999;
 
-/// The reason why a boleto can't be built or parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BoletoError {
     #[error("must be the 44 digits of a boleto's barcode number")]
@@ -102,12 +101,10 @@ impl Boleto {
         self.due
     }
 
-    /// Returns the barcode number of 44 digits.
     pub fn barcode(&self) -> Digits<44> {
         Digits::collect(self.head().chain([self.check_digit()]).chain(self.tail()))
     }
 
-    /// Returns the digitable line of 47 digits.
     pub fn line(&self) -> Digits<47> {
         let mut free = self.free_field.values();
         let first = field(self.head().chain(free.by_ref().take(5)));

@@ -30,7 +30,6 @@ const CRC_LEN: usize = 4;
 /// The payload format indicator, which must be the first field.
 const FORMAT: Field<'static> = Field { id: "00", value: "01" };
 
-/// The reason why a BR Code can't be parsed or encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BrCodeError {
     /// The location is empty, longer than 77 characters, has a scheme, or has a character that is invalid in

@@ -14,7 +14,6 @@ pub const SANDBOX_ENTITY: Digits<5> = Digits::ZERO;
 
 const WEIGHTS: [u32; 20] = [51, 73, 17, 89, 38, 62, 45, 53, 15, 50, 5, 49, 34, 81, 76, 27, 90, 9, 30, 3];
 
-/// The reason why an amount can't have a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AmountError {
     #[error("the amount of a Multibanco reference must be at least 1 cent")]

@@ -33,7 +33,6 @@ const MARGIN: usize = 4;
 /// With six, four modules fill exactly three bytes.
 const SCALE: usize = 6;
 
-/// The reason why a code can't be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QrError {
     /// The code is empty or longer than 512 bytes.

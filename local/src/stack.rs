@@ -332,7 +332,6 @@ fn port_taken(port: u16, error: &std::io::Error) -> Error {
     }
 }
 
-/// Returns the values of the template's parameters and secrets.
 fn template_values(
     base_url: &str,
     seed: &Seed,

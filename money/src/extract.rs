@@ -26,7 +26,6 @@ pub trait ScopedResource: Scoped + Send + Sized {
     /// The resource's name in a 404.
     const NAME: &'static str;
 
-    /// The query parameters of the resource's route.
     const QUERY: Definitions = &[];
 
     /// Reads the resource, whatever its scope. `None`: the path has no valid id, or there is no such

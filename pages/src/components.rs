@@ -134,7 +134,6 @@ pub fn empty(text: &str, action: Option<(&str, &str)>) -> Markup {
     }
 }
 
-/// The link to the next page of a list.
 pub fn next_page(language: Language, label: Word, href: Option<String>) -> Markup {
     html! { @if let Some(href) = href { p { a href=(href) rel="next" { (language.say(label)) " →" } } } }
 }

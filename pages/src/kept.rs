@@ -172,7 +172,6 @@ pub fn endpoint_form(form: &Form<'_>, (action, button): (&str, Word), endpoint: 
     }
 }
 
-/// The form of a new charge.
 pub fn charge_form(form: &Form<'_>) -> Markup {
     let inputs = [
         Input {

@@ -25,7 +25,6 @@ impl Window {
         Self { number, ends_at: number.saturating_add(1).saturating_mul(seconds) }
     }
 
-    /// Returns the clock minute that contains `now`.
     pub fn minute(now: Timestamp) -> Self {
         Self::of(now, SECONDS_A_MINUTE)
     }

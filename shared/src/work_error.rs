@@ -9,7 +9,6 @@ use crate::queue::{MessageFailure, QueueError};
 use crate::random::RandomError;
 use crate::store::StoreError;
 
-/// The result of such work.
 pub type WorkResult<T> = Result<T, WorkError>;
 
 /// Why the work for a queue message, a stream record or a schedule failed.

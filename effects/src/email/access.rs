@@ -81,7 +81,6 @@ impl Email {
         })
     }
 
-    /// Whether an email about changes of access reports this row.
     pub fn reports(&self, audit: &Audit) -> bool {
         Self::for_access(audit).is_some_and(|email| email.version == self.version)
     }

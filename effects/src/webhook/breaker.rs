@@ -84,7 +84,6 @@ pub struct Breaker {
 }
 
 impl Breaker {
-    /// Returns the breaker of a server from the scope's row, if there is a row.
     pub fn of(row: Option<&Item>, server: &str) -> Self {
         let number = |prefix: &str| integer(row?, &format!("{prefix}{server}"));
         let seconds = number(OPEN_SECONDS).unwrap_or(FIRST_OPEN_SECONDS);

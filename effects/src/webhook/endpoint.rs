@@ -146,7 +146,6 @@ impl Endpoint {
         Key { pk: partition(scope), sk: id.to_string() }
     }
 
-    /// Whether this key of the state table is an endpoint's.
     pub fn is_at(key: &Key) -> bool {
         key.pk.starts_with("endpoints#")
     }

@@ -37,7 +37,6 @@ impl Occupancy {
         Self(row)
     }
 
-    /// Returns the number of slots in use.
     pub fn in_use(&self, now: Timestamp) -> i64 {
         let is_current = |name: &&String| minute_in(name).is_some_and(|minute| minute >= oldest_minute(now));
         let counters = self.0.keys().filter(is_current).filter_map(|name| integer(&self.0, name));
@@ -48,7 +47,6 @@ impl Occupancy {
         integer(&self.0, &mark_of(receiver)).is_some_and(|until| until > now.millis())
     }
 
-    /// Returns the attributes that have lapsed.
     fn lapsed(&self, now: Timestamp) -> Vec<String> {
         let has_lapsed = |name: &&String| match minute_in(name) {
             Some(minute) => minute < oldest_minute(now),

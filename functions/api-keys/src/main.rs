@@ -1,5 +1,3 @@
-//! The entry point of the Lambda function.
-
 use api_keys::ApiKeysApp;
 
 shared::http_main!(|aws, clock, var| api_keys::router(ApiKeysApp::from_vars(aws, clock, var)?));

@@ -20,7 +20,6 @@ use shared::http::field::IDEMPOTENCY_KEY;
 use shared::http::{Fields, JsonBody, RequestContext, Result, with_middleware};
 use shared::store::Aws;
 
-/// What this function may use.
 #[derive(Debug)]
 pub struct Uses {
     charges: Charges,

@@ -1,3 +1,1 @@
-//! The entry point of the Lambda function.
-
 shared::http_main!(|aws, clock, var| charges::router(charges::app(aws, clock, var)?));

@@ -1,5 +1,3 @@
-//! The entry point of the Lambda function.
-
 use checkout::Checkout;
 
 shared::http_main!(|aws, clock, var| checkout::router(Checkout::from_vars(aws, clock, var)?));

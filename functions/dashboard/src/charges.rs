@@ -38,7 +38,6 @@ const SETTLED_AFTER_MS: i64 = 60_000;
 /// A filter of the page alone: charges of the other methods are left out, so a page may be short.
 const METHOD: &str = "method";
 
-/// The filters in the form.
 const FILTERS: [&str; 9] = [
     METHOD,
     "amount",
@@ -313,7 +312,6 @@ pub(crate) async fn own_rows(
     rows.filter(|rows| rows.scope() == visitor.scope()).ok_or_else(unknown)
 }
 
-/// The form of a new charge.
 pub(crate) async fn new(visitor: Visitor) -> Result<Response> {
     let (page, ()) = visitor.load(async |_| Ok(())).await?;
     let main = html! {

@@ -1,3 +1,1 @@
-//! The entry point of the Lambda function.
-
 shared::http_main!(|aws, clock, var| dashboard::router(dashboard::app(aws, clock, var)?));

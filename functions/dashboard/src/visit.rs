@@ -136,7 +136,6 @@ impl Page {
         self.mode == Mode::Test
     }
 
-    /// The base URL of the API.
     pub(crate) fn base_url(&self) -> &str {
         self.app.public_urls.api_base_url()
     }
@@ -146,7 +145,6 @@ impl Page {
         format!("curl -s {}{path} -H 'apikey: ak_{}_…'", self.base_url(), self.mode)
     }
 
-    /// The command that creates a first charge.
     pub(crate) fn curl_first_charge(&self) -> String {
         let request = self.curl("/v1/pix/charges");
         let headers = "-H 'Idempotency-Key: pedido-0001' -H 'Content-Type: application/json'";

@@ -353,7 +353,6 @@ async fn send<M: Message + Clone>(
     }
 }
 
-/// Returns the greatest cause of each record's failures.
 fn worst_causes(failures: Vec<FailedRecord>) -> HashMap<String, Cause> {
     let mut worst = HashMap::new();
     for (number, cause) in failures {

@@ -1,5 +1,3 @@
-//! The entry point of the Lambda function.
-
 use event_dispatcher::Dispatcher;
 use serde_json::Value;
 

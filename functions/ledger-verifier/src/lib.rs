@@ -42,7 +42,6 @@ pub struct Totals {
 }
 
 impl LedgerVerifier {
-    /// Creates the verifier from the variables of its function.
     pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
         Ok(Self { store, clock, time_limit: TIME_LIMIT })

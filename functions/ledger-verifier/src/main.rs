@@ -1,5 +1,3 @@
-//! The entry point of the Lambda function.
-
 use ledger_verifier::LedgerVerifier;
 use serde_json::Value;
 

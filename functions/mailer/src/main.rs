@@ -1,5 +1,3 @@
-//! The entry point of the Lambda function.
-
 use aws_lambda_events::sqs::SqsEvent;
 use mailer::Mailer;
 use mailer::sender::EmailSender;

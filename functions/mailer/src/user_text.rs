@@ -31,7 +31,6 @@ shared::words! { ,
     SIGNATURE = "Aviso automático {}. Não responda a este e-mail.", "Automatic e-mail {}. Do not reply to it.", "Aviso automático {}. No responda a este correo.";
 }
 
-/// Writes the texts of one email.
 pub(crate) struct Writer<'a> {
     pub(crate) id: EmailId,
     pub(crate) language: Language,

@@ -21,7 +21,6 @@ use shared::store::Aws;
 
 const PATHS: [&str; 2] = ["/v1/med/cases", "/v1/infractions"];
 
-/// What this function may use.
 #[derive(Debug)]
 pub struct Uses {
     cases: MedCases,

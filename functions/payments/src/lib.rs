@@ -37,7 +37,6 @@ use shared::config::{ConfigError, Vars, address_policy};
 use shared::http::{IdPath, JsonBody, Problem, RequestContext, Result, with_middleware};
 use shared::store::{Aws, Store, StoreError};
 
-/// What this function may use.
 #[derive(Debug)]
 pub struct Uses {
     charges: Charges,

@@ -15,7 +15,6 @@ use shared::store::Aws;
 /// The response header with the cursor of the next page, because CSV has no field for it.
 const NEXT_CURSOR: HeaderName = HeaderName::from_static("x-next-cursor");
 
-/// What this function may use.
 #[derive(Debug)]
 pub struct Uses {
     wallets: Wallets,

@@ -1,3 +1,1 @@
-//! The entry point of the Lambda function.
-
 shared::http_main!(|aws, clock, var| wallets::router(wallets::app(aws, clock, var)?));

@@ -59,7 +59,6 @@ pub(crate) struct Admitted {
     pub batch: Batch,
 }
 
-/// Why a message is not attempted now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum NotNow {
     NoSlot,

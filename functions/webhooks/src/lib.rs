@@ -19,7 +19,6 @@ use shared::config::{ConfigError, Vars, address_policy, required};
 use shared::http::{RequestContext, Result, with_middleware};
 use shared::store::{Aws, Store};
 
-/// What this function may use.
 #[derive(Debug)]
 pub struct Uses {
     endpoints: Endpoints,
@@ -53,7 +52,6 @@ pub fn app(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<App, ConfigError> {
     })
 }
 
-/// Returns the function's routes.
 pub fn router(app: App) -> Router {
     let origin = app.origin.clone();
     let routes = Router::new()

@@ -1,3 +1,1 @@
-//! The entry point of the Lambda function.
-
 shared::http_main!(|aws, clock, var| webhooks::router(webhooks::app(aws, clock, var)?));

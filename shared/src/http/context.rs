@@ -284,7 +284,6 @@ fn set_headers(headers: &mut HeaderMap, rate_limit: Option<RateLimit>) {
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
-/// Returns a duration in whole milliseconds.
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

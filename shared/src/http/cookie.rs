@@ -3,7 +3,6 @@
 use axum::http::HeaderMap;
 use axum::http::header::COOKIE;
 
-/// Returns the value of a cookie of the request.
 pub fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let sent = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut pairs = sent.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));

@@ -154,7 +154,6 @@ impl Fields {
         }
     }
 
-    /// Whether a failure of this field was already added.
     pub fn has_rejected(&self, param: &str) -> bool {
         self.details.iter().any(|detail| detail.param == param)
     }
@@ -330,7 +329,6 @@ impl Query {
         self.only(|name| fields.iter().any(|field| field.name() == name))
     }
 
-    /// Only the parameters that `keep` accepts.
     #[must_use]
     pub fn only(&self, keep: impl Fn(&str) -> bool) -> Self {
         Self { pairs: self.pairs.iter().filter(|(name, _)| keep(name)).cloned().collect() }
@@ -359,7 +357,6 @@ impl Query {
         encoded.finish()
     }
 
-    /// Whether the query string has the parameter.
     pub fn has<K>(&self, field: &Field<K>) -> bool {
         self.get(field).is_some()
     }

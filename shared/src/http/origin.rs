@@ -18,7 +18,6 @@ const ORIGIN_SECRET: &str = "x-origin-secret";
 /// The header in which the CDN sends the client's address. It replaces a client's header of this name.
 const VIEWER_ADDRESS: &str = "x-viewer-address";
 
-/// The environment variable with the valid secrets.
 const ORIGIN_SECRETS: &str = "ORIGIN_SECRETS";
 
 /// The shortest secret, in bytes. An empty secret would admit requests without the header.

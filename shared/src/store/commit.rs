@@ -269,7 +269,6 @@ fn new_put_id() -> Result<AttributeValue> {
     Ok(AttributeValue::S(hex::encode(random)))
 }
 
-/// The outcome of a commit or insert.
 enum WriteOutcome {
     Done,
     /// The conditions of the writes at the indexes `at` failed. `found` is the existing row. Only a single
@@ -291,7 +290,6 @@ impl WriteOutcome {
     }
 }
 
-/// Why an attempt to write failed.
 enum AttemptError {
     /// Another transaction holds a row. A retry may succeed.
     Contended,

@@ -27,7 +27,6 @@ fn partitions_of(shard: u8) -> u8 {
     if shard < HALF_OF_DUE_SHARDS { PARTITIONS } else { PARTITIONS_OF_DELIVERIES }
 }
 
-/// A partition of the due index.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DuePartition {
     shard: u8,

@@ -13,7 +13,6 @@ const LEASE_SECONDS: i64 = 90;
 
 const LEASED_UNTIL: &str = "leased_until";
 
-/// Returns the end of a lease that begins now.
 pub fn lease_end(now: Timestamp) -> Timestamp {
     now.saturating_plus_seconds(LEASE_SECONDS)
 }

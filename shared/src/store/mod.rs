@@ -78,7 +78,6 @@ const BATCH_GET_KEYS: usize = 100;
 /// left unprocessed.
 const MAX_BATCH_GET_ROUNDS: u32 = 5;
 
-/// The result of a read or write.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 /// Why a read or write of DynamoDB failed.
@@ -166,7 +165,6 @@ pub struct Store {
 }
 
 impl Store {
-    /// Creates a store from a client and the table's name.
     pub fn new(client: aws_sdk_dynamodb::Client, table: impl AsRef<str>) -> Self {
         Self { client, table: table.as_ref().into(), throttled_retries: MAX_WRITE_RETRIES }
     }

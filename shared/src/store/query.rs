@@ -136,7 +136,6 @@ impl<'a> PageRange<'a> {
     }
 }
 
-/// An entry of a list index.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ListEntry {
     /// The sort key in the index. It orders the entries by time.

@@ -61,7 +61,6 @@ impl From<WriteKind> for Write {
 }
 
 impl Write {
-    /// Directs the write to another table.
     #[must_use]
     pub fn in_table(self, table: &str) -> Self {
         Self { table: Some(table.to_owned()), ..self }

@@ -35,7 +35,6 @@ pub trait Persistent: Send + 'static {
     /// True if nothing happens without a request.
     fn is_idle(&self) -> bool;
 
-    /// Returns the next notification to send.
     fn next_delivery(&mut self) -> Option<Self::Delivery>;
 }
 

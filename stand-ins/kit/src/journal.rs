@@ -49,7 +49,6 @@ impl Journal {
         Ok(())
     }
 
-    /// The path of the file, if there is one.
     pub(crate) fn path(&self) -> Option<&PathBuf> {
         self.file.as_ref().map(|(path, _)| path)
     }

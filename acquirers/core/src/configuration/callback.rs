@@ -138,7 +138,6 @@ impl Callback {
         self.tokens.iter().any(|token| token.sha256 == presented)
     }
 
-    /// Whether a notification may come from this address.
     pub fn accepts_source(&self, address: IpAddr) -> bool {
         let ranges = &self.choice.source_addresses;
         ranges.is_empty() || ranges.iter().any(|range| range.0.contains(&address.to_canonical()))

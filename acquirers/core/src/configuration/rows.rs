@@ -82,7 +82,6 @@ impl ConfiguredAcquirer {
         AcquirerSecrets { account, connection, credentials: self.credentials.clone(), version }
     }
 
-    /// Returns the settings for the client of API Pix.
     pub fn pix_connection(&self) -> Result<ConnectionSettings, InvalidSetting> {
         let settings = self.acquirer.settings.pix_connection(&self.credentials);
         settings.ok_or_else(|| InvalidSetting::because("the connection is to no bank of Pix"))

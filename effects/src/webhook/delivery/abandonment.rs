@@ -109,7 +109,6 @@ impl Abandonment {
         Key { pk: partition(scope), sk: format!("{endpoint}#deleted") }
     }
 
-    /// Whether this key of the state table is an abandonment's.
     pub fn is_at(key: &Key) -> bool {
         key.pk.starts_with("abandonments#")
     }

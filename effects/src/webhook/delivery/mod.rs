@@ -350,7 +350,6 @@ impl Delivery {
         }
     }
 
-    /// Whether this key of the state table is a delivery's.
     pub fn is_at(key: &Key) -> bool {
         key.pk.starts_with("delivery#")
     }

@@ -61,7 +61,6 @@ impl Rows {
         self.read.contains(&Delivery::key_of(&self.scope, id))
     }
 
-    /// Returns a delivery as it is stored.
     pub(super) fn stored(&self, id: DeliveryId) -> Option<&Delivery> {
         self.deliveries.get(&id)
     }

@@ -30,7 +30,6 @@ impl<'a> Description<'a> {
         Self { document }
     }
 
-    /// Returns a text of the member `info`.
     pub(super) fn info(self, member: &str) -> &'a str {
         self.document.get("info").map_or("", |info| text(info, member))
     }

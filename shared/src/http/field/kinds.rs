@@ -52,7 +52,6 @@ impl From<&str> for Failures {
 }
 
 pub trait Kind: 'static {
-    /// The value that the field has after it was read.
     type Value;
 
     /// Whether a failure of the field makes the error code of the response `invalid_amount`.
@@ -64,13 +63,11 @@ pub trait Kind: 'static {
     fn missing(&self) -> String;
 }
 
-/// A kind of field of a JSON body.
 pub trait JsonKind: Kind {
     /// Reads a value that is not `null`.
     fn read(&self, value: &JsonValue) -> Result<Self::Value, Failures>;
 }
 
-/// A kind of query parameter.
 pub trait QueryKind: Kind {
     /// Reads a decoded value.
     fn parse(&self, text: &str) -> Result<Self::Value, Failures>;
@@ -378,7 +375,6 @@ impl Integer {
         }
     }
 
-    /// Returns the rule for an integer that is out of range.
     pub fn rule(&self) -> String {
         format!("must be {}", self.range())
     }
@@ -506,7 +502,6 @@ pub struct Word<T> {
 }
 
 impl<T: Vocabulary> Word<T> {
-    /// All words of the type's vocabulary.
     pub const ALL: Self = Self { words: T::vocabulary };
 }
 
@@ -647,7 +642,6 @@ impl<T: Copy + 'static> JsonKind for DistinctWords<T> {
     }
 }
 
-/// The rule for a value that is not an object.
 const OBJECT_RULE: &str = "must be an object";
 
 /// An object with fields of its own. [`super::super::Fields::object`] reads it.
@@ -696,7 +690,6 @@ pub struct HeaderText {
 }
 
 impl HeaderText {
-    /// Reads the bytes of a header.
     pub fn read<'a>(&self, bytes: &'a [u8]) -> Result<&'a str, Failures> {
         let text = std::str::from_utf8(bytes).ok();
         let text = text.filter(|text| (self.min..=self.max).contains(&text.chars().count()));

@@ -152,7 +152,6 @@ impl<K: Kind + Sync> Defined for Field<K> {
     }
 }
 
-/// Returns the definitions of a list.
 pub fn definitions(list: Definitions) -> Vec<Definition> {
     list.iter().map(|field| field.definition()).collect()
 }

@@ -28,7 +28,6 @@ pub(crate) use events::Delivery;
 
 pub(crate) type Result<T> = std::result::Result<T, ApiError>;
 
-/// The version of Stripe's API that the stand-in serves.
 pub(crate) const API_VERSION: &str = "2026-05-27.dahlia";
 
 /// The first line of the file. A file with another one is refused.
