@@ -1,6 +1,9 @@
 //! The domain layer: types, rules and state machines, without I/O. Callers pass in the time, ids and
 //! randomness.
-#![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that fails may panic"))]
+#![cfg_attr(
+    test,
+    allow(clippy::arithmetic_side_effects, clippy::needless_pass_by_value, reason = "of tests")
+)]
 
 extern crate self as domain;
 
