@@ -132,10 +132,7 @@ impl Dispatcher {
     }
 
     /// Processes a batch of the stream, or the event of the function's schedule.
-    ///
-    /// # Errors
-    ///
-    /// When the event is neither, or the postponed records can't be listed.
+    /// Errors: When the event is neither, or the postponed records can't be listed.
     pub async fn handle(&self, event: Value) -> WorkResult<DynamoDbEventResponse> {
         if event.get("task").and_then(Value::as_str) == Some(REPLAY_POSTPONED) {
             Box::pin(self.replay_postponed()).await?;

@@ -50,10 +50,7 @@ impl LedgerVerifier {
     /// Verifies the live ledgers of all accounts, then the test ledgers. Each day begins with another account. If
     /// the time is not enough for all of them, an error is logged, and `LedgersVerified` is not written, so that
     /// an alarm begins.
-    ///
-    /// # Errors
-    ///
-    /// When DynamoDB did not answer for a ledger; the others are verified. Lambda repeats the invocation.
+    /// Errors: When DynamoDB did not answer for a ledger; the others are verified. Lambda repeats the invocation.
     pub async fn run(&self) -> Result<Totals, StoreError> {
         let deadline = Instant::now().checked_add(self.time_limit).unwrap_or_else(Instant::now);
         let mut accounts = Accounts::new(self.store.clone()).all().await?;

@@ -63,10 +63,8 @@ type MailerError = Box<dyn Error + Send + Sync>;
 impl Mailer {
     /// Reads `TABLE_NAME`, `MAIL_QUEUE_URL`, `CHECKOUT_BASE_URL` and `MAIL_FROM`. When `MAIL_FROM` is empty or
     /// absent, no email is sent.
-    ///
-    /// # Errors
-    ///
-    /// When a required variable is missing, `MAIL_FROM` is not an email address, or `CHECKOUT_BASE_URL` not a URL.
+    /// Errors: When a required variable is missing, `MAIL_FROM` is not an email address, or `CHECKOUT_BASE_URL` not a
+    /// URL.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,

@@ -27,10 +27,7 @@ impl Ses {
 
     /// Sends an email to its `to` address. The request names the recipient, so SES ignores recipients in the
     /// headers.
-    ///
-    /// # Errors
-    ///
-    /// The code of a refusal by SES, or the cause of a failed request.
+    /// Errors: The code of a refusal by SES, or the cause of a failed request.
     pub(crate) async fn send(&self, message: &EmailMessage) -> Result<(), String> {
         let raw = RawMessage::builder().data(Blob::new(message.bytes.clone())).build();
         let raw = raw.map_err(|error| error.to_string())?;

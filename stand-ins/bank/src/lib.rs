@@ -178,10 +178,7 @@ impl Bank {
 
     /// Empties the books and removes all faults, as for a bank that starts for the first time. Its clients need new
     /// tokens and must register their URLs for callbacks again.
-    ///
-    /// # Errors
-    ///
-    /// When the file of the books can't be written. Then no further change is possible.
+    /// Errors: When the file of the books can't be written. Then no further change is possible.
     pub fn reset(&self) -> io::Result<()> {
         self.server.host.books().reset(|state| *state = state.emptied())
     }

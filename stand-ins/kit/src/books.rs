@@ -67,10 +67,7 @@ impl<S: Persistent> Books<S> {
     }
 
     /// Empties the state, and then rewrites the file.
-    ///
-    /// # Errors
-    ///
-    /// When the file can't be written. Then no further change is possible.
+    /// Errors: When the file can't be written. Then no further change is possible.
     pub fn reset(&mut self, empty: impl FnOnce(&mut S)) -> io::Result<()> {
         empty(&mut self.state);
         self.journal.path().cloned().map_or(Ok(()), |path| self.rewrite(path))

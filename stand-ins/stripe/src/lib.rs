@@ -90,10 +90,7 @@ impl Stripe {
     }
 
     /// Removes all objects and faults. The account and the behaviour stay.
-    ///
-    /// # Errors
-    ///
-    /// When the file can't be written. Then no further change is possible.
+    /// Errors: When the file can't be written. Then no further change is possible.
     pub fn reset(&self) -> io::Result<()> {
         self.server.host.books().reset(State::empty)
     }

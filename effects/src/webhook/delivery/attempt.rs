@@ -220,10 +220,7 @@ impl Deliveries {
 
     /// Like `Deliveries::delivery_context`, but reads all of [`SignedContext`], in the same request. The
     /// secret is not cached, so that a rotation takes effect at once.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Corrupt`] when the endpoint has no secret.
+    /// Errors: [`StoreError::Corrupt`] when the endpoint has no secret.
     pub async fn signed_context(&self, delivery: &Delivery, secrets: &Store) -> Result<SignedContext> {
         let found = Box::pin(self.read_signed_context(delivery, secrets)).await?;
         if found.secret.is_some() || found.context.endpoint.is_none() {

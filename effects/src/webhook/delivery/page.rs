@@ -259,10 +259,7 @@ impl Deliveries {
     }
 
     /// Returns a page of a scope's deliveries, newest first, with their bodies.
-    ///
-    /// # Errors
-    ///
-    /// [`PageError::UnknownCursor`] when the page is to begin after a delivery that does not exist.
+    /// Errors: [`PageError::UnknownCursor`] when the page is to begin after a delivery that does not exist.
     pub async fn list(
         &self,
         scope: &ShardedScope,
