@@ -5,7 +5,7 @@
 //! read it. The tables contain only hashes, as in a deployed stack.
 
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use domain::account::{Account, AccountSettings, Brand, Contact};
 use domain::hex;
@@ -100,14 +100,8 @@ impl Seed {
     /// Creates a seed that is not saved. All such seeds of a process have the same passwords, because hashing one
     /// takes long and tests start many services.
     fn in_memory() -> Result<Self> {
-        static PASSWORDS: OnceLock<[Password; 2]> = OnceLock::new();
-        let shared = if let Some(shared) = PASSWORDS.get() {
-            shared
-        } else {
-            let own = passwords()?;
-            PASSWORDS.get_or_init(|| own)
-        };
-        Self::generate(shared.clone())
+        static PASSWORDS: LazyLock<Result<[Password; 2]>> = LazyLock::new(passwords);
+        Self::generate(PASSWORDS.clone()?)
     }
 
     fn generate([first, other]: [Password; 2]) -> Result<Self> {

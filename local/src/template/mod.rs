@@ -14,7 +14,7 @@ mod resources;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
@@ -142,12 +142,8 @@ pub fn bucket_name(logical_id: &str) -> String {
 impl Template {
     pub fn deployed() -> Result<Self> {
         // Parsing takes 35 ms in a development build, and tests start many services.
-        static DEPLOYED: OnceLock<Template> = OnceLock::new();
-        if let Some(template) = DEPLOYED.get() {
-            return Ok(template.clone());
-        }
-        let template = Self::parse(TEMPLATE)?;
-        Ok(DEPLOYED.get_or_init(|| template).clone())
+        static DEPLOYED: LazyLock<Result<Template>> = LazyLock::new(|| Template::parse(TEMPLATE));
+        DEPLOYED.clone()
     }
 
     pub(crate) fn deployed_with(values: &BTreeMap<String, String>) -> Result<Self> {
