@@ -1,6 +1,5 @@
 //! The state of an HTTP function whose callers have API keys.
 
-use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -13,6 +12,7 @@ use crate::store::{Aws, Store};
 
 /// What all such functions have, and `T`, which one function has. So a handler that uses what its function may not use
 /// does not compile. Clones share the state, because each request makes several.
+#[derive(Debug)]
 pub struct App<T>(Arc<Parts<T>>);
 
 #[derive(Debug)]
@@ -54,12 +54,6 @@ impl<T> App<T> {
 impl<T> Clone for App<T> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
-    }
-}
-
-impl<T: fmt::Debug> fmt::Debug for App<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 
