@@ -8,7 +8,8 @@
 //! the ledger's verification, and the rows that are still due.
 #![allow(clippy::indexing_slicing, reason = "a JSON value has null for a field that is missing")]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::fmt;
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::Instant;
@@ -21,7 +22,8 @@ use faults::call::Call;
 use faults::fault::Fault;
 use faults::scenarios::{self, Scenario};
 use faults::trial::{ROUND_S, Trial};
-use faults::{Error, Result, run_each, run_trial, say};
+use faults::{Error, Result, run_trial, say};
+use futures_util::{StreamExt as _, stream};
 use world::plan::Load;
 
 /// The rounds after the steps of a scenario without a fault.
@@ -75,10 +77,20 @@ fn scenario_names() -> PossibleValuesParser {
     scenarios::ALL.iter().map(|one| one.name).collect::<Vec<_>>().into()
 }
 
-/// A call and how it fails.
-type Point = (Call, Fault);
+/// A call of a scenario, how it fails, and what is seen at the end without a fault.
+struct Point {
+    scenario: Scenario,
+    call: Call,
+    fault: Fault,
+    expected: Rc<Value>,
+}
 
-#[derive(PartialEq)]
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.call, self.fault)
+    }
+}
+
 enum Outcome {
     Survived,
     /// The planned call was not made.
@@ -93,101 +105,76 @@ async fn main() -> ExitCode {
 
 /// Runs the chosen crash points. Returns how many failed.
 async fn run(arguments: &Arguments) -> Result<usize> {
-    let is_chosen =
-        |one: &&Scenario| arguments.scenario.is_empty() || arguments.scenario.iter().any(|n| n == one.name);
-    let background = match scenarios::ALL.first() {
-        Some(idle) => run_without_fault(*idle).await?.0,
-        None => BTreeSet::new(),
-    };
-    let (mut all, mut outcomes) = (0_usize, Vec::new());
-    for scenario in scenarios::ALL.iter().filter(is_chosen) {
-        let (points, of_scenario) = run_scenario(arguments, *scenario, &background).await?;
-        all = all.saturating_add(points);
-        outcomes.extend(of_scenario);
+    let started = Instant::now();
+    let is_in_part =
+        |number: usize| arguments.part.is_none_or(|rest| number.checked_rem(arguments.of) == Some(rest));
+    let is_named =
+        |point: &Point| arguments.point.as_ref().is_none_or(|text| point.to_string().contains(text));
+    let all = all_points(&arguments.scenario).await?.into_iter().enumerate();
+    let all = all.filter(|(number, _)| is_in_part(*number)).map(|(_, point)| point);
+    let points: Vec<Point> = all.filter(is_named).collect();
+    if arguments.list {
+        points.iter().for_each(|point| say(format_args!("{} {point}", point.scenario.name)));
+        return Ok(0);
     }
-    let (survived, not_reached) =
-        (count(&outcomes, &Outcome::Survived), count(&outcomes, &Outcome::NotReached));
-    let failed = outcomes.len().saturating_sub(survived).saturating_sub(not_reached);
-    say(format_args!("{survived} of {all} crash points survived, {not_reached} were not reached"));
-    if failed > 0 {
-        say(format_args!("{failed} crash points failed"));
+    let (count, mut not_reached, mut failed) = (points.len(), 0_usize, 0_usize);
+    let run = |point| async move { (run_with_fault(&point).await, point) };
+    let mut outcomes = stream::iter(points).map(run).buffer_unordered(arguments.jobs.max(1));
+    while let Some((outcome, point)) = outcomes.next().await {
+        let scenario = point.scenario.name;
+        match outcome {
+            Outcome::Survived if arguments.verbose => say(format_args!("  survived {scenario} {point}")),
+            Outcome::Survived => {}
+            Outcome::NotReached => {
+                not_reached = not_reached.saturating_add(1);
+                say(format_args!("  not reached: {scenario} {point}"));
+            }
+            Outcome::Failed(why) => {
+                failed = failed.saturating_add(1);
+                say(format_args!(
+                    "  FAILED {point}\n{why}\n    again: crash-points --scenario {scenario} --point '{point}'"
+                ));
+            }
+        }
     }
+    say(format_args!(
+        "{} of {count} crash points survived, {not_reached} were not reached, {failed} failed, {:.0} s",
+        count.saturating_sub(not_reached).saturating_sub(failed),
+        started.elapsed().as_secs_f64(),
+    ));
     // A few points may all be unreachable.
-    if not_reached.saturating_mul(REACHED_OF) > all && all > REACHED_OF {
+    if not_reached.saturating_mul(REACHED_OF) > count && count > REACHED_OF {
         return Err(Error::new(format!("more than one of {REACHED_OF} crash points was not reached")));
     }
     Ok(failed)
 }
 
-fn count(outcomes: &[Outcome], wanted: &Outcome) -> usize {
-    outcomes.iter().filter(|outcome| *outcome == wanted).count()
-}
-
-/// Runs the crash points of a scenario. Returns how many there are, and the outcomes of those that were run. The calls in
-/// `background` are made without any scenario, so only the scenario `idle` fails them.
-async fn run_scenario(
-    arguments: &Arguments,
-    scenario: Scenario,
-    background: &BTreeSet<Call>,
-) -> Result<(usize, Vec<Outcome>)> {
-    let started = Instant::now();
-    let (mut calls, expected) = run_without_fault(scenario).await?;
-    if scenario.name == IDLE {
-        calls.retain(|call| call.number <= MOST_ALIKE);
-    } else {
+/// Returns the crash points of these scenarios, or of all: each way in which each of their calls can fail. The calls that
+/// are made without any scenario are points of the scenario `idle` only.
+async fn all_points(scenarios: &[String]) -> Result<Vec<Point>> {
+    let (mut points, mut background) = (Vec::new(), BTreeSet::new());
+    for scenario in scenarios::ALL {
+        let is_chosen = scenarios.is_empty() || scenarios.iter().any(|name| name == scenario.name);
+        if !is_chosen && scenario.name != IDLE {
+            continue;
+        }
+        let (mut calls, expected) = run_without_fault(*scenario).await?;
         calls.retain(|call| !background.contains(call));
-    }
-    let points = points_of(&calls, arguments);
-    if arguments.list {
-        for (call, fault) in &points {
-            say(format_args!("{} {call}/{fault}", scenario.name));
+        if scenario.name == IDLE {
+            background.clone_from(&calls);
+            calls.retain(|call| call.number <= MOST_ALIKE);
         }
-        return Ok((points.len(), Vec::new()));
-    }
-    let expected = Rc::new(expected);
-    let run = |point: Point| {
-        let expected = Rc::clone(&expected);
-        async move { (run_with_fault(scenario, &point, &expected).await, point) }
-    };
-    let (mut outcomes, mut not_reached) = (Vec::new(), Vec::new());
-    run_each(arguments.jobs, points.iter().cloned(), run, |(outcome, (call, fault))| {
-        let name = format!("{call}/{fault}");
-        match &outcome {
-            Outcome::Survived if arguments.verbose => say(format_args!("  survived {name}")),
-            Outcome::Survived => {}
-            Outcome::NotReached => not_reached.push(name),
-            Outcome::Failed(why) => say(format_args!(
-                "  FAILED {name}\n{why}\n    again: crash-points --scenario {} --point '{name}'",
-                scenario.name
-            )),
+        let expected = Rc::new(expected);
+        for call in calls.into_iter().filter(|_| is_chosen) {
+            points.extend(Fault::all_of(&call).map(|fault| Point {
+                scenario: *scenario,
+                call: call.clone(),
+                fault,
+                expected: Rc::clone(&expected),
+            }));
         }
-        outcomes.push(outcome);
-    })
-    .await?;
-    say(format_args!(
-        "{}: {} of {} crash points survived, {} calls, {:.1} s",
-        scenario.name,
-        count(&outcomes, &Outcome::Survived),
-        points.len(),
-        calls.len(),
-        started.elapsed().as_secs_f64(),
-    ));
-    for name in not_reached {
-        say(format_args!("  not reached: {name}"));
     }
-    Ok((points.len(), outcomes))
-}
-
-/// Returns the crash points of the calls that are chosen.
-fn points_of(calls: &BTreeSet<Call>, arguments: &Arguments) -> Vec<Point> {
-    let all = calls.iter().flat_map(|call| Fault::all_of(call).map(|fault| (call.clone(), fault)));
-    let is_in_part =
-        |number: usize| arguments.part.is_none_or(|rest| number.checked_rem(arguments.of) == Some(rest));
-    let is_named = |(call, fault): &Point| {
-        arguments.point.as_ref().is_none_or(|text| format!("{call}/{fault}").contains(text))
-    };
-    let numbered = all.enumerate().filter(|(number, _)| is_in_part(*number));
-    numbered.map(|(_, point)| point).filter(is_named).collect()
+    Ok(points)
 }
 
 /// Runs a scenario without a fault. Returns the calls of its functions, and what is seen at the end.
@@ -205,9 +192,9 @@ async fn run_without_fault(scenario: Scenario) -> Result<(BTreeSet<Call>, Value)
     Ok((calls, seen))
 }
 
-async fn run_with_fault(scenario: Scenario, point: &Point, expected: &Value) -> Outcome {
+async fn run_with_fault(point: &Point) -> Outcome {
     for _ in 0..MOST_ATTEMPTS {
-        match Box::pin(attempt(scenario, point, expected)).await {
+        match Box::pin(attempt(point)).await {
             Ok(Outcome::NotReached) => {}
             Ok(outcome) => return outcome,
             Err(error) => return Outcome::Failed(format!("    {error}")),
@@ -216,9 +203,10 @@ async fn run_with_fault(scenario: Scenario, point: &Point, expected: &Value) -> 
     Outcome::NotReached
 }
 
-async fn attempt(scenario: Scenario, point: &Point, expected: &Value) -> Result<Outcome> {
+async fn attempt(point: &Point) -> Result<Outcome> {
+    let Point { scenario, expected, .. } = point;
     let trial = Trial::start(true, Load::default()).await?;
-    let (planned, fault) = point.clone();
+    let (planned, fault) = (point.call.clone(), point.fault);
     trial.front.set_faults(move |call| (*call == planned).then_some(fault));
     (scenario.steps)(&trial).await?;
     trial.idle().await?;
@@ -234,7 +222,7 @@ async fn attempt(scenario: Scenario, point: &Point, expected: &Value) -> Result<
         }
         seen = trial.observe().await?;
         let was_as_expected = is_as_expected;
-        is_as_expected = seen == *expected;
+        is_as_expected = seen == **expected;
         // The planned call may be one of a later round.
         let is_over = trial.front.faults() > 0 || round >= ROUNDS;
         if was_as_expected && is_as_expected && is_over {
@@ -244,29 +232,23 @@ async fn attempt(scenario: Scenario, point: &Point, expected: &Value) -> Result<
     let is_met = trial.front.faults() > 0;
     trial.stack.stop().await;
     if !is_as_expected {
-        return Ok(Outcome::Failed(difference(expected, &seen, is_met)));
+        let mut lines = Vec::new();
+        differences("", expected, &seen, &mut lines);
+        lines.extend((!is_met).then(|| "    (the planned call was not made)".to_owned()));
+        return Ok(Outcome::Failed(lines.join("\n")));
     }
     Ok(if is_met { Outcome::Survived } else { Outcome::NotReached })
 }
 
-/// Returns the fields that differ.
-fn difference(expected: &Value, seen: &Value, is_met: bool) -> String {
-    let (mut left, mut right) = (BTreeMap::new(), BTreeMap::new());
-    flatten("", expected, &mut left);
-    flatten("", seen, &mut right);
-    let fields: BTreeSet<&String> = left.keys().chain(right.keys()).collect();
-    let differing = fields.into_iter().filter(|field| left.get(*field) != right.get(*field)).map(|field| {
-        let [expected, seen] = [&left, &right].map(|fields| fields.get(field).cloned().unwrap_or_default());
-        format!("    {field}: expected {expected}, found {seen}")
-    });
-    let not_met = (!is_met).then(|| "    (the planned call was not made)".to_owned());
-    differing.chain(not_met).collect::<Vec<_>>().join("\n")
-}
-
-/// Collects the values of all fields by their paths.
-fn flatten(path: &str, value: &Value, fields: &mut BTreeMap<String, Value>) {
-    match value.as_object() {
-        Some(members) => members.iter().for_each(|(name, of)| flatten(&format!("{path}/{name}"), of, fields)),
-        None => drop(fields.insert(path.to_owned(), value.clone())),
+/// Adds the fields that differ.
+fn differences(path: &str, expected: &Value, seen: &Value, lines: &mut Vec<String>) {
+    match (expected.as_object(), seen.as_object()) {
+        (Some(left), Some(right)) => {
+            for name in left.keys().chain(right.keys()).collect::<BTreeSet<_>>() {
+                differences(&format!("{path}/{name}"), &expected[name], &seen[name], lines);
+            }
+        }
+        _ if expected == seen => {}
+        _ => lines.push(format!("    {path}: expected {expected}, found {seen}")),
     }
 }
