@@ -49,32 +49,11 @@ pub struct Pump {
     failures: usize,
 }
 
-/// How messages and records are treated: by chance, or each once.
-#[derive(Clone, Copy)]
-enum Manner<'a> {
-    ByChance(&'a Dice, usize),
-    Once,
-}
-
-impl Manner<'_> {
-    fn chance(self, purpose: &str, per_mille: u64) -> bool {
-        match self {
-            Self::ByChance(dice, place) => dice.chance(&format!("{purpose} {place}"), per_mille),
-            Self::Once => false,
-        }
-    }
-
-    /// Returns a number from 1 to `most`; without chance `most`.
-    fn up_to(self, purpose: &str, most: usize) -> usize {
-        match self {
-            Self::ByChance(dice, place) => {
-                let below =
-                    dice.below(&format!("{purpose} {place}"), u64::try_from(most).unwrap_or_default());
-                usize::try_from(below).unwrap_or_default().saturating_add(1)
-            }
-            Self::Once => most,
-        }
-    }
+/// Returns a place among so many. Without dice the last.
+fn place(dice: Option<&Dice>, purpose: &str, count: usize) -> usize {
+    let last = count.saturating_sub(1);
+    let chosen = dice.map(|dice| dice.below(purpose, u64::try_from(count).unwrap_or_default()));
+    chosen.map_or(last, |chosen| usize::try_from(chosen).unwrap_or(last))
 }
 
 impl Pump {
@@ -93,47 +72,33 @@ impl Pump {
             let inputs = function.schedules.iter().filter_map(|schedule| schedule.input.clone());
             schedules.extend(inputs.map(|input| (id.clone(), input)));
         }
-        Ok(Self {
-            sqs: local::sdk::sqs(&trial.stack.endpoints.sqs_url),
-            filters,
-            sources,
-            schedules,
-            read_up_to: None,
-            delivered: VecDeque::new(),
-            failures: 0,
-        })
+        let sqs = local::sdk::sqs(&trial.stack.endpoints.sqs_url);
+        let (read_up_to, delivered, failures) = (None, VecDeque::new(), 0);
+        Ok(Self { sqs, filters, sources, schedules, read_up_to, delivered, failures })
     }
 
     /// Delivers something, chosen by chance.
-    pub async fn act(&mut self, trial: &Trial, dice: &Dice, place: usize) -> Result<()> {
-        let manner = Manner::ByChance(dice, place);
-        match dice.below(&format!("delivery {place}"), 10) {
-            0..=3 => {
-                let shard = manner.up_to("shard", SHARDS).saturating_sub(1);
-                self.deliver(trial, shard, manner).await?;
-            }
+    pub async fn act(&mut self, trial: &Trial, dice: &Dice) -> Result<()> {
+        let queues = self.sources.len().saturating_sub(SHARDS);
+        match dice.below("delivery", 10) {
+            0..=3 => drop(self.deliver(trial, place(Some(dice), "shard", SHARDS), Some(dice)).await?),
             4..=7 => {
-                let queue = manner.up_to("queue", self.sources.len().saturating_sub(SHARDS));
-                self.deliver(trial, queue.saturating_add(SHARDS).saturating_sub(1), manner).await?;
+                let queue = place(Some(dice), "queue", queues).saturating_add(SHARDS);
+                self.deliver(trial, queue, Some(dice)).await?;
             }
-            8 => {
-                let schedule = manner.up_to("schedule", self.schedules.len()).saturating_sub(1);
-                self.schedule(trial, schedule).await;
-            }
-            _ => self.deliver_again(trial, dice, place).await,
+            8 => self.schedule(trial, place(Some(dice), "schedule", self.schedules.len())).await,
+            _ => self.deliver_again(trial, dice).await,
         }
         Ok(())
     }
 
-    /// Delivers everything that there is. Returns whether there was anything.
-    pub async fn drain(&mut self, trial: &Trial) -> Result<bool> {
-        let mut was_busy = false;
+    /// Delivers everything that there is, each once, and runs the schedules.
+    pub async fn drain(&mut self, trial: &Trial) -> Result<()> {
         for _ in 0..MOST_FAILURES {
             let mut is_busy = false;
             for source in 0..self.sources.len() {
-                is_busy |= self.deliver(trial, source, Manner::Once).await?;
+                is_busy |= self.deliver(trial, source, None).await?;
             }
-            was_busy |= is_busy;
             if !is_busy {
                 break;
             }
@@ -141,21 +106,19 @@ impl Pump {
         for schedule in 0..self.schedules.len() {
             self.schedule(trial, schedule).await;
         }
-        Ok(was_busy)
+        Ok(())
     }
 
     /// Reads the new records of the stream.
     fn read(&mut self, trial: &Trial) -> Result<()> {
         let records = stream_records(&trial.stack.database(), "StateTable", self.read_up_to.as_deref());
         for record in records.map_err(Error::of("reading the stream"))? {
-            if let Some(number) = sequence_number(&record) {
-                self.read_up_to = Some(number.to_owned());
-            }
+            self.read_up_to = sequence_number(&record).map(str::to_owned).or(self.read_up_to.take());
             if self.filters.iter().any(|filter| filter.matches(&record)) {
-                let key = record.pointer("/dynamodb/Keys").map(Value::to_string).unwrap_or_default();
+                let key = record["dynamodb"]["Keys"].to_string();
                 let sum =
-                    key.bytes().fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
-                if let Some(shard) = self.sources.get_mut(sum.checked_rem(SHARDS).unwrap_or_default()) {
+                    key.bytes().fold(0, |sum: usize, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+                if let Some(shard) = self.sources.get_mut(sum % SHARDS) {
                     shard.waiting.push_back(record);
                 }
             }
@@ -176,8 +139,9 @@ impl Pump {
         Ok(messages.iter().map(|message| lambda_record(message, &queue_arn(queue))).collect())
     }
 
-    /// Delivers the first records or messages of a source. Returns whether one was processed.
-    async fn deliver(&mut self, trial: &Trial, source: usize, manner: Manner<'_>) -> Result<bool> {
+    /// Delivers the first records or messages of a source, by chance or each once. Returns whether one was processed.
+    async fn deliver(&mut self, trial: &Trial, source: usize, dice: Option<&Dice>) -> Result<bool> {
+        let chance = |purpose: &str| dice.is_some_and(|dice| dice.chance(purpose, 100));
         self.read(trial)?;
         let queue = self.sources.get(source).and_then(|source| source.queue.clone());
         let received = match &queue {
@@ -186,13 +150,13 @@ impl Pump {
         };
         let Some(Source { function, waiting, .. }) = self.sources.get_mut(source) else { return Ok(false) };
         waiting.extend(received);
-        let count = manner.up_to("records", if queue.is_some() { 10 } else { 20 }).min(waiting.len());
-        let batch: Vec<Value> = waiting.drain(..count).collect();
+        let most = place(dice, "records", if queue.is_some() { 10 } else { 20 }).saturating_add(1);
+        let batch: Vec<Value> = waiting.drain(..most.min(waiting.len())).collect();
         if batch.is_empty() {
             return Ok(false);
         }
         let event = json!({ "Records": batch });
-        if queue.is_some() && manner.chance("two workers", 100) {
+        if queue.is_some() && chance("two workers") {
             // The visibility of the messages ended while a worker was slow. The other one's outcome counts.
             let _ =
                 tokio::join!(invoke(trial, function, event.clone()), invoke(trial, function, event.clone()));
@@ -202,41 +166,34 @@ impl Pump {
             let id = record["messageId"].as_str().or_else(|| sequence_number(record));
             failed.as_ref().map_or(true, |failed| failed.iter().any(|one| Some(one.as_str()) == id))
         };
-        let done = if queue.is_some() {
-            let done = batch.iter().filter(|record| !is_failed(record)).count();
+        if queue.is_some() {
             // SQS may deliver a message again that was processed.
-            let stays = |record: &Value| is_failed(record) || manner.chance(text(record, "messageId"), 100);
+            let stays = |record: &Value| is_failed(record) || chance(text(record, "messageId"));
+            let is_done = !batch.iter().all(is_failed);
             waiting.extend(batch.into_iter().filter(stays));
-            done
-        } else {
-            let done = batch.iter().position(is_failed).unwrap_or(batch.len());
-            // As after a lost response of the function, Lambda delivers the whole batch again.
-            let kept = if manner.chance("again", 100) { 0 } else { done };
-            batch.iter().skip(kept).rev().for_each(|record| waiting.push_front(record.clone()));
-            self.delivered.extend(batch.into_iter().take(done));
-            let forgotten = self.delivered.len().saturating_sub(REMEMBERED);
-            self.delivered.drain(..forgotten);
-            self.failures = if done > 0 { 0 } else { self.failures.saturating_add(1) };
-            done
-        };
-        if matches!(manner, Manner::Once) && self.failures > MOST_FAILURES {
+            return Ok(is_done);
+        }
+        let done = batch.iter().position(is_failed).unwrap_or(batch.len());
+        // As after a lost response of the function, Lambda delivers the whole batch again.
+        let kept = if chance("again") { 0 } else { done };
+        batch.iter().skip(kept).rev().for_each(|record| waiting.push_front(record.clone()));
+        self.delivered.extend(batch.into_iter().take(done));
+        let forgotten = self.delivered.len().saturating_sub(REMEMBERED);
+        self.delivered.drain(..forgotten);
+        self.failures = if done > 0 { 0 } else { self.failures.saturating_add(1) };
+        if dice.is_none() && self.failures > MOST_FAILURES {
             return Err(Error::new("a stream record keeps failing"));
         }
         Ok(done > 0)
     }
 
     /// Delivers some records once more that were processed long ago, in any order.
-    async fn deliver_again(&self, trial: &Trial, dice: &Dice, place: usize) {
-        let chosen = self
-            .delivered
-            .iter()
-            .enumerate()
-            .filter(|(index, _)| dice.chance(&format!("record {index} {place}"), 100));
-        let mut chosen: Vec<(u64, Value)> = chosen
-            .map(|(index, record)| (dice.roll(&format!("order {index} {place}")), record.clone()))
-            .collect();
-        chosen.sort_by_key(|(order, _)| *order);
-        let records: Vec<Value> = chosen.into_iter().map(|(_, record)| record).collect();
+    async fn deliver_again(&self, trial: &Trial, dice: &Dice) {
+        let rolled = self.delivered.iter().enumerate();
+        let rolled = rolled.map(|(index, record)| (dice.roll(&format!("record {index}")), record));
+        let mut chosen: Vec<(u64, &Value)> = rolled.filter(|(roll, _)| roll.is_multiple_of(10)).collect();
+        chosen.sort_by_key(|(roll, _)| *roll);
+        let records: Vec<&Value> = chosen.into_iter().map(|(_, record)| record).collect();
         if !records.is_empty() {
             // A failure is what Lambda would repeat; these records were processed before.
             let _ = invoke(trial, DISPATCHER, json!({ "Records": records })).await;

@@ -5,13 +5,12 @@
 //! All decisions follow from a seed and the number of a step. So leaving out a step leaves the others as they
 //! are, and a failing story can be shortened. Ids and times differ between two runs of a seed.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use acquirer_core::configuration::AccountAcquirers;
-use aws_sdk_dynamodb::types::AttributeValue;
 use domain::account::terms::MethodTerms;
 use domain::charge::Decision;
 use domain::ids::ChargeId;
@@ -26,16 +25,14 @@ use services::raise_shards;
 use shared::account::{AccountError, Accounts};
 use shared::api_key::ApiKeys;
 use shared::store::Store;
-use strum::VariantArray;
 use world::dice::Dice;
 use world::http::{Call, items, text};
-use world::plan::{self, FIRST, LIVE, Load, Method, Plan, SCOPES};
-use world::verify::verify;
+use world::plan::{self, FIRST, LIVE, Load, Method, Plan};
+use world::verify::Findings;
 use world::{Counts, add};
 
 use crate::fault::Fault;
 use crate::pump::Pump;
-use crate::rows;
 use crate::trial::{ROUND_S, Trial, all_events, operator};
 use crate::{Error, Result};
 
@@ -67,29 +64,31 @@ const MOST_ROUNDS: usize = 40;
 const NOTIFIED: Duration = Duration::from_millis(40);
 
 const ENDPOINTS: &str = "/v1/webhooks/endpoints";
-const API_KEYS: &str = "/v1/api-keys";
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq, VariantArray)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum EndpointChange {
     /// The scope's first endpoint gets another URL.
     Url,
     /// The scope's first endpoint gets another secret.
     Secret,
     /// The second endpoint is switched off or on.
-    Status,
-    /// The second endpoint is subscribed to half of the events, or to all.
-    Events,
+    Status(&'static str),
+    /// The second endpoint is subscribed to every event, or to every second one.
+    Events(usize),
     /// The second endpoint is deleted, and another one is created.
     Replacement,
 }
 
-/// The rows that a deployment leaves.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Rows {
-    Present,
-    /// Those of a newer version: with an attribute that this version does not know, and the newest format.
-    Newer,
-}
+const ENDPOINT_CHANGES: [EndpointChange; 8] = [
+    EndpointChange::Url,
+    EndpointChange::Secret,
+    EndpointChange::Status("INACTIVE"),
+    EndpointChange::Status("ACTIVE"),
+    EndpointChange::Events(2),
+    EndpointChange::Events(1),
+    EndpointChange::Replacement,
+    EndpointChange::Replacement,
+];
 
 #[derive(Clone, Debug)]
 pub enum Action {
@@ -107,12 +106,10 @@ pub enum Action {
     },
     /// The merchant changes an endpoint.
     Endpoint(EndpointChange),
-    /// The merchant issues another API key and revokes the present one.
-    ReplaceKey,
     /// An operator raises the number of the account's shards.
     RaiseShards(u8),
     /// All functions are replaced, as by a deployment.
-    Deploy(Rows),
+    Deploy,
     /// The clock advances by so many seconds.
     Pass(i64),
 }
@@ -185,13 +182,9 @@ fn other_action(dice: &Dice, kind: u64) -> Action {
         74..78 => {
             Action::PayOut { percent: dice.between("percent", 1, 100), is_paid: dice.chance("paid", 600) }
         }
-        78..81 => {
-            let change = dice.pick("change", EndpointChange::VARIANTS);
-            Action::Endpoint(*change.unwrap_or(&EndpointChange::Url))
-        }
-        81 => Action::ReplaceKey,
-        82 => Action::RaiseShards(*dice.pick("shards", &[8, 16]).unwrap_or(&8)),
-        83..86 => Action::Deploy(if dice.chance("newer", 500) { Rows::Newer } else { Rows::Present }),
+        78..81 => Action::Endpoint(*dice.pick("change", &ENDPOINT_CHANGES).unwrap_or(&EndpointChange::Url)),
+        81 => Action::RaiseShards(*dice.pick("shards", &[8, 16]).unwrap_or(&8)),
+        82..86 => Action::Deploy,
         _ => Action::Pass(*dice.pick("seconds", &[5, 40, 70, 300, 1_000, 4_000]).unwrap_or(&5)),
     }
 }
@@ -202,11 +195,6 @@ struct Simulation {
     /// The id and the beginnings of the paths of the first account's second endpoint and its predecessors.
     second_endpoint: String,
     second_hooks: Vec<String>,
-    is_second_active: bool,
-    has_second_all_events: bool,
-    payouts: [Vec<(String, bool)>; SCOPES],
-    /// The keys of rows that a newer version wrote.
-    newer_rows: Vec<HashMap<String, AttributeValue>>,
 }
 
 /// Carries out steps with the disturbances of a seed. Returns how often what happened.
@@ -218,17 +206,8 @@ pub async fn simulate(seed: u64, steps: &[Step]) -> Result<Counts> {
     let mut trial = Trial::start(false, load(seed)).await?;
     trial.world.notices = Some(notices(&trial).await?);
     let pump = Pump::new(&trial)?;
-    let mut simulation = Simulation {
-        trial,
-        pump,
-        second_endpoint: String::new(),
-        second_hooks: Vec::new(),
-        is_second_active: true,
-        has_second_all_events: true,
-        payouts: Default::default(),
-        newer_rows: Vec::new(),
-    };
-    simulation.create_second_endpoint(0).await?;
+    let mut simulation = Simulation { trial, pump, second_endpoint: String::new(), second_hooks: Vec::new() };
+    simulation.replace_second_endpoint(0).await?;
     let place = AtomicUsize::new(0);
     simulation.trial.front.set_faults(move |call| {
         let dice = Dice::new(seed.wrapping_add(1), place.fetch_add(1, Ordering::Relaxed));
@@ -240,9 +219,9 @@ pub async fn simulate(seed: u64, steps: &[Step]) -> Result<Counts> {
         let done = simulation.step(step).await.and_then(|()| simulation.trial.check());
         done.map_err(|error| Error::new(format!("step {step}: {error}")))?;
         let dice = Dice::new(seed, step.number);
-        let deliveries = usize::try_from(dice.below("deliveries", MOST_DELIVERIES)).unwrap_or_default();
-        for place in 0..deliveries {
-            simulation.pump.act(&simulation.trial, &dice, place).await?;
+        for place in 0..dice.below("deliveries", MOST_DELIVERIES) {
+            let dice = Dice::new(seed.wrapping_add(place).wrapping_add(2), step.number);
+            simulation.pump.act(&simulation.trial, &dice).await?;
         }
     }
     let outcome = simulation.end().await;
@@ -289,12 +268,8 @@ impl Simulation {
             Action::Review { is_approved } => self.review(*is_approved).await?,
             Action::PayOut { percent, is_paid } => self.pay_out(plan.scope, *percent, *is_paid).await?,
             Action::Endpoint(change) => self.change_endpoint(plan.scope, *change, step.number).await?,
-            Action::ReplaceKey => self.replace_key(plan.scope).await?,
             Action::RaiseShards(number) => self.raise_shards(plan.scope, *number).await?,
-            Action::Deploy(rows) => {
-                if *rows == Rows::Newer {
-                    self.newer_rows.extend(rows::write_as_newer_version(&self.trial.store()).await?);
-                }
+            Action::Deploy => {
                 let template = Template::deployed().map_err(Error::of("reading the template"))?;
                 for function in &template.functions {
                     if let Some(environment) = self.trial.stack.functions.environment(&function.logical_id) {
@@ -327,7 +302,7 @@ impl Simulation {
         Ok(())
     }
 
-    async fn pay_out(&mut self, scope: usize, percent: i64, is_paid: bool) -> Result<()> {
+    async fn pay_out(&self, scope: usize, percent: i64, is_paid: bool) -> Result<()> {
         let balance = self.trial.world.scopes[scope].api.read("/v1/wallets/balance").await?;
         let available = balance["available"].as_i64().unwrap_or_default();
         let amount = available.saturating_mul(percent).checked_div(100).unwrap_or_default();
@@ -339,32 +314,28 @@ impl Simulation {
         };
         // A refund may take the money meanwhile.
         let payout = self.trial.pay_out(self.trial.scope(scope), amount, &outcome).await?;
-        self.payouts[scope].extend(payout.map(|id| (id.to_string(), is_paid)));
+        self.trial.world.notes().payouts[scope].extend(payout.map(|id| (id.to_string(), is_paid)));
         Ok(())
     }
 
-    /// Creates the first account's second endpoint. It has a path of its own, so that deliveries of a deleted endpoint
-    /// are not counted for the new one.
-    async fn create_second_endpoint(&mut self, number: usize) -> Result<()> {
+    /// Creates the first account's second endpoint and deletes the others: its predecessor, and those that a request
+    /// created whose answer was lost. It has a path of its own, so that deliveries of a deleted endpoint are not counted
+    /// for the new one.
+    async fn replace_second_endpoint(&mut self, number: usize) -> Result<()> {
         let path = format!("/second/{number}/");
         let world = &self.trial.world;
         let api = &world.scopes[FIRST].api;
         self.second_endpoint = world.listener.subscribe(api, &path, &all_events()).await?;
-        // A request whose answer was lost has created another one.
-        let (listed, url) = (api.read(ENDPOINTS).await?, world.listener.url(&path));
-        let is_other = |one: &&Value| one["url"] == url && one["id"] != self.second_endpoint;
+        let (listed, base) = (api.read(ENDPOINTS).await?, world.listener.url("/second/"));
+        let is_other =
+            |one: &&Value| text(one, "url").starts_with(&base) && one["id"] != self.second_endpoint;
         for other in items(&listed["data"]).iter().filter(is_other) {
-            self.delete_endpoint(text(other, "id")).await;
+            // A repetition finds none.
+            let delete = Call::delete(format!("{ENDPOINTS}/{}", text(other, "id")));
+            world.must(api, delete, &[200, 404]).await;
         }
         self.second_hooks.push(path);
-        (self.is_second_active, self.has_second_all_events) = (true, true);
         Ok(())
-    }
-
-    /// Deletes an endpoint of the first account. A repetition finds none.
-    async fn delete_endpoint(&self, id: &str) {
-        let delete = Call::delete(format!("{ENDPOINTS}/{id}"));
-        self.trial.world.must(&self.trial.world.scopes[FIRST].api, delete, &[200, 404]).await;
     }
 
     async fn change_endpoint(&mut self, scope: usize, change: EndpointChange, number: usize) -> Result<()> {
@@ -381,42 +352,16 @@ impl Simulation {
                 listener.add_secret(scope.paths.all, text(&rotated, "secret"));
                 return Ok(());
             }
-            EndpointChange::Status => {
-                self.is_second_active = !self.is_second_active;
-                let status = if self.is_second_active { "ACTIVE" } else { "INACTIVE" };
+            EndpointChange::Status(status) => {
                 (&scopes[FIRST].api, &self.second_endpoint, json!({ "status": status }))
             }
-            EndpointChange::Events => {
-                self.has_second_all_events = !self.has_second_all_events;
-                let step = if self.has_second_all_events { 1 } else { 2 };
+            EndpointChange::Events(step) => {
                 let events: Vec<&str> = all_events().into_iter().step_by(step).collect();
                 (&scopes[FIRST].api, &self.second_endpoint, json!({ "events": events }))
             }
-            EndpointChange::Replacement => {
-                self.delete_endpoint(&self.second_endpoint).await;
-                return self.create_second_endpoint(number).await;
-            }
+            EndpointChange::Replacement => return self.replace_second_endpoint(number).await,
         };
         api.expect(&Call::patch(format!("{ENDPOINTS}/{id}"), body), 200).await.map(drop)
-    }
-
-    /// Issues another API key and revokes the other ones of the mode.
-    async fn replace_key(&self, scope: usize) -> Result<()> {
-        let world = &self.trial.world;
-        let api = &world.scopes[scope].api;
-        let token = self.trial.stack.owner_token(self.trial.seeded(scope)).await;
-        let token = token.map_err(Error::of("the token"))?;
-        let issue = json!({"label": "caixa", "test": scope != LIVE});
-        let issued = api.expect(&Call::post(API_KEYS, issue).with_token(&token), 201).await?;
-        let listed = api.expect(&Call::get(API_KEYS).with_token(&token), 200).await?;
-        let is_former = |key: &&Value| key["mode"] == issued["mode"] && key["id"] != issued["id"];
-        for key in items(&listed["data"]).iter().filter(is_former) {
-            let revoke = Call::delete(format!("{API_KEYS}/{}", text(key, "id"))).with_token(&token);
-            // A repetition finds no key.
-            world.must(api, revoke, &[200, 404]).await;
-        }
-        let former = api.replace_key(text(&issued, "apiKey"));
-        api.expect(&Call::get(ENDPOINTS).with("apikey", former), 401).await.map(drop)
     }
 
     async fn raise_shards(&self, scope: usize, number: u8) -> Result<()> {
@@ -440,69 +385,50 @@ impl Simulation {
         self.trial.front.stop_recording();
         self.trial.stack.bank.clear_faults();
         self.trial.world.advance(PAST_EXPIRIES_S).await?;
-        let mut differences = Vec::new();
-        let mut was_right = false;
+        let (mut violations, mut was_right) = (Vec::new(), false);
         for _ in 0..MOST_ROUNDS {
             self.pump.drain(&self.trial).await?;
             self.trial.world.advance(ROUND_S).await?;
             // The bank notifies the service again.
             tokio::time::sleep(NOTIFIED).await;
-            let mut totals = self.totals();
-            differences = self.differences(&mut totals).await?;
-            let is_right = differences.is_empty();
+            let findings = self.findings().await?;
+            let is_right = findings.violations.is_empty();
             if was_right && is_right {
-                return Ok(totals);
+                return Ok(findings.counts);
             }
-            was_right = is_right;
+            (violations, was_right) = (findings.violations, is_right);
         }
-        Err(Error::new(format!(
-            "the service differs from what was answered:\n  {}",
-            differences.join("\n  ")
-        )))
+        let violations = violations.join("\n  ");
+        Err(Error::new(format!("the service differs from what was answered:\n  {violations}")))
     }
 
-    fn totals(&self) -> Counts {
-        let (front, notes) = (&self.trial.front, self.trial.world.notes());
-        let mut totals = notes.counts.clone();
-        let counts = [
-            ("calls", front.calls().len()),
-            ("calls that failed", front.faults()),
-            ("rows of a newer version", self.newer_rows.len()),
-            ("payouts", self.payouts.iter().map(Vec::len).sum()),
-        ];
-        let counts = counts.map(|(name, count)| (name.to_owned(), u64::try_from(count).unwrap_or_default()));
-        totals.extend(counts);
-        totals
-    }
-
-    async fn differences(&self, totals: &mut Counts) -> Result<Vec<String>> {
-        let (world, waiting) = (&self.trial.world, self.trial.waiting().await?);
-        let mut differences = world.listener.wrong();
+    async fn findings(&self) -> Result<Findings> {
+        let Trial { world, front, .. } = &self.trial;
+        let mut findings = world.verify(&self.trial.waiting().await?).await?;
+        findings.counts.extend(world.notes().counts.clone());
+        for (name, number) in [("calls", front.calls().len()), ("calls that failed", front.faults())] {
+            add(&mut findings.counts, name.to_owned(), u64::try_from(number).unwrap_or_default());
+        }
         for (number, scope) in world.scopes.iter().enumerate() {
-            let mut view = world.view(number, &waiting).await?;
-            (view.payouts, view.is_exact) = (self.payouts[number].clone(), true);
-            let findings = verify(&view);
-            for (what, count) in findings.counts {
-                add(totals, what, count);
-            }
             let ledger = self.trial.verify_ledger(&self.trial.scope(number)).await?;
-            let ledger = (ledger != "[] false").then(|| format!("differences in the ledger: {ledger}"));
-            let found = findings.violations.into_iter().chain(ledger);
-            differences.extend(found.map(|violation| format!("{}: {violation}", scope.name)));
-            // No second endpoint received what was not published.
-            for hook in self.second_hooks.iter().filter(|_| number == FIRST) {
-                for (event, objects) in world.listener.all(hook) {
-                    let received = objects.values().sum::<usize>();
-                    let published = view.received().get(event.as_str()).copied().unwrap_or_default();
-                    if received > published {
-                        differences.push(format!("{hook} received {event} {received} times: {published}"));
-                    }
+            if ledger != "[] false" {
+                findings.violations.push(format!("{}: differences in the ledger: {ledger}", scope.name));
+            }
+        }
+        // No second endpoint received what was not published.
+        let published = world.listener.all(world.scopes[FIRST].paths.all);
+        let sum = |objects: &BTreeMap<String, usize>| objects.values().sum::<usize>();
+        for hook in &self.second_hooks {
+            for (event, objects) in world.listener.all(hook) {
+                let (received, published) = (sum(&objects), published.get(&event).map_or(0, sum));
+                if received > published {
+                    findings
+                        .violations
+                        .push(format!("{hook} received {event} {received} times: {published}"));
                 }
             }
         }
-        let lost = rows::without_unknown_attribute(&self.trial.store(), &self.newer_rows).await?;
-        differences.extend(lost.iter().map(|row| format!("the row {row} lost an unknown attribute")));
-        Ok(differences)
+        Ok(findings)
     }
 }
 
@@ -522,10 +448,9 @@ mod tests {
             let actions = all.iter().filter_map(|step| step.split_once(prefix));
             actions.map(|(_, name)| name.chars().take_while(|c| c.is_alphanumeric()).collect()).collect()
         };
-        assert_eq!(names(": ").len(), 9, "{:?}", names(": "));
+        assert_eq!(names(": ").len(), 8, "{:?}", names(": "));
         assert_eq!(names("action: ").len(), 8, "{:?}", names("action: "));
-        assert_eq!(names("Endpoint(").len(), EndpointChange::VARIANTS.len());
-        assert_eq!(names("Deploy(").len(), 2);
+        assert_eq!(names("Endpoint(").len(), 5);
         let faults: BTreeSet<&str> = BANK_FAULTS.split_whitespace().collect();
         let has = |kind: &&str| all.iter().any(|step| step.contains(&format!("\"{kind}\"")));
         assert_eq!(faults.iter().copied().filter(has).collect::<BTreeSet<_>>(), faults);

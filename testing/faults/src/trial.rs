@@ -8,7 +8,6 @@ use domain::money::{Amount, Currency};
 use domain::payout::PayoutOutcome;
 use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
-use local::seed::SeededAccount;
 use local::stack::{Options, Stack};
 use money::charge::Charges;
 use money::payout::{PayoutError, Payouts};
@@ -25,7 +24,7 @@ use world::plan::{FIRST, LIVE, Load, OTHER};
 use world::{Counts, count};
 
 use crate::front::Front;
-use crate::{Error, Result};
+use crate::{Error, Result, due_rows};
 
 /// How long no function may call anything before the service counts as idle. Longer than the first pause
 /// before a failed batch of the stream is retried.
@@ -89,13 +88,10 @@ impl Trial {
         &self.world.scopes[if mode == Mode::Live { LIVE } else { FIRST }].api
     }
 
-    pub fn seeded(&self, scope: usize) -> &SeededAccount {
-        if scope == OTHER { &self.stack.seed.other } else { &self.stack.seed.first }
-    }
-
     pub fn scope(&self, scope: usize) -> Scope {
-        let mode = if scope == LIVE { Mode::Live } else { Mode::Test };
-        Scope { account: self.seeded(scope).id, mode }
+        let seed = &self.stack.seed;
+        let account = if scope == OTHER { seed.other.id } else { seed.first.id };
+        Scope { account, mode: if scope == LIVE { Mode::Live } else { Mode::Test } }
     }
 
     pub fn account(&self) -> AccountId {
@@ -268,9 +264,7 @@ impl Trial {
     /// Counts the kinds of rows in the due index. Counts and sums are left out, because when they are due
     /// depends on the moment.
     pub async fn observe_due(&self) -> Result<Value> {
-        let scan = self.store.client().scan().table_name(self.store.table()).index_name("due");
-        let rows: std::result::Result<Vec<_>, _> = scan.into_paginator().items().send().collect().await;
-        let rows = rows.map_err(Error::of("reading the due index"))?;
+        let rows = due_rows(&self.store).await?;
         let kind = |key: &str| key.split('#').next().unwrap_or_default().to_owned();
         let keys = rows.iter().filter_map(key_of_item);
         let keys =

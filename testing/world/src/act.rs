@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::http::{Answer, Api, Call, Repetition, items, text};
 use crate::listener::{HANGS, Listener, REFUSES, signed};
 use crate::plan::{Action, LIVE, Load, Method, Plan, SCOPES};
-use crate::verify::{Answered, PAID, Paths, View, add_cards};
+use crate::verify::{Answered, Findings, PAID, Paths, View, add_cards, verify};
 use crate::{Counts, Error, Result, count};
 
 /// The routes of the acquirers on this machine.
@@ -48,8 +48,8 @@ pub struct Notes {
     pub answered: BTreeMap<usize, Answered>,
     /// When the payments of test charges were answered.
     pub paid: BTreeMap<usize, Instant>,
-    /// The payouts that ended, and whether they were paid.
-    pub payouts: Vec<(String, bool)>,
+    /// By scope, the payouts that ended, and whether they were paid.
+    pub payouts: [Vec<(String, bool)>; SCOPES],
     /// The users that an operator's command added.
     pub users: BTreeSet<String>,
     pub counts: Counts,
@@ -72,6 +72,8 @@ pub struct World {
     pub listener: Listener,
     pub scopes: [Scope; SCOPES],
     events: Vec<&'static str>,
+    /// Whether nothing happens at once, so that the answers determine all statuses and events.
+    is_exact: bool,
     /// The content of the service's ready file, or null while it does not run.
     pub ready: watch::Receiver<Value>,
     /// The path for MED notices about live charges and the secret that signs them, if the bank sends notices.
@@ -112,7 +114,8 @@ impl World {
             let now = DateTime::parse_from_rfc3339(&api.advance_clock(0).await?);
             plans.started_s = now.map_err(Error::of("reading the time of the service"))?.timestamp();
         }
-        Ok(Self { plans, listener, scopes, events, ready, notices: None, notes: Mutex::default() })
+        let is_exact = repetition == Repetition::WithTheClock;
+        Ok(Self { plans, listener, scopes, events, is_exact, ready, notices: None, notes: Mutex::default() })
     }
 
     pub fn notes(&self) -> MutexGuard<'_, Notes> {
@@ -425,7 +428,7 @@ impl World {
         let (url, id) = (text(&upload.body, "upload_url"), text(&upload.body, "id"));
         let mut status = None;
         for _ in 0..MOST_UPLOADS {
-            let sent = api.client.send(Verb::PUT, url, &[("content-type", "image/png")], PNG).await;
+            let sent = api.fetch(Verb::PUT, url, &[("content-type", "image/png")], PNG).await;
             status = sent.map(|answer| answer.status);
             if status.is_some_and(|status| status < 500) {
                 break;
@@ -482,9 +485,21 @@ impl World {
             [view.unapplied, view.held] = waiting.clone();
         }
         let notes = self.notes();
+        (view.payouts, view.is_exact) = (notes.payouts[number].clone(), self.is_exact);
         let answered = notes.answered.iter().filter(|(_, answered)| answered.scope == number);
         view.answered = answered.map(|(number, answered)| (*number, answered.clone())).collect();
         view.ignored_filters = notes.counts.get("fault filter_ignored").copied().unwrap_or_default();
         Ok(view)
+    }
+
+    /// Compares what each scope shows with what was answered and received. `waiting` is as for [`Self::view`].
+    pub async fn verify(&self, waiting: &[Vec<Value>; 2]) -> Result<Findings> {
+        let mut all = Findings { violations: self.listener.wrong(), ..Findings::default() };
+        for (number, Scope { name, .. }) in self.scopes.iter().enumerate() {
+            let Findings { counts, violations } = verify(&self.view(number, waiting).await?);
+            all.counts.extend(counts.into_iter().map(|(what, count)| (format!("{name}: {what}"), count)));
+            all.violations.extend(violations.into_iter().map(|text| format!("{name}: {text}")));
+        }
+        Ok(all)
     }
 }

@@ -57,32 +57,6 @@ pub fn items(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-pub struct Client(legacy::Client<HttpConnector, Full<Bytes>>);
-
-impl Default for Client {
-    fn default() -> Self {
-        Self(legacy::Client::builder(TokioExecutor::new()).build_http())
-    }
-}
-
-impl Client {
-    /// Sends a request. `None`: no response arrived, and the request may have had its effect.
-    pub async fn send(
-        &self,
-        method: Method,
-        url: &str,
-        headers: &[(&str, &str)],
-        body: impl Into<Bytes>,
-    ) -> Option<Answer> {
-        let request = Request::builder().method(method).uri(url);
-        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
-        let response = self.0.request(request.body(Full::new(body.into())).ok()?).await.ok()?;
-        let status = response.status().as_u16();
-        let body = response.into_body().collect().await.ok()?.to_bytes();
-        Some(Answer { status, body: serde_json::from_slice(&body).unwrap_or_default() })
-    }
-}
-
 /// A request to the service, which can be repeated.
 #[derive(Clone, Debug)]
 pub struct Call {
@@ -128,9 +102,9 @@ impl Call {
 
 /// A client of the service with an API key.
 pub struct Api {
-    pub client: Client,
+    client: legacy::Client<HttpConnector, Full<Bytes>>,
     base_url: String,
-    key: Mutex<String>,
+    key: String,
     repetition: Repetition,
     record: Mutex<Record>,
 }
@@ -146,31 +120,42 @@ pub struct Record {
 
 impl Api {
     pub fn new(base_url: &str, key: &str, repetition: Repetition) -> Self {
-        let (base_url, key) = (base_url.to_owned(), Mutex::new(key.to_owned()));
-        Self { client: Client::default(), base_url, key, repetition, record: Mutex::default() }
+        let (base_url, key) = (base_url.to_owned(), key.to_owned());
+        let client = legacy::Client::builder(TokioExecutor::new()).build_http();
+        Self { client, base_url, key, repetition, record: Mutex::default() }
     }
 
     pub fn record(&self) -> MutexGuard<'_, Record> {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Replaces the API key. Returns the former one.
-    pub fn replace_key(&self, key: &str) -> String {
-        std::mem::replace(&mut self.key.lock().unwrap_or_else(PoisonError::into_inner), key.to_owned())
+    /// Sends a request to a URL. `None`: no response arrived, and the request may have had its effect.
+    pub async fn fetch(
+        &self,
+        method: Method,
+        url: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Option<Answer> {
+        let request = Request::builder().method(method).uri(url);
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let response = self.client.request(request.body(Full::new(body.into())).ok()?).await.ok()?;
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.ok()?.to_bytes();
+        Some(Answer { status, body: serde_json::from_slice(&body).unwrap_or_default() })
     }
 
     /// Sends a request once. `None`: no response arrived in time.
     pub async fn send(&self, call: &Call) -> Option<Answer> {
         let mut headers = vec![("content-type", "application/json")];
         headers.extend(call.headers.iter().map(|(name, value)| (*name, value.as_str())));
-        let key = self.key.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if !headers.iter().any(|(name, _)| ["apikey", "authorization"].contains(name)) {
-            headers.push(("apikey", &key));
+            headers.push(("apikey", &self.key));
         }
         let body = call.body.as_ref().map(Value::to_string).unwrap_or_default();
         let url = format!("{}{}", self.base_url, call.path);
         let sent = Instant::now();
-        let exchange = self.client.send(call.method.clone(), &url, &headers, body);
+        let exchange = self.fetch(call.method.clone(), &url, &headers, body);
         let answer = tokio::time::timeout(TIMEOUT, exchange).await.ok().flatten();
         // The routes of the machine may fail, such as that of the clock while the disk is full.
         if call.path.starts_with("/v1") {

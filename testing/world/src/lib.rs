@@ -1,6 +1,5 @@
 //! The world around the service: merchants, their webhook server, payers and acquirers, who act by plans ([`act`],
-//! [`plan`]), and a verifier ([`verify`]). The program `soak` disturbs the whole service from outside; the trials with
-//! faults run it in their own process.
+//! [`plan`]), and a verifier ([`verify`]). The programs of `faults` disturb the service in this world.
 //!
 //! This crate shares no code with the service, so that it can't share its mistakes.
 #![allow(clippy::indexing_slicing, reason = "a JSON value has null for a field that is missing")]

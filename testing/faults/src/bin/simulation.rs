@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use faults::simulation::{Step, simulate, steps};
-use faults::{Result, run_each, run_trial, say};
+use faults::simulation::{simulate, steps};
+use faults::{Result, run_trial, say};
+use futures_util::{StreamExt as _, stream};
 use world::{Counts, add};
 
 /// Simulate merchants, payers and operators while calls fail, and compare the service with a model
@@ -50,19 +51,19 @@ async fn run(arguments: &Arguments) -> Result<usize> {
     let count = arguments.steps;
     let run = |seed| async move { (seed, Box::pin(simulate(seed, &steps(seed, count))).await) };
     let (mut passed, mut failed, mut totals) = (0_usize, Vec::new(), Counts::new());
-    run_each(arguments.jobs, seeds, run, |(seed, outcome)| match outcome {
-        Ok(of_seed) => {
-            passed = passed.saturating_add(1);
-            for (what, number) in of_seed {
-                add(&mut totals, what, number);
+    let mut outcomes = stream::iter(seeds).map(run).buffer_unordered(arguments.jobs.max(1));
+    while let Some((seed, outcome)) = outcomes.next().await {
+        match outcome {
+            Ok(of_seed) => {
+                passed = passed.saturating_add(1);
+                of_seed.into_iter().for_each(|(what, number)| add(&mut totals, what, number));
+            }
+            Err(error) => {
+                say(format_args!("seed {seed} failed: {error}"));
+                failed.push(seed);
             }
         }
-        Err(error) => {
-            say(format_args!("seed {seed} failed: {error}"));
-            failed.push(seed);
-        }
-    })
-    .await?;
+    }
     for seed in &failed {
         Box::pin(tell(*seed, arguments.steps)).await;
     }
@@ -81,24 +82,20 @@ async fn run(arguments: &Arguments) -> Result<usize> {
 async fn tell(seed: u64, count: usize) {
     let mut story = steps(seed, count);
     let mut left = MOST_SHORTENINGS;
-    let mut part = story.len().div_ceil(2);
-    while part > 0 && left > 0 {
+    let mut part = story.len();
+    while part > 1 {
+        part = part.div_ceil(2);
         let mut place = 0;
         while place < story.len() && left > 0 {
-            let shorter: Vec<Step> = story
-                .iter()
-                .enumerate()
-                .filter(|(index, _)| *index < place || *index >= place.saturating_add(part))
-                .map(|(_, step)| step.clone())
-                .collect();
+            let (mut shorter, end) = (story.clone(), place.saturating_add(part));
+            shorter.drain(place..end.min(story.len()));
             left = left.saturating_sub(1);
             if Box::pin(simulate(seed, &shorter)).await.is_err() {
                 story = shorter;
             } else {
-                place = place.saturating_add(part);
+                place = end;
             }
         }
-        part = part.checked_div(2).unwrap_or_default();
     }
     match Box::pin(simulate(seed, &story)).await {
         Ok(_) => say(format_args!(

@@ -1,14 +1,22 @@
 //! Tests that functions of this version and of a newer version can use the same tables. Functions are deployed
 //! one after another, so a row may have attributes or a format that this version does not know.
 
-use aws_sdk_dynamodb::types::AttributeValue;
-use domain::charge::Charge;
-use domain::ids::ChargeId;
-use domain::row::{FORMAT, Key, READ_FORMAT, WRITTEN_FORMAT};
-use serde_json::{Value, json};
-use shared::store::key_of_item;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 
-use crate::support::{Service, id};
+use aws_sdk_dynamodb::types::AttributeValue;
+use bank::{Cents, FaultKind, PayRequest};
+use domain::charge::Charge;
+use domain::ids::{ChargeId, PayoutId};
+use domain::money::{Amount, Currency};
+use domain::payout::PayoutOutcome;
+use domain::row::{FORMAT, Key, READ_FORMAT, WRITTEN_FORMAT};
+use money::payout::Payouts;
+use serde_json::{Value, json};
+use shared::store::{Item, key_of_item};
+
+use crate::live_charges::{Live, for_maria};
+use crate::support::{Listener, Service, eventually, id, operator, wait_until};
 use crate::webhooks::endpoint_path;
 
 /// An attribute that no type of this version has.
@@ -51,6 +59,67 @@ async fn a_replacement_keeps_the_attributes_of_a_newer_version() {
 
     service.refund(&charge, "refund-01", json!({})).await.expect(201);
     assert_eq!(attribute(&service, &charge_row, UNKNOWN).await, Some(text("kept")));
+}
+
+/// The kinds of rows that are replaced: the beginnings of their partitions.
+const REPLACED: [&str; 6] = ["account#", "charge#", "delivery#", "endpoints#", "payout#", "receipts#"];
+
+fn kind_of(pk: &str) -> &'static str {
+    REPLACED.into_iter().find(|kind| pk.starts_with(kind)).unwrap_or_default()
+}
+
+/// Returns the rows that are replaced, by their keys.
+async fn replaced_rows(service: &Service) -> BTreeMap<[String; 2], Item> {
+    let scan = service.dynamodb().scan().table_name("StateTable").into_paginator().items();
+    let rows: Vec<Item> = scan.send().collect::<Result<_, _>>().await.unwrap();
+    let rows = rows.into_iter().map(|row| (["pk", "sk"].map(|name| row[name].as_s().unwrap().clone()), row));
+    rows.filter(|([pk, _], _)| !kind_of(pk).is_empty()).collect()
+}
+
+#[tokio::test]
+async fn each_kind_of_row_keeps_the_attributes_of_a_newer_version_while_it_is_processed() {
+    let live = Live::start().await;
+    let service = &live.service;
+    let (listener, is_up) = Listener::down().await;
+    let endpoint = live.client.register_endpoint(&listener.url, &["charge.created"]).await;
+    let charge = live.create("order-00001", &for_maria()).await;
+    live.fault(FaultKind::DevolucaoUnrealized, 2);
+    let wrong = live.pay(&charge, PayRequest { amount: Cents::new(999), ..PayRequest::default() });
+    eventually("the payment is recorded", async || live.incoming(&wrong).await).await;
+    service.pay(1_000).await;
+    let payouts = Payouts::new(service.store());
+    let (id, now) = (PayoutId::new(service.stack.clock.now(), [7; 10]), service.stack.clock.now());
+    let money = (Amount::parse(600).unwrap(), Currency::BRL);
+    payouts.create(id, service.scope(), money, &operator(), now).await.unwrap();
+    listener.received(1).await;
+
+    let before = replaced_rows(service).await;
+    assert_eq!(before.keys().map(|[pk, _]| kind_of(pk)).collect::<BTreeSet<_>>(), BTreeSet::from(REPLACED));
+    for [pk, sk] in before.keys() {
+        let newest = (FORMAT, AttributeValue::N(READ_FORMAT.to_string()));
+        let attributes = [(UNKNOWN, text("kept")), newest];
+        let count = if sk == "charge" { 2 } else { 1 };
+        service.set_attributes(pk, sk, &attributes[..count]).await;
+    }
+    let marked = replaced_rows(service).await;
+    is_up.store(true, Ordering::SeqCst);
+    service.change_settings(|settings| settings.rate_limit_per_minute = 77).await;
+    let path = endpoint_path(&endpoint);
+    live.client.patch(&path, &json!({"events": ["charge.created", "charge.paid"]})).await.expect(200);
+    payouts.end(id, &PayoutOutcome::Paid, &operator(), now).await.unwrap();
+    live.pay(&charge, PayRequest { again: true, ..PayRequest::default() });
+    live.wait_for_status(&charge, "paid").await;
+    let is_kept = |row: &Item| row.get(UNKNOWN) == Some(&text("kept"));
+    wait_until("each kind of row is replaced", async || {
+        service.advance_seconds(60).await;
+        let rows = replaced_rows(service).await;
+        let changed = marked.iter().filter(|(key, row)| rows.get(key).is_some_and(|now| now != *row));
+        let changed: BTreeSet<&str> = changed.map(|([pk, _], _)| kind_of(pk)).collect();
+        let lost = marked.keys().filter(|key| rows.get(key).is_some_and(|row| !is_kept(row)));
+        assert_eq!(lost.collect::<Vec<_>>(), Vec::<&[String; 2]>::new());
+        changed == BTreeSet::from(REPLACED)
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -3,10 +3,9 @@
 #![allow(clippy::indexing_slicing, reason = "a JSON value has null for a field that is missing")]
 
 mod load;
-mod observe;
 mod service;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -51,8 +50,7 @@ struct Options {
         default_value = "PIX,CREDIT_CARD,pix,credit_card,mbway,multibanco,boleto,crypto"
     )]
     methods: Vec<Method>,
-    /// The write units that a partition key accepts in a second. The second account creates one charge in ten, and in
-    /// the first third of the time it is alone
+    /// The write units that a partition key accepts in a second. The second account creates one charge in ten
     #[arg(long, value_name = "UNITS", value_parser = clap::value_parser!(u16).range(1..))]
     throttle: Option<u16>,
     /// The seed of what is done and of the times of the kills
@@ -88,7 +86,14 @@ async fn run(options: Options) -> Result<ExitCode> {
     let directory = options.directory.clone().unwrap_or_else(std::env::temp_dir);
     let directory = directory.join(format!("soak-{}-{}", options.seed, std::process::id()));
     say(format_args!("seed {}; state and log are in {}", options.seed, directory.display()));
-    let violations = soak(options, &directory).await?;
+    let soak = Soak::start(options, directory.clone()).await?;
+    soak.load_and_disturb().await?;
+    soak.calm().await?;
+    soak.settle().await?;
+    let (counts, violations) = soak.compare().await?;
+    for (name, count) in counts {
+        say(format_args!("{count:>7}  {name}"));
+    }
     say(format_args!("{:.0} s; {} violations", began.elapsed().as_secs_f64(), violations.len()));
     for violation in &violations {
         say(format_args!("  {violation}"));
@@ -98,17 +103,4 @@ async fn run(options: Options) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     Ok(ExitCode::FAILURE)
-}
-
-/// Carries out a run. Returns what must not be.
-async fn soak(options: Options, directory: &Path) -> Result<Vec<String>> {
-    let soak = Soak::start(options, directory.to_owned()).await?;
-    soak.load_and_disturb().await?;
-    soak.calm().await?;
-    soak.settle().await?;
-    let (counts, violations) = soak.compare().await?;
-    for (name, count) in counts {
-        say(format_args!("{count:>7}  {name}"));
-    }
-    Ok(violations)
 }

@@ -30,8 +30,6 @@ pub(crate) struct Service {
     pub directory: PathBuf,
     port: u16,
     child: Mutex<Option<Child>>,
-    /// The proxy between the functions and DynamoDB, which ends when it is dropped.
-    throttle: Option<Child>,
     /// The content of the ready file, or null while the service does not run.
     pub ready: watch::Sender<Value>,
 }
@@ -56,7 +54,7 @@ fn program(name: &str) -> Result<PathBuf> {
 }
 
 /// Returns a free port. The system gives the next program that asks for any port another one.
-fn free_port() -> Result<u16> {
+pub(crate) fn free_port() -> Result<u16> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     Ok(listener.map_err(Error::of("finding a free port"))?.port())
 }
@@ -69,21 +67,7 @@ impl Service {
         let port = free_port()?;
         let ready = watch::channel(Value::Null).0;
         let (program, admin) = (program("local")?, program("admin")?);
-        Ok(Self { program, admin, directory, port, child: Mutex::default(), throttle: None, ready })
-    }
-
-    /// Starts a proxy that throttles writes to a partition key above so many units a second. Returns the arguments with
-    /// which the service uses it.
-    pub(crate) fn throttle(&mut self, units: u16) -> Result<Vec<String>> {
-        let (dynamodb, port) = (format!("127.0.0.1:{}", free_port()?), free_port()?);
-        let proxy = Command::new(program("throttle")?)
-            .args(["--units", &units.to_string(), "--port", &port.to_string()])
-            .args(["--dynamodb-url", &format!("http://{dynamodb}")])
-            .kill_on_drop(true)
-            .spawn();
-        self.throttle = Some(proxy.map_err(Error::of("starting the proxy"))?);
-        let arguments = ["--aws-listen", &dynamodb, "--dynamodb-url", &format!("http://127.0.0.1:{port}")];
-        Ok(arguments.map(str::to_owned).to_vec())
+        Ok(Self { program, admin, directory, port, child: Mutex::default(), ready })
     }
 
     /// Returns the content of the ready file.

@@ -1,28 +1,33 @@
 //! A run: starts the service, puts it under load while it is disturbed, waits until everything has ended, and gathers
 //! what the verifier compares.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use chrono::{DateTime, FixedOffset};
+use aws_sdk_sqs::types::QueueAttributeName;
+use domain::calendar::Day;
+use domain::time::Timestamp;
+use faults::due_rows;
+use faults::proxy::{Ceiling, FaultProxy};
+use futures_util::{StreamExt as _, stream};
+use local::fronts::Upstream;
 use serde_json::{Value, json};
+use shared::store::{Item, Store};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::time::Interval;
 use world::act::{BANK, STRIPE, Scope, Setting, World, fault};
 use world::dice::Dice;
 use world::http::{Call, Repetition, items, text};
 use world::listener::Listener;
 use world::plan::{FIRST, LIVE, Load, Method, OTHER, Plan};
-use world::verify::{Answered, verify};
+use world::verify::Answered;
 use world::{Counts, Error, Result, say};
 
-use crate::observe::{Stores, percentile};
-use crate::service::Service;
+use crate::service::{Service, free_port};
 use crate::{Options, TICK};
 
 /// The number of the charge before the load, with which the operator verifies the bank's filter by payer.
@@ -65,9 +70,6 @@ const DRAIN: Duration = Duration::from_mins(4);
 /// How often an operator tries to settle a payout.
 const MOST_ATTEMPTS: usize = 20;
 
-/// The most decisions of each kind that the operator makes near the end.
-const MOST_DECISIONS: usize = 40;
-
 /// Of about how many charges the creation is repeated at the end, to see that it creates no second one.
 const REPEATED: usize = 500;
 
@@ -93,6 +95,9 @@ const LOOKS: [(&str, u64); 6] = [
     ("/v1/events?limit=20", 20),
 ];
 
+/// The due rows that are never done: the sweep of each bank connection runs again and again.
+const ALWAYS_DUE: &str = "sweep#";
+
 /// The events that each merchant's endpoint receives.
 const EVENTS: &str = "charge.created charge.paid charge.failed charge.expired payment.refunded med_case.created \
                       payout.created payout.paid";
@@ -100,9 +105,9 @@ const EVENTS: &str = "charge.created charge.paid charge.failed charge.expired pa
 pub(crate) struct Soak {
     world: World,
     options: Options,
-    /// How long only the second account creates charges.
-    alone: Duration,
     service: Service,
+    /// Throttles the writes of the functions.
+    _throttle: Option<FaultProxy>,
     /// Those of the service.
     arguments: Vec<String>,
     /// How often the clock was to advance.
@@ -115,12 +120,17 @@ pub(crate) struct Soak {
 impl Soak {
     /// Starts the service, sets limits and fees, and registers the webhooks. If the service is to be killed, it is
     /// first killed during its first start.
-    pub(crate) async fn start(options: Options, directory: PathBuf) -> Result<Arc<Self>> {
-        let mut service = Service::new(directory)?;
+    pub(crate) async fn start(options: Options, directory: PathBuf) -> Result<Self> {
+        let service = Service::new(directory)?;
         let dice = Dice::new(options.seed, FIRST_CHARGE);
         let mut arguments = vec!["--bank-skew".to_owned(), dice.between("skew", -90, 90).to_string()];
+        let mut throttle = None;
         if let Some(units) = options.throttle {
-            arguments.extend(service.throttle(units)?);
+            let (proxy, dynamodb) = (FaultProxy::start().await?, format!("127.0.0.1:{}", free_port()?));
+            proxy.fronts().url(Upstream::DynamoDb, &format!("http://{dynamodb}"));
+            proxy.throttle(Ceiling::of_writes(units));
+            arguments.extend(["--aws-listen".to_owned(), dynamodb, "--dynamodb-url".to_owned(), proxy.url()]);
+            throttle = Some(proxy);
         }
         let early = if options.kills > 0 { dice.between("early kills", 1, MOST_EARLY_KILLS) } else { 0 };
         for kill in 0..early {
@@ -140,16 +150,15 @@ impl Soak {
             step_s: days.checked_div(ticks.unwrap_or_default().max(1)).unwrap_or_default(),
             ..Load::default()
         };
-        let alone = if plans.is_uneven { options.duration().div_f64(3.0) } else { Duration::ZERO };
         let events = EVENTS.split_whitespace().collect();
         let repetition = Repetition::InRealTime;
         let setting = Setting { repetition, events, has_failing: true, plans };
         let world = World::start(service.ready.subscribe(), Listener::start().await?, setting).await?;
         let (ticks, steps) = (watch::Sender::new(0), watch::Sender::new(0));
         let is_over = AtomicBool::new(false);
-        let soak = Self { world, options, alone, service, arguments, ticks, steps, is_over };
+        let soak = Self { world, options, service, _throttle: throttle, arguments, ticks, steps, is_over };
         soak.prepare().await?;
-        Ok(Arc::new(soak))
+        Ok(soak)
     }
 
     fn is_over(&self) -> bool {
@@ -158,10 +167,6 @@ impl Soak {
 
     fn has_live(&self) -> bool {
         self.options.methods.iter().any(|method| method.is_live())
-    }
-
-    fn stores(&self) -> Stores {
-        Stores::new(self.service.ready())
     }
 
     /// Sets limits and fees, and lets the operator verify the bank's filter by payer, which the service uses only
@@ -205,51 +210,34 @@ impl Soak {
     }
 
     /// Puts the service under load for its time, and disturbs it.
-    pub(crate) async fn load_and_disturb(self: &Arc<Self>) -> Result<()> {
-        let began = Instant::now();
-        let mut others = JoinSet::new();
-        others.spawn(Arc::clone(self).advance_by_days());
-        others.spawn(Arc::clone(self).operate());
-        others.spawn(Arc::clone(self).disturb(began));
-        Arc::clone(self).load().await?;
-        self.is_over.store(true, Ordering::SeqCst);
-        while let Some(ended) = others.join_next().await {
-            ended.map_err(Error::of("a part of the soak failed"))??;
-        }
-        Ok(())
+    pub(crate) async fn load_and_disturb(&self) -> Result<()> {
+        let load = async {
+            self.load().await;
+            self.is_over.store(true, Ordering::SeqCst);
+            Ok(())
+        };
+        let others = (self.advance_by_days(), self.operate(), self.disturb());
+        tokio::try_join!(load, others.0, others.1, others.2).map(drop)
     }
 
     /// Uses charges at a constant rate, also while the requests of earlier ones have no response yet.
-    async fn load(self: Arc<Self>) -> Result<()> {
+    async fn load(&self) {
         let began = Instant::now();
-        let mut ticks = tokio::time::interval(Duration::from_secs_f64(self.options.rate.recip()));
-        let mut running = JoinSet::new();
-        let mut is_alone = !self.alone.is_zero();
-        for number in 0.. {
+        let next = async |(mut ticks, number): (Interval, usize)| {
             ticks.tick().await;
-            if match self.options.charges {
+            let is_over = match self.options.charges {
                 Some(most) => usize::try_from(most).is_ok_and(|most| number >= most),
                 None => began.elapsed() >= self.options.duration(),
-            } {
-                break;
-            }
-            if is_alone && began.elapsed() >= self.alone {
-                self.say_durations("requests and webhooks without the load of the first account:");
-                is_alone = false;
-            }
-            let plan = Plan::new(&self.world.plans, number);
-            if plan.scope == OTHER || began.elapsed() >= self.alone {
-                running.spawn(Arc::clone(&self).use_charge(plan));
-            }
-            while running.try_join_next().is_some() {}
-        }
-        while let Some(ended) = running.join_next().await {
-            ended.map_err(Error::of("the load failed"))?;
-        }
-        Ok(())
+            };
+            (!is_over).then(|| (number, (ticks, number.saturating_add(1))))
+        };
+        let ticks = tokio::time::interval(Duration::from_secs_f64(self.options.rate.recip()));
+        let numbers = stream::unfold((ticks, 0), next);
+        let plans = numbers.map(|number| Plan::new(&self.world.plans, number));
+        plans.for_each_concurrent(None, |plan| self.use_charge(plan)).await;
     }
 
-    async fn use_charge(self: Arc<Self>, plan: Plan) {
+    async fn use_charge(&self, plan: Plan) {
         let world = &self.world;
         let dice = Dice::new(world.plans.seed, plan.number);
         let api = world.api(&plan);
@@ -288,7 +276,7 @@ impl Soak {
 
     /// Advances the clock in steps until the load ends, by the days together. While many messages wait, the clock
     /// waits too, as the service needs the machine's time for them. It catches up later.
-    async fn advance_by_days(self: Arc<Self>) -> Result<()> {
+    async fn advance_by_days(&self) -> Result<()> {
         let mut ticks = tokio::time::interval(TICK);
         ticks.tick().await;
         let (mut seconds, mut number): (i64, usize) = (0, 0);
@@ -298,9 +286,7 @@ impl Soak {
             number = number.saturating_add(1);
             seconds =
                 seconds.saturating_add(dice.between("step", 0, self.world.plans.step_s.saturating_mul(2)));
-            if let Some(messages) =
-                self.stores().messages().await.ok().filter(|count| *count <= MOST_MESSAGES)
-            {
+            if let Some(messages) = self.messages().await.ok().filter(|count| *count <= MOST_MESSAGES) {
                 let now = self.world.advance(seconds).await?;
                 seconds = 0;
                 let (now, charges) = (now.get(..16).unwrap_or(&now), self.world.notes().answered.len());
@@ -314,7 +300,7 @@ impl Soak {
     }
 
     /// Runs an operator's command after each step of the clock. A command fails if the service is killed meanwhile.
-    async fn operate(self: Arc<Self>) -> Result<()> {
+    async fn operate(&self) -> Result<()> {
         let account = self.world.scopes[FIRST].account.as_str();
         let mut ticks = self.ticks.subscribe();
         for number in 0_u64.. {
@@ -362,7 +348,7 @@ impl Soak {
         for _attempt in 0..MOST_ATTEMPTS {
             self.world.wait_until_up().await;
             if self.service.admin(&["payouts", "settle", &payout, "--reason", "soak"]).await?.code == 0 {
-                self.world.notes().payouts.push((payout, true));
+                self.world.notes().payouts[FIRST].push((payout, true));
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -372,7 +358,8 @@ impl Soak {
     }
 
     /// Kills the service and fills its disk, at random times within the load.
-    async fn disturb(self: Arc<Self>, began: Instant) -> Result<()> {
+    async fn disturb(&self) -> Result<()> {
+        let began = Instant::now();
         let Options { kills, fill, seed, .. } = self.options;
         // In 1,000 parts of the duration; the first of them are kills.
         let time = |place: usize| Dice::new(seed, place).between("disturbance", 30, 900);
@@ -449,12 +436,12 @@ impl Soak {
         of_scope.collect()
     }
 
-    /// Prints the durations of each account's requests and webhooks since the last time.
-    fn say_durations(&self, title: &str) {
-        say(title);
+    /// Prints the durations of each account's requests and webhooks.
+    fn say_durations(&self) {
+        say("requests and webhooks:");
         for (number, Scope { name, api, .. }) in self.world.scopes.iter().enumerate() {
             let webhooks: Vec<Duration> = self.webhooks(number).into_iter().flatten().collect();
-            let mut record = api.record();
+            let record = api.record();
             let [median, slow, longest] = [50, 99, 100].map(|percent| percentile(&record.durations, percent));
             let [webhook, late] = [50, 99].map(|percent| percentile(&webhooks, percent));
             let (number, responses) = (webhooks.len(), &record.responses);
@@ -462,9 +449,7 @@ impl Soak {
                 "  {name:<6} requests: median {median:.0?}, 99 % {slow:.0?}, longest {longest:.0?}; {number} webhooks: \
                  median {webhook:.0?}, 99 % {late:.0?}; responses {responses:?}"
             ));
-            record.durations.clear();
         }
-        self.world.notes().paid.clear();
     }
 
     /// Ends the faults and the throttling. Throttled webhooks must arrive before.
@@ -485,12 +470,10 @@ impl Soak {
                 self.world.violation("throttled webhooks did not arrive within four minutes".to_owned());
             }
             say(format_args!("webhooks arrived until {:.1} s after the load", began.elapsed().as_secs_f64()));
-            self.say_durations("requests and webhooks beside the load of the first account:");
             self.service.kill().await?;
             self.service.start(&[]).await?;
-        } else {
-            self.say_durations("requests and webhooks:");
         }
+        self.say_durations();
         Ok(())
     }
 
@@ -538,7 +521,7 @@ impl Soak {
     }
 
     async fn in_progress(&self) -> Result<Vec<String>> {
-        let mut due = self.stores().due().await?;
+        let mut due = self.due().await?;
         if self.has_live() && !due.is_empty() {
             // A charge whose payment waits for a review stays due, because the service warns of it.
             let [_, held] = self.waiting().await?;
@@ -546,7 +529,7 @@ impl Soak {
                 held.iter().map(|payment| text(payment, "charge").replacen("ch_", "charge#", 1)).collect();
             due.retain(|row| !held.iter().any(|held| !held.is_empty() && row.starts_with(held)));
         }
-        let (rows, messages) = (due.len(), self.stores().messages().await?);
+        let (rows, messages) = (due.len(), self.messages().await?);
         let mut deliveries: u64 = 0;
         for Scope { api, .. } in &self.world.scopes {
             let stats = api.read("/v1/webhooks/stats").await?;
@@ -560,6 +543,31 @@ impl Soak {
         Ok(rows.into_iter().chain(counts.map(|(count, what)| format!("{count} {what}"))).collect())
     }
 
+    /// Returns the rows of the due index that can end.
+    async fn due(&self) -> Result<Vec<String>> {
+        let ready = self.service.ready();
+        let store = Store::new(local::sdk::dynamodb(text(&ready, "dynamodb_url")), text(&ready, "table"));
+        let rows = due_rows(&store).await?;
+        let rows = rows.iter().map(|row| format!("{} at {}", attribute(row, "pk"), attribute(row, "due_sk")));
+        Ok(rows.filter(|row| !row.starts_with(ALWAYS_DUE)).collect())
+    }
+
+    /// Returns the number of messages in all queues.
+    async fn messages(&self) -> Result<u64> {
+        let sqs = local::sdk::sqs(text(&self.service.ready(), "sqs_url"));
+        let queues = sqs.list_queues().send().await.map_err(Error::of("listing the queues"))?;
+        let mut messages: u64 = 0;
+        for queue in queues.queue_urls() {
+            let read = sqs.get_queue_attributes().queue_url(queue).attribute_names(QueueAttributeName::All);
+            let read = read.send().await.map_err(Error::of("reading the attributes of a queue"))?;
+            let counts = read.attributes.into_iter().flatten();
+            let counts = counts.filter(|(name, _)| name.as_str().starts_with("ApproximateNumberOfMessages"));
+            let counts = counts.filter_map(|(_, count)| count.parse::<u64>().ok());
+            messages = counts.fold(messages, u64::saturating_add);
+        }
+        Ok(messages)
+    }
+
     /// Returns the live payments that match no charge, and those that are held for review.
     async fn waiting(&self) -> Result<[Vec<Value>; 2]> {
         let account = self.world.scopes[LIVE].account.as_str();
@@ -568,12 +576,11 @@ impl Soak {
         Ok([unapplied, self.service.admin_list(&held).await?])
     }
 
-    /// Lets the operator decide about some of the payments that wait, as their plans say.
+    /// Lets the operator decide about the payments that wait, as their plans say.
     async fn decide(&self) -> Result<()> {
         let [unapplied, held] = self.waiting().await?;
         let account = self.world.scopes[LIVE].account.as_str();
         let answered = self.world.notes().answered.clone();
-        let mut decisions: BTreeMap<&str, usize> = BTreeMap::new();
         for payment in unapplied.iter().chain(&held) {
             let (pix, held) = (text(payment, "end_to_end_id").to_owned(), text(payment, "payment"));
             let found = answered.iter().find(|(_, one)| {
@@ -591,11 +598,6 @@ impl Soak {
                 (false, true) => ("review approve", vec![charge.as_str()]),
                 (false, false) => ("review return", vec![charge.as_str()]),
             };
-            let made = decisions.entry(what).or_default();
-            *made = made.saturating_add(1);
-            if *made > MOST_DECISIONS {
-                continue;
-            }
             let verb: Vec<&str> = what.split(' ').collect();
             let output = self.service.admin(&[verb, command, vec!["--reason", "soak"]].concat()).await?;
             self.world.count(format_args!("{what}{}", if output.code == 0 { "" } else { " refused" }));
@@ -624,24 +626,15 @@ impl Soak {
         for number in numbers.into_iter().filter(|number| *number != FIRST_CHARGE).step_by(step) {
             self.world.create(&Plan::new(&self.world.plans, number)).await;
         }
-        let waiting = self.waiting().await?;
-        for (number, Scope { name, api, .. }) in self.world.scopes.iter().enumerate() {
-            let mut view = self.world.view(number, &waiting).await?;
-            if number == FIRST {
-                view.payouts = self.world.notes().payouts.clone();
-            }
-            if number == LIVE {
-                self.reconcile().await?;
-            }
-            let findings = verify(&view);
-            for (what, count) in findings.counts {
-                self.world.notes().counts.insert(format!("{name}: {what}"), count);
-            }
-            findings.violations.into_iter().for_each(|text| self.world.violation(format!("{name}: {text}")));
+        let findings = self.world.verify(&self.waiting().await?).await?;
+        self.world.notes().counts.extend(findings.counts);
+        findings.violations.into_iter().for_each(|text| self.world.violation(text));
+        for Scope { name, api, .. } in &self.world.scopes {
             if let Some(count) = api.record().responses.get("500") {
                 self.world.violation(format!("{name}: {count} requests were answered 500"));
             }
         }
+        self.reconcile().await?;
         self.command_must_agree(&["ledger", "verify"]).await?;
         let users = self.service.admin_list(&["users", "list", &self.world.scopes[FIRST].account]).await?;
         let users: BTreeSet<String> = users.iter().map(|user| text(user, "email").to_owned()).collect();
@@ -649,24 +642,21 @@ impl Soak {
         for email in missing {
             self.world.violation(format!("{email} was added, and is missing"));
         }
-        self.world.listener.wrong().into_iter().for_each(|text| self.world.violation(text));
         self.service.kill().await?;
         let notes = std::mem::take(&mut *self.world.notes());
         Ok((notes.counts, notes.violations))
     }
 
-    /// Reconciles each day of São Paulo, which is 3 hours behind UTC all year, from the start to the service's clock.
+    /// Reconciles each day of São Paulo from the start to the service's clock.
     async fn reconcile(&self) -> Result<()> {
-        let zone = FixedOffset::west_opt(3 * 60 * 60).ok_or_else(|| Error::new("no zone"))?;
-        let day = |at: DateTime<FixedOffset>| at.with_timezone(&zone).date_naive();
-        let now = DateTime::parse_from_rfc3339(&self.world.advance(0).await?);
-        let now = now.map_err(Error::of("reading the time of the service"))?;
-        let started = DateTime::from_timestamp(self.world.plans.started_s, 0).unwrap_or_default();
-        let (last, first) = (day(now), day(started.fixed_offset()));
+        let now = Timestamp::parse_floor(&self.world.advance(0).await?);
+        let last = Day::of(now.map_err(Error::of("reading the time of the service"))?);
+        let started = Timestamp::from_millis(self.world.plans.started_s.saturating_mul(1_000));
+        let first = Day::of(started.map_err(Error::of("reading the time of the start"))?);
         let account = self.world.scopes[LIVE].account.as_str();
         let shown = self.service.admin(&["accounts", "show-acquirer", account]).await?.stdout;
         let connections: BTreeSet<&str> = shown.split('"').filter(|part| part.starts_with("con_")).collect();
-        for day in first.iter_days().take_while(|day| *day <= last) {
+        for day in first.date().iter_days().take_while(|day| *day <= last.date()) {
             let day = day.to_string();
             for connection in &connections {
                 let at = ["reconcile", "--account", account, "--connection", connection, "--date", &day];
@@ -690,6 +680,18 @@ impl Soak {
         }
         Ok(())
     }
+}
+
+fn attribute<'a>(row: &'a Item, name: &str) -> &'a str {
+    row.get(name).and_then(|value| value.as_s().ok()).map_or("", String::as_str)
+}
+
+/// Returns the duration that `percent` of the durations do not exceed.
+fn percentile(durations: &[Duration], percent: usize) -> Duration {
+    let mut sorted = durations.to_vec();
+    sorted.sort_unstable();
+    let index = sorted.len().saturating_sub(1).saturating_mul(percent).div_ceil(100);
+    sorted.get(index).copied().unwrap_or_default()
 }
 
 /// Writes a file until the disk is full.
