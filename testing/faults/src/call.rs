@@ -1,11 +1,14 @@
 //! Names for the calls of functions to other services, so that the same call is found again in another run.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use bytes::Bytes;
 use hyper::http::request::Parts;
 use local::fronts::Upstream;
 use serde_json::Value;
+
+use crate::proxy::calls::calls;
 
 /// A service that functions call.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -39,22 +42,29 @@ pub const BANK_CLIENT: &str = "bank client";
 /// A caller that is no function.
 pub const CLIENT: &str = "client";
 
+/// Returns a header of a request, or an empty text.
+pub(crate) fn header<'a>(head: &'a Parts, name: &str) -> &'a str {
+    head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
 /// Returns the name of the function that sent a request, and a description of the request.
 pub fn describe(service: Service, head: &Parts, body: &Bytes) -> (String, String) {
-    let header = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
     // On this machine, the session token of a function's credentials is its logical id.
-    let function = match service {
-        Service::Receiver => "WebhookWorkerFunction",
-        Service::Upstream(Upstream::Bank | Upstream::Cards) => BANK_CLIENT,
-        Service::Upstream(_) => header("x-amz-security-token").unwrap_or(CLIENT),
+    let function = match (service, header(head, "x-amz-security-token")) {
+        (Service::Receiver, _) => "WebhookWorkerFunction",
+        (Service::Upstream(Upstream::Bank | Upstream::Cards), _) => BANK_CLIENT,
+        (Service::Upstream(_), "") => CLIENT,
+        (Service::Upstream(_), function) => function,
     };
-    let operation = header("x-amz-target").and_then(|target| target.rsplit('.').next()).unwrap_or_default();
-    let text = String::from_utf8_lossy(body);
+    let operation = header(head, "x-amz-target").rsplit('.').next().unwrap_or_default();
+    let request = || serde_json::from_slice::<Value>(body).unwrap_or_default();
     let what = match service {
-        Service::Upstream(Upstream::DynamoDb) => format!("DynamoDB {operation} {}", rows(&text)),
+        Service::Upstream(Upstream::DynamoDb) => {
+            format!("DynamoDB {operation} {}", rows(operation, &request()))
+        }
         Service::Upstream(Upstream::Sqs) => {
-            let queue = serde_json::from_slice::<Value>(body).unwrap_or_default();
-            let queue = queue.get("QueueUrl").and_then(Value::as_str).unwrap_or_default();
+            let request = request();
+            let queue = request["QueueUrl"].as_str().unwrap_or_default();
             format!("SQS {operation} {}", queue.rsplit('/').next().unwrap_or_default())
         }
         Service::Upstream(Upstream::S3) => {
@@ -64,40 +74,24 @@ pub fn describe(service: Service, head: &Parts, body: &Bytes) -> (String, String
         Service::Upstream(acquirer @ (Upstream::Bank | Upstream::Cards)) => {
             let is_word = |segment: &str| !segment.contains(|c: char| c.is_numeric());
             let is_fixed = |segment: &&str| is_word(segment) && (segment.len() < 12 || segment.contains('_'));
-            let path: Vec<&str> = head
-                .uri
-                .path()
-                .split('/')
-                .map(|segment| Some(segment).filter(is_fixed).unwrap_or("*"))
-                .collect();
+            let path =
+                head.uri.path().split('/').map(|segment| Some(segment).filter(is_fixed).unwrap_or("*"));
             let name = if acquirer == Upstream::Bank { "bank" } else { "cards" };
-            format!("{name} {} {}", head.method, path.join("/"))
+            format!("{name} {} {}", head.method, path.collect::<Vec<_>>().join("/"))
         }
-        Service::Receiver => format!("webhook {}", header("x-service-event-type").unwrap_or_default()),
+        Service::Receiver => format!("webhook {}", header(head, "x-service-event-type")),
     };
     (function.to_owned(), what)
 }
 
-/// Returns the kinds of rows that a request names: the beginnings of their partition keys.
-fn rows(body: &str) -> String {
-    let mut kinds: Vec<String> = Vec::new();
-    let mut add = |kind: &str| {
-        if !kinds.iter().any(|known| known == kind) {
-            kinds.push(kind.to_owned());
-        }
-    };
-    for index in body.split("\"IndexName\":\"").skip(1) {
-        add(index.split('"').next().unwrap_or_default());
-    }
-    for (before, key) in body.split("pk\":{\"S\":\"").zip(body.split("pk\":{\"S\":\"").skip(1)) {
-        // Attributes of indexes, such as `list_pk`, have other characters before `pk`.
-        if before.ends_with(['"', ':']) {
-            let key = key.split('"').next().unwrap_or_default();
-            let kind = key.split('#').next().unwrap_or_default();
-            add(if kind.len() > 30 { "api-key" } else { kind });
-        }
-    }
+/// Returns the indexes that a request names, and the kinds of its rows: the beginnings of their partition keys.
+fn rows(operation: &str, request: &Value) -> String {
+    let calls = calls("", operation, request);
+    let indexes = calls.iter().filter_map(|call| Some(call.resource.split_once("/index/")?.1));
+    let kinds = calls.iter().flat_map(|call| &call.leading_keys).map(|key| {
+        let kind = key.split('#').next().unwrap_or_default();
+        if kind.len() > 30 { "api-key" } else { kind }
+    });
     // A request names tables in any order.
-    kinds.sort();
-    kinds.join("+")
+    indexes.chain(kinds).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join("+")
 }

@@ -45,7 +45,7 @@ impl Fault {
                 call.what.starts_with("DynamoDB ")
                     && is_operation(&["PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"])
             }
-            Self::PartialBatch => is_operation(&["BatchGetItem", "BatchWriteItem", "SendMessageBatch"]),
+            Self::PartialBatch => is_operation(&["BatchGetItem", "SendMessageBatch"]),
         }
     }
 
@@ -67,8 +67,8 @@ pub fn refusal(service: Service, fault: Fault, body: &Bytes) -> Answer {
             (StatusCode::BAD_REQUEST, AWS_JSON, aws_error("ThrottlingException").to_string().into())
         }
         (Service::Upstream(Upstream::DynamoDb | Upstream::Sqs), fault) => {
-            let (status, body) = dynamodb_error(fault, &serde_json::from_slice(body).unwrap_or_default());
-            (status, AWS_JSON, body)
+            let (status, error) = dynamodb_error(fault, &serde_json::from_slice(body).unwrap_or_default());
+            (status, AWS_JSON, error.to_string().into())
         }
         (Service::Upstream(Upstream::S3), Fault::Throttled) => {
             (StatusCode::SERVICE_UNAVAILABLE, "application/xml", s3_error("SlowDown"))
@@ -98,14 +98,14 @@ pub(crate) fn aws_error(code: &str) -> Value {
 }
 
 /// Returns the error of DynamoDB that a request causes: a conflict, a throttle, or another fault of the server.
-pub(crate) fn dynamodb_error(fault: Fault, request: &Value) -> (StatusCode, Bytes) {
+pub(crate) fn dynamodb_error(fault: Fault, request: &Value) -> (StatusCode, Value) {
     let items = request.get("TransactItems").and_then(Value::as_array).map(Vec::len);
     let (code, reason) = match (fault, items) {
         (Fault::Conflict, Some(_)) => ("TransactionCanceledException", "TransactionConflict"),
         (Fault::Throttled, Some(_)) => ("TransactionCanceledException", "ThrottlingError"),
         (Fault::Conflict, None) => ("TransactionConflictException", ""),
         (Fault::Throttled, None) => ("ProvisionedThroughputExceededException", ""),
-        _ => return (StatusCode::INTERNAL_SERVER_ERROR, aws_error("InternalServerError").to_string().into()),
+        _ => return (StatusCode::INTERNAL_SERVER_ERROR, aws_error("InternalServerError")),
     };
     let mut error = aws_error(code);
     if let Some(items) = items {
@@ -113,7 +113,7 @@ pub(crate) fn dynamodb_error(fault: Fault, request: &Value) -> (StatusCode, Byte
         let codes = std::iter::once(reason).chain(std::iter::repeat("None")).take(items);
         error["CancellationReasons"] = codes.map(|code| json!({"Code": code})).collect();
     }
-    (StatusCode::BAD_REQUEST, error.to_string().into())
+    (StatusCode::BAD_REQUEST, error)
 }
 
 fn s3_error(code: &str) -> Bytes {
@@ -136,28 +136,20 @@ impl HalfBatch {
         if let Some(entries) = request.get_mut("Entries").and_then(Value::as_array_mut) {
             let rest = entries.split_off(entries.len().div_ceil(2));
             let failed = rest.iter().map(|entry| {
-                json!({"Id": entry.get("Id"), "Code": "InternalError", "SenderFault": false, "Message": "an injected fault"})
+                json!({"Id": entry["Id"], "Code": "InternalError", "SenderFault": false, "Message": "an injected fault"})
             });
             let unprocessed = ("Failed", failed.collect());
             return Some(Self { request, unprocessed });
         }
-        let tables = request.get_mut("RequestItems")?.as_object_mut()?;
-        let is_read = tables.values().any(Value::is_object);
         let mut rest = Map::new();
-        for (table, items) in tables.iter_mut() {
-            let mut others = items.clone();
-            let (kept, left) = if is_read {
-                (items.get_mut("Keys")?.as_array_mut()?, others.get_mut("Keys")?.as_array_mut()?)
-            } else {
-                (items.as_array_mut()?, others.as_array_mut()?)
-            };
-            *left = kept.split_off(kept.len().div_ceil(2));
-            if !left.is_empty() {
+        for (table, keys) in request.get_mut("RequestItems")?.as_object_mut()? {
+            let (mut others, kept) = (keys.clone(), keys["Keys"].as_array_mut()?);
+            others["Keys"] = kept.split_off(kept.len().div_ceil(2)).into();
+            if others["Keys"] != json!([]) {
                 rest.insert(table.clone(), others);
             }
         }
-        let name = if is_read { "UnprocessedKeys" } else { "UnprocessedItems" };
-        Some(Self { request, unprocessed: (name, Value::Object(rest)) })
+        Some(Self { request, unprocessed: ("UnprocessedKeys", Value::Object(rest)) })
     }
 
     /// Adds the unprocessed half to the response to the first half.

@@ -49,7 +49,7 @@ async fn each_kind_of_request_consumes_the_units_that_aws_bills() {
     let (_embedded, proxy, client) = start().await;
     proxy.count_partitions();
     let units = |report: Report| {
-        let by_key: f64 = report.units_by_key.iter().map(|key| key.written.units).sum();
+        let by_key: f64 = report.units_by_key.iter().map(|key| key.units).sum();
         assert!((by_key - report.write_units).abs() < f64::EPSILON, "{report:?}");
         (report.write_units, report.read_units)
     };

@@ -10,12 +10,11 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use hyper::StatusCode;
 use local::embedded::{ACCOUNT, REGION};
 use serde_json::{Value, json};
 
-use super::partitions::PartitionUnits;
+use super::KeyUnits;
 use crate::fault::{Fault, aws_error, dynamodb_error};
 
 /// After this many write units of one partition key in a period, in a table or an index, further writes are throttled.
@@ -34,51 +33,35 @@ impl Ceiling {
 }
 
 /// The units of each partition in its current period.
-#[derive(Debug)]
+#[derive(Default)]
 pub(super) struct Throttle {
-    ceiling: Ceiling,
-    /// By resource and partition key.
-    used: HashMap<(String, String), Used>,
-    throttled: usize,
-}
-
-#[derive(Debug)]
-struct Used {
-    since: Instant,
-    units: f64,
+    /// By resource and partition key: the beginning of the period, and the units.
+    used: HashMap<(String, String), (Instant, f64)>,
+    pub(super) throttled: usize,
 }
 
 impl Throttle {
-    pub(super) fn new(ceiling: Ceiling) -> Self {
-        Self { ceiling, used: HashMap::new(), throttled: 0 }
-    }
-
-    pub(super) fn throttled(&self) -> usize {
-        self.throttled
-    }
-
     /// Returns the table or index that throttles a write, given whether the write names a resource and its partition.
     /// `None`: the write is admitted.
-    pub(super) fn refuse(&mut self, names: impl Fn(&str, &str) -> bool, now: Instant) -> Option<String> {
-        self.used.retain(|_, used| now.saturating_duration_since(used.since) < self.ceiling.period);
-        let mut hot = self.used.iter().filter(|(_, used)| used.units >= self.ceiling.write);
+    pub(super) fn refuse(&mut self, ceiling: Ceiling, names: impl Fn(&str, &str) -> bool) -> Option<String> {
+        self.used.retain(|_, (since, _)| since.elapsed() < ceiling.period);
+        let mut hot = self.used.iter().filter(|(_, (_, units))| *units >= ceiling.write);
         let ((resource, _), _) = hot.find(|((resource, partition), _)| names(resource, partition))?;
         self.throttled = self.throttled.saturating_add(1);
         Some(resource.clone())
     }
 
-    /// Adds the units that a write consumed.
-    pub(super) fn consume(&mut self, consumed: &[PartitionUnits], now: Instant) {
-        for PartitionUnits { resource, partition, units, .. } in consumed {
-            let used = self.used.entry((resource.clone(), partition.clone()));
-            used.or_insert(Used { since: now, units: 0.0 }).units += units;
+    /// Adds the units that a write since then consumed.
+    pub(super) fn consume(&mut self, consumed: &[KeyUnits], since: Instant) {
+        for KeyUnits { resource, partition, units, .. } in consumed {
+            self.used.entry((resource.clone(), partition.clone())).or_insert((since, 0.0)).1 += units;
         }
     }
 }
 
 /// Names the resource and the reason, as
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_ThrottlingReason.html>
-pub(super) fn response(resource: &str, request: &Value) -> (StatusCode, Bytes) {
+pub(super) fn response(resource: &str, request: &Value) -> (StatusCode, Value) {
     if request.get("TransactItems").is_some() {
         return dynamodb_error(Fault::Throttled, request);
     }
@@ -89,5 +72,5 @@ pub(super) fn response(resource: &str, request: &Value) -> (StatusCode, Bytes) {
     });
     let mut error = aws_error("ThrottlingException");
     error["throttlingReasons"] = json!([reason]);
-    (StatusCode::BAD_REQUEST, error.to_string().into())
+    (StatusCode::BAD_REQUEST, error)
 }

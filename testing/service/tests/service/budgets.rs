@@ -300,7 +300,7 @@ async fn a_thousand_charges_of_a_minute_stay_within_their_write_units_and_heat_n
 async fn charges_with_an_order_number_and_an_email_take_one_more_write_unit_for_each() {
     let cost = unit_costs::charges_of_a_minute(100, ShardCount::ONE, true).await;
     assert_holds("a charge that can be searched", cost.units(), CHARGE_OF_A_MINUTE, &cost);
-    let of_lookups = cost.units_of(|key| key.written.partition.starts_with("lookup#"));
+    let of_lookups = cost.units_of(|key| key.partition.starts_with("lookup#"));
     assert!((of_lookups - 2.0).abs() < f64::EPSILON, "{of_lookups}");
 }
 

@@ -28,7 +28,7 @@ use domain::row::Key;
 use domain::shard::{ShardCount, ShardedScope};
 use effects::rollup::Rollups;
 use effects::webhook::delivery::Delivery;
-use faults::proxy::{Calls, FaultProxy, Report};
+use faults::proxy::{FaultProxy, Report};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -70,12 +70,12 @@ pub(crate) struct Service {
 
 /// Fails the test when it is dropped, if the role of a function in `template.yaml` refuses a call that the
 /// function made. So every test that reaches a rare path also checks the permissions for it.
-struct CheckedRoles(Calls);
+struct CheckedRoles(FaultProxy);
 
 impl Drop for CheckedRoles {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            policies::check(&self.0.all());
+            policies::check(&self.0.calls());
         }
     }
 }
@@ -380,7 +380,7 @@ impl Service {
         let proxy = FaultProxy::start().await.unwrap();
         let stack = Stack::start(Options { fronts: proxy.fronts(), clock, ..options }).await.unwrap();
         let client = Client::new(&stack.base_url, &stack.seed.first.test_api_key);
-        let roles = CheckedRoles(proxy.calls());
+        let roles = CheckedRoles(proxy.clone());
         Self { stack, proxy, client, orders: AtomicU32::new(0), _roles: roles }
     }
 

@@ -60,7 +60,7 @@ impl Cost {
     /// The write units of one charge or refund that match the condition.
     pub(crate) fn units_of(&self, matches: impl Fn(&KeyUnits) -> bool) -> f64 {
         let matching = self.written.iter().filter(|key| matches(key));
-        self.per_one(matching.map(|key| key.written.units).fold(0.0, |sum, units| sum + units))
+        self.per_one(matching.map(|key| key.units).fold(0.0, |sum, units| sum + units))
     }
 
     /// The measured quantities of a paid charge and of a delivery, by their paths in a profile of
@@ -121,7 +121,7 @@ impl Cost {
         let mut sums: BTreeMap<String, f64> = BTreeMap::new();
         for key in &self.written {
             if let Some(name) = name(key) {
-                *sums.entry(name).or_default() += key.written.units;
+                *sums.entry(name).or_default() += key.units;
             }
         }
         let mut sums: Vec<_> = sums.into_iter().map(|(name, units)| (name, self.per_one(units))).collect();
@@ -141,30 +141,29 @@ pub(crate) fn highest(figures: &[(String, f64)]) -> f64 {
 
 /// Whether a row, or an entry of an index, belongs to a delivery.
 fn is_delivery(key: &KeyUnits) -> bool {
-    key.written.partition.starts_with("deliveries#") || key.written.sort.starts_with("wd_")
+    key.partition.starts_with("deliveries#") || key.sort.starts_with("wd_")
 }
 
 fn is_api_key(key: &KeyUnits) -> bool {
-    key.written.resource == "ApiKeysTable"
+    key.resource == "ApiKeysTable"
 }
 
 fn is_in_due_index(key: &KeyUnits) -> bool {
-    key.written.resource.ends_with("/index/due")
+    key.resource.ends_with("/index/due")
 }
 
 /// Returns the kind of a row, such as `StateTable events# evt_`. An entry of an index has the kind of its row.
 fn kind(key: &KeyUnits) -> String {
-    let written = &key.written;
     let prefix = |key: &str| {
         let first = key.split_inclusive(['#', '_']).next().unwrap_or_default().to_owned();
         let is_id = !first.ends_with(['#', '_']) && first.contains(|letter: char| letter.is_ascii_digit());
         if is_id { "…".to_owned() } else { first }
     };
-    format!("{} {} {}", written.resource, prefix(&written.partition), prefix(&written.sort))
+    format!("{} {} {}", key.resource, prefix(&key.partition), prefix(&key.sort))
 }
 
 fn partition(key: &KeyUnits) -> String {
-    format!("{} {}", key.written.resource, key.written.partition)
+    format!("{} {}", key.resource, key.partition)
 }
 
 /// A service without event sources, and what a flow needs to replace them.
@@ -284,11 +283,11 @@ impl Flow {
     /// Returns the cost since the last reset. `count`: the number of charges or refunds.
     fn cost(&self, count: usize) -> Cost {
         let Report { mut units_by_key, write_units, read_units, .. } = self.service.proxy().report();
-        let by_key: f64 = units_by_key.iter().map(|key| key.written.units).sum();
+        let by_key: f64 = units_by_key.iter().map(|key| key.units).sum();
         assert!((by_key - write_units).abs() < 0.5, "{by_key} units by key: {write_units}");
         // The sweep of the seeded bank connection and the checkpoint of new deliveries do not depend on the
         // charges.
-        units_by_key.retain(|key| !matches!(key.written.sort.as_str(), "sweep" | "checkpoint"));
+        units_by_key.retain(|key| !matches!(key.sort.as_str(), "sweep" | "checkpoint"));
         Cost { written: units_by_key, read_units, counts: self.counts.borrow().clone(), count }
     }
 }
@@ -335,11 +334,9 @@ pub(crate) async fn charges_of_a_minute(charges: usize, shards: ShardCount, has_
 pub(crate) async fn charge_alone() -> Cost {
     loop {
         let cost = Box::pin(one_charge()).await;
-        let is_of_counts =
-            |key: &KeyUnits| key.written.partition.starts_with("deliveries#") && key.written.sort == "total";
+        let is_of_counts = |key: &KeyUnits| key.partition.starts_with("deliveries#") && key.sort == "total";
         // On a busy machine, the scheduler may sum up between the charge's two changes, and must do it again.
-        let schedules_sums =
-            |key: &KeyUnits| key.written.partition.starts_with("rollup#") && key.written.sort == "total";
+        let schedules_sums = |key: &KeyUnits| key.partition.starts_with("rollup#") && key.sort == "total";
         if cost.units_of(is_of_counts) == 0.0 && cost.units_of(schedules_sums) <= 1.0 {
             return cost;
         }
@@ -413,7 +410,5 @@ pub(crate) async fn med_case() -> Cost {
 
 /// Returns the units of a refund with its audit row. Its events and statistics do not count.
 pub(crate) fn refund_units(cost: &Cost) -> f64 {
-    cost.units_of(|key| {
-        key.caller != "EventDispatcherFunction" || key.written.partition.starts_with("audit#")
-    })
+    cost.units_of(|key| key.caller != "EventDispatcherFunction" || key.partition.starts_with("audit#"))
 }
