@@ -381,6 +381,7 @@ pub fn verify(view: &View) -> Findings {
         cobs(view, &mut findings);
         payments(view, &mut findings);
         sent(view, &mut findings);
+        money(view, &mut findings);
         payer_lock(view, &mut findings);
         disputes(view, &mut findings);
     }
@@ -651,8 +652,7 @@ fn sent(view: &View, findings: &mut Findings) {
     findings.compare("Pix out by key and amount", &completed, &at_bank);
 }
 
-/// Each balance is the sum of the statement in its currency. So with [`payments`], [`refunds`] and [`sent`], it is what the
-/// acquirers received for charges, less what left the account and the fees.
+/// Each balance is the sum of the statement in its currency.
 fn balances(view: &View, findings: &mut Findings) {
     let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
     for movement in &view.movements {
@@ -695,6 +695,28 @@ fn statistics(view: &View, findings: &mut Findings) {
         if usize::try_from(*total).ok() != Some(*listed) {
             findings.violation(format!("`total` of the {list} is {total}, and {listed} are listed"));
         }
+    }
+}
+
+/// The balance is what the bank received for charges, less what left the account and the fees.
+fn money(view: &View, findings: &mut Findings) {
+    let pix = view.pix();
+    let paid = || view.charges.iter().filter_map(|charge| pix.get(credited(charge)?));
+    let received = sum(paid().map(|pix| centavos(&pix["valor"])));
+    let returned = sum(executed(paid().flat_map(|pix| items(&pix["devolucoes"]))));
+    let sent = sum(executed(items(&view.books["pixOut"])));
+    let refund_fees = sum(view.completed().map(|refund| view.refund_fee(refund)));
+    let fees = sum(view.charges.iter().map(|charge| view.fee(charge, &pix))).saturating_add(refund_fees);
+    let noticed = sum(view.charges.iter().map(|charge| view.lost_by_notice(charge)));
+    let payouts = view.movements.iter().filter(|one| text(one, "type").starts_with("payout"));
+    let paid_out = sum(payouts.map(|one| integer(one, "net").saturating_neg()));
+    let expected = [returned, sent, fees, noticed, paid_out].into_iter().fold(received, i64::saturating_sub);
+    let balance = sum(view.balances().into_values());
+    if expected != balance {
+        findings.violation(format!(
+            "the balance is {balance}, and the bank's books lead to {expected}: {received} received, {returned} \
+             returned, {sent} sent, {fees} fees"
+        ));
     }
 }
 
