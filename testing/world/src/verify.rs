@@ -1035,6 +1035,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "one line for each kind")]
     fn each_kind_of_damage_is_a_violation() {
         type Damage = (&'static str, fn(&mut View));
         let live: [Damage; 31] = [
@@ -1064,7 +1065,7 @@ mod tests {
                 view.books["pixOut"].as_array_mut().unwrap().push(sent);
             }),
             (r#"Pix out by key and amount ("payer", 200) are None"#, |view| {
-                view.books["pixOut"] = Value::Null
+                view.books["pixOut"] = Value::Null;
             }),
             (r#"the statement adds up to {"BRL": 585}"#, |view| {
                 view.balance["balances"][0]["total"] = json!(586);

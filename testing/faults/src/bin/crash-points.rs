@@ -114,7 +114,9 @@ async fn run(arguments: &Arguments) -> Result<usize> {
     let all = all.filter(|(number, _)| is_in_part(*number)).map(|(_, point)| point);
     let points: Vec<Point> = all.filter(is_named).collect();
     if arguments.list {
-        points.iter().for_each(|point| say(format_args!("{} {point}", point.scenario.name)));
+        for point in &points {
+            say(format_args!("{} {point}", point.scenario.name));
+        }
         return Ok(0);
     }
     let (count, mut not_reached, mut failed) = (points.len(), 0_usize, 0_usize);

@@ -56,7 +56,9 @@ async fn run(arguments: &Arguments) -> Result<usize> {
         match outcome {
             Ok(of_seed) => {
                 passed = passed.saturating_add(1);
-                of_seed.into_iter().for_each(|(what, number)| add(&mut totals, what, number));
+                for (what, number) in of_seed {
+                    add(&mut totals, what, number);
+                }
             }
             Err(error) => {
                 say(format_args!("seed {seed} failed: {error}"));

@@ -113,9 +113,9 @@ async fn each_kind_of_row_keeps_the_attributes_of_a_newer_version_while_it_is_pr
     wait_until("each kind of row is replaced", async || {
         service.advance_seconds(60).await;
         let rows = replaced_rows(service).await;
-        let changed = marked.iter().filter(|(key, row)| rows.get(key).is_some_and(|now| now != *row));
+        let changed = marked.iter().filter(|(key, row)| rows.get(*key).is_some_and(|now| now != *row));
         let changed: BTreeSet<&str> = changed.map(|([pk, _], _)| kind_of(pk)).collect();
-        let lost = marked.keys().filter(|key| rows.get(key).is_some_and(|row| !is_kept(row)));
+        let lost = marked.keys().filter(|key| rows.get(*key).is_some_and(|row| !is_kept(row)));
         assert_eq!(lost.collect::<Vec<_>>(), Vec::<&[String; 2]>::new());
         changed == BTreeSet::from(REPLACED)
     })

@@ -75,7 +75,7 @@ fn positive(text: &str) -> std::result::Result<f64, String> {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    exit_code(run(Options::parse()).await)
+    exit_code(Box::pin(run(Options::parse())).await)
 }
 
 async fn run(options: Options) -> Result<ExitCode> {
@@ -87,7 +87,7 @@ async fn run(options: Options) -> Result<ExitCode> {
     let directory = directory.join(format!("soak-{}-{}", options.seed, std::process::id()));
     say(format_args!("seed {}; state and log are in {}", options.seed, directory.display()));
     let soak = Soak::start(options, directory.clone()).await?;
-    soak.load_and_disturb().await?;
+    Box::pin(soak.load_and_disturb()).await?;
     soak.calm().await?;
     soak.settle().await?;
     let (counts, violations) = soak.compare().await?;
