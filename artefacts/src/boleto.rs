@@ -87,6 +87,17 @@ impl Boleto {
         if read.barcode() == barcode { Ok(read) } else { Err(BoletoError::CheckDigit) }
     }
 
+    /// Parses a digitable line of 47 digits, as [`Self::from_barcode`] does a barcode number. It verifies all four check
+    /// digits.
+    pub fn from_line(text: &str, near: NaiveDate) -> Result<Self, BoletoError> {
+        let line = Digits::<47>::parse(text)?;
+        // Between the parts are the check digits of the three fields.
+        let parts = [0..4, 32..33, 33..47, 4..9, 10..20, 21..31];
+        let barcode = parts.map(|part| text.get(part).unwrap_or_default()).concat();
+        let read = Self::from_barcode(&barcode, near)?;
+        if read.line() == line { Ok(read) } else { Err(BoletoError::CheckDigit) }
+    }
+
     pub fn bank(&self) -> &Digits<3> {
         &self.bank
     }
@@ -239,6 +250,7 @@ mod tests {
             let written = Boleto::new(bank, read.amount_centavos(), due, free_field).unwrap();
             assert_eq!((written.barcode().as_str(), written.line().as_str()), (barcode, line));
             assert_eq!(written.factor.number(), vector["due_factor"].as_u64().unwrap().into());
+            assert_eq!(Boleto::from_line(line, day("2026-11-21")), Ok(written));
         }
     }
 
@@ -326,8 +338,17 @@ mod tests {
         }
 
         #[test]
-        fn parsing_never_panics(text in "[0-9]{44}|.*") {
+        fn a_line_with_one_changed_digit_is_rejected(at in 0_usize..47, other in b'0'..=b'9') {
+            let mut bytes = sandbox().line().as_str().as_bytes().to_vec();
+            prop_assume!(bytes[at] != other);
+            bytes[at] = other;
+            prop_assert!(Boleto::from_line(&String::from_utf8(bytes).unwrap(), sandbox().due()).is_err());
+        }
+
+        #[test]
+        fn parsing_never_panics(text in "[0-9]{44}|[0-9]{47}|.*") {
             let _ = Boleto::from_barcode(&text, sandbox().due());
+            let _ = Boleto::from_line(&text, sandbox().due());
         }
     }
 }
