@@ -133,7 +133,7 @@ fn artefacts(&NewCharge { charge, settings, pix_location, now, .. }: &NewCharge<
             }
             PaymentMethod::Mbway => {
                 let phone = charge.customer.phone.clone().unwrap_or_default();
-                artefacts.mbway = Some(Mbway { phone, expires_at: after(MBWAY_TTL_SECONDS)? });
+                artefacts.mbway = Some(Mbway { phone, intent: None, expires_at: after(MBWAY_TTL_SECONDS)? });
             }
             PaymentMethod::Multibanco => {
                 let reference = multibanco::sandbox_reference(id.bytes(), amount.minor_unsigned())
@@ -141,6 +141,7 @@ fn artefacts(&NewCharge { charge, settings, pix_location, now, .. }: &NewCharge<
                 artefacts.multibanco = Some(Multibanco {
                     entity: multibanco::SANDBOX_ENTITY.to_string(),
                     reference: reference.to_string(),
+                    intent: None,
                     expires_at: after(MULTIBANCO_TTL_SECONDS)?,
                 });
             }
@@ -156,6 +157,8 @@ fn artefacts(&NewCharge { charge, settings, pix_location, now, .. }: &NewCharge<
                 artefacts.boleto = Some(Boleto {
                     barcode: slip.barcode().to_string(),
                     beneficiary: settings.merchant_name.clone(),
+                    intent: None,
+                    pdf_url: None,
                     expires_at: due.ends_at(),
                 });
             }

@@ -24,6 +24,30 @@ impl Default for VelocityLimits {
     }
 }
 
+/// The days from a boleto's creation to its due date, at the end of which it stops being payable: 0 to 60.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct BoletoDueDays(u8);
+
+impl BoletoDueDays {
+    pub const MAX: u8 = 60;
+
+    /// `None`: it is above [`Self::MAX`].
+    pub fn new(days: u8) -> Option<Self> {
+        (days <= Self::MAX).then_some(Self(days))
+    }
+
+    pub fn get(self) -> u8 {
+        self.0
+    }
+}
+
+impl Default for BoletoDueDays {
+    fn default() -> Self {
+        Self(3)
+    }
+}
+
 /// Maximum sum of refunds to third parties in one day (São Paulo), in centavos, by mode. `None`: no limit.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]

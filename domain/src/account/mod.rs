@@ -7,7 +7,7 @@ pub mod terms;
 
 pub use brand::{Brand, Color, LogoHash, Phone};
 pub use contact::{Contact, MailAddress, MailAddressError};
-pub use limits::{ThirdPartyLimits, VelocityLimits};
+pub use limits::{BoletoDueDays, ThirdPartyLimits, VelocityLimits};
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
@@ -28,6 +28,8 @@ pub struct AccountSettings {
     pub merchant_city: String,
     /// Default lifetime of a charge in seconds, from 60 to 86,400.
     pub charge_expires_in_seconds: i64,
+    #[serde(default, skip_serializing_if = "domain::row::is_default")]
+    pub boleto_due_days: BoletoDueDays,
     /// Rate limit of each API key, in requests per minute.
     pub rate_limit_per_minute: u64,
     /// Cost of a Pix out in centavos. A refund by cash-out incurs it.
@@ -62,6 +64,7 @@ impl AccountSettings {
             merchant_name: merchant_name.to_owned(),
             merchant_city: merchant_city.to_owned(),
             charge_expires_in_seconds: 3_600,
+            boleto_due_days: BoletoDueDays::default(),
             rate_limit_per_minute: 600,
             pix_out_fee: MinorUnits::ZERO,
             refund_overdraft: MinorUnits::ZERO,
@@ -173,6 +176,7 @@ mod tests {
                 velocity: VelocityLimits { per_customer: 3, per_account: 20 },
                 third_party_refunds: ThirdPartyLimits { test: Some(5), live: None },
                 refund_overdraft: MinorUnits::new(50),
+                boleto_due_days: BoletoDueDays::new(7).unwrap(),
                 shards: ShardSettings { read: two, new_charges: ShardCount::ONE },
                 ..account.settings.clone()
             },
@@ -185,6 +189,7 @@ mod tests {
             ("/settings/velocity", json!({"per_customer": 3, "per_account": 20})),
             ("/settings/third_party_refunds", json!({"test": 5})),
             ("/settings/refund_overdraft", json!(50)),
+            ("/settings/boleto_due_days", json!(7)),
             ("/settings/shards/read", json!(2)),
             ("/contact", json!({"mail_off": true})),
             ("/brand", json!({"color": "#0f6b5c"})),

@@ -50,37 +50,60 @@ pub struct Card {
 }
 
 /// Data for paying by MB WAY: a payment request on the payer's phone.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Mbway {
     /// The payer's phone number in E.164.
     pub phone: String,
+    /// The acquirer's id of the payment. `None`: it has none.
+    pub intent: Option<String>,
     /// When the request stops being payable.
     #[serde(with = "domain::time::millis")]
     pub expires_at: Timestamp,
 }
 
 /// Data for paying by Multibanco, which the payer enters at a bank.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Multibanco {
     /// Entity: five digits.
     pub entity: String,
     /// Reference: nine digits, of which the last two are check digits.
     pub reference: String,
+    /// The acquirer's id of the payment. `None`: it has none.
+    pub intent: Option<String>,
     /// When the reference stops being payable.
     #[serde(with = "domain::time::millis")]
     pub expires_at: Timestamp,
 }
 
 /// Data for paying by boleto. The digit line and the page are derived from the barcode.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde_with::skip_serializing_none]
+#[derive(Clone, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Boleto {
     /// Barcode: 44 digits.
     pub barcode: String,
     /// Name of the beneficiary, as the boleto's page shows it.
     pub beneficiary: String,
+    /// The acquirer's id of the payment. `None`: it has none.
+    pub intent: Option<String>,
+    /// The acquirer's PDF, which shows the payer's document and address. `None`: the service makes the PDF.
+    pub pdf_url: Option<String>,
     /// When the boleto stops being payable: the end of its due day in São Paulo.
     #[serde(with = "domain::time::millis")]
     pub expires_at: Timestamp,
+}
+
+impl fmt::Debug for Boleto {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { barcode, beneficiary, intent, pdf_url: _, expires_at } = self;
+        f.debug_struct("Boleto")
+            .field("barcode", barcode)
+            .field("beneficiary", beneficiary)
+            .field("intent", intent)
+            .field("expires_at", expires_at)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Boleto {

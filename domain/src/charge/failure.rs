@@ -36,6 +36,7 @@ crate::fact! {
         #[strum(serialize = "refused")] DeclinedInSimulation = "The payment was declined in a simulation.";
         #[strum(serialize = "authentication_failed")] NotAuthenticatedByHolder = "The holder did not authenticate the payment.";
         AuthenticationFailed = "The payer was not authenticated.";
+        DeclinedByPayer = "The payer declined the payment.";
         AmountTooSmall = "The amount is too small for a payment by card.";
         AmountTooLarge = "The amount is too large for a payment by card.";
         CardDeclined = "The card's issuer declined the payment.";

@@ -9,6 +9,7 @@ mod funds;
 mod incoming_payment;
 mod lookup;
 pub mod metadata;
+mod payer;
 mod status;
 mod stored;
 #[cfg(test)]
@@ -25,6 +26,7 @@ pub use funds::{Funds, FundsError, RefundParameters, RefundRefused};
 pub use incoming_payment::{IncomingPayment, Return, ReturnedPayment, UnappliedReason};
 pub use lookup::{Lookup, LookupValue, Lookups, MAX_ORDER_CHARS};
 pub use metadata::Metadata;
+pub use payer::{PayerAddress, PayerDataError, mbway_phone};
 use serde::{Deserialize, Serialize, Serializer};
 pub use status::{PublicStatus, TransactionStatus};
 pub use stored::StoredCharge;

@@ -141,6 +141,7 @@ pages::translate! {
         FailureReason::DeclinedInSimulation = "Recusado em uma simulação.", "Declined in a simulation.", "Rechazado en una simulación.";
         FailureReason::NotAuthenticatedByHolder = "O titular não autenticou o pagamento.", "The holder did not authenticate the payment.", "El titular no autenticó el pago.";
         FailureReason::AuthenticationFailed = "O pagador não foi autenticado.", "The payer was not authenticated.", "El pagador no fue autenticado.";
+        FailureReason::DeclinedByPayer = "O pagador recusou o pagamento.", "The payer declined the payment.", "El pagador rechazó el pago.";
         FailureReason::AmountTooSmall = "O valor é baixo demais para um pagamento com cartão.", "The amount is too small for a payment by card.", "El importe es demasiado bajo para un pago con tarjeta.";
         FailureReason::AmountTooLarge = "O valor é alto demais para um pagamento com cartão.", "The amount is too large for a payment by card.", "El importe es demasiado alto para un pago con tarjeta.";
         FailureReason::CardDeclined = "O emissor do cartão recusou o pagamento.", "The card's issuer declined the payment.", "El emisor de la tarjeta rechazó el pago.";
