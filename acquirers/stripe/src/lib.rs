@@ -17,6 +17,7 @@ mod error;
 mod form;
 mod objects;
 mod operations;
+mod payments;
 mod requests;
 mod verify;
 
