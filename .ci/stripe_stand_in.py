@@ -236,6 +236,10 @@ def check_objects(path):
     return count
 
 
+# The methods of payments without session.
+DIRECT = ["boleto", "multibanco", "mb_way"]
+
+
 # The traffic.
 
 
@@ -508,6 +512,75 @@ class Check:
             session.payment_intent, params={"expand": ["latest_charge.balance_transaction"]}
         )
 
+    def direct(self, method, name, **more):
+        """Creates a payment without session. The payer's data are those that the method needs."""
+        address = {"line1": "Rua 1", "city": "Recife", "state": "PE", "postal_code": "50000000", "country": "BR"}
+        payer = {
+            "boleto": {"name": "Ana", "email": "ana@example.com", "address": address},
+            "multibanco": {"email": "ana@example.com"},
+            "mb_way": {"phone": "+351912345678"},
+        }[method]
+        data = {"type": method, "billing_details": payer}
+        if method == "boleto":
+            data["boleto"] = {"tax_id": "29537995593"}
+            more["payment_method_options"] = {"boleto": {"expires_after_days": 3}}
+        return self.client.payment_intents.create(
+            params={
+                "amount": 10000,
+                "currency": "brl" if method == "boleto" else "eur",
+                "confirm": True,
+                "capture_method": "automatic",
+                "payment_method_types": [method],
+                "payment_method_data": data,
+                "metadata": {"charge": name, "method": method},
+                **more,
+            },
+            options={"idempotency_key": f"create-{name}-{method}"},
+        )
+
+    def read(self, intent):
+        return self.client.payment_intents.retrieve(
+            intent.id, params={"expand": ["latest_charge.balance_transaction"]}
+        )
+
+    def vouchers(self, name):
+        self.control("/account", {"capabilities": {f"{method}_payments": "active" for method in DIRECT}})
+        for method in DIRECT:
+            intent = self.direct(method, f"paid-{name}")
+            assert self.direct(method, f"paid-{name}").id == intent.id
+            assert intent.status in ("requires_action", "processing"), intent
+            assert (intent.next_action is None) == (method == "mb_way"), intent
+            # A bank accepts it, and confirms it later.
+            self.control("/pay", {"payment_intent": intent.id, "processing_s": 0})
+            self.read(intent)
+            self.control("/pay", {"payment_intent": intent.id})
+            paid = self.read(intent)
+            details = paid.latest_charge.payment_method_details
+            assert (paid.status, details.type) == ("succeeded", method), paid
+            refused("payment_intent_unexpected_state", lambda: self.client.payment_intents.cancel(intent.id))
+            if method == "boleto":
+                refused(None, lambda: self.client.refunds.create(params={"payment_intent": intent.id}))
+            else:
+                refund = self.client.refunds.create(params={"payment_intent": intent.id, "amount": 100})
+                assert refund.destination_details.type == method, refund
+            canceled = self.direct(method, f"canceled-{name}")
+            if canceled.status == "requires_action":
+                reason = {"cancellation_reason": "abandoned"}
+                assert self.client.payment_intents.cancel(canceled.id, params=reason).status == "canceled"
+            self.control("/cancel", {"metadata": {"charge": f"canceled-{name}", "method": method}})
+            assert self.read(canceled).status == "canceled"
+            refused("amount_too_small", lambda: self.direct(method, f"small-{name}", amount=1))
+            refused("parameter_missing", lambda: self.direct(method, f"later-{name}", confirm=False))
+        push = self.direct("mb_way", f"declined-{name}")
+        self.control("/decline", {"payment_intent": push.id, "decline_code": "insufficient_funds"})
+        assert self.read(push).last_payment_error.decline_code == "insufficient_funds"
+        paid = self.direct("mb_way", f"disputed-{name}")
+        self.control("/pay", {"payment_intent": paid.id})
+        dispute = self.control("/dispute", {"payment_intent": paid.id, "kind": "formal"})
+        self.client.disputes.update(dispute["id"], params={"evidence": {"uncategorized_text": "Entregue."}})
+        self.control(f"/disputes/{dispute['id']}", {"status": "won"})
+        self.client.disputes.retrieve(dispute["id"])
+
     def run(self, behaviour):
         before = len(self.receiver.received)
         self.control("/behaviour", behaviour)
@@ -517,6 +590,7 @@ class Check:
         secret = self.control(f"/webhook-endpoints/{endpoint.id}/roll", {"old_for_s": 3600})["secret"]
         name = str(before)
         self.payments(name)
+        self.vouchers(name)
         self.refunds_and_disputes(name)
         self.lists()
         self.failures(name)
@@ -701,6 +775,14 @@ class CommandLine:
             *["webhook_endpoints", "create", "--url", self.check.receiver.url, "--api-version", VERSION],
             *["--enabled-events", "charge.succeeded", "--enabled-events", "charge.refunded"],
         )
+        direct = run(
+            *["payment_intents", "create", "--amount", "500", "--currency", "eur", "--confirm=true"],
+            *["--capture-method", "automatic", "-d", "payment_method_types[0]=multibanco"],
+            *["-d", "payment_method_data[type]=multibanco", "-d", "metadata[charge]=cli"],
+            *["-d", "payment_method_data[billing_details][email]=ana@example.com"],
+        )
+        assert direct["next_action"]["multibanco_display_details"]["entity"] == "12345", direct
+        assert run("payment_intents", "cancel", direct["id"], "--cancellation-reason", "abandoned")["status"] == "canceled"
         expired = self.session()
         assert run("checkout", "sessions", "expire", expired["id"])["status"] == "expired"
         paid = self.session()
@@ -739,6 +821,8 @@ OTHER_BEHAVIOUR = {
     "expires_during_payment": True,
     "expired_payment_intent": "cleared",
     "processing_completes_session": False,
+    "voucher_processing": "when_accepted",
+    "mb_way_waits_as_processing": True,
     "failed_refund_reopens_charge": False,
     "refund_returns_fee": True,
     "won_dispute_returns_fee": True,

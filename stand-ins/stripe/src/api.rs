@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::error::ApiError;
 use crate::form::{self, Params};
 use crate::routes::Route;
-use crate::state::{ACCOUNT, API_VERSION, Result, State};
+use crate::state::{ACCOUNT, API_VERSION, Result, State, account_in};
 use crate::values::{at, int, merge, sha256, text};
 
 /// How late the fault `slow` answers: just before a client that waits 10 s gives up.
@@ -253,6 +253,8 @@ fn operate(
         }
         "create_session" => state.create_session(params),
         "expire_session" => state.expire_session(id),
+        "create_intent" => state.create_direct(params),
+        "cancel_intent" => state.cancel_direct(id, params),
         "create_refund" => state.create_refund(params),
         "update_dispute" => state.update_dispute(id, params),
         "close_dispute" => state.close_dispute(id),
@@ -278,7 +280,13 @@ fn operate(
         "roll_secret" => state.roll_secret(id, params.int("/old_for_s").unwrap_or_default()),
         "set_account" => {
             let mut account = state.object(ACCOUNT);
+            if let Some(country) = params.text("/country") {
+                account = account_in(&account, country);
+            }
+            let mut capabilities = at(&account, "/capabilities");
+            merge(&mut capabilities, params.value("/capabilities"));
             merge(&mut account, params.value(""));
+            merge(&mut account, json!({"capabilities": capabilities}));
             state.rows.insert(ACCOUNT.to_owned(), account.clone());
             Ok(account)
         }

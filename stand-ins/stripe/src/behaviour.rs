@@ -13,6 +13,8 @@ pub struct Behaviour {
     pub expires_during_authentication: bool,
     pub expired_payment_intent: ExpiredPaymentIntent,
     pub processing_completes_session: bool,
+    pub voucher_processing: VoucherProcessing,
+    pub mb_way_waits_as_processing: bool,
     pub failed_refund_reopens_charge: bool,
     pub refund_returns_fee: bool,
     pub won_dispute_returns_fee: bool,
@@ -40,6 +42,16 @@ pub enum ExpiredPaymentIntent {
     Cleared,
 }
 
+/// When the `PaymentIntent` of a boleto or Multibanco that is not confirmed is `processing`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VoucherProcessing {
+    #[default]
+    AfterExpiry,
+    WhenAccepted,
+    Never,
+}
+
 impl Default for Behaviour {
     fn default() -> Self {
         Self {
@@ -49,6 +61,8 @@ impl Default for Behaviour {
             expires_during_authentication: true,
             expired_payment_intent: ExpiredPaymentIntent::Canceled,
             processing_completes_session: true,
+            voucher_processing: VoucherProcessing::AfterExpiry,
+            mb_way_waits_as_processing: false,
             failed_refund_reopens_charge: true,
             refund_returns_fee: false,
             won_dispute_returns_fee: false,

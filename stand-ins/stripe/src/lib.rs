@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use stand_in_kit::{Host, Running};
 use tokio::net::TcpListener;
 
-pub use behaviour::{Behaviour, ExpiredPaymentIntent};
+pub use behaviour::{Behaviour, ExpiredPaymentIntent, VoucherProcessing};
 pub use stand_in_kit::Clock;
 
 use server::Server;
@@ -38,6 +38,8 @@ pub struct Options {
     /// `sk_live_…` or `rk_live_…`.
     pub api_key: String,
     pub behaviour: Behaviour,
+    /// That of the account, such as `PT`, from which follow its methods and currency.
+    pub country: String,
     pub clock: Clock,
     /// The file of the rows, which one stand-in uses at a time. `None`: the rows are lost with the process.
     pub file: Option<PathBuf>,
@@ -52,6 +54,7 @@ impl Options {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             api_key: api_key.to_owned(),
             behaviour: Behaviour::default(),
+            country: "BR".to_owned(),
             clock,
             file: None,
             serves_control: false,
@@ -72,7 +75,7 @@ impl Stripe {
     pub async fn start(options: Options) -> io::Result<Self> {
         let listener = TcpListener::bind(options.listen).await?;
         let url = format!("http://{}", listener.local_addr()?);
-        let state = State::new(options.behaviour, url.clone());
+        let state = State::new(options.behaviour, url.clone(), &options.country);
         let host = Host::open(state, options.file, options.clock)?;
         let Options { api_key, serves_control, .. } = options;
         let server = Running::start(Server { host, api_key, serves_control }, listener, None);

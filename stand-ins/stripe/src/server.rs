@@ -17,6 +17,8 @@ use crate::state::{API_VERSION, Delivery, State};
 
 /// How long an answer is withheld by `timeout`.
 const TIMEOUT_S: i64 = 60;
+/// The page or PDF of a voucher, which has one empty page.
+const VOUCHER: &str = "%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]>>endobj\ntrailer<</Root 1 0 R>>\n";
 /// An uploaded file of the largest size, and a bit more.
 const BODY_MAX_BYTES: usize = 6 * 1024 * 1024;
 
@@ -92,6 +94,9 @@ impl StandIn for Server {
         let path = head.uri.path();
         if let Some(id) = path.strip_prefix("/pay/") {
             return self.page(head.method == "POST", id, &body);
+        }
+        if path.starts_with("/voucher/") {
+            return Ok(reply(200, "application/pdf", VOUCHER.to_owned()));
         }
         match path.strip_prefix("/_local/stripe").filter(|_| self.serves_control) {
             Some(path) => {

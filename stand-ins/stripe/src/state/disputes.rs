@@ -21,7 +21,10 @@ impl State {
     /// Finds the charge that a control request names: by its id, or the latest one of a session.
     pub(super) fn disputed_charge(&self, params: &Params) -> Result<Value> {
         if let Some(charge) = params.text("/charge") {
-            return self.existing("ch_", "charge", "charge", charge);
+            return self.existing("ch_|py_", "charge", "charge", charge);
+        }
+        if let Some(intent) = self.direct(params) {
+            return Ok(self.object(text(&intent, "latest_charge")));
         }
         let session = self.target(params)?;
         Ok(self.object(text(&self.object(text(&session, "_payment_intent")), "latest_charge")))
@@ -33,6 +36,10 @@ impl State {
         if text(&charge, "status") != "succeeded" {
             return Err(ApiError::refused("", "Only a payment that succeeded can be disputed."));
         }
+        let method = at(&charge, "/payment_method_details/type");
+        if method == "boleto" || method == "multibanco" {
+            return Err(ApiError::refused("", "A payment by this method can't be disputed."));
+        }
         let is_inquiry = params.text("/kind") == Some("inquiry");
         let (status, case_type) =
             if is_inquiry { ("warning_needs_response", "inquiry") } else { ("needs_response", "chargeback") };
@@ -40,7 +47,7 @@ impl State {
         let has_due_by = params.flag("/no_due_by") != Some(true);
         let id = self.new_id(if self.behaviour.dispute_ids_are_du { "du_" } else { "dp_" }, 14);
         let card = json!({"brand": "visa", "case_type": case_type, "network_reason_code": "10.4"});
-        let dispute = json!({
+        let mut dispute = json!({
             "id": id, "amount": params.int("/amount").unwrap_or(int(&charge, "amount")),
             "charge": charge.get("id"), "created": self.now,
             "currency": params.text("/currency").unwrap_or(text(&charge, "currency")),
@@ -50,9 +57,12 @@ impl State {
                 "has_evidence": false, "past_due": false, "submission_count": 0,
             },
             "is_charge_refundable": is_inquiry, "payment_intent": charge.get("payment_intent"),
-            "payment_method_details": {"type": "card", "card": card},
             "reason": params.text("/reason").unwrap_or("fraudulent"), "status": status, "_withdrawn": 0,
         });
+        // Stripe's document has no details of MB WAY.
+        if method == "card" {
+            merge(&mut dispute, json!({"payment_method_details": {"type": "card", "card": card}}));
+        }
         self.put(object("dispute", dispute));
         self.patch(text(&charge, "id"), json!({"disputed": true}));
         self.emit("charge.dispute.created", &id);
@@ -74,11 +84,9 @@ impl State {
         let mut details = at(&self.object(id), "/payment_method_details");
         if let Some(card) = details.get_mut("card") {
             merge(card, json!({"case_type": if is_formal { "chargeback" } else { "inquiry" }}));
+            self.patch(id, json!({"payment_method_details": details}));
         }
-        self.patch(
-            id,
-            json!({"status": status, "payment_method_details": details, "is_charge_refundable": !is_formal}),
-        );
+        self.patch(id, json!({"status": status, "is_charge_refundable": !is_formal}));
         let is_closed = ["won", "lost", "warning_closed", "prevented"].contains(&status);
         self.emit(if is_closed { "charge.dispute.closed" } else { "charge.dispute.updated" }, id);
         self.move_disputed(id);

@@ -5,6 +5,7 @@
 mod balance;
 mod disputes;
 mod events;
+mod intents;
 mod payments;
 mod refunds;
 mod sessions;
@@ -22,7 +23,7 @@ use crate::error::ApiError;
 use crate::fault::Faults;
 use crate::form::Params;
 use crate::routes::Route;
-use crate::values::{int, merge, object, sha256, text};
+use crate::values::{at, int, merge, object, sha256, text};
 
 pub(crate) use events::Delivery;
 
@@ -40,13 +41,14 @@ pub(crate) const ACCOUNT: &str = "account/";
 const SERIAL: &str = "serial/";
 
 /// The lists of the books, with the starts of the objects' ids.
-const BOOKS: &str = "sessions=cs_live_ payment_intents=pi_ charges=ch_ refunds=re_ disputes=d balance_transactions=txn_ files=file_";
+const BOOKS: &str = "sessions=cs_live_ payment_intents=pi_ charges=ch_|py_ refunds=re_|pyr_ disputes=d balance_transactions=txn_ files=file_";
 
 /// Work that becomes due.
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Timer {
     ExpireSession(String),
+    EndIntent(String),
     Settle(String),
     AddBalanceTransaction(String),
     ForgetKey(String),
@@ -81,9 +83,9 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(behaviour: Behaviour, origin: String) -> Self {
+    pub(crate) fn new(behaviour: Behaviour, origin: String, country: &str) -> Self {
         let mut rows = Table::default();
-        rows.insert(ACCOUNT.to_owned(), object("account", json!({})));
+        rows.insert(ACCOUNT.to_owned(), account_in(&object("account", json!({})), country));
         Self {
             rows,
             faults: Faults::default(),
@@ -138,7 +140,8 @@ impl State {
 
     pub(crate) fn existing(&self, prefix: &str, param: &str, noun: &str, id: &str) -> Result<Value> {
         let object = self.object(id);
-        let is_found = id.starts_with(prefix) && !id.contains('/') && !object.is_null();
+        let has_prefix = prefix.split('|').any(|prefix| id.starts_with(prefix));
+        let is_found = has_prefix && !id.contains('/') && !object.is_null();
         if is_found { Ok(object) } else { Err(ApiError::not_found(param, noun, id)) }
     }
 
@@ -158,9 +161,10 @@ impl State {
         object
     }
 
-    /// Returns the objects whose ids have a prefix, oldest first, with their fields that are not shown.
-    pub(crate) fn objects(&self, prefix: &str) -> impl DoubleEndedIterator<Item = &Value> {
-        self.rows.with_prefix(prefix).map(|(_, object)| object)
+    /// Returns the objects whose ids have one of the prefixes, which `|` separates. Those of a prefix are the oldest
+    /// first, with their fields that are not shown.
+    pub(crate) fn objects(&self, prefixes: &str) -> impl DoubleEndedIterator<Item = &Value> {
+        prefixes.split('|').flat_map(|prefix| self.rows.with_prefix(prefix)).map(|(_, object)| object)
     }
 
     /// Replaces ids by their objects at the paths of `expand`.
@@ -253,6 +257,7 @@ impl State {
             self.now = self.now.max(due);
             match self.rows.remove(&key).and_then(|row| serde_json::from_value(row).ok()) {
                 Some(Timer::ExpireSession(id)) => self.expire_by_time(&id),
+                Some(Timer::EndIntent(id)) => self.end_by_time(&id),
                 Some(Timer::Settle(id)) => self.settle(&id),
                 Some(Timer::AddBalanceTransaction(id)) => {
                     self.settle_charge(&id);
@@ -290,6 +295,24 @@ impl State {
         merge(&mut books, json!({"webhook_endpoints": endpoints}));
         books
     }
+}
+
+/// Moves an account to a country, whose methods it then takes. Boleto is Brazil's, and Multibanco and MB WAY are not.
+pub(crate) fn account_in(account: &Value, country: &str) -> Value {
+    let is_active = |is_taken| if is_taken { "active" } else { "inactive" };
+    let (mut account, is_brazil) = (account.clone(), country == "BR");
+    let currency = if is_brazil { "brl" } else { "eur" };
+    let mut capabilities = at(&account, "/capabilities");
+    let of_country = json!({
+        "boleto_payments": is_active(is_brazil), "mb_way_payments": is_active(!is_brazil),
+        "multibanco_payments": is_active(!is_brazil),
+    });
+    merge(&mut capabilities, of_country);
+    merge(
+        &mut account,
+        json!({"country": country, "default_currency": currency, "capabilities": capabilities}),
+    );
+    account
 }
 
 impl stand_in_kit::Persistent for State {

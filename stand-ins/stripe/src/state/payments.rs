@@ -10,6 +10,9 @@ use crate::values::{at, int, merge, merge_metadata, object, text};
 impl State {
     /// The payer pays. With `processing_s`, the payment is processed for that long; 0: until a further act.
     pub(crate) fn pay(&mut self, params: &Params) -> Result<Value> {
+        if let Some(intent) = self.direct(params) {
+            return self.pay_direct(&intent, params);
+        }
         let session = self.target(params)?;
         let intent = self.attempt(&session, params.flag("/late") == Some(true))?;
         let payer = json!({"email": params.value("/email"), "name": params.value("/name")});
@@ -24,6 +27,9 @@ impl State {
 
     /// The payer's bank declines.
     pub(crate) fn decline(&mut self, params: &Params) -> Result<Value> {
+        if let Some(intent) = self.direct(params) {
+            return self.decline_direct(&intent, params);
+        }
         let session = self.target(params)?;
         let intent = self.attempt(&session, false)?;
         let code = params.text("/decline_code").unwrap_or("generic_decline");
@@ -58,9 +64,14 @@ impl State {
 
     /// Cancels the `PaymentIntent` elsewhere than by the API.
     pub(crate) fn cancel(&mut self, params: &Params) -> Result<Value> {
+        if let Some(intent) = self.direct(params) {
+            let id = text(&intent, "id");
+            self.cancel_intent(id, Some("requested_by_customer"));
+            return Ok(self.view(id));
+        }
         let session = self.target(params)?;
         let intent = self.attempt(&session, false)?;
-        self.cancel_intent(&intent, "requested_by_customer");
+        self.cancel_intent(&intent, Some("requested_by_customer"));
         Ok(self.view(text(&session, "id")))
     }
 
@@ -70,20 +81,23 @@ impl State {
         let amount = params.int("/amount").unwrap_or_default();
         super::sessions::check_amount(amount, currency)?;
         let data = json!({"capture_method": "automatic", "metadata": params.value("/metadata")});
-        let intent = self.create_intent(&json!({
-            "amount_total": amount, "currency": currency, "_payment_intent_data": data,
-        }));
+        let like_session =
+            json!({"amount_total": amount, "currency": currency, "_payment_intent_data": data});
+        let intent = self.create_intent(&like_session, json!({}));
         self.succeed(&intent);
         Ok(self.view(&intent))
     }
 
     pub(super) fn settle(&mut self, intent: &str) {
-        if text(&self.object(intent), "status") == "processing" {
+        let object = self.object(intent);
+        let is_accepted = object.get("_accepted") == Some(&Value::Bool(true));
+        let status = text(&object, "status");
+        if status == "processing" || (status == "requires_action" && is_accepted) {
             self.succeed(intent);
         }
     }
 
-    pub(super) fn cancel_intent(&mut self, intent: &str, reason: &str) {
+    pub(super) fn cancel_intent(&mut self, intent: &str, reason: Option<&str>) {
         let (status, at) = ("canceled", self.now);
         self.patch(
             intent,
@@ -99,18 +113,19 @@ impl State {
         if !known.is_empty() {
             return known.to_owned();
         }
-        let intent = self.create_intent(&session);
+        let intent = self.create_intent(&session, json!({}));
         self.patch(session_id, json!({"payment_intent": intent, "_payment_intent": intent}));
         intent
     }
 
-    fn create_intent(&mut self, session: &Value) -> String {
+    /// `own`: the fields in which it differs from one by card.
+    pub(super) fn create_intent(&mut self, session: &Value, own: Value) -> String {
         let (id, secret) = (self.new_id("pi_", 14), self.new_id("secret_", 15));
         let data = |name: &str| at(session, &format!("/_payment_intent_data/{name}"));
         let capture_method = data("capture_method");
         let three_d_secure = at(session, "/payment_method_options/card/request_three_d_secure");
         let card = json!({"installments": null, "mandate_options": null, "network": null, "request_three_d_secure": three_d_secure});
-        let intent = json!({
+        let mut intent = json!({
             "id": id, "amount": session.get("amount_total"),
             "capture_method": capture_method.as_str().unwrap_or("automatic_async"),
             "client_secret": format!("{id}_{secret}"),
@@ -121,6 +136,7 @@ impl State {
             "statement_descriptor_suffix": data("statement_descriptor_suffix"),
             "_session": session.get("id"),
         });
+        merge(&mut intent, own);
         self.put(object("payment_intent", intent));
         self.emit("payment_intent.created", &id);
         id
@@ -138,11 +154,13 @@ impl State {
         Ok(self.intent_of(text(session, "id")))
     }
 
-    fn process(&mut self, intent: &str, seconds: i64) {
-        let processing = json!({"type": "card", "card": {}});
+    pub(super) fn process(&mut self, intent: &str, seconds: i64) {
+        let object = self.object(intent);
+        // Stripe's document has no details for other methods.
+        let is_card = text(&object, "_method").is_empty();
+        let processing = is_card.then(|| json!({"type": "card", "card": {}}));
         self.patch(intent, json!({"status": "processing", "next_action": null, "processing": processing}));
         self.emit("payment_intent.processing", intent);
-        let object = self.object(intent);
         let session = text(&object, "_session");
         if self.behaviour.processing_completes_session && text(&self.object(session), "status") == "open" {
             self.complete_session(session, "unpaid", &at(&object, "/_payer"));
@@ -153,7 +171,7 @@ impl State {
         }
     }
 
-    fn succeed(&mut self, intent: &str) {
+    pub(super) fn succeed(&mut self, intent: &str) {
         let charge = self.charge(intent, None);
         let object = self.object(intent);
         let amount = json!({"status": "succeeded", "amount_received": object.get("amount")});
@@ -182,7 +200,7 @@ impl State {
     }
 
     /// Ends an attempt to pay without success.
-    fn fail(&mut self, intent: &str, error: &Value) {
+    pub(super) fn fail(&mut self, intent: &str, error: &Value) {
         self.patch(intent, json!({"status": "requires_payment_method", "last_payment_error": error}));
         self.patch(intent, json!({"next_action": null, "payment_method": null, "processing": null}));
         self.emit("payment_intent.payment_failed", intent);
@@ -196,19 +214,28 @@ impl State {
     /// Creates the charge of an attempt: one that succeeded, or that a bank declined.
     fn charge(&mut self, intent: &str, decline_code: Option<&str>) -> String {
         let of_intent = self.object(intent);
-        let (id, payment_method) = (self.new_id("ch_", 14), self.new_id("pm_", 14));
-        let payer = json!({"email": at(&of_intent, "/_payer/email"), "name": at(&of_intent, "/_payer/name")});
+        let method = text(&of_intent, "_method");
+        let start = if method.is_empty() { "ch_" } else { "py_" };
+        let (id, payment_method) = (self.new_id(start, 14), self.new_id("pm_", 14));
+        let mut payer =
+            json!({"email": at(&of_intent, "/_payer/email"), "name": at(&of_intent, "/_payer/name")});
+        merge(&mut payer, at(&of_intent, "/_payer"));
         let amount = int(&of_intent, "amount");
         let card = json!({
             "amount_authorized": if decline_code.is_none() { json!(amount) } else { Value::Null },
             "last4": if decline_code.is_none() { "4242" } else { "0002" },
             "three_d_secure": of_intent.get("_authentication"),
         });
+        let details = if method.is_empty() {
+            json!({"type": "card", "card": object("card", card)})
+        } else {
+            json!({"type": method, method: of_intent.get("_details")})
+        };
         let mut charge = json!({
             "id": id, "amount": amount, "amount_captured": amount,
             "billing_details": object("billing_details", payer), "created": self.now,
             "payment_intent": intent, "payment_method": payment_method,
-            "payment_method_details": {"type": "card", "card": object("card", card)},
+            "payment_method_details": details,
             "_fee": of_intent.get("_fee"), "_available_on": of_intent.get("_available_on"),
         });
         for name in ["currency", "description", "metadata", "receipt_email", "statement_descriptor_suffix"] {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Result, State};
 use crate::error::ApiError;
 use crate::form::Params;
-use crate::values::{int, merge_metadata, object, share, text};
+use crate::values::{at, int, merge, merge_metadata, object, share, text};
 
 impl State {
     pub(crate) fn create_refund(&mut self, params: &Params) -> Result<Value> {
@@ -14,7 +14,7 @@ impl State {
                 let intent = self.existing("pi_", "payment_intent", "payment_intent", intent)?;
                 self.object(text(&intent, "latest_charge"))
             }
-            (None, Some(charge)) => self.existing("ch_", "charge", "charge", charge)?,
+            (None, Some(charge)) => self.existing("ch_|py_", "charge", "charge", charge)?,
             _ => {
                 let message = "Provide either `payment_intent` or `charge`.";
                 return Err(ApiError::invalid("payment_intent", "parameter_missing", message));
@@ -38,6 +38,10 @@ impl State {
         if text(charge, "status") != "succeeded" {
             return refused("", "was not paid, so it can't be refunded.");
         }
+        let method = at(charge, "/payment_method_details/type");
+        if method == "boleto" {
+            return refused("", "is a boleto, which can't be refunded.");
+        }
         if left == 0 {
             return refused("charge_already_refunded", "has already been refunded.");
         }
@@ -48,7 +52,7 @@ impl State {
             let message = format!("Refund amount ({amount}) must be 1 to the unrefunded amount ({left}).");
             return Err(ApiError::invalid("amount", "", message).executed());
         }
-        let id = self.new_id("re_", 14);
+        let id = self.new_id(if method == "card" { "re_" } else { "pyr_" }, 14);
         let mut take = |fault| self.faults.take(fault, "POST /v1/refunds");
         let status = match (take("refund_pending"), take("refund_requires_action")) {
             (true, _) => "pending",
@@ -56,12 +60,16 @@ impl State {
             (false, false) => "succeeded",
         };
         let fails = take("refund_fails");
-        let refund = json!({
+        let mut refund = json!({
             "id": id, "amount": amount, "charge": charge_id, "created": self.now,
             "currency": charge.get("currency"), "metadata": merge_metadata(&Value::Null, metadata),
             "payment_intent": charge.get("payment_intent"), "reason": params.value("/reason"),
             "status": status,
         });
+        if let Some(method) = method.as_str().filter(|method| *method != "card") {
+            let details = json!({"type": method, method: {"reference": null, "reference_status": "pending"}});
+            merge(&mut refund, json!({"destination_details": details}));
+        }
         self.put(object("refund", refund));
         if status == "pending" {
             self.patch(&id, json!({"pending_reason": "processing"}));
@@ -79,7 +87,7 @@ impl State {
 
     /// Ends a refund. One that succeeded may still fail.
     pub(crate) fn end_refund(&mut self, id: &str, status: &str, reason: &str) -> Result<Value> {
-        let mut refund = self.existing("re_", "refund", "refund", id)?;
+        let mut refund = self.existing("re_|pyr_", "refund", "refund", id)?;
         let (amount, charge) = (int(&refund, "amount"), text(&refund, "charge").to_owned());
         let before = text(&refund, "status");
         if ["failed", "canceled", status].contains(&before) {

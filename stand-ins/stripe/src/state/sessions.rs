@@ -97,7 +97,7 @@ impl State {
         }
         let is_over = ends_authentication || !self.is_in_progress(intent);
         if !intent.is_empty() && is_over && expired != ExpiredPaymentIntent::Kept {
-            self.cancel_intent(intent, "automatic");
+            self.cancel_intent(intent, Some("automatic"));
         }
         self.emit("checkout.session.expired", id);
     }

@@ -20,3 +20,4 @@ mod receiver;
 mod refunds;
 mod restart;
 mod support;
+mod vouchers;
