@@ -186,9 +186,35 @@ pub struct PaymentIntent {
     pub currency: String,
     pub cancellation_reason: Option<String>,
     pub last_payment_error: Option<DeclinedPayment>,
+    /// What the payer does next.
+    pub next_action: Option<NextAction>,
+    pub created: i64,
     pub latest_charge: Option<Expandable<Charge>>,
     #[serde(default, deserialize_with = "null_as_default")]
     pub metadata: Hidden<Metadata>,
+}
+
+/// What a payer needs to pay a voucher. MB WAY has none: the payer confirms on the phone.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct NextAction {
+    pub boleto_display_details: Option<BoletoDetails>,
+    pub multibanco_display_details: Option<MultibancoDetails>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct BoletoDetails {
+    /// The digitable line.
+    pub number: Option<String>,
+    /// The URL of a PDF with the payer's data.
+    pub pdf: Option<Hidden<String>>,
+    pub expires_at: Option<i64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct MultibancoDetails {
+    pub entity: Option<String>,
+    pub reference: Option<String>,
+    pub expires_at: Option<i64>,
 }
 
 /// Why the last try was declined.

@@ -11,7 +11,7 @@ use crate::objects::{
     Account, BalanceTransaction, CheckoutSession, Dispute, Hidden, Metadata, Page, PaymentIntent, Refund,
     Resource, UploadedFile, WebhookEndpoint, id_of,
 };
-use crate::requests::{ApiRequest, FILES, ListQuery, NewSession, item, upload};
+use crate::requests::{ApiRequest, FILES, ListQuery, NewIntent, NewSession, item, upload};
 use crate::verify::Event;
 
 /// The rights that a restricted key needs, as Stripe's dashboard names them, each with the path and query of a request
@@ -77,6 +77,18 @@ impl Client {
     pub async fn expire_session(&self, id: &str, key: &str) -> Result<CheckoutSession, ApiError> {
         let form = Form::default().list("expand", CheckoutSession::EXPANDED);
         same(self.post(CheckoutSession::PATH, format!("{}/expire", item(id)?), form, key).await?, id)
+    }
+
+    /// Creates a payment and confirms it, so that the payer can pay.
+    pub async fn create_intent(&self, new: &NewIntent, key: &str) -> Result<PaymentIntent, ApiError> {
+        self.post(PaymentIntent::PATH, String::new(), new.form(), key).await
+    }
+
+    /// Cancels a payment that was created without a session, so that it can't be paid. Stripe refuses it once it is paid,
+    /// and mostly while it is processed.
+    pub async fn cancel_intent(&self, id: &str, key: &str) -> Result<PaymentIntent, ApiError> {
+        let form = Form::default().list("expand", PaymentIntent::EXPANDED);
+        same(self.post(PaymentIntent::PATH, format!("{}/cancel", item(id)?), form, key).await?, id)
     }
 
     pub async fn create_refund(

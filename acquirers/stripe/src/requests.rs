@@ -143,6 +143,40 @@ impl NewSession {
     }
 }
 
+/// A payment by boleto, Multibanco or MB WAY, which is confirmed at once.
+#[derive(Clone, Debug)]
+pub struct NewIntent {
+    pub amount: Amount,
+    pub currency: Currency,
+    /// Stripe's name of the method, such as `mb_way`.
+    pub method_type: &'static str,
+    /// What the method needs of the payer: the names of the fields of `payment_method_data`, and their values.
+    pub payer: Hidden<Vec<(&'static str, String)>>,
+    /// The days from the request to the last day on which a boleto can be paid.
+    pub expires_after_days: Option<u8>,
+    pub metadata: Metadata,
+}
+
+impl NewIntent {
+    pub(crate) fn form(&self) -> Form {
+        let form = Form::default()
+            .set("amount", self.amount.minor())
+            .set("currency", self.currency.as_str().to_ascii_lowercase())
+            .set("confirm", true)
+            // With another method, the fee is not known for up to an hour.
+            .set("capture_method", "automatic")
+            .list("payment_method_types", [self.method_type])
+            .set("payment_method_data[type]", self.method_type);
+        let form = self
+            .payer
+            .0
+            .iter()
+            .fold(form, |form, (name, value)| form.set(&format!("payment_method_data{name}"), value));
+        form.set_some("payment_method_options[boleto][expires_after_days]", self.expires_after_days)
+            .metadata("metadata", &self.metadata)
+    }
+}
+
 /// Returns the body of an upload of evidence (RFC 7578). The same file has the same bytes, as idempotency needs.
 pub(crate) fn upload(name: &str, content_type: &str, content: &[u8]) -> Result<Body, ApiError> {
     let is_safe = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"');

@@ -34,6 +34,8 @@ use stripe_stand_in::{Behaviour, ExpiredPaymentIntent, Options, Stripe};
 #[expect(dead_code, reason = "these tests need one of the example charges")]
 #[path = "../../../domain/src/charge/testing.rs"]
 mod charges;
+#[path = "connector/vouchers.rs"]
+mod vouchers;
 
 /// 2026-11-22T12:00:00Z in Unix seconds.
 const START_S: i64 = 1_795_348_800;
@@ -46,6 +48,7 @@ const PAGE_S: i64 = 23 * 3_600;
 struct World {
     now_ms: Arc<AtomicI64>,
     stripe: Stripe,
+    client: Client,
     connector: StripeConnector,
     settings: AccountSettings,
 }
@@ -89,10 +92,15 @@ impl World {
     }
 
     async fn start_with(behaviour: Behaviour) -> Self {
+        Self::start_in("BR", behaviour).await
+    }
+
+    async fn start_in(country: &str, behaviour: Behaviour) -> Self {
         let now_ms = Arc::new(AtomicI64::new(START_S * 1_000));
         let clock = Arc::clone(&now_ms);
         let options = Options::new(Arc::new(move || clock.load(Ordering::SeqCst)), KEY);
-        let stripe = Stripe::start(Options { behaviour, ..options }).await.unwrap();
+        let stripe =
+            Stripe::start(Options { behaviour, country: country.to_owned(), ..options }).await.unwrap();
         let settings = ConnectionSettings {
             base_url: stripe.url().to_owned(),
             files_url: stripe.url().to_owned(),
@@ -102,8 +110,8 @@ impl World {
         let clock = Arc::clone(&now_ms);
         let now = Arc::new(move || Timestamp::from_millis(clock.load(Ordering::SeqCst)).unwrap());
         let client = Client::new(&settings, now).unwrap();
-        let connector = StripeConnector::new(client);
-        Self { now_ms, stripe, connector, settings: AccountSettings::new("Loja", "Recife") }
+        let connector = StripeConnector::new(client.clone());
+        Self { now_ms, stripe, client, connector, settings: AccountSettings::new("Loja", "Recife") }
     }
 
     fn advance_s(&self, seconds: i64) {
@@ -148,9 +156,14 @@ impl World {
     async fn paid_with_row(&self) -> (Charge, IncomingPayment) {
         let charge = self.waiting().await;
         self.act("/pay", &charge, json!({}));
-        let payment = self.read(&charge).await.payments.remove(0).payment;
+        self.pay(&charge, self.read(&charge).await)
+    }
+
+    /// Records the payment of a snapshot.
+    fn pay(&self, charge: &Charge, mut snapshot: Snapshot) -> (Charge, IncomingPayment) {
+        let payment = snapshot.payments.remove(0).payment;
         let pay = Command::Pay { payment, terms: MethodTerms::default() };
-        let paid = transition::apply(&charge, &pay, self.now()).unwrap();
+        let paid = transition::apply(charge, &pay, self.now()).unwrap();
         let Outcome::Paid { charge, moved } = paid else { panic!("{paid:?}") };
         let IncomingPaymentWrite::Insert(incoming) = moved.incoming_payment else { panic!("{moved:?}") };
         (*charge, incoming)
