@@ -7,7 +7,7 @@ use std::pin::Pin;
 
 use clap::{Args, Subcommand, ValueEnum};
 use domain::account::terms::{Fee, FeesOnRefund, MAX_HOLD_DAYS, MethodTerms};
-use domain::account::{Account, AccountSettings, Contact, MailAddress, VelocityLimits};
+use domain::account::{Account, AccountSettings, BoletoDueDays, Contact, MailAddress, VelocityLimits};
 use domain::audit::{Action, Changed};
 use domain::ids::{AccountId, Mode};
 use domain::money::{Amount, MinorUnits};
@@ -151,6 +151,14 @@ pub(crate) enum Command {
         /// Seconds from the creation of a charge until it expires: 60 to 86400
         #[arg(long, value_parser = clap::value_parser!(i64).range(60..=86_400))]
         seconds: i64,
+    },
+    /// Set when boletos of live charges are due, from the next charge on
+    SetBoletoDue {
+        #[command(flatten)]
+        account: AccountArguments,
+        /// Days after the creation, in São Paulo
+        #[arg(long, value_parser = clap::value_parser!(u8).range(0..=i64::from(BoletoDueDays::MAX)))]
+        days: u8,
     },
     /// Set whether refunds return the fees of the payment, for payments that are settled from now on
     SetFeesOnRefund {
@@ -361,6 +369,10 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
             let action = Action::SetChargeExpiry;
             account.settings(stack, action, |of| of.charge_expires_in_seconds = seconds).await?
         }
+        Command::SetBoletoDue { account, days } => {
+            let days = BoletoDueDays::new(days).ok_or("too many days")?;
+            account.settings(stack, Action::SetBoletoDue, |of| of.boleto_due_days = days).await?
+        }
         Command::SetRefundsToPayerOnly { account, payer_only } => {
             let (action, is_on) = (Action::SetRefundsToPayerOnly, payer_only == Switch::On);
             account.settings(stack, action, |of| of.refunds_to_payer_only = is_on).await?
@@ -397,6 +409,7 @@ fn view(account: &Account) -> Value {
         "suspended": settings.suspended,
         "mail": if account.contact.mail_off { "off" } else { "on" },
         "charge_expires_in_seconds": settings.charge_expires_in_seconds,
+        "boleto_due_days": settings.boleto_due_days,
         "rate_limit_per_minute": settings.rate_limit_per_minute,
         "velocity": settings.velocity,
         "shards": settings.shards.new_charges,

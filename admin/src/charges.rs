@@ -136,7 +136,7 @@ async fn expire(stack: &Stack, id: ChargeId, by: &Operator) -> Result<()> {
     if !charge.acquirer.is_remote() || !charge.can_expire() {
         return Err("only an open live charge can be expired".into());
     }
-    let ends_at = lost_cob_ends_at(charge.expires_at());
+    let ends_at = lost_cob_ends_at(charge.ends_at());
     if now < ends_at {
         return Err(format!("the charge can be expired from {ends_at} on, a day after its expiry").into());
     }

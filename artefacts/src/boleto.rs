@@ -90,7 +90,7 @@ impl Boleto {
     /// Parses a digitable line of 47 digits, as [`Self::from_barcode`] does a barcode number. It verifies all four check
     /// digits.
     pub fn from_line(text: &str, near: NaiveDate) -> Result<Self, BoletoError> {
-        let line = Digits::<47>::parse(text)?;
+        let line = Digits::<47>::parse(text).map_err(|_| BoletoError::Digits)?;
         // Between the parts are the check digits of the three fields.
         let parts = [0..4, 32..33, 33..47, 4..9, 10..20, 21..31];
         let barcode = parts.map(|part| text.get(part).unwrap_or_default()).concat();

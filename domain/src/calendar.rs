@@ -84,6 +84,18 @@ impl Day {
         Self(self.0.checked_add_days(Days::new(days)).unwrap_or(NaiveDate::MAX))
     }
 
+    #[must_use]
+    pub fn plus_business_days(self, days: u32) -> Self {
+        let mut day = self;
+        for _ in 0..days {
+            day = day.plus_days(1);
+            while !day.is_business_day() && day.0 < NaiveDate::MAX {
+                day = day.plus_days(1);
+            }
+        }
+        day
+    }
+
     /// Returns the number of days until `later`, or 0 when `later` is not later.
     pub(crate) fn days_until(self, later: Self) -> u64 {
         u64::try_from(later.0.signed_duration_since(self.0).num_days()).unwrap_or_default()

@@ -52,7 +52,7 @@ pub struct MethodFacts {
     pub code: &'static str,
     currencies: Currencies,
     /// Largest amount in minor units.
-    pub max_amount: i64,
+    pub amounts: (i64, i64),
     /// Whether an issuer approves payments, so that their settled status is `APPROVED`, not `PAID`.
     pub is_approved: bool,
 }
@@ -75,7 +75,7 @@ impl PaymentMethod {
             name: "Pix",
             code: "px",
             currencies: Currencies::Listed(&[Currency::BRL]),
-            max_amount: Amount::MAX.minor(),
+            amounts: (Amount::MIN.minor(), Amount::MAX.minor()),
             is_approved: false,
         };
         match self {
@@ -87,24 +87,21 @@ impl PaymentMethod {
                 is_approved: true,
                 ..pix
             },
-            // MB WAY's limit is 5,000 EUR.
             Self::Mbway => MethodFacts {
                 name: "MB WAY",
                 code: "mw",
                 currencies: Currencies::Listed(&[Currency::EUR]),
-                max_amount: 500_000,
+                amounts: (50, 500_000),
                 ..pix
             },
-            // A reference's check digits cover an amount of at most eight digits in cents.
             Self::Multibanco => MethodFacts {
                 name: "Multibanco",
                 code: "mb",
                 currencies: Currencies::Listed(&[Currency::EUR]),
-                max_amount: 99_999_999,
+                amounts: (50, 9_999_900),
                 ..pix
             },
-            // The barcode has ten digits for the amount in centavos.
-            Self::Boleto => MethodFacts { name: "Boleto", code: "bo", max_amount: 9_999_999_999, ..pix },
+            Self::Boleto => MethodFacts { name: "Boleto", code: "bo", amounts: (500, 4_999_999), ..pix },
             Self::Crypto => MethodFacts {
                 name: "Cripto",
                 code: "cr",
@@ -112,6 +109,11 @@ impl PaymentMethod {
                 ..pix
             },
         }
+    }
+
+    /// Whether an acquirer can return a payment that was not credited. Others wait for an operator.
+    pub fn is_returnable(self) -> bool {
+        !matches!(self, Self::Boleto | Self::Crypto)
     }
 
     pub fn supports_currency(self, currency: Currency) -> bool {

@@ -415,7 +415,7 @@ fn end(known: &Known<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<Step> {
     if let Some((method, why)) = ended_leg(charge, snapshot, now) {
         return Some(Step::Charge(Box::new(Command::EndLeg(method, why))));
     }
-    let at = charge.expires_at();
+    let at = charge.ends_at().min(now);
     let expire = || match &snapshot.last_decline {
         Some(last) => Command::ExpireDeclined { at, last: last.clone() },
         None => Command::Expire { at },

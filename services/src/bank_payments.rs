@@ -268,7 +268,7 @@ impl BankPayments {
             let Some(found) = self.match_charge(bank, pix, hint).await? else { return Ok(None) };
             let (account, charge, mut writes, holding) = match found {
                 Match::Charge(stored) => {
-                    let charge = self.finalised(bank, stored.read_at(now), now).await?;
+                    let charge = Box::pin(self.finalised(bank, stored.read_at(now), now)).await?;
                     let (writes, holding) = self.payment_writes(bank, pix, &charge, now).await?;
                     (charge.scope.account, Some(charge.id), writes, holding)
                 }

@@ -122,6 +122,7 @@ pub async fn create_charge(
         actor: None,
         created_by: Some(caller.by.clone()),
     };
+    legs.check(&charge)?;
     if legs.own().name().is_remote() {
         // Boxed, because its future is large, and charges of test keys do not need it.
         return Box::pin(creation.create_remotely((&legs, is_stopped), caller, charge, now)).await;
@@ -156,7 +157,6 @@ impl ChargeCreation<'_> {
         charge: Charge,
         now: Timestamp,
     ) -> Result<Created<Charge>, CreateChargeError> {
-        legs.check(&charge)?;
         let pending = Charge {
             status: TransactionStatus::Pending,
             connection: legs.own().id(),
@@ -203,7 +203,8 @@ impl ChargeCreation<'_> {
                 && let Some(leased) = self.charges.lease(&charge, LEASE_SECONDS, now).await?
             {
                 let settings = &caller.settings;
-                return self.finalise_remotely((legs, false), settings, leased, CREATE_TIME).await;
+                let created = self.finalise_remotely((legs, false), settings, leased, CREATE_TIME);
+                return Box::pin(created).await;
             }
             if started_at.elapsed() >= WAIT_FOR_HOLDER {
                 return Err(AcquirerError::Busy.into());

@@ -35,6 +35,10 @@ pub enum ReceiptError {
         "the 90 days in which a Pix can be returned through the API are over, so only the bank itself can return this payment: ask the bank, then record its devolução: admin receipts record"
     )]
     OnlyByBank,
+    #[error(
+        "no acquirer returns a payment by this method: apply it to a charge, or pay the payer in another way"
+    )]
+    NotReturnable,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -83,8 +87,7 @@ impl Receipts {
         now: Timestamp,
     ) -> Result<Applied, ReceiptError> {
         let account = self.store.get::<Account>(&Account::key_of(&scope.account)).await?;
-        let terms = account.map(|account| account.settings.terms.for_method(PaymentMethod::Pix));
-        let terms = terms.ok_or(ReceiptError::NoCharge)?;
+        let terms = account.ok_or(ReceiptError::NoCharge)?.settings.terms;
         let mut update = self.store.start_update("an unapplied receipt");
         loop {
             let incoming = self.find(scope, payment).await?.ok_or(ReceiptError::NotFound)?;
@@ -93,7 +96,9 @@ impl Receipts {
             // An expiry that the bank has not confirmed yet does not prevent the payment.
             let current = stored.read_at(now);
             let reported = self.reported(payment).await?;
-            let Some((next, moved)) = apply_receipt(&current, &incoming, &terms, now)? else {
+            let Some((next, moved)) =
+                apply_receipt(&current, &incoming, &terms.for_method(incoming.method), now)?
+            else {
                 return Ok(Applied { charge: current, reported });
             };
             let mut writes = vec![Write::replace(&next, current.version)?];
@@ -134,6 +139,9 @@ impl Receipts {
                 (None, Some(next)) => (next, None),
                 (None, None) => return Err(ReceiptError::NotWaiting),
             };
+            if !incoming.method.is_returnable() {
+                return Err(ReceiptError::NotReturnable);
+            }
             if by.is_some() && incoming.method == PaymentMethod::Pix {
                 check_returnable(incoming.paid_at, now)?;
             }

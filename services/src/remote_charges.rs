@@ -3,7 +3,7 @@
 
 use domain::account::terms::Terms;
 use domain::acquirer::OddObject;
-use domain::charge::transition::Command;
+use domain::charge::transition::{Command, Payment};
 use domain::charge::{Charge, IncomingPayment, StoredCharge};
 use domain::ids::{AcquirerPaymentId, ChargeId, Scoped as _};
 use domain::med::{CASE_SORT, CaseNotification, MedCase};
@@ -110,7 +110,8 @@ impl RemoteCharges {
         for remote in &snapshot.payments {
             let incoming = self.charges.find_payment(&charge.scope, &remote.payment.id).await?;
             // A Pix that named no charge waits for this one.
-            if incoming.is_some_and(|incoming| incoming.charge_id() == Some(charge.id)) {
+            let is_pix = remote.payment.method == PaymentMethod::Pix;
+            if incoming.is_some_and(|incoming| !is_pix || incoming.charge_id() == Some(charge.id)) {
                 recorded.payments.push(remote.payment.id.clone());
             }
         }
@@ -149,7 +150,12 @@ impl RemoteCharges {
                         return Err(WorkError::Missing("the bank does not show the Pix of a paid cob yet"));
                     }
                 }
-                (command, _) => drop(self.charges.apply(stored, command, now).await?),
+                (command, _) => {
+                    let next = self.charges.apply(stored, command, now).await?;
+                    if let Command::Pay { payment, .. } = command {
+                        report_receipt(&next, payment);
+                    }
+                }
             },
             Step::EndRefund(id, outcome, remote) => {
                 if let Some(refund) = recorded.refunds.into_iter().find(|refund| refund.id == id) {
@@ -217,6 +223,14 @@ impl Recorded {
     fn known<'a>(&'a self, charge: &'a Charge, terms: &'a Terms, closing: Option<Closing>) -> Known<'a> {
         let Self { payments, refunds, cases } = self;
         Known { charge, payments, refunds, cases, terms, closing }
+    }
+}
+
+/// An operator must decide about a payment that was not credited and can't be returned.
+fn report_receipt(charge: &Charge, payment: &Payment) {
+    let is_credited = charge.applied_payment.as_ref().is_some_and(|applied| applied.payment_id == payment.id);
+    if !is_credited && !payment.method.is_returnable() {
+        tracing::error!(charge = %charge.id, payment = %payment.id, "a payment came after the end of its charge, and its acquirer can't return it; an operator must end it: `admin receipts apply`");
     }
 }
 

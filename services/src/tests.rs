@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use domain::ids::Mode;
 use domain::url_policy::AddressPolicy;
 use serde_json::{Map, Value, json};
 
@@ -47,7 +48,7 @@ fn charge(body: &JsonObject, route: ChargeRoute) -> Result<(), Problem> {
 const BODIES: [(BodyFields, Parser<JsonObject>); 14] = [
     (CHARGE_BODY, |body| charge(body, ChargeRoute::Charges)),
     (PIX_CHARGE_BODY, |body| charge(body, ChargeRoute::PixCharges)),
-    (PAYMENT_BODY, |body| NewPayment::parse(body, &AddressPolicy::PublicOnly).map(drop)),
+    (PAYMENT_BODY, |body| NewPayment::parse(body, &AddressPolicy::PublicOnly, Mode::Test).map(drop)),
     (REFUND_BODY, |body| NewRefund::parse(body).map(drop)),
     (APPEAL_BODY, |body| appeal_reason(body).map(drop)),
     (EVIDENCE_BODY, |body| EvidenceFile::parse(body).map(drop)),

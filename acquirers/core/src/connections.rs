@@ -9,7 +9,7 @@ use acquirer_kit::{Connector, KitError};
 use api_pix::PixBank;
 use sandbox::Sandbox;
 use sha2::{Digest, Sha256};
-use stripe_client::StripeConnector;
+use stripe_client::{StripeConnector, VoucherConnector, VoucherMethod};
 use tracing::field::display;
 
 use domain::acquirer::AcquirerName;
@@ -17,6 +17,7 @@ use domain::charge::Charge;
 use domain::ids::{AccountId, ConnectionId, Mode, Scope};
 use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
+use domain::vocabulary::Vocabulary as _;
 
 use super::AcquirerError;
 use super::configuration::{
@@ -39,6 +40,8 @@ pub struct Connection {
     /// `None`: the sandbox.
     configured: Option<Arc<ConfiguredAcquirer>>,
     connector: Arc<dyn Connector>,
+    /// The connectors of methods that have one of their own.
+    of_methods: Vec<(PaymentMethod, Arc<dyn Connector>)>,
     /// The services of Pix read lists of payments, which no other acquirer has.
     pix: Option<PixBank>,
     expire_after_seconds: u32,
@@ -51,6 +54,7 @@ impl Connection {
             id: None,
             configured: None,
             connector: Arc::new(Sandbox),
+            of_methods: Vec::new(),
             pix: None,
             expire_after_seconds: 0,
         }
@@ -76,6 +80,15 @@ impl Connection {
 
     pub fn connector(&self) -> &dyn Connector {
         &*self.connector
+    }
+
+    /// The same for the charges, payments and returns of one method.
+    #[must_use]
+    pub fn of_method(mut self, method: PaymentMethod) -> Self {
+        if let Some((_, own)) = self.of_methods.iter().find(|(taken, _)| *taken == method) {
+            self.connector = Arc::clone(own);
+        }
+        self
     }
 
     pub fn name(&self) -> AcquirerName {
@@ -204,7 +217,8 @@ impl Connections {
     pub async fn acquirer_of_payment(&self, charge: &Charge) -> Result<Connection, AcquirerError> {
         let method = charge.method();
         let connection = charge.connection_of(method);
-        self.acquirer_named(charge.acquirer_of(method), charge.scope.account, connection).await
+        let acquirer = self.acquirer_named(charge.acquirer_of(method), charge.scope.account, connection);
+        Ok(acquirer.await?.of_method(method))
     }
 
     /// Returns the connection of new charges by each of these methods.
@@ -238,7 +252,7 @@ impl Connections {
         for (method, id) in methods {
             let found = self.cached(account, *id).await?;
             is_stopped |= found.is_stopped;
-            legs.push((*method, found.connection));
+            legs.push((*method, found.connection.of_method(*method)));
         }
         Ok((Legs::new(legs).ok_or(AcquirerError::NotConfigured)?, is_stopped))
     }
@@ -342,6 +356,7 @@ impl Connections {
         let client = self.with_cache(|cache| cache.clients.entry(key).or_insert(client).clone());
         let configured = Arc::new(configured);
         let expire_after_seconds = configured.acquirer.settings.expire_after_seconds;
+        let mut of_methods: Vec<(PaymentMethod, Arc<dyn Connector>)> = Vec::new();
         let (connector, pix): (Arc<dyn Connector>, _) = match (client, &configured.acquirer.settings.kind) {
             (CachedClient::Pix(client), KindSettings::Pix(pix)) => {
                 let AccountAcquirer { account, connection, settings, .. } = &configured.acquirer;
@@ -350,13 +365,18 @@ impl Connections {
                 (Arc::new(bank.clone()), Some(bank))
             }
             (CachedClient::Stripe(client), KindSettings::Stripe(_)) => {
+                for (method, voucher) in
+                    PaymentMethod::all().filter_map(|it| Some((it, VoucherMethod::of(it)?)))
+                {
+                    of_methods.push((method, Arc::new(VoucherConnector::new(client.clone(), voucher))));
+                }
                 (Arc::new(StripeConnector::new(client)), None)
             }
             _ => return Err(unusable(&"the client is of another kind than the settings")),
         };
         let AccountAcquirer { account, connection, .. } = configured.acquirer;
         let (id, configured) = (Some(connection), Some(configured));
-        Ok(Connection { account, id, configured, connector, pix, expire_after_seconds })
+        Ok(Connection { account, id, configured, connector, of_methods, pix, expire_after_seconds })
     }
 
     fn with_cache<T>(&self, use_cache: impl FnOnce(&mut Cache) -> T) -> T {

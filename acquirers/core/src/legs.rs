@@ -104,7 +104,9 @@ impl Legs {
 
     /// Checks what the acquirers take, so that a charge that one would refuse is not stored.
     pub fn check(&self, charge: &Charge) -> Result<(), AcquirerError> {
-        self.legs.iter().try_for_each(|leg| leg.connection.check(leg.method, charge))
+        let of = |method: PaymentMethod| self.legs.iter().find(|leg| leg.method == method);
+        let connection = |method| of(method).map_or(&self.own, |leg| &leg.connection);
+        charge.methods.iter().try_for_each(|method| connection(*method).check(*method, charge))
     }
 
     /// Creates the legs that are missing, or finds what an earlier call created. Those that are not answered in time, and

@@ -257,7 +257,8 @@ impl PixBank {
     /// the Pix came after the charge's expiry. The bank's clock may be wrong. So a time later than now proves
     /// nothing, and otherwise the cob decides.
     pub async fn accepted_in_time(&self, charge: &Charge, pix: &Pix, now: Timestamp) -> Result<bool> {
-        if pix.at <= charge.expires_at() || !charge.is_open() {
+        let is_late = charge.artefacts.expires_at(PaymentMethod::Pix).is_none_or(|end| pix.at > end);
+        if !is_late || !charge.is_open() {
             return Ok(false);
         }
         if pix.at > now {

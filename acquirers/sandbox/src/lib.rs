@@ -57,8 +57,9 @@ impl Connector for Sandbox {
         AcquirerName::Sandbox
     }
 
-    fn capabilities(&self, _method: PaymentMethod, _currency: Currency) -> Option<Capabilities> {
-        Some(Capabilities { amounts: Some((1, i64::MAX)), multiple_of: 1 })
+    /// The currency was checked with the request.
+    fn capabilities(&self, method: PaymentMethod, _currency: Currency) -> Option<Capabilities> {
+        Some(Capabilities { amounts: Some(method.facts().amounts), multiple_of: 1 })
     }
 
     fn refund_capabilities(&self) -> RefundCapabilities {

@@ -57,6 +57,17 @@ impl StripeSettings {
     }
 }
 
+/// The capability of an account that takes a method. `None`: it is not taken at Stripe.
+pub fn capability(method: PaymentMethod) -> Option<&'static str> {
+    match method {
+        PaymentMethod::CreditCard => Some("card_payments"),
+        PaymentMethod::Boleto => Some("boleto_payments"),
+        PaymentMethod::Multibanco => Some("multibanco_payments"),
+        PaymentMethod::Mbway => Some("mb_way_payments"),
+        PaymentMethod::Pix | PaymentMethod::Crypto => None,
+    }
+}
+
 impl KindOfAcquirer for StripeSettings {
     fn client(&self) -> &str {
         self.stripe_account.as_str()
@@ -71,8 +82,10 @@ impl KindOfAcquirer for StripeSettings {
     }
 
     fn check(&self, _base_url: &AcquirerUrl) -> Result<(), InvalidSetting> {
-        require(self.methods == [PaymentMethod::CreditCard], || {
-            "`methods` must be CREDIT_CARD, which is all that is taken there".to_owned()
+        let is_taken = |method: &PaymentMethod| capability(*method).is_some();
+        require(!self.methods.is_empty() && self.methods.iter().all(is_taken), || {
+            "`methods` must be of CREDIT_CARD, BOLETO, MULTIBANCO and MBWAY, which are all that is taken there"
+                .to_owned()
         })
     }
 

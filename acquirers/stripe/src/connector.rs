@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use acquirer_kit::{
-    Changes, Connector, DisputeEvidence, KitError, Movement, Movements,
-    NOT_FINALISED_IN_TIME, NewCharge, Priority, ProviderStatus, RefundAnswer, RefundProgress, RequestAgain,
-    Result, ReturnProgress, next_poll, read_as_odd, refused_until,
+    Changes, Connector, DisputeEvidence, KitError, Movement, Movements, NOT_FINALISED_IN_TIME, NewCharge,
+    Priority, ProviderStatus, RefundAnswer, RefundProgress, RequestAgain, Result, ReturnProgress, next_poll,
+    read_as_odd, refused_until,
 };
 use async_trait::async_trait;
 use domain::acquirer::{AcquirerName, Capabilities, OddObject, RefundCapabilities};

@@ -25,7 +25,7 @@ mod voucher;
 
 pub use acquirer_http::{ClientSettingsError, Now, Priority, SendError};
 pub use client::{API_URL, Client, ConnectionSettings, FILES_URL};
-pub use configuration::{StripeAccount, StripeCredentials, StripeSettings};
+pub use configuration::{StripeAccount, StripeCredentials, StripeSettings, capability};
 pub use connector::{EVENT_TYPES, StripeConnector};
 pub use error::{ApiError, ApiProblem, Remedy};
 pub use objects::{

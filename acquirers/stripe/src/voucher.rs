@@ -1,8 +1,8 @@
 //! Charges by boleto, Multibanco and MB WAY, each a payment that is confirmed when it is created.
 
 use acquirer_kit::{
-    Connector, DisputeEvidence, FINALISE_TIMEOUT_MS, KitError, NOT_FINALISED_IN_TIME, NewCharge, Priority,
-    ProviderStatus, Result, ReturnProgress, read_as_odd,
+    Connector, DisputeEvidence, KitError, NOT_FINALISED_IN_TIME, NewCharge, Priority, ProviderStatus, Result,
+    ReturnProgress, read_as_odd,
 };
 use artefacts::boleto::Boleto as Slip;
 use async_trait::async_trait;
@@ -78,15 +78,6 @@ impl VoucherMethod {
             Self::Mbway => "mb_way",
         }
     }
-
-    /// The only currency, and the least and greatest amount in minor units.
-    const fn limits(self) -> (Currency, (i64, i64)) {
-        match self {
-            Self::Boleto => (Currency::BRL, (500, 4_999_999)),
-            Self::Multibanco => (Currency::EUR, (50, 9_999_900)),
-            Self::Mbway => (Currency::EUR, (50, 500_000)),
-        }
-    }
 }
 
 /// The connector of one account for one method. Those of an account share a client.
@@ -141,16 +132,22 @@ impl VoucherConnector {
     }
 
     /// Returns the state of a charge. A voucher that is processed has expired, and banks may still confirm it: the charge
-    /// waits, and can't be closed.
+    /// waits some days, in which it can't be closed.
     fn state(&self, charge: &Charge, intent: &PaymentIntent, closes: bool) -> Result<RemoteState> {
         use PaymentIntentStatus as Status;
 
         let expires_at = charge.artefacts.expires_at(self.method.method());
         let is_over = expires_at.is_some_and(|at| at <= self.client.now());
+        let ends_at = charge.artefacts.ends_at(self.method.method());
+        let was_waited_for = ends_at.is_some_and(|at| at < self.client.now());
         Ok(match &intent.status {
             Status::Succeeded => RemoteState::Paid,
             Status::RequiresAction | Status::RequiresConfirmation => RemoteState::Open,
             Status::Processing if self.method != VoucherMethod::Mbway && !closes => RemoteState::Open,
+            // No bank has confirmed it in the time that vouchers are given.
+            Status::Processing if self.method != VoucherMethod::Mbway && was_waited_for => {
+                RemoteState::Expired
+            }
             Status::Processing | Status::RequiresCapture => RemoteState::InProgress,
             // This service gives no reason.
             Status::Canceled => match intent.cancellation_reason.as_deref() {
@@ -159,23 +156,25 @@ impl VoucherConnector {
                 Some(why) if CANCELED_BY_TIME.contains(&why) => RemoteState::Expired,
                 Some(_) => RemoteState::ClosedByAcquirer(FailureReason::CancelledAtAcquirer),
             },
-            Status::RequiresPaymentMethod => {
-                let last = intent.last_payment_error.as_ref();
-                let code = last.and_then(|last| last.code.as_deref()).unwrap_or_default();
-                let reason = last.and_then(|last| last.decline_code.as_deref()).unwrap_or(code);
-                match (code, reason) {
-                    _ if is_over || NOT_IN_TIME.contains(&code) => RemoteState::Expired,
-                    ("payment_method_customer_decline", _) => {
-                        RemoteState::ClosedByAcquirer(FailureReason::DeclinedByPayer)
-                    }
-                    (_, "insufficient_funds") => {
-                        RemoteState::ClosedByAcquirer(FailureReason::InsufficientFunds)
-                    }
-                    _ => RemoteState::ClosedByAcquirer(FailureReason::ProcessingError),
-                }
-            }
+            Status::RequiresPaymentMethod => self.ended(intent, is_over),
             Status::Other(_) => return Err(odd(&intent.id, "it has an unknown status")),
         })
+    }
+
+    /// Returns the state after a try that failed. A voucher fails by its expiry, a push also by a decline.
+    fn ended(&self, intent: &PaymentIntent, is_over: bool) -> RemoteState {
+        let last = intent.last_payment_error.as_ref();
+        let code = last.and_then(|last| last.code.as_deref()).unwrap_or_default();
+        let reason = last.and_then(|last| last.decline_code.as_deref()).unwrap_or(code);
+        let is_expired_voucher = is_over && self.method != VoucherMethod::Mbway;
+        match (code, reason) {
+            _ if is_expired_voucher || NOT_IN_TIME.contains(&code) => RemoteState::Expired,
+            ("payment_method_customer_decline", _) => {
+                RemoteState::ClosedByAcquirer(FailureReason::DeclinedByPayer)
+            }
+            (_, "insufficient_funds") => RemoteState::ClosedByAcquirer(FailureReason::InsufficientFunds),
+            _ => RemoteState::ClosedByAcquirer(FailureReason::ProcessingError),
+        }
     }
 
     async fn look(&self, charge: &Charge, closes: bool, is_whole: bool) -> Result<Option<Snapshot>> {
@@ -325,8 +324,7 @@ impl Connector for VoucherConnector {
     }
 
     fn capabilities(&self, method: PaymentMethod, currency: Currency) -> Option<Capabilities> {
-        let (taken, limits) = self.method.limits();
-        let amounts = (currency == taken).then_some(limits);
+        let amounts = method.supports_currency(currency).then_some(method.facts().amounts);
         (method == self.method.method()).then_some(Capabilities { amounts, multiple_of: 1 })
     }
 
@@ -337,13 +335,7 @@ impl Connector for VoucherConnector {
 
     async fn create(&self, new: NewCharge<'_>) -> Result<Finalised> {
         let charge = new.charge;
-        let mut found = if new.is_first { None } else { self.find(charge).await? };
-        if self.client.now().millis_since(charge.created_at) > FINALISE_TIMEOUT_MS {
-            match found.take() {
-                Some(intent) => found = Some(self.cancel(charge, intent).await?.0),
-                None => return Ok(NOT_FINALISED_IN_TIME),
-            }
-        }
+        let found = if new.is_first { None } else { self.find(charge).await? };
         let intent = if let Some(intent) = found {
             intent
         } else {

@@ -405,6 +405,7 @@ async fn an_operator_opens_an_account_and_sets_its_limits() {
     for (set, field, value) in [
         ("set-rate-limit --per-minute 7", "rate_limit_per_minute", json!(7)),
         ("set-charge-expiry --seconds 120", "charge_expires_in_seconds", json!(120)),
+        ("set-boleto-due --days 5", "boleto_due_days", json!(5)),
         (
             "set-velocity --per-customer 3 --per-account 50",
             "velocity",
@@ -446,6 +447,7 @@ async fn an_operator_opens_an_account_and_sets_its_limits() {
             "api-key.issue",
             "account.set-rate-limit",
             "account.set-charge-expiry",
+            "account.set-boleto-due",
             "account.set-velocity",
             "account.set-contact",
             "account.set-mail",

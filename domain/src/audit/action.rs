@@ -43,6 +43,7 @@ actions! {
     "account.set-acquirer" SetAcquirer(Changed);
     "account.set-brand" SetBrand(Changed);
     "account.set-charge-expiry" SetChargeExpiry(Changed);
+    "account.set-boleto-due" SetBoletoDue(Changed);
     "account.set-contact" SetContact(Changed);
     "account.set-fees" SetFees(Changed);
     "account.set-fees-on-refund" SetFeesOnRefund(Changed);

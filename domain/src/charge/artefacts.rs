@@ -6,9 +6,14 @@ use std::fmt;
 use artefacts::boleto::Boleto as Slip;
 use serde::{Deserialize, Serialize};
 
+use crate::calendar::Day;
 use crate::money::Currency;
 use crate::payment_method::PaymentMethod;
 use crate::time::Timestamp;
+
+/// How long after its expiry a voucher is closed at its acquirer. A boleto that is paid on its last day is confirmed a
+/// business day later, a Multibanco some days later.
+const COLLECTION_BUSINESS_DAYS: u32 = 5;
 
 /// Data for paying by Pix.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -160,6 +165,32 @@ impl Artefacts {
             boleto: self.boleto.or(other.boleto),
             crypto: self.crypto.or(other.crypto),
         }
+    }
+
+    /// Returns until when an acquirer may confirm a payment that was made before the expiry: some days after a boleto or
+    /// Multibanco, which it collects from banks. Then it is closed there.
+    pub fn ends_at(&self, method: PaymentMethod) -> Option<Timestamp> {
+        let expires_at = self.expires_at(method)?;
+        let is_collected = match method {
+            PaymentMethod::Boleto => self.boleto.as_ref().is_some_and(|boleto| boleto.intent.is_some()),
+            PaymentMethod::Multibanco => self.multibanco.as_ref().is_some_and(|of| of.intent.is_some()),
+            PaymentMethod::Pix | PaymentMethod::CreditCard | PaymentMethod::Mbway | PaymentMethod::Crypto => {
+                false
+            }
+        };
+        let collected_at = || Day::of(expires_at).plus_business_days(COLLECTION_BUSINESS_DAYS).ends_at();
+        Some(if is_collected { collected_at() } else { expires_at })
+    }
+
+    /// Without the payer's phone, and the page of the acquirer that shows the payer's document and address.
+    pub(super) fn erased(mut self) -> Self {
+        if let Some(mbway) = &mut self.mbway {
+            mbway.phone.clear();
+        }
+        if let Some(boleto) = &mut self.boleto {
+            boleto.pdf_url = None;
+        }
+        self
     }
 
     /// Returns when the charge stops being payable by a method. `None`: it cannot be paid by that method.

@@ -54,6 +54,7 @@ impl Charge {
             metadata: Metadata::default(),
             payment_details: self.payment_details.as_ref().map(PaymentDetails::erased),
             failure: self.failure.as_ref().map(Failure::erased),
+            artefacts: self.artefacts.clone().erased(),
             ..self.clone()
         };
         (erased != *self).then(|| transition::next_version(erased, now))

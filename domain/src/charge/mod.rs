@@ -460,6 +460,12 @@ impl Charge {
         self.methods.iter().filter(has_not_ended).filter_map(ends)
     }
 
+    /// Returns until when an acquirer may confirm a payment that was made in time. Then the charge is closed and expires.
+    pub fn ends_at(&self) -> Timestamp {
+        let ends = self.expiries().filter_map(|(method, _)| self.artefacts.ends_at(method));
+        ends.max().unwrap_or(self.created_at)
+    }
+
     /// Returns the latest expiry of the charge's methods; the creation time when no method has one.
     pub fn expires_at(&self) -> Timestamp {
         self.expiries().map(|(_, end)| end).max().unwrap_or(self.created_at)
@@ -609,7 +615,7 @@ impl Row for Charge {
                 | TransactionStatus::Expired
                 | TransactionStatus::Refunded
                 | TransactionStatus::Chargeback
-                | TransactionStatus::Dispute => self.can_expire().then(|| self.expires_at()),
+                | TransactionStatus::Dispute => self.can_expire().then(|| self.ends_at()),
             },
         }
     }

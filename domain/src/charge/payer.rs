@@ -41,11 +41,14 @@ impl fmt::Debug for PayerAddress {
 }
 
 impl PayerAddress {
+    /// Of the metadata.
+    pub const KEY: &str = "payerAddress";
+
     pub fn of(metadata: &Metadata) -> Result<Self, PayerDataError> {
         let map = metadata.to_map();
-        let address = map.get("payerAddress").and_then(Value::as_object).ok_or(PayerDataError {
-            field: "payerAddress",
-            rule: "must be an object with `line1`, `city`, `state` and `postal_code`: a boleto names the payer's address.",
+        let address = map.get(Self::KEY).and_then(Value::as_object).ok_or(PayerDataError {
+            field: Self::KEY,
+            rule: "must be an object with `line1`, `city`, `state` and `postal_code`: a boleto names the payer's address",
         })?;
         let text = |name: &str| address.get(name).and_then(Value::as_str).unwrap_or_default().trim();
         let within = |text: &str, most: usize| {
@@ -59,18 +62,18 @@ impl PayerAddress {
         check(
             within(line1, MAX_LINE_CHARS),
             "payerAddress.line1",
-            "must be street and number, 1 to 200 characters.",
+            "must be street and number, 1 to 200 characters",
         )?;
-        check(within(city, MAX_CITY_CHARS), "payerAddress.city", "must be 1 to 100 characters.")?;
+        check(within(city, MAX_CITY_CHARS), "payerAddress.city", "must be 1 to 100 characters")?;
         check(
             state.len() == 2 && state.bytes().all(|byte| byte.is_ascii_alphabetic()),
             "payerAddress.state",
-            "must be two letters, such as SP.",
+            "must be two letters, such as SP",
         )?;
         check(
             postal_code.len() == POSTAL_CODE_DIGITS && postal_code.bytes().all(|byte| byte.is_ascii_digit()),
             "payerAddress.postal_code",
-            "must be eight digits, such as 01310-100.",
+            "must be eight digits, such as 01310-100",
         )?;
         let state = state.to_ascii_uppercase();
         Ok(Self { line1: line1.to_owned(), city: city.to_owned(), state, postal_code })
@@ -85,7 +88,7 @@ pub fn mbway_phone(metadata: &Metadata, customer: &Customer) -> Result<String, P
     let is_valid = PHONE_DIGITS.contains(&digits.len())
         && digits.bytes().all(|byte| byte.is_ascii_digit())
         && !digits.starts_with('0');
-    let rule = "must be the payer's phone with the country, such as +351912345678: MB WAY asks there.";
+    let rule = "must be the payer's phone with the country, such as +351912345678: MB WAY asks there";
     if is_valid { Ok(phone) } else { Err(PayerDataError { field: "phone", rule }) }
 }
 

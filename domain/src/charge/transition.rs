@@ -303,6 +303,11 @@ fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) 
     }
     let paid = |charge, moved| Outcome::Paid { charge: Box::new(charge), moved: Box::new(moved) };
     let unapplied = |reason| {
+        let connection = charge.connection_of(payment.method).filter(|_| !payment.method.is_returnable());
+        if let Some(connection) = connection {
+            let moved = unmatched((charge.scope, connection), payment, now);
+            return paid(next_version(charge.clone(), now), moved);
+        }
         let (next, moved) = return_unapplied(charge, payment, reason, next_version(charge.clone(), now), now);
         paid(next, moved)
     };
@@ -384,7 +389,7 @@ pub fn apply_receipt(
     Ok(Some((settled, RecordedPayment { incoming_payment, posting })))
 }
 
-/// Records a payment that matches no charge. Its money stays in
+/// Records a payment that matches no charge, or that its charge does not take and no acquirer returns. Its money stays in
 /// [`crate::wallet::LedgerAccount::UnappliedReceipts`] until an operator applies or returns it.
 pub fn unmatched(
     (scope, connection): (Scope, ConnectionId),

@@ -445,7 +445,7 @@ fn a_charge_that_was_closed_here_ends_as_its_closer_wanted() {
     let step = |state, closing| {
         let (payments, refunds, cases, terms) = (&[], &[], &[], &Terms::default());
         let known = Known { charge: &charge, payments, refunds, cases, terms, closing };
-        next_step(&known, &Snapshot { state, ..open() }, at(120))
+        next_step(&known, &Snapshot { state, ..open() }, charge.expires_at())
     };
     let command = |command| Some(Step::Charge(Box::new(command)));
     let expire = Command::Expire { at: charge.expires_at() };

@@ -70,7 +70,7 @@ impl AcquirerWorker {
         };
         let now = self.clock.now();
         let charge = stored.clone().read_at(now);
-        let expires_at = charge.expires_at();
+        let expires_at = charge.ends_at();
         if !charge.can_expire() || now <= expires_at {
             return Ok(());
         }
@@ -201,7 +201,8 @@ impl AcquirerWorker {
         if incoming.open_return().is_none() {
             return Ok(());
         }
-        let connection = self.connections.at(scope.account, incoming.connection).await?;
+        let connection =
+            self.connections.at(scope.account, incoming.connection).await?.of_method(incoming.method);
         let now = self.clock.now();
         let message =
             |refusals| AcquirerMessage::Return { scope: *scope, payment: payment.clone(), refusals };

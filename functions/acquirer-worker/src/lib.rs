@@ -162,7 +162,7 @@ impl AcquirerWorker {
             clock: &self.clock,
         };
         let created = creation.finalise_remotely((&legs, false), &account.settings, leased, FINALISE_TIME);
-        match created.await {
+        match Box::pin(created).await {
             Ok(_) => Ok(()),
             Err(CreateChargeError::Charge(error)) => Err(error.into()),
             // The row is due again at once, so the scheduler sends a message every minute.

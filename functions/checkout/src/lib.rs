@@ -16,7 +16,7 @@ use artefacts::qr;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
-use axum::response::{AppendHeaders, IntoResponse, Response};
+use axum::response::{AppendHeaders, IntoResponse, Redirect, Response};
 use axum::routing::get;
 use domain::account::{Account, Brand};
 use domain::charge::{Charge, StoredCharge};
@@ -147,12 +147,15 @@ async fn show_boleto(State(checkout): State<Checkout>, IdPath(id): IdPath<RawCha
     boleto_of(checkout.find(id).await, checkout.clock.now())
 }
 
-/// Responds with the boleto's PDF while the boleto can be paid, and with 404 afterwards, because a bank would
-/// refuse it.
+/// Responds with the boleto's PDF, or leads to the acquirer's, while the boleto can be paid, and with 404 afterwards,
+/// because a bank would refuse it.
 fn boleto_of(found: Result<Option<StoredCharge>, StoreError>, now: Timestamp) -> Result<Response> {
     let charge = found?.ok_or(Problem::NotFound { what: "charge" })?.read_at(now);
     let open = charge.artefacts.boleto.as_ref().filter(|boleto| charge.is_open() && now <= boleto.expires_at);
     let boleto = open.ok_or(Problem::NotFound { what: "open boleto" })?;
+    if let Some(url) = &boleto.pdf_url {
+        return Ok(Redirect::to(url).into_response());
+    }
     let slip = boleto
         .slip()
         .ok_or_else(|| Problem::Internal(format!("the barcode of {} can't be read", charge.id)))?;

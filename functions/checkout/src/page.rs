@@ -102,6 +102,9 @@ impl PageState {
                 (title, None, PLAIN, REFRESH_WHILE_PENDING)
             }
             Self::Confirming => (w::CONFIRMING, Some(w::CONFIRMING_MEANS), WAITING, REFRESH_WHILE_PENDING),
+            Self::Closing if charge.ends_at() > charge.expires_at() => {
+                (w::COLLECTING, Some(w::CLOSING_MEANS), WAITING, REFRESH_WHILE_PROCESSING)
+            }
             Self::Closing => (w::CLOSING, Some(w::CLOSING_MEANS), WAITING, REFRESH_WHILE_PENDING),
             Self::Processing => (w::PROCESSING, Some(w::PROCESSING_MEANS), WAITING, REFRESH_WHILE_PROCESSING),
             Self::Paid => (w::PAID, Some(w::PAID_MEANS), GOOD, None),

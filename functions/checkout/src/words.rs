@@ -10,6 +10,7 @@ pages::words! { pub(crate),
     PAY = "Pague esta cobrança", "Pay this charge", "Pague este cobro";
     CONFIRMING = "Confirmando o pagamento", "Confirming the payment", "Confirmando el pago";
     CLOSING = "Verificando o pagamento", "Checking the payment", "Verificando el pago";
+    COLLECTING = "Prazo encerrado, aguardando confirmação", "Time is over, waiting for confirmation", "Plazo terminado, a la espera de confirmación";
     PROCESSING = "Pagamento em análise", "Payment under review", "Pago en revisión";
     PAID = "Pagamento confirmado", "Payment confirmed", "Pago confirmado";
     CANCELLED = "Cobrança cancelada", "Charge cancelled", "Cobro cancelado";

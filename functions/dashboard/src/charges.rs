@@ -1,7 +1,7 @@
 //! The list of charges, and one charge.
 
 use axum::response::Response;
-use domain::charge::{Charge, IncomingPayment, PublicStatus, RefundRefused, TransactionStatus};
+use domain::charge::{Charge, IncomingPayment, PayerAddress, PublicStatus, RefundRefused, TransactionStatus};
 use domain::hex;
 use domain::ids::{ChargeId, Scoped as _};
 use domain::money::{Currency, MinorUnits};
@@ -468,7 +468,10 @@ fn data(page: &Page, charge: &Charge) -> Result<Markup> {
 }
 
 fn metadata(page: &Page, charge: &Charge) -> Markup {
-    let map = charge.metadata.to_map();
+    let mut map = charge.metadata.to_map();
+    if let Some(address) = map.get_mut(PayerAddress::KEY) {
+        *address = "***".into();
+    }
     html! {
         @if !map.is_empty() {
             section.card {

@@ -118,7 +118,8 @@ async fn create(
     context: RequestContext,
     JsonBody(body): JsonBody,
 ) -> Result<Response> {
-    let NewPayment { idempotency_key, charge: request } = NewPayment::parse(&body, &app.address_policy)?;
+    let NewPayment { idempotency_key, charge: request } =
+        NewPayment::parse(&body, &app.address_policy, caller.scope.mode)?;
     let key = (IdempotencyNamespace::Payments, idempotency_key.as_str());
     let creation = ChargeCreation {
         charges: &app.charges,

@@ -411,7 +411,7 @@ impl Scheduler {
                 .await;
         }
         if let Some(since) = charge.unread_since {
-            let is_overdue = charge.can_expire() && now > charge.expires_at();
+            let is_overdue = charge.can_expire() && now > charge.ends_at();
             let message = if is_overdue { AcquirerMessage::Expire } else { AcquirerMessage::Read };
             return self.poll_acquirer(due, message(charge.id), since, now).await;
         }
@@ -421,7 +421,7 @@ impl Scheduler {
         if charge.acquirer.is_remote() {
             // The bank must first confirm that the charge can't be paid any more.
             let message = AcquirerMessage::Expire(charge.id);
-            return self.poll_acquirer(due, message, charge.expires_at(), now).await;
+            return self.poll_acquirer(due, message, charge.ends_at(), now).await;
         }
         // Boxed, because the future holds several copies of the charge.
         Box::pin(self.expire(stored, now)).await.map(|()| DueAction::Nothing)

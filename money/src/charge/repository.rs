@@ -126,7 +126,7 @@ impl Charges {
         by: &Operator,
         now: Timestamp,
     ) -> Result<Charge, ChargeError> {
-        let (stored, at) = (charge.as_stored(), charge.as_stored().expires_at());
+        let (stored, at) = (charge.as_stored(), charge.as_stored().ends_at());
         let subject = stored.id.to_string();
         let audit = audit::by_operator(by, stored.scope.account, Action::ExpireCharge, subject, now)?;
         self.apply_by(Author::Operator(&audit), charge, &Command::Expire { at }, now).await

@@ -278,7 +278,7 @@ fn description_of(status: u16) -> &'static str {
         201 => "Created.",
         202 => "Accepted: it is processed later.",
         204 => "Done. The response has no body.",
-        303 => "Done. The page in `Location` shows the new state.",
+        303 => "The page or file is in `Location`.",
         304 => "The file did not change since the version of `If-None-Match`.",
         _ => "Success.",
     }

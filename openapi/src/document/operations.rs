@@ -242,8 +242,8 @@ operations! {
         "Its URL is the charge's `qr_code_url`."
         [200 [Media "image/png"]] .access(Access::Public);
     "GET /checkout/{raw_id}/boleto.pdf" "showBoleto" "Show the boleto"
-        "While the boleto can be paid. Its URL is the payment's `boletoPdfUrl`."
-        [200 [Media "application/pdf"]] .access(Access::Public);
+        "While the boleto can be paid. Its URL is the payment's `boletoPdfUrl`. With a live key it leads to the bank's PDF."
+        [200 [Media "application/pdf"], 303] .access(Access::Public);
     "GET /checkout/{raw_id}/card" "showCardAuthentication" "Show the page of a payment by card"
         "Its URL is the payment's `cardRedirectUrl`. With a test key it is the sandbox's 3-D Secure page, with a live key it leads to the acquirer's page."
         [200 [Media "text/html"], 303] .access(Access::Public) .is_page(true);

@@ -9,11 +9,13 @@ use acquirer_core::configuration::{
 use domain::audit::Operator;
 use domain::hex;
 use domain::ids::AccountId;
+use domain::payment_method::PaymentMethod;
 use domain::time::{SECONDS_A_DAY, Timestamp};
 use secrecy::{ExposeSecret, SecretString};
 use shared::random;
 use stripe_client::{
     Account, ApiError, Client, ConnectionSettings, EVENT_TYPES, Event, Hidden, ListQuery, WebhookEndpoint,
+    capability,
 };
 
 use super::arguments::{SetStripe, known};
@@ -54,7 +56,9 @@ pub(super) async fn set(stack: &Stack, account: AccountId, arguments: &SetStripe
     let all = acquirers.all(&account).await?;
     let mut choice = arguments.choice(stack, &all)?;
     let (client, mut stripe) = of(stack, &choice)?;
-    let seen = try_key(&client).await.map_err(|why| format!("nothing was changed, because {why}"))?;
+    let seen = try_key(&client, &stripe.methods)
+        .await
+        .map_err(|why| format!("nothing was changed, because {why}"))?;
     stripe.stripe_account = seen.id.parse()?;
     choice.settings.kind = KindSettings::Stripe(stripe);
     let (now, operator) = (stack.clock.now(), arguments.operator.clone().operator());
@@ -73,14 +77,14 @@ pub(super) async fn set(stack: &Stack, account: AccountId, arguments: &SetStripe
 }
 
 /// Returns the account of a key with all rights. The error says why the key or its account can't be used.
-async fn try_key(client: &Client) -> Result<Account> {
+async fn try_key(client: &Client, methods: &[PaymentMethod]) -> Result<Account> {
     let refused = |error: ApiError| format!("Stripe refused a trial of the key: {error}");
     let missing = client.missing_rights().await.map_err(refused)?;
     if !missing.is_empty() {
         return Err(lacks_rights(&missing).into());
     }
     let seen = client.account().await.map_err(refused)?;
-    match lacking(&seen, client.is_live()) {
+    match lacking(&seen, methods, client.is_live()) {
         Some((true, why)) => return Err(why.into()),
         Some((false, why)) => writeln!(std::io::stderr(), "warning: {why}")?,
         None => {}
@@ -96,21 +100,26 @@ fn is_registered(found: &ConfiguredAcquirer) -> bool {
     matches!(&found.acquirer.settings.kind, KindSettings::Stripe(stripe) if stripe.webhook_endpoint.is_some())
 }
 
-/// What an account lacks to take cards, and whether it then certainly takes none. `None`: it takes cards. Stripe does not
-/// list the capability of every account that takes cards, and a sandbox takes them before the account is activated.
-fn lacking(account: &Account, is_live: bool) -> Option<(bool, String)> {
-    match account.capabilities.get("card_payments").map(String::as_str) {
-        _ if !account.charges_enabled => {
-            let why = "the account can't take live charges yet; finish its registration at Stripe";
-            Some((is_live, why.to_owned()))
-        }
-        Some("active") => None,
-        card => {
-            let state = card.unwrap_or("not listed");
-            let why = format!("the capability `card_payments` of the account is {state}");
-            Some((is_live && card == Some("inactive"), why))
-        }
+/// What an account lacks to take methods, and whether it then certainly does not take them. `None`: it takes them. Stripe
+/// does not list the capability of every account that takes cards, and a sandbox takes them before the account is
+/// activated. Other methods are taken in some countries only, and never without their capability.
+fn lacking(account: &Account, methods: &[PaymentMethod], is_live: bool) -> Option<(bool, String)> {
+    if !account.charges_enabled {
+        let why = "the account can't take live charges yet; finish its registration at Stripe";
+        return Some((is_live, why.to_owned()));
     }
+    let lacks = |method: &PaymentMethod| {
+        let name = capability(*method)?;
+        let state = account.capabilities.get(name).map_or("not listed", String::as_str);
+        let is_certain = match method {
+            PaymentMethod::CreditCard => is_live && state == "inactive",
+            _ => state != "pending",
+        };
+        let country = account.country.as_deref().unwrap_or("unknown");
+        let why = format!("the capability `{name}` of the account, whose country is {country}, is {state}");
+        (state != "active").then_some((is_certain, why))
+    };
+    methods.iter().filter_map(lacks).max_by_key(|(is_certain, _)| *is_certain)
 }
 
 /// Registers a URL at Stripe, and stores the secret of its signatures. The URL that was registered before is removed.
@@ -191,12 +200,12 @@ pub(super) async fn check(checks: &mut Checks<'_>, stack: &Stack, found: &Config
         if seen.id != stripe.stripe_account.as_str() {
             return failed("the key is of another account than before");
         }
-        match lacking(seen, client.is_live()) {
+        match lacking(seen, &stripe.methods, client.is_live()) {
             Some((true, why)) => failed(why),
             Some((false, why)) => (Outcome::NotVerified, why),
             None => {
                 let country = seen.country.as_deref().unwrap_or("unknown");
-                ok(format!("it is in {country}, and takes cards"))
+                ok(format!("it is in {country}, and takes the methods"))
             }
         }
     })?;

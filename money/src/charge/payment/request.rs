@@ -1,5 +1,6 @@
-use domain::charge::{Customer, PaymentDetails};
-use domain::money::{Amount, Currency};
+use domain::charge::{Customer, Metadata, PayerAddress, PaymentDetails};
+use domain::ids::Mode;
+use domain::money::Currency;
 use domain::payment_method::PaymentMethod;
 use domain::tax_id::Document;
 use domain::url_policy::{AddressPolicy, MAX_URL_LENGTH, check_new_url};
@@ -18,7 +19,7 @@ const RETURN_URL: &str = "returnUrl";
 
 shared::fields! {
     AMOUNT: MinorAmount = "amount", MinorAmount, Required, 1000,
-        "The amount to be paid, in the smallest unit of the currency. Some methods have a lower maximum.";
+        "The amount to be paid, in the smallest unit of the currency. Methods have limits: outside of them the answer is 422.";
     CURRENCY: Parsed<Currency> = "currency", CURRENCY_CODE, DefaultsTo("BRL"), "BRL",
         "The currency of the amount: a code of ISO 4217, `BTC`, `USDC` or `USDT`. Every method of the payment must accept it.";
     METHODS: DistinctWords<PaymentMethod> = "paymentMethods",
@@ -37,7 +38,7 @@ shared::fields! {
 }
 
 const PAYMENT_METADATA: Field<Dictionary> = Field {
-    text: "Data of your own, at most 16384 bytes of JSON. Keys that start with `_`, and the keys `med` and `failure`, are removed and do not count. `MBWAY` requires `phone`, the payer's phone number in E.164 form. With `CREDIT_CARD`, `returnUrl` is the http or https URL to which the payer returns.",
+    text: "Data of your own, at most 16384 bytes of JSON. Keys that start with `_`, and the keys `med` and `failure`, are removed and do not count. `MBWAY` requires `phone`, the payer's phone number in E.164 form. With a live key, `BOLETO` requires `payerAddress`: an object with `line1`, `city`, `state` (two letters) and `postal_code` (eight digits). With `CREDIT_CARD`, `returnUrl` is the http or https URL to which the payer returns.",
     ..METADATA
 };
 
@@ -67,7 +68,7 @@ pub struct NewPayment {
 
 impl NewPayment {
     /// Reports every failing field at once.
-    pub fn parse(body: &JsonObject, policy: &AddressPolicy) -> Result<Self, Problem> {
+    pub fn parse(body: &JsonObject, policy: &AddressPolicy, mode: Mode) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let body = &normalised(body);
         let root = fields.body(body, PAYMENT_BODY);
@@ -76,9 +77,6 @@ impl NewPayment {
         let methods = fields.read(&root, &METHODS);
         if let (Some(currency), Some(methods)) = (currency, &methods) {
             check_currency(&mut fields, methods, currency);
-        }
-        if let (Some(amount), Some(methods)) = (amount, &methods) {
-            check_amount(&mut fields, methods, amount);
         }
         let idempotency_key = fields.read(&root, &IDEMPOTENCY_KEY);
         let document = fields.read(&root, &CUSTOMER_DOCUMENT);
@@ -92,6 +90,9 @@ impl NewPayment {
         let customer =
             Customer { name: fields.read(&root, &NAME), document, email: fields.read(&root, &EMAIL), phone };
         let metadata = metadata(&mut fields, sent, None);
+        if mode == Mode::Live {
+            check_payer(&mut fields, is_requested, &customer, &metadata);
+        }
         let metadata = match return_url {
             Some(url) => metadata.with_text(RETURN_URL, &url),
             None => metadata,
@@ -127,13 +128,28 @@ fn check_currency(fields: &mut Fields, methods: &[PaymentMethod], currency: Curr
     }
 }
 
-fn check_amount(fields: &mut Fields, methods: &[PaymentMethod], amount: Amount) {
-    let most = |method: &PaymentMethod| method.facts().max_amount;
-    if let Some(method) = methods.iter().find(|method| amount.minor() > most(method)) {
-        fields.reject(
-            AMOUNT.name,
-            format!("must be at most {} (minor units) for {}", most(method), method.as_str()),
-        );
+/// Acquirers name the payer of a boleto, and send a Multibanco by e-mail. The sandbox needs neither.
+fn check_payer(
+    fields: &mut Fields,
+    is_requested: impl Fn(PaymentMethod) -> bool,
+    customer: &Customer,
+    metadata: &Metadata,
+) {
+    let (by_boleto, by_multibanco) =
+        (is_requested(PaymentMethod::Boleto), is_requested(PaymentMethod::Multibanco));
+    let tax_id = customer.document.as_ref().and_then(Document::tax_id);
+    for (is_missing, param, rule) in [
+        (by_boleto && customer.name.is_none(), NAME.name, "is required for BOLETO"),
+        (by_boleto && tax_id.is_none(), CUSTOMER_DOCUMENT.name, "must be a CPF or CNPJ for BOLETO"),
+        (by_boleto && customer.email.is_none(), EMAIL.name, "is required for BOLETO"),
+        (by_multibanco && customer.email.is_none(), EMAIL.name, "is required for MULTIBANCO"),
+    ] {
+        if is_missing {
+            fields.reject(param, rule);
+        }
+    }
+    if by_boleto && let Err(error) = PayerAddress::of(metadata) {
+        fields.reject(format!("metadata.{}", error.field), error.rule);
     }
 }
 
@@ -214,7 +230,7 @@ mod tests {
     use crate::testing::object;
 
     fn parse(body: &Value) -> Result<NewPayment, Problem> {
-        NewPayment::parse(&object(body), &AddressPolicy::PublicOnly)
+        NewPayment::parse(&object(body), &AddressPolicy::PublicOnly, Mode::Test)
     }
 
     fn with(extra: Value) -> Value {
@@ -248,7 +264,7 @@ mod tests {
     #[test]
     fn values_that_only_look_valid_are_refused() {
         let card = |return_url: &str| json!({"paymentMethods": ["CREDIT_CARD"], "metadata": {"returnUrl": return_url}});
-        let of_mbway = |amount: i64, phone: &str| json!({"paymentMethods": ["MBWAY"], "currency": "EUR", "amount": amount, "metadata": {"phone": phone}});
+        let of_mbway = |phone: &str| json!({"paymentMethods": ["MBWAY"], "currency": "EUR", "metadata": {"phone": phone}});
         for (extra, param) in [
             (json!({"currency": "BR"}), "currency"),
             (json!({"paymentMethods": "PIX"}), "paymentMethods"),
@@ -268,9 +284,7 @@ mod tests {
             (card("https://example.com/a\tb"), "metadata.returnUrl"),
             (card("https://example.com/\u{85}"), "metadata.returnUrl"),
             (card(&format!("https://example.com/{}", "é".repeat(700))), "metadata.returnUrl"),
-            (of_mbway(500_000, "912345678"), "metadata.phone"),
-            (of_mbway(500_001, "+351912345678"), "amount"),
-            (json!({"paymentMethods": ["BOLETO"], "amount": 10_000_000_000_i64}), "amount"),
+            (of_mbway("912345678"), "metadata.phone"),
             (json!({"amount": 1_000_000_000_000_i64}), "amount"),
         ] {
             let failed = failing(extra.clone());

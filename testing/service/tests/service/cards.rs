@@ -749,7 +749,7 @@ async fn only_signed_notifications_of_the_account_are_accepted() {
     let bank = url.trim_end_matches("/hosted");
     assert_eq!(post(bank, &[]).await, 401, "a notification of Pix");
     let mut mixed = of_card("card-0011");
-    mixed["paymentMethods"] = json!(["CREDIT_CARD", "BOLETO"]);
+    mixed["paymentMethods"] = json!(["CREDIT_CARD", "CRYPTO"]);
     let refused = cards.live.client.post("/v1/payments", &mixed).await;
     let expected = (422, "invalid_request_error", "unprocessable_entity");
     assert_eq!(refused.problem(), expected, "a method without a connection");
