@@ -21,11 +21,11 @@ use stripe_client::{Client, EVENT_TYPES, Hidden};
 
 use crate::error::{Error, Result};
 use crate::files::write_atomically;
+use crate::local_cards::StripeAccount;
 use crate::seed::Seed;
 
 /// An operator may remove the acquirer later, and the next start must not configure it again.
 pub(crate) const MARKER: &str = "acquirer-seeded";
-pub(crate) const CARDS_MARKER: &str = "cards-seeded";
 
 /// Requests a second to the bank: as many as the load tests on a laptop send.
 const REQUESTS_PER_SECOND: u32 = 1_000;
@@ -50,11 +50,11 @@ impl AcquirerSeed<'_> {
         configured.map_err(|error| Error::because("configuring the bank", &*error))
     }
 
-    /// Configures the stand-in of Stripe, as `admin accounts set-acquirer … stripe` does for Stripe. `url`: its URL, as
-    /// the functions reach it.
-    pub(crate) async fn configure_cards(&self, url: &str) -> Result<()> {
-        let configured = Box::pin(self.cards(url)).await;
-        configured.map_err(|error| Error::because("configuring cards", &*error))
+    /// Configures a stand-in of Stripe, as `admin accounts set-acquirer … stripe` does for Stripe. `url`: its URL, as the
+    /// functions reach it.
+    pub(crate) async fn configure_stripe(&self, of: &StripeAccount, url: &str) -> Result<()> {
+        let configured = Box::pin(self.stripe(of, url)).await;
+        configured.map_err(|error| Error::because("configuring a stand-in of Stripe", &*error))
     }
 
     async fn pix(&self, bank: &Bank, bank_url: &str) -> Outcome<()> {
@@ -152,7 +152,7 @@ impl AcquirerSeed<'_> {
         Ok(AcquirerChoice { settings, credentials, callback: self.callback()? })
     }
 
-    async fn cards(&self, url: &str) -> Outcome<()> {
+    async fn stripe(&self, of: &StripeAccount, url: &str) -> Outcome<()> {
         let (account, key) = (self.seed.first.id, SecretString::from(self.seed.card_key.clone()));
         let connection = stripe_client::ConnectionSettings {
             base_url: url.to_owned(),
@@ -163,17 +163,19 @@ impl AcquirerSeed<'_> {
         let service_clock = self.clock.clone();
         let client = Client::new(&connection, Arc::new(move || service_clock.now()))?;
         let api = AcquirerUrl::base(url, &policy())?;
-        let stored = self.acquirers.current(&account, PaymentMethod::CreditCard).await?;
+        let name: ConnectionName = of.name.parse()?;
+        let stored =
+            self.acquirers.all(&account).await?.into_iter().find(|each| each.acquirer.settings.name == name);
         let is_same = |stored: &ConfiguredAcquirer| stored.acquirer.settings.base_url == api;
         let new = async || {
             let stripe = StripeSettings {
-                methods: vec![PaymentMethod::CreditCard],
+                methods: of.methods.to_vec(),
                 stripe_account: client.account().await?.id.parse()?,
                 files_url: api.clone(),
                 webhook_endpoint: None,
             };
             let settings = AcquirerSettings {
-                name: "cards".parse()?,
+                name: name.clone(),
                 base_url: api.clone(),
                 requests_per_second: REQUESTS_PER_SECOND,
                 expire_after_seconds: 0,
@@ -182,7 +184,7 @@ impl AcquirerSeed<'_> {
             let credentials = Credentials::Stripe(StripeCredentials { api_key: Secret::credential(key)? });
             Ok(AcquirerChoice { settings, credentials, callback: self.callback()? })
         };
-        let Some(choice) = self.choice(CARDS_MARKER, stored, is_same, new).await? else { return Ok(()) };
+        let Some(choice) = self.choice(of.marker, stored, is_same, new).await? else { return Ok(()) };
         let now = self.clock.now();
         let set = self.acquirers.set(account, &choice, None, now).await?;
         if let Some(url) = set.new_callback_url {
@@ -196,7 +198,7 @@ impl AcquirerSeed<'_> {
                 client.delete_webhook_endpoint(&before).await?;
             }
         }
-        self.mark(CARDS_MARKER)
+        self.mark(of.marker)
     }
 }
 

@@ -23,6 +23,7 @@ use crate::error::{Context, Result};
 use crate::event_sources::{self, Dependencies, EventSources};
 use crate::files::remove;
 use crate::lambda::Functions;
+use crate::local_cards::{CARDS, EUROPE};
 use crate::provision;
 use crate::seed::{Seed, SeededAccount};
 use crate::template::{API_KEYS_TABLE, SECRETS_TABLE, Template};
@@ -43,6 +44,7 @@ pub(crate) struct Contents {
     pub(crate) bank: Arc<Bank>,
     pub(crate) bank_url: String,
     pub(crate) cards: Arc<Stripe>,
+    pub(crate) europe: Option<Arc<Stripe>>,
     /// As the functions reach it.
     pub(crate) cards_url: String,
     pub(crate) own_url: String,
@@ -96,7 +98,11 @@ impl Contents {
             clock: &self.clock,
         };
         acquirers.configure_pix(&self.bank, &self.bank_url).await?;
-        acquirers.configure_cards(&self.cards_url).await
+        acquirers.configure_stripe(&CARDS, &self.cards_url).await?;
+        match &self.europe {
+            Some(europe) => acquirers.configure_stripe(&EUROPE, europe.url()).await,
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn start_event_sources(&self) -> Result<()> {
@@ -146,14 +152,16 @@ impl Contents {
         if let Some(directory) = &self.directory {
             // Before the rows: after a kill in between, the streams are read from their oldest records.
             event_sources::remove_checkpoints(directory, &self.template)?;
-            for marker in [acquirer_seed::MARKER, acquirer_seed::CARDS_MARKER] {
+            for marker in [acquirer_seed::MARKER, CARDS.marker, EUROPE.marker] {
                 remove(&directory.join(marker), std::fs::remove_file)?;
             }
             remove(&directory.join(CLOCK_FILE), std::fs::remove_file)?;
         }
         self.clock.reset();
         self.bank.reset().context("emptying the bank's books")?;
-        self.cards.reset().context("emptying the stand-in of Stripe")?;
+        for stripe in [Some(&self.cards), self.europe.as_ref()].into_iter().flatten() {
+            stripe.reset().context("emptying a stand-in of Stripe")?;
+        }
         if let Some(mails) = &self.mail_directory {
             remove(mails, std::fs::remove_dir_all)?;
         }

@@ -29,7 +29,7 @@ use crate::guard::AllowedHost;
 use crate::http::{self, Server};
 use crate::lambda::Functions;
 use crate::local_bank;
-use crate::local_cards;
+use crate::local_cards::{self, CARDS, EUROPE};
 use crate::local_routes::{LOG_IN, local_routes};
 use crate::sdk;
 use crate::seed::{Seed, SeededAccount};
@@ -72,6 +72,8 @@ pub struct Options {
     pub bank_profile: Option<Profile>,
     /// How far the bank's clock is ahead of the service's, in seconds. Negative if it is behind.
     pub bank_skew_seconds: i64,
+    /// Whether the first account also has an account in Europe at another stand-in of Stripe.
+    pub europe: bool,
     pub parameters: BTreeMap<String, String>,
 }
 
@@ -91,6 +93,7 @@ impl Options {
             allowed_hosts: Vec::new(),
             bank_profile: None,
             bank_skew_seconds: 0,
+            europe: false,
             parameters: BTreeMap::new(),
         }
     }
@@ -111,6 +114,8 @@ pub struct Stack {
     pub bank: Arc<Bank>,
     /// The stand-in of Stripe.
     pub cards: Arc<Stripe>,
+    /// Takes Multibanco and MB WAY.
+    pub europe: Option<Arc<Stripe>>,
     pub functions: Functions,
     /// `None`: another program serves the API.
     gateway: Option<Server>,
@@ -180,7 +185,10 @@ impl Stack {
         let (profile, skew_s) = (options.bank_profile, options.bank_skew_seconds);
         let bank = local_bank::start(directory.as_deref(), &seed, &clock, profile, skew_s).await?;
         let bank = Arc::new(bank);
-        let cards = Arc::new(local_cards::start(directory.as_deref(), &seed, &clock).await?);
+        let start =
+            async |of| local_cards::start(of, directory.as_deref(), &seed, &clock).await.map(Arc::new);
+        let cards = start(&CARDS).await?;
+        let europe = if options.europe { Some(start(&EUROPE).await?) } else { None };
         let reached = Endpoints {
             dynamodb_url: options.fronts.url(Upstream::DynamoDb, &endpoints.dynamodb_url),
             sqs_url: options.fronts.url(Upstream::Sqs, &endpoints.sqs_url),
@@ -209,6 +217,7 @@ impl Stack {
             bank: Arc::clone(&bank),
             bank_url: options.fronts.url(Upstream::Bank, &bank.url()),
             cards: Arc::clone(&cards),
+            europe: europe.clone(),
             cards_url: options.fronts.url(Upstream::Cards, cards.url()),
             own_url: own_url.clone(),
             functions: functions.clone(),
@@ -241,6 +250,7 @@ impl Stack {
             clock,
             bank,
             cards,
+            europe,
             functions,
             gateway,
             variables,
@@ -313,6 +323,9 @@ impl Stack {
         tokio::join!(gateway, self.contents.stop_event_sources(STOP_GRACE));
         self.bank.stop().await;
         self.cards.stop().await;
+        if let Some(europe) = &self.europe {
+            europe.stop().await;
+        }
         self.embedded.stop().await;
     }
 }

@@ -103,6 +103,7 @@ async fn advance(Shared(contents): Shared<Arc<Contents>>, body: String) -> Resul
     contents.run_schedules_now.send_replace(());
     contents.bank.wake();
     contents.cards.wake();
+    contents.europe.iter().for_each(|europe| europe.wake());
     Ok(time_of(&contents.clock))
 }
 

@@ -91,6 +91,7 @@ mod throttling;
 mod timeline;
 mod unit_costs;
 mod velocity;
+mod vouchers;
 mod wallets;
 mod webhook_endpoints;
 mod webhook_resends;
