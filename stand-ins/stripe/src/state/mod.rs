@@ -78,6 +78,8 @@ pub(crate) struct State {
     pub(crate) requests_by_route: BTreeMap<String, u64>,
     /// The origin of the payer's pages.
     origin: String,
+    /// Of the account at its start. The ids of two accounts differ by it.
+    country: String,
     /// The notifications in the outbox that are not being sent yet, in order.
     unsent: VecDeque<String>,
 }
@@ -96,6 +98,7 @@ impl State {
             requests: 0,
             requests_by_route: BTreeMap::new(),
             origin,
+            country: country.to_owned(),
             unsent: VecDeque::new(),
         }
     }
@@ -118,7 +121,7 @@ impl State {
     /// Returns a new id of 10 digits and a part that looks random, so that ids have the order of their creation.
     fn new_id(&mut self, prefix: &str, random: usize) -> String {
         let serial = self.next_serial();
-        let digest = sha256(format!("{prefix} {serial}").as_bytes());
+        let digest = sha256(format!("{prefix} {serial} {}", self.country).as_bytes());
         format!("{prefix}{serial:010}{}", digest.get(..random).unwrap_or_default())
     }
 
