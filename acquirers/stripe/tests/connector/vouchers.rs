@@ -434,6 +434,17 @@ async fn a_payment_goes_back_once_but_a_boleto_can_not() {
         vouchers.act("/refund", &other, json!({"amount": 2_500}));
         let there = vouchers.read(&other).await.refunds.remove(0);
         assert_eq!((there.ours, there.outcome), (None, Some(RefundOutcome::Refunded)));
+        // It comes back, and is returned again.
+        let amount = there.amount;
+        vouchers.world.control(&format!("/refunds/{}", there.id), json!({"status": "failed"}));
+        let came_back = IncomingPayment { payment_id: there.id.parse().unwrap(), amount, ..payment };
+        let returned = vouchers.give_back(&came_back, "d3").await;
+        assert!(matches!(returned, ReturnProgress::Returned(Some(_))), "{returned:?}");
+        let last = vouchers.world.books("refunds").pop().unwrap();
+        assert_eq!(
+            (&last["amount"], last["payment_intent"].as_str()),
+            (&json!(2_500), Some(&*intent(&other)))
+        );
     }
 }
 
@@ -499,4 +510,28 @@ async fn the_methods_of_a_charge_are_told_apart() {
     let payments: Vec<&str> =
         moved.iter().filter_map(|moved| moved.payment.as_ref()).map(AcquirerPaymentId::as_str).collect();
     assert_eq!(payments, [intent(&multibanco)]);
+}
+
+#[tokio::test]
+async fn a_card_session_that_lost_its_payment_does_not_take_that_of_another_method() {
+    let vouchers = Vouchers::start_with(
+        PaymentMethod::Boleto,
+        Behaviour {
+            expired_payment_intent: ExpiredPaymentIntent::Cleared,
+            expires_during_payment: true,
+            processing_completes_session: false,
+            ..Behaviour::default()
+        },
+    )
+    .await;
+    let boleto = vouchers.waiting().await;
+    vouchers.act("/pay", &boleto, json!({}));
+    let pending = vouchers.new_charge();
+    let card = waiting(pending.clone(), vouchers.world.create(&pending, true).await.unwrap());
+    vouchers.world.act("/pay", &card, json!({"processing_s": 60}));
+    assert_eq!(vouchers.world.close(&card).await.state, RemoteState::InProgress);
+    vouchers.world.advance_s(61);
+    let payment = vouchers.world.read(&card).await.payments.remove(0).payment;
+    assert_eq!(payment.method, PaymentMethod::CreditCard);
+    assert_ne!(payment.id.as_str(), intent(&boleto));
 }
