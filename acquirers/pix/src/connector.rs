@@ -392,7 +392,6 @@ impl Connector for PixBank {
         }
     }
 
-    /// [`FINALISE_TIMEOUT_MS`] after the creation of the charge, gives up.
     async fn create(&self, new: NewCharge<'_>) -> Result<Finalised> {
         let NewCharge { charge, settings, is_first, .. } = new;
         let (txid, client) = (charge.id.txid(), self.client.at(Priority::Create));

@@ -286,7 +286,7 @@ mod tests {
             let capabilities = card.map(|state| ("card_payments".to_owned(), state.to_owned()));
             let capabilities = capabilities.into_iter().collect();
             let account = Account { id: "acct_1".to_owned(), country: None, charges_enabled, capabilities };
-            lacking(&account, is_live).map(|(is_refused, _)| is_refused)
+            lacking(&account, &[PaymentMethod::CreditCard], is_live).map(|(is_refused, _)| is_refused)
         };
         for (charges_enabled, card, of_live_key, of_test_key) in [
             (true, Some("active"), None, None),
@@ -299,5 +299,12 @@ mod tests {
             let seen = [true, false].map(|is_live| is_refused(charges_enabled, card, is_live));
             assert_eq!(seen, [of_live_key, of_test_key], "{charges_enabled} {card:?}");
         }
+        let capabilities = [("boleto_payments".to_owned(), "active".to_owned())].into();
+        let account = Account { id: "acct_1".to_owned(), country: None, charges_enabled: true, capabilities };
+        assert_eq!(lacking(&account, &[PaymentMethod::Boleto], true), None);
+        let lacks =
+            |methods: &[PaymentMethod]| lacking(&account, methods, false).map(|(is_refused, _)| is_refused);
+        assert_eq!(lacks(&[PaymentMethod::Boleto, PaymentMethod::CreditCard]), Some(false));
+        assert_eq!(lacks(&[PaymentMethod::CreditCard, PaymentMethod::Multibanco]), Some(true));
     }
 }
