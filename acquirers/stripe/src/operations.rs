@@ -1,5 +1,6 @@
 use domain::acquirer::OddObject;
 use domain::money::Amount;
+use domain::payment_method::PaymentMethod;
 use hyper::Method;
 use serde::de::DeserializeOwned;
 
@@ -13,9 +14,11 @@ use crate::objects::{
 };
 use crate::requests::{ApiRequest, FILES, ListQuery, NewIntent, NewSession, item, upload};
 use crate::verify::Event;
+use crate::voucher::VoucherMethod;
 
 /// The rights that a restricted key needs, as Stripe's dashboard names them, each with the path and query of a request
-/// that needs it: a read, or for a right to write a POST without parameters, which Stripe refuses.
+/// that needs it: a read, or for a right to write a POST without parameters, which Stripe refuses. Boleto, Multibanco and
+/// MB WAY write `PaymentIntents`.
 const RIGHTS: [(&str, &str, &str); 9] = [
     ("Accounts: read", "/v1/account", ""),
     ("Checkout Sessions: write", CheckoutSession::PATH, ""),
@@ -49,10 +52,13 @@ impl Client {
         self.read(ApiRequest::get("/v1/account", "", &Form::default())).await
     }
 
-    /// Returns the rights that the key lacks. Nothing is created or changed.
-    pub async fn missing_rights(&self) -> Result<Vec<&'static str>, ApiError> {
+    /// Returns the rights for these methods that the key lacks. Nothing is created or changed.
+    pub async fn missing_rights(&self, methods: &[PaymentMethod]) -> Result<Vec<&'static str>, ApiError> {
         let mut missing = Vec::new();
+        let creates_intents = methods.iter().any(|method| VoucherMethod::of(*method).is_some());
         for (right, list, rest) in RIGHTS {
+            let creates = creates_intents && list == PaymentIntent::PATH;
+            let right = if creates { "PaymentIntents: write" } else { right };
             let rest = rest.to_owned();
             let request = if right.ends_with("write") {
                 let key = format!("right:{list}:{}", self.now().millis());

@@ -131,8 +131,8 @@ impl VoucherConnector {
         intent.map(|intent| self.client.checked_intent(charge, intent)).transpose()
     }
 
-    /// Returns the state of a charge. A voucher that is processed has expired, and banks may still confirm it: the charge
-    /// waits some days, in which it can't be closed.
+    /// Returns the state of a charge. A voucher that is processed before its expiry is paid, and not confirmed. After its
+    /// expiry, each is processed while banks may confirm it: the charge waits some days, in which it can't be closed.
     fn state(&self, charge: &Charge, intent: &PaymentIntent, closes: bool) -> Result<RemoteState> {
         use PaymentIntentStatus as Status;
 
@@ -143,7 +143,9 @@ impl VoucherConnector {
         Ok(match &intent.status {
             Status::Succeeded => RemoteState::Paid,
             Status::RequiresAction | Status::RequiresConfirmation => RemoteState::Open,
-            Status::Processing if self.method != VoucherMethod::Mbway && !closes => RemoteState::Open,
+            Status::Processing if self.method != VoucherMethod::Mbway && is_over && !closes => {
+                RemoteState::Open
+            }
             // No bank has confirmed it in the time that vouchers are given.
             Status::Processing if self.method != VoucherMethod::Mbway && was_waited_for => {
                 RemoteState::Expired

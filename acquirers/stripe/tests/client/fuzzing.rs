@@ -13,7 +13,7 @@ use stripe_client::{
 
 use crate::document::object;
 use crate::mutation::{mutated, mutations};
-use crate::operations::new_session;
+use crate::operations::{new_intent, new_session};
 use crate::server::{Reply, World};
 
 const NAMES: [&str; 6] = ["checkout.session", "payment_intent", "refund", "dispute", "event", "account"];
@@ -41,7 +41,7 @@ fn any_answer_is_a_result_or_an_error_that_shows_nothing_private() {
     let world = runtime.block_on(World::start());
     let statuses = select(vec![200, 201, 204, 302, 400, 401, 402, 403, 404, 408, 409, 429, 500, 503]);
     TestRunner::new(Config::default())
-        .run(&(statuses, bodies(), 0..8_u8), |(status, body, operation)| {
+        .run(&(statuses, bodies(), 0..10_u8), |(status, body, operation)| {
             let body = if status == 204 { Vec::new() } else { body };
             let headers = [("content-type", "application/json"), ("retry-after", "0")];
             world.reply(Reply::new(status, &headers, body));
@@ -55,6 +55,8 @@ fn any_answer_is_a_result_or_an_error_that_shows_nothing_private() {
                     4 => client.retrieve::<Dispute>("du_1").await.map(drop),
                     5 => client.list::<Event>(ListQuery::default()).await.map(drop),
                     6 => client.delete_webhook_endpoint("we_1").await,
+                    7 => client.create_intent(&new_intent(), "key").await.map(drop),
+                    8 => client.cancel_intent("pi_1", "key").await.map(drop),
                     _ => client.account().await.map(drop),
                 }
             });

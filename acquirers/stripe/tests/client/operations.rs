@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use domain::money::{Amount, Currency};
 use serde_json::{Value, json};
 use stripe_client::{
-    API_VERSION, ApiError, CheckoutSession, Hidden, ListQuery, Metadata, NewSession, Refund, has_same_unit,
+    API_VERSION, ApiError, CheckoutSession, Hidden, ListQuery, Metadata, NewIntent, NewSession, Refund,
+    has_same_unit,
 };
 
 use crate::document::object;
@@ -20,6 +21,20 @@ pub(crate) fn new_session() -> NewSession {
         cancel_url: Hidden("https://pay.example.com/checkout/1".to_owned()),
         expires_at: 1_795_435_200,
         client_reference_id: "1".to_owned(),
+        metadata: metadata(),
+    }
+}
+
+pub(crate) fn new_intent() -> NewIntent {
+    NewIntent {
+        amount: Amount::parse(1_050).unwrap(),
+        currency: Currency::BRL,
+        method_type: "boleto",
+        payer: Hidden(vec![
+            ("[boleto][tax_id]", "29537995593".to_owned()),
+            ("[billing_details][email]", "maria@example.com".to_owned()),
+        ]),
+        expires_after_days: Some(3),
         metadata: metadata(),
     }
 }
@@ -77,6 +92,43 @@ async fn a_session_is_created_for_one_payment_by_card_in_the_currency_of_the_cha
             "expires_at=1795435200",
         ]
     );
+}
+
+#[tokio::test]
+async fn a_payment_is_confirmed_when_it_is_created_and_canceled_by_its_id() {
+    let world = World::start().await;
+    world.reply(Reply::json(200, &full("payment_intent")));
+    let intent = world.client.create_intent(&new_intent(), "charge-42-boleto").await.unwrap();
+    let action = intent.next_action.unwrap();
+    let (boleto, voucher) =
+        (action.boleto_display_details.unwrap(), action.multibanco_display_details.unwrap());
+    assert_eq!((boleto.number.unwrap().len(), boleto.expires_at), (47, Some(1_795_348_800)));
+    assert_eq!((voucher.entity.as_deref(), voucher.reference.as_deref()), (Some("12345"), Some("123456789")));
+    let request = world.last_request();
+    assert_eq!((request.method.as_str(), request.path.as_str()), ("POST", "/v1/payment_intents"));
+    assert_eq!(request.header("idempotency-key"), Some("charge-42-boleto"));
+    assert_eq!(
+        parameters(&request),
+        [
+            "amount=1050",
+            "currency=brl",
+            "confirm=true",
+            "capture_method=automatic",
+            "payment_method_types[0]=boleto",
+            "payment_method_data[type]=boleto",
+            "payment_method_data[boleto][tax_id]=29537995593",
+            "payment_method_data[billing_details][email]=maria@example.com",
+            "payment_method_options[boleto][expires_after_days]=3",
+            "metadata[charge]=ch_42",
+            "metadata[try]=1",
+        ]
+    );
+    world.reply(Reply::json(200, &full("payment_intent")));
+    world.client.cancel_intent(&intent.id, "close").await.unwrap();
+    let request = world.last_request();
+    assert_eq!(request.path, format!("/v1/payment_intents/{}/cancel", intent.id));
+    assert_eq!(parameters(&request), ["expand[0]=latest_charge.balance_transaction"]);
+    assert!(world.client.cancel_intent("pi/1", "close").await.is_err());
 }
 
 #[tokio::test]

@@ -1,11 +1,11 @@
 //! Logs, `Debug` and errors contain no key, no secret and no personal data.
 
 use serde_json::json;
-use stripe_client::{CheckoutSession, Event, Hidden};
+use stripe_client::{CheckoutSession, Event, Hidden, PaymentIntent};
 
 use crate::document::object;
 use crate::logs::{assert_private, record, recorded};
-use crate::operations::new_session;
+use crate::operations::{new_intent, new_session};
 use crate::server::{KEY, Reply, World};
 
 #[tokio::test]
@@ -39,6 +39,9 @@ async fn debug_shows_no_key_no_url_and_no_metadata() {
     assert!(text.contains("127.0.0.1") && text.contains("cs_live_a1"));
     assert_private(&text, &[KEY, "checkout.stripe.com/c/pay", "ch_42", "client_secret", "whsec_abc"]);
     assert_private(&format!("{:?}", new_session()), &["Pedido", "pay.example.com"]);
+    // The PDF of a boleto has the payer's document.
+    let voucher: PaymentIntent = serde_json::from_value(object("payment_intent", "full")).unwrap();
+    assert_private(&format!("{:?} {voucher:?}", new_intent()), &["29537995593", "maria"]);
 }
 
 #[tokio::test]

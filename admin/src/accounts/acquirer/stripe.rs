@@ -79,7 +79,7 @@ pub(super) async fn set(stack: &Stack, account: AccountId, arguments: &SetStripe
 /// Returns the account of a key with all rights. The error says why the key or its account can't be used.
 async fn try_key(client: &Client, methods: &[PaymentMethod]) -> Result<Account> {
     let refused = |error: ApiError| format!("Stripe refused a trial of the key: {error}");
-    let missing = client.missing_rights().await.map_err(refused)?;
+    let missing = client.missing_rights(methods).await.map_err(refused)?;
     if !missing.is_empty() {
         return Err(lacks_rights(&missing).into());
     }
@@ -188,7 +188,7 @@ fn is_of_account(account: AccountId, endpoint: &WebhookEndpoint) -> bool {
 
 pub(super) async fn check(checks: &mut Checks<'_>, stack: &Stack, found: &ConfiguredAcquirer) -> Result<()> {
     let (client, stripe) = of(stack, &found.choice())?;
-    let missing = client.missing_rights().await;
+    let missing = client.missing_rights(&stripe.methods).await;
     let Some(missing) = checks.request("key", missing, |_missing| ok("Stripe accepts it"))? else {
         let others = ["rights", "account", "webhook", "notifications", "clock"];
         return checks.skip(&others, "the key can't be used");
