@@ -448,7 +448,13 @@ fn ended_leg(charge: &Charge, snapshot: &Snapshot, now: Timestamp) -> Option<(Pa
     if snapshot.state.rank() < RemoteState::Open.rank() && !snapshot.is_partial {
         return None;
     }
-    let is_payable = |method| charge.payable_methods(now).any(|(payable, _)| payable == method);
+    // A try that ended with the time for it leaves the charge waiting.
+    let is_tried =
+        |method| charge.status == TransactionStatus::Processing && method == PaymentMethod::CreditCard;
+    let is_payable = |method| {
+        let is_open = charge.payable_methods(now).any(|(payable, _)| payable == method);
+        (is_open || is_tried(method)) && charge.ended_leg(method).is_none()
+    };
     snapshot.legs.iter().filter(|(method, _)| is_payable(*method)).find_map(|(method, state)| match state {
         RemoteState::ClosedByAcquirer(why) => Some((*method, why.clone())),
         RemoteState::Expired => Some((*method, FailureReason::Expired)),

@@ -165,7 +165,7 @@ impl Legs {
 
     /// Reads the charge at all its acquirers. `None`: they do not know it.
     pub async fn read(&self, charge: &Charge, is_whole: bool, now: Timestamp) -> Result<Option<Snapshot>> {
-        self.ask(charge, Ask::Read { is_whole }, now).await
+        self.ask(charge, (Ask::Read { is_whole }, true), now).await
     }
 
     /// Closes all legs, and reads them. `None`: an acquirer has lost its leg, and no other was paid; then the charge must
@@ -176,7 +176,7 @@ impl Legs {
         priority: Priority,
         now: Timestamp,
     ) -> Result<Option<Snapshot>> {
-        self.ask(charge, Ask::Close(priority), now).await
+        self.ask(charge, (Ask::Close(priority), true), now).await
     }
 
     /// Closes all legs for a cancellation. If one is paid, is being paid or does not answer, none is closed. Those that a
@@ -188,7 +188,8 @@ impl Legs {
             })
         };
         if self.legs.len() > 1 && charge.status != TransactionStatus::Pending {
-            let read = self.read(charge, false, now).await?;
+            // A leg that was given up is looked for after the cancellation too.
+            let read = self.ask(charge, (Ask::Read { is_whole: false }, false), now).await?;
             if !goes_on(&read) {
                 return Ok(read);
             }
@@ -197,7 +198,8 @@ impl Legs {
         let (banks, others): (Vec<Leg>, Vec<Leg>) = self.legs.iter().cloned().partition(is_bank);
         let mut joined = None;
         for legs in [others, banks].into_iter().filter(|legs| !legs.is_empty()) {
-            let closed = Self { legs, own: self.own.clone() }.close(charge, Priority::Create, now).await?;
+            let part = Self { legs, own: self.own.clone() };
+            let closed = part.ask(charge, (Ask::Close(Priority::Create), false), now).await?;
             let is_done = !goes_on(&closed);
             joined = Snapshot::joined(joined, closed);
             if is_done {
@@ -207,7 +209,13 @@ impl Legs {
         Ok(joined)
     }
 
-    async fn ask(&self, charge: &Charge, ask: Ask, now: Timestamp) -> Result<Option<Snapshot>> {
+    /// `waits`: for legs that were given up and may appear.
+    async fn ask(
+        &self,
+        charge: &Charge,
+        (ask, waits): (Ask, bool),
+        now: Timestamp,
+    ) -> Result<Option<Snapshot>> {
         let answers = join_all(self.legs.iter().map(|leg| leg.ask(charge, ask, now))).await;
         let (mut joined, mut is_lost, mut is_partial, mut silent) = (None::<Snapshot>, false, false, None);
         for (leg, answered) in self.legs.iter().zip(answers) {
@@ -219,7 +227,7 @@ impl Legs {
                     joined = Snapshot::joined(joined, Some(*said));
                 }
                 Ok(Said::Lost) => is_lost |= matches!(ask, Ask::Close(_)),
-                Ok(Said::NotYet) => is_partial = true,
+                Ok(Said::NotYet) => is_partial |= waits || charge.ended_leg(leg.method).is_none(),
                 Ok(Said::Nothing) => {}
                 Err(error) => {
                     tracing::warn!(charge = %charge.id, method = leg.method.as_str(), %error, "an acquirer of a charge does not answer");
@@ -258,7 +266,8 @@ impl Leg {
 
     /// A leg that was given up, or whose charge ended before its creation, may have been created all the same.
     async fn look_for_late(&self, charge: &Charge, ask: Ask, now: Timestamp) -> Result<Said> {
-        let since = match charge.ended_leg(self.method) {
+        let ended = charge.ended_leg(self.method);
+        let since = match ended {
             Some(ended) if ended.why == FailureReason::AcquirerUnavailable => Some(ended.at),
             Some(_refused) => return Ok(Said::Nothing),
             None => charge.unread_since.filter(|_| !charge.is_open()),
@@ -266,18 +275,30 @@ impl Leg {
         let priority = match ask {
             Ask::Close(priority) => priority,
             Ask::Read { .. } if since.is_some() => Priority::Background,
-            Ask::Read { .. } => return Ok(Said::NotYet),
-        };
-        let is_over = |since: Timestamp| now.millis_since(since) > LATE_CREATION_MS;
-        Ok(match self.connector().close(charge, priority).await? {
-            Some(said) => Said::Known(Box::new(said)),
-            None if since.is_some_and(is_over) => {
-                Said::Known(Box::new(Snapshot::of(RemoteState::ClosedByUs)))
+            // It will be created.
+            Ask::Read { .. } if charge.is_open() => return Ok(Said::NotYet),
+            Ask::Read { is_whole } => {
+                let read = self.connector().read(charge, is_whole).await?;
+                return Ok(read.map_or(Said::Nothing, |said| Said::Known(Box::new(said))));
             }
-            None if since.is_some() => Said::NotYet,
+        };
+        let closed = self.connector().close(charge, priority).await?;
+        let is_over = since.is_some_and(|since| now.millis_since(since) > LATE_CREATION_MS);
+        Ok(match closed {
+            // The other legs say how the charge ends.
+            Some(said) if ended.is_some() && is_closed(&said) => Said::Nothing,
+            None if ended.is_some() && is_over => Said::Nothing,
+            Some(said) => Said::Known(Box::new(said)),
+            None if is_over => Said::Known(Box::new(Snapshot::of(RemoteState::ClosedByUs))),
+            None if since.is_some() || charge.can_expire() => Said::NotYet,
             None => Said::Nothing,
         })
     }
+}
+
+/// Whether a leg was closed unpaid.
+fn is_closed(said: &Snapshot) -> bool {
+    said.payments.is_empty() && matches!(said.state, RemoteState::ClosedByUs | RemoteState::Expired)
 }
 
 /// Creates a leg, or gives it up when its acquirer had no answer in time. Then it may exist there, so it is closed. If it

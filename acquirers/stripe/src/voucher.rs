@@ -291,6 +291,25 @@ impl VoucherConnector {
         })
     }
 
+    /// Nothing is left to pay.
+    fn of_paid(&self, new: &NewCharge<'_>, id: String) -> Artefacts {
+        let (mut made, intent, expires_at) = (Artefacts::default(), Some(id), new.now);
+        match self.method {
+            VoucherMethod::Boleto => {
+                let beneficiary = new.settings.merchant_name.clone();
+                let (barcode, pdf_url) = (String::new(), None);
+                made.boleto = Some(Boleto { barcode, beneficiary, intent, pdf_url, expires_at });
+            }
+            VoucherMethod::Multibanco => {
+                let (entity, reference) = (String::new(), String::new());
+                made.multibanco = Some(Multibanco { entity, reference, intent, expires_at });
+            }
+            // The push is known without Stripe.
+            VoucherMethod::Mbway => {}
+        }
+        made
+    }
+
     /// Returns what the payer pays with. If Stripe does not show it, the creation is tried again, and the payment is
     /// canceled after ten minutes.
     fn artefacts(&self, new: &NewCharge<'_>, intent: PaymentIntent) -> Result<Artefacts> {
@@ -348,6 +367,12 @@ impl Connector for VoucherConnector {
             }
         };
         Ok(match self.state(charge, &intent, false)? {
+            // It was paid before its data were read, which are not shown any more.
+            RemoteState::Paid | RemoteState::InProgress
+                if intent.next_action.is_none() && self.method != VoucherMethod::Mbway =>
+            {
+                Finalised::Made(Box::new(self.of_paid(&new, intent.id)))
+            }
             RemoteState::Open | RemoteState::InProgress | RemoteState::Paid => {
                 Finalised::Made(Box::new(self.artefacts(&new, intent)?))
             }

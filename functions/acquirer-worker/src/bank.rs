@@ -4,11 +4,12 @@ use acquirer_core::{AcquirerMessage, Legs, Priority};
 use domain::acquirer::{AcquirerName, ReportedPix};
 use domain::charge::TransactionStatus;
 use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId, Scope};
+use domain::payment_method::PaymentMethod;
 use domain::refund::Refund;
 use domain::snapshot::{Closing, Snapshot};
 use domain::time::Timestamp;
 use money::charge::{Seen, lost_cob_ends_at};
-use services::{Followed, PixHint, ReturnStep};
+use services::{Followed, LEASE_SECONDS, PixHint, ReturnStep};
 use shared::{WorkError, WorkResult};
 
 use crate::{AcquirerWorker, next_refusal};
@@ -18,6 +19,11 @@ const READ_BACK_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// How long an overdue charge may wait for its bank before an alarm, in milliseconds: an hour.
 const OVERDUE_ALARM_MS: i64 = 60 * 60 * 1_000;
+
+/// Whether the acquirer asks the payer itself: by a push, or by e-mail.
+fn is_pushed(method: PaymentMethod) -> bool {
+    matches!(method, PaymentMethod::Mbway | PaymentMethod::Multibanco | PaymentMethod::Boleto)
+}
 
 impl AcquirerWorker {
     /// Returns when the payment of a refund was received.
@@ -69,7 +75,15 @@ impl AcquirerWorker {
             return Err(WorkError::Missing("a message names a charge that does not exist"));
         };
         let now = self.clock.now();
-        let charge = stored.clone().read_at(now);
+        let mut charge = stored.read_at(now);
+        if !charge.can_expire() || now <= charge.ends_at() {
+            return Ok(());
+        }
+        if charge.lacks_legs() {
+            // It can be paid by a leg that its acquirer has not created yet.
+            Box::pin(self.finalise(id)).await?;
+            charge = self.charges.get_existing(id).await?.read_at(now);
+        }
         let expires_at = charge.ends_at();
         if !charge.can_expire() || now <= expires_at {
             return Ok(());
@@ -148,6 +162,12 @@ impl AcquirerWorker {
             // The answer to a creation may be lost.
             Box::pin(self.finalise(id)).await?;
             charge = self.charges.get_existing(id).await?.read_at(now);
+        }
+        // A payer may pay by these methods before their data are recorded. The payment is credited then.
+        if charge.status == TransactionStatus::Pending && charge.methods.iter().copied().any(is_pushed) {
+            let lease_ends_at = charge.lease_until.filter(|until| *until > now);
+            let again_at = lease_ends_at.unwrap_or_else(|| now.saturating_plus_seconds(LEASE_SECONDS));
+            return Ok((None, Some(again_at)));
         }
         // A payment by card is made once. What follows is a refund or dispute.
         let is_by_card = charge.acquirer == AcquirerName::Hosted && !charge.has_several_legs();

@@ -239,6 +239,22 @@ async fn a_creation_that_fails_makes_one_payment() {
     }
 }
 
+/// The answer to the creation was lost, and the payer has the voucher by e-mail.
+#[tokio::test]
+async fn a_payment_that_was_made_before_its_creation_was_answered_is_found() {
+    for method in METHODS {
+        let vouchers = Vouchers::start(method).await;
+        let first = vouchers.waiting().await;
+        vouchers.act("/pay", &first, json!({}));
+        let charge =
+            waiting(vouchers.new_charge(), vouchers.create(&vouchers.new_charge(), false).await.unwrap());
+        assert_eq!(intent(&charge), intent(&first));
+        let state = vouchers.read(&charge).await.state;
+        assert!(matches!(state, RemoteState::Paid | RemoteState::InProgress), "{state:?}");
+        assert!(charge.artefacts.expires_at(method).is_some());
+    }
+}
+
 /// What the payer would pay with can't be used.
 #[tokio::test]
 async fn a_broken_voucher_is_not_shown_and_can_be_closed() {

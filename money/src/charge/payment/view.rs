@@ -217,6 +217,8 @@ impl<'a> PaymentView<'a> {
         let artefacts = &charge.artefacts;
         let (pix, boleto) = (artefacts.pix.as_ref(), artefacts.boleto.as_ref());
         let (multibanco, crypto) = (artefacts.multibanco.as_ref(), artefacts.crypto.as_ref());
+        // What was paid before its data were read has none.
+        let is_known = |text: &&str| !text.is_empty();
         let fees = charge.settlement.map(|settlement| settlement.fees).unwrap_or_default();
         Self {
             id: charge.id.into(),
@@ -229,10 +231,10 @@ impl<'a> PaymentView<'a> {
             pix_copy_paste: pix.map(|pix| pix.br_code.as_str()),
             pix_expires_at: pix.map(|pix| pix.expires_at),
             card_redirect_url: artefacts.card.as_ref().map(|_| public_urls.card_url(charge.id)),
-            mb_entity: multibanco.map(|multibanco| multibanco.entity.as_str()),
-            mb_reference: multibanco.map(|multibanco| multibanco.reference.as_str()),
+            mb_entity: multibanco.map(|multibanco| multibanco.entity.as_str()).filter(is_known),
+            mb_reference: multibanco.map(|multibanco| multibanco.reference.as_str()).filter(is_known),
             mb_expires_at: multibanco.map(|multibanco| multibanco.expires_at),
-            boleto_barcode: boleto.map(|boleto| boleto.barcode.as_str()),
+            boleto_barcode: boleto.map(|boleto| boleto.barcode.as_str()).filter(is_known),
             boleto_line: boleto.and_then(Boleto::slip).map(|slip| slip.line().to_string()),
             boleto_pdf_url: boleto.map(|_| public_urls.boleto_url(charge.id)),
             boleto_expires_at: boleto.map(|boleto| boleto.expires_at),

@@ -1014,6 +1014,21 @@ async fn a_leg_that_was_given_up_is_closed_when_its_acquirer_answers() {
     cards.live.service.advance_seconds(3_600).await;
     cards.until_closed(&charge).await;
     cards.until_all_answered(&charge).await;
+
+    // The bank does not know this one. Its cancellation waits for nothing.
+    cards.live.fault(FaultKind::Http500, 1_000_000);
+    let unknown = cards.created("both-0024", BOTH.clone()).await;
+    cards.live.service.advance_seconds(11 * 60).await;
+    wait_until("the leg is given up", async || !cards.row(&unknown).await.ended_legs.is_empty()).await;
+    cards.live.service.stack.bank.clear_faults();
+    wait_until("the cancellation", async || {
+        cards.live.service.advance_seconds(60).await;
+        cards.live.cancel(&unknown).await.status == 200
+    })
+    .await;
+    assert_eq!(cards.session(&unknown)["status"], "expired");
+    cards.live.service.advance_seconds(3 * 3_600).await;
+    cards.until_all_answered(&unknown).await;
     cards.check_ledger().await;
 }
 
