@@ -545,7 +545,7 @@ impl Soak {
 
     /// Returns the rows of the due index that can end.
     async fn due(&self) -> Result<Vec<String>> {
-        let ready = self.service.ready();
+        let ready = self.service.running()?;
         let store = Store::new(local::sdk::dynamodb(text(&ready, "dynamodb_url")), text(&ready, "table"));
         let rows = due_rows(&store).await?;
         let rows = rows.iter().map(|row| format!("{} at {}", attribute(row, "pk"), attribute(row, "due_sk")));
@@ -554,7 +554,7 @@ impl Soak {
 
     /// Returns the number of messages in all queues.
     async fn messages(&self) -> Result<u64> {
-        let sqs = local::sdk::sqs(text(&self.service.ready(), "sqs_url"));
+        let sqs = local::sdk::sqs(text(&self.service.running()?, "sqs_url"));
         let queues = sqs.list_queues().send().await.map_err(Error::of("listing the queues"))?;
         let mut messages: u64 = 0;
         for queue in queues.queue_urls() {

@@ -75,6 +75,12 @@ impl Service {
         self.ready.borrow().clone()
     }
 
+    /// The content of the ready file. An error while the service does not run.
+    pub(crate) fn running(&self) -> Result<Value> {
+        let ready = self.ready();
+        if ready.is_null() { Err(Error::new("the service does not run")) } else { Ok(ready) }
+    }
+
     /// Starts the process and waits until it is ready. If the future is dropped before, the process goes on until
     /// [`Self::kill`].
     pub(crate) async fn start(&self, arguments: &[String]) -> Result<()> {
