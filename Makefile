@@ -32,6 +32,8 @@ BINARY_AcquirerWorkerFunction := acquirer-worker
 BINARY_EventDispatcherFunction := event-dispatcher
 BINARY_WebhookWorkerFunction := webhook-worker
 BINARY_MailerFunction := mailer
+BINARY_ReportsFunction := reports
+BINARY_ReportsWorkerFunction := reports-worker
 BINARY_SchedulerFunction := scheduler
 BINARY_LedgerVerifierFunction := ledger-verifier
 

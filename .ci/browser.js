@@ -69,6 +69,12 @@ async function seed() {
     url: "http://127.0.0.1:9/hooks/a-very-long-path-of-an-endpoint-that-does-not-answer/v2",
     events: ["charge.created", "charge.paid", "charge.expired"],
   });
+  // In São Paulo.
+  const today = new Date(Date.now() - 3 * 3_600_000).toISOString().slice(0, 10);
+  const report = { type: "statement", format: "csv", from: today.slice(0, 8) + "01", to: today };
+  await api("POST", "/v1/reports", report, { "Idempotency-Key": "browser-report" });
+  await api("POST", `/v1/webhooks/endpoints/${endpoint.id}/recoveries`, { since: today, missing: true }, { "Idempotency-Key": "browser-recovery" });
+  await api("POST", "/v1/pix/charges", { amount: "R$ 12,90" }).catch(() => {});
   const charges = {};
   const states = { open: null, paid: "pay", failed: "fail", expired: "expire", disputed: "pay", refunded: "pay" };
   for (const [state, action] of Object.entries(states)) {
@@ -229,7 +235,7 @@ async function main() {
     const sessions = await logInAll(browser);
     // The empty states are seen first.
     const empty = {};
-    for (const name of ["", "/charges", "/wallet", "/refunds", "/payouts", "/disputes", "/webhooks", "/events", "/notices"]) {
+    for (const name of ["", "/charges", "/wallet", "/refunds", "/payouts", "/disputes", "/webhooks", "/events", "/notices", "/reports", "/requests"]) {
       empty[`empty${name.replace("/", "-") || "-home"}`] = `/dashboard${name}`;
     }
     await inspectAll(sessions, empty);
@@ -251,7 +257,7 @@ async function main() {
     for (const state of ["paid", "failed", "expired", "disputed"]) outside[`checkout-${state}`] = new URL(charges[state].checkout_url).pathname;
     await inspectAll(nobody, outside);
     const pages = { "not-found": "/dashboard/charges/ch_x" };
-    const lists = ["", "/charges", "/charges?status=paid&method=PIX", "/search", "/search?q=4712-%3Cb%3Enothing-with-a-long-number-0123456789012345678901234567890123456789", "/charges/new", "/charges?error=invalid_request&field=amount", "/wallet", "/refunds", "/payouts", "/disputes", "/webhooks", "/events", "/developers", "/team", "/team?error=last_owner", "/security", "/security?error=wrong_proof", "/settings", "/settings?done=1", "/confirm", "/audit", "/notices"];
+    const lists = ["", "/charges", "/charges?status=paid&method=PIX", "/search", "/search?q=4712-%3Cb%3Enothing-with-a-long-number-0123456789012345678901234567890123456789", "/charges/new", "/charges?error=invalid_request&field=amount", "/wallet", "/refunds", "/payouts", "/disputes", "/webhooks", "/events", "/reports", "/requests", "/developers", "/team", "/team?error=last_owner", "/security", "/security?error=wrong_proof", "/settings", "/settings?done=1", "/confirm", "/audit", "/notices"];
     for (const name of lists) pages[`list${name.replace(/[/?&=]/g, "-") || "-home"}`] = `/dashboard${name}`;
     for (const state of new Set([...Object.keys(charges), ...Object.keys(live.charges)])) {
       const url = (of) => of && `/dashboard/charges/${of.id}`;
@@ -267,6 +273,9 @@ async function main() {
     const filters = { charges: "amount=x&created_after=x", events: "created_after=x", audit: "day=x" };
     for (const [list, filter] of Object.entries(filters)) pages[`refused-${list}`] = `/dashboard/${list}?${filter}`;
     await inspectAll(sessions, pages);
+    // Settings need a log-in of the last ten minutes.
+    const { email, password } = ready.dashboard;
+    await send(sessions[0].context, "/dashboard/login", { email, password });
     findings.push(...await judgeAnswers(sessions[0].context));
     await setBrand(sessions[0].context);
     await inspectAll(sessions, { "branded-settings": "/dashboard/settings", "branded-receipt": pages.receipt });
@@ -411,6 +420,11 @@ async function inspect({ name, url, session, screen, scheme, language }) {
     }
   });
   await isWider(viewport.width, " with open folds");
+  const cut = await page.evaluate(() => [...document.querySelectorAll("table.rows td")].filter((cell) => {
+    const card = cell.closest(".card");
+    return card && cell.getClientRects().length > 0 && cell.getBoundingClientRect().right > card.getBoundingClientRect().right + 0.5;
+  }).map((cell) => cell.innerText.slice(0, 40)));
+  if (cut.length > 0) found.push(`cells leave their card: ${cut.slice(0, 3).join(" | ")}`);
   found.push(...await judge(page));
   if (motion.value === "reduce") {
     const moving = await page.evaluate(() => {

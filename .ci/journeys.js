@@ -111,6 +111,8 @@ async function journey(browser, shop, hasScript) {
       await user.unfold("Devolver");
       await user.type("Valor", "10,00");
       await user.follow("Devolver");
+      await user.expect("Devolver R$ 10,00 a ");
+      await user.follow("Confirmar");
       await user.expect("Feito.", "-R$ 10,00");
     },
     resend: async () => {
@@ -120,7 +122,9 @@ async function journey(browser, shop, hasScript) {
     },
     rotate: async () => {
       await user.open(`/dashboard/webhooks/${shop.endpoint.id}`);
-      await user.follow("Trocar");
+      await user.follow("Trocar segredo");
+      // The script asks in a dialog. Without it, a page asks.
+      if (!hasScript) await user.follow("Confirmar");
       await user.expect("Segredo do endpoint", "Já guardei");
     },
     appeal: async () => {
@@ -154,13 +158,14 @@ async function journey(browser, shop, hasScript) {
       const member = await open();
       await member.open(link);
       await member.type("Nova senha", "cavalo bateria grampo");
-      await member.follow("Guardar senha e entrar");
+      await member.follow("Salvar senha e entrar");
       await member.open("/dashboard/security");
       await member.follow("Mostrar o QR code");
       const seed = await member.page.$eval("main code", (code) => code.innerText);
       await member.type("Código de 6 dígitos", totp(seed, 0));
       await member.follow("Ativar");
       await member.expect("Códigos de recuperação");
+      await member.unfold(`${shop.invited} · Membro`);
       await member.follow("Sair");
       await logIn(member, shop.invited, "cavalo bateria grampo");
       await member.type("Código do app autenticador", totp(seed, 1));

@@ -27,9 +27,10 @@ import time
 import urllib.parse
 import urllib.request
 
+from local_service import WAIT_SECONDS, running, wait
+
 WORK = pathlib.Path(sys.argv[1]).resolve()
 SAMPLES = pathlib.Path("docs/samples").resolve()
-WAIT_SECONDS = 60
 AMOUNT = 1990
 REFUNDED = 500
 PAST = "2020-01-01T00:00:00Z"
@@ -65,14 +66,6 @@ REQUIRED = {"curl", "node", "python"}
 # The virtual machine's file of counters is larger than FILE_LIMIT. The other options shorten its start.
 JAVA_OPTIONS = "-XX:-UsePerfData -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 ENVIRONMENT = {**os.environ, "JAVA_TOOL_OPTIONS": JAVA_OPTIONS, "PYTHONDONTWRITEBYTECODE": "1"}
-
-
-def wait(doing, condition):
-    end = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        if time.monotonic() > end:
-            sys.exit(f"FAILED: {doing}: not after {WAIT_SECONDS} s")
-        time.sleep(0.05)
 
 
 def check(is_right, message):
@@ -491,14 +484,8 @@ def main():
     if any(language.name == "java" for language in languages):
         sources = sorted((SAMPLES / "java").glob("*.java"))
         subprocess.run(["javac", "-Xlint:all", "-Werror", "-d", WORK / "classes", *sources], check=True)
-    command = ["cargo", "run", "--quiet", "--locked", "--", "--in-memory", "--port", "0"]
-    with open(WORK / "service.log", "wb") as output:
-        process = subprocess.Popen(
-            [*command, "--ready-file", WORK / "ready.json"], stdout=output, stderr=subprocess.STDOUT
-        )
-    try:
-        wait("the service starts", (WORK / "ready.json").exists)
-        service = Service(json.loads((WORK / "ready.json").read_text()))
+    with running(WORK) as ready:
+        service = Service(ready)
         with concurrent.futures.ThreadPoolExecutor() as threads:
             # The orders 1 to 5 have the shortest keys.
             orders = map(str, range(1, len(languages) + 1))
@@ -510,9 +497,6 @@ def main():
             # The shell has no program for the table.
             list(threads.map(lambda language: end_day(service, language, rows), languages[1:]))
         print(f"the day ended without a difference in {time.monotonic() - start:.1f} s")
-    finally:
-        process.terminate()
-        process.wait()
 
 
 main()

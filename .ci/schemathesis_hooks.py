@@ -130,6 +130,15 @@ def remember_endpoint(new):
                 raise
 
 
+def recovery():
+    """An endpoint and its recovery. They end at once, because nothing failed."""
+    recovered = endpoint()
+    headers = {"apikey": KEY, "content-type": "application/json", "idempotency-key": new_key()}
+    since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + ADVANCED_SECONDS - 60))
+    made = request("POST", f"/v1/webhooks/endpoints/{recovered}/recoveries", {"since": since}, headers)
+    return {"id": recovered, "recovery_id": made["id"]}
+
+
 def delivery():
     return request("POST", f"/v1/webhooks/endpoints/{endpoint()}/test")["id"]
 
@@ -143,8 +152,34 @@ def event():
     raise RuntimeError("no event")
 
 
+def failed_request():
+    """The id of a request in the log. A function logs 60 a minute, so the clock moves until it logs this one."""
+    for _ in range(10):
+        try:
+            request("GET", "/v1/charges?color=red")
+        except urllib.error.HTTPError as error:
+            made = error.headers["X-Request-Id"]
+        if request("GET", f"/v1/requests?request_id={made}")["data"]:
+            return made
+        advance_clock(60)
+    raise RuntimeError("no logged request")
+
+
 def api_key():
     return with_token("POST", "/v1/api-keys", {"test": True})["id"]
+
+
+def report():
+    headers = {"apikey": KEY, "content-type": "application/json", "idempotency-key": new_key()}
+    body = {"type": "fees", "format": "csv", "from": "2026-11-01", "to": "2026-11-02"}
+    return request("POST", "/v1/reports", body, headers)["id"]
+
+
+def report_schedule():
+    """An account has at most five."""
+    found = request("GET", "/v1/reports/schedules")["data"]
+    body = {"interval": "daily", "type": "fees", "format": "csv"}
+    return found[0]["id"] if found else request("POST", "/v1/reports/schedules", body)["id"]
 
 
 def once(create):
@@ -160,7 +195,7 @@ def once(create):
 
 
 READ_CHARGE, READ_PAID, READ_CASE = once(charge), once(paid), once(case)
-ONE_DELIVERY, ONE_EVENT = once(delivery), once(event)
+ONE_DELIVERY, ONE_EVENT, ONE_REQUEST = once(delivery), once(event), once(failed_request)
 RAW = lambda create: lambda: create().removeprefix("ch_")
 CREDIT_CARD = once(lambda: payment("CREDIT_CARD"))
 
@@ -187,13 +222,20 @@ OBJECTS = [
     ("POST /v1/webhooks/endpoints/{id}/test", endpoint),
     ("POST /v1/webhooks/deliveries/", delivery),
     ("GET /v1/webhooks/deliveries/", ONE_DELIVERY),
+    ("GET /v1/webhooks/endpoints/{id}/recoveries/{recovery_id}", recovery),
+    ("POST /v1/webhooks/endpoints/{id}/recoveries/{recovery_id}", recovery),
     ("GET /v1/webhooks/endpoints/", endpoint),
     ("PATCH /v1/webhooks/endpoints/", endpoint),
     ("POST /v1/webhooks/endpoints/", endpoint),
     ("GET /v1/events/", ONE_EVENT),
+    ("GET /v1/requests/", ONE_REQUEST),
+    ("DELETE /v1/reports/schedules/", report_schedule),
+    ("DELETE /v1/reports/", report),
+    ("GET /v1/reports/", once(report)),
     ("DELETE /v1/api-keys/", api_key),
     ("POST /v1/api-keys/", api_key),
     ("GET /checkout/{raw_id}/boleto.pdf", once(RAW(lambda: payment("BOLETO")))),
+    ("GET /checkout/{raw_id}/crypto.png", once(RAW(lambda: payment("CRYPTO")))),
     ("POST /checkout/{raw_id}/card", RAW(CREDIT_CARD)),
     ("GET /checkout/{raw_id}/card", RAW(CREDIT_CARD)),
     ("POST /checkout/", RAW(charge)),

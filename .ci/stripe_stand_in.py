@@ -11,18 +11,14 @@ The first argument is the program `stripe-stand-in`, the second the command line
 """
 
 import email
-import http.client
-import http.server
 import importlib.util
 import io
 import json
-import os
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import urllib.parse
 import urllib.request
@@ -31,9 +27,9 @@ import referencing
 import referencing.jsonschema
 import stripe
 from openapi_schema_validator import OAS30Validator
+from stand_in import WAIT_SECONDS, Proxy, Receiver, fail, wait
 
 KEY = "sk_live_ci00000000000000000000"
-WAIT_SECONDS = 20
 MAX_TEXT = 5000
 # A text of evidence.
 LONGEST_TEXT = 20000
@@ -48,10 +44,6 @@ def read_document():
 
 DOCUMENT = read_document()
 VERSION = DOCUMENT["info"]["version"]
-
-
-def fail(text):
-    sys.exit(f"FAILED: {text}")
 
 
 def readable(schema):
@@ -287,62 +279,17 @@ def parameters(query, content_type, body):
     return query or body.decode()
 
 
-class Judge:
-    """A proxy in front of the stand-in, which validates each request and answer.
-
-    A request that the document forbids must be refused. `problems` has what was found, since the proxy's threads can't
-    end the check.
-    """
+class Judge(Proxy):
+    """Validates each request and answer. A request that the document forbids must be refused."""
 
     def __init__(self, target, operations):
-        self.target, self.operations = urllib.parse.urlsplit(target).netloc, operations
-        self.called, self.problems, self.count, self.refused = set(), [], 0, 0
+        super().__init__(target)
+        self.operations, self.called, self.count, self.refused = operations, set(), 0, 0
         # One accepted request for each operation and set of parameters.
         self.accepted = {}
-        judge = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True
-
-            def do_GET(self):
-                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                try:
-                    status, headers, content = judge.forward(self.command, self.path, self.headers, body)
-                except (http.client.HTTPException, ConnectionError):
-                    # As a fault of the stand-in does, for which the client is to see the same.
-                    self.close_connection = True
-                    return
-                try:
-                    judge.examine(self.command, self.path, self.headers, body, status, headers, json.loads(content))
-                except Exception as error:
-                    judge.problems.append(f"{self.command} {self.path}: {error!r}")
-                self.send_response_only(status)
-                for name, value in headers.items():
-                    if name.lower() not in ("connection", "transfer-encoding"):
-                        self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(content)
-
-            do_POST = do_DELETE = do_GET
-
-            def log_message(self, *args):
-                pass
-
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{server.server_port}"
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-
-    def forward(self, method, path, headers, body):
-        connection = http.client.HTTPConnection(self.target, timeout=WAIT_SECONDS)
-        kept = {name: value for name, value in headers.items() if name.lower() not in ("host", "connection")}
-        connection.request(method, path, body or None, kept)
-        answer = connection.getresponse()
-        content = answer.read()
-        connection.close()
-        return answer.status, answer.headers, content
-
-    def examine(self, method, path, headers, body, status, answer_headers, answer):
+    def examine(self, method, path, headers, body, status, answer_headers, content):
+        answer = json.loads(content)
         self.count += 1
         self.refused += status != 200
         address = urllib.parse.urlsplit(path)
@@ -417,35 +364,6 @@ def send_changed(judge):
     return sent, judge.refused - refused_before
 
 
-class Receiver:
-    """A server that keeps each notification."""
-
-    def __init__(self):
-        received = self.received = []
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                received.append((self.headers["Stripe-Signature"], body))
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, *args):
-                pass
-
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{server.server_port}/hook"
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-
-
-def wait(what, condition):
-    end = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        if time.monotonic() > end:
-            fail(f"not within {WAIT_SECONDS} s: {what}")
-        time.sleep(0.02)
-
-
 def refused(code, call):
     """Expects an error with this code, and returns it."""
     try:
@@ -460,7 +378,7 @@ def refused(code, call):
 
 class Check:
     def __init__(self, url, operations):
-        self.url, self.judge, self.receiver = url, Judge(url, operations), Receiver()
+        self.url, self.judge, self.receiver = url, Judge(url, operations), Receiver("Stripe-Signature")
         # The same in each request, so that a request can be repeated.
         self.expires_at = int(time.time()) + 86000
         self.client = stripe.StripeClient(

@@ -18,15 +18,20 @@ import threading
 import time
 import urllib.request
 
+from local_service import running, wait
+
 WORK = pathlib.Path(sys.argv[1])
 EVENTS = [
     "charge.created", "charge.paid", "charge.failed", "charge.expired",
     "payout.created", "payout.paid", "payout.failed",
-    "med_case.created", "med_case.updated", "med.resolved",
+    "med_case.created", "med_case.updated", "med_case.deadline_approaching", "med.resolved",
+    "report.ready",
 ]
 # These cause all events.
-TRIGGERED = ["charge.failed", "charge.expired", "payout.paid", "payout.failed", "med.resolved", "webhook.test"]
-WAIT_SECONDS = 60
+TRIGGERED = [
+    "charge.failed", "charge.expired", "payout.paid", "payout.failed", "med.resolved", "med_case.deadline_approaching",
+    "report.ready", "webhook.test",
+]
 # Longer than the 5 minutes that each sample accepts.
 OLD_SECONDS = 400
 
@@ -57,14 +62,6 @@ class Receiver:
 
 def header(headers, name):
     return {key.lower(): value for key, value in headers.items()}[name]
-
-
-def wait(doing, condition):
-    end = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        if time.monotonic() > end:
-            sys.exit(f"FAILED: {doing}: not after {WAIT_SECONDS} s")
-        time.sleep(0.1)
 
 
 def call(ready, path, body):
@@ -169,19 +166,9 @@ def verify_in_python(cases):
 
 
 def main():
-    log = WORK / "service.log"
-    command = ["cargo", "run", "--quiet", "--locked", "--", "--in-memory", "--port", "0"]
-    with open(log, "wb") as output:
-        service = subprocess.Popen(
-            [*command, "--ready-file", WORK / "ready.json"], stdout=output, stderr=subprocess.STDOUT
-        )
-        try:
-            wait("the service starts", (WORK / "ready.json").exists)
-            endpoints, deliveries, cases = collect(json.loads((WORK / "ready.json").read_text()))
-        finally:
-            service.terminate()
-            service.wait()
-    text = log.read_text()
+    with running(WORK) as ready:
+        endpoints, deliveries, cases = collect(ready)
+    text = (WORK / "service.log").read_text()
     for shown in endpoints:
         if shown["secret"] in text or shown["standardWebhooksSecret"] in text:
             sys.exit("FAILED: a secret is in the service's log")

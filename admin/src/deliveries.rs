@@ -1,20 +1,23 @@
-//! `admin deliveries`: resends webhook deliveries that failed. The route
-//! `POST /v1/webhooks/deliveries/{id}/resend` does the same for a single delivery.
+//! `admin deliveries`: resends webhook deliveries that failed, as `POST /v1/webhooks/endpoints/{id}/recoveries` does for
+//! a merchant.
+
+use std::time::Duration;
 
 use clap::Subcommand;
 use domain::audit::Action;
-use domain::ids::{DeliveryId, EndpointId, ResendId};
+use domain::ids::EndpointId;
 use domain::time::Timestamp;
 use effects::webhook::WebhookError;
-use effects::webhook::delivery::Delivery;
 use effects::webhook::endpoint::Endpoints;
-use effects::webhook::redrive::Redrive;
-use effects::webhook::resend::Resends;
+use effects::webhook::recovery::{NewRecovery, Recoverable, Recoveries, Recovery, RecoveryStatus};
 use shared::{audit, random};
 
 use crate::output::record;
 use crate::target::Stack;
-use crate::{CommandOutcome, OperatorArguments, Result, ScopeArguments, print, print_json, progress_bar};
+use crate::{CommandOutcome, OperatorArguments, Result, ScopeArguments, print, print_json};
+
+/// The pause before a recovery that another worker runs is read again.
+const POLL: Duration = Duration::from_millis(500);
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -45,71 +48,85 @@ pub(crate) enum Command {
 
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome> {
     let Command::Redrive { scope, since, endpoint, cancelled, dry_run, operator } = command;
-    let redrive = Redrive { scope: stack.existing_scope(scope).await?, since, endpoint, cancelled };
-    let now = stack.clock.now();
+    let scope = stack.existing_scope(scope).await?;
+    let (now, endpoints) = (stack.clock.now(), Endpoints::new(stack.store.clone()));
     if since > now {
         return Err(format!("--since {since} is in the future: it is now {now}").into());
     }
-    if let Some(id) = endpoint {
-        let found = Endpoints::new(stack.store.clone()).find(&redrive.scope, id).await;
-        found.map_err(|error| match error {
-            WebhookError::NoEndpoint => format!("{} has no endpoint {id}", redrive.scope),
+    let receivers: Vec<Option<EndpointId>> = if let Some(id) = endpoint {
+        let found = endpoints.find(&scope, id).await.map_err(|error| match error {
+            WebhookError::NoEndpoint => format!("{scope} has no endpoint {id}"),
             other => other.to_string(),
         })?;
+        vec![Some(found.id)]
+    } else {
+        let all = endpoints.list(&scope).await?.into_iter().map(|endpoint| Some(endpoint.id));
+        all.chain([None]).collect()
+    };
+    let mut statuses = vec![Recoverable::Failed];
+    statuses.extend(cancelled.then_some(Recoverable::Cancelled));
+    let all = NewRecovery::of_failed(now);
+    let request = NewRecovery { since: since.max(all.since), statuses, ..all };
+    let (recoveries, mut found) = (Recoveries::new(stack.store.clone()), Vec::new());
+    for receiver in receivers {
+        let name = format!("{:032x}", u128::from_le_bytes(random::bytes()?));
+        let recovery = Recovery::new((scope, receiver, None), &name, request.clone(), now);
+        let count = recoveries.count(recovery.clone(), now).await?;
+        found.extend((count > 0).then_some((recovery, count)));
     }
-    let (deliveries, deleted) = redrive.deliveries(&stack.store, now).await?;
-    if !dry_run && !deliveries.is_empty() {
+    let deliveries: u64 = found.iter().map(|(_, count)| count).sum();
+    if !dry_run && deliveries > 0 {
         // The audit row is written before the first resend. So every resend has an actor and a reason, even
         // if the command fails.
-        let subject = endpoint.map_or_else(|| redrive.scope.to_string(), |endpoint| endpoint.to_string());
-        let (by, account) = (operator.operator(), redrive.scope.account);
-        let (scope, deliveries) = (redrive.scope, deliveries.len());
+        let subject = endpoint.map_or_else(|| scope.to_string(), |endpoint| endpoint.to_string());
+        let (by, account) = (operator.operator(), scope.account);
+        let deliveries = usize::try_from(deliveries).unwrap_or(usize::MAX);
         let action = Action::RedriveDeliveries { scope, deliveries, since };
         let audit = audit::by_operator(&by, account, action, subject, now)?;
         audit::append(&stack.store, &audit).await?;
     }
-    let bar = progress_bar(deliveries.len(), "deliveries")?;
-    let (mut resent, mut refused): (usize, usize) = (0, 0);
-    for delivery in bar.wrap_iter(deliveries.iter()) {
-        let outcome = if dry_run { Ok(None) } else { resend(stack, delivery).await?.map(Some) };
+    let (mut resent, mut refused): (u64, usize) = (0, 0);
+    for (recovery, count) in found {
+        let endpoint = recovery.endpoint;
+        let outcome =
+            if dry_run { Ok(None) } else { recovered(stack, &recoveries, recovery).await?.map(Some) };
         match &outcome {
-            Ok(Some(_)) => resent = resent.saturating_add(1),
+            Ok(Some(ended)) => resent = resent.saturating_add(ended.queued),
             Ok(None) => {}
             Err(_) => refused = refused.saturating_add(1),
         }
-        let printed = record! {
-            delivery: delivery.id,
-            endpointId: delivery.endpoint,
-            eventType: delivery.event_type,
-            lastError: delivery.error(),
-            resentAs: outcome.as_ref().ok(),
+        print_json(&record! {
+            endpointId: endpoint,
+            found: count,
+            recovery: outcome.as_ref().ok().and_then(|ended| Some(ended.as_ref()?.id)),
+            queued: outcome.as_ref().ok().and_then(|ended| Some(ended.as_ref()?.queued)),
             refused: outcome.as_ref().err(),
-        };
-        bar.suspend(|| print_json(&printed))?;
+        })?;
     }
-    print(&format!("{} deliveries, {resent} resent, {refused} refused", deliveries.len()))?;
-    if deleted > 0 {
-        print(&format!("{deleted} skipped, because their endpoints are deleted"))?;
-    }
+    print(&format!("{deliveries} deliveries, {resent} resent"))?;
     Ok(CommandOutcome::of(refused > 0))
 }
 
-/// Returns the id of the new delivery, or the reason of a refusal.
-async fn resend(stack: &Stack, delivery: &Delivery) -> Result<Result<DeliveryId, String>> {
-    let now = stack.clock.now();
-    let resend = ResendId::new(now, random::bytes()?);
-    let resends = Resends::new(stack.store.clone());
-    match resends.resend_delivery(&delivery.scope, Some(delivery.id), resend, now).await {
-        Ok((delivery, _body)) => Ok(Ok(delivery.id)),
-        Err(
-            refused @ (WebhookError::EventNotKept
-            | WebhookError::EndpointInactive
-            | WebhookError::EndpointDeleted
-            | WebhookError::NoDelivery),
-        ) => Ok(Err(refused.to_string())),
-        Err(error) => {
-            Err(format!("{error}\nRun the same command again: it skips deliveries that were already resent.")
-                .into())
+/// Runs a recovery to its end, beside the scheduler. The error is the reason of a refusal.
+async fn recovered(
+    stack: &Stack,
+    recoveries: &Recoveries,
+    recovery: Recovery,
+) -> Result<Result<Recovery, String>> {
+    let key = Recovery::key_of(&recovery.scope, recovery.id);
+    match recoveries.request(recovery).await {
+        Ok(_) => {}
+        Err(refused @ WebhookError::RecoveryInProgress) => return Ok(Err(refused.to_string())),
+        Err(error) => return Err(error.into()),
+    }
+    loop {
+        let row = stack.store.get::<Recovery>(&key).await?.ok_or("the recovery's row is gone")?;
+        if row.status != RecoveryStatus::Running {
+            return Ok(Ok(row));
+        }
+        if recoveries.run_step(row, stack.clock.now()).await?.is_none() {
+            // It has ended, or the scheduler runs it.
+            tokio::time::sleep(POLL).await;
         }
     }
 }

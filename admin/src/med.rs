@@ -7,14 +7,15 @@
 mod forward;
 mod notices;
 
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use domain::ids::{EvidenceId, MedCaseId, Scope};
 use domain::med::{CaseStatus, Decision, MedCase};
+use domain::time::Timestamp;
 use money::med::evidence::{EvidenceView, MAX_BYTES};
-use money::med::{CaseFilter, CaseView};
+use money::med::{CaseFilter, CaseView, DeadlineFilter, MOST_NEAREST, MOST_SORTED};
 
 use crate::enum_parser::{enum_parser, enum_parser_with_help};
 use crate::output::{With, print_list, print_next, record};
@@ -37,6 +38,10 @@ pub(crate) enum Command {
         /// Continue after this case, the last one of the previous page (med_…)
         #[arg(long)]
         starting_after: Option<MedCaseId>,
+        /// List the open cases whose deadline is not over and comes within this time, such as 24h or 2d, the nearest
+        /// first, at most 200
+        #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with_all = ["status", "starting_after"])]
+        deadline_within: Option<i64>,
     },
     /// Show one case
     Show {
@@ -109,6 +114,14 @@ fn parse_field(text: &str) -> Result<(EvidenceId, String), String> {
     Ok((id.parse().map_err(|_| "must begin with the id of a file")?, field.to_owned()))
 }
 
+/// Seconds from hours or days.
+fn parse_time(text: &str) -> Result<i64, &'static str> {
+    let seconds = |count: &str, each: i64| Some(i64::from(count.parse::<u16>().ok()?).saturating_mul(each));
+    let of_hours = text.strip_suffix('h').and_then(|hours| seconds(hours, 3_600));
+    let of_days = || text.strip_suffix('d').and_then(|days| seconds(days, 24 * 3_600));
+    of_hours.or_else(of_days).ok_or("must be hours or days, such as 24h or 2d")
+}
+
 fn describe(decision: Decision) -> &'static str {
     match decision {
         Decision::Merchant => "The merchant has the money: the claim was rejected",
@@ -132,8 +145,11 @@ pub(crate) fn print(case: &MedCase) -> Result<()> {
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
     let now = stack.clock.now();
     let case = match command {
-        Command::List { scope, status, unconfirmed, starting_after } => {
+        Command::List { scope, status, unconfirmed, starting_after, deadline_within } => {
             let scope = stack.existing_scope(scope).await?;
+            if let Some(seconds) = deadline_within {
+                return list_urgent(stack, &scope, now.saturating_plus_seconds(seconds), unconfirmed).await;
+            }
             let filter = CaseFilter::by_status(status, starting_after);
             return list(stack, &scope, &filter, unconfirmed).await;
         }
@@ -175,6 +191,21 @@ async fn list(stack: &Stack, scope: &Scope, filter: &CaseFilter, unconfirmed: bo
     let wanted = page.items.iter().filter(|case| case.unconfirmed || !unconfirmed);
     print_list(stack, "cases", wanted.map(printed))?;
     print_next("cases", page.next_cursor)
+}
+
+async fn list_urgent(stack: &Stack, scope: &Scope, before: Timestamp, unconfirmed: bool) -> Result<()> {
+    let filter = DeadlineFilter { limit: MOST_SORTED, starting_after: None, before: Some(before) };
+    let (page, is_cut) = stack.cases.nearest(scope, filter, None).await?;
+    let now = stack.clock.now();
+    let wanted = page.items.iter().filter(|case| !case.is_past_deadline(now));
+    let wanted = wanted.filter(|case| case.unconfirmed || !unconfirmed).take(MOST_NEAREST);
+    print_list(stack, "cases", wanted.map(printed))?;
+    if is_cut {
+        let text =
+            format!("the account has more than {MOST_SORTED} open cases; the newest ones are not listed");
+        writeln!(std::io::stderr(), "{text}")?;
+    }
+    Ok(())
 }
 
 async fn evidence(stack: &Stack, command: EvidenceCommand) -> Result<()> {

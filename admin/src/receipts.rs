@@ -39,7 +39,7 @@ pub(crate) enum Command {
     /// A charge that expects a payer accepts only a payment whose payer the bank reported. Repeating the
     /// command changes nothing.
     Apply {
-        /// Each payment (end-to-end id), followed by its charge (ch_…)
+        /// Each payment (end-to-end id; of other methods the acquirer's id), followed by its charge (ch_…)
         #[arg(required = true, num_args = 2.., value_names = ["END_TO_END_ID", "CHARGE"])]
         pairs: Vec<String>,
         #[command(flatten)]
@@ -69,12 +69,13 @@ pub(crate) enum Command {
         #[command(flatten)]
         account: AccountArguments,
     },
-    /// Give the merchant the money of a refund that failed after it had succeeded
+    /// Give the merchant the money of a refund that failed after it had succeeded, or leave it a payment by crypto
     ///
     /// `list` shows such a refund with the reason `refund_failed`. Do this when the payer got the money in another
-    /// way. `return` requests the refund again.
+    /// way. `return` requests the refund again. A payment by crypto that no charge takes, such as an excess, is in the
+    /// merchant's own wallet: this ends it.
     Credit {
-        /// The refund (the acquirer's id)
+        /// The refund or payment (the acquirer's id)
         id: AcquirerPaymentId,
         #[command(flatten)]
         account: AccountArguments,
@@ -129,11 +130,13 @@ fn printed(payment: &IncomingPayment, reported: Option<&ReportedPix>, now: Times
     };
     let record = record! {
         end_to_end_id: payment.payment_id,
+        method: payment.method,
         amount: payment.amount,
+        currency: payment.currency,
         paid_at: payment.paid_at,
         state: state,
         reason: returned.map(|returned| returned.reason),
-        charge: payment.charge_id(),
+        charge: payment.meant_for(),
         payer_document: payment.payer_document.as_ref().map(TaxId::masked),
         return_id: returned.map(|returned| &returned.id),
     };
@@ -164,8 +167,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
             let pairs = pairs.chunks(2).map(Pair::parse).collect::<Result<Vec<Pair>, _>>()?;
             let (scope, operator) = account.live(stack).await?;
             for_each(&pairs, async |Pair(id, charge)| {
-                let payment = id.clone().into();
-                let applied = receipts.apply(&scope, &payment, *charge, Some(&operator), now).await?;
+                let applied = receipts.apply(&scope, id, *charge, Some(&operator), now).await?;
                 let Charge { id: charge, status, amount, .. } = &applied.charge;
                 let (state, status) = ("applied", status.as_str());
                 print_json(&record! {
@@ -210,14 +212,14 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
     }
 }
 
-struct Pair(EndToEndId, ChargeId);
+struct Pair(AcquirerPaymentId, ChargeId);
 
 impl Pair {
     fn parse(words: &[String]) -> Result<Self, String> {
         let [payment, charge] = words else {
-            return Err("each end-to-end id must be followed by a charge (ch_…)".to_owned());
+            return Err("each payment must be followed by a charge (ch_…)".to_owned());
         };
-        let id = payment.parse().map_err(|_| format!("{payment} must be an end-to-end id"))?;
+        let id = payment.parse().map_err(|_| format!("{payment} is no id of a payment"))?;
         let charge = charge.parse().map_err(|_| format!("{charge} must be a charge (ch_…)"))?;
         Ok(Self(id, charge))
     }

@@ -128,7 +128,7 @@ impl Boleto {
 
     /// Returns the digitable line with its dots and spaces:
     /// `00000.00000 00000.000000 00000.000000 0 00000000000000`.
-    pub(crate) fn formatted_line(&self) -> String {
+    pub fn formatted_line(&self) -> String {
         let mut text = String::new();
         for (at, digit) in self.line().as_str().chars().enumerate() {
             match at {

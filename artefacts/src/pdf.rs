@@ -16,6 +16,7 @@ use chrono::NaiveDate;
 use self::page::{Page, Style};
 pub use self::report::{Part, report_pdf};
 use self::text::Font;
+pub use self::text::encode as windows_1252;
 use crate::boleto::Boleto;
 use crate::interleaved;
 

@@ -30,6 +30,12 @@ pub(crate) fn ascii(character: char) -> Option<String> {
     Some(spelling)
 }
 
+/// The text in lower case, and without the accents of Latin letters, as it is compared with what a person types.
+pub fn folded(text: &str) -> String {
+    let spelt = text.chars().map(|character| ascii(character).unwrap_or_else(|| character.to_string()));
+    spelt.collect::<String>().to_lowercase()
+}
+
 /// Spells the letters and signs that Unicode does not decompose.
 fn undecomposed(character: char) -> Option<&'static str> {
     Some(match character {

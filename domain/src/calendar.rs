@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use bdays::HolidayCalendar as _;
 use bdays::calendars::brazil::BRSettlement;
-use chrono::{Days, NaiveDate};
+use chrono::{Datelike as _, Days, Months, NaiveDate};
 
 use crate::text::{serde_as_text, text_schema};
 use crate::time::{SAO_PAULO_BEHIND_SECONDS, SECONDS_A_DAY, Timestamp};
@@ -85,6 +85,23 @@ impl Day {
     }
 
     #[must_use]
+    pub fn month_start(self) -> Self {
+        Self(self.0.with_day(1).unwrap_or(self.0))
+    }
+
+    /// Returns the first day of the next month.
+    #[must_use]
+    pub fn next_month(self) -> Self {
+        Self(self.month_start().0.checked_add_months(Months::new(1)).unwrap_or(NaiveDate::MAX))
+    }
+
+    /// Returns the first Monday after the day.
+    #[must_use]
+    pub fn next_monday(self) -> Self {
+        self.plus_days(7_u32.saturating_sub(self.0.weekday().num_days_from_monday()).into())
+    }
+
+    #[must_use]
     pub fn plus_business_days(self, days: u32) -> Self {
         let mut day = self;
         for _ in 0..days {
@@ -97,7 +114,7 @@ impl Day {
     }
 
     /// Returns the number of days until `later`, or 0 when `later` is not later.
-    pub(crate) fn days_until(self, later: Self) -> u64 {
+    pub fn days_until(self, later: Self) -> u64 {
         u64::try_from(later.0.signed_duration_since(self.0).num_days()).unwrap_or_default()
     }
 

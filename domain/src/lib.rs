@@ -24,6 +24,7 @@ pub mod payout;
 pub mod pix_key;
 pub mod pt_br;
 pub mod refund;
+pub mod report;
 pub mod request_id;
 pub mod retention;
 pub mod rollup;

@@ -32,6 +32,36 @@ pub fn without_documents(text: &str) -> String {
     masked
 }
 
+/// The first name, and the first letter of the last one, without documents. `None`: there is no name.
+pub fn masked_name(name: &str) -> Option<String> {
+    let name = without_documents(name);
+    let mut words = name.split_whitespace();
+    let first = words.next()?;
+    let initial = words.next_back().and_then(|last| last.chars().next());
+    Some(initial.map_or_else(|| first.to_owned(), |initial| format!("{first} {initial}.")))
+}
+
+/// Masks the names of customers in a JSON value: `customerName`, and the `name` of a `customer` or `payer`.
+pub fn mask_names(value: Value) -> Value {
+    mask_names_of(value, false)
+}
+
+fn mask_names_of(value: Value, is_person: bool) -> Value {
+    let Value::Object(fields) = value else {
+        let Value::Array(items) = value else { return value };
+        return items.into_iter().map(|item| mask_names_of(item, is_person)).collect();
+    };
+    let masked = fields.into_iter().map(|(name, value)| {
+        let is_name = name == "customerName" || (is_person && name == "name");
+        let value = match value {
+            Value::String(text) if is_name => masked_name(&text).map_or(Value::Null, Value::from),
+            value => mask_names_of(value, matches!(name.as_str(), "customer" | "payer")),
+        };
+        (name, value)
+    });
+    masked.collect()
+}
+
 /// Masks the documents in the strings, numbers and names of fields of a JSON value. A number may lack the zeros that a
 /// document begins with.
 pub fn mask_json(value: Value) -> Value {

@@ -111,6 +111,12 @@ impl PaymentMethod {
         }
     }
 
+    /// Whether payers pay to the merchant's own wallet, so that the service never has the money: it can neither return
+    /// it, nor pay it out, nor deduct a fee from it.
+    pub fn is_self_custody(self) -> bool {
+        self == Self::Crypto
+    }
+
     /// Whether an acquirer can return a payment that was not credited. Others wait for an operator.
     pub fn is_returnable(self) -> bool {
         !matches!(self, Self::Boleto | Self::Crypto)

@@ -1,5 +1,8 @@
 //! Formats money and times in Brazilian Portuguese notation.
 
+use chrono::NaiveDateTime;
+
+use crate::calendar::Day;
 use crate::money::{Amount, Currency, Money};
 use crate::time::{SAO_PAULO_BEHIND_SECONDS, Timestamp};
 
@@ -43,10 +46,19 @@ pub fn format_second(at: Timestamp) -> String {
     in_brasilia(at, "%d/%m/%Y %H:%M:%S")
 }
 
-fn in_brasilia(at: Timestamp, format: &str) -> String {
+/// Formats a day: `21/11/2026`.
+pub fn format_day(day: Day) -> String {
+    day.date().format("%d/%m/%Y").to_string()
+}
+
+/// What a clock in Brasília shows, without a zone.
+pub fn brasilia_time(at: Timestamp) -> NaiveDateTime {
     // Subtraction fails only for the first three hours of 1970. The fallback shows them in UTC.
-    let in_brasilia = at.plus_seconds(-SAO_PAULO_BEHIND_SECONDS).unwrap_or(at);
-    in_brasilia.to_chrono().format(format).to_string()
+    at.plus_seconds(-SAO_PAULO_BEHIND_SECONDS).unwrap_or(at).to_chrono().naive_utc()
+}
+
+fn in_brasilia(at: Timestamp, format: &str) -> String {
+    brasilia_time(at).format(format).to_string()
 }
 
 #[cfg(test)]

@@ -422,8 +422,12 @@ fn end(known: &Known<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<Step> {
     };
     let command = match (&snapshot.state, known.closing) {
         (RemoteState::InProgress, _) => {
-            let begins = charge.status == TransactionStatus::WaitingPayment && charge.is_payable_by_card(now);
-            begins.then_some(Command::Authenticate)?
+            let is_waiting = charge.status == TransactionStatus::WaitingPayment;
+            if is_waiting && is_unconfirmed(charge, snapshot) {
+                Command::AwaitConfirmation
+            } else {
+                (is_waiting && charge.is_payable_by_card(now)).then_some(Command::Authenticate)?
+            }
         }
         _ if snapshot.is_partial => return None,
         (RemoteState::ClosedByAcquirer(why), _) => Command::Decline(why.clone()),
@@ -436,11 +440,23 @@ fn end(known: &Known<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<Step> {
             let is_declined = snapshot.last_decline.is_some() && snapshot.last_decline != charge.last_decline;
             let ended = charge.status == TransactionStatus::Processing || is_declined;
             let decline = snapshot.last_decline.clone();
-            (ended && charge.is_payable_by_card(now)).then_some(Command::EndTry { decline })?
+            // The only transfer that was replaced stays processed: its payer has no other way.
+            let is_replaced = charge.status == TransactionStatus::Processing && charge.methods.len() > 1;
+            (ended && (charge.is_payable_by_card(now) || is_replaced))
+                .then_some(Command::EndTry { decline })?
         }
         (RemoteState::ClosedByUs | RemoteState::Paid, _) => return None,
     };
     Some(Step::Charge(Box::new(command)))
+}
+
+/// Whether the try of the payer is a payment to the merchant's own wallet.
+fn is_unconfirmed(charge: &Charge, snapshot: &Snapshot) -> bool {
+    let is_only = matches!(*charge.methods, [method] if method.is_self_custody());
+    let is_leg = |(method, state): &(PaymentMethod, RemoteState)| {
+        method.is_self_custody() && *state == RemoteState::InProgress
+    };
+    is_only || snapshot.legs.iter().any(is_leg)
 }
 
 /// A leg that its acquirer ended, while another may be paid. One whose time is over needs no step.

@@ -1,6 +1,6 @@
 //! The source IP address of a request.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +38,17 @@ impl SourceAddress {
             }
         }
     }
+
+    /// The network that the log of requests shows: the /24 of an IPv4 address, or the /48 of an IPv6 address. It
+    /// distinguishes offices and data centres, and names no person.
+    pub fn wide_network(self) -> Option<String> {
+        Some(match self.0? {
+            IpAddr::V4(address) => format!("{}/24", Ipv4Addr::from_bits(address.to_bits() & (u32::MAX << 8))),
+            IpAddr::V6(address) => {
+                format!("{}/48", Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 80)))
+            }
+        })
+    }
 }
 
 #[cfg(test)]
@@ -53,5 +64,13 @@ mod tests {
         assert_eq!(network("2001:db8:1:2::1"), "2001:db8:1:2::/64");
         assert_ne!(network("2001:db8:1:3::1"), "2001:db8:1:2::/64");
         assert_eq!(SourceAddress::parse(None).network(), SourceAddress::parse(Some("somewhere")).network());
+    }
+
+    #[test]
+    fn the_log_of_requests_shows_no_single_address() {
+        let network = |text: &str| SourceAddress::parse(Some(text)).wide_network();
+        assert_eq!(network("203.0.113.9").as_deref(), Some("203.0.113.0/24"));
+        assert_eq!(network("2001:db8:1:2:3:4:5:6").as_deref(), Some("2001:db8:1::/48"));
+        assert_eq!(network("somewhere"), None);
     }
 }

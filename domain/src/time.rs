@@ -14,7 +14,7 @@ use crate::text::{serde_as_text, text_schema};
 const MAX_MILLIS: i64 = 253_402_300_799_999;
 
 /// Offset of São Paulo behind UTC. It is constant: decree 9.772 of 2019 ended daylight saving time.
-pub(crate) const SAO_PAULO_BEHIND_SECONDS: i64 = 3 * 60 * 60;
+pub const SAO_PAULO_BEHIND_SECONDS: i64 = 3 * 60 * 60;
 
 /// The same offset in ISO 8601.
 const SAO_PAULO_OFFSET: &str = "-03:00";

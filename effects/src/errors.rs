@@ -17,6 +17,10 @@ impl From<WebhookError> for Problem {
             | WebhookError::EventNotKept
             | WebhookError::EndpointInactive
             | WebhookError::EndpointDeleted => Self::Unprocessable(error.to_string()),
+            WebhookError::NoRecovery => Self::NotFound { what: "recovery" },
+            WebhookError::RecoveryInProgress => Self::RecoveryInProgress,
+            WebhookError::RecoveryKeyReused => Self::IdempotencyKeyReused,
+            WebhookError::RecoveryOfInactive => Self::EndpointInactive,
             WebhookError::TooManyTests { limit, retry_after_seconds } => {
                 Self::TooManyTests { limit, retry_after_seconds }
             }

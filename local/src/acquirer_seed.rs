@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use acquirer_core::Connections;
 use acquirer_core::configuration::{
-    AccountAcquirers, AcquirerChoice, AcquirerSettings, AcquirerUrl, CallbackAuthentication, CallbackChoice,
-    ConfiguredAcquirer, ConnectionName, Credentials, DEFAULT_EXPIRE_AFTER_SECONDS,
-    DEFAULT_REQUESTS_PER_SECOND, KindSettings, NamedSecret, PixCredentials, PixSettings, Secret, SendPix,
-    StripeCredentials, StripeSettings, TokenAuthentication,
+    AccountAcquirers, AcquirerChoice, AcquirerSettings, AcquirerUrl, BtcpayCredentials, BtcpaySettings,
+    CallbackAuthentication, CallbackChoice, ConfiguredAcquirer, ConnectionName, Credentials,
+    DEFAULT_EXPIRE_AFTER_SECONDS, DEFAULT_REQUESTS_PER_SECOND, KindSettings, NamedSecret, PixCredentials,
+    PixSettings, SIGNED_PATH, Secret, SendPix, StripeCredentials, StripeSettings, TokenAuthentication,
 };
 use bank::{Bank, Behaviour};
 use domain::payment_method::PaymentMethod;
@@ -22,10 +22,13 @@ use stripe_client::{Client, EVENT_TYPES, Hidden};
 use crate::error::{Error, Result};
 use crate::files::write_atomically;
 use crate::local_cards::StripeAccount;
+use crate::other_acquirers::{STORE, crypto_key};
 use crate::seed::Seed;
 
 /// An operator may remove the acquirer later, and the next start must not configure it again.
 pub(crate) const MARKER: &str = "acquirer-seeded";
+
+pub(crate) const BTCPAY_MARKER: &str = "btcpay-seeded";
 
 /// Requests a second to the bank: as many as the load tests on a laptop send.
 const REQUESTS_PER_SECOND: u32 = 1_000;
@@ -163,9 +166,10 @@ impl AcquirerSeed<'_> {
         let service_clock = self.clock.clone();
         let client = Client::new(&connection, Arc::new(move || service_clock.now()))?;
         let api = AcquirerUrl::base(url, &policy())?;
-        let name: ConnectionName = of.name.parse()?;
-        let stored =
-            self.acquirers.all(&account).await?.into_iter().find(|each| each.acquirer.settings.name == name);
+        let stored = match of.methods.first() {
+            Some(method) => self.acquirers.current(&account, *method).await?,
+            None => None,
+        };
         let is_same = |stored: &ConfiguredAcquirer| stored.acquirer.settings.base_url == api;
         let new = async || {
             let stripe = StripeSettings {
@@ -175,7 +179,7 @@ impl AcquirerSeed<'_> {
                 webhook_endpoint: None,
             };
             let settings = AcquirerSettings {
-                name: name.clone(),
+                name: of.name.parse()?,
                 base_url: api.clone(),
                 requests_per_second: REQUESTS_PER_SECOND,
                 expire_after_seconds: 0,
@@ -185,20 +189,81 @@ impl AcquirerSeed<'_> {
             Ok(AcquirerChoice { settings, credentials, callback: self.callback()? })
         };
         let Some(choice) = self.choice(of.marker, stored, is_same, new).await? else { return Ok(()) };
-        let now = self.clock.now();
-        let set = self.acquirers.set(account, &choice, None, now).await?;
-        if let Some(url) = set.new_callback_url {
-            let url = Hidden(format!("{}/hosted", url.expose_secret()));
-            let key = url.0.rsplit('/').nth(1).unwrap_or_default();
-            let made = client.create_webhook_endpoint(&url, &EVENT_TYPES, key).await?;
-            let secret = made.secret.map(|secret| secret.0.into()).unwrap_or_default();
-            let name = &choice.settings.name;
-            let registered = self.acquirers.set_registered(account, name, (&made.id, &secret), now);
-            if let Some(before) = registered.await? {
-                client.delete_webhook_endpoint(&before).await?;
-            }
+        let register = async |url: String, key: &str| {
+            let made = client.create_webhook_endpoint(&Hidden(url), &EVENT_TYPES, key).await?;
+            Ok((made.id, made.secret.map(|secret| secret.0.into()).unwrap_or_default()))
+        };
+        let before = self.set_signed(&choice, register).await?;
+        if let Some(before) = before {
+            client.delete_webhook_endpoint(&before).await?;
         }
         self.mark(of.marker)
+    }
+
+    /// Sets a connection whose acquirer signs its notifications. `register` gets a new URL and its token, which nothing else
+    /// uses, and returns the id there and the secret of the signatures. Returns the id of the URL that was registered
+    /// before.
+    async fn set_signed(
+        &self,
+        choice: &AcquirerChoice,
+        register: impl AsyncFnOnce(String, &str) -> Outcome<(String, SecretString)>,
+    ) -> Outcome<Option<String>> {
+        let (account, now) = (self.seed.first.id, self.clock.now());
+        let set = self.acquirers.set(account, choice, None, now).await?;
+        let Some(url) = set.new_callback_url else { return Ok(None) };
+        let url = url.expose_secret();
+        let token = url.rsplit('/').next().unwrap_or_default();
+        let (id, secret) = register(format!("{url}{SIGNED_PATH}"), token).await?;
+        let name = &choice.settings.name;
+        Ok(self.acquirers.set_registered(account, name, (&id, &secret), now).await?)
+    }
+
+    /// Configures the stand-in of BTCPay Server, as `admin accounts set-acquirer … btcpay` does for a real one. `url`: its
+    /// URL.
+    pub(crate) async fn configure_btcpay(&self, url: &str) -> Result<()> {
+        let configured = Box::pin(self.btcpay(url)).await;
+        configured.map_err(|error| Error::because("configuring a stand-in of BTCPay Server", &*error))
+    }
+
+    async fn btcpay(&self, url: &str) -> Outcome<()> {
+        let account = self.seed.first.id;
+        let api = AcquirerUrl::base(url, &policy())?;
+        let stored = self.acquirers.current(&account, PaymentMethod::Crypto).await?;
+        let is_same = |stored: &ConfiguredAcquirer| stored.acquirer.settings.base_url == api;
+        let btcpay = BtcpaySettings {
+            methods: vec![PaymentMethod::Crypto],
+            store: STORE.parse()?,
+            webhook_endpoint: None,
+        };
+        let secrets = BtcpayCredentials { api_key: Secret::credential(crypto_key(self.seed).into())? };
+        let at = (&api, REQUESTS_PER_SECOND);
+        let clock = self.clock.clone();
+        let client =
+            btcpay_client::Client::new(&btcpay.connection(&secrets, at), Arc::new(move || clock.now()))?;
+        let settings = AcquirerSettings {
+            name: "crypto".parse()?,
+            base_url: api.clone(),
+            requests_per_second: REQUESTS_PER_SECOND,
+            expire_after_seconds: 0,
+            kind: KindSettings::Btcpay(btcpay),
+        };
+        let new = AcquirerChoice {
+            settings,
+            credentials: Credentials::Btcpay(secrets),
+            callback: self.callback()?,
+        };
+        let Some(choice) = self.choice(BTCPAY_MARKER, stored, is_same, async || Ok(new)).await? else {
+            return Ok(());
+        };
+        let register = async |url: String, token: &str| {
+            let secret = SecretString::from(token);
+            Ok((client.create_webhook(&url, &secret).await?.id, secret))
+        };
+        let before = self.set_signed(&choice, register).await?;
+        if let Some(before) = before {
+            client.delete_webhook(&before).await?;
+        }
+        self.mark(BTCPAY_MARKER)
     }
 }
 

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use acquirer_core::configuration::AccountAcquirers;
 use bank::Bank;
+use domain::ids::UserId;
+use shared::account::Users;
 use shared::api_key::ApiKeys;
 use shared::auth::dashboard::IssuedToken;
 use shared::auth::dashboard::log_in::NewToken;
@@ -24,6 +26,7 @@ use crate::event_sources::{self, Dependencies, EventSources};
 use crate::files::remove;
 use crate::lambda::Functions;
 use crate::local_cards::{CARDS, EUROPE};
+use crate::other_acquirers::OtherAcquirers;
 use crate::provision;
 use crate::seed::{Seed, SeededAccount};
 use crate::template::{API_KEYS_TABLE, SECRETS_TABLE, Template};
@@ -44,7 +47,7 @@ pub(crate) struct Contents {
     pub(crate) bank: Arc<Bank>,
     pub(crate) bank_url: String,
     pub(crate) cards: Arc<Stripe>,
-    pub(crate) europe: Option<Arc<Stripe>>,
+    pub(crate) others: Option<Arc<OtherAcquirers>>,
     /// As the functions reach it.
     pub(crate) cards_url: String,
     pub(crate) own_url: String,
@@ -82,7 +85,12 @@ impl Contents {
         kind: TokenKind,
         user: (&SeededAccount, &str),
     ) -> Result<(NewToken, IssuedToken)> {
-        let (token, session) = self.seed.session(kind, user, self.clock.now())?;
+        // Its tokens may have been ended since the start.
+        let row = Users::new(self.store.clone())
+            .find(&UserId::from_email(user.1))
+            .await
+            .context("reading a user")?;
+        let (token, session) = self.seed.session(kind, (user, row.as_ref()), self.clock.now())?;
         let _inserted: Inserted<IssuedToken> = self.store.insert(&session).await.context("a session")?;
         Ok((token, session))
     }
@@ -99,10 +107,11 @@ impl Contents {
         };
         acquirers.configure_pix(&self.bank, &self.bank_url).await?;
         acquirers.configure_stripe(&CARDS, &self.cards_url).await?;
-        match &self.europe {
-            Some(europe) => acquirers.configure_stripe(&EUROPE, europe.url()).await,
-            None => Ok(()),
+        if let Some(others) = &self.others {
+            acquirers.configure_stripe(&EUROPE, others.europe.url()).await?;
+            acquirers.configure_btcpay(others.btcpay.url()).await?;
         }
+        Ok(())
     }
 
     pub(crate) fn start_event_sources(&self) -> Result<()> {
@@ -152,15 +161,16 @@ impl Contents {
         if let Some(directory) = &self.directory {
             // Before the rows: after a kill in between, the streams are read from their oldest records.
             event_sources::remove_checkpoints(directory, &self.template)?;
-            for marker in [acquirer_seed::MARKER, CARDS.marker, EUROPE.marker] {
+            for marker in [acquirer_seed::MARKER, acquirer_seed::BTCPAY_MARKER, CARDS.marker, EUROPE.marker] {
                 remove(&directory.join(marker), std::fs::remove_file)?;
             }
             remove(&directory.join(CLOCK_FILE), std::fs::remove_file)?;
         }
         self.clock.reset();
         self.bank.reset().context("emptying the bank's books")?;
-        for stripe in [Some(&self.cards), self.europe.as_ref()].into_iter().flatten() {
-            stripe.reset().context("emptying a stand-in of Stripe")?;
+        self.cards.reset().context("emptying the stand-in of Stripe")?;
+        if let Some(others) = &self.others {
+            others.reset().context("emptying the stand-ins of other acquirers")?;
         }
         if let Some(mails) = &self.mail_directory {
             remove(mails, std::fs::remove_dir_all)?;

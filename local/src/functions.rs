@@ -14,6 +14,7 @@ use event_dispatcher::Dispatcher;
 use ledger_verifier::LedgerVerifier;
 use mailer::Mailer;
 use mailer::sender::EmailSender;
+use reports_worker::ReportsWorker;
 use scheduler::Scheduler;
 use serde_json::Value;
 use shared::clock::Clock;
@@ -79,6 +80,7 @@ pub fn router(
         "ChargesFunction" => charges::router(charges::app(aws, clock, var)?),
         "PaymentsFunction" => payments::router(payments::app(aws, clock, var)?),
         "WalletsFunction" => wallets::router(wallets::app(aws, clock, var)?),
+        "ReportsFunction" => reports::router(reports::app(aws, clock, var)?),
         "WebhooksFunction" => webhooks::router(webhooks::app(aws, clock, var)?),
         "MedFunction" => med::router(med::app(aws, clock, var)?),
         "ApiKeysFunction" => api_keys::router(ApiKeysApp::from_vars(aws, clock, var)?),
@@ -120,6 +122,10 @@ fn create_function(
             let sender = directory.map_or(EmailSender::Nowhere, EmailSender::Directory);
             let mailer = Mailer::from_vars(aws, clock, sender, var)?;
             of_events!(mailer, |event: SqsEvent| infallible(mailer.handle(event).await))
+        }
+        "ReportsWorkerFunction" => {
+            let worker = ReportsWorker::from_vars(aws, clock, var)?;
+            of_events!(worker, |event: SqsEvent| infallible(worker.handle(event).await))
         }
         "SchedulerFunction" => {
             let scheduler = Scheduler::from_vars(aws, clock, var)?;

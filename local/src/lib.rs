@@ -15,9 +15,9 @@
 //!    request, [`shared::store`] writes and reads rows. On it stand `acquirer-core`, which finds the acquirer of a
 //!    charge, [`money`], which reads and writes charges and the ledger, `effects`, which derives events and
 //!    deliveries from changes, and [`services`], the use cases that involve several business objects.
-//! 4. Each function is a crate. [`charges`], [`payments`], [`wallets`], [`med`], [`webhooks`], [`api_keys`],
-//!    [`checkout`] and [`acquirer_events`] serve HTTP routes. [`event_dispatcher`] processes the stream of
-//!    changed rows. [`webhook_worker`], [`acquirer_worker`] and [`mailer`] process queues. [`scheduler`]
+//! 4. Each function is a crate. [`charges`], [`payments`], [`wallets`], [`med`], [`webhooks`], [`reports`],
+//!    [`api_keys`], [`checkout`] and [`acquirer_events`] serve HTTP routes. [`event_dispatcher`] processes the stream of
+//!    changed rows. [`webhook_worker`], [`acquirer_worker`], [`mailer`] and [`reports_worker`] process queues. [`scheduler`]
 //!    processes due rows each minute, [`ledger_verifier`] verifies the ledgers once a day.
 //! 5. `local`, this crate, runs all functions. `admin` is the operators' command.
 //!
@@ -50,6 +50,7 @@ pub mod lambda;
 mod local_bank;
 mod local_cards;
 pub mod local_routes;
+pub mod other_acquirers;
 pub mod provision;
 pub mod sdk;
 pub mod seed;

@@ -401,8 +401,14 @@ async fn run_stack(
         remove_ready_file(path);
     }
     let mail_directory = (!in_memory).then(|| directory.join("mail"));
-    let stack =
-        Stack::start(Options { state, mail_directory, webhook_local_names, europe: true, ..options }).await?;
+    let stack = Stack::start(Options {
+        state,
+        mail_directory,
+        webhook_local_names,
+        other_acquirers: true,
+        ..options
+    })
+    .await?;
     let message = message(&stack, &location)?;
     let text = ready_text(&stack.ready().await?)?;
     for path in ready_files.iter().rev() {
@@ -462,7 +468,7 @@ fn startup_message(stack: &Stack, location: &str) -> String {
   live key    {live}
   bank        {bank}
   cards       {cards}  (a stand-in of Stripe: cards, boleto)
-{europe}  user        {email}  {password}  (dashboard, POST /v1/auth/login)
+{others}  user        {email}  {password}  (dashboard, POST /v1/auth/login)
 
 Create a Pix charge of R$ 19,90, then open its `checkout_url` in a browser:
 
@@ -477,10 +483,17 @@ Create a Pix charge of R$ 19,90, then open its `checkout_url` in a browser:
         live = seed.live_api_key,
         bank = stack.bank_url,
         cards = stack.cards.url(),
-        europe = stack
-            .europe
+        others = stack
+            .others
             .as_ref()
-            .map(|europe| format!("  europe      {}  (another: Multibanco, MB WAY)\n", europe.url()))
+            .map(|others| {
+                let (europe, btcpay) = (others.europe.url(), others.btcpay.url());
+                format!(
+                    "  europe      {europe}  (another: Multibanco, MB WAY)
+  btcpay      {btcpay}  (crypto)
+"
+                )
+            })
             .unwrap_or_default(),
         email = seed.owner_email,
         password = seed.password,

@@ -159,18 +159,18 @@ impl Seed {
         public_key_of(&self.token_secret()).context("issuing a token")
     }
 
-    /// Returns a new token of a seeded user, and the row of its session.
+    /// Returns a new token of a seeded user, and the row of its session. `row`: the user's, if it is inserted already.
     pub(crate) fn session(
         &self,
         kind: TokenKind,
-        (account, email): (&SeededAccount, &str),
+        ((account, email), row): ((&SeededAccount, &str), Option<&User>),
         now: Timestamp,
     ) -> Result<(NewToken, IssuedToken)> {
         let doing = "issuing a token";
         let tokens = Tokens::new(&self.token_key()?, Some(&self.token_secret())).context(doing)?;
         let user = self.users(account, now).into_iter().find(|user| user.email == email);
         let user = user.ok_or_else(|| Error::new(format!("{email} is not seeded")))?;
-        let issued = IssuedToken::new(&tokens, (kind, &user), Default::default(), now);
+        let issued = IssuedToken::new(&tokens, (kind, row.unwrap_or(&user)), Default::default(), now);
         issued.map_err(|problem| Error::new(format!("{doing}: {problem:?}")))
     }
 }

@@ -29,8 +29,9 @@ use crate::guard::AllowedHost;
 use crate::http::{self, Server};
 use crate::lambda::Functions;
 use crate::local_bank;
-use crate::local_cards::{self, CARDS, EUROPE};
+use crate::local_cards::{self, CARDS};
 use crate::local_routes::{LOG_IN, local_routes};
+use crate::other_acquirers::OtherAcquirers;
 use crate::sdk;
 use crate::seed::{Seed, SeededAccount};
 use crate::template::{BUCKET, SECRETS_TABLE, STATE_TABLE, Template, TemplateValues, bucket_name};
@@ -72,8 +73,8 @@ pub struct Options {
     pub bank_profile: Option<Profile>,
     /// How far the bank's clock is ahead of the service's, in seconds. Negative if it is behind.
     pub bank_skew_seconds: i64,
-    /// Whether the first account also has an account in Europe at another stand-in of Stripe.
-    pub europe: bool,
+    /// Whether the first account also has those of [`OtherAcquirers`].
+    pub other_acquirers: bool,
     pub parameters: BTreeMap<String, String>,
 }
 
@@ -93,7 +94,7 @@ impl Options {
             allowed_hosts: Vec::new(),
             bank_profile: None,
             bank_skew_seconds: 0,
-            europe: false,
+            other_acquirers: false,
             parameters: BTreeMap::new(),
         }
     }
@@ -114,8 +115,7 @@ pub struct Stack {
     pub bank: Arc<Bank>,
     /// The stand-in of Stripe.
     pub cards: Arc<Stripe>,
-    /// Takes Multibanco and MB WAY.
-    pub europe: Option<Arc<Stripe>>,
+    pub others: Option<Arc<OtherAcquirers>>,
     pub functions: Functions,
     /// `None`: another program serves the API.
     gateway: Option<Server>,
@@ -185,10 +185,12 @@ impl Stack {
         let (profile, skew_s) = (options.bank_profile, options.bank_skew_seconds);
         let bank = local_bank::start(directory.as_deref(), &seed, &clock, profile, skew_s).await?;
         let bank = Arc::new(bank);
-        let start =
-            async |of| local_cards::start(of, directory.as_deref(), &seed, &clock).await.map(Arc::new);
-        let cards = start(&CARDS).await?;
-        let europe = if options.europe { Some(start(&EUROPE).await?) } else { None };
+        let cards = Arc::new(local_cards::start(&CARDS, directory.as_deref(), &seed, &clock).await?);
+        let others = if options.other_acquirers {
+            Some(Arc::new(OtherAcquirers::start(directory.as_deref(), &seed, &clock).await?))
+        } else {
+            None
+        };
         let reached = Endpoints {
             dynamodb_url: options.fronts.url(Upstream::DynamoDb, &endpoints.dynamodb_url),
             sqs_url: options.fronts.url(Upstream::Sqs, &endpoints.sqs_url),
@@ -217,7 +219,7 @@ impl Stack {
             bank: Arc::clone(&bank),
             bank_url: options.fronts.url(Upstream::Bank, &bank.url()),
             cards: Arc::clone(&cards),
-            europe: europe.clone(),
+            others: others.clone(),
             cards_url: options.fronts.url(Upstream::Cards, cards.url()),
             own_url: own_url.clone(),
             functions: functions.clone(),
@@ -250,7 +252,7 @@ impl Stack {
             clock,
             bank,
             cards,
-            europe,
+            others,
             functions,
             gateway,
             variables,
@@ -323,8 +325,8 @@ impl Stack {
         tokio::join!(gateway, self.contents.stop_event_sources(STOP_GRACE));
         self.bank.stop().await;
         self.cards.stop().await;
-        if let Some(europe) = &self.europe {
-            europe.stop().await;
+        if let Some(others) = &self.others {
+            others.stop().await;
         }
         self.embedded.stop().await;
     }

@@ -78,7 +78,9 @@ impl From<RefundError> for Problem {
 impl From<CaseError> for Problem {
     fn from(error: CaseError) -> Self {
         match error {
-            CaseError::Refused(CaseRefused::NotSettled(_)) => Self::Unprocessable(error.to_string()),
+            CaseError::Refused(CaseRefused::NotSettled(_) | CaseRefused::SelfCustody) => {
+                Self::Unprocessable(error.to_string())
+            }
             // The API answers a case in the wrong state with 400.
             CaseError::NotOpen(_) => Self::Unreadable(error.to_string()),
             CaseError::Refused(CaseRefused::Funds(error)) => Self::Internal(error.to_string()),

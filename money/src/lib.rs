@@ -12,6 +12,7 @@ pub mod extract;
 pub mod med;
 pub mod payout;
 pub mod refund;
+pub mod report;
 #[cfg(test)]
 mod testing;
 pub mod wallet;

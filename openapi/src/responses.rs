@@ -8,17 +8,19 @@ use acquirer_core::{NoticeView, NotificationView, ProviderStatusView};
 use domain::webhook::event_type::{CatalogEntry, EventType};
 use effects::rollup::view::{MetricsView, StatsView};
 use effects::webhook::body_schema::{body_schema, body_schema_name};
-use effects::webhook::delivery::{DeliveryListView, DeliveryStats, DeliveryView};
+use effects::webhook::delivery::{AttemptListView, DeliveryListView, DeliveryStats, DeliveryView};
 use effects::webhook::endpoint::{
     DeletedView, EndpointListView, EndpointView, OverrideSecretView, SecretView,
 };
 use effects::webhook::log::{EventListView, EventView};
+use effects::webhook::recovery::{RecoveryListView, RecoveryView};
 use effects::webhook::resend::ResentView;
 use money::charge::payment::view::{CreatedPaymentView, DocumentView, PaymentView};
 use money::charge::view::{ChargeListView, ChargeView};
 use money::med::evidence::{EvidenceListView, EvidenceView, UploadView};
 use money::med::{CaseListView, CaseView};
 use money::refund::{RefundListView, RefundView};
+use money::report::{DeletedReportView, ReportListView, ReportScheduleListView, ReportView};
 use money::wallet::view::{BalanceView, FlatBalanceView, StatementView, WalletView};
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
@@ -27,7 +29,8 @@ use serde_json::{Value, json};
 use services::{PaymentListView, TimelineView};
 use shared::api_key::view::{ApiKeyListView, IssuedView, RevokedView};
 use shared::auth::dashboard::log_in::NewTokenView;
-use shared::http::ErrorBody;
+use shared::http::{ErrorBody, ListView, WholeListView};
+use shared::request_log::{ErrorGroup, LoggedRequest, RecordingView};
 
 const SCHEMAS_PATH: &str = "/components/schemas";
 
@@ -67,9 +70,11 @@ pub(crate) fn schemas() -> BTreeMap<String, Value> {
         ChargeListView<'_>, TimelineView, CaseView<'_>, CaseListView<'_>, EvidenceView<'_>,
         EvidenceListView<'_>, UploadView, CreatedPaymentView<'_>, PaymentView<'_>, PaymentListView<'_>,
         StatsView, MetricsView, ProviderStatusView, DocumentView, RefundView<'_>, RefundListView<'_>,
+        ReportView, ReportListView, DeletedReportView, ReportScheduleListView<'_>,
         ResentView, NotificationView, NoticeView, BalanceView, FlatBalanceView, StatementView<'_>,
         EndpointView<'_>, EndpointListView<'_>, DeletedView, SecretView<'_>, OverrideSecretView<'_>,
-        DeliveryView<'_>, DeliveryListView<'_>, DeliveryStats, EventView, EventListView, ErrorBody<'_>
+        DeliveryView<'_>, DeliveryListView<'_>, AttemptListView<'_>, DeliveryStats, RecoveryView<'_>, RecoveryListView<'_>, EventView, EventListView, ErrorBody<'_>,
+        LoggedRequest, ListView<LoggedRequest, String>, WholeListView<ErrorGroup>, RecordingView
     );
     for (event_type, _) in webhook_bodies() {
         body_schema(event_type, &mut generator);
@@ -172,6 +177,8 @@ fn split_endpoint(schemas: &mut BTreeMap<String, Value>) {
 mod tests {
     use std::collections::BTreeSet;
 
+    use shared::request_log::HARMLESS_FIELDS;
+
     use super::*;
 
     /// Calls `visit` for a value and all values in it, with their paths.
@@ -258,6 +265,41 @@ mod tests {
             lacking.extend(names.map(|name| format!("{path}: {name}")));
         });
         assert_eq!(lacking, Vec::<String>::new());
+    }
+
+    /// The log of requests shows these fields of bodies. A new field is not shown until it is added to the list.
+    #[test]
+    fn each_field_that_the_log_of_requests_shows_exists_and_is_no_secret() {
+        let mut known = BTreeSet::new();
+        walk("", &crate::document::document(), &mut |_, value| {
+            let properties = value.get("properties").and_then(Value::as_object);
+            known.extend(properties.into_iter().flat_map(|properties| properties.keys().cloned()));
+        });
+        for field in HARMLESS_FIELDS.split(' ') {
+            assert!(known.contains(field), "{field} is no field of the API");
+            let name = field.to_lowercase();
+            let forbidden = [
+                "key",
+                "secret",
+                "token",
+                "url",
+                "password",
+                "totp",
+                "headers",
+                "name",
+                "email",
+                "phone",
+                "metadata",
+                "description",
+                "reason",
+                "base64",
+                "payload",
+            ];
+            assert!(
+                !forbidden.iter().any(|word| name.contains(word)),
+                "{field} may contain a secret or a person"
+            );
+        }
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The parts of which the pages consist. None has an inline style or handler, which the content security policy
 //! forbids.
 
+use domain::account::Role;
 use domain::charge::Charge;
-use domain::masking::without_documents;
+use domain::masking::{masked_name, without_documents};
 use domain::money::{Currency, MinorUnits, Money};
 use domain::pt_br;
 use domain::time::Timestamp;
@@ -17,13 +18,14 @@ pub fn money(minor: i64, currency: Currency) -> String {
     pt_br::format_money(Money { minor: MinorUnits::new(minor), currency })
 }
 
-/// The customer's first name, and the first letter of the last one.
-pub fn customer(charge: &Charge) -> Option<String> {
-    let name = without_documents(charge.customer.name.as_deref()?);
-    let mut words = name.split_whitespace();
-    let first = words.next()?;
-    let initial = words.next_back().and_then(|last| last.chars().next());
-    Some(initial.map_or_else(|| first.to_owned(), |initial| format!("{first} {initial}.")))
+/// The customer's name, without documents: whole, or for a member masked.
+pub fn customer(charge: &Charge, role: Role) -> Option<String> {
+    let name = charge.customer.name.as_deref()?;
+    if role.sees_names() {
+        Some(without_documents(name)).filter(|name| !name.trim().is_empty())
+    } else {
+        masked_name(name)
+    }
 }
 
 /// The payer's document, masked.

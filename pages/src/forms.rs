@@ -26,7 +26,7 @@ pub use crate::kept::{Need, disabled};
 use crate::kept::{Form, Refused};
 use crate::layout::Shell;
 use crate::words as w;
-use crate::{Document, Language, Word, copy_button, path_with, safe_path};
+use crate::{Document, Language, SentForm, Word, copy_button, path_with, safe_path};
 
 /// For how long after a log-in a member may do what moves live money or changes who may, in seconds. So a session that
 /// was left open on a desk can only be looked at.
@@ -207,7 +207,8 @@ impl<A> MemberForm<A> {
         Err(match need {
             Need::Keys => Problem::ApiKeyRoleRequired,
             Need::Owner => Problem::RoleRequired { role: "OWNER" },
-            Need::Admin | Need::Member | Need::Settings => Problem::RoleRequired { role: "ADMIN" },
+            Need::Viewer | Need::Member => Problem::RoleRequired { role: "MEMBER" },
+            Need::Admin | Need::Dossier | Need::Settings => Problem::RoleRequired { role: "ADMIN" },
         })
     }
 
@@ -215,7 +216,8 @@ impl<A> MemberForm<A> {
     pub fn require_recent(&self) -> Result<()> {
         let age = self.now.seconds().saturating_sub(self.session.logged_in_at());
         let back = safe_path(self.form.text("back")).to_owned();
-        if age <= LOGGED_IN_RECENTLY_SECONDS { Ok(()) } else { Err(Problem::LogInAgain { back }) }
+        let by_code = self.session.user.second_factor_at.is_some();
+        if age <= LOGGED_IN_RECENTLY_SECONDS { Ok(()) } else { Err(Problem::LogInAgain { back, by_code }) }
     }
 
     pub fn require_test(&self) -> Result<()> {
@@ -276,6 +278,23 @@ impl<A> MemberForm<A> {
         Ok(self.shown(status, title, main, back))
     }
 
+    /// A page with the question of a form that was sent, and what answers it.
+    pub fn asking(
+        &self,
+        (title, back): (Word, &str),
+        sent: &SentForm,
+        question: impl FnOnce(&Form<'_>) -> String,
+    ) -> Result<Response> {
+        let (session, language, mode) = (&self.session, self.language, self.caller.scope.mode);
+        let key = self.form.text("idempotency_key").unwrap_or_default();
+        let question = question(&Form { session, language, mode, page: back, key, refused: None });
+        let main = html! {
+            p.crumb { a href=(back) { (language.say(w::BACK)) } }
+            section.card { h1 { (question) } (sent.asked(language)) }
+        };
+        Ok(self.page(title, main, back))
+    }
+
     /// A page that is answered to this form alone. `back`: the page that the choices of mode and language lead to.
     pub fn page(&self, title: Word, main: Markup, back: &str) -> Response {
         self.shown(StatusCode::OK, title, main, back)
@@ -321,9 +340,6 @@ pub fn answer(done: Result<String>, back: &str) -> Result<Response> {
 }
 
 pub fn refusal(problem: Problem, back: &str) -> Result<String> {
-    if matches!(problem, Problem::LogInAgain { .. }) {
-        return Ok(path_with("/dashboard/confirm", &[("next", back)]));
-    }
     if !is_correctable(&problem) {
         return Err(problem);
     }
@@ -339,6 +355,7 @@ pub fn is_correctable(problem: &Problem) -> bool {
     match problem {
         Problem::ModeChanged => false,
         Problem::TooManyTests { .. }
+        | Problem::TooManyReports { .. }
         | Problem::CustomerVelocityExceeded
         | Problem::AccountVelocityExceeded => true,
         _ => is_refusal,
@@ -365,10 +382,8 @@ mod tests {
             refusal(refused, "/dashboard/charges/new").unwrap(),
             "/dashboard/charges/new?error=invalid_request&field=amount"
         );
-        let again = Problem::LogInAgain { back: String::new() };
-        let confirm = "/dashboard/confirm?next=%2Fdashboard%2Fdisputes%2Fmed_1";
-        assert_eq!(refusal(again, "/dashboard/disputes/med_1").unwrap(), confirm);
-        for problem in [Problem::ModeChanged, Problem::RoleRequired { role: "ADMIN" }] {
+        let again = Problem::LogInAgain { back: String::new(), by_code: false };
+        for problem in [again, Problem::ModeChanged, Problem::RoleRequired { role: "ADMIN" }] {
             assert!(refusal(problem, "/dashboard").is_err());
         }
     }

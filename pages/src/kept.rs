@@ -5,21 +5,27 @@ use domain::account::Brand;
 use domain::charge::Charge;
 use domain::ids::Mode;
 use domain::money::MinorUnits;
+use domain::payment_method::PaymentMethod;
 use domain::webhook::event_type::{EventType, Family};
 use effects::webhook::endpoint::Endpoint;
 use maud::{Markup, html};
 use shared::account::Role;
 use shared::auth::dashboard::Session;
 use shared::http::Query;
+use strum::VariantArray;
 
 use crate::words as w;
 use crate::{Language, Word, customer, hidden, masked_payer, money};
 
-/// What a role may do at least in live mode. In test mode, every member may do what needs no [`Need::Keys`] and no
+/// What a role may do at least in live mode. In test mode, a member may do what needs no [`Need::Keys`] and no
 /// [`Need::Owner`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Need {
+    /// What every role may: the own access.
+    Viewer,
     Member,
+    /// The dossier of a dispute, which changes nothing but has all that is known about a customer.
+    Dossier,
     Admin,
     /// API keys, in both modes.
     Keys,
@@ -31,13 +37,23 @@ pub enum Need {
 
 impl Need {
     pub fn is_met(self, session: &Session, mode: Mode) -> bool {
-        let administers = session.user.role.manages_keys();
-        match self {
-            Self::Member => true,
-            Self::Admin => administers || mode == Mode::Test,
-            Self::Keys | Self::Settings => administers,
-            Self::Owner => session.user.role == Role::Owner,
+        match (self, session.user.role) {
+            (Self::Viewer, Role::Owner | Role::Admin | Role::Member | Role::Viewer)
+            | (Self::Member, Role::Owner | Role::Admin | Role::Member)
+            | (Self::Dossier, Role::Owner | Role::Admin | Role::Viewer)
+            | (Self::Admin | Self::Keys | Self::Settings, Role::Owner | Role::Admin)
+            | (Self::Owner, Role::Owner) => true,
+            (Self::Admin | Self::Dossier, Role::Member) => mode == Mode::Test,
+            (Self::Keys | Self::Settings, Role::Member)
+            | (Self::Owner, Role::Admin | Role::Member)
+            | (Self::Member | Self::Admin | Self::Keys | Self::Settings | Self::Owner, Role::Viewer) => false,
         }
+    }
+
+    /// Whether a page has the form of an action. It is disabled for a member who may not send it. A viewer, who may send
+    /// hardly any, does not see it.
+    pub fn is_shown(self, session: &Session, mode: Mode) -> bool {
+        session.user.role != Role::Viewer || self.is_met(session, mode)
     }
 }
 
@@ -78,9 +94,11 @@ struct Input<'a> {
     name: &'static str,
     kind: &'static str,
     label: Word,
-    /// The most characters; the highest number.
+    /// The most characters.
     max: &'static str,
     is_required: bool,
+    /// It has the focus when the page is shown.
+    is_first: bool,
     example: Option<&'a str>,
     /// Shown beside a refused field; `None`: what the code means.
     rule: Option<Word>,
@@ -88,7 +106,7 @@ struct Input<'a> {
 
 impl Input<'_> {
     fn new(name: &'static str, kind: &'static str, label: Word, max: &'static str) -> Self {
-        Self { name, kind, label, max, is_required: false, example: None, rule: None }
+        Self { name, kind, label, max, is_required: false, is_first: false, example: None, rule: None }
     }
 }
 
@@ -97,8 +115,14 @@ impl Form<'_> {
         html! {
             (hidden("mode", self.mode.as_str()))
             (hidden("back", self.page))
+            (hidden("user", &self.session.user.id.to_string()))
             (hidden("idempotency_key", self.key))
         }
+    }
+
+    /// See [`Need::is_shown`].
+    pub fn shows(&self, need: Need) -> bool {
+        need.is_shown(self.session, self.mode)
     }
 
     /// The button of an action. Without the role it is disabled, and says which role it needs.
@@ -121,15 +145,15 @@ impl Form<'_> {
     }
 
     fn input(&self, input: &Input<'_>, present: Option<&str>) -> Markup {
-        let Input { name, kind, label, max, is_required, example, rule } = *input;
-        let (error, is_number) = (self.error(name, rule), kind == "number");
+        let Input { name, kind, label, max, is_required, is_first, example, rule } = *input;
+        let error = self.error(name, rule);
         let described = error.is_some().then(|| format!("{name}-error"));
         html! {
             div.f {
                 label for=(name) { (self.language.say(label)) }
-                input id=(name) name=(name) type=(kind) maxlength=[(!is_number).then_some(max)] required[is_required] placeholder=[example]
-                    min=[is_number.then_some("1")] max=[is_number.then_some(max)] inputmode=[(name == "amount").then_some("decimal")]
-                    value=[self.value(name, present)] autocomplete="off" autofocus[error.is_some()] aria-invalid=[error.as_ref().map(|_| "true")] aria-describedby=[described];
+                input id=(name) name=(name) type=(kind) maxlength=(max) required[is_required] placeholder=[example]
+                    inputmode=[(name == "amount").then_some("decimal")]
+                    value=[self.value(name, present)] autocomplete="off" autofocus[error.is_some() || (is_first && self.refused.is_none())] aria-invalid=[error.as_ref().map(|_| "true")] aria-describedby=[described];
                 @if let Some(error) = error { (error) }
             }
         }
@@ -176,6 +200,7 @@ pub fn charge_form(form: &Form<'_>) -> Markup {
     let inputs = [
         Input {
             is_required: true,
+            is_first: true,
             example: Some("129,90"),
             ..Input::new("amount", "text", w::AMOUNT_IN_BRL, "32")
         },
@@ -184,34 +209,52 @@ pub fn charge_form(form: &Form<'_>) -> Markup {
         Input { rule: Some(w::RULE_DOCUMENT), ..Input::new("document", "text", w::DOCUMENT, "32") },
         Input::new("email", "email", w::EMAIL, "254"),
         Input::new("description", "text", w::DESCRIPTION, "500"),
-        Input::new("expires_in", "number", w::EXPIRES_IN, "1440"),
     ];
+    let sent = form.value("expires_in", None).unwrap_or_default();
+    let expiries =
+        [("", w::USUAL_EXPIRY), ("15", w::QUARTER_HOUR), ("60", w::ONE_HOUR), ("1440", w::ONE_DAY)];
     html! {
         form.fields method="post" action="/dashboard/charges" {
             (form.hidden())
             @for input in &inputs { (form.input(input, None)) }
+            div.f {
+                label for="expires_in" { (form.language.say(w::EXPIRES_AFTER)) }
+                select #expires_in name="expires_in" {
+                    @for (minutes, word) in expiries {
+                        option value=(minutes) selected[minutes == sent] { (form.language.say(word)) }
+                    }
+                }
+            }
             div { button { (form.language.say(w::CREATE)) } }
         }
     }
 }
 
-/// The form that refunds a charge, of which `rest` is left. The script's question names the amount that was typed, or
-/// else the rest.
+/// The form that refunds a charge, of which `rest` is left and filled in.
 pub fn refund_form(form: &Form<'_>, action: &str, charge: &Charge, rest: MinorUnits) -> Markup {
-    let say = |word| form.language.say(word);
-    let all = format!("{} ({})", say(w::ALL_OF_IT), money(rest.get(), charge.currency));
-    let amount = Input { example: Some(&all), ..Input::new("amount", "text", w::AMOUNT, "32") };
-    let payer = customer(charge).or_else(|| masked_payer(charge));
-    let payer = payer.unwrap_or_else(|| say(w::THE_PAYER).to_owned());
-    let question = [charge.currency.as_str(), "{}", &payer, say(w::of_method(charge.method()))];
+    let amount = Input { is_required: true, ..Input::new("amount", "text", w::AMOUNT, "32") };
+    let all = money(rest.get(), charge.currency);
+    let digits: String = all.chars().filter(|c| c.is_ascii_digit() || *c == ',').collect();
+    let label = if charge.method() == PaymentMethod::CreditCard { w::REVERSE } else { w::REFUND };
     html! {
-        form.row method="post" action=(action) data-confirm=(form.language.fill(w::REFUND_ASK, &question)) {
+        p.sm.soft { (form.language.fill(w::REFUNDABLE_IS, &[&all])) }
+        form.row method="post" action=(action) {
             (form.hidden())
-            (form.input(&amount, None))
+            (form.input(&amount, Some(&digits)))
             (form.input(&Input::new("reason", "text", w::REASON, "500"), None))
-            (form.submit((w::REFUND, "danger"), Need::Admin))
+            (form.submit((label, "danger"), Need::Admin))
         }
     }
+}
+
+/// The question before a refund, with the amount as it was understood.
+pub fn refund_question(form: &Form<'_>, charge: &Charge, amount: i64) -> String {
+    let payer = customer(charge, form.session.user.role).or_else(|| masked_payer(charge));
+    let payer = payer.unwrap_or_else(|| form.language.say(w::THE_PAYER).to_owned());
+    let method = charge.method();
+    let question = if method == PaymentMethod::CreditCard { w::REVERSE_ASK } else { w::REFUND_ASK };
+    let values = [&*money(amount, charge.currency), &payer, form.language.say(w::of_method(method))];
+    form.language.fill(question, &values)
 }
 
 pub fn invite_form(form: &Form<'_>, action: &str) -> Markup {
@@ -234,7 +277,7 @@ pub fn invite_form(form: &Form<'_>, action: &str) -> Markup {
 pub fn role_choice(language: Language, id: Option<&str>, chosen: Role) -> Markup {
     html! {
         select name="role" id=[id] aria-label=[id.is_none().then(|| language.say(w::ROLE))] {
-            @for role in [Role::Owner, Role::Admin, Role::Member] {
+            @for role in Role::VARIANTS.iter().copied() {
                 option value=(role.as_str()) selected[role == chosen] { (language.say(w::of_role(role))) }
             }
         }

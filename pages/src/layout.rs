@@ -36,10 +36,11 @@ pub struct Shell<'a> {
 }
 
 /// The menu: path and word.
-const MENU: [(&str, Word); 8] = [
+const MENU: [(&str, Word); 9] = [
     ("/dashboard", w::HOME),
     ("/dashboard/charges", w::CHARGES),
     ("/dashboard/wallet", w::WALLET),
+    ("/dashboard/reports", w::REPORTS),
     ("/dashboard/disputes", w::DISPUTES),
     ("/dashboard/webhooks", w::WEBHOOKS),
     ("/dashboard/developers", w::DEVELOPERS),
@@ -48,11 +49,12 @@ const MENU: [(&str, Word); 8] = [
 ];
 
 /// Paths that belong to another item of the menu: `(path, item)`.
-const UNDER: [(&str, &str); 7] = [
+const UNDER: [(&str, &str); 8] = [
     ("/dashboard/refunds", "/dashboard/charges"),
     ("/dashboard/payouts", "/dashboard/wallet"),
     ("/dashboard/deliveries", "/dashboard/webhooks"),
     ("/dashboard/events", "/dashboard/webhooks"),
+    ("/dashboard/requests", "/dashboard/developers"),
     ("/dashboard/audit", "/dashboard/team"),
     ("/dashboard/security", "/dashboard/team"),
     ("/dashboard/notices", "/dashboard/team"),
@@ -78,7 +80,7 @@ impl Document<'_> {
                 body {
                     a.skip href="#main" { (say(w::SKIP)) }
                     @if let Some(shell) = self.shell { (shell.render(self.language)) }
-                    main #main .small[self.shell.is_none()] { (self.main) }
+                    main #main .small[self.shell.is_none()] data-ended=[self.shell.map(|_| say(w::SESSION_ENDED))] { (self.main) }
                 }
             }
         }
@@ -122,21 +124,26 @@ impl Shell<'_> {
                         input #q name="q" type="search" maxlength="254" placeholder=(say(w::SEARCH_BY)) value=[self.searched()];
                         button.quiet { (say(w::SEARCH)) }
                     }
-                    span.who { a href="/dashboard/security" { (self.email) } " · " (say(self.role)) }
-                    form method="post" action="/dashboard/mode" {
-                        (hidden("next", self.here))
-                        button.quiet name="mode" value=(other.as_str()) { (say(switch)) }
-                    }
-                    form method="post" action="/dashboard/language" {
-                        (hidden("next", self.here))
-                        select name="language" aria-label=(say(w::LANGUAGE)) {
-                            @for each in Language::ALL {
-                                option value=(each.tag()) lang=(each.tag()) selected[each == language] { (each.name()) }
+                    details.me {
+                        summary { span.who { (self.email) " · " (say(self.role)) } }
+                        div.card {
+                            p { a href="/dashboard/security" { (say(w::OWN_ACCESS)) } }
+                            form method="post" action="/dashboard/mode" {
+                                (hidden("next", self.here))
+                                button.quiet name="mode" value=(other.as_str()) { (say(switch)) }
                             }
+                            form method="post" action="/dashboard/language" {
+                                (hidden("next", self.here))
+                                select name="language" aria-label=(say(w::LANGUAGE)) {
+                                    @for each in Language::ALL {
+                                        option value=(each.tag()) lang=(each.tag()) selected[each == language] { (each.name()) }
+                                    }
+                                }
+                                button.quiet { (say(w::CHOOSE)) }
+                            }
+                            form method="post" action="/dashboard/logout" { button.quiet { (say(w::LOG_OUT)) } }
                         }
-                        button.quiet { (say(w::CHOOSE)) }
                     }
-                    form method="post" action="/dashboard/logout" { button.quiet { (say(w::LOG_OUT)) } }
                 }
             }
             nav.menu aria-label=(say(w::MENU)) {

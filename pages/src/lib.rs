@@ -2,23 +2,29 @@
 //! a page. A page is HTML that works without the script. The script and the style sheet are files with a hash in
 //! their URL, so that the content security policy allows nothing inline.
 
+mod access;
 pub mod assets;
 mod components;
+mod fields;
 pub mod forms;
 pub mod kept;
 mod layout;
 mod receipt;
 mod response;
+mod sent;
 pub mod upload;
 pub mod words;
 
+pub use access::{Access, code_field, email_field, password_field};
 pub use components::{
     Cell, Chart, Tone, chips, code_block, copy_button, customer, empty, facts, hidden, masked_payer, money,
     next_page, table, tag, time,
 };
 pub use domain::masking::without_documents;
+pub use fields::field_word;
 pub use layout::{Document, Shell};
 pub use receipt::{ReceiptDetails, receipt};
 pub use response::{connecting_to, errors_as_pages, html, path_with, safe_path};
+pub use sent::{ASK, CONFIRMED, SentForm};
 pub use shared::language::{Language, Word};
 pub use shared::{translate, words};

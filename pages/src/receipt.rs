@@ -58,6 +58,7 @@ pub fn receipt(
                 (say(w::MERCHANT), text(Some(brand.name.clone().unwrap_or_else(|| receiver.to_owned())))),
                 (say(w::RECEIVED_BY), text(brand.name.is_some().then(|| receiver.to_owned()))),
                 (say(w::ORDER), text(charge.metadata.order_number().as_deref().map(without_documents))),
+                (say(w::DESCRIPTION), text(charge.metadata.text("description").as_deref().map(without_documents))),
                 (say(w::PAYER), text(details.payer)),
                 (say(w::DOCUMENT), text(details.document)),
                 (say(w::PAID_ON), html! { (second(language, paid.paid_at)) }),
@@ -68,6 +69,7 @@ pub fn receipt(
                 (say(w::SHOPS_EMAIL), text(brand.email.as_ref().map(ToString::to_string))),
                 (say(w::SHOPS_PHONE), text(brand.phone.as_ref().map(ToString::to_string))),
             ]))
+            p { button.quiet type="button" hidden data-print { (say(w::PRINT)) } }
         }
         @if !completed.is_empty() {
             section.card {

@@ -9,11 +9,13 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use domain::ids::Mode;
 use maud::{Markup, html};
-use shared::auth::dashboard::shown_mode;
-use shared::http::{Problem, RequestContext};
+use shared::auth::dashboard::{BROWSER_COOKIE, shown_mode};
+use shared::http::{Problem, RequestContext, cookie};
 use url::form_urlencoded;
 
+use crate::access::Access;
 use crate::layout::other_mode;
+use crate::sent::{SentForm, of_request};
 use crate::words as w;
 use crate::{Document, Language, hidden};
 
@@ -62,33 +64,61 @@ pub async fn errors_as_pages(request: Request, next: Next) -> Response {
     let (language, mode) = (Language::of(request.headers()), shown_mode(request.headers()));
     let id = request.extensions().get::<RequestContext>().map(|context| context.id.as_str().to_owned());
     let here = request.uri().path_and_query().map(|path| path.as_str().to_owned());
+    let (request, sent) = of_request(request).await;
+    if let Some((sent, question)) = sent.as_ref().and_then(|sent| Some((sent, sent.question()?))) {
+        let main = html! { div.card { h1 { (question) } (sent.asked(language)) } };
+        return html(StatusCode::OK, Document { language, title: question, shell: None, main }.render());
+    }
+    let was_logged_in = cookie(request.headers(), BROWSER_COOKIE).is_some();
     // A form's own path has no page.
     let here = here.filter(|_| *request.method() == Method::GET).unwrap_or_default();
     let mut response = next.run(request).await;
     let Some(problem) = response.extensions_mut().remove::<Problem>() else { return response };
+    if let Some(sent) = &sent
+        && let Some(page) = kept((language, mode), &problem, sent)
+    {
+        return page;
+    }
     if matches!(problem, Problem::NotLoggedIn) {
         let mut parameters = vec![("next", safe_path(Some(&here)))];
         if here.is_empty() {
             parameters.push(("error", "log_in_again"));
+        } else if was_logged_in {
+            parameters.push(("error", "session_ended"));
         }
         return Redirect::to(&path_with("/dashboard/login", &parameters)).into_response();
     }
     let to_page = match &problem {
-        Problem::LogInAgain { back } => Some(path_with("/dashboard/confirm", &[("next", back)])),
+        Problem::LogInAgain { back, .. } => Some(path_with("/dashboard/confirm", &[("next", back)])),
         Problem::SecondFactorDemanded => Some("/dashboard/security".to_owned()),
         _ => None,
     };
     match to_page {
         Some(path) => Redirect::to(&path).into_response(),
-        None => error_page((language, mode), &problem, &here, &id.unwrap_or_default()),
+        None => error_page((language, mode), &problem, (&here, sent.as_ref()), &id.unwrap_or_default()),
     }
 }
 
-/// `here`: the path of the page, empty for that of a form.
+/// The page that asks who sent a form, and has the form. `None`: the problem is another.
+fn kept((language, mode): (Language, Mode), problem: &Problem, sent: &SentForm) -> Option<Response> {
+    let access = Access { language, next: sent.back(), error: None, sent: Some(sent) };
+    let (title, main) = match problem {
+        Problem::NotLoggedIn => {
+            let access = Access { error: Some("session_ended"), ..access };
+            (w::LOG_IN, access.log_in(&html! {}, None))
+        }
+        Problem::LogInAgain { by_code, .. } => (w::CONFIRM_TITLE, access.confirmation(mode, *by_code)),
+        _ => return None,
+    };
+    let document = Document { language, title: language.say(title), shell: None, main };
+    Some(html(StatusCode::UNAUTHORIZED, document.render()))
+}
+
+/// `here`: the path of the page, empty for that of a form, which can be sent again.
 fn error_page(
     (language, mode): (Language, Mode),
     problem: &Problem,
-    here: &str,
+    (here, sent): (&str, Option<&SentForm>),
     request_id: &str,
 ) -> Response {
     problem.log();
@@ -113,6 +143,10 @@ fn error_page(
                     (hidden("next", here))
                     button.quiet name="mode" value=(other.as_str()) { (say(switch)) }
                 }
+            }
+            @if let Some(sent) = sent.filter(|_| status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS) {
+                h2 { (say(w::RETRY)) }
+                (sent.filled_in(language))
             }
             p { a href="/dashboard" { (say(w::TO_HOME)) } }
         }

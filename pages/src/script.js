@@ -1,13 +1,23 @@
 (()=>{"use strict";
-// 1 copy; 2 confirm; 3 refresh of fragments; 4 keys; 5 uploads. Every page works without this file, but for uploads.
+// 1 copy; 2 questions; 3 refresh of fragments; 4 keys; 5 pictures; 6 uploads. Every page works without it, but for uploads.
 const d=document;
 d.addEventListener("click",async e=>{const b=e.target.closest("[data-copy]");if(!b)return;b.dataset.usual??=b.textContent;if(e.detail)b.blur();try{await navigator.clipboard.writeText(b.dataset.copy);b.textContent=b.dataset.done}catch{b.textContent="✕"}setTimeout(()=>{b.textContent=b.dataset.usual},2000)});
-d.addEventListener("submit",e=>{const f=e.target,a=f.elements.amount;if(f.dataset.confirm&&!confirm(f.dataset.confirm.replace("{}",()=>a.value.trim()||a.placeholder))){e.preventDefault();return}if(f.method==="post")setTimeout(()=>f.querySelectorAll("button").forEach(b=>{b.disabled=true}),0)});
+d.addEventListener("submit",e=>{const f=e.target;if(f.dataset.confirm&&!confirm(f.dataset.confirm)){e.preventDefault();return}f.elements.ask?.remove();if(f.method==="post")setTimeout(()=>f.querySelectorAll("button:enabled").forEach(b=>{b.disabled=true;b.dataset.off=""}),0)});
 // A page that the browser shows again from its memory has its buttons back.
-addEventListener("pageshow",e=>{if(e.persisted)location.reload()});
-for(const b of d.querySelectorAll("[data-copy]"))b.hidden=false;
+addEventListener("pageshow",e=>{if(e.persisted)for(const b of d.querySelectorAll("[data-off]"))b.disabled=false});
+// What was typed is never lost by a reload.
+const typed=()=>[...d.querySelectorAll("form[method=post] :is(input,textarea)")].some(i=>i.type!=="hidden"&&i.value!==i.defaultValue);
+d.querySelector("[data-go]")?.requestSubmit();
+for(const b of d.querySelectorAll("[data-copy],[data-print]"))b.hidden=false;
+d.querySelector("[data-print]")?.addEventListener("click",()=>print());
+d.querySelector("nav.menu [aria-current]")?.scrollIntoView({inline:"center",block:"nearest"});
 for(const b of d.querySelectorAll("[data-noscript]"))b.hidden=true;
 d.addEventListener("keydown",e=>{const q=d.getElementById("q");if(q&&e.key==="/"&&!/^(INPUT|TEXTAREA|SELECT)$/.test(d.activeElement.tagName)){e.preventDefault();q.focus()}});
+// Makes a picture small enough for a logo.
+const lg=d.querySelector("[data-logo]");
+lg?.addEventListener("change",async()=>{const f=lg.files[0],most=+lg.dataset.logo;if(!f||f.type==="image/png"&&f.size<=most)return;
+try{const b=await createImageBitmap(f);for(let s=Math.min(1,512/Math.max(b.width,b.height));s>.01;s*=.8){const c=d.createElement("canvas");c.width=Math.max(1,b.width*s);c.height=Math.max(1,b.height*s);c.getContext("2d").drawImage(b,0,0,c.width,c.height);const p=await new Promise(r=>c.toBlob(r,"image/png"));
+if(p.size<=most){const t=new DataTransfer();t.items.add(new File([p],"logo.png",{type:p.type}));lg.files=t.files;return}}}catch{}});
 // Announces a file, sends it to the storage and confirms it. The form has the words.
 const up=d.querySelector("[data-upload]");
 if(up){const w=up.dataset,input=up.querySelector("[type=file]"),bar=up.querySelector("progress"),state=up.querySelector("[role=status]");
@@ -31,7 +41,8 @@ const busy=el=>el.contains(d.activeElement)||el.querySelector("details[open],dia
 const tick=async()=>{clearTimeout(timer);
 if(!d.hidden&&navigator.onLine)try{
 const r=await fetch(location.href,{headers:etag?{"If-None-Match":etag}:{},cache:"no-store",redirect:"manual",signal:AbortSignal.timeout(15000)});
-if(r.type==="opaqueredirect"||r.status===401){location.reload();return}
+if(r.type==="opaqueredirect"||r.status===401){if(!typed())return location.reload();
+const m=d.getElementById("main"),p=d.createElement("div");p.className="alert warn";p.setAttribute("role","alert");p.textContent=m.dataset.ended;m.prepend(p);return}
 if(r.ok){const n=new DOMParser().parseFromString(await r.text(),"text/html");let all=true;
 for(const el of d.querySelectorAll("[data-refresh]")){const m=n.getElementById(el.id);if(!m)continue;if(busy(el)){all=false;continue}
 for(const b of m.querySelectorAll("[data-copy]"))b.hidden=false;if(m.outerHTML!==el.outerHTML)el.replaceWith(m)}

@@ -1,15 +1,15 @@
 //! A form of the dashboard with a file. It needs no script, because the whole body fits in a request to a function.
 
 use axum::body::Bytes;
-use axum::extract::{FromRef, FromRequest, Multipart, Request};
+use axum::extract::{DefaultBodyLimit, FromRef, FromRequest, Multipart, Request};
 use shared::http::{Problem, Query, RawBody, Result};
 use url::form_urlencoded;
 
 use crate::forms::{MemberForm, Sessions, Standing};
 
-/// The largest body in bytes. A logo has at most 30 KiB; a larger one must still be read, so that the refusal can name
-/// the file.
-const MAX_BYTES: usize = 262_144;
+/// The largest body in bytes. A logo has at most 30 KiB; a picture that no script made smaller must still be read, so that
+/// the refusal can name the limit. Lambda takes 4.5 MB.
+const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// A [`MemberForm`] of the type `multipart/form-data` (RFC 7578) with one file.
 pub struct MemberUpload<A> {
@@ -37,7 +37,9 @@ where
 }
 
 /// `None`: the body is not such a form.
-async fn read(request: Request) -> Option<(Query, Bytes)> {
+async fn read(mut request: Request) -> Option<(Query, Bytes)> {
+    // The body is read already, up to the limit.
+    DefaultBodyLimit::disable().apply(&mut request);
     let mut fields = Multipart::from_request(request, &()).await.ok()?;
     let (mut pairs, mut file) = (Vec::new(), Bytes::new());
     while let Some(field) = fields.next_field().await.ok()? {

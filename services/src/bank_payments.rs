@@ -274,7 +274,7 @@ impl BankPayments {
                 }
                 Match::None(scope) => {
                     let payment = payment(pix, pix.payer.document());
-                    let moved = transition::unmatched((scope, bank.connection()), &payment, now);
+                    let moved = transition::unmatched((scope, bank.connection()), &payment, None, now);
                     tracing::warn!(pix = %pix.end_to_end_id, %scope, "a Pix matches no charge; an operator must end it with `admin receipts apply` or `admin receipts return`");
                     (scope.account, None, recorded_payment_writes(&moved)?, Holding::NotCredited)
                 }

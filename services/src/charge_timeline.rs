@@ -556,7 +556,7 @@ fn names_of_event(event: &Event) -> Vec<TimelineEntry> {
 }
 
 fn delivery(delivery: Delivery) -> TimelineEntry {
-    let at = delivery.id.timestamp().unwrap_or(delivery.created_at);
+    let at = delivery.dated_at();
     TimelineEntry {
         position: delivery.event.timestamp().unwrap_or(at),
         ..TimelineEntry::new(at, Some(delivery.id.to_string()), TimelineFact::Delivery(Box::new(delivery)))

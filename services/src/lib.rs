@@ -40,8 +40,8 @@ pub use charge_creation::{
     ChargeCreation, CreateChargeError, IdempotencyNamespace, LEASE_SECONDS, create_charge,
 };
 pub use charge_timeline::{
-    CaseEvent, ChargeRows, ChargeTimeline, TIMELINE_QUERY, TimelineEntry, TimelineFact, TimelinePage,
-    TimelinePart, TimelineView, charge_timeline,
+    CaseEvent, ChargeRows, ChargeTimeline, TIMELINE_QUERY, TimelineEntry, TimelineFact, TimelineKind,
+    TimelinePage, TimelinePart, TimelineView, charge_timeline,
 };
 pub use erasure::{ErasureOutcome, erase_customer};
 pub use ledger_verification::verify_ledger;

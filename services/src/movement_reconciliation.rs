@@ -8,7 +8,7 @@
 //! refund and each dispute in the charge's currency, and the fees in the currency of the balance. A refund or return in
 //! progress is compared when it has ended.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 use domain::calendar::Day;
@@ -36,8 +36,16 @@ use shared::{WorkError, WorkResult};
 const RECORDED_SECONDS: i64 = 3 * 60 * 60;
 
 /// The accounts whose changes are movements at an acquirer.
-const AT_ACQUIRER: [LedgerAccount; 3] =
-    [LedgerAccount::AcquirerClearing, LedgerAccount::AcquirerFees, LedgerAccount::MedLosses];
+const AT_ACQUIRER: [LedgerAccount; 4] = [
+    LedgerAccount::AcquirerClearing,
+    LedgerAccount::AcquirerFees,
+    LedgerAccount::MedLosses,
+    LedgerAccount::SelfCustodyClearing,
+];
+
+/// The kinds of postings that record a payment.
+const RECEIPTS: [PostingKind; 4] =
+    [PostingKind::Settlement, PostingKind::UnappliedReceipt, PostingKind::SelfCustody, PostingKind::Fee];
 
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct MovementReconciliation {
@@ -122,6 +130,10 @@ pub async fn reconcile_movements(
             found.others = found.others.saturating_add((!movements.is_empty()).into());
             continue;
         }
+        let are_kept = movements.iter().all(|moved| is_kept(moved, &payments));
+        if are_kept && movements.len() == payments.len() && !movements.is_empty() {
+            continue;
+        }
         if let ([moved], [payment]) = (&movements[..], &payments[..])
             && moved.payment.as_ref() == Some(&payment.payment_id)
             && charge.funds.is_whole()
@@ -141,6 +153,16 @@ pub async fn reconcile_movements(
 struct Recorded {
     movements: Vec<Movement>,
     payments: Vec<IncomingPayment>,
+}
+
+/// Whether it came to the merchant's own wallet, where nothing else moves for a charge, and is recorded so.
+fn is_kept(moved: &Movement, payments: &[IncomingPayment]) -> bool {
+    let is_same = |payment: &IncomingPayment| {
+        moved.payment.as_ref() == Some(&payment.payment_id)
+            && payment.method.is_self_custody()
+            && (moved.amount, moved.currency) == (payment.amount.into(), Some(payment.currency))
+    };
+    payments.iter().any(is_same)
 }
 
 /// Amount and fee, in the charge's currency.
@@ -194,7 +216,10 @@ async fn compare(
         let is_its = |moved: &&RemoteMovement| {
             moved.payment == payment.payment_id && moved.object == MovedObject::Payment
         };
-        let acquirer_amount = snapshot.movements.iter().find(is_its).map(|moved| moved.gross);
+        let of_own = snapshot.payments.iter().find(|remote| remote.payment.id == payment.payment_id);
+        let of_own = of_own.filter(|remote| remote.payment.method.is_self_custody());
+        let moved = snapshot.movements.iter().find(is_its).map(|moved| moved.gross);
+        let acquirer_amount = moved.or(of_own.map(|remote| remote.payment.amount.into()));
         let reason = match acquirer_amount {
             Some(gross) if gross != MinorUnits::from(payment.amount) => "amount or fee differ",
             None if !is_listed => "a payment is recorded that the acquirer does not know",
@@ -204,7 +229,12 @@ async fn compare(
         let difference = MovementDifference { payment, acquirer_amount, ..differing(&reason) };
         differences.push(MovementDifference { recorded_amount, ..difference });
     }
-    let is_known = |moved: &&Movement| snapshot.movements.iter().any(|known| known.id == moved.id);
+    let is_own = |moved: &&Movement| {
+        let kept = snapshot.payments.iter().filter(|remote| remote.payment.method.is_self_custody());
+        kept.map(|remote| &remote.payment.id).any(|id| Some(id) == moved.payment.as_ref())
+    };
+    let is_known =
+        |moved: &&Movement| is_own(moved) || snapshot.movements.iter().any(|known| known.id == moved.id);
     differences.extend(movements.iter().filter(|moved| !is_known(moved)).map(|moved| {
         let reason = "the balance moved for no payment, refund or dispute that can be recorded";
         differing(&reason).of_object(moved.id.clone(), (moved.amount, MinorUnits::ZERO))
@@ -240,8 +270,7 @@ impl Books {
         let of_refunds = refunds.iter().flat_map(Refund::posting_keys);
         let of_cases = cases.iter().flat_map(MedCase::posting_keys);
         let keys = charge.posting_keys().into_iter().chain(of_payments).chain(of_refunds).chain(of_cases);
-        // DynamoDB refuses a key twice.
-        let mut keys: Vec<Key> = keys.collect::<HashSet<_>>().into_iter().collect();
+        let mut keys: Vec<Key> = keys.collect();
         let mut postings: Vec<Posting> = Vec::new();
         while !keys.is_empty() {
             let read: Vec<Posting> = store.get_in_order(&keys).await?;
@@ -306,6 +335,16 @@ impl Books {
             // A refund that had succeeded here is a payment that came back.
             MovedObject::RefundFailure(id)
                 if self.payments.iter().any(|payment| payment.payment_id.as_str() == id) =>
+            {
+                PAYMENTS.to_owned()
+            }
+            // A return that was made there has not the name of one.
+            MovedObject::Refund(id) | MovedObject::RefundFailure(id)
+                if self.refunds.iter().all(|recorded| recorded.id != refund(id))
+                    && self
+                        .payments
+                        .iter()
+                        .any(|payment| payment.payment_id == moved.payment && payment.returned.is_some()) =>
             {
                 PAYMENTS.to_owned()
             }
@@ -405,7 +444,7 @@ async fn record_of_day(
         let add = |posting: Posting| {
             let is_at_acquirer =
                 |one: &Transfer| [one.from, one.to].iter().any(|account| AT_ACQUIRER.contains(account));
-            if matches!(posting.kind, PostingKind::Settlement | PostingKind::UnappliedReceipt) {
+            if RECEIPTS.contains(&posting.kind) {
                 received.extend(posting.subject.payment);
             } else if let Some(charge) = posting.subject.charge
                 && posting.transfers.iter().any(is_at_acquirer)
@@ -418,7 +457,7 @@ async fn record_of_day(
     let keys: Vec<Key> = received.iter().map(|payment| IncomingPayment::key_of(&scope, payment)).collect();
     for payment in store.get_in_order::<IncomingPayment>(&keys).await? {
         let is_its = payment.connection == Some(connection) && Day::of(payment.paid_at) == day;
-        if let Some(charge) = payment.charge_id().filter(|_| is_its) {
+        if let Some(charge) = payment.meant_for().filter(|_| is_its) {
             of_charges.entry(charge).or_default().payments.push(payment);
         }
     }

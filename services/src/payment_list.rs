@@ -532,6 +532,7 @@ mod tests {
                     network: "T".to_owned(),
                     currency: Currency::USDT,
                     amount: amount.to_owned(),
+                    invoice: None,
                     expires_at: at(0),
                 };
                 charge.artefacts.crypto = Some(crypto);

@@ -27,7 +27,9 @@ pub enum ReceiptError {
     NoCharge,
     #[error(transparent)]
     Refused(#[from] ReceiptRefused),
-    #[error("this is no refund that came back, or an operator has decided about it")]
+    #[error(
+        "this is neither a refund that came back nor crypto that no charge took, or an operator has decided about it"
+    )]
     NoRefund,
     #[error("the payment is applied, or its return is in progress or completed")]
     NotWaiting,
@@ -36,7 +38,7 @@ pub enum ReceiptError {
     )]
     OnlyByBank,
     #[error(
-        "no acquirer returns a payment by this method: apply it to a charge, or pay the payer in another way"
+        "no acquirer returns a payment by this method, and one by crypto is in the merchant's own wallet: apply it to a charge, or pay the payer in another way (by crypto: `receipts credit` leaves it to the merchant)"
     )]
     NotReturnable,
     #[error(transparent)]
@@ -161,7 +163,7 @@ impl Receipts {
     }
 
     /// Gives the merchant the money of a refund that came back after it had succeeded, because the payer got it in
-    /// another way.
+    /// another way. A payment by crypto that no charge took stays in the merchant's own wallet.
     pub async fn credit(
         &self,
         scope: &Scope,

@@ -230,7 +230,7 @@ impl Recorded {
 fn report_receipt(charge: &Charge, payment: &Payment) {
     let is_credited = charge.applied_payment.as_ref().is_some_and(|applied| applied.payment_id == payment.id);
     if !is_credited && !payment.method.is_returnable() {
-        tracing::error!(charge = %charge.id, payment = %payment.id, "a payment came after the end of its charge, and its acquirer can't return it; an operator must end it: `admin receipts apply`");
+        tracing::error!(charge = %charge.id, payment = %payment.id, "a payment came that its charge does not take, and its acquirer can't return it; an operator must end it: `admin receipts apply`, or for crypto `admin receipts credit`");
     }
 }
 

@@ -1,5 +1,6 @@
 //! The search of the dashboard and of `admin charges find`: finds objects by what a person pastes from a receipt, an
-//! e-mail or a log. It takes at most four requests and about 30 read units.
+//! e-mail or a log. It takes at most four requests and about 30 read units, and one more request and 25 read units for a
+//! number that may be an amount.
 
 use std::str::FromStr;
 
@@ -18,6 +19,8 @@ use domain::time::Timestamp;
 use domain::wallet::Posting;
 
 use serde::de::DeserializeOwned;
+
+use futures_util::future::try_join_all;
 
 use effects::webhook::delivery::Delivery;
 use effects::webhook::endpoint::Endpoint;
@@ -73,7 +76,7 @@ impl SearchQuery {
             .or_else(|| of_id(&id, Self::Endpoint))
             .or_else(|| of_id(&id, Self::Posting))
             .or_else(|| of_id(&id, Self::Payout))
-            .or_else(|| ChargeId::parse_any(&id).ok().map(Self::Charge))
+            .or_else(|| ChargeId::parse_any(of_checkout_page(&id).unwrap_or(&id)).ok().map(Self::Charge))
             .or_else(|| ChargeId::from_txid(&id).ok().map(Self::Charge))
             .or_else(|| id.starts_with("req_").then_some(Self::Request))
             .or_else(|| {
@@ -85,11 +88,12 @@ impl SearchQuery {
             .or_else(|| LookupValue::order(text).map(Self::Order))
     }
 
-    /// The lists of charges in which the text is searched, at most two: a parameter of the list, and its value. The
+    /// The lists of charges in which the text is searched, at most four: a parameter of the list, and its value. The
     /// first with charges counts. A text of the form of another value may be an order number.
     fn lists(&self, text: &str) -> Vec<(&'static str, String)> {
         let text = text.trim();
-        let by_order = LookupValue::order(text).map(|_| ("order_id", text.to_owned()));
+        let order = |text: &str| LookupValue::order(text).map(|_| ("order_id", text.to_owned()));
+        let by_order = order(text);
         let by_document = |document: &Document| ("customer_id", document.as_str().to_owned());
         match self {
             Self::Document(digits, typed) if digits == typed => {
@@ -97,11 +101,20 @@ impl SearchQuery {
             }
             Self::Document(digits, typed) => [digits, typed].map(by_document).into(),
             Self::Email(_) => vec![("customer_email", text.to_owned())],
-            Self::Amount(_) => vec![("amount", text.to_owned())],
+            Self::Amount(_) => vec![(BY_AMOUNT, text.to_owned())],
             Self::Charge(_) => by_order.into_iter().collect(),
-            // A document of another country has any form.
+            Self::Order(_) if LookupValue::name(text).is_some() => {
+                by_order.into_iter().chain([(BY_NAME, text.to_owned())]).collect()
+            }
             Self::Order(_) => {
-                by_order.into_iter().chain(Document::parse(text).as_ref().map(by_document)).collect()
+                if let Some(number) = without_label(text) {
+                    return by_order.into_iter().chain(order(number)).collect();
+                }
+                // A document of another country has any form.
+                let by_document = Document::parse(text).as_ref().map(by_document);
+                let amount = TypedAmount::parse(text).map(|_| (BY_AMOUNT, text.to_owned()));
+                let other_case = in_other_case(text).as_deref().and_then(order);
+                by_order.into_iter().chain(other_case).chain(by_document).chain(amount).collect()
             }
             Self::Refund(_)
             | Self::Case(_)
@@ -114,6 +127,37 @@ impl SearchQuery {
             | Self::Payment(_) => Vec::new(),
         }
     }
+}
+
+const BY_AMOUNT: &str = "amount";
+const BY_NAME: &str = "customer_name";
+
+/// The id in the address of a checkout page.
+fn of_checkout_page(text: &str) -> Option<&str> {
+    let (_, path) = text.split_once("/checkout/")?;
+    path.split(['/', '?', '#']).next()
+}
+
+/// An order number that people write with a sign or word before it: `#123`, `pedido 123`.
+fn without_label(text: &str) -> Option<&str> {
+    const LABELS: [&str; 6] = ["pedido", "order", "nº", "n°", "no.", "#"];
+    let mut rest = text;
+    // Such as `pedido nº 123` and `Pedido #123`.
+    for _ in 0..2 {
+        let after = |label: &&str| {
+            let (begin, after) = rest.split_at_checked(label.len())?;
+            (begin.to_lowercase() == **label).then(|| after.trim_start_matches([' ', ':']))
+        };
+        let Some(after) = LABELS.iter().find_map(after) else { break };
+        rest = after;
+    }
+    (rest.len() < text.len() && !rest.is_empty()).then_some(rest)
+}
+
+/// Order numbers are found as they were written. People type them in another case.
+fn in_other_case(text: &str) -> Option<String> {
+    let other = [text.to_uppercase(), text.to_lowercase()].into_iter().find(|other| other != text)?;
+    text.contains(char::is_alphabetic).then_some(other)
 }
 
 /// `None`: the list does not accept the value, so it has no charge with it.
@@ -185,11 +229,7 @@ pub async fn search(
         if !hits.is_empty() {
             break;
         }
-        let page = charges.list(scope, salt, &filter, None, now).await;
-        let page = page.map_err(|error| match error {
-            PageError::Store(error) => error,
-            PageError::UnknownCursor(what) => StoreError::Corrupt(what.to_owned()),
-        })?;
+        let page = charges.list(scope, salt, &filter, None, now).await.map_err(of_page)?;
         has_more = page.next_cursor.is_some();
         hits.extend(page.items.into_iter().map(|charge| SearchHit::Charge(Box::new(charge))));
     }
@@ -204,8 +244,8 @@ pub enum Located {
     List(&'static str, String),
 }
 
-/// Like [`search`], but reads no charge that a list has. It takes at most two requests, at the same time. An amount
-/// leads to the list, which is read anyway.
+/// Like [`search`], but reads no charge that a list has, but for names and numbers that may be amounts. It takes at most
+/// three requests at the same time. An amount leads to the list, which is read anyway.
 pub async fn locate(
     store: &Store,
     scope: &ShardedScope,
@@ -218,26 +258,62 @@ pub async fn locate(
     if let (SearchQuery::Amount(_), Some((name, value))) = (query, lists.first()) {
         return Ok(Some(Located::List(name, value.clone())));
     }
-    let newest = async |list: Option<&(&'static str, String)>| match list.and_then(newest_of) {
+    let newest = async |list: &(&'static str, String)| match newest_of(list) {
+        // The row of a name has one of its words.
+        Some(filter) if matches!(list.0, BY_AMOUNT | BY_NAME) => {
+            matching(&charges, scope, salt, &filter, now).await
+        }
         Some(filter) => charges.newest_ids(scope, salt, &filter, 2).await,
         None => Ok(Vec::new()),
     };
-    let (hit, first, second) = tokio::join!(
+    let (amounts, others): (Vec<_>, Vec<_>) = lists.into_iter().partition(|(name, _)| *name == BY_AMOUNT);
+    let (hit, found) = tokio::join!(
         Box::pin(read_hit(store, query, scope, now)),
-        Box::pin(newest(lists.first())),
-        Box::pin(newest(lists.get(1))),
+        Box::pin(try_join_all(others.iter().map(&newest))),
     );
     if let Some(hit) = hit? {
         return Ok(Some(Located::Hit(hit)));
     }
-    for ((name, value), found) in lists.into_iter().zip([first?, second?]) {
-        match found.as_slice() {
-            [] => {}
-            [charge] => return Ok(Some(Located::Charge(*charge))),
-            _ => return Ok(Some(Located::List(name, value))),
+    for (list, found) in others.into_iter().zip(found?) {
+        if let Some(located) = located(list, &found) {
+            return Ok(Some(located));
+        }
+    }
+    for list in amounts {
+        let found = Box::pin(newest(&list)).await?;
+        if let Some(located) = located(list, &found) {
+            return Ok(Some(located));
         }
     }
     Ok(None)
+}
+
+fn located((name, value): (&'static str, String), found: &[ChargeId]) -> Option<Located> {
+    match found {
+        [] => None,
+        [charge] => Some(Located::Charge(*charge)),
+        _ => Some(Located::List(name, value)),
+    }
+}
+
+/// The charges that a list begins with.
+async fn matching(
+    charges: &Charges,
+    scope: &ShardedScope,
+    salt: &[u8],
+    filter: &ChargeFilter,
+    now: Timestamp,
+) -> Result<Vec<ChargeId>, StoreError> {
+    let page = charges.list(scope, salt, filter, None, now).await.map_err(of_page)?;
+    Ok(page.items.iter().map(|charge| charge.id).collect())
+}
+
+/// A search has no cursor.
+fn of_page(error: PageError) -> StoreError {
+    match error {
+        PageError::Store(error) => error,
+        PageError::UnknownCursor(what) => StoreError::Corrupt(what.to_owned()),
+    }
 }
 
 /// The row with the searched id. `None`: there is none, it belongs to another scope, or it has expired.
@@ -327,9 +403,21 @@ mod tests {
             ("JPY 1.990", "Amount"),
             ("1.990", "Order"),
             ("evt_1", "Order"),
+            ("https://pay.example.com/checkout/fe5392dd-e865-8656-a544-24ef3d590c1b?lang=en", "Charge"),
+            ("Maria Souza", "Order"),
         ] {
             assert_eq!(prefix(text), expected, "{text}");
         }
+        let lists = |text: &str| {
+            let lists = SearchQuery::parse(text).unwrap().lists(text);
+            lists.into_iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()
+        };
+        assert_eq!(lists("#123"), ["order_id=#123", "order_id=123"]);
+        assert_eq!(lists("Pedido nº 123"), ["order_id=Pedido nº 123", "order_id=123"]);
+        assert_eq!(lists("ab-1"), ["order_id=ab-1", "order_id=AB-1", "customer_id=ab-1"]);
+        assert_eq!(lists("2500"), ["order_id=2500", "customer_id=2500", "amount=2500"]);
+        assert_eq!(lists("129.90"), ["order_id=129.90", "customer_id=129.90", "amount=129.90"]);
+        assert_eq!(lists("José"), ["order_id=José", "customer_name=José"]);
         let Some(SearchQuery::Document(bare, _)) = SearchQuery::parse("12.abc.345/01DE-35") else { panic!() };
         assert_eq!(bare.as_str(), "12ABC34501DE35");
         assert_eq!((kind(" "), kind(&"x".repeat(255))), (None, None));

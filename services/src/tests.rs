@@ -20,8 +20,11 @@ use money::med::evidence::{EVIDENCE_BODY, EvidenceFile};
 use money::med::request::{
     APPEAL_BODY, NOTICE_BODY, SANDBOX_CASE_BODY, appeal_reason, case_notification, notice_content,
 };
-use money::med::{CASES_QUERY, CaseFilter};
+use money::med::{CASES_QUERY, CaseQuery};
 use money::refund::{NewRefund, REFUND_BODY};
+use money::report::request::{
+    NewReport, NewSchedule, REPORT_BODY, REPORT_SCHEDULE_BODY, REPORTS_QUERY, ReportPage,
+};
 use money::wallet::statement::{
     BALANCE_QUERY, CSV_STATEMENT_QUERY, STATEMENT_QUERY, StatementFilter, StatementFormat, balance_currency,
 };
@@ -30,6 +33,7 @@ use shared::auth::dashboard::log_in::{Credentials, LOG_IN_BODY};
 use shared::http::field::*;
 use shared::http::json::parse_object;
 use shared::http::{Fields, JsonObject, Problem, Query};
+use shared::request_log::{RECORDING_BODY, REQUESTS_QUERY, RequestFilter, recorded_minutes};
 
 /// Converts a value to the body that a client would send.
 fn object(value: &Value) -> JsonObject {
@@ -45,7 +49,7 @@ fn charge(body: &JsonObject, route: ChargeRoute) -> Result<(), Problem> {
 }
 
 /// The bodies with their parsers.
-const BODIES: [(BodyFields, Parser<JsonObject>); 14] = [
+const BODIES: [(BodyFields, Parser<JsonObject>); 17] = [
     (CHARGE_BODY, |body| charge(body, ChargeRoute::Charges)),
     (PIX_CHARGE_BODY, |body| charge(body, ChargeRoute::PixCharges)),
     (PAYMENT_BODY, |body| NewPayment::parse(body, &AddressPolicy::PublicOnly, Mode::Test).map(drop)),
@@ -54,6 +58,8 @@ const BODIES: [(BodyFields, Parser<JsonObject>); 14] = [
     (EVIDENCE_BODY, |body| EvidenceFile::parse(body).map(drop)),
     (SANDBOX_CASE_BODY, |body| case_notification(body).map(drop)),
     (NOTICE_BODY, |body| notice_content(body, "2026-11-21T10:00:00.000Z".parse().unwrap()).map(drop)),
+    (REPORT_BODY, |body| NewReport::parse(body, "2026-11-30T12:00:00.000Z".parse().unwrap()).map(drop)),
+    (REPORT_SCHEDULE_BODY, |body| NewSchedule::parse(body).map(drop)),
     (ENDPOINT_BODY, |body| NewEndpoint::parse(body, &AddressPolicy::PublicOnly).map(drop)),
     (ENDPOINT_CHANGE_BODY, |body| EndpointChange::parse(body, &AddressPolicy::PublicOnly).map(drop)),
     (ROTATE_SECRET_BODY, |body| {
@@ -64,11 +70,12 @@ const BODIES: [(BodyFields, Parser<JsonObject>); 14] = [
     }),
     (API_KEY_BODY, |body| NewApiKey::parse(body).map(drop)),
     (ROTATE_API_KEY_BODY, |body| new_label(body).map(drop)),
+    (RECORDING_BODY, |body| recorded_minutes(body).map(drop)),
     (LOG_IN_BODY, |body| Credentials::parse(body).map(drop)),
 ];
 
 /// The query strings with their parsers.
-const QUERIES: [(Definitions, Parser<Query>); 10] = [
+const QUERIES: [(Definitions, Parser<Query>); 12] = [
     (CHARGES_QUERY, |query| ChargeFilter::parse(query).map(drop)),
     (PAYMENTS_QUERY, |query| PaymentFilter::parse(query).map(drop)),
     (STATS_QUERY, |query| StatsQuery::parse(query, STATS_QUERY).map(drop)),
@@ -76,8 +83,10 @@ const QUERIES: [(Definitions, Parser<Query>); 10] = [
     (BALANCE_QUERY, |query| balance_currency(query).map(drop)),
     (STATEMENT_QUERY, |query| StatementFilter::parse(query, StatementFormat::Json).map(drop)),
     (CSV_STATEMENT_QUERY, |query| StatementFilter::parse(query, StatementFormat::Csv).map(drop)),
-    (CASES_QUERY, |query| CaseFilter::parse(query).map(drop)),
+    (CASES_QUERY, |query| CaseQuery::parse(query).map(drop)),
+    (REPORTS_QUERY, |query| ReportPage::parse(query).map(drop)),
     (DELIVERIES_QUERY, |query| DeliveryFilter::parse(query).map(drop)),
+    (REQUESTS_QUERY, |query| RequestFilter::parse(query).map(drop)),
     (EVENTS_QUERY, |query| EventFilter::parse(query).map(drop)),
 ];
 

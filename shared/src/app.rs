@@ -7,7 +7,7 @@ use crate::api_key::ApiKeys;
 use crate::auth::dashboard::Dashboard;
 use crate::clock::Clock;
 use crate::config::{ConfigError, PublicUrls, Vars, required};
-use crate::http::OriginSecrets;
+use crate::http::Origin;
 use crate::store::{Aws, Store};
 
 /// What all such functions have, and `T`, which one function has. So a handler that uses what its function may not use
@@ -23,14 +23,14 @@ pub struct Parts<T> {
     pub dashboard: Dashboard,
     pub clock: Clock,
     pub public_urls: PublicUrls,
-    /// The secrets of the CDN in front of the API.
-    pub origin: OriginSecrets,
+    /// The public origin of the API, with the secrets of the CDN in front of it.
+    pub origin: Origin,
     own: T,
 }
 
 impl<T> App<T> {
     /// Reads `TABLE_NAME`, `API_KEYS_TABLE_NAME`, `CHECKOUT_BASE_URL`, and the variables of
-    /// [`OriginSecrets::from_vars`], of [`Dashboard::from_vars`] and of `own`.
+    /// [`Origin::from_vars`], of [`Dashboard::from_vars`] and of `own`.
     /// Errors: When one of the first three is not set, or a value is not valid.
     pub fn from_vars(
         aws: &Aws,
@@ -43,7 +43,7 @@ impl<T> App<T> {
             api_keys: ApiKeys::new(store.clone(), required(var, "API_KEYS_TABLE_NAME")?),
             dashboard: Dashboard::from_vars(store.clone(), var)?,
             public_urls: PublicUrls::new(&required(var, "CHECKOUT_BASE_URL")?)?,
-            origin: OriginSecrets::from_vars(var)?,
+            origin: Origin::from_vars(var)?,
             own: own(&store, &clock)?,
             store,
             clock,

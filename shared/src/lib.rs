@@ -25,6 +25,7 @@ pub mod object_store;
 pub mod queue;
 pub mod random;
 pub mod request_limit;
+pub mod request_log;
 pub mod store;
 mod work_error;
 

@@ -1,15 +1,15 @@
 //! The connections of the accounts that this function instance has used. An account's settings are cached for a
 //! minute. The client of a connection, with its token and its circuit breaker, lives as long as the instance.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use acquirer_kit::setting::AcquirerUrl;
-use acquirer_kit::{Connector, KitError};
+use acquirer_kit::{ConnectionOf, Connector, Connectors, KitError};
 use api_pix::PixBank;
 use sandbox::Sandbox;
 use sha2::{Digest, Sha256};
-use stripe_client::{StripeConnector, VoucherConnector, VoucherMethod};
 use tracing::field::display;
 
 use domain::acquirer::AcquirerName;
@@ -17,13 +17,11 @@ use domain::charge::Charge;
 use domain::ids::{AccountId, ConnectionId, Mode, Scope};
 use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
-use domain::vocabulary::Vocabulary as _;
 
 use super::AcquirerError;
-use super::configuration::{
-    AccountAcquirer, AccountAcquirers, ConfiguredAcquirer, Credentials, KindSettings,
-};
+use super::configuration::{AccountAcquirer, AccountAcquirers, ConfiguredAcquirer};
 use super::legs::Legs;
+use super::registry::OpenClient;
 use shared::clock::Clock;
 
 /// How long an account's settings and credentials are cached, in milliseconds.
@@ -36,27 +34,31 @@ const MAX_CACHED: usize = 1_000;
 #[derive(Clone, Debug)]
 pub struct Connection {
     account: AccountId,
-    id: Option<ConnectionId>,
     /// `None`: the sandbox.
     configured: Option<Arc<ConfiguredAcquirer>>,
+    /// That of the method of [`Self::of_method`].
     connector: Arc<dyn Connector>,
-    /// The connectors of methods that have one of their own.
-    of_methods: Vec<(PaymentMethod, Arc<dyn Connector>)>,
-    /// The services of Pix read lists of payments, which no other acquirer has.
-    pix: Option<PixBank>,
+    connectors: Connectors,
     expire_after_seconds: u32,
 }
 
 impl Connection {
     fn sandbox(account: AccountId) -> Self {
+        Self::of(account, None, Connectors::one(Sandbox), 0)
+    }
+
+    fn of(
+        account: AccountId,
+        configured: Option<Arc<ConfiguredAcquirer>>,
+        connectors: Connectors,
+        expire_after_seconds: u32,
+    ) -> Self {
         Self {
             account,
-            id: None,
-            configured: None,
-            connector: Arc::new(Sandbox),
-            of_methods: Vec::new(),
-            pix: None,
-            expire_after_seconds: 0,
+            configured,
+            connector: Arc::clone(&connectors.main),
+            connectors,
+            expire_after_seconds,
         }
     }
 
@@ -75,7 +77,7 @@ impl Connection {
 
     /// `None`: the sandbox.
     pub fn id(&self) -> Option<ConnectionId> {
-        self.id
+        self.configured().map(|configured| configured.acquirer.connection)
     }
 
     pub fn connector(&self) -> &dyn Connector {
@@ -85,7 +87,7 @@ impl Connection {
     /// The same for the charges, payments and returns of one method.
     #[must_use]
     pub fn of_method(mut self, method: PaymentMethod) -> Self {
-        if let Some((_, own)) = self.of_methods.iter().find(|(taken, _)| *taken == method) {
+        if let Some((_, own)) = self.connectors.of_methods.iter().find(|(taken, _)| *taken == method) {
             self.connector = Arc::clone(own);
         }
         self
@@ -100,9 +102,11 @@ impl Connection {
         self.expire_after_seconds
     }
 
-    /// `None`: the acquirer does not speak API Pix.
+    /// The services of Pix read lists of payments, which no other acquirer has. `None`: the acquirer does not speak API
+    /// Pix.
     pub fn as_pix(&self) -> Option<&PixBank> {
-        self.pix.as_ref()
+        let connector: &dyn Any = self.connector();
+        connector.downcast_ref()
     }
 
     /// # Errors
@@ -146,7 +150,7 @@ struct Cache {
     connections: HashMap<(AccountId, ConnectionId), Cached>,
     /// The connections of an account that take new charges.
     routes: HashMap<AccountId, Routes>,
-    clients: HashMap<ClientKey, CachedClient>,
+    clients: HashMap<ClientKey, OpenClient>,
 }
 
 #[derive(Clone, Debug)]
@@ -160,13 +164,6 @@ struct Cached {
 struct Routes {
     until: Timestamp,
     connections: Vec<(ConnectionId, Vec<PaymentMethod>)>,
-}
-
-/// The clients by kind. A further kind of acquirers is added here and in [`KindSettings`].
-#[derive(Clone, Debug)]
-enum CachedClient {
-    Pix(api_pix::Client),
-    Stripe(stripe_client::Client),
 }
 
 /// The hash of everything that a client is made of.
@@ -288,12 +285,13 @@ impl Connections {
         account: AccountId,
         connection: Option<ConnectionId>,
     ) -> Result<Connection, AcquirerError> {
-        let of_pix = async || self.routes(account, &[PaymentMethod::Pix]).await;
-        let id = match connection {
-            Some(id) => Some(id),
-            None => of_pix().await?.first().map(|(_, id)| *id),
+        let id = if let Some(id) = connection {
+            id
+        } else {
+            let routes = self.routes(account, &[PaymentMethod::Pix]).await?;
+            routes.first().ok_or(AcquirerError::NotConfigured)?.1
         };
-        Ok(self.cached(account, id.ok_or(AcquirerError::NotConfigured)?).await?.connection)
+        Ok(self.cached(account, id).await?.connection)
     }
 
     async fn cached(&self, account: AccountId, id: ConnectionId) -> Result<Cached, AcquirerError> {
@@ -336,47 +334,20 @@ impl Connections {
     fn connect(&self, configured: ConfiguredAcquirer) -> Result<Connection, AcquirerError> {
         let key = client_key(&configured)?;
         let known = self.with_cache(|cache| cache.clients.get(&key).cloned());
-        let clock = self.clock.clone();
-        let now = Arc::new(move || clock.now());
         let settings = &configured.acquirer.settings;
-        let at = (&settings.base_url, settings.requests_per_second);
-        let unusable = |error: &dyn std::fmt::Display| AcquirerError::unavailable(&error.to_string());
-        let client = match (known, &settings.kind, &configured.credentials) {
-            (Some(known), ..) => known,
-            (None, KindSettings::Pix(pix), Credentials::Pix(credentials)) => {
-                let client = api_pix::Client::new(&pix.connection(credentials, at), now);
-                CachedClient::Pix(client.map_err(|error| unusable(&error))?)
-            }
-            (None, KindSettings::Stripe(stripe), Credentials::Stripe(credentials)) => {
-                let client = stripe_client::Client::new(&stripe.connection(credentials, at), now);
-                CachedClient::Stripe(client.map_err(|error| unusable(&error))?)
-            }
-            (None, ..) => return Err(unusable(&"the credentials are of another kind than the settings")),
-        };
-        let client = self.with_cache(|cache| cache.clients.entry(key).or_insert(client).clone());
-        let configured = Arc::new(configured);
-        let expire_after_seconds = configured.acquirer.settings.expire_after_seconds;
-        let mut of_methods: Vec<(PaymentMethod, Arc<dyn Connector>)> = Vec::new();
-        let (connector, pix): (Arc<dyn Connector>, _) = match (client, &configured.acquirer.settings.kind) {
-            (CachedClient::Pix(client), KindSettings::Pix(pix)) => {
-                let AccountAcquirer { account, connection, settings, .. } = &configured.acquirer;
-                let of_bank = (pix.clone(), settings.base_url.clone());
-                let bank = PixBank::new((*account, *connection), of_bank, client);
-                (Arc::new(bank.clone()), Some(bank))
-            }
-            (CachedClient::Stripe(client), KindSettings::Stripe(_)) => {
-                for (method, voucher) in
-                    PaymentMethod::all().filter_map(|it| Some((it, VoucherMethod::of(it)?)))
-                {
-                    of_methods.push((method, Arc::new(VoucherConnector::new(client.clone(), voucher))));
-                }
-                (Arc::new(StripeConnector::new(client)), None)
-            }
-            _ => return Err(unusable(&"the client is of another kind than the settings")),
+        let client = if let Some(known) = known {
+            known
+        } else {
+            let clock = self.clock.clone();
+            let at = (&settings.base_url, settings.requests_per_second);
+            let client = settings.kind.open(&configured.credentials, at, Arc::new(move || clock.now()))?;
+            self.with_cache(|cache| cache.clients.entry(key).or_insert(client).clone())
         };
         let AccountAcquirer { account, connection, .. } = configured.acquirer;
-        let (id, configured) = (Some(connection), Some(configured));
-        Ok(Connection { account, id, configured, connector, of_methods, pix, expire_after_seconds })
+        let of = ConnectionOf { account, connection, base_url: &settings.base_url };
+        let connectors = settings.kind.connectors(client, of)?;
+        let expire_after_seconds = settings.expire_after_seconds;
+        Ok(Connection::of(account, Some(Arc::new(configured)), connectors, expire_after_seconds))
     }
 
     fn with_cache<T>(&self, use_cache: impl FnOnce(&mut Cache) -> T) -> T {

@@ -9,7 +9,7 @@ use api_pix::PixBank;
 use domain::account::AccountSettings;
 use domain::acquirer::AcquirerName;
 use domain::charge::transition::{Finalised, MadeLegs};
-use domain::charge::{Artefacts, Charge, FailureReason, TransactionStatus};
+use domain::charge::{Charge, FailureReason, TransactionStatus};
 use domain::ids::ConnectionId;
 use domain::payment_method::PaymentMethod;
 use domain::snapshot::{RemoteState, Snapshot};
@@ -18,6 +18,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use shared::config::PublicUrls;
+use tokio::time::{Instant, timeout_at};
 
 use crate::{AcquirerError, Connection, within};
 
@@ -132,22 +133,17 @@ impl Legs {
                 waiting.push(async move { (leg.method, within(limit, created(leg.connector(), new)).await) });
             }
         }
-        let (mut made, mut silent) = (MadeLegs::default(), None);
-        let others_until = tokio::time::sleep(limit);
-        tokio::pin!(others_until);
+        let (mut made, mut silent, mut others_until) = (MadeLegs::default(), None, None);
         loop {
-            let (method, answered) = tokio::select! {
-                answered = waiting.next() => match answered {
-                    Some(answered) => answered,
-                    None => break,
-                },
-                () = &mut others_until, if made.artefacts != Artefacts::default() => break,
+            let next = match others_until {
+                Some(until) => timeout_at(until, waiting.next()).await.ok().flatten(),
+                None => waiting.next().await,
             };
+            let Some((method, answered)) = next else { break };
             match answered {
                 Ok(finalised) => {
                     if matches!(finalised, Finalised::Made(_)) {
-                        let until = tokio::time::Instant::now().checked_add(WAIT_FOR_OTHERS);
-                        others_until.as_mut().reset(until.unwrap_or_else(tokio::time::Instant::now));
+                        others_until = Instant::now().checked_add(WAIT_FOR_OTHERS);
                     }
                     made = made.joined(MadeLegs::of(method, finalised, now));
                 }
@@ -158,7 +154,7 @@ impl Legs {
             }
         }
         match silent {
-            Some(error) if made.artefacts == Artefacts::default() => Err(error),
+            Some(error) if made.created_none() => Err(error),
             _ => Ok(made),
         }
     }

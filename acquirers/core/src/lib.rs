@@ -17,13 +17,15 @@ mod connections;
 mod errors;
 mod legs;
 mod queue;
+mod registry;
 mod view;
 
 use std::time::Duration;
 
 pub use acquirer_kit::{
-    Changes, Connector, DisputeEvidence, EvidenceToSend, KitError, Movement, Movements, NewCharge, Priority,
-    ProviderStatus, RefundAnswer, RefundEnd, RefundProgress, RequestAgain, ReturnProgress,
+    Changes, Connector, DisputeEvidence, EvidenceToSend, KitError, Movement, Movements, NewCharge,
+    NotVerified, Notified, Priority, ProviderStatus, RefundAnswer, RefundEnd, RefundProgress, RequestAgain,
+    ReturnProgress, Signed,
 };
 pub use api_pix::{PixBank, PixPages, PixQuery};
 pub use connections::{Connection, Connections};

@@ -17,7 +17,7 @@ pub struct ProviderStatusView {
     /// The status of the payment in this service.
     local_status: TransactionStatus,
     /// The kind of acquirer. `null` if the payment never reached one.
-    #[schemars(extend("enum" = ["sandbox", "pix", "card", "boleto", "multibanco", "mb_way", null]))]
+    #[schemars(extend("enum" = ["sandbox", "pix", "card", "boleto", "multibanco", "mb_way", "crypto", null]))]
     provider: Option<&'static str>,
     /// The acquirer's id of the payment. `null` if the payment never reached an acquirer.
     provider_transaction_id: Option<String>,

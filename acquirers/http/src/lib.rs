@@ -12,6 +12,7 @@ mod failure;
 mod gate;
 mod limiter;
 mod pool;
+mod resolver;
 mod settings;
 mod transport;
 
@@ -25,7 +26,8 @@ pub use clock::{date_offset_seconds, offset_seconds};
 pub use failure::{causes, connection_failure};
 pub use gate::Health;
 
-pub use pool::{Pool, tls_config};
+pub use pool::{Pool, SendOnce, tls_config};
+pub use resolver::{CheckedResolver, Lookup, ResolveFailure};
 pub use settings::{ClientSettingsError, Identity, TlsSettings, checked_base_url, checked_url};
 pub use transport::{Answer, Transport};
 

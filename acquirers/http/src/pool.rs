@@ -31,9 +31,14 @@ const MAX_ANSWERED: usize = 32;
 /// A client certificate with the chain of its issuers, and its private key.
 pub(crate) type ClientCertificate = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
+/// An extension of a request that has another effect each time the server gets it. It is sent once, on a new connection.
+#[derive(Clone, Copy, Debug)]
+pub struct SendOnce;
+
 pub struct Pool<C> {
     pooled: Client<C, Full<Bytes>>,
-    /// Never reuses a connection. Repeats a request that failed because a pooled connection was stale.
+    /// Never reuses a connection. Repeats a request that failed because a pooled connection was stale, and sends what must
+    /// not be repeated.
     fresh: Client<C, Full<Bytes>>,
     /// The local addresses of connections that carried an answer, the newest last.
     answered: Mutex<VecDeque<SocketAddr>>,
@@ -55,8 +60,11 @@ impl<C: Connect + Clone + Send + Sync + 'static> Pool<C> {
     /// If a reused connection turns out to be closed, the request is repeated once on a new one. The HTTP
     /// client itself repeats only what was certainly not written. But a process that was frozen between two
     /// invocations may write to a connection before it reads that the server has closed it. So the server may get a
-    /// request twice, as after any lost answer.
+    /// request twice, as after any lost answer, unless it has the extension [`SendOnce`].
     pub async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Error> {
+        if request.extensions().get::<SendOnce>().is_some() {
+            return self.fresh.request(request).await;
+        }
         let repeated = request.clone();
         let response = match self.pooled.request(request).await {
             Err(error) if self.is_stale(&error) => self.fresh.request(repeated).await,

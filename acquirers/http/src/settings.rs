@@ -24,6 +24,8 @@ pub struct TlsSettings<'a> {
     pub additional_ca_pem: Option<&'a str>,
     /// Whether a URL is https, so that there must be root certificates.
     pub is_https: bool,
+    /// For the server of a merchant, whose name must not lead into the service's own network.
+    pub public_addresses_only: bool,
 }
 
 impl TlsSettings<'_> {

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use domain::time::Timestamp;
+use domain::url_policy::AddressPolicy;
 use domain::webhook::failure::ConnectionFailure;
 use domain::webhook::schedule::parse_retry_after;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
@@ -15,8 +16,9 @@ use hyper_util::client::legacy::connect::HttpConnector;
 
 use crate::failure::tls_alert;
 use crate::pool::{Pool, tls_config};
+use crate::resolver::{CheckedResolver, Lookup, ResolveFailure};
 use crate::settings::{ClientSettingsError, TlsSettings};
-use crate::{SendError, connection_failure};
+use crate::{SendError, causes, connection_failure};
 
 /// The most bytes of an answer's body. A page of 1,000 Pix with several returns each has about 2 MB, one of 100 events
 /// of cards less.
@@ -39,7 +41,7 @@ const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
 pub struct Transport {
     /// The acquirer's name in the texts of errors, such as `the bank`.
     peer: &'static str,
-    pool: Pool<HttpsConnector<HttpConnector>>,
+    pool: Pool<HttpsConnector<HttpConnector<CheckedResolver>>>,
 }
 
 pub struct Answer {
@@ -69,7 +71,16 @@ impl Answer {
 
 impl Transport {
     pub fn new(peer: &'static str, settings: TlsSettings<'_>) -> Result<Self, ClientSettingsError> {
-        let mut tcp = HttpConnector::new();
+        Self::resolving(peer, settings, None)
+    }
+
+    fn resolving(
+        peer: &'static str,
+        settings: TlsSettings<'_>,
+        lookup: Option<Lookup>,
+    ) -> Result<Self, ClientSettingsError> {
+        let policy = settings.public_addresses_only.then_some(AddressPolicy::PublicOnly);
+        let mut tcp = HttpConnector::new_with_resolver(CheckedResolver { policy, lookup });
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(CONNECT_LIMIT));
@@ -79,7 +90,8 @@ impl Transport {
     }
 
     /// Sends a request, and repeats it if its connection was stale: see [`Pool::send`]. A request that is sent twice has
-    /// the same id or idempotency key, so it never moves money twice.
+    /// the same id or idempotency key, so it never moves money twice. One without either needs
+    /// [`SendOnce`](crate::SendOnce).
     pub async fn send(&self, request: Request<Full<Bytes>>) -> Result<Answer, SendError> {
         let response = self.pool.send(request).await.map_err(|error| self.failure(&error))?;
         let (head, body) = response.into_parts();
@@ -93,6 +105,10 @@ impl Transport {
         if let Some(alert) = tls_alert(error) {
             return SendError::Tls(format!("{} refused TLS with {alert:?}", self.peer));
         }
+        let unresolved = causes(error).find_map(|cause| cause.downcast_ref());
+        if let Some(refused @ ResolveFailure::Refused(_)) = unresolved {
+            return SendError::Connection(format!("the address {refused}, because it is not public"));
+        }
         match connection_failure(error) {
             ConnectionFailure::Certificate(reason) => {
                 SendError::Tls(format!("{}'s certificate is not valid: {reason}", self.peer))
@@ -100,5 +116,26 @@ impl Transport {
             failure @ ConnectionFailure::Tls => SendError::Tls(failure.to_string()),
             failure => SendError::Connection(failure.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_merchants_server_is_reached_at_public_addresses_alone() {
+        let send = async |public_addresses_only| {
+            let settings = TlsSettings { public_addresses_only, ..TlsSettings::default() };
+            let lookup: Lookup = Arc::new(|_| vec![IpAddr::from([127, 0, 0, 1])]);
+            let transport = Transport::resolving("the server", settings, Some(lookup)).unwrap();
+            let request = Request::get("http://btcpay.example.com:1/").body(Full::default()).unwrap();
+            transport.send(request).await.err().unwrap().to_string()
+        };
+        assert_eq!(send(true).await, "the address 127.0.0.1 refused, because it is not public");
+        assert_eq!(send(false).await, "connection refused");
     }
 }

@@ -4,26 +4,29 @@
 //! rows and decides nothing: [`domain::snapshot::next_step`] compares a [`Snapshot`] with what is recorded. Leases,
 //! the queue of reads, the sweep behind a watermark, routing and retired connections are the caller's.
 
-use std::collections::BTreeSet;
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub mod setting;
 
-pub use acquirer_http::Priority;
+pub use acquirer_http::{ClientSettingsError, Now, Priority};
 use async_trait::async_trait;
 use domain::account::AccountSettings;
 use domain::acquirer::{AcquirerName, Capabilities, OddObject, RefundCapabilities};
 use domain::backoff::Backoff;
 use domain::charge::transition::Finalised;
 use domain::charge::{Charge, FailureReason, IncomingPayment};
-use domain::ids::{AcquirerPaymentId, ChargeId};
+use domain::ids::{AccountId, AcquirerPaymentId, ChargeId, ConnectionId};
 use domain::money::{Currency, MinorUnits};
 use domain::payment_method::PaymentMethod;
 use domain::refund::{Refund, RefundFailure, RefundOutcome};
 use domain::snapshot::Snapshot;
 use domain::time::Timestamp;
 use domain::work::WorkFailure;
+use secrecy::SecretString;
 use serde_json::{Map, Value};
 
 use crate::setting::{AcquirerUrl, InvalidSetting};
@@ -55,8 +58,100 @@ pub fn refused_until(requested_at: Timestamp) -> Timestamp {
     requested_at.saturating_plus_seconds(REFUSED_SECONDS)
 }
 
+/// A kind of acquirers: the settings that only it has, with its credentials and its client.
+pub trait Kind: KindOfAcquirer + Clone {
+    type Credentials: KindCredentials;
+    /// Clones share connections, limits and the circuit breaker.
+    type Client: Clone;
+
+    /// Adds what no operator chooses: what was seen at the acquirer, and what is registered there. `before`: the settings
+    /// before this change, if they were of this kind. `is_same_url`: the base URL stays.
+    #[must_use]
+    fn knowing(self, before: Option<&Self>, is_same_url: bool) -> Self;
+
+    fn open(
+        &self,
+        credentials: &Self::Credentials,
+        at: (&AcquirerUrl, u32),
+        now: Now,
+    ) -> Result<Self::Client, ClientSettingsError>;
+
+    fn connectors(&self, client: Self::Client, of: ConnectionOf<'_>) -> Connectors;
+}
+
+/// Whose connection it is.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionOf<'a> {
+    pub account: AccountId,
+    pub connection: ConnectionId,
+    pub base_url: &'a AcquirerUrl,
+}
+
+/// The connectors of one connection.
+#[derive(Clone, Debug)]
+pub struct Connectors {
+    pub main: Arc<dyn Connector>,
+    /// Those of methods that have one of their own.
+    pub of_methods: Vec<(PaymentMethod, Arc<dyn Connector>)>,
+}
+
+impl Connectors {
+    pub fn one(connector: impl Connector) -> Self {
+        Self { main: Arc::new(connector), of_methods: Vec::new() }
+    }
+}
+
+/// A notification that an acquirer signed.
+pub struct Signed<'a> {
+    /// Returns a header, if it is visible ASCII.
+    pub header: &'a dyn Fn(&str) -> Option<&'a str>,
+    pub body: &'a [u8],
+    /// The signing secrets of the connection: two while one is changed.
+    pub secrets: &'a [SecretString],
+    pub base_url: &'a AcquirerUrl,
+    pub now: Timestamp,
+}
+
+/// What a signed notification names. It proves nothing: what it names is read at the acquirer.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Notified {
+    /// Its id there, for logs.
+    pub id: String,
+    /// It is of another account there, or about test objects.
+    pub is_foreign: bool,
+    pub charge: Option<ChargeId>,
+    /// A payment of the charge, if the charge itself is not named.
+    pub payment: Option<AcquirerPaymentId>,
+    /// A refund or dispute changed.
+    pub is_contested: bool,
+}
+
+/// Why a notification is refused. The texts do not repeat its content.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum NotVerified {
+    #[error("acquirers of this kind sign no notifications")]
+    Unsigned,
+    #[error("{0}")]
+    Refused(String),
+}
+
 /// The settings of a connection that only acquirers of one kind have.
 pub trait KindOfAcquirer {
+    /// Checks the signature of a notification.
+    fn verify(&self, _signed: &Signed<'_>) -> Result<Notified, NotVerified> {
+        Err(NotVerified::Unsigned)
+    }
+
+    /// Where the acquirer's id of the registered URL for notifications is kept. `None`: acquirers of this kind have none.
+    fn webhook_endpoint(&mut self) -> Option<&mut Option<String>> {
+        None
+    }
+
+    /// [`Self::view`] for audit rows, which are stored for ever.
+    fn audit_view(&self) -> Value {
+        self.view()
+    }
+
     /// The client or account there, by which a new connection is named.
     fn client(&self) -> &str;
 
@@ -94,7 +189,7 @@ pub trait KindCredentials {
 /// After [`KitError::Unavailable`], a request may have been executed. The caller repeats it with the same charge, and the
 /// connector finds what the first one made. A refund or return is read first, and requested only if it is not found.
 #[async_trait]
-pub trait Connector: fmt::Debug + Send + Sync {
+pub trait Connector: Any + fmt::Debug + Send + Sync {
     /// What the rows of its charges have.
     fn name(&self) -> AcquirerName;
 
@@ -227,6 +322,12 @@ pub struct Changes {
     pub odd: Vec<OddObject>,
     /// Those of which a refund or dispute changed.
     pub whole: BTreeSet<ChargeId>,
+    /// The charges that the list shows as paid by this payment, or as ended (`None`). A charge that is not open here needs
+    /// no read, if no other payment paid it.
+    pub ended: BTreeMap<ChargeId, Option<AcquirerPaymentId>>,
+    /// The charges that the list shows as open and unpaid. Only one that is being paid here needs a read, because what
+    /// paid it was replaced.
+    pub unpaid: BTreeSet<ChargeId>,
     /// `None`: this is the last page.
     pub next: Option<String>,
 }

@@ -65,6 +65,7 @@ impl Client {
             identity: settings.identity.as_ref(),
             additional_ca_pem: settings.additional_ca_pem.as_deref(),
             is_https,
+            ..TlsSettings::default()
         };
         let channel = Channel::new(PEER, tls, settings.requests_per_second, Arc::clone(&now))?;
         let mut query = form_urlencoded::Serializer::new(String::new());

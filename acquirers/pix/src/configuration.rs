@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use acquirer_kit::setting::{
     AcquirerUrl, InvalidSetting, MAX_CREDENTIAL_CHARS, Secret, check_credential, require,
 };
-use acquirer_kit::{KindCredentials, KindOfAcquirer, setting};
+use acquirer_kit::{
+    ClientSettingsError, ConnectionOf, Connectors, Kind, KindCredentials, KindOfAcquirer, Now, setting,
+};
 use domain::payment_method::PaymentMethod;
 use domain::pix_key::PixKey;
 use domain::time::{SECONDS_A_DAY, Timestamp};
@@ -14,6 +16,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use strum::{IntoStaticStr, VariantArray};
 
+use crate::client::Client;
+use crate::connector::PixBank;
 use crate::identity::{ClientIdentity, ServerAuthorities};
 use crate::settings::{ConnectionSettings, TokenAuthentication};
 
@@ -31,6 +35,9 @@ const MAX_NAME_CHARS: usize = 64;
 
 /// The most extra headers, or extra query parameters, of a connection.
 const MAX_EXTRAS: usize = 10;
+
+/// The number of characters at the end of a Pix key that audit rows contain, which are stored for ever.
+const PIX_KEY_ENDING: usize = 4;
 
 /// The number of hex digits that are shown of the hash of a header's or parameter's value. They suffice to
 /// notice a change. The value may be an account number, which more digits would reveal.
@@ -178,6 +185,42 @@ impl KindOfAcquirer for PixSettings {
             "send_pix": self.send_pix,
             "filter_verified": self.filter_verified,
         })
+    }
+
+    /// With only the end of the merchant's Pix key, which may be a tax id.
+    fn audit_view(&self) -> Value {
+        let (mut view, key) = (self.view(), self.pix_key.as_str());
+        let hidden = key.chars().count().saturating_sub(PIX_KEY_ENDING);
+        let ending: String = key.chars().skip(hidden).collect();
+        if let Some(fields) = view.as_object_mut() {
+            fields.insert("pix_key".to_owned(), format!("…{ending}").into());
+        }
+        view
+    }
+}
+
+impl Kind for PixSettings {
+    type Credentials = PixCredentials;
+    type Client = Client;
+
+    /// What was seen of the payer filter is a fact about the bank at this base URL.
+    fn knowing(self, before: Option<&Self>, is_same_url: bool) -> Self {
+        let filter_verified = is_same_url && before.is_some_and(|before| before.filter_verified);
+        Self { filter_verified, ..self }
+    }
+
+    fn open(
+        &self,
+        credentials: &PixCredentials,
+        at: (&AcquirerUrl, u32),
+        now: Now,
+    ) -> Result<Client, ClientSettingsError> {
+        Client::new(&self.connection(credentials, at), now)
+    }
+
+    fn connectors(&self, client: Client, of: ConnectionOf<'_>) -> Connectors {
+        let settings = (self.clone(), of.base_url.clone());
+        Connectors::one(PixBank::new((of.account, of.connection), settings, client))
     }
 }
 

@@ -200,6 +200,7 @@ fn crypto(id: ChargeId, amount: Amount, currency: Currency, expires_at: Timestam
         amount: Money { minor: MinorUnits::new(minor), currency: token }.decimal(),
         network: name.to_owned(),
         currency: token,
+        invoice: None,
         expires_at,
     })
 }

@@ -1,12 +1,23 @@
 //! The settings and credentials of a connection to Stripe, which an operator sets.
 
+use std::sync::Arc;
+
 use acquirer_kit::setting::{AcquirerUrl, InvalidSetting, Secret, require};
-use acquirer_kit::{KindCredentials, KindOfAcquirer, setting};
+use acquirer_kit::{
+    ClientSettingsError, ConnectionOf, Connector, Connectors, Kind, KindCredentials, KindOfAcquirer,
+    NotVerified, Notified, Now, Signed, setting,
+};
 use domain::payment_method::PaymentMethod;
+use domain::vocabulary::Vocabulary as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::ConnectionSettings;
+use crate::payments::charge_in;
+use crate::verify::{EventObject, verify};
+use crate::{Client, ConnectionSettings, StripeConnector, VoucherConnector, VoucherMethod};
+
+/// The header of the signature.
+const SIGNATURE: &str = "stripe-signature";
 
 const MAX_ACCOUNT_CHARS: usize = 40;
 
@@ -99,6 +110,55 @@ impl KindOfAcquirer for StripeSettings {
             "files_url": self.files_url,
             "webhook_endpoint": self.webhook_endpoint,
         })
+    }
+
+    fn webhook_endpoint(&mut self) -> Option<&mut Option<String>> {
+        Some(&mut self.webhook_endpoint)
+    }
+
+    /// A test key is accepted at a stand-in alone.
+    fn verify(&self, signed: &Signed<'_>) -> Result<Notified, NotVerified> {
+        let header = (signed.header)(SIGNATURE).unwrap_or_default();
+        let event = verify(header, signed.body, signed.secrets, signed.now)
+            .map_err(|error| NotVerified::Refused(error.to_string()))?;
+        let is_own = event.account.as_ref().is_none_or(|account| account == self.stripe_account.as_str());
+        let EventObject { payment_intent, metadata, is_contested, .. } = event.object;
+        Ok(Notified {
+            id: event.id,
+            is_foreign: !is_own || !(event.livemode || signed.base_url.is_loopback()),
+            charge: charge_in(&metadata),
+            payment: payment_intent.and_then(|payment| payment.parse().ok()),
+            is_contested,
+        })
+    }
+}
+
+impl Kind for StripeSettings {
+    type Credentials = StripeCredentials;
+    type Client = Client;
+
+    fn knowing(self, before: Option<&Self>, _is_same_url: bool) -> Self {
+        let same = before.filter(|before| before.stripe_account == self.stripe_account);
+        Self { webhook_endpoint: same.and_then(|before| before.webhook_endpoint.clone()), ..self }
+    }
+
+    fn open(
+        &self,
+        credentials: &StripeCredentials,
+        at: (&AcquirerUrl, u32),
+        now: Now,
+    ) -> Result<Client, ClientSettingsError> {
+        Client::new(&self.connection(credentials, at), now)
+    }
+
+    fn connectors(&self, client: Client, _of: ConnectionOf<'_>) -> Connectors {
+        let voucher = |method| {
+            let voucher = VoucherConnector::new(client.clone(), VoucherMethod::of(method)?);
+            let voucher: Arc<dyn Connector> = Arc::new(voucher);
+            Some((method, voucher))
+        };
+        let of_methods = PaymentMethod::all().filter_map(voucher).collect();
+        Connectors { main: Arc::new(StripeConnector::new(client)), of_methods }
     }
 }
 

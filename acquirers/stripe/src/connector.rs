@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use acquirer_kit::{
-    Changes, Connector, DisputeEvidence, KitError, Movement, Movements, NOT_FINALISED_IN_TIME, NewCharge,
-    Priority, ProviderStatus, RefundAnswer, RefundProgress, RequestAgain, Result, ReturnProgress, next_poll,
+    Changes, Connector, DisputeEvidence, Movement, Movements, NOT_FINALISED_IN_TIME, NewCharge, Priority,
+    ProviderStatus, RefundAnswer, RefundProgress, RequestAgain, Result, ReturnProgress, next_poll,
     read_as_odd, refused_until,
 };
 use async_trait::async_trait;
@@ -19,15 +19,14 @@ use domain::snapshot::{RemoteState, Snapshot};
 use domain::time::Timestamp;
 
 use crate::client::Client;
-use crate::error::Remedy;
 use crate::objects::{
     self, BalanceTransaction, CheckoutSession, DeclinedPayment, Expandable, Hidden, Metadata, Page,
     PaymentIntent, PaymentIntentStatus, PaymentStatus, SessionStatus,
 };
 use crate::payments::{
-    EVIDENCE_FIELDS, METHOD, NotCreated, OTHER_OWNER, REFUND, Requested, charge_in, failure_reason, named,
-    not_created, numbered, odd, outcome, provider_status, refused, refuses_evidence, since, time,
-    unavailable, undocumented, unless_odd,
+    EVIDENCE_FIELDS, METHOD, OTHER_OWNER, REFUND, Requested, charge_in, created, failure_reason, named,
+    numbered, odd, outcome, provider_status, refused, refuses_evidence, since, time, unavailable,
+    undocumented, unless_odd,
 };
 use crate::requests::{ListQuery, NewSession, capabilities};
 use crate::verify::{Event, EventObject};
@@ -230,31 +229,18 @@ impl StripeConnector {
         Ok(snapshot)
     }
 
-    /// Creates the session of a charge. After a stored failure, looks for it and uses a second key. The key needs no
-    /// number in the row, as refunds have: a session moves no money, and only the one whose URL is in the row can be paid.
     async fn create_session(
         &self,
         charge: &Charge,
         new: &NewSession,
     ) -> Result<Result<CheckoutSession, Finalised>> {
+        let create = |key: String| async move {
+            let session = self.client.create_session(new, &key).await?;
+            Ok(self.checked(charge, session))
+        };
         let key = format!("charge-{}", charge.id);
-        let mut last = None;
-        for key in [key.clone(), format!("{key}-2")] {
-            let error = match self.client.create_session(new, &key).await {
-                Ok(session) => return self.checked(charge, session).map(Ok),
-                Err(error) => error,
-            };
-            match not_created(error, &OF_CHARGE)? {
-                NotCreated::Refused(error) => return Ok(Err(refused(&error))),
-                NotCreated::Spent(error) => {
-                    if let Some(session) = self.find(charge).await? {
-                        return Ok(Ok(session));
-                    }
-                    last = Some(error);
-                }
-            }
-        }
-        Err(last.map_or_else(|| unavailable("no key is left"), KitError::from))
+        let made = created((&key, &OF_CHARGE), create, || self.find(charge)).await?;
+        Ok(made.map_err(|error| refused(&error)))
     }
 
     /// Ends an open session, and reads it. `true`: this request ended it.
@@ -264,15 +250,9 @@ impl StripeConnector {
         }
         // A session ends once, whatever the key. With a constant one, Stripe would repeat that a payment was in progress.
         let key = format!("close-{}-{}", session.id, self.client.now().millis());
-        match self.client.expire_session(&session.id, &key).await {
-            Ok(session) => Ok((self.checked(charge, session)?, true)),
-            Err(error) if matches!(error.remedy(), Remedy::Final | Remedy::FindThenNewKey) => {
-                let session = self.client.known(&session.id).await?;
-                let session = session.ok_or_else(|| unavailable("a session is gone"))?;
-                Ok((self.checked(charge, session)?, false))
-            }
-            Err(error) => Err(error.into()),
-        }
+        let closed = self.client.expire_session(&session.id, &key).await;
+        let (session, is_ours) = self.client.after_close(&session.id, closed, "a session is gone").await?;
+        Ok((self.checked(charge, session)?, is_ours))
     }
 }
 

@@ -99,6 +99,23 @@ impl Client {
         }
     }
 
+    /// Returns what a request to end a session or payment left there. `true`: the request ended it. `gone`: the error if
+    /// Stripe does not know it.
+    pub(crate) async fn after_close<T: Resource>(
+        &self,
+        id: &str,
+        closed: Result<T, ApiError>,
+        gone: &str,
+    ) -> Result<(T, bool)> {
+        match closed {
+            Ok(object) => Ok((object, true)),
+            Err(error) if matches!(error.remedy(), Remedy::Final | Remedy::FindThenNewKey) => {
+                Ok((self.known(id).await?.ok_or_else(|| unavailable(gone))?, false))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Reads all pages of a list, the oldest object first. `odd`: gets the entries that can't be read.
     async fn all<T: Resource + Send>(&self, query: ListQuery<'_>, odd: &mut Vec<Value>) -> Result<Vec<T>> {
         let (mut all, mut after) = (Vec::new(), None::<String>);
@@ -364,8 +381,39 @@ pub(crate) fn since(charge: &Charge) -> ListQuery<'static> {
     ListQuery { created_from, ..ListQuery::default() }
 }
 
+/// Creates the session or payment of a charge. After a stored failure, looks for it and uses a second key. The key needs
+/// no number in the row, as refunds have: what is created moves no money, and a payer can pay only what is in the row.
+/// `of_charge`: the parameters that follow from the charge. The inner error is a refusal.
+pub(crate) async fn created<T, Creation, Search>(
+    (key, of_charge): (&str, &[&str]),
+    create: impl Fn(String) -> Creation,
+    find: impl Fn() -> Search,
+) -> Result<Result<T, ApiError>>
+where
+    Creation: Future<Output = Result<Result<T>, ApiError>>,
+    Search: Future<Output = Result<Option<T>>>,
+{
+    let mut last = None;
+    for key in [key.to_owned(), format!("{key}-2")] {
+        let error = match create(key).await {
+            Ok(created) => return created.map(Ok),
+            Err(error) => error,
+        };
+        match not_created(error, of_charge)? {
+            NotCreated::Refused(error) => return Ok(Err(error)),
+            NotCreated::Spent(error) => {
+                if let Some(found) = find().await? {
+                    return Ok(Ok(found));
+                }
+                last = Some(error);
+            }
+        }
+    }
+    Err(last.map_or_else(|| unavailable("no key is left"), KitError::from))
+}
+
 /// Why a charge was not created.
-pub(crate) enum NotCreated {
+enum NotCreated {
     /// It is refused, and would be again.
     Refused(ApiError),
     /// The idempotency key is spent: the charge may exist. If it does not, another key is needed.
@@ -373,7 +421,7 @@ pub(crate) enum NotCreated {
 }
 
 /// Classifies the failure of a creation. `of_charge`: the parameters that follow from the charge.
-pub(crate) fn not_created(error: ApiError, of_charge: &[&str]) -> Result<NotCreated> {
+fn not_created(error: ApiError, of_charge: &[&str]) -> Result<NotCreated> {
     match error.remedy() {
         Remedy::Final if is_of_charge(&error, of_charge) => Ok(NotCreated::Refused(error)),
         Remedy::Final => {

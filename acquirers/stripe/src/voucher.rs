@@ -21,13 +21,11 @@ use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 
 use crate::client::Client;
-use crate::error::Remedy;
 use crate::objects::{
     BoletoDetails, Hidden, Metadata, MultibancoDetails, PaymentIntent, PaymentIntentStatus,
 };
 use crate::payments::{
-    EVIDENCE_FIELDS, METHOD, NotCreated, not_created, odd, provider_status, refuses_evidence, since, time,
-    unavailable,
+    EVIDENCE_FIELDS, METHOD, created, odd, provider_status, refuses_evidence, since, time, unavailable,
 };
 use crate::requests::NewIntent;
 
@@ -196,34 +194,21 @@ impl VoucherConnector {
         Ok(Some(snapshot))
     }
 
-    /// Creates the payment of a charge. After a stored failure, looks for it and uses a second key. The key needs no number
-    /// in the row, as refunds have: the payer sees only the voucher that is in the row.
     async fn create_intent(
         &self,
         charge: &Charge,
         new: &NewIntent,
     ) -> Result<Result<PaymentIntent, Finalised>> {
         let key = format!("charge-{}-{}", charge.id, self.method.name());
-        let mut last = None;
-        for key in [key.clone(), format!("{key}-2")] {
-            let error = match self.client.create_intent(new, &key).await {
-                Ok(intent) => return self.client.checked_intent(charge, intent).map(Ok),
-                Err(error) => error,
-            };
-            match not_created(error, &OF_CHARGE)? {
-                NotCreated::Refused(error) => {
-                    tracing::warn!(%error, "the acquirer refuses a charge");
-                    return Ok(Err(Finalised::Refused(FailureReason::AcquirerRefused)));
-                }
-                NotCreated::Spent(error) => {
-                    if let Some(intent) = self.find(charge).await? {
-                        return Ok(Ok(intent));
-                    }
-                    last = Some(error);
-                }
-            }
-        }
-        Err(last.map_or_else(|| unavailable("no key is left"), KitError::from))
+        let create = |key: String| async move {
+            let intent = self.client.create_intent(new, &key).await?;
+            Ok(self.client.checked_intent(charge, intent))
+        };
+        let made = created((&key, &OF_CHARGE), create, || self.find(charge)).await?;
+        Ok(made.map_err(|error| {
+            tracing::warn!(%error, "the acquirer refuses a charge");
+            Finalised::Refused(FailureReason::AcquirerRefused)
+        }))
     }
 
     /// Cancels a payment that can be made, and reads it. `true`: this request canceled it. One that is processed may be
@@ -238,15 +223,9 @@ impl VoucherConnector {
         }
         // It is canceled once, whatever the key. With a constant one, Stripe would repeat that it was processed.
         let key = format!("close-{}-{}", intent.id, self.client.now().millis());
-        match self.client.cancel_intent(&intent.id, &key).await {
-            Ok(intent) => Ok((self.client.checked_intent(charge, intent)?, true)),
-            Err(error) if matches!(error.remedy(), Remedy::Final | Remedy::FindThenNewKey) => {
-                let intent = self.client.known(&intent.id).await?;
-                let intent = intent.ok_or_else(|| unavailable("a payment is gone"))?;
-                Ok((self.client.checked_intent(charge, intent)?, false))
-            }
-            Err(error) => Err(error.into()),
-        }
+        let closed = self.client.cancel_intent(&intent.id, &key).await;
+        let (intent, is_ours) = self.client.after_close(&intent.id, closed, "a payment is gone").await?;
+        Ok((self.client.checked_intent(charge, intent)?, is_ours))
     }
 
     fn new_intent(&self, charge: &Charge, settings: &AccountSettings) -> Result<NewIntent> {

@@ -30,6 +30,7 @@ async fn a_charge_of_any_account_is_found_and_shown_with_what_only_operators_see
         "4711",
         "MARIA@example.com --mode test",
         "'R$ 10,00'",
+        "'maria souza'",
     ] {
         let found = service.objects(&format!("charges find {by}")).await;
         let [found] = found.as_slice() else { panic!("{by}: {found:?}") };
@@ -44,7 +45,7 @@ async fn a_charge_of_any_account_is_found_and_shown_with_what_only_operators_see
         "E0000000020261121150000000000009",
         "25524893033",
         "4712",
-        "'Maria Souza'",
+        "'Maria Silva'",
         &format!("{charge} --mode live"),
         &format!("{charge} --account {other}"),
         &format!("4711 --account {other}"),

@@ -46,6 +46,7 @@ async fn a_list_names_its_stack_and_says_if_nothing_was_found() {
         (format!("keys list {account}"), ""),
         ("accounts list".to_owned(), ""),
         (format!("med list --account {account} --mode live"), "no cases found"),
+        (format!("med list --account {account} --mode test --deadline-within 24h"), "no cases found"),
         (format!("payouts list --account {account} --mode live"), "no payouts found"),
         (format!("review list --account {account} --mode live"), "no charges found"),
         (format!("receipts list --account {account}"), "no payments found"),

@@ -736,36 +736,32 @@ async fn failed_deliveries_are_redriven_once() {
         assert!(output.status.success(), "{output:?}");
         text(&output.stdout)
     };
-    assert!(run("--dry-run").await.ends_with("\n4 deliveries, 0 resent, 0 refused\n"));
+    let dry = run("--dry-run").await;
+    assert!(dry.ends_with("\n4 deliveries, 0 resent\n") && dry.lines().count() == 3, "{dry}");
     assert_eq!(merchant.deliveries("").await.len(), 4, "a dry run creates no delivery");
     let to_shop = format!("--endpoint {}", id(&endpoint));
     let printed = run(&to_shop).await;
-    let (first, rest) = printed.split_once('\n').unwrap();
-    let (second, sum) = rest.split_once('\n').unwrap();
-    assert_eq!(sum, "2 deliveries, 2 resent, 0 refused\n");
-    for line in [first, second] {
-        let line: Value = serde_json::from_str(line).unwrap();
-        assert!(line["endpointId"] == endpoint["id"] && line["resentAs"].is_string(), "{line}");
-    }
+    let (line, sum) = printed.split_once('\n').unwrap();
+    assert_eq!(sum, "2 deliveries, 2 resent\n");
+    let line: Value = serde_json::from_str(line).unwrap();
+    let shown = fields(&line, &["endpointId", "found", "queued", "refused"]);
+    assert_eq!(shown, json!([endpoint["id"], 2, 2, null]));
     eventually("both new deliveries are delivered", async || {
         (merchant.deliveries("&status=DELIVERED").await.len() == 2).then_some(())
     })
     .await;
     let again = run(&to_shop).await;
-    assert_eq!(again, "0 deliveries, 0 resent, 0 refused\n", "nothing is left to resend");
+    assert_eq!(again, "0 deliveries, 0 resent\n", "nothing is left to resend");
     let mut audit = service.audit(&account).await;
     audit.retain(|row| row["action"] == "deliveries.redrive");
     assert_eq!(audit.len(), 1);
     assert_eq!(fields(&audit[0], &["subject", "actor"]), json!([endpoint["id"], "ana"]));
     let details = fields(&audit[0]["details"], &["deliveries", "since"]);
     assert_eq!(details, json!([2, "2026-01-01T03:00:00.000Z"]));
-    // Deliveries to a deleted endpoint cannot be resent. They are left out, and the command still succeeds.
+    // Deliveries to a deleted endpoint are left out.
     let path = format!("/v1/webhooks/endpoints/{}", id(&to_delete));
     merchant.send("DELETE", &path, json!(null)).await;
-    assert_eq!(
-        run("").await,
-        "0 deliveries, 0 resent, 0 refused\n2 skipped, because their endpoints are deleted\n"
-    );
+    assert_eq!(run("").await, "0 deliveries, 0 resent\n");
     service.refuses(&redrive, "--since").await;
 }
 
@@ -867,6 +863,22 @@ async fn an_operator_confirms_a_med_case_adds_evidence_and_decides_it() {
     let listed = service.objects(&format!("{list} --status open")).await;
     assert_eq!(listed, [service.object(&format!("med show {id}")).await]);
     assert_eq!(fields(&listed[0], &["moved", "unconfirmed"]), json!([0, true]));
+    let within = |time: &str| format!("med list --account {account} --mode test --deadline-within {time}");
+    let mut urgent = Vec::new();
+    for hours in [30, 20, -1] {
+        let deadline = service.stack.clock.now().saturating_plus_seconds(hours * 3_600);
+        let charge = merchant.charge().await;
+        merchant.sandbox(&charge, "pay", json!({})).await;
+        let case = merchant.sandbox(&charge, "med-cases", json!({ "response_deadline": deadline })).await;
+        urgent.push(case["id"].clone());
+    }
+    let found = async |time: &str| {
+        service.objects(&within(time)).await.into_iter().map(|case| case["id"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(found("24h").await, [urgent[1].clone()]);
+    assert_eq!(found("2d").await, [urgent[1].clone(), urgent[0].clone()]);
+    service.refuses(&within("soon"), "must be hours or days, such as 24h or 2d").await;
+    service.refuses(&format!("{} --status open", within("24h")), "cannot be used with").await;
     let confirmed = service.change(&format!("med confirm {id}")).await;
     assert_eq!(fields(&confirmed, &["moved", "unconfirmed"]), json!([300, false]));
     service.refuses(&format!("med confirm {id} --reason x"), "does not await confirmation").await;

@@ -23,7 +23,7 @@ fn page() -> String {
     let entries = std::fs::read_dir(docs.join("operations")).unwrap();
     let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    let others = ["operations.md", "first-deployment.md", "erasure.md", "pix.md", "cards.md"];
+    let others = ["operations.md", "first-deployment.md", "erasure.md", "pix.md", "cards.md", "crypto.md"];
     files.extend(others.map(|name| docs.join(name)));
     let texts: Vec<String> = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
     texts.join("\n")

@@ -1,7 +1,7 @@
 //! A report of any number of pages.
 
 use super::page::{Page, Style, finish};
-use super::{HEADING, LEFT, NOTICE, RIGHT, SMALL, TITLE, VALUE};
+use super::{HEADING, LEFT, NOTICE, RIGHT, SMALL, STRONG, TITLE, VALUE};
 
 /// A part of a report, from top to bottom.
 #[derive(Debug, Clone)]
@@ -10,9 +10,15 @@ pub enum Part {
     Value(&'static str, String),
     /// With its line breaks.
     Text(String),
+    /// The day of the rows that follow.
+    Day(String),
+    /// A time, a text that is cut at the end of its line, and two amounts.
+    Row([String; 4]),
 }
 
 // In millimetres from the top of the page. Below the last line is the number of the page.
+/// Where the first amounts of rows end.
+const SUMS: f32 = 163.0;
 const FIRST_LINE: f32 = 20.0;
 const LAST_LINE: f32 = 276.0;
 
@@ -60,6 +66,19 @@ pub fn report_pdf(title: &str, notice: Option<&str>, parts: &[Part]) -> Vec<u8> 
                 flow.y += 1.0;
             }
             Part::Text(text) => flow.write(LEFT, VALUE, 180, text),
+            Part::Day(day) => {
+                flow.y += 2.0;
+                // A day is not the last line of a page.
+                flow.reserve(8.0);
+                flow.write(LEFT, STRONG, 180, day);
+            }
+            Part::Row([time, text, sum, balance]) => {
+                flow.reserve(0.0);
+                flow.page.text((LEFT, flow.y), SMALL.gray(0.4), 12, 1, time);
+                flow.page.text_right((SUMS, flow.y), SMALL, 30, sum);
+                flow.page.text_right((RIGHT, flow.y), SMALL, 30, balance);
+                flow.y = flow.page.text((LEFT + 12.0, flow.y), SMALL, 102, 1, text).max(flow.y + 3.0);
+            }
         }
     }
     let mut pages = flow.full;

@@ -15,8 +15,8 @@ const MAX_CHARS_READ: usize = 4_000;
 
 const ELLIPSIS: u8 = 0x85;
 
-/// A character without such a spelling becomes `?`.
-pub(super) fn encode(text: &str) -> Vec<u8> {
+/// Encodes a text on one line as Windows-1252. A character without such a spelling becomes `?`.
+pub fn encode(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for character in text.trim().chars().take(MAX_CHARS_READ) {
         match character {

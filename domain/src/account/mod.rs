@@ -132,6 +132,8 @@ pub enum Role {
     Admin,
     /// Works with charges.
     Member,
+    /// Reads and downloads everything, and changes nothing but the own access: the accountant.
+    Viewer,
 }
 
 crate::named!(Role);
@@ -140,6 +142,14 @@ impl Role {
     pub fn manages_keys(self) -> bool {
         match self {
             Self::Owner | Self::Admin => true,
+            Self::Member | Self::Viewer => false,
+        }
+    }
+
+    /// Whether the names of customers are shown whole.
+    pub fn sees_names(self) -> bool {
+        match self {
+            Self::Owner | Self::Admin | Self::Viewer => true,
             Self::Member => false,
         }
     }

@@ -23,7 +23,7 @@ pub enum AcquirerName {
     Sandbox,
     /// A bank that implements the Central Bank's API Pix.
     Pix,
-    /// An acquirer with a page of its own, on which the payer pays.
+    /// Any other acquirer. Those with a page of their own were the first.
     Hosted,
 }
 

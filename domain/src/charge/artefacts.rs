@@ -120,6 +120,7 @@ impl Boleto {
 }
 
 /// Data for paying with a crypto token.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Crypto {
     /// The address that receives the token.
@@ -130,9 +131,22 @@ pub struct Crypto {
     pub network: String,
     /// Token, for example `USDT`.
     pub currency: Currency,
+    /// The acquirer's id of the invoice. `None`: it has none.
+    pub invoice: Option<String>,
     /// When the address stops being valid for payment.
     #[serde(with = "domain::time::millis")]
     pub expires_at: Timestamp,
+}
+
+impl Crypto {
+    /// What wallets scan: for Bitcoin a URI with the amount (BIP-21), else the address, which has no common form of URI.
+    pub fn payment_uri(&self) -> String {
+        let Self { address, amount, .. } = self;
+        match self.currency {
+            Currency::BTC => format!("bitcoin:{address}?amount={amount}"),
+            _ => address.clone(),
+        }
+    }
 }
 
 /// The artefacts of a charge, for each requested method.
@@ -203,5 +217,22 @@ impl Artefacts {
             PaymentMethod::Boleto => self.boleto.as_ref().map(|boleto| boleto.expires_at),
             PaymentMethod::Crypto => self.crypto.as_ref().map(|crypto| crypto.expires_at),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_row_without_an_invoice_is_unchanged() {
+        let row = json!({"address": "T", "amount": "1.000000", "network": "TRON", "currency": "USDT", "expires_at": 60_000});
+        let crypto: Crypto = serde_json::from_value(row.clone()).unwrap();
+        assert_eq!(crypto.invoice, None);
+        assert_eq!(serde_json::to_value(&crypto).unwrap(), row);
+        let with_invoice = Crypto { invoice: Some("inv1".to_owned()), ..crypto };
+        assert_eq!(serde_json::to_value(&with_invoice).unwrap()["invoice"], "inv1");
     }
 }

@@ -61,6 +61,13 @@ pub struct Disputes {
 }
 
 impl Charge {
+    /// Whether the charge is disputed and no case is open: the payer has the money.
+    pub fn has_lost_dispute(&self) -> bool {
+        let is_lost = self.disputes.as_ref().is_some_and(|disputes| disputes.lost);
+        let is_disputed = matches!(self.status, TransactionStatus::Dispute | TransactionStatus::Chargeback);
+        is_disputed && is_lost && !self.has_open_case()
+    }
+
     pub(crate) fn has_open_case(&self) -> bool {
         self.disputes.as_ref().is_some_and(|disputes| disputes.open > 0 || disputes.unconfirmed > 0)
     }

@@ -108,6 +108,9 @@ pub struct IncomingPayment {
     pub scope: Scope,
     /// Raw id of that charge (without `ch_`). `None`: the payment matched no charge.
     pub charge: Option<String>,
+    /// Raw id of the charge that it came for, although that one did not take it.
+    #[serde(default)]
+    pub meant_for: Option<String>,
     /// The bank connection that received the payment. `None`: the acquirer is not a bank.
     pub connection: Option<ConnectionId>,
     /// Paid amount in minor units.
@@ -148,6 +151,7 @@ impl IncomingPayment {
             method: payment.method,
             scope,
             charge: None,
+            meant_for: None,
             connection,
             amount: payment.amount,
             currency: Currency::BRL,
@@ -180,9 +184,14 @@ impl IncomingPayment {
         Some(RecordedPayment { incoming_payment: IncomingPaymentWrite::Insert(incoming), posting })
     }
 
-    /// An operator gives the merchant the money of a refund that came back. `None`: it does not wait, or it is no
-    /// such refund.
+    /// An operator gives the merchant the money of a refund that came back, or leaves it what its own wallet has.
+    /// `None`: it does not wait, or it is neither.
     pub fn credited_to_merchant(&self, now: Timestamp) -> Option<(Self, Posting)> {
+        if self.is_unmatched() && self.method.is_self_custody() {
+            let next = Self { charge: Some(self.meant_for.clone()?), ..self.next_version(now) };
+            let posting = rules::receipt_kept(next.cause(), self.amount);
+            return Some((next, posting));
+        }
         let back = self.stopped_return()?;
         (back.reason == UnappliedReason::RefundFailed).then(|| {
             let next = Self { returned: None, ..self.next_version(now) };
@@ -213,9 +222,12 @@ impl IncomingPayment {
     pub(super) fn unmatched(
         (scope, connection): (Scope, ConnectionId),
         payment: &Payment,
+        of: Option<&Charge>,
         now: Timestamp,
     ) -> Self {
-        Self::of((scope, Some(connection)), payment, now)
+        let incoming = Self::of((scope, Some(connection)), payment, now);
+        let Some(charge) = of else { return incoming };
+        Self { meant_for: Some(charge.id.raw()), currency: charge.currency, ..incoming }
     }
 
     pub(super) fn applied_to(&self, charge: &Charge, now: Timestamp) -> Self {
@@ -242,6 +254,12 @@ impl IncomingPayment {
     /// Returns the charge that the payment was meant for or was applied to.
     pub fn charge_id(&self) -> Option<ChargeId> {
         self.charge.as_deref().and_then(|raw| ChargeId::parse_any(raw).ok())
+    }
+
+    /// Returns the charge that it came for, although that one did not take it, or else [`Self::charge_id`].
+    pub fn meant_for(&self) -> Option<ChargeId> {
+        let meant_for = self.meant_for.as_deref().and_then(|raw| ChargeId::parse_any(raw).ok());
+        meant_for.or_else(|| self.charge_id())
     }
 
     /// The payment after an operator decided to return it, and the posting. `None`: not [`Self::is_unmatched`].

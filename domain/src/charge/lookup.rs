@@ -1,7 +1,9 @@
-//! Rows by which a charge is found by its order number or its customer's e-mail address. A row's key has a keyed
+//! Rows by which a charge is found by its order number, or its customer's e-mail address or name. A row's key has a keyed
 //! hash of the value: neither the table nor a stream record has a second copy of personal data.
 
 use serde::Serialize;
+
+use artefacts::text::folded;
 
 use super::Charge;
 use crate::base32;
@@ -18,6 +20,8 @@ pub enum LookupValue {
     Order(String),
     /// `customer.email`, in lower case.
     Email(String),
+    /// The first or last word of `customer.name`, or both, without accents and in lower case.
+    Name(Vec<String>),
 }
 
 impl LookupValue {
@@ -32,9 +36,21 @@ impl LookupValue {
         Self::Email(text.trim().to_lowercase())
     }
 
+    /// Reads a name: its first and last word. `None`: it has no letter, or another sign than those of names.
+    pub fn name(text: &str) -> Option<Self> {
+        let is_of_name =
+            |c: char| c.is_alphabetic() || c.is_whitespace() || matches!(c, '.' | '-' | '\'' | '’');
+        let words = ends_of(text);
+        (text.chars().all(is_of_name) && !words.is_empty()).then_some(Self::Name(words))
+    }
+
     /// Checks whether a charge is found by the value.
     pub fn is_of(&self, charge: &Charge) -> bool {
         match self {
+            Self::Name(words) => match (words.as_slice(), name_of(charge).as_slice()) {
+                ([word], ends) => ends.contains(word),
+                (words, ends) => words == ends,
+            },
             Self::Order(_) => Self::order_of(charge).as_ref() == Some(self),
             Self::Email(_) => Self::email_of(charge).as_ref() == Some(self),
         }
@@ -51,12 +67,27 @@ impl LookupValue {
     /// Returns the partition of the charges that are found by the value. `salt`: the account's.
     pub fn partition(&self, scope: &Scope, salt: &[u8]) -> String {
         let (kind, value) = match self {
-            Self::Order(order) => ("order", order),
-            Self::Email(email) => ("email", email),
+            Self::Order(order) => ("order", order.as_str()),
+            Self::Email(email) => ("email", email.as_str()),
+            // A last name has fewer charges than a first one.
+            Self::Name(words) => ("name", words.last().map_or("", String::as_str)),
         };
         let hash = lookup_hash(salt, &[&scope.to_string(), kind, value]);
         format!("{PREFIX}{scope}#{}", base32::encode(hash).as_str())
     }
+}
+
+/// The first and the last word with a letter, without accents, in lower case; one of them if they are equal.
+fn ends_of(name: &str) -> Vec<String> {
+    let name = folded(name);
+    let has_letter = |word: &&str| word.chars().any(char::is_alphabetic);
+    let mut words = name.split_whitespace().filter(has_letter);
+    let (first, last) = (words.next(), words.next_back());
+    first.into_iter().chain(last.filter(|last| Some(*last) != first)).map(str::to_owned).collect()
+}
+
+fn name_of(charge: &Charge) -> Vec<String> {
+    charge.customer.name.as_deref().map(ends_of).unwrap_or_default()
 }
 
 const PREFIX: &str = "lookup#";
@@ -81,7 +112,8 @@ impl Row for Lookup {
     }
 }
 
-/// The values by which a charge is found, at most one of each kind.
+/// The values by which a charge is found: its order number, and the e-mail address and two words of the name of its
+/// customer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Lookups {
     pub scope: Scope,
@@ -92,8 +124,9 @@ pub struct Lookups {
 impl Lookups {
     /// Returns the values of a charge. `None`: it has none.
     pub fn of(charge: &Charge) -> Option<Self> {
-        let values: Vec<LookupValue> =
-            [LookupValue::order_of(charge), LookupValue::email_of(charge)].into_iter().flatten().collect();
+        let words = name_of(charge).into_iter().map(|word| LookupValue::Name(vec![word]));
+        let values = [LookupValue::order_of(charge), LookupValue::email_of(charge)].into_iter().flatten();
+        let values: Vec<LookupValue> = values.chain(words).collect();
         (!values.is_empty()).then(|| Self { scope: charge.scope, sort: charge.list_sort(), values })
     }
 
@@ -141,6 +174,33 @@ mod tests {
         let by_email = charge(&json!({}), Some("Maria@Example.com"));
         assert!(LookupValue::email("MARIA@example.com").is_of(&by_email));
         assert!(!LookupValue::order("maria@example.com").unwrap().is_of(&by_email));
+    }
+
+    #[test]
+    fn a_charge_is_found_by_the_first_and_last_word_of_its_customers_name() {
+        let named = |name: &str| {
+            let customer = Customer { name: Some(name.to_owned()), ..Customer::default() };
+            Charge { customer, ..waiting() }
+        };
+        let charge = named("Maria José da Silva Gonçalves");
+        for (typed, expected) in [
+            ("maria", true),
+            ("GONCALVES", true),
+            ("Maria Gonçalves", true),
+            ("maria da silva goncalves", true),
+            ("Gonçalves Maria", false),
+            ("Silva", false),
+            ("Ana Gonçalves", false),
+        ] {
+            assert_eq!(LookupValue::name(typed).unwrap().is_of(&charge), expected, "{typed}");
+        }
+        for text in ["", " - ", "maria2", "R$ 10", "#maria"] {
+            assert_eq!(LookupValue::name(text), None, "{text}");
+        }
+        let rows = |name: &str| Lookups::of(&named(name)).map_or(0, |lookups| lookups.rows(b"salt").count());
+        assert_eq!([rows("Maria José Gonçalves"), rows("Maria"), rows("Ana ANÁ"), rows("  ")], [2, 1, 1, 0]);
+        let by_last = Lookups::of(&charge).unwrap().rows(b"salt").last().unwrap().key().pk;
+        assert_eq!(LookupValue::name("Maria Goncalves").unwrap().partition(&charge.scope, b"salt"), by_last);
     }
 
     #[test]

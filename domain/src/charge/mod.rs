@@ -26,7 +26,7 @@ pub use funds::{Funds, FundsError, RefundParameters, RefundRefused};
 pub use incoming_payment::{IncomingPayment, Return, ReturnedPayment, UnappliedReason};
 pub use lookup::{Lookup, LookupValue, Lookups, MAX_ORDER_CHARS};
 pub use metadata::Metadata;
-pub use payer::{PayerAddress, PayerDataError, mbway_phone};
+pub use payer::{PayerAddress, PayerDataError, is_e164, mbway_phone};
 use serde::{Deserialize, Serialize, Serializer};
 pub use status::{PublicStatus, TransactionStatus};
 pub use stored::StoredCharge;
@@ -325,7 +325,8 @@ impl Charge {
     /// The keys of the postings that the charge's own changes may have made. [`Posting::earlier_key`] leads to further
     /// ones. Those of its refunds, MED cases and returned payments are derived from their rows.
     pub fn posting_keys(&self) -> Vec<Key> {
-        let key = |(entry, to): (StatusChange, TransactionStatus)| {
+        let is_own = self.method().is_self_custody();
+        let keys = |(entry, to): (StatusChange, TransactionStatus)| {
             let is_credit = match to {
                 TransactionStatus::Paid | TransactionStatus::Approved => true,
                 // A payment is held for review, or goes back after that.
@@ -337,10 +338,13 @@ impl Charge {
                 | TransactionStatus::Refused
                 | TransactionStatus::Expired
                 | TransactionStatus::Chargeback
-                | TransactionStatus::Dispute => return None,
+                | TransactionStatus::Dispute => return Vec::new(),
             };
             let id = self.posting_of(entry.at, entry.version);
-            Some(Posting::key_of((&self.scope, self.shard()), self.currency, id, is_credit))
+            // What came to the merchant's own wallet is in the statement if it had a fee.
+            let places = if is_own { &[true, false][..] } else { std::slice::from_ref(&is_credit) };
+            let key = |place: &bool| Posting::key_of((&self.scope, self.shard()), self.currency, id, *place);
+            places.iter().map(key).collect()
         };
         let costs = self.costs.iter().flat_map(|costs| {
             costs.posted.iter().map(|posted| {
@@ -348,7 +352,7 @@ impl Charge {
                 Posting::key_of((&self.scope, self.shard()), costs.currency, id, false)
             })
         });
-        self.status_changes().into_iter().filter_map(key).chain(costs).collect()
+        self.status_changes().into_iter().flat_map(keys).chain(costs).collect()
     }
 
     /// Returns what the platform has borne in a currency, and how many movements were known then.

@@ -80,16 +80,20 @@ impl PayerAddress {
     }
 }
 
+/// Checks for `+` and 8 to 15 digits, the first of which is not zero.
+pub fn is_e164(phone: &str) -> bool {
+    let digits = phone.strip_prefix('+').unwrap_or_default();
+    PHONE_DIGITS.contains(&digits.len())
+        && digits.bytes().all(|byte| byte.is_ascii_digit())
+        && !digits.starts_with('0')
+}
+
 /// Returns the phone in E.164 that an MB WAY payment is requested at: `metadata.phone`, else that of the customer.
 pub fn mbway_phone(metadata: &Metadata, customer: &Customer) -> Result<String, PayerDataError> {
     let typed = metadata.text("phone").or_else(|| customer.phone.clone()).unwrap_or_default();
     let phone: String = typed.chars().filter(|sign| !" -.()".contains(*sign)).collect();
-    let digits = phone.strip_prefix('+').unwrap_or_default();
-    let is_valid = PHONE_DIGITS.contains(&digits.len())
-        && digits.bytes().all(|byte| byte.is_ascii_digit())
-        && !digits.starts_with('0');
     let rule = "must be the payer's phone with the country, such as +351912345678: MB WAY asks there";
-    if is_valid { Ok(phone) } else { Err(PayerDataError { field: "phone", rule }) }
+    if is_e164(&phone) { Ok(phone) } else { Err(PayerDataError { field: "phone", rule }) }
 }
 
 #[cfg(test)]

@@ -55,7 +55,9 @@ pub enum Command {
     },
     /// The card holder began to authenticate.
     Authenticate,
-    /// A try to pay by card ended unpaid, and the payer may try again.
+    /// The payer sent the money to the merchant's own wallet, and its network has not confirmed it.
+    AwaitConfirmation,
+    /// A try to pay ended unpaid, and the payer may try again.
     EndTry {
         /// Why it was declined. `None`: it was abandoned.
         decline: Option<FailureReason>,
@@ -153,6 +155,8 @@ pub enum Rejection {
 pub enum ReceiptRefused {
     #[error("only an open or expired charge accepts a payment that matched no charge")]
     NotPayable,
+    #[error("the charge does not offer the payment's method")]
+    OtherMethod,
     #[error("the payment's amount differs from the charge's")]
     WrongAmount,
     /// The payer lock requires another payer than the payment's, or the payment's payer is not known.
@@ -168,6 +172,7 @@ pub fn apply(charge: &Charge, command: &Command, now: Timestamp) -> Result<Outco
         Command::EndLeg(method, why) => Ok(end_leg(charge, *method, why, now)),
         Command::Pay { payment, terms } => Ok(pay(charge, payment, terms, now)),
         Command::Authenticate => authenticate(charge, now),
+        Command::AwaitConfirmation => Ok(await_confirmation(charge, now)),
         Command::EndTry { decline } => end_try(charge, decline.as_ref(), now),
         Command::Cancel => cancel(charge, now),
         Command::Decline(reason) => Ok(decline(charge, reason, now)),
@@ -205,7 +210,7 @@ fn bear_costs(
 
 fn finalise(charge: &Charge, made: &MadeLegs, now: Timestamp) -> Outcome {
     let is_first = charge.status == TransactionStatus::Pending;
-    if is_first && made.artefacts == Artefacts::default() {
+    if is_first && made.created_none() {
         return refuse(charge, made, now);
     }
     // The charge may have been cancelled in the meantime; it stays cancelled.
@@ -245,7 +250,8 @@ fn end_leg(charge: &Charge, method: PaymentMethod, why: &FailureReason, now: Tim
         return decline(charge, why, now);
     }
     let mut next = next_version(charge.clone(), now);
-    if method == PaymentMethod::CreditCard {
+    // A transfer of crypto may be processed beside it.
+    if method == PaymentMethod::CreditCard && !charge.methods.iter().any(|other| other.is_self_custody()) {
         next.status = TransactionStatus::WaitingPayment;
     }
     next.ended_legs.push(EndedLeg { method, why: why.clone(), at: now });
@@ -267,6 +273,11 @@ impl MadeLegs {
                 Self { refused: vec![EndedLeg { method, why, at }], ..Self::default() }
             }
         }
+    }
+
+    /// Whether no leg was created.
+    pub fn created_none(&self) -> bool {
+        self.artefacts == Artefacts::default()
     }
 
     #[must_use]
@@ -305,7 +316,7 @@ fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) 
     let unapplied = |reason| {
         let connection = charge.connection_of(payment.method).filter(|_| !payment.method.is_returnable());
         if let Some(connection) = connection {
-            let moved = unmatched((charge.scope, connection), payment, now);
+            let moved = unmatched((charge.scope, connection), payment, Some(charge), now);
             return paid(next_version(charge.clone(), now), moved);
         }
         let (next, moved) = return_unapplied(charge, payment, reason, next_version(charge.clone(), now), now);
@@ -351,7 +362,7 @@ fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) 
         (None, _) | (Some(_), Some(_)) => {
             let (settled, settlement) = settled(accepted, terms, payment.charged.as_ref(), now);
             let cause = cause(&settled, &payment.id);
-            let posting = rules::settled(cause, payment.amount, &settlement);
+            let posting = rules::settled(cause, payment.method, payment.amount, &settlement);
             paid(settled, RecordedPayment { incoming_payment: insert(), posting })
         }
     }
@@ -374,7 +385,10 @@ pub fn apply_receipt(
     if !charge.is_open() && charge.status != TransactionStatus::Expired {
         return Err(ReceiptRefused::NotPayable);
     }
-    if incoming.amount != charge.amount {
+    if !charge.methods.contains(&incoming.method) {
+        return Err(ReceiptRefused::OtherMethod);
+    }
+    if (incoming.amount, incoming.currency) != (charge.amount, charge.currency) {
         return Err(ReceiptRefused::WrongAmount);
     }
     if charge.expected_payer.is_some() && charge.expected_payer != incoming.payer_document {
@@ -384,20 +398,22 @@ pub fn apply_receipt(
     let accepted = with_applied_payment(charge, &payment, now);
     let (settled, settlement) =
         settled(Charge { failure: None, lease_until: None, ..accepted }, terms, None, now);
-    let posting = rules::receipt_applied(cause(&settled, &payment.id), payment.amount, &settlement);
+    let of_charge = cause(&settled, &payment.id);
+    let posting = rules::receipt_applied(of_charge, payment.method, payment.amount, &settlement);
     let incoming_payment = IncomingPaymentWrite::Replace(incoming.applied_to(charge, now));
     Ok(Some((settled, RecordedPayment { incoming_payment, posting })))
 }
 
-/// Records a payment that matches no charge, or that its charge does not take and no acquirer returns. Its money stays in
-/// [`crate::wallet::LedgerAccount::UnappliedReceipts`] until an operator applies or returns it.
+/// Records a payment that matches no charge, or that its charge (`of`) does not take and no acquirer returns. Its money
+/// stays in [`crate::wallet::LedgerAccount::UnappliedReceipts`] until an operator applies or returns it.
 pub fn unmatched(
-    (scope, connection): (Scope, ConnectionId),
+    at: (Scope, ConnectionId),
     payment: &Payment,
+    of: Option<&Charge>,
     now: Timestamp,
 ) -> RecordedPayment {
-    let incoming = IncomingPayment::unmatched((scope, connection), payment, now);
-    let posting = rules::unmatched(incoming.cause(), payment.amount);
+    let incoming = IncomingPayment::unmatched(at, payment, of, now);
+    let posting = rules::unmatched(incoming.cause(), payment.method, payment.amount);
     RecordedPayment { incoming_payment: IncomingPaymentWrite::Insert(incoming), posting }
 }
 
@@ -440,8 +456,18 @@ fn authenticate(charge: &Charge, now: Timestamp) -> Result<Outcome, Rejection> {
     Ok(changed(Charge { status: TransactionStatus::Processing, ..next }))
 }
 
+fn await_confirmation(charge: &Charge, now: Timestamp) -> Outcome {
+    if charge.status != TransactionStatus::WaitingPayment {
+        return Outcome::Unchanged;
+    }
+    let next = next_version(charge.clone(), now);
+    changed(Charge { status: TransactionStatus::Processing, ..next })
+}
+
 fn end_try(charge: &Charge, decline: Option<&FailureReason>, now: Timestamp) -> Result<Outcome, Rejection> {
-    if !charge.is_payable_by_card(now) {
+    // A transfer of crypto that was replaced leaves the other methods.
+    let is_replaced = charge.is_open() && charge.methods.iter().any(|method| method.is_self_custody());
+    if !is_replaced && !charge.is_payable_by_card(now) {
         return Err(Rejection::NotPayableByCard);
     }
     let last_decline = decline.or(charge.last_decline.as_ref()).cloned();
@@ -578,7 +604,12 @@ fn settled(
     charged: Option<&Charged>,
     now: Timestamp,
 ) -> (Charge, Settlement) {
-    let settlement = Settlement::new(terms, charge.amount, charged, now);
+    let is_own = charge.method().is_self_custody();
+    // No acquirer took a fee of what is in the merchant's own wallet, and what is not here is not held.
+    let nothing = Charged { fee: MinorUnits::ZERO, available_at: now };
+    let mut settlement =
+        Settlement::new(terms, charge.amount, if is_own { Some(&nothing) } else { charged }, now);
+    settlement.release_on = settlement.release_on.filter(|_| !is_own);
     let status = TransactionStatus::settled_by(charge.method());
     (Charge { status, settlement: Some(settlement), ..charge }, settlement)
 }

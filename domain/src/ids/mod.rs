@@ -10,6 +10,8 @@ mod charge;
 mod connection;
 mod define;
 mod payment;
+mod report;
+mod request;
 mod ulid;
 mod webhook;
 
@@ -20,8 +22,10 @@ pub use connection::ConnectionId;
 pub use define::IdText;
 pub(crate) use define::lookup_hash;
 pub use payment::{AcquirerPaymentId, EndToEndId, ReturnId};
+pub use report::{ReportId, ReportScheduleId};
+pub use request::LoggedRequestId;
 pub use ulid::{AuditId, EmailId, EvidenceId, PayoutId, PostingId};
-pub use webhook::{DeliveryId, EndpointId, EventId, ResendId};
+pub use webhook::{DeliveryId, EndpointId, EventId, RecoveryId, ResendId};
 
 /// The error for a text that is not an id of the expected type. It does not repeat the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -44,7 +48,7 @@ mod tests {
     fn id_text() -> impl Strategy<Value = String> {
         let prefixes = [
             "", "acc_", "usr_", "key_", "con_", "ch_", "tx_", "re_", "med_", "mev_", "mv_", "po_", "aud_",
-            "ntc_", "evt_", "wd_", "wh_", "rs_",
+            "ntc_", "evt_", "wd_", "wh_", "rs_", "rc_", "rp_", "rps_",
         ];
         let rest = prop_oneof![
             "[0-7][0-9a-hjkmnp-tv-z]{25}",
@@ -99,6 +103,9 @@ mod tests {
                 has_one_spelling::<DeliveryId>,
                 has_one_spelling::<EndpointId>,
                 has_one_spelling::<ResendId>,
+                has_one_spelling::<RecoveryId>,
+                has_one_spelling::<ReportId>,
+                has_one_spelling::<ReportScheduleId>,
             ];
             // No text is the id of two objects. Ids of banks have no prefix, so they are apart.
             prop_assert!(types.iter().filter(|parses| parses(&text)).count() <= 1, "{}", text);

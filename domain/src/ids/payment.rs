@@ -11,7 +11,7 @@ use crate::time::Timestamp;
 /// An id in the form that banks use, stored unchanged. Only alphabet and maximum length are checked, because
 /// some banks assign ids of irregular length.
 macro_rules! bank_id {
-    ($(#[$doc:meta])* $type:ident, $extra:literal, $pattern:literal) => {
+    ($(#[$doc:meta])* $type:ident, $extra:literal, $longest:expr, $pattern:literal) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $type(Box<str>);
@@ -30,7 +30,7 @@ macro_rules! bank_id {
         }
 
         checked_text!($type, IdError, |text| {
-            let is_of_bank = (1..=BANK_ID_MAX_LEN).contains(&text.len())
+            let is_of_bank = (1..=$longest).contains(&text.len())
                 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || $extra.contains(&byte));
             is_of_bank.then_some(()).ok_or(IdError { expected: concat!("an id of the form ", $pattern) })
         });
@@ -41,21 +41,25 @@ macro_rules! bank_id {
 /// Twice the 32 characters that the Central Bank prescribes.
 const BANK_ID_MAX_LEN: usize = 64;
 
+/// The id of an output of a Bitcoin transaction has 66 characters or a few more: the transaction's 64, and the number of
+/// the output.
+const PAYMENT_ID_MAX_LEN: usize = 80;
+
 bank_id! {
     /// The end-to-end id of a Pix, assigned by the payer's bank: `E`, ISPB (8 digits), `yyyyMMddHHmm` in UTC,
     /// 11 letters and digits.
-    EndToEndId, b"", "^[0-9A-Za-z]{1,64}$"
+    EndToEndId, b"", BANK_ID_MAX_LEN, "^[0-9A-Za-z]{1,64}$"
 }
 
 bank_id! {
     /// The acquirer's id of a payment. For a Pix it is the [`EndToEndId`].
-    AcquirerPaymentId, b"_-", "^[0-9A-Za-z_-]{1,64}$"
+    AcquirerPaymentId, b"_-", PAYMENT_ID_MAX_LEN, "^[0-9A-Za-z_-]{1,80}$"
 }
 
 bank_id! {
     /// The id of a full or partial return of a Pix. It has the form of an [`EndToEndId`], with `D` in place
     /// of `E`.
-    ReturnId, b"", "^[0-9A-Za-z]{1,64}$"
+    ReturnId, b"", BANK_ID_MAX_LEN, "^[0-9A-Za-z]{1,64}$"
 }
 
 const SANDBOX_ISPB: &str = "00000000";
@@ -173,6 +177,14 @@ mod tests {
     }
 
     #[test]
+    fn a_payment_has_the_id_of_an_output_of_a_transaction() {
+        let output = format!("{}-4294967295", "f".repeat(64));
+        assert_eq!(output.parse::<AcquirerPaymentId>().unwrap().as_str(), output);
+        assert!("f".repeat(80).parse::<AcquirerPaymentId>().is_ok());
+        assert!("f".repeat(81).parse::<AcquirerPaymentId>().is_err());
+    }
+
+    #[test]
     fn a_charge_has_one_simulated_payment() {
         let charge = ChargeId::derive(b"salt", crate::ids::Mode::Test, "charges", "key-1");
         let created_at = at("2026-11-21T10:00:59Z");
@@ -203,7 +215,7 @@ mod tests {
         }
 
         #[test]
-        fn parsing_never_panics(text in ".{0,70}") {
+        fn parsing_never_panics(text in ".{0,90}") {
             let _ = text.parse::<AcquirerPaymentId>().map(|id| ReturnId::derive(&id, &text));
         }
     }

@@ -1,5 +1,6 @@
 //! Ids of webhook events, deliveries, endpoints and resend requests.
 
+use super::account::Scope;
 use super::define::digest;
 use super::ulid::{Ulid, random_ids, ulid_id};
 use crate::time::Timestamp;
@@ -23,6 +24,26 @@ ulid_id! {
 ulid_id! {
     /// The id of a resend request: `rs_` and 26 characters.
     ResendId, "rs_"
+}
+
+ulid_id! {
+    /// The id of a recovery of an endpoint: `rc_` and 26 characters.
+    RecoveryId, "rc_"
+}
+
+impl RecoveryId {
+    /// `name` is the idempotency key of the request. The id has no time, so that a repeated request derives the same.
+    pub fn derive(scope: &Scope, endpoint: Option<EndpointId>, name: &str) -> Self {
+        let (scope, endpoint) = (scope.to_string(), endpoint.map(|endpoint| endpoint.0.0.to_be_bytes()));
+        let endpoint: &[u8] = endpoint.as_ref().map_or(&[], |bytes| bytes);
+        let hash = digest("recovery", &[scope.as_bytes(), endpoint, name.as_bytes()]);
+        Self(Ulid::new(Timestamp::MIN, &hash))
+    }
+
+    /// The request that the recovery's deliveries belong to, with the time of the recovery.
+    pub fn resend(&self, at: Timestamp) -> ResendId {
+        ResendId(Ulid::new(at, &digest("resend", &[&self.0.0.to_be_bytes()])))
+    }
 }
 
 const LAST_CHARACTER_BITS: u128 = 31;

@@ -226,6 +226,10 @@ pub struct MedCase {
     /// Updates published as `med_case.updated`, oldest first. At most the latest 16 are stored.
     #[serde(default, rename = "told", skip_serializing_if = "Vec::is_empty")]
     pub published_updates: Vec<CaseUpdate>,
+    /// Reminders of the deadline, published as `med_case.deadline_approaching`, oldest first. At most the latest 16
+    /// are stored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reminders: Vec<CaseUpdate>,
     /// The changes that moved money, oldest first. Their postings are found by them. At most the latest 16 are
     /// stored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -246,7 +250,8 @@ pub struct Taken {
     pub movements: u32,
 }
 
-/// A change of a case that is published as `med_case.updated`: a status change, or a request for evidence.
+/// A change of a case that is published: as `med_case.updated` a status change or a request for evidence, as
+/// `med_case.deadline_approaching` a reminder.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct CaseUpdate {
     /// Version of the case that the change wrote.
@@ -259,6 +264,10 @@ pub struct CaseUpdate {
 fn held_now(charge: &Charge, after: &Funds, lost: MinorUnits) -> Result<MinorUnits, MoneyError> {
     after.med_held.checked_sub(charge.funds.med_held)?.checked_add(lost)
 }
+
+/// How long before the deadline an open case reminds of it, in seconds: 48, 24 and 6 hours. There is time left to
+/// collect evidence, to write the appeal, and to send it.
+const REMINDER_SECONDS: [i64; 3] = [48 * 3_600, 24 * 3_600, 6 * 3_600];
 
 /// Evidence may be requested any number of times, and the row must stay small.
 const MAX_UPDATES: usize = 16;
@@ -319,6 +328,9 @@ pub enum CaseRefused {
     /// No payment was credited for the charge, so there is nothing to contest.
     #[error("The charge is {}. A MED case needs a charge whose payment was credited.", .0.as_str())]
     NotSettled(TransactionStatus),
+    /// The payer's bank has no claim, and the service no money to retain.
+    #[error("A payment to the merchant's own wallet can't be disputed.")]
+    SelfCustody,
     /// The case would make the charge's funds inconsistent.
     #[error(transparent)]
     Funds(#[from] FundsError),
@@ -396,6 +408,9 @@ impl MedCase {
         let Some(applied) = charge.applied_payment.as_ref().filter(|_| charge.settlement.is_some()) else {
             return Err(CaseRefused::NotSettled(charge.status));
         };
+        if applied.method.is_self_custody() {
+            return Err(CaseRefused::SelfCustody);
+        }
         let now = now.strictly_after(charge.updated_at);
         let amount = notification.amount.unwrap_or(charge.amount);
         let case = Self {
@@ -428,6 +443,7 @@ impl MedCase {
             request_id: charge.request_id.clone(),
             created_at: now,
             published_updates: Vec::new(),
+            reminders: Vec::new(),
             money_moves: Vec::new(),
             updated_at: now,
             version: 1,
@@ -537,6 +553,28 @@ impl MedCase {
     /// Whether the case was not answered in time, so that the payer's bank decides without the merchant.
     pub fn is_past_deadline(&self, now: Timestamp) -> bool {
         self.status == CaseStatus::Open && self.response_deadline.is_some_and(|deadline| deadline < now)
+    }
+
+    /// When the scheduler must remind of the deadline. All reminders that are past then are sent as one. `None`: the
+    /// case is not open, has no deadline, was last changed after it, or has had all reminders.
+    pub fn next_reminder(&self) -> Option<Timestamp> {
+        let is_ahead = |deadline: &Timestamp| self.status == CaseStatus::Open && *deadline > self.updated_at;
+        let deadline = self.response_deadline.filter(is_ahead)?;
+        let last = self.reminders.last().map_or(Timestamp::MIN, |sent| sent.at);
+        let times = REMINDER_SECONDS.map(|before| deadline.saturating_plus_seconds(before.saturating_neg()));
+        times.into_iter().find(|at| *at > last)
+    }
+
+    /// Records a reminder of the deadline, which publishes it. After the deadline, the next version has none, and is
+    /// not due again. `None`: no reminder is due.
+    pub fn reminded(&self, now: Timestamp) -> Option<Self> {
+        self.next_reminder().filter(|due| *due <= now)?;
+        let mut next = self.next_version(now);
+        if self.response_deadline.is_some_and(|deadline| deadline > next.updated_at) {
+            let reminder = CaseUpdate { version: next.version, at: next.updated_at };
+            add_update(&mut next.reminders, reminder);
+        }
+        Some(next)
     }
 
     /// The merchant accepts the claim, so the case is lost. `None`: the case is not open.
@@ -884,7 +922,7 @@ impl Row for MedCase {
             status: Some(Self::status_partition(&self.scope, self.status)),
             customer: Some(Self::kind_partition(&self.scope, self.kind)),
             log: None,
-            due: None,
+            due: self.next_reminder(),
         }
     }
 }

@@ -400,6 +400,42 @@ fn an_older_notice_of_the_payers_bank_changes_nothing() {
     assert!(unreported.case.reported_again(&unreported.charge, &reported(at(1), "first"), at(110)).is_some());
 }
 
+#[test]
+fn an_open_case_is_due_for_the_reminders_before_its_deadline_until_it_is_answered() {
+    const HOUR: i64 = 3_600;
+    let open = |deadline| {
+        let with_deadline = CaseNotification { response_deadline: deadline, ..notification(None) };
+        MedCase::open(MedCaseId::derive(paid().id, "1"), &paid(), &with_deadline, at(100)).unwrap()
+    };
+    let due = |case: &MedCase| case.indexes().due;
+    let step = open(Some(at(100 * HOUR)));
+    let mut case = step.case.clone();
+    for (hours, next) in [(52, Some(at(76 * HOUR))), (76, Some(at(94 * HOUR))), (94, None)] {
+        let now = at(hours * HOUR);
+        assert_eq!((due(&case), case.reminded(at(hours * HOUR - 1))), (Some(now), None));
+        let sent = case.reminded(now).unwrap();
+        assert_eq!(
+            (sent.version, sent.reminders.len(), due(&sent)),
+            (case.version + 1, case.reminders.len() + 1, next)
+        );
+        case = sent;
+    }
+    assert_eq!(case.reminded(at(99 * HOUR)), None);
+    // Another deadline has reminders of its own.
+    let later = MedCase { response_deadline: Some(at(200 * HOUR)), ..case };
+    assert_eq!(due(&later), Some(at(152 * HOUR)));
+    // Those that are past are sent as one, and none after the deadline.
+    let late = step.case.reminded(at(80 * HOUR)).unwrap();
+    assert_eq!((late.reminders.len(), due(&late)), (1, Some(at(94 * HOUR))));
+    let missed = late.reminded(at(101 * HOUR)).unwrap();
+    assert_eq!((missed.reminders.len(), due(&missed)), (1, None));
+    let appealed = step.case.appealed(&step.charge, &reason(), at(200)).unwrap().case;
+    assert_eq!((due(&appealed), appealed.reminded(at(90 * HOUR))), (None, None));
+    for deadline in [None, Some(at(50))] {
+        assert_eq!(due(&open(deadline).case), None);
+    }
+}
+
 /// A change of one of the cases of a charge.
 #[derive(Clone, Debug)]
 enum Change {

@@ -1,6 +1,7 @@
 //! Daily rollups: sums over a scope's charges, with one row per day and currency and one for all time.
 //! Statistics and totals of lists read them, so their cost does not grow with the number of charges. A charge
-//! counts on the day of its creation, whose row can also change later.
+//! counts on the day of its creation, whose row can also change later. Only the money that was received and refunded
+//! counts on the day on which that happened.
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::calendar::{Day, hour_of};
 use crate::charge::{Charge, PublicStatus, TransactionStatus};
 use crate::ids::Scope;
-use crate::money::Currency;
+use crate::money::{Currency, MinorUnits};
 use crate::payment_method::PaymentMethod;
 use crate::row::Key;
 use crate::time::Timestamp;
@@ -43,6 +44,12 @@ pub enum Counter {
     PaidInHour(u8),
     /// Number of charges that currently have a status.
     InStatus(TransactionStatus),
+    /// Number of charges settled, on the day of the payment.
+    Received,
+    /// Sum of their amounts in minor units, before fees and refunds.
+    ReceivedVolume,
+    /// Sum of the completed refunds in minor units, on the day on which they ended.
+    RefundedVolume,
 }
 
 impl Counter {
@@ -60,6 +67,9 @@ impl Counter {
             Self::CreatedInHour(hour) => format!("c{hour}"),
             Self::PaidInHour(hour) => format!("p{hour}"),
             Self::InStatus(status) => format!("{IN_STATUS}{}", status_code(status)),
+            Self::Received => "in".to_owned(),
+            Self::ReceivedVolume => "in_v".to_owned(),
+            Self::RefundedVolume => "back".to_owned(),
         }
     }
 }
@@ -160,9 +170,17 @@ pub struct RollupChange {
     /// Additions to the row of the day.
     #[serde(rename = "s")]
     pub sums: Sums,
+    /// Additions to the rows of other days: money that moved after the day of the creation.
+    #[serde(rename = "o", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub others: BTreeMap<Day, Sums>,
 }
 
 impl RollupChange {
+    /// The additions to the row of each day.
+    pub fn of_days(&self) -> impl Iterator<Item = (Day, &Sums)> {
+        std::iter::once((self.day, &self.sums)).chain(self.others.iter().map(|(day, sums)| (*day, sums)))
+    }
+
     /// Returns the additions to the row for all time.
     pub fn of_all_time(&self) -> Sums {
         self.sums.of_all_time()
@@ -200,13 +218,29 @@ pub fn rollup_change(old: Option<&Charge>, new: &Charge) -> Option<RollupChange>
             PublicStatus::Pending | PublicStatus::Processing | PublicStatus::Paid => {}
         }
     }
+    let mut moved: BTreeMap<Day, Sums> = BTreeMap::new();
     if old.is_none_or(|charge| charge.settlement.is_none())
         && let Some(applied) = new.settlement.and(new.applied_payment.as_ref())
     {
         add_payment(&mut sums, new, applied.paid_at);
+        let received = moved.entry(Day::of(applied.paid_at)).or_default();
+        received.add(Counter::Received, 1);
+        received.add(Counter::ReceivedVolume, new.amount.minor());
+    }
+    let refunded = refunded(new).saturating_sub(old.map_or(0, refunded));
+    if refunded != 0 {
+        moved.entry(Day::of(new.updated_at)).or_default().add(Counter::RefundedVolume, refunded);
     }
     let (day, currency) = (Day::of(new.created_at), new.currency);
-    (!sums.0.is_empty()).then_some(RollupChange { day, currency, sums })
+    if let Some(moved) = moved.remove(&day) {
+        sums.add_all(&moved);
+    }
+    let is_none = sums.0.is_empty() && moved.is_empty();
+    (!is_none).then_some(RollupChange { day, currency, sums, others: moved })
+}
+
+fn refunded(charge: &Charge) -> i64 {
+    charge.funds.refunded().map_or(0, MinorUnits::get)
 }
 
 fn add_payment(sums: &mut Sums, charge: &Charge, paid_at: Timestamp) {

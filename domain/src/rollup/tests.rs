@@ -20,6 +20,7 @@ fn all_counters() -> Vec<Counter> {
     let statuses = PublicStatus::vocabulary().into_iter().map(|(_, status)| status);
     let mut counters =
         vec![Counter::Created, Counter::Attempted, Counter::Paid, Counter::Volume, Counter::SecondsToPay];
+    counters.extend([Counter::Received, Counter::ReceivedVolume, Counter::RefundedVolume]);
     for status in statuses {
         counters.push(Counter::Became(status));
         counters.extend(status.transaction_statuses().iter().map(|status| Counter::InStatus(*status)));
@@ -45,7 +46,7 @@ fn a_day_row_of_a_busy_merchant_is_under_one_kilobyte() {
     // Assumes millions of charges and a volume of 13 digits. Sizes are computed as DynamoDB does.
     let size_of_number = |digits: usize| digits.div_ceil(2) + 1;
     let digits = |counter| match counter {
-        Counter::Volume | Counter::VolumeBy(_) => 13,
+        Counter::Volume | Counter::VolumeBy(_) | Counter::ReceivedVolume | Counter::RefundedVolume => 13,
         Counter::SecondsToPay => 10,
         _ => 7,
     };
@@ -177,6 +178,19 @@ fn recount(versions: &[Charge]) -> Sums {
     sums
 }
 
+#[test]
+fn a_completed_refund_counts_on_the_day_on_which_it_ended() {
+    let paid = history(-86_400, false, &[(0, 0)]).pop().unwrap();
+    let mut refunded = Charge { updated_at: at(86_400), ..paid.clone() };
+    refunded.funds.refunded_devolution = MinorUnits::new(400);
+    let change = rollup_change(Some(&paid), &refunded).unwrap();
+    let days: Vec<(Day, i64)> =
+        change.of_days().map(|(day, sums)| (day, sums.get(Counter::RefundedVolume))).collect();
+    assert_eq!(days, [(Day::of(paid.created_at), 0), (Day::of(at(86_400)), 400)]);
+    let stored = serde_json::to_string(&change).unwrap();
+    assert_eq!(serde_json::from_str::<RollupChange>(&stored).unwrap(), change);
+}
+
 proptest! {
     #[test]
     fn the_sum_of_all_changes_equals_a_recount_of_the_charge(
@@ -186,16 +200,24 @@ proptest! {
     ) {
         let versions = history(created_at, has_payer_lock, &steps);
         let (mut of_day, mut of_all_time) = (Sums::default(), Sums::default());
+        let mut received = Vec::new();
         let before = std::iter::once(None).chain(versions.iter().map(Some));
         for (old, new) in before.zip(&versions) {
             if let Some(change) = rollup_change(old, new) {
                 prop_assert_eq!(change.day, Day::of(versions[0].created_at));
                 of_day.add_all(&change.sums);
+                let volume = |(day, sums): (Day, &Sums)| (day, sums.get(Counter::ReceivedVolume));
+                received.extend(change.of_days().map(volume).filter(|(_, volume)| *volume != 0));
                 of_all_time.add_all(&change.of_all_time());
             }
         }
+        let last = versions.last().unwrap();
+        let paid_at = last.settlement.and(last.applied_payment.as_ref()).map(|applied| applied.paid_at);
+        let on_its_day: Vec<(Day, i64)> = paid_at.map(|at| (Day::of(at), 1000)).into_iter().collect();
+        prop_assert_eq!(received, on_its_day);
         let expected = recount(&versions);
-        for counter in all_counters() {
+        let moved = [Counter::Received, Counter::ReceivedVolume, Counter::RefundedVolume];
+        for counter in all_counters().into_iter().filter(|counter| !moved.contains(counter)) {
             prop_assert_eq!(of_day.get(counter), expected.get(counter), "{:?} of {:?}", counter, versions);
             let is_in_all_time_row = matches!(counter, Counter::Created | Counter::InStatus(_));
             prop_assert_eq!(of_all_time.get(counter), if is_in_all_time_row { expected.get(counter) } else { 0 });

@@ -60,7 +60,7 @@ impl Wallet {
         self.totals(account).balance()
     }
 
-    /// Returns the available balance; it can be negative after a case, or after a refund that was made at the acquirer.
+    /// Returns the available balance; it can be negative: [`LedgerAccount::MerchantAvailable`].
     pub fn available(&self) -> Result<MinorUnits, MoneyError> {
         self.balance(LedgerAccount::MerchantAvailable)
     }
@@ -73,6 +73,18 @@ impl Wallet {
     /// Returns the balance that MED cases retain.
     pub fn retained(&self) -> Result<MinorUnits, MoneyError> {
         self.balance(LedgerAccount::MerchantRetained)
+    }
+
+    /// What payers sent to the merchant's own wallet. `None`: nothing.
+    pub fn self_custody(&self) -> Result<Option<MinorUnits>, MoneyError> {
+        let arrived = self.totals(LedgerAccount::SelfCustodyClearing).debits;
+        Ok(Some(arrived).filter(|arrived| arrived.is_positive()))
+    }
+
+    /// Whether money moved that the service has, or had.
+    pub fn is_operational(&self) -> bool {
+        let is_moved = |totals: &Totals| *totals != Totals::default();
+        self.totals.iter().any(|(account, totals)| !account.is_self_custody() && is_moved(totals))
     }
 
     /// Returns the sum of the available and the pending balance.

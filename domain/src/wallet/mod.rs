@@ -18,6 +18,8 @@ use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
 use crate::money::Currency;
+#[cfg(doc)]
+use crate::payment_method::PaymentMethod;
 
 /// The currency of a wallet's top-level fields.
 pub const PRIMARY_CURRENCY: Currency = Currency::BRL;
@@ -30,7 +32,8 @@ pub const PRIMARY_CURRENCY: Currency = Currency::BRL;
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum LedgerAccount {
-    /// Money that the merchant can spend. Only a case, and a refund that was made at the acquirer, can make it negative.
+    /// Money that the merchant can spend. Only a case, a refund that was made at the acquirer, and the fee of a payment to
+    /// the merchant's own wallet can make it negative.
     MerchantAvailable,
     /// The merchant's settled money before its release day.
     MerchantPending,
@@ -56,11 +59,22 @@ pub enum LedgerAccount {
     MedLosses,
     /// Payouts in progress to merchants' banks.
     Payouts,
+    /// Payments that came to the merchant's own wallet: [`PaymentMethod::is_self_custody`].
+    SelfCustody,
+    /// Payments that came there and could not be applied to their charge.
+    SelfCustodyReceipts,
+    /// What came there: debited for incoming money.
+    SelfCustodyClearing,
 }
 
 crate::named!(LedgerAccount);
 
 impl LedgerAccount {
+    /// Whether it counts what payers sent to the merchant's own wallet.
+    pub(crate) fn is_self_custody(self) -> bool {
+        matches!(self, Self::SelfCustody | Self::SelfCustodyReceipts | Self::SelfCustodyClearing)
+    }
+
     /// Checks whether the account is part of the merchant's wallet.
     pub(crate) fn is_wallet(self) -> bool {
         match self {
@@ -74,7 +88,10 @@ impl LedgerAccount {
             | Self::AcquirerFees
             | Self::PlatformExpense
             | Self::MedLosses
-            | Self::Payouts => false,
+            | Self::Payouts
+            | Self::SelfCustody
+            | Self::SelfCustodyReceipts
+            | Self::SelfCustodyClearing => false,
         }
     }
 }

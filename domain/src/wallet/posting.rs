@@ -80,11 +80,16 @@ pub enum PostingKind {
     PayoutFailed,
     /// An operator's correction.
     Adjustment,
+    /// A payment came to the merchant's own wallet.
+    #[schemars(skip)]
+    SelfCustody,
+    /// The platform's fee of a payment by crypto, which the available balance pays.
+    Fee,
 }
 
 impl PostingKind {
     /// Every kind that changes the merchant's wallet, with its name in the statement.
-    pub(crate) const IN_STATEMENT: [(&'static str, Self); 11] = [
+    pub(crate) const IN_STATEMENT: [(&'static str, Self); 12] = [
         ("settlement", Self::Settlement),
         ("release", Self::Release),
         ("refund", Self::Refund),
@@ -96,6 +101,7 @@ impl PostingKind {
         ("payout", Self::Payout),
         ("payout_failed", Self::PayoutFailed),
         ("adjustment", Self::Adjustment),
+        ("fee", Self::Fee),
     ];
 
     /// Returns the kind's name in the statement; `other` for kinds that are not in it.
@@ -211,6 +217,11 @@ impl Posting {
             earlier: None,
             subject: cause.subject,
         }
+    }
+
+    /// The time by which statements and reports are sorted and bounded.
+    pub fn dated_at(&self) -> Timestamp {
+        self.id.timestamp().unwrap_or(self.at)
     }
 
     /// The postings of a shard in all currencies. The verification of a ledger reads all of it, so it finds all

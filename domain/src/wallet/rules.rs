@@ -2,12 +2,13 @@
 
 use super::LedgerAccount::{
     self, AcquirerClearing, AcquirerFees, HeldForReview, MedLosses, MerchantAvailable, MerchantPending,
-    MerchantRetained, Payouts, PlatformExpense, PlatformFees, RefundsInFlight, ReturnsInFlight,
-    UnappliedReceipts,
+    MerchantRetained, Payouts, PlatformExpense, PlatformFees, RefundsInFlight, ReturnsInFlight, SelfCustody,
+    SelfCustodyClearing, SelfCustodyReceipts, UnappliedReceipts,
 };
 use super::{Cause, Posting, PostingKind, Transfer};
 use crate::calendar::Day;
 use crate::money::{Amount, MinorUnits, MoneyError};
+use crate::payment_method::PaymentMethod;
 use crate::wallet::{CaseClawback, RefundShare, ReturnStatus, Settlement, TrancheShare};
 
 fn transfer(from: LedgerAccount, to: LedgerAccount, minor: impl Into<MinorUnits>) -> Transfer {
@@ -32,8 +33,25 @@ fn credited(cause: Cause, from: LedgerAccount, amount: Amount, settlement: &Sett
     }
 }
 
+/// A payment to the merchant's own wallet. Nothing can be deducted from it, so the available balance pays the platform's
+/// fee, and may become negative.
+fn kept(cause: Cause, from: LedgerAccount, amount: Amount, settlement: &Settlement) -> Posting {
+    let fee = settlement.fees.platform();
+    let transfers = [transfer(from, SelfCustody, amount), transfer(MerchantAvailable, PlatformFees, fee)];
+    if fee.is_zero() {
+        return Posting {
+            amount: amount.into(),
+            ..Posting::new(cause, PostingKind::SelfCustody, &transfers)
+        };
+    }
+    Posting { fee, ..Posting::new(cause, PostingKind::Fee, &transfers) }
+}
+
 /// Posts a new payment that settles.
-pub fn settled(cause: Cause, amount: Amount, settlement: &Settlement) -> Posting {
+pub fn settled(cause: Cause, method: PaymentMethod, amount: Amount, settlement: &Settlement) -> Posting {
+    if method.is_self_custody() {
+        return kept(cause, SelfCustodyClearing, amount, settlement);
+    }
     credited(cause, AcquirerClearing, amount, settlement)
 }
 
@@ -74,13 +92,25 @@ pub fn unapplied(cause: Cause, amount: Amount, status: ReturnStatus) -> Posting 
 }
 
 /// Posts a new payment that matches no charge.
-pub fn unmatched(cause: Cause, amount: Amount) -> Posting {
-    let received = transfer(AcquirerClearing, UnappliedReceipts, amount);
+pub fn unmatched(cause: Cause, method: PaymentMethod, amount: Amount) -> Posting {
+    let received = if method.is_self_custody() {
+        transfer(SelfCustodyClearing, SelfCustodyReceipts, amount)
+    } else {
+        transfer(AcquirerClearing, UnappliedReceipts, amount)
+    };
     Posting { amount: amount.into(), ..Posting::new(cause, PostingKind::UnappliedReceipt, &[received]) }
 }
 
 /// Posts the settlement of a payment that matched no charge and that an operator applied to one.
-pub(crate) fn receipt_applied(cause: Cause, amount: Amount, settlement: &Settlement) -> Posting {
+pub(crate) fn receipt_applied(
+    cause: Cause,
+    method: PaymentMethod,
+    amount: Amount,
+    settlement: &Settlement,
+) -> Posting {
+    if method.is_self_custody() {
+        return kept(cause, SelfCustodyReceipts, amount, settlement);
+    }
     credited(cause, UnappliedReceipts, amount, settlement)
 }
 
@@ -233,6 +263,12 @@ pub(crate) fn receipt_credited(cause: Cause, amount: Amount) -> Posting {
     Posting { amount: amount.into(), ..Posting::new(cause, PostingKind::Adjustment, &[credited]) }
 }
 
+/// Posts that an operator left the merchant a payment that its own wallet has and no charge took.
+pub(crate) fn receipt_kept(cause: Cause, amount: Amount) -> Posting {
+    let kept = transfer(SelfCustodyReceipts, SelfCustody, amount);
+    Posting { amount: amount.into(), ..Posting::new(cause, PostingKind::SelfCustody, &[kept]) }
+}
+
 /// Posts the request of a payout. The caller must check that the available balance covers the amount.
 pub fn payout_requested(cause: Cause, amount: Amount) -> Posting {
     let taken = transfer(MerchantAvailable, Payouts, amount);
@@ -304,7 +340,8 @@ mod tests {
             (held_for_review(cause(), amount), (1000, 0)),
             (review_returned(cause(), amount, returned), (1000, 0)),
             (unapplied(cause(), amount, returned), (1000, 0)),
-            (unmatched(cause(), amount), (1000, 0)),
+            (unmatched(cause(), PaymentMethod::Boleto, amount), (1000, 0)),
+            (unmatched(cause(), PaymentMethod::Crypto, amount), (1000, 0)),
             (unmatched_returned(cause(), amount), (1000, 0)),
             (return_completed(cause(), amount), (1000, 0)),
             (released(cause(), Day::of(at(0)), minor), (1000, 0)),

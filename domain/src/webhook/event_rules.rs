@@ -113,6 +113,9 @@ pub fn case_events(old: Option<&MedCase>, new: &MedCase, outcome_notices: bool) 
     if requests_evidence || (old.status != new.status && (outcome_notices || !has_ended)) {
         events.push(EventType::MedCaseUpdated);
     }
+    if new.reminders.last() != old.reminders.last() {
+        events.push(EventType::MedCaseDeadlineApproaching);
+    }
     if has_ended && outcome_notices {
         events.push(EventType::MedResolved);
     }

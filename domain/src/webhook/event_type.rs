@@ -64,7 +64,10 @@ event_types! {
     MedCaseCreated, "med_case.created", Canonical, "A MED case opened.";
     MedCaseUpdated, "med_case.updated", Canonical,
         "A MED case changed its status, or evidence was asked for.";
+    MedCaseDeadlineApproaching, "med_case.deadline_approaching", Canonical,
+        "An open MED case is not answered, and its deadline is in 48, 24 or 6 hours, or sooner.";
     MedResolved, "med.resolved", Canonical, "Where the money of a MED case ended.";
+    ReportReady, "report.ready", Canonical, "The file of a report can be downloaded.";
     PaymentCreated, "payment.created", Legacy, "Payment created and awaiting its payer.";
     PaymentCompleted, "payment.completed", Legacy, "Payment settled.";
     PaymentFailed, "payment.failed", Legacy,
@@ -89,6 +92,8 @@ impl EventType {
     /// it. The event with the greatest code is listed first.
     pub fn code(self) -> u8 {
         match self {
+            Self::MedCaseDeadlineApproaching => 26,
+            Self::ReportReady => 27,
             Self::RefundCreated => 25,
             Self::RefundSucceeded => 24,
             Self::RefundFailed => 23,
@@ -174,13 +179,13 @@ mod tests {
     fn every_event_type_has_a_distinct_code() {
         let mut codes: Vec<u8> = EventType::ALL.iter().map(|(_, event)| event.code()).collect();
         codes.sort_unstable();
-        assert_eq!(codes, (1..=25).collect::<Vec<u8>>());
+        assert_eq!(codes, (1..=27).collect::<Vec<u8>>());
     }
 
     #[test]
     fn a_test_event_cannot_be_subscribed_to() {
         assert_eq!(EventType::named("webhook.test"), None);
         assert_eq!(EventType::named("charge.paid"), Some(EventType::ChargePaid));
-        assert_eq!(EventType::subscribable().count(), 24);
+        assert_eq!(EventType::subscribable().count(), 26);
     }
 }

@@ -3,6 +3,9 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use crate::url_policy::UrlRefusal;
 
 crate::fact! {
@@ -17,8 +20,8 @@ crate::fact! {
         Connection(#[from] ConnectionFailure) = "{0}";
         /// The response had not ended after this time.
         Timeout(Duration) = "timeout after {}", in_seconds_or_millis;
-        /// The worker died in the last attempt.
-        CutShort = "the last attempt was cut short";
+        /// The worker died during the attempt.
+        CutShort = "the attempt was cut short";
         /// The row of the event, of the endpoint or of the secret can't be read.
         Unreadable = "the event can't be read";
     }
@@ -59,6 +62,77 @@ crate::fact! {
         NotForServers = "not issued for servers";
         NonePresented = "none presented";
         NotAcceptable = "not acceptable";
+    }
+}
+
+/// The kind of a failure, which programs read. The guide has a remedy for each.
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, Serialize, JsonSchema, strum::IntoStaticStr, strum::VariantArray,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+#[schemars(rename = "WebhookFailureCode", description = "The kind of a failure.")]
+pub enum FailureCode {
+    /// The server redirected.
+    #[serde(rename = "http_3xx")]
+    #[strum(serialize = "http_3xx")]
+    Http3xx,
+    /// The server refused the request.
+    #[serde(rename = "http_4xx")]
+    #[strum(serialize = "http_4xx")]
+    Http4xx,
+    /// The server failed, or answered with a status that no receiver answers.
+    #[serde(rename = "http_5xx")]
+    #[strum(serialize = "http_5xx")]
+    Http5xx,
+    /// The answer had not ended after 30 s.
+    Timeout,
+    /// The DNS has no such name.
+    DnsNotFound,
+    /// Nothing listens on the port.
+    ConnectionRefused,
+    /// The server was not reached, or not in time.
+    Unreachable,
+    /// The TLS certificate has expired.
+    TlsExpired,
+    /// The TLS certificate is not valid for another reason, or the handshake failed.
+    TlsInvalid,
+    /// The connection was closed before an answer.
+    ConnectionClosed,
+    /// The answer is not valid HTTP/1.1.
+    NotHttp,
+    /// The rules forbid the URL or its address.
+    UrlNotAllowed,
+    /// The worker of the attempt died. The receiver may have got the event.
+    Interrupted,
+    /// The event can't be read.
+    Unreadable,
+}
+
+crate::named!(FailureCode);
+
+impl AttemptFailure {
+    pub fn code(&self) -> FailureCode {
+        match self {
+            Self::Answered(300..=399) | Self::Redirected(_) => FailureCode::Http3xx,
+            Self::Answered(400..=499) => FailureCode::Http4xx,
+            Self::Answered(_) => FailureCode::Http5xx,
+            Self::Url(_) | Self::Address(_) => FailureCode::UrlNotAllowed,
+            Self::Timeout(_) => FailureCode::Timeout,
+            Self::CutShort => FailureCode::Interrupted,
+            Self::Unreadable => FailureCode::Unreadable,
+            Self::Connection(failure) => match failure {
+                ConnectionFailure::NameNotFound => FailureCode::DnsNotFound,
+                ConnectionFailure::Refused => FailureCode::ConnectionRefused,
+                ConnectionFailure::Timeout | ConnectionFailure::Unreachable | ConnectionFailure::Other => {
+                    FailureCode::Unreachable
+                }
+                ConnectionFailure::Certificate(CertificateFault::Expired) => FailureCode::TlsExpired,
+                ConnectionFailure::Certificate(_) | ConnectionFailure::Tls => FailureCode::TlsInvalid,
+                ConnectionFailure::Closed => FailureCode::ConnectionClosed,
+                ConnectionFailure::HeadTooLarge | ConnectionFailure::NotHttp => FailureCode::NotHttp,
+            },
+        }
     }
 }
 

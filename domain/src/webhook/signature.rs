@@ -76,6 +76,19 @@ pub fn legacy(secret: &SecretString, body: &[u8]) -> String {
     format!("sha256={}", hex::encode(hmac_sha256(secret.expose_secret().as_bytes(), &[body])))
 }
 
+/// Checks a header in the form of [`legacy`], by which a BTCPay Server signs its notifications. `body` is the body as it
+/// arrived. It contains no time.
+pub fn is_legacy(header: &str, body: &[u8], secrets: &[SecretString]) -> bool {
+    let Some(signature) = header.strip_prefix("sha256=").and_then(|hex| hex::decode(hex).ok()) else {
+        return false;
+    };
+    // This comparison takes the same time wherever the bytes differ.
+    let is_by = |secret: &SecretString| {
+        mac(secret.expose_secret().as_bytes(), &[body]).verify_slice(&signature).is_ok()
+    };
+    secrets.iter().any(is_by)
+}
+
 /// `v1,<base64>`, signed over `<id>.<timestamp>.<body>` (Standard Webhooks 1.0). The values are those of the
 /// headers.
 pub fn standard_webhooks(secret: &SecretString, id: &str, timestamp: i64, body: &[u8]) -> String {
@@ -151,6 +164,19 @@ mod tests {
     const SECRET: &str = "4b1d0f3a9c8e7d6b5a4f3e2d1c0b9a8f7e6d5c4b3a29181706f5e4d3c2b1a0ff";
 
     // The expected digests are the output of `printf '<t>.<body>' | openssl dgst -sha256 -hmac "$SECRET"`.
+
+    #[test]
+    fn a_legacy_header_is_the_signature_of_the_body_by_a_known_secret() {
+        let (secret, other) = (SecretString::from(SECRET), SecretString::from("other"));
+        let header = legacy(&secret, b"{}");
+        assert!(is_legacy(&header, b"{}", &[other.clone(), secret.clone()]));
+        assert!(!is_legacy(&header, b"{}", &[other]));
+        assert!(!is_legacy(&header, b"[]", std::slice::from_ref(&secret)));
+        let bare = header.trim_start_matches("sha256=");
+        for header in ["", "sha256=", "sha256=zz", bare, &format!("{header}00")] {
+            assert!(!is_legacy(header, b"{}", std::slice::from_ref(&secret)), "{header}");
+        }
+    }
 
     #[test]
     fn the_canonical_form_signs_time_dot_and_raw_body_and_the_legacy_form_the_body_alone() {

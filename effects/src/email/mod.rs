@@ -16,15 +16,16 @@ use strum::IntoStaticStr;
 pub use repository::Emails;
 
 use domain::account::Account;
-use domain::ids::{AccountId, EmailId, EndpointId, MedCaseId, RefundId, Scope, UserId};
+use domain::ids::{AccountId, EmailId, EndpointId, MedCaseId, RefundId, ReportId, Scope, UserId};
 use domain::med::MedCase;
 use domain::refund::Refund;
+use domain::report::{Report, ReportStatus};
 use domain::retention::EVENTS_KEPT_SECONDS;
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 
-use crate::webhook::endpoint::Endpoint;
+use crate::webhook::endpoint::{Alerted, Endpoint};
 use crate::webhook::event::Event;
 use shared::account::{MailedLink, User};
 use shared::auth::dashboard::LockOut;
@@ -40,11 +41,21 @@ const LEASE_SECONDS: i64 = 60;
 pub enum EmailTopic {
     MedOpened(MedCaseId),
     MedResolved(MedCaseId),
+    /// The deadline of an open case is near. The mailer sends itself a message for each owner and administrator.
+    MedDeadline(MedCaseId),
+    /// The same, to an owner or administrator.
+    MedDeadlineTo(MedCaseId, UserId),
     /// The service disabled an endpoint, because nothing was delivered to it for five days or more.
     EndpointDisabled(EndpointId),
+    /// All attempts to an endpoint have failed for an hour, or for a day.
+    EndpointFailing(EndpointId),
+    /// An endpoint whose failures an email reported works again.
+    EndpointRecovered(EndpointId),
     /// A refund is sent to a third party's key. The email is sent only for the scope's first refund to that
     /// key.
     RefundDestination(RefundId),
+    /// The file of a report is ready, which a member or their schedule asked for.
+    ReportReady(ReportId),
     /// The changes of access to the account in a minute ([`access`]). The mailer sends itself a message for each
     /// recipient.
     TeamAccess,
@@ -55,9 +66,16 @@ pub enum EmailTopic {
 impl EmailTopic {
     fn row_key(self, scope: &Scope) -> Key {
         match self {
-            Self::MedOpened(id) | Self::MedResolved(id) => MedCase::key_of(id),
-            Self::EndpointDisabled(id) => Endpoint::key_of(scope, id),
+            Self::MedOpened(id) | Self::MedResolved(id) | Self::MedDeadline(id) => MedCase::key_of(id),
+            Self::MedDeadlineTo(id, user) => {
+                let Key { pk, sk } = MedCase::key_of(id);
+                Key { pk, sk: format!("{sk}#{user}") }
+            }
+            Self::EndpointDisabled(id) | Self::EndpointFailing(id) | Self::EndpointRecovered(id) => {
+                Endpoint::key_of(scope, id)
+            }
             Self::RefundDestination(id) => Refund::key_of(id),
+            Self::ReportReady(id) => Report::key_of(scope, id),
             Self::TeamAccess => Account::key_of(&scope.account),
             Self::UserAccess(id) => User::key_of(&id),
         }
@@ -126,27 +144,35 @@ impl Message for Email {
 }
 
 impl Email {
-    /// Returns the email that a change of a case causes. Only a change that emits `med_case.created` or
-    /// `med.resolved` causes an email. `event`: the events of the change.
+    /// Returns the email that a change of a case causes. Only a change that emits `med_case.created`,
+    /// `med.resolved` or `med_case.deadline_approaching` causes an email. `event`: the events of the change.
     pub fn for_case(case: &MedCase, event: Option<&Event>) -> Option<Self> {
         let has_event = |name| event.is_some_and(|event| event.object_as(name).is_some());
         let about = if has_event(EventType::MedCaseCreated) {
             EmailTopic::MedOpened(case.id)
         } else if has_event(EventType::MedResolved) {
             EmailTopic::MedResolved(case.id)
+        } else if has_event(EventType::MedCaseDeadlineApproaching) {
+            EmailTopic::MedDeadline(case.id)
         } else {
             return None;
         };
         Some(Self { scope: case.scope, about, version: case.version, at: case.updated_at })
     }
 
-    /// Returns the email that a change of an endpoint causes. Only a change by which the service disables the
-    /// endpoint causes an email.
+    /// Returns the email that a change of an endpoint causes: the service disables it, or records an alert.
     pub fn for_endpoint(old: Option<&Endpoint>, new: &Endpoint) -> Option<Self> {
+        let email = |about, at| Self { scope: new.scope, about, version: new.version, at };
         let before = old.and_then(|endpoint| endpoint.disabled.as_ref());
-        let disabled = new.disabled.as_ref().filter(|now| Some(*now) != before)?;
-        let about = EmailTopic::EndpointDisabled(new.id);
-        Some(Self { scope: new.scope, about, version: new.version, at: disabled.at })
+        if let Some(disabled) = new.disabled.as_ref().filter(|now| Some(*now) != before) {
+            return Some(email(EmailTopic::EndpointDisabled(new.id), disabled.at));
+        }
+        let alert = new.alert.filter(|alert| Some(*alert) != old.and_then(|endpoint| endpoint.alert))?;
+        let about = match alert.said {
+            Alerted::Hour | Alerted::Day => EmailTopic::EndpointFailing(new.id),
+            Alerted::Over => EmailTopic::EndpointRecovered(new.id),
+        };
+        Some(email(about, alert.at))
     }
 
     /// Returns the email that a change of a refund causes. Only the creation of a refund to a third party
@@ -160,6 +186,14 @@ impl Email {
             version: new.version,
             at: new.created_at,
         })
+    }
+
+    /// Returns the email that a change of a report causes: to the member who asked for it, when its file is ready.
+    pub fn for_report(old: Option<&Report>, new: &Report) -> Option<Self> {
+        let is_ready = |report: &Report| report.status == ReportStatus::Ready;
+        let is_news = is_ready(new) && !old.is_some_and(is_ready) && new.notify.is_some();
+        let about = EmailTopic::ReportReady(new.id);
+        is_news.then_some(Self { scope: new.scope, about, version: new.version, at: new.updated_at })
     }
 
     /// Derives the email's id from the change, so that repeated stream records yield the same id.

@@ -80,14 +80,13 @@ impl Rollups {
         let BusinessDayRange { first, today } = window;
         let (mut days, checkpoint) = self.for_days(&scope.scope, first, today).await?;
         let (changes, ended_at) = self.some_changes_after(scope, checkpoint, most).await?;
-        for change in changes {
-            let (day, currency) = (change.day, change.currency);
-            if !(first..=today).contains(&day) {
-                continue;
-            }
-            match days.iter_mut().find(|row| (row.day, row.currency) == (day, currency)) {
-                Some(row) => row.sums.add_all(&change.sums),
-                None => days.push(DayRow { day, currency, sums: change.sums }),
+        for change in &changes {
+            let currency = change.currency;
+            for (day, sums) in change.of_days().filter(|(day, _)| (first..=today).contains(day)) {
+                match days.iter_mut().find(|row| (row.day, row.currency) == (day, currency)) {
+                    Some(row) => row.sums.add_all(sums),
+                    None => days.push(DayRow { day, currency, sums: sums.clone() }),
+                }
             }
         }
         days.sort_by_key(|row| row.day);
@@ -215,8 +214,10 @@ impl Log for EventRows {
         let rows = of_partitions.into_iter().flatten().filter_map(|item| {
             let id = text(&item, "sk")?;
             let added = counted_by(item).map_or_else(Vec::new, |change| {
-                let day = day_key(&self.scope, change.day, change.currency).sk;
-                vec![(TOTAL.to_owned(), change.of_all_time()), (day, change.sums)]
+                let of_day =
+                    |(day, sums): (Day, &Sums)| (day_key(&self.scope, day, change.currency).sk, sums.clone());
+                let total = (TOTAL.to_owned(), change.of_all_time());
+                std::iter::once(total).chain(change.of_days().map(of_day)).collect()
             });
             Some(LogRow { id, added, open: None, is_settled: true })
         });
@@ -249,8 +250,9 @@ fn counted_by(item: Item) -> Option<RollupChange> {
 fn late_additions(event: &Event, change: &RollupChange) -> impl Iterator<Item = Write> {
     // The last character of all ids of rows is the same.
     let part = event.id.to_string().chars().nth_back(1).unwrap_or_default();
-    let day = day_key(&event.scope, change.day, change.currency);
-    let sums = [(day, change.sums.clone()), (all_time_key(&event.scope), change.of_all_time())];
+    let of_day = |(day, sums): (Day, &Sums)| (day_key(&event.scope, day, change.currency), sums.clone());
+    let of_all_time = (all_time_key(&event.scope), change.of_all_time());
+    let sums: Vec<(Key, Sums)> = change.of_days().map(of_day).chain([of_all_time]).collect();
     sums.into_iter().filter_map(move |(Key { pk, sk }, sums)| {
         let changes = sums.into_changes();
         let update = RowUpdate::of(Key { pk, sk: format!("{sk}#{part}") });

@@ -13,6 +13,7 @@ use money::charge::view::ChargeView;
 use money::med::{CaseView, ResolvedView};
 use money::payout::PayoutView;
 use money::refund::RefundObject;
+use money::report::ReportView;
 
 /// Adds the schema of the body of an event type to the generator's definitions. Returns a reference to it.
 pub fn body_schema(event_type: EventType, generator: &mut SchemaGenerator) -> Schema {
@@ -28,9 +29,10 @@ pub fn body_schema(event_type: EventType, generator: &mut SchemaGenerator) -> Sc
         EventType::PayoutCreated | EventType::PayoutPaid | EventType::PayoutFailed => {
             Envelope::<PayoutView<'_>>::json_schema(generator)
         }
-        EventType::MedCaseCreated | EventType::MedCaseUpdated => {
+        EventType::MedCaseCreated | EventType::MedCaseUpdated | EventType::MedCaseDeadlineApproaching => {
             Envelope::<CaseView<'_>>::json_schema(generator)
         }
+        EventType::ReportReady => Envelope::<ReportView>::json_schema(generator),
         EventType::MedResolved => Envelope::<ResolvedView>::json_schema(generator),
         EventType::WebhookTest => Envelope::<EndpointView<'_>>::json_schema(generator),
         EventType::PaymentCreated
@@ -71,7 +73,14 @@ fn define(name: String, schema: Schema, generator: &mut SchemaGenerator) -> Sche
 fn legacy_schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
-        "properties": { "event": {}, "data": legacy_data_schema::<T>(generator) },
+        "properties": {
+            "event": {},
+            "data": legacy_data_schema::<T>(generator),
+            "test": {
+                "type": "boolean",
+                "description": "`true` in a sample that a test of an endpoint sends. Absent from all others.",
+            },
+        },
         "required": ["event", "data"],
     })
 }

@@ -14,7 +14,7 @@ use url::Url;
 
 use domain::audit::Actor;
 use domain::ids::{EndpointId, Scope};
-use domain::row::{Key, Row};
+use domain::row::{Indexes, Key, Row};
 use domain::time::Timestamp;
 use domain::url_policy::{AddressPolicy, check_new_url};
 pub use domain::webhook::EndpointStatus;
@@ -42,6 +42,30 @@ const FAILED_FOR_MS: i64 = 5 * 24 * 60 * 60 * 1_000;
 /// deliveries from the beginning of an outage do not switch the endpoint off. They have normally had all
 /// their attempts before a later delivery switches it off.
 const FAILED_BEFORE_MS: i64 = 2 * 24 * 60 * 60 * 1_000;
+
+/// After how long of failures the merchant gets the e-mails about them, in milliseconds: an hour, then a day.
+const ALERT_AFTER_MS: [(Alerted, i64); 2] =
+    [(Alerted::Hour, 60 * 60 * 1_000), (Alerted::Day, 24 * 60 * 60 * 1_000)];
+
+/// What the last e-mail about the failures of an endpoint said.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Alerted {
+    /// It has failed for an hour.
+    Hour,
+    /// It has failed for a day.
+    Day,
+    /// It works again.
+    Over,
+}
+
+/// The last e-mail about the failures of an endpoint.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Alert {
+    pub said: Alerted,
+    #[serde(with = "domain::time::millis")]
+    pub at: Timestamp,
+}
 
 /// When and why the service switched an endpoint off. `Display` is the reason, which the merchant reads.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, thiserror::Error)]
@@ -80,6 +104,8 @@ pub struct Endpoint {
     /// there was no failure since then.
     #[serde(default, with = "domain::time::millis_option")]
     pub failing_since: Option<Timestamp>,
+    /// Present if the merchant got an e-mail about these failures, or about their end.
+    pub alert: Option<Alert>,
     /// Present if the service switched it off because no delivery succeeded. Its status is `INACTIVE` then.
     /// Existing deliveries are attempted to the end of their schedule, unless the merchant also sets the
     /// endpoint to `INACTIVE`.
@@ -120,6 +146,7 @@ impl Endpoint {
             secret_version: 1,
             status: EndpointStatus::Active,
             failing_since: None,
+            alert: None,
             disabled: None,
             abandoned: None,
             created_at: now,
@@ -201,9 +228,12 @@ impl Endpoint {
         }
         let next = Self { version: self.version.saturating_add(1), ..self.clone() };
         match (outcome, self.failing_since) {
-            (AttemptOutcome::Delivered { .. }, Some(_)) => Some(Self { failing_since: None, ..next }),
+            (AttemptOutcome::Delivered { .. }, Some(_)) => {
+                let alert = self.alert.map(|_| Alert { said: Alerted::Over, at: now });
+                Some(Self { failing_since: None, alert, ..next })
+            }
             (AttemptOutcome::Retry { .. } | AttemptOutcome::Exhausted(_), None) => {
-                Some(Self { failing_since: Some(now), ..next })
+                Some(Self { failing_since: Some(now), alert: None, ..next })
             }
             (AttemptOutcome::Exhausted(failed), Some(since))
                 if now.millis_since(since) >= FAILED_FOR_MS
@@ -225,6 +255,23 @@ impl Endpoint {
                 _,
             ) => None,
         }
+    }
+}
+
+impl Endpoint {
+    /// Returns the next e-mail about its failures, and when it is due.
+    fn next_alert(&self) -> Option<(Alerted, Timestamp)> {
+        let since = self.failing_since.filter(|_| self.status == EndpointStatus::Active)?;
+        let is_next = |(said, _): &(Alerted, i64)| self.alert.is_none_or(|alert| alert.said < *said);
+        let (said, after_ms) = ALERT_AFTER_MS.into_iter().find(is_next)?;
+        Some((said, since.plus_millis(after_ms).ok()?))
+    }
+
+    /// Returns the row once the next e-mail about its failures is due; `None`: none is.
+    fn alerted(&self, now: Timestamp) -> Option<Self> {
+        let (said, _) = self.next_alert().filter(|(_, due)| *due <= now)?;
+        let version = self.version.saturating_add(1);
+        Some(Self { alert: Some(Alert { said, at: now }), version, ..self.clone() })
     }
 }
 
@@ -253,6 +300,10 @@ pub(super) fn decrement_count(scope: &Scope) -> Write {
 impl Row for Endpoint {
     fn key(&self) -> Key {
         Self::key_of(&self.scope, self.id)
+    }
+
+    fn indexes(&self) -> Indexes {
+        Indexes { due: self.next_alert().map(|(_, at)| at), ..Indexes::default() }
     }
 }
 
@@ -350,6 +401,7 @@ impl EndpointChange {
             abandoned: endpoint.abandoned_after(change.status, now),
             // A new URL has no failures yet. A merchant who activates the endpoint has repaired it.
             failing_since: endpoint.failing_since.filter(|_| !activated && change.url.is_none()),
+            alert: endpoint.alert.filter(|_| !activated && change.url.is_none()),
             disabled: endpoint.disabled.filter(|_| !activated),
             url: change.url.unwrap_or(endpoint.url),
             events: change.events.unwrap_or(endpoint.events),
@@ -454,6 +506,14 @@ impl Endpoints {
                 return Ok(());
             }
         }
+    }
+
+    /// Records that the next e-mail about an endpoint's failures is due. The stream sends it. If another caller changed the
+    /// row meanwhile, the row's next time in the due index is that of the change.
+    pub async fn alert(&self, key: &Key, now: Timestamp) -> Result<(), StoreError> {
+        let Some(endpoint) = self.store.get::<Endpoint>(key).await? else { return Ok(()) };
+        let Some(next) = endpoint.alerted(now) else { return Ok(()) };
+        self.store.commit(vec![Write::replace(&next, endpoint.version)?]).await.map(|_done_or_conflict| ())
     }
 
     /// Returns a scope's endpoints, oldest first.
@@ -631,7 +691,17 @@ mod tests {
         assert!(failing.after_attempt(&failure(), at(0), at(90)).is_none());
         let cancelled = AttemptOutcome::Cancelled(Cause::Deleted);
         assert!(failing.after_attempt(&cancelled, at(0), at(90)).is_none());
+        assert!(failing.alerted(at(60 + 3_599)).is_none());
+        let hour = failing.alerted(at(60 + 3_600)).unwrap();
+        assert_eq!(hour.alert, Some(Alert { said: Alerted::Hour, at: at(3_660) }));
+        assert!(hour.alerted(at(60 + DAY - 1)).is_none());
+        let day = hour.alerted(at(60 + DAY)).unwrap();
+        assert!(day.indexes().due.is_none() && day.alerted(at(9 * DAY)).is_none());
+        let over = day.after_attempt(&delivered, at(0), at(2 * DAY)).unwrap();
+        assert_eq!(over.alert, Some(Alert { said: Alerted::Over, at: at(2 * DAY) }));
+        assert!(over.after_attempt(&failure(), at(0), at(3 * DAY)).unwrap().alert.is_none());
         let recovered = failing.after_attempt(&delivered, at(0), at(90)).unwrap();
+        assert_eq!(recovered.alert, None, "no e-mail reported the failures");
         assert_eq!((recovered.failing_since, recovered.version), (None, 3));
     }
 

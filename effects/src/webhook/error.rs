@@ -23,6 +23,18 @@ pub enum WebhookError {
     EndpointInactive,
     #[error("The webhook endpoint was deleted, so nothing can be sent to it.")]
     EndpointDeleted,
+    /// The endpoint has no recovery with this id, or it is older than 90 days.
+    #[error("there is no such recovery")]
+    NoRecovery,
+    /// Another recovery of the endpoint runs.
+    #[error("a recovery of the endpoint runs")]
+    RecoveryInProgress,
+    /// The idempotency key was used with another body.
+    #[error("the idempotency key of a recovery was used with another body")]
+    RecoveryKeyReused,
+    /// Nothing is sent to an endpoint that is not `ACTIVE`.
+    #[error("the endpoint of a recovery is not ACTIVE")]
+    RecoveryOfInactive,
     #[error("at most {limit} tests of a webhook endpoint can be sent a minute")]
     TooManyTests {
         limit: i64,

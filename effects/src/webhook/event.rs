@@ -15,6 +15,7 @@ use domain::ids::{ChargeId, DeliveryId, EventId, Scope};
 use domain::med::MedCase;
 use domain::payout::{Payout, PayoutStatus};
 use domain::refund::Refund;
+use domain::report::{Report, ReportStatus};
 use domain::request_id::StoredRequestId;
 use domain::retention::EVENTS_KEPT_SECONDS;
 use domain::rollup::{RollupChange, rollup_change};
@@ -30,6 +31,7 @@ use money::charge::view::{ChargeView, QrImage};
 use money::med::{CaseView, ResolvedView};
 use money::payout::PayoutView;
 use money::refund::RefundObject;
+use money::report::ReportView;
 use shared::config::PublicUrls;
 
 /// The version of the API, in the `api_version` of every canonical envelope.
@@ -83,6 +85,9 @@ pub struct Event {
     pub charge: Option<ChargeId>,
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
+    /// Whether it is a sample that a test of an endpoint sends. The event log does not list it.
+    #[serde(default, rename = "test", skip_serializing_if = "std::ops::Not::not")]
+    pub is_sample: bool,
     /// When a resend created the row again. Then the retention of 90 days begins at this time instead of at
     /// the change.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
@@ -142,6 +147,10 @@ pub(super) struct Envelope<T> {
     created_at: Timestamp,
     /// The object of the event.
     data: EnvelopeData<T>,
+    /// `true` in a sample that a test of an endpoint sends. Absent from all others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool")]
+    test: Option<bool>,
 }
 
 /// The object of an event.
@@ -236,6 +245,17 @@ impl Event {
         Ok(Self::new(&Origin::of_payout(new, new.version, new.updated_at), objects, None))
     }
 
+    /// Returns the event of a report's change; `None`: its file is not ready, or was before.
+    pub fn of_report(old: Option<&Report>, new: &Report) -> Result<Option<Self>, serde_json::Error> {
+        let is_ready = |report: &Report| report.status == ReportStatus::Ready;
+        if !is_ready(new) || old.is_some_and(is_ready) {
+            return Ok(None);
+        }
+        let row = new.key().joined();
+        let origin = Origin { version: new.version, ..Origin::new(new.scope, row, new.updated_at) };
+        Self::of_one(EventType::ReportReady, &origin, &ReportView::new(new, None)).map(Some)
+    }
+
     /// Returns the event of a change that has only this event. `object`: what the event sends.
     pub fn of_one(
         event_type: EventType,
@@ -269,6 +289,7 @@ impl Event {
             by: None,
             charge: origin.charge,
             created_at: origin.at,
+            is_sample: false,
             kept_from: None,
             ttl: None,
             resent: Vec::new(),
@@ -309,15 +330,16 @@ impl Event {
     /// Returns the body that is sent under an event type; `None`: the row has no such event.
     pub fn body_as(&self, event_type: EventType) -> Option<String> {
         let (object, name) = (self.object_as(event_type)?, event_type.as_str());
+        let test = if self.is_sample { r#","test":true"# } else { "" };
         Some(match event_type.family() {
             Family::Canonical => {
                 let (id, created_at) = (self.id_as(event_type), self.created_at);
                 // The fields of `Envelope`.
                 format!(
-                    r#"{{"id":"{id}","object":"event","api_version":"{API_VERSION}","type":"{name}","created_at":"{created_at}","data":{{"object":{object}}}}}"#
+                    r#"{{"id":"{id}","object":"event","api_version":"{API_VERSION}","type":"{name}","created_at":"{created_at}","data":{{"object":{object}}}{test}}}"#
                 )
             }
-            Family::Legacy => format!(r#"{{"event":"{name}","data":{object}}}"#),
+            Family::Legacy => format!(r#"{{"event":"{name}","data":{object}{test}}}"#),
         })
     }
 
@@ -452,10 +474,14 @@ impl EventRef {
             .published_updates
             .iter()
             .map(|update| name(EventType::MedCaseUpdated, update.version, update.at));
+        let reminded = case
+            .reminders
+            .iter()
+            .map(|sent| name(EventType::MedCaseDeadlineApproaching, sent.version, sent.at));
         // If a case is over, its last update is its end.
         let end = case.published_updates.last().filter(|_| case.status.is_over());
         let resolved = end.map(|end| name(EventType::MedResolved, end.version, end.at));
-        std::iter::once(opened).chain(updated).chain(resolved).collect()
+        std::iter::once(opened).chain(updated).chain(reminded).chain(resolved).collect()
     }
 
     /// Returns the events that a payout has published so far.

@@ -22,7 +22,6 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use domain::charge::{Charge, StoredCharge};
@@ -35,17 +34,17 @@ use domain::shard::ShardedScope;
 use domain::time::Timestamp;
 use domain::webhook::event_type::{EventType, Family};
 
-use super::WebhookError;
 use super::body_schema::{any_legacy_data_schema, canonical_schema, legacy_name_schema};
 use super::delivery::{Deliveries, Delivery};
 use super::event::{Event, EventRef};
+use super::{WebhookError, parse_or_log};
 use shared::http::field::{CREATED_AFTER, CREATED_BEFORE, Count, Definitions, Field, LIMIT, Parsed, Word};
 use shared::http::{Fields, ListView, Problem, Query};
-use shared::store::{Item, Order, PageError, PageRange, StoreError, from_item, key_of_item, text};
+use shared::store::{Order, PageError, PageRange, StoreError, from_item, key_of_item, text};
 
 /// The age of the oldest listed event, in seconds: 30 days. Rows are kept for longer, because deliveries
 /// refer to them.
-const LISTED_SECONDS: i64 = 30 * 24 * 60 * 60;
+pub(super) const LISTED_SECONDS: i64 = 30 * 24 * 60 * 60;
 
 /// Rows that the first read of a page takes for each wanted event of one type. This is enough for a frequent type.
 /// Only a rare type needs the second read.
@@ -239,7 +238,7 @@ impl EventLog {
                 // read.
                 let id = text(&item, "sk").and_then(|id| id.parse().ok());
                 cursor_is_known |= cursor == id;
-                let Some(row) = parse_or_log(item) else { continue };
+                let Some(row) = parse_or_log(item).filter(|row: &Event| !row.is_sample) else { continue };
                 for listed in events_of_row(row) {
                     cursor_is_known |= cursor == Some(listed.id);
                     let is_after = cursor.is_none_or(|cursor| listed.id < cursor);
@@ -288,9 +287,8 @@ impl EventLog {
         let more = listed.len() > filter.limit;
         listed.truncate(filter.limit);
         let next_cursor = listed.last().filter(|_| more).map(|(_, id, _)| *id);
-        let mut keys: Vec<Key> =
+        let keys: Vec<Key> =
             listed.iter().map(|(row, _, _)| Event::key_of(scope, row.shard, row.id)).collect();
-        keys.dedup();
         let rows = self.store.batch_get(&keys).await?.into_iter().filter_map(parse_or_log);
         let rows: Vec<Arc<Event>> = rows.map(Arc::new).collect();
         let stored = |(row, id, event_type): (&EventRef, EventId, EventType)| {
@@ -348,11 +346,6 @@ impl EventLog {
         }
         Ok(refs)
     }
-}
-
-/// Parses a row. Logs an error and returns `None` if it can't: one bad row must not hide the other events.
-fn parse_or_log<R: DeserializeOwned>(item: Item) -> Option<R> {
-    from_item(item).inspect_err(|error| tracing::error!(%error, "can't read a row of the event log")).ok()
 }
 
 /// Returns the events of a row, one for each of its event types, in descending order of ids.

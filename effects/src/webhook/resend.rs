@@ -23,7 +23,10 @@ use super::WebhookError;
 use super::delivery::{Deliveries, Delivery, DeliveryContext};
 use super::endpoint::{Endpoint, EndpointStatus, EndpointView, Endpoints};
 use super::event::{Event, Origin};
+use super::samples::sample;
 use shared::config::PublicUrls;
+use shared::http::field::{Definitions, Word};
+use shared::http::{Fields, Problem, Query};
 use shared::request_limit::Window;
 use shared::store::{CommitOutcome, Inserted, RowUpdate, Store, StoreError, Write, number};
 
@@ -40,6 +43,24 @@ pub const MAX_RESENT: usize = 50;
 
 /// The attribute that counts an endpoint's tests of a minute.
 const TESTS: &str = "tests";
+
+shared::fields! {
+    TEST_TYPE: Word<EventType> = "type",
+        Word { words: || EventType::subscribable().map(|event| (event.as_str(), event)).collect() },
+        Optional, "charge.paid",
+        "Sends a sample of this event, marked by `test: true` in the body and the header `X-Service-Test: true`. By default `webhook.test`.";
+}
+
+/// The query string of `POST /v1/webhooks/endpoints/{id}/test`.
+pub const TEST_QUERY: Definitions = &[&TEST_TYPE];
+
+/// Returns the event that a test sends.
+pub fn tested_type(query: &Query) -> Result<EventType, Problem> {
+    let mut fields = Fields::new();
+    query.allow_only(&mut fields, TEST_QUERY);
+    let event_type = query.read(&mut fields, &TEST_TYPE);
+    fields.finish(Some(event_type.unwrap_or(EventType::WebhookTest)))
+}
 
 /// The row of a request to send the events of a charge's status again.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -139,19 +160,24 @@ impl Resends {
         Ok((deliveries.insert(delivery).await?, body))
     }
 
-    /// Creates a `webhook.test` delivery to an endpoint, whatever the endpoint is subscribed to. Returns it
-    /// with its body.
+    /// Creates a delivery of a test to an endpoint, whatever the endpoint is subscribed to: `webhook.test`, or a sample
+    /// of another event. Returns it with its body.
     pub async fn test(
         &self,
         endpoint: &Endpoint,
-        resend: ResendId,
+        (resend, event_type): (ResendId, EventType),
         now: Timestamp,
     ) -> Result<(Delivery, String), WebhookError> {
         let endpoint = expect_active(Some(endpoint))?;
         // A test is not the change of a row, so the event's id is derived from the id of the request.
         let origin = Origin::new(endpoint.scope, resend.to_string(), now);
-        let event = Event::of_one(EventType::WebhookTest, &origin, &EndpointView::new(endpoint))?;
-        let delivery = Delivery::resend_to(&event, EventType::WebhookTest, Some(endpoint), &resend, now);
+        let event = if event_type == EventType::WebhookTest {
+            Event::of_one(event_type, &origin, &EndpointView::new(endpoint))?
+        } else {
+            let event = Event::of_one(event_type, &origin, &sample(event_type))?;
+            Event { is_sample: true, ..event }
+        };
+        let delivery = Delivery::resend_to(&event, event_type, Some(endpoint), &resend, now);
         let mut writes = vec![count_test(endpoint, now), Write::insert(&event)?];
         writes.extend(delivery.insertion()?);
         match self.store.commit(writes).await? {
@@ -159,7 +185,7 @@ impl Resends {
                 let retry_after_seconds = Window::minute(now).left(now);
                 Err(WebhookError::TooManyTests { limit: MAX_TESTS_A_MINUTE, retry_after_seconds })
             }
-            CommitOutcome::Done => Ok((delivery, event.body_as(EventType::WebhookTest).unwrap_or_default())),
+            CommitOutcome::Done => Ok((delivery, event.body_as(event_type).unwrap_or_default())),
             CommitOutcome::Conflict { .. } => {
                 Err(StoreError::Corrupt("a resend's random id was taken".to_owned()).into())
             }

@@ -21,7 +21,8 @@ shared::translate! {
     pub fn disabled_reason(language, &Disabled) {
         Disabled { since, last, .. } = "nenhuma tentativa iniciada desde {} teve sucesso. A última: {}", "no attempt that began since {} succeeded. The last one: {}", "ningún intento iniciado desde {} tuvo éxito. El último: {}", format_short_minute(*since), attempt_failure(language, last);
     }
-    fn attempt_failure(language, &AttemptFailure) {
+    /// Why an attempt failed.
+    pub fn attempt_failure(language, &AttemptFailure) {
         AttemptFailure::Answered(status) = "O servidor respondeu com o status HTTP {}.", "The server answered with the HTTP status {}.", "El servidor respondió con el estado HTTP {}.", status.to_string();
         AttemptFailure::Redirected(status) = "O servidor redirecionou (status {}). Redirecionamentos não são seguidos: registre a URL final.", "The server redirected (status {}). Redirects are not followed: register the final URL.", "El servidor redirigió (estado {}). Las redirecciones no se siguen: registre la URL final.", status.to_string();
         AttemptFailure::Url(_) | AttemptFailure::Address(_) = "A URL ou o endereço do servidor não é permitido.", "The URL or the server's address is not permitted.", "La URL o la dirección del servidor no está permitida.";
@@ -32,7 +33,7 @@ shared::translate! {
         AttemptFailure::Connection(ConnectionFailure::Certificate(_) | ConnectionFailure::Tls) = "O certificado TLS do servidor não é válido.", "The server's TLS certificate is not valid.", "El certificado TLS del servidor no es válido.";
         AttemptFailure::Connection(ConnectionFailure::Closed) = "O servidor fechou a conexão antes de responder.", "The server closed the connection before it answered.", "El servidor cerró la conexión antes de responder.";
         AttemptFailure::Connection(ConnectionFailure::HeadTooLarge | ConnectionFailure::NotHttp) = "A resposta do servidor não é HTTP/1.1 válido.", "The server's answer is not valid HTTP/1.1.", "La respuesta del servidor no es HTTP/1.1 válido.";
-        AttemptFailure::CutShort = "A última tentativa foi interrompida.", "The last attempt was cut short.", "El último intento fue interrumpido.";
+        AttemptFailure::CutShort = "A tentativa foi interrompida do nosso lado. O servidor pode ter recebido o evento.", "The attempt was interrupted on our side. The server may have received the event.", "El intento fue interrumpido de nuestro lado. El servidor puede haber recibido el evento.";
         AttemptFailure::Unreadable = "O evento não pôde ser lido.", "The event can't be read.", "El evento no pudo leerse.";
     }
 }

@@ -10,7 +10,7 @@ use domain::charge::transition::Command;
 use domain::ids::ChargeId;
 use money::med::request::case_notification;
 use pages::errors_as_pages;
-use pages::forms::answer;
+use pages::forms::{Need, answer};
 use shared::http::{IdPath, JsonObject, Problem, Result};
 
 use crate::simulation::{Simulated, Simulation, command};
@@ -23,6 +23,7 @@ pub(crate) fn routes() -> Router<App> {
 }
 
 async fn simulate(IdPath(id): IdPath<ChargeId>, member: MemberForm) -> Result<Response> {
+    member.require_role(Need::Member)?;
     member.require_test()?;
     let charge = member.charge(id).await?;
     let path = format!("/dashboard/charges/{}", charge.as_stored().id);

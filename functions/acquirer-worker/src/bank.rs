@@ -2,7 +2,7 @@
 
 use acquirer_core::{AcquirerMessage, Legs, Priority};
 use domain::acquirer::{AcquirerName, ReportedPix};
-use domain::charge::TransactionStatus;
+use domain::charge::{Charge, TransactionStatus};
 use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId, Scope};
 use domain::payment_method::PaymentMethod;
 use domain::refund::Refund;
@@ -75,19 +75,16 @@ impl AcquirerWorker {
             return Err(WorkError::Missing("a message names a charge that does not exist"));
         };
         let now = self.clock.now();
-        let mut charge = stored.read_at(now);
-        if !charge.can_expire() || now <= charge.ends_at() {
+        let is_overdue = |charge: &Charge| charge.can_expire() && now > charge.ends_at();
+        let charge = stored.read_at(now);
+        if !is_overdue(&charge) {
             return Ok(());
         }
-        if charge.lacks_legs() {
-            // It can be paid by a leg that its acquirer has not created yet.
-            Box::pin(self.finalise(id)).await?;
-            charge = self.charges.get_existing(id).await?.read_at(now);
+        let charge = self.with_legs(charge, now).await?;
+        if !is_overdue(&charge) {
+            return Ok(());
         }
         let expires_at = charge.ends_at();
-        if !charge.can_expire() || now <= expires_at {
-            return Ok(());
-        }
         let legs = self.connections.of_charge(&charge).await?;
         let grace = i64::from(legs.expire_after_seconds());
         let removable_at = expires_at.plus_seconds(grace).unwrap_or(Timestamp::MAX);
@@ -124,6 +121,16 @@ impl AcquirerWorker {
         }
     }
 
+    /// Asks the acquirers for the legs that the charge lacks: the answer to a creation may be lost, and a payer may pay by
+    /// a leg that is not recorded.
+    async fn with_legs(&self, charge: Charge, now: Timestamp) -> WorkResult<Charge> {
+        if !charge.lacks_legs() {
+            return Ok(charge);
+        }
+        Box::pin(self.finalise(charge.id)).await?;
+        Ok(self.charges.get_existing(charge.id).await?.read_at(now))
+    }
+
     /// Reads a charge at its acquirer, and writes what changed there.
     pub(crate) async fn read(&self, id: ChargeId, message: &AcquirerMessage) -> WorkResult<()> {
         let is_whole = matches!(message, AcquirerMessage::ReadWhole(_));
@@ -154,24 +161,22 @@ impl AcquirerWorker {
             return Err(WorkError::Missing("a message names a charge that does not exist"));
         };
         let now = self.clock.now();
-        let mut charge = stored.read_at(now);
+        let charge = stored.read_at(now);
         if !charge.acquirer.is_remote() {
             return Ok((None, None));
         }
-        if charge.status == TransactionStatus::Pending || charge.lacks_legs() {
-            // The answer to a creation may be lost.
-            Box::pin(self.finalise(id)).await?;
-            charge = self.charges.get_existing(id).await?.read_at(now);
-        }
+        let charge = self.with_legs(charge, now).await?;
         // A payer may pay by these methods before their data are recorded. The payment is credited then.
         if charge.status == TransactionStatus::Pending && charge.methods.iter().copied().any(is_pushed) {
             let lease_ends_at = charge.lease_until.filter(|until| *until > now);
             let again_at = lease_ends_at.unwrap_or_else(|| now.saturating_plus_seconds(LEASE_SECONDS));
             return Ok((None, Some(again_at)));
         }
-        // A payment by card is made once. What follows is a refund or dispute.
-        let is_by_card = charge.acquirer == AcquirerName::Hosted && !charge.has_several_legs();
-        if is_by_card && charge.applied_payment.is_some() && charge.unread_since.is_none() && !is_whole {
+        // Except by crypto, a charge at these acquirers is paid once. What follows is a refund or dispute.
+        let is_paid_once = charge.acquirer == AcquirerName::Hosted
+            && !charge.has_several_legs()
+            && !charge.methods.contains(&PaymentMethod::Crypto);
+        if is_paid_once && charge.applied_payment.is_some() && charge.unread_since.is_none() && !is_whole {
             return Ok((None, None));
         }
         let legs = self.connections.of_charge(&charge).await?;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use acquirer_core::configuration::{PixCredentials, days_left};
 use acquirer_core::{AcquirerMessage, Connection, PixBank, PixQuery};
 use domain::acquirer::{ConnectionSweep, OddObject};
-use domain::charge::{Charge, StoredCharge};
+use domain::charge::{Charge, StoredCharge, TransactionStatus};
 use domain::ids::ConnectionId;
 use domain::time::Timestamp;
 use shared::metrics;
@@ -176,6 +176,14 @@ impl AcquirerWorker {
             let is_its = |charge: &&Charge| {
                 sweep.accounts.contains(&charge.scope.account) && charge.uses(sweep.connection)
             };
+            let may_change = |charge: &&Charge| {
+                if page.unpaid.contains(&charge.id) {
+                    return charge.status == TransactionStatus::Processing && charge.is_open();
+                }
+                let paid_by = charge.applied_payment.as_ref().map(|applied| &applied.payment_id);
+                let is_same = |by: &Option<_>| by.is_none() || by.as_ref() == paid_by;
+                charge.is_open() || !page.ended.get(&charge.id).is_some_and(is_same)
+            };
             let read = |charge: &Charge| {
                 let is_whole = page.whole.contains(&charge.id);
                 if is_whole {
@@ -184,7 +192,7 @@ impl AcquirerWorker {
                     AcquirerMessage::Read(charge.id)
                 }
             };
-            let its = stored.iter().map(StoredCharge::as_stored).filter(is_its);
+            let its = stored.iter().map(StoredCharge::as_stored).filter(is_its).filter(may_change);
             let messages: Vec<AcquirerMessage> = its.map(read).collect();
             self.queue.send(&messages).await?;
             match page.next {

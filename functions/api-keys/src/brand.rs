@@ -15,9 +15,10 @@ use pages::words as w;
 use serde_json::json;
 use shared::account::MAX_LOGO_BYTES;
 use shared::http::field::{BodyFields, EMAIL_CHARS, Refined, Text};
-use shared::http::{Fields, JsonObject, Problem, Result};
+use shared::http::{Fields, JsonObject, Result};
 
 use crate::ApiKeysApp;
+use crate::forms::refused;
 
 const SETTINGS: &str = "/dashboard/settings";
 
@@ -82,8 +83,7 @@ async fn upload_logo(MemberUpload { member, file }: MemberUpload<ApiKeysApp>) ->
     member.require(Need::Settings)?;
     let is_small = file.len() <= MAX_LOGO_BYTES;
     let Some(logo) = is_small.then(|| artefacts::logo::logo(&file)).flatten() else {
-        let rule = "must be a PNG of at most 30 KiB and 1,024 pixels a side, without animation";
-        return answer(Err(Problem::field("logo", rule)), SETTINGS);
+        return Ok(refused(SETTINGS, "invalid_logo", None));
     };
     let hash = LogoHash::of(&member.session.account.id, &logo);
     // Before the row names it. After a crash between the two, the file is unused.

@@ -10,13 +10,14 @@ use axum::routing::post;
 use domain::ids::{ApiKeyId, Mode};
 use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
+use maud::{Markup, html};
 use pages::forms::{ContainmentForm, MemberForm, Need, OpenForm, Sessions, answer, body};
-use pages::{errors_as_pages, path_with, safe_path, words as w};
+use pages::{Access, Document, Language, SentForm, Word, errors_as_pages, path_with, safe_path, words as w};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 use shared::api_key::request::NewApiKey;
 use shared::api_key::{ApiKeyError, IssuedApiKey};
-use shared::auth::dashboard::log_in::{Credentials, LogIn};
+use shared::auth::dashboard::log_in::{Credentials, LogIn, NewToken};
 use shared::auth::dashboard::token::{PENDING_SECONDS, TokenKind};
 use shared::auth::dashboard::{BROWSER_COOKIE, Dashboard, PENDING_COOKIE, SESSION_COOKIE, Session};
 use shared::clock::Clock;
@@ -58,26 +59,88 @@ async fn log_in(
 ) -> Result<Response> {
     let next = safe_path(form.text("next"));
     let text = |name| form.text(name).unwrap_or_default().to_owned();
-    enter(&app, (text("email"), text("password").into()), (&context, &headers), next).await
+    let after = After { next, sent: SentForm::parse(form.text("sent")), language: Language::of(&headers) };
+    enter(&app, (text("email"), text("password").into()), (&context, &headers), &after).await
 }
 
-/// Logs in, and leads to `next`, to the form for the second factor, or back to the log-in.
+/// What follows a log-in: a page, or a form that waited for it.
+pub(crate) struct After<'a> {
+    pub(crate) next: &'a str,
+    pub(crate) sent: Option<SentForm>,
+    pub(crate) language: Language,
+}
+
+impl After<'_> {
+    /// The page, or for the user who had sent it the form filled in, which waits for its button.
+    pub(crate) fn done(&self, token: &NewToken) -> Response {
+        let Some(sent) = self.sent.as_ref().filter(|sent| sent.is_of(token.user)) else {
+            return led(self.next.to_owned(), token.cookies());
+        };
+        let say = |word| self.language.say(word);
+        let main = html! {
+            div.card {
+                h1 { (say(w::FILLED_IN)) }
+                p { (say(w::FILLED_IN_MEANS)) }
+                (sent.filled_in(self.language))
+            }
+        };
+        self.page(StatusCode::OK, w::FILLED_IN, main, token.cookies())
+    }
+
+    /// Asks again: a page with the form that waits, or without one 303 to the page that explains the refusal.
+    pub(crate) fn refused(
+        &self,
+        (path, title): (&str, Word),
+        code: &str,
+        card: impl FnOnce(Access<'_>) -> Markup,
+    ) -> Response {
+        if self.sent.is_none() {
+            return refused(path, code, Some(self.next));
+        }
+        self.page(StatusCode::UNAUTHORIZED, title, card(self.access(Some(code))), [])
+    }
+
+    pub(crate) fn to_log_in(&self, code: &str) -> Response {
+        self.refused((LOG_IN, w::LOG_IN), code, |access| access.log_in(&html! {}, None))
+    }
+
+    fn access<'a>(&'a self, error: Option<&'a str>) -> Access<'a> {
+        Access { language: self.language, next: self.next, error, sent: self.sent.as_ref() }
+    }
+
+    /// A page without the frame of the dashboard.
+    fn page(
+        &self,
+        status: StatusCode,
+        title: Word,
+        main: Markup,
+        cookies: impl IntoIterator<Item = String>,
+    ) -> Response {
+        let (language, title) = (self.language, self.language.say(title));
+        with_cookies(cookies, pages::html(status, Document { language, title, shell: None, main }.render()))
+    }
+}
+
+/// Logs in, and leads to what follows, to the form for the second factor, or back to the log-in.
 pub(crate) async fn enter(
     app: &ApiKeysApp,
     (email, password): (String, SecretString),
     (context, headers): (&RequestContext, &HeaderMap),
-    next: &str,
+    after: &After<'_>,
 ) -> Result<Response> {
     let browser = cookie(headers, BROWSER_COOKIE).map(SecretString::from);
     let credentials = Credentials { email, password, totp: None, browser };
     match app.dashboard.log_in(TokenKind::Session, credentials, context, app.clock.now()).await {
-        Ok(LogIn::Done(token)) => Ok(led(next.to_owned(), token.cookies())),
+        Ok(LogIn::Done(token)) => Ok(after.done(&token)),
         Ok(LogIn::Pending(token)) => {
             let cookie = set_cookie(PENDING_COOKIE, token.expose_secret(), PENDING_SECONDS);
-            Ok(led(path_with(CODE, &[("next", next)]), [cookie]))
+            if after.sent.is_some() {
+                return Ok(after.page(StatusCode::OK, w::SECOND_FACTOR, after.access(None).code(), [cookie]));
+            }
+            Ok(led(path_with(CODE, &[("next", after.next)]), [cookie]))
         }
         Err(problem @ (Problem::WrongCredentials | Problem::TooManyLogins { .. })) => {
-            Ok(refused(LOG_IN, problem.code(), Some(next)))
+            Ok(after.to_log_in(problem.code()))
         }
         Err(problem) => Err(problem),
     }
@@ -91,8 +154,15 @@ pub(crate) fn refused(page: &str, code: &str, next: Option<&str>) -> Response {
 
 /// 303 with cookies.
 pub(crate) fn led(path: String, cookies: impl IntoIterator<Item = String>) -> Response {
+    with_cookies(cookies, (StatusCode::SEE_OTHER, [(LOCATION, path)]))
+}
+
+pub(crate) fn with_cookies(
+    cookies: impl IntoIterator<Item = String>,
+    response: impl IntoResponse,
+) -> Response {
     let cookies = AppendHeaders(cookies.into_iter().map(|cookie| (SET_COOKIE, cookie)));
-    (StatusCode::SEE_OTHER, cookies, [(LOCATION, path)]).into_response()
+    (cookies, response).into_response()
 }
 
 /// Ends the session, if there is one, and removes what the browser keeps of the pages.

@@ -19,7 +19,7 @@ use shared::api_key::ApiKeys;
 use shared::auth::dashboard::{Dashboard, Session};
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, required};
-use shared::http::{OriginSecrets, Problem, RequestContext, Result, with_middleware};
+use shared::http::{Origin, Problem, RequestContext, Result, with_middleware};
 use shared::queue::Queue;
 use shared::store::{Aws, Store};
 
@@ -34,8 +34,8 @@ pub struct ApiKeysApp {
     /// The mailer's queue.
     pub emails: Queue<UserEmail>,
     pub clock: Clock,
-    /// The secrets of the CDN in front of the API.
-    pub origin: OriginSecrets,
+    /// The public origin of the API, with the secrets of the CDN in front of it.
+    pub origin: Origin,
 }
 
 impl ApiKeysApp {
@@ -51,7 +51,7 @@ impl ApiKeysApp {
             users: Users::new(store),
             emails: Queue::new(aws.sqs(), mail_queue),
             clock,
-            origin: OriginSecrets::from_vars(var)?,
+            origin: Origin::from_vars(var)?,
         })
     }
 }

@@ -4,19 +4,18 @@
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
-use axum::http::header::SET_COOKIE;
 use axum::middleware::from_fn;
-use axum::response::{AppendHeaders, IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::post;
 use maud::{Markup, html};
 use pages::forms::{ContainmentForm, MemberForm, Need, OpenForm, UnenrolledForm, answer};
-use pages::{code_block, errors_as_pages, hidden, safe_path, words as w};
+use pages::{Access, Language, SentForm, code_block, errors_as_pages, hidden, safe_path, words as w};
 use secrecy::{ExposeSecret, SecretString};
 use shared::account::password::is_acceptable;
 use shared::auth::dashboard::{BROWSER_COOKIE, Enrolment, PENDING_COOKIE, SESSION_COOKIE};
 use shared::http::{FormBody, Problem, RequestContext, Result, SameOrigin, cookie, set_cookie};
 
-use crate::forms::{LOG_IN, led};
+use crate::forms::{After, LOG_IN, led, with_cookies};
 use crate::{ApiKeysApp, forms};
 
 /// The page that asks for the code of a log-in.
@@ -27,8 +26,8 @@ const SECURITY: &str = "/dashboard/security";
 type Form = UnenrolledForm<ApiKeysApp>;
 
 pages::words! { ,
-    SCAN = "Leia o QR code", "Scan the QR code", "Escanee el código QR";
-    SCAN_MEANS = "Leia com um app autenticador, ou digite a chave nele. Mostrado só agora.", "Scan it with an authenticator app, or type the key there. Shown only now.", "Escanéelo con una app de autenticación, o escriba la clave en ella. Se muestra solo ahora.";
+    SCAN = "Escaneie o QR code", "Scan the QR code", "Escanee el código QR";
+    SCAN_MEANS = "Escaneie com um app autenticador, ou digite a chave nele. Mostrado só agora.", "Scan it with an authenticator app, or type the key there. Shown only now.", "Escanéelo con una app de autenticación, o escriba la clave en ella. Se muestra solo ahora.";
     APP_CODE = "Código de 6 dígitos que o app mostra", "6-digit code that the app shows", "Código de 6 dígitos que muestra la app";
     RECOVERY_CODES = "Códigos de recuperação", "Recovery codes", "Códigos de recuperación";
 }
@@ -50,12 +49,18 @@ pub(crate) fn routes() -> Router<ApiKeysApp> {
 /// 303 to the form's page, if the user can correct the refusal there. A wrong password, a wrong code and a used code
 /// have the same words.
 fn refused(problem: Problem, path: &str, next: Option<&str>) -> Result<Response> {
-    let code = match &problem {
-        Problem::WrongCredentials => "wrong_proof",
-        Problem::TooManyLogins { .. } => problem.code(),
-        _ => return answer(Err(problem), path),
-    };
-    Ok(forms::refused(path, code, next))
+    match proof_code(&problem) {
+        Some(code) => Ok(forms::refused(path, code, next)),
+        None => answer(Err(problem), path),
+    }
+}
+
+fn proof_code(problem: &Problem) -> Option<&'static str> {
+    match problem {
+        Problem::WrongCredentials => Some("wrong_proof"),
+        Problem::TooManyLogins { .. } => Some(problem.code()),
+        _ => None,
+    }
 }
 
 async fn log_in_with_code(
@@ -66,14 +71,18 @@ async fn log_in_with_code(
     FormBody(form): FormBody,
 ) -> Result<Response> {
     let next = safe_path(form.text("next"));
+    let after = After { next, sent: SentForm::parse(form.text("sent")), language: Language::of(&headers) };
     let code = form.text("code").unwrap_or_default();
     let sent = (cookie(&headers, PENDING_COOKIE), cookie(&headers, BROWSER_COOKIE));
     // The cookie of the log-in expires by itself. Without a code it is worth nothing.
     match app.dashboard.log_in_with_code(sent, code, &context, app.clock.now()).await {
-        Ok(token) => Ok(led(next.to_owned(), token.cookies())),
+        Ok(token) => Ok(after.done(&token)),
         // The password was right more than five minutes ago.
-        Err(Problem::NotLoggedIn) => Ok(forms::refused(LOG_IN, "log_in_again", Some(next))),
-        Err(problem) => refused(problem, CODE, Some(next)),
+        Err(Problem::NotLoggedIn) => Ok(after.to_log_in("log_in_again")),
+        Err(problem) => match proof_code(&problem) {
+            Some(code) => Ok(after.refused((CODE, w::SECOND_FACTOR), code, |access| access.code())),
+            None => answer(Err(problem), CODE),
+        },
     }
 }
 
@@ -81,9 +90,28 @@ async fn confirm(OpenForm(member): Form) -> Result<Response> {
     let MemberForm { app, session, typed, now, .. } = &member;
     let next = safe_path(typed.text("next"));
     let shown = typed.text("code").or(typed.text("password")).unwrap_or_default();
-    match app.dashboard.confirm(session, shown, *now).await {
-        Ok(token) => Ok(led(next.to_owned(), token.cookies())),
-        Err(problem) => refused(problem, CONFIRM, Some(next)),
+    let sent = SentForm::parse(typed.text("sent")).filter(|sent| sent.is_of(session.user.id));
+    let confirmed = app.dashboard.confirm(session, shown, *now).await;
+    let Some(sent) = sent else {
+        return match confirmed {
+            Ok(token) => Ok(led(next.to_owned(), token.cookies())),
+            Err(problem) => refused(problem, CONFIRM, Some(next)),
+        };
+    };
+    let (title, language) = (w::CONFIRM_TITLE, member.language);
+    match confirmed {
+        // The action goes on. Its form has a key, so it is done once.
+        Ok(token) => {
+            let main = html! { section.card { h1 { (language.say(title)) } (sent.goes_on(language)) } };
+            Ok(with_cookies(token.cookies(), member.page(title, main, next)))
+        }
+        Err(problem) => {
+            let Some(code) = proof_code(&problem) else { return answer(Err(problem), CONFIRM) };
+            let access = Access { language, next, error: Some(code), sent: Some(&sent) };
+            let by_code = session.user.second_factor_at.is_some();
+            let main = access.confirmation(member.caller.scope.mode, by_code);
+            Ok(member.page(title, main, next))
+        }
     }
 }
 
@@ -129,8 +157,7 @@ async fn turn_on(OpenForm(member): Form) -> Result<Response> {
     let code = member.form.text("code").unwrap_or_default();
     match member.app.dashboard.turn_on_second_factor(&member.session, code, member.now).await {
         Ok((codes, token)) => {
-            let cookies = AppendHeaders(token.cookies().map(|cookie| (SET_COOKIE, cookie)));
-            Ok((cookies, member.secret_page(RECOVERY_CODES, &codes.join("\n"), SECURITY)).into_response())
+            Ok(with_cookies(token.cookies(), member.secret_page(RECOVERY_CODES, &codes.join("\n"), SECURITY)))
         }
         Err(problem) => refused(problem, SECURITY, None),
     }
@@ -152,6 +179,10 @@ fn password(member: &MemberForm<ApiKeysApp>, field: &str) -> SecretString {
 async fn demand(OpenForm(member): ContainmentForm<ApiKeysApp>) -> Result<Response> {
     member.require(Need::Owner)?;
     let is_required = member.form.text("required") == Some("1");
+    // Else this form would lock its sender in the page of the second factor.
+    if is_required && member.session.user.second_factor_at.is_none() {
+        return Ok(forms::refused(SECURITY, "own_factor_first", None));
+    }
     let done = member.app.dashboard.demand_second_factor(&member.session, is_required, member.now).await;
     answer(done.map(|()| SECURITY.to_owned()), SECURITY)
 }

@@ -20,7 +20,7 @@ use shared::http::{FormBody, IdPath, Problem, Query, RequestContext, Result, Sam
 use shared::random;
 
 use crate::ApiKeysApp;
-use crate::forms::{LOG_IN, enter, led, refused, session_of};
+use crate::forms::{After, LOG_IN, enter, led, refused, session_of};
 
 const TEAM: &str = "/dashboard/team";
 const INVITES: &str = "/dashboard/team/invites";
@@ -50,7 +50,7 @@ fn by(member: &MemberForm<ApiKeysApp>) -> Result<By> {
 
 fn role_of(form: &Query) -> Result<Role> {
     let role = form.text("role").and_then(|role| role.parse().ok());
-    role.ok_or_else(|| Problem::field("role", "must be OWNER, ADMIN or MEMBER"))
+    role.ok_or_else(|| Problem::field("role", "must be OWNER, ADMIN, MEMBER or VIEWER"))
 }
 
 pub(crate) async fn invite(member: MemberForm<ApiKeysApp>) -> Result<Response> {
@@ -171,7 +171,8 @@ pub(crate) async fn accept(
     if let Err(error) = app.users.accept(&invite, &user, &by, now).await {
         return refusal(&page, error);
     }
-    enter(&app, (user.email, password), (&context, &headers), "/dashboard").await
+    let after = After { next: "/dashboard", sent: None, language: Language::of(&headers) };
+    enter(&app, (user.email, password), (&context, &headers), &after).await
 }
 
 /// Does the same for every address: only the mailer finds out whether it has a user. So neither the answer nor its time

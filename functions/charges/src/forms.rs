@@ -10,7 +10,7 @@ use axum::routing::post;
 use domain::money::Currency;
 use domain::tax_id::TaxId;
 use money::charge::request::{ChargeRoute, NewCharge};
-use pages::forms::{body, is_correctable, minor_units};
+use pages::forms::{Need, body, is_correctable, minor_units};
 use pages::kept::charge_form;
 use pages::{errors_as_pages, words as w};
 use serde_json::json;
@@ -24,6 +24,7 @@ pub(crate) fn routes() -> Router<App> {
 }
 
 async fn create(context: RequestContext, member: MemberForm) -> Result<Response> {
+    member.require_role(Need::Member)?;
     match Box::pin(created(&context, &member)).await {
         Ok(id) => {
             let location = format!("/dashboard/charges/{id}");

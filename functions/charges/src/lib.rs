@@ -16,7 +16,6 @@ use services::{
 };
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars};
-use shared::http::field::IDEMPOTENCY_KEY;
 use shared::http::{Fields, JsonBody, RequestContext, Result, with_middleware};
 use shared::store::Aws;
 
@@ -93,14 +92,8 @@ async fn create_by(
     context: &RequestContext,
     body: Result<JsonBody>,
 ) -> Result<Response> {
-    let mut fields = Fields::new();
-    // An invalid header is reported together with the body's errors.
-    let idempotency_key = fields.header(context.headers.idempotency_key.as_ref(), &IDEMPOTENCY_KEY);
-    let body = match body {
-        Ok(body) => body,
-        Err(problem) => return Err(fields.with_failures_of(problem)),
-    };
-    let request = NewCharge::from_body(&mut fields, &body.0, surface);
+    let (mut fields, idempotency_key, body) = Fields::of_creation(context, body)?;
+    let request = NewCharge::from_body(&mut fields, &body, surface);
     let (idempotency_key, request) = fields.finish(idempotency_key.zip(request))?;
     let created = create_charge(
         creation(&app),

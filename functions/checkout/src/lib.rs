@@ -30,7 +30,7 @@ use pages::Language;
 use shared::account::{Accounts, Logos};
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, required};
-use shared::http::{IdPath, OriginSecrets, Problem, RequestContext, Result, is_known, with_middleware};
+use shared::http::{IdPath, Origin, Problem, RequestContext, Result, is_known, with_middleware};
 use shared::store::{Aws, Store, StoreError};
 
 /// The QR image may be cached, because a charge's code never changes. The lifetime of an hour lets caches
@@ -43,8 +43,8 @@ pub struct Checkout {
     pub charges: Charges,
     pub logos: Logos,
     pub clock: Clock,
-    /// The secrets of the CDN in front of the API.
-    pub origin: OriginSecrets,
+    /// The public origin of the API, with the secrets of the CDN in front of it.
+    pub origin: Origin,
 }
 
 impl Checkout {
@@ -55,7 +55,7 @@ impl Checkout {
             charges: Charges::new(store),
             logos: Logos::from_vars(aws, var)?,
             clock,
-            origin: OriginSecrets::from_vars(var)?,
+            origin: Origin::from_vars(var)?,
         })
     }
 
@@ -77,6 +77,7 @@ pub fn router(checkout: Checkout) -> Router {
     let routes = Router::new()
         .route("/checkout/{raw_id}", get(show))
         .route("/checkout/{raw_id}/qr.png", get(show_qr))
+        .route("/checkout/{raw_id}/crypto.png", get(show_crypto_qr))
         .route("/checkout/{raw_id}/boleto.pdf", get(show_boleto))
         .route("/docs", get(docs::first_page))
         .route("/docs/{page}", get(docs::page))
@@ -141,6 +142,16 @@ fn chosen(request: &RequestContext) -> Option<Language> {
 
 async fn show_qr(State(checkout): State<Checkout>, IdPath(id): IdPath<RawChargeId>) -> Result<Response> {
     qr_of(checkout.find(id).await)
+}
+
+async fn show_crypto_qr(
+    State(checkout): State<Checkout>,
+    IdPath(id): IdPath<RawChargeId>,
+) -> Result<Response> {
+    let charge = checkout.find(id).await?.ok_or(Problem::NotFound { what: "charge" })?;
+    let charge = charge.as_stored();
+    let crypto = charge.artefacts.crypto.as_ref().ok_or(Problem::NotFound { what: "QR code" })?;
+    png_of(charge, &crypto.payment_uri())
 }
 
 async fn show_boleto(State(checkout): State<Checkout>, IdPath(id): IdPath<RawChargeId>) -> Result<Response> {
@@ -210,7 +221,11 @@ fn qr_of(found: Result<Option<StoredCharge>, StoreError>) -> Result<Response> {
     let charge = found?.ok_or(Problem::NotFound { what: "charge" })?;
     let charge = charge.as_stored();
     let pix = charge.artefacts.pix.as_ref().ok_or(Problem::NotFound { what: "QR code" })?;
-    let png = qr::png(&pix.br_code).map_err(|error| {
+    png_of(charge, &pix.br_code)
+}
+
+fn png_of(charge: &Charge, code: &str) -> Result<Response> {
+    let png = qr::png(code).map_err(|error| {
         Problem::Internal(format!("the QR image of {} can't be made: {error}", charge.id))
     })?;
     let headers: [(HeaderName, &str); 2] =

@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 
 use artefacts::brcode::BrCode;
 use domain::account::{Brand, Color, MailAddress};
-use domain::charge::{Charge, Pix, TransactionStatus};
+use domain::charge::{Boleto, Charge, Crypto, Pix, TransactionStatus};
 use domain::ids::Mode;
 use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
@@ -65,6 +65,8 @@ enum PageState {
     Confirming,
     /// The time to pay is over, but the bank has not confirmed yet whether a payment arrived in time.
     Closing,
+    /// The payer sent crypto, and the network has not confirmed it.
+    Unconfirmed,
     Processing,
     Paid,
     Refused,
@@ -72,12 +74,20 @@ enum PageState {
     Expired,
     Refunded,
     Disputed,
+    /// The payer has the money.
+    DisputeEnded,
 }
 
 impl PageState {
     fn of(charge: &Charge, now: Timestamp) -> Self {
         match charge.status {
             TransactionStatus::Pending => Self::Preparing,
+            // A charge that can be paid by card stays payable.
+            TransactionStatus::Processing
+                if charge.is_open() && !charge.methods.contains(&PaymentMethod::CreditCard) =>
+            {
+                Self::Unconfirmed
+            }
             TransactionStatus::WaitingPayment | TransactionStatus::Processing if charge.is_open() => {
                 if now > charge.expires_at() { Self::Closing } else { Self::Payable }
             }
@@ -87,6 +97,9 @@ impl PageState {
             TransactionStatus::Cancelled => Self::Cancelled,
             TransactionStatus::Expired => Self::Expired,
             TransactionStatus::Refunded => Self::Refunded,
+            TransactionStatus::Chargeback | TransactionStatus::Dispute if charge.has_lost_dispute() => {
+                Self::DisputeEnded
+            }
             TransactionStatus::Chargeback | TransactionStatus::Dispute => Self::Disputed,
         }
     }
@@ -106,6 +119,9 @@ impl PageState {
                 (w::COLLECTING, Some(w::CLOSING_MEANS), WAITING, REFRESH_WHILE_PROCESSING)
             }
             Self::Closing => (w::CLOSING, Some(w::CLOSING_MEANS), WAITING, REFRESH_WHILE_PENDING),
+            Self::Unconfirmed => {
+                (w::CONFIRMING, Some(w::UNCONFIRMED_MEANS), WAITING, REFRESH_WHILE_PROCESSING)
+            }
             Self::Processing => (w::PROCESSING, Some(w::PROCESSING_MEANS), WAITING, REFRESH_WHILE_PROCESSING),
             Self::Paid => (w::PAID, Some(w::PAID_MEANS), GOOD, None),
             Self::Refused => (w::PAYMENT_REFUSED, Some(w::REFUSED_MEANS), ENDED, None),
@@ -113,6 +129,7 @@ impl PageState {
             Self::Expired => (w::EXPIRED, Some(w::EXPIRED_MEANS), ENDED, None),
             Self::Refunded => (w::REFUNDED, Some(w::REFUNDED_MEANS), RETURNED, None),
             Self::Disputed => (w::DISPUTED, Some(w::DISPUTED_MEANS), ATTENTION, None),
+            Self::DisputeEnded => (w::DISPUTE_ENDED, Some(w::DISPUTE_ENDED_MEANS), RETURNED, None),
         }
     }
 }
@@ -211,7 +228,10 @@ impl CheckoutPage<'_> {
         let failed_at = charge.failure.as_ref().map(|failure| failure.at);
         let ended_at = failed_at.map_or(charge.expires_at(), |at| at.min(charge.expires_at()));
         let is_test = charge.scope.mode == Mode::Test;
-        let is_paid = matches!(state, PageState::Paid | PageState::Refunded | PageState::Disputed);
+        let is_paid = matches!(
+            state,
+            PageState::Paid | PageState::Refunded | PageState::Disputed | PageState::DisputeEnded
+        );
         let content = html! {
             (self.shop())
             h1 #state tabindex="-1" { (title) }
@@ -241,8 +261,8 @@ impl CheckoutPage<'_> {
                 @if let Some(url) = way_back(charge) {
                     p.back { a href=(url) rel="noreferrer" { (self.say(w::BACK_TO_SHOP)) } }
                 }
-                (self.contact())
             }
+            (self.contact())
         };
         let frame = Frame {
             language,
@@ -351,14 +371,58 @@ impl CheckoutPage<'_> {
                         div { dt { (self.say(w::REFERENCE)) } dd { (multibanco.reference) } }
                     }
                 },
-                PaymentMethod::Boleto => a.button href={ (raw_id) "/boleto.pdf" } { (self.say(w::OPEN_BOLETO)) },
-                PaymentMethod::Crypto => @if let Some(crypto) = &artefacts.crypto {
+                PaymentMethod::Boleto => @if let Some(boleto) = &artefacts.boleto { (self.by_boleto(boleto)) },
+                PaymentMethod::Crypto => @if let Some(crypto) = &artefacts.crypto { (self.by_crypto(crypto)) },
+            }
+        }
+    }
+
+    /// Hidden until the script shows it, because the button does nothing without it.
+    fn copy_button(&self, id: &str, class: Option<&str>, word: Word) -> Markup {
+        html! {
+            button class=[class] type="button" data-copy=(id) data-done=(self.say(w::CODE_COPIED))
+                data-failed=(self.say(w::NOT_COPIED)) aria-live="polite" hidden { (self.say(word)) }
+        }
+    }
+
+    fn by_boleto(&self, boleto: &Boleto) -> Markup {
+        let slip = boleto.slip();
+        html! {
+            div.pix {
+                section.copy {
+                    @if let Some(slip) = slip {
+                        label for="line" { (self.say(w::LINE)) }
+                        textarea #line rows="2" readonly autocomplete="off" spellcheck="false" { (slip.formatted_line()) }
+                        (self.copy_button("line", None, w::COPY_LINE))
+                    }
+                    a.button href={ (self.charge.id.raw()) "/boleto.pdf" } { (self.say(w::OPEN_BOLETO)) }
+                }
+            }
+        }
+    }
+
+    fn by_crypto(&self, crypto: &Crypto) -> Markup {
+        html! {
+            div.pix {
+                section.copy {
                     dl {
                         div { dt { (self.say(w::NETWORK)) } dd { (crypto.network) } }
-                        div { dt { (self.say(w::ADDRESS)) } dd.address { (crypto.address) } }
-                        div { dt { (self.say(w::EXACT_AMOUNT)) } dd { (crypto.amount) " " (crypto.currency) } }
+                        div { dt { (self.say(w::CURRENCY)) } dd { (crypto.currency) } }
                     }
-                },
+                    label for="address" { (self.say(w::ADDRESS)) }
+                    // Payers compare the whole address.
+                    textarea #address rows="2" readonly autocomplete="off" spellcheck="false" { (crypto.address) }
+                    (self.copy_button("address", None, w::COPY_ADDRESS))
+                    label for="amount" { (self.say(w::EXACT_AMOUNT)) }
+                    input #amount type="text" readonly autocomplete="off" spellcheck="false" value=(crypto.amount);
+                    (self.copy_button("amount", Some("quiet"), w::COPY_AMOUNT))
+                }
+                section.scan {
+                    img src={ (self.charge.id.raw()) "/crypto.png" } width="260" height="260" alt=(self.say(w::CRYPTO_QR));
+                }
+                section.steps {
+                    p { (self.say(w::CRYPTO_MEANS)) }
+                }
             }
         }
     }
@@ -369,9 +433,7 @@ impl CheckoutPage<'_> {
                 section.copy {
                     label for="code" { (self.say(w::CODE)) }
                     input #code type="text" readonly autocomplete="off" spellcheck="false" value=(pix.br_code);
-                    // Hidden until the script shows them, because the buttons do nothing without it.
-                    button type="button" data-copy="code" data-done=(self.say(w::CODE_COPIED))
-                        data-failed=(self.say(w::NOT_COPIED)) aria-live="polite" hidden { (self.say(w::COPY_CODE)) }
+                    (self.copy_button("code", None, w::COPY_CODE))
                     button.quiet type="button" data-share=(pix.br_code) hidden { (self.say(w::SHARE)) }
                 }
                 section.scan {

@@ -55,6 +55,7 @@ fn routes() -> Router {
     let var = |name: &str| {
         Some(match name {
             "AWS_ENDPOINT_URL_DYNAMODB" => "http://127.0.0.1:9".to_owned(),
+            "CHECKOUT_BASE_URL" => "https://pay.example.com/checkout".to_owned(),
             "ORIGIN_SECRETS" => return None,
             other => format!("some-{other}"),
         })

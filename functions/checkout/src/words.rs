@@ -17,6 +17,7 @@ pages::words! { pub(crate),
     EXPIRED = "Cobrança expirada", "Charge expired", "Cobro vencido";
     REFUNDED = "Pagamento devolvido", "Payment refunded", "Pago devuelto";
     DISPUTED = "Pagamento em disputa", "Payment disputed", "Pago en disputa";
+    DISPUTE_ENDED = "Disputa encerrada", "Dispute closed", "Disputa cerrada";
     AT = "{} (horário de Brasília)", "{} (Brasília time)", "{} (hora de Brasilia)";
     UNTIL = "Pague até {}.", "Pay by {}.", "Pague hasta el {}.";
     PREPARING_MEANS = "O código Pix aparece aqui em instantes.", "The Pix code appears here in a moment.", "El código Pix aparece aquí en unos instantes.";
@@ -32,6 +33,9 @@ pages::words! { pub(crate),
     CLOSING_MEANS = "O prazo para pagar terminou em {}. Se você já pagou, aguarde: a confirmação aparece aqui. Se não pagou, não pague mais.",
         "The time to pay ended on {}. If you have paid, wait: the confirmation appears here. If not, do not pay any more.",
         "El plazo para pagar terminó el {}. Si ya pagó, espere: la confirmación aparece aquí. Si no pagó, ya no pague.";
+    UNCONFIRMED_MEANS = "Recebemos o envio. Falta a confirmação da rede. Não pague de novo: o resultado aparece aqui.",
+        "Your transfer has arrived. Its network has not confirmed it yet. Do not pay again: the result appears here.",
+        "Recibimos el envío. Falta la confirmación de la red. No pague otra vez: el resultado aparece aquí.";
     PROCESSING_MEANS = "Seu pagamento está sendo analisado. Não pague de novo: o resultado aparece aqui.",
         "Your payment is under review. Do not pay again: the result appears here.",
         "Su pago está en revisión. No pague de nuevo: el resultado aparece aquí.";
@@ -51,12 +55,17 @@ pages::words! { pub(crate),
     DISPUTED_MEANS = "Este pagamento foi contestado e está sendo analisado. Acompanhe o caso pelo seu banco.",
         "This payment was disputed and is under review. Your bank informs you about the case.",
         "Este pago fue impugnado y está en revisión. Su banco le informa sobre el caso.";
+    DISPUTE_ENDED_MEANS = "A disputa terminou a favor de quem pagou. O prazo do crédito é o do banco ou do cartão.",
+        "The dispute ended in favour of the payer. The bank or card decides when the credit arrives.",
+        "La disputa terminó a favor de quien pagó. El plazo del crédito es el del banco o de la tarjeta.";
     TAB_TITLE = "{}: {} para {}", "{}: {} to {}", "{}: {} para {}";
     TO = "Para", "To", "Para";
     PAID_BY = "Pago com", "Paid by", "Pagado con";
     END_TO_END = "Id da transação", "Transaction id", "Id de la transacción";
     CONTACT = "Fale com a loja:", "Contact the shop:", "Hable con la tienda:";
     METHODS = "Escolha como pagar", "Choose how to pay", "Elija cómo pagar";
+    LINE = "Linha digitável", "Digitable line", "Línea digitable";
+    COPY_LINE = "Copiar linha digitável", "Copy the line", "Copiar la línea";
     OPEN_BOLETO = "Abrir o boleto", "Open the boleto", "Abrir el boleto";
     MBWAY = "Confirme o pagamento no aplicativo MB WAY do telefone terminado em",
         "Confirm the payment in the MB WAY app of the phone that ends in",
@@ -66,6 +75,11 @@ pages::words! { pub(crate),
     NETWORK = "Rede", "Network", "Red";
     ADDRESS = "Endereço", "Address", "Dirección";
     EXACT_AMOUNT = "Valor exato", "Exact amount", "Importe exacto";
+    CURRENCY = "Moeda", "Currency", "Moneda";
+    COPY_ADDRESS = "Copiar endereço", "Copy the address", "Copiar la dirección";
+    COPY_AMOUNT = "Copiar valor", "Copy the amount", "Copiar el importe";
+    CRYPTO_QR = "QR code do endereço e do valor", "QR code of the address and the amount", "Código QR de la dirección y del importe";
+    CRYPTO_MEANS = "Envie o valor exato em uma só transação, por esta rede. A confirmação leva de alguns minutos a uma hora.", "Send the exact amount in one transaction, by this network. The confirmation takes some minutes to an hour.", "Envíe el importe exacto en una sola transacción, por esta red. La confirmación tarda de unos minutos a una hora.";
     CODE = "Pix copia e cola", "Pix code to copy and paste", "Código Pix para copiar y pegar";
     COPY_CODE = "Copiar código", "Copy the code", "Copiar el código";
     CODE_COPIED = "Copiado ✓", "Copied ✓", "Copiado ✓";

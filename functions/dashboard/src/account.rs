@@ -1,20 +1,21 @@
 //! The account: developers, audit and notices.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use axum::http::StatusCode;
 use axum::response::Response;
 use domain::audit::Audit;
 use domain::calendar::Day;
-use domain::ids::{ApiKeyId, EmailId, UserId};
+use domain::ids::{ApiKeyId, EmailId, Scope, UserId};
 use domain::time::Timestamp;
 use effects::email::{EmailRecord, EmailTopic, Emails};
 use maud::{Markup, html};
 use pages::forms::Need;
-use pages::{Cell, Tone, code_block, empty, next_page, tag, time, without_documents};
+use pages::{Cell, Tone, code_block, empty, next_page, path_with, tag, time, without_documents};
 use shared::account::Users;
 use shared::audit;
 use shared::http::Result;
+use shared::store::Store;
 
 use crate::charges::field;
 use crate::translations::{action, details};
@@ -62,7 +63,7 @@ pub(crate) async fn developers(visitor: Visitor) -> Result<Response> {
                             (Cell::Other, w::ACTION),
                         ], rows.collect()))
                     }
-                    details {
+                    @if page.shows(Need::Keys) { details {
                         summary { (page.say(w::NEW_API_KEY)) }
                         form.row method="post" action=(KEYS) {
                             (page.mode_field())
@@ -72,7 +73,7 @@ pub(crate) async fn developers(visitor: Visitor) -> Result<Response> {
                             }
                             (page.submit((w::ISSUE, ""), Need::Keys))
                         }
-                    }
+                    } }
                 }
                 section.card {
                     h2 { (page.say(w::QUICKSTART)) }
@@ -91,11 +92,46 @@ pub(crate) async fn developers(visitor: Visitor) -> Result<Response> {
                     li { a href="/v1/openapi.json" { "OpenAPI" } }
                     li { a href="/llms.txt" { "llms.txt" } }
                     li { a href="/dashboard/events" { (page.say(w::EVENTS)) } }
+                    li { a href="/dashboard/requests" { (page.say(w::REQUESTS)) } }
                 }
             }
         }
     };
     Ok(page.render(page.say(w::DEVELOPERS), &main))
+}
+
+/// Characters of an id that identify it for people.
+const SHORT_CHARS: usize = 18;
+
+/// The beginning of an id that is longer than `most` characters.
+pub(crate) fn short(id: &str, most: usize) -> String {
+    if id.chars().count() <= most { id.to_owned() } else { id.chars().take(most).chain(['…']).collect() }
+}
+
+/// The addresses of the users who did something.
+pub(crate) struct ActorEmails(HashMap<UserId, String>);
+
+impl ActorEmails {
+    /// Reads those of the first [`MOST_NAMED`] users. An API key has none.
+    pub(crate) async fn read<'a>(store: &Store, actors: impl Iterator<Item = &'a str>) -> Result<Self> {
+        let actors: BTreeSet<UserId> = actors.filter_map(|actor| actor.parse().ok()).collect();
+        let named: BTreeSet<UserId> = actors.into_iter().take(MOST_NAMED).collect();
+        Ok(Self(Users::new(store.clone()).emails_of(&named).await?))
+    }
+
+    /// The address, or the beginning of the id.
+    pub(crate) fn name_of(&self, actor: &str) -> String {
+        let email = actor.parse().ok().and_then(|id: UserId| self.0.get(&id));
+        email.map_or_else(|| short(actor, SHORT_CHARS), String::clone)
+    }
+}
+
+/// What an audited action was done to. The search leads to the page of an object; a fingerprint has none.
+fn subject(id: &str) -> Markup {
+    html! {
+        @if id.contains('_') { a href=(path_with("/dashboard/search", &[("q", id)])) title=(id) { (short(id, SHORT_CHARS)) } }
+        @else { span title=(id) { (short(id, SHORT_CHARS)) } }
+    }
 }
 
 /// The filters search 100 rows a page, because no index has the rows by actor or day.
@@ -107,18 +143,14 @@ pub(crate) async fn audit(visitor: Visitor) -> Result<Response> {
     let id_of =
         |who: &str| if who.contains('@') { UserId::from_email(who).to_string() } else { who.to_owned() };
     let actor = query.text("actor").map(id_of);
-    let (page, (found, has_more, users)) = visitor
+    let (page, (found, has_more, emails)) = visitor
         .load(async |visit| {
             let (store, account) = (&visit.app.store, &visit.session.account.id);
             let (found, has_more) = audit::page(store, account, before).await?;
-            let actors: BTreeSet<UserId> = found.iter().filter_map(|row| row.actor.parse().ok()).collect();
-            let named: BTreeSet<UserId> = actors.into_iter().take(MOST_NAMED).collect();
-            Ok((found, has_more, Users::new(store.clone()).emails_of(&named).await?))
+            let emails = ActorEmails::read(store, found.iter().map(|row| row.actor.as_str())).await?;
+            Ok((found, has_more, emails))
         })
         .await?;
-    let email_of = |actor: &str| {
-        actor.parse().ok().and_then(|id: UserId| users.get(&id)).map(String::as_str).unwrap_or_default()
-    };
     let is_shown = |row: &&Audit| {
         let is_of_day = matches!(day, Ok(day) if day.is_none_or(|day| day == Day::of(row.at)));
         is_of_day && actor.as_ref().is_none_or(|actor| *actor == row.actor)
@@ -134,10 +166,11 @@ pub(crate) async fn audit(visitor: Visitor) -> Result<Response> {
             time(row.at),
             html! { span title=(row.action.name()) { (page.say(action(&row.action))) } },
             html! {
-                a href={ (AUDIT) "?" (query.only(|name| name == "day").with("actor", &row.actor)) } { (row.actor) }
-                " " (email_of(&row.actor))
+                a href={ (AUDIT) "?" (query.only(|name| name == "day").with("actor", &row.actor)) } title=(row.actor) {
+                    (emails.name_of(&row.actor))
+                }
             },
-            html! { (row.subject) },
+            (subject(&row.subject)),
             html! { (without_documents(&details(page.language, &row.action))) },
             html! { @if let Some(ip) = row.source.ip() { (ip) } },
         ]
@@ -154,12 +187,11 @@ pub(crate) async fn audit(visitor: Visitor) -> Result<Response> {
         (field(("actor", "text", page.say(w::ACTOR)), &query, None))
         (field(("day", "date", page.say(w::DAY)), &query, None))
     };
-    let is_filtered = actor.is_some() || query.text("day").is_some();
     let main = html! {
         p.crumb { a href=(TEAM) { (page.say(w::TEAM)) } }
         h1 { (page.say(w::AUDIT)) }
         @if day.is_err() { (page.refusal("invalid_request", std::iter::once("day"))) }
-        (page.filters(AUDIT, is_filtered, &filters))
+        (page.filters(AUDIT, (&query, &["actor", "day"], day.is_err()), &filters))
         (page.list((w::AUDIT, &columns), rows, (w::NO_AUDIT, None), next))
     };
     let mut response = page.render(page.say(w::AUDIT), &main);
@@ -178,7 +210,7 @@ pub(crate) async fn notices(visitor: Visitor) -> Result<Response> {
         })
         .await?;
     let next = found.last().filter(|_| has_more).map(|row| format!("{NOTICES}?starting_after={}", row.id));
-    found.retain(|email| email.scope.mode == page.mode);
+    keep_shown(&mut found, page.scope());
     let main = html! {
         p.crumb { a href=(TEAM) { (page.say(w::TEAM)) } }
         h1 { (page.say(w::NOTICES)) }
@@ -188,15 +220,34 @@ pub(crate) async fn notices(visitor: Visitor) -> Result<Response> {
     Ok(page.render(page.say(w::NOTICES), &main))
 }
 
+/// Keeps the notices of a mode, and of a reminder's e-mails to several recipients one. Their ids have one time, so they
+/// follow each other.
+pub(crate) fn keep_shown(found: &mut Vec<EmailRecord>, scope: Scope) {
+    let reminder_of = |email: &EmailRecord| match email.about {
+        EmailTopic::MedDeadline(case) | EmailTopic::MedDeadlineTo(case, _) => {
+            Some((case, email.id.timestamp()))
+        }
+        _ => None,
+    };
+    found.retain(|email| email.scope == scope);
+    found.dedup_by(|next, kept| reminder_of(next).is_some() && reminder_of(next) == reminder_of(kept));
+}
+
 pub(crate) fn notices_table(page: &Page, found: &[EmailRecord]) -> Markup {
     let rows = found.iter().map(|email| {
         let (word, link) = match &email.about {
             EmailTopic::MedOpened(id) => (w::CASE_OPENED, format!("/dashboard/disputes/{id}")),
             EmailTopic::MedResolved(id) => (w::NOTICE_MED_RESOLVED, format!("/dashboard/disputes/{id}")),
+            EmailTopic::MedDeadline(id) | EmailTopic::MedDeadlineTo(id, _) => {
+                (w::NOTICE_MED_DEADLINE, format!("/dashboard/disputes/{id}"))
+            }
             EmailTopic::EndpointDisabled(id) => (w::NOTICE_ENDPOINT, format!("/dashboard/webhooks/{id}")),
+            EmailTopic::EndpointFailing(id) => (w::NOTICE_FAILING, format!("/dashboard/webhooks/{id}")),
+            EmailTopic::EndpointRecovered(id) => (w::NOTICE_RECOVERED, format!("/dashboard/webhooks/{id}")),
             EmailTopic::RefundDestination(id) => {
                 (w::NOTICE_DESTINATION, format!("/dashboard/charges/{}", id.charge()))
             }
+            EmailTopic::ReportReady(_) => (w::NOTICE_REPORT, crate::reports::PATH.to_owned()),
             EmailTopic::TeamAccess | EmailTopic::UserAccess(_) => (w::NOTICE_ACCESS, AUDIT.to_owned()),
         };
         vec![

@@ -1,11 +1,17 @@
 //! The list of charges, and one charge.
 
+use std::collections::{BTreeSet, HashMap};
+
 use axum::response::Response;
-use domain::charge::{Charge, IncomingPayment, PayerAddress, PublicStatus, RefundRefused, TransactionStatus};
+use domain::charge::{
+    Charge, IncomingPayment, PayerAddress, PublicStatus, RefundRefused, StoredCharge, TransactionStatus,
+};
 use domain::hex;
 use domain::ids::{ChargeId, Scoped as _};
-use domain::money::{Currency, MinorUnits};
+use domain::money::MinorUnits;
 use domain::payment_method::PaymentMethod;
+use domain::report::ReportKind;
+use domain::row::Key;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::wallet::ReturnStatus;
@@ -15,16 +21,19 @@ use money::refund::{RefundError, refusal};
 use pages::forms::Need;
 use pages::kept::{Form, charge_form, refund_form};
 use pages::{
-    Cell, ReceiptDetails, Tone, Word, copy_button, customer, facts, masked_payer, money, tag, time,
-    without_documents,
+    Cell, ReceiptDetails, Tone, Word, copy_button, customer, facts, masked_payer, money, path_with, tag,
+    time, without_documents,
 };
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use services::{ChargeRows, ChargeTimeline, TimelineEntry, TimelineFact, TimelinePart, charge_timeline};
 use sha2::{Digest, Sha256};
 use shared::http::{IdPath, Problem, Query, Result};
+use shared::store::Store;
 
-use crate::account::AUDIT;
+use crate::account::{AUDIT, ActorEmails, short};
 use crate::fields::rule;
-use crate::states::{State as _, all};
+use crate::reports;
+use crate::states::{State as _, all, charge_tag};
 use crate::translations::{details_of, failure_reason, refund_failure, refund_reason, words_of};
 use crate::visit::{Page, Visitor};
 use crate::webhooks::{pretty, resend_button};
@@ -38,12 +47,16 @@ const SETTLED_AFTER_MS: i64 = 60_000;
 /// A filter of the page alone: charges of the other methods are left out, so a page may be short.
 const METHOD: &str = "method";
 
-const FILTERS: [&str; 9] = [
+/// Parts of the list that are read until one has a charge that the filters leave.
+const MOST_PAGES: usize = 5;
+
+const FILTERS: [&str; 10] = [
     METHOD,
     "amount",
     "order_id",
     "customer_id",
     "customer_email",
+    "customer_name",
     "end_to_end_id",
     "txid",
     "created_after",
@@ -62,7 +75,8 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
         .load(async |visit| {
             let charges = &visit.app.charges;
             let salt = visit.session.account.salt.as_bytes();
-            Ok(charges.list(&visit.sharded_scope(), salt, &filter, cursor, visit.now).await?)
+            let part = (&filter, cursor);
+            Ok(charges.list_on(&visit.sharded_scope(), salt, part, MOST_PAGES, visit.now).await?)
         })
         .await?;
     let shown =
@@ -73,27 +87,20 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
     let none = if is_filtered(&query) {
         (w::NO_CHARGES_FOUND, Some((PATH, w::CLEAR_FILTERS)))
     } else {
-        (w::NO_CHARGES, Some(("/dashboard/charges/new", w::NEW_CHARGE)))
+        (w::NO_CHARGES, Some(("/dashboard/charges/new", w::NEW_CHARGE)).filter(|_| page.may(Need::Member)))
     };
-    let columns = [
-        (Cell::Time, w::CREATED),
-        (Cell::Main, w::ORDER_AND_CUSTOMER),
-        (Cell::Other, w::METHOD),
-        (Cell::State, w::STATE),
-        (Cell::Amount, w::AMOUNT),
-    ];
     let main = html! {
         div.head {
             h1 { (page.say(w::CHARGES)) }
             p {
+                (reports::link(&page, ReportKind::Payments, &query)) " · "
                 a href="/dashboard/refunds" { (page.say(w::REFUNDS)) } " "
-                a.btn href={ (PATH) "/new" } { (page.say(w::NEW_CHARGE)) }
+                @if page.may(Need::Member) { a.btn href={ (PATH) "/new" } { (page.say(w::NEW_CHARGE)) } }
             }
         }
         (chips(&page, &query))
         (filters(&page, &query, None))
-        div #list data-refresh="10" { (page.list((w::CHARGES, &columns), rows, none, next)) }
-        p.sm { a href={ (PATH) ".csv?" (query.with("limit", "1000")) } { (page.say(w::CSV)) } }
+        div #list data-refresh="10" { (page.list((w::CHARGES, &COLUMNS), rows, none, next)) }
     };
     Ok(page.render(page.say(w::CHARGES), &main))
 }
@@ -114,7 +121,7 @@ async fn refused(visitor: Visitor, query: &Query, problem: &Problem) -> Result<R
 }
 
 /// The filter of the API, and the method, which is a filter of the page alone. People write amounts with a comma.
-pub(crate) fn filter_of(query: &Query) -> Result<(ChargeFilter, Option<PaymentMethod>)> {
+fn filter_of(query: &Query) -> Result<(ChargeFilter, Option<PaymentMethod>)> {
     let known = query.known(CHARGES_QUERY);
     Ok((
         ChargeFilter::parse_typed(&known)?.with_bare_documents(),
@@ -126,24 +133,54 @@ fn is_filtered(query: &Query) -> bool {
     FILTERS.iter().chain(&["status", "starting_after"]).any(|name| query.text(name).is_some())
 }
 
-fn row(page: &Page, charge: &Charge) -> Vec<Markup> {
+/// The columns of [`row`].
+pub(crate) const COLUMNS: [(Cell, Word); 5] = [
+    (Cell::Time, w::CREATED),
+    (Cell::Main, w::ORDER_AND_CUSTOMER),
+    (Cell::Other, w::METHOD),
+    (Cell::State, w::STATE),
+    (Cell::Amount, w::AMOUNT),
+];
+
+pub(crate) fn row(page: &Page, charge: &Charge) -> Vec<Markup> {
     vec![
         time(charge.created_at),
-        html! { a href={ (PATH) "/" (charge.id) } dir="auto" { (title(charge)) } },
+        html! { a href={ (PATH) "/" (charge.id) } dir="auto" { (title(page, charge)) } },
         html! { (page.say(w::of_method(charge.method()))) },
-        charge.status.tag(page.language),
+        charge_tag(charge, page.language),
         html! { (money(charge.amount.minor(), charge.currency)) },
     ]
 }
 
-/// What people know a charge by: its order, its customer, or else a part of its id.
-fn title(charge: &Charge) -> String {
-    let known: Vec<String> = order(charge).into_iter().chain(customer(charge)).collect();
-    if known.is_empty() {
-        charge.id.to_string().chars().take(14).chain(['…']).collect()
-    } else {
-        known.join(" · ")
+/// What people know a charge by: its order and customer, or else its description, the customer's e-mail address, or a
+/// part of its id.
+pub(crate) fn title(page: &Page, charge: &Charge) -> String {
+    let known: Vec<String> =
+        order(charge).into_iter().chain(customer(charge, page.session.user.role)).collect();
+    if !known.is_empty() {
+        return known.join(" · ");
     }
+    let other = description(charge).or_else(|| charge.customer.email.clone());
+    let other = other.map(|text| without_documents(&text)).filter(|text| !text.trim().is_empty());
+    other.unwrap_or_else(|| short(&charge.id.to_string(), 14))
+}
+
+/// The titles of the charges of other rows, such as disputes.
+pub(crate) type Titles = HashMap<ChargeId, String>;
+
+pub(crate) fn titles(page: &Page, charges: &[StoredCharge]) -> Titles {
+    let title = |charge: &StoredCharge| (charge.as_stored().id, title(page, charge.as_stored()));
+    charges.iter().map(title).collect()
+}
+
+/// Reads the charges of other rows, each once.
+pub(crate) async fn of_rows(store: &Store, ids: impl Iterator<Item = ChargeId>) -> Result<Vec<StoredCharge>> {
+    let ids: BTreeSet<ChargeId> = ids.collect();
+    Ok(store.get_in_order(&ids.into_iter().map(Charge::key_of).collect::<Vec<Key>>()).await?)
+}
+
+pub(crate) fn description(charge: &Charge) -> Option<String> {
+    charge.metadata.text("description").filter(|text| !text.trim().is_empty())
 }
 
 /// A shop may use a document as its order number.
@@ -169,7 +206,6 @@ fn chips(page: &Page, query: &Query) -> Markup {
 }
 
 fn filters(page: &Page, query: &Query, problem: Option<&Problem>) -> Markup {
-    let is_used = FILTERS.iter().any(|name| query.text(name).is_some());
     let method = query.text(METHOD).and_then(PaymentMethod::named);
     let field = |name: &str, kind: &str, label: &str| {
         let is_refused = problem.is_some_and(|problem| problem.params().contains(&name));
@@ -183,6 +219,7 @@ fn filters(page: &Page, query: &Query, problem: Option<&Problem>) -> Markup {
         (field("order_id", "text", page.say(w::ORDER)))
         (field("customer_id", "text", page.say(w::DOCUMENT)))
         (field("customer_email", "email", page.say(w::EMAIL)))
+        (field("customer_name", "text", page.say(w::CUSTOMER)))
         (field("end_to_end_id", "text", "End-to-end id"))
         (field("txid", "text", "txid"))
         div.f {
@@ -195,7 +232,7 @@ fn filters(page: &Page, query: &Query, problem: Option<&Problem>) -> Markup {
             }
         }
     };
-    page.filters(PATH, is_used, &fields)
+    page.filters(PATH, (query, &FILTERS, problem.is_some()), &fields)
 }
 
 /// `rule`: what the value must be, if it was refused.
@@ -213,9 +250,13 @@ pub(crate) fn field((name, kind, label): (&str, &str, &str), query: &Query, rule
 
 pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<ChargeId>) -> Result<Response> {
     let (visit, rows) = visitor.enter(async |visitor| own_rows(visitor, id, "charge").await).await?;
-    let (page, timeline) = visit
+    let (page, (timeline, emails)) = visit
         .load(async |visit| {
-            Ok(charge_timeline(&visit.app.store, rows, TimelinePart::Newest, visit.now).await?)
+            let store = &visit.app.store;
+            let timeline = charge_timeline(store, rows, TimelinePart::Newest, visit.now).await?;
+            let actors = timeline.entries.iter().filter_map(|entry| entry.by.as_deref());
+            let emails = ActorEmails::read(store, actors).await?;
+            Ok((timeline, emails))
         })
         .await?;
     let ChargeTimeline { charge, refunds, cases, .. } = &timeline;
@@ -225,24 +266,26 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<ChargeId>) -> Resu
         p.crumb { a href=(PATH) { (page.say(w::CHARGES)) } " / " span dir="auto" { (heading) } }
         div #charge data-refresh=[may_change(&timeline, page.now).then_some("10")] {
             h1 {
-                (money(charge.amount.minor(), charge.currency)) " " (charge.status.tag(page.language))
+                (money(charge.amount.minor(), charge.currency)) " " (charge_tag(charge, page.language))
             }
+            @if charge.is_held_for_review() { div.alert.warn { (page.say(w::HELD_MEANS)) } }
             p.soft {
                 (page.say(w::of_method(charge.method()))) " · " (time(charge.created_at))
-                @if let Some(customer) = customer(charge) { " · " span dir="auto" { (customer) } }
+                @if let Some(customer) = customer(charge, page.session.user.role) { " · " span dir="auto" { (customer) } }
             }
             div.actions {
                 a.btn.quiet href=(page.app.public_urls.checkout_url(charge.id)) { (page.say(w::CHECKOUT_PAGE)) }
                 @if charge.settlement.is_some() { a.btn.quiet href={ (PATH) "/" (charge.id) "/receipt" } { (page.say(w::RECEIPT)) } }
-                (copy_button(page.language, w::COPY_LINK, &page.app.public_urls.checkout_url(charge.id)))
+                @if !charge.is_open() { (copy_button(page.language, w::COPY_LINK, &page.app.public_urls.checkout_url(charge.id))) }
                 (copy_button(page.language, w::COPY_ID, &charge.id.to_string()))
             }
+            @if charge.is_open() { (share(&page, charge)) }
             (actions(&page, charge, cases.is_empty())?)
             div.two {
                 div {
                     section.card {
                         h2 { (page.say(w::TIMELINE)) }
-                        (timeline_list(&page, &timeline, charge.currency))
+                        (timeline_list(&page, &timeline, &emails))
                     }
                     @for case in cases {
                         section.card {
@@ -292,7 +335,11 @@ pub(crate) async fn receipt(visitor: Visitor, IdPath(id): IdPath<ChargeId>) -> R
     let (page, ()) = visit.load(async |_| Ok(())).await?;
     let ChargeRows { charge, refunds, .. } = &rows;
     let charge = charge.as_stored();
-    let details = ReceiptDetails { payer: customer(charge), document: masked_payer(charge), refunds };
+    let details = ReceiptDetails {
+        payer: customer(charge, page.session.user.role),
+        document: masked_payer(charge),
+        refunds,
+    };
     let receipt = pages::receipt(charge, &page.session.account, details, page.language);
     let main = html! {
         p.crumb { a href={ (PATH) "/" (charge.id) } { (page.say(w::CHARGE)) } }
@@ -317,13 +364,55 @@ pub(crate) async fn new(visitor: Visitor) -> Result<Response> {
     let main = html! {
         p.crumb { a href=(PATH) { (page.say(w::CHARGES)) } }
         h1 { (page.say(w::NEW_CHARGE)) }
-        section.card { (charge_form(&page.form())) }
+        @if page.may(Need::Member) { section.card { (charge_form(&page.form())) } }
+        @else { div.alert.warn { (page.say(w::of_code("role_required"))) } }
     };
     Ok(page.render(page.say(w::NEW_CHARGE), &main))
 }
 
+/// How the payer gets the link of a charge that can be paid.
+fn share(page: &Page, charge: &Charge) -> Markup {
+    let url = page.app.public_urls.checkout_url(charge.id);
+    let amount = money(charge.amount.minor(), charge.currency);
+    let text = page.language.fill(w::PAY_HERE, &[&amount, &url]);
+    let whatsapp = path_with("https://wa.me/", &[("text", &text)]);
+    let percent = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+    let shop = &page.session.account.settings.merchant_name;
+    let mail = format!(
+        "mailto:{}?subject={}&body={}",
+        percent(charge.customer.email.as_deref().unwrap_or_default()).replace("%40", "@"),
+        percent(&format!("{shop}: {amount}")),
+        percent(&text),
+    );
+    html! {
+        section.card {
+            h2 { (page.say(w::SEND_LINK_TO_CUSTOMER)) }
+            div.share {
+                @if charge.artefacts.pix.is_some() {
+                    img src={ "/checkout/" (charge.id.raw()) "/qr.png" } width="160" height="160" alt=(page.say(w::QR_OF_CHARGE));
+                }
+                div.fields {
+                    div.f {
+                        label for="link" { (page.say(w::LINK)) }
+                        input #link type="text" readonly value=(url);
+                    }
+                    div.actions {
+                        (copy_button(page.language, w::COPY_LINK, &url))
+                        a.btn.quiet href=(whatsapp) rel="noreferrer" { (page.say(w::BY_WHATSAPP)) }
+                        a.btn.quiet href=(mail) { (page.say(w::BY_EMAIL)) }
+                        a.btn.quiet href=(url) { (page.say(w::AT_COUNTER)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// What the user may do with the charge now. An action that would be refused is disabled, and says why.
 fn actions(page: &Page, charge: &Charge, has_no_case: bool) -> Result<Markup> {
+    if !page.shows(Need::Member) {
+        return Ok(html! {});
+    }
     let action = |name: &str| format!("{PATH}/{}/{name}", charge.id);
     let refundable = charge.funds.refundable(charge.amount)?;
     let is_paid = matches!(charge.status, TransactionStatus::Paid | TransactionStatus::Approved);
@@ -405,7 +494,7 @@ fn may_change(timeline: &ChargeTimeline, now: Timestamp) -> bool {
 }
 
 /// `None`: the charge is not settled.
-pub(crate) fn fee_and_net(charge: &Charge) -> Result<Option<(MinorUnits, MinorUnits)>> {
+fn fee_and_net(charge: &Charge) -> Result<Option<(MinorUnits, MinorUnits)>> {
     let Some(settlement) = &charge.settlement else { return Ok(None) };
     let net = settlement.net(charge.amount);
     Ok(Some((MinorUnits::from(charge.amount).checked_sub(net)?, net)))
@@ -433,8 +522,11 @@ fn data(page: &Page, charge: &Charge) -> Result<Markup> {
     Ok(facts(vec![
         ("Id", html! { code { (charge.id) } }),
         (page.say(w::ORDER), text(order(charge).as_deref())),
-        (page.say(w::CUSTOMER), text(customer(charge).as_deref())),
+        (page.say(w::DESCRIPTION), text(description(charge).as_deref())),
+        (page.say(w::CUSTOMER), text(customer(charge, page.session.user.role).as_deref())),
         (page.say(w::DOCUMENT), document),
+        (page.say(w::EMAIL), text(charge.customer.email.as_deref())),
+        (page.say(w::PHONE), text(charge.customer.phone.as_deref())),
         (page.say(w::AMOUNT), html! { (money(charge.amount.minor(), charge.currency)) }),
         (page.say(w::FEE), fee.map(above_zero).unwrap_or_default()),
         (page.say(w::NET), net.map(sum).unwrap_or_default()),
@@ -446,7 +538,7 @@ fn data(page: &Page, charge: &Charge) -> Result<Markup> {
                 .transpose()?
                 .unwrap_or_default(),
         ),
-        (page.say(w::PAID), paid.map(|paid| time(paid.paid_at)).unwrap_or_default()),
+        (page.say(paid_word(charge)), paid.map(|paid| time(paid.paid_at)).unwrap_or_default()),
         (
             "End-to-end id",
             html! { @if let Some(paid) = paid.filter(|paid| paid.method == PaymentMethod::Pix) { code { (paid.payment_id) } } },
@@ -464,7 +556,16 @@ fn data(page: &Page, charge: &Charge) -> Result<Markup> {
             page.say(w::REASON),
             html! { @if let Some(failure) = &charge.failure { (failure_reason(page.language, &failure.reason)) } },
         ),
+        (
+            page.say(w::LAST_DECLINE),
+            html! { @if let Some(decline) = &charge.last_decline { (failure_reason(page.language, decline)) } },
+        ),
     ]))
+}
+
+/// A payment that is held for review, or that was returned at once, has arrived, and the charge is not paid.
+pub(crate) fn paid_word(charge: &Charge) -> Word {
+    if charge.settlement.is_some() { w::PAID } else { w::RECEIVED }
 }
 
 fn metadata(page: &Page, charge: &Charge) -> Markup {
@@ -477,26 +578,30 @@ fn metadata(page: &Page, charge: &Charge) -> Markup {
             section.card {
                 details {
                     summary { (page.say(w::METADATA)) }
-                    pre tabindex="0" { (pretty(&map.into())) }
+                    pre tabindex="0" { (pretty(page, &map.into())) }
                 }
             }
         }
     }
 }
 
-fn timeline_list(page: &Page, timeline: &ChargeTimeline, currency: Currency) -> Markup {
+fn timeline_list(page: &Page, timeline: &ChargeTimeline, emails: &ActorEmails) -> Markup {
     html! {
         ol.line {
             @for entry in timeline.merchants_entries().rev() {
-                li { (timeline_entry(page, entry, currency)) (resend(page, timeline, entry)) }
+                li { (timeline_entry(page, (timeline, emails), entry)) (resend(page, timeline, entry)) }
             }
         }
         @if !timeline.is_complete { p.sm.soft { (page.say(w::PARTIAL)) } }
     }
 }
 
-fn timeline_entry(page: &Page, entry: &TimelineEntry, currency: Currency) -> Markup {
-    let (kind, state) = words_of(entry);
+fn timeline_entry(
+    page: &Page,
+    (timeline, emails): (&ChargeTimeline, &ActorEmails),
+    entry: &TimelineEntry,
+) -> Markup {
+    let (kind, state) = words_of(&timeline.charge, entry);
     html! {
         @match (&entry.fact, &entry.id) {
             (TimelineFact::Delivery(_), Some(id)) => a href={ "/dashboard/deliveries/" (id) } { (page.say(kind)) },
@@ -505,10 +610,10 @@ fn timeline_entry(page: &Page, entry: &TimelineEntry, currency: Currency) -> Mar
             _ => (page.say(kind)),
         }
         " " (state.map_or_else(|| tag(Tone::Calm, &entry.state), |(tone, word)| tag(tone, page.say(word))))
-        @if let Some(amount) = entry.amount { " " (money(amount, currency)) }
+        @if let Some(amount) = entry.amount { " " (money(amount, timeline.charge.currency)) }
         div.sm.soft {
             (time(entry.at))
-            @if let Some(by) = &entry.by { " · " (page.say(w::BY)) " " a href={ (AUDIT) "?actor=" (by) } { (by) } }
+            @if let Some(by) = &entry.by { " · " (page.say(w::BY)) " " a href={ (AUDIT) "?actor=" (by) } title=(by) { (emails.name_of(by)) } }
             @if let Some(id) = &entry.request_id { " · " (page.language.fill(w::IN_REQUEST, &[id])) }
         }
         @if let Some(details) = details_of(page.language, entry) { div.sm.soft { (details) } }

@@ -8,12 +8,16 @@ use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use maud::{Markup, html};
 use money::med::evidence::{Evidence, EvidenceRow, MAX_BYTES, MimeType};
-use money::med::{CaseFilter, MOST_SORTED, OpenCase, SHOWN};
+use money::med::{CaseFilter, DeadlineFilter, SHOWN};
 use pages::forms::Need;
-use pages::{Cell, Tone, Word, copy_button, empty, facts, money, next_page, tag, time, without_documents};
+use pages::{
+    Cell, Tone, Word, copy_button, customer, empty, facts, money, next_page, tag, time, without_documents,
+};
 use shared::http::{IdPair, IdPath, Problem, Result};
 
-use crate::states::State as _;
+use crate::charges::{description, of_rows, order, paid_word, titles};
+use crate::states::{State as _, charge_tag};
+use crate::translations::case_reason;
 use crate::visit::{Page, Visitor};
 use crate::words as w;
 
@@ -32,30 +36,35 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
     let after: Option<MedCaseId> = query.text("starting_after").and_then(|id| id.parse().ok());
     let filter = CaseFilter::by_status(status, after);
     let (visit, cursor) = visitor.enter(async |visitor| Ok(visitor.app.cases.find(after).await?)).await?;
-    let (page, (cases, next, is_cut)) = visit
+    let (page, (found, is_cut, charges)) = visit
         .load(async |visit| {
             let (cases, scope) = (&visit.app.cases, visit.scope());
-            if status != CaseStatus::Open {
-                let found = cases.list(&scope, &filter, cursor).await?;
-                return Ok((found.items, found.next_cursor, false));
-            }
-            let open = cases.open_by_deadline(&scope).await?;
-            let cursor = cursor.filter(|cursor| cursor.scope == scope);
-            let left = cursor.map_or(open.as_slice(), |cursor| OpenCase::after(&open, &cursor));
-            let (shown, rest) = left.split_at(left.len().min(SHOWN));
-            let next = shown.last().filter(|_| !rest.is_empty()).map(|last| last.id);
-            Ok((cases.find_all(shown).await?, next, open.len() > MOST_SORTED && rest.is_empty()))
+            let (found, is_cut) = if status == CaseStatus::Open {
+                let by_deadline = DeadlineFilter { limit: SHOWN, starting_after: None, before: None };
+                let cursor = cursor.filter(|cursor| cursor.scope == scope);
+                cases.nearest(&scope, by_deadline, cursor).await?
+            } else {
+                (cases.list(&scope, &filter, cursor).await?, false)
+            };
+            let charges = of_rows(&visit.app.store, found.items.iter().map(|case| case.id.charge())).await?;
+            Ok((found, is_cut, charges))
         })
         .await?;
+    let (cases, next, titles) = (found.items, found.next_cursor, titles(&page, &charges));
     let name: &str = status.into();
     let next = next.map(|id| format!("{PATH}?status={name}&starting_after={id}"));
     let rows = cases.iter().map(|case| {
         vec![
             case.response_deadline.map(|due| deadline(&page, due, case.status == CaseStatus::Open)).unwrap_or_default(),
-            html! { a href={ (PATH) "/" (case.id) } { (page.say(kind_name(case.kind))) " · " (time(case.created_at)) } },
+            html! {
+                a href={ (PATH) "/" (case.id) } dir="auto" {
+                    (page.say(kind_name(case.kind))) " · "
+                    @match titles.get(&case.id.charge()) { Some(title) => (title), None => (time(case.created_at)) }
+                }
+            },
             case.status.tag(page.language),
             html! { (money(case.amount.minor(), case.currency)) },
-            html! { (without_documents(case.reason.as_deref().unwrap_or_default())) },
+            html! { @if let Some(reason) = &case.reason { (case_reason(page.language, reason)) } },
         ]
     });
     let choices = CaseStatus::vocabulary().into_iter().map(|(name, each)| (name, page.say(each.shown().1)));
@@ -110,6 +119,15 @@ pages::translate! {
     }
 }
 
+/// What became of the money that the case moved.
+fn moved_word(case: &MedCase) -> Word {
+    match case.money_outcome {
+        _ if !case.status.is_over() => w::RETAINED,
+        Some(MoneyOutcome::RefundedToMerchant) => w::BACK_IN_BALANCE,
+        Some(MoneyOutcome::Lost | MoneyOutcome::ClosedWithoutRefund) | None => w::GIVEN_UP,
+    }
+}
+
 async fn own_case(visitor: &Visitor, id: Option<MedCaseId>) -> Result<MedCase> {
     let case = visitor.app.cases.find(id).await?;
     case.filter(|case| case.scope == visitor.scope()).ok_or(Problem::NotFound { what: "MED case" })
@@ -151,6 +169,7 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<MedCaseId>) -> Res
     let heading = format!("{} {}", page.say(kind_name(case.kind)), money(case.amount.minor(), case.currency));
     let outcome = case.money_outcome.map(outcome_name);
     let refresh = case.closed_at.is_none().then_some("10");
+    let text = |text: Option<String>| html! { @if let Some(text) = text { span dir="auto" { (without_documents(&text)) } } };
     let main = html! {
         p.crumb { a href=(PATH) { (page.say(w::DISPUTES)) } " / " (page.say(kind_name(case.kind))) }
         div #case data-refresh=[refresh] {
@@ -163,8 +182,8 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<MedCaseId>) -> Res
             }
         }
         div.actions {
-            @if page.may(Need::Admin) { a.btn.quiet href={ (PATH) "/" (case.id) "/dossier" } download { (page.say(w::DOSSIER_PDF)) } }
-            @else { (page.submit((w::DOSSIER_PDF, ""), Need::Admin)) }
+            @if page.may(Need::Dossier) { a.btn.quiet href={ (PATH) "/" (case.id) "/dossier" } download { (page.say(w::DOSSIER_PDF)) } }
+            @else { (page.submit((w::DOSSIER_PDF, ""), Need::Dossier)) }
             (copy_button(page.language, w::COPY_ID, &case.id.to_string()))
         }
         div.two {
@@ -185,8 +204,8 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<MedCaseId>) -> Res
                         ("Id", html! { code { (case.id) } }),
                         (page.say(w::CHARGE), html! { a href={ "/dashboard/charges/" (case.id.charge()) } { (case.id.charge()) } }),
                         (page.say(w::AMOUNT), html! { (money(case.amount.minor(), case.currency)) }),
-                        (page.say(w::RETAINED), if case.moved.is_zero() { html! {} } else { html! { (money(case.moved.get(), case.currency)) } }),
-                        (page.say(w::REASON), html! { (without_documents(case.reason.as_deref().unwrap_or_default())) }),
+                        (page.say(moved_word(&case)), if case.moved.is_zero() { html! {} } else { html! { (money(case.moved.get(), case.currency)) } }),
+                        (page.say(w::REASON), html! { @if let Some(reason) = &case.reason { (case_reason(page.language, reason)) } }),
                         (page.say(w::CREATED_ON), time(case.created_at)),
                         (page.say(w::ANSWER_BY), case.response_deadline.map(time).unwrap_or_default()),
                         (page.say(w::EVIDENCE), html! { (case.evidence_count) }),
@@ -200,11 +219,15 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<MedCaseId>) -> Res
                     section.card {
                         h2 { (page.say(w::CHARGE)) }
                         (facts(vec![
+                            (page.say(w::ORDER), text(order(&charge))),
+                            (page.say(w::CUSTOMER), text(customer(&charge, page.session.user.role))),
+                            (page.say(w::DESCRIPTION), text(description(&charge))),
+                            (page.say(w::EMAIL), text(charge.customer.email.clone())),
                             (page.say(w::AMOUNT), html! { (money(charge.amount.minor(), charge.currency)) }),
-                            (page.say(w::STATE), charge.status.tag(page.language)),
+                            (page.say(w::STATE), charge_tag(&charge, page.language)),
                             (page.say(w::METHOD), html! { (page.say(w::of_method(charge.method()))) }),
                             (page.say(w::CREATED), time(charge.created_at)),
-                            (page.say(w::PAID), charge.applied_payment.as_ref().map(|paid| time(paid.paid_at)).unwrap_or_default()),
+                            (page.say(paid_word(&charge)), charge.applied_payment.as_ref().map(|paid| time(paid.paid_at)).unwrap_or_default()),
                         ]))
                     }
                 }
@@ -252,7 +275,7 @@ fn upload(page: &Page, case: &MedCase) -> Markup {
                 progress hidden max="1" aria-label=(page.say(w::ATTACH)) {}
                 p role="status" {}
             }
-        } @else {
+        } @else if page.shows(Need::Admin) {
             p.soft { (page.say(w::ATTACH)) " (" (page.say(w::NEEDS_ADMIN)) ")" }
         }
     }
@@ -274,6 +297,13 @@ fn helps(case: &MedCase, charge: Option<&Charge>) -> Option<Word> {
 fn answer(page: &Page, case: &MedCase) -> Markup {
     if case.status != CaseStatus::Open {
         return html! {};
+    }
+    if !page.shows(Need::Admin) {
+        return html! {
+            @if let Some(draft) = &case.appeal_draft {
+                section.card { h2 { (page.say(w::APPEAL_DRAFT)) } p.soft dir="auto" { (without_documents(draft)) } }
+            }
+        };
     }
     let action = |name: &str| format!("{PATH}/{}/{name}", case.id);
     let (least, most) = AppealReason::CHARS;

@@ -1,4 +1,4 @@
-//! The names of fields, and what the value of a filter must be.
+//! What the value of a filter must be.
 
 use pages::Word;
 
@@ -9,38 +9,7 @@ pages::words! { ,
     DOCUMENT_RULE = "Use o CPF ou o CNPJ, com ou sem pontos, de até 32 caracteres.", "Use the CPF or CNPJ, with or without points, of at most 32 characters.", "Use el CPF o el CNPJ, con o sin puntos, de hasta 32 caracteres.";
     END_TO_END_RULE = "Use os 32 caracteres do comprovante do Pix, que começam com E.", "Use the 32 characters of the Pix receipt, which begin with E.", "Use los 32 caracteres del comprobante del Pix, que empiezan con E.";
     TXID_RULE = "Use as 26 letras e números do txid da cobrança.", "Use the 26 letters and digits of the charge's txid.", "Use las 26 letras y números del txid del cobro.";
-    FIELD_CODE = "Código", "Code", "Código";
-    FIELD_COLOR = "Cor", "Colour", "Color";
-    FIELD_NAME = "Nome", "Name", "Nombre";
-}
-
-pub(crate) fn field(name: &str) -> Option<Word> {
-    Some(match name {
-        "amount" => w::AMOUNT,
-        "code" => FIELD_CODE,
-        "color" => FIELD_COLOR,
-        "created_after" => w::FROM,
-        "created_before" => w::TO,
-        "customer" | "customer.name" => w::CUSTOMER,
-        "customer.document" | "customer_id" => w::DOCUMENT,
-        "customer.email" | "customer_email" | "email" => w::EMAIL,
-        "day" => w::DAY,
-        "description" => w::DESCRIPTION,
-        "end_to_end_id" => w::END_TO_END_ID,
-        "events" => w::EVENTS,
-        "label" => w::LABEL,
-        "logo" => w::LOGO,
-        "metadata.order_id" | "order_id" => w::ORDER,
-        "name" => FIELD_NAME,
-        "object" => w::OBJECT,
-        "phone" => w::PHONE,
-        "reason" => w::REASON,
-        "role" => w::ROLE,
-        "txid" => w::TXID,
-        "type" => w::KIND,
-        "url" => w::URL,
-        _ => return None,
-    })
+    NAME_RULE = "Use o primeiro nome, o último, ou os dois, como Maria Souza.", "Use the first name, the last one, or both, such as Maria Souza.", "Use el primer nombre, el último, o ambos, como Maria Souza.";
 }
 
 /// What the value of a filter must be.
@@ -52,6 +21,7 @@ pub(crate) fn rule(field: &str) -> Word {
         "customer_email" => w::of_code("invalid_email"),
         "end_to_end_id" => END_TO_END_RULE,
         "txid" => TXID_RULE,
+        "customer_name" => NAME_RULE,
         _ => w::of_code(""),
     }
 }

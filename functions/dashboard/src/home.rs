@@ -2,6 +2,7 @@
 
 use axum::response::Response;
 use domain::calendar::{BusinessDayRange, Day};
+use domain::charge::Charge;
 use domain::ids::MedCaseId;
 use domain::money::{Currency, MinorUnits};
 use domain::pt_br;
@@ -12,11 +13,14 @@ use effects::email::Emails;
 use effects::rollup::DayRow;
 use effects::webhook::endpoint::Endpoint;
 use maud::{Markup, html};
+use money::charge::ChargeFilter;
 use money::med::{MOST_SORTED, OpenCase};
+use pages::forms::Need;
 use pages::{Chart, code_block, money};
-use shared::http::Result;
+use shared::http::{Problem, Query, Result};
 
-use crate::account::{NOTICES, notices_table};
+use crate::account::{NOTICES, keep_shown, notices_table};
+use crate::charges::{COLUMNS, Titles, of_rows, row, titles};
 use crate::disputes::deadline;
 use crate::visit::{Page, Visitor};
 use crate::words as w;
@@ -24,6 +28,8 @@ use crate::words as w;
 const DAYS: u64 = 14;
 
 const DISPUTES_SHOWN: usize = 3;
+
+const SALES_SHOWN: usize = 10;
 
 /// The newest of both modes, among which those of the shown mode are.
 const NOTICES_READ: usize = 20;
@@ -41,28 +47,41 @@ pub(crate) async fn home(visitor: Visitor) -> Result<Response> {
         let today = Day::of(visitor.now);
         BusinessDayRange { first: today.minus_days(DAYS.saturating_sub(1)), today }
     };
-    let (page, ((days, counted_to), wallet, cases, endpoints, notices)) = visitor
+    let (page, ((days, counted_to), wallet, cases, charges, endpoints, notices, sales)) = visitor
         .load(async |visit| {
             let (app, scope) = (&visit.app, visit.sharded_scope());
             let emails = Emails::new(visit.app.store.clone());
-            let (days, wallet, cases, endpoints, notices) = tokio::join!(
+            let disputed = async {
+                let cases = app.cases.open_by_deadline(&scope.scope).await?;
+                let first = first_due(&cases, visit.now).map(|(id, _)| id.charge());
+                let charges = of_rows(&app.store, first).await?;
+                Ok::<_, Problem>((cases, charges))
+            };
+            let salt = visit.session.account.salt.as_bytes();
+            let paid = ChargeFilter::parse(&Query::parse(Some("status=paid")))?.reading(SALES_SHOWN);
+            let (days, wallet, disputed, endpoints, notices, sales) = tokio::join!(
                 Box::pin(app.rollups.latest(&scope, window, MOST_CHANGES)),
                 Box::pin(app.wallets.in_currency(&scope, PRIMARY_CURRENCY)),
-                Box::pin(app.cases.open_by_deadline(&scope.scope)),
+                Box::pin(disputed),
                 Box::pin(app.endpoints.list(&scope.scope)),
                 Box::pin(emails.list(&scope.scope.account, None, NOTICES_READ)),
+                Box::pin(app.charges.list(&scope, salt, &paid, None, visit.now)),
             );
             let (mut notices, _) = notices?;
-            notices.retain(|notice| notice.scope == scope.scope);
+            keep_shown(&mut notices, scope.scope);
             notices.truncate(NOTICES_SHOWN);
-            Ok((days?, wallet?, cases?, endpoints?, notices))
+            let (cases, charges) = disputed?;
+            Ok((days?, wallet?, cases, charges, endpoints?, notices, sales?.items))
         })
         .await?;
     let is_new = days.iter().all(|row| row.sums.get(Counter::Created) == 0);
     let main = html! {
-        h1 { (page.say(w::HOME)) }
+        div.head {
+            h1 { (page.say(w::HOME)) }
+            @if page.may(Need::Member) { p { a.btn href="/dashboard/charges/new" { (page.say(w::NEW_CHARGE)) } } }
+        }
         div #now data-refresh=(REFRESH_SECONDS) {
-            (alerts(&page, &cases, &endpoints))
+            (alerts(&page, (&cases, &titles(&page, &charges)), &endpoints))
             div.grid {
                 (today(&page, &days, window.today, counted_to))
                 (balance(&page, &wallet)?)
@@ -70,6 +89,7 @@ pub(crate) async fn home(visitor: Visitor) -> Result<Response> {
             }
             @if is_new { (first_steps(&page, endpoints.is_empty())) } @else {
                 section.card { (chart(&page, &days, window)) }
+                (last_sales(&page, &sales))
             }
             @if !notices.is_empty() {
                 section.card {
@@ -82,16 +102,24 @@ pub(crate) async fn home(visitor: Visitor) -> Result<Response> {
     Ok(page.render(page.say(w::HOME), &main))
 }
 
-fn alerts(page: &Page, cases: &[OpenCase], endpoints: &[Endpoint]) -> Markup {
+/// The first disputes that can still be answered, with their deadlines.
+fn first_due(cases: &[OpenCase], now: Timestamp) -> impl Iterator<Item = (MedCaseId, Timestamp)> {
+    let due = cases.iter().filter_map(|case| Some((case.id, case.due?)));
+    due.filter(move |(_, due)| *due > now).take(DISPUTES_SHOWN)
+}
+
+fn alerts(page: &Page, (cases, titles): (&[OpenCase], &Titles), endpoints: &[Endpoint]) -> Markup {
     let waiting = cases.iter().filter(|case| case.due.is_none_or(|due| due > page.now));
-    let due: Vec<(MedCaseId, Timestamp)> =
-        waiting.clone().filter_map(|case| Some((case.id, case.due?))).take(DISPUTES_SHOWN).collect();
+    let due: Vec<(MedCaseId, Timestamp)> = first_due(cases, page.now).collect();
     // The cases of the latest deadlines are not read.
     let (waiting, has_more) = (waiting.count().min(MOST_SORTED), cases.len() > MOST_SORTED);
     let number = format!("{waiting}{}", if has_more { "+" } else { "" });
-    let failing = endpoints.iter().filter_map(|endpoint| {
-        endpoint.failing_since.or(endpoint.disabled.as_ref().map(|d| d.at)).map(|since| (endpoint, since))
-    });
+    let failing =
+        endpoints.iter().filter_map(|endpoint| match (&endpoint.disabled, endpoint.failing_since) {
+            (Some(disabled), _) => Some((endpoint, w::ENDPOINT_OFF, disabled.at)),
+            (None, Some(since)) => Some((endpoint, w::ENDPOINT_FAILS, since)),
+            (None, None) => None,
+        });
     html! {
         @if waiting > 0 || has_more {
             div.alert.warn {
@@ -103,13 +131,13 @@ fn alerts(page: &Page, cases: &[OpenCase], endpoints: &[Endpoint]) -> Markup {
             }
             div.grid {
                 @for (id, due) in due {
-                    section.card { p { a href={ "/dashboard/disputes/" (id) } { (page.say(w::KIND_CASE)) } " " (page.say(w::ANSWER_BY)) " " (deadline(page, due, true)) } }
+                    section.card { p { a href={ "/dashboard/disputes/" (id) } { (page.say(w::KIND_CASE)) @if let Some(title) = titles.get(&id.charge()) { " · " span dir="auto" { (title) } } } " " (page.say(w::ANSWER_BY)) " " (deadline(page, due, true)) } }
                 }
             }
         }
-        @for (endpoint, since) in failing {
+        @for (endpoint, word, since) in failing {
             div.alert.bad {
-                (page.language.fill(w::ENDPOINT_FAILS, &[&endpoint.url, &minute(since)])) " "
+                (page.language.fill(word, &[&endpoint.url, &minute(since)])) " "
                 a href={ "/dashboard/webhooks/" (endpoint.id) } { (page.say(w::SEE_CAUSE)) }
             }
         }
@@ -120,28 +148,35 @@ fn minute(at: Timestamp) -> String {
     pt_br::format_short_minute(at)
 }
 
+/// What was received on the day, by the day of payment, beside the day before; and the refunds that ended on it.
 fn today(page: &Page, days: &[DayRow], today: Day, counted_to: Option<Timestamp>) -> Markup {
-    let of_today = || days.iter().filter(|row| row.day == today);
-    let count = |counter| of_today().map(|row| row.sums.get(counter)).fold(0, i64::saturating_add);
-    let (created, paid) = (count(Counter::Created), count(Counter::Paid));
-    let percent = paid.min(created).saturating_mul(100).checked_div(created).unwrap_or_default();
-    let counts = [paid, created, percent].map(|number| number.to_string());
+    let received = |day| sum(days, day, Counter::ReceivedVolume);
+    let refunded = sum(days, today, Counter::RefundedVolume);
+    let others = days.iter().filter(|row| row.day == today && row.currency != PRIMARY_CURRENCY);
+    let others = others.map(|row| (row.currency, row.sums.get(Counter::ReceivedVolume)));
+    let count = sum(days, today, Counter::Received);
+    let sales = if count == 1 { w::ONE_SALE } else { w::SALES };
     html! {
         section.card {
-            h2 { (page.say(w::TODAY)) }
-            p.big { (money(volume(of_today()), PRIMARY_CURRENCY)) }
+            h2 { (page.say(w::RECEIVED_TODAY)) }
+            p.big { (money(received(today), PRIMARY_CURRENCY)) }
+            @for (currency, volume) in others.filter(|(_, volume)| *volume > 0) { p { (money(volume, currency)) } }
             p.sm.soft {
-                (page.language.fill(w::PAID_OF, &counts.each_ref().map(String::as_str))) " · "
+                (page.language.fill(sales, &[&count.to_string()])) " · "
                 (page.language.fill(w::COUNTED_TO, &[&pt_br::format_time_of_day(counted_to.unwrap_or_else(|| page.now))]))
             }
+            @if refunded > 0 {
+                p.sm.soft { (page.language.fill(w::REFUNDED_TODAY, &[&money(refunded, PRIMARY_CURRENCY)])) }
+            }
+            p.sm.soft { (page.language.fill(w::RECEIVED_YESTERDAY, &[&money(received(today.minus_days(1)), PRIMARY_CURRENCY)])) }
         }
     }
 }
 
-fn volume<'a>(rows: impl Iterator<Item = &'a DayRow>) -> i64 {
-    rows.filter(|row| row.currency == PRIMARY_CURRENCY)
-        .map(|row| row.sums.get(Counter::Volume))
-        .fold(0, i64::saturating_add)
+/// A day's sum in the primary currency.
+fn sum(days: &[DayRow], day: Day, counter: Counter) -> i64 {
+    let of_day = days.iter().filter(|row| row.day == day && row.currency == PRIMARY_CURRENCY);
+    of_day.map(|row| row.sums.get(counter)).fold(0, i64::saturating_add)
 }
 
 pub(crate) fn balance(page: &Page, wallet: &Wallet) -> Result<Markup> {
@@ -150,6 +185,7 @@ pub(crate) fn balance(page: &Page, wallet: &Wallet) -> Result<Markup> {
         section.card {
             h2 { (page.say(w::AVAILABLE)) }
             p.big { (shown(wallet.available()?, wallet.currency)) }
+            @if wallet.available()?.is_negative() { p.sm { (page.say(w::NEGATIVE_MEANS)) } }
             @if !retained.is_zero() {
                 p.sm.soft {
                     (page.language.fill(w::RETAINED_IS, &[&shown(retained, wallet.currency)]))
@@ -183,11 +219,22 @@ pub(crate) fn shown(minor: MinorUnits, currency: Currency) -> String {
 
 fn chart(page: &Page, days: &[DayRow], window: BusinessDayRange) -> Markup {
     let bars = window.latest(DAYS).map(|day| {
-        let sum = volume(days.iter().filter(|row| row.day == day));
+        let sum = sum(days, day, Counter::Volume);
         (day.date().format("%d/%m").to_string(), sum, money(sum, PRIMARY_CURRENCY))
     });
     let (title, columns) = (page.say(w::VOLUME), (page.say(w::DAY), page.say(w::AMOUNT)));
     Chart { title, columns, bars: bars.collect() }.render(page.language)
+}
+
+fn last_sales(page: &Page, sales: &[Charge]) -> Markup {
+    html! {
+        @if !sales.is_empty() {
+            section.card {
+                (page.table(w::LAST_SALES, &COLUMNS, sales.iter().map(|charge| row(page, charge)).collect()))
+                p { a href="/dashboard/charges?status=paid" { (page.say(w::CHARGES)) } }
+            }
+        }
+    }
 }
 
 fn first_steps(page: &Page, has_no_endpoint: bool) -> Markup {

@@ -5,10 +5,11 @@ mod account;
 mod charges;
 mod disputes;
 mod dossier;
-mod export;
 mod fields;
 mod home;
 mod money;
+mod reports;
+mod requests;
 mod search;
 mod security;
 mod settings;
@@ -22,6 +23,7 @@ mod words;
 use ::money::charge::Charges;
 use ::money::med::MedCases;
 use ::money::med::evidence::{CaseEvidence, EvidenceFiles};
+use ::money::report::{ReportFiles, ReportSchedules, Reports};
 use ::money::wallet::Wallets;
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -36,30 +38,37 @@ use effects::rollup::Rollups;
 use effects::webhook::delivery::Deliveries;
 use effects::webhook::endpoint::Endpoints;
 use effects::webhook::log::EventLog;
+use effects::webhook::recovery::Recoveries;
 use maud::html;
-use pages::{Document, Language, errors_as_pages, path_with, safe_path};
+use pages::{Access, Document, Language, errors_as_pages, safe_path};
 use shared::auth::dashboard::{MODE_COOKIE, choice_cookie};
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, required};
 use shared::http::{
     FormBody, Problem, RequestContext, Result, SameOrigin, etag_of, is_known, with_middleware,
 };
+use shared::request_log::RequestLog;
 use shared::store::Aws;
 
 use crate::words as w;
 
-/// A page is far smaller. 1,000 rows of a CSV with the longest order numbers have 3 MB, and Lambda sends 6 MB.
-const MAX_PAGE_BYTES: usize = 4 * 1024 * 1024;
+/// A page is far smaller, and Lambda sends 6 MB.
+const MAX_PAGE_BYTES: usize = 1024 * 1024;
 
-/// What this function may use. It only reads.
+/// What this function may use. It only reads, and counts requests.
 #[derive(Debug)]
 pub struct Uses {
     cases: MedCases,
     charges: Charges,
     deliveries: Deliveries,
     endpoints: Endpoints,
+    recoveries: Recoveries,
     events: EventLog,
     evidence: CaseEvidence,
+    requests: RequestLog,
+    reports: Reports,
+    report_schedules: ReportSchedules,
+    report_files: ReportFiles,
     rollups: Rollups,
     wallets: Wallets,
     /// The path of the log-in by one click, which exists only on a developer's machine.
@@ -72,14 +81,20 @@ pub type App = shared::app::App<Uses>;
 /// Errors: When a required variable is missing or a value is not valid.
 pub fn app(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<App, ConfigError> {
     App::from_vars(aws, clock, var, |store, _| {
-        let files = EvidenceFiles::new(aws.s3(), required(var, "DOCUMENTS_BUCKET")?);
+        let bucket = required(var, "DOCUMENTS_BUCKET")?;
+        let files = EvidenceFiles::new(aws.s3(), bucket.clone());
         Ok(Uses {
             cases: MedCases::new(store.clone()),
             charges: Charges::new(store.clone()),
             deliveries: Deliveries::new(store.clone()),
             endpoints: Endpoints::new(store.clone()),
+            recoveries: Recoveries::new(store.clone()),
             events: EventLog::new(store.clone()),
             evidence: CaseEvidence::new(store.clone(), files),
+            requests: RequestLog::new(store.clone()),
+            reports: Reports::new(store.clone()),
+            report_schedules: ReportSchedules::new(store.clone()),
+            report_files: ReportFiles::new(aws.s3(), bucket),
             rollups: Rollups::new(store.clone()),
             wallets: Wallets::new(store.clone()),
             local_log_in: var("LOCAL_LOG_IN").filter(|path| !path.is_empty()),
@@ -102,7 +117,6 @@ pub fn router(app: App) -> Router {
         .route("/dashboard/reset", get(team::forgotten))
         .route("/dashboard/reset/{token}", get(team::reset))
         .route("/dashboard/charges", get(charges::list))
-        .route("/dashboard/charges.csv", get(export::charges))
         .route("/dashboard/charges/new", get(charges::new))
         .route("/dashboard/charges/{id}", get(charges::show))
         .route("/dashboard/charges/{id}/receipt", get(charges::receipt))
@@ -111,7 +125,8 @@ pub fn router(app: App) -> Router {
         .route("/dashboard/settings", get(settings::show))
         .route("/dashboard/payouts", get(money::payouts))
         .route("/dashboard/wallet", get(money::wallet))
-        .route("/dashboard/wallet.csv", get(export::statement))
+        .route("/dashboard/reports", get(reports::list))
+        .route("/dashboard/reports/{id}/file", get(reports::file))
         .route("/dashboard/disputes", get(disputes::list))
         .route("/dashboard/disputes/{id}", get(disputes::show))
         .route("/dashboard/disputes/{id}/dossier", get(dossier::show))
@@ -121,6 +136,8 @@ pub fn router(app: App) -> Router {
         .route("/dashboard/deliveries/{id}", get(webhooks::delivery))
         .route("/dashboard/events", get(webhooks::events))
         .route("/dashboard/events/{id}", get(webhooks::event))
+        .route("/dashboard/requests", get(requests::list))
+        .route("/dashboard/requests/{id}", get(requests::show))
         .route("/dashboard/developers", get(account::developers))
         .route("/dashboard/team", get(team::team))
         .route("/dashboard/audit", get(account::audit))
@@ -128,6 +145,9 @@ pub fn router(app: App) -> Router {
         .route("/dashboard/{*rest}", any(async || Problem::NotFound { what: "page" }))
         .layer(from_fn(with_etag))
         .layer(from_fn(errors_as_pages))
+        // After the layers: an error is in the format of the API.
+        .route("/v1/med/cases/{id}/dossier", get(dossier::of_api))
+        .route("/v1/infractions/{id}/dossier", get(dossier::of_api))
         .with_state(app);
     with_middleware(routes, origin)
 }
@@ -138,30 +158,15 @@ async fn asset(Path(name): Path<String>) -> Response {
 
 async fn log_in(State(app): State<App>, context: RequestContext, headers: HeaderMap) -> Response {
     let language = Language::of(&headers);
-    let say = |word| language.say(word);
     let next = safe_path(context.query.text("next"));
-    let main = html! {
-        div.card {
-            h1 { (say(w::DASHBOARD)) }
-            @if let Some(code) = context.query.text("error") {
-                div.alert.bad role="alert" { (say(w::of_code(code))) }
-            } @else if context.query.text("done").is_some() {
-                div.alert.good role="status" { (say(w::PASSWORD_CHANGED)) }
-            }
-            @if let Some(path) = &app.local_log_in {
-                p { (say(w::LOCAL_LOG_IN_MEANS)) }
-                p { a.btn href=(path_with(path, &[("next", next)])) { (say(w::LOCAL_LOG_IN)) } }
-            }
-            form.fields method="post" action="/dashboard/login" {
-                (pages::hidden("next", next))
-                (security::email_field(language))
-                (security::password_field("password", say(w::PASSWORD), "current-password"))
-                div { button { (say(w::LOG_IN)) } }
-            }
-            p { a href="/dashboard/reset" { (say(w::FORGOTTEN)) } }
+    let access = Access { language, next, error: context.query.text("error"), sent: None };
+    let done = html! {
+        @if access.error.is_none() && context.query.text("done").is_some() {
+            div.alert.good role="status" { (language.say(w::PASSWORD_CHANGED)) }
         }
     };
-    let title = say(w::LOG_IN);
+    let main = access.log_in(&done, app.local_log_in.as_deref());
+    let title = language.say(w::LOG_IN);
     pages::html(StatusCode::OK, Document { language, title, shell: None, main }.render())
 }
 

@@ -1,10 +1,11 @@
 //! The wallet, refunds and payouts.
 
 use axum::response::Response;
-use domain::ids::{PayoutId, PostingId, RefundId};
+use domain::ids::{ChargeId, PayoutId, PostingId, RefundId};
 use domain::money::{Currency, MinorUnits};
 use domain::payout::Payout;
 use domain::refund::Refund;
+use domain::report::ReportKind;
 use domain::row::Key;
 use domain::wallet::{Posting, PostingKind, Wallet};
 use maud::{Markup, html};
@@ -14,12 +15,15 @@ use pages::forms::answer;
 use pages::{Cell, Word, time, without_documents};
 use shared::http::{Query, Result};
 
+use crate::charges::{Titles, of_rows, titles};
 use crate::home::{balance, releases, shown};
+use crate::reports;
 use crate::states::State as _;
+use crate::translations::refund_reason;
 use crate::visit::{Page, Visitor};
 use crate::words as w;
 
-pub(crate) const WALLET: &str = "/dashboard/wallet";
+const WALLET: &str = "/dashboard/wallet";
 const REFUNDS: &str = "/dashboard/refunds";
 const PAYOUTS: &str = "/dashboard/payouts";
 
@@ -38,21 +42,25 @@ pub(crate) async fn wallet(visitor: Visitor) -> Result<Response> {
     };
     let currency =
         query.text("currency").and_then(|code| Currency::parse(code).ok()).unwrap_or(Currency::BRL);
-    let (page, (wallets, statement)) = visitor
+    let (page, (wallets, statement, charges)) = visitor
         .load(async |visit| {
             let (wallets, scope) = (&visit.app.wallets, visit.sharded_scope());
             let (found, statement) = tokio::join!(
                 Box::pin(wallets.for_scope(&scope)),
                 Box::pin(wallets.statement(&scope, &filter)),
             );
-            Ok((found?, statement?))
+            let statement = statement?;
+            let of = statement.items.iter().filter_map(|posting| posting.subject.charge);
+            let charges = of_rows(&visit.app.store, of).await?;
+            Ok((found?, statement, charges))
         })
         .await?;
     let wallet = wallets.get(&currency).cloned().unwrap_or_else(|| Wallet::empty(currency));
     let next =
         statement.next_cursor.map(|id| format!("{WALLET}?{}", query.with("starting_after", &id.to_string())));
+    let titles = titles(&page, &charges);
     let rows: Vec<Vec<Markup>> =
-        statement.items.iter().map(|posting| movement(&page, posting)).collect::<Result<_>>()?;
+        statement.items.iter().map(|posting| movement(&page, &titles, posting)).collect::<Result<_>>()?;
     let columns = [
         (Cell::Time, w::WHEN),
         (Cell::Main, w::MOVEMENT),
@@ -64,7 +72,7 @@ pub(crate) async fn wallet(visitor: Visitor) -> Result<Response> {
     let main = html! {
         div.head {
             h1 { (page.say(w::WALLET)) }
-            p { a href=(PAYOUTS) { (page.say(w::PAYOUTS)) } " · " a href=(REFUNDS) { (page.say(w::REFUNDS)) } }
+            p { (reports::link(&page, ReportKind::Statement, &query)) " · " a href=(PAYOUTS) { (page.say(w::PAYOUTS)) } " · " a href=(REFUNDS) { (page.say(w::REFUNDS)) } }
         }
         @if wallets.len() > 1 {
             (pages::chips(page.say(w::CURRENCY), (WALLET, "currency"), currency.as_str(), currencies))
@@ -77,28 +85,19 @@ pub(crate) async fn wallet(visitor: Visitor) -> Result<Response> {
                     h2 { (page.say(w::RETAINED)) }
                     p.big { (shown(wallet.retained()?, currency)) }
                 }
+                @if let Some(own) = wallet.self_custody()? {
+                    section.card {
+                        h2 { (page.say(w::SELF_CUSTODY)) }
+                        p.big { (shown(own, currency)) }
+                        p.soft { (page.say(w::SELF_CUSTODY_MEANS)) }
+                    }
+                }
             }
         }
         (release_days(&page, &wallet))
-        (statement_form(&page, currency))
         (page.list((w::STATEMENT, &columns), rows, (w::NO_MOVEMENTS, None), next))
     };
     Ok(page.render(page.say(w::WALLET), &main))
-}
-
-/// The statement of a period as CSV.
-fn statement_form(page: &Page, currency: Currency) -> Markup {
-    html! {
-        details.card {
-            summary { (page.say(w::STATEMENT)) ": " (page.say(w::CSV)) }
-            form.row action={ (WALLET) ".csv" } {
-                (pages::hidden("currency", currency.as_str()))
-                div.f { label for="from" { (page.say(w::FROM)) } input #from name="created_after" type="date"; }
-                div.f { label for="to" { (page.say(w::TO)) } input #to name="created_before" type="date"; }
-                button { (page.say(w::CSV)) }
-            }
-        }
-    }
 }
 
 fn release_days(page: &Page, wallet: &Wallet) -> Markup {
@@ -118,15 +117,19 @@ fn release_days(page: &Page, wallet: &Wallet) -> Markup {
     }
 }
 
-fn movement(page: &Page, posting: &Posting) -> Result<Vec<Markup>> {
+/// The link to a charge, with what people know it by.
+fn charge_link(page: &Page, titles: &Titles, charge: ChargeId) -> Markup {
+    let title = titles.get(&charge).map_or(page.say(w::CHARGE), String::as_str);
+    html! { a href={ "/dashboard/charges/" (charge) } dir="auto" { (title) } }
+}
+
+fn movement(page: &Page, titles: &Titles, posting: &Posting) -> Result<Vec<Markup>> {
     let fee = if posting.fee.is_zero() { String::new() } else { shown(posting.fee, posting.currency) };
     Ok(vec![
         time(posting.at),
         html! {
             (page.say(movement_name(posting.kind)))
-            @if let Some(charge) = posting.subject.charge {
-                " " a href={ "/dashboard/charges/" (charge) } { (page.say(w::CHARGE)) }
-            }
+            @if let Some(charge) = posting.subject.charge { " " (charge_link(page, titles, charge)) }
             @if let Some(case) = posting.subject.case { " " a href={ "/dashboard/disputes/" (case) } { (page.say(w::KIND_CASE)) } }
             @if let Some(note) = &posting.subject.note { " " span.soft { (without_documents(note)) } }
         },
@@ -163,8 +166,10 @@ pages::translate! {
         PostingKind::CaseWon = "Disputa ganha", "Dispute won", "Disputa ganada";
         PostingKind::CaseLost = "Disputa perdida", "Dispute lost", "Disputa perdida";
         PostingKind::Payout | PostingKind::PayoutPaid = "Repasse", "Payout", "Retiro";
+        PostingKind::SelfCustody = "Pagamento na sua carteira", "Payment to your own wallet", "Pago en su propia billetera";
+        PostingKind::Fee = "Tarifa de pagamento na sua carteira", "Fee of a payment to your own wallet", "Comisión de un pago en su propia billetera";
         PostingKind::PayoutFailed = "Repasse que falhou", "Payout that failed", "Retiro fallido";
-        PostingKind::Adjustment | PostingKind::DisputeFees | PostingKind::AcquirerCosts = "Ajuste da operadora", "Adjustment by your operator", "Ajuste del operador";
+        PostingKind::Adjustment | PostingKind::DisputeFees | PostingKind::AcquirerCosts = "Ajuste do suporte", "Adjustment by your operator", "Ajuste del operador";
     }
 }
 
@@ -175,7 +180,7 @@ pub(crate) async fn refunds(visitor: Visitor) -> Result<Response> {
     let with_limit =
         Query::parse(Some(&query.only(|name| name == "starting_after").with("limit", MOVEMENTS)));
     let filter = StatementFilter::parse(&with_limit, StatementFormat::Json)?;
-    let (page, (found, next)) = visitor
+    let (page, (found, charges, next)) = visitor
         .load(async |visit| {
             let (wallets, store) = (&visit.app.wallets, &visit.app.store);
             let statement = wallets.statement(&visit.sharded_scope(), &filter).await?;
@@ -187,26 +192,32 @@ pub(crate) async fn refunds(visitor: Visitor) -> Result<Response> {
                 .map_or((&*ids, false), |(shown, rest)| (shown, !rest.is_empty()));
             let keys: Vec<Key> = shown.iter().map(|(_, id)| Refund::key_of(*id)).collect();
             let next = if is_cut { shown.last().map(|(id, _)| *id) } else { statement.next_cursor };
-            Ok((store.get_in_order::<Refund>(&keys).await?, next))
+            let charges = of_rows(store, shown.iter().map(|(_, id)| id.charge()));
+            let (refunds, charges) = tokio::join!(store.get_in_order::<Refund>(&keys), Box::pin(charges));
+            Ok((refunds?, charges?, next))
         })
         .await?;
+    let titles = titles(&page, &charges);
     let rows: Vec<Vec<Markup>> = found
         .iter()
         .map(|refund| {
             vec![
                 time(refund.created_at),
-                html! {
-                    a href={ "/dashboard/charges/" (refund.id.charge()) } { (page.say(w::CHARGE)) }
-                    " " code.sm { (refund.id) }
-                },
+                html! { (charge_link(&page, &titles, refund.id.charge())) " " code.sm { (refund.id) } },
                 refund.status.tag(page.language),
                 html! { (shown(refund.share.gross.into(), refund.currency)) },
+                html! { @if let Some(reason) = &refund.reason { (refund_reason(page.language, reason)) } },
             ]
         })
         .collect();
     let next = next.map(|id| format!("{REFUNDS}?starting_after={id}"));
-    let columns =
-        [(Cell::Time, w::WHEN), (Cell::Main, w::CHARGE), (Cell::State, w::STATE), (Cell::Amount, w::AMOUNT)];
+    let columns = [
+        (Cell::Time, w::WHEN),
+        (Cell::Main, w::CHARGE),
+        (Cell::State, w::STATE),
+        (Cell::Amount, w::AMOUNT),
+        (Cell::Other, w::REASON),
+    ];
     let none = (w::NO_REFUNDS, Some(("/dashboard/charges?status=paid", w::CHARGES)));
     let main = html! {
         h1 { (page.say(w::REFUNDS)) }

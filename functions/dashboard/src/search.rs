@@ -59,7 +59,7 @@ fn path_of(found: &Located, query: &SearchQuery) -> Option<String> {
         Located::Hit(SearchHit::Delivery(delivery)) => format!("deliveries/{}", delivery.id),
         Located::Hit(SearchHit::Endpoint(endpoint)) => format!("webhooks/{}", endpoint.id),
         Located::Hit(SearchHit::Posting(posting)) => {
-            let at = posting.id.timestamp().unwrap_or(posting.at);
+            let at = posting.dated_at();
             format!("wallet?currency={}&created_after={at}&created_before={at}", posting.currency)
         }
         Located::Hit(SearchHit::Payout(payout)) => format!("payouts?id={}", payout.id),

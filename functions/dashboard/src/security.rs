@@ -4,7 +4,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use maud::{Markup, html};
 use pages::forms::Need;
-use pages::{Cell, Document, Language, Tone, Word, safe_path, tag, time};
+use pages::{Access, Cell, Document, Language, Tone, code_field, password_field, safe_path, tag, time};
 use shared::auth::dashboard::IssuedToken;
 use shared::auth::dashboard::token::TokenKind;
 use shared::http::{RequestContext, Result};
@@ -13,20 +13,15 @@ use crate::visit::{Page, Visitor};
 use crate::words as w;
 
 pages::words! { pub(crate),
-    CONFIRM_TITLE = "Confirme que é você", "Confirm that it is you", "Confirme que es usted";
-    CONFIRM_MEANS = "O seu login tem mais de 10 minutos. Nada foi alterado: depois de confirmar, repita a ação.", "Your log-in is older than 10 minutes. Nothing was changed: after you confirm, repeat the action.", "Su inicio de sesión tiene más de 10 minutos. No se cambió nada: después de confirmar, repita la acción.";
-    CONFIRM = "Confirmar", "Confirm", "Confirmar";
-    CODE = "Código do app autenticador, ou código de recuperação", "Code of the authenticator app, or recovery code", "Código de la app de autenticación, o código de recuperación";
     APP_CODE = "Código que o app mostra", "Code that the app shows", "Código que muestra la app";
     SECURITY = "Segurança", "Security", "Seguridad";
     THIS_SESSION = "esta sessão", "this session", "esta sesión";
-    SECOND_FACTOR = "Verificação em duas etapas", "Second factor", "Verificación en dos pasos";
     SECOND_FACTOR_MEANS = "Além da senha, o login pede um código do seu celular.", "Beside the password, the log-in asks for a code of your phone.", "Además de la contraseña, el inicio de sesión pide un código de su teléfono.";
-    DEMANDED = "O dono da conta exige a verificação em duas etapas. Ative-a para continuar.", "The owner of the account demands the second factor. Turn it on to go on.", "El dueño de la cuenta exige la verificación en dos pasos. Actívela para continuar.";
+    DEMANDED = "O proprietário da conta exige a verificação em duas etapas. Ative-a para continuar.", "The owner of the account demands the second factor. Turn it on to go on.", "El dueño de la cuenta exige la verificación en dos pasos. Actívela para continuar.";
     ON_SINCE = "Ativa desde", "On since", "Activa desde";
     OFF = "Desativada", "Off", "Desactivada";
     SHOW_QR = "Mostrar o QR code", "Show the QR code", "Mostrar el código QR";
-    HAVE_CODE = "Já li o QR code", "I have scanned the QR code", "Ya escaneé el código QR";
+    HAVE_CODE = "Já escaneei o QR code", "I have scanned the QR code", "Ya escaneé el código QR";
     TURN_OFF = "Desativar", "Turn off", "Desactivar";
     NEW_PASSWORD = "Nova senha (12 caracteres ou mais)", "New password (12 characters or more)", "Nueva contraseña (12 caracteres o más)";
     OLD_PASSWORD = "Senha atual", "Present password", "Contraseña actual";
@@ -34,7 +29,7 @@ pages::words! { pub(crate),
     CHANGE_PASSWORD_MEANS = "Encerra as suas outras sessões.", "Ends your other sessions.", "Cierra sus otras sesiones.";
     SESSIONS = "Sessões", "Sessions", "Sesiones";
     END_SESSIONS = "Encerrar todas as sessões", "End all sessions", "Cerrar todas las sesiones";
-    END_SESSIONS_MEANS = "Também esta. Depois, entre de novo.", "This one too. Log in again afterwards.", "También esta. Después, entre de nuevo.";
+    END_SESSIONS_MEANS = "Encerra também esta; você entra de novo.", "This one too. Log in again afterwards.", "También esta. Después, entre de nuevo.";
     MORE_SESSIONS = "Há mais sessões, mais antigas. Encerre todas para encerrar também essas.", "There are more, older sessions. End all to end these too.", "Hay más sesiones, más antiguas. Cierre todas para cerrar también esas.";
     OPEN_SESSIONS = "Sessões abertas", "Open sessions", "Sesiones abiertas";
     END_SESSION = "Encerrar", "End", "Cerrar";
@@ -43,57 +38,17 @@ pages::words! { pub(crate),
     ALL_MEMBERS = "Todos os membros", "All members", "Todos los miembros";
     DEMAND = "Exigir de todos", "Demand it of all", "Exigir a todos";
     DEMAND_NO_LONGER = "Não exigir mais", "Demand it no longer", "No exigir más";
+    DEMAND_ASK = "Exigir de todos? Quem ainda não ativou só vê a página de segurança até ativar.", "Demand it of all? Who has not turned it on sees only the security page until then.", "¿Exigir a todos? Quien aún no la activó solo ve la página de seguridad hasta activarla.";
     IS_DEMANDED = "Todos os membros devem usar a verificação em duas etapas.", "All members must use the second factor.", "Todos los miembros deben usar la verificación en dos pasos.";
     IS_NOT_DEMANDED = "Cada membro decide se usa a verificação em duas etapas.", "Each member decides whether to use the second factor.", "Cada miembro decide si usa la verificación en dos pasos.";
 }
 
-fn code_field(id: &str, label: &str) -> Markup {
-    html! {
-        div {
-            label for=(id) { (label) }
-            input id=(id) name="code" autocomplete="one-time-code" autocapitalize="none" spellcheck="false" required maxlength="64";
-        }
-    }
-}
-
-/// The address of a user who is not logged in.
-pub(crate) fn email_field(language: Language) -> Markup {
-    html! {
-        div {
-            label for="email" { (language.say(w::EMAIL)) }
-            input #email name="email" type="email" autocomplete="username" required maxlength="254";
-        }
-    }
-}
-
-pub(crate) fn password_field(name: &str, label: &str, autocomplete: &str) -> Markup {
-    html! {
-        div {
-            label for=(name) { (label) }
-            input id=(name) name=(name) type="password" autocomplete=(autocomplete) required maxlength="1024";
-        }
-    }
-}
-
-/// Asks for the code of a log-in whose password was right. The form checks the cookie that says so.
+/// See [`Access::code`].
 pub(crate) async fn code(context: RequestContext, headers: HeaderMap) -> Response {
-    let language = Language::of(&headers);
-    let say = |word| language.say(word);
-    let main = html! {
-        div.card {
-            h1 { (say(SECOND_FACTOR)) }
-            @if let Some(code) = context.query.text("error") {
-                div.alert.bad role="alert" { (say(w::of_code(code))) }
-            }
-            form.fields method="post" action="/dashboard/totp" {
-                (pages::hidden("next", safe_path(context.query.text("next"))))
-                (code_field("code", say(CODE)))
-                div { button { (say(w::LOG_IN)) } }
-            }
-            p { a href="/dashboard/login" { (say(w::LOG_IN)) " ←" } }
-        }
-    };
-    let title = say(SECOND_FACTOR);
+    let (language, query) = (Language::of(&headers), &context.query);
+    let next = safe_path(query.text("next"));
+    let main = Access { language, next, error: query.text("error"), sent: None }.code();
+    let title = language.say(w::SECOND_FACTOR);
     pages::html(StatusCode::OK, Document { language, title, shell: None, main }.render())
 }
 
@@ -101,23 +56,9 @@ pub(crate) async fn confirm(visitor: Visitor) -> Result<Response> {
     let next = safe_path(visitor.query().text("next")).to_owned();
     let (page, ()) = visitor.enter_to_enrol().await?.load(async |_| Ok(())).await?;
     let has_second_factor = page.session.user.second_factor_at.is_some();
-    let main = html! {
-        section.card {
-            h1 { (page.say(CONFIRM_TITLE)) }
-            p { (page.say(CONFIRM_MEANS)) }
-            form.fields method="post" action="/dashboard/confirm" {
-                (page.mode_field())
-                (pages::hidden("next", &next))
-                @if has_second_factor {
-                    (code_field("code", page.say(CODE)))
-                } @else {
-                    (password_field("password", page.say(w::PASSWORD), "current-password"))
-                }
-                div { button { (page.say(CONFIRM)) } }
-            }
-        }
-    };
-    Ok(page.render(page.say(CONFIRM_TITLE), &main))
+    let access = Access { language: page.language, next: &next, error: None, sent: None };
+    let main = access.confirmation(page.mode, has_second_factor);
+    Ok(page.render(page.say(w::CONFIRM_TITLE), &main))
 }
 
 pub(crate) async fn show(visitor: Visitor) -> Result<Response> {
@@ -142,7 +83,7 @@ pub(crate) async fn show(visitor: Visitor) -> Result<Response> {
                 (page.mode_field())
                 (password_field("old", page.say(OLD_PASSWORD), "current-password"))
                 (password_field("new", page.say(NEW_PASSWORD), "new-password"))
-                @if page.session.user.second_factor_at.is_some() { (code_field("own-code", page.say(CODE))) }
+                @if page.session.user.second_factor_at.is_some() { (code_field(page.language, "own-code", w::CODE)) }
                 div { button { (page.say(CHANGE_PASSWORD)) } }
             }
         }
@@ -156,7 +97,7 @@ pub(crate) async fn show(visitor: Visitor) -> Result<Response> {
             ], sessions))
             @if has_more { p { (page.say(MORE_SESSIONS)) } }
             p { (page.say(END_SESSIONS_MEANS)) }
-            (page.button("/dashboard/security/sessions", (END_SESSIONS, "danger"), Need::Member, &html! {}))
+            (page.button("/dashboard/security/sessions", (END_SESSIONS, "danger"), Need::Viewer, &html! {}))
         }
     };
     Ok(page.render(page.say(SECURITY), &main))
@@ -175,7 +116,7 @@ fn session_row(page: &Page, issued: &IssuedToken) -> Vec<Markup> {
         html! { @if let Some(ip) = issued.source.ip() { (ip) } },
         html! {
             @if page.session.is_with(issued) { (tag(Tone::Info, page.say(THIS_SESSION))) } @else {
-                (page.button(&path, (END_SESSION, "quiet"), Need::Member, &html! {}))
+                (page.button(&path, (END_SESSION, "quiet"), Need::Viewer, &html! {}))
             }
         },
     ]
@@ -213,7 +154,7 @@ fn device(agent: &str) -> String {
 fn second_factor(page: &Page) -> Markup {
     html! {
         section.card {
-            h2 { (page.say(SECOND_FACTOR)) }
+            h2 { (page.say(w::SECOND_FACTOR)) }
             p { (page.say(SECOND_FACTOR_MEANS)) }
             @if let Some(since) = page.session.user.second_factor_at {
                 p { (tag(Tone::Good, page.say(ON_SINCE))) " " (time(since)) }
@@ -222,19 +163,19 @@ fn second_factor(page: &Page) -> Markup {
                     form.fields method="post" action="/dashboard/security/totp/off" {
                         (page.mode_field())
                         (password_field("password", page.say(w::PASSWORD), "current-password"))
-                        (code_field("code", page.say(CODE)))
+                        (code_field(page.language, "code", w::CODE))
                         div { button.danger { (page.say(TURN_OFF)) } }
                     }
                 }
             } @else {
                 p { (tag(Tone::Warn, page.say(OFF))) }
-                (page.button("/dashboard/security/totp", (SHOW_QR, ""), Need::Member, &html! {}))
+                (page.button("/dashboard/security/totp", (SHOW_QR, ""), Need::Viewer, &html! {}))
                 // A wrong first code leads back here. The seed is not shown again.
                 details {
                     summary { (page.say(HAVE_CODE)) }
                     form.fields method="post" action="/dashboard/security/totp/on" {
                         (page.mode_field())
-                        (code_field("code", page.say(APP_CODE)))
+                        (code_field(page.language, "code", APP_CODE))
                         div { button { (page.say(w::TURN_ON)) } }
                     }
                 }
@@ -245,17 +186,17 @@ fn second_factor(page: &Page) -> Markup {
 
 fn demand(page: &Page) -> Markup {
     let is_demanded = page.session.account.requires_second_factor;
-    let (means, label, value): (Word, Word, &str) =
-        if is_demanded { (IS_DEMANDED, DEMAND_NO_LONGER, "0") } else { (IS_NOT_DEMANDED, DEMAND, "1") };
+    let (means, label, value, question) = if is_demanded {
+        (IS_DEMANDED, DEMAND_NO_LONGER, "0", None)
+    } else {
+        (IS_NOT_DEMANDED, DEMAND, "1", Some(DEMAND_ASK))
+    };
+    let more = &pages::hidden("required", value);
     html! {
         section.card {
             h2 { (page.say(ALL_MEMBERS)) }
             p { (page.say(means)) }
-            form method="post" action="/dashboard/security/demand" {
-                (page.mode_field())
-                (pages::hidden("required", value))
-                (page.submit((label, ""), Need::Owner))
-            }
+            (page.button_form("/dashboard/security/demand", (label, ""), Need::Owner, (question, more)))
         }
     }
 }

@@ -6,6 +6,7 @@ use maud::{Markup, html};
 use pages::facts;
 use pages::forms::Need;
 use pages::kept::brand_form;
+use shared::account::MAX_LOGO_BYTES;
 use shared::http::Result;
 
 use crate::visit::{Page, Visitor};
@@ -19,7 +20,7 @@ pub(crate) async fn show(visitor: Visitor) -> Result<Response> {
     let (brand, settings) = (&account.brand, &account.settings);
     let main = html! {
         h1 { (page.say(w::SETTINGS)) }
-        section.card {
+        @if page.shows(Need::Settings) { section.card {
             h2 { (page.say(w::BRAND)) }
             p { (page.say(w::BRAND_MEANS)) }
             (brand_form(&page.form(), PATH, brand, &brand.color.map(|color| preview(&page, color)).unwrap_or_default()))
@@ -36,9 +37,18 @@ pub(crate) async fn show(visitor: Visitor) -> Result<Response> {
                 (page.mode_field())
                 div {
                     label for="logo" { (page.say(w::LOGO_RULE)) }
-                    input #logo name="logo" type="file" accept="image/png" required;
+                    input #logo name="logo" type="file" accept="image/png,image/jpeg,image/webp" data-logo=(MAX_LOGO_BYTES) required;
                 }
                 div { (page.submit((w::UPLOAD_LOGO, ""), Need::Settings)) }
+            }
+        } } @else {
+            section.card {
+                h2 { (page.say(w::BRAND)) }
+                (facts(vec![
+                    (page.say(w::SHOP_NAME), html! { @if let Some(name) = &brand.name { span dir="auto" { (name) } } }),
+                    (page.say(w::SUPPORT_EMAIL), html! { @if let Some(email) = &brand.email { (email) } }),
+                    (page.say(w::SUPPORT_PHONE), html! { @if let Some(phone) = &brand.phone { (phone) } }),
+                ]))
             }
         }
         section.card {

@@ -1,9 +1,12 @@
 //! The words and tones of states.
 
-use domain::charge::{PublicStatus, TransactionStatus};
+use domain::charge::{Charge, PublicStatus, TransactionStatus};
 use domain::med::CaseStatus;
+use domain::money::MinorUnits;
+use domain::payment_method::PaymentMethod;
 use domain::payout::PayoutStatus;
 use domain::refund::RefundStatus;
+use domain::report::ReportStatus;
 use domain::wallet::ReturnStatus;
 use effects::webhook::delivery::DeliveryStatus;
 use effects::webhook::endpoint::EndpointStatus;
@@ -55,6 +58,11 @@ states! {
         Self::Refunded => Good, w::REFUNDED;
         Self::Failed => Bad, w::FAILED;
     }
+    ReportStatus {
+        Self::Pending => Info, w::PREPARING;
+        Self::Ready => Good, w::READY;
+        Self::Failed => Bad, w::FAILED;
+    }
     ReturnStatus {
         Self::Requested => Info, w::RETURN_REQUESTED;
         Self::Returned => Calm, w::RETURNED;
@@ -83,6 +91,26 @@ states! {
         Self::Active => Good, w::ACTIVE;
         Self::Inactive => Calm, w::PAUSED;
     }
+}
+
+/// The state of a charge for people: beside its status, what became of its money. Money by Pix is "devolvido", by card
+/// "estornado".
+pub(crate) fn of_charge(charge: &Charge) -> (Tone, Word) {
+    let is_card = charge.method() == PaymentMethod::CreditCard;
+    let is_partly_refunded = charge.funds.refunded().is_ok_and(MinorUnits::is_positive);
+    match charge.status {
+        TransactionStatus::Paid | TransactionStatus::Approved if is_partly_refunded => {
+            (Tone::Warn, if is_card { w::PARTLY_REVERSED } else { w::PARTLY_REFUNDED })
+        }
+        TransactionStatus::Refunded if is_card => (Tone::Calm, w::REVERSED),
+        _ if charge.has_lost_dispute() => (Tone::Bad, w::DISPUTE_LOST),
+        status => status.shown(),
+    }
+}
+
+pub(crate) fn charge_tag(charge: &Charge, language: Language) -> Markup {
+    let (tone, word) = of_charge(charge);
+    tag(tone, language.say(word))
 }
 
 impl State for TransactionStatus {

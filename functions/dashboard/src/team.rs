@@ -7,7 +7,7 @@ use domain::account::Account;
 use maud::{Markup, html};
 use pages::forms::Need;
 use pages::kept::{invite_form, role_choice};
-use pages::{Cell, Document, Language, Tone, Word, facts, tag, time};
+use pages::{Cell, Document, Language, Tone, Word, email_field, facts, tag, time};
 use shared::account::password::MIN_CHARS;
 use shared::account::{LinkToken, Role, Team, User, Users};
 use shared::http::{Problem, RequestContext, Result};
@@ -15,7 +15,6 @@ use strum::VariantArray;
 
 use crate::App;
 use crate::account::{AUDIT, NOTICES};
-use crate::security::{SECOND_FACTOR, email_field};
 use crate::visit::{Page, Visitor};
 use crate::words as w;
 
@@ -64,10 +63,12 @@ pub(crate) async fn team(visitor: Visitor) -> Result<Response> {
                 ], invited.collect()))
             }
         }
-        section.card {
-            h2 { (page.say(w::INVITE_MEMBER)) }
-            p { (page.say(w::INVITE_MEANS)) }
-            (invite_form(&page.form(), &format!("{TEAM}/invites")))
+        @if page.shows(Need::Owner) {
+            section.card {
+                h2 { (page.say(w::INVITE_MEMBER)) }
+                p { (page.say(w::INVITE_MEANS)) }
+                (invite_form(&page.form(), &format!("{TEAM}/invites")))
+            }
         }
     };
     Ok(page.render(page.say(w::TEAM), &main))
@@ -79,19 +80,19 @@ fn member(page: &Page, user: &User) -> Vec<Markup> {
         html! {
             (user.email)
             @if user.id == page.session.user.id { " " (tag(Tone::Info, page.say(w::YOU))) }
-            @if user.second_factor_at.is_some() { " " (tag(Tone::Good, page.say(SECOND_FACTOR))) }
+            @if user.second_factor_at.is_some() { " " (tag(Tone::Good, page.say(w::SECOND_FACTOR))) }
         },
         html! { (page.say(w::of_role(user.role))) },
         time(user.created_at),
         html! {
-            div.actions {
+            @if page.shows(Need::Owner) { div.actions {
                 form.row method="post" action={ (TEAM) "/" (user.id) "/role" } {
                     (page.mode_field())
                     div.f { (role_choice(page.language, None, user.role)) }
                     (page.submit((w::CHANGE_ROLE, "quiet"), Need::Owner))
                 }
                 (page.confirmed(&format!("{TEAM}/{}/remove", user.id), (w::REMOVE, "danger"), Need::Owner, w::REMOVE_ASK))
-            }
+            } }
         },
     ]
 }
@@ -101,6 +102,7 @@ pages::translate! {
         Role::Owner = "tudo, e também convidar e remover membros", "everything, and also invite and remove members", "todo, y también invitar y quitar miembros";
         Role::Admin = "tudo, também em produção, menos mudar a equipe", "everything, also in live mode, but change the team", "todo, también en producción, menos cambiar el equipo";
         Role::Member = "ver tudo, criar cobranças e reenviar entregas; no modo teste, também devolver, cancelar, responder disputas e mudar endpoints", "see everything, create charges and send deliveries again; in test mode also refund, cancel, answer disputes and change endpoints", "ver todo, crear cobros y reenviar entregas; en modo prueba, también devolver, cancelar, responder disputas y cambiar endpoints";
+        Role::Viewer = "ver e baixar tudo, com os documentos dos pagadores mascarados, sem mudar nada", "see and download everything, with the payers' documents masked, and change nothing", "ver y descargar todo, con los documentos de los pagadores enmascarados, sin cambiar nada";
     }
 }
 

@@ -1,7 +1,7 @@
 //! The words of facts: reasons of failures, steps of a charge's timeline, actions and details of the audit.
 
 use domain::audit::{Action, AddedEvidence, AuditedKey, Changed, Sum};
-use domain::charge::{FailureReason, UnappliedReason};
+use domain::charge::{Charge, FailureReason, UnappliedReason};
 use domain::ids::Mode;
 use domain::med::Decision;
 use domain::pt_br::format_short_minute;
@@ -9,12 +9,11 @@ use domain::refund::{RefundFailure, RefundReason};
 use domain::wallet::RefundStrategy;
 use domain::webhook::EndpointStatus;
 use domain::webhook::event_type::EventType;
-use pages::{Language, Tone, Word, money, without_documents};
+use pages::{Language, Tone, Word, field_word, money, without_documents};
 use serde_json::Value;
 use services::{CaseEvent, TimelineEntry, TimelineFact};
 
 use crate::disputes::outcome_name;
-use crate::fields::field;
 use crate::money::movement_name;
 use crate::states::State;
 use crate::words as w;
@@ -44,7 +43,7 @@ pages::translate! {
         Action::RevokeKey(_) = "Chave revogada", "Key revoked", "Clave revocada";
         Action::RotateKey { .. } = "Chave trocada", "Key rotated", "Clave rotada";
         Action::CancelCharge { .. } = "Cobrança cancelada", "Charge cancelled", "Cobro cancelado";
-        Action::ExpireCharge = "Cobrança encerrada pela operadora", "Charge ended by the operator", "Cobro cerrado por el operador";
+        Action::ExpireCharge = "Cobrança encerrada pelo suporte", "Charge ended by the operator", "Cobro cerrado por el operador";
         Action::RevealDocument(_) = "Documento do pagador mostrado", "Payer's document shown", "Documento del pagador mostrado";
         Action::EraseCustomer = "Dados do cliente apagados", "Customer's data erased", "Datos del cliente borrados";
         Action::RedriveDeliveries { .. } = "Entregas recuperadas", "Deliveries recovered", "Entregas recuperadas";
@@ -67,12 +66,12 @@ pages::translate! {
         Action::FailPayout(_) = "Repasse que falhou", "Payout failed", "Retiro fallido";
         Action::SettlePayout(_) = "Repasse transferido", "Payout transferred", "Retiro transferido";
         Action::ApplyReceipt(_) = "Pagamento atribuído a uma cobrança", "Payment applied to a charge", "Pago aplicado a un cobro";
-        Action::CreditReceipt = "Reembolso que voltou, creditado", "Returned refund credited", "Reembolso devuelto, acreditado";
+        Action::CreditReceipt = "Valor deixado com a loja", "Receipt left to the shop", "Importe dejado a la tienda";
         Action::RecordReceipt = "Pagamento registrado", "Payment recorded", "Pago registrado";
         Action::ReturnReceipt = "Pagamento devolvido ao pagador", "Payment returned to the payer", "Pago devuelto al pagador";
         Action::RecordRefundAtBank = "Devolução encontrada no banco", "Refund found at the bank", "Devolución encontrada en el banco";
         Action::CreateRefund { .. } = "Devolução criada", "Refund created", "Devolución creada";
-        Action::FailRefund = "Devolução encerrada pela operadora", "Refund ended by the operator", "Devolución cerrada por el operador";
+        Action::FailRefund = "Devolução encerrada pelo suporte", "Refund ended by the operator", "Devolución cerrada por el operador";
         Action::ApproveReview(_) = "Pagamento em análise aprovado", "Payment in review approved", "Pago en revisión aprobado";
         Action::ReturnReview(_) = "Pagamento em análise devolvido", "Payment in review returned", "Pago en revisión devuelto";
         Action::AddUser { .. } = "Membro adicionado", "Member added", "Miembro agregado";
@@ -86,7 +85,7 @@ pages::translate! {
         Action::ResetPassword { .. } = "Senha trocada", "Password changed", "Contraseña cambiada";
         Action::SecondFactorOff { .. } = "Verificação em duas etapas desativada", "Second factor turned off", "Verificación en dos pasos desactivada";
         Action::SecondFactorOn = "Verificação em duas etapas ativada", "Second factor turned on", "Verificación en dos pasos activada";
-        Action::SetRole { .. } = "Papel alterado", "Role changed", "Rol cambiado";
+        Action::SetRole { .. } = "Função alterada", "Role changed", "Rol cambiado";
         Action::WithdrawInvite { .. } = "Convite retirado", "Invite withdrawn", "Invitación retirada";
         Action::ChangeEndpoint { .. } = "Endpoint alterado", "Endpoint changed", "Endpoint cambiado";
         Action::DeleteEndpoint { .. } = "Endpoint excluído", "Endpoint deleted", "Endpoint eliminado";
@@ -99,7 +98,7 @@ pages::translate! {
         | Action::SetFeesOnRefund(_) | Action::SetHold(_) | Action::SetMail(_) | Action::SetPixOutFee(_)
         | Action::SetRateLimit(_) | Action::SetRefundOverdraft(_) | Action::SetRefundsToPayerOnly(_)
         | Action::SetShards(_) | Action::SetShardsRead(_) | Action::SetThirdPartyRefundLimit(_)
-        | Action::SetVelocity(_) = "Configuração da conta alterada pela operadora", "Setting of the account changed by the operator", "Configuración de la cuenta cambiada por el operador";
+        | Action::SetVelocity(_) = "Configuração da conta alterada pelo suporte", "Setting of the account changed by the operator", "Configuración de la cuenta cambiada por el operador";
     }
     fn decision(Decision) {
         Decision::Merchant = "a favor da loja", "for the shop", "a favor de la tienda";
@@ -124,6 +123,28 @@ pages::translate! {
         UnappliedReason::ReviewReturned = "A análise decidiu devolver.", "The review decided to return it.", "La revisión decidió devolverlo.";
         UnappliedReason::Cancelled = "A cobrança foi cancelada durante a análise.", "The charge was cancelled during the review.", "El cobro fue cancelado durante la revisión.";
         UnappliedReason::Unmatched | UnappliedReason::RefundFailed = "O pagamento não pertence a uma cobrança.", "The payment belongs to no charge.", "El pago no pertenece a un cobro.";
+    }
+}
+
+pages::translate! {
+    /// Why a payer disputes a payment: a card network's reason as Stripe names it, or the payer's words.
+    pub(crate) fn case_reason(language, &str) {
+        "bank_cannot_process" = "O banco não consegue processar", "The bank can't process it", "El banco no puede procesarlo";
+        "check_returned" = "Cheque devolvido", "Check returned", "Cheque devuelto";
+        "credit_not_processed" = "Crédito ou estorno não recebido", "Credit not processed", "Crédito o reembolso no recibido";
+        "customer_initiated" = "Pedido pelo cliente", "Initiated by the customer", "Iniciado por el cliente";
+        "debit_not_authorized" = "Débito não autorizado", "Debit not authorised", "Débito no autorizado";
+        "duplicate" = "Cobrança em dobro", "Duplicate charge", "Cobro duplicado";
+        "fraudulent" = "O titular não reconhece a compra", "The holder does not recognise the purchase", "El titular no reconoce la compra";
+        "general" = "Sem motivo específico", "No specific reason", "Sin motivo específico";
+        "incorrect_account_details" = "Dados da conta errados", "Wrong account details", "Datos de cuenta incorrectos";
+        "insufficient_funds" = "Saldo insuficiente", "Insufficient funds", "Fondos insuficientes";
+        "noncompliant" = "Fora das regras da bandeira", "Against the network's rules", "Fuera de las reglas de la red";
+        "product_not_received" = "Produto ou serviço não recebido", "Product or service not received", "Producto o servicio no recibido";
+        "product_unacceptable" = "Produto com defeito ou diferente do anunciado", "Product defective or not as described", "Producto defectuoso o distinto del anunciado";
+        "subscription_canceled" = "Assinatura cancelada", "Subscription cancelled", "Suscripción cancelada";
+        "unrecognized" = "Compra não reconhecida", "Purchase not recognised", "Compra no reconocida";
+        words = "{}", "{}", "{}", without_documents(words);
     }
 }
 
@@ -192,8 +213,11 @@ impl State for CaseEvent {
 }
 
 /// What an entry is about, and its state if it has words: an event has only its type.
-pub(crate) fn words_of(entry: &TimelineEntry) -> (Word, Option<(Tone, Word)>) {
+pub(crate) fn words_of(charge: &Charge, entry: &TimelineEntry) -> (Word, Option<(Tone, Word)>) {
     match &entry.fact {
+        TimelineFact::Payment(None) if charge.is_held_for_review() => {
+            (w::KIND_PAYMENT, Some((Tone::Info, w::IN_REVIEW)))
+        }
         TimelineFact::Status(status, _) => (w::CHARGE, Some(status.shown())),
         TimelineFact::Payment(None) => (w::KIND_PAYMENT, Some((Tone::Good, ACCEPTED))),
         TimelineFact::Payment(Some((status, _))) => (w::KIND_PAYMENT, Some(status.shown())),
@@ -315,7 +339,7 @@ fn changes(language: Language, Changed { before, after }: &Changed) -> String {
     let changed =
         after.as_object().into_iter().flatten().filter(|(name, value)| before.get(name) != Some(*value));
     let changed = changed.filter_map(|(name, value)| {
-        let word = language.say(field(name)?);
+        let word = language.say(field_word(name)?);
         Some(format!("{word}: {} → {}", say(before.get(name).unwrap_or(&Value::Null)), say(value)))
     });
     changed.collect::<Vec<_>>().join("; ")
@@ -354,7 +378,7 @@ mod tests {
             (Action::AcceptCase { sum: sum(5_000), lost: 4_000 }, "teste R$ 50,00, perdido: R$ 40,00"),
             (
                 Action::SetRole { email, from: Role::Owner, to: Role::Member },
-                "ana@loja.example Dono → Membro",
+                "ana@loja.example Proprietário → Membro",
             ),
             (Action::IssueKey(key), "teste, prefixo ak_test_1, to test"),
             (Action::RequireSecondFactor(changed(json!(false), json!(true))), "não → sim"),

@@ -14,13 +14,12 @@ use domain::time::Timestamp;
 use maud::{Markup, html};
 use pages::forms::{Need, new_key};
 use pages::kept::Form;
-use pages::{Cell, Document, Language, Shell, Word, empty, next_page, table};
+use pages::{ASK, Cell, Document, Language, Shell, Word, empty, field_word, next_page, table};
 use shared::auth::dashboard::token::Claims;
 use shared::auth::dashboard::{PAGES, Session, shown_mode};
 use shared::http::{Problem, Query, RequestContext, Result};
 
 use crate::App;
-use crate::fields::field;
 use crate::words as w;
 
 /// A request with a signed token, which may have been revoked since.
@@ -155,6 +154,11 @@ impl Page {
         need.is_met(&self.session, self.mode)
     }
 
+    /// See [`Need::is_shown`].
+    pub(crate) fn shows(&self, need: Need) -> bool {
+        need.is_shown(&self.session, self.mode)
+    }
+
     /// The button of a form. It is disabled for a role that may not use it.
     pub(crate) fn submit(&self, button: (Word, &str), need: Need) -> Markup {
         self.form().submit(button, need)
@@ -162,20 +166,30 @@ impl Page {
 
     /// A form with only a button. The mode that the page was drawn for is posted with it.
     pub(crate) fn button(&self, action: &str, button: (Word, &str), need: Need, more: &Markup) -> Markup {
-        html! {
-            form method="post" action=(action) {
-                (self.mode_field())
-                (more)
-                (self.submit(button, need))
-            }
-        }
+        self.button_form(action, button, need, (None, more))
     }
 
     /// Like [`Page::button`], after a question.
     pub(crate) fn confirmed(&self, action: &str, button: (Word, &str), need: Need, question: Word) -> Markup {
+        self.button_form(action, button, need, (Some(question), &html! {}))
+    }
+
+    pub(crate) fn button_form(
+        &self,
+        action: &str,
+        button: (Word, &str),
+        need: Need,
+        (question, more): (Option<Word>, &Markup),
+    ) -> Markup {
+        if !self.shows(need) {
+            return html! {};
+        }
+        let question = question.map(|question| self.say(question));
         html! {
-            form method="post" action=(action) data-confirm=(self.say(question)) {
+            form method="post" action=(action) data-confirm=[question] {
+                @if let Some(question) = question { (pages::hidden(ASK, question)) }
                 (self.mode_field())
+                (more)
                 (self.submit(button, need))
             }
         }
@@ -214,11 +228,19 @@ impl Page {
         }
     }
 
-    /// The filters of a list, in a part that is open while one is set.
-    pub(crate) fn filters(&self, path: &str, is_open: bool, fields: &Markup) -> Markup {
+    /// The filters of a list. The list comes first, so they are open only if one is refused; the heading names those
+    /// that are set.
+    pub(crate) fn filters(
+        &self,
+        path: &str,
+        (query, names, is_refused): (&Query, &[&str], bool),
+        fields: &Markup,
+    ) -> Markup {
+        let set = names.iter().filter(|name| query.text(name).is_some());
+        let set: Vec<&str> = set.map(|name| field_word(name).map_or(*name, |word| self.say(word))).collect();
         html! {
-            details.card open[is_open] {
-                summary { (self.say(w::FILTERS)) }
+            details.card open[is_refused] {
+                summary { (self.say(w::FILTERS)) @if !set.is_empty() { ": " strong { (set.join(", ")) } } }
                 form.row method="get" action=(path) {
                     (fields)
                     button { (self.say(w::FILTER)) }
@@ -230,7 +252,7 @@ impl Page {
 
     /// Why a form or a filter was refused. The fields have the words of their labels.
     pub(crate) fn refusal<'a>(&self, code: &str, fields: impl Iterator<Item = &'a str>) -> Markup {
-        let fields: Vec<&str> = fields.filter_map(field).map(|word| self.say(word)).collect();
+        let fields: Vec<&str> = fields.filter_map(field_word).map(|word| self.say(word)).collect();
         html! {
             div.alert.bad role="alert" {
                 (self.say(w::of_code(code))) @if !fields.is_empty() { " (" (fields.join(", ")) ")" }

@@ -2,14 +2,17 @@
 
 use axum::response::Response;
 use domain::ids::{ChargeId, DeliveryId, EndpointId, EventId};
-use domain::masking::mask_json;
+use domain::masking::{mask_json, mask_names};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::webhook::event_type::EventType;
-use effects::webhook::delivery::{DayFigures, Delivery, DeliveryStatus, RecentDeliveries, RecentFilter};
+use effects::webhook::delivery::{
+    AttemptStatus, DayFigures, Delivery, DeliveryStatus, RecentDeliveries, RecentFilter, WaitingDeliveries,
+};
 use effects::webhook::endpoint::{Endpoint, EndpointStatus};
 use effects::webhook::log::EventFilter;
-use effects::webhook::words::disabled_reason;
+use effects::webhook::recovery::{Recovery, RecoveryStatus};
+use effects::webhook::words::{attempt_failure, disabled_reason};
 use maud::{Markup, html};
 use pages::forms::{Need, disabled};
 use pages::kept::endpoint_form;
@@ -26,6 +29,9 @@ use crate::visit::{Page, Visitor};
 use crate::words as w;
 
 const PATH: &str = "/dashboard/webhooks";
+/// The most recoveries on an endpoint's page.
+const SHOWN_RECOVERIES: usize = 5;
+
 const EVENTS: &str = "/dashboard/events";
 
 pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
@@ -46,7 +52,13 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
         ]
     });
     let main = html! {
-        div.head { h1 { (page.say(w::WEBHOOKS)) } p { a href=(EVENTS) { (page.say(w::EVENTS)) } } }
+        div.head {
+            h1 { (page.say(w::WEBHOOKS)) }
+            p {
+                a href=(EVENTS) { (page.say(w::EVENTS)) } " "
+                a href="/dashboard/requests" { (page.say(w::REQUESTS)) }
+            }
+        }
         @if endpoints.is_empty() {
             (empty(page.say(w::NO_ENDPOINTS), Some(("/docs", page.say(w::GUIDE)))))
             @if page.is_test() { div.card { (code_block(page.language, "cargo run -- listen")) } }
@@ -68,10 +80,10 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
 
 fn registration(page: &Page, is_first: bool) -> Markup {
     html! {
-        details.card open[is_first] {
+        @if page.shows(Need::Admin) { details.card open[is_first] {
             summary { (page.say(w::REGISTER_ENDPOINT)) }
             (endpoint_form(&page.form(), (PATH, w::REGISTER), None))
-        }
+        } }
     }
 }
 
@@ -82,14 +94,22 @@ fn endpoint_actions(page: &Page, endpoint: &Endpoint) -> Markup {
         EndpointStatus::Active => (EndpointStatus::Inactive, w::PAUSE),
         EndpointStatus::Inactive => (EndpointStatus::Active, w::RESUME),
     };
+    if !page.shows(Need::Admin) {
+        return html! {};
+    }
     html! {
         div.actions {
             (page.button(&action("status"), (label, "quiet"), Need::Admin, &pages::hidden("status", next.as_str())))
             @match inactive(endpoint) {
                 Some(reason) => (disabled(page.language, w::SEND_TEST, reason)),
-                None => (page.button(&action("test"), (w::SEND_TEST, "quiet"), Need::Admin, &html! {})),
+                None => (page.button(&action("test"), (w::SEND_TEST, "quiet"), Need::Admin, &html! {
+                    select name="type" aria-label=(page.say(w::KIND_EVENT)) {
+                        option value="" { (EventType::WebhookTest.as_str()) }
+                        @for event in &endpoint.events { option { (event.as_str()) } }
+                    }
+                })),
             }
-            (page.confirmed(&action("rotate"), (w::ROTATE, "quiet"), Need::Admin, w::ROTATE_SECRET_ASK))
+            (page.confirmed(&action("rotate"), (w::ROTATE_SECRET, "quiet"), Need::Admin, w::ROTATE_SECRET_ASK))
             (page.confirmed(&action("delete"), (w::DELETE, "danger"), Need::Admin, w::DELETE_ASK))
         }
     }
@@ -116,6 +136,7 @@ pub(crate) fn resend_button(
     };
     let action = || format!("/dashboard/deliveries/{}/resend", delivery.id);
     match refused {
+        _ if !page.shows(Need::Member) => html! {},
         Some(reason) => disabled(page.language, w::RESEND, reason),
         None => page.button(&action(), (w::RESEND, class), Need::Member, &html! {}),
     }
@@ -141,9 +162,11 @@ fn value(view: &impl Serialize) -> Result<Value> {
     serde_json::to_value(view).map_err(|error| Problem::Internal(error.to_string()))
 }
 
-/// The JSON as people read it, with masked CPFs and CNPJs.
-pub(crate) fn pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(&mask_json(value.clone())).unwrap_or_default()
+/// The JSON as people read it, with masked CPFs and CNPJs, and for a member with masked names.
+pub(crate) fn pretty(page: &Page, value: &Value) -> String {
+    let masked = mask_json(value.clone());
+    let masked = if page.session.user.role.sees_names() { masked } else { mask_names(masked) };
+    serde_json::to_string_pretty(&masked).unwrap_or_default()
 }
 
 fn text<'a>(object: &'a Value, name: &str) -> &'a str {
@@ -184,27 +207,34 @@ fn delivery_list(page: &Page, path: &str, query: &Query, list: &RecentDeliveries
     }
 }
 
-/// The figures of two days, and what the newest deliveries show.
-fn figures(page: &Page, recent: &RecentDeliveries) -> Markup {
+/// The figures of two days, by the day of creation, and what waits now. `waiting`: of an endpoint that fails; else the
+/// newest deliveries show it.
+fn figures(page: &Page, recent: &RecentDeliveries, waiting: Option<&WaitingDeliveries>) -> Markup {
     let Some([today, yesterday]) = recent.days else { return html! {} };
     let of_day = |day: DayFigures| {
         let numbers = [day.all, day.failed, day.cancelled].map(|number| number.to_string());
         html! { (page.language.fill(w::OF_A_DAY, &numbers.each_ref().map(String::as_str))) }
     };
     let newest = &recent.deliveries;
-    let waiting = newest.iter().filter(|delivery| {
+    let is_waiting = |delivery: &&Delivery| {
         matches!(delivery.status, DeliveryStatus::Pending | DeliveryStatus::Processing)
             && delivery.attempts > 0
-    });
-    let waiting = [waiting.count(), newest.len()].map(|number| number.to_string());
+    };
+    let waiting = if let Some(waiting) = waiting {
+        format!("{}{}", waiting.count, if waiting.has_more { "+" } else { "" })
+    } else {
+        let numbers =
+            [newest.iter().filter(is_waiting).count(), newest.len()].map(|number| number.to_string());
+        page.language.fill(w::OF_NEWEST, &numbers.each_ref().map(String::as_str))
+    };
     let failed = newest.iter().find_map(|delivery| Some((delivery, delivery.error_in(page.language)?)));
     html! {
         section.card {
             h2 { (page.say(w::HEALTH)) }
             (facts(vec![
-                (page.say(w::TODAY), of_day(today)),
-                (page.say(w::YESTERDAY), of_day(yesterday)),
-                (page.say(w::WAITING), html! { (page.language.fill(w::OF_NEWEST, &waiting.each_ref().map(String::as_str))) }),
+                (page.say(w::WAITING), html! { (waiting) }),
+                (page.say(w::CREATED_TODAY), of_day(today)),
+                (page.say(w::CREATED_YESTERDAY), of_day(yesterday)),
                 (page.say(w::LAST_ERROR), html! {
                     @if let Some((delivery, error)) = failed {
                         a href={ "/dashboard/deliveries/" (delivery.id) } { (time(delivery.updated_at)) } " "
@@ -219,10 +249,19 @@ fn figures(page: &Page, recent: &RecentDeliveries) -> Markup {
 pub(crate) async fn endpoint(visitor: Visitor, IdPath(id): IdPath<EndpointId>) -> Result<Response> {
     let query = visitor.query();
     let unknown = || Problem::NotFound { what: "webhook endpoint" };
-    let filter = recent_filter(&query, Some(id.ok_or_else(unknown)?));
-    let (page, recent) = visitor
+    let id = id.ok_or_else(unknown)?;
+    let filter = recent_filter(&query, Some(id));
+    let (page, (recent, recoveries, waiting)) = visitor
         .load(async |visit| {
-            Ok(visit.app.deliveries.recent(&visit.sharded_scope(), &filter, visit.now).await?)
+            let (sharded, scope) = (visit.sharded_scope(), visit.scope());
+            let recent = visit.app.deliveries.recent(&sharded, &filter, visit.now);
+            let recoveries = visit.app.recoveries.list(&scope, id, SHOWN_RECOVERIES);
+            let (recent, recoveries) = tokio::try_join!(recent, recoveries)?;
+            let is_failing =
+                recent.endpoints.first().is_some_and(|endpoint| endpoint.failing_since.is_some());
+            let waiting =
+                if is_failing { Some(visit.app.deliveries.waiting_for(&scope, id).await?) } else { None };
+            Ok((recent, recoveries, waiting))
         })
         .await?;
     let endpoint = recent.endpoints.first().ok_or_else(unknown)?;
@@ -247,14 +286,44 @@ pub(crate) async fn endpoint(visitor: Visitor, IdPath(id): IdPath<EndpointId>) -
             ]))
             p.sm { a href="/docs" { (page.say(w::VERIFY_SIGNATURE)) } }
         }
-        details.card {
+        @if page.shows(Need::Admin) { details.card {
             summary { (page.say(w::CHANGE_ENDPOINT)) }
             (endpoint_form(&page.form(), (&format!("{PATH}/{}/change", endpoint.id), w::SAVE), Some(endpoint)))
-        }
-        (figures(&page, &recent))
+        } }
+        (figures(&page, &recent, waiting.as_ref()))
+        (recovery_card(&page, endpoint, &recoveries))
         (delivery_list(&page, &format!("{PATH}/{}", endpoint.id), &query, &recent))
     };
     Ok(page.render(&endpoint.url, &main))
+}
+
+/// The button that sends everything again that failed, and the last recoveries.
+fn recovery_card(page: &Page, endpoint: &Endpoint, recoveries: &[Recovery]) -> Markup {
+    let is_running = |recovery: &Recovery| recovery.status == RecoveryStatus::Running;
+    let rows = recoveries.iter().map(|recovery| {
+        let (tone, word) = match recovery.status {
+            RecoveryStatus::Running => (Tone::Warn, w::RECOVERY_RUNS),
+            RecoveryStatus::Completed => (Tone::Good, w::RECOVERY_DONE),
+            RecoveryStatus::Cancelled => (Tone::Bad, w::RECOVERY_ENDED),
+        };
+        vec![
+            html! { (recovery.queued) " / " (recovery.found) },
+            tag(tone, page.say(word)),
+            time(recovery.created_at),
+        ]
+    });
+    let columns = [(Cell::Main, w::RESENT_OF_FOUND), (Cell::State, w::STATE), (Cell::Time, w::CREATED_ON)];
+    html! {
+        section.card #recoveries data-refresh=[recoveries.iter().any(is_running).then_some("10")] {
+            h2 { (page.say(w::RECOVER)) }
+            p { (page.say(w::RECOVER_MEANS)) }
+            @match inactive(endpoint) {
+                Some(reason) => (disabled(page.language, w::RESEND_ALL_FAILED, reason)),
+                None => (page.button(&format!("{PATH}/{}/recover", endpoint.id), (w::RESEND_ALL_FAILED, ""), Need::Member, &html! {})),
+            }
+            @if !recoveries.is_empty() { (page.table(w::RECOVERIES, &columns, rows.collect())) }
+        }
+    }
 }
 
 pub(crate) async fn delivery(visitor: Visitor, IdPath(id): IdPath<DeliveryId>) -> Result<Response> {
@@ -297,6 +366,9 @@ pub(crate) async fn delivery(visitor: Visitor, IdPath(id): IdPath<DeliveryId>) -
                 ]))
             }
         }
+        @if !delivery.attempt_log.is_empty() {
+            section.card #attempts { (attempt_table(&page, &delivery)) }
+        }
         @if let Some(answer) = delivery.last_response_body.as_deref().filter(|answer| !answer.is_empty() && error.is_some()) {
             section.card { h2 { (page.say(w::LAST_ANSWER)) } pre tabindex="0" { (without_documents(answer)) } }
         }
@@ -308,12 +380,40 @@ pub(crate) async fn delivery(visitor: Visitor, IdPath(id): IdPath<DeliveryId>) -
         section.card {
             h2 { (page.say(w::BODY)) }
             @match &payload {
-                Some(payload) => (code_block(page.language, &pretty(payload))),
+                Some(payload) => (code_block(page.language, &pretty(&page, payload))),
                 None => p { (page.say(w::BODY_EXPIRED)) },
             }
         }
     };
     Ok(page.render(name, &main))
+}
+
+fn attempt_table(page: &Page, delivery: &Delivery) -> Markup {
+    let rows = delivery.attempts_made().into_iter().rev().map(|attempt| {
+        let result = match (&attempt.failure, attempt.status) {
+            (Some(failure), _) => attempt_failure(page.language, failure),
+            (None, AttemptStatus::Running) => page.say(w::ATTEMPT_RUNS).to_owned(),
+            (None, AttemptStatus::Succeeded | AttemptStatus::Failed) => page.say(w::ATTEMPT_TAKEN).to_owned(),
+        };
+        vec![
+            html! { (attempt.number) ". " (result) },
+            html! { @if let Some(status) = attempt.status_code { (status) } },
+            time(attempt.started_at),
+            html! { @if let Some(ms) = attempt.duration_ms { (ms) " ms" } },
+            html! { @if let Some(answer) = attempt.response_body { code { (without_documents(answer)) } } },
+        ]
+    });
+    page.table(
+        w::ATTEMPTS,
+        &[
+            (Cell::Main, w::RESULT),
+            (Cell::Amount, w::HTTP_STATUS),
+            (Cell::Time, w::STARTED_ON),
+            (Cell::State, w::DURATION),
+            (Cell::Other, w::RECEIVER_ANSWER),
+        ],
+        rows.collect(),
+    )
 }
 
 pub(crate) async fn events(visitor: Visitor) -> Result<Response> {
@@ -359,7 +459,6 @@ pub(crate) async fn events(visitor: Visitor) -> Result<Response> {
 }
 
 fn event_filters(page: &Page, query: &Query) -> Markup {
-    let is_used = ["type", "created_after", "created_before"].iter().any(|name| query.text(name).is_some());
     let fields = html! {
         @if let Some(object) = query.text("object") { (pages::hidden("object", object)) }
         div.f {
@@ -372,7 +471,7 @@ fn event_filters(page: &Page, query: &Query) -> Markup {
         (field(("created_after", "date", page.say(w::FROM)), query, None))
         (field(("created_before", "date", page.say(w::TO)), query, None))
     };
-    page.filters(EVENTS, is_used, &fields)
+    page.filters(EVENTS, (query, &["type", "created_after", "created_before"], false), &fields)
 }
 
 /// A canonical event has a `type`, a legacy one its name in `event`.
@@ -433,7 +532,7 @@ pub(crate) async fn event(visitor: Visitor, IdPath(id): IdPath<EventId>) -> Resu
         (next_page(page.language, w::NEWER, next))
         section.card {
             h2 { (page.say(w::BODY)) }
-            (code_block(page.language, &pretty(&event)))
+            (code_block(page.language, &pretty(&page, &event)))
         }
     };
     Ok(page.render(event_name(&event), &main))

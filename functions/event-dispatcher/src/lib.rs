@@ -39,6 +39,7 @@ use domain::ids::{AccountId, ResendId, Scope};
 use domain::med::MedCase;
 use domain::payout::Payout;
 use domain::refund::{Refund, RefundStatus};
+use domain::report::{Report, ReportStatus};
 use domain::row::Key;
 use effects::audit_trail;
 use effects::email::{Email, EmailQueue};
@@ -47,6 +48,7 @@ use effects::webhook::endpoint::Endpoint;
 use effects::webhook::event::Event;
 use effects::webhook::queue::{CountQueue, DeliveryMessage, DeliveryQueues};
 use effects::webhook::resend::Resend;
+use money::report::{ReportMessage, ReportQueue};
 use serde_json::Value;
 use shared::clock::Clock;
 use shared::config::{ConfigError, PublicUrls, Vars, required};
@@ -73,6 +75,7 @@ pub struct Dispatcher {
     pub counts: CountQueue,
     pub acquirers: AcquirerQueue,
     pub emails: EmailQueue,
+    pub reports: ReportQueue,
     pub s3: aws_sdk_s3::Client,
     pub bucket: String,
     pub clock: Clock,
@@ -99,6 +102,7 @@ struct StreamActions {
     delivery: Option<DeliveryMessage>,
     acquirer: Option<AcquirerMessage>,
     email: Option<Email>,
+    report: Option<ReportMessage>,
     /// The audit row of an API key's action, or of an endpoint that was switched off.
     audit: Option<Box<Audit>>,
     /// The business figure to add to the metrics.
@@ -109,7 +113,7 @@ struct StreamActions {
 
 impl Dispatcher {
     /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `TEST_DELIVERY_QUEUE_URL`, `COUNT_QUEUE_URL`, `ACQUIRER_QUEUE_URL`,
-    /// `MAIL_QUEUE_URL`, `FAILED_RECORDS_BUCKET`, `CHECKOUT_BASE_URL` and `MED_OUTCOME_NOTICES` (`off`: the
+    /// `MAIL_QUEUE_URL`, `REPORT_QUEUE_URL`, `FAILED_RECORDS_BUCKET`, `CHECKOUT_BASE_URL` and `MED_OUTCOME_NOTICES` (`off`: the
     /// outcome of MED cases is neither published nor mailed).
     pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
         Ok(Self {
@@ -118,6 +122,7 @@ impl Dispatcher {
             counts: CountQueue::new(aws.sqs(), required(var, "COUNT_QUEUE_URL")?),
             acquirers: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
             emails: EmailQueue::new(aws.sqs(), required(var, "MAIL_QUEUE_URL")?),
+            reports: ReportQueue::new(aws.sqs(), required(var, "REPORT_QUEUE_URL")?),
             s3: aws.s3(),
             bucket: required(var, "FAILED_RECORDS_BUCKET")?,
             clock,
@@ -163,14 +168,16 @@ impl Dispatcher {
     /// Carries out the actions of records. Returns the records that failed, by sequence number.
     async fn work_on(&self, records: &[EventRecord], is_replay: bool) -> HashMap<String, Cause> {
         let mut scopes: HashMap<Scope, ScopeWork> = HashMap::new();
-        let (mut acquirers, mut emails) = (Vec::new(), Vec::new());
+        let (mut acquirers, mut emails, mut reports) = (Vec::new(), Vec::new(), Vec::new());
         let (mut audits, mut new_lookups) = (Vec::new(), Vec::new());
         let mut failures = Vec::new();
         for record in records {
             let sequence_number = sequence_number(record);
             let number = || sequence_number.clone();
             match self.read(record) {
-                Ok(StreamActions { events, resend, delivery, acquirer, email, audit, figure, lookups }) => {
+                Ok(actions) => {
+                    let StreamActions { events, resend, delivery, acquirer, email, audit, .. } = actions;
+                    let StreamActions { report, figure, lookups, .. } = actions;
                     if let Some(scope) = events.first().map(|event| event.scope) {
                         let change = Change { number: number(), events, resend };
                         scopes.entry(scope).or_default().changes.push(change);
@@ -180,6 +187,7 @@ impl Dispatcher {
                     }
                     acquirers.extend(acquirer.map(|message| (number(), message)));
                     emails.extend(email.map(|message| (number(), message)));
+                    reports.extend(report.map(|message| (number(), message)));
                     audits.extend(audit.map(|audit| (number(), *audit)));
                     new_lookups.extend(lookups.map(|lookups| (number(), lookups)));
                     // The first pass of a record that is replayed has counted it.
@@ -197,14 +205,15 @@ impl Dispatcher {
             }
         }
         let now = self.clock.now();
-        let (to_acquirers, mailed, published, audited, found) = tokio::join!(
+        let (to_acquirers, mailed, reported, published, audited, found) = tokio::join!(
             send(&self.acquirers, &acquirers, |_| Duration::ZERO),
             send(&self.emails, &emails, |email| email.delay(now)),
+            send(&self.reports, &reports, |_| Duration::ZERO),
             self.publish_all(scopes),
             self.record_all(audits),
             self.insert_lookups(new_lookups)
         );
-        failures.extend([to_acquirers, mailed, published, audited, found].concat());
+        failures.extend([to_acquirers, mailed, reported, published, audited, found].concat());
         worst_causes(failures)
     }
 
@@ -311,6 +320,9 @@ impl Dispatcher {
             let events = Event::of_payout(old.as_ref(), &new)?.into_iter().collect();
             return Ok(StreamActions { events, ..StreamActions::default() });
         }
+        if Report::is_at(&key) {
+            return actions_of_report(record);
+        }
         if audit::is_at(&key) && is_new {
             let email = Email::for_access(&row(image)?);
             return Ok(StreamActions { email, ..StreamActions::default() });
@@ -328,6 +340,17 @@ impl Dispatcher {
         }
         Ok(StreamActions::default())
     }
+}
+
+fn actions_of_report(record: &EventRecord) -> WorkResult<StreamActions> {
+    let (old, new): (Option<Report>, Report) = before_and_after(record)?;
+    let starts = old.is_none() && new.status == ReportStatus::Pending;
+    Ok(StreamActions {
+        events: Event::of_report(old.as_ref(), &new)?.into_iter().collect(),
+        email: Email::for_report(old.as_ref(), &new),
+        report: starts.then_some(ReportMessage { scope: new.scope, report: new.id }),
+        ..StreamActions::default()
+    })
 }
 
 /// Sends messages. Returns those that were not sent.

@@ -70,7 +70,7 @@ fn modify<R: Row>(old: &R, new: &R) -> EventRecord {
 
 /// The actions that a record leads to, one a line.
 fn actions(record: &EventRecord) -> String {
-    let StreamActions { events, resend, delivery, acquirer, email, audit, figure, lookups } =
+    let StreamActions { events, resend, delivery, acquirer, email, report, audit, figure, lookups } =
         dispatcher().read(record).unwrap();
     let mut lines = Vec::new();
     for event in events {
@@ -85,6 +85,9 @@ fn actions(record: &EventRecord) -> String {
             };
             let (day, currency, of_all_time) = (counted.day, counted.currency, counted.of_all_time());
             lines.push(format!("count on {day} in {currency}: {}", sums(&counted.sums)));
+            for (day, added) in counted.of_days().skip(1) {
+                lines.push(format!("count on {day} in {currency}: {}", sums(added)));
+            }
             lines.push(format!("count for all time: {}", sums(&of_all_time)));
         }
     }
@@ -92,6 +95,7 @@ fn actions(record: &EventRecord) -> String {
     lines.extend(delivery.map(|message| format!("deliver {}", message.body().unwrap())));
     lines.extend(acquirer.map(|message| format!("ask acquirer {}", message.body().unwrap())));
     lines.extend(email.map(|message| format!("mail {}", message.body().unwrap())));
+    lines.extend(report.map(|message| format!("report {}", message.body().unwrap())));
     lines.extend(audit.map(|audit| format!("audit {} {}", audit.action.name(), audit.subject)));
     lines.extend(figure.map(|figure| format!("metric {figure:?}")));
     lines.extend(lookups.map(|lookups| format!("{} rows to find it by", lookups.rows(b"salt").count())));
@@ -188,7 +192,7 @@ fn a_new_charge_that_the_acquirer_must_finalise_is_queued_for_it_once() {
 #[test]
 fn each_attempt_of_a_payments_return_is_queued_for_the_acquirer_once() {
     let connection = ConnectionId::derive("pix", "https://bank.example.com", "client");
-    let recorded = transition::unmatched((waiting().scope, connection), &charges::payment(), at(70));
+    let recorded = transition::unmatched((waiting().scope, connection), &charges::payment(), None, at(70));
     let IncomingPaymentWrite::Insert(unmatched) = recorded.incoming_payment else { panic!("{recorded:?}") };
     assert_eq!(actions(&insert(&unmatched)), "nothing");
     let (returned, _) = unmatched.return_unmatched(at(80)).unwrap();

@@ -1,5 +1,6 @@
-//! Sends emails to the contacts of accounts. An email reports that a MED case opened or ended, that the
-//! service disabled an endpoint, or that a refund is sent to a new Pix key of a third party. Also sends the links of
+//! Sends emails to the contacts of accounts. An email reports that a MED case opened or ended, or that its
+//! deadline is near (to owners and administrators too), that an endpoint fails or works again, that the service
+//! disabled it, or that a refund is sent to a new Pix key of a third party. Also sends the links of
 //! invites and password resets to users of the dashboard, and reports changes of access to them.
 //!
 //! A queue message identifies the change. The mailer writes the text from the rows as they are when it
@@ -24,16 +25,19 @@ use aws_lambda_events::streams::SqsEventResponse;
 use domain::account::{Account, MailAddress};
 use domain::audit::Audit;
 use domain::charge::{Charge, StoredCharge};
-use domain::ids::{EmailId, MedCaseId, Mode, UserId};
+use domain::ids::{EmailId, MedCaseId, Mode, ReportId, UserId};
 use domain::med::MedCase;
 use domain::refund::Refund;
+use domain::report::Report;
 use domain::row::Row;
+use domain::time::Timestamp;
 use effects::audit_trail;
 use effects::email::access::AccessChange;
 use effects::email::{Claim, Email, EmailQueue, EmailRecord, EmailTopic, Emails, QueuedEmail, UserEmail};
+use effects::webhook::delivery::Deliveries;
 use effects::webhook::endpoint::Endpoint;
 use money::refund::third_party;
-use shared::account::{Role, Users};
+use shared::account::{Role, User, Users};
 use shared::auth::dashboard::LockOut;
 use shared::clock::Clock;
 use shared::config::{ConfigError, PublicUrls, Vars, required};
@@ -149,6 +153,9 @@ impl Mailer {
             return Box::pin(self.send_to_team(&email)).await;
         }
         let now = self.clock.now();
+        if let EmailTopic::MedDeadline(case) = email.about {
+            Box::pin(self.send_to_managers(&email, case, now)).await?;
+        }
         let Some((to, text)) = Box::pin(self.compose(&email)).await? else { return Ok(()) };
         let message = EmailMessage::new(email.id(), (from, &to), &text, now)?;
         let claim = u64::from_le_bytes(random::bytes()?);
@@ -190,6 +197,35 @@ impl Mailer {
         if rejected.is_empty() { Ok(()) } else { Err("the queue rejected messages to a team".into()) }
     }
 
+    /// Sends a message for each owner and administrator, except for a user who is the contact too. A repeated message has
+    /// no effect, as in [`Self::send_to_team`].
+    async fn send_to_managers(
+        &self,
+        email: &Email,
+        case: MedCaseId,
+        now: Timestamp,
+    ) -> Result<(), MailerError> {
+        let id = &email.scope.account;
+        let (account, users) = (Account::key_of(id), Users::new(self.store.clone()));
+        let (account, team) =
+            tokio::join!(self.store.get::<Account>(&account), Box::pin(users.team(id, now)));
+        let contact = account?.and_then(|account| account.contact.address);
+        let is_contact =
+            |user: &User| contact.as_ref().is_some_and(|to| to.as_str().eq_ignore_ascii_case(&user.email));
+        let users = team?.users;
+        let managers = users.iter().filter(|user| user.role.manages_keys() && !is_contact(user));
+        let to = |user: &User| Email { about: EmailTopic::MedDeadlineTo(case, user.id), ..*email };
+        let rejected = self.queue.send(&managers.map(to).collect::<Vec<_>>()).await?;
+        if rejected.is_empty() { Ok(()) } else { Err("the queue rejected messages about a deadline".into()) }
+    }
+
+    /// The address of a user who still is an owner or administrator of the account.
+    async fn manager(&self, id: UserId, account: &Account) -> WorkResult<Option<MailAddress>> {
+        let user = Users::new(self.store.clone()).find(&id).await?;
+        let user = user.filter(|user| user.account == account.id && user.role.manages_keys());
+        Ok(user.and_then(|user| user.email.parse().ok()))
+    }
+
     /// Returns the recipient and the text of an email to a user about changes of access. `None` when none concerns the
     /// user any more.
     async fn compose_access(
@@ -216,6 +252,26 @@ impl Mailer {
         Ok(to.map(|to| (to, writer.access_changed(&account.settings.merchant_name, &rows, &emails))))
     }
 
+    /// Returns the recipient and the text of an email about a report. `None` when it was deleted, or the member left the
+    /// account.
+    async fn compose_report(
+        &self,
+        email: &Email,
+        id: ReportId,
+        account: &Account,
+    ) -> WorkResult<Option<(MailAddress, Text)>> {
+        let report: Option<Report> = self.store.get(&Report::key_of(&email.scope, id)).await?;
+        let Some((report, user)) = report.and_then(|report| report.notify.map(|user| (report, user))) else {
+            return Ok(None);
+        };
+        let user = Users::new(self.store.clone()).find(&user).await?;
+        let Some(user) = user.filter(|user| user.account == account.id) else { return Ok(None) };
+        let language = user.language.unwrap_or_default();
+        let writer = Writer { id: email.id(), language, dashboard: &self.dashboard };
+        let text = writer.report_ready(&account.settings.merchant_name, &report.spec);
+        Ok(user.email.parse().ok().map(|to| (to, text)))
+    }
+
     /// Returns the recipient and the text of an email. `None` when the account has no contact that accepts
     /// emails, or when the change no longer needs an email.
     async fn compose(&self, email: &Email) -> WorkResult<Option<(MailAddress, Text)>> {
@@ -225,9 +281,17 @@ impl Mailer {
         if let EmailTopic::UserAccess(user) = email.about {
             return self.compose_access(email, user, &account).await;
         }
+        if let EmailTopic::ReportReady(report) = email.about {
+            return self.compose_report(email, report, &account).await;
+        }
         let name = &account.settings.merchant_name;
         let text = text?.map(|text| text.addressed(name, email.scope.mode).signed(email.id()));
-        Ok(account.contact.recipient().cloned().zip(text))
+        let to = match email.about {
+            EmailTopic::MedDeadlineTo(..) if account.contact.mail_off => None,
+            EmailTopic::MedDeadlineTo(_, user) => self.manager(user, &account).await?,
+            _ => account.contact.recipient().cloned(),
+        };
+        Ok(to.zip(text))
     }
 
     /// Writes an email's text from the current row of its topic. `None` when no email is needed.
@@ -241,13 +305,30 @@ impl Mailer {
                 let (case, charge) = self.case(id).await?;
                 text::resolved(&case, charge.as_stored(), &self.dashboard)
             }
+            // `None` when the case was answered meanwhile.
+            EmailTopic::MedDeadline(id) | EmailTopic::MedDeadlineTo(id, _) => {
+                let (case, charge) = self.case(id).await?;
+                text::deadline(&case, charge.as_stored(), &self.dashboard, self.clock.now())
+            }
             // `None` when the merchant has deleted or reactivated the endpoint meanwhile.
             EmailTopic::EndpointDisabled(id) => {
                 let endpoint: Option<Endpoint> = self.store.get(&Endpoint::key_of(&email.scope, id)).await?;
-                endpoint.and_then(|endpoint| text::disabled(&endpoint, email.at))
+                endpoint.and_then(|endpoint| text::disabled(&endpoint, email.at, &self.dashboard))
+            }
+            // `None` when the endpoint has changed since, for the better or the worse.
+            EmailTopic::EndpointFailing(id) => {
+                let (key, deliveries) =
+                    (Endpoint::key_of(&email.scope, id), Deliveries::new(self.store.clone()));
+                let waiting = deliveries.waiting_for(&email.scope, id);
+                let (endpoint, waiting) = tokio::try_join!(self.store.get::<Endpoint>(&key), waiting)?;
+                endpoint.and_then(|endpoint| text::failing(&endpoint, email.at, &waiting, &self.dashboard))
+            }
+            EmailTopic::EndpointRecovered(id) => {
+                let endpoint: Option<Endpoint> = self.store.get(&Endpoint::key_of(&email.scope, id)).await?;
+                endpoint.and_then(|endpoint| text::recovered(&endpoint, email.at, &self.dashboard))
             }
             // These go to users, not to the contact.
-            EmailTopic::TeamAccess | EmailTopic::UserAccess(_) => None,
+            EmailTopic::TeamAccess | EmailTopic::UserAccess(_) | EmailTopic::ReportReady(_) => None,
             // The key is recorded even if the contact accepts no emails, so that a later refund to the key is
             // not reported as the first.
             EmailTopic::RefundDestination(id) => {

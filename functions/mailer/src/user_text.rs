@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use domain::audit::Audit;
 use domain::ids::{ApiKeyId, EmailId, UserId};
 use domain::pt_br;
+use domain::report::ReportSpec;
 use effects::email::access::AccessChange;
 use shared::account::{LinkToken, Role};
 use shared::language::{Language, Word};
@@ -16,12 +17,14 @@ shared::words! { ,
     INVITE_BODY = "Você foi convidado para o painel de {}.\n\nAbra este link e escolha uma senha. Ele vale por 72 horas e só uma vez:\n{}\n\nSe você não esperava o convite, ignore este e-mail.", "You were invited to the dashboard of {}.\n\nOpen this link and choose a password. It is valid for 72 hours and only once:\n{}\n\nIf you did not expect the invitation, ignore this e-mail.", "Le invitaron al panel de {}.\n\nAbra este enlace y elija una contraseña. Vale 72 horas y una sola vez:\n{}\n\nSi no esperaba la invitación, ignore este correo.";
     RESET_SUBJECT = "Nova senha do painel", "New password for the dashboard", "Nueva contraseña del panel";
     RESET_BODY = "Uma nova senha foi pedida para este endereço. Abra este link e escolha a senha. Ele vale por 30 minutos e só uma vez:\n{}\n\nSe não foi você, ignore este e-mail: a senha continua a mesma.", "A new password was requested for this address. Open this link and choose the password. It is valid for 30 minutes and only once:\n{}\n\nIf it was not you, ignore this e-mail: the password stays the same.", "Se pidió una nueva contraseña para esta dirección. Abra este enlace y elija la contraseña. Vale 30 minutos y una sola vez:\n{}\n\nSi no fue usted, ignore este correo: la contraseña sigue igual.";
+    REPORT_SUBJECT = "Relatório pronto: {}", "Report ready: {}", "Informe listo: {}";
+    REPORT_BODY = "O relatório de {}, de {} a {}, está pronto. Baixe-o no painel, em Relatórios, por 90 dias:\n{}/reports", "The report of {}, from {} to {}, is ready. Download it at the dashboard, in Reports, for 90 days:\n{}/reports", "El informe de {}, del {} al {}, está listo. Descárguelo en el panel, en Informes, por 90 días:\n{}/reports";
     ACCESS_SUBJECT = "Mudança de acesso: {}", "Change of access: {}", "Cambio de acceso: {}";
-    ACCESS_BODY = "Isto mudou no acesso à conta {} (horários UTC-3):\n\n{}\n\nSe você reconhece tudo, não precisa fazer nada. Se não, escolha já outra senha e avise um dono da conta:\n{}/reset\n\nRemova no painel as chaves, os membros e as sessões que você não reconhece. A auditoria mostra todas as ações:\n{}/audit", "This changed in the access to the account {} (times in UTC-3):\n\n{}\n\nIf you recognise all of it, you do not need to do anything. If not, choose another password now, and inform an owner of the account:\n{}/reset\n\nAt the dashboard, remove the keys, members and sessions that you do not recognise. The audit shows all actions:\n{}/audit", "Esto cambió en el acceso a la cuenta {} (horas UTC-3):\n\n{}\n\nSi lo reconoce todo, no tiene que hacer nada. Si no, elija ya otra contraseña y avise a un dueño de la cuenta:\n{}/reset\n\nQuite en el panel las claves, los miembros y las sesiones que no reconoce. La auditoría muestra todas las acciones:\n{}/audit";
+    ACCESS_BODY = "Isto mudou no acesso à conta {} (horários UTC-3):\n\n{}\n\nSe você reconhece tudo, não precisa fazer nada. Se não, escolha já outra senha e avise um proprietário da conta:\n{}/reset\n\nRemova no painel as chaves, os membros e as sessões que você não reconhece. A auditoria mostra todas as ações:\n{}/audit", "This changed in the access to the account {} (times in UTC-3):\n\n{}\n\nIf you recognise all of it, you do not need to do anything. If not, choose another password now, and inform an owner of the account:\n{}/reset\n\nAt the dashboard, remove the keys, members and sessions that you do not recognise. The audit shows all actions:\n{}/audit", "Esto cambió en el acceso a la cuenta {} (horas UTC-3):\n\n{}\n\nSi lo reconoce todo, no tiene que hacer nada. Si no, elija ya otra contraseña y avise a un dueño de la cuenta:\n{}/reset\n\nQuite en el panel las claves, los miembros y las sesiones que no reconoce. La auditoría muestra todas las acciones:\n{}/audit";
     LIVE_KEY = "nova chave de API de produção, {}…", "new live API key, {}…", "nueva clave de API de producción, {}…";
-    NEW_OWNER = "novo dono: {}", "new owner: {}", "nuevo dueño: {}";
+    NEW_OWNER = "novo proprietário: {}", "new owner: {}", "nuevo dueño: {}";
     NEW_ADMIN = "novo administrador: {}", "new administrator: {}", "nuevo administrador: {}";
-    OWNER_LOST = "deixou de ser dono: {}", "no longer an owner: {}", "dejó de ser dueño: {}";
+    OWNER_LOST = "deixou de ser proprietário: {}", "no longer an owner: {}", "dejó de ser dueño: {}";
     LIVE_ENDPOINT = "novo endereço de webhooks de produção: {}", "new address of live webhooks: {}", "nueva dirección de webhooks de producción: {}";
     PASSWORD = "a sua senha foi trocada, e as suas sessões terminaram", "your password was changed, and your sessions have ended", "su contraseña fue cambiada, y sus sesiones terminaron";
     FACTOR_OFF = "a sua verificação em duas etapas foi desativada", "your second factor was turned off", "su verificación en dos pasos fue desactivada";
@@ -47,6 +50,12 @@ impl Writer<'_> {
     pub(crate) fn reset(&self, token: &LinkToken) -> Text {
         let link = format!("{}/reset/{}", self.dashboard, token.as_str());
         self.text((RESET_SUBJECT, &[]), (RESET_BODY, &[&link]))
+    }
+
+    pub(crate) fn report_ready(&self, merchant_name: &str, spec: &ReportSpec) -> Text {
+        let [from, to] = [spec.from, spec.to].map(pt_br::format_day);
+        let body = [&quoted(merchant_name), from.as_str(), &to, self.dashboard];
+        self.text((REPORT_SUBJECT, &[&spec.file_name()]), (REPORT_BODY, &body))
     }
 
     /// `rows`: of changes of access, the oldest first. `emails`: those of the users who made them.

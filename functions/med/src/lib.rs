@@ -13,7 +13,7 @@ use money::med::evidence::{
     CaseEvidence, EvidenceFile, EvidenceFiles, EvidenceListView, EvidenceView, UploadView, UploadedBy,
 };
 use money::med::request::appeal_reason;
-use money::med::{CaseFilter, CaseView, MedCases, case_list};
+use money::med::{CaseQuery, CaseView, MedCases, case_list};
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, required};
 use shared::http::{IdPair, JsonBody, JsonObject, Problem, RequestContext, Result, with_middleware};
@@ -58,11 +58,14 @@ pub fn router(app: App) -> Router {
 }
 
 async fn list(context: RequestContext, authenticated: Deferred<AuthenticatedQuery>) -> Result<Response> {
-    let filter = CaseFilter::parse(&context.query);
-    let cursor = filter.as_ref().ok().and_then(|filter| filter.starting_after);
+    let query = CaseQuery::parse(&context.query);
+    let cursor = query.as_ref().ok().and_then(CaseQuery::starting_after);
     let (AuthenticatedQuery { app, caller, .. }, cursor) =
         authenticated.concurrently_with(async |app| app.cases.find(cursor).await).await?;
-    let page = app.cases.list(&caller.scope, &filter?, cursor?).await?;
+    let page = match query? {
+        CaseQuery::Newest(filter) => app.cases.list(&caller.scope, &filter, cursor?).await?,
+        CaseQuery::Nearest(filter) => app.cases.nearest(&caller.scope, filter, cursor?).await?.0,
+    };
     Ok(Json(case_list(&page)).into_response())
 }
 

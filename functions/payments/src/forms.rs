@@ -5,12 +5,13 @@ use axum::Router;
 use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::post;
-use domain::charge::{StoredCharge, TransactionStatus};
+use domain::charge::{Charge, StoredCharge, TransactionStatus};
 use domain::ids::ChargeId;
+use domain::money::MinorUnits;
 use money::refund::{NewRefund, safe_strategy};
-use pages::forms::{Need, answer, body, minor_units};
-use pages::kept::refund_form;
-use pages::{errors_as_pages, words as w};
+use pages::forms::{Need, answer, body, invalid_amount, minor_units};
+use pages::kept::{refund_form, refund_question};
+use pages::{CONFIRMED, SentForm, errors_as_pages, words as w};
 use serde_json::json;
 use services::cancel_charge;
 use shared::http::{IdPath, Problem, Result};
@@ -27,13 +28,37 @@ async fn refund(IdPath(id): IdPath<ChargeId>, member: MemberForm) -> Result<Resp
     let charge = member.charge(id).await?;
     let path = format!("/dashboard/charges/{}", charge.as_stored().id);
     let stored = charge.as_stored().clone();
-    let rest = stored.funds.refundable(stored.amount)?;
-    match Box::pin(refunded(&member, charge)).await {
-        Err(problem) if is_about_input(&problem) => member.kept(problem, (w::REFUND, &path), |form| {
-            refund_form(form, &format!("{path}/refund"), &stored, rest)
-        }),
+    let (rest, action) = (stored.funds.refundable(stored.amount)?, format!("{path}/refund"));
+    let done = match amount(&member, &stored, rest) {
+        Ok(amount) if member.form.text(CONFIRMED).is_none() => return ask(&member, &stored, amount, &path),
+        Ok(amount) => Box::pin(refunded(&member, charge, amount)).await,
+        Err(problem) => Err(problem),
+    };
+    match done {
+        Err(problem) if is_about_input(&problem) => {
+            member.kept(problem, (w::REFUND, &path), |form| refund_form(form, &action, &stored, rest))
+        }
         done => answer(done.map(|()| path.clone()), &path),
     }
+}
+
+/// An empty field refunds nothing: the form has the rest from the beginning.
+fn amount(member: &MemberForm, charge: &Charge, rest: MinorUnits) -> Result<i64> {
+    let text = member.form.text("amount").ok_or_else(invalid_amount)?;
+    let amount = minor_units(text, charge.currency)?;
+    let is_first = member.form.text(CONFIRMED).is_none();
+    // A form that is sent twice finds its refund.
+    if is_first && amount > rest.get() && charge.settlement.is_some() {
+        return Err(Problem::RefundExceedsRemaining { remaining: rest.get() });
+    }
+    Ok(amount)
+}
+
+/// Shows the amount as it was understood, and the payer: `1.500` is R$ 1.500,00, and `1.5` is R$ 1,50.
+fn ask(member: &MemberForm, charge: &Charge, amount: i64, path: &str) -> Result<Response> {
+    let action = format!("{path}/refund");
+    let sent = SentForm::typed(&action, &member.typed).ok_or_else(invalid_amount)?;
+    member.asking((w::REFUND, path), &sent, |form| refund_question(form, charge, amount))
 }
 
 /// Whether another amount or reason may be accepted. Otherwise the charge's page says why it can't be refunded.
@@ -43,10 +68,8 @@ fn is_about_input(problem: &Problem) -> bool {
     is_amount || !problem.params().is_empty()
 }
 
-async fn refunded(member: &MemberForm, charge: StoredCharge) -> Result<()> {
+async fn refunded(member: &MemberForm, charge: StoredCharge, amount: i64) -> Result<()> {
     let MemberForm { app, caller, form, .. } = member;
-    let currency = charge.as_stored().currency;
-    let amount = form.text("amount").map(|text| minor_units(text, currency)).transpose()?;
     let request = NewRefund::parse(&body(json!({
         "amount": amount,
         "reason": form.text("reason"),

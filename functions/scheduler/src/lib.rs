@@ -1,7 +1,7 @@
 //! Runs the due work of one shard of the due index per invocation. It expires charges and releases tranches of
 //! held money. It sends the queue messages that poll acquirers for pending charges and unfinished refunds, and
 //! those that retry deliveries. These messages also replace lost ones. It cancels abandoned deliveries, counts
-//! deliveries that are done, and folds the rollups.
+//! deliveries that are done, folds the rollups, and reminds of the deadlines of MED cases.
 //!
 //! Rows with due work are in a sparse index, sharded and sorted by due time. Each shard has a schedule, so that
 //! the shards are processed in invocations of their own. Each run reads the due rows and processes them by
@@ -22,14 +22,18 @@ use domain::backoff::Backoff;
 use domain::charge::transition::Command;
 use domain::charge::{Charge, IncomingPayment, StoredCharge, TransactionStatus};
 use domain::ids::{Mode, Scope};
-use domain::med::MedNotice;
+use domain::med::{MedCase, MedNotice};
 use domain::refund::Refund;
+use domain::report::{Report, ReportSchedule};
 use domain::time::Timestamp;
 use effects::rollup::{Rollups, folded_scope};
 use effects::webhook::delivery::{Abandonment, Deliveries, Delivery, NEXT_LOOK_SECONDS, counted_scope};
+use effects::webhook::endpoint::{Endpoint, Endpoints};
 use effects::webhook::queue::{CountMessage, CountQueue, DeliveryMessage, DeliveryQueues};
+use effects::webhook::recovery::{Recoveries, Recovery};
 use money::charge::Charges;
 use money::med::MedCases;
+use money::report::{ReportMessage, ReportQueue, ReportSchedules};
 use money::wallet::Wallets;
 use money::wallet::counters::Tranche;
 use serde::Deserialize;
@@ -64,12 +68,15 @@ const NEXT_SWEEP_SECONDS: i64 = 5 * 60;
 enum DueAction {
     Delivery(DeliveryMessage),
     Acquirer(AcquirerMessage),
+    Report(ReportMessage),
     /// Count this scope's deliveries. The count is slow, so it runs after the other rows.
     Count(Scope),
     /// Fold the rollups of this scope. The fold is slow, so it runs after the other rows.
     Fold(Scope),
     /// Cancel the deliveries of this abandonment. That is slow, so it runs after the other rows.
     Abandon(Box<Abandonment>),
+    /// Run the steps of this recovery. They are slow, so they run after the other rows.
+    Recover(Box<Recovery>),
     /// Nothing: the row is done, or another caller has changed its due time.
     Nothing,
 }
@@ -82,6 +89,7 @@ struct SlowWork {
     counts: Vec<Scope>,
     folds: Vec<Scope>,
     abandonments: Vec<Abandonment>,
+    recoveries: Vec<Recovery>,
 }
 
 #[derive(Default)]
@@ -98,18 +106,20 @@ pub struct Scheduler {
     pub delivery_queues: DeliveryQueues,
     pub acquirer_queue: AcquirerQueue,
     pub count_queue: CountQueue,
+    pub report_queue: ReportQueue,
     pub clock: Clock,
 }
 
 impl Scheduler {
-    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `TEST_DELIVERY_QUEUE_URL`, `ACQUIRER_QUEUE_URL` and
-    /// `COUNT_QUEUE_URL`.
+    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `TEST_DELIVERY_QUEUE_URL`, `ACQUIRER_QUEUE_URL`,
+    /// `COUNT_QUEUE_URL` and `REPORT_QUEUE_URL`.
     pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
         Ok(Self {
             store: Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?),
             delivery_queues: DeliveryQueues::from_vars(&aws.sqs(), var)?,
             acquirer_queue: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
             count_queue: CountQueue::new(aws.sqs(), required(var, "COUNT_QUEUE_URL")?),
+            report_queue: ReportQueue::new(aws.sqs(), required(var, "REPORT_QUEUE_URL")?),
             clock,
         })
     }
@@ -193,6 +203,7 @@ impl Scheduler {
             slow.counts.extend(outcome.slow.counts);
             slow.folds.extend(outcome.slow.folds);
             slow.abandonments.extend(outcome.slow.abandonments);
+            slow.recoveries.extend(outcome.slow.recoveries);
             failure = outcome.failure.or(failure);
         }
         // Slow work runs sequentially and persists each step, so a run that is cut short has still made
@@ -215,7 +226,23 @@ impl Scheduler {
                 tracing::error!(%scope, %endpoint, %error, "abandoned deliveries were not cancelled; the next run retries");
             }
         }
+        for recovery in slow.recoveries {
+            let Recovery { scope, id, .. } = recovery;
+            if let Err(error) = Box::pin(self.recover(recovery, started)).await {
+                tracing::error!(%scope, %id, %error, "a recovery stopped; the next run continues it");
+            }
+        }
         failure.map_or(Ok(processed), Err)
+    }
+
+    /// Runs the steps of a recovery, at least one. Those after [`WORK_TIME`] are left to the next run.
+    async fn recover(&self, recovery: Recovery, started: Instant) -> Result<(), StoreError> {
+        let recoveries = Recoveries::new(self.store.clone());
+        let mut next = recoveries.run_step(recovery, self.clock.now()).await?;
+        while let Some(recovery) = next.filter(|_| started.elapsed() < WORK_TIME) {
+            next = recoveries.run_step(recovery, self.clock.now()).await?;
+        }
+        Ok(())
     }
 
     /// Sends the message of the next count of a scope's deliveries, if outcomes were missing in the last one.
@@ -263,15 +290,17 @@ impl Scheduler {
             let scheduler = self.clone();
             async move { scheduler.process_row(&due, now).await }
         });
-        let (mut deliveries, mut acquirer_messages) = (Vec::new(), Vec::new());
+        let (mut deliveries, mut acquirer_messages, mut reports) = (Vec::new(), Vec::new(), Vec::new());
         for action in rows.await {
             outcome.processed = outcome.processed.saturating_add(action.is_ok().into());
             match action {
                 Ok(DueAction::Delivery(message)) => deliveries.push(message),
                 Ok(DueAction::Acquirer(message)) => acquirer_messages.push(message),
+                Ok(DueAction::Report(message)) => reports.push(message),
                 Ok(DueAction::Count(scope)) => outcome.slow.counts.push(scope),
                 Ok(DueAction::Fold(scope)) => outcome.slow.folds.push(scope),
                 Ok(DueAction::Abandon(abandonment)) => outcome.slow.abandonments.push(*abandonment),
+                Ok(DueAction::Recover(recovery)) => outcome.slow.recoveries.push(*recovery),
                 Ok(DueAction::Nothing) => {}
                 Err(error) => outcome.failure = Some(error),
             }
@@ -280,12 +309,14 @@ impl Scheduler {
         // postponed. If a queue refuses a message, the message is sent again when its row is due next.
         let (live, test): (Vec<_>, Vec<_>) =
             deliveries.into_iter().partition(|message| message.scope.mode == Mode::Live);
+        // Boxed, because the future of a request takes kilobytes.
         let sent = tokio::join!(
             self.delivery_queues.of(Mode::Live).send(&live),
             self.delivery_queues.of(Mode::Test).send(&test),
-            self.acquirer_queue.send(&acquirer_messages)
+            Box::pin(self.acquirer_queue.send(&acquirer_messages)),
+            Box::pin(self.report_queue.send(&reports))
         );
-        for refused in [sent.0, sent.1, sent.2] {
+        for refused in [sent.0, sent.1, sent.2, sent.3] {
             match refused {
                 Ok(refused) if refused.is_empty() => {}
                 Ok(refused) => tracing::warn!(refused = refused.len(), "a queue refused messages"),
@@ -319,14 +350,28 @@ impl Scheduler {
             self.poll(due, poll, now).await
         } else if MedNotice::is_at(&due.key) {
             self.process_notice(due, now).await.map(|()| DueAction::Nothing)
+        } else if MedCase::is_at(&due.key) {
+            let reminded = Box::pin(MedCases::new(self.store.clone()).remind(&due.key, now)).await;
+            reminded.map(|()| DueAction::Nothing).map_err(WorkError::from)
         } else if ConnectionSweep::is_at(&due.key) {
             self.sweep(due, now).await
+        } else if Report::is_at(&due.key) {
+            self.start_report(due, now).await
+        } else if ReportSchedule::is_at(&due.key) {
+            let schedules = ReportSchedules::new(self.store.clone());
+            schedules.run(due, now).await.map(|()| DueAction::Nothing).map_err(WorkError::from)
         } else if let Some(tranche) = Tranche::at(&due.key) {
             self.release(tranche, now).await.map(|()| DueAction::Nothing)
         } else if let Some(scope) = counted_scope(&due.key) {
             Ok(DueAction::Count(scope))
         } else if let Some(scope) = folded_scope(&due.key) {
             Ok(DueAction::Fold(scope))
+        } else if Endpoint::is_at(&due.key) {
+            let endpoints = Endpoints::new(self.store.clone());
+            endpoints.alert(&due.key, now).await.map(|()| DueAction::Nothing).map_err(WorkError::from)
+        } else if Recovery::is_at(&due.key) {
+            let found = self.store.get::<Recovery>(&due.key).await.map_err(WorkError::from);
+            found.map(|found| found.map_or(DueAction::Nothing, |found| DueAction::Recover(Box::new(found))))
         } else if Abandonment::is_at(&due.key) {
             let found = self.store.get::<Abandonment>(&due.key).await.map_err(WorkError::from);
             found.map(|found| found.map_or(DueAction::Nothing, |found| DueAction::Abandon(Box::new(found))))
@@ -348,6 +393,14 @@ impl Scheduler {
         let Some(item) = self.store.postpone(due, next).await? else { return Ok(DueAction::Nothing) };
         let delivery: Delivery = from_item(item)?;
         Ok(DueAction::Delivery(DeliveryMessage::of(&delivery)))
+    }
+
+    /// Sends the message of a report whose message was lost, or whose worker crashed.
+    async fn start_report(&self, due: &DueRow, now: Timestamp) -> WorkResult<DueAction> {
+        let next = now.saturating_plus_seconds(NEXT_LOOK_SECONDS);
+        let Some(item) = self.store.postpone(due, next).await? else { return Ok(DueAction::Nothing) };
+        let Report { id: report, scope, .. } = from_item(item)?;
+        Ok(DueAction::Report(ReportMessage { scope, report }))
     }
 
     fn deliveries(&self) -> Deliveries {

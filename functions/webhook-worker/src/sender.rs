@@ -13,11 +13,9 @@ mod failure;
 #[cfg(test)]
 mod tests;
 
-use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
-use acquirer_http::{ClientSettingsError, Pool};
+use acquirer_http::{ClientSettingsError, Lookup, Pool};
 use domain::text;
 use domain::url_policy::{AddressPolicy, UrlRefusal, check_url};
 use domain::webhook::failure::AttemptFailure;
@@ -158,10 +156,6 @@ struct SenderBuilder {
     extra_roots: Vec<CertificateDer<'static>>,
     lookup: Option<Lookup>,
 }
-
-/// Replaces the machine's resolver. Returns the addresses of a name; none: the name does not exist. The address
-/// policy applies to them too.
-type Lookup = Arc<dyn Fn(&str) -> Vec<IpAddr> + Send + Sync>;
 
 impl SenderBuilder {
     /// Reads the machine's root certificates and creates the sender.

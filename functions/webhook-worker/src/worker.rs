@@ -123,7 +123,7 @@ impl Worker {
         let ready = match Box::pin(self.load(&delivery)).await? {
             Ok(ready) => ready,
             Err(outcome) => {
-                return Box::pin(self.record(&delivery, &message, (outcome, None))).await;
+                return Box::pin(self.record(&delivery, &message, (outcome, Duration::ZERO), None)).await;
             }
         };
         let probe = match self.may_post(&delivery, &message, &ready, batch).await {
@@ -140,7 +140,7 @@ impl Worker {
         log_attempt(&delivery, &ready.event, &attempt, duration);
         self.record_on_breaker((&delivery.scope, &ready.server), &attempt, &ready.breaker, probe).await;
         let outcome = outcome_of(attempt, &delivery, self.clock.now());
-        Box::pin(self.record(&delivery, &message, (outcome, ready.endpoint.as_ref()))).await
+        Box::pin(self.record(&delivery, &message, (outcome, duration), ready.endpoint.as_ref())).await
     }
 
     /// Hides a message until a lease has ended. A failure is only logged, because the message becomes visible
@@ -159,7 +159,8 @@ impl Worker {
         &self,
         delivery: &Delivery,
         message: &DeliveryMessage,
-        (outcome, endpoint): (AttemptOutcome, Option<&Endpoint>),
+        (outcome, took): (AttemptOutcome, Duration),
+        endpoint: Option<&Endpoint>,
     ) -> WorkResult<()> {
         let outcome = self.unless_abandoned(delivery, outcome).await;
         let now = self.clock.now();
@@ -183,7 +184,7 @@ impl Worker {
             // delivered once more.
             unless_corrupt(record_on_endpoint().await)?;
         }
-        if !self.deliveries.end_attempt(delivery, &outcome, now).await? {
+        if !self.deliveries.end_attempt(delivery, (&outcome, took), now).await? {
             tracing::warn!(delivery = %delivery.id, "the lease ended before the attempt did");
             return Ok(());
         }
@@ -203,7 +204,8 @@ impl Worker {
     async fn postpone(&self, delivery: &Delivery, message: &DeliveryMessage, why: NotNow) -> WorkResult<()> {
         let now = self.clock.now();
         let until = if let NotNow::OpenBreaker { until } = why { Some(until) } else { None };
-        if !self.deliveries.end_attempt(delivery, &AttemptOutcome::Postponed { until }, now).await? {
+        let postponed = AttemptOutcome::Postponed { until };
+        if !self.deliveries.end_attempt(delivery, (&postponed, Duration::ZERO), now).await? {
             return Ok(());
         }
         match until {
@@ -370,7 +372,9 @@ impl Worker {
         let value = |(name, text): (&'static str, String)| {
             Some((HeaderName::from_static(name), HeaderValue::from_str(&text).ok()?))
         };
-        let headers: HeaderMap = delivery.headers().into_iter().chain(signatures).filter_map(value).collect();
+        let test = ready.event.is_sample.then(|| ("x-service-test", "true".to_owned()));
+        let headers = delivery.headers().into_iter().chain(signatures).chain(test);
+        let headers: HeaderMap = headers.filter_map(value).collect();
         self.sender.post(&ready.url, headers, ready.body.clone()).await
     }
 }

@@ -4,7 +4,7 @@ use crate::{Authenticated, AuthenticatedQuery};
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use domain::ids::{DeliveryId, ResendId};
-use effects::webhook::delivery::{DeliveryFilter, DeliveryListView, DeliveryView};
+use effects::webhook::delivery::{AttemptListView, DeliveryFilter, DeliveryListView, DeliveryView, Include};
 use shared::http::{IdPath, Result};
 use shared::random;
 
@@ -17,11 +17,20 @@ pub(crate) async fn list(
 }
 
 pub(crate) async fn read(
+    AuthenticatedQuery { app, caller, query, now }: AuthenticatedQuery,
+    IdPath(id): IdPath<DeliveryId>,
+) -> Result<Response> {
+    let include = Include::parse(&query)?;
+    let (delivery, body, _endpoint) = app.deliveries.find(&caller.scope, id, now).await?;
+    Ok(Json(DeliveryView::including(&delivery, body.as_deref(), include)).into_response())
+}
+
+pub(crate) async fn attempts(
     Authenticated { app, caller, now }: Authenticated,
     IdPath(id): IdPath<DeliveryId>,
 ) -> Result<Response> {
-    let (delivery, body, _endpoint) = app.deliveries.find(&caller.scope, id, now).await?;
-    Ok(Json(DeliveryView::new(&delivery, body.as_deref())).into_response())
+    let delivery = app.deliveries.shown(&caller.scope, id, now).await?;
+    Ok(Json(AttemptListView { data: delivery.attempts_made() }).into_response())
 }
 
 pub(crate) async fn resend(

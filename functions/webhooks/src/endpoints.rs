@@ -1,7 +1,7 @@
 //! Handlers of `/v1/webhooks/endpoints`, and of the rotation of the override secret, which signs deliveries
 //! to `webhookUrl`s.
 
-use crate::Authenticated;
+use crate::{Authenticated, AuthenticatedQuery};
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -12,6 +12,7 @@ use effects::webhook::endpoint::{
     DeletedView, EndpointChange, EndpointView, Endpoints, NewEndpoint, OverrideSecretView, SecretView,
     check_rotation,
 };
+use effects::webhook::resend::tested_type;
 use shared::http::{IdPath, JsonBody, Result, WholeListView};
 use shared::random;
 
@@ -71,12 +72,13 @@ pub(crate) async fn rotate_secret(
 }
 
 pub(crate) async fn test(
-    Authenticated { app, caller, now }: Authenticated,
+    AuthenticatedQuery { app, caller, query, now }: AuthenticatedQuery,
     IdPath(id): IdPath<EndpointId>,
 ) -> Result<Response> {
+    let event_type = tested_type(&query)?;
     let endpoint = app.endpoints.find(&caller.scope, Endpoints::require_id(id)?).await?;
     let resend = ResendId::new(now, random::bytes()?);
-    let (delivery, body) = app.resends.test(&endpoint, resend, now).await?;
+    let (delivery, body) = app.resends.test(&endpoint, (resend, event_type), now).await?;
     Ok(Json(DeliveryView::new(&delivery, Some(&body))).into_response())
 }
 

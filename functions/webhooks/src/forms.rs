@@ -6,8 +6,10 @@ use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::post;
 use domain::ids::{DeliveryId, EndpointId, ResendId};
+use domain::webhook::event_type::EventType;
 use domain::webhook::signature::EndpointSecret;
 use effects::webhook::endpoint::{EndpointChange, Endpoints, NewEndpoint};
+use effects::webhook::recovery::NewRecovery;
 use pages::forms::{ContainmentForm, Need, OpenForm, answer, body};
 use pages::kept::endpoint_form;
 use pages::{errors_as_pages, words as w};
@@ -27,6 +29,7 @@ pub(crate) fn routes() -> Router<App> {
         .route("/dashboard/webhooks/{id}/change", post(change))
         .route("/dashboard/webhooks/{id}/status", post(change_status))
         .route("/dashboard/webhooks/{id}/test", post(test))
+        .route("/dashboard/webhooks/{id}/recover", post(recover))
         .route("/dashboard/webhooks/{id}/rotate", post(rotate))
         .route("/dashboard/webhooks/{id}/delete", post(delete))
         .route("/dashboard/deliveries/{id}/resend", post(resend))
@@ -95,15 +98,32 @@ async fn change_status(IdPath(id): IdPath<EndpointId>, member: MemberForm) -> Re
 async fn test(IdPath(id): IdPath<EndpointId>, member: MemberForm) -> Result<Response> {
     member.require(Need::Admin)?;
     let (id, path) = known(id)?;
-    let MemberForm { app, caller, now, .. } = &member;
+    let MemberForm { app, caller, form, now, .. } = &member;
     let tested = async {
         let endpoint = app.endpoints.find(&caller.scope, id).await?;
         let resend = ResendId::new(*now, random::bytes()?);
-        let test = Box::pin(app.resends.test(&endpoint, resend, *now));
+        let chosen = form.text("type").and_then(EventType::named).unwrap_or(EventType::WebhookTest);
+        let test = Box::pin(app.resends.test(&endpoint, (resend, chosen), *now));
         member.once(&format!("test#{id}"), test).await??;
         Ok(path.clone())
     };
     answer(Box::pin(tested).await, &path)
+}
+
+/// Sends again everything that failed in the last 90 days.
+async fn recover(IdPath(id): IdPath<EndpointId>, member: MemberForm) -> Result<Response> {
+    member.require_role(Need::Member)?;
+    let (id, path) = known(id)?;
+    let MemberForm { app, caller, form, now, .. } = &member;
+    let recovered = async {
+        let endpoint = app.endpoints.find(&caller.scope, id).await?;
+        let key = format!("dashboard#{}", form.text("idempotency_key").unwrap_or_default());
+        let request = NewRecovery::of_failed(*now);
+        let recover = Box::pin(app.recoveries.request_by(caller, &endpoint, (&key, request), *now));
+        member.once(&format!("recover#{id}"), recover).await??;
+        Ok(path.clone())
+    };
+    answer(Box::pin(recovered).await, &path)
 }
 
 async fn rotate(IdPath(id): IdPath<EndpointId>, OpenForm(member): ContainmentForm<App>) -> Result<Response> {
@@ -127,6 +147,7 @@ async fn delete(IdPath(id): IdPath<EndpointId>, OpenForm(member): ContainmentFor
 
 /// Leads to the page of the new delivery.
 async fn resend(IdPath(id): IdPath<DeliveryId>, member: MemberForm) -> Result<Response> {
+    member.require_role(Need::Member)?;
     let MemberForm { app, caller, now, .. } = &member;
     let id = id.ok_or(Problem::NotFound { what: "webhook delivery" })?;
     let resent = async {

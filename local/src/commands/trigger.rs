@@ -2,9 +2,11 @@
 //! paying a charge.
 
 use domain::audit::Operator;
+use domain::calendar::Day;
 use domain::ids::{Mode, PayoutId, Scope};
 use domain::money::{Amount, Currency};
 use domain::payout::PayoutOutcome;
+use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 use money::payout::Payouts;
 use serde_json::{Value, json};
@@ -42,8 +44,10 @@ pub async fn trigger(running: &Running, event: EventType, amount: Amount, print:
             let reason = "The bank refused the payout. This failure is simulated.".to_owned();
             steps.payout(Some(PayoutOutcome::Failed { reason })).await
         }
+        EventType::ReportReady => steps.report().await,
         EventType::WebhookTest => steps.test_endpoints().await,
-        EventType::MedCaseCreated => steps.case().await.map(drop),
+        EventType::MedCaseCreated => steps.case(None).await.map(drop),
+        EventType::MedCaseDeadlineApproaching => steps.case_near_its_deadline().await,
         EventType::MedCaseUpdated | EventType::MedResolved => steps.resolved_case().await,
     }
 }
@@ -96,9 +100,9 @@ impl Steps<'_> {
         Ok(())
     }
 
-    async fn case(&self) -> Result<Value> {
+    async fn case(&self, deadline: Option<Timestamp>) -> Result<Value> {
         let charge = self.paid().await?;
-        let body = json!({"reason": "Triggered", "method": "scam"});
+        let body = json!({"reason": "Triggered", "method": "scam", "response_deadline": deadline});
         let case = self
             .running
             .post(&format!("/v1/sandbox/charges/{}/med-cases", text(&charge, "id")), &body)
@@ -107,8 +111,14 @@ impl Steps<'_> {
         Ok(case)
     }
 
+    /// The scheduler reminds of the deadline within a second.
+    async fn case_near_its_deadline(&self) -> Result<()> {
+        let (now, _) = self.running.clock().await?;
+        self.case(Some(now.saturating_plus_seconds(24 * 3_600))).await.map(drop)
+    }
+
     async fn resolved_case(&self) -> Result<()> {
-        let case = self.case().await?;
+        let case = self.case(None).await?;
         let path = format!("/v1/sandbox/med/cases/{}/resolve", text(&case, "id"));
         let resolved = self.running.post(&path, &json!({"decision": "merchant"})).await?;
         self.print_step(&resolved, "decided in favour of the merchant");
@@ -117,6 +127,15 @@ impl Steps<'_> {
 
     /// Creates a payout with the same code as the operator's command, because the API has no route for it.
     /// First pays a charge of the same amount, so that the wallet contains the money.
+    async fn report(&self) -> Result<()> {
+        let (now, _) = self.running.clock().await?;
+        let today = Day::of(now).to_string();
+        let body = json!({"type": "statement", "format": "csv", "from": today, "to": today});
+        let report = self.running.post("/v1/reports", &body).await?;
+        self.print_step(&report, "a report");
+        Ok(())
+    }
+
     async fn payout(&self, end: Option<PayoutOutcome>) -> Result<()> {
         self.paid().await?;
         let ready = &self.running.ready;

@@ -1,7 +1,7 @@
 //! `GET /` and the routes under `/_local/`, which only the service on one machine has.
 
 mod bank_routes;
-mod card_routes;
+mod stand_in_routes;
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use shared::auth::dashboard::SESSION_COOKIE;
 use shared::auth::dashboard::token::{TOKEN_SECONDS, TokenKind};
 use shared::clock::Clock;
-use shared::http::{OriginSecrets, Query, set_cookie, with_headers};
+use shared::http::{Origin, Query, set_cookie, with_headers};
 
 use crate::contents::{CLOCK_FILE, Contents};
 use crate::error::Context;
@@ -36,12 +36,12 @@ pub(crate) fn local_routes(contents: Arc<Contents>, allowed_hosts: Vec<AllowedHo
     let guard = axum::middleware::from_fn_with_state(Arc::from(allowed_hosts), guard::guard);
     let home = Router::new().route("/", get(async || Redirect::to("/dashboard")));
     Router::new()
-        .merge(with_headers(home, OriginSecrets::default()).with_state(()))
+        .merge(with_headers(home, Origin::default()).with_state(()))
         .route(LOG_IN, get(log_in))
         .route("/_local/clock/advance", post(advance))
         .route("/_local/reset", post(reset))
         .merge(bank_routes::routes())
-        .merge(card_routes::routes())
+        .merge(stand_in_routes::routes())
         .fallback(async || Refusal(StatusCode::NOT_FOUND, "no such route".to_owned()))
         .layer(guard)
         .with_state(contents)
@@ -103,7 +103,7 @@ async fn advance(Shared(contents): Shared<Arc<Contents>>, body: String) -> Resul
     contents.run_schedules_now.send_replace(());
     contents.bank.wake();
     contents.cards.wake();
-    contents.europe.iter().for_each(|europe| europe.wake());
+    contents.others.iter().for_each(|others| others.wake());
     Ok(time_of(&contents.clock))
 }
 

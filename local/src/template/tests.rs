@@ -109,6 +109,7 @@ fn functions_with_sessions_receive_the_public_keys_and_one_the_token_secret_whic
         "DashboardFunction",
         "MedFunction",
         "PaymentsFunction",
+        "ReportsFunction",
         "WebhooksFunction",
     ];
     assert_eq!(receivers("a key"), readers);

@@ -51,6 +51,10 @@ shared::fields! {
         ),
         Optional, "maria@example.com",
         "Only charges whose `customer.email` is this address, in upper or lower case. A charge is found about a second after its creation.";
+    CUSTOMER_NAME: Parsed<LookupValue> = "customer_name",
+        Parsed::of((1, 200), None, LookupValue::name, "must be letters and spaces, such as Maria Souza"),
+        Optional, "Maria Souza",
+        "Only charges whose `customer.name` begins or ends with this word, or begins with the first and ends with the last of these words, without regard to accents and case. A charge is found about a second after its creation.";
     END_TO_END_ID: Parsed<EndToEndId> = "end_to_end_id",
         bank_id(), Optional, "E00000000202611211000abcdefghijk",
         "Only the charge of the Pix with this end-to-end id, also if the payment was returned.";
@@ -70,6 +74,7 @@ pub const CHARGES_QUERY: Definitions = &[
     &CUSTOMER_ID,
     &ORDER_ID,
     &CUSTOMER_EMAIL,
+    &CUSTOMER_NAME,
     &END_TO_END_ID,
     &TXID,
     &AMOUNT,
@@ -92,6 +97,7 @@ pub struct ChargeFilter {
     pub(crate) customers: Vec<Document>,
     pub order: Option<LookupValue>,
     pub email: Option<LookupValue>,
+    pub name: Option<LookupValue>,
     pub end_to_end_id: Option<EndToEndId>,
     pub txid: Option<ChargeId>,
     pub amount: Option<Amount>,
@@ -139,6 +145,7 @@ impl ChargeFilter {
             customers: query.read(&mut fields, &CUSTOMER_ID).into_iter().collect(),
             order: query.read(&mut fields, &ORDER_ID),
             email: query.read(&mut fields, &CUSTOMER_EMAIL),
+            name: query.read(&mut fields, &CUSTOMER_NAME),
             end_to_end_id: query.read(&mut fields, &END_TO_END_ID),
             txid: query.read(&mut fields, &TXID),
             amount: query.read(&mut fields, &AMOUNT),
@@ -173,7 +180,7 @@ impl ChargeFilter {
     }
 
     fn lookups(&self) -> impl Iterator<Item = &LookupValue> {
-        self.order.iter().chain(&self.email)
+        self.order.iter().chain(&self.email).chain(&self.name)
     }
 
     /// The one that has the fewest charges.
@@ -203,9 +210,12 @@ impl ChargeFilter {
 
     /// The number of charges to read for a page. The source covers one of the filters.
     fn window(&self) -> usize {
+        let filters = [self.status.is_some(), !self.customers.is_empty()];
         let filters =
-            [self.status.is_some(), !self.customers.is_empty(), self.order.is_some(), self.email.is_some()];
-        let is_covered = filters.into_iter().filter(|is_set| *is_set).count() <= 1;
+            filters.into_iter().filter(|is_set| *is_set).count().saturating_add(self.lookups().count());
+        // The row of a name covers one of two words.
+        let is_one_word = !matches!(&self.name, Some(LookupValue::Name(words)) if words.len() > 1);
+        let is_covered = filters <= 1 && is_one_word;
         let is_covered = is_covered && self.amount.is_none() && self.typed_amount.is_none();
         if is_covered { self.limit } else { self.filtered_window }
     }
@@ -265,6 +275,25 @@ impl Charges {
             |charge| filter.matches(charge),
             |charge| charge.id,
         ))
+    }
+
+    /// Like [`Self::list`], but a page without charges is followed by the next one, at most `pages` in all.
+    pub async fn list_on(
+        &self,
+        scope: &ShardedScope,
+        salt: &[u8],
+        (filter, cursor): (&ChargeFilter, Option<StoredCharge>),
+        pages: usize,
+        now: Timestamp,
+    ) -> Result<ChargePage, PageError> {
+        let (mut filter, mut page) = (filter.clone(), self.list(scope, salt, filter, cursor, now).await?);
+        for _page in 1..pages {
+            let Some(next) = page.next_cursor.filter(|_| page.items.is_empty()) else { break };
+            filter.starting_after = Some(next);
+            let cursor = self.find(Some(next)).await?;
+            page = self.list(scope, salt, &filter, cursor, now).await?;
+        }
+        Ok(page)
     }
 
     /// The newest charges of the filter's only value, at most `most`, without their rows. It must be the value of an

@@ -165,6 +165,7 @@ impl Charges {
                 | Command::EndLeg(..)
                 | Command::Pay { .. }
                 | Command::Authenticate
+                | Command::AwaitConfirmation
                 | Command::EndTry { .. }
                 | Command::Cancel
                 | Command::Decline(_)

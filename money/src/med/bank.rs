@@ -147,6 +147,7 @@ fn next_step(
         Err(CaseRefused::NotSettled(status)) => {
             NextStep::Impossible(format!("no payment was credited; the charge is {}", status.as_str()))
         }
+        Err(error @ CaseRefused::SelfCustody) => NextStep::Impossible(error.to_string()),
         Err(error @ CaseRefused::Funds(_)) => return Err(error.into()),
     })
 }

@@ -6,6 +6,9 @@ use domain::ids::{ChargeId, MedCaseId, Scope};
 use domain::med::{CASE_SORT, CaseKind, CaseStatus, MedCase};
 use domain::row::{Key, sortable};
 use domain::time::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::med::MedCases;
 use shared::http::field::{CHARGE_ID, Count, Definitions, Field, LIMIT, Parsed, TimeBound, Word};
@@ -15,8 +18,12 @@ use shared::store::{ListIndex, ListPage, PageError, PageRange, StoreError};
 /// Cases on a page of the dashboard: as many read units, or more if they have long texts.
 pub const SHOWN: usize = 25;
 
-/// The most open cases that are sorted by their deadlines: about 7 read units.
-pub const MOST_SORTED: usize = 300;
+/// The most open cases that are sorted by their deadlines: about 30 read units. Cases beyond are the newest ones, whose
+/// deadlines are usually the latest.
+pub const MOST_SORTED: usize = 1_000;
+
+/// The most cases of a list by deadline without `limit`: two requests read their rows.
+pub const MOST_NEAREST: usize = 200;
 
 /// Index entries read for a page that is filtered by both status and type. No index covers both, so the type is
 /// checked after the rows are read, and the page may have fewer cases than `limit` although more follow.
@@ -38,15 +45,40 @@ shared::fields! {
         "Only cases created after this time. A date without a time means the first millisecond of that day in São Paulo.";
     CREATED_BEFORE: TimeBound = "created_before", TimeBound::BEFORE, Optional, "2026-12-01",
         "Only cases created before this time. A date without a time means the first millisecond of that day in São Paulo.";
+    DEADLINE_BEFORE: TimeBound = "deadline_before", TimeBound::BEFORE, Optional, "2026-12-01",
+        "Only open cases whose deadline is before this time, the nearest deadline first, those that have passed included. Excludes all parameters but `sort`, `limit`, `starting_after` and `status=open`.";
+    SORT: Word<CaseSort> = "sort", Word::ALL, Optional, "deadline",
+        "`deadline`: the open cases, the nearest deadline first, those without a deadline last. Without `limit`, the nearest 200. Of more than 1,000 open cases, the 1,000 that opened first are sorted.";
 }
+
+/// An order of the list other than the newest first.
+#[derive(Clone, Copy, Debug, Eq, IntoStaticStr, JsonSchema, PartialEq, Serialize, VariantArray)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+#[schemars(rename = "MedCaseSort", description = "An order of a list of cases.")]
+pub enum CaseSort {
+    /// The nearest deadline first.
+    Deadline,
+}
+
+domain::named!(CaseSort);
 
 const PAGE_SIZE: Field<Count> = Field {
     text: "The largest number of cases on a page. With both `status` and `type`, a page may be shorter while `has_more` is true.",
     ..LIMIT
 };
 
-pub const CASES_QUERY: Definitions =
-    &[&STATUS, &TYPE, &CHARGE, &CREATED_AFTER, &CREATED_BEFORE, &PAGE_SIZE, &STARTING_AFTER];
+pub const CASES_QUERY: Definitions = &[
+    &STATUS,
+    &TYPE,
+    &CHARGE,
+    &CREATED_AFTER,
+    &CREATED_BEFORE,
+    &DEADLINE_BEFORE,
+    &SORT,
+    &PAGE_SIZE,
+    &STARTING_AFTER,
+];
 
 #[derive(Clone, Debug)]
 pub struct CaseFilter {
@@ -57,6 +89,59 @@ pub struct CaseFilter {
     charge: Option<ChargeId>,
     created_after: Option<Timestamp>,
     created_before: Option<Timestamp>,
+}
+
+/// A list of open cases, the nearest deadline first.
+#[derive(Clone, Copy, Debug)]
+pub struct DeadlineFilter {
+    pub limit: usize,
+    pub starting_after: Option<MedCaseId>,
+    /// Exclusive.
+    pub before: Option<Timestamp>,
+}
+
+/// The two kinds of lists of cases.
+#[derive(Clone, Debug)]
+pub enum CaseQuery {
+    Newest(CaseFilter),
+    Nearest(DeadlineFilter),
+}
+
+impl CaseQuery {
+    /// Reports every failing parameter at once; an unknown parameter fails too.
+    pub fn parse(query: &Query) -> Result<Self, Problem> {
+        let mut fields = Fields::new();
+        query.allow_only(&mut fields, CASES_QUERY);
+        let newest = CaseFilter::read(query, &mut fields);
+        let before = query.read(&mut fields, &DEADLINE_BEFORE);
+        let sort = query.read(&mut fields, &SORT);
+        if before.is_none() && sort.is_none() {
+            return fields.finish(Some(Self::Newest(newest)));
+        }
+        let excluded = [
+            (STATUS.name, newest.status.is_some_and(|status| status != CaseStatus::Open)),
+            (TYPE.name, newest.kind.is_some()),
+            (CHARGE.name, newest.charge.is_some()),
+            (CREATED_AFTER.name, newest.created_after.is_some()),
+            (CREATED_BEFORE.name, newest.created_before.is_some()),
+        ];
+        for (name, _) in excluded.into_iter().filter(|(_, is_given)| *is_given) {
+            fields.reject(
+                name,
+                "can't be combined with `deadline_before` or `sort`, which list open cases only",
+            );
+        }
+        let limit = query.text(LIMIT.name).map_or(MOST_NEAREST, |_| newest.limit);
+        let starting_after = newest.starting_after;
+        fields.finish(Some(Self::Nearest(DeadlineFilter { limit, starting_after, before })))
+    }
+
+    pub fn starting_after(&self) -> Option<MedCaseId> {
+        match self {
+            Self::Newest(filter) => filter.starting_after,
+            Self::Nearest(filter) => filter.starting_after,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -84,20 +169,16 @@ impl OpenCase {
 pub type CasePage = ListPage<MedCase, MedCaseId>;
 
 impl CaseFilter {
-    /// Reports every failing parameter at once; an unknown parameter fails too.
-    pub fn parse(query: &Query) -> Result<Self, Problem> {
-        let mut fields = Fields::new();
-        query.allow_only(&mut fields, CASES_QUERY);
-        let filter = Self {
-            limit: query.count(&mut fields, &PAGE_SIZE),
-            starting_after: query.read(&mut fields, &STARTING_AFTER),
-            charge: query.read(&mut fields, &CHARGE),
-            status: query.read(&mut fields, &STATUS),
-            kind: query.read(&mut fields, &TYPE),
-            created_after: query.read(&mut fields, &CREATED_AFTER),
-            created_before: query.read(&mut fields, &CREATED_BEFORE),
-        };
-        fields.finish(Some(filter))
+    fn read(query: &Query, fields: &mut Fields) -> Self {
+        Self {
+            limit: query.count(fields, &PAGE_SIZE),
+            starting_after: query.read(fields, &STARTING_AFTER),
+            charge: query.read(fields, &CHARGE),
+            status: query.read(fields, &STATUS),
+            kind: query.read(fields, &TYPE),
+            created_after: query.read(fields, &CREATED_AFTER),
+            created_before: query.read(fields, &CREATED_BEFORE),
+        }
     }
 
     pub fn by_status(status: impl Into<Option<CaseStatus>>, starting_after: Option<MedCaseId>) -> Self {
@@ -134,6 +215,19 @@ impl CaseFilter {
     }
 }
 
+/// [`PageError::UnknownCursor`] when `starting_after` names no case of this scope.
+fn own_cursor(
+    scope: &Scope,
+    starting_after: Option<MedCaseId>,
+    cursor: Option<MedCase>,
+) -> Result<Option<MedCase>, PageError> {
+    let cursor = cursor.filter(|case| case.scope == *scope);
+    if starting_after.is_some() && cursor.is_none() {
+        return Err(PageError::UnknownCursor("a case of this account and mode"));
+    }
+    Ok(cursor)
+}
+
 impl MedCases {
     /// `cursor` is the case that `starting_after` names, which the caller has read.
     /// [`PageError::UnknownCursor`] when it names no case of this scope.
@@ -143,11 +237,7 @@ impl MedCases {
         filter: &CaseFilter,
         cursor: Option<MedCase>,
     ) -> Result<CasePage, PageError> {
-        let cursor = cursor.filter(|case| case.scope == *scope);
-        if filter.starting_after.is_some() && cursor.is_none() {
-            return Err(PageError::UnknownCursor("a case of this account and mode"));
-        }
-        let cursor = cursor.map(|case| case.list_sort());
+        let cursor = own_cursor(scope, filter.starting_after, cursor)?.map(|case| case.list_sort());
         if let Some(charge) = filter.charge {
             return Ok(self.list_for_charge(scope, charge, filter, cursor.as_deref()).await?);
         }
@@ -180,9 +270,28 @@ impl MedCases {
         Ok(cases)
     }
 
-    pub async fn find_all(&self, cases: &[OpenCase]) -> Result<Vec<MedCase>, StoreError> {
-        let keys: Vec<Key> = cases.iter().map(|case| MedCase::key_of(case.id)).collect();
-        self.store.get_in_order(&keys).await
+    /// As [`Self::list`], a page of the open cases by deadline. Also returns whether it is the last one, although there
+    /// are more than [`MOST_SORTED`].
+    pub async fn nearest(
+        &self,
+        scope: &Scope,
+        filter: DeadlineFilter,
+        cursor: Option<MedCase>,
+    ) -> Result<(CasePage, bool), PageError> {
+        let cursor = own_cursor(scope, filter.starting_after, cursor)?;
+        let mut open = self.open_by_deadline(scope).await?;
+        let is_cut = open.len() > MOST_SORTED;
+        if let Some(bound) = filter.before {
+            open.retain(|case| case.due.is_some_and(|due| due < bound));
+        }
+        let left = cursor.map_or(open.as_slice(), |cursor| OpenCase::after(&open, &cursor));
+        let (shown, rest) = left.split_at(left.len().min(filter.limit));
+        let next_cursor = shown.last().filter(|_| !rest.is_empty()).map(|last| last.id);
+        let keys: Vec<Key> = shown.iter().map(|case| MedCase::key_of(case.id)).collect();
+        let mut items: Vec<MedCase> = self.store.get_in_order(&keys).await?;
+        // The index may be older than the rows.
+        items.retain(|case| case.status == CaseStatus::Open);
+        Ok((CasePage { items, next_cursor }, is_cut && rest.is_empty()))
     }
 
     /// A charge's cases are few and share its partition, so all of them are read.

@@ -12,7 +12,9 @@ mod view;
 
 pub use bank::BankMedReturn;
 pub use error::{CaseError, EvidenceError};
-pub use list::{CASES_QUERY, CaseFilter, CasePage, MOST_SORTED, OpenCase, SHOWN};
+pub use list::{
+    CASES_QUERY, CaseFilter, CasePage, CaseQuery, DeadlineFilter, MOST_NEAREST, MOST_SORTED, OpenCase, SHOWN,
+};
 pub use notice::{ContestedPix, NoticeOutcome};
 pub use operator_notices::NoticeError;
 pub use repository::MedCases;

@@ -5,7 +5,7 @@ use domain::audit::{Action, Audit, Operator, Sum};
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::{ChargeId, MedCaseId};
 use domain::med::{AppealReason, CaseNotification, CaseStep, Decision, MedCase, Taken};
-use domain::row::Row as _;
+use domain::row::{Key, Row as _};
 use domain::time::Timestamp;
 
 use super::CaseError;
@@ -59,6 +59,18 @@ impl MedCases {
             Ok(Some(appealed.by(|version| caller.actor(version))))
         };
         self.change(case, None, step).await
+    }
+
+    /// Records the reminder of the deadline that is due, if there is one. The event and the e-mails follow from it.
+    pub async fn remind(&self, case: &Key, now: Timestamp) -> Result<()> {
+        let plan = |case: Option<MedCase>| {
+            let next = case.as_ref().and_then(|case| case.reminded(now));
+            Ok(match case.zip(next) {
+                Some((case, next)) => Plan::Commit(vec![Write::replace(&next, case.version)?], ()),
+                None => Plan::Finished(()),
+            })
+        };
+        self.store.update("a MED case", case, plan).await
     }
 
     /// Stores the text of an appeal that is not sent yet, if the case is open.

@@ -121,7 +121,9 @@ impl ChargeSums {
             | PostingKind::Payout
             | PostingKind::PayoutPaid
             | PostingKind::PayoutFailed
-            | PostingKind::Adjustment => Ok(()),
+            | PostingKind::Adjustment
+            | PostingKind::SelfCustody
+            | PostingKind::Fee => Ok(()),
         }
     }
 }

@@ -84,11 +84,12 @@ impl CurrencyBalanceView {
 }
 
 /// Returns the wallet in the primary currency, and the others in the order of their currency codes. The
-/// primary wallet is empty if it has no movements.
+/// primary wallet is empty if it has no movements. Others that only count what is in the merchant's own are left out.
 fn primary_and_others(wallets: &BTreeMap<Currency, Wallet>) -> (Wallet, Vec<&Wallet>) {
     let primary = wallets.get(&PRIMARY_CURRENCY).cloned();
     let primary = primary.unwrap_or_else(|| Wallet::empty(PRIMARY_CURRENCY));
-    (primary, wallets.values().filter(|wallet| wallet.currency != PRIMARY_CURRENCY).collect())
+    let is_other = |wallet: &&Wallet| wallet.currency != PRIMARY_CURRENCY && wallet.is_operational();
+    (primary, wallets.values().filter(is_other).collect())
 }
 
 impl BalanceView {
@@ -112,12 +113,13 @@ impl BalanceView {
 pub struct WalletView {
     /// The currency.
     currency: Currency,
-    /// Always `OPERATIONAL`.
-    #[schemars(extend("const" = "OPERATIONAL"))]
+    /// `OPERATIONAL`: the service has the money. `SELF_CUSTODY`: payers sent it to the merchant's own wallet, by crypto.
+    #[schemars(extend("enum" = ["OPERATIONAL", "SELF_CUSTODY"]))]
     wallet_type: &'static str,
-    /// The amount that can be spent or paid out, in the currency's smallest unit. It may be negative.
+    /// The amount that can be spent or paid out, in the currency's smallest unit. It may be negative. `SELF_CUSTODY`: all
+    /// that came there, at the price of its charges.
     balance: MinorUnits,
-    /// The settled amount that is still held. It may be negative.
+    /// The settled amount that is still held. It may be negative. `SELF_CUSTODY`: zero.
     pending_balance: MinorUnits,
 }
 
@@ -133,7 +135,18 @@ impl WalletView {
                 pending_balance: wallet.pending()?,
             })
         };
-        std::iter::once(&primary).chain(others).map(view).collect()
+        let own = |wallet: &Wallet| {
+            let (currency, pending_balance) = (wallet.currency, MinorUnits::ZERO);
+            let balance = wallet.self_custody().transpose()?;
+            Some(balance.map(|balance| Self {
+                currency,
+                wallet_type: "SELF_CUSTODY",
+                balance,
+                pending_balance,
+            }))
+        };
+        let operational = std::iter::once(&primary).chain(others).map(view);
+        operational.chain(wallets.values().filter_map(own)).collect()
     }
 }
 
@@ -271,7 +284,9 @@ pub fn escape_formula(text: &str) -> String {
         if may_begin_cell && begins_formula {
             escaped.push('\'');
         }
-        may_begin_cell = matches!(c, ',' | ';' | '|' | '"' | '\'' | '\t' | '\r' | '\n');
+        // Some spreadsheets drop the spaces before a sign.
+        may_begin_cell = matches!(c, ',' | ';' | '|' | '"' | '\'' | '\t' | '\r' | '\n')
+            || (may_begin_cell && c.is_whitespace());
         escaped.push(c);
     }
     escaped
@@ -290,6 +305,8 @@ mod tests {
             ("a;@b\n+c", "a;'@b\n'+c"),
             ("\"=1", "\"'=1"),
             ("＝1", "'＝1"),
+            ("  -1", "  '-1"),
+            ("\u{a0}@a", "\u{a0}'@a"),
         ] {
             assert_eq!(escape_formula(text), expected, "{text}");
         }

@@ -8,9 +8,11 @@ mod webhooks;
 use std::collections::BTreeMap;
 
 use domain::ids::{
-    ApiKeyId, DeliveryId, EndpointId, EventId, EvidenceId, IdText as _, MedCaseId, RawChargeId, RefundId,
+    ApiKeyId, DeliveryId, EndpointId, EventId, EvidenceId, IdText as _, LoggedRequestId, MedCaseId,
+    RawChargeId, RecoveryId, RefundId, ReportId, ReportScheduleId,
 };
 use effects::webhook::event::API_VERSION;
+use effects::webhook::samples::SAMPLES;
 use serde_json::{Map, Value, json};
 use shared::http::field::{Defined, Definition, IDEMPOTENCY_KEY, definitions};
 use shared::http::{ErrorCode, ProblemKind};
@@ -80,7 +82,8 @@ fn schemas() -> BTreeMap<String, Value> {
 
 fn examples() -> Map<String, Value> {
     // A test parses the file and checks that each schema of a response has an example.
-    serde_json::from_str(EXAMPLES).unwrap_or_default()
+    let files = [EXAMPLES, SAMPLES].map(serde_json::from_str::<Map<String, Value>>);
+    files.into_iter().flat_map(Result::unwrap_or_default).collect()
 }
 
 /// Returns the routes of all operations, such as `GET /v1/charges/{id}`, with the aliases.
@@ -152,13 +155,14 @@ fn security(access: Access) -> Value {
 
 /// The variables of paths, each with its meaning, its pattern and an example. Where several kinds share a name, the text
 /// before the variable tells them apart. The first row that a path contains is its variable's.
-const PATH_VARIABLES: [(&str, &str, &str, &str); 12] = [
+const PATH_VARIABLES: [(&str, &str, &str, &str); 16] = [
     (
         "{raw_id}",
         "The charge's id without `ch_`.",
         RawChargeId::PATTERN,
         "0197a1c2-3b4d-8e5f-9a6b-7c8d9e0f1a2b",
     ),
+    ("{recovery_id}", "The id of the recovery.", RecoveryId::PATTERN, "rc_0000000000k8f2hq6d4v0n7e3a"),
     ("{evidence_id}", "The id of the upload ticket.", EvidenceId::PATTERN, "mev_01m7xszsqwk549s9y2zxghq9p9"),
     ("{page}", "The name of the page.", "^[0-9A-Za-z-]+$", "webhooks"),
     ("{account}", "The account's id.", "^acc_[0-9a-z]+$", "acc_01m7xszsqwk549s9y2zxghq9p9"),
@@ -172,6 +176,19 @@ const PATH_VARIABLES: [(&str, &str, &str, &str); 12] = [
     ("/endpoints/{id}", "The id of the endpoint.", EndpointId::PATTERN, "wh_01m7xszsqwk549s9y2zxghq9p9"),
     ("/deliveries/{id}", "The id of the delivery.", DeliveryId::PATTERN, "wd_01m7xpe60063pqsxx1gmvkjbw5"),
     ("/events/{id}", "The id of the event.", EventId::PATTERN, "evt_01m7xszsqwk549s9y2zxghq9p9"),
+    (
+        "/requests/{id}",
+        "The service's id of the request.",
+        LoggedRequestId::PATTERN,
+        "req_7d3f0c1e-5a47-4b5e-9d52-6f0f5c1d2a3b",
+    ),
+    ("/reports/{id}", "The id of the report.", ReportId::PATTERN, "rp_4dq99pzz62a0r6jw8dmcg87w47"),
+    (
+        "/reports/schedules/{id}",
+        "The id of the schedule.",
+        ReportScheduleId::PATTERN,
+        "rps_01m8nv5t94f5n59qe6gabwmscz",
+    ),
     (
         "/refunds/{id}",
         "The id of the refund.",

@@ -6,9 +6,11 @@ use acquirer_events::bodies::{
 use acquirer_events::simulation::SIMULATION_FORM;
 use acquirer_events::three_d_secure::CARD_FORM;
 use effects::rollup::view::{METRICS_QUERY, STATS_QUERY};
-use effects::webhook::delivery::DELIVERIES_QUERY;
+use effects::webhook::delivery::{DELIVERIES_QUERY, DELIVERY_QUERY};
 use effects::webhook::endpoint::{ENDPOINT_BODY, ENDPOINT_CHANGE_BODY, ROTATE_SECRET_BODY};
 use effects::webhook::log::EVENTS_QUERY;
+use effects::webhook::recovery::RECOVERY_BODY;
+use effects::webhook::resend::TEST_QUERY;
 use money::charge::CHARGES_QUERY;
 use money::charge::payment::request::PAYMENT_BODY;
 use money::charge::request::{CHARGE_BODY, PIX_CHARGE_BODY};
@@ -16,11 +18,13 @@ use money::med::CASES_QUERY;
 use money::med::evidence::EVIDENCE_BODY;
 use money::med::request::{APPEAL_BODY, NOTICE_BODY};
 use money::refund::REFUND_BODY;
+use money::report::request::{REPORT_BODY, REPORT_SCHEDULE_BODY, REPORTS_QUERY};
 use money::wallet::statement::{BALANCE_QUERY, STATEMENT_QUERY};
 use services::{PAYMENTS_QUERY, TIMELINE_QUERY};
 use shared::api_key::request::{API_KEY_BODY, ROTATE_API_KEY_BODY};
 use shared::auth::dashboard::log_in::LOG_IN_BODY;
 use shared::http::ProblemKind;
+use shared::request_log::{RECORDING_BODY, REQUESTS_QUERY};
 
 use super::operation::{Access, Body, Operation};
 use crate::responses::{Content, Success};
@@ -134,6 +138,32 @@ operations! {
         "Every movement with its charge, refund, case or payout. With `Accept: text/csv` the statement is CSV with up to 1,000 lines, and the header `X-Next-Cursor` has the cursor of the next page."
         [200 [Json "WalletTransactionList", Media "text/csv"]]
         .response_headers(&["X-Next-Cursor"]) .query(STATEMENT_QUERY);
+    tag "Reports": "Files about a period for accounting, and schedules that make them.";
+    "POST /v1/reports" "createReport" "Ask for a report"
+        "The file is made in the background; `report.ready` reports it. An account can have two reports in progress in each mode, and ask for 50 a day. A statement is ready only if its opening balance and its movements add up to its closing balance."
+        [202 [Json "Report"]] .request_headers(&["Idempotency-Key"]) .response_headers(REPLAYED)
+        .body(Body::Json(REPORT_BODY, r#"{"type": "statement", "format": "csv", "from": "2026-11-01", "to": "2026-11-20", "locale": "pt-BR"}"#))
+        errors [IdempotencyKeyReused, Unprocessable];
+    "GET /v1/reports" "listReports" "List reports"
+        "Newest first, without the URLs of their files. While `has_more` is true, pass `next_cursor` as `starting_after`."
+        [200 [Json "ReportList"]] .query(REPORTS_QUERY);
+    "GET /v1/reports/{id}" "getReport" "Read a report"
+        "With a new `url` of the file, which is valid for 5 minutes. Files are kept for 90 days."
+        [200 [Json "Report"]];
+    "DELETE /v1/reports/{id}" "deleteReport" "Delete a report"
+        "With its file. A report that is being made is deleted too."
+        [200 [Json "DeletedReport"]];
+    "POST /v1/reports/schedules" "createReportSchedule" "Schedule reports"
+        "An account can have five schedules in both modes together. Each report is made by 06:00 in São Paulo on the first day after its period, and the member with the address gets an e-mail with a link."
+        [201 [Json "ReportSchedule"]]
+        .body(Body::Json(REPORT_SCHEDULE_BODY, r#"{"interval": "monthly", "type": "statement", "format": "ofx"}"#))
+        errors [Unprocessable];
+    "GET /v1/reports/schedules" "listReportSchedules" "List schedules"
+        "Oldest first."
+        [200 [Json "ReportScheduleList"]];
+    "DELETE /v1/reports/schedules/{id}" "deleteReportSchedule" "Delete a schedule"
+        "Its reports stay."
+        [200 [Json "DeletedReport"]];
     tag "Webhook endpoints": "URLs that receive signed events.";
     "POST /v1/webhooks/endpoints" "createWebhookEndpoint" "Register an endpoint"
         "The response shows `secret` and `standardWebhooksSecret`, only this once. An account can have 50 endpoints in each mode."
@@ -157,8 +187,22 @@ operations! {
         "The new secret signs every delivery from now on and is shown once. Accept both secrets while you deploy the new one."
         [200 [Json "WebhookSecret"]] .body(Body::Json(ROTATE_SECRET_BODY, "{}"));
     "POST /v1/webhooks/endpoints/{id}/test" "testWebhookEndpoint" "Send a test event"
-        "Sends a `webhook.test` event to this endpoint. At most 10 a minute."
-        [200 [Json "WebhookDelivery"]] errors [Unprocessable];
+        "Sends a `webhook.test` event, or a sample of another event, to this endpoint. At most 10 a minute."
+        [200 [Json "WebhookDelivery"]] .query(TEST_QUERY) errors [Unprocessable];
+    "POST /v1/webhooks/endpoints/{id}/recoveries" "recoverWebhookEndpoint" "Send again what failed"
+        "After an outage of your server. The service works through the deliveries in steps; read the recovery to follow it. One recovery of an endpoint runs at a time."
+        [202 [Json "WebhookRecovery"]] .request_headers(&["Idempotency-Key"]) .response_headers(REPLAYED)
+        .body(Body::Json(RECOVERY_BODY, r#"{"since": "2026-11-20T12:00:00-03:00", "until": "2026-11-20T14:00:00-03:00"}"#))
+        errors [IdempotencyKeyReused, RecoveryInProgress, EndpointInactive];
+    "GET /v1/webhooks/endpoints/{id}/recoveries" "listRecoveries" "List recoveries"
+        "The newest 100 of the last 90 days, newest first."
+        [200 [Json "WebhookRecoveryList"]];
+    "GET /v1/webhooks/endpoints/{id}/recoveries/{recovery_id}" "getRecovery" "Read a recovery"
+        "`queued` of `found` is how far it has come."
+        [200 [Json "WebhookRecovery"]];
+    "POST /v1/webhooks/endpoints/{id}/recoveries/{recovery_id}/cancel" "cancelRecovery" "Cancel a recovery"
+        "What it has queued is sent. A recovery that has ended stays as it is."
+        [200 [Json "WebhookRecovery"]];
     "POST /v1/webhooks/override-secret/rotate" "rotateOverrideSecret" "Replace the secret for payments' own URLs"
         "This secret signs the deliveries to payments' `webhookUrl`. It is shown once."
         [200 [Json "OverrideSecret"]];
@@ -171,7 +215,10 @@ operations! {
         [200 [Json "WebhookDeliveryList"]] .query(DELIVERIES_QUERY);
     "GET /v1/webhooks/deliveries/{id}" "getDelivery" "Read a delivery"
         "With the payload that was sent, and the receiver's last response."
-        [200 [Json "WebhookDelivery"]];
+        [200 [Json "WebhookDelivery"]] .query(DELIVERY_QUERY);
+    "GET /v1/webhooks/deliveries/{id}/attempts" "listDeliveryAttempts" "List the attempts of a delivery"
+        "Each attempt with its time, duration, and status or kind of failure. The guide has a remedy for each kind."
+        [200 [Json "WebhookDeliveryAttemptList"]];
     "POST /v1/webhooks/deliveries/{id}/resend" "resendDelivery" "Send an event again"
         "Makes a new delivery of the same event to the same endpoint, even if the endpoint is no longer subscribed to it."
         [200 [Json "WebhookDelivery"]] errors [Unprocessable];
@@ -185,13 +232,29 @@ operations! {
     "GET /v1/events/{id}" "getEvent" "Read an event"
         "For 90 days after the change."
         [200 [Json "Event"]];
+    tag "Requests": "The requests of the last 7 days that failed, to find out why.";
+    "GET /v1/requests" "listRequests" "List failed requests"
+        "Requests with an API key of this mode that ended with an error other than 429, and recorded ones, newest first. An instance of the service logs at most 60 a minute, so the list may lack some of a burst."
+        [200 [Json "LoggedRequestList"]] .query(REQUESTS_QUERY);
+    "GET /v1/requests/{id}" "getRequest" "Read a failed request"
+        "By the service's id of the request, which is `X-Request-Id` of the response unless the client sent one. A request may be missing."
+        [200 [Json "LoggedRequest"]];
+    "GET /v1/request_errors" "listRequestErrors" "Group failed requests"
+        "The newest 500 errors by code, field and route, the group with the newest error first."
+        [200 [Json "RequestErrorGroupList"]];
+    "POST /v1/requests/record" "recordRequests" "Record requests that succeed"
+        "For some minutes, requests with this test key that succeed are in the list too."
+        [200 [Json "RequestRecording"]] .access(Access::TestKey) .body(Body::Json(RECORDING_BODY, r#"{"minutes": 15}"#));
     tag "MED cases": "Claims of payers' banks on paid Pix charges, with appeals and evidence. Each route also exists under `/v1/infractions`.";
     "GET /v1/med/cases" "listMedCases" "List MED cases"
-        "Newest first. Read this list daily, because a MED event whose publication fails is not sent again."
+        "Newest first, or with `sort` or `deadline_before` the open cases by deadline. Read this list daily, because a MED event whose publication fails is not sent again."
         [200 [Json "MedCaseList"]] .query(CASES_QUERY);
     "GET /v1/med/cases/{id}" "getMedCase" "Read a MED case"
         "`status` with `money_outcome` says what became of the money."
         [200 [Json "MedCase"]];
+    "GET /v1/med/cases/{id}/dossier" "getMedCaseDossier" "Download the dossier of a case"
+        "A PDF in Portuguese: the case, the charge with its payment, the appeal, the evidence with the SHA-256 of each file, and the timeline with refunds and deliveries. Documents are masked."
+        [200 [Media "application/pdf"]];
     "POST /v1/med/cases/{id}/appeal" "appealMedCase" "Contest an open case"
         "A case can be appealed once, while it is `open`."
         [200 [Json "MedCase"]]
@@ -240,6 +303,9 @@ operations! {
         [200 [Media "text/html"]] .access(Access::Public) .is_page(true);
     "GET /checkout/{raw_id}/qr.png" "showQrCode" "Show the QR code"
         "Its URL is the charge's `qr_code_url`."
+        [200 [Media "image/png"]] .access(Access::Public);
+    "GET /checkout/{raw_id}/crypto.png" "showCryptoQrCode" "Show the QR code of a crypto address"
+        "For a payment by `CRYPTO`. It has the address, and for Bitcoin the amount."
         [200 [Media "image/png"]] .access(Access::Public);
     "GET /checkout/{raw_id}/boleto.pdf" "showBoleto" "Show the boleto"
         "While the boleto can be paid. Its URL is the payment's `boletoPdfUrl`. With a live key it leads to the bank's PDF."

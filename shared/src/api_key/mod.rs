@@ -52,6 +52,9 @@ pub struct ApiKey {
     pub label: String,
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
+    /// Until then, requests with the key that succeed are recorded too. Authentication reads it with the row.
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    pub record_until: Option<Timestamp>,
 }
 
 impl ApiKey {
@@ -66,6 +69,7 @@ impl ApiKey {
             prefix: key.expose_secret().chars().take(PREFIX_CHARS).collect(),
             label: label.to_owned(),
             created_at: now,
+            record_until: None,
         }
     }
 }

@@ -11,6 +11,7 @@ use domain::time::Timestamp;
 
 use super::request::NewApiKey;
 use super::{ApiKey, ListedKey, generate};
+use crate::request_log::{Recorder, RowCount};
 use crate::store::{
     Item, Result, RowUpdate, Store, StoreError, UpdateOutcome, Write, from_item, unavailable,
 };
@@ -39,11 +40,13 @@ pub enum ApiKeyError {
 pub struct ApiKeys {
     store: Store,
     table: String,
+    /// The function's rows in the log of requests.
+    logged: RowCount,
 }
 
 impl ApiKeys {
     pub fn new(store: Store, table: impl Into<String>) -> Self {
-        Self { store, table: table.into() }
+        Self { store, table: table.into(), logged: RowCount::default() }
     }
 
     /// Has no condition and no audit row. Only the seed of a local stack and tests use it.
@@ -165,6 +168,18 @@ impl ApiKeys {
     async fn account(&self, id: &AccountId) -> Result<Account, ApiKeyError> {
         let account = self.store.get(&Account::key_of(id)).await?;
         account.ok_or_else(|| StoreError::Corrupt(format!("the account {id} has a user, but no row")).into())
+    }
+
+    pub(crate) fn recorder(&self, key: &ApiKey, now: Timestamp) -> Recorder {
+        Recorder::new(&self.store, &self.logged, key, now)
+    }
+
+    /// Records the requests with a key that succeed, until a time. [`ApiKeyError::NotFound`] when the key was revoked.
+    pub async fn record_until(&self, key: &Fingerprint, until: Timestamp) -> Result<(), ApiKeyError> {
+        let until = AttributeValue::N(until.millis().to_string());
+        let update = row(key.as_str()).set("record_until", until).when_exists();
+        let outcome = update.run_in(&self.table, &self.store).await?;
+        if let UpdateOutcome::Done(_) = outcome { Ok(()) } else { Err(ApiKeyError::NotFound) }
     }
 
     /// Changes nothing if the row has newer settings or the key was revoked.

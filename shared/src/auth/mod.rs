@@ -80,7 +80,7 @@ impl Caller {
         audit::by_operator(&self.by.as_operator(self.source), self.scope.account, action, subject, at)
     }
 
-    /// 403 `live_key_not_allowed`. For sandbox routes, where the caller acts as the acquirer.
+    /// 403 `live_key_not_allowed`. For sandbox routes, where the caller acts as the acquirer, and other routes for tests.
     pub fn require_test(&self) -> Result<()> {
         match self.scope.mode {
             Mode::Test => Ok(()),
@@ -108,6 +108,7 @@ impl ApiKeys {
         let rate_limit = RateLimit { limit, remaining: limit.saturating_sub(used) };
         let scope = Scope { account: row.account, mode: row.mode };
         context.set_caller(rate_limit, scope.to_string(), Some(fingerprint.as_str()));
+        context.set_recorder(self.recorder(&row, now));
         if used > limit {
             return Err(Problem::RateLimited { retry_after_seconds: window.left(now) });
         }

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use axum::body::Bytes;
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::header::{CACHE_CONTROL, HeaderMap, STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS};
 use axum::http::request::Parts;
@@ -16,16 +17,17 @@ use secrecy::SecretString;
 use tracing::{Instrument, field};
 use uuid::Uuid;
 
-use domain::ids::{ChargeId, DeliveryId, EventId};
+use domain::ids::{ChargeId, DeliveryId, EventId, LoggedRequestId};
 use domain::request_id::StoredRequestId;
 use domain::source_address::SourceAddress;
 
 use super::accept::prefers_csv;
 use super::field::IDEMPOTENCY_KEY;
 use super::intake::Query;
-use super::origin::OriginSecrets;
+use super::origin::Origin;
 use super::problem::Problem;
 use crate::metrics;
+use crate::request_log::Recorder;
 
 const X_REQUEST_ID: &str = "x-request-id";
 
@@ -45,28 +47,36 @@ const MAX_REQUEST_ID_BYTES: usize = 512;
 /// characters, it is the id. Otherwise the id is a new `req_<uuid>`. Spaces and tabs around the client's id
 /// are removed, because they are not a part of a header's value.
 #[derive(Clone, Debug)]
-pub struct RequestId(Arc<str>);
+pub struct RequestId {
+    text: Arc<str>,
+    is_clients: bool,
+}
 
 impl RequestId {
     fn of(headers: &HeaderMap) -> Self {
         let sent = headers.get(X_REQUEST_ID).and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
         match sent.map(|id| id.trim_matches([' ', '\t'])) {
-            Some(id) if is_echoable(id) => Self(id.into()),
-            _ => Self(format!("req_{}", Uuid::new_v4()).into()),
+            Some(id) if is_echoable(id) => Self { text: id.into(), is_clients: true },
+            _ => Self { text: format!("req_{}", Uuid::new_v4()).into(), is_clients: false },
         }
     }
 
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
+    }
+
+    /// The id, unless the client sent it.
+    pub(crate) fn own(&self) -> Option<LoggedRequestId> {
+        if self.is_clients { None } else { self.text.parse().ok() }
     }
 
     /// The id as rows and log lines contain it.
     pub fn stored(&self) -> StoredRequestId {
-        StoredRequestId::new(&self.0)
+        StoredRequestId::new(&self.text)
     }
 
     fn set_header(&self, response: &mut Response) {
-        if let Ok(id) = HeaderValue::from_bytes(self.0.as_bytes()) {
+        if let Ok(id) = HeaderValue::from_bytes(self.text.as_bytes()) {
             response.headers_mut().insert(X_REQUEST_ID, id);
         }
     }
@@ -138,6 +148,9 @@ struct Learned {
     charge: OnceLock<ChargeId>,
     event: OnceLock<EventId>,
     delivery: OnceLock<DeliveryId>,
+    /// For the log of requests.
+    recorder: OnceLock<Recorder>,
+    body: OnceLock<Bytes>,
 }
 
 /// The part of the authentication's result that the response headers and the log need.
@@ -151,7 +164,7 @@ struct KnownCaller {
 }
 
 impl RequestContext {
-    fn of(headers: &HeaderMap, uri: &Uri, extensions: &Extensions, origin: &OriginSecrets) -> Self {
+    fn of(headers: &HeaderMap, uri: &Uri, extensions: &Extensions, origin: &Origin) -> Self {
         Self {
             id: RequestId::of(headers),
             headers: ClientHeaders::of(headers),
@@ -166,6 +179,20 @@ impl RequestContext {
     pub(crate) fn set_caller(&self, rate_limit: RateLimit, scope: String, fingerprint: Option<&str>) {
         let fingerprint = fingerprint.map(str::to_owned);
         let _ = self.learned.caller.set(KnownCaller { rate_limit, scope, fingerprint });
+    }
+
+    /// Stores what writes the request into the log of requests.
+    pub(crate) fn set_recorder(&self, recorder: Recorder) {
+        let _ = self.learned.recorder.set(recorder);
+    }
+
+    /// Stores the JSON body, which is not copied, for the log of requests.
+    pub(super) fn set_body(&self, body: Bytes) {
+        let _ = self.learned.body.set(body);
+    }
+
+    pub(crate) fn body(&self) -> Option<&Bytes> {
+        self.learned.body.get()
     }
 
     /// Stores the charge that the request names or creates, for the log.
@@ -197,7 +224,7 @@ impl<S: Sync> FromRequestParts<S> for RequestContext {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
-        let origin = OriginSecrets::default();
+        let origin = Origin::default();
         let new = || Self::of(&parts.headers, &parts.uri, &parts.extensions, &origin);
         Ok(parts.extensions.get().cloned().unwrap_or_else(new))
     }
@@ -207,7 +234,7 @@ impl<S: Sync> FromRequestParts<S> for RequestContext {
 /// has the API's error body and `X-Request-Id`, like the error responses of the functions.
 pub fn problem_response(headers: &HeaderMap, problem: &Problem) -> Response {
     let id = RequestId::of(headers);
-    let mut response = problem.respond(&id);
+    let mut response = problem.respond(&id, &Origin::default());
     id.set_header(&mut response);
     response
 }
@@ -215,11 +242,7 @@ pub fn problem_response(headers: &HeaderMap, problem: &Problem) -> Response {
 /// The middleware of all functions. It builds the request's context, renders errors, sets the headers that
 /// every response has, and logs and measures the request. All log lines of a request contain `request_id`, and
 /// `aws_request_id`, the id of Lambda's invocation.
-pub(super) async fn wrap_request(
-    State(origin): State<OriginSecrets>,
-    request: Request,
-    next: Next,
-) -> Response {
+pub(super) async fn wrap_request(State(origin): State<Origin>, request: Request, next: Next) -> Response {
     let context = RequestContext::of(request.headers(), request.uri(), request.extensions(), &origin);
     let admitted = origin.admit(request.headers());
     let invocation = request.extensions().get::<lambda_http::Context>();
@@ -233,21 +256,27 @@ pub(super) async fn wrap_request(
         account = field::Empty,
         connection = field::Empty
     );
-    handle(request, context, admitted, next).instrument(span).await
+    handle(request, context, (origin, admitted), next).instrument(span).await
 }
 
 /// Answers a request. One that is not `admitted` did not pass the CDN. Logs the route, such as
 /// `/v1/charges/{id}`. It never logs the path, because the path of a bank's notification contains a token.
-async fn handle(mut request: Request, context: RequestContext, admitted: bool, next: Next) -> Response {
+async fn handle(
+    mut request: Request,
+    context: RequestContext,
+    (origin, admitted): (Origin, bool),
+    next: Next,
+) -> Response {
     let started_at = Instant::now();
-    let method = request.method().clone();
+    let (method, uri) = (request.method().clone(), request.uri().clone());
     let route = request.extensions().get::<MatchedPath>().cloned();
     request.extensions_mut().insert(context.clone());
     let mut response = if admitted { next.run(request).await } else { Problem::CdnBypassed.into_response() };
-    if let Some(problem) = response.extensions_mut().remove::<Problem>() {
-        response = problem.respond(&context.id);
+    let problem = response.extensions_mut().remove::<Problem>();
+    if let Some(problem) = &problem {
+        response = problem.respond(&context.id, &origin);
     }
-    let Learned { caller, charge, event, delivery } = &*context.learned;
+    let Learned { caller, charge, event, delivery, recorder, body: _ } = &*context.learned;
     let caller = caller.get();
     set_headers(response.headers_mut(), caller.map(|caller| caller.rate_limit));
     context.id.set_header(&mut response);
@@ -267,7 +296,14 @@ async fn handle(mut request: Request, context: RequestContext, admitted: bool, n
         "request"
     );
     metrics::write_request(method.as_str(), route, status, duration_ms);
-    response
+    match recorder.get().filter(|recorder| recorder.admits(route, status)) {
+        None => response,
+        Some(recorder) => {
+            let matched = (method.as_str(), route, uri.path());
+            // Boxed, because few requests are recorded.
+            Box::pin(recorder.record(&context, matched, problem.as_ref(), duration_ms, response)).await
+        }
+    }
 }
 
 fn set_headers(headers: &mut HeaderMap, rate_limit: Option<RateLimit>) {

@@ -26,7 +26,12 @@ impl<T> Created<T> {
 
     /// Returns the 201 response with `body`. A replay has the header `Idempotent-Replayed: true`.
     pub fn respond(&self, body: impl Serialize) -> Response {
-        let mut response = (StatusCode::CREATED, Json(body)).into_response();
+        self.respond_as(StatusCode::CREATED, body)
+    }
+
+    /// Like [`Self::respond`], with another status.
+    pub fn respond_as(&self, status: StatusCode, body: impl Serialize) -> Response {
+        let mut response = (status, Json(body)).into_response();
         if matches!(self, Self::Replayed(_)) {
             response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
         }

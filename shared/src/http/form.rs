@@ -24,9 +24,9 @@ impl<S: Sync> FromRequestParts<S> for SameOrigin {
     }
 }
 
-/// Older browsers send no `Sec-Fetch-Site`. The dashboard's pages forbid a referrer, so newer ones send
+/// Whether a page of this origin sent a request. Older browsers send no `Sec-Fetch-Site`. The dashboard's pages forbid a referrer, so newer ones send
 /// `Origin: null`, which then does not count.
-fn is_same_origin(headers: &HeaderMap) -> bool {
+pub fn is_same_origin(headers: &HeaderMap) -> bool {
     if let Some(site) = headers.get(SEC_FETCH_SITE) {
         return site == "same-origin";
     }

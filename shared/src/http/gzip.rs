@@ -18,19 +18,13 @@ use super::problem::Problem;
 /// A smaller text fits in one packet, so compression saves no time.
 const MIN_BYTES: usize = 1_400;
 
-/// By it, spreadsheets read a text as UTF-8.
-pub const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
-
 /// Lambda answers with at most 6 MB.
 const MAX_BYTES: usize = 6 * 1024 * 1024;
 
 pub(super) async fn compress(request: Request, next: Next) -> Response {
     let is_accepted = accepts(request.headers());
     let response = next.run(request).await;
-    // Of texts that are not compressed, only CSV has a byte order mark.
-    let is_csv =
-        response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/csv"));
-    if !is_text(response.headers()) || !(is_accepted || is_csv) {
+    if !is_accepted || !is_text(response.headers()) {
         return response;
     }
     let (mut head, body) = response.into_parts();
@@ -39,14 +33,7 @@ pub(super) async fn compress(request: Request, next: Next) -> Response {
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };
     head.headers.append(VARY, HeaderValue::from_static("accept-encoding"));
-    if !is_accepted {
-        // `lambda_http` removes the byte order mark of a text without this header.
-        if bytes.starts_with(BYTE_ORDER_MARK) {
-            head.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("identity"));
-        }
-        return Response::from_parts(head, Body::from(bytes));
-    }
-    if bytes.len() < MIN_BYTES && !bytes.starts_with(BYTE_ORDER_MARK) {
+    if bytes.len() < MIN_BYTES {
         return Response::from_parts(head, Body::from(bytes));
     }
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());

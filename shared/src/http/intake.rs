@@ -10,9 +10,10 @@ use axum::extract::{FromRequest, Request};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
 
+use super::context::RequestContext;
 use super::field::{
-    BodyFields, Count, Definitions, Dictionary, Failures, Field, HeaderText, JsonKind, Kind, Nested,
-    Presence, QueryKind,
+    BodyFields, Count, Definitions, Dictionary, Failures, Field, HeaderText, IDEMPOTENCY_KEY, JsonKind, Kind,
+    Nested, Presence, QueryKind,
 };
 use super::gzip::inflate;
 use super::json::{self, JsonObject, JsonValue};
@@ -39,7 +40,11 @@ impl<S: Sync> FromRequest<S> for JsonBody {
             return Ok(Self(JsonObject::new()));
         }
         require_content_type(&parts.headers, "application/json")?;
-        json::parse_object(&decoded(&parts.headers, bytes)?).map(Self)
+        let bytes = decoded(&parts.headers, bytes)?;
+        if let Some(context) = parts.extensions.get::<RequestContext>() {
+            context.set_body(bytes.clone());
+        }
+        json::parse_object(&bytes).map(Self)
     }
 }
 
@@ -143,6 +148,20 @@ impl Fields {
         Self::default()
     }
 
+    /// Starts the validation of a creation under the header `Idempotency-Key`. Returns the key and the body. An invalid
+    /// key is reported together with the errors of the body.
+    pub fn of_creation(
+        context: &RequestContext,
+        body: Result<JsonBody, Problem>,
+    ) -> Result<(Self, Option<&str>, JsonObject), Problem> {
+        let mut fields = Self::new();
+        let key = fields.header(context.headers.idempotency_key.as_ref(), &IDEMPOTENCY_KEY);
+        match body {
+            Ok(JsonBody(body)) => Ok((fields, key, body)),
+            Err(problem) => Err(fields.with_failures_of(problem)),
+        }
+    }
+
     /// Adds a failing field. Only the first failure of each field is collected, and at most 100 fields.
     pub fn reject(&mut self, param: impl Into<String>, rule: impl Into<String>) {
         self.add(Detail::new(param, &rule.into()));
@@ -237,11 +256,7 @@ impl Fields {
     }
 
     /// Reads a required header.
-    pub fn header<'a>(
-        &mut self,
-        sent: Option<&'a HeaderValue>,
-        field: &Field<HeaderText>,
-    ) -> Option<&'a str> {
+    fn header<'a>(&mut self, sent: Option<&'a HeaderValue>, field: &Field<HeaderText>) -> Option<&'a str> {
         let read = match sent {
             Some(value) => field.kind.read(value.as_bytes()),
             None => Err(field.kind.missing().into()),
@@ -252,8 +267,7 @@ impl Fields {
     /// Combines the collected failures with those in the error `refused` of the body. If `refused` is another
     /// kind of error than [`Problem::Invalid`], it is returned unchanged and the collected failures are
     /// dropped.
-    #[must_use]
-    pub fn with_failures_of(mut self, refused: Problem) -> Problem {
+    fn with_failures_of(mut self, refused: Problem) -> Problem {
         let Problem::Invalid(details) = refused else { return refused };
         for detail in details {
             self.add(detail);

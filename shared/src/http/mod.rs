@@ -1,6 +1,7 @@
 //! The parts that all HTTP functions share: the context of a request, the validation of its JSON and query
 //! string, the list of all errors with their wire format, and the middleware around a router. This module
-//! does not depend on the modules of resources, such as `charge` or `webhook`.
+//! does not depend on the modules of resources, such as `charge` or `webhook`. Its middleware writes the log of
+//! requests ([`crate::request_log`]).
 
 mod accept;
 mod context;
@@ -22,12 +23,11 @@ pub use context::{ClientHeaders, RateLimit, RequestContext, RequestId, problem_r
 pub use cookie::{cookie, set_cookie};
 pub use created::Created;
 pub use etag::{etag_of, is_known};
-pub use form::{FormBody, SameOrigin};
-pub use gzip::BYTE_ORDER_MARK;
+pub use form::{FormBody, SameOrigin, is_same_origin};
 pub use intake::{Fields, JsonBody, Object, Query, RawBody};
 pub use json::{JsonObject, JsonValue};
 pub use list_view::{ListView, NonNegative, WholeListView};
-pub use origin::OriginSecrets;
+pub use origin::Origin;
 pub use path::{IdPair, IdPath};
 pub use problem::{Detail, ErrorBody, ErrorCode, Problem, ProblemKind};
 
@@ -51,12 +51,12 @@ pub fn csp_source(text: &str) -> String {
 /// [`Problem`] is sent as the JSON error body, also for an unknown route, a wrong method
 /// or a panic. Responses to authenticated requests get the rate-limit headers. Requests that `origin` does not
 /// admit get a 403 on every path.
-pub fn with_middleware(routes: Router, origin: OriginSecrets) -> Router {
+pub fn with_middleware(routes: Router, origin: Origin) -> Router {
     with_headers(routes.fallback(no_such_route).method_not_allowed_fallback(no_such_route), origin)
 }
 
 /// As [`with_middleware`], without the errors for other routes.
-pub fn with_headers(routes: Router, origin: OriginSecrets) -> Router {
+pub fn with_headers(routes: Router, origin: Origin) -> Router {
     routes
         .layer(CatchPanicLayer::custom(|_panic| {
             Problem::Internal("a handler panicked".to_owned()).into_response()

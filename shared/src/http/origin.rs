@@ -1,5 +1,5 @@
-//! The check that a request passed the content delivery network (CDN) in front of the API, and the client's
-//! address that only such a request reports.
+//! The API's public origin: the URL of its documentation, the check that a request passed the content delivery network
+//! (CDN) in front of the API, and the client's address that only such a request reports.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use sha2::Sha256;
 
 use domain::source_address::SourceAddress;
 
-use crate::config::{ConfigError, Vars};
+use crate::config::{ConfigError, PublicUrls, Vars, required};
 
 /// The header in which the CDN sends its secret. The CDN replaces a client's header of this name.
 const ORIGIN_SECRET: &str = "x-origin-secret";
@@ -23,31 +23,43 @@ const ORIGIN_SECRETS: &str = "ORIGIN_SECRETS";
 /// The shortest secret, in bytes. An empty secret would admit requests without the header.
 const MIN_SECRET_BYTES: usize = 32;
 
-/// The secrets by which a CDN shows that a request passed it. During a rotation two are valid. Without secrets
-/// there is no CDN, and every request is accepted.
+/// What the middleware needs to know of the host at which clients reach the API.
 #[derive(Clone, Debug, Default)]
-pub struct OriginSecrets(Arc<[SecretString]>);
+pub struct Origin {
+    /// The secrets by which a CDN shows that a request passed it. During a rotation two are valid. Without secrets
+    /// there is no CDN, and every request is accepted.
+    secrets: Arc<[SecretString]>,
+    /// The base URL of the API, whose guide explains errors. `None`: clients are no merchants' programs.
+    api_base_url: Option<Arc<str>>,
+}
 
-impl OriginSecrets {
-    /// Reads `ORIGIN_SECRETS`: secrets separated by commas. Not set or empty: no CDN.
-    /// Errors: When a secret has fewer than 32 bytes.
+impl Origin {
+    /// Reads `CHECKOUT_BASE_URL`, and `ORIGIN_SECRETS`: secrets separated by commas. Not set or empty: no CDN.
+    /// Errors: When a secret has fewer than 32 bytes, or the base URL is not set or not valid.
     pub fn from_vars(var: Vars<'_>) -> Result<Self, ConfigError> {
+        let public_urls = PublicUrls::new(&required(var, "CHECKOUT_BASE_URL")?)?;
+        let api_base_url = Some(public_urls.api_base_url().into());
         let text = var(ORIGIN_SECRETS).unwrap_or_default();
         if text.is_empty() {
-            return Ok(Self::default());
+            return Ok(Self { secrets: Arc::default(), api_base_url });
         }
         let secrets: Arc<[SecretString]> = text.split(',').map(SecretString::from).collect();
         if secrets.iter().any(|secret| secret.expose_secret().len() < MIN_SECRET_BYTES) {
             let text = format!("each secret in {ORIGIN_SECRETS} must have at least {MIN_SECRET_BYTES} bytes");
             return Err(ConfigError::new(text));
         }
-        Ok(Self(secrets))
+        Ok(Self { secrets, api_base_url })
+    }
+
+    /// The part of the guide that explains an error code.
+    pub(super) fn doc_url(&self, code: &str) -> Option<String> {
+        self.api_base_url.as_deref().map(|base| format!("{base}/docs/errors#{code}"))
     }
 
     /// Whether a request with these headers may reach a handler: there is no CDN, or the request has one of
     /// its secrets.
     pub(super) fn admit(&self, headers: &HeaderMap) -> bool {
-        self.0.is_empty() || self.is_sent_in(headers)
+        self.secrets.is_empty() || self.is_sent_in(headers)
     }
 
     /// Returns the client's address. `peer` is the address that connected to API Gateway: the client's, or
@@ -66,7 +78,9 @@ impl OriginSecrets {
     /// depends neither on the value that was sent nor on which secret it equals.
     fn is_sent_in(&self, headers: &HeaderMap) -> bool {
         let sent = headers.get(ORIGIN_SECRET).map_or(&[][..], |value| value.as_bytes());
-        self.0.iter().fold(false, |found, secret| found | equal(secret.expose_secret().as_bytes(), sent))
+        self.secrets
+            .iter()
+            .fold(false, |found, secret| found | equal(secret.expose_secret().as_bytes(), sent))
     }
 }
 
@@ -88,8 +102,10 @@ mod tests {
     const CURRENT: &str = "current-0123456789abcdef0123456789abcdef";
     const PREVIOUS: &str = "previous-0123456789abcdef0123456789abcdef";
 
-    fn secrets(text: &str) -> Result<OriginSecrets, ConfigError> {
-        OriginSecrets::from_vars(&|_| Some(text.to_owned()))
+    fn secrets(text: &str) -> Result<Origin, ConfigError> {
+        Origin::from_vars(&|name| {
+            Some(if name == ORIGIN_SECRETS { text } else { "https://pay.example.com/checkout" }.to_owned())
+        })
     }
 
     fn headers(secret: &str, viewer: &str) -> HeaderMap {
@@ -105,7 +121,7 @@ mod tests {
     #[test]
     fn without_secrets_every_request_is_admitted_and_the_address_header_is_ignored() {
         let peer = SourceAddress::parse(Some("192.0.2.1"));
-        for origin in [OriginSecrets::default(), secrets("").unwrap()] {
+        for origin in [Origin::default(), secrets("").unwrap()] {
             assert!(origin.admit(&headers("", "")));
             for secret in ["", CURRENT] {
                 assert_eq!(origin.source_of(&headers(secret, "203.0.113.9"), peer), peer);

@@ -6,7 +6,8 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, Path, RawPathParams};
 use axum::http::request::Parts;
 use domain::ids::{
-    AccountId, ApiKeyId, ChargeId, DeliveryId, EndpointId, EventId, MedCaseId, RawChargeId, RefundId, UserId,
+    AccountId, ApiKeyId, ChargeId, DeliveryId, EndpointId, EventId, LoggedRequestId, MedCaseId, RawChargeId,
+    RefundId, ReportId, ReportScheduleId, UserId,
 };
 
 use super::context::RequestContext;
@@ -37,6 +38,9 @@ path_ids! {
     AccountId;
     ApiKeyId;
     EndpointId;
+    LoggedRequestId;
+    ReportId;
+    ReportScheduleId;
     UserId;
     // In the paths of payers' pages.
     RawChargeId, set_charge(id => id.into());

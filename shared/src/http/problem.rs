@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::context::{RATE_LIMIT, RATE_LIMIT_REMAINING, RequestId};
+use super::origin::Origin;
 use crate::random;
 
 /// The most failing fields in a response. Without this limit, a request with thousands of failing fields
@@ -95,6 +96,8 @@ pub enum Problem {
     LogInAgain {
         /// The page of the form.
         back: String,
+        /// By a code of the second factor, instead of the password.
+        by_code: bool,
     },
     /// 403 `totp_enrolment_required`: the account demands a second factor that the user has not turned on.
     #[error("The account demands a second factor. Turn it on at /dashboard/security first.")]
@@ -123,9 +126,9 @@ pub enum Problem {
         "The account created too many charges within this minute. Expired and cancelled charges do not count. Retry later."
     )]
     AccountVelocityExceeded,
-    /// 403 `live_key_not_allowed`: a live key was sent to a sandbox route. The caller of such a route acts as
-    /// the acquirer.
-    #[error("Sandbox routes simulate the acquirer of test charges. Use an ak_test_ key.")]
+    /// 403 `live_key_not_allowed`: a live key was sent to a sandbox route, whose caller acts as the acquirer, or to
+    /// another route for tests.
+    #[error("This route is for test keys alone, such as to simulate the acquirer. Use an ak_test_ key.")]
     LiveKeyNotAllowed,
     /// 403 `cdn_required`: the request did not pass the CDN in front of the API.
     #[error("This host is not open to clients. Send requests to the public host of the API.")]
@@ -151,6 +154,9 @@ pub enum Problem {
     /// 409 `idempotency_key_reused`: the key was used with another body.
     #[error("This idempotency key was used with a different body. Use a new key for a new request.")]
     IdempotencyKeyReused,
+    /// 409 `recovery_in_progress`: another recovery of the webhook endpoint runs.
+    #[error("A recovery of this endpoint runs. Wait until it ends, or cancel it.")]
+    RecoveryInProgress,
     /// 409 `mode_changed`: a form of the dashboard was drawn for the other mode.
     #[error("The page was shown in the other mode (test or live). Open it again and repeat.")]
     ModeChanged,
@@ -180,6 +186,9 @@ pub enum Problem {
         /// The rule, and the way out.
         message: String,
     },
+    /// 422 `endpoint_inactive`: nothing can be sent to an endpoint that is not `ACTIVE`.
+    #[error("The webhook endpoint is INACTIVE. Set its status to ACTIVE first.")]
+    EndpointInactive,
     /// 422 `payment_not_cancellable`: the payment is settled or ended. A settled payment can be refunded
     /// instead.
     #[error(
@@ -259,6 +268,15 @@ pub enum Problem {
         /// The seconds until the window ends.
         retry_after_seconds: i64,
     },
+    /// 429 `rate_limited`: too many reports of the account and mode.
+    #[error("An account can have {limit} reports made {period}. Retry in {retry_after_seconds} seconds.")]
+    TooManyReports {
+        /// The most reports.
+        limit: i64,
+        /// In which time, or `at once`.
+        period: &'static str,
+        retry_after_seconds: i64,
+    },
     /// 503 `service_unavailable`: an operator stopped new live charges.
     #[error(
         "The operator stopped new live charges for a time. Existing charges are not affected. Retry after the seconds in `Retry-After`, with the same idempotency key."
@@ -324,17 +342,19 @@ impl ProblemKind {
             Self::RoleRequired => (StatusCode::FORBIDDEN, "role_required"),
             Self::NotFound | Self::NoSuchRoute => (StatusCode::NOT_FOUND, "not_found"),
             Self::IdempotencyKeyReused => (StatusCode::CONFLICT, "idempotency_key_reused"),
+            Self::RecoveryInProgress => (StatusCode::CONFLICT, "recovery_in_progress"),
             Self::ModeChanged => (StatusCode::CONFLICT, "mode_changed"),
             Self::EvidenceNotUploaded => (StatusCode::CONFLICT, "EVIDENCE_NOT_UPLOADED"),
             Self::EvidenceSizeMismatch => (StatusCode::CONFLICT, "EVIDENCE_SIZE_MISMATCH"),
             Self::Unprocessable | Self::UnprocessableField => (REFUSED, "unprocessable_entity"),
+            Self::EndpointInactive => (REFUSED, "endpoint_inactive"),
             Self::PaymentNotCancellable | Self::PaymentInProgress => (REFUSED, "payment_not_cancellable"),
             Self::PaymentNotRefundable | Self::ReturnWindowOver => (REFUSED, "payment_not_refundable"),
             Self::ChargeDisputed => (REFUSED, "charge_disputed"),
             Self::RefundExceedsRemaining => (REFUSED, "refund_exceeds_remaining"),
             Self::InsufficientBalance => (REFUSED, "insufficient_balance"),
             Self::RefundNotSupported => (REFUSED, "REFUND_NOT_SUPPORTED"),
-            Self::RateLimited | Self::TooManyTests | Self::TooManyLogins => {
+            Self::RateLimited | Self::TooManyTests | Self::TooManyLogins | Self::TooManyReports => {
                 (StatusCode::TOO_MANY_REQUESTS, "rate_limited")
             }
             Self::LiveChargesStopped | Self::Unavailable | Self::Limited | Self::Busy => {
@@ -400,18 +420,28 @@ impl Problem {
     }
 
     /// Builds the response, and logs its cause.
-    pub(super) fn respond(&self, request_id: &RequestId) -> Response {
+    pub(super) fn respond(&self, request_id: &RequestId, origin: &Origin) -> Response {
         self.log();
         let (details, param) = (self.details(), self.param());
+        let doc_url = origin.doc_url(self.code());
         let body = ErrorBody {
-            error: Error { kind: self.kind(), code: self.code(), message: self.to_string(), param, details },
+            error: Error {
+                kind: self.kind(),
+                code: self.code(),
+                message: self.to_string(),
+                param,
+                details,
+                doc_url,
+            },
             request_id: request_id.as_str(),
         };
         let mut response = (self.status(), axum::Json(body)).into_response();
         let headers = response.headers_mut();
         match self {
             // The middleware sets the rate-limit headers, with the limit of the API key or user.
-            Self::RateLimited { retry_after_seconds } | Self::TooManyTests { retry_after_seconds, .. } => {
+            Self::RateLimited { retry_after_seconds }
+            | Self::TooManyTests { retry_after_seconds, .. }
+            | Self::TooManyReports { retry_after_seconds, .. } => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(*retry_after_seconds));
             }
             Self::LiveChargesStopped => {
@@ -481,4 +511,7 @@ struct Error<'a> {
     /// Each failing field. Present if the validation failed.
     #[schemars(with = "&[Detail]", length(min = 1, max = MAX_DETAILS))]
     details: Option<&'a [Detail]>,
+    /// The part of the guide that explains the code. Absent if the request reached no function of the API.
+    #[schemars(with = "String", extend("format" = "uri"))]
+    doc_url: Option<String>,
 }

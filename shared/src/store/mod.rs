@@ -39,7 +39,7 @@ mod row_update;
 mod update;
 mod write;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::error::Error;
 use std::sync::Arc;
 use std::{fmt, iter};
@@ -218,11 +218,14 @@ impl Store {
         Ok(answer.item)
     }
 
-    /// Reads many items, strongly consistent, in no particular order. Keys without an item are skipped. Sends
-    /// one request for each 100 keys, all requests concurrently.
+    /// Reads many items, strongly consistent, in no particular order. Keys without an item are skipped. The item of
+    /// a repeated key is returned once. Sends one request for each 100 keys, all requests concurrently.
     pub async fn batch_get(&self, keys: &[Key]) -> Result<Vec<Item>> {
+        let mut known = HashSet::new();
+        // DynamoDB refuses a key twice.
+        let keys: Vec<&Key> = keys.iter().filter(|key| known.insert(*key)).collect();
         let chunks = keys.chunks(BATCH_GET_KEYS).map(|chunk| {
-            let chunk = chunk.iter().map(key_attributes).collect();
+            let chunk = chunk.iter().copied().map(key_attributes).collect();
             self.batch_get_chunk(HashMap::from([(self.table.to_string(), chunk)]))
         });
         Ok(try_join_all(chunks).await?.into_iter().flat_map(HashMap::into_values).flatten().collect())
@@ -248,7 +251,8 @@ impl Store {
         Ok((found.remove(&*self.table).unwrap_or_default(), other))
     }
 
-    /// Like [`Store::batch_get`], but deserialises the rows and returns them in the order of `keys`.
+    /// Like [`Store::batch_get`], but deserialises the rows and returns them in the order of `keys`. The row of a
+    /// repeated key has its first place.
     pub async fn get_in_order<R: DeserializeOwned>(&self, keys: &[Key]) -> Result<Vec<R>> {
         let mut rows = HashMap::new();
         for item in self.batch_get(keys).await? {

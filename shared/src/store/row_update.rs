@@ -83,6 +83,15 @@ impl RowUpdate {
         self
     }
 
+    /// Appends to a list. An absent attribute counts as empty.
+    pub fn append(mut self, name: &str, elements: Vec<AttributeValue>) -> Self {
+        let name = self.name(name);
+        let (empty, elements) =
+            (self.value(AttributeValue::L(Vec::new())), self.value(AttributeValue::L(elements)));
+        self.sets.push(format!("{name} = list_append(if_not_exists({name}, {empty}), {elements})"));
+        self
+    }
+
     pub fn add_all(self, counters: impl IntoIterator<Item = (String, i64)>) -> Self {
         counters.into_iter().fold(self, |update, (counter, by)| update.add(counter, number(by)))
     }

@@ -106,11 +106,13 @@ impl<S: Persistent> Host<S> {
 
     /// Sends a request to a receiver, by plain HTTP. Returns true if the answer has a 2xx status.
     pub async fn post(&self, request: hyper::http::Result<Request<Full<Bytes>>>) -> bool {
-        let Ok(request) = request else {
-            return false;
-        };
-        let answer = tokio::time::timeout(NETWORK_TIMEOUT, self.receivers.request(request)).await;
-        matches!(answer, Ok(Ok(answer)) if answer.status().is_success())
+        self.post_for_status(request).await.is_some_and(|status| (200..300).contains(&status))
+    }
+
+    /// As [`Self::post`]. Returns the status. `None` if there is no answer.
+    pub async fn post_for_status(&self, request: hyper::http::Result<Request<Full<Bytes>>>) -> Option<u16> {
+        let answer = tokio::time::timeout(NETWORK_TIMEOUT, self.receivers.request(request.ok()?)).await;
+        Some(answer.ok()?.ok()?.status().as_u16())
     }
 }
 

@@ -9,6 +9,7 @@ use hyper::http::request::Parts;
 use serde_json::{Value, json};
 
 use crate::error::ApiError;
+use crate::fault::KINDS;
 use crate::form::{self, Params};
 use crate::routes::Route;
 use crate::state::{ACCOUNT, API_VERSION, Result, State, account_in};
@@ -293,7 +294,7 @@ fn operate(
         "inject_fault" => {
             let (kind, on) =
                 (params.text("/kind").unwrap_or_default(), params.text("/on").unwrap_or_default());
-            let injected = state.faults.inject(kind, on, params.int("/count").unwrap_or(1));
+            let injected = state.faults.inject(KINDS, kind, on, params.int("/count").unwrap_or(1));
             injected.map_err(|message| ApiError::invalid("kind", "", message))?;
             Ok(state.faults.pending())
         }
@@ -317,9 +318,7 @@ impl State {
     }
 
     fn set_behaviour(&mut self, changes: &Value) -> Result<Value> {
-        let mut behaviour = json!(self.behaviour);
-        merge(&mut behaviour, changes.clone());
-        self.behaviour = serde_json::from_value(behaviour)
+        self.behaviour = stand_in_kit::changed(&self.behaviour, changes)
             .map_err(|error| ApiError::new(400, "", format!("The behaviour is not valid: {error}.")))?;
         Ok(json!(self.behaviour))
     }

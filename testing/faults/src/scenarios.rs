@@ -16,9 +16,8 @@ use serde_json::{Value, json};
 use services::change_account_settings;
 use shared::account::Accounts;
 use shared::api_key::ApiKeys;
-use world::act::{BANK, STRIPE};
 use world::http::{Call, items, text};
-use world::plan::{Action, FIRST, LIVE, Method, Plan};
+use world::plan::{Action, BANK, FIRST, LIVE, Method, Plan, STRIPE};
 
 use crate::trial::{ROUND_S, Trial, operator};
 use crate::{Error, Result};
@@ -198,7 +197,7 @@ fn pay(fields: Value) -> Step {
 }
 
 fn at_cards(act: &'static str, fields: Value) -> Step {
-    Do(Action::Card(act, fields))
+    Do(Action::There(act, fields))
 }
 
 fn fault_at(acquirer: &'static str, kind: &str) -> Step {

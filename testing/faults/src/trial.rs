@@ -17,10 +17,10 @@ use services::{Receipts, verify_ledger};
 use shared::account::Accounts;
 use shared::store::{Item, Store, key_of_item};
 use tokio::sync::watch;
-use world::act::{BANK, STRIPE, Setting, World};
+use world::act::{Setting, World};
 use world::http::{Api, Repetition, items};
 use world::listener::Listener;
-use world::plan::{FIRST, LIVE, Load, OTHER};
+use world::plan::{BANK, FIRST, LIVE, Load, OTHER, STRIPE};
 use world::{Counts, count};
 
 use crate::front::Front;

@@ -12,13 +12,9 @@ use tokio::sync::watch;
 
 use crate::http::{Answer, Api, Call, Repetition, items, text};
 use crate::listener::{HANGS, Listener, REFUSES, signed};
-use crate::plan::{Action, LIVE, Load, Method, Plan, SCOPES};
-use crate::verify::{Answered, Findings, PAID, Paths, View, add_cards, verify};
+use crate::plan::{Action, BANK, BTCPAY, EUROPE, LIVE, Load, Plan, SCOPES, STRIPE};
+use crate::verify::{Answered, Findings, PAID, Paths, View, add_btcpay, add_stripe, verify};
 use crate::{Counts, Error, Result, count};
-
-/// The routes of the acquirers on this machine.
-pub const BANK: &str = "/_local/bank";
-pub const STRIPE: &str = "/_local/stripe";
 
 /// The most violations that are listed.
 const MOST_LISTED: usize = 100;
@@ -27,8 +23,13 @@ const MOST_LISTED: usize = 100;
 const MOST_UPLOADS: usize = 4;
 
 /// Returns the name under which a fault is counted.
-pub fn fault(stand_in: &str, kind: &str) -> String {
-    format!("{}fault {kind}", if stand_in == STRIPE { "card " } else { "" })
+pub fn fault(acquirer: &str, kind: &str) -> String {
+    format!("{} fault {kind}", acquirer.trim_start_matches("/_local/"))
+}
+
+/// Returns the routes of another acquirer than the bank. A charge by Pix may also be payable by card.
+fn there(plan: &Plan) -> &'static str {
+    plan.method.acquirer().filter(|acquirer| *acquirer != BANK).unwrap_or(STRIPE)
 }
 
 /// An account in one mode.
@@ -150,11 +151,11 @@ impl World {
 
     /// Injects the faults that precede a step.
     pub async fn inject(&self, plan: &Plan, faults: &[String]) {
-        let stand_in = if plan.method == Method::LiveCard { STRIPE } else { BANK };
+        let Some(acquirer) = plan.method.acquirer() else { return };
         for kind in faults {
-            let inject = Call::post(format!("{stand_in}/faults"), json!({"kind": kind}));
+            let inject = Call::post(format!("{acquirer}/faults"), json!({"kind": kind}));
             if self.must(&self.scopes[LIVE].api, inject, &[200]).await.is_some() {
-                self.count(fault(stand_in, kind));
+                self.count(fault(acquirer, kind));
             }
         }
     }
@@ -195,10 +196,11 @@ impl World {
     pub async fn act(&self, plan: &Plan, id: &str, action: &Action) {
         match action {
             Action::Pay(payment) => self.pay(plan, id, payment).await,
-            Action::Card(act, fields) => self.act_at_stripe(plan, id, act, fields).await,
+            Action::There(act, fields) => self.act_there(plan, id, act, fields).await,
             Action::Decide(status) => {
                 if let Some(dispute) = self.note(plan, |answered| answered.dispute.clone()) {
-                    let path = format!("{STRIPE}/disputes/{dispute}");
+                    let acquirer = there(plan);
+                    let path = format!("{acquirer}/disputes/{dispute}");
                     self.at_acquirer(plan, &path, json!({"status": status})).await;
                 }
             }
@@ -230,8 +232,8 @@ impl World {
         if plan.scope != LIVE {
             return self.pay_in_sandbox(plan, id, payment).await;
         }
-        if plan.method == Method::LiveCard {
-            return self.act_at_stripe(plan, id, "pay", payment).await;
+        if !plan.method.is_pix() {
+            return self.act_there(plan, id, "pay", payment).await;
         }
         let mut body = payment.clone();
         body["charge_id"] = json!(id);
@@ -250,12 +252,18 @@ impl World {
         });
     }
 
-    /// Plays the payer, the issuer or the dashboard at the acquirer of cards.
-    pub async fn act_at_stripe(&self, plan: &Plan, id: &str, act: &str, fields: &Value) {
+    /// Plays the payer, the issuer, the dashboard or the network at another acquirer than the bank.
+    pub async fn act_there(&self, plan: &Plan, id: &str, act: &str, fields: &Value) {
+        let acquirer = there(plan);
         let mut body = fields.clone();
-        body["metadata"] = json!({"charge": id});
-        let done = self.at_acquirer(plan, &format!("{STRIPE}/{act}"), body).await;
-        self.count(format_args!("card {act}{}", if done.is_some() { "" } else { " refused" }));
+        if acquirer == BTCPAY {
+            body["order_id"] = json!(id);
+        } else {
+            body["metadata"] = json!({"charge": id});
+        }
+        let done = self.at_acquirer(plan, &format!("{acquirer}/{act}"), body).await;
+        let refused = if done.is_some() { "" } else { " refused" };
+        self.count(format_args!("{} {act}{refused}", plan.method.name()));
         if let Some(dispute) = done.filter(|_| act == "dispute") {
             self.note(plan, |answered| answered.dispute = Some(text(&dispute, "id").to_owned()));
         }
@@ -269,7 +277,7 @@ impl World {
         match self.api(plan).send(&call).await? {
             Answer { status: 200, body } => return Some(body),
             Answer { status: 404 | 409, .. } => {}
-            Answer { status: 400, .. } if path.starts_with(STRIPE) => {}
+            Answer { status: 400 | 422, .. } if !path.starts_with(BANK) => {}
             answer => self.violation(format!("{call:?} was answered {answer:?}")),
         }
         None
@@ -446,25 +454,40 @@ impl World {
         }
     }
 
-    /// Lets the payers and the acquirer of cards end what they have begun: authentications fail, refunds succeed, and
-    /// disputes are lost.
+    /// Returns the routes of the acquirers that are used, but the bank.
+    pub fn acquirers(&self) -> impl Iterator<Item = &'static str> {
+        let is_used = |acquirer: &&str| {
+            *acquirer == STRIPE || self.plans.methods.iter().any(|one| one.acquirer() == Some(*acquirer))
+        };
+        [STRIPE, EUROPE, BTCPAY].into_iter().filter(is_used)
+    }
+
+    /// Lets the payers and Stripe end what they have begun: authentications fail, refunds succeed, and disputes are lost.
     pub async fn end_at_stripe(&self) -> Result<()> {
+        for acquirer in self.acquirers().filter(|acquirer| *acquirer != BTCPAY) {
+            self.end_at(acquirer).await?;
+        }
+        Ok(())
+    }
+
+    async fn end_at(&self, acquirer: &str) -> Result<()> {
         let api = &self.scopes[LIVE].api;
-        let books = api.read(format!("{STRIPE}/books")).await?;
+        let books = api.read(format!("{acquirer}/books")).await?;
         let of = |book: &str, statuses: &[&str]| -> Vec<Value> {
             let is_open = |one: &&Value| statuses.contains(&text(one, "status"));
             items(&books[book]).iter().filter(is_open).cloned().collect()
         };
-        for intent in of("payment_intents", &["requires_action"]) {
+        let challenged = of("payment_intents", &["requires_action"]);
+        for intent in challenged.iter().filter(|intent| intent["_session"].is_string()) {
             let fail = json!({"payment_intent": intent["id"], "outcome": "fail"});
-            api.expect(&Call::post(format!("{STRIPE}/3ds"), fail), 200).await?;
+            api.expect(&Call::post(format!("{acquirer}/3ds"), fail), 200).await?;
         }
         let refunds = of("refunds", &["pending", "requires_action"]);
         let open = ["needs_response", "under_review", "warning_needs_response", "warning_under_review"];
         let disputes = of("disputes", &open);
         let ends = refunds.iter().map(|refund| ("refunds", refund, "succeeded"));
         for (book, one, status) in ends.chain(disputes.iter().map(|dispute| ("disputes", dispute, "lost"))) {
-            let end = Call::post(format!("{STRIPE}/{book}/{}", text(one, "id")), json!({"status": status}));
+            let end = Call::post(format!("{acquirer}/{book}/{}", text(one, "id")), json!({"status": status}));
             api.expect(&end, 200).await?;
         }
         Ok(())
@@ -481,14 +504,17 @@ impl World {
         (view.paths, view.fees, view.subscribed) = (*paths, self.plans.fees, self.events.clone());
         if number == LIVE {
             view.books = api.read(BANK).await?;
-            add_cards(&mut view.books, &api.read(format!("{STRIPE}/books")).await?);
+            for acquirer in self.acquirers() {
+                let add = if acquirer == BTCPAY { add_btcpay } else { add_stripe };
+                add(&mut view.books, &api.read(format!("{acquirer}/books")).await?);
+            }
             [view.unapplied, view.held] = waiting.clone();
         }
         let notes = self.notes();
         (view.payouts, view.is_exact) = (notes.payouts[number].clone(), self.is_exact);
         let answered = notes.answered.iter().filter(|(_, answered)| answered.scope == number);
         view.answered = answered.map(|(number, answered)| (*number, answered.clone())).collect();
-        view.ignored_filters = notes.counts.get("fault filter_ignored").copied().unwrap_or_default();
+        view.ignored_filters = notes.counts.get(&fault(BANK, "filter_ignored")).copied().unwrap_or_default();
         Ok(view)
     }
 

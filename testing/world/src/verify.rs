@@ -89,7 +89,7 @@ pub type Events = BTreeMap<(&'static str, String), BTreeMap<String, usize>>;
 /// the operator's command show them.
 #[derive(Clone, Debug, Default)]
 pub struct View {
-    /// The bank's books, with those of the acquirer of cards by [`add_cards`]; null in test mode.
+    /// The bank's books, with those of the other acquirers by [`add_stripe`] and [`add_btcpay`]; null in test mode.
     pub books: Value,
     /// By the number of the charge.
     pub answered: BTreeMap<usize, Answered>,
@@ -99,6 +99,8 @@ pub struct View {
     pub cases: Vec<Value>,
     pub movements: Vec<Value>,
     pub balance: Value,
+    /// What came to the merchant's own wallet, by currency.
+    pub own: BTreeMap<String, i64>,
     pub statistics: Value,
     /// By list, `total` and the number of objects on all pages.
     pub totals: BTreeMap<&'static str, (i64, usize)>,
@@ -140,6 +142,11 @@ fn is_pix(charge: &Value) -> bool {
     charge["payment_method"] == "pix"
 }
 
+/// Whether the charge was paid to the merchant's own wallet.
+fn is_own(charge: &Value) -> bool {
+    charge["payment_method"] == "crypto" && credited(charge).is_some()
+}
+
 /// Returns the Pix that was credited to a charge; of another method, the charge's id.
 fn credited(charge: &Value) -> Option<&str> {
     let paid = charge["paid_at"].as_str().filter(|_| !is_pix(charge));
@@ -149,10 +156,44 @@ fn credited(charge: &Value) -> Option<&str> {
 /// The `natureza` of a dispute by card in the books.
 const DISPUTE: &str = "MED_DISPUTE";
 
-/// Adds the books of the acquirer of cards to those of the bank, in the same form. A payment has the id of its charge.
-/// Refunds are devoluções, as are disputes, which are executed if they are lost.
-pub fn add_cards(books: &mut Value, cards: &Value) {
-    let reais = |amount: i64| format!("{}.{:02}", amount / 100, amount % 100);
+/// Writes an amount as API Pix does.
+fn reais(amount: i64) -> String {
+    format!("{}.{:02}", amount / 100, amount % 100)
+}
+
+fn append(books: &mut Value, pix: &[Value], cobs: &[Value]) {
+    for (book, added) in [("pix", pix), ("cobs", cobs)] {
+        books[book] = [items(&books[book]), added].concat().into();
+    }
+}
+
+fn cob(charge: &Value, amount: &str, is_open: bool) -> Value {
+    json!({"txid": charge, "valor": {"original": amount}, "status": if is_open { "ATIVA" } else { "CONCLUIDA" }})
+}
+
+/// Adds the books of a BTCPay Server to those of the bank, in the same form. The confirmed transactions of a charge are one
+/// payment with its id.
+pub fn add_btcpay(books: &mut Value, btcpay: &Value) {
+    let mut confirmed_of: BTreeMap<&str, i64> = BTreeMap::new();
+    for invoice in items(&btcpay["invoices"]) {
+        let (charge, method) = (&invoice["metadata"]["orderId"], &invoice["paymentMethods"][0]);
+        let confirmed = items(&method["payments"]).iter().filter(|payment| payment["status"] == "Settled");
+        let satoshis =
+            confirmed.filter_map(|payment| text(payment, "value").replace('.', "").parse::<i64>().ok());
+        let amount = sum(satoshis).saturating_mul(centavos(&method["rate"])) / 100_000_000;
+        let paid = confirmed_of.entry(charge.as_str().unwrap_or_default()).or_default();
+        *paid = paid.saturating_add(amount);
+        let is_open = ["New", "Processing"].contains(&text(invoice, "status"));
+        append(books, &[], &[cob(charge, text(invoice, "amount"), is_open)]);
+    }
+    let paid = confirmed_of.into_iter().filter(|(_, amount)| *amount > 0).map(|(charge, amount)| {
+        json!({"endToEndId": charge, "valor": reais(amount), "method": "crypto", "is_own": true})
+    });
+    append(books, &paid.collect::<Vec<_>>(), &[]);
+}
+
+/// The same of an account at Stripe. Refunds are devoluções, as are disputes, which are executed if they are lost.
+pub fn add_stripe(books: &mut Value, cards: &Value) {
     let by_id: BTreeMap<&str, &Value> = ["charges", "balance_transactions"]
         .into_iter()
         .flat_map(|book| items(&cards[book]))
@@ -188,18 +229,24 @@ pub fn add_cards(books: &mut Value, cards: &Value) {
         let balance = sum(moved.map(|moved| integer(moved, "amount")));
         json!({
             "endToEndId": intent["metadata"]["charge"], "valor": reais(integer(intent, "amount_received")),
-            "fee": fee, "balance": balance, "devolucoes": returns,
+            "fee": fee, "balance": balance, "devolucoes": returns, "method": intent["_method"].as_str().unwrap_or("card"),
         })
     });
     let sessions = items(&cards["sessions"]).iter().map(|session| {
-        json!({
-            "txid": session["metadata"]["charge"], "valor": {"original": reais(integer(session, "amount_total"))},
-            "status": if session["status"] == "open" { "ATIVA" } else { "CONCLUIDA" },
-        })
+        cob(
+            &session["metadata"]["charge"],
+            &reais(integer(session, "amount_total")),
+            session["status"] == "open",
+        )
     });
-    for (book, added) in [("pix", payments.collect::<Vec<_>>()), ("cobs", sessions.collect())] {
-        books[book] = [items(&books[book]), &added].concat().into();
-    }
+    // A bank may have accepted a voucher that is processed, and confirm it at any time.
+    let direct = items(&cards["payment_intents"]).iter().filter(|intent| intent["_method"].is_string());
+    let direct = direct.map(|intent| {
+        let is_push = intent["_method"] == "mb_way" && intent["status"] == "processing";
+        let is_open = is_push || intent["status"] == "requires_action";
+        cob(&intent["metadata"]["charge"], &reais(integer(intent, "amount")), is_open)
+    });
+    append(books, &payments.collect::<Vec<_>>(), &sessions.chain(direct).collect::<Vec<_>>());
 }
 
 /// Whether a devolução or a Pix that was sent is neither executed nor refused.
@@ -258,7 +305,11 @@ impl View {
             let path = format!("/v1/wallets/transactions?limit=100&currency={currency}");
             movements.extend(api.list(&path).await?);
         }
-        Ok(Self { charges, refunds, cases, movements, balance, statistics, totals, ..Self::default() })
+        let wallets = api.read("/v1/wallets").await?;
+        let own = items(&wallets).iter().filter(|wallet| wallet["walletType"] == "SELF_CUSTODY");
+        let own =
+            own.map(|wallet| (text(wallet, "currency").to_owned(), integer(wallet, "balance"))).collect();
+        Ok(Self { charges, refunds, cases, movements, balance, own, statistics, totals, ..Self::default() })
     }
 
     /// Returns how many events of each type were received, each at each path once.
@@ -482,9 +533,9 @@ fn payments(view: &View, findings: &mut Findings) {
     let mut recorded: BTreeMap<&str, Vec<(&str, i64)>> = BTreeMap::new();
     let credited = view.charges.iter().filter_map(|charge| Some((credited(charge)?, "credited", charge)));
     let held = view.held.iter().map(|held| (text(held, "payment"), "held for review", held));
-    // The books name a payment by card by its charge.
-    let payment = |one| Some(text(one, "charge")).filter(|_| !text(one, "end_to_end_id").starts_with('E'));
-    let name = |one| payment(one).unwrap_or(text(one, "end_to_end_id"));
+    // The books name a payment that is no Pix by its charge.
+    let is_pix = |one: &Value| one["method"].as_str().is_none_or(|method| method == "pix");
+    let name = |one| text(one, if is_pix(one) { "end_to_end_id" } else { "charge" });
     let unapplied = view.unapplied.iter().map(|one| (name(one), "unapplied", one));
     for (id, outcome, object) in credited.chain(held).chain(unapplied) {
         recorded.entry(id).or_default().push((outcome, integer(object, "amount")));
@@ -504,7 +555,11 @@ fn payments(view: &View, findings: &mut Findings) {
                 findings.violation(format!("the devolução {} of Pix {id} is not final", text(item, "id")));
             }
         }
-        let method = if id.starts_with("ch_") { "card payments" } else { "Pix" };
+        // Several transactions may pay an invoice, and each that exceeds it is a receipt.
+        if pix["is_own"] == true && found.len() > 1 {
+            found = vec![("in parts", sum(found.iter().map(|(_, amount)| *amount)))];
+        }
+        let method = pix["method"].as_str().map_or("Pix".to_owned(), |method| format!("{method} payments"));
         match found.as_slice() {
             [(outcome, found)] if *found == amount => findings.count(format_args!("{method} {outcome}")),
             [] => findings.violation(format!("Pix {id} of {amount} is nowhere")),
@@ -524,7 +579,7 @@ fn settlements(view: &View, findings: &mut Findings) {
         let settlement = ["amount", "fee", "net"].map(|field| integer(movement, field));
         found.entry(text(movement, "charge_id")).or_default().push(settlement);
     }
-    let paid = view.charges.iter().filter(|charge| credited(charge).is_some());
+    let paid = view.charges.iter().filter(|charge| credited(charge).is_some() && !is_own(charge));
     let expected = paid.map(|charge| {
         let (amount, fee) = (integer(charge, "amount"), view.fee(charge, &pix));
         (text(charge, "id"), vec![[amount, fee, amount.saturating_sub(fee)]])
@@ -597,7 +652,8 @@ fn refunds(view: &View, findings: &mut Findings) {
             findings.violation(format!("charge {id} with {refunded} refunded is {}", charge["status"]));
         }
         let fees = sum(completed.iter().map(|refund| view.refund_fee(refund)));
-        let credited = if credited(charge).is_some() { integer(charge, "amount") } else { 0 };
+        let is_here = credited(charge).is_some() && !is_own(charge);
+        let credited = if is_here { integer(charge, "amount") } else { 0 };
         let expected =
             [view.fee(charge, &pix), refunded, fees, lost].into_iter().fold(credited, i64::saturating_sub);
         let net = nets.remove(id).unwrap_or_default();
@@ -664,6 +720,15 @@ fn balances(view: &View, findings: &mut Findings) {
     if sums != balances {
         findings.violation(format!("the statement adds up to {sums:?}, the balances are {balances:?}"));
     }
+    let mut own: BTreeMap<String, i64> = BTreeMap::new();
+    let charges = view.charges.iter().filter(|charge| is_own(charge) && !view.is_live());
+    let charges = charges.map(|charge| (text(charge, "currency"), integer(charge, "amount")));
+    let books = items(&view.books["pix"]).iter().filter(|pix| pix["is_own"] == true);
+    for (currency, amount) in charges.chain(books.map(|pix| ("BRL", centavos(&pix["valor"])))) {
+        let sum = own.entry(currency.to_owned()).or_default();
+        *sum = sum.saturating_add(amount);
+    }
+    findings.compare("the merchant's own wallet in", &own, &view.own);
     let is_open = |charge: &&Value| {
         view.cases.iter().any(|case| case["charge_id"] == charge["id"] && case["money_outcome"].is_null())
     };
@@ -701,7 +766,8 @@ fn statistics(view: &View, findings: &mut Findings) {
 /// The balance is what the bank received for charges, less what left the account and the fees.
 fn money(view: &View, findings: &mut Findings) {
     let pix = view.pix();
-    let paid = || view.charges.iter().filter_map(|charge| pix.get(credited(charge)?));
+    let charges = || view.charges.iter().filter(|charge| !is_own(charge));
+    let paid = || charges().filter_map(|charge| pix.get(credited(charge)?));
     let received = sum(paid().map(|pix| centavos(&pix["valor"])));
     let returned = sum(executed(paid().flat_map(|pix| items(&pix["devolucoes"]))));
     let sent = sum(executed(items(&view.books["pixOut"])));
@@ -980,7 +1046,7 @@ mod tests {
         });
         let mut view = good();
         view.books = json!({});
-        add_cards(&mut view.books, &cards);
+        add_stripe(&mut view.books, &cards);
         let mut other = view.charges[0].clone();
         let first = &mut view.charges[0];
         (first["payment_method"], first["paid_at"]) = (json!("credit_card"), json!("2026-11-27T12:00:00Z"));
@@ -1014,6 +1080,34 @@ mod tests {
         view
     }
 
+    /// A charge by crypto. Two transactions of its payer exceed it; the excess is a receipt.
+    fn crypto() -> View {
+        let payment = |value: &str, status: &str| json!({"value": value, "status": status});
+        let payments = [
+            payment("0.00001000", "Settled"),
+            payment("0.00001500", "Settled"),
+            payment("0.50000000", "Invalid"),
+            payment("0.50000000", "Processing"),
+        ];
+        let method = json!({"rate": "540000.00", "payments": payments});
+        let invoice = json!({"metadata": {"orderId": "ch_1"}, "amount": "10.80", "status": "Settled", "paymentMethods": [method]});
+        let mut view = good();
+        (view.books, view.held) = (json!({}), Vec::new());
+        add_btcpay(&mut view.books, &json!({"invoices": [invoice]}));
+        let charge = &mut view.charges[0];
+        (charge["payment_method"], charge["amount"]) = (json!("crypto"), json!(1080));
+        (charge["paid_at"], charge["amount_refunded"]) = (json!("2026-11-27T12:00:00Z"), json!(0));
+        (charge["pix"], charge["settlement"], charge["expected_payer_tax_id"]) = Default::default();
+        (view.refunds, view.movements) = Default::default();
+        view.answered.get_mut(&0).unwrap().refunds.clear();
+        view.balance = json!({"currency": "BRL"});
+        view.own = BTreeMap::from([("BRL".to_owned(), 1350)]);
+        view.unapplied =
+            vec![json!({"end_to_end_id": "Ek6auu", "method": "crypto", "charge": "ch_1", "amount": 270})];
+        view.statistics["volumeByCurrency"][0]["volume"] = json!(1080);
+        view
+    }
+
     #[test]
     fn a_consistent_world_has_no_violations() {
         let findings = verify(&good());
@@ -1032,6 +1126,7 @@ mod tests {
         for outcome in ["credited", "returned"] {
             assert_eq!(findings.counts[&format!("card payments {outcome}")], 1);
         }
+        assert_eq!(verify(&crypto()).violations, [""; 0]);
     }
 
     #[test]
@@ -1131,7 +1226,16 @@ mod tests {
             ("is none of", |view| view.cases[1]["money_outcome"] = json!("refunded_to_merchant")),
             ("no dispute at the acquirer is of", |view| view.cases.push(view.cases[0].clone())),
         ];
+        let by_crypto: [Damage; 4] = [
+            ("ch_1 of 1350 is [(\"credited\", 1080)]", |view| view.unapplied.clear()),
+            ("ch_1 of 1350 is [(\"in parts\", 1620)]", |view| view.unapplied.push(view.unapplied[0].clone())),
+            ("the merchant's own wallet in \"BRL\" are Some(1080)", |view| {
+                view.own.insert("BRL".to_owned(), 1080);
+            }),
+            ("ch_1 can still be paid", |view| view.books["cobs"][0]["status"] = json!("ATIVA")),
+        ];
         let cases = live.map(|damage| (good(), damage)).into_iter();
+        let cases = cases.chain(by_crypto.map(|damage| (crypto(), damage)));
         let cases = cases.chain(by_card.map(|damage| (card(), damage)));
         for (mut view, (expected, damage)) in cases.chain(test.map(|damage| (sandbox(), damage))) {
             damage(&mut view);

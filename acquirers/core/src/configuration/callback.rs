@@ -20,6 +20,9 @@ use shared::store::Result;
 /// The path of notifications, before the account and the token.
 const CALLBACK_PATH: &str = "/v1/acquirer-events/";
 
+/// The part of the URL after the token, if the acquirer signs its notifications.
+pub const SIGNED_PATH: &str = "/hosted";
+
 const MAX_SUBJECT_CHARS: usize = 500;
 const MAX_SOURCE_ADDRESSES: usize = 50;
 

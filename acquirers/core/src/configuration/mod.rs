@@ -16,18 +16,22 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+pub use crate::registry::{Credentials, KindSettings};
 pub use acquirer_kit::setting::{AcquirerUrl, ConnectionName, InvalidSetting, Secret};
 pub use api_pix::{
     CERTIFICATE_WARNING_DAYS, ClientId, ClientIdentity, DEFAULT_MAX_PERIOD_SECONDS, MAX_PEM_BYTES,
     NamedSecret, PixCredentials, PixSettings, SendPix, ServerAuthorities, TokenAuthentication, TokenScope,
     days_left,
 };
-pub use callback::{AddressRange, Callback, CallbackAuthentication, CallbackChoice, CallbackToken};
+pub use btcpay_client::{BtcpayCredentials, BtcpaySettings, StoreId};
+pub use callback::{
+    AddressRange, Callback, CallbackAuthentication, CallbackChoice, CallbackToken, SIGNED_PATH,
+};
 pub use live_charges::LiveChargesStop;
 pub use repository::{AccountAcquirers, AcquirerChange, AcquirerChoice, SettingsError};
 pub use rows::{AccountAcquirer, ConfiguredAcquirer, PixKeyClaim};
 pub use settings::{
-    AcquirerSettings, Credentials, DEFAULT_CARD_REQUESTS_PER_SECOND, DEFAULT_EXPIRE_AFTER_SECONDS,
-    DEFAULT_REQUESTS_PER_SECOND, KindSettings,
+    AcquirerSettings, DEFAULT_CARD_REQUESTS_PER_SECOND, DEFAULT_EXPIRE_AFTER_SECONDS,
+    DEFAULT_REQUESTS_PER_SECOND,
 };
 pub use stripe_client::{StripeAccount, StripeCredentials, StripeSettings};

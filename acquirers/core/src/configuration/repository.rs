@@ -19,7 +19,8 @@ use serde_json::Value;
 use super::callback::{Callback, CallbackChoice, CallbackToken, random_secret};
 use super::live_charges::LiveChargesStop;
 use super::rows::{AccountAcquirer, AcquirerSecrets, ConfiguredAcquirer, MedSecret, PixKeyClaim};
-use super::settings::{AcquirerSettings, Credentials, KindSettings};
+use super::settings::AcquirerSettings;
+use crate::registry::Credentials;
 use shared::audit;
 use shared::config::{ConfigError, Vars, required};
 use shared::store::{Aws, Item, Result, Store, StoreError, Write, from_item, key_of_item};
@@ -218,7 +219,7 @@ impl AccountAcquirers {
         Ok(secrets.flatten().map(|secret| secret.as_secret().clone()).collect())
     }
 
-    /// Stores the URL for notifications that was registered at Stripe, and the secret of their signatures. The secret
+    /// Stores the URL for notifications that was registered at an acquirer, and the secret of their signatures. The secret
     /// before stays valid too. Returns the id of the URL that was registered before, which the caller removes.
     pub async fn set_registered(
         &self,
@@ -231,10 +232,8 @@ impl AccountAcquirers {
         loop {
             let current = self.named(account, Some(name)).await?;
             let mut next = current.clone();
-            let KindSettings::Stripe(stripe) = &mut next.acquirer.settings.kind else {
-                return Err(SettingsError::NoAcquirer(account));
-            };
-            let before = stripe.webhook_endpoint.replace(endpoint.to_owned());
+            let stored = next.acquirer.settings.kind.of_kind_mut().webhook_endpoint();
+            let before = stored.ok_or(SettingsError::NoAcquirer(account))?.replace(endpoint.to_owned());
             next.acquirer = next.acquirer.next_version(now);
             let connection = current.acquirer.connection;
             let stored = self.signing_row(&account, connection).await?;

@@ -11,11 +11,8 @@ use domain::row::{Key, Row};
 use domain::time::Timestamp;
 
 use super::callback::Callback;
-use super::settings::{AcquirerSettings, Credentials};
-
-/// The number of characters at the end of a merchant's Pix key that audit rows contain. The key may be a tax
-/// id, and audit rows are stored forever.
-const PIX_KEY_ENDING: usize = 4;
+use super::settings::AcquirerSettings;
+use crate::registry::Credentials;
 
 /// The row of the state table: a connection of an account, without its credentials.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -89,6 +86,14 @@ impl ConfiguredAcquirer {
 
     /// Returns the acquirer for operators, with fingerprints instead of secrets.
     pub fn view(&self) -> Value {
+        self.view_with(self.acquirer.settings.kind.of_kind().view())
+    }
+
+    pub(super) fn audit_view(&self) -> Value {
+        self.view_with(self.acquirer.settings.kind.of_kind().audit_view())
+    }
+
+    fn view_with(&self, of_kind: Value) -> Value {
         let AccountAcquirer { account, connection, updated_at, callback, settings, .. } = &self.acquirer;
         let kind: &str = (&settings.kind).into();
         let common = json!({
@@ -103,25 +108,12 @@ impl ConfiguredAcquirer {
             "expire_after_seconds": settings.expire_after_seconds,
             "callback": callback.view(),
         });
-        let parts = [common, settings.kind.of_kind().view(), self.credentials.of_kind().view()];
+        let parts = [common, of_kind, self.credentials.of_kind().view()];
         let fields = parts.into_iter().filter_map(|part| match part {
             Value::Object(fields) => Some(fields),
             _ => None,
         });
         Value::Object(fields.flatten().collect())
-    }
-
-    /// Returns the view for an audit row, with only the end of the merchant's Pix key.
-    pub(super) fn audit_view(&self) -> Value {
-        let mut view = self.view();
-        let pix = self.acquirer.settings.pix();
-        if let Some((pix, fields)) = pix.zip(view.as_object_mut()) {
-            let key = pix.pix_key.as_str();
-            let hidden = key.chars().count().saturating_sub(PIX_KEY_ENDING);
-            let ending: String = key.chars().skip(hidden).collect();
-            fields.insert("pix_key".to_owned(), format!("…{ending}").into());
-        }
-        view
     }
 }
 

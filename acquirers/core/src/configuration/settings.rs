@@ -1,12 +1,12 @@
 use acquirer_kit::setting::{AcquirerUrl, ConnectionName, InvalidSetting, require};
-use acquirer_kit::{KindCredentials, KindOfAcquirer};
+use acquirer_kit::{NotVerified, Notified, Signed};
 use api_pix::{ConnectionSettings, PixCredentials, PixSettings};
 use serde::{Deserialize, Serialize};
-use stripe_client::{StripeCredentials, StripeSettings};
-use strum::IntoStaticStr;
 
 use domain::ids::ConnectionId;
 use domain::payment_method::PaymentMethod;
+
+use crate::registry::{Credentials, KindSettings};
 
 /// Requests a second to a bank by one function instance, by default.
 pub const DEFAULT_REQUESTS_PER_SECOND: u32 = 20;
@@ -35,41 +35,7 @@ pub struct AcquirerSettings {
     pub kind: KindSettings,
 }
 
-#[derive(Clone, Debug, Deserialize, IntoStaticStr, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case", tag = "kind")]
-#[strum(serialize_all = "snake_case")]
-pub enum KindSettings {
-    /// A bank that offers the API Pix of Brazil's Central Bank.
-    Pix(PixSettings),
-    /// Stripe, which takes payments on a page of its own.
-    Stripe(StripeSettings),
-}
-
-/// What only the functions that call an acquirer may read. It is of the settings' kind.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case", tag = "kind")]
-pub enum Credentials {
-    Pix(PixCredentials),
-    Stripe(StripeCredentials),
-}
-
-impl KindSettings {
-    pub(crate) fn of_kind(&self) -> &dyn KindOfAcquirer {
-        match self {
-            Self::Pix(pix) => pix,
-            Self::Stripe(stripe) => stripe,
-        }
-    }
-}
-
 impl Credentials {
-    pub(crate) fn of_kind(&self) -> &dyn KindCredentials {
-        match self {
-            Self::Pix(pix) => pix,
-            Self::Stripe(stripe) => stripe,
-        }
-    }
-
     pub fn pix(&self) -> Option<&PixCredentials> {
         if let Self::Pix(credentials) = self { Some(credentials) } else { None }
     }
@@ -91,6 +57,11 @@ impl AcquirerSettings {
         self.kind.of_kind().methods()
     }
 
+    /// The acquirer's id of the registered URL for notifications.
+    pub fn webhook_endpoint(&mut self) -> Option<&String> {
+        self.kind.of_kind_mut().webhook_endpoint().and_then(|endpoint| endpoint.as_ref())
+    }
+
     /// `None`: the acquirer does not speak API Pix.
     pub fn pix(&self) -> Option<&PixSettings> {
         if let KindSettings::Pix(pix) = &self.kind { Some(pix) } else { None }
@@ -106,22 +77,16 @@ impl AcquirerSettings {
         if let KindSettings::Pix(pix) = &mut self.kind { Some(pix) } else { None }
     }
 
-    /// Adds what is no choice: what was seen of the payer filter, which is a fact about the bank at this base URL, and
-    /// the registered URL.
-    pub(super) fn knowing(mut self, before: Option<&Self>) -> Self {
+    /// Checks the signature of a notification, as its kind says.
+    pub fn verify(&self, signed: &Signed<'_>) -> Result<Notified, NotVerified> {
+        self.kind.of_kind().verify(signed)
+    }
+
+    /// Adds what no operator chooses, from the settings before.
+    pub(super) fn knowing(self, before: Option<&Self>) -> Self {
         let is_same_url = before.is_some_and(|before| before.base_url == self.base_url);
-        match (&mut self.kind, before.map(|before| &before.kind)) {
-            (KindSettings::Pix(pix), Some(KindSettings::Pix(before))) => {
-                pix.filter_verified = is_same_url && before.filter_verified;
-            }
-            (KindSettings::Stripe(stripe), Some(KindSettings::Stripe(before))) => {
-                let is_same = before.stripe_account == stripe.stripe_account;
-                stripe.webhook_endpoint = before.webhook_endpoint.clone().filter(|_| is_same);
-            }
-            (KindSettings::Pix(pix), _) => pix.filter_verified = false,
-            (KindSettings::Stripe(stripe), _) => stripe.webhook_endpoint = None,
-        }
-        self
+        let kind = self.kind.knowing(before.map(|before| &before.kind), is_same_url);
+        Self { kind, ..self }
     }
 
     /// Checks the numbers, and the settings that depend on each other.

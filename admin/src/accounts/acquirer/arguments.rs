@@ -1,11 +1,11 @@
 use std::path::{Path, PathBuf};
 
 use acquirer_core::configuration::{
-    AcquirerChoice, AcquirerSettings, AcquirerUrl, AddressRange, CallbackAuthentication, CallbackChoice,
-    ClientId, ClientIdentity, ConfiguredAcquirer, ConnectionName, Credentials,
-    DEFAULT_CARD_REQUESTS_PER_SECOND, DEFAULT_EXPIRE_AFTER_SECONDS, DEFAULT_MAX_PERIOD_SECONDS,
+    AcquirerChoice, AcquirerSettings, AcquirerUrl, AddressRange, BtcpayCredentials, BtcpaySettings,
+    CallbackAuthentication, CallbackChoice, ClientId, ClientIdentity, ConfiguredAcquirer, ConnectionName,
+    Credentials, DEFAULT_CARD_REQUESTS_PER_SECOND, DEFAULT_EXPIRE_AFTER_SECONDS, DEFAULT_MAX_PERIOD_SECONDS,
     DEFAULT_REQUESTS_PER_SECOND, InvalidSetting, KindSettings, NamedSecret, PixCredentials, PixSettings,
-    Secret, SendPix, ServerAuthorities, StripeAccount, StripeCredentials, StripeSettings,
+    Secret, SendPix, ServerAuthorities, StoreId, StripeAccount, StripeCredentials, StripeSettings,
     TokenAuthentication, TokenScope,
 };
 use domain::account::terms::FeesOnRefund;
@@ -34,6 +34,8 @@ pub(crate) enum Kind {
     Pix(Box<SetPix>),
     /// Stripe, for cards, on a page of Stripe's
     Stripe(SetStripe),
+    /// The merchant's own BTCPay Server, for crypto
+    Btcpay(SetBtcpay),
 }
 
 /// For a connection that exists, an option that is not named keeps its value.
@@ -172,6 +174,32 @@ pub(crate) struct SetStripe {
     pub(super) operator: OperatorArguments,
 }
 
+/// For a connection that exists, an option that is not named keeps its value.
+#[derive(clap::Args, Debug)]
+pub(crate) struct SetBtcpay {
+    /// The name of the connection: the same name changes its settings, and another name is another connection
+    #[arg(long)]
+    name: ConnectionName,
+    /// The URL of the server, which is https
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// The id of the store, as its settings show it
+    #[arg(long, value_name = "ID")]
+    store: Option<StoreId>,
+    /// File with an API key, one line; `-` is a prompt, or standard input [default: `-` for a new connection]
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// The most requests a second that one function instance sends: 1 to 1000 [default: 20]
+    #[arg(long, value_name = "REQUESTS")]
+    requests_per_second: Option<u32>,
+    /// The public base URL of the API for notifications [default: the one that was set before, or the service
+    /// on this machine]
+    #[arg(long, value_name = "URL")]
+    callback_base_url: Option<String>,
+    #[command(flatten)]
+    pub(super) operator: OperatorArguments,
+}
+
 fn method(text: &str) -> Result<PaymentMethod, String> {
     let name = text.to_ascii_uppercase().replace('-', "_");
     PaymentMethod::named(&name).ok_or_else(|| format!("{text} is no payment method, such as CREDIT_CARD"))
@@ -195,6 +223,14 @@ pub(super) fn known<'a>(
     name: &ConnectionName,
 ) -> Option<&'a ConfiguredAcquirer> {
     all.iter().find(|each| each.acquirer.settings.name == *name)
+}
+
+/// Returns what a connection has, or what a new one begins with.
+fn or_new(
+    before: Option<&ConfiguredAcquirer>,
+    new: impl FnOnce() -> Result<(AcquirerSettings, Credentials)>,
+) -> Result<(AcquirerSettings, Credentials)> {
+    before.map_or_else(new, |before| Ok((before.acquirer.settings.clone(), before.credentials.clone())))
 }
 
 fn required<T>(named: Option<T>, argument: &str) -> Result<T> {
@@ -236,12 +272,8 @@ impl SetPix {
         let query = read_extras(&self.query_file, NamedSecret::query_parameter, "query-file")?;
         let of_webhook = read_extras(&self.webhook_header_file, NamedSecret::header, "webhook-header-file")?;
         let callback = self.callback(stack, all, before.map(|before| &before.acquirer.callback.choice))?;
-        let (mut settings, mut credentials) = match before {
-            Some(ConfiguredAcquirer { acquirer, credentials }) => {
-                (acquirer.settings.clone(), credentials.clone())
-            }
-            None => self.new_connection(base_url.clone(), token_url.clone())?,
-        };
+        let (mut settings, mut credentials) =
+            or_new(before, || self.new_connection(base_url.clone(), token_url.clone()))?;
         set(&mut settings.base_url, base_url);
         set(&mut settings.requests_per_second, self.requests_per_second);
         set(&mut settings.expire_after_seconds, self.expire_after_seconds);
@@ -355,34 +387,26 @@ impl SetStripe {
         let base_url = parsed(self.base_url.as_deref(), "base-url", url)?;
         let files_url = parsed(self.files_url.as_deref(), "files-url", url)?;
         let of_account = before.map(|before| &before.acquirer.callback.choice);
-        let callback = CallbackChoice {
-            base_url: callback_base_url(stack, self.callback_base_url.as_deref(), all, of_account)?,
-            authentication: CallbackAuthentication::Token,
-            certificate_subject: None,
-            source_addresses: Vec::new(),
-        };
-        let (mut settings, mut credentials) =
-            if let Some(ConfiguredAcquirer { acquirer, credentials }) = before {
-                (acquirer.settings.clone(), credentials.clone())
-            } else {
-                required(self.fees_on_refund, "fees-on-refund")?;
-                let stripe = StripeSettings {
-                    methods: required(self.methods.clone(), "methods")?,
-                    stripe_account: UNTRIED_ACCOUNT.parse::<StripeAccount>()?,
-                    files_url: url(stripe_client::FILES_URL)?,
-                    webhook_endpoint: None,
-                };
-                let settings = AcquirerSettings {
-                    name: self.name.clone(),
-                    base_url: url(stripe_client::API_URL)?,
-                    requests_per_second: DEFAULT_CARD_REQUESTS_PER_SECOND,
-                    // Stripe's own clock ends a session.
-                    expire_after_seconds: 0,
-                    kind: KindSettings::Stripe(stripe),
-                };
-                let api_key = read_named_secret(self.key_file.as_deref(), "key")?;
-                (settings, Credentials::Stripe(StripeCredentials { api_key }))
+        let callback = signed_callback(stack, self.callback_base_url.as_deref(), all, of_account)?;
+        let (mut settings, mut credentials) = or_new(before, || {
+            required(self.fees_on_refund, "fees-on-refund")?;
+            let stripe = StripeSettings {
+                methods: required(self.methods.clone(), "methods")?,
+                stripe_account: UNTRIED_ACCOUNT.parse::<StripeAccount>()?,
+                files_url: url(stripe_client::FILES_URL)?,
+                webhook_endpoint: None,
             };
+            let settings = AcquirerSettings {
+                name: self.name.clone(),
+                base_url: url(stripe_client::API_URL)?,
+                requests_per_second: DEFAULT_CARD_REQUESTS_PER_SECOND,
+                // Stripe's own clock ends a session.
+                expire_after_seconds: 0,
+                kind: KindSettings::Stripe(stripe),
+            };
+            let api_key = read_named_secret(self.key_file.as_deref(), "key")?;
+            Ok((settings, Credentials::Stripe(StripeCredentials { api_key })))
+        })?;
         set(&mut settings.base_url, base_url);
         set(&mut settings.requests_per_second, self.requests_per_second);
         let (KindSettings::Stripe(stripe), Credentials::Stripe(secrets)) =
@@ -403,6 +427,76 @@ impl SetStripe {
     pub(super) fn name(&self) -> &ConnectionName {
         &self.name
     }
+}
+
+impl SetBtcpay {
+    /// Checks the arguments, and reads the key last.
+    pub(super) fn choice(&self, stack: &Stack, all: &[ConfiguredAcquirer]) -> Result<AcquirerChoice> {
+        let before = known(all, &self.name);
+        let url = |text: &str| AcquirerUrl::base(text, &stack.address_policy());
+        let base_url = parsed(self.base_url.as_deref(), "base-url", url)?;
+        let of_account = before.map(|before| &before.acquirer.callback.choice);
+        let callback = signed_callback(stack, self.callback_base_url.as_deref(), all, of_account)?;
+        let (mut settings, mut credentials) = or_new(before, || {
+            let btcpay = BtcpaySettings {
+                methods: vec![PaymentMethod::Crypto],
+                store: required(self.store.clone(), "store")?,
+                webhook_endpoint: None,
+            };
+            let settings = AcquirerSettings {
+                name: self.name.clone(),
+                base_url: required(base_url.clone(), "base-url")?,
+                requests_per_second: DEFAULT_REQUESTS_PER_SECOND,
+                // The server's own clock ends an invoice.
+                expire_after_seconds: 0,
+                kind: KindSettings::Btcpay(btcpay),
+            };
+            let api_key = read_named_secret(self.key_file.as_deref(), "key")?;
+            Ok((settings, Credentials::Btcpay(BtcpayCredentials { api_key })))
+        })?;
+        set(&mut settings.base_url, base_url);
+        set(&mut settings.requests_per_second, self.requests_per_second);
+        let (KindSettings::Btcpay(btcpay), Credentials::Btcpay(secrets)) =
+            (&mut settings.kind, &mut credentials)
+        else {
+            return Err(other_kind(&self.name).into());
+        };
+        // Its open charges could not be found there, and its key would be sent elsewhere.
+        if self.store.as_ref().is_some_and(|store| *store != btcpay.store) {
+            return Err(
+                format!("the connection {} is to another store; choose another --name", self.name).into()
+            );
+        }
+        let is_moved = before.is_some_and(|before| before.acquirer.settings.base_url != settings.base_url);
+        if is_moved && self.key_file.is_none() {
+            return Err("another --base-url needs --key-file, too".into());
+        }
+        if before.is_some() && self.key_file.is_some() {
+            secrets.api_key = read_named_secret(self.key_file.as_deref(), "key")?;
+        }
+        let choice = AcquirerChoice { settings, credentials, callback };
+        choice.check()?;
+        Ok(choice)
+    }
+
+    pub(super) fn name(&self) -> &ConnectionName {
+        &self.name
+    }
+}
+
+/// That of notifications which are signed.
+fn signed_callback(
+    stack: &Stack,
+    argument: Option<&str>,
+    all: &[ConfiguredAcquirer],
+    before: Option<&CallbackChoice>,
+) -> Result<CallbackChoice> {
+    Ok(CallbackChoice {
+        base_url: callback_base_url(stack, argument, all, before)?,
+        authentication: CallbackAuthentication::Token,
+        certificate_subject: None,
+        source_addresses: Vec::new(),
+    })
 }
 
 /// Reads a secret from a file. `-` or no file: from a prompt or standard input.

@@ -17,7 +17,7 @@ use serde::Serialize;
 use shared::random;
 
 use super::bank::{self, PROBE_CENTAVOS, Registered, connect, probe_list};
-use super::stripe;
+use super::signed;
 use crate::target::Stack;
 use crate::{CommandOutcome, Result, print_json, short_text};
 
@@ -146,7 +146,8 @@ pub(super) async fn run(stack: &Stack, arguments: &CheckAcquirer) -> Result<Comm
     let (settings, now) = (&acquirer.settings, stack.clock.now());
     let mut checks = Checks { acquirer, failed: Vec::new() };
     let Some(pix) = settings.pix() else {
-        Box::pin(stripe::check(&mut checks, stack, &found)).await?;
+        let there = signed::of(stack, &found.choice())?;
+        Box::pin(there.check(&mut checks, stack, &found)).await?;
         return Ok(checks.outcome());
     };
     if let Some(client) = check_certificate(&mut checks, stack, &found, now)? {

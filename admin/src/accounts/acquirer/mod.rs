@@ -4,8 +4,10 @@
 
 mod arguments;
 mod bank;
+mod btcpay;
 mod check;
 mod secret_files;
+mod signed;
 mod stripe;
 
 use std::error::Error;
@@ -55,7 +57,7 @@ pub(crate) enum Command {
     Check(Box<CheckAcquirer>),
     /// Remove an account's acquirer, so that the account can create no live charges by its methods
     ///
-    /// The credentials and the URL at the bank remain, so that open charges, refunds and returns end.
+    /// The credentials and the URL there remain, so that open charges, refunds and returns end.
     /// `forget-acquirer` removes them.
     #[command(name = "remove-acquirer")]
     Remove {
@@ -67,14 +69,15 @@ pub(crate) enum Command {
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// Remove the credentials of an acquirer that the account replaced or removed, and its URL at the bank
+    /// Remove the credentials of an acquirer that the account replaced or removed, and its URL there
     ///
-    /// Afterwards the account's charges, refunds and returns at this bank can't end.
+    /// Afterwards the account's charges, refunds and returns at this acquirer can't end.
     #[command(name = "forget-acquirer")]
     Forget(Forget),
-    /// Create another token for the URL of notifications, and register that URL at the bank
+    /// Create another token for the URL of notifications, and register that URL at the acquirer
     ///
-    /// The URL is printed once. The earlier token remains valid until --drop-old.
+    /// At a bank, the URL is printed once, and the earlier token remains valid until --drop-old. At an acquirer that signs
+    /// its notifications, the secret is renewed too.
     RotateCallbackToken(Rotate),
     /// Replace the secret that signs MED notifications; it is printed once
     RotateMedSecret(Changed),
@@ -128,6 +131,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
                     Box::pin(stripe::set(stack, account, stripe)).await?;
                     Box::pin(keep_fees(stack, account, stripe)).await?;
                 }
+                Kind::Btcpay(btcpay) => Box::pin(btcpay::set(stack, account, btcpay)).await?,
             }
         }
         Command::SetCertificate { id, pix } => {
@@ -261,7 +265,7 @@ async fn rotate_callback_token(stack: &Stack, rotate: Rotate) -> Result<()> {
         if rotate.drop_old || rotate.no_register_webhook {
             return Err("--drop-old and --no-register-webhook are for banks of Pix only".into());
         }
-        Box::pin(stripe::rotate(stack, account, &found, &operator)).await?;
+        Box::pin(signed::rotate(stack, account, &found, &operator)).await?;
         return print_json(&acquirers.named(account, name.as_ref()).await?.view());
     }
     let client = connect(stack, &found.pix_connection()?)?;
@@ -303,7 +307,7 @@ async fn forget(stack: &Stack, arguments: Forget) -> Result<()> {
     if arguments.no_remove_webhook {
         writeln!(std::io::stderr(), "the URL was not removed at the bank")?;
     } else if found.acquirer.settings.pix().is_none() {
-        Box::pin(stripe::unregister(stack, &found)).await?;
+        Box::pin(signed::unregister(stack, &found)).await?;
     } else {
         let client = connect(stack, &found.pix_connection()?)?;
         let removed = Box::pin(bank::unregister(&client, &found.acquirer)).await;

@@ -6,26 +6,23 @@ use std::sync::Arc;
 use acquirer_core::configuration::{
     AccountAcquirer, AcquirerChoice, ConfiguredAcquirer, Credentials, KindSettings, StripeSettings,
 };
-use domain::audit::Operator;
+use async_trait::async_trait;
 use domain::hex;
 use domain::ids::AccountId;
 use domain::payment_method::PaymentMethod;
 use domain::time::{SECONDS_A_DAY, Timestamp};
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use shared::random;
 use stripe_client::{
     Account, ApiError, Client, ConnectionSettings, EVENT_TYPES, Event, Hidden, ListQuery, WebhookEndpoint,
     capability,
 };
 
-use super::arguments::{SetStripe, known};
+use super::arguments::SetStripe;
 use super::check::{Checked, Checks, Outcome, failed, ok};
-use super::print_set;
+use super::signed::{self, Signing, has_token, is_of_account};
+use crate::Result;
 use crate::target::Stack;
-use crate::{Result, print_json};
-
-/// The part of the URL after the token.
-const PATH: &str = "/hosted";
 
 /// The longest offset of the clocks, in seconds. Stripe's signatures are refused after five minutes.
 const MAX_OFFSET_SECONDS: u64 = 60;
@@ -39,8 +36,12 @@ fn connect(stack: &Stack, settings: &ConnectionSettings) -> Result<Client> {
     Ok(client.map_err(|error| format!("Stripe can't be called with these settings: {error}"))?)
 }
 
-/// Returns a client and the settings of a connection to Stripe.
-fn of(stack: &Stack, choice: &AcquirerChoice) -> Result<(Client, StripeSettings)> {
+pub(super) struct Stripe {
+    client: Client,
+    settings: StripeSettings,
+}
+
+pub(super) fn of(stack: &Stack, choice: &AcquirerChoice) -> Result<Stripe> {
     let settings = &choice.settings;
     let (KindSettings::Stripe(stripe), Credentials::Stripe(credentials)) =
         (&settings.kind, &choice.credentials)
@@ -48,32 +49,21 @@ fn of(stack: &Stack, choice: &AcquirerChoice) -> Result<(Client, StripeSettings)
         return Err("the connection is not to Stripe".into());
     };
     let at = (&settings.base_url, settings.requests_per_second);
-    Ok((connect(stack, &stripe.connection(credentials, at))?, stripe.clone()))
+    let client = connect(stack, &stripe.connection(credentials, at))?;
+    Ok(Stripe { client, settings: stripe.clone() })
 }
 
 pub(super) async fn set(stack: &Stack, account: AccountId, arguments: &SetStripe) -> Result<()> {
-    let acquirers = stack.acquirers()?;
-    let all = acquirers.all(&account).await?;
+    let all = stack.acquirers()?.all(&account).await?;
     let mut choice = arguments.choice(stack, &all)?;
-    let (client, mut stripe) = of(stack, &choice)?;
-    let seen = try_key(&client, &stripe.methods)
+    let Stripe { client, settings } = of(stack, &choice)?;
+    let seen = try_key(&client, &settings.methods)
         .await
         .map_err(|why| format!("nothing was changed, because {why}"))?;
-    stripe.stripe_account = seen.id.parse()?;
-    choice.settings.kind = KindSettings::Stripe(stripe);
-    let (now, operator) = (stack.clock.now(), arguments.operator.clone().operator());
-    let set = Box::pin(acquirers.set(account, &choice, Some(&operator), now)).await?;
-    let registered = match &set.new_callback_url {
-        Some(url) => Box::pin(register(stack, &client, (account, &set.current), url)).await,
-        None if is_registered(&set.current) => Ok(()),
-        None => Box::pin(rotate(stack, account, &set.current, &operator)).await,
-    };
-    registered.map_err(|error| {
-        format!("the connection is set, but its URL was not registered; run `accounts rotate-callback-token`: {error}")
-    })?;
-    let current = acquirers.named(account, Some(arguments.name())).await?;
-    print_set(known(&all, arguments.name()), &current, &set.replaced)?;
-    print_json(&current.view())
+    choice.settings.kind =
+        KindSettings::Stripe(StripeSettings { stripe_account: seen.id.parse()?, ..settings });
+    let operator = arguments.operator.clone().operator();
+    Box::pin(signed::set(stack, account, (&choice, arguments.name(), &operator))).await
 }
 
 /// Returns the account of a key with all rights. The error says why the key or its account can't be used.
@@ -94,10 +84,6 @@ async fn try_key(client: &Client, methods: &[PaymentMethod]) -> Result<Account> 
 
 fn lacks_rights(missing: &[&str]) -> String {
     format!("the key lacks the rights: {}", missing.join(", "))
-}
-
-fn is_registered(found: &ConfiguredAcquirer) -> bool {
-    matches!(&found.acquirer.settings.kind, KindSettings::Stripe(stripe) if stripe.webhook_endpoint.is_some())
 }
 
 /// What an account lacks to take methods, and whether it then certainly does not take them. `None`: it takes them. Stripe
@@ -122,101 +108,63 @@ fn lacking(account: &Account, methods: &[PaymentMethod], is_live: bool) -> Optio
     methods.iter().filter_map(lacks).max_by_key(|(is_certain, _)| *is_certain)
 }
 
-/// Registers a URL at Stripe, and stores the secret of its signatures. The URL that was registered before is removed.
-async fn register(
-    stack: &Stack,
-    client: &Client,
-    (account, found): (AccountId, &ConfiguredAcquirer),
-    url: &SecretString,
-) -> Result<()> {
-    let url = Hidden(format!("{}{PATH}", url.expose_secret()));
-    let key = hex::encode(random::bytes::<16>()?);
-    let endpoint = client.create_webhook_endpoint(&url, &EVENT_TYPES, &key).await?;
-    let secret = endpoint.secret.map(|secret| SecretString::from(secret.0));
-    let secret = secret.ok_or("Stripe returned no secret for the registered URL")?;
-    let name = &found.acquirer.settings.name;
-    let set = stack.acquirers()?.set_registered(account, name, (&endpoint.id, &secret), stack.clock.now());
-    if let Some(before) = Box::pin(set).await? {
-        client.delete_webhook_endpoint(&before).await?;
+#[async_trait(?Send)]
+impl Signing for Stripe {
+    async fn register(&self, url: &str) -> Result<(String, SecretString)> {
+        let key = hex::encode(random::bytes::<16>()?);
+        let endpoint =
+            self.client.create_webhook_endpoint(&Hidden(url.to_owned()), &EVENT_TYPES, &key).await?;
+        let secret = endpoint.secret.map(|secret| SecretString::from(secret.0));
+        Ok((endpoint.id, secret.ok_or("Stripe returned no secret for the registered URL")?))
     }
-    Ok(())
-}
 
-/// Creates another token and another secret, and registers the URL.
-pub(super) async fn rotate(
-    stack: &Stack,
-    account: AccountId,
-    found: &ConfiguredAcquirer,
-    operator: &Operator,
-) -> Result<()> {
-    let (client, _) = of(stack, &found.choice())?;
-    let name = &found.acquirer.settings.name;
-    let rotated =
-        stack.acquirers()?.rotate_callback_token(account, Some(name), None, operator, stack.clock.now());
-    let (_, url) = Box::pin(rotated).await?;
-    Box::pin(register(stack, &client, (account, found), &url)).await
-}
+    async fn remove(&self, id: &str) -> Result<()> {
+        Ok(self.client.delete_webhook_endpoint(id).await?)
+    }
 
-/// Removes all URLs of the account at Stripe but those of its other connections.
-pub(super) async fn unregister(stack: &Stack, found: &ConfiguredAcquirer) -> Result<()> {
-    let (client, _) = of(stack, &found.choice())?;
-    let AccountAcquirer { account, connection, .. } = found.acquirer;
-    let others = stack.acquirers()?.all(&account).await?.into_iter().filter_map(|each| {
-        match each.acquirer.settings.kind {
-            KindSettings::Stripe(other) if each.acquirer.connection != connection => other.webhook_endpoint,
-            _ => None,
-        }
-    });
-    let others: Vec<String> = others.collect();
-    let removed = async {
-        for endpoint in client.list::<WebhookEndpoint>(ListQuery::default()).await?.data {
-            if is_of_account(account, &endpoint) && !others.contains(&endpoint.id) {
-                client.delete_webhook_endpoint(&endpoint.id).await?;
+    async fn remove_all(&self, of: &AccountAcquirer, others: &[String]) -> Result<()> {
+        for endpoint in self.client.list::<WebhookEndpoint>(ListQuery::default()).await?.data {
+            if is_of_account(of.account, &endpoint.url.0) && !others.contains(&endpoint.id) {
+                self.client.delete_webhook_endpoint(&endpoint.id).await?;
             }
         }
         Ok(())
-    };
-    Ok(removed.await.map_err(|error: ApiError| {
-        format!("nothing was changed, because the URL can't be removed at Stripe: {error}. --no-remove-webhook skips it")
-    })?)
-}
+    }
 
-/// The id of an account is random, so no other service has it in a URL.
-fn is_of_account(account: AccountId, endpoint: &WebhookEndpoint) -> bool {
-    endpoint.url.0.contains(&format!("/{account}/")) && endpoint.url.0.ends_with(PATH)
-}
-
-pub(super) async fn check(checks: &mut Checks<'_>, stack: &Stack, found: &ConfiguredAcquirer) -> Result<()> {
-    let (client, stripe) = of(stack, &found.choice())?;
-    let missing = client.missing_rights(&stripe.methods).await;
-    let Some(missing) = checks.request("key", missing, |_missing| ok("Stripe accepts it"))? else {
-        let others = ["rights", "account", "webhook", "notifications", "clock"];
-        return checks.skip(&others, "the key can't be used");
-    };
-    let rights =
-        if missing.is_empty() { ok("the key has all rights") } else { failed(lacks_rights(&missing)) };
-    checks.print("rights", rights)?;
-    checks.request("account", client.account().await, |seen| {
-        if seen.id != stripe.stripe_account.as_str() {
-            return failed("the key is of another account than before");
-        }
-        match lacking(seen, &stripe.methods, client.is_live()) {
-            Some((true, why)) => failed(why),
-            Some((false, why)) => (Outcome::NotVerified, why),
-            None => {
-                let country = seen.country.as_deref().unwrap_or("unknown");
-                ok(format!("it is in {country}, and takes the methods"))
+    async fn check(&self, checks: &mut Checks<'_>, stack: &Stack, found: &ConfiguredAcquirer) -> Result<()> {
+        let Self { client, settings: stripe } = self;
+        let missing = client.missing_rights(&stripe.methods).await;
+        let Some(missing) = checks.request("key", missing, |_missing| ok("Stripe accepts it"))? else {
+            let others = ["rights", "account", "webhook", "notifications", "clock"];
+            return checks.skip(&others, "the key can't be used");
+        };
+        let rights =
+            if missing.is_empty() { ok("the key has all rights") } else { failed(lacks_rights(&missing)) };
+        checks.print("rights", rights)?;
+        checks.request("account", client.account().await, |seen| {
+            if seen.id != stripe.stripe_account.as_str() {
+                return failed("the key is of another account than before");
             }
-        }
-    })?;
-    checks.print("webhook", webhook(&client, &found.acquirer, &stripe).await)?;
-    let refused = refused_events(&client, &found.acquirer, stack.clock.now()).await;
-    checks.print("notifications", refused.unwrap_or_else(failed))?;
-    let offset = client.clock_offset_seconds();
-    let is_wrong = offset.is_some_and(|offset| offset.unsigned_abs() > MAX_OFFSET_SECONDS);
-    let detail = offset
-        .map_or_else(|| "not measured".to_owned(), |offset| format!("Stripe's clock is {offset} s ahead"));
-    checks.print("clock", (if is_wrong { Outcome::Failed } else { Outcome::Ok }, detail))
+            match lacking(seen, &stripe.methods, client.is_live()) {
+                Some((true, why)) => failed(why),
+                Some((false, why)) => (Outcome::NotVerified, why),
+                None => {
+                    let country = seen.country.as_deref().unwrap_or("unknown");
+                    ok(format!("it is in {country}, and takes the methods"))
+                }
+            }
+        })?;
+        checks.print("webhook", webhook(client, &found.acquirer, stripe).await)?;
+        let refused = refused_events(client, &found.acquirer, stack.clock.now()).await;
+        checks.print("notifications", refused.unwrap_or_else(failed))?;
+        let offset = client.clock_offset_seconds();
+        let is_wrong = offset.is_some_and(|offset| offset.unsigned_abs() > MAX_OFFSET_SECONDS);
+        let detail = offset.map_or_else(
+            || "not measured".to_owned(),
+            |offset| format!("Stripe's clock is {offset} s ahead"),
+        );
+        checks.print("clock", (if is_wrong { Outcome::Failed } else { Outcome::Ok }, detail))
+    }
 }
 
 /// Looks for events since the newest token, of at most a day, that Stripe could not deliver. It does not say to which
@@ -241,38 +189,32 @@ async fn refused_events(
         return Ok(ok("Stripe has delivered the events of the last day"));
     }
     let endpoints = client.list::<WebhookEndpoint>(ListQuery::default()).await?.data;
-    let are_all_ours = endpoints.iter().all(|endpoint| is_of_account(acquirer.account, endpoint));
+    let are_all_ours = endpoints.iter().all(|endpoint| is_of_account(acquirer.account, &endpoint.url.0));
     let result = if are_all_ours { Outcome::Failed } else { Outcome::NotVerified };
     let why = format!(
-        "{events} events of the last day were not delivered. If the secret of the signatures was changed at Stripe, run `accounts rotate-callback-token {}`; see also `clock`",
-        acquirer.account
+        "{events} events of the last day were not delivered. If the secret of the signatures was changed at Stripe, run `{}`; see also `clock`",
+        signed::rotation(acquirer)
     );
     Ok((result, why))
 }
 
 async fn webhook(client: &Client, acquirer: &AccountAcquirer, stripe: &StripeSettings) -> Checked {
-    let failed =
-        |why: &str| failed(format_args!("{why}; run `accounts rotate-callback-token {}`", acquirer.account));
+    let failed = |why: &str| failed(format_args!("{why}; run `{}`", signed::rotation(acquirer)));
     let Some(id) = &stripe.webhook_endpoint else { return failed("no URL is registered") };
     let endpoint = match client.retrieve::<WebhookEndpoint>(id).await {
         Ok(endpoint) => endpoint,
         Err(error) => return failed(&format!("the registered URL can't be read: {error}")),
     };
-    let token = endpoint
-        .url
-        .0
-        .strip_suffix(PATH)
-        .and_then(|url| acquirer.callback.token_of_url(acquirer.account, url));
     let lacks =
         EVENT_TYPES.iter().find(|event| !endpoint.enabled_events.iter().any(|enabled| enabled == *event));
-    match (token, lacks) {
-        (None, _) => failed("another URL is registered"),
+    match lacks {
+        _ if !has_token(acquirer, &endpoint.url.0) => failed("another URL is registered"),
         _ if endpoint.status != "enabled" => failed("the registered URL is disabled"),
         _ if endpoint.api_version.as_deref() != Some(stripe_client::API_VERSION) => {
             failed("the registered URL has another version of the API")
         }
-        (_, Some(event)) => failed(&format!("the registered URL does not receive {event}")),
-        (Some(_), None) => ok("the URL of the account is registered"),
+        Some(event) => failed(&format!("the registered URL does not receive {event}")),
+        None => ok("the URL of the account is registered"),
     }
 }
 

@@ -14,7 +14,7 @@ fn in_return() -> IncomingPayment {
 
 fn unmatched() -> IncomingPayment {
     let connection = ConnectionId::derive("pix", "https://bank.example.com", "client");
-    let recorded = transition::unmatched((waiting().scope, connection), &payment(), at(70));
+    let recorded = transition::unmatched((waiting().scope, connection), &payment(), None, at(70));
     match recorded.incoming_payment {
         transition::IncomingPaymentWrite::Insert(incoming) => incoming,
         transition::IncomingPaymentWrite::Replace(other) => panic!("{other:?}"),

@@ -547,7 +547,8 @@ fn a_posting_names_the_charge_and_the_payment_in_the_charges_shard() {
 fn an_operator_applies_a_payment_only_to_an_unpaid_charge_that_could_accept_it() {
     let unmatched = |amount, document| {
         let connection = crate::ids::ConnectionId::derive("pix", "https://bank.example.com", "client");
-        let recorded = super::unmatched((waiting().scope, connection), &payment(1, amount, document), at(60));
+        let recorded =
+            super::unmatched((waiting().scope, connection), &payment(1, amount, document), None, at(60));
         written(recorded.incoming_payment)
     };
     let receipt = unmatched(1000, None);

@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
@@ -18,6 +19,7 @@ use domain::webhook::failure::AttemptFailure;
 use domain::webhook::signature::EndpointSecret;
 
 use super::abandonment::Cause;
+use super::attempt_log::LoggedAttempt;
 use super::counts::additions;
 use super::entry::Entry;
 use super::{Deliveries, Delivery, DeliveryStatus, LEASE_SECONDS};
@@ -169,6 +171,7 @@ impl Deliveries {
             .set("claim", AttributeValue::S(claim.to_owned()))
             .set("updated_at", millis(now))
             .add("attempts", number(1))
+            .append("attempt_log", vec![serde_dynamo::to_attribute_value(LoggedAttempt::begun(now))?])
             .when_any([
                 vec![
                     ("status", "=", status_value(DeliveryStatus::Pending)),
@@ -212,6 +215,17 @@ impl Deliveries {
         Ok(seen)
     }
 
+    /// Makes the next attempt of a listed pending delivery due now. Returns `false` if it is no longer pending.
+    pub(in crate::webhook) async fn make_due(&self, delivery: &Delivery, now: Timestamp) -> Result<bool> {
+        let key = delivery.key();
+        let update = RowUpdate::of(key.clone())
+            .set("next_attempt_at", millis(now))
+            .set_all(due_attributes(&key, now))
+            .when("status", "=", status_value(DeliveryStatus::Pending))
+            .when("listed", "=", AttributeValue::Bool(true));
+        Ok(matches!(update.run(&self.store).await?, UpdateOutcome::Done(_)))
+    }
+
     /// Reads the event and the receiver of a delivery, in one request.
     pub(crate) async fn delivery_context(&self, delivery: &Delivery) -> Result<DeliveryContext> {
         let keys: Vec<Key> = context_keys(delivery).collect();
@@ -249,12 +263,12 @@ impl Deliveries {
         Ok(SignedContext { context, secret, occupancy, breakers: rows.remove(&breakers_key) })
     }
 
-    /// Writes the outcome of a claimed attempt into the delivery's row. Returns `false` if the lease ended
+    /// Writes the outcome of a claimed attempt, and how long it took, into the delivery's row. Returns `false` if the lease ended
     /// meanwhile and another worker claimed the delivery; nothing is written then.
     pub async fn end_attempt(
         &self,
         claimed: &Delivery,
-        outcome: &AttemptOutcome,
+        (outcome, took): (&AttemptOutcome, Duration),
         now: Timestamp,
     ) -> Result<bool> {
         let Some(claim) = &claimed.claim else { return Ok(false) };
@@ -262,7 +276,7 @@ impl Deliveries {
             matches!(outcome, AttemptOutcome::Delivered { .. } | AttemptOutcome::Postponed { until: None });
         for is_listed in [claimed.listed || !stays_unlisted, true] {
             // Boxed, because the futures of commits and updates take kilobytes.
-            let ended = Box::pin(self.try_end(claimed, claim, outcome, is_listed, now));
+            let ended = Box::pin(self.try_end((claimed, claim), (outcome, took), is_listed, now));
             let Some(stored) = ended.await? else { return Ok(true) };
             if stored.claim.as_ref() != Some(claim) {
                 return Ok(false);
@@ -282,9 +296,8 @@ impl Deliveries {
     /// delivery is unlisted.
     async fn try_end(
         &self,
-        claimed: &Delivery,
-        claim: &str,
-        outcome: &AttemptOutcome,
+        (claimed, claim): (&Delivery, &str),
+        (outcome, took): (&AttemptOutcome, Duration),
         is_listed: bool,
         now: Timestamp,
     ) -> Result<Option<Delivery>> {
@@ -298,6 +311,7 @@ impl Deliveries {
         let of_failed = |FailedAttempt { status_code, failure, response_body, .. }: FailedAttempt| {
             (status_code, Some(failure), response_body)
         };
+        let was_sent = !matches!(outcome, AttemptOutcome::Cancelled(_) | AttemptOutcome::Postponed { .. });
         let (status, (status_code, failure, response_body)) = match outcome.clone() {
             AttemptOutcome::Delivered { status_code } => {
                 update = update.set("delivered_at", millis(now));
@@ -317,7 +331,7 @@ impl Deliveries {
         if let AttemptOutcome::Cancelled(cause) | AttemptOutcome::Abandoned { cause, .. } = outcome {
             update = update.set("cancelled_because", cause_value(*cause));
         }
-        if matches!(outcome, AttemptOutcome::Cancelled(_) | AttemptOutcome::Postponed { .. }) {
+        if !was_sent {
             // No request was sent, so this claim does not count as an attempt.
             update = update.add("attempts", number(-1));
         }
@@ -330,6 +344,8 @@ impl Deliveries {
         if status != DeliveryStatus::Pending {
             update = update.remove_all(["due_pk", "due_sk"]);
         }
+        let log = claimed.log_after(was_sent.then(|| (status_code, failure.clone())), took);
+        update = update.set("attempt_log", serde_dynamo::to_attribute_value(log)?);
         let failure = failure.map(serde_dynamo::to_attribute_value).transpose()?;
         for (name, value) in [
             ("last_status_code", status_code.map(|code| number(code.into()))),

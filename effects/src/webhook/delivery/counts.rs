@@ -25,10 +25,11 @@ use super::entry::{Entry, endpoint_text, parse_endpoint};
 use super::log::LogPage;
 use super::page::{NEW_ROWS, Selection};
 use super::{Deliveries, Delivery, DeliveryStatus, KEPT_AFTER_SHOWN_SECONDS};
+use crate::webhook::parse_or_log;
 use shared::account::Accounts;
 use shared::checkpoint::{CountedLog, Loaded, Log, LogRow, Reading, STRIDE, TOTAL};
 use shared::concurrently;
-use shared::store::{Item, Order, RowUpdate, StoreError, Write, from_item, ttl};
+use shared::store::{Item, Order, RowUpdate, StoreError, Write, ttl};
 
 /// The number of all deliveries, in whatever status. The other numbers have the names of statuses.
 pub(super) const ALL: &str = "n";
@@ -284,7 +285,7 @@ impl Deliveries {
         now: Timestamp,
     ) -> Result<HashMap<DeliveryId, bool>, StoreError> {
         let keys: Vec<Key> = entries.iter().map(|entry| Delivery::key_of(scope, entry.id)).collect();
-        let rows = self.store.batch_get(&keys).await?.into_iter().filter_map(parse_or_log);
+        let rows = self.store.batch_get(&keys).await?.into_iter().filter_map(parse_or_log::<Delivery>);
         let open: Vec<Delivery> = rows.filter(|delivery| !delivery.is_done()).collect();
         let is_shown =
             |delivery: &Delivery| delivery.listed && now.millis_since(delivery.updated_at) >= SHOWN_AFTER_MS;
@@ -297,12 +298,6 @@ impl Deliveries {
         listings.await.into_iter().collect::<Result<(), StoreError>>()?;
         Ok(found)
     }
-}
-
-/// Parses a delivery's row. Logs an error and returns `None` if it can't: one bad row must not hide the other
-/// deliveries.
-pub(super) fn parse_or_log(item: Item) -> Option<Delivery> {
-    from_item(item).map_err(|error| tracing::error!(%error, "can't read a delivery; it is skipped")).ok()
 }
 
 #[cfg(test)]

@@ -5,20 +5,23 @@ use std::collections::BTreeSet;
 
 use domain::calendar::Day;
 use domain::ids::{DeliveryId, EndpointId, EventId, Scope};
+use domain::row::Key;
 use domain::shard::ShardedScope;
 use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
+use domain::webhook::failure::AttemptFailure;
 
 use super::super::WebhookError;
 use super::entry::Entry;
-use super::log::{ENTRIES_PER_QUERY, rows_of};
+use super::log::{ENTRIES_PER_QUERY, IdRange, rows_of, sort_keys};
 use super::page::{Selection, Window};
 use super::rows::Rows;
 use super::{Deliveries, Delivery, DeliveryStatus, counts};
 use crate::webhook::endpoint::Endpoint;
+use crate::webhook::parse_or_log;
 use shared::http::field::{Count, Definitions, LIMIT, Parsed, TimeBound, Word};
 use shared::http::{Fields, Problem, Query};
-use shared::store::{Order, StoreError};
+use shared::store::{ListIndex, Order, StoreError};
 
 shared::fields! {
     STATUS: Word<DeliveryStatus> = "status", Word::ALL, Optional, "FAILED",
@@ -104,7 +107,38 @@ impl DeliveryFilter {
     }
 }
 
+/// The most waiting deliveries of an endpoint that an e-mail counts.
+const MAX_WAITING: usize = 1_000;
+
+/// The deliveries that wait for another attempt to an endpoint.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WaitingDeliveries {
+    pub count: usize,
+    /// There may be more than were read.
+    pub has_more: bool,
+    /// Why the last attempt of the newest one failed.
+    pub last_failure: Option<AttemptFailure>,
+}
+
 impl Deliveries {
+    /// Counts the pending deliveries of an endpoint among the newest 1,000 of its scope.
+    pub async fn waiting_for(
+        &self,
+        scope: &Scope,
+        endpoint: EndpointId,
+    ) -> Result<WaitingDeliveries, StoreError> {
+        let (list, pending) = (Delivery::partition(scope), ("PENDING#", "PENDING#~"));
+        let read = self.store.list(ListIndex::All, &list, pending, Order::NewestFirst, MAX_WAITING).await?;
+        let waiting: Vec<Entry> =
+            read.iter().filter_map(Entry::of).filter(|entry| entry.endpoint == Some(endpoint)).collect();
+        let newest = match waiting.first() {
+            Some(entry) => self.row(scope, entry.id).await?,
+            None => None,
+        };
+        let last_failure = newest.and_then(|newest| newest.last_error);
+        Ok(WaitingDeliveries { count: waiting.len(), has_more: read.len() >= MAX_WAITING, last_failure })
+    }
+
     /// Returns one delivery with its body and its endpoint. An abandoned delivery is returned as `CANCELLED`, even
     /// if its row is still `PENDING`.
     pub async fn find(
@@ -157,8 +191,30 @@ impl Deliveries {
         Ok((shown.collect(), next))
     }
 
+    /// Reads listed deliveries to one receiver in a status and a range of ids, oldest first: those of at most `limit`
+    /// entries. Returns the sort key of the last entry, if there are more.
+    pub(in crate::webhook) async fn listed_of(
+        &self,
+        scope: &Scope,
+        (endpoint, range): (Option<EndpointId>, IdRange),
+        (status, after): (DeliveryStatus, Option<&str>),
+        limit: usize,
+    ) -> Result<(Vec<Delivery>, Option<String>), StoreError> {
+        // '!' sorts before every character that may follow a sort key in a longer one.
+        let (status, (first, last)) = (status.as_str(), sort_keys(range));
+        let from = after.map_or_else(|| format!("{status}#{first}"), |after| format!("{after}!"));
+        let (partition, to) = (Delivery::partition(scope), format!("{status}#{last}"));
+        let read =
+            self.store.list(ListIndex::All, &partition, (&from, &to), Order::OldestFirst, limit).await?;
+        let after = read.last().filter(|_| read.len() >= limit).map(|entry| entry.sort.clone());
+        let entries = read.iter().filter_map(Entry::of).filter(|entry| entry.endpoint == endpoint);
+        let keys: Vec<Key> = entries.map(|entry| Delivery::key_of(scope, entry.id)).collect();
+        let rows = self.store.batch_get(&keys).await?.into_iter();
+        Ok((rows.filter_map(parse_or_log).collect(), after))
+    }
+
     /// Returns the row of one delivery, unless it is too old for lists to show it.
-    pub(in crate::webhook) async fn shown(
+    pub async fn shown(
         &self,
         scope: &Scope,
         id: Option<DeliveryId>,

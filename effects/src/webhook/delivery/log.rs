@@ -13,7 +13,6 @@ use domain::ids::{DeliveryId, Scope};
 use domain::row::Key;
 use domain::shard::ShardedScope;
 
-use super::counts::parse_or_log;
 use super::entry::Entry;
 use super::rows::Rows;
 use super::{Deliveries, Delivery};
@@ -25,9 +24,6 @@ pub(super) const ENTRIES_PER_QUERY: usize = 3_300;
 
 /// The fewest entries that are read of each shard, unless fewer are wanted.
 const ENTRIES_OF_SHARD: usize = 200;
-
-/// The most deliveries whose rows are read at once, by 20 concurrent requests.
-const ROWS_AT_ONCE: usize = 2_000;
 
 /// A range of ids, both ends included.
 pub(super) type IdRange = (DeliveryId, DeliveryId);
@@ -88,21 +84,6 @@ impl Deliveries {
             entries.reverse();
         }
         Ok(LogPage { entries, read_to })
-    }
-
-    /// Reads the deliveries of a range, with their rows, oldest first. Returns them and the last id that was
-    /// read; `None`: the whole range was read. Deliveries whose rows have expired are omitted.
-    pub(in crate::webhook) async fn rows(
-        &self,
-        scope: &ShardedScope,
-        range: IdRange,
-    ) -> Result<(Vec<Delivery>, Option<DeliveryId>), StoreError> {
-        let LogPage { entries, read_to } = self.log(scope, range, Order::OldestFirst, ROWS_AT_ONCE).await?;
-        let keys: Vec<Key> = entries.iter().map(|entry| Delivery::key_of(&scope.scope, entry.id)).collect();
-        let rows = self.store.batch_get(&keys).await?.into_iter();
-        let mut deliveries: Vec<Delivery> = rows.filter_map(parse_or_log).collect();
-        deliveries.sort_by_key(|delivery| delivery.id);
-        Ok((deliveries, read_to))
     }
 }
 

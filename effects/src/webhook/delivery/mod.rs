@@ -40,6 +40,7 @@
 
 mod abandonment;
 mod attempt;
+mod attempt_log;
 mod counts;
 mod entry;
 mod list;
@@ -54,12 +55,12 @@ use strum::{IntoStaticStr, VariantArray};
 
 pub use abandonment::{Abandonment, Cause, deletions};
 pub use attempt::{AttemptOutcome, Claim, DeliveryContext, FailedAttempt, SignedContext};
-pub(super) use counts::first_shown;
+pub use attempt_log::{AttemptListView, AttemptStatus, AttemptView, LoggedAttempt};
 pub use counts::scope_of as counted_scope;
 use counts::{ALL, additions};
-pub use list::{DELIVERIES_QUERY, DeliveryFilter};
+pub use list::{DELIVERIES_QUERY, DeliveryFilter, WaitingDeliveries};
 pub use page::{DayFigures, DeliveryPage, RecentDeliveries, RecentFilter};
-pub use view::{DeliveryListView, DeliveryStats, DeliveryView};
+pub use view::{DELIVERY_QUERY, DeliveryListView, DeliveryStats, DeliveryView, Include};
 
 use domain::ids::{DeliveryId, EndpointId, EventId, ResendId, Scope};
 use domain::retention::EVENTS_KEPT_SECONDS;
@@ -166,6 +167,9 @@ pub struct Delivery {
     pub cancelled_because: Option<Cause>,
     /// The beginning of the body of the last failed response.
     pub last_response_body: Option<String>,
+    /// The attempts so far, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attempt_log: Vec<LoggedAttempt>,
     /// When the receiver answered 2xx.
     #[serde(default, with = "domain::time::millis_option")]
     pub delivered_at: Option<Timestamp>,
@@ -245,6 +249,7 @@ impl Delivery {
             last_error: None,
             cancelled_because: None,
             last_response_body: None,
+            attempt_log: Vec::new(),
             delivered_at: None,
             listed: false,
             counted: false,
@@ -281,7 +286,7 @@ impl Delivery {
         ]
     }
 
-    pub(crate) fn event_key(&self) -> Key {
+    pub fn event_key(&self) -> Key {
         Event::key_of(&self.scope, self.shard, self.event)
     }
 

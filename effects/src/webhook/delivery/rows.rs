@@ -6,11 +6,11 @@ use domain::ids::{DeliveryId, EndpointId, EventId, Scope};
 use domain::row::Key;
 use domain::time::Timestamp;
 
-use super::counts::parse_or_log;
 use super::entry::Entry;
 use super::{Abandonment, Cause, Deliveries, Delivery, DeliveryStatus};
 use crate::webhook::endpoint::Endpoint;
 use crate::webhook::event::Event;
+use crate::webhook::parse_or_log;
 use shared::store::{Item, StoreError, from_item, key_of_item};
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl Rows {
     fn add(&mut self, item: Item) {
         let Some(key) = key_of_item(&item) else { return };
         if Delivery::is_at(&key) {
-            self.deliveries.extend(parse_or_log(item).map(|delivery| (delivery.id, delivery)));
+            self.deliveries.extend(parse_or_log(item).map(|delivery: Delivery| (delivery.id, delivery)));
             return;
         }
         let added = if Endpoint::is_at(&key) {

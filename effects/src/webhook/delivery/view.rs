@@ -13,8 +13,11 @@ use domain::webhook::event_type::EventType;
 
 use crate::webhook::body_schema::body_or_null_schema;
 
+use shared::http::field::{Definitions, Word};
+use shared::http::{Fields, Problem, Query};
+
 use super::counts::Tally;
-use super::{Delivery, DeliveryFilter, DeliveryPage, DeliveryStatus};
+use super::{AttemptView, Delivery, DeliveryFilter, DeliveryPage, DeliveryStatus};
 
 /// The numbers of webhook deliveries by status.
 #[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
@@ -87,6 +90,30 @@ impl<'a> DeliveryListView<'a> {
     }
 }
 
+/// What the view of a delivery includes on request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case")]
+pub enum Include {
+    Attempts,
+}
+
+shared::fields! {
+    INCLUDE: Word<Include> = "include", Word::ALL, Optional, "attempts",
+        "`attempts`: with the list `attemptLog` of all attempts.";
+}
+
+/// The query string of `GET /v1/webhooks/deliveries/{id}`.
+pub const DELIVERY_QUERY: Definitions = &[&INCLUDE];
+
+impl Include {
+    pub fn parse(query: &Query) -> Result<Option<Self>, Problem> {
+        let mut fields = Fields::new();
+        query.allow_only(&mut fields, DELIVERY_QUERY);
+        let include = query.read(&mut fields, &INCLUDE);
+        fields.finish(Some(include))
+    }
+}
+
 /// A delivery: one event that is sent to one receiver, with all its attempts.
 #[derive(Debug, JsonSchema, Serialize)]
 #[schemars(rename = "WebhookDelivery")]
@@ -124,6 +151,10 @@ pub struct DeliveryView<'a> {
     /// The body that is sent. `null` if the event has expired.
     #[schemars(schema_with = "body_or_null_schema")]
     payload: Option<&'a RawValue>,
+    /// The attempts, oldest first. Present with `?include=attempts`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<AttemptView<'a>>")]
+    attempt_log: Option<Vec<AttemptView<'a>>>,
 }
 
 impl<'a> DeliveryView<'a> {
@@ -150,6 +181,13 @@ impl<'a> DeliveryView<'a> {
             created_at: delivery.dated_at(),
             updated_at: delivery.updated_at,
             payload: payload.and_then(|text| serde_json::from_str(text).ok()),
+            attempt_log: None,
         }
+    }
+
+    /// Returns the view of a delivery with what the request includes.
+    pub fn including(delivery: &'a Delivery, payload: Option<&'a str>, include: Option<Include>) -> Self {
+        let attempt_log = include.map(|Include::Attempts| delivery.attempts_made());
+        Self { attempt_log, ..Self::new(delivery, payload) }
     }
 }

@@ -8,11 +8,11 @@
 
 mod authentication;
 mod bad_item;
-mod hosted;
 mod items;
 mod limit;
 mod med;
 mod pix;
+mod signed;
 #[cfg(test)]
 mod tests;
 
@@ -24,7 +24,7 @@ use money::charge::Charges;
 use money::med::MedCases;
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, required};
-use shared::http::{OriginSecrets, with_middleware};
+use shared::http::{Origin, with_middleware};
 use shared::store::{Aws, Store};
 
 /// The largest body of a notification, in bytes: 1 MiB. A bank sends many Pix in one notification.
@@ -61,8 +61,8 @@ pub fn router(bank: BankNotifications) -> Router {
         .route("/v1/acquirer-events/{account}/{token}", post(pix::receive))
         .route("/v1/acquirer-events/{account}/{token}/pix", post(pix::receive))
         .route("/v1/acquirer-events/{account}/{token}/med", post(med::receive))
-        .route("/v1/acquirer-events/{account}/{token}/hosted", post(hosted::receive))
+        .route("/v1/acquirer-events/{account}/{token}/hosted", post(signed::receive))
         .with_state(bank);
     // Banks connect to hosts of their own, which no CDN serves.
-    with_middleware(routes, OriginSecrets::default())
+    with_middleware(routes, Origin::default())
 }

@@ -1,5 +1,5 @@
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use acquirer_core::NotificationView;
 use axum::Json;
@@ -105,12 +105,11 @@ async fn stored_items(
     items: impl Iterator<Item = &Item>,
     bad_items: &HashMap<Key, SetAsideItem>,
 ) -> Result<HashMap<Key, StoredItem>, StoreError> {
-    let mut keys: HashSet<Key> = bad_items.keys().cloned().collect();
+    let mut keys: Vec<Key> = bad_items.keys().cloned().collect();
     for item in items {
-        keys.insert(ReportedPix::key_of(&item.end_to_end_id));
+        keys.push(ReportedPix::key_of(&item.end_to_end_id));
         keys.extend(item.charge().map(Charge::key_of));
     }
-    let keys: Vec<Key> = keys.into_iter().collect();
     let found = store.batch_get(&keys).await?;
     Ok(found.into_iter().filter_map(|item| Some((key_of_item(&item)?, item))).collect())
 }

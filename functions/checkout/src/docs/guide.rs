@@ -23,16 +23,18 @@ macro_rules! chapters {
 }
 
 /// All chapters, in the order in which a reader needs them.
-pub(super) const CHAPTERS: [Chapter; 16] = chapters![
+pub(super) const CHAPTERS: [Chapter; 18] = chapters![
     "quickstart",
     "authentication",
     "requests",
     "idempotency",
     "errors",
+    "failed-requests",
     "charges",
     "webhooks",
     "refunds",
     "wallets",
+    "reports",
     "med",
     "dashboard",
     "team",

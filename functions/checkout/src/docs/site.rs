@@ -272,6 +272,10 @@ fn markdown(text: &str, is_reference: bool) -> Markup {
         Event::Html(html) if html.starts_with("<details") || html.starts_with("</details") => {
             vec![Event::Html(html)]
         }
+        // The anchors of rows in the guide's tables, to which other pages and error bodies link.
+        Event::InlineHtml(html) if !is_reference && (html.starts_with("<a id=") || &*html == "</a>") => {
+            vec![Event::InlineHtml(html)]
+        }
         Event::Html(html) | Event::InlineHtml(html) => vec![Event::Text(html)],
         Event::Start(Tag::Table(alignments)) => {
             let start = table_start(alignments.len(), is_reference);

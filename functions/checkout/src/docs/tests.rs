@@ -110,7 +110,7 @@ fn problems() -> Vec<Problem> {
         Problem::WrongCredentials,
         Problem::SecondFactorRequired,
         Problem::SecondFactorDemanded,
-        Problem::LogInAgain { back: text() },
+        Problem::LogInAgain { back: text(), by_code: false },
         Problem::UnknownSender,
         Problem::ApiKeyRoleRequired,
         Problem::AccountSuspended,
@@ -120,6 +120,8 @@ fn problems() -> Vec<Problem> {
         Problem::CdnBypassed,
         Problem::CrossSiteRequest,
         Problem::RoleRequired { role: "ADMIN" },
+        Problem::RecoveryInProgress,
+        Problem::EndpointInactive,
         Problem::ModeChanged,
         Problem::NotFound { what: "charge" },
         Problem::NoSuchRoute { method: text(), path: text() },
@@ -138,6 +140,7 @@ fn problems() -> Vec<Problem> {
         Problem::RefundNotSupported(text()),
         Problem::RateLimited { retry_after_seconds: 1 },
         Problem::TooManyTests { limit: 1, retry_after_seconds: 1 },
+        Problem::TooManyReports { limit: 1, period: "at once", retry_after_seconds: 1 },
         Problem::TooManyLogins { limit: 1, retry_after_seconds: 1 },
         Problem::LiveChargesStopped,
         Problem::Unavailable(text()),
@@ -170,6 +173,11 @@ fn the_guide_lists_every_error_code_with_its_status() {
         .collect();
     assert!(rows.iter().all(|row| row.len() == 4 && row.iter().all(|cell| !cell.is_empty())), "{rows:?}");
     let listed: BTreeSet<(String, String)> =
-        rows.iter().map(|row| (row[0].to_owned(), row[1].trim_matches('`').to_owned())).collect();
+        rows.iter().map(|row| (row[0].to_owned(), row[1].rsplit('`').nth(1).unwrap().to_owned())).collect();
     assert_eq!((listed.len(), &listed), (rows.len(), &sent));
+    // `doc_url` of an error body leads to the row.
+    let contents = contents();
+    let anchors = attributes(contents["errors"], "id");
+    let missing: Vec<_> = sent.iter().filter(|(_, code)| !anchors.contains(&code.as_str())).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }

@@ -2,10 +2,8 @@
 
 use std::error::Error;
 
-use acquirer_http::{causes, connection_failure};
+use acquirer_http::{ResolveFailure, causes, connection_failure};
 use domain::webhook::failure::AttemptFailure;
-
-use super::connector::ResolveFailure;
 
 /// Returns the failure that corresponds to the first recognised cause of an error.
 pub(super) fn failure_of(error: &(dyn Error + 'static)) -> AttemptFailure {

@@ -1,5 +1,5 @@
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Mutex;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
 
 use domain::url_policy::LocalNames;
 use domain::webhook::failure::ConnectionFailure;

@@ -1,4 +1,4 @@
-use domain::charge::{Customer, Metadata, PayerAddress, PaymentDetails};
+use domain::charge::{Customer, Metadata, PayerAddress, PaymentDetails, is_e164};
 use domain::ids::Mode;
 use domain::money::Currency;
 use domain::payment_method::PaymentMethod;
@@ -166,11 +166,7 @@ fn phone(fields: &mut Fields, metadata: Option<&JsonObject>, is_required: bool) 
         return None;
     };
     let text = value.as_str().unwrap_or_default();
-    let digits = text.strip_prefix('+').unwrap_or_default();
-    let is_number = (8..=15).contains(&digits.len())
-        && digits.bytes().all(|byte| byte.is_ascii_digit())
-        && !digits.starts_with('0');
-    if is_number {
+    if is_e164(text) {
         return Some(text.to_owned());
     }
     // Without MB WAY, `phone` is the merchant's own metadata and may have any value.

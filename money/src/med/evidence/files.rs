@@ -1,18 +1,17 @@
 //! The files of evidence in S3. No other module accesses them.
 
-use std::time::{Duration, UNIX_EPOCH};
-
-use aws_sdk_s3::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_s3::error::ProvideErrorMetadata;
 use aws_sdk_s3::operation::get_object::GetObjectOutput;
-use aws_sdk_s3::presigning::PresigningConfig;
 use aws_sdk_s3::types::MetadataDirective;
+use sha2::{Digest, Sha256};
 
+use domain::hex;
 use domain::time::Timestamp;
 
 use crate::med::evidence::{
     Evidence, LEADING_BYTES, PENDING_PREFIX, UPLOAD_SECONDS, Upload, UploadedFile, VIEW_SECONDS,
 };
-use shared::object_store::ObjectStoreError;
+use shared::object_store::{ObjectStoreError, unsigned, valid_for};
 
 /// Clones share one client.
 #[derive(Clone, Debug)]
@@ -74,24 +73,14 @@ impl EvidenceFiles {
         Ok(get.send().await?.body.collect().await?.to_vec())
     }
 
-    /// One request reads both, so that size and bytes belong to the same version of the file. `None` when no
-    /// file was uploaded.
+    /// One request reads all, so that size, leading bytes and hash belong to the same version of the file. The bytes are
+    /// hashed as they arrive, and not stored. `None` when no file was uploaded.
     pub async fn read_upload(&self, upload: &Upload) -> Result<Option<UploadedFile>, ObjectStoreError> {
-        let last = LEADING_BYTES.saturating_sub(1);
         let get = self.client.get_object().bucket(&self.bucket).key(upload.object());
-        match get.range(format!("bytes=0-{last}")).send().await {
-            Ok(answer) => read(answer).await.map(Some),
-            Err(error) => match error.code() {
-                Some("NoSuchKey") => Ok(None),
-                // The file is empty.
-                Some("InvalidRange") => Ok(Some(UploadedFile {
-                    size: 0,
-                    e_tag: String::new(),
-                    version: None,
-                    leading: Vec::new(),
-                })),
-                _ => Err(error.into()),
-            },
+        match get.send().await {
+            Ok(answer) => read(answer, upload.file.size.into()).await.map(Some),
+            Err(error) if error.code() == Some("NoSuchKey") => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -122,31 +111,19 @@ impl EvidenceFiles {
     }
 }
 
-async fn read(answer: GetObjectOutput) -> Result<UploadedFile, ObjectStoreError> {
+async fn read(mut answer: GetObjectOutput, declared: u64) -> Result<UploadedFile, ObjectStoreError> {
     let missing = |name: &str| ObjectStoreError::Unavailable(format!("S3 returned a file without {name}"));
-    // The header reads `bytes 0-15/1234`; the size is after the slash.
-    let size = answer.content_range().and_then(|range| range.rsplit_once('/'));
-    let size = size.and_then(|(_, size)| size.parse().ok()).ok_or_else(|| missing("its size"))?;
+    let size = answer.content_length().and_then(|size| u64::try_from(size).ok());
+    let size = size.ok_or_else(|| missing("its size"))?;
     let e_tag = answer.e_tag().ok_or_else(|| missing("an ETag"))?.to_owned();
     let version = answer.version_id().map(str::to_owned);
-    let leading = answer.body.collect().await?.to_vec();
-    Ok(UploadedFile { size, e_tag, version, leading })
-}
-
-/// S3 checks the time by its own clock, which must agree with the service's clock.
-fn valid_for(seconds: i64, from: Timestamp) -> Result<PresigningConfig, ObjectStoreError> {
-    let since_epoch = Duration::from_millis(u64::try_from(from.millis()).unwrap_or_default());
-    let start = UNIX_EPOCH.checked_add(since_epoch).unwrap_or(UNIX_EPOCH);
-    let valid = Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
-    let config = PresigningConfig::builder().start_time(start).expires_in(valid).build();
-    config.map_err(|error| ObjectStoreError::PresigningFailed(DisplayErrorContext(error).to_string()))
-}
-
-/// Signing sends no request to S3, so its failure is a defect of the service.
-fn unsigned<E, R>(error: SdkError<E, R>) -> ObjectStoreError
-where
-    E: std::error::Error + Send + Sync + 'static,
-    R: std::fmt::Debug + Send + Sync + 'static,
-{
-    ObjectStoreError::PresigningFailed(DisplayErrorContext(error).to_string())
+    let (mut leading, mut hash) = (Vec::new(), Sha256::new());
+    // A file of another size is refused.
+    while size == declared
+        && let Some(bytes) = answer.body.try_next().await?
+    {
+        leading.extend(bytes.iter().take(LEADING_BYTES.saturating_sub(leading.len())));
+        hash.update(&bytes);
+    }
+    Ok(UploadedFile { size, e_tag, version, leading, sha256: hex::encode(hash.finalize()) })
 }

@@ -77,6 +77,8 @@ pub struct Evidence {
     pub uploaded_at: Timestamp,
     /// A hash of the checked content. The key of the permanent object ends with it.
     content: String,
+    /// The SHA-256 of the file in hex.
+    pub sha256: String,
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -86,6 +88,8 @@ pub struct UploadedFile {
     /// `None` in a bucket without versions.
     version: Option<String>,
     leading: Vec<u8>,
+    /// The SHA-256 of the file in hex; of no file if the size is not the declared one.
+    sha256: String,
 }
 
 impl Upload {
@@ -124,6 +128,7 @@ impl Upload {
             created_at: self.created_at,
             uploaded_at: now,
             content: arrived.content_hash(),
+            sha256: arrived.sha256.clone(),
         })
     }
 }
@@ -189,7 +194,8 @@ mod tests {
         };
         let object_key = |e_tag: &str, version: Option<&str>| {
             let (e_tag, version) = (e_tag.to_owned(), version.map(str::to_owned));
-            let arrived = UploadedFile { size: 6, e_tag, version, leading: b"GIF89a".to_vec() };
+            let arrived =
+                UploadedFile { size: 6, e_tag, version, leading: b"GIF89a".to_vec(), sha256: String::new() };
             upload.confirmed(&arrived, at(1)).unwrap().object()
         };
         assert_eq!(object_key("\"a\"", Some("1")), object_key("\"a\"", Some("1")));

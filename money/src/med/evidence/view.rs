@@ -72,6 +72,9 @@ pub struct EvidenceView<'a> {
     file_size: u32,
     /// The type of the file.
     mime_type: MimeType,
+    /// The SHA-256 of the file's bytes in lower-case hex.
+    #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
+    sha256: &'a str,
     /// Who added the file.
     uploaded_by: UploadedBy,
     /// When the upload was requested.
@@ -95,6 +98,7 @@ impl<'a> EvidenceView<'a> {
             file_name: evidence.file.name.as_str(),
             file_size: evidence.file.size,
             mime_type: evidence.file.mime_type,
+            sha256: &evidence.sha256,
             uploaded_by: evidence.uploaded_by,
             created_at: evidence.created_at,
             uploaded_at: evidence.uploaded_at,

@@ -57,6 +57,7 @@ pub enum LogIn {
 
 #[derive(Debug)]
 pub struct NewToken {
+    pub user: domain::ids::UserId,
     pub token: SecretString,
     pub(super) expires_at: Timestamp,
     /// For the cookie that proves an earlier log-in of the browser at the next one.

@@ -83,7 +83,7 @@ impl IssuedToken {
             (kind == TokenKind::Session).then(|| tokens.issue(TokenKind::Browser, holder, &jti, now));
         let browser = browser.transpose()?.map(|(token, _claims)| token);
         let issued = Self { user: user_id, account, kind, generation, jti, exp, source, agent };
-        Ok((NewToken { token, expires_at, browser, language: user.language }, issued))
+        Ok((NewToken { user: user_id, token, expires_at, browser, language: user.language }, issued))
     }
 
     /// Ids sort by time.

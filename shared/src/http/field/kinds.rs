@@ -680,7 +680,7 @@ impl Kind for Dictionary {
     }
 }
 
-/// A header of `min` to `max` characters of UTF-8. [`super::super::Fields::header`] reads it.
+/// A header of `min` to `max` characters of UTF-8. `Fields::of_creation` reads it.
 #[derive(Clone, Copy, Debug)]
 pub struct HeaderText {
     /// The smallest length in characters.

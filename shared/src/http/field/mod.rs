@@ -174,11 +174,11 @@ macro_rules! fields {
 }
 
 crate::fields! {
-    /// The header `Idempotency-Key` of the charge routes. In the bodies of payments and refunds, `idempotencyKey` has
+    /// The header `Idempotency-Key` of the routes of charges and reports. In the bodies of payments and refunds, `idempotencyKey` has
     /// the same purpose.
     pub IDEMPOTENCY_KEY: HeaderText = "Idempotency-Key",
         HeaderText { min: 8, max: 128 }, Required, "order-1001-attempt-1",
-        "A key that is unique to this request. A request with the same key and the same body returns the existing charge and creates no other.";
+        "A key that is unique to this request. A request with the same key and the same body returns what the first one created, and creates nothing.";
     /// `limit` of a list.
     pub LIMIT: Count = "limit", Count { min: 1, max: 100, hint: "" }, DefaultsTo(25), 25,
         "The largest number of objects on a page.";

@@ -16,11 +16,10 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use stand_in_kit::Table;
+use stand_in_kit::{Faults, Table};
 
 use crate::behaviour::Behaviour;
 use crate::error::ApiError;
-use crate::fault::Faults;
 use crate::form::Params;
 use crate::routes::Route;
 use crate::values::{at, int, merge, object, sha256, text};

@@ -8,7 +8,7 @@
 //! the ledger's verification, and the rows that are still due.
 #![allow(clippy::indexing_slicing, reason = "a JSON value has null for a field that is missing")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::process::ExitCode;
 use std::rc::Rc;
@@ -32,9 +32,9 @@ const ROUNDS: u32 = 5;
 /// The scenario without steps: the first one.
 const IDLE: &str = "idle";
 
-/// How many calls with the same description `idle` fails. A schedule repeats its calls, and some of them for each
-/// partition and period.
-const MOST_ALIKE: u32 = 12;
+/// How many calls with the same description fail in a scenario, if `idle` makes such calls too. A schedule repeats its
+/// calls, and some of them for each partition and period.
+const MOST_ALIKE: usize = 12;
 
 /// One run in so many may not reach its call, because a slow machine divides the work otherwise. More would mean that
 /// the names of calls do not find them again.
@@ -164,8 +164,14 @@ async fn all_points(scenarios: &[String]) -> Result<Vec<Point>> {
         calls.retain(|call| !background.contains(call));
         if scenario.name == IDLE {
             background.clone_from(&calls);
-            calls.retain(|call| call.number <= MOST_ALIKE);
         }
+        let of_schedules: BTreeSet<_> = background.iter().map(description).collect();
+        let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
+        calls.retain(|call| {
+            let alike = counts.entry((call.function.clone(), call.what.clone())).or_default();
+            *alike = alike.saturating_add(1);
+            *alike <= MOST_ALIKE || !of_schedules.contains(&description(call))
+        });
         let expected = Rc::new(expected);
         for call in calls.into_iter().filter(|_| is_chosen) {
             points.extend(Fault::all_of(&call).map(|fault| Point {
@@ -177,6 +183,10 @@ async fn all_points(scenarios: &[String]) -> Result<Vec<Point>> {
         }
     }
     Ok(points)
+}
+
+fn description(call: &Call) -> (&str, &str) {
+    (&call.function, &call.what)
 }
 
 /// Runs a scenario without a fault. Returns the calls of its functions, and what is seen at the end.

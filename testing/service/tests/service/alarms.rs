@@ -49,7 +49,7 @@ fn operations() -> String {
     let pages = std::fs::read_dir(docs.join("operations")).into_iter().flatten();
     let pages = pages
         .map(|page| page.unwrap().path())
-        .chain(["operations.md", "pix.md", "cards.md"].map(|name| docs.join(name)));
+        .chain(["operations.md", "pix.md", "cards.md", "crypto.md"].map(|name| docs.join(name)));
     pages.map(|page| std::fs::read_to_string(page).unwrap()).collect()
 }
 

@@ -236,7 +236,7 @@ async fn a_member_lists_keys_and_manages_them_as_the_stored_role_says_until_remo
 
     let store = service.store();
     let email = &service.stack.seed.member_email;
-    for (role, status) in [(Role::Admin, 201), (Role::Owner, 201), (Role::Member, 403)] {
+    for (role, status) in [(Role::Admin, 201), (Role::Owner, 201), (Role::Member, 403), (Role::Viewer, 403)] {
         change_user(&store, email, |user| user.role = role).await;
         assert_eq!(member.issue(&json!({})).await.status, status, "{role:?}");
     }

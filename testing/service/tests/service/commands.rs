@@ -121,8 +121,9 @@ async fn listen_receives_and_forwards_every_event_that_trigger_causes_with_a_sig
 fn assert_signed(name: &str, hook: &ReceivedWebhook, right: Received) {
     let now = Clock::machine_now().seconds();
     check(&right, now).unwrap_or_else(|faults| panic!("{name}: {faults:?}"));
-    // Adds whitespace after the commas between members. No text of these events contains `,"`.
+    // Adds whitespace after the commas between members. The delimiter of a report is a comma in quotes.
     let spaced = String::from_utf8(hook.body.to_vec()).unwrap().replace(",\"", ", \"") + "\n";
+    let spaced = spaced.replace(":\", \"", ":\",\"");
     let faults = check(&Received { body: spaced.into_bytes(), ..right }, now).unwrap_err();
     assert_eq!(faults, [Fault::Reserialised], "{name}");
 }

@@ -101,8 +101,17 @@ impl<'a> Browser<'a> {
         shown(&answer)
     }
 
+    /// Sends a form, and answers its question if it asks one.
     pub(crate) async fn send(&self, form: &Sent) -> Answer {
-        self.post(&form.action, &form.pairs()).await
+        let answer = self.post(&form.action, &form.pairs()).await;
+        if answer.status != 200 || !text(&answer).contains("name=\"confirmed\"") {
+            return answer;
+        }
+        let question = shown(&answer);
+        let button =
+            ["Confirmar", "Confirm"].into_iter().find(|name| question.has(Role::Button, name)).unwrap();
+        let confirmed = question.press(button, &[]);
+        self.post(&confirmed.action, &confirmed.pairs()).await
     }
 
     /// Fills in the form of a page, presses its button, and returns where it led.
@@ -139,10 +148,12 @@ pub(crate) const PAGES: &[&str] = &[
     "/dashboard/payouts",
     "/dashboard/settings",
     "/dashboard/wallet",
+    "/dashboard/reports",
     "/dashboard/disputes",
     "/dashboard/webhooks",
     "/dashboard/events",
     "/dashboard/developers",
+    "/dashboard/requests",
     "/dashboard/team",
     "/dashboard/security",
     "/dashboard/confirm",
@@ -269,7 +280,7 @@ async fn every_page_has_the_security_headers_nothing_inline_and_the_users_langua
             assert!(page.language() == lang && page.has(Role::Link, word), "{path} {page}");
         }
     }
-    assert!(browser.page("/dashboard").await.form("Escolher").has(Role::Field, "Idioma"));
+    assert!(browser.page("/dashboard").await.form("Trocar idioma").has(Role::Field, "Idioma"));
 }
 
 #[tokio::test]
@@ -410,19 +421,19 @@ async fn pages_stay_within_their_budgets() {
     let proxy = service.proxy();
     proxy.set_min_latency(Duration::from_millis(100));
     for (path, requests, read_units) in [
-        ("/dashboard", 8, 60.0),
+        ("/dashboard", 11, 60.0),
         ("/dashboard/charges", 4, 35.0),
         ("/dashboard/charges?status=paid", 5, 35.0),
         (next.as_str(), 5, 35.0),
-        ("/dashboard/refunds", 4, 35.0),
+        ("/dashboard/refunds", 5, 45.0),
         ("/dashboard/payouts", 4, 35.0),
         ("/dashboard/settings", 2, 5.0),
-        ("/dashboard/wallet", 4, 30.0),
-        ("/dashboard/disputes", 5, 40.0),
+        ("/dashboard/wallet", 5, 45.0),
+        ("/dashboard/disputes", 6, 45.0),
         (dispute.as_str(), 5, 20.0),
         ("/dashboard/webhooks", 5, 30.0),
         ("/dashboard/webhooks?status=PENDING", 5, 30.0),
-        (endpoint.as_str(), 5, 30.0),
+        (endpoint.as_str(), 6, 30.0),
         ("/dashboard/developers", 3, 10.0),
         ("/dashboard/team", 4, 30.0),
         ("/dashboard/security", 3, 30.0),
@@ -438,7 +449,9 @@ async fn pages_stay_within_their_budgets() {
         browser.page(path).await;
         let report = proxy.report();
         assert!(report.requests() <= requests, "{path}: {report:?}");
-        assert!(report.sequential_requests <= 3, "{path}: {report:?}");
+        // The charges of disputes are known only after the disputes.
+        let sequential = if path == "/dashboard/disputes" { 4 } else { 3 };
+        assert!(report.sequential_requests <= sequential, "{path}: {report:?}");
         assert!(report.read_units <= read_units, "{path}: {report:?}");
         assert!(report.write_units <= 1.0, "{path}: {report:?}");
     }

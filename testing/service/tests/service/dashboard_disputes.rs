@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::bank_med::{credit, unexplained_case};
 use crate::dashboard::{Browser, location, shown};
-use crate::support::{Answer, Client, Service, eventually, id};
+use crate::support::{Answer, Client, Listener, Service, eventually, id};
 
 const APPEAL: &str = "Conte o que foi vendido, quando e como foi entregue";
 const CONFIRM: &str = "Para confirmar, digite R$ 30,90";
@@ -56,7 +56,7 @@ async fn a_draft_is_kept_until_the_appeal_is_sent() {
     let html = member.page(&page).await;
     assert!(html.contains("nota fiscal") && html.contains("caiu em um golpe"), "{html}");
     let done = format!("{page}?done=1");
-    assert_eq!(member.submit(&page, "Guardar rascunho", &[(APPEAL, TEXT)]).await, done);
+    assert_eq!(member.submit(&page, "Salvar rascunho", &[(APPEAL, TEXT)]).await, done);
     assert_eq!(appeal_text(&member.page(&page).await), TEXT);
     // A refusal keeps the text too.
     let short = member.submit(&page, "Contestar", &[(APPEAL, "não")]).await;
@@ -78,7 +78,7 @@ async fn a_draft_is_kept_until_the_appeal_is_sent() {
         let page = member.page("/dashboard/audit").await;
         page.contains("Disputa contestada").then_some(page)
     });
-    assert!(audit.await.row("Disputa contestada").contains("usr_"));
+    assert!(audit.await.row("Disputa contestada").contains("member@loja.example"));
 }
 
 #[tokio::test]
@@ -96,6 +96,19 @@ async fn the_loss_is_accepted_by_typing_its_amount() {
     assert_eq!(led, format!("{page}?done=1"));
     let accepted = case_of(&service, &page).await;
     assert_eq!((&accepted["status"], &accepted["money_outcome"]), (&json!("accepted"), &json!("lost")));
+    // The wallet retains nothing, and the payer does not read that the dispute is under review.
+    let lost = member.page(&page).await;
+    assert_eq!(
+        (lost.values("Perdido"), lost.values("Retido").len()),
+        (vec!["R$ 30,90".to_owned()], 0),
+        "{lost}"
+    );
+    let charge = accepted["charge_id"].as_str().unwrap();
+    assert!(member.page(&format!("/dashboard/charges/{charge}")).await.contains("Disputa perdida"));
+    let payers =
+        service.raw(Method::GET, &format!("/checkout/{}", charge.trim_start_matches("ch_")), &[], "").await;
+    let payers = crate::dashboard::text(&payers);
+    assert!(payers.contains("Disputa encerrada") && !payers.contains("sendo analisado"), "{payers}");
     let again = member.post(&accept, &[("mode", "test"), ("amount", "30,90")]).await;
     assert_eq!(location(&again), format!("{page}?done=1"));
 
@@ -134,7 +147,7 @@ async fn after_the_deadline_the_page_says_that_nothing_can_be_sent() {
     let late = owner.page(&page).await;
     assert!(late.contains("O prazo terminou. O banco do pagador decide sem a sua resposta"), "{late}");
     assert!(!late.has(Role::Field, APPEAL) && !offers_upload(&late), "{late}");
-    assert!(!owner.page("/dashboard").await.contains("Disputas que esperam resposta"));
+    assert!(!owner.page("/dashboard").await.contains("Disputas à espera"));
     let late = owner.post(&appeal, &[("mode", "test"), ("reason", TEXT)]).await;
     assert_eq!(location(&late), format!("{page}?error=unprocessable_entity"));
     assert_eq!(owner.post(&evidence, &upload("9")).await.status, 422);
@@ -148,7 +161,8 @@ async fn after_the_deadline_the_page_says_that_nothing_can_be_sent() {
 async fn in_live_mode_an_administrator_makes_the_dossier_and_the_text_is_kept_for_a_log_in() {
     let service = Service::without_event_sources().await;
     let (page, live) = service.live_case().await;
-    let (appeal, fields) = (format!("{page}/appeal"), [("mode", "live"), ("reason", TEXT)]);
+    let fields = [("mode", "live"), ("back", page.as_str()), ("reason", TEXT)];
+    let appeal = format!("{page}/appeal");
     let member = Browser::member(&service).await.in_mode(Mode::Live);
     let (shown, dossier) = (member.page(&page).await, format!("{page}/dossier"));
     assert!(!offers_upload(&shown) && shown.links_to(&dossier).is_empty(), "{shown}");
@@ -263,7 +277,11 @@ async fn the_dossier_is_a_pdf_with_the_case_and_no_whole_document() {
     });
     let charge = service.new_charge(&body).await;
     service.sandbox(&charge, "pay", &json!({})).await;
+    let refund = service.refund(&charge, "refund-01", json!({"amount": 90})).await.expect(201);
+    let listener = Listener::start().await;
+    service.register_endpoint(&listener.url, &["med_case.created"]).await;
     let case = service.open_case(&charge, json!({"reason": "Golpe"})).await;
+    listener.wait_for_event("med_case.created").await;
     let page = page_of(&case);
     let member = Browser::member(&service).await;
     let ticket = ticket(&member, &page, PDF, "application/pdf").await;
@@ -281,13 +299,35 @@ async fn the_dossier_is_a_pdf_with_the_case_and_no_whole_document() {
     let text: String = answer.bytes.iter().map(|byte| char::from(*byte)).collect();
     let of_case = ["%PDF-1.7", "DOCUMENTO DE TESTE", "Golpe", "R$ 30,90", "Entregue no dia 5.", id(&case)];
     let of_charge = ["Maria Silva", "***.379.955-**", "4711", "nota <b> ***.379.955-**.pdf", id(&charge)];
-    for expected in of_case.into_iter().chain(of_charge) {
+    // The lines of the timeline have a character that is not ASCII, so the PDF has them in hex.
+    let in_hex = |text: &str| domain::hex::encode(text).to_uppercase();
+    let of_timeline = [id(&refund), "R$ 0,90", "med_case.created", "Entrega: Entregue"].map(in_hex);
+    let of_timeline = of_timeline.each_ref().map(String::as_str);
+    for expected in of_case.into_iter().chain(of_charge).chain(of_timeline) {
         assert!(text.contains(expected), "{expected}: {text}");
     }
     assert!(!text.contains("29537995593"), "{text}");
+    // The SHA-256 of the file, as `sha256sum` prints it.
+    let sha256 = "6ae018aedc4c3298bbcdaa329e76ef215132347ac29831c444f5210bdd2ef477";
+    let files = service.get(&format!("/v1/med/cases/{}/evidence", id(&case))).await.expect(200);
+    assert_eq!(files["data"][0]["sha256"], sha256);
+    assert!(text.contains(sha256), "{text}");
     let live = Browser::owner(&service).await.in_mode(Mode::Live);
     assert_eq!(live.answer(&link, &[]).await.status, 404);
     assert_eq!(member.answer("/dashboard/disputes/med_x/dossier", &[]).await.status, 404);
+    for path in ["/v1/med/cases", "/v1/infractions"] {
+        let path = format!("{path}/{}/dossier", id(&case));
+        let of_api = service.get(&path).await;
+        assert_eq!((of_api.status.as_u16(), of_api.header("content-type")), (200, Some("application/pdf")));
+        assert_eq!(of_api.header("content-disposition"), Some(name.as_str()));
+        let of_api: String = of_api.bytes.iter().map(|byte| char::from(*byte)).collect();
+        for expected in of_case.into_iter().chain(of_charge).chain(of_timeline).chain([sha256]) {
+            assert!(of_api.contains(expected), "{expected}: {of_api}");
+        }
+        assert!(!of_api.contains("29537995593"), "{of_api}");
+        let refused = service.live_client().get(&path).await;
+        assert_eq!(refused.problem(), (404, "not_found_error", "not_found"));
+    }
 }
 
 #[tokio::test]
@@ -309,7 +349,7 @@ async fn a_document_is_revealed_once_and_the_audit_says_to_whom() {
     assert!(masked.contains("***.379.955-**") && !masked.source().contains("29537995593"), "{masked}");
     let audit = audit().await;
     let row = audit.row("Documento do pagador mostrado");
-    assert!(row.contains(id(&charge)) && row.contains("usr_"), "{row}");
+    assert!(row.contains(&id(&charge)[..15]) && row.contains("owner@loja.example"), "{row}");
     assert!(!audit.source().contains("29537995593") && !audit.source().contains("379.955"), "{audit}");
     // A charge without a document, and one of another mode.
     let without = live.new_charge("order-0002", &json!({"amount": 3_090})).await;

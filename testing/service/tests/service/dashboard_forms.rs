@@ -41,6 +41,7 @@ async fn a_charge_is_created_paid_and_refunded_in_part() {
     for (amount, status, rule) in [
         ("500,00", 422, "O valor é maior do que o que resta devolver."),
         ("dez", 400, "O valor não é válido."),
+        ("", 400, "O valor não é válido."),
     ] {
         let typed = [("Valor", amount), ("Motivo", "Troca")];
         let refused = browser.send(&browser.page(&page).await.press("Devolver", &typed)).await;
@@ -48,11 +49,16 @@ async fn a_charge_is_created_paid_and_refunded_in_part() {
         assert_eq!(refused.status, status, "{answer}");
         let [field, reason] = ["Valor", "Motivo"].map(|label| answer.get(Role::Field, label));
         assert_eq!((field.value(), reason.value()), (amount.to_owned(), "Troca".to_owned()));
-        assert_eq!(field.attribute("placeholder"), Some("tudo (R$ 100,00)"));
+        assert!(answer.contains("Ainda pode devolver: R$ 100,00."), "{answer}");
         assert!(answer.names(Role::Alert)[0].starts_with(rule), "{answer}");
         assert_eq!(field.is_invalid(), status == 400, "{answer}");
     }
 
+    let refunded_in_part = eventually("the refund", async || {
+        Some(browser.page(&page).await).filter(|page| page.contains("Devolvida em parte"))
+    })
+    .await;
+    assert_eq!(refunded_in_part.form("Devolver").get(Role::Field, "Valor").value(), "100,00");
     let failed = browser.submit(&page, "Devolver", &[("Valor", "1,00"), ("Motivo", "sandbox:hold")]).await;
     assert_eq!(failed, format!("{page}?done=1"));
     let newest = service.refunds(&charge).await.remove(0);
@@ -72,12 +78,14 @@ async fn a_refund_is_typed_in_the_currency_of_the_charge() {
     let charge = service.get(&page.replace("/dashboard/", "/v1/")).await.expect(200);
     service.sandbox(&charge, "pay", &json!({})).await;
     let shown = browser.page(&page).await;
-    let question = shown.form("Devolver");
-    let question = question.attribute("data-confirm").unwrap();
-    assert!(question.starts_with("Devolver JPY {} a quem pagou (Cartão de crédito)?"), "{question}");
-    let refused = browser.send(&shown.press("Devolver", &[("Valor", "10,50")])).await;
+    let asked = shown.press("Estornar", &[("Valor", "10")]);
+    let asked = browser.post(&asked.action, &asked.pairs()).await;
+    let question = crate::dashboard::shown(&asked);
+    assert!(question.contains("Estornar JPY 10 a quem pagou (Cartão de crédito)?"), "{question}");
+    assert!(service.refunds(&charge).await.is_empty(), "nothing is refunded before the answer");
+    let refused = browser.send(&shown.press("Estornar", &[("Valor", "10,50")])).await;
     assert_eq!(refused.status, 400, "a yen has no decimals");
-    let done = browser.submit(&page, "Devolver", &[("Valor", "10")]).await;
+    let done = browser.submit(&page, "Estornar", &[("Valor", "10")]).await;
     assert_eq!(done, format!("{page}?done=1"));
     assert_eq!(service.refunds(&charge).await[0]["amount"], 10);
     // The filter and the search read the amount in the currency of each charge.
@@ -173,7 +181,10 @@ async fn an_action_that_would_be_refused_is_disabled_and_says_why() {
     let page = owner.page(&page_of(&old)).await;
     assert!(is_disabled(&page, "Devolver", "O banco só devolve um Pix até 90 dias"), "{page}");
     let late = owner
-        .post(&format!("{}/refund", page_of(&old)), &[("mode", "test"), ("idempotency_key", "refund-0001")])
+        .post(
+            &format!("{}/refund", page_of(&old)),
+            &[("mode", "test"), ("idempotency_key", "refund-0001"), ("amount", "1,00"), ("confirmed", "1")],
+        )
         .await;
     assert_eq!(location(&late), format!("{}?error=payment_not_refundable", page_of(&old)));
 }
@@ -247,7 +258,7 @@ async fn an_endpoint_is_registered_paused_rotated_and_deleted() {
     assert_eq!(first.len(), 64);
     let registered = owner.page(&page).await;
     assert!(!registered.source().contains(&first));
-    let rotated = owner.send(&registered.press("Trocar", &[])).await;
+    let rotated = owner.send(&registered.press("Trocar segredo", &[])).await;
     assert_ne!(shown_secret(&rotated), first);
     let paused = owner.submit(&page, "Pausar", &[]).await;
     assert_eq!(paused, format!("{page}?done=1"));
@@ -282,7 +293,7 @@ async fn an_endpoint_is_registered_paused_rotated_and_deleted() {
     let drawn = owner.page(&page).await.press("Salvar", &[]).fields;
     let expected =
         [("before", "http://127.0.0.1:9/a"), ("url", "http://127.0.0.1:9/a"), ("events", "charge.paid")];
-    assert_eq!(drawn[3..], expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    assert_eq!(drawn[4..], expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
     let typed = [
         ("URL", "http://127.0.0.1:9/b"),
         ("charge.created", "on"),
@@ -341,7 +352,7 @@ async fn a_form_that_is_sent_twice_is_done_once_and_never_answered_with_an_error
         column.iter().map(Page::text).collect::<Vec<_>>()
     };
     let (keys_before, member) = (keys().await, service.stack.seed.member_email.as_str());
-    owner.submit(team, "Convidar", &[("Papel", "Administrador"), ("E-mail", "bia@loja.example")]).await;
+    owner.submit(team, "Convidar", &[("Função", "Administrador"), ("E-mail", "bia@loja.example")]).await;
     let (once, done) = ("?error=idempotency_key_reused", ["?done=1"; 2]);
     // The page, the row, the button, what is typed, and where the first and the second answer lead. A secret is shown at
     // the first.
@@ -349,13 +360,13 @@ async fn a_form_that_is_sent_twice_is_done_once_and_never_answered_with_an_error
         (&*charge(&open), None, "Cancelar cobrança", &[][..], done),
         (&charge(&failing), None, "Simular recusa", &[], done),
         (&charge(&expiring), None, "Simular vencimento", &[], done),
-        (developers, Some(keys_before[0].as_str()), "Trocar", &[], ["", once]),
-        (&webhook, None, "Trocar", &[], ["", once]),
+        (developers, Some(keys_before[0].as_str()), "Trocar chave", &[], ["", once]),
+        (&webhook, None, "Trocar segredo", &[], ["", once]),
         (&webhook, None, "Pausar", &[], done),
         (&webhook, None, "Salvar", &[("URL", "http://127.0.0.1:9/b")], done),
-        (team, Some(member), "Mudar", &[("Papel", "Administrador")], done),
+        (team, Some(member), "Mudar função", &[("Função", "Administrador")], done),
         (team, Some(member), "Remover", &[], done),
-        (team, None, "Convidar", &[("Papel", "Administrador"), ("E-mail", "eva@loja.example")], done),
+        (team, None, "Convidar", &[("Função", "Administrador"), ("E-mail", "eva@loja.example")], done),
         ("/dashboard/settings", None, "Salvar", &[("Nome da loja", "Loja")], done),
     ] {
         let mut part = owner.page(page).await;

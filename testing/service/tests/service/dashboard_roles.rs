@@ -19,6 +19,7 @@ use crate::support::{Answer, Client, Service, eventually, id};
 /// The least role.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Least {
+    Viewer,
     Member,
     Admin,
     Owner,
@@ -44,7 +45,7 @@ enum Shown {
     Elsewhere,
 }
 
-use Least::{Admin, Member, Nobody, Owner};
+use Least::{Admin, Member, Nobody, Owner, Viewer};
 use Recent::{Always, Live as InLive, Never};
 use Shown::{Elsewhere, On, OnlyTo};
 
@@ -57,6 +58,7 @@ const CASE: &str = "/dashboard/disputes/{case}";
 const ENDPOINTS: &str = "/dashboard/webhooks";
 const ENDPOINT: &str = "/dashboard/webhooks/{endpoint}";
 const DELIVERY: &str = "/dashboard/deliveries/{delivery}";
+const REPORTS: &str = "/dashboard/reports";
 const KEYS: &str = "/dashboard/developers";
 const TEAM: &str = "/dashboard/team";
 const SETTINGS: &str = "/dashboard/settings";
@@ -82,7 +84,12 @@ const FORMS: &[Row] = &[
     ("/dashboard/webhooks/{id}/test", [Member, Admin], InLive, On(ENDPOINT), &[]),
     ("/dashboard/webhooks/{id}/rotate", [Member, Admin], InLive, On(ENDPOINT), &[]),
     ("/dashboard/webhooks/{id}/delete", [Member, Admin], InLive, On(ENDPOINT), &[]),
+    ("/dashboard/webhooks/{id}/recover", [Member, Member], Never, On(ENDPOINT), &[]),
     ("/dashboard/deliveries/{id}/resend", [Member, Member], Never, On(DELIVERY), &[]),
+    (REPORTS, [Viewer, Viewer], Never, On(REPORTS), &[("from", "x")]),
+    ("/dashboard/reports/schedules", [Member, Member], Never, On(REPORTS), &[("interval", "x")]),
+    ("/dashboard/reports/{id}/delete", [Member, Member], Never, Elsewhere, &[]),
+    ("/dashboard/reports/schedules/{id}/delete", [Member, Member], Never, Elsewhere, &[]),
     ("/dashboard/developers/keys", [Admin, Admin], InLive, On(KEYS), &[("label", "\u{1}")]),
     ("/dashboard/developers/keys/{id}/rotate", [Admin, Admin], InLive, On(KEYS), &[]),
     ("/dashboard/developers/keys/{id}/revoke", [Admin, Admin], InLive, On(KEYS), &[]),
@@ -93,17 +100,17 @@ const FORMS: &[Row] = &[
     (SETTINGS, [Admin, Admin], Always, On(SETTINGS), &[("color", "x")]),
     (LOGO, [Admin, Admin], Always, On(SETTINGS), &[]),
     ("/dashboard/settings/logo/remove", [Admin, Admin], Always, On(SETTINGS), &[]),
-    ("/dashboard/security/totp", [Member, Member], Always, On(SECURITY), &[]),
-    ("/dashboard/security/totp/on", [Member, Member], Always, On(SECURITY), &[("code", "x")]),
+    ("/dashboard/security/totp", [Viewer, Viewer], Always, On(SECURITY), &[]),
+    ("/dashboard/security/totp/on", [Viewer, Viewer], Always, On(SECURITY), &[("code", "x")]),
     // These prove the user themselves.
-    ("/dashboard/security/totp/off", [Member, Member], Never, Elsewhere, &[("password", "x")]),
-    ("/dashboard/security/password", [Member, Member], Never, On(SECURITY), &[("new", "x")]),
-    ("/dashboard/confirm", [Member, Member], Never, Elsewhere, &[("password", "x")]),
+    ("/dashboard/security/totp/off", [Viewer, Viewer], Never, Elsewhere, &[("password", "x")]),
+    ("/dashboard/security/password", [Viewer, Viewer], Never, On(SECURITY), &[("new", "x")]),
+    ("/dashboard/confirm", [Viewer, Viewer], Never, Elsewhere, &[("password", "x")]),
     // For another session, which this test does not begin.
-    ("/dashboard/security/sessions/{id}/end", [Member, Member], Never, Elsewhere, &[]),
+    ("/dashboard/security/sessions/{id}/end", [Viewer, Viewer], Never, Elsewhere, &[]),
     ("/dashboard/security/demand", [Owner, Owner], Always, On(SECURITY), &[("required", "0")]),
     // Ends the session, so it is the last one.
-    (SESSIONS, [Member, Member], Never, On(SECURITY), &[]),
+    (SESSIONS, [Viewer, Viewer], Never, On(SECURITY), &[]),
 ];
 
 /// The forms that need no session.
@@ -203,13 +210,13 @@ async fn each_form_is_for_its_roles_and_needs_a_recent_log_in_where_it_says_so()
     let owner = Browser::owner(service).await;
     let file = png(8, 8, 0);
     assert_eq!(upload(service, owner.cookies(), "test", &file).await.status, 303);
-    owner.submit(TEAM, "Convidar", &[("Papel", "Administrador"), ("E-mail", "bia@loja.example")]).await;
+    owner.submit(TEAM, "Convidar", &[("Função", "Administrador"), ("E-mail", "bia@loja.example")]).await;
 
     let draft = "O CPF 295.379.955-93 recebeu";
     let (cases, id) = (MedCases::new(service.store()), objects[1].case.parse().unwrap());
     cases.save_draft(id, draft, service.stack.clock.now()).await.unwrap();
 
-    let people = [(Role::Member, Member), (Role::Admin, Admin), (Role::Owner, Owner)];
+    let people = [(Role::Viewer, Viewer), (Role::Member, Member), (Role::Admin, Admin), (Role::Owner, Owner)];
     // All pages first, because the forms remove what the pages show.
     for (role, has) in people {
         for (of_mode, objects) in objects.iter().enumerate() {
@@ -217,8 +224,9 @@ async fn each_form_is_for_its_roles_and_needs_a_recent_log_in_where_it_says_so()
             if objects.mode == Mode::Live {
                 let case = browser.page(&objects.page(CASE)).await;
                 let shows_draft = case.source().contains(draft);
-                assert_eq!(shows_draft, role != Role::Member, "a draft may have documents");
-                for action in ["Dossiê em PDF", "Guardar rascunho"] {
+                assert_eq!(shows_draft, role.manages_keys(), "a draft may have documents");
+                assert_eq!(case.has(Part::Link, "Dossiê em PDF"), role != Role::Member, "{case}");
+                for action in ["Dossiê em PDF", "Salvar rascunho"] {
                     let named = case.has(Part::Button, &format!("{action} (precisa de administrador)"));
                     assert_eq!(named, role == Role::Member, "{action}: {case}");
                 }
@@ -228,7 +236,7 @@ async fn each_form_is_for_its_roles_and_needs_a_recent_log_in_where_it_says_so()
                 let found = forms(&browser.page(&objects.page(page)).await, template);
                 let case = format!("{template} for {role:?} in {}: {found:?}", objects.mode);
                 let is_allowed = has >= least[of_mode];
-                if !is_allowed && matches!(shown, OnlyTo(_)) {
+                if !is_allowed && (role == Role::Viewer || matches!(shown, OnlyTo(_))) {
                     assert!(found.is_empty(), "{case}");
                     continue;
                 }
@@ -241,7 +249,9 @@ async fn each_form_is_for_its_roles_and_needs_a_recent_log_in_where_it_says_so()
                         buttons.iter().find(|_| is_allowed).map(|button| form.press(&button.name(), &[]));
                     let has_key = |sent: Sent| sent.fields.iter().any(|(name, _)| name == "idempotency_key");
                     assert!(pressed.is_none_or(has_key), "{case}");
-                    for (role, need) in [(Admin, "precisa de administrador)"), (Owner, "precisa de dono)")] {
+                    for (role, need) in
+                        [(Admin, "precisa de administrador)"), (Owner, "precisa do proprietário)")]
+                    {
                         assert_eq!(form.contains(need), least[of_mode] == role && !is_allowed, "{case}");
                     }
                 }
@@ -298,6 +308,33 @@ async fn enter(service: &Service, role: Role, mode: Mode) -> Browser<'_> {
     let email = if role == Role::Owner { &seed.first.owner_email } else { &seed.member_email };
     change_user(&service.store(), email, |user| user.role = role).await;
     Browser::log_in(service, email).await.in_mode(mode)
+}
+
+/// The routes of the API that change something are for API keys, except those for dashboard tokens.
+#[tokio::test]
+async fn a_viewers_token_changes_nothing_but_its_own_session() {
+    let service = Service::start().await;
+    let (email, password) = (&service.stack.seed.member_email, &service.stack.seed.first.password);
+    change_user(&service.store(), email, |user| user.role = Role::Viewer).await;
+    let log_in = json!({"email": email, "password": password});
+    let token = service.post_as("", "/v1/auth/login", &log_in, &[]).await.expect(200);
+    let bearer = format!("Bearer {}", token["token"].as_str().unwrap());
+    let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+    let (mut refused, last) = (0, "POST /v1/auth/logout");
+    let changing = openapi::routes().into_iter().filter(|route| !route.starts_with("GET "));
+    let open =
+        ["POST /v1/auth/login", "POST /checkout/{raw_id}/card", "POST /checkout/{raw_id}/simulate", last];
+    for route in changing.filter(|route| !open.contains(&route.as_str())) {
+        let (method, path) = route.split_once(' ').unwrap();
+        let path = path.replace(['{', '}'], "x");
+        let answer = service.raw(method.parse().unwrap(), &path, &headers, "{}").await;
+        let expected = if path.starts_with("/v1/api-keys") { 403 } else { 401 };
+        assert_eq!(answer.status, expected, "{route}: {answer:?}");
+        refused += 1;
+    }
+    assert!(refused > 25, "{refused}");
+    let (method, path) = last.split_once(' ').unwrap();
+    assert_eq!(service.raw(method.parse().unwrap(), path, &headers, "").await.status, 204);
 }
 
 #[test]

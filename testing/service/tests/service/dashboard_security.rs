@@ -31,7 +31,7 @@ impl<'a> Phone<'a> {
         assert_eq!((answer.status.as_u16(), answer.header("cache-control")), (200, Some("no-store")));
         let enrolment = shown(&answer);
         assert!(
-            enrolment.has(Role::Image, "Leia o QR code") && !enrolment.source().contains("data:"),
+            enrolment.has(Role::Image, "Escaneie o QR code") && !enrolment.source().contains("data:"),
             "{enrolment}"
         );
         let seed = enrolment.all(Role::Code)[0].value();
@@ -227,7 +227,6 @@ async fn an_old_session_is_renewed_with_the_password_or_a_code_and_leads_back() 
     let asked = "/dashboard/confirm?next=%2Fdashboard%2Fdevelopers";
     let old = Browser::owner(&service).await.in_mode(Mode::Live);
     service.stack.clock.advance(601_000);
-    assert_eq!(old.submit(page, "Emitir", &[]).await, asked);
     let wrong = old.submit(asked, "Confirmar", &[("Senha", "wrong")]).await;
     assert_eq!(wrong, "/dashboard/confirm?error=wrong_proof&next=%2Fdashboard%2Fdevelopers");
     assert_eq!(old.submit(asked, "Confirmar", &[]).await, wrong);
@@ -247,7 +246,6 @@ async fn an_old_session_is_renewed_with_the_password_or_a_code_and_leads_back() 
     let phone = Phone::enrol(&service, &mut test).await;
     let browser = test.in_mode(Mode::Live);
     service.stack.clock.advance(601_000);
-    assert_eq!(browser.submit(page, "Emitir", &[]).await, asked);
     assert_eq!(browser.page(asked).await.form("Confirmar").names(Role::Field), [CODE]);
     assert_eq!(
         location(&browser.post("/dashboard/confirm", &fields).await),
@@ -264,8 +262,66 @@ async fn an_old_session_is_renewed_with_the_password_or_a_code_and_leads_back() 
     // A second factor is turned on with a recent log-in, in test mode too.
     let member = Browser::member(&service).await;
     service.stack.clock.advance(601_000);
-    let led = member.submit(SECURITY, "Mostrar o QR code", &[]).await;
-    assert_eq!(led, "/dashboard/confirm?next=%2Fdashboard%2Fsecurity");
+    let form = member.page(SECURITY).await.press("Mostrar o QR code", &[]);
+    let asked = member.send(&form).await;
+    assert_eq!(
+        (asked.status.as_u16(), shown(&asked).form("Confirmar").names(Role::Field)),
+        (401, vec!["Senha".to_owned()])
+    );
+}
+
+/// Where a form leads whose sender must confirm who they are: the page that asks.
+async fn asked(browser: &Browser<'_>, page: &str, button: &str, typed: &[(&str, &str)]) -> Page {
+    let answer = browser.send(&browser.page(page).await.press(button, typed)).await;
+    assert_eq!(answer.status, 401, "{answer:?}");
+    shown(&answer)
+}
+
+#[tokio::test]
+async fn a_form_goes_on_once_after_a_confirmation_and_waits_filled_in_after_a_log_in() {
+    let service = Service::start().await;
+    let page = "/dashboard/developers";
+    let password = service.stack.seed.first.password.clone();
+    let old = Browser::owner(&service).await.in_mode(Mode::Live);
+    service.stack.clock.advance(601_000);
+    let ask = asked(&old, page, "Emitir", &[("Nome", "Caixa <1>")]).await;
+    assert!(ask.contains("a ação continua") && !old.page(page).await.contains("Caixa <1>"), "{ask}");
+    let wrong = shown(&old.send(&ask.press("Confirmar", &[("Senha", "wrong")])).await);
+    assert!(wrong.contains("A senha ou o código está errado"), "{wrong}");
+    let confirmed = old.send(&wrong.press("Confirmar", &[("Senha", &password)])).await;
+    let renewed = Browser::of(&service, &confirmed).in_mode(Mode::Live);
+    let goes_on = shown(&confirmed).press("Continuar", &[]);
+    assert_eq!(renewed.send(&goes_on).await.status, 200, "the key is shown");
+    assert_eq!(location(&renewed.send(&goes_on).await), format!("{page}?error=idempotency_key_reused"));
+    assert_eq!(renewed.page(page).await.count("Caixa <1>"), 1);
+
+    // After the end of the session, only the same user gets the form back, and it waits for the button.
+    let owner = Browser::owner(&service).await;
+    let new = "/dashboard/charges/new";
+    let typed = [("Valor (R$)", "129,90"), ("Descrição", "Conserto do relógio do \"Seu\" Antônio & filhos")];
+    let form = owner.page(new).await.press("Criar", &typed);
+    service.stack.clock.advance(13 * 60 * 60 * 1_000);
+    let ended = owner.send(&form).await;
+    let log_in = shown(&ended);
+    assert_eq!(ended.status, 401, "{log_in}");
+    assert!(log_in.contains("Sua sessão terminou") && log_in.contains("O que você digitou"), "{log_in}");
+    let charges = service.list("/v1/charges").await.len();
+    let (member_email, owner_email) =
+        (service.stack.seed.member_email.clone(), service.stack.seed.first.owner_email.clone());
+    let of_other = log_in.press("Entrar", &[("E-mail", &member_email), ("Senha", &password)]);
+    assert_eq!(location(&owner.send(&of_other).await), new);
+    let wrong =
+        shown(&owner.send(&log_in.press("Entrar", &[("E-mail", &owner_email), ("Senha", "wrong")])).await);
+    let back = owner.send(&wrong.press("Entrar", &[("E-mail", &owner_email), ("Senha", &password)])).await;
+    let filled_in = shown(&back);
+    assert_eq!(filled_in.get(Role::Field, "Descrição").value(), typed[1].1, "{filled_in}");
+    assert_eq!(service.list("/v1/charges").await.len(), charges, "the form waits");
+    let again = Browser::of(&service, &back);
+    let created = again.send(&filled_in.press("Enviar", &[("Valor", "130,00")])).await;
+    assert!(location(&created).starts_with("/dashboard/charges/ch_"), "{created:?}");
+    let newest = service.list("/v1/charges").await.remove(0);
+    assert_eq!(newest["amount"], 13_000);
+    assert_eq!(newest["metadata"]["description"], typed[1].1);
 }
 
 #[tokio::test]
@@ -274,7 +330,13 @@ async fn an_owner_demands_the_second_factor_and_a_member_sees_nothing_else_until
     let member = Browser::member(&service).await;
     let demand = [TEST, ("required", "1")];
     assert_eq!(member.post("/dashboard/security/demand", &demand).await.status, 403);
-    assert!(member.page(SECURITY).await.get(Role::Button, "Exigir de todos (precisa de dono)").is_disabled());
+    assert!(
+        member
+            .page(SECURITY)
+            .await
+            .get(Role::Button, "Exigir de todos (precisa do proprietário)")
+            .is_disabled()
+    );
     let token = service.stack.member_token().await.unwrap();
     let bearer = [("authorization", &*format!("Bearer {token}"))];
     service.raw(Method::GET, "/v1/api-keys", &bearer, "").await.expect(200);
@@ -293,7 +355,7 @@ async fn an_owner_demands_the_second_factor_and_a_member_sees_nothing_else_until
         assert_eq!(location(&member.post("/dashboard/charges", &charge).await), SECURITY);
         assert_eq!(location(&member.post("/dashboard/security/demand", &[TEST]).await), SECURITY);
         let alert = member.page(SECURITY).await.names(Role::Alert).remove(0);
-        assert!(alert.starts_with("O dono da conta exige a verificação em duas etapas."), "{alert}");
+        assert!(alert.starts_with("O proprietário da conta exige a verificação em duas etapas."), "{alert}");
         assert_eq!(location(&member.post("/dashboard/logout", &[]).await), "/dashboard/login");
     }
     let refused = service.raw(Method::GET, "/v1/api-keys", &bearer, "").await;
@@ -305,7 +367,7 @@ async fn an_owner_demands_the_second_factor_and_a_member_sees_nothing_else_until
     let ended = service.raw(Method::GET, "/v1/api-keys", &bearer, "").await;
     assert_eq!(ended.status, 401, "the second factor ends earlier tokens");
     let audit = owner.page("/dashboard/audit").await;
-    assert!(audit.row("Exigência da verificação em duas etapas").contains("usr_"), "{audit}");
+    assert!(audit.row("Exigência da verificação em duas etapas").contains("owner@loja.example"), "{audit}");
     let no_longer = owner.submit(SECURITY, "Não exigir mais", &[]).await;
     assert_eq!(no_longer, "/dashboard/security?done=1");
     assert!(owner.page(SECURITY).await.contains("Cada membro decide"));

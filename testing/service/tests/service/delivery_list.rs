@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use domain::calendar::Day;
 use domain::ids::{DeliveryId, EndpointId, Scope};
 use domain::shard::{ShardCount, ShardedScope};
@@ -19,11 +20,11 @@ use effects::webhook::delivery::{
 };
 use effects::webhook::endpoint::Endpoint;
 use effects::webhook::event::{Event, Origin};
-use effects::webhook::redrive::Redrive;
+use effects::webhook::recovery::{NewRecovery, Recoveries, Recovery};
 use faults::proxy::{Fault, Report};
 use serde_json::{Value, json};
 use shared::http::Query;
-use shared::store::{CommitOutcome, Item, Write, from_item, text, to_item};
+use shared::store::{CommitOutcome, Item, RowUpdate, Write, from_item, text, to_item};
 
 use crate::description::{example, example_body};
 use crate::invocations::{count_messages, run_counts, send_count};
@@ -145,7 +146,7 @@ impl DeliveryFixture {
             DeliveryStatus::Cancelled => AttemptOutcome::Cancelled(Cause::Deleted),
         };
         let claimed = self.claimed(delivery.id, self.inserted).await;
-        assert!(self.deliveries.end_attempt(&claimed, &outcome, now).await.unwrap());
+        assert!(self.deliveries.end_attempt(&claimed, (&outcome, Duration::ZERO), now).await.unwrap());
         delivery
     }
 
@@ -322,8 +323,11 @@ async fn lists_and_statistics_match_the_rows_after_any_sequence_of_changes() {
                 let delivery = claimed.swap_remove(random.below(claimed.len()));
                 let end = random_outcome(&mut random, fixture.now());
                 // If another claim took over the lease, the attempt's outcome is not written.
-                let _ended_or_lost =
-                    fixture.deliveries.end_attempt(&delivery, &end, fixture.now()).await.unwrap();
+                let _ended_or_lost = fixture
+                    .deliveries
+                    .end_attempt(&delivery, (&end, Duration::ZERO), fixture.now())
+                    .await
+                    .unwrap();
             }
             16 => {
                 // The scheduler adds slow deliveries to the list in the same way.
@@ -481,7 +485,11 @@ async fn totals_are_exact_while_deliveries_are_inserted_retried_and_counted() {
             let claim = fixture.deliveries.claim(&scope, one.id, round, fixture.now()).await.unwrap();
             if let Claim::Claimed(claimed) = claim {
                 let end = random_outcome(&mut random, fixture.now());
-                fixture.deliveries.end_attempt(&claimed, &end, fixture.now()).await.unwrap();
+                fixture
+                    .deliveries
+                    .end_attempt(&claimed, (&end, Duration::ZERO), fixture.now())
+                    .await
+                    .unwrap();
             }
         }
         fixture.service.stack.clock.advance(300_000);
@@ -544,7 +552,7 @@ async fn an_attempt_of_a_delivery_that_was_listed_meanwhile_ends_even_if_the_res
     // The first update finds that the delivery is listed. The second one is executed, and its response is lost.
     proxy.inject_every("UpdateItem", 2, Fault::AnswerLost);
     let delivered = AttemptOutcome::Delivered { status_code: 200 };
-    assert!(deliveries.end_attempt(&claimed, &delivered, fixture.now()).await.unwrap());
+    assert!(deliveries.end_attempt(&claimed, (&delivered, Duration::ZERO), fixture.now()).await.unwrap());
     proxy.reset();
     Box::pin(fixture.check_filters("delivered")).await;
     assert_eq!(fixture.all().await.remove(0).status, DeliveryStatus::Delivered);
@@ -560,31 +568,39 @@ async fn a_worker_whose_lease_ended_does_not_end_the_attempt_of_the_next_worker(
     let failed = AttemptOutcome::Exhausted(answered_500());
     let delivered = AttemptOutcome::Delivered { status_code: 200 };
     for outcome in [&failed, &delivered] {
-        assert!(!fixture.deliveries.end_attempt(&late, outcome, fixture.now()).await.unwrap());
+        assert!(
+            !fixture.deliveries.end_attempt(&late, (outcome, Duration::ZERO), fixture.now()).await.unwrap()
+        );
         assert_eq!(fixture.all().await, [(*next).clone()]);
     }
-    assert!(fixture.deliveries.end_attempt(&next, &delivered, fixture.now()).await.unwrap());
-    assert!(!fixture.deliveries.end_attempt(&late, &failed, fixture.now()).await.unwrap());
+    assert!(
+        fixture.deliveries.end_attempt(&next, (&delivered, Duration::ZERO), fixture.now()).await.unwrap()
+    );
+    assert!(!fixture.deliveries.end_attempt(&late, (&failed, Duration::ZERO), fixture.now()).await.unwrap());
     assert_eq!(fixture.all().await.remove(0).status, DeliveryStatus::Delivered);
 }
 
 #[tokio::test]
-async fn a_redrive_considers_the_last_delivery_of_an_event_unless_one_was_delivered() {
+async fn a_recovery_considers_the_last_delivery_of_an_event_unless_one_was_delivered() {
     let mut fixture = DeliveryFixture::new().await;
     let (failed, delivered) = (DeliveryStatus::Failed, DeliveryStatus::Delivered);
     for (first, second) in [(delivered, failed), (failed, delivered), (failed, failed)] {
         let of_status = |status| move |delivery| Delivery { status, listed: true, ..delivery };
         let earlier = fixture.insert_changed(10, of_status(first)).await;
         let id = DeliveryId::first_at(fixture.now());
-        let later = Delivery { id, ..of_status(second)(earlier) };
-        let writes = vec![Write::insert(&later).unwrap()];
+        let later = Delivery { id, ..of_status(second)(earlier.clone()) };
+        let event = earlier.event_key();
+        let update = RowUpdate::of(event).add("resent", AttributeValue::Ss(vec![id.to_string()]));
+        let writes = vec![Write::insert(&later).unwrap(), Write::update(update)];
         assert_eq!(fixture.service.store().commit(writes).await.unwrap(), CommitOutcome::Done);
         fixture.service.stack.clock.advance(1_000);
     }
-    let since = fixture.now().plus_seconds(-60).unwrap();
-    let redrive = Redrive { scope: fixture.scope, since, endpoint: None, cancelled: false };
-    let (selected, of_deleted) = redrive.deliveries(&fixture.service.store(), fixture.now()).await.unwrap();
-    assert_eq!((selected.len(), of_deleted), (1, 0), "only the last event was never delivered");
+    let endpoint = fixture.all().await.remove(0).endpoint;
+    let request = NewRecovery::of_failed(fixture.now());
+    let recovery = Recovery::new((fixture.scope, endpoint, None), "one", request, fixture.now());
+    let recoveries = Recoveries::new(fixture.service.store());
+    let found = recoveries.count(recovery, fixture.now()).await.unwrap();
+    assert_eq!(found, 1, "only the last event was never delivered");
 }
 
 #[tokio::test]
@@ -774,7 +790,7 @@ async fn numbers_take_five_requests_and_are_exact_seconds_after_3000_deliveries_
                     },
                     _ => AttemptOutcome::Delivered { status_code: 200 },
                 };
-                assert!(deliveries.end_attempt(&claimed, &outcome, now).await.unwrap());
+                assert!(deliveries.end_attempt(&claimed, (&outcome, Duration::ZERO), now).await.unwrap());
             }
         });
     }
@@ -788,7 +804,13 @@ async fn numbers_take_five_requests_and_are_exact_seconds_after_3000_deliveries_
         let late = fixture.insert(400).await;
         let claimed = fixture.claimed(late.id, 1).await;
         let delivered = AttemptOutcome::Delivered { status_code: 200 };
-        assert!(fixture.deliveries.end_attempt(&claimed, &delivered, fixture.now()).await.unwrap());
+        assert!(
+            fixture
+                .deliveries
+                .end_attempt(&claimed, (&delivered, Duration::ZERO), fixture.now())
+                .await
+                .unwrap()
+        );
         let expected = |status: DeliveryStatus, all: &[Delivery]| {
             u64::try_from(all.iter().filter(|one| one.status == status).count()).unwrap()
         };
@@ -831,7 +853,9 @@ async fn a_delivery_without_an_answer_is_never_counted_as_delivered() {
     // Only the rows of the newest 40 are read.
     assert_eq!(numbers().await, ([300, 0, 0], false));
     for one in &claimed[..50] {
-        assert!(fixture.deliveries.end_attempt(one, &delivered, fixture.now()).await.unwrap());
+        assert!(
+            fixture.deliveries.end_attempt(one, (&delivered, Duration::ZERO), fixture.now()).await.unwrap()
+        );
     }
     // Several messages lead to one count, and to one message for the next.
     send_count(&fixture.service).await;
@@ -841,7 +865,9 @@ async fn a_delivery_without_an_answer_is_never_counted_as_delivered() {
     assert_eq!(numbers().await, ([250, 0, 50], false));
     assert_eq!(count_messages(&fixture.service, "CountQueue").await, [0, 0, 1]);
     for one in &claimed[50..75] {
-        assert!(fixture.deliveries.end_attempt(one, &delivered, fixture.now()).await.unwrap());
+        assert!(
+            fixture.deliveries.end_attempt(one, (&delivered, Duration::ZERO), fixture.now()).await.unwrap()
+        );
     }
     fixture.service.stack.clock.advance(6_000);
     run_counts(&fixture.service).await;
@@ -850,12 +876,24 @@ async fn a_delivery_without_an_answer_is_never_counted_as_delivered() {
     fixture.service.stack.clock.advance(36_000);
     run_counts(&fixture.service).await;
     assert_eq!(numbers().await, ([200, 25, 75], true));
-    assert!(fixture.deliveries.end_attempt(&claimed[75], &delivered, fixture.now()).await.unwrap());
+    assert!(
+        fixture
+            .deliveries
+            .end_attempt(&claimed[75], (&delivered, Duration::ZERO), fixture.now())
+            .await
+            .unwrap()
+    );
     // The next count finds that they are listed. Then each change is seen at once.
     fixture.service.stack.clock.advance(12_000);
     run_counts(&fixture.service).await;
     assert_eq!(numbers().await, ([200, 24, 76], true));
-    assert!(fixture.deliveries.end_attempt(&claimed[76], &delivered, fixture.now()).await.unwrap());
+    assert!(
+        fixture
+            .deliveries
+            .end_attempt(&claimed[76], (&delivered, Duration::ZERO), fixture.now())
+            .await
+            .unwrap()
+    );
     assert_eq!(numbers().await, ([200, 23, 77], true));
 }
 

@@ -148,14 +148,14 @@ async fn the_contact_gets_an_email_when_a_case_opens_and_when_it_ends() {
         .new_charge(&json!({"amount": 123_456, "description": "Camiseta", "metadata": {"order": "1001"}, "customer": {"name": "Maria", "document": "29537995593"}}))
         .await;
     service.sandbox(&charge, "pay", &json!({"payer_tax_id": "29537995593", "payer_name": "Maria"})).await;
-    let notification = json!({"reason": "Golpe, 29537995593", "response_deadline": "2026-12-01T00:00:00Z"});
+    let notification = json!({"reason": "Golpe, 29537995593", "response_deadline": "2099-12-01T00:00:00Z"});
     let case = service.open_case(&charge, notification).await;
     let opened = mails.received(1).await.remove(0);
     let owner = &service.stack.seed.first.owner_email;
     assert_eq!((opened.from.as_str(), &opened.to), ("avisos@pagamentos.example", owner));
     assert_eq!(
         opened.subject,
-        "[teste] Caso aberto: contestação de Pix (MED) de R$ 1.234,56, responder até 30/11/2026 às 21:00"
+        "[teste] Disputa aberta: Pix (MED) de R$ 1.234,56, responder até 30/11/2099 às 21:00"
     );
     for said in
         ["Olá, Loja Exemplo.", "R$ 1.234,56 saiu do seu saldo", id(&case), id(&charge), "Pedido: 1001"]
@@ -166,10 +166,7 @@ async fn the_contact_gets_an_email_when_a_case_opens_and_when_it_ends() {
     service.answer_case(&case, "appeal", json!({"reason": "Entregue em 3 de novembro"})).await.expect(200);
     service.decide_case(&case, "merchant").await.expect(200);
     let resolved = mails.received(2).await.remove(1);
-    assert_eq!(
-        resolved.subject,
-        "[teste] Caso encerrado, a seu favor: contestação de Pix (MED) de R$ 1.234,56"
-    );
+    assert_eq!(resolved.subject, "[teste] Disputa encerrada, a seu favor: Pix (MED) de R$ 1.234,56");
     assert!(resolved.text.contains("R$ 1.234,56, que estava retido, voltou ao seu saldo disponível."));
     // The mails contain no payer document, no text about the payer, and no API key.
     for mail in mails.all() {
@@ -206,8 +203,8 @@ async fn repeated_records_and_concurrent_messages_send_one_email() {
     assert_eq!(
         subjects,
         [
-            "[teste] Caso aberto: contestação de Pix (MED) de R$ 10,00",
-            "[teste] Caso encerrado, com perda: contestação de Pix (MED) de R$ 10,00"
+            "[teste] Disputa aberta: Pix (MED) de R$ 10,00",
+            "[teste] Disputa encerrada, com perda: Pix (MED) de R$ 10,00"
         ]
     );
 }
@@ -269,7 +266,7 @@ async fn an_empty_mail_from_stops_all_emails_and_med_outcome_notices_off_stops_t
         service.dispatch_and_run_mailer().await;
         assert_eq!(mails.all().len(), expected, "{parameter}");
     }
-    assert!(mails.all()[0].subject.starts_with("[teste] Caso aberto"));
+    assert!(mails.all()[0].subject.starts_with("[teste] Disputa aberta"));
 }
 
 #[tokio::test]
@@ -295,7 +292,7 @@ async fn an_email_that_cannot_be_sent_is_retried_and_delays_no_case_and_no_webho
     attempts(2).await;
     mails.unblock();
     let subjects: Vec<String> = mails.received(2).await.into_iter().map(|mail| mail.subject).collect();
-    assert!(subjects.iter().any(|subject| subject.contains("Caso aberto")), "{subjects:?}");
+    assert!(subjects.iter().any(|subject| subject.contains("Disputa aberta")), "{subjects:?}");
     assert!(subjects.iter().any(|subject| subject.contains("a seu favor")), "{subjects:?}");
 }
 
@@ -353,7 +350,7 @@ async fn disabling_a_failing_endpoint_sends_one_email() {
     }
     let sent = mails.all();
     let [mail] = sent.as_slice() else { panic!("{sent:?}") };
-    assert_eq!(mail.subject, "[teste] Endpoint de webhooks desativado: shop.example.com");
+    assert_eq!(mail.subject, "[teste] Endpoint de webhooks desligado: shop.example.com");
     assert!(mail.text.contains(id(&registered)) && mail.text.contains("status HTTP 502"), "{}", mail.text);
     assert!(!mail.text.contains("s3cret") && !mail.text.contains(registered["secret"].as_str().unwrap()));
     // The merchant's own changes send no email, and the earlier email is not sent again.
@@ -443,7 +440,7 @@ async fn the_first_refund_to_a_new_pix_key_sends_one_email_with_the_key_masked()
         service.dispatch_and_run_mailer().await;
     }
     let [mail] = mails.all().try_into().unwrap();
-    assert_eq!(mail.subject, "[teste] Estorno para uma nova chave Pix: m***@e***.com");
+    assert_eq!(mail.subject, "[teste] Devolução para uma nova chave Pix: m***@e***.com");
     for said in ["Chave Pix: m***@e***.com", "Valor: R$ 1,23", id(&charge), "revogue as suas chaves de API"] {
         assert!(mail.text.contains(said), "{said}: {}", mail.text);
     }

@@ -87,6 +87,7 @@ fn constructed(messages: &mut Messages) {
         Problem::IdempotencyKeyReused,
         Problem::RateLimited { retry_after_seconds: seconds },
         Problem::TooManyTests { limit: 10, retry_after_seconds: seconds },
+        Problem::TooManyReports { limit: 2, period: "at once", retry_after_seconds: seconds },
         Problem::TooManyLogins { limit: 10, retry_after_seconds: seconds },
         Problem::LiveChargesStopped,
         Problem::Unavailable(String::new()),
@@ -254,6 +255,27 @@ fn bodies(charge: &str, settled: &str, case: &str, endpoint: &str) -> Vec<(Strin
             ],
         ),
         (
+            "/v1/reports".to_owned(),
+            vec![
+                json!({}),
+                json!({"type": "sales", "format": "doc", "from": "2026-1-1", "to": "x", "by": "x", "currency": "x",
+                    "locale": "pt", "delimiter": "/", "colour": 1}),
+                json!({"type": "fees", "format": "csv", "from": "2026-02-01", "to": "2026-01-01", "by": "paid"}),
+                json!({"type": "fees", "format": "csv", "from": "2020-01-01", "to": "2026-01-01"}),
+                json!({"type": "fees", "format": "csv", "from": "2999-01-01", "to": "2999-01-01"}),
+            ],
+        ),
+        (
+            "/v1/reports/schedules".to_owned(),
+            vec![
+                json!({}),
+                json!({"interval": "yearly", "type": "x", "format": "x", "email": "x"}),
+                json!({"interval": "daily", "type": "fees", "format": "csv", "email": "x@y.example"}),
+                json!({"interval": "daily", "type": "fees", "format": "pdf"}),
+                json!({"interval": "daily", "type": "statement", "format": "ofx", "currency": "EUR"}),
+            ],
+        ),
+        (
             "/v1/webhooks/endpoints".to_owned(),
             vec![
                 json!({}),
@@ -264,11 +286,12 @@ fn bodies(charge: &str, settled: &str, case: &str, endpoint: &str) -> Vec<(Strin
         ),
         (format!("/v1/webhooks/endpoints/{endpoint}/rotate-secret"), vec![json!({"id": "wh_1"})]),
         ("/v1/auth/login".to_owned(), vec![json!({}), json!({"email": 7, "password": ""})]),
+        ("/v1/requests/record".to_owned(), vec![json!({}), json!({"minutes": 61, "hours": 1})]),
     ]
 }
 
 /// Requests whose query strings together break the rules of the routes' parameters.
-const QUERIES: [&str; 18] = [
+const QUERIES: [&str; 23] = [
     "/v1/charges?order_id=%20&customer_email=maria&end_to_end_id=E-1&txid=7yae&amount=12.90",
     "/v1/charges?limit=0&starting_after=x&created_after=x&status=x&customer_id=&color=red",
     "/v1/charges?limit=%2B5&starting_after=ch_x&status=PAID&created_before=2026-13-01T00:00:00Z&customer_id=%20123&page=1",
@@ -282,11 +305,16 @@ const QUERIES: [&str; 18] = [
     "/v1/payments?starting_after=00000000-0000-0000-0000-000000000000",
     "/v1/payments/stats?days=0&currency=x",
     "/v1/med/cases?limit=0&starting_after=x&charge_id=x&status=x&type=x&created_after=x&created_before=x",
+    "/v1/med/cases?deadline_before=x&sort=x",
+    "/v1/med/cases?sort=deadline&status=closed&type=med&charge_id=ch_00000000-0000-0000-0000-000000000000&created_after=2026-11-01&created_before=2026-11-02",
     "/v1/wallets/transactions?limit=0&starting_after=x&currency=x&created_after=x&created_before=x",
     "/v1/wallets/transactions?starting_after=mv_00000000000000000000000000",
     "/v1/webhooks/deliveries?limit=0&starting_after=x&endpointId=x&status=x&eventType=x&offset=x&created_after=x&created_before=2026-13-01",
     "/v1/webhooks/deliveries?offset=1&starting_after=wd_00000000000000000000000000",
+    "/v1/reports?limit=0&starting_after=x&status=ready",
+    "/v1/reports?starting_after=rp_00000000000000000000000000",
     "/v1/events?limit=0&starting_after=x&object=x&type=x&created_after=x",
+    "/v1/requests?limit=0&starting_after=x&status=99&code=a-b&route=x&request_id=%00&created_after=x",
 ];
 
 async fn collect_messages() -> Messages {
@@ -396,6 +424,7 @@ async fn collect_messages() -> Messages {
         "/v1/webhooks/endpoints/x".to_owned(),
         "/v1/webhooks/deliveries/x".to_owned(),
         "/v1/events/x".to_owned(),
+        "/v1/requests/x".to_owned(),
         format!("/checkout/{NONE}/qr.png"),
         format!("/checkout/{}/boleto.pdf", raw_id(&open)),
     ] {

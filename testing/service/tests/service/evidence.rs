@@ -8,6 +8,7 @@ use money::med::evidence::{
     CONFIRMED_PREFIX, CaseEvidence, EvidenceFiles, EvidenceRow, PENDING_DAYS, PENDING_PREFIX,
 };
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use shared::object_store::ObjectStoreError;
 use shared::store::Aws;
 use tower::ServiceExt as _;
@@ -129,7 +130,7 @@ async fn a_10_mb_file_is_uploaded_in_three_steps_and_downloaded_unchanged() {
             "id": ticket["id"], "object": "med_case_evidence", "file_name": "nota \"fiscal\" nº 1.pdf",
             "file_size": 10_485_760, "mime_type": "application/pdf", "uploaded_by": "merchant",
             "created_at": evidence["created_at"], "uploaded_at": evidence["uploaded_at"],
-            "view_url": evidence["view_url"],
+            "view_url": evidence["view_url"], "sha256": domain::hex::encode(Sha256::digest(&file)),
         })
     );
     assert_eq!(service.evidence_count(&case).await, json!(1));

@@ -55,16 +55,16 @@ struct RuntimeApi {
 }
 
 /// A function that runs as a process, with its Runtime API.
-struct LambdaProcess {
+pub(crate) struct LambdaProcess {
     invocations: mpsc::UnboundedSender<Invocation>,
     api: Arc<RuntimeApi>,
     /// The lines that the process has written to standard output.
     lines: Arc<Mutex<Vec<String>>>,
-    _process: Child,
+    process: Child,
 }
 
 impl LambdaProcess {
-    async fn start(binary: &Path, variables: &Value) -> Self {
+    pub(crate) async fn start(binary: &Path, variables: &Value) -> Self {
         let (invocations, received) = mpsc::unbounded_channel();
         let api = Arc::new(RuntimeApi {
             invocations: tokio::sync::Mutex::new(received),
@@ -92,11 +92,11 @@ impl LambdaProcess {
                 written.lock().unwrap().push(line);
             }
         });
-        Self { invocations, api, lines, _process: process }
+        Self { invocations, api, lines, process }
     }
 
     /// Returns the lines that the process has written so far. Each must be a JSON object.
-    fn lines(&self) -> Vec<Value> {
+    pub(crate) fn lines(&self) -> Vec<Value> {
         let lines = self.lines.lock().unwrap();
         lines.iter().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect()
     }
@@ -112,6 +112,21 @@ impl LambdaProcess {
                 result.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?
             })
         })
+    }
+
+    /// Invokes the function, however long it takes.
+    pub(crate) async fn send(&self, event: Value) -> Result<Value, String> {
+        let (result, received) = oneshot::channel();
+        self.invocations.send((event, result)).map_err(|error| error.to_string())?;
+        received.await.map_err(|error| error.to_string())?
+    }
+
+    /// The most memory that the process has used, in KiB.
+    pub(crate) fn peak_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id().unwrap()));
+        let status = status.unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
     fn count(&self) -> u64 {

@@ -57,13 +57,13 @@ async fn a_case_retains_the_money_until_it_is_decided_for_the_merchant() {
     let endpoint = service.register_endpoint(&listener.url, &ALL_EVENTS).await;
     let charge = service.pay(1000).await;
     let notification =
-        json!({"reason": "Golpe", "method": "scam", "response_deadline": "2026-12-01T00:00:00Z"});
+        json!({"reason": "Golpe", "method": "scam", "response_deadline": "2099-12-01T00:00:00Z"});
     let case = service.open_case(&charge, notification).await;
     assert_eq!(
         case,
         json!({
             "id": case["id"], "object": "med_case", "type": "med", "status": "open", "amount": 1000, "currency": "BRL",
-            "charge_id": charge["id"], "reason": "Golpe", "response_deadline": "2026-12-01T00:00:00.000Z",
+            "charge_id": charge["id"], "reason": "Golpe", "response_deadline": "2099-12-01T00:00:00.000Z",
             "evidence_requested_at": null, "appeal_reason": null, "appealed_at": null, "evidence_count": 0,
             "money_outcome": null, "opened_at": case["created_at"], "closed_at": null,
             "created_at": case["created_at"], "updated_at": case["created_at"],

@@ -9,6 +9,7 @@ use axum::http::Method;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::account::terms::{Fee, MethodTerms};
+use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
 use local::stack::Options;
 use screen_reader::{Page, Role};
@@ -215,9 +216,54 @@ async fn each_method_creates_its_payment_details_and_settles() {
     // The PDF of a paid boleto is no longer available.
     assert_eq!(service.page(&boleto_url).await.status, 404);
     let wallets = service.get("/v1/wallets").await.expect(200);
-    let codes: Vec<&str> =
-        wallets.as_array().unwrap().iter().map(|w| w["currency"].as_str().unwrap()).collect();
-    assert_eq!(codes, ["BRL", "EUR", "USD", "USDT"]);
+    let codes: Vec<(&str, &str)> = wallets
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|w| (w["currency"].as_str().unwrap(), w["walletType"].as_str().unwrap()))
+        .collect();
+    let operational = "OPERATIONAL";
+    let expected =
+        [("BRL", operational), ("EUR", operational), ("USD", operational), ("USDT", "SELF_CUSTODY")];
+    assert_eq!(codes, expected);
+}
+
+#[tokio::test]
+async fn crypto_comes_to_the_merchants_own_wallet_and_available_pays_its_fee() {
+    let service = Service::start().await;
+    let pay = async |amount: i64| {
+        let body = json!({"paymentMethods": ["CRYPTO"], "amount": amount});
+        let payment = service.payment(body).await;
+        service.sandbox(&payment, "pay", &json!({})).await;
+        payment
+    };
+    let wallets = async || {
+        let wallets = service.get("/v1/wallets").await.expect(200);
+        let wallets = wallets.as_array().unwrap().iter().map(|wallet| wallet["balance"].as_i64().unwrap());
+        wallets.collect::<Vec<_>>()
+    };
+    let balance = async || service.get("/v1/wallets/balance").await.expect(200);
+    let currency = service.read_payment(&pay(1_000).await).await["currency"].clone();
+    assert_eq!(wallets().await.last(), Some(&1_000), "{currency}");
+    assert_eq!((&balance().await["available"], &balance().await["total"]), (&json!(0), &json!(0)));
+    assert_eq!(balance().await["balances"].as_array().unwrap().len(), 1);
+    assert_eq!(service.movements("").await, Vec::<Value>::new());
+
+    service
+        .change_settings(|settings| {
+            let fee = Fee::new(7, 100).unwrap();
+            let terms = MethodTerms { platform_fee: fee, hold_days: 2, ..MethodTerms::default() };
+            settings.terms.0.insert(PaymentMethod::Crypto, terms);
+        })
+        .await;
+    let paid = pay(2_000).await;
+    assert_eq!(wallets().await.last(), Some(&3_000));
+    let fees = service.movements(&format!("?currency={}", currency.as_str().unwrap())).await;
+    let shown = ["type", "amount", "fee", "net"].map(|field| fees[0][field].clone());
+    assert_eq!((fees.len(), shown), (1, [json!("fee"), json!(0), json!(27), json!(-27)]));
+    let disputed = service.sandbox_answer(&paid, "med-cases", &json!({})).await;
+    assert_eq!(disputed.problem().0, 422);
+    service.check_ledger().await;
 }
 
 #[tokio::test]

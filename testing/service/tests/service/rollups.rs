@@ -107,6 +107,13 @@ async fn add(sums: &mut Sums, service: &Service, charge: &Value, additional: &[&
         }
         add(&day, "seconds", paid_at.millis_since(charge.created_at) / 1000);
         add(&day, &format!("p{}", hour_of(paid_at)), 1);
+        let of_payment = format!("day#{}#BRL", Day::of(paid_at));
+        add(&of_payment, "in", 1);
+        add(&of_payment, "in_v", 1000);
+    }
+    let refunded = charge.funds.refunded().unwrap().get();
+    if refunded != 0 {
+        add(&format!("day#{}#BRL", Day::of(charge.updated_at)), "back", refunded);
     }
 }
 
@@ -131,8 +138,9 @@ async fn counted_sums(service: &Service) -> Sums {
     let (rollups, scope) = (Rollups::new(service.store()), service.scope());
     let (_, checkpoint) = rollups.all_time(&scope).await.unwrap();
     for change in rollups.changes_after(&service.sharded(&scope).await, checkpoint).await.unwrap() {
-        let day = format!("day#{}#{}", change.day, change.currency);
-        for (row, added) in [(day, &change.sums), ("total".to_owned(), &change.of_all_time())] {
+        let of_all_time = change.of_all_time();
+        let days = change.of_days().map(|(day, sums)| (format!("day#{day}#{}", change.currency), sums));
+        for (row, added) in days.chain([("total".to_owned(), &of_all_time)]) {
             for (attribute, by) in added.iter() {
                 *sums.entry((row.clone(), attribute.to_owned())).or_default() += by;
             }

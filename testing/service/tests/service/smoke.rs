@@ -2,6 +2,7 @@
 //! of the service: `SERVICE_READY_FILE=ready.json cargo test -p service smoke`.
 
 use axum::http::Method;
+use domain::calendar::Day;
 use serde_json::{Value, json};
 
 use crate::support::{Answer, Client, Listener, ReceivedWebhook, Service, eventually, id, raw_id};
@@ -82,6 +83,15 @@ async fn a_stack_takes_a_payment_delivers_its_event_refunds_it_and_handles_its_d
     })
     .await;
 
+    // The worker of reports makes a file.
+    let today = Day::of(charge["created_at"].as_str().unwrap().parse().unwrap()).to_string();
+    let body = json!({"type": "statement", "format": "csv", "from": today, "to": today});
+    let asked = client.post_as(&client.key(), "/v1/reports", &body, &[("idempotency-key", &unique())]).await;
+    let report =
+        ends_as(&client, &format!("/v1/reports/{}", id(&asked.expect(202))), "status", "ready").await;
+    let file = client.raw(Method::GET, report["url"].as_str().unwrap(), &[], "").await;
+    assert!(String::from_utf8_lossy(&file.bytes).contains(id(&charge)), "{file:?}");
+
     // Evidence passes through the bucket.
     let case = client.post(&format!("{sandbox}/med-cases"), &json!({})).await.expect(201);
     let evidence = format!("/v1/med/cases/{}/evidence", id(&case));
@@ -94,6 +104,10 @@ async fn a_stack_takes_a_payment_delivers_its_event_refunds_it_and_handles_its_d
     let files = client.get(&evidence).await.expect(200);
     let view_url = files["data"][0]["view_url"].as_str().unwrap();
     assert_eq!(client.raw(Method::GET, view_url, &[], "").await.bytes.as_ref(), PNG);
+
+    let dossier = client.get(&format!("/v1/med/cases/{}/dossier", id(&case))).await;
+    assert_eq!((dossier.status.as_u16(), dossier.header("content-type")), (200, Some("application/pdf")));
+    client.get("/v1/med/cases?sort=deadline").await.expect(200);
 
     // The dashboard, the payer's pages, and a charge at the bank.
     let log_in = json!({"email": ready("/dashboard/email"), "password": ready("/dashboard/password")});
@@ -111,6 +125,10 @@ async fn a_stack_takes_a_payment_delivers_its_event_refunds_it_and_handles_its_d
         assert_eq!((answer.status.as_u16(), answer.header("content-type")), (200, Some(content_type)));
     }
     assert_eq!(page("/v1/none").await.problem(), (404, "not_found_error", "not_found"));
+    // A request that fails is in the log.
+    let refused = client.get("/v1/charges?color=red").await;
+    let request = client.get(&format!("/v1/requests/{}", refused.header("x-request-id").unwrap())).await;
+    assert_eq!(request.expect(200)["code"], "invalid_request");
     let live = Client::new(&ready("/base_url"), &ready("/live_api_key"));
     let at_bank = live.new_charge(&unique(), &json!({"amount": 1990})).await;
     assert!(at_bank["pix"]["br_code"].is_string(), "{at_bank}");

@@ -58,6 +58,9 @@ pub(crate) async fn service_with_one_row_of_each_kind() -> Service {
     let money = (domain::money::Amount::parse(100).unwrap(), domain::money::Currency::BRL);
     let now = service.stack.clock.now();
     Payouts::new(service.store()).create(payout, service.scope(), money, &operator(), now).await.unwrap();
+    let report = json!({"type": "fees", "format": "csv", "from": "2026-01-01", "to": "2026-01-02"});
+    let key = [("idempotency-key", "report-0001")];
+    service.post_as(&service.key(), "/v1/reports", &report, &key).await.expect(202);
     dispatch(&service.stack).await;
     let delivery = service.deliveries("").await.remove(0);
     run_webhook_worker(&service.stack, &delivery).await;
@@ -65,6 +68,7 @@ pub(crate) async fn service_with_one_row_of_each_kind() -> Service {
     service.post(&same, &json!({})).await.expect(200);
     let again = format!("/v1/payments/{raw}/resend-webhook");
     assert_eq!(service.post(&again, &json!({})).await.expect(200)["resent"], true);
+    service.get("/v1/charges?color=red").await.expect(400);
     service
 }
 
@@ -84,6 +88,7 @@ async fn the_filter_passes_the_rows_that_the_dispatcher_acts_on_and_no_others() 
             "delivery",
             "endpoints",
             "payout",
+            "reports",
             "resends",
         ]
     );
@@ -97,6 +102,8 @@ async fn the_filter_passes_the_rows_that_the_dispatcher_acts_on_and_no_others() 
         "events",
         "ledger",
         "receipts",
+        "request",
+        "report-limits",
         "rollup",
         "user",
         "wallet",

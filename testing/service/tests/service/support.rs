@@ -668,6 +668,24 @@ pub(crate) async fn wait_until<F: AsyncFnMut() -> bool>(expected: &str, mut cond
     eventually(expected, async || condition().await.then_some(())).await;
 }
 
+/// Moves the clock by `seconds` until `condition` is true. Waits two seconds for what each move made due, so that on a busy
+/// machine the clock does not run hours ahead of the service.
+pub(crate) async fn advance_until<F: AsyncFnMut() -> bool>(
+    (service, seconds): (&Service, i64),
+    expected: &str,
+    mut condition: F,
+) {
+    let mut moved_at: Option<Instant> = None;
+    wait_until(expected, async || {
+        if moved_at.is_none_or(|at| at.elapsed() > Duration::from_secs(2)) {
+            service.advance_seconds(seconds).await;
+            moved_at = Some(Instant::now());
+        }
+        condition().await
+    })
+    .await;
+}
+
 /// Polls until `condition` returns a value. Fails after a minute with the text `expected`.
 pub(crate) async fn eventually<T, F: AsyncFnMut() -> Option<T>>(expected: &str, mut condition: F) -> T {
     let deadline = Instant::now() + Duration::from_mins(1);

@@ -314,7 +314,7 @@ pub(crate) async fn charges_of_a_minute(charges: usize, shards: ShardCount, has_
         for number in second {
             let findable = json!({
                 "amount": 1990, "metadata": {"order_id": number.to_string()},
-                "customer": {"name": "Maria", "email": format!("maria{number}@example.com")},
+                "customer": {"name": "Maria Souza", "email": format!("maria{number}@example.com")},
             });
             let body = if has_lookups { findable } else { order() };
             let charge = flow.service.new_charge(&body).await;
@@ -406,6 +406,42 @@ pub(crate) async fn med_case() -> Cost {
     service.post(&format!("/v1/sandbox/med/cases/{}/resolve", id(&case)), &lost).await.expect(200);
     flow.process_events().await;
     flow.cost(1)
+}
+
+/// Measures what a MED case with a deadline writes for its reminders, without their events and e-mails: its entry in the
+/// due index, each reminder, and the removal of the entry of a case that is answered.
+pub(crate) async fn case_reminders() -> Vec<f64> {
+    let mut flow = Flow::start().await;
+    let of_reminders = |flow: &Flow| {
+        let is_of_case = |key: &KeyUnits| key.sort.contains("case#");
+        let is_row =
+            |key: &KeyUnits| key.caller == "SchedulerFunction" && key.partition.starts_with("charge#");
+        flow.cost(1).units_of(|key| is_of_case(key) && (is_row(key) || is_in_due_index(key)))
+    };
+    let mut units = Vec::new();
+    for is_answered in [true, false] {
+        let charge = flow.service.pay(1_990).await;
+        flow.process_events().await;
+        flow.reset();
+        let deadline = flow.service.stack.clock.now().saturating_plus_seconds(49 * 3_600);
+        let case = json!({"reason": "Golpe", "response_deadline": deadline});
+        let case = flow.service.sandbox_answer(&charge, "med-cases", &case).await.expect(201);
+        units.push(of_reminders(&flow));
+        if is_answered {
+            flow.reset();
+            let reason = json!({"reason": "O cliente recebeu o produto."});
+            flow.service.post(&format!("/v1/med/cases/{}/appeal", id(&case)), &reason).await.expect(200);
+            units.push(of_reminders(&flow));
+        }
+    }
+    for hours in [2, 24, 18] {
+        flow.process_events().await;
+        flow.service.stack.clock.advance(hours * 3_600_000);
+        flow.reset();
+        flow.run_schedules().await;
+        units.push(of_reminders(&flow));
+    }
+    units
 }
 
 /// Returns the units of a refund with its audit row. Its events and statistics do not count.

@@ -9,7 +9,7 @@ use services::Receipts;
 use stripe_stand_in::Stripe;
 
 use crate::live_charges::{Live, MARIA};
-use crate::support::{Answer, CapturedLog, id, operator, raw_id, wait_until};
+use crate::support::{Answer, CapturedLog, advance_until, id, operator, raw_id, wait_until};
 
 const DAY: i64 = 24 * 60 * 60;
 
@@ -31,7 +31,7 @@ struct Vouchers {
 
 impl Vouchers {
     async fn start() -> Self {
-        let live = Live::start_with(Options { europe: true, ..Options::in_memory() }).await;
+        let live = Live::start_with(Options { other_acquirers: true, ..Options::in_memory() }).await;
         Self { live }
     }
 
@@ -54,21 +54,19 @@ impl Vouchers {
     }
 
     async fn until(&self, charge: &Value, status: &str) -> Value {
-        wait_until(status, async || {
-            if status == "EXPIRED" {
-                // The acquirer may not have closed it at the first try.
-                self.live.service.advance_seconds(3_600).await;
-            }
-            self.read(charge).await["status"] == status
-        })
-        .await;
+        let is_reached = async || self.read(charge).await["status"] == status;
+        match status {
+            // The acquirer may not have closed it at the first try.
+            "EXPIRED" => advance_until((&self.live.service, 3_600), status, is_reached).await,
+            _ => wait_until(status, is_reached).await,
+        }
         self.read(charge).await
     }
 
     fn stripe(&self, method: PaymentMethod) -> &Stripe {
         match method {
             PaymentMethod::Multibanco | PaymentMethod::Mbway => {
-                self.live.service.stack.europe.as_ref().unwrap()
+                &self.live.service.stack.others.as_ref().unwrap().europe
             }
             _ => &self.live.service.stack.cards,
         }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use aws_sdk_sqs::types::QueueAttributeName;
 use domain::calendar::Day;
+use domain::row::sortable;
 use domain::time::Timestamp;
 use faults::due_rows;
 use faults::proxy::{Ceiling, FaultProxy};
@@ -19,11 +20,11 @@ use serde_json::{Value, json};
 use shared::store::{Item, Store};
 use tokio::sync::watch;
 use tokio::time::Interval;
-use world::act::{BANK, STRIPE, Scope, Setting, World, fault};
+use world::act::{Scope, Setting, World, fault};
 use world::dice::Dice;
 use world::http::{Call, Repetition, items, text};
 use world::listener::Listener;
-use world::plan::{FIRST, LIVE, Load, Method, OTHER, Plan};
+use world::plan::{BANK, FIRST, LIVE, Load, Method, OTHER, Plan};
 use world::verify::Answered;
 use world::{Counts, Error, Result, say};
 
@@ -174,14 +175,14 @@ impl Soak {
     async fn prepare(&self) -> Result<()> {
         let (fee, pix_out) = (format!("{}+0", FEES[0] / 2), FEES[1].to_string());
         for Scope { account, .. } in &self.world.scopes[FIRST..] {
-            let settings: [&[&str]; 5] = [
+            let settings: [&[&str]; 3] = [
                 &["set-velocity", account, "--per-customer", PER_CUSTOMER, "--per-account", "1000000"],
                 &["set-fees", account, "--method", "pix", "--acquirer", &fee, "--platform", &fee],
-                &["set-fees-on-refund", account, "--method", "pix", "--fees", "keep"],
-                &["set-fees-on-refund", account, "--method", "credit-card", "--fees", "keep"],
                 &["set-pix-out-fee", account, "--centavos", &pix_out],
             ];
-            for setting in settings {
+            let keep = ["pix", "credit-card", "multibanco", "mbway"]
+                .map(|method| ["set-fees-on-refund", account, "--method", method, "--fees", "keep"]);
+            for setting in settings.into_iter().chain(keep.iter().map(|setting| &setting[..])) {
                 self.service.admin_must(&[&["accounts"], setting, &["--reason", "soak"]].concat()).await?;
             }
         }
@@ -413,10 +414,14 @@ impl Soak {
         let api = &self.world.scopes[LIVE].api;
         let at_bank = api.read(format!("{BANK}/faults")).await?;
         let at_bank =
-            at_bank.as_object().into_iter().flatten().map(|(kind, count)| (fault(BANK, kind), count));
-        let at_stripe = api.read(format!("{STRIPE}/faults")).await?;
-        let at_stripe = items(&at_stripe).iter().map(|one| (fault(STRIPE, text(one, "kind")), &one["count"]));
-        for (name, pending) in at_bank.chain(at_stripe) {
+            at_bank.as_object().into_iter().flatten().map(|(kind, count)| (fault(BANK, kind), count.clone()));
+        let mut pending: Vec<(String, Value)> = at_bank.collect();
+        for acquirer in self.world.acquirers() {
+            let there = api.read(format!("{acquirer}/faults")).await?;
+            let there = items(&there).iter();
+            pending.extend(there.map(|one| (fault(acquirer, text(one, "kind")), one["count"].clone())));
+        }
+        for (name, pending) in pending {
             if let Some(count) = self.world.notes().counts.get_mut(&name) {
                 *count = count.saturating_sub(pending.as_u64().unwrap_or_default());
             }
@@ -457,7 +462,9 @@ impl Soak {
         self.count_pending_faults().await?;
         let api = &self.world.scopes[LIVE].api;
         api.expect(&Call::delete(format!("{BANK}/faults")), 204).await?;
-        api.expect(&Call::delete(format!("{STRIPE}/faults")), 200).await?;
+        for acquirer in self.world.acquirers() {
+            api.expect(&Call::delete(format!("{acquirer}/faults")), 200).await?;
+        }
         self.world.end_at_stripe().await?;
         if self.options.throttle.is_some() {
             let began = Instant::now();
@@ -507,12 +514,14 @@ impl Soak {
         Ok(())
     }
 
-    /// Waits until nothing is in progress, or until that stays the same. Returns what is in progress.
+    /// Waits until nothing is in progress, until that stays the same, or until all of it is due later. Returns what is in
+    /// progress.
     async fn wait_until_still(&self) -> Result<Vec<String>> {
-        let (mut last, mut since) = (self.in_progress().await?, Instant::now());
-        while !last.is_empty() && since.elapsed() < STILL {
+        let ((mut last, mut is_later), mut since) = (self.in_progress().await?, Instant::now());
+        while !last.is_empty() && !is_later && since.elapsed() < STILL {
             tokio::time::sleep(Duration::from_millis(250)).await;
-            let open = self.in_progress().await?;
+            let open;
+            (open, is_later) = self.in_progress().await?;
             if open != last {
                 (last, since) = (open, Instant::now());
             }
@@ -520,7 +529,10 @@ impl Soak {
         Ok(last)
     }
 
-    async fn in_progress(&self) -> Result<Vec<String>> {
+    /// Returns what is in progress, and whether all of it is due later.
+    async fn in_progress(&self) -> Result<(Vec<String>, bool)> {
+        let now = Timestamp::parse_floor(&self.world.advance(0).await?);
+        let now = sortable(now.map_err(Error::of("reading the time of the service"))?);
         let mut due = self.due().await?;
         if self.has_live() && !due.is_empty() {
             // A charge whose payment waits for a review stays due, because the service warns of it.
@@ -529,6 +541,7 @@ impl Soak {
                 held.iter().map(|payment| text(payment, "charge").replacen("ch_", "charge#", 1)).collect();
             due.retain(|row| !held.iter().any(|held| !held.is_empty() && row.starts_with(held)));
         }
+        let is_later = due.iter().all(|row| row.split(" at ").nth(1).is_some_and(|at| *at > *now));
         let (rows, messages) = (due.len(), self.messages().await?);
         let mut deliveries: u64 = 0;
         for Scope { api, .. } in &self.world.scopes {
@@ -540,7 +553,8 @@ impl Soak {
         let rows = (rows > 0).then(|| format!("{rows} due rows such as {}", due.join(", ")));
         let counts = [(messages, "messages"), (deliveries, "open deliveries")];
         let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-        Ok(rows.into_iter().chain(counts.map(|(count, what)| format!("{count} {what}"))).collect())
+        let open = rows.into_iter().chain(counts.map(|(count, what)| format!("{count} {what}")));
+        Ok((open.collect(), is_later && messages == 0 && deliveries == 0))
     }
 
     /// Returns the rows of the due index that can end.
@@ -583,8 +597,11 @@ impl Soak {
         let answered = self.world.notes().answered.clone();
         for payment in unapplied.iter().chain(&held) {
             let (pix, held) = (text(payment, "end_to_end_id").to_owned(), text(payment, "payment"));
+            // No acquirer returns them.
+            let is_receipt = ["boleto", "crypto"].contains(&text(payment, "method"));
             let found = answered.iter().find(|(_, one)| {
-                let is_of_charge = one.ids.contains(text(payment, "charge")) && !held.is_empty();
+                let is_of_charge =
+                    one.ids.contains(text(payment, "charge")) && (is_receipt || !held.is_empty());
                 is_of_charge || one.unmatched.contains(&pix)
             });
             let Some((number, charge)) = found.and_then(|(number, one)| Some((number, one.ids.first()?)))
@@ -608,13 +625,15 @@ impl Soak {
         Ok(())
     }
 
-    /// Lets payers pay pages that ended, as if they had confirmed the payment before.
+    /// Lets payers pay charges that ended, as if they had confirmed the payment before.
     async fn pay_late(&self) {
         let answered = self.world.notes().answered.clone();
         for (number, answered) in answered.iter().filter(|(number, _)| **number != FIRST_CHARGE) {
             let plan = Plan::new(&self.world.plans, *number);
             if let Some(id) = answered.ids.first().filter(|_| plan.is_paid_late) {
-                self.world.act_at_stripe(&plan, id, "pay", &json!({"late": true})).await;
+                let is_crypto = plan.method == Method::LiveCrypto;
+                let fields = if is_crypto { json!({"confirmed": true}) } else { json!({"late": true}) };
+                self.world.act_there(&plan, id, "pay", &fields).await;
             }
         }
     }

@@ -42,14 +42,14 @@ struct Options {
     /// because the local acquirers do not continue after a full disk
     #[arg(long, default_value_t = 0, requires = "directory", value_name = "N")]
     fill: usize,
-    /// How charges are paid: live by Pix (`PIX`, `live`) or by card (`CREDIT_CARD`, `live_card`), the others in test
-    /// mode
+    /// How charges are paid, with commas: live by the names of the API (`PIX`, `CREDIT_CARD`, `BOLETO`, `MULTIBANCO`,
+    /// `MBWAY`, `CRYPTO`), in test mode by the same in lower case; or `all`
     #[arg(
         long,
-        value_delimiter = ',',
+        value_parser = Method::parse_list,
         default_value = "PIX,CREDIT_CARD,pix,credit_card,mbway,multibanco,boleto,crypto"
     )]
-    methods: Vec<Method>,
+    methods: Methods,
     /// The write units that a partition key accepts in a second. The second account creates one charge in ten
     #[arg(long, value_name = "UNITS", value_parser = clap::value_parser!(u16).range(1..))]
     throttle: Option<u16>,
@@ -68,6 +68,9 @@ impl Options {
     }
 }
 
+/// So that one value is a list.
+type Methods = Vec<Method>;
+
 fn positive(text: &str) -> std::result::Result<f64, String> {
     let number = text.parse().ok().filter(|number| (0.01..=100_000.0).contains(number));
     number.ok_or_else(|| "must be a number from 0.01 to 100000".to_owned())
@@ -80,7 +83,7 @@ async fn main() -> ExitCode {
 
 async fn run(options: Options) -> Result<ExitCode> {
     if options.fill > 0 && options.methods.iter().any(|method| method.is_live()) {
-        return Err(Error::new("--fill needs --methods without PIX and CREDIT_CARD"));
+        return Err(Error::new("--fill needs --methods without live ones"));
     }
     let began = Instant::now();
     let directory = options.directory.clone().unwrap_or_else(std::env::temp_dir);

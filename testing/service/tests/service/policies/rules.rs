@@ -12,11 +12,12 @@ use super::roles::{Role, text};
 pub(super) type Permission = (String, String, Vec<String>);
 
 /// The files of each function that uses a bucket: actions and key prefixes.
-const FILES: [(&str, &str, &str); 13] = [
+const FILES: [(&str, &str, &str); 19] = [
     ("ApiKeysFunction", "s3:DeleteObject", "DocumentsBucket/logos/*"),
     ("ApiKeysFunction", "s3:PutObject", "DocumentsBucket/logos/*"),
     ("CheckoutFunction", "s3:GetObject", "DocumentsBucket/logos/*"),
     ("DashboardFunction", "s3:GetObject", "DocumentsBucket/evidence/*"),
+    ("DashboardFunction", "s3:GetObject", "DocumentsBucket/reports/*"),
     ("EventDispatcherFunction", "s3:PutObject", "FailedRecordsBucket/failed-stream-records/*"),
     ("EventDispatcherFunction", "s3:GetObject", "FailedRecordsBucket/failed-stream-records/postponed/*"),
     ("EventDispatcherFunction", "s3:DeleteObject", "FailedRecordsBucket/failed-stream-records/postponed/*"),
@@ -27,6 +28,11 @@ const FILES: [(&str, &str, &str); 13] = [
     ("MedFunction", "s3:PutObject", "DocumentsBucket/evidence/*"),
     // Without this permission, S3 reports a missing file as AccessDenied.
     ("MedFunction", "s3:ListBucket", "DocumentsBucket"),
+    ("ReportsFunction", "s3:DeleteObject", "DocumentsBucket/reports/*"),
+    ("ReportsFunction", "s3:GetObject", "DocumentsBucket/reports/*"),
+    ("ReportsWorkerFunction", "s3:AbortMultipartUpload", "DocumentsBucket/reports/*"),
+    ("ReportsWorkerFunction", "s3:DeleteObject", "DocumentsBucket/reports/*"),
+    ("ReportsWorkerFunction", "s3:PutObject", "DocumentsBucket/reports/*"),
 ];
 
 /// Returns the permissions that a function must have besides those on rows.

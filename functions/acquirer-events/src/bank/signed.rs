@@ -1,22 +1,21 @@
-//! Notifications of acquirers with a page of their own, signed by the acquirer. A notification only names a charge, which
-//! `acquirer-worker` then reads. One that is lost is found by the sweep.
+//! Notifications that acquirers sign, as their kind says. A notification only names a charge, which `acquirer-worker` then
+//! reads. One that is lost is found by the sweep.
 
-use acquirer_core::configuration::{AccountAcquirer, KindSettings};
-use acquirer_core::{AcquirerMessage, NotificationView};
+use acquirer_core::configuration::AccountAcquirer;
+use acquirer_core::{AcquirerMessage, NotVerified, NotificationView, Notified, Signed};
 use axum::Json;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use domain::charge::Charge;
-use domain::ids::{AcquirerPaymentId, ChargeId, Mode, Scope};
+use domain::ids::{ChargeId, Mode, Scope};
+use domain::time::Timestamp;
+use secrecy::SecretString;
 use shared::http::{Problem, RawBody, Result};
 use shared::metrics;
 use shared::store::StoreError;
-use stripe_client::{Event, verify};
 
 use super::authentication::{NotificationSender, refused};
 use super::{BankNotifications, MAX_BODY_BYTES};
-
-const SIGNATURE: &str = "stripe-signature";
 
 /// An event about an object of another system, or about a charge that the connection does not have, is answered 200
 /// and ignored.
@@ -26,22 +25,14 @@ pub(super) async fn receive(
     RawBody(body): RawBody<MAX_BODY_BYTES>,
 ) -> Result<Response> {
     let NotificationSender { bank, acquirer, now } = sender;
-    let KindSettings::Stripe(settings) = &acquirer.settings.kind else {
-        return Err(Problem::UnknownSender);
-    };
     let secrets = bank.acquirers.signing_secrets(&acquirer.account, acquirer.connection).await?;
-    let header = headers.get(SIGNATURE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let event = verify(header, &body, &secrets, now).map_err(|error| refused(&acquirer, error))?;
-    let is_own_account =
-        event.account.as_ref().is_none_or(|account| account == settings.stripe_account.as_str());
-    // A test key is accepted at a stand-in alone.
-    let is_own_mode = event.livemode || acquirer.settings.base_url.is_loopback();
-    if !is_own_account || !is_own_mode {
+    let event = verified(&acquirer, (&headers, &body), &secrets, now)?;
+    if event.is_foreign {
         tracing::error!(connection = %acquirer.connection, event = event.id, "an event is of another account or mode");
         return Ok(Json(NotificationView {}).into_response());
     }
     if let Some(charge) = charge_of(&bank, &acquirer, &event).await? {
-        let read = if event.object.is_contested { AcquirerMessage::ReadWhole } else { AcquirerMessage::Read };
+        let read = if event.is_contested { AcquirerMessage::ReadWhole } else { AcquirerMessage::Read };
         bank.queue
             .send_later(&read(charge), std::time::Duration::ZERO)
             .await
@@ -50,19 +41,30 @@ pub(super) async fn receive(
     Ok(Json(NotificationView {}).into_response())
 }
 
-/// The charge in the metadata of the event's object, or the one that the payment it names has paid, if it was created
-/// at this connection.
+fn verified(
+    acquirer: &AccountAcquirer,
+    (headers, body): (&HeaderMap, &[u8]),
+    secrets: &[SecretString],
+    now: Timestamp,
+) -> Result<Notified> {
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let signed = Signed { header: &header, body, secrets, base_url: &acquirer.settings.base_url, now };
+    acquirer.settings.verify(&signed).map_err(|error| match error {
+        NotVerified::Unsigned => Problem::UnknownSender,
+        NotVerified::Refused(_) => refused(acquirer, error),
+    })
+}
+
+/// The charge that the event names, or the one that the payment it names has paid, if it was created at this connection.
 async fn charge_of(
     bank: &BankNotifications,
     acquirer: &AccountAcquirer,
-    event: &Event,
+    event: &Notified,
 ) -> Result<Option<ChargeId>, StoreError> {
     let scope = Scope { account: acquirer.account, mode: Mode::Live };
-    let mut named = event.object.metadata.0.get("charge").and_then(|charge| charge.parse().ok());
-    let payment: Option<AcquirerPaymentId> =
-        event.object.payment_intent.as_deref().and_then(|payment| payment.parse().ok());
-    if let (None, Some(payment)) = (named, payment) {
-        let incoming = bank.charges.find_payment(&scope, &payment).await?;
+    let mut named = event.charge;
+    if let (None, Some(payment)) = (named, &event.payment) {
+        let incoming = bank.charges.find_payment(&scope, payment).await?;
         named = incoming.and_then(|incoming| incoming.charge_id());
     }
     let stored = bank.charges.find(named).await?;

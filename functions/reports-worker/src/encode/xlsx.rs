@@ -1,0 +1,81 @@
+//! A workbook of one sheet. Its rows are written to a file as they come, so that they are not in memory.
+
+use std::fs::File;
+use std::io::{Seek as _, SeekFrom};
+
+use domain::pt_br;
+use domain::report::Report;
+use rust_xlsxwriter::{Format, Workbook};
+
+use super::{COLUMNS, Encoder, Result, money};
+use crate::line::Line;
+
+/// The widths of the columns, in characters.
+const WIDTHS: [u16; 12] = [19, 22, 18, 40, 34, 12, 28, 14, 12, 14, 14, 30];
+
+pub(super) struct Sheet {
+    workbook: Workbook,
+    report: Report,
+    date: Format,
+    sum: Format,
+    next: u32,
+}
+
+impl Sheet {
+    pub(super) fn new(report: &Report) -> Result<Self> {
+        let mut workbook = Workbook::new();
+        let exponent = usize::try_from(report.spec.currency.exponent()).unwrap_or_default();
+        let decimals = format!(".{}", "0".repeat(exponent));
+        let sum = Format::new().set_num_format(format!("#,##0{}", decimals.trim_end_matches('.')));
+        let date = Format::new().set_num_format("dd/mm/yyyy hh:mm:ss");
+        let sheet = workbook.add_worksheet_with_constant_memory()?;
+        for ((column, width), (_, name)) in (0..).zip(WIDTHS).zip(COLUMNS) {
+            sheet.set_column_width(column, width)?;
+            sheet.write_string_with_format(0, column, name, &Format::new().set_bold())?;
+        }
+        Ok(Self { workbook, report: report.clone(), date, sum, next: 1 })
+    }
+}
+
+impl Encoder for Sheet {
+    fn lines(&mut self, lines: &[Line], _out: &mut Vec<u8>) -> Result<()> {
+        let sheet = self.workbook.worksheet_from_index(0)?;
+        for line in lines {
+            let row = self.next;
+            // A sheet shows times without a zone.
+            sheet.write_datetime_with_format(row, 0, pt_br::brasilia_time(line.at), &self.date)?;
+            let texts = [
+                Some(line.kind.in_portuguese().to_owned()),
+                line.order.clone(),
+                line.charge.map(|id| id.to_string()),
+                line.end_to_end_id.clone(),
+                line.method.map(|method| method.0.facts().name.to_owned()),
+                line.payer.clone(),
+            ];
+            for (column, text) in (1..).zip(texts) {
+                if let Some(text) = text {
+                    sheet.write_string(row, column, text)?;
+                }
+            }
+            for (column, minor) in (7..).zip([line.gross, line.fee, line.net, line.balance]) {
+                if let Some(minor) = minor {
+                    // A cell has a double: the one nearest to the amount.
+                    let number: f64 = money(minor, &self.report).decimal().parse().unwrap_or_default();
+                    sheet.write_number_with_format(row, column, number, &self.sum)?;
+                }
+            }
+            if let Some(note) = &line.note {
+                sheet.write_string(row, 11, note)?;
+            }
+            self.next = row.saturating_add(1);
+        }
+        Ok(())
+    }
+
+    fn end(mut self: Box<Self>, _out: &mut Vec<u8>) -> Result<Option<File>> {
+        let mut file = tempfile::tempfile()?;
+        self.workbook.save_to_writer(&mut file)?;
+        file.seek(SeekFrom::Start(0))?;
+        Ok(Some(file))
+    }
+}

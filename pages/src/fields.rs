@@ -1,0 +1,47 @@
+//! The names of fields of forms and filters.
+
+use crate::Word;
+use crate::words as w;
+
+crate::words! { ,
+    FIELD_CODE = "Código", "Code", "Código";
+    FIELD_COLOR = "Cor", "Colour", "Color";
+    FIELD_NAME = "Nome", "Name", "Nombre";
+    FIELD_REQUEST_ID = "X-Request-Id", "X-Request-Id", "X-Request-Id";
+    FIELD_STATUS = "Status HTTP", "HTTP status", "Estado HTTP";
+}
+
+/// `None`: people do not see the field.
+pub fn field_word(name: &str) -> Option<Word> {
+    Some(match name {
+        "actor" => w::ACTOR,
+        "amount" => w::AMOUNT,
+        "code" => FIELD_CODE,
+        "color" => FIELD_COLOR,
+        "created_after" => w::FROM,
+        "created_before" => w::TO,
+        "customer" | "customer.name" | "customer_name" => w::CUSTOMER,
+        "customer.document" | "customer_id" => w::DOCUMENT,
+        "customer.email" | "customer_email" | "email" => w::EMAIL,
+        "day" => w::DAY,
+        "description" => w::DESCRIPTION,
+        "end_to_end_id" => w::END_TO_END_ID,
+        "events" => w::EVENTS,
+        "label" => w::LABEL,
+        "logo" => w::LOGO,
+        "method" => w::METHOD,
+        "metadata.order_id" | "order_id" => w::ORDER,
+        "name" => FIELD_NAME,
+        "object" => w::OBJECT,
+        "phone" => w::PHONE,
+        "reason" => w::REASON,
+        "request_id" => FIELD_REQUEST_ID,
+        "role" => w::ROLE,
+        "route" => w::ROUTE,
+        "status" => FIELD_STATUS,
+        "txid" => w::TXID,
+        "type" => w::KIND,
+        "url" => w::URL,
+        _ => return None,
+    })
+}
