@@ -23,7 +23,7 @@ use dynoxide::actions::{
 use dynoxide::storage::Storage;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use shared::clock::Clock;
 
 use super::tokens::{Seen, Tokens};
@@ -32,6 +32,9 @@ use crate::embedded::State;
 /// The number of SQL statements that SQLite does not have to parse again. dynoxide executes about twenty
 /// different ones for each table.
 const CACHED_STATEMENTS: usize = 256;
+
+/// How many rows are read for expired ones while requests wait.
+const EXPIRY_PAGE: usize = 100;
 
 pub(crate) type Result<T> = std::result::Result<T, DynoxideError>;
 
@@ -152,9 +155,39 @@ impl Engine {
         self.storage.conn().total_changes()
     }
 
-    /// Reads all rows of all tables while requests wait, and deletes the expired ones.
-    pub(super) fn sweep_expired(&self) -> Result<usize> {
-        ready(dynoxide::ttl::sweep_expired_items(&self.storage))
+    /// The tables whose expired rows are deleted, each with the attribute that has the time of expiry.
+    pub(super) fn expiring_tables(&mut self) -> Result<Vec<(String, String)>> {
+        let listed = self.call("ListTables", &json!({}))?;
+        let mut found = Vec::new();
+        for table in elements(&listed, "/TableNames").filter_map(Value::as_str) {
+            let described = self.call("DescribeTimeToLive", &json!({ "TableName": table }))?;
+            let attribute = described.pointer("/TimeToLiveDescription/AttributeName").and_then(Value::as_str);
+            found.extend(attribute.map(|attribute| (table.to_owned(), attribute.to_owned())));
+        }
+        Ok(found)
+    }
+
+    /// Reads a page of a table's rows, and deletes the expired ones. Returns the key at which the next page begins.
+    pub(super) fn delete_expired(
+        &mut self,
+        (table, attribute): &(String, String),
+        now: Timestamp,
+        start: Option<Value>,
+    ) -> Result<Option<Value>> {
+        let mut scan = json!({
+            "TableName": table, "Limit": EXPIRY_PAGE,
+            "FilterExpression": "#ttl < :now", "ProjectionExpression": "pk, sk",
+            "ExpressionAttributeNames": {"#ttl": attribute},
+            "ExpressionAttributeValues": {":now": {"N": now.seconds().to_string()}},
+        });
+        if let (Some(start), Some(scan)) = (start, scan.as_object_mut()) {
+            scan.insert("ExclusiveStartKey".to_owned(), start);
+        }
+        let page = self.call("Scan", &scan)?;
+        for key in elements(&page, "/Items") {
+            self.call("DeleteItem", &json!({ "TableName": table, "Key": key }))?;
+        }
+        Ok(page.get("LastEvaluatedKey").cloned())
     }
 
     /// Deletes the stream records that were created before a time of the service's clock.
@@ -162,6 +195,10 @@ impl Engine {
         let delete = "DELETE FROM _stream_records WHERE created_at < ?1";
         Ok(self.storage.conn().execute(delete, [before.seconds()])?)
     }
+}
+
+fn elements<'a>(answer: &'a Value, list: &str) -> impl Iterator<Item = &'a Value> {
+    answer.pointer(list).and_then(Value::as_array).into_iter().flatten()
 }
 
 fn run<Q, R, F>(body: &[u8], action: impl FnOnce(Q) -> F) -> Result<Vec<u8>>
@@ -202,9 +239,6 @@ pub(crate) fn internal(error: &dyn Display) -> DynoxideError {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-    use shared::clock::Clock;
-
     use super::*;
 
     /// The statements of dynoxide 3.2 (`src/storage.rs`) that each write and each read of a stream execute.
@@ -252,6 +286,34 @@ mod tests {
         assert_eq!(engine.trim_streams(start).unwrap(), 0);
         assert_eq!(engine.trim_streams(start.saturating_plus_seconds(60)).unwrap(), 1);
         assert_eq!(records(&engine), 1);
+    }
+
+    #[test]
+    fn expired_rows_are_deleted_a_page_at_a_time() {
+        let mut engine = with_table();
+        assert_eq!(engine.expiring_tables().unwrap(), []);
+        let on = json!({"Enabled": true, "AttributeName": "ttl"});
+        let on = json!({"TableName": "Table", "TimeToLiveSpecification": on});
+        execute(&mut engine, "UpdateTimeToLive", &on).unwrap();
+        let table = ("Table".to_owned(), "ttl".to_owned());
+        assert_eq!(engine.expiring_tables().unwrap(), std::slice::from_ref(&table));
+        let now = Clock::default().now();
+        for row in 0..=2 * EXPIRY_PAGE {
+            let expires = now.seconds() + if row % 2 == 0 { -1 } else { 1 };
+            let item = json!({"pk": {"S": row.to_string()}, "ttl": {"N": expires.to_string()}});
+            execute(&mut engine, "PutItem", &json!({"TableName": "Table", "Item": item})).unwrap();
+        }
+        put(&mut engine, "without a time");
+        let (mut next, mut pages) = (None, 0);
+        loop {
+            next = engine.delete_expired(&table, now, next).unwrap();
+            pages += 1;
+            if next.is_none() {
+                break;
+            }
+        }
+        let left = execute(&mut engine, "Scan", &json!({"TableName": "Table", "Select": "COUNT"})).unwrap();
+        assert_eq!((pages, &left["Count"]), (3, &json!(EXPIRY_PAGE + 1)));
     }
 
     fn with_table() -> Engine {

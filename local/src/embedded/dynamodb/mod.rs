@@ -32,9 +32,8 @@ use super::State;
 use crate::error::{Context, Result};
 use crate::http;
 
-/// The interval between two deletions of expired rows and of old stream records. Requests wait for the deletion,
-/// which reads every row: in a development build, up to two seconds for 30,000 rows. The first one is this long after
-/// the start, so that records of an earlier run are processed first.
+/// The interval between two deletions of expired rows and of old stream records. The first one is this long after the
+/// start, so that records of an earlier run are processed first.
 const SWEEP_PERIOD: Duration = Duration::from_mins(10);
 /// How long stream records are retained by the service's clock, in seconds, as on AWS.
 const STREAM_RETENTION_S: i64 = 24 * 60 * 60;
@@ -204,7 +203,7 @@ impl Database {
         let mut previous = end_of_retention();
         loop {
             tokio::time::sleep(SWEEP_PERIOD).await;
-            if let Err(error) = self.with_engine(|engine| engine.sweep_expired()) {
+            if let Err(error) = self.delete_expired().await {
                 tracing::warn!(%error, "expired rows were not deleted");
             }
             // The end of the retention one period ago: if the clock is advanced by days, event sources that are behind
@@ -215,6 +214,22 @@ impl Database {
             }
             previous = latest;
         }
+    }
+
+    /// Lets requests pass between two pages of rows.
+    async fn delete_expired(&self) -> EngineResult<()> {
+        let now = self.0.clock.now();
+        for table in self.with_engine(Engine::expiring_tables)? {
+            let mut next = None;
+            loop {
+                next = self.with_engine(|engine| engine.delete_expired(&table, now, next))?;
+                if next.is_none() {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(())
     }
 }
 
