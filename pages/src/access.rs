@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use crate::sent::SentForm;
 use crate::words as w;
-use crate::{Language, hidden, path_with};
+use crate::{Language, Tone, announced, hidden, path_with, product};
 
 /// What such a form is shown with.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +55,7 @@ impl Access<'_> {
 
     fn error(&self) -> Markup {
         html! {
-            @if let Some(code) = self.error { div.alert.bad role="alert" { (self.say(w::of_code(code))) } }
+            @if let Some(code) = self.error { (announced(Tone::Bad, &html! { (self.say(w::of_code(code))) })) }
             @if self.sent.is_some() { p { (self.say(w::TEXT_IS_KEPT)) } }
         }
     }
@@ -70,6 +70,7 @@ impl Access<'_> {
     /// `local`: the path of the log-in by one click.
     pub fn log_in(&self, more: &Markup, local: Option<&str>) -> Markup {
         html! {
+            p.product { (product(self.language)) }
             div.card {
                 h1 { (self.say(w::DASHBOARD)) }
                 (self.error()) (more)
@@ -91,6 +92,7 @@ impl Access<'_> {
     /// Asks for the code of a log-in whose password was right. The form checks the cookie that says so.
     pub fn code(&self) -> Markup {
         html! {
+            p.product { (product(self.language)) }
             div.card {
                 h1 { (self.say(w::SECOND_FACTOR)) }
                 (self.error())
@@ -110,7 +112,7 @@ impl Access<'_> {
             section.card {
                 h1 { (self.say(w::CONFIRM_TITLE)) }
                 p { (self.say(if self.sent.is_some() { w::CONFIRM_GOES_ON } else { w::CONFIRM_MEANS })) }
-                @if let Some(code) = self.error { div.alert.bad role="alert" { (self.say(w::of_code(code))) } }
+                @if let Some(code) = self.error { (announced(Tone::Bad, &html! { (self.say(w::of_code(code))) })) }
                 form.fields method="post" action="/dashboard/confirm" {
                     (hidden("mode", mode.as_str()))
                     (self.waiting())

@@ -1,5 +1,6 @@
 //! The style sheet, the script and the icon. A browser keeps them for a year, because a change changes their URL.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use axum::http::StatusCode;
@@ -7,6 +8,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use domain::hex;
 use sha2::{Digest, Sha256};
+use shared::product::Product;
 
 /// Hexadecimal digits of the hash in a name.
 const HASH_CHARS: usize = 16;
@@ -17,32 +19,47 @@ pub static STYLE: LazyLock<Asset> =
 pub static SCRIPT: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("script", "js", "text/javascript; charset=utf-8", include_str!("script.js")));
 
-pub(crate) static ICON: LazyLock<Asset> =
-    LazyLock::new(|| Asset::new("icon", "svg", "image/svg+xml", include_str!("icon.svg")));
+/// The mark of the product.
+pub(crate) static ICON: LazyLock<Asset> = LazyLock::new(|| {
+    let mark = Product::shown().mark();
+    let icon = format!(
+        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24"><path fill="#0f6b5c" fill-rule="evenodd" d="{mark}"/></svg>"##
+    );
+    Asset::new("icon", "svg", "image/svg+xml", icon)
+});
 
 #[derive(Debug)]
 pub struct Asset {
     /// Such as `style-0123456789abcdef.css`.
     pub name: String,
     content_type: &'static str,
-    content: &'static str,
+    content: Cow<'static, str>,
 }
 
 impl Asset {
-    fn new(name: &str, ending: &str, content_type: &'static str, content: &'static str) -> Self {
-        let hash: String = hex::encode(Sha256::digest(content)).chars().take(HASH_CHARS).collect();
+    fn new(
+        name: &str,
+        ending: &str,
+        content_type: &'static str,
+        content: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        let content = content.into();
+        let hash: String = hex::encode(Sha256::digest(content.as_bytes())).chars().take(HASH_CHARS).collect();
         Self { name: format!("{name}-{hash}.{ending}"), content_type, content }
     }
 }
 
-/// Answers a request for the asset with this name; 404 for another.
+/// Answers a request for the asset with this name; 404 for another. A page of a function that does not know the
+/// operator's mark has another name for the icon.
 pub fn respond(name: &str) -> Response {
-    let Some(asset) = [&*STYLE, &*SCRIPT, &*ICON].into_iter().find(|asset| asset.name == name) else {
+    let is_asked =
+        |asset: &&Asset| asset.name == name || (asset.name == ICON.name && name.starts_with("icon-"));
+    let Some(asset) = [&*STYLE, &*SCRIPT, &*ICON].into_iter().find(is_asked) else {
         return StatusCode::NOT_FOUND.into_response();
     };
     let headers =
         [(CONTENT_TYPE, asset.content_type), (CACHE_CONTROL, "public, max-age=31536000, immutable")];
-    (headers, asset.content).into_response()
+    (headers, asset.content.as_ref()).into_response()
 }
 
 #[cfg(test)]
@@ -51,7 +68,7 @@ mod tests {
 
     #[test]
     fn the_style_sheet_and_the_script_are_small() {
-        assert!(STYLE.content.len() <= 10 * 1024, "{}", STYLE.content.len());
+        assert!(STYLE.content.len() <= 11 * 1024, "{}", STYLE.content.len());
         assert!(SCRIPT.content.len() <= 6 * 1024, "{}", SCRIPT.content.len());
     }
 }

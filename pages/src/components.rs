@@ -8,10 +8,11 @@ use domain::money::{Currency, MinorUnits, Money};
 use domain::pt_br;
 use domain::time::Timestamp;
 use maud::{Markup, html};
+use shared::product::Product;
 use strum::AsRefStr;
 
 use crate::words as w;
-use crate::{Language, Word};
+use crate::{Icon, Language, Word};
 
 /// Formats a sum in all languages alike: `R$ 1.234,56`.
 pub fn money(minor: i64, currency: Currency) -> String {
@@ -52,6 +53,34 @@ pub enum Tone {
 
 pub fn tag(tone: Tone, text: &str) -> Markup {
     html! { span.tag.(tone.as_ref()) { (text) } }
+}
+
+/// A notice, with the icon of its tone.
+pub fn alert(tone: Tone, content: &Markup) -> Markup {
+    notice(tone, None, content)
+}
+
+/// A notice that a screen reader says at once: what became of the last action.
+pub fn announced(tone: Tone, content: &Markup) -> Markup {
+    notice(tone, Some(if tone == Tone::Good { "status" } else { "alert" }), content)
+}
+
+fn notice(tone: Tone, role: Option<&str>, content: &Markup) -> Markup {
+    let icon = match tone {
+        Tone::Good => Icon::CircleCheck,
+        Tone::Bad => Icon::CircleAlert,
+        Tone::Warn | Tone::Info | Tone::Calm => Icon::TriangleAlert,
+    };
+    html! { div.alert.(tone.as_ref()) role=[role] { (icon) (content) } }
+}
+
+/// The mark and the name of the product.
+pub fn product(language: Language) -> Markup {
+    let product = Product::shown();
+    html! {
+        svg.mark viewBox="0 0 24 24" aria-hidden="true" { path fill-rule="evenodd" d=(product.mark()) {} }
+        span { (product.name(language)) }
+    }
 }
 
 /// The place of a column on a narrow screen, where each row of a table becomes a card.
@@ -126,12 +155,13 @@ pub fn facts(facts: Vec<(&str, Markup)>) -> Markup {
     }
 }
 
-/// Says what to do next where a list has no rows.
-pub fn empty(text: &str, action: Option<(&str, &str)>) -> Markup {
+/// In place of a list without rows: a picture, why it is empty, and what to do next.
+pub fn empty(icon: Icon, text: &str, action: Option<(&str, &str)>) -> Markup {
     html! {
-        div.card {
+        div.card.empty {
+            (icon)
             p { (text) }
-            @if let Some((href, label)) = action { p { a href=(href) { (label) } } }
+            @if let Some((href, label)) = action { p { a.btn.quiet href=(href) { (label) } } }
         }
     }
 }
@@ -144,7 +174,7 @@ pub fn next_page(language: Language, label: Word, href: Option<String>) -> Marku
 pub fn copy_button(language: Language, label: Word, text: &str) -> Markup {
     html! {
         button.quiet type="button" hidden data-copy=(text) data-done=(language.say(w::COPIED)) {
-            (language.say(label))
+            (Icon::Copy) span { (language.say(label)) }
         }
     }
 }

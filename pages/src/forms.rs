@@ -26,7 +26,7 @@ pub use crate::kept::{Need, disabled};
 use crate::kept::{Form, Refused};
 use crate::layout::Shell;
 use crate::words as w;
-use crate::{Document, Language, SentForm, Word, copy_button, path_with, safe_path};
+use crate::{Document, Language, SentForm, Tone, Word, alert, announced, copy_button, path_with, safe_path};
 
 /// For how long after a log-in a member may do what moves live money or changes who may, in seconds. So a session that
 /// was left open on a desk can only be looked at.
@@ -230,7 +230,7 @@ impl<A> MemberForm<A> {
         let main = html! {
             h1 { (say(title)) }
             section.card {
-                div.alert.warn { (say(w::SECRET_ONCE)) }
+                (alert(Tone::Warn, &html! { (say(w::SECRET_ONCE)) }))
                 pre tabindex="0" { code #secret { (secret) } }
                 div.actions {
                     (copy_button(self.language, w::COPY, secret))
@@ -272,7 +272,7 @@ impl<A> MemberForm<A> {
         let main = html! {
             p.crumb { a href=(back) { (language.say(w::BACK)) } }
             h1 { (language.say(title)) }
-            div.alert.bad role="alert" { (language.say(w::of_code(code))) }
+            (announced(Tone::Bad, &html! { (language.say(w::of_code(code))) }))
             section.card { (form) }
         };
         Ok(self.shown(status, title, main, back))

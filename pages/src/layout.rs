@@ -5,9 +5,10 @@ use maud::{DOCTYPE, Markup, html};
 use shared::auth::dashboard::Session;
 use url::form_urlencoded;
 
-use crate::components::hidden;
+use crate::components::{hidden, product};
+use crate::icons::shapes;
 use crate::words as w;
-use crate::{Language, Word, assets};
+use crate::{Icon, Language, Word, assets};
 
 /// The path under which `functions/dashboard` serves the assets.
 const ASSETS: &str = "/dashboard/assets";
@@ -35,17 +36,17 @@ pub struct Shell<'a> {
     pub here: &'a str,
 }
 
-/// The menu: path and word.
-const MENU: [(&str, Word); 9] = [
-    ("/dashboard", w::HOME),
-    ("/dashboard/charges", w::CHARGES),
-    ("/dashboard/wallet", w::WALLET),
-    ("/dashboard/reports", w::REPORTS),
-    ("/dashboard/disputes", w::DISPUTES),
-    ("/dashboard/webhooks", w::WEBHOOKS),
-    ("/dashboard/developers", w::DEVELOPERS),
-    ("/dashboard/team", w::TEAM),
-    ("/dashboard/settings", w::SETTINGS),
+/// The menu: path, word and icon.
+const MENU: [(&str, Word, Icon); 9] = [
+    ("/dashboard", w::HOME, Icon::House),
+    ("/dashboard/charges", w::CHARGES, Icon::CreditCard),
+    ("/dashboard/wallet", w::WALLET, Icon::Wallet),
+    ("/dashboard/reports", w::REPORTS, Icon::FileText),
+    ("/dashboard/disputes", w::DISPUTES, Icon::ShieldAlert),
+    ("/dashboard/webhooks", w::WEBHOOKS, Icon::Webhook),
+    ("/dashboard/developers", w::DEVELOPERS, Icon::Code),
+    ("/dashboard/team", w::TEAM, Icon::Users),
+    ("/dashboard/settings", w::SETTINGS, Icon::SlidersHorizontal),
 ];
 
 /// Paths that belong to another item of the menu: `(path, item)`.
@@ -63,6 +64,11 @@ const UNDER: [(&str, &str); 8] = [
 impl Document<'_> {
     pub fn render(&self) -> Markup {
         let say = |word| self.language.say(word);
+        let body = html! {
+            a.skip href="#main" { (say(w::SKIP)) }
+            @if let Some(shell) = self.shell { (shell.render(self.language)) }
+            main #main .small[self.shell.is_none()] data-ended=[self.shell.map(|_| say(w::SESSION_ENDED))] { (self.main) }
+        };
         html! {
             (DOCTYPE)
             html lang=(self.language.tag()) {
@@ -77,11 +83,7 @@ impl Document<'_> {
                     link rel="stylesheet" href={ (ASSETS) "/" (assets::STYLE.name) };
                     script src={ (ASSETS) "/" (assets::SCRIPT.name) } defer {}
                 }
-                body {
-                    a.skip href="#main" { (say(w::SKIP)) }
-                    @if let Some(shell) = self.shell { (shell.render(self.language)) }
-                    main #main .small[self.shell.is_none()] data-ended=[self.shell.map(|_| say(w::SESSION_ENDED))] { (self.main) }
-                }
+                body { (body) (shapes(&body)) }
             }
         }
     }
@@ -118,11 +120,12 @@ impl Shell<'_> {
                     Mode::Live => p.bar.live { strong { (say(w::LIVE_MODE)) } ": " (say(w::LIVE_MODE_MEANS)) },
                 }
                 div.top {
+                    a.product href="/dashboard" { (product(language)) }
                     strong dir="auto" { (self.merchant) }
                     form role="search" action=(SEARCH) {
                         label.vh for="q" { (say(w::SEARCH_KEY)) }
                         input #q name="q" type="search" maxlength="254" placeholder=(say(w::SEARCH_BY)) value=[self.searched()];
-                        button.quiet { (say(w::SEARCH)) }
+                        button.quiet { (Icon::Search) span.wide { (say(w::SEARCH)) } }
                     }
                     details.me {
                         summary { span.who { (self.email) " · " (say(self.role)) } }
@@ -148,8 +151,8 @@ impl Shell<'_> {
             }
             nav.menu aria-label=(say(w::MENU)) {
                 ul {
-                    @for (path, word) in MENU {
-                        li { a href=(path) aria-current=[self.current(path)] { (say(word)) } }
+                    @for (path, word, icon) in MENU {
+                        li { a href=(path) aria-current=[current(self.here, path)] { (icon) (say(word)) } }
                     }
                 }
             }
@@ -161,18 +164,24 @@ impl Shell<'_> {
         let mut fields = form_urlencoded::parse(query.as_bytes()).filter(|_| path == SEARCH);
         fields.find(|(name, _)| name == "q").map(|(_, value)| value.into_owned())
     }
+}
 
-    fn current(&self, item: &str) -> Option<&'static str> {
-        let path = self.here.split('?').next().unwrap_or_default();
-        if path == item {
-            return Some("page");
-        }
-        let is_below = |parent: &str| {
-            path.strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        let is_other = UNDER.iter().any(|(below, of)| *of == item && is_below(below));
-        (is_other || (item != "/dashboard" && is_below(item))).then_some("true")
+/// The `aria-current` of an item of the menu, on the page with this path.
+fn current(here: &str, item: &str) -> Option<&'static str> {
+    let path = here.split('?').next().unwrap_or_default();
+    if path == item {
+        return Some("page");
     }
+    let is_below =
+        |parent: &str| path.strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let is_other = UNDER.iter().any(|(below, of)| *of == item && is_below(below));
+    (is_other || (item != "/dashboard" && is_below(item))).then_some("true")
+}
+
+/// The icon of the menu's item to which a page belongs.
+pub fn icon_of(here: &str) -> Icon {
+    let item = MENU.iter().find(|(path, ..)| current(here, path).is_some());
+    item.map_or(Icon::Inbox, |(_, _, icon)| *icon)
 }
 
 #[cfg(test)]
@@ -181,20 +190,20 @@ mod tests {
 
     #[test]
     fn the_menu_marks_the_page_and_the_item_above_it() {
-        let marked = |here| {
-            let shell = Shell { merchant: "<m>", email: "e", role: w::ROLE_OWNER, mode: Mode::Test, here };
-            MENU.iter().filter(|(path, _)| shell.current(path).is_some()).count()
-        };
+        let marked = |here| MENU.iter().filter(|(path, ..)| current(here, path).is_some()).count();
         let shell = |here| Shell { merchant: "<m>", email: "e", role: w::ROLE_OWNER, mode: Mode::Test, here };
-        assert_eq!(shell("/dashboard").current("/dashboard"), Some("page"));
-        assert_eq!(shell("/dashboard/charges?status=paid").current("/dashboard/charges"), Some("page"));
-        assert_eq!(shell("/dashboard/charges/ch_1").current("/dashboard/charges"), Some("true"));
-        assert_eq!(shell("/dashboard/audit").current("/dashboard/team"), Some("true"));
+        assert_eq!(current("/dashboard", "/dashboard"), Some("page"));
+        assert_eq!(current("/dashboard/charges?status=paid", "/dashboard/charges"), Some("page"));
+        assert_eq!(current("/dashboard/charges/ch_1", "/dashboard/charges"), Some("true"));
+        assert_eq!(current("/dashboard/audit", "/dashboard/team"), Some("true"));
         for here in ["/dashboard", "/dashboard/charges/ch_1", "/dashboard/refunds", "/dashboard/payouts"] {
             assert_eq!(marked(here), 1, "{here}");
         }
         assert_eq!(shell("/dashboard/search?q=a%22b&x=1").searched().as_deref(), Some("a\"b"));
         assert_eq!(shell("/dashboard/charges?q=1").searched(), None);
-        assert!(shell("/dashboard").render(Language::Spanish).into_string().contains("&lt;m&gt;"));
+        let header = shell("/dashboard").render(Language::Spanish).into_string();
+        assert!(header.contains("&lt;m&gt;") && header.contains("Servicio de pago"), "{header}");
+        assert_eq!(icon_of("/dashboard/audit?day=2026-11-30"), Icon::Users);
+        assert_eq!(icon_of("/dashboard/search"), Icon::Inbox);
     }
 }

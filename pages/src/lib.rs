@@ -7,6 +7,7 @@ pub mod assets;
 mod components;
 mod fields;
 pub mod forms;
+mod icons;
 pub mod kept;
 mod layout;
 mod receipt;
@@ -17,12 +18,13 @@ pub mod words;
 
 pub use access::{Access, code_field, email_field, password_field};
 pub use components::{
-    Cell, Chart, Tone, chips, code_block, copy_button, customer, empty, facts, hidden, masked_payer, money,
-    next_page, table, tag, time,
+    Cell, Chart, Tone, alert, announced, chips, code_block, copy_button, customer, empty, facts, hidden,
+    masked_payer, money, next_page, product, table, tag, time,
 };
 pub use domain::masking::without_documents;
 pub use fields::field_word;
-pub use layout::{Document, Shell};
+pub use icons::Icon;
+pub use layout::{Document, Shell, icon_of};
 pub use receipt::{ReceiptDetails, receipt};
 pub use response::{connecting_to, errors_as_pages, html, path_with, safe_path};
 pub use sent::{ASK, CONFIRMED, SentForm};

@@ -9,7 +9,7 @@ use domain::refund::{Refund, RefundStatus};
 use domain::time::Timestamp;
 use maud::{Markup, html};
 
-use crate::components::{Cell, facts, money, table};
+use crate::components::{Cell, Tone, alert, facts, money, table};
 use crate::words as w;
 use crate::{Language, Word};
 use domain::masking::without_documents;
@@ -50,7 +50,7 @@ pub fn receipt(
         .collect();
     Some(html! {
         section.card {
-            @if charge.scope.mode == Mode::Test { p.alert.warn { (say(w::TEST_RECEIPT)) } }
+            @if charge.scope.mode == Mode::Test { (alert(Tone::Warn, &html! { (say(w::TEST_RECEIPT)) })) }
             @if let Some(logo) = &brand.logo { p { img.logo src={ "/checkout/" (logo.file()) } alt=""; } }
             h1 { (say(w::RECEIPT)) }
             p.big { (money(charge.amount.minor(), charge.currency)) }

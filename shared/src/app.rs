@@ -8,6 +8,7 @@ use crate::auth::dashboard::Dashboard;
 use crate::clock::Clock;
 use crate::config::{ConfigError, PublicUrls, Vars, required};
 use crate::http::Origin;
+use crate::product::Product;
 use crate::store::{Aws, Store};
 
 /// What all such functions have, and `T`, which one function has. So a handler that uses what its function may not use
@@ -30,7 +31,7 @@ pub struct Parts<T> {
 
 impl<T> App<T> {
     /// Reads `TABLE_NAME`, `API_KEYS_TABLE_NAME`, `CHECKOUT_BASE_URL`, and the variables of
-    /// [`Origin::from_vars`], of [`Dashboard::from_vars`] and of `own`.
+    /// [`Origin::from_vars`], of [`Dashboard::from_vars`], of [`Product::from_vars`] and of `own`.
     /// Errors: When one of the first three is not set, or a value is not valid.
     pub fn from_vars(
         aws: &Aws,
@@ -39,6 +40,7 @@ impl<T> App<T> {
         own: impl FnOnce(&Store, &Clock) -> Result<T, ConfigError>,
     ) -> Result<Self, ConfigError> {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
+        Product::from_vars(var)?.show();
         Ok(Self(Arc::new(Parts {
             api_keys: ApiKeys::new(store.clone(), required(var, "API_KEYS_TABLE_NAME")?),
             dashboard: Dashboard::from_vars(store.clone(), var)?,

@@ -22,6 +22,7 @@ pub mod language;
 pub mod log;
 pub mod metrics;
 pub mod object_store;
+pub mod product;
 pub mod queue;
 pub mod random;
 pub mod request_limit;

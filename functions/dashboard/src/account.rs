@@ -11,7 +11,7 @@ use domain::time::Timestamp;
 use effects::email::{EmailRecord, EmailTopic, Emails};
 use maud::{Markup, html};
 use pages::forms::Need;
-use pages::{Cell, Tone, code_block, empty, next_page, path_with, tag, time, without_documents};
+use pages::{Cell, Tone, code_block, next_page, path_with, tag, time, without_documents};
 use shared::account::Users;
 use shared::audit;
 use shared::http::Result;
@@ -192,7 +192,7 @@ pub(crate) async fn audit(visitor: Visitor) -> Result<Response> {
         h1 { (page.say(w::AUDIT)) }
         @if day.is_err() { (page.refusal("invalid_request", std::iter::once("day"))) }
         (page.filters(AUDIT, (&query, &["actor", "day"], day.is_err()), &filters))
-        (page.list((w::AUDIT, &columns), rows, (w::NO_AUDIT, None), next))
+        (page.list((w::AUDIT, &columns), rows, (w::NO_AUDIT, Some((AUDIT, w::CLEAR_FILTERS))), next))
     };
     let mut response = page.render(page.say(w::AUDIT), &main);
     if day.is_err() {
@@ -214,7 +214,7 @@ pub(crate) async fn notices(visitor: Visitor) -> Result<Response> {
     let main = html! {
         p.crumb { a href=(TEAM) { (page.say(w::TEAM)) } }
         h1 { (page.say(w::NOTICES)) }
-        @if found.is_empty() { (empty(page.say(w::NO_NOTICES), None)) } @else { section.card { (notices_table(&page, &found)) } }
+        @if found.is_empty() { (page.empty(w::NO_NOTICES, Some((TEAM, w::TEAM)))) } @else { section.card { (notices_table(&page, &found)) } }
         (next_page(page.language, w::OLDER, next))
     };
     Ok(page.render(page.say(w::NOTICES), &main))

@@ -21,8 +21,8 @@ use money::refund::{RefundError, refusal};
 use pages::forms::Need;
 use pages::kept::{Form, charge_form, refund_form};
 use pages::{
-    Cell, ReceiptDetails, Tone, Word, copy_button, customer, facts, masked_payer, money, path_with, tag,
-    time, without_documents,
+    Cell, Icon, ReceiptDetails, Tone, Word, alert, announced, copy_button, customer, facts, masked_payer,
+    money, path_with, tag, time, without_documents,
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use services::{ChargeRows, ChargeTimeline, TimelineEntry, TimelineFact, TimelinePart, charge_timeline};
@@ -87,7 +87,7 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
     let none = if is_filtered(&query) {
         (w::NO_CHARGES_FOUND, Some((PATH, w::CLEAR_FILTERS)))
     } else {
-        (w::NO_CHARGES, Some(("/dashboard/charges/new", w::NEW_CHARGE)).filter(|_| page.may(Need::Member)))
+        (w::NO_CHARGES, page.new_charge())
     };
     let main = html! {
         div.head {
@@ -95,7 +95,7 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
             p {
                 (reports::link(&page, ReportKind::Payments, &query)) " · "
                 a href="/dashboard/refunds" { (page.say(w::REFUNDS)) } " "
-                @if page.may(Need::Member) { a.btn href={ (PATH) "/new" } { (page.say(w::NEW_CHARGE)) } }
+                @if page.may(Need::Member) { a.btn href={ (PATH) "/new" } { (Icon::Plus) (page.say(w::NEW_CHARGE)) } }
             }
         }
         (chips(&page, &query))
@@ -110,7 +110,7 @@ async fn refused(visitor: Visitor, query: &Query, problem: &Problem) -> Result<R
     let (page, ()) = visitor.load(async |_| Ok(())).await?;
     let main = html! {
         h1 { (page.say(w::CHARGES)) }
-        div.alert.bad role="alert" { (page.say(w::of_code(problem.code()))) }
+        (announced(Tone::Bad, &html! { (page.say(w::of_code(problem.code()))) }))
         (chips(&page, query))
         (filters(&page, query, Some(problem)))
         p { a href=(PATH) { (page.say(w::CLEAR_FILTERS)) } }
@@ -268,7 +268,7 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<ChargeId>) -> Resu
             h1 {
                 (money(charge.amount.minor(), charge.currency)) " " (charge_tag(charge, page.language))
             }
-            @if charge.is_held_for_review() { div.alert.warn { (page.say(w::HELD_MEANS)) } }
+            @if charge.is_held_for_review() { (alert(Tone::Warn, &html! { (page.say(w::HELD_MEANS)) })) }
             p.soft {
                 (page.say(w::of_method(charge.method()))) " · " (time(charge.created_at))
                 @if let Some(customer) = customer(charge, page.session.user.role) { " · " span dir="auto" { (customer) } }
@@ -365,7 +365,7 @@ pub(crate) async fn new(visitor: Visitor) -> Result<Response> {
         p.crumb { a href=(PATH) { (page.say(w::CHARGES)) } }
         h1 { (page.say(w::NEW_CHARGE)) }
         @if page.may(Need::Member) { section.card { (charge_form(&page.form())) } }
-        @else { div.alert.warn { (page.say(w::of_code("role_required"))) } }
+        @else { (alert(Tone::Warn, &html! { (page.say(w::of_code("role_required"))) })) }
     };
     Ok(page.render(page.say(w::NEW_CHARGE), &main))
 }

@@ -11,10 +11,11 @@ use money::med::evidence::{Evidence, EvidenceRow, MAX_BYTES, MimeType};
 use money::med::{CaseFilter, DeadlineFilter, SHOWN};
 use pages::forms::Need;
 use pages::{
-    Cell, Tone, Word, copy_button, customer, empty, facts, money, next_page, tag, time, without_documents,
+    Cell, Tone, Word, alert, copy_button, customer, facts, money, next_page, tag, time, without_documents,
 };
 use shared::http::{IdPair, IdPath, Problem, Result};
 
+use crate::account::NOTICES;
 use crate::charges::{description, of_rows, order, paid_word, titles};
 use crate::states::{State as _, charge_tag};
 use crate::translations::case_reason;
@@ -72,7 +73,7 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
         h1 { (page.say(w::DISPUTES)) }
         (pages::chips(page.say(w::STATE), (PATH, "status"), name, choices))
         div #list data-refresh="10" {
-            @if cases.is_empty() { (empty(page.say(w::NO_DISPUTES), None)) } @else {
+            @if cases.is_empty() { (page.empty(w::NO_DISPUTES, Some((NOTICES, w::NOTICES)))) } @else {
                 section.card {
                     (page.table(w::DISPUTES, &[
                         (Cell::Time, w::ANSWER_BY),
@@ -175,10 +176,10 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<MedCaseId>) -> Res
         div #case data-refresh=[refresh] {
             h1 { (heading) " " (case.status.tag(page.language)) }
             @if let Some(due) = case.response_deadline.filter(|_| case.status == CaseStatus::Open) {
-                div.alert.warn {
+                (alert(Tone::Warn, &html! {
                     p { strong { (page.say(w::ANSWER_BY)) } " " (deadline(&page, due, true)) " " (page.say(w::ZONE)) }
                     @if case.is_past_deadline(page.now) { p { (page.say(w::PAST_DEADLINE)) } }
-                }
+                }))
             }
         }
         div.actions {

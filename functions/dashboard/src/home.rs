@@ -16,7 +16,7 @@ use maud::{Markup, html};
 use money::charge::ChargeFilter;
 use money::med::{MOST_SORTED, OpenCase};
 use pages::forms::Need;
-use pages::{Chart, code_block, money};
+use pages::{Chart, Icon, Tone, alert, code_block, money};
 use shared::http::{Problem, Query, Result};
 
 use crate::account::{NOTICES, keep_shown, notices_table};
@@ -78,7 +78,7 @@ pub(crate) async fn home(visitor: Visitor) -> Result<Response> {
     let main = html! {
         div.head {
             h1 { (page.say(w::HOME)) }
-            @if page.may(Need::Member) { p { a.btn href="/dashboard/charges/new" { (page.say(w::NEW_CHARGE)) } } }
+            @if page.may(Need::Member) { p { a.btn href="/dashboard/charges/new" { (Icon::Plus) (page.say(w::NEW_CHARGE)) } } }
         }
         div #now data-refresh=(REFRESH_SECONDS) {
             (alerts(&page, (&cases, &titles(&page, &charges)), &endpoints))
@@ -122,13 +122,13 @@ fn alerts(page: &Page, (cases, titles): (&[OpenCase], &Titles), endpoints: &[End
         });
     html! {
         @if waiting > 0 || has_more {
-            div.alert.warn {
+            (alert(Tone::Warn, &html! {
                 @match due.first() {
                     Some((_, due)) => (page.language.fill(w::DISPUTES_WAIT, &[&number, &minute(*due)])),
                     None => (page.language.fill(w::DISPUTES_OPEN, &[&number])),
                 }
                 " " a href="/dashboard/disputes" { (page.say(w::ANSWER)) }
-            }
+            }))
             div.grid {
                 @for (id, due) in due {
                     section.card { p { a href={ "/dashboard/disputes/" (id) } { (page.say(w::KIND_CASE)) @if let Some(title) = titles.get(&id.charge()) { " · " span dir="auto" { (title) } } } " " (page.say(w::ANSWER_BY)) " " (deadline(page, due, true)) } }
@@ -136,10 +136,10 @@ fn alerts(page: &Page, (cases, titles): (&[OpenCase], &Titles), endpoints: &[End
             }
         }
         @for (endpoint, word, since) in failing {
-            div.alert.bad {
+            (alert(Tone::Bad, &html! {
                 (page.language.fill(word, &[&endpoint.url, &minute(since)])) " "
                 a href={ "/dashboard/webhooks/" (endpoint.id) } { (page.say(w::SEE_CAUSE)) }
-            }
+            }))
         }
     }
 }

@@ -40,7 +40,7 @@ use effects::webhook::endpoint::Endpoints;
 use effects::webhook::log::EventLog;
 use effects::webhook::recovery::Recoveries;
 use maud::html;
-use pages::{Access, Document, Language, errors_as_pages, safe_path};
+use pages::{Access, Document, Language, Tone, announced, errors_as_pages, safe_path};
 use shared::auth::dashboard::{MODE_COOKIE, choice_cookie};
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, required};
@@ -162,7 +162,7 @@ async fn log_in(State(app): State<App>, context: RequestContext, headers: Header
     let access = Access { language, next, error: context.query.text("error"), sent: None };
     let done = html! {
         @if access.error.is_none() && context.query.text("done").is_some() {
-            div.alert.good role="status" { (language.say(w::PASSWORD_CHANGED)) }
+            (announced(Tone::Good, &html! { (language.say(w::PASSWORD_CHANGED)) }))
         }
     };
     let main = access.log_in(&done, app.local_log_in.as_deref());

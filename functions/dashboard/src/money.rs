@@ -95,7 +95,7 @@ pub(crate) async fn wallet(visitor: Visitor) -> Result<Response> {
             }
         }
         (release_days(&page, &wallet))
-        (page.list((w::STATEMENT, &columns), rows, (w::NO_MOVEMENTS, None), next))
+        (page.list((w::STATEMENT, &columns), rows, (w::NO_MOVEMENTS, page.new_charge()), next))
     };
     Ok(page.render(page.say(w::WALLET), &main))
 }

@@ -45,8 +45,8 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
         [(Cell::Time, w::WHEN), (Cell::Main, w::REPORT), (Cell::Other, w::LINES), (Cell::State, w::STATE)];
     let main = html! {
         h1 { (page.say(w::REPORTS)) }
-        section.card { h2 { (page.say(w::NEW_REPORT)) } (form(&page, &query)) }
-        div #list data-refresh="10" { (page.list((w::REPORTS, &columns), rows, (w::NO_REPORTS, None), next)) }
+        section.card #new { h2 { (page.say(w::NEW_REPORT)) } (form(&page, &query)) }
+        div #list data-refresh="10" { (page.list((w::REPORTS, &columns), rows, (w::NO_REPORTS, Some(("#new", w::NEW_REPORT))), next)) }
         section.card {
             h2 { (page.say(w::SCHEDULES)) }
             p.soft { (page.say(w::SCHEDULES_MEAN)) }

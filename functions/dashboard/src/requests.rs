@@ -54,7 +54,7 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
                 code(request.code.as_deref()),
                 code(request.param.as_deref()),
             ]);
-            (page.list((w::REQUESTS, &columns), rows.collect(), (w::NO_REQUESTS, None), next))
+            (page.list((w::REQUESTS, &columns), rows.collect(), (w::NO_REQUESTS, Some(("/docs", w::GUIDE))), next))
         }
     };
     let mut response = page.render(page.say(w::REQUESTS), &main);

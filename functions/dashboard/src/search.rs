@@ -3,7 +3,7 @@
 use axum::response::{IntoResponse as _, Redirect, Response};
 use domain::wallet::PRIMARY_CURRENCY;
 use maud::{Markup, html};
-use pages::{empty, facts, money, time};
+use pages::{Icon, empty, facts, money, time};
 use services::{Located, SearchHit, SearchQuery, locate};
 use shared::http::{Query, Result};
 
@@ -30,10 +30,10 @@ pub(crate) async fn search(visitor: Visitor) -> Result<Response> {
         h1 { (page.say(w::SEARCH_TITLE)) }
         @match &found {
             Some(Located::Hit(hit)) => section.card { (without_page(&page, hit)) },
-            _ if text.is_empty() => (empty(page.say(w::SEARCH_HELP), None)),
+            _ if text.is_empty() => (empty(Icon::Search, page.say(w::SEARCH_HELP), None)),
             _ => {
                 p.card dir="auto" { strong { (page.language.fill(w::SEARCH_NOTHING, &[&text])) } }
-                (empty(page.say(w::SEARCH_HELP), None))
+                (empty(Icon::Search, page.say(w::SEARCH_HELP), None))
             },
         }
         p.soft { (page.say(w::SEARCH_NOT)) }

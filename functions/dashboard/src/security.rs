@@ -4,7 +4,9 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use maud::{Markup, html};
 use pages::forms::Need;
-use pages::{Access, Cell, Document, Language, Tone, code_field, password_field, safe_path, tag, time};
+use pages::{
+    Access, Cell, Document, Language, Tone, announced, code_field, password_field, safe_path, tag, time,
+};
 use shared::auth::dashboard::IssuedToken;
 use shared::auth::dashboard::token::TokenKind;
 use shared::http::{RequestContext, Result};
@@ -70,7 +72,7 @@ pub(crate) async fn show(visitor: Visitor) -> Result<Response> {
         p.crumb { a href="/dashboard/team" { (page.say(w::TEAM)) } }
         h1 { (page.say(SECURITY)) }
         @if page.session.lacks_second_factor() {
-            div.alert.warn role="alert" { (page.say(DEMANDED)) }
+            (announced(Tone::Warn, &html! { (page.say(DEMANDED)) }))
         }
         (second_factor(&page))
         @if !page.session.lacks_second_factor() {

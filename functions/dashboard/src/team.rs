@@ -7,7 +7,7 @@ use domain::account::Account;
 use maud::{Markup, html};
 use pages::forms::Need;
 use pages::kept::{invite_form, role_choice};
-use pages::{Cell, Document, Language, Tone, Word, email_field, facts, tag, time};
+use pages::{Cell, Document, Language, Tone, Word, announced, email_field, facts, product, tag, time};
 use shared::account::password::MIN_CHARS;
 use shared::account::{LinkToken, Role, Team, User, Users};
 use shared::http::{Problem, RequestContext, Result};
@@ -113,10 +113,11 @@ fn page(
     card: &Markup,
 ) -> Response {
     let main = html! {
+        p.product { (product(language)) }
         div.card {
             h1 dir="auto" { (title) }
             @if let Some(code) = context.query.text("error").filter(|_| status == StatusCode::OK) {
-                div.alert.bad role="alert" { (language.say(w::of_code(code))) }
+                (announced(Tone::Bad, &html! { (language.say(w::of_code(code))) }))
             }
             (card)
         }
@@ -181,7 +182,7 @@ pub(crate) async fn forgotten(context: RequestContext, headers: HeaderMap) -> Re
     let language = Language::of(&headers);
     let card = html! {
         @if context.query.text("done").is_some() {
-            div.alert.good role="status" { (language.say(w::LINK_SENT)) }
+            (announced(Tone::Good, &html! { (language.say(w::LINK_SENT)) }))
         }
         p { (language.say(w::FORGOTTEN_MEANS)) }
         form.fields method="post" action="/dashboard/reset" {

@@ -14,7 +14,9 @@ use domain::time::Timestamp;
 use maud::{Markup, html};
 use pages::forms::{Need, new_key};
 use pages::kept::Form;
-use pages::{ASK, Cell, Document, Language, Shell, Word, empty, field_word, next_page, table};
+use pages::{
+    ASK, Cell, Document, Language, Shell, Tone, Word, announced, empty, field_word, icon_of, next_page, table,
+};
 use shared::auth::dashboard::token::Claims;
 use shared::auth::dashboard::{PAGES, Session, shown_mode};
 use shared::http::{Problem, Query, RequestContext, Result};
@@ -211,6 +213,16 @@ impl Page {
         table(self.say(caption), &columns, rows)
     }
 
+    /// The next step where nothing has been sold yet.
+    pub(crate) fn new_charge(&self) -> Option<(&'static str, Word)> {
+        self.may(Need::Member).then_some(("/dashboard/charges/new", w::NEW_CHARGE))
+    }
+
+    /// In place of a list without rows, with the icon of the page.
+    pub(crate) fn empty(&self, text: Word, action: Option<(&str, Word)>) -> Markup {
+        empty(icon_of(&self.here), self.say(text), action.map(|(href, word)| (href, self.say(word))))
+    }
+
     /// The rows of a list, or what to do without any, and the link to older ones. Rows may follow a page without rows.
     pub(crate) fn list(
         &self,
@@ -219,11 +231,10 @@ impl Page {
         (none, action): (Word, Option<(&str, Word)>),
         older: Option<String>,
     ) -> Markup {
-        let action = action.map(|(href, word)| (href, self.say(word)));
         html! {
             @if !rows.is_empty() { section.card { (self.table(caption, columns, rows)) } }
-            @else if older.is_some() { (empty(self.say(w::NONE_HERE), None)) }
-            @else { (empty(self.say(none), action)) }
+            @else if older.is_some() { (self.empty(w::NONE_HERE, None)) }
+            @else { (self.empty(none, action)) }
             (next_page(self.language, w::OLDER, older))
         }
     }
@@ -254,9 +265,9 @@ impl Page {
     pub(crate) fn refusal<'a>(&self, code: &str, fields: impl Iterator<Item = &'a str>) -> Markup {
         let fields: Vec<&str> = fields.filter_map(field_word).map(|word| self.say(word)).collect();
         html! {
-            div.alert.bad role="alert" {
+            (announced(Tone::Bad, &html! {
                 (self.say(w::of_code(code))) @if !fields.is_empty() { " (" (fields.join(", ")) ")" }
-            }
+            }))
         }
     }
 
@@ -266,7 +277,7 @@ impl Page {
             @if let Some(code) = query.text("error") {
                 (self.refusal(code, query.texts("field")))
             } @else if query.text("done").is_some() {
-                div.alert.good role="status" { (self.say(w::DONE)) }
+                (announced(Tone::Good, &html! { (self.say(w::DONE)) }))
             }
             (main)
         };

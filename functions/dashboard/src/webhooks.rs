@@ -17,7 +17,7 @@ use maud::{Markup, html};
 use pages::forms::{Need, disabled};
 use pages::kept::endpoint_form;
 use pages::{
-    Cell, Tone, Word, code_block, copy_button, empty, facts, next_page, tag, time, without_documents,
+    Cell, Tone, Word, alert, code_block, copy_button, facts, next_page, tag, time, without_documents,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -60,7 +60,7 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
             }
         }
         @if endpoints.is_empty() {
-            (empty(page.say(w::NO_ENDPOINTS), Some(("/docs", page.say(w::GUIDE)))))
+            (page.empty(w::NO_ENDPOINTS, Some(("/docs", w::GUIDE))))
             @if page.is_test() { div.card { (code_block(page.language, "cargo run -- listen")) } }
         } @else {
             section.card {
@@ -199,7 +199,7 @@ fn delivery_list(page: &Page, path: &str, query: &Query, list: &RecentDeliveries
         (Cell::Amount, w::ATTEMPTS),
         (Cell::Other, w::LAST_ANSWER),
     ];
-    let none = (w::NO_DELIVERIES, None);
+    let none = (w::NO_DELIVERIES, page.new_charge());
     html! {
         h2 { (page.say(w::DELIVERIES)) }
         (pages::chips(page.say(w::DELIVERIES), (path, "status"), chosen, all(page).chain(choices)))
@@ -269,7 +269,7 @@ pub(crate) async fn endpoint(visitor: Visitor, IdPath(id): IdPath<EndpointId>) -
         p.crumb { a href=(PATH) { (page.say(w::WEBHOOKS)) } }
         h1 dir="auto" { (endpoint.url) }
         @if let Some(disabled) = &endpoint.disabled {
-            div.alert.bad { (page.say(w::SWITCHED_OFF)) " " (time(disabled.at)) ": " (disabled_reason(page.language, disabled)) }
+            (alert(Tone::Bad, &html! { (page.say(w::SWITCHED_OFF)) " " (time(disabled.at)) ": " (disabled_reason(page.language, disabled)) }))
         }
         (endpoint_actions(&page, endpoint))
         section.card {
@@ -447,7 +447,7 @@ pub(crate) async fn events(visitor: Visitor) -> Result<Response> {
         (event_filters(&page, &query))
         @if filter.is_ok() {
             div #list data-refresh="10" {
-                (page.list((w::EVENTS, &columns), rows.collect(), (w::NO_EVENTS, None), next))
+                (page.list((w::EVENTS, &columns), rows.collect(), (w::NO_EVENTS, page.new_charge()), next))
             }
         }
     };

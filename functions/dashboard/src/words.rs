@@ -60,7 +60,7 @@ pages::words! { pub(crate),
     REPORT = "Relatório", "Report", "Informe";
     NEW_REPORT = "Pedir um relatório", "Ask for a report", "Pedir un informe";
     ASK_FOR_REPORT = "Pedir", "Ask", "Pedir";
-    NO_REPORTS = "Nenhum relatório ainda. Os arquivos ficam aqui por 90 dias.", "No report yet. Files stay here for 90 days.", "Ningún informe aún. Los archivos quedan aquí por 90 días.";
+    NO_REPORTS = "Nenhum relatório ainda: os arquivos ficam aqui por 90 dias.", "No report yet: files stay here for 90 days.", "Ningún informe aún: los archivos quedan aquí por 90 días.";
     REMOVE_REPORT_ASK = "Remover o relatório e o arquivo?", "Remove the report and its file?", "¿Quitar el informe y su archivo?";
     LINES = "Linhas", "Rows", "Filas";
     FORMAT = "Formato", "Format", "Formato";
@@ -99,7 +99,7 @@ pages::words! { pub(crate),
     STEP_WEBHOOK = "Registre um endpoint para receber os eventos.", "Register an endpoint to receive the events.", "Registre un endpoint para recibir los eventos.";
     GUIDE = "Guia da integração", "Integration guide", "Guía de integración";
 
-    NO_CHARGES = "Nenhuma cobrança ainda. Crie a primeira aqui ou pela API.", "No charges yet. Create the first one here or with the API.", "Aún no hay cobros. Cree el primero aquí o con la API.";
+    NO_CHARGES = "Nenhuma cobrança ainda: crie a primeira aqui ou pela API.", "No charges yet: create the first one here or with the API.", "Aún no hay cobros: cree el primero aquí o con la API.";
     NO_CHARGES_FOUND = "Nenhuma cobrança com estes filtros.", "No charges with these filters.", "Ningún cobro con estos filtros.";
     NONE_HERE = "Nenhuma nesta parte da lista. Continue em Mais antigas, ou escolha datas.", "None in this part of the list. Go on to Older, or choose dates.", "Ninguno en esta parte de la lista. Siga en Más antiguos, o elija fechas.";
     CLEAR_FILTERS = "Limpar filtros", "Clear the filters", "Quitar los filtros";
@@ -166,14 +166,14 @@ pages::words! { pub(crate),
     NOTE = "Observação", "Note", "Observación";
     PART = "Onde", "Where", "Dónde";
     WHEN = "Quando", "When", "Cuándo";
-    NO_MOVEMENTS = "Sem movimentos ainda. O primeiro pagamento aparece aqui.", "No movements yet. The first payment appears here.", "Sin movimientos aún. El primer pago aparece aquí.";
+    NO_MOVEMENTS = "Sem movimentos ainda: o primeiro pagamento aparece aqui.", "No movements yet: the first payment appears here.", "Sin movimientos aún: el primer pago aparece aquí.";
     RELEASE_DAYS = "Liberações por dia", "Releases by day", "Liberaciones por día";
     PAYOUT = "Repasse", "Payout", "Retiro";
     PAYOUTS = "Repasses", "Payouts", "Retiros";
-    NO_PAYOUTS = "Nenhum repasse ainda. O saldo disponível é repassado à sua conta bancária.", "No payouts yet. Your operator pays out the available balance.", "Aún no hay retiros. Su operador transfiere el saldo disponible.";
-    NO_REFUNDS = "Nenhuma devolução neste período. Para devolver, abra a cobrança.", "No refunds in this period. To refund, open the charge.", "Ninguna devolución en este período. Para devolver, abra el cobro.";
+    NO_PAYOUTS = "Nenhum repasse ainda: o saldo disponível é repassado à sua conta bancária.", "No payouts yet: your operator pays out the available balance.", "Aún no hay retiros: su operador transfiere el saldo disponible.";
+    NO_REFUNDS = "Nenhuma devolução neste período: para devolver, abra a cobrança.", "No refunds in this period: to refund, open the charge.", "Ninguna devolución en este período: para devolver, abra el cobro.";
     CASE_OPENED = "Disputa aberta", "Dispute opened", "Disputa abierta";
-    NO_DISPUTES = "Nenhuma disputa aqui. Avisamos por e-mail quando chegar uma.", "No disputes here. We send an e-mail when one arrives.", "Ninguna disputa aquí. Avisamos por correo cuando llegue una.";
+    NO_DISPUTES = "Nenhuma disputa aqui: avisamos por e-mail quando chegar uma.", "No disputes here: we send an e-mail when one arrives.", "Ninguna disputa aquí: avisamos por correo cuando llegue una.";
     ANSWER_BY = "Responder até", "Answer by", "Responder hasta";
     HOURS_LEFT = "{} h", "{} h", "{} h";
     DAYS_LEFT = "{} dias", "{} days", "{} días";
@@ -212,7 +212,7 @@ pages::words! { pub(crate),
     ENDED_ON = "Encerrada em", "Ended on", "Cerrada el";
     OUTCOME = "Resultado", "Outcome", "Resultado";
     MORE_DISPUTES = "Há mais disputas abertas, com prazos posteriores.", "There are more open disputes, with later deadlines.", "Hay más disputas abiertas, con plazos posteriores.";
-    NO_ENDPOINTS = "Nenhum endpoint ainda. Registre o primeiro para receber os eventos.", "No endpoints yet. Register the first one to receive the events.", "Aún no hay endpoints. Registre el primero para recibir los eventos.";
+    NO_ENDPOINTS = "Nenhum endpoint ainda: registre o primeiro para receber os eventos.", "No endpoints yet: register the first one to receive the events.", "Aún no hay endpoints: registre el primero para recibir los eventos.";
     FAILING = "Falhando", "Failing", "Fallando";
     FAILING_SINCE = "Falha desde", "Failing since", "Falla desde";
     HEALTH = "Saúde", "Health", "Salud";
@@ -235,7 +235,7 @@ pages::words! { pub(crate),
     NOT_DELIVERED = "Nenhuma entrega deste evento.", "No deliveries of this event.", "Ninguna entrega de este evento.";
     VERIFY_SIGNATURE = "Como verificar a assinatura", "How to verify the signature", "Cómo verificar la firma";
     DELIVERIES = "Entregas", "Deliveries", "Entregas";
-    NO_DELIVERIES = "Nenhuma entrega aqui. Registre um endpoint e crie uma cobrança: cada evento gera uma.", "No deliveries here. Register an endpoint and create a charge: each event makes one.", "Ninguna entrega aquí. Registre un endpoint y cree un cobro: cada evento genera una.";
+    NO_DELIVERIES = "Nenhuma entrega aqui: cada evento gera uma por endpoint.", "No deliveries here: each event makes one for each endpoint.", "Ninguna entrega aquí: cada evento genera una por endpoint.";
     ATTEMPTS = "Tentativas", "Attempts", "Intentos";
     RECOVER = "Recuperação", "Recovery", "Recuperación";
     RECOVERIES = "Recuperações", "Recoveries", "Recuperaciones";
@@ -259,10 +259,10 @@ pages::words! { pub(crate),
     DELIVERED_ON = "Entregue em", "Delivered on", "Entregado el";
     BODY = "Corpo enviado", "Body", "Cuerpo enviado";
     BODY_EXPIRED = "O evento expirou, e o corpo não existe mais.", "The event has expired, and its body no longer exists.", "El evento venció y su cuerpo ya no existe.";
-    NO_EVENTS = "Nenhum evento aqui. Crie ou pague uma cobrança.", "No events here. Create or pay a charge.", "Ningún evento aquí. Cree o pague un cobro.";
+    NO_EVENTS = "Nenhum evento aqui: crie ou pague uma cobrança.", "No events here: create or pay a charge.", "Ningún evento aquí: cree o pague un cobro.";
     REQUESTS = "Requisições", "Requests", "Solicitudes";
     REQUESTS_MEAN = "As requisições com chave da API que falharam nos últimos 7 dias, e as que foram gravadas a pedido.", "The requests with an API key that failed in the last 7 days, and those recorded on request.", "Las solicitudes con clave de la API que fallaron en los últimos 7 días, y las grabadas a pedido.";
-    NO_REQUESTS = "Nenhuma requisição aqui. Só as que falham aparecem.", "No requests here. Only those that fail are shown.", "Ninguna solicitud aquí. Solo aparecen las que fallan.";
+    NO_REQUESTS = "Nenhuma requisição aqui: só as que falham aparecem.", "No requests here: only those that fail are shown.", "Ninguna solicitud aquí: solo aparecen las que fallan.";
     ERRORS = "Erros agrupados", "Errors in groups", "Errores agrupados";
     ERROR = "Erro", "Error", "Error";
     SUCCEEDED = "Sucesso", "Success", "Éxito";
@@ -306,11 +306,11 @@ pages::words! { pub(crate),
     LINK_SENT = "Se este endereço tiver um usuário, o link chega em instantes.", "If this address has a user, the link arrives in a moment.", "Si esta dirección tiene un usuario, el enlace llega en instantes.";
     LINK_INVALID = "Este link não vale mais", "This link is no longer valid", "Este enlace ya no es válido";
     LINK_INVALID_MEANS = "Ele já foi usado, foi retirado ou expirou. Peça outro.", "It was used or withdrawn, or has expired. Ask for another one.", "Ya fue usado, fue retirado o venció. Pida otro.";
-    NO_AUDIT = "Nenhuma ação com estes filtros. Logins, chaves, devoluções e mudanças da equipe aparecem aqui.", "No actions for these filters. Log-ins, keys, refunds and changes of the team appear here.", "Ninguna acción con estos filtros. Aquí aparecen accesos, claves, devoluciones y cambios del equipo.";
+    NO_AUDIT = "Nenhuma ação com estes filtros.", "No actions for these filters.", "Ninguna acción con estos filtros.";
     ACTION = "Ação", "Action", "Acción";
     DETAILS = "Detalhes", "Details", "Detalles";
     ADDRESS = "Endereço IP", "IP address", "Dirección IP";
-    NO_NOTICES = "Nenhum aviso nos últimos 90 dias. Avisamos por e-mail de disputas, de endpoints que falham e de mudanças de acesso.", "No notices in the last 90 days. We send e-mails about disputes, endpoints that fail and changes of access.", "Ningún aviso en los últimos 90 días. Avisamos por correo de disputas, de endpoints que fallan y de cambios de acceso.";
+    NO_NOTICES = "Nenhum aviso nos últimos 90 dias: avisamos por e-mail de disputas, de endpoints que falham e de mudanças de acesso.", "No notices in the last 90 days: we send e-mails about disputes, endpoints that fail and changes of access.", "Ningún aviso en los últimos 90 días: avisamos por correo de disputas, de endpoints que fallan y de cambios de acceso.";
     SENT = "Enviado", "Sent", "Enviado";
     NOT_SENT = "Não enviado", "Not sent", "No enviado";
     NOTICE_MED_RESOLVED = "Disputa encerrada", "Dispute closed", "Disputa cerrada";

@@ -32,7 +32,7 @@ async fn reveal(IdPath(id): IdPath<ChargeId>, member: MemberForm) -> Result<Resp
     let main = html! {
         h1 { (language.say(w::DOCUMENT)) }
         section.card {
-            div.alert.warn { (language.say(w::REVEALED)) }
+            (pages::alert(pages::Tone::Warn, &html! { (language.say(w::REVEALED)) }))
             pre tabindex="0" { code #document { (document) } }
             div.actions {
                 (copy_button(*language, w::COPY, document))

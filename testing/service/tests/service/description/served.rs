@@ -34,7 +34,7 @@ pub(crate) fn all_routes() -> BTreeSet<String> {
     // The routers read nothing, so any value that has the form of a variable's will do.
     let secret = "A".repeat(43);
     let var = |name: &str| match name {
-        "ORIGIN_SECRETS" => None,
+        "ORIGIN_SECRETS" | "PRODUCT_NAME" | "PRODUCT_MARK" => None,
         "DASHBOARD_TOKEN_SECRET" => Some(secret.clone()),
         "DASHBOARD_TOKEN_PUBLIC_KEYS" => public_key_of(&secret.clone().into()).ok(),
         other => Some(format!("http://{other}")),
