@@ -127,7 +127,7 @@ impl Shell<'_> {
                         input #q name="q" type="search" maxlength="254" placeholder=(say(w::SEARCH_BY)) value=[self.searched()];
                         button.quiet { (Icon::Search) span.wide { (say(w::SEARCH)) } }
                     }
-                    details.me {
+                    details.pop.me {
                         summary { span.who { (self.email) " · " (say(self.role)) } }
                         div.card {
                             p { a href="/dashboard/security" { (say(w::OWN_ACCESS)) } }

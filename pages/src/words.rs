@@ -120,6 +120,7 @@ crate::words! { pub,
     CREATE = "Criar", "Create", "Crear";
     DESCRIPTION = "Descrição", "Description", "Descripción";
     REFUNDED_SUM = "Devolvido", "Refunded", "Devuelto";
+    REVERSED_SUM = "Estornado", "Refunded", "Reembolsado";
     RETURNED_ON = "Devolvido em", "Refunded on", "Devuelto el";
     REFUNDS = "Devoluções", "Refunds", "Devoluciones";
     ROLE = "Função", "Role", "Rol";

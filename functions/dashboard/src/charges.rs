@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use axum::response::Response;
 use domain::charge::{
-    Charge, IncomingPayment, PayerAddress, PublicStatus, RefundRefused, StoredCharge, TransactionStatus,
+    Charge, IncomingPayment, LookupValue, PayerAddress, PublicStatus, RefundRefused, StoredCharge,
+    TransactionStatus,
 };
 use domain::hex;
 use domain::ids::{ChargeId, Scoped as _};
@@ -15,6 +16,7 @@ use domain::row::Key;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::wallet::ReturnStatus;
+use effects::webhook::delivery::DeliveryStatus;
 use maud::{Markup, html};
 use money::charge::{CHARGES_QUERY, ChargeFilter};
 use money::refund::{RefundError, refusal};
@@ -33,8 +35,8 @@ use shared::store::Store;
 use crate::account::{AUDIT, ActorEmails, short};
 use crate::fields::rule;
 use crate::reports;
-use crate::states::{State as _, all, charge_tag};
-use crate::translations::{details_of, failure_reason, refund_failure, refund_reason, words_of};
+use crate::states::{State as _, all, charge_tag, refund_word, refunded_word};
+use crate::translations::{details_of, failure_reason, refund_failure, refund_reason, sentence, words_of};
 use crate::visit::{Page, Visitor};
 use crate::webhooks::{pretty, resend_button};
 use crate::words as w;
@@ -273,14 +275,8 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<ChargeId>) -> Resu
                 (page.say(w::of_method(charge.method()))) " · " (time(charge.created_at))
                 @if let Some(customer) = customer(charge, page.session.user.role) { " · " span dir="auto" { (customer) } }
             }
-            div.actions {
-                a.btn.quiet href=(page.app.public_urls.checkout_url(charge.id)) { (page.say(w::CHECKOUT_PAGE)) }
-                @if charge.settlement.is_some() { a.btn.quiet href={ (PATH) "/" (charge.id) "/receipt" } { (page.say(w::RECEIPT)) } }
-                @if !charge.is_open() { (copy_button(page.language, w::COPY_LINK, &page.app.public_urls.checkout_url(charge.id))) }
-                (copy_button(page.language, w::COPY_ID, &charge.id.to_string()))
-            }
-            @if charge.is_open() { (share(&page, charge)) }
             (actions(&page, charge, cases.is_empty())?)
+            @if charge.is_open() { (share(&page, charge)) }
             div.two {
                 div {
                     section.card {
@@ -315,6 +311,8 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<ChargeId>) -> Resu
                     }
                 }
                 div {
+                    (kept_sum(&page, &timeline)?)
+                    (customer_card(&page, charge))
                     section.card { h2 { (page.say(w::DATA)) } (data(&page, charge)?) }
                     (metadata(&page, charge))
                     section.card {
@@ -397,7 +395,6 @@ fn share(page: &Page, charge: &Charge) -> Markup {
                         input #link type="text" readonly value=(url);
                     }
                     div.actions {
-                        (copy_button(page.language, w::COPY_LINK, &url))
                         a.btn.quiet href=(whatsapp) rel="noreferrer" { (page.say(w::BY_WHATSAPP)) }
                         a.btn.quiet href=(mail) { (page.say(w::BY_EMAIL)) }
                         a.btn.quiet href=(url) { (page.say(w::AT_COUNTER)) }
@@ -408,48 +405,129 @@ fn share(page: &Page, charge: &Charge) -> Markup {
     }
 }
 
-/// What the user may do with the charge now. An action that would be refused is disabled, and says why.
+/// What the user may do with the charge now, in one row. An action that would be refused is disabled in the menu, and
+/// says why.
 fn actions(page: &Page, charge: &Charge, has_no_case: bool) -> Result<Markup> {
-    if !page.shows(Need::Member) {
-        return Ok(html! {});
-    }
     let action = |name: &str| format!("{PATH}/{}/{name}", charge.id);
+    let checkout = page.app.public_urls.checkout_url(charge.id);
     let refundable = charge.funds.refundable(charge.amount)?;
     let is_paid = matches!(charge.status, TransactionStatus::Paid | TransactionStatus::Approved);
-    let simulations: &[(&str, Word, &str)] = if charge.is_open() {
-        &[
-            ("paid", w::SIMULATE_PAID, ""),
-            ("declined", w::SIMULATE_DECLINED, "quiet"),
-            ("expired", w::SIMULATE_EXPIRED, "quiet"),
-        ]
+    let simulate = |(outcome, word): (&str, Word), class| {
+        page.button(&action("simulate"), (word, class), Need::Member, &pages::hidden("outcome", outcome))
+    };
+    let others: &[(&str, Word)] = if !page.is_test() {
+        &[]
+    } else if charge.is_open() {
+        &[("declined", w::SIMULATE_DECLINED), ("expired", w::SIMULATE_EXPIRED)]
     } else if is_paid && has_no_case {
-        &[("disputed", w::SIMULATE_DISPUTED, "quiet")]
+        &[("disputed", w::SIMULATE_DISPUTED)]
     } else {
         &[]
     };
+    let (is_shown, refused) = (page.shows(Need::Member), refund_refused(page, charge));
     Ok(html! {
-        @if page.is_test() && !simulations.is_empty() {
-            div.actions {
-                @for (outcome, word, class) in simulations {
-                    (page.button(&action("simulate"), (*word, class), Need::Member, &pages::hidden("outcome", outcome)))
+        div.actions {
+            @if page.is_test() && charge.is_open() { (simulate(("paid", w::SIMULATE_PAID), "")) }
+            (copy_button(page.language, w::COPY_LINK, &checkout))
+            @if is_shown && refused.is_none() {
+                details.pop {
+                    summary.btn.quiet { (Icon::Undo) (page.say(refund_word(charge))) }
+                    div.card {
+                        @let form = Form { key: &refund_key(page, charge), ..page.form() };
+                        (refund_form(&form, &action("refund"), charge, refundable))
+                    }
+                }
+            }
+            details.pop {
+                summary.btn.quiet { (Icon::Ellipsis) (page.say(w::MORE)) }
+                div.card {
+                    a href=(checkout) { (page.say(w::CHECKOUT_PAGE)) }
+                    @if charge.settlement.is_some() { a href={ (PATH) "/" (charge.id) "/receipt" } { (page.say(w::RECEIPT)) } }
+                    (copy_button(page.language, w::COPY_ID, &charge.id.to_string()))
+                    @for other in others { (simulate(*other, "quiet")) }
+                    @if is_shown {
+                        @if let Some(why) = refused { (disabled(page, refund_word(charge), why)) }
+                        @if charge.is_open() || charge.is_held_for_review() {
+                            (page.confirmed(&action("cancel"), (w::CANCEL, "danger"), Need::Admin, w::CANCEL_ASK))
+                        } @else {
+                            (disabled(page, w::CANCEL, w::of_code("payment_not_cancellable")))
+                        }
+                    }
                 }
             }
         }
-        @if charge.is_open() || charge.is_held_for_review() {
-            div.actions { (page.confirmed(&action("cancel"), (w::CANCEL, "danger"), Need::Admin, w::CANCEL_ASK)) }
-        } @else {
-            (disabled(page, w::CANCEL, w::of_code("payment_not_cancellable")))
-        }
-        @if let Some(why) = refund_refused(page, charge) {
-            (disabled(page, w::REFUND, why))
-        } @else {
-            details.card {
-                summary { (page.say(w::REFUND)) }
-                @let form = Form { key: &refund_key(page, charge), ..page.form() };
-                (refund_form(&form, &action("refund"), charge, refundable))
+    })
+}
+
+/// What became of the money: the amount, what was taken from it, and what the shop keeps. The movements of the ledger
+/// say what it keeps, so the fees are the rest.
+fn kept_sum(page: &Page, timeline: &ChargeTimeline) -> Result<Markup> {
+    let (charge, funds) = (&timeline.charge, &timeline.charge.funds);
+    if charge.settlement.is_none() || !timeline.is_complete {
+        return Ok(html! {});
+    }
+    let amount = MinorUnits::from(charge.amount);
+    // The payer sent it to the shop itself, so that no movement has it.
+    let own = if charge.method().is_self_custody() { amount } else { MinorUnits::ZERO };
+    let kept = timeline.postings.iter().try_fold(own, |sum, posting| sum.checked_add(posting.net()?))?;
+    let (refunded, lost) = (funds.refunded()?, funds.med_lost);
+    let reserved = funds.devolution_reserved.checked_add(funds.cashout_reserved)?;
+    let fees = amount.checked_sub(MinorUnits::checked_sum([kept, refunded, reserved, lost])?)?;
+    let less = |minor: MinorUnits| -> Result<Markup> {
+        let text = money(MinorUnits::ZERO.checked_sub(minor)?.get(), charge.currency);
+        Ok(html! { @if !minor.is_zero() { (text) } })
+    };
+    Ok(html! {
+        section.card.sum {
+            h2 { (page.say(w::MONEY)) }
+            (facts(vec![
+                (page.say(w::AMOUNT), html! { (money(amount.get(), charge.currency)) }),
+                (page.say(w::FEE), less(fees)?),
+                (page.say(refunded_word(charge)), less(refunded)?),
+                (page.say(w::REFUND_IN_PROGRESS), less(reserved)?),
+                (page.say(w::DISPUTE_LOST), less(lost)?),
+                (page.say(w::KEPT), html! { (money(kept.get(), charge.currency)) }),
+            ]))
+            @if !funds.med_held.is_zero() {
+                p.sm.soft { (page.language.fill(w::RETAINED_IS, &[&money(funds.med_held.get(), charge.currency)])) }
             }
         }
     })
+}
+
+/// The customer, with a link to all their charges: by the e-mail address, or by the name if the role sees it whole. A
+/// document is never in a link.
+fn customer_card(page: &Page, charge: &Charge) -> Markup {
+    let role = page.session.user.role;
+    let (name, email) = (customer(charge, role), charge.customer.email.as_deref());
+    let document = masked_payer(charge);
+    let text = |text: Option<&str>| html! { @if let Some(text) = text { span dir="auto" { (without_documents(text)) } } };
+    let all = match (email, &charge.customer.name) {
+        (Some(email), _) => Some(("customer_email", email)),
+        (None, Some(name)) if role.sees_names() && LookupValue::name(name).is_some() => {
+            Some(("customer_name", name.as_str()))
+        }
+        (None, _) => None,
+    };
+    html! {
+        @if name.is_some() || email.is_some() || document.is_some() || charge.customer.phone.is_some() {
+            section.card {
+                h2 { (page.say(w::CUSTOMER)) }
+                (facts(vec![
+                    (page.say(w::NAME), text(name.as_deref())),
+                    (page.say(w::DOCUMENT), html! {
+                        @if let Some(masked) = document {
+                            (masked) " "
+                            (page.button(&format!("{PATH}/{}/document", charge.id), (w::REVEAL, "quiet sm"), Need::Admin, &html! {}))
+                        }
+                    }),
+                    (page.say(w::EMAIL), text(email)),
+                    (page.say(w::PHONE), text(charge.customer.phone.as_deref())),
+                ]))
+                @if let Some(all) = all { p { a href=(path_with(PATH, &[all])) { (page.say(w::ALL_OF_CUSTOMER)) } } }
+            }
+        }
+    }
 }
 
 /// The same until the charge changes, so that a form that is sent twice refunds once, and a page that did not
@@ -493,50 +571,17 @@ fn may_change(timeline: &ChargeTimeline, now: Timestamp) -> bool {
         || entries.last().is_some_and(|last| now.millis_since(last.at) < SETTLED_AFTER_MS)
 }
 
-/// `None`: the charge is not settled.
-fn fee_and_net(charge: &Charge) -> Result<Option<(MinorUnits, MinorUnits)>> {
-    let Some(settlement) = &charge.settlement else { return Ok(None) };
-    let net = settlement.net(charge.amount);
-    Ok(Some((MinorUnits::from(charge.amount).checked_sub(net)?, net)))
-}
-
 fn data(page: &Page, charge: &Charge) -> Result<Markup> {
-    let sum = |minor: MinorUnits| html! { (money(minor.get(), charge.currency)) };
-    let above_zero = |minor: MinorUnits| {
-        if minor.is_positive() {
-            sum(minor)
-        } else {
-            html! {}
-        }
-    };
-    let settlement = charge.settlement.as_ref();
-    let (fee, net) = fee_and_net(charge)?.unzip();
-    let paid = charge.applied_payment.as_ref();
-    let document = html! {
-        @if let Some(masked) = masked_payer(charge) {
-            (masked) " "
-            (page.button(&format!("{PATH}/{}/document", charge.id), (w::REVEAL, "quiet sm"), Need::Admin, &html! {}))
-        }
-    };
+    let (settlement, paid) = (charge.settlement.as_ref(), charge.applied_payment.as_ref());
+    let refundable = settlement.map(|_| charge.funds.refundable(charge.amount)).transpose()?;
     let text = |text: Option<&str>| html! { @if let Some(text) = text { (without_documents(text)) } };
     Ok(facts(vec![
         ("Id", html! { code { (charge.id) } }),
         (page.say(w::ORDER), text(order(charge).as_deref())),
         (page.say(w::DESCRIPTION), text(description(charge).as_deref())),
-        (page.say(w::CUSTOMER), text(customer(charge, page.session.user.role).as_deref())),
-        (page.say(w::DOCUMENT), document),
-        (page.say(w::EMAIL), text(charge.customer.email.as_deref())),
-        (page.say(w::PHONE), text(charge.customer.phone.as_deref())),
-        (page.say(w::AMOUNT), html! { (money(charge.amount.minor(), charge.currency)) }),
-        (page.say(w::FEE), fee.map(above_zero).unwrap_or_default()),
-        (page.say(w::NET), net.map(sum).unwrap_or_default()),
-        (page.say(w::REFUNDED_SUM), above_zero(charge.funds.refunded()?)),
         (
             page.say(w::REFUNDABLE),
-            settlement
-                .map(|_| charge.funds.refundable(charge.amount).map(sum))
-                .transpose()?
-                .unwrap_or_default(),
+            html! { @if let Some(minor) = refundable { (money(minor.get(), charge.currency)) } },
         ),
         (page.say(paid_word(charge)), paid.map(|paid| time(paid.paid_at)).unwrap_or_default()),
         (
@@ -555,10 +600,6 @@ fn data(page: &Page, charge: &Charge) -> Result<Markup> {
         (
             page.say(w::REASON),
             html! { @if let Some(failure) = &charge.failure { (failure_reason(page.language, &failure.reason)) } },
-        ),
-        (
-            page.say(w::LAST_DECLINE),
-            html! { @if let Some(decline) = &charge.last_decline { (failure_reason(page.language, decline)) } },
         ),
     ]))
 }
@@ -585,14 +626,68 @@ fn metadata(page: &Page, charge: &Charge) -> Markup {
     }
 }
 
+/// The steps in sentences, newest first, and the technical ones folded.
 fn timeline_list(page: &Page, timeline: &ChargeTimeline, emails: &ActorEmails) -> Markup {
+    let said = |entry: &&TimelineEntry| sentence(timeline, entry).is_some();
+    let (steps, technical): (Vec<_>, Vec<_>) = timeline.merchants_entries().rev().partition(said);
+    let requests: Vec<_> =
+        steps.iter().filter_map(|entry| Some((*entry, entry.request_id.as_deref()?))).collect();
+    let folded = technical.len().saturating_add(requests.len());
+    let decline = timeline.charge.last_decline.as_ref();
+    let has_failed = technical.iter().any(|entry| matches!(&entry.fact, TimelineFact::Delivery(delivery) if delivery.status == DeliveryStatus::Failed));
     html! {
         ol.line {
-            @for entry in timeline.merchants_entries().rev() {
-                li { (timeline_entry(page, (timeline, emails), entry)) (resend(page, timeline, entry)) }
+            @for (index, entry) in steps.iter().enumerate() {
+                // The first step is the creation. The time of a decline is not stored.
+                @if let Some(decline) = decline.filter(|_| index.saturating_add(1) == steps.len()) {
+                    li { (page.say(w::TRY_DECLINED)) div.sm.soft { (failure_reason(page.language, decline)) } }
+                }
+                li { (step(page, timeline, entry)) (about(page, emails, entry)) }
+            }
+        }
+        @if folded > 0 {
+            details {
+                summary {
+                    (page.language.fill(w::TECHNICAL, &[&folded.to_string()]))
+                    @if has_failed { " " (tag(Tone::Bad, page.say(w::DELIVERY_FAILED))) }
+                }
+                ol.line {
+                    @for entry in technical {
+                        li { (timeline_entry(page, (timeline, emails), entry)) (resend(page, timeline, entry)) }
+                    }
+                    @for (entry, id) in requests {
+                        li { (step(page, timeline, entry)) div.sm.soft { (page.language.fill(w::IN_REQUEST, &[id])) } }
+                    }
+                }
             }
         }
         @if !timeline.is_complete { p.sm.soft { (page.say(w::PARTIAL)) } }
+    }
+}
+
+/// A step as a sentence; that of a dispute leads to it.
+fn step(page: &Page, timeline: &ChargeTimeline, entry: &TimelineEntry) -> Markup {
+    let Some((words, state)) = sentence(timeline, entry) else { return html! {} };
+    let amount = money(entry.amount.unwrap_or_default(), timeline.charge.currency);
+    let method = page.say(w::of_method(timeline.charge.method()));
+    let text = page.language.fill(words, &[&amount, method]);
+    html! {
+        @match (&entry.fact, &entry.id) {
+            (TimelineFact::Case(..), Some(id)) => a href={ "/dashboard/disputes/" (id) } { (text) },
+            _ => (text),
+        }
+        @if let Some((tone, word)) = state { " " (tag(tone, page.say(word))) }
+    }
+}
+
+/// When a step was, who did it, and what is known beside it.
+fn about(page: &Page, emails: &ActorEmails, entry: &TimelineEntry) -> Markup {
+    html! {
+        div.sm.soft {
+            (time(entry.at))
+            @if let Some(by) = &entry.by { " · " (page.say(w::BY)) " " a href={ (AUDIT) "?actor=" (by) } title=(by) { (emails.name_of(by)) } }
+        }
+        @if let Some(details) = details_of(page.language, entry) { div.sm.soft { (details) } }
     }
 }
 
@@ -611,12 +706,7 @@ fn timeline_entry(
         }
         " " (state.map_or_else(|| tag(Tone::Calm, &entry.state), |(tone, word)| tag(tone, page.say(word))))
         @if let Some(amount) = entry.amount { " " (money(amount, timeline.charge.currency)) }
-        div.sm.soft {
-            (time(entry.at))
-            @if let Some(by) = &entry.by { " · " (page.say(w::BY)) " " a href={ (AUDIT) "?actor=" (by) } title=(by) { (emails.name_of(by)) } }
-            @if let Some(id) = &entry.request_id { " · " (page.language.fill(w::IN_REQUEST, &[id])) }
-        }
-        @if let Some(details) = details_of(page.language, entry) { div.sm.soft { (details) } }
+        (about(page, emails, entry))
     }
 }
 

@@ -108,6 +108,16 @@ pub(crate) fn of_charge(charge: &Charge) -> (Tone, Word) {
     }
 }
 
+/// The action that gives money back, by the method.
+pub(crate) fn refund_word(charge: &Charge) -> Word {
+    if charge.method() == PaymentMethod::CreditCard { w::REVERSE } else { w::REFUND }
+}
+
+/// The sum that was given back.
+pub(crate) fn refunded_word(charge: &Charge) -> Word {
+    if charge.method() == PaymentMethod::CreditCard { w::REVERSED_SUM } else { w::REFUNDED_SUM }
+}
+
 pub(crate) fn charge_tag(charge: &Charge, language: Language) -> Markup {
     let (tone, word) = of_charge(charge);
     tag(tone, language.say(word))

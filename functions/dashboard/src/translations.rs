@@ -1,17 +1,18 @@
 //! The words of facts: reasons of failures, steps of a charge's timeline, actions and details of the audit.
 
 use domain::audit::{Action, AddedEvidence, AuditedKey, Changed, Sum};
-use domain::charge::{Charge, FailureReason, UnappliedReason};
+use domain::charge::{Charge, FailureReason, TransactionStatus, UnappliedReason};
 use domain::ids::Mode;
 use domain::med::Decision;
+use domain::payment_method::PaymentMethod;
 use domain::pt_br::format_short_minute;
-use domain::refund::{RefundFailure, RefundReason};
+use domain::refund::{RefundFailure, RefundReason, RefundStatus};
 use domain::wallet::RefundStrategy;
 use domain::webhook::EndpointStatus;
 use domain::webhook::event_type::EventType;
 use pages::{Language, Tone, Word, field_word, money, without_documents};
 use serde_json::Value;
-use services::{CaseEvent, TimelineEntry, TimelineFact};
+use services::{CaseEvent, ChargeTimeline, TimelineEntry, TimelineFact};
 
 use crate::disputes::outcome_name;
 use crate::money::movement_name;
@@ -29,6 +30,24 @@ pages::words! { ,
     YES = "sim", "yes", "sí";
     NO = "não", "no", "no";
     EVIDENCE_REQUESTED = "Provas pedidas", "Evidence requested", "Pruebas solicitadas";
+    SAYS_CREATED = "Cobrança de {} criada", "Charge of {} created", "Cobro de {} creado";
+    SAYS_PAID = "A cobrança foi paga", "The charge was paid", "El cobro fue pagado";
+    SAYS_DECLINED = "O pagamento foi recusado", "The payment was declined", "El pago fue rechazado";
+    SAYS_EXPIRED = "A cobrança venceu sem pagamento", "The charge expired unpaid", "El cobro venció sin pago";
+    SAYS_CANCELLED = "A cobrança foi cancelada", "The charge was cancelled", "El cobro fue cancelado";
+    SAYS_HELD = "Um pagamento de {} chegou e está em análise", "A payment of {} arrived and is in review", "Un pago de {} llegó y está en revisión";
+    SAYS_RECEIVED = "Pagamento de {} recebido: {}", "Payment of {} received: {}", "Pago de {} recibido: {}";
+    SAYS_NOT_CREDITED = "Um pagamento de {} chegou e não foi creditado", "A payment of {} arrived and was not credited", "Un pago de {} llegó y no fue acreditado";
+    SAYS_REFUND = "Devolução de {} pedida", "Refund of {} requested", "Devolución de {} pedida";
+    SAYS_REVERSAL = "Estorno de {} pedido", "Refund of {} requested", "Reembolso de {} pedido";
+    SAYS_REFUNDED = "{} devolvidos a quem pagou", "{} refunded to the payer", "{} devueltos a quien pagó";
+    SAYS_REVERSED = "{} estornados a quem pagou", "{} refunded to the payer", "{} reembolsados a quien pagó";
+    SAYS_REFUND_FAILED = "A devolução de {} falhou", "The refund of {} failed", "La devolución de {} falló";
+    SAYS_REVERSAL_FAILED = "O estorno de {} falhou", "The refund of {} failed", "El reembolso de {} falló";
+    SAYS_DISPUTED = "Disputa de {} aberta", "Dispute of {} opened", "Disputa de {} abierta";
+    SAYS_EVIDENCE = "O banco pediu provas da venda", "The bank asked for evidence of the sale", "El banco pidió pruebas de la venta";
+    SAYS_APPEALED = "A loja contestou a disputa", "The shop appealed the dispute", "La tienda apeló la disputa";
+    SAYS_DISPUTE_OVER = "A disputa terminou", "The dispute ended", "La disputa terminó";
 }
 
 pages::translate! {
@@ -229,6 +248,53 @@ pub(crate) fn words_of(charge: &Charge, entry: &TimelineEntry) -> (Word, Option<
     }
 }
 
+/// A step of a charge for people, with its state if that can change. `{}` is the amount, the second one the method.
+/// `None`: the step is technical, or another one says the same.
+pub(crate) fn sentence(
+    timeline: &ChargeTimeline,
+    entry: &TimelineEntry,
+) -> Option<(Word, Option<(Tone, Word)>)> {
+    use TransactionStatus::{Approved, Cancelled, Expired, Paid, Refused};
+    let is_card = timeline.charge.method() == PaymentMethod::CreditCard;
+    let by_method = |card, other| Some(if is_card { card } else { other });
+    let mut state = None;
+    let words = match &entry.fact {
+        TimelineFact::Status(..) if entry.amount.is_some() => Some(SAYS_CREATED),
+        TimelineFact::Status(Paid | Approved, _) if timeline.payments.is_empty() => Some(SAYS_PAID),
+        TimelineFact::Status(Refused, _) => Some(SAYS_DECLINED),
+        TimelineFact::Status(Expired, _) => Some(SAYS_EXPIRED),
+        TimelineFact::Status(Cancelled, _) => Some(SAYS_CANCELLED),
+        TimelineFact::Payment(None) if timeline.charge.is_held_for_review() => Some(SAYS_HELD),
+        TimelineFact::Payment(None) => Some(SAYS_RECEIVED),
+        TimelineFact::Payment(Some((status, _))) => {
+            state = Some(status.shown());
+            Some(SAYS_NOT_CREDITED)
+        }
+        TimelineFact::Refund { status: RefundStatus::Pending, .. } => by_method(SAYS_REVERSAL, SAYS_REFUND),
+        TimelineFact::Refund { status: RefundStatus::Refunded, .. } => {
+            by_method(SAYS_REVERSED, SAYS_REFUNDED)
+        }
+        TimelineFact::Refund { status: RefundStatus::Failed, .. } => {
+            by_method(SAYS_REVERSAL_FAILED, SAYS_REFUND_FAILED)
+        }
+        TimelineFact::Case(_, event) => Some(match event {
+            CaseEvent::Opened | CaseEvent::OpenedUnconfirmed => SAYS_DISPUTED,
+            CaseEvent::EvidenceRequested => SAYS_EVIDENCE,
+            CaseEvent::Appealed => SAYS_APPEALED,
+            CaseEvent::Ended(status, _) => {
+                state = Some(status.shown());
+                SAYS_DISPUTE_OVER
+            }
+        }),
+        TimelineFact::Status(..)
+        | TimelineFact::Refund { .. }
+        | TimelineFact::Posting(_)
+        | TimelineFact::Event(_)
+        | TimelineFact::Delivery(_) => None,
+    };
+    words.map(|words| (words, state))
+}
+
 /// What is known beside the state, in words. `None`: the state says it.
 pub(crate) fn details_of(language: Language, entry: &TimelineEntry) -> Option<String> {
     match &entry.fact {
@@ -347,7 +413,6 @@ fn changes(language: Language, Changed { before, after }: &Changed) -> String {
 
 #[cfg(test)]
 mod tests {
-    use domain::charge::TransactionStatus;
     use domain::money::Currency;
     use serde_json::json;
     use shared::account::Role;

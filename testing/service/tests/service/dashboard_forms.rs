@@ -59,6 +59,16 @@ async fn a_charge_is_created_paid_and_refunded_in_part() {
     })
     .await;
     assert_eq!(refunded_in_part.form("Devolver").get(Role::Field, "Valor").value(), "100,00");
+    for said in [
+        "Cobrança de R$ 129,90 criada",
+        "Pagamento de R$ 129,90 recebido: Pix",
+        "Devolução de R$ 29,90 pedida",
+        "R$ 29,90 devolvidos a quem pagou",
+        "Devolvido -R$ 29,90",
+    ] {
+        assert!(refunded_in_part.contains(said), "{said}: {refunded_in_part}");
+    }
+    assert_eq!(refunded_in_part.values("Fica com a loja").len(), 1, "{refunded_in_part}");
     let failed = browser.submit(&page, "Devolver", &[("Valor", "1,00"), ("Motivo", "sandbox:hold")]).await;
     assert_eq!(failed, format!("{page}?done=1"));
     let newest = service.refunds(&charge).await.remove(0);

@@ -119,7 +119,7 @@ async fn a_payment_that_is_held_for_review_is_not_called_paid() {
     let page = Browser::member(&service).await.page(&format!("/dashboard/charges/{}", id(&held))).await;
     assert!(page.contains("o banco não informou o CPF ou CNPJ de quem pagou"), "{page}");
     assert!(!page.values("Recebido em").is_empty() && page.values("Paga").is_empty(), "{page}");
-    assert!(page.contains("Pagamento recebido Em análise") && !page.contains("Aceito"), "{page}");
+    assert!(page.contains("chegou e está em análise") && !page.contains("Aceito"), "{page}");
     let returned = service.charge_locked_to_payer().await;
     service.sandbox(&returned, "pay", &json!({"payer_tax_id": "52998224725"})).await;
     let page = Browser::member(&service).await.page(&format!("/dashboard/charges/{}", id(&returned))).await;
