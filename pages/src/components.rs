@@ -190,47 +190,111 @@ pub fn hidden(name: &str, value: &str) -> Markup {
     html! { input type="hidden" name=(name) value=(value); }
 }
 
-/// A bar for each value, and the same values as a table.
-#[derive(Debug)]
+/// Stacked bars over an axis, each of which leads to what it counts and shows its value, and the same as a table.
 pub struct Chart<'a> {
     pub title: &'a str,
-    /// The names of the two columns of the table.
-    pub columns: (&'a str, &'a str),
-    /// Label, value, and the value as text.
-    pub bars: Vec<(String, i64, String)>,
+    /// The name of the table's first column.
+    pub of: &'a str,
+    /// The names of the parts of a bar.
+    pub parts: Vec<&'a str>,
+    /// The name of the table's last column, which is no part.
+    pub beside: &'a str,
+    pub bars: Vec<Bar>,
+    pub shown: &'a dyn Fn(i64) -> String,
 }
 
-const CHART_HEIGHT: i64 = 100;
-const BAR_STEP: i64 = 20;
-const BAR_WIDTH: i64 = 16;
+#[derive(Debug)]
+pub struct Bar {
+    pub label: String,
+    pub href: String,
+    /// As many as the chart has parts.
+    pub parts: Vec<i64>,
+    pub beside: i64,
+}
+
+impl Bar {
+    fn sum(&self) -> i64 {
+        self.parts.iter().copied().fold(0, i64::saturating_add)
+    }
+
+    /// The top and the height of each part, where the axis has 100. A part above zero can be seen.
+    fn places(&self, end: i64) -> impl Iterator<Item = (i64, i64)> {
+        self.parts.iter().scan(100_i64, move |top, part| {
+            let scaled = i128::from(*part).saturating_mul(100).checked_div(i128::from(end));
+            let scaled = scaled.and_then(|height| i64::try_from(height).ok()).unwrap_or_default();
+            let height = scaled.max(i64::from(*part > 0));
+            *top = top.saturating_sub(height);
+            Some((*top, height))
+        })
+    }
+}
+
+/// The end of an axis: the first of 1, 2, 5, 10, 20 … that is not below the value, in hundreds of minor units.
+fn axis_end(value: i64) -> i64 {
+    let (mut end, mut factors) = (100_i64, [2, 5, 10].into_iter().cycle());
+    let mut decade = 100_i64;
+    while end < value && decade < i64::MAX / 100 {
+        let factor = factors.next().unwrap_or(10);
+        end = decade.saturating_mul(factor);
+        if factor == 10 {
+            decade = end;
+        }
+    }
+    end
+}
 
 impl Chart<'_> {
     pub fn render(&self, language: Language) -> Markup {
-        let most = self.bars.iter().map(|(_, value, _)| *value).max().unwrap_or_default().max(1);
-        let bars = (0_i64..).zip(&self.bars).map(|(index, (label, value, text))| {
-            let scaled = i128::from(*value).saturating_mul(i128::from(CHART_HEIGHT));
-            let scaled = scaled.checked_div(i128::from(most)).and_then(|height| i64::try_from(height).ok());
-            // A value above zero has a bar that can be seen.
-            let height = scaled.unwrap_or_default().max(i64::from(*value > 0));
-            (index.saturating_mul(BAR_STEP), CHART_HEIGHT.saturating_sub(height), height, label, text)
+        let end = axis_end(self.bars.iter().map(Bar::sum).max().unwrap_or_default());
+        let total = self.bars.iter().map(Bar::sum).fold(0, i64::saturating_add);
+        let totals = self.parts.iter().enumerate().map(|(index, name)| {
+            let of_part = self.bars.iter().filter_map(|bar| bar.parts.get(index));
+            (index, name, of_part.copied().fold(0, i64::saturating_add))
         });
-        let width = i64::try_from(self.bars.len()).unwrap_or_default().saturating_mul(BAR_STEP);
+        let shown = |minor: i64| (self.shown)(minor);
         html! {
             h2 { (self.title) }
-            svg.chart viewBox={ "0 0 " (width) " " (CHART_HEIGHT) } preserveAspectRatio="none" role="img" aria-label=(self.title) {
-                line x1="0" y1="99.5" x2=(width) y2="99.5" {}
-                @for (x, y, height, label, text) in bars {
-                    rect x=(x) y=(y) width=(BAR_WIDTH) height=(height) { title { (label) ": " (text) } }
+            p.big { (shown(total)) }
+            ul.legend {
+                @for (index, name, sum) in totals {
+                    li { svg aria-hidden="true" { rect.{ "p" (index) } width="100%" height="100%" {} } (name) ": " (shown(sum)) }
                 }
             }
-            @if let [(first, ..), .., (last, ..)] = self.bars.as_slice() {
-                div.head.sm.soft { span { (first) } span { (last) } }
+            div.plot {
+                div.axis.sm.soft aria-hidden="true" { span { (shown(end)) } span { (shown(end / 2)) } span { (shown(0)) } }
+                ol.bars {
+                    @for bar in &self.bars {
+                        li { @if bar.sum() > 0 { a href=(bar.href) {
+                            svg viewBox="0 0 10 100" preserveAspectRatio="none" aria-hidden="true" {
+                                @for (index, (top, height)) in bar.places(end).enumerate().filter(|(_, (_, height))| *height > 0) {
+                                    rect.{ "p" (index) } y=(top) width="10" height=(height) {}
+                                }
+                            }
+                            span.sm { (bar.label) ": " (shown(bar.sum())) }
+                        } } }
+                    }
+                }
+            }
+            @if let [first, .., last] = self.bars.as_slice() {
+                div.head.sm.soft { span { (first.label) } span { (last.label) } }
             }
             details {
                 summary { (language.say(w::AS_TABLE)) }
-                table {
-                    thead { tr { th scope="col" { (self.columns.0) } th.n scope="col" { (self.columns.1) } } }
-                    tbody { @for (label, _, text) in &self.bars { tr { td { (label) } td.n { (text) } } } }
+                div.scroll tabindex="0" {
+                    table {
+                        thead { tr {
+                            th scope="col" { (self.of) }
+                            @for name in &self.parts { th.n scope="col" { (name) } }
+                            th.n scope="col" { (self.title) }
+                            th.n scope="col" { (self.beside) }
+                        } }
+                        tbody { @for bar in self.bars.iter().rev() { tr {
+                            th scope="row" { (bar.label) }
+                            @for part in &bar.parts { td.n { (shown(*part)) } }
+                            td.n { (shown(bar.sum())) }
+                            td.n { (shown(bar.beside)) }
+                        } } }
+                    }
                 }
             }
         }
@@ -247,12 +311,41 @@ mod tests {
         let rendered = table("<i>", &[(Cell::Main, "a\"b"), (Cell::Amount, "n")], rows).into_string();
         assert!(rendered.contains("&lt;b&gt;") && rendered.contains("&lt;i&gt;"), "{rendered}");
         assert!(rendered.contains("data-label=\"a&quot;b\""), "{rendered}");
-        let bars = [("1", 200), ("2", 100), ("3", 1), ("4", 0)];
-        let bars = bars.map(|(label, value)| (label.to_owned(), value, value.to_string())).into();
-        let chart = Chart { title: "t", columns: ("a", "b"), bars }.render(Language::English).into_string();
-        for height in [100, 50, 1, 0] {
-            assert!(chart.contains(&format!("height=\"{height}\"")), "{height}: {chart}");
+    }
+
+    #[test]
+    fn a_bar_has_its_parts_its_value_and_a_row_of_the_table() {
+        let bar = |label: &str, parts: [i64; 2]| Bar {
+            label: label.to_owned(),
+            href: format!("/day/{label}"),
+            parts: parts.into(),
+            beside: 7,
+        };
+        let chart = Chart {
+            title: "Sales",
+            of: "Day",
+            parts: vec!["Pix", "Card"],
+            beside: "Received",
+            bars: vec![bar("1", [100, 100]), bar("2", [0, 0]), bar("3", [1, 0])],
+            shown: &|minor| format!("<{minor}>"),
+        };
+        let shown = chart.render(Language::English).into_string();
+        for part in [
+            "&lt;201&gt;",
+            "Pix: &lt;101&gt;",
+            "<rect class=\"p0\" y=\"50\" width=\"10\" height=\"50\">",
+            "<rect class=\"p1\" y=\"0\" width=\"10\" height=\"50\">",
+            "<rect class=\"p0\" y=\"99\" width=\"10\" height=\"1\">",
+            "<a href=\"/day/1\">",
+            "1: &lt;200&gt;",
+            "<td class=\"n\">&lt;7&gt;</td>",
+        ] {
+            assert!(shown.contains(part), "{part}: {shown}");
         }
-        assert!(!chart.contains("style="));
+        assert!(!shown.contains("style=") && !shown.contains("/day/2"), "{shown}");
+        for (value, end) in [(0, 100), (100, 100), (101, 200), (90_000, 100_000), (12_345_678, 20_000_000)] {
+            assert_eq!(axis_end(value), end);
+        }
+        assert!(axis_end(i64::MAX) > 0);
     }
 }

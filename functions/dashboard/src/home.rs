@@ -5,9 +5,11 @@ use domain::calendar::{BusinessDayRange, Day};
 use domain::charge::Charge;
 use domain::ids::MedCaseId;
 use domain::money::{Currency, MinorUnits};
+use domain::payment_method::PaymentMethod;
 use domain::pt_br;
 use domain::rollup::Counter;
 use domain::time::Timestamp;
+use domain::vocabulary::Vocabulary as _;
 use domain::wallet::{PRIMARY_CURRENCY, Wallet};
 use effects::email::Emails;
 use effects::rollup::DayRow;
@@ -16,7 +18,7 @@ use maud::{Markup, html};
 use money::charge::ChargeFilter;
 use money::med::{MOST_SORTED, OpenCase};
 use pages::forms::Need;
-use pages::{Chart, Icon, Tone, alert, code_block, money};
+use pages::{Bar, Chart, Icon, Tone, alert, code_block, money};
 use shared::http::{Problem, Query, Result};
 
 use crate::account::{NOTICES, keep_shown, notices_table};
@@ -25,7 +27,14 @@ use crate::disputes::deadline;
 use crate::visit::{Page, Visitor};
 use crate::words as w;
 
-const DAYS: u64 = 14;
+/// The longest period of the chart.
+const MOST_DAYS: u64 = 90;
+
+/// The days of the chart if the query does not name them.
+const USUAL_DAYS: u64 = 30;
+
+/// Above this number of days a bar is a week.
+const MOST_BARS: u64 = 31;
 
 const DISPUTES_SHOWN: usize = 3;
 
@@ -43,9 +52,11 @@ const MOST_CHANGES: i32 = 100;
 const REFRESH_SECONDS: u32 = 60;
 
 pub(crate) async fn home(visitor: Visitor) -> Result<Response> {
+    let asked = visitor.query().text("days").and_then(|days| days.parse::<u64>().ok());
+    let shown_days = asked.filter(|days| [7, MOST_DAYS].contains(days)).unwrap_or(USUAL_DAYS);
     let window = {
         let today = Day::of(visitor.now);
-        BusinessDayRange { first: today.minus_days(DAYS.saturating_sub(1)), today }
+        BusinessDayRange { first: today.minus_days(shown_days.saturating_sub(1)), today }
     };
     let (page, ((days, counted_to), wallet, cases, charges, endpoints, notices, sales)) = visitor
         .load(async |visit| {
@@ -74,7 +85,7 @@ pub(crate) async fn home(visitor: Visitor) -> Result<Response> {
             Ok((days?, wallet?, cases, charges, endpoints?, notices, sales?.items))
         })
         .await?;
-    let is_new = days.iter().all(|row| row.sums.get(Counter::Created) == 0);
+    let is_new = sales.is_empty() && days.iter().all(|row| row.sums.get(Counter::Created) == 0);
     let main = html! {
         div.head {
             h1 { (page.say(w::HOME)) }
@@ -88,7 +99,7 @@ pub(crate) async fn home(visitor: Visitor) -> Result<Response> {
                 (releases(&page, &wallet)?)
             }
             @if is_new { (first_steps(&page, endpoints.is_empty())) } @else {
-                section.card { (chart(&page, &days, window)) }
+                section.card #sales { (chart(&page, &days, window.today, shown_days)) }
                 (last_sales(&page, &sales))
             }
             @if !notices.is_empty() {
@@ -217,13 +228,54 @@ pub(crate) fn shown(minor: MinorUnits, currency: Currency) -> String {
     money(minor.get(), currency)
 }
 
-fn chart(page: &Page, days: &[DayRow], window: BusinessDayRange) -> Markup {
-    let bars = window.latest(DAYS).map(|day| {
-        let sum = sum(days, day, Counter::Volume);
-        (day.date().format("%d/%m").to_string(), sum, money(sum, PRIMARY_CURRENCY))
+/// The sales by the day of their creation, split by method, and beside them what was received by the day of payment.
+fn chart(page: &Page, rows: &[DayRow], today: Day, days: u64) -> Markup {
+    let bar_days = if days > MOST_BARS { 7 } else { 1 };
+    let in_period = |row: &&DayRow| row.currency == PRIMARY_CURRENCY && row.day.days_until(today) < days;
+    let sum_of = |index: u64, counter: Counter| {
+        let of_bar = |row: &&DayRow| {
+            row.day <= today && row.day.days_until(today).checked_div(bar_days) == Some(index)
+        };
+        rows.iter()
+            .filter(in_period)
+            .filter(of_bar)
+            .map(|row| row.sums.get(counter))
+            .fold(0, i64::saturating_add)
+    };
+    let methods: Vec<PaymentMethod> = PaymentMethod::all()
+        .filter(|method| {
+            rows.iter().filter(in_period).any(|row| row.sums.get(Counter::VolumeBy(*method)) > 0)
+        })
+        .collect();
+    // Newest first: a period that is no number of weeks begins with a short one.
+    let bars = (0..days.div_ceil(bar_days)).rev().map(|index| {
+        let last = today.minus_days(index.saturating_mul(bar_days));
+        let oldest = index.saturating_add(1).saturating_mul(bar_days).min(days).saturating_sub(1);
+        let first = today.minus_days(oldest);
+        let short = |day: Day| day.date().format("%d/%m").to_string();
+        Bar {
+            label: if first == last { short(last) } else { format!("{}–{}", short(first), short(last)) },
+            href: format!("/dashboard/charges?status=paid&created_after={first}&created_before={last}"),
+            parts: methods.iter().map(|method| sum_of(index, Counter::VolumeBy(*method))).collect(),
+            beside: sum_of(index, Counter::ReceivedVolume),
+        }
     });
-    let (title, columns) = (page.say(w::VOLUME), (page.say(w::DAY), page.say(w::AMOUNT)));
-    Chart { title, columns, bars: bars.collect() }.render(page.language)
+    let chart = Chart {
+        title: page.say(w::VOLUME),
+        of: page.say(w::DAY),
+        parts: methods.iter().map(|method| page.say(w::of_method(*method))).collect(),
+        beside: page.say(w::RECEIVED_SUM),
+        bars: bars.collect(),
+        shown: &|minor| money(minor, PRIMARY_CURRENCY),
+    };
+    let periods =
+        [("7", w::DAYS_7), ("", w::DAYS_30), ("90", w::DAYS_90)].map(|(value, word)| (value, page.say(word)));
+    let chosen = if days == USUAL_DAYS { String::new() } else { days.to_string() };
+    html! {
+        (pages::chips(page.say(w::PERIOD), ("/dashboard", "days"), &chosen, periods.into_iter()))
+        (chart.render(page.language))
+        p.sm.soft { (page.say(w::VOLUME_MEANS)) }
+    }
 }
 
 fn last_sales(page: &Page, sales: &[Charge]) -> Markup {

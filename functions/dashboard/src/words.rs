@@ -85,7 +85,13 @@ pages::words! { pub(crate),
     NEXT_RELEASE = "{} em {}", "{} on {}", "{} el {}";
     MORE_DAYS = "E mais {} dias.", "And {} more days.", "Y {} días más.";
     NOTHING_PENDING = "Nada a liberar", "Nothing pending", "Nada por liberar";
-    VOLUME = "Vendas por dia", "Sales by day", "Ventas por día";
+    VOLUME = "Vendas", "Sales", "Ventas";
+    VOLUME_MEANS = "As vendas contam no dia em que a cobrança foi criada; o recebido, no dia do pagamento. Em reais, antes de taxas e devoluções.", "Sales count on the day on which the charge was created, what was received on the day of the payment. In reais, before fees and refunds.", "Las ventas cuentan el día en que se creó el cobro; lo recibido, el día del pago. En reales, antes de comisiones y devoluciones.";
+    RECEIVED_SUM = "Recebido", "Received", "Recibido";
+    PERIOD = "Período", "Period", "Período";
+    DAYS_7 = "7 dias", "7 days", "7 días";
+    DAYS_30 = "30 dias", "30 days", "30 días";
+    DAYS_90 = "90 dias", "90 days", "90 días";
     DISPUTES_WAIT = "Disputas à espera da sua resposta: {}. A mais próxima vence em {}.", "Disputes that wait for an answer: {}. The first is due on {}.", "Disputas que esperan respuesta: {}. La más próxima vence el {}.";
     DISPUTES_OPEN = "Disputas à espera da sua resposta: {}.", "Disputes that wait for an answer: {}.", "Disputas que esperan respuesta: {}.";
     ANSWER = "Responder", "Answer", "Responder";

@@ -106,6 +106,14 @@ async fn money_counts_on_the_day_on_which_it_is_received() {
     let home = Browser::member(&service).await.page("/dashboard").await;
     assert!(home.contains("Recebido hoje R$ 319,15") && home.contains("2 vendas"), "{home}");
     assert!(home.contains("Ontem: R$ 0,00"), "{home}");
+    // The chart has the sales by the day of creation, and what was received on the day of the payment, as the numbers.
+    for (period, days) in [("?days=7", 7), ("", 30), ("?days=90", 13)] {
+        let home = Browser::member(&service).await.page(&format!("/dashboard{period}")).await;
+        assert!(home.contains("R$ 319,15 Pix: R$ 319,15"), "{home}");
+        let sales = home.all(Role::Table).into_iter().find(|table| table.text().contains("Vendas")).unwrap();
+        let received = sales.column("Recebido");
+        assert_eq!((received.len(), received[0].text()), (days, "R$ 319,15".into()), "{home}");
+    }
     service.advance_seconds(24 * 60 * 60).await;
     let home = Browser::member(&service).await.page("/dashboard").await;
     assert!(home.contains("Recebido hoje R$ 0,00") && home.contains("Ontem: R$ 319,15"), "{home}");
