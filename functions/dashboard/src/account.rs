@@ -126,12 +126,25 @@ impl ActorEmails {
     }
 }
 
-/// What an audited action was done to. The search leads to the page of an object; a fingerprint has none.
-fn subject(id: &str) -> Markup {
-    html! {
-        @if id.contains('_') { a href=(path_with("/dashboard/search", &[("q", id)])) title=(id) { (short(id, SHORT_CHARS)) } }
-        @else { span title=(id) { (short(id, SHORT_CHARS)) } }
-    }
+/// What an audited action was done to: its kind and id. The search leads to the page of an object that exists in this
+/// mode. A user is known by the e-mail address, and a fingerprint has no page.
+fn subject(page: &Page, emails: &ActorEmails, id: &str) -> Markup {
+    let Some((prefix, _)) = id.split_once('_') else {
+        return html! { span title=(id) { (short(id, SHORT_CHARS)) } };
+    };
+    let kind = match prefix {
+        "ch" => Some(w::CHARGE),
+        "re" => Some(w::KIND_REFUND),
+        "med" => Some(w::KIND_CASE),
+        "wh" => Some(w::ENDPOINT),
+        "po" => Some(w::PAYOUT),
+        _ => None,
+    };
+    let path = match prefix {
+        "usr" => format!("{AUDIT}?actor={id}"),
+        _ => path_with("/dashboard/search", &[("q", id)]),
+    };
+    html! { a href=(path) title=(id) { @if let Some(kind) = kind { (page.say(kind)) " " } (emails.name_of(id)) } }
 }
 
 /// The filters search 100 rows a page, because no index has the rows by actor or day.
@@ -147,7 +160,8 @@ pub(crate) async fn audit(visitor: Visitor) -> Result<Response> {
         .load(async |visit| {
             let (store, account) = (&visit.app.store, &visit.session.account.id);
             let (found, has_more) = audit::page(store, account, before).await?;
-            let emails = ActorEmails::read(store, found.iter().map(|row| row.actor.as_str())).await?;
+            let people = found.iter().flat_map(|row| [row.actor.as_str(), row.subject.as_str()]);
+            let emails = ActorEmails::read(store, people).await?;
             Ok((found, has_more, emails))
         })
         .await?;
@@ -164,23 +178,24 @@ pub(crate) async fn audit(visitor: Visitor) -> Result<Response> {
     let rows: Vec<Vec<Markup>> = found.iter().filter(is_shown).map(|row| {
         vec![
             time(row.at),
-            html! { span title=(row.action.name()) { (page.say(action(&row.action))) } },
             html! {
                 a href={ (AUDIT) "?" (query.only(|name| name == "day").with("actor", &row.actor)) } title=(row.actor) {
                     (emails.name_of(&row.actor))
                 }
             },
-            (subject(&row.subject)),
-            html! { (without_documents(&details(page.language, &row.action))) },
+            html! {
+                @let details = without_documents(&details(page.language, &row.action));
+                span title=(row.action.name()) { (page.say(action(&row.action))) @if !details.is_empty() { ": " (details) } }
+            },
+            (subject(&page, &emails, &row.subject)),
             html! { @if let Some(ip) = row.source.ip() { (ip) } },
         ]
     }).collect();
     let columns = [
         (Cell::Time, w::WHEN),
-        (Cell::Main, w::ACTION),
         (Cell::Other, w::ACTOR),
+        (Cell::Main, w::ACTION),
         (Cell::Other, w::OBJECT),
-        (Cell::Other, w::DETAILS),
         (Cell::Other, w::ADDRESS),
     ];
     let filters = html! {

@@ -4,12 +4,14 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use domain::account::Account;
+use domain::audit::{Action, Audit};
 use maud::{Markup, html};
 use pages::forms::Need;
 use pages::kept::{invite_form, role_choice};
 use pages::{Cell, Document, Language, Tone, Word, announced, email_field, facts, product, tag, time};
 use shared::account::password::MIN_CHARS;
 use shared::account::{LinkToken, Role, Team, User, Users};
+use shared::audit;
 use shared::http::{Problem, RequestContext, Result};
 use strum::VariantArray;
 
@@ -20,11 +22,21 @@ use crate::words as w;
 
 const TEAM: &str = "/dashboard/team";
 
+pages::words! { ,
+    LAST_LOG_IN = "Último login", "Last log-in", "Último inicio de sesión";
+    NOT_LATELY = "fora das últimas 100 ações", "not in the last 100 actions", "fuera de las últimas 100 acciones";
+}
+
 pub(crate) async fn team(visitor: Visitor) -> Result<Response> {
-    let (page, Team { users, invites }) = visitor
+    let (page, (Team { users, invites }, acts)) = visitor
         .load(async |visit| {
-            let users = Users::new(visit.app.store.clone());
-            Ok(users.team(&visit.session.account.id, visit.now).await?)
+            let (store, account) = (&visit.app.store, visit.session.account.id);
+            let users = Users::new(store.clone());
+            let (team, acts) = tokio::join!(
+                Box::pin(users.team(&account, visit.now)),
+                Box::pin(audit::page(store, &account, None))
+            );
+            Ok((team?, acts?.0))
         })
         .await?;
     let invited = invites.iter().map(|invite| {
@@ -47,8 +59,9 @@ pub(crate) async fn team(visitor: Visitor) -> Result<Response> {
                 (Cell::Main, w::EMAIL),
                 (Cell::State, w::ROLE),
                 (Cell::Time, w::CREATED_ON),
+                (Cell::Other, LAST_LOG_IN),
                 (Cell::Other, w::ACTION),
-            ], users.iter().map(|user| member(&page, user)).collect()))
+            ], users.iter().map(|user| member(&page, user, &acts)).collect()))
             h2 { (page.say(w::ROLE)) }
             (facts(Role::VARIANTS.iter().map(|role| (page.say(w::of_role(*role)), html! { (page.say(may(*role))) })).collect()))
         }
@@ -74,8 +87,11 @@ pub(crate) async fn team(visitor: Visitor) -> Result<Response> {
     Ok(page.render(page.say(w::TEAM), &main))
 }
 
-/// The row of a user, with the forms that an owner may send.
-fn member(page: &Page, user: &User) -> Vec<Markup> {
+/// The row of a user, with the forms that an owner may send. `acts`: the newest rows of the audit trail, newest first,
+/// because only they have the log-ins.
+fn member(page: &Page, user: &User, acts: &[Audit]) -> Vec<Markup> {
+    let id = user.id.to_string();
+    let last = acts.iter().find(|row| row.subject == id && matches!(row.action, Action::LogIn));
     vec![
         html! {
             (user.email)
@@ -84,6 +100,7 @@ fn member(page: &Page, user: &User) -> Vec<Markup> {
         },
         html! { (page.say(w::of_role(user.role))) },
         time(user.created_at),
+        last.map_or_else(|| html! { span.soft { (page.say(NOT_LATELY)) } }, |row| time(row.at)),
         html! {
             @if page.shows(Need::Owner) { div.actions {
                 form.row method="post" action={ (TEAM) "/" (user.id) "/role" } {

@@ -14,6 +14,7 @@ use pages::{Language, Tone, Word, field_word, money, without_documents};
 use serde_json::Value;
 use services::{CaseEvent, ChargeTimeline, TimelineEntry, TimelineFact};
 
+use crate::account::short;
 use crate::disputes::outcome_name;
 use crate::money::movement_name;
 use crate::states::State;
@@ -347,8 +348,8 @@ pages::translate! {
         Action::ForwardEvidence { files, .. } = "arquivos: {}", "files: {}", "archivos: {}", files.join(" ");
         Action::RetryNotice(id) = "{}", "{}", "{}", id.to_string();
         Action::ApplyReceipt(id) = "{}", "{}", "{}", id.to_string();
-        Action::CreateRefund { sum, charge, strategy: None, .. } = "{} de {}", "{} of {}", "{} de {}", sum_in(language, sum), charge.to_string();
-        Action::CreateRefund { sum, charge, strategy: Some(by), to } = "{} de {}, {} {}", "{} of {}, {} {}", "{} de {}, {} {}", sum_in(language, sum), charge.to_string(), language.say(strategy(*by)), to.as_ref().map(|to| format!("→ {to}")).unwrap_or_default();
+        Action::CreateRefund { sum, charge, strategy: None, .. } = "{} da cobrança {}", "{} of the charge {}", "{} del cobro {}", sum_in(language, sum), short(&charge.to_string(), 14);
+        Action::CreateRefund { sum, charge, strategy: Some(by), to } = "{} da cobrança {}. {} {}", "{} of the charge {}. {} {}", "{} del cobro {}. {} {}", sum_in(language, sum), short(&charge.to_string(), 14), language.say(strategy(*by)), to.as_ref().map(|to| format!("→ {to}")).unwrap_or_default();
         Action::AddUser { email, role } | Action::InviteUser { email, role } = "{}, {}", "{}, {}", "{}, {}", email, language.say(w::of_role(*role));
         Action::RemoveUser { email, role } = "{}, era {}", "{}, was {}", "{}, era {}", email, language.say(w::of_role(*role));
         Action::EndSessions { email } | Action::ResetPassword { email } | Action::SecondFactorOff { email } | Action::WithdrawInvite { email } = "{}", "{}", "{}", email;
@@ -363,7 +364,7 @@ pages::translate! {
 }
 
 fn sum_in(language: Language, sum: &Sum) -> String {
-    format!("{} {}", language.say(mode(sum.mode)), money(sum.minor, sum.currency))
+    format!("{} ({})", money(sum.minor, sum.currency), language.say(mode(sum.mode)))
 }
 
 fn names(events: &[EventType]) -> String {
@@ -430,17 +431,17 @@ mod tests {
         for (action, shown) in [
             (
                 Action::CancelCharge { sum: sum(5_000), before: TransactionStatus::WaitingPayment },
-                "teste R$ 50,00, antes: Aguardando pagamento",
+                "R$ 50,00 (teste), antes: Aguardando pagamento",
             ),
             (
                 Action::CreateRefund { sum: sum(400), charge, strategy, to: Some("***93".to_owned()) },
-                "teste R$ 4,00 de ch_7d9f0335-8dcc-4054-9bf9-0dbd61d36906, Por um novo Pix → ***93",
+                "R$ 4,00 (teste) da cobrança ch_7d9f0335-8d…. Por um novo Pix → ***93",
             ),
             (
                 Action::CreateRefund { sum: sum(400), charge, strategy: None, to: None },
-                "teste R$ 4,00 de ch_7d9f0335-8dcc-4054-9bf9-0dbd61d36906",
+                "R$ 4,00 (teste) da cobrança ch_7d9f0335-8d…",
             ),
-            (Action::AcceptCase { sum: sum(5_000), lost: 4_000 }, "teste R$ 50,00, perdido: R$ 40,00"),
+            (Action::AcceptCase { sum: sum(5_000), lost: 4_000 }, "R$ 50,00 (teste), perdido: R$ 40,00"),
             (
                 Action::SetRole { email, from: Role::Owner, to: Role::Member },
                 "ana@loja.example Proprietário → Membro",

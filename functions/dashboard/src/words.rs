@@ -322,8 +322,7 @@ pages::words! { pub(crate),
     LINK_INVALID_MEANS = "Ele já foi usado, foi retirado ou expirou. Peça outro.", "It was used or withdrawn, or has expired. Ask for another one.", "Ya fue usado, fue retirado o venció. Pida otro.";
     NO_AUDIT = "Nenhuma ação com estes filtros.", "No actions for these filters.", "Ninguna acción con estos filtros.";
     ACTION = "Ação", "Action", "Acción";
-    DETAILS = "Detalhes", "Details", "Detalles";
-    ADDRESS = "Endereço IP", "IP address", "Dirección IP";
+    ADDRESS = "IP", "IP", "IP";
     NO_NOTICES = "Nenhum aviso nos últimos 90 dias: avisamos por e-mail de disputas, de endpoints que falham e de mudanças de acesso.", "No notices in the last 90 days: we send e-mails about disputes, endpoints that fail and changes of access.", "Ningún aviso en los últimos 90 días: avisamos por correo de disputas, de endpoints que fallan y de cambios de acceso.";
     SENT = "Enviado", "Sent", "Enviado";
     NOT_SENT = "Não enviado", "Not sent", "No enviado";

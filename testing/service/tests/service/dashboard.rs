@@ -435,7 +435,7 @@ async fn pages_stay_within_their_budgets() {
         ("/dashboard/webhooks?status=PENDING", 5, 30.0),
         (endpoint.as_str(), 6, 30.0),
         ("/dashboard/developers", 3, 10.0),
-        ("/dashboard/team", 4, 30.0),
+        ("/dashboard/team", 5, 30.0),
         ("/dashboard/security", 3, 30.0),
         ("/dashboard/confirm", 2, 30.0),
         ("/dashboard/audit", 4, 30.0),

@@ -290,7 +290,8 @@ async fn an_endpoint_is_registered_paused_rotated_and_deleted() {
     // The audit names the member.
     let audit = eventually("audit rows", async || {
         let html = owner.page("/dashboard/audit").await;
-        (html.contains("Endpoint registrado") && html.contains("usr_")).then_some(html)
+        (html.contains("Endpoint registrado") && !html.links_to("/dashboard/audit?actor=usr_").is_empty())
+            .then_some(html)
     });
     audit.await;
 
