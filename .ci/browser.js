@@ -335,7 +335,7 @@ async function setBrand(context) {
   fs.writeFileSync(logo, Buffer.from("iVBORw0KGgoAAAANSUhEUgAAACAAAAAQCAIAAAD4YuoOAAAAHUlEQVR4nGPgz46hKWIYtWDUglELRi0YtWAoWAAAGA+sEFhgz1oAAAAASUVORK5CYII=", "base64"));
   await (await page.$("#logo")).uploadFile(logo);
   await Promise.all([page.waitForNavigation(), page.click('form[enctype] button')]);
-  if (!page.url().endsWith("?done=1")) throw new Error(`the logo led to ${page.url()}`);
+  if (!page.url().endsWith("?done=settings-logo")) throw new Error(`the logo led to ${page.url()}`);
   await page.close();
 }
 

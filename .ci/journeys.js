@@ -113,7 +113,7 @@ async function journey(browser, shop, hasScript) {
       await user.follow("Devolver");
       await user.expect("Devolver R$ 10,00 a ");
       await user.follow("Confirmar");
-      await user.expect("Feito.", "-R$ 10,00");
+      await user.expect("o dinheiro volta a quem pagou", "-R$ 10,00");
     },
     resend: async () => {
       await user.open(`/dashboard/deliveries/${shop.delivery.id}`);

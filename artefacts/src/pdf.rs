@@ -68,6 +68,7 @@ pub struct ReceiptDocument<'a> {
     pub returns: &'a [ReceiptReturn],
     /// The sum of all returns, formatted; `None` if nothing was returned.
     pub returned_total: Option<&'a str>,
+    pub is_card: bool,
     pub is_test: bool,
 }
 
@@ -185,14 +186,20 @@ pub fn receipt_pdf(document: &ReceiptDocument<'_>) -> Vec<u8> {
     rows.extend(document.customer.map(|customer| ("Cliente", customer.to_owned())));
     rows.extend(document.end_to_end_id.map(|id| ("ID fim a fim (EndToEndId)", id.to_owned())));
     rows.push(("ID da transação", document.transaction_id.to_owned()));
-    rows.extend(document.returned_total.map(|total| ("Total devolvido", total.to_owned())));
+    // A Pix is returned, a card payment reversed.
+    let (total, one, id_of_one, others) = if document.is_card {
+        ("Total estornado", "Estorno", "ID do estorno", "Outros estornos")
+    } else {
+        ("Total devolvido", "Devolução", "ID da devolução", "Outras devoluções")
+    };
+    rows.extend(document.returned_total.map(|sum| (total, sum.to_owned())));
     for returned in document.returns.iter().take(RETURNS_MAX) {
         let (amount, at) = (&returned.amount, returned.at.as_ref());
-        rows.push(("Devolução", at.map_or_else(|| amount.clone(), |at| format!("{amount} em {at}"))));
-        rows.extend(returned.id.clone().map(|id| ("ID da devolução", id)));
+        rows.push((one, at.map_or_else(|| amount.clone(), |at| format!("{amount} em {at}"))));
+        rows.extend(returned.id.clone().map(|id| (id_of_one, id)));
     }
     if let Some(more) = document.returns.len().checked_sub(RETURNS_MAX).filter(|more| *more > 0) {
-        rows.push(("Outras devoluções", more.to_string()));
+        rows.push((others, more.to_string()));
     }
     let y = list(&mut page, 70.0, &rows);
     page.rule((LEFT, y), (RIGHT, y), 0.5, false);
@@ -264,6 +271,7 @@ mod tests {
             customer: Some("José da Conceição"),
             returns: &[],
             returned_total: None,
+            is_card: false,
             is_test: true,
         }
     }
@@ -429,6 +437,17 @@ mod tests {
         let printed = print(&many);
         assert_eq!(printed.iter().filter(|text| *text == "Devolução").count(), RETURNS_MAX);
         assert!(printed.ends_with(&["Outras devoluções".to_owned(), "3".to_owned()]), "{printed:?}");
+        let card = ReceiptDocument {
+            returns: &many,
+            returned_total: Some("R$ 66,00"),
+            is_card: true,
+            ..receipt_document()
+        };
+        let printed = texts(&receipt_pdf(&card)).join("\n");
+        assert!(
+            printed.contains("Total estornado\nR$ 66,00\nEstorno\n") && !printed.contains("evolu"),
+            "{printed}"
+        );
     }
 
     #[test]

@@ -23,6 +23,7 @@ use shared::random;
 
 pub use crate::kept::{Need, disabled};
 
+use crate::done::DONE;
 use crate::kept::{Form, Refused};
 use crate::layout::Shell;
 use crate::words as w;
@@ -333,10 +334,19 @@ pub fn body(fields: Value) -> Result<JsonObject> {
 /// user can't correct in the form is an error page.
 pub fn answer(done: Result<String>, back: &str) -> Result<Response> {
     let location = match done {
-        Ok(path) => format!("{path}?done=1"),
+        Ok(path) => format!("{path}{DONE}"),
         Err(problem) => refusal(problem, back)?,
     };
-    Ok((StatusCode::SEE_OTHER, [(LOCATION, location)]).into_response())
+    Ok(led(location))
+}
+
+/// 303 to the page, which says that the action with this name was done. For an action that shares its form with others.
+pub fn done_as(action: &str, path: &str) -> Response {
+    led(format!("{path}?done={action}"))
+}
+
+fn led(location: String) -> Response {
+    (StatusCode::SEE_OTHER, [(LOCATION, location)]).into_response()
 }
 
 pub fn refusal(problem: Problem, back: &str) -> Result<String> {

@@ -235,9 +235,10 @@ pub fn refund_form(form: &Form<'_>, action: &str, charge: &Charge, rest: MinorUn
     let amount = Input { is_required: true, ..Input::new("amount", "text", w::AMOUNT, "32") };
     let all = money(rest.get(), charge.currency);
     let digits: String = all.chars().filter(|c| c.is_ascii_digit() || *c == ',').collect();
-    let label = if charge.method() == PaymentMethod::CreditCard { w::REVERSE } else { w::REFUND };
+    let is_card = charge.method() == PaymentMethod::CreditCard;
+    let (label, left) = if is_card { (w::REVERSE, w::REVERSIBLE_IS) } else { (w::REFUND, w::REFUNDABLE_IS) };
     html! {
-        p.sm.soft { (form.language.fill(w::REFUNDABLE_IS, &[&all])) }
+        p.sm.soft { (form.language.fill(left, &[&all])) }
         form.row method="post" action=(action) {
             (form.hidden())
             (form.input(&amount, Some(&digits)))

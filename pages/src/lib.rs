@@ -5,6 +5,7 @@
 mod access;
 pub mod assets;
 mod components;
+mod done;
 mod fields;
 pub mod forms;
 mod icons;
@@ -22,6 +23,7 @@ pub use components::{
     masked_payer, money, next_page, product, table, tag, time,
 };
 pub use domain::masking::without_documents;
+pub use done::done_words;
 pub use fields::field_word;
 pub use icons::Icon;
 pub use layout::{Document, Shell, icon_of};

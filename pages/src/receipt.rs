@@ -36,6 +36,12 @@ pub fn receipt(
     let returned = charge.funds.refunded().ok()?.get().saturating_add(charge.funds.med_lost.get());
     let sum = |minor: i64| html! { (money(minor, charge.currency)) };
     let text = |text: Option<String>| html! { @if let Some(text) = text { span dir="auto" { (text) } } };
+    // A Pix is returned, a card payment reversed.
+    let (returned_sum, returned_on, returns) = if paid.method == PaymentMethod::CreditCard {
+        (w::REVERSED_SUM, w::REVERSED_ON, w::REVERSALS)
+    } else {
+        (w::REFUNDED_SUM, w::RETURNED_ON, w::RETURNS)
+    };
     let completed: Vec<_> = details
         .refunds
         .iter()
@@ -65,7 +71,7 @@ pub fn receipt(
                 (say(w::METHOD), html! { (say(w::of_method(paid.method))) }),
                 ("End-to-end id", html! { @if paid.method == PaymentMethod::Pix { code { (paid.payment_id) } } }),
                 (say(w::TRANSACTION), html! { code { (charge.id.raw()) } }),
-                (say(w::REFUNDED_SUM), html! { @if returned > 0 { (sum(returned)) } }),
+                (say(returned_sum), html! { @if returned > 0 { (sum(returned)) } }),
                 (say(w::SHOPS_EMAIL), text(brand.email.as_ref().map(ToString::to_string))),
                 (say(w::SHOPS_PHONE), text(brand.phone.as_ref().map(ToString::to_string))),
             ]))
@@ -73,8 +79,8 @@ pub fn receipt(
         }
         @if !completed.is_empty() {
             section.card {
-                (table(say(w::REFUNDS), &[
-                    (Cell::Time, say(w::RETURNED_ON)), (Cell::Main, "Id"), (Cell::Amount, say(w::REFUNDED_SUM)),
+                (table(say(returns), &[
+                    (Cell::Time, say(returned_on)), (Cell::Main, "Id"), (Cell::Amount, say(returned_sum)),
                 ], completed))
             }
         }

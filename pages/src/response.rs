@@ -14,6 +14,7 @@ use shared::http::{Problem, RequestContext, cookie};
 use url::form_urlencoded;
 
 use crate::access::Access;
+use crate::done::name_done;
 use crate::layout::other_mode;
 use crate::sent::{SentForm, of_request};
 use crate::words as w;
@@ -70,9 +71,13 @@ pub async fn errors_as_pages(request: Request, next: Next) -> Response {
         return html(StatusCode::OK, Document { language, title: question, shell: None, main }.render());
     }
     let was_logged_in = cookie(request.headers(), BROWSER_COOKIE).is_some();
+    let form = Some(request.uri().path().to_owned()).filter(|_| *request.method() == Method::POST);
     // A form's own path has no page.
     let here = here.filter(|_| *request.method() == Method::GET).unwrap_or_default();
     let mut response = next.run(request).await;
+    if let Some(form) = form {
+        name_done(&mut response, &form);
+    }
     let Some(problem) = response.extensions_mut().remove::<Problem>() else { return response };
     if let Some(sent) = &sent
         && let Some(page) = kept((language, mode), &problem, sent)

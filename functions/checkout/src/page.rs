@@ -127,6 +127,9 @@ impl PageState {
             Self::Refused => (w::PAYMENT_REFUSED, Some(w::REFUSED_MEANS), ENDED, None),
             Self::Cancelled => (w::CANCELLED, Some(w::CANCELLED_MEANS), ENDED, None),
             Self::Expired => (w::EXPIRED, Some(w::EXPIRED_MEANS), ENDED, None),
+            Self::Refunded if charge.method() == PaymentMethod::CreditCard => {
+                (w::REVERSED, Some(w::REVERSED_MEANS), RETURNED, None)
+            }
             Self::Refunded => (w::REFUNDED, Some(w::REFUNDED_MEANS), RETURNED, None),
             Self::Disputed => (w::DISPUTED, Some(w::DISPUTED_MEANS), ATTENTION, None),
             Self::DisputeEnded => (w::DISPUTE_ENDED, Some(w::DISPUTE_ENDED_MEANS), RETURNED, None),

@@ -15,6 +15,7 @@ pages::words! { pub(crate),
     PAID = "Pagamento confirmado", "Payment confirmed", "Pago confirmado";
     CANCELLED = "Cobrança cancelada", "Charge cancelled", "Cobro cancelado";
     EXPIRED = "Cobrança expirada", "Charge expired", "Cobro vencido";
+    REVERSED = "Pagamento estornado", "Payment refunded", "Pago reembolsado";
     REFUNDED = "Pagamento devolvido", "Payment refunded", "Pago devuelto";
     DISPUTED = "Pagamento em disputa", "Payment disputed", "Pago en disputa";
     DISPUTE_ENDED = "Disputa encerrada", "Dispute closed", "Disputa cerrada";
@@ -49,6 +50,9 @@ pages::words! { pub(crate),
     EXPIRED_MEANS = "O prazo para pagar terminou em {}. Não pague mais: peça uma nova cobrança à loja.",
         "The time to pay ended on {}. Do not pay any more: ask the shop for a new charge.",
         "El plazo para pagar terminó el {}. Ya no pague: pida un nuevo cobro a la tienda.";
+    REVERSED_MEANS = "O valor foi estornado no cartão. Em caso de dúvida, fale com a loja.",
+        "The amount was refunded to the card. If you have questions, ask the shop.",
+        "El importe fue reembolsado en la tarjeta. Si tiene dudas, hable con la tienda.";
     REFUNDED_MEANS = "O valor foi devolvido à conta de onde saiu. Em caso de dúvida, fale com a loja.",
         "The amount was returned to the account from which it came. If in doubt, ask the shop.",
         "El importe fue devuelto a la cuenta de la que salió. En caso de duda, hable con la tienda.";

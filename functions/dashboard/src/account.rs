@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use domain::audit::Audit;
+use domain::audit::{Action, Audit};
 use domain::calendar::Day;
 use domain::ids::{ApiKeyId, EmailId, Scope, UserId};
 use domain::time::Timestamp;
@@ -128,12 +128,14 @@ impl ActorEmails {
 
 /// What an audited action was done to: its kind and id. The search leads to the page of an object that exists in this
 /// mode. A user is known by the e-mail address, and a fingerprint has no page.
-fn subject(page: &Page, emails: &ActorEmails, id: &str) -> Markup {
+fn subject(page: &Page, emails: &ActorEmails, (id, action): (&str, &Action)) -> Markup {
     let Some((prefix, _)) = id.split_once('_') else {
         return html! { span title=(id) { (short(id, SHORT_CHARS)) } };
     };
+    let is_reversal = matches!(action, Action::CreateRefund { strategy: None, .. });
     let kind = match prefix {
         "ch" => Some(w::CHARGE),
+        "re" if is_reversal => Some(w::KIND_REVERSAL),
         "re" => Some(w::KIND_REFUND),
         "med" => Some(w::KIND_CASE),
         "wh" => Some(w::ENDPOINT),
@@ -187,7 +189,7 @@ pub(crate) async fn audit(visitor: Visitor) -> Result<Response> {
                 @let details = without_documents(&details(page.language, &row.action));
                 span title=(row.action.name()) { (page.say(action(&row.action))) @if !details.is_empty() { ": " (details) } }
             },
-            (subject(&page, &emails, &row.subject)),
+            (subject(&page, &emails, (&row.subject, &row.action))),
             html! { @if let Some(ip) = row.source.ip() { (ip) } },
         ]
     }).collect();

@@ -35,7 +35,7 @@ use shared::store::Store;
 use crate::account::{AUDIT, ActorEmails, short};
 use crate::fields::rule;
 use crate::reports;
-use crate::states::{State as _, all, charge_tag, refund_word, refunded_word};
+use crate::states::{BackWords, State as _, all, charge_tag};
 use crate::translations::{details_of, failure_reason, refund_failure, refund_reason, sentence, words_of};
 use crate::visit::{Page, Visitor};
 use crate::webhooks::{pretty, resend_button};
@@ -202,7 +202,10 @@ fn chips(page: &Page, query: &Query) -> Markup {
         PublicStatus::Cancelled,
         PublicStatus::Processing,
     ];
-    let choices = statuses.map(|status| (status.into(), page.say(status.shown().1)));
+    let word = |status: PublicStatus| {
+        if status == PublicStatus::Refunded { w::REFUNDED_OR_REVERSED } else { status.shown().1 }
+    };
+    let choices = statuses.map(|status| (status.into(), page.say(word(status))));
     let path = format!("{PATH}?{}", query.only(|name| FILTERS.contains(&name)).encoded());
     pages::chips(page.say(w::STATE), (path.trim_end_matches('?'), "status"), chosen, all(page).chain(choices))
 }
@@ -291,7 +294,7 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<ChargeId>) -> Resu
                     }
                     @if !refunds.is_empty() {
                         section.card {
-                            (page.table(w::KIND_REFUND, &[
+                            (page.table(BackWords::of(charge).kind, &[
                                 (Cell::Time, w::CREATED),
                                 (Cell::Main, w::ID),
                                 (Cell::State, w::STATE),
@@ -300,7 +303,7 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<ChargeId>) -> Resu
                             ], refunds.iter().map(|refund| vec![
                                 time(refund.created_at),
                                 html! { code { (refund.id) } },
-                                refund.status.tag(page.language),
+                                BackWords::of(charge).tag(refund.status, page.language),
                                 html! { (money(refund.share.gross.minor(), refund.currency)) },
                                 html! {
                                     @if let Some(reason) = &refund.reason { (refund_reason(page.language, reason)) " " }
@@ -431,7 +434,7 @@ fn actions(page: &Page, charge: &Charge, has_no_case: bool) -> Result<Markup> {
             (copy_button(page.language, w::COPY_LINK, &checkout))
             @if is_shown && refused.is_none() {
                 details.pop {
-                    summary.btn.quiet { (Icon::Undo) (page.say(refund_word(charge))) }
+                    summary.btn.quiet { (Icon::Undo) (page.say(BackWords::of(charge).action)) }
                     div.card {
                         @let form = Form { key: &refund_key(page, charge), ..page.form() };
                         (refund_form(&form, &action("refund"), charge, refundable))
@@ -446,7 +449,7 @@ fn actions(page: &Page, charge: &Charge, has_no_case: bool) -> Result<Markup> {
                     (copy_button(page.language, w::COPY_ID, &charge.id.to_string()))
                     @for other in others { (simulate(*other, "quiet")) }
                     @if is_shown {
-                        @if let Some(why) = refused { (disabled(page, refund_word(charge), why)) }
+                        @if let Some(why) = refused { (disabled(page, BackWords::of(charge).action, why)) }
                         @if charge.is_open() || charge.is_held_for_review() {
                             (page.confirmed(&action("cancel"), (w::CANCEL, "danger"), Need::Admin, w::CANCEL_ASK))
                         } @else {
@@ -483,8 +486,8 @@ fn kept_sum(page: &Page, timeline: &ChargeTimeline) -> Result<Markup> {
             (facts(vec![
                 (page.say(w::AMOUNT), html! { (money(amount.get(), charge.currency)) }),
                 (page.say(w::FEE), less(fees)?),
-                (page.say(refunded_word(charge)), less(refunded)?),
-                (page.say(w::REFUND_IN_PROGRESS), less(reserved)?),
+                (page.say(BackWords::of(charge).sum), less(refunded)?),
+                (page.say(BackWords::of(charge).in_progress), less(reserved)?),
                 (page.say(w::DISPUTE_LOST), less(lost)?),
                 (page.say(w::KEPT), html! { (money(kept.get(), charge.currency)) }),
             ]))
@@ -549,7 +552,9 @@ fn refund_refused(page: &Page, charge: &Charge) -> Option<Word> {
     match refusal(charge, &page.session.account.settings, page.now)? {
         RefundError::TooOldForDevolution => Some(w::REFUND_TOO_LATE),
         RefundError::Refused { why: RefundRefused::ExceedsRemaining { .. }, .. }
-        | RefundError::Refused { status: TransactionStatus::Refunded, .. } => Some(w::NOTHING_TO_REFUND),
+        | RefundError::Refused { status: TransactionStatus::Refunded, .. } => {
+            Some(BackWords::of(charge).nothing_left)
+        }
         error => Some(w::of_code(Problem::from(error).code())),
     }
 }
@@ -580,7 +585,7 @@ fn data(page: &Page, charge: &Charge) -> Result<Markup> {
         (page.say(w::ORDER), text(order(charge).as_deref())),
         (page.say(w::DESCRIPTION), text(description(charge).as_deref())),
         (
-            page.say(w::REFUNDABLE),
+            page.say(BackWords::of(charge).left),
             html! { @if let Some(minor) = refundable { (money(minor.get(), charge.currency)) } },
         ),
         (page.say(paid_word(charge)), paid.map(|paid| time(paid.paid_at)).unwrap_or_default()),

@@ -134,10 +134,8 @@ fn alerts(page: &Page, (cases, titles): (&[OpenCase], &Titles), endpoints: &[End
     html! {
         @if waiting > 0 || has_more {
             (alert(Tone::Warn, &html! {
-                @match due.first() {
-                    Some((_, due)) => (page.language.fill(w::DISPUTES_WAIT, &[&number, &minute(*due)])),
-                    None => (page.language.fill(w::DISPUTES_OPEN, &[&number])),
-                }
+                (page.language.fill(if number == "1" { w::DISPUTE_WAITS } else { w::DISPUTES_WAIT }, &[&number]))
+                @if let Some((_, due)) = due.first() { " " (page.language.fill(w::FIRST_DUE, &[&minute(*due)])) }
                 " " a href="/dashboard/disputes" { (page.say(w::ANSWER)) }
             }))
             div.grid {

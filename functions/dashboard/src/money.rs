@@ -1,8 +1,10 @@
 //! The wallet, refunds and payouts.
 
 use axum::response::Response;
+use domain::charge::{Charge, StoredCharge};
 use domain::ids::{ChargeId, PayoutId, PostingId, RefundId};
 use domain::money::{Currency, MinorUnits};
+use domain::payment_method::PaymentMethod;
 use domain::payout::Payout;
 use domain::refund::Refund;
 use domain::report::ReportKind;
@@ -18,7 +20,7 @@ use shared::http::{Query, Result};
 use crate::charges::{Titles, of_rows, titles};
 use crate::home::{balance, releases, shown};
 use crate::reports;
-use crate::states::State as _;
+use crate::states::{BackWords, State as _};
 use crate::translations::refund_reason;
 use crate::visit::{Page, Visitor};
 use crate::words as w;
@@ -59,8 +61,11 @@ pub(crate) async fn wallet(visitor: Visitor) -> Result<Response> {
     let next =
         statement.next_cursor.map(|id| format!("{WALLET}?{}", query.with("starting_after", &id.to_string())));
     let titles = titles(&page, &charges);
-    let rows: Vec<Vec<Markup>> =
-        statement.items.iter().map(|posting| movement(&page, &titles, posting)).collect::<Result<_>>()?;
+    let rows: Vec<Vec<Markup>> = statement
+        .items
+        .iter()
+        .map(|posting| movement(&page, (&titles, &charges), posting))
+        .collect::<Result<_>>()?;
     let columns = [
         (Cell::Time, w::WHEN),
         (Cell::Main, w::MOVEMENT),
@@ -123,12 +128,16 @@ fn charge_link(page: &Page, titles: &Titles, charge: ChargeId) -> Markup {
     html! { a href={ "/dashboard/charges/" (charge) } dir="auto" { (title) } }
 }
 
-fn movement(page: &Page, titles: &Titles, posting: &Posting) -> Result<Vec<Markup>> {
+fn movement(
+    page: &Page,
+    (titles, charges): (&Titles, &[StoredCharge]),
+    posting: &Posting,
+) -> Result<Vec<Markup>> {
     let fee = if posting.fee.is_zero() { String::new() } else { shown(posting.fee, posting.currency) };
     Ok(vec![
         time(posting.at),
         html! {
-            (page.say(movement_name(posting.kind)))
+            (page.say(movement_of(posting.kind, charge_of(charges, posting.subject.charge))))
             @if let Some(charge) = posting.subject.charge { " " (charge_link(page, titles, charge)) }
             @if let Some(case) = posting.subject.case { " " a href={ "/dashboard/disputes/" (case) } { (page.say(w::KIND_CASE)) } }
             @if let Some(note) = &posting.subject.note { " " span.soft { (without_documents(note)) } }
@@ -137,6 +146,22 @@ fn movement(page: &Page, titles: &Titles, posting: &Posting) -> Result<Vec<Marku
         html! { @for (word, minor) in parts(posting)? { span.sm { (page.say(word)) " " (shown(minor, posting.currency)) " " } } },
         html! { (shown(posting.net()?, posting.currency)) },
     ])
+}
+
+fn charge_of(charges: &[StoredCharge], id: Option<ChargeId>) -> Option<&Charge> {
+    charges.iter().map(StoredCharge::as_stored).find(|charge| Some(charge.id) == id)
+}
+
+/// What a movement is called, for money that goes back by the method of its charge.
+pub(crate) fn movement_of(kind: PostingKind, charge: Option<&Charge>) -> Word {
+    let is_card = charge.is_some_and(|charge| charge.method() == PaymentMethod::CreditCard);
+    match kind {
+        PostingKind::Refund | PostingKind::RefundCompleted | PostingKind::RefundCredit if is_card => {
+            w::KIND_REVERSAL
+        }
+        PostingKind::RefundFailed if is_card => w::REVERSAL_FAILED,
+        kind => movement_name(kind),
+    }
 }
 
 /// The changes of the three parts of the balance.
@@ -155,7 +180,7 @@ fn parts(posting: &Posting) -> Result<Vec<(Word, MinorUnits)>> {
 }
 
 pages::translate! {
-    pub(crate) fn movement_name(PostingKind) {
+    fn movement_name(PostingKind) {
         PostingKind::Settlement = "Pagamento", "Payment", "Pago";
         PostingKind::ReviewHold | PostingKind::ReviewReturn = "Em análise", "In review", "En revisión";
         PostingKind::UnappliedReceipt | PostingKind::ReturnCompleted = "Pagamento devolvido ao pagador", "Payment returned to the payer", "Pago devuelto al pagador";
@@ -204,7 +229,8 @@ pub(crate) async fn refunds(visitor: Visitor) -> Result<Response> {
             vec![
                 time(refund.created_at),
                 html! { (charge_link(&page, &titles, refund.id.charge())) " " code.sm { (refund.id) } },
-                refund.status.tag(page.language),
+                BackWords::of_refund(charge_of(&charges, Some(refund.id.charge())))
+                    .tag(refund.status, page.language),
                 html! { (shown(refund.share.gross.into(), refund.currency)) },
                 html! { @if let Some(reason) = &refund.reason { (refund_reason(page.language, reason)) } },
             ]

@@ -188,7 +188,7 @@ pages::translate! {
     fn name_of(ReportKind) {
         ReportKind::Statement = "Extrato", "Statement", "Extracto";
         ReportKind::Payments = "Pagamentos", "Payments", "Pagos";
-        ReportKind::Refunds = "Devoluções", "Refunds", "Devoluciones";
+        ReportKind::Refunds = "Devoluções e estornos", "Refunds", "Devoluciones y reembolsos";
         ReportKind::Payouts = "Repasses", "Payouts", "Retiros";
         ReportKind::MedCases = "Disputas", "Disputes", "Disputas";
         ReportKind::Fees = "Tarifas", "Fees", "Comisiones";

@@ -108,14 +108,57 @@ pub(crate) fn of_charge(charge: &Charge) -> (Tone, Word) {
     }
 }
 
-/// The action that gives money back, by the method.
-pub(crate) fn refund_word(charge: &Charge) -> Word {
-    if charge.method() == PaymentMethod::CreditCard { w::REVERSE } else { w::REFUND }
+/// The words for money that goes back: a Pix is "devolvido", a card payment "estornado".
+pub(crate) struct BackWords {
+    pub(crate) action: Word,
+    pub(crate) kind: Word,
+    pub(crate) sum: Word,
+    pub(crate) in_progress: Word,
+    pub(crate) left: Word,
+    pub(crate) nothing_left: Word,
+    /// The state of a refund that reached the payer.
+    done: Word,
 }
 
-/// The sum that was given back.
-pub(crate) fn refunded_word(charge: &Charge) -> Word {
-    if charge.method() == PaymentMethod::CreditCard { w::REVERSED_SUM } else { w::REFUNDED_SUM }
+const RETURN: BackWords = BackWords {
+    action: w::REFUND,
+    kind: w::KIND_REFUND,
+    sum: w::REFUNDED_SUM,
+    in_progress: w::REFUND_IN_PROGRESS,
+    left: w::REFUNDABLE,
+    nothing_left: w::NOTHING_TO_REFUND,
+    done: w::REFUNDED,
+};
+
+const REVERSAL: BackWords = BackWords {
+    action: w::REVERSE,
+    kind: w::KIND_REVERSAL,
+    sum: w::REVERSED_SUM,
+    in_progress: w::REVERSAL_IN_PROGRESS,
+    left: w::REVERSIBLE,
+    nothing_left: w::NOTHING_TO_REVERSE,
+    done: w::REVERSAL_DONE,
+};
+
+impl BackWords {
+    pub(crate) fn of(charge: &Charge) -> &'static Self {
+        if charge.method() == PaymentMethod::CreditCard { &REVERSAL } else { &RETURN }
+    }
+
+    /// Of a refund whose charge may not have been read.
+    pub(crate) fn of_refund(charge: Option<&Charge>) -> &'static Self {
+        charge.map_or(&RETURN, Self::of)
+    }
+
+    pub(crate) fn shown(&self, status: RefundStatus) -> (Tone, Word) {
+        let (tone, word) = status.shown();
+        (tone, if status == RefundStatus::Refunded { self.done } else { word })
+    }
+
+    pub(crate) fn tag(&self, status: RefundStatus, language: Language) -> Markup {
+        let (tone, word) = self.shown(status);
+        tag(tone, language.say(word))
+    }
 }
 
 pub(crate) fn charge_tag(charge: &Charge, language: Language) -> Markup {

@@ -16,8 +16,8 @@ use services::{CaseEvent, ChargeTimeline, TimelineEntry, TimelineFact};
 
 use crate::account::short;
 use crate::disputes::outcome_name;
-use crate::money::movement_name;
-use crate::states::State;
+use crate::money::movement_of;
+use crate::states::{BackWords, State, of_charge};
 use crate::words as w;
 
 pages::words! { ,
@@ -90,8 +90,9 @@ pages::translate! {
         Action::RecordReceipt = "Pagamento registrado", "Payment recorded", "Pago registrado";
         Action::ReturnReceipt = "Pagamento devolvido ao pagador", "Payment returned to the payer", "Pago devuelto al pagador";
         Action::RecordRefundAtBank = "Devolução encontrada no banco", "Refund found at the bank", "Devolución encontrada en el banco";
-        Action::CreateRefund { .. } = "Devolução criada", "Refund created", "Devolución creada";
-        Action::FailRefund = "Devolução encerrada pelo suporte", "Refund ended by the operator", "Devolución cerrada por el operador";
+        Action::CreateRefund { strategy: Some(_), .. } = "Devolução pedida", "Refund requested", "Devolución pedida";
+        Action::CreateRefund { strategy: None, .. } = "Estorno pedido", "Refund requested", "Reembolso pedido";
+        Action::FailRefund = "Devolução ou estorno encerrado pelo suporte", "Refund ended by the operator", "Devolución cerrada por el operador";
         Action::ApproveReview(_) = "Pagamento em análise aprovado", "Payment in review approved", "Pago en revisión aprobado";
         Action::ReturnReview(_) = "Pagamento em análise devolvido", "Payment in review returned", "Pago en revisión devuelto";
         Action::AddUser { .. } = "Membro adicionado", "Member added", "Miembro agregado";
@@ -200,22 +201,22 @@ pages::translate! {
         RefundFailure::UsedUp = "Outras devoluções deixaram do pagamento menos do que esta precisa.", "Other returns left too little of the payment for the refund.", "Otras devoluciones dejaron demasiado poco del pago.";
         RefundFailure::NoPixKey = "A devolução não tem chave Pix.", "The refund has no Pix key.", "La devolución no tiene clave Pix.";
         RefundFailure::RefusedByBank = "O banco recusou sem dizer o motivo.", "The bank refused the request without a reason.", "El banco rechazó sin decir el motivo.";
-        RefundFailure::CardNotValid = "O cartão não é mais válido: a devolução não chegou ao pagador.", "The card is not valid any more, so the refund did not reach the payer.", "La tarjeta ya no es válida: la devolución no llegó al pagador.";
-        RefundFailure::IssuerDeclined = "O emissor do cartão recusou a devolução.", "The card's issuer declined the refund.", "El emisor de la tarjeta rechazó la devolución.";
-        RefundFailure::BalanceTooLow = "O saldo na operadora de cartões não cobre a devolução.", "The balance at the card acquirer is too low for the refund.", "El saldo en el procesador de tarjetas no cubre la devolución.";
-        RefundFailure::DisputedBefore = "O pagador contestou o pagamento antes da devolução.", "The payer disputed the payment before the refund.", "El pagador disputó el pago antes de la devolución.";
-        RefundFailure::Disputed = "O pagamento está em disputa e não pode ser devolvido.", "The payment is disputed, so it can't be refunded.", "El pago está en disputa y no puede devolverse.";
-        RefundFailure::CancelledAtAcquirer = "A devolução foi cancelada na operadora de cartões.", "The refund was cancelled at the card acquirer.", "La devolución fue cancelada en el procesador de tarjetas.";
-        RefundFailure::NotExecuted = "A operadora de cartões não conseguiu fazer a devolução.", "The card acquirer could not execute the refund.", "El procesador de tarjetas no pudo hacer la devolución.";
-        RefundFailure::NotRequestable = "A devolução não pôde ser pedida.", "The refund can't be requested.", "La devolución no pudo pedirse.";
-        RefundFailure::AlreadyRefunded = "O pagamento já tinha sido devolvido por inteiro.", "The payment was already refunded in full.", "El pago ya se había devuelto por completo.";
-        RefundFailure::RefusedByAcquirer = "A operadora de cartões recusou a devolução.", "The card acquirer refused the refund.", "El procesador de tarjetas rechazó la devolución.";
+        RefundFailure::CardNotValid = "O cartão não é mais válido: o estorno não chegou ao pagador.", "The card is not valid any more, so the refund did not reach the payer.", "La tarjeta ya no es válida: la devolución no llegó al pagador.";
+        RefundFailure::IssuerDeclined = "O emissor do cartão recusou o estorno.", "The card's issuer declined the refund.", "El emisor de la tarjeta rechazó la devolución.";
+        RefundFailure::BalanceTooLow = "O saldo na operadora de cartões não cobre o estorno.", "The balance at the card acquirer is too low for the refund.", "El saldo en el procesador de tarjetas no cubre la devolución.";
+        RefundFailure::DisputedBefore = "O pagador contestou o pagamento antes do estorno.", "The payer disputed the payment before the refund.", "El pagador disputó el pago antes de la devolución.";
+        RefundFailure::Disputed = "O pagamento está em disputa e não pode ser estornado.", "The payment is disputed, so it can't be refunded.", "El pago está en disputa y no puede devolverse.";
+        RefundFailure::CancelledAtAcquirer = "O estorno foi cancelado na operadora de cartões.", "The refund was cancelled at the card acquirer.", "La devolución fue cancelada en el procesador de tarjetas.";
+        RefundFailure::NotExecuted = "A operadora de cartões não conseguiu fazer o estorno.", "The card acquirer could not execute the refund.", "El procesador de tarjetas no pudo hacer la devolución.";
+        RefundFailure::NotRequestable = "O estorno não pôde ser pedido.", "The refund can't be requested.", "La devolución no pudo pedirse.";
+        RefundFailure::AlreadyRefunded = "O pagamento já tinha sido estornado por inteiro.", "The payment was already refunded in full.", "El pago ya se había devuelto por completo.";
+        RefundFailure::RefusedByAcquirer = "A operadora de cartões recusou o estorno.", "The card acquirer refused the refund.", "El procesador de tarjetas rechazó la devolución.";
         RefundFailure::InWords(text) = "{}", "{}", "{}", without_documents(text);
     }
     pub(crate) fn refund_reason(language, &RefundReason) {
         RefundReason::Merchant(text) = "{}", "{}", "{}", without_documents(text);
         RefundReason::RequestedAtBank = "Pedida no banco.", "Requested at the bank.", "Pedida en el banco.";
-        RefundReason::RequestedAtAcquirer = "Pedida na operadora de cartões.", "Requested at the card acquirer.", "Pedida en el procesador de tarjetas.";
+        RefundReason::RequestedAtAcquirer = "Pedido na operadora de cartões.", "Requested at the card acquirer.", "Pedida en el procesador de tarjetas.";
         RefundReason::ReturnedByBank(code) = "Feita pelo banco: {}.", "Returned by the bank: {}.", "Hecha por el banco: {}.", code;
     }
 }
@@ -238,12 +239,15 @@ pub(crate) fn words_of(charge: &Charge, entry: &TimelineEntry) -> (Word, Option<
         TimelineFact::Payment(None) if charge.is_held_for_review() => {
             (w::KIND_PAYMENT, Some((Tone::Info, w::IN_REVIEW)))
         }
+        TimelineFact::Status(TransactionStatus::Refunded, _) => (w::CHARGE, Some(of_charge(charge))),
         TimelineFact::Status(status, _) => (w::CHARGE, Some(status.shown())),
         TimelineFact::Payment(None) => (w::KIND_PAYMENT, Some((Tone::Good, ACCEPTED))),
         TimelineFact::Payment(Some((status, _))) => (w::KIND_PAYMENT, Some(status.shown())),
-        TimelineFact::Refund { status, .. } => (w::KIND_REFUND, Some(status.shown())),
+        TimelineFact::Refund { status, .. } => {
+            (BackWords::of(charge).kind, Some(BackWords::of(charge).shown(*status)))
+        }
         TimelineFact::Case(_, event) => (w::KIND_CASE, Some(event.shown())),
-        TimelineFact::Posting(kind) => (w::WALLET, Some((Tone::Calm, movement_name(*kind)))),
+        TimelineFact::Posting(kind) => (w::WALLET, Some((Tone::Calm, movement_of(*kind, Some(charge))))),
         TimelineFact::Event(_) => (w::KIND_EVENT, None),
         TimelineFact::Delivery(delivery) => (w::KIND_DELIVERY, Some(delivery.status.shown())),
     }

@@ -15,7 +15,8 @@ use maud::{Markup, html};
 use pages::forms::{Need, new_key};
 use pages::kept::Form;
 use pages::{
-    ASK, Cell, Document, Language, Shell, Tone, Word, announced, empty, field_word, icon_of, next_page, table,
+    ASK, Cell, Document, Language, Shell, Tone, Word, announced, done_words, empty, field_word, icon_of,
+    next_page, table,
 };
 use shared::auth::dashboard::token::Claims;
 use shared::auth::dashboard::{PAGES, Session, shown_mode};
@@ -276,8 +277,8 @@ impl Page {
         let main = html! {
             @if let Some(code) = query.text("error") {
                 (self.refusal(code, query.texts("field")))
-            } @else if query.text("done").is_some() {
-                (announced(Tone::Good, &html! { (self.say(w::DONE)) }))
+            } @else if let Some(done) = query.text("done") {
+                (announced(Tone::Good, &html! { (self.say(done_words(done))) }))
             }
             (main)
         };

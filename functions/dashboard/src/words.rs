@@ -3,7 +3,6 @@
 pub(crate) use pages::words::*;
 
 pages::words! { pub(crate),
-    DONE = "Feito.", "Done.", "Hecho.";
     BRAND_MEANS = "O pagador vê isto na página de pagamento e no comprovante, nos modos teste e produção. Um campo vazio não aparece.", "Payers see this on the checkout page and on the receipt, in test and live mode. An empty field is not shown.", "El pagador ve esto en la página de pago y en el comprobante, en los modos prueba y producción. Un campo vacío no aparece.";
     COLOR_PREVIEW = "Um botão nesta cor", "A button in this colour", "Un botón en este color";
     LOGO_RULE = "Uma imagem PNG, JPEG ou WebP de até 2 MB. O navegador a reduz; sem JavaScript, um PNG de até 30 KB e 1.024 pixels de lado.", "A PNG, JPEG or WebP picture of at most 2 MB. The browser makes it smaller; without JavaScript, a PNG of at most 30 KB and 1,024 pixels a side.", "Una imagen PNG, JPEG o WebP de hasta 2 MB. El navegador la reduce; sin JavaScript, un PNG de hasta 30 KB y 1.024 píxeles por lado.";
@@ -36,7 +35,7 @@ pages::words! { pub(crate),
     HELD_MEANS = "O pagamento chegou e está em análise: o banco não informou o CPF ou CNPJ de quem pagou. O valor ainda não entrou no saldo. A equipe do serviço decide; não entregue antes.", "The payment has arrived and is in review: the bank did not name the CPF or CNPJ of the payer. The amount is not in the balance yet. The team of the service decides; do not deliver before.", "El pago llegó y está en revisión: el banco no informó el CPF o CNPJ de quien pagó. El importe aún no está en el saldo. El equipo del servicio decide; no entregue antes.";
     GIVEN_UP = "Perdido", "Lost", "Perdido";
     BACK_IN_BALANCE = "Voltou ao saldo", "Back in the balance", "Volvió al saldo";
-    NEGATIVE_MEANS = "O saldo está negativo por devoluções ou disputas. As próximas vendas o cobrem.", "Refunds or disputes have made the balance negative. The next sales cover it.", "El saldo es negativo por devoluciones o disputas. Las próximas ventas lo cubren.";
+    NEGATIVE_MEANS = "O saldo está negativo por devoluções, estornos ou disputas. As próximas vendas o cobrem.", "Refunds or disputes have made the balance negative. The next sales cover it.", "El saldo es negativo por devoluciones o disputas. Las próximas ventas lo cubren.";
     ENDPOINT_OFF = "O serviço desligou o endpoint {} em {}: ele falhou por dias.", "The service switched the endpoint {} off on {}: it had failed for days.", "El servicio desactivó el endpoint {} el {}: falló durante días.";
     DISPUTED = "Em disputa", "Disputed", "En disputa";
     IN_PROGRESS = "Em andamento", "In progress", "En curso";
@@ -75,7 +74,7 @@ pages::words! { pub(crate),
     EXPORT = "Exportar", "Export", "Exportar";
     RECEIVED_TODAY = "Recebido hoje", "Received today", "Recibido hoy";
     RECEIVED_YESTERDAY = "Ontem: {}", "Yesterday: {}", "Ayer: {}";
-    REFUNDED_TODAY = "Devolvido hoje: {}", "Refunded today: {}", "Devuelto hoy: {}";
+    REFUNDED_TODAY = "Devolvido ou estornado hoje: {}", "Refunded today: {}", "Devuelto hoy: {}";
     ONE_SALE = "{} venda", "{} sale", "{} venta";
     SALES = "{} vendas", "{} sales", "{} ventas";
     COUNTED_TO = "até {}", "up to {}", "hasta {}";
@@ -92,8 +91,9 @@ pages::words! { pub(crate),
     DAYS_7 = "7 dias", "7 days", "7 días";
     DAYS_30 = "30 dias", "30 days", "30 días";
     DAYS_90 = "90 dias", "90 days", "90 días";
-    DISPUTES_WAIT = "Disputas à espera da sua resposta: {}. A mais próxima vence em {}.", "Disputes that wait for an answer: {}. The first is due on {}.", "Disputas que esperan respuesta: {}. La más próxima vence el {}.";
-    DISPUTES_OPEN = "Disputas à espera da sua resposta: {}.", "Disputes that wait for an answer: {}.", "Disputas que esperan respuesta: {}.";
+    DISPUTE_WAITS = "{} disputa espera sua resposta.", "{} dispute waits for your answer.", "{} disputa espera su respuesta.";
+    DISPUTES_WAIT = "{} disputas esperam sua resposta.", "{} disputes wait for your answer.", "{} disputas esperan su respuesta.";
+    FIRST_DUE = "O primeiro prazo termina em {}.", "The first deadline is {}.", "El primer plazo termina el {}.";
     ANSWER = "Responder", "Answer", "Responder";
     ENDPOINT_FAILS = "O endpoint {} falha desde {}.", "The endpoint {} has been failing since {}.", "El endpoint {} falla desde {}.";
     SEE_CAUSE = "Ver a causa", "See the cause", "Ver la causa";
@@ -124,12 +124,14 @@ pages::words! { pub(crate),
     FEE = "Taxas", "Fees", "Comisiones";
     NET = "Líquido", "Net", "Neto";
     REFUNDABLE = "Ainda pode devolver", "Left to refund", "Queda por devolver";
+    REVERSIBLE = "Ainda pode estornar", "Left to refund", "Queda por reembolsar";
     EXPIRES = "Vence", "Expires", "Vence";
     CHECKOUT_PAGE = "Página de pagamento", "Checkout page", "Página de pago";
     MORE = "Mais", "More", "Más";
     MONEY = "Dinheiro", "Money", "Dinero";
     KEPT = "Fica com a loja", "The shop keeps", "Queda para la tienda";
     REFUND_IN_PROGRESS = "Devolução em andamento", "Refund in progress", "Devolución en curso";
+    REVERSAL_IN_PROGRESS = "Estorno em andamento", "Refund in progress", "Reembolso en curso";
     NAME = "Nome", "Name", "Nombre";
     ALL_OF_CUSTOMER = "Todas as cobranças deste cliente", "All charges of this customer", "Todos los cobros de este cliente";
     TECHNICAL = "Detalhes técnicos ({})", "Technical details ({})", "Detalles técnicos ({})";
@@ -143,6 +145,10 @@ pages::words! { pub(crate),
     IN_REQUEST = "Na requisição {}", "In the request {}", "En la solicitud {}";
     KIND_PAYMENT = "Pagamento recebido", "Payment received", "Pago recibido";
     KIND_REFUND = "Devolução", "Refund", "Devolución";
+    KIND_REVERSAL = "Estorno", "Refund", "Reembolso";
+    REVERSAL_DONE = "Estornado", "Refunded", "Reembolsado";
+    REVERSAL_FAILED = "Estorno que falhou", "Refund that failed", "Reembolso fallido";
+    REFUNDED_OR_REVERSED = "Devolvida ou estornada", "Refunded", "Devuelto";
     KIND_CASE = "Disputa", "Dispute", "Disputa";
     KIND_EVENT = "Evento", "Event", "Evento";
     KIND_DELIVERY = "Entrega", "Delivery", "Entrega";
@@ -157,6 +163,7 @@ pages::words! { pub(crate),
     SIMULATE_DISPUTED = "Simular disputa", "Simulate a dispute", "Simular una disputa";
     REFUND_TOO_LATE = "O banco só devolve um Pix até 90 dias depois do pagamento.", "A bank returns a Pix only within 90 days of the payment.", "El banco solo devuelve un Pix hasta 90 días después del pago.";
     NOTHING_TO_REFUND = "Não resta nada a devolver.", "Nothing is left to refund.", "No queda nada por devolver.";
+    NOTHING_TO_REVERSE = "Não resta nada a estornar.", "Nothing is left to refund.", "No queda nada por reembolsar.";
     PAUSE = "Pausar", "Pause", "Pausar";
     RESUME = "Reativar", "Resume", "Reactivar";
     SEND_TEST = "Enviar teste", "Send a test", "Enviar una prueba";
@@ -185,7 +192,7 @@ pages::words! { pub(crate),
     PAYOUT = "Repasse", "Payout", "Retiro";
     PAYOUTS = "Repasses", "Payouts", "Retiros";
     NO_PAYOUTS = "Nenhum repasse ainda: o saldo disponível é repassado à sua conta bancária.", "No payouts yet: your operator pays out the available balance.", "Aún no hay retiros: su operador transfiere el saldo disponible.";
-    NO_REFUNDS = "Nenhuma devolução neste período: para devolver, abra a cobrança.", "No refunds in this period: to refund, open the charge.", "Ninguna devolución en este período: para devolver, abra el cobro.";
+    NO_REFUNDS = "Nenhuma devolução ou estorno neste período: para fazer um, abra a cobrança.", "No refunds in this period: to refund, open the charge.", "Ninguna devolución en este período: para devolver, abra el cobro.";
     CASE_OPENED = "Disputa aberta", "Dispute opened", "Disputa abierta";
     NO_DISPUTES = "Nenhuma disputa aqui: avisamos por e-mail quando chegar uma.", "No disputes here: we send an e-mail when one arrives.", "Ninguna disputa aquí: avisamos por correo cuando llegue una.";
     ANSWER_BY = "Responder até", "Answer by", "Responder hasta";

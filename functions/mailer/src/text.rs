@@ -138,10 +138,10 @@ pub(crate) fn quoted(sent: &str) -> String {
 }
 
 fn retained(case: &MedCase) -> String {
-    let no_refunds = match case.kind {
-        CaseKind::Med => "Enquanto isso, a cobrança não pode ser devolvida.",
+    let (no_refunds, returned) = match case.kind {
+        CaseKind::Med => ("Enquanto isso, a cobrança não pode ser devolvida.", "devolvido"),
         CaseKind::Chargeback | CaseKind::Dispute | CaseKind::Fraud => {
-            "Enquanto isso, a cobrança não pode ser estornada."
+            ("Enquanto isso, a cobrança não pode ser estornada.", "estornado")
         }
     };
     if case.unconfirmed {
@@ -154,7 +154,7 @@ fn retained(case: &MedCase) -> String {
             "O valor de {moved} saiu do seu saldo disponível e fica retido até o fim da disputa. {no_refunds}"
         ),
         None => format!(
-            "Nada foi retido por esta disputa, pois o valor da cobrança já tinha sido devolvido, ou estava retido ou perdido em outra disputa. {no_refunds}"
+            "Nada foi retido por esta disputa, pois o valor da cobrança já tinha sido {returned}, ou estava retido ou perdido em outra disputa. {no_refunds}"
         ),
     }
 }

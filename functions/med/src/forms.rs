@@ -11,7 +11,7 @@ use domain::med::{CaseStatus, MedCase};
 use money::med::CaseError;
 use money::med::request::appeal_reason;
 use pages::errors_as_pages;
-use pages::forms::{Need, answer, body, invalid_amount, minor_units};
+use pages::forms::{Need, answer, body, done_as, invalid_amount, minor_units};
 use serde_json::json;
 use shared::http::{IdPair, IdPath, Problem, Result};
 
@@ -60,6 +60,9 @@ async fn appeal(IdPath(id): IdPath<MedCaseId>, member: MemberForm) -> Result<Res
     }
     if is_draft || sent.is_err() {
         member.app.cases.save_draft(id, &text, member.now).await?;
+    }
+    if is_draft {
+        return Ok(done_as("disputes-draft", &page));
     }
     answer(sent.map(|()| page.clone()), &page)
 }

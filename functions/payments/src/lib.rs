@@ -189,6 +189,7 @@ async fn receipt(
         customer: charge.customer.name.as_deref(),
         returns: &returns,
         returned_total: returned_total.as_deref(),
+        is_card: paid.method == PaymentMethod::CreditCard,
         is_test: charge.scope.mode == Mode::Test,
     });
     Ok(Json(DocumentView::pdf(&pdf)).into_response())

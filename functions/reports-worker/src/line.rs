@@ -72,7 +72,7 @@ impl LineKind {
         }
     }
 
-    pub(crate) fn in_portuguese(self) -> &'static str {
+    fn in_portuguese(self) -> &'static str {
         match self {
             Self::Opening => "Saldo inicial",
             Self::Closing => "Saldo final",
@@ -183,10 +183,46 @@ impl Line {
         Self { charge: Some(case.id.charge()), ..line }
     }
 
+    /// The words of the kind. A card payment that goes back is reversed, another one is returned.
+    pub(crate) fn in_portuguese(&self) -> &'static str {
+        let is_card = matches!(self.method, Some(UpperCaseMethod(PaymentMethod::CreditCard)));
+        match self.kind {
+            LineKind::Movement(PostingKind::Refund | PostingKind::RefundCompleted) if is_card => "Estorno",
+            LineKind::Movement(PostingKind::RefundCredit) if is_card => "Crédito de tarifa de estorno",
+            LineKind::Movement(PostingKind::RefundFailed) if is_card => "Estorno que falhou",
+            LineKind::Payment(PublicStatus::Refunded) if is_card => "Estornada",
+            LineKind::Refund(RefundStatus::Pending) if is_card => "Pedido",
+            LineKind::Refund(RefundStatus::Refunded) if is_card => "Estornado",
+            kind => kind.in_portuguese(),
+        }
+    }
+
     /// What happened, to which order, by whom.
     pub(crate) fn description(&self) -> String {
         let order = self.order.as_deref().map(|order| format!("pedido {order}"));
-        let words = [Some(self.kind.in_portuguese()), order.as_deref(), self.payer.as_deref()];
+        let words = [Some(self.in_portuguese()), order.as_deref(), self.payer.as_deref()];
         words.into_iter().chain([self.note.as_deref()]).flatten().collect::<Vec<_>>().join(" - ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pix_is_returned_and_a_card_payment_reversed() {
+        let words = |method, kind| {
+            let line = Line::of(String::new(), Timestamp::MIN, kind, None);
+            Line { method: Some(UpperCaseMethod(method)), ..line }.in_portuguese()
+        };
+        for (kind, of_pix, of_card) in [
+            (LineKind::Movement(PostingKind::Refund), "Devolução", "Estorno"),
+            (LineKind::Payment(PublicStatus::Refunded), "Devolvida", "Estornada"),
+            (LineKind::Refund(RefundStatus::Refunded), "Devolvida", "Estornado"),
+            (LineKind::Refund(RefundStatus::Failed), "Falhou", "Falhou"),
+        ] {
+            let of_both = [PaymentMethod::Pix, PaymentMethod::CreditCard].map(|method| words(method, kind));
+            assert_eq!(of_both, [of_pix, of_card]);
+        }
     }
 }

@@ -288,6 +288,14 @@ fn two_pages_of_one_state_have_one_tag_and_a_new_state_has_another() {
 }
 
 #[test]
+fn a_pix_is_returned_and_a_card_payment_reversed() {
+    for (method, heading) in [("pix", "Pagamento devolvido"), ("credit_card", "Pagamento estornado")] {
+        let page = page(&json!({"status": "REFUNDED", "methods": [method]}));
+        assert_eq!(page.names(Role::Heading), [heading]);
+    }
+}
+
+#[test]
 fn the_last_quarter_of_a_methods_own_time_is_counted_down() {
     // The charge was created at 17:04:30 and the code expires an hour later.
     let page = page(&json!({}));

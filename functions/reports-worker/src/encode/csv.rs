@@ -65,7 +65,7 @@ impl CsvFile {
             line.method.map(|UpperCaseMethod(method)| self.say(method.as_str(), method.facts().name));
         [
             self.say(&line.at.to_iso(), &pt_br::format_second(line.at)).to_owned(),
-            quoted(self.say(line.kind.name(), line.kind.in_portuguese())),
+            quoted(self.say(line.kind.name(), line.in_portuguese())),
             text(line.order.as_deref()),
             text(line.charge.map(|id: ChargeId| id.to_string()).as_deref()),
             text(line.end_to_end_id.as_deref()),

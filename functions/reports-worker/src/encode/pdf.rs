@@ -64,7 +64,7 @@ impl Encoder for Statement {
             if line.net.is_some() {
                 self.line(line)?;
             } else {
-                self.parts.push(Part::Value(line.kind.in_portuguese(), self.sum(line.balance)));
+                self.parts.push(Part::Value(line.in_portuguese(), self.sum(line.balance)));
             }
         }
         Ok(())

@@ -45,7 +45,7 @@ impl Encoder for Sheet {
             // A sheet shows times without a zone.
             sheet.write_datetime_with_format(row, 0, pt_br::brasilia_time(line.at), &self.date)?;
             let texts = [
-                Some(line.kind.in_portuguese().to_owned()),
+                Some(line.in_portuguese().to_owned()),
                 line.order.clone(),
                 line.charge.map(|id| id.to_string()),
                 line.end_to_end_id.clone(),

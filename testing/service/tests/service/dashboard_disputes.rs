@@ -55,7 +55,7 @@ async fn a_draft_is_kept_until_the_appeal_is_sent() {
     let member = Browser::member(&service).await;
     let html = member.page(&page).await;
     assert!(html.contains("nota fiscal") && html.contains("caiu em um golpe"), "{html}");
-    let done = format!("{page}?done=1");
+    let done = format!("{page}?done");
     assert_eq!(member.submit(&page, "Salvar rascunho", &[(APPEAL, TEXT)]).await, done);
     assert_eq!(appeal_text(&member.page(&page).await), TEXT);
     // A refusal keeps the text too.
@@ -69,7 +69,7 @@ async fn a_draft_is_kept_until_the_appeal_is_sent() {
     let appealed = case_of(&service, &page).await;
     assert_eq!((&appealed["status"], &appealed["appeal_reason"]), (&json!("appealed"), &json!(TEXT)));
     // A form that is sent twice is answered alike; another text is refused.
-    for (text, led) in [(TEXT, "?done=1"), ("Outro texto", "?error=unprocessable_entity")] {
+    for (text, led) in [(TEXT, "?done"), ("Outro texto", "?error=unprocessable_entity")] {
         let again = member.post(&appeal, &[("mode", "test"), ("reason", text)]).await;
         assert_eq!(location(&again), format!("{page}{led}"));
     }
@@ -93,7 +93,7 @@ async fn the_loss_is_accepted_by_typing_its_amount() {
     }
     assert_eq!(case_of(&service, &page).await["status"], "open");
     let led = member.submit(&page, "Aceitar a perda", &[(CONFIRM, "30,90")]).await;
-    assert_eq!(led, format!("{page}?done=1"));
+    assert_eq!(led, format!("{page}?done"));
     let accepted = case_of(&service, &page).await;
     assert_eq!((&accepted["status"], &accepted["money_outcome"]), (&json!("accepted"), &json!("lost")));
     // The wallet retains nothing, and the payer does not read that the dispute is under review.
@@ -110,7 +110,7 @@ async fn the_loss_is_accepted_by_typing_its_amount() {
     let payers = crate::dashboard::text(&payers);
     assert!(payers.contains("Disputa encerrada") && !payers.contains("sendo analisado"), "{payers}");
     let again = member.post(&accept, &[("mode", "test"), ("amount", "30,90")]).await;
-    assert_eq!(location(&again), format!("{page}?done=1"));
+    assert_eq!(location(&again), format!("{page}?done"));
 
     // Only a page of the mode and account of a case answers it.
     let case = service.disputed(json!({})).await;
@@ -147,14 +147,14 @@ async fn after_the_deadline_the_page_says_that_nothing_can_be_sent() {
     let late = owner.page(&page).await;
     assert!(late.contains("O prazo terminou. O banco do pagador decide sem a sua resposta"), "{late}");
     assert!(!late.has(Role::Field, APPEAL) && !offers_upload(&late), "{late}");
-    assert!(!owner.page("/dashboard").await.contains("Disputas à espera"));
+    assert!(!owner.page("/dashboard").await.contains("sua resposta"));
     let late = owner.post(&appeal, &[("mode", "test"), ("reason", TEXT)]).await;
     assert_eq!(location(&late), format!("{page}?error=unprocessable_entity"));
     assert_eq!(owner.post(&evidence, &upload("9")).await.status, 422);
     assert_eq!(case_of(&service, &page).await["status"], "open");
     // The loss can still be accepted.
     let led = owner.submit(&page, "Aceitar a perda", &[(CONFIRM, "30,90")]).await;
-    assert_eq!(led, format!("{page}?done=1"));
+    assert_eq!(led, format!("{page}?done"));
 }
 
 #[tokio::test]
@@ -181,7 +181,7 @@ async fn in_live_mode_an_administrator_makes_the_dossier_and_the_text_is_kept_fo
     assert_eq!(case_of(&live, &page).await["status"], "open");
     let owner = Browser::owner(&service).await.in_mode(Mode::Live);
     assert_eq!(appeal_text(&owner.page(&page).await), TEXT, "the text is still there after the log-in");
-    assert_eq!(owner.submit(&page, "Contestar", &[]).await, format!("{page}?done=1"));
+    assert_eq!(owner.submit(&page, "Contestar", &[]).await, format!("{page}?done"));
     assert_eq!(case_of(&live, &page).await["status"], "appealed");
 }
 

@@ -24,7 +24,7 @@ async fn a_charge_is_created_paid_and_refunded_in_part() {
     assert!(browser.page(&page).await.contains("R$ 129,90"));
 
     let back = browser.submit(&page, "Simular pagamento", &[]).await;
-    assert_eq!(back, format!("{page}?done=1"));
+    assert_eq!(back, format!("{page}?done"));
     let charge = service.get(&page.replace("/dashboard/", "/v1/")).await.expect(200);
     assert_eq!((&charge["status"], &charge["metadata"]["order_id"]), (&json!("paid"), &json!("4711")));
 
@@ -33,13 +33,13 @@ async fn a_charge_is_created_paid_and_refunded_in_part() {
     // A form that is sent twice refunds once.
     for _ in 0..2 {
         let answer = browser.send(&form).await;
-        assert_eq!(location(&answer), format!("{page}?done=1"), "{answer:?}");
+        assert_eq!(location(&answer), format!("{page}?done"), "{answer:?}");
     }
     let [refund_made] = <[Value; 1]>::try_from(service.refunds(&charge).await).unwrap();
     assert_eq!((&refund_made["amount"], &refund_made["strategy"]), (&json!(2_990), &json!("devolution")));
     // A refused form keeps what was typed.
     for (amount, status, rule) in [
-        ("500,00", 422, "O valor é maior do que o que resta devolver."),
+        ("500,00", 422, "O valor é maior do que o que ainda pode voltar a quem pagou."),
         ("dez", 400, "O valor não é válido."),
         ("", 400, "O valor não é válido."),
     ] {
@@ -69,8 +69,10 @@ async fn a_charge_is_created_paid_and_refunded_in_part() {
         assert!(refunded_in_part.contains(said), "{said}: {refunded_in_part}");
     }
     assert_eq!(refunded_in_part.values("Fica com a loja").len(), 1, "{refunded_in_part}");
+    let told = browser.page(&format!("{page}?done=charges-refund")).await;
+    assert!(told.contains("o dinheiro volta a quem pagou"), "{told}");
     let failed = browser.submit(&page, "Devolver", &[("Valor", "1,00"), ("Motivo", "sandbox:hold")]).await;
-    assert_eq!(failed, format!("{page}?done=1"));
+    assert_eq!(failed, format!("{page}?done"));
     let newest = service.refunds(&charge).await.remove(0);
     assert!(browser.page("/dashboard/refunds").await.contains("Em andamento"));
     service.resolve(&newest, "FAILED").await.expect(200);
@@ -96,8 +98,9 @@ async fn a_refund_is_typed_in_the_currency_of_the_charge() {
     let refused = browser.send(&shown.press("Estornar", &[("Valor", "10,50")])).await;
     assert_eq!(refused.status, 400, "a yen has no decimals");
     let done = browser.submit(&page, "Estornar", &[("Valor", "10")]).await;
-    assert_eq!(done, format!("{page}?done=1"));
+    assert_eq!(done, format!("{page}?done"));
     assert_eq!(service.refunds(&charge).await[0]["amount"], 10);
+    assert!(browser.page(&page).await.contains("Estorno de JPY 10 pedido"));
     // The filter and the search read the amount in the currency of each charge.
     for (typed, is_listed) in [("1.990", true), ("JPY+1.990", true), ("19,90", false), ("R$+1990", false)] {
         let list = browser.page(&format!("/dashboard/charges?amount={typed}")).await;
@@ -176,7 +179,7 @@ async fn an_action_that_would_be_refused_is_disabled_and_says_why() {
     let simulation = owner.page(&page_of(&contested)).await.press("Simular disputa", &[]);
     for _ in 0..2 {
         let sent = owner.send(&simulation).await;
-        assert_eq!(location(&sent), format!("{}?done=1", page_of(&contested)));
+        assert_eq!(location(&sent), format!("{}?done", page_of(&contested)));
     }
     let [case] = <[Value; 1]>::try_from(service.list("/v1/med/cases").await).unwrap();
     let due: domain::time::Timestamp = case["response_deadline"].as_str().unwrap().parse().unwrap();
@@ -271,7 +274,7 @@ async fn an_endpoint_is_registered_paused_rotated_and_deleted() {
     let rotated = owner.send(&registered.press("Trocar segredo", &[])).await;
     assert_ne!(shown_secret(&rotated), first);
     let paused = owner.submit(&page, "Pausar", &[]).await;
-    assert_eq!(paused, format!("{page}?done=1"));
+    assert_eq!(paused, format!("{page}?done"));
     assert_eq!(service.get(&endpoint_path(&endpoint)).await.expect(200)["status"], "INACTIVE");
     let inactive = owner.page(&page).await;
     let test = inactive.get(Role::Button, "Enviar teste (o endpoint está pausado: ative-o antes)");
@@ -281,11 +284,11 @@ async fn an_endpoint_is_registered_paused_rotated_and_deleted() {
     );
     owner.submit(&page, "Reativar", &[]).await;
     let test = owner.page(&page).await.press("Enviar teste", &[]);
-    for led in ["?done=1", "?error=idempotency_key_reused"] {
+    for led in ["?done", "?error=idempotency_key_reused"] {
         assert_eq!(location(&owner.send(&test).await), format!("{page}{led}"));
     }
     let deleted = owner.submit(&page, "Excluir", &[]).await;
-    assert_eq!(deleted, "/dashboard/webhooks?done=1");
+    assert_eq!(deleted, "/dashboard/webhooks?done");
     assert_eq!(owner.answer(&page, &[]).await.status, 404);
     // The audit names the member.
     let audit = eventually("audit rows", async || {
@@ -311,7 +314,7 @@ async fn an_endpoint_is_registered_paused_rotated_and_deleted() {
         ("charge.expired", "on"),
         ("charge.paid", ""),
     ];
-    assert_eq!(owner.submit(&page, "Salvar", &typed).await, format!("{page}?done=1"));
+    assert_eq!(owner.submit(&page, "Salvar", &typed).await, format!("{page}?done"));
     let changed = stored().await;
     assert_eq!(changed["url"], "http://127.0.0.1:9/b");
     assert_eq!(changed["events"], json!(["charge.created", "charge.expired"]));
@@ -364,7 +367,7 @@ async fn a_form_that_is_sent_twice_is_done_once_and_never_answered_with_an_error
     };
     let (keys_before, member) = (keys().await, service.stack.seed.member_email.as_str());
     owner.submit(team, "Convidar", &[("Função", "Administrador"), ("E-mail", "bia@loja.example")]).await;
-    let (once, done) = ("?error=idempotency_key_reused", ["?done=1"; 2]);
+    let (once, done) = ("?error=idempotency_key_reused", ["?done"; 2]);
     // The page, the row, the button, what is typed, and where the first and the second answer lead. A secret is shown at
     // the first.
     for (page, row, button, typed, led) in [
@@ -389,7 +392,7 @@ async fn a_form_that_is_sent_twice_is_done_once_and_never_answered_with_an_error
         assert!(key.is_some_and(|(_, value)| value.len() == 32), "{form:?}");
         for led in led {
             let answer = owner.send(&form).await;
-            let led_to = answer.header("location").map(str::to_owned);
+            let led_to = (!led.is_empty()).then(|| location(&answer).to_owned());
             let expected = (!led.is_empty()).then(|| format!("{page}{led}"));
             let status = if led.is_empty() { 200 } else { 303 };
             assert_eq!((answer.status.as_u16(), led_to), (status, expected), "{button}: {answer:?}");
@@ -406,7 +409,7 @@ async fn a_form_that_is_sent_twice_is_done_once_and_never_answered_with_an_error
     let delete = owner.page(&webhook).await.press("Excluir", &[]);
     for (form, led) in [(revoke, developers), (delete, "/dashboard/webhooks")] {
         for _ in 0..2 {
-            assert_eq!(location(&owner.send(&form).await), format!("{led}?done=1"), "{form:?}");
+            assert_eq!(location(&owner.send(&form).await), format!("{led}?done"), "{form:?}");
         }
     }
     let (rows, _) = shared::audit::page(&service.store(), &service.scope().account, None).await.unwrap();
@@ -442,7 +445,7 @@ async fn a_delivery_is_sent_again() {
     let resend = shown.press("Enviar de novo", &[]);
     let sent = member.send(&resend).await;
     let led = location(&sent);
-    assert!(led.starts_with("/dashboard/deliveries/wd_") && led.ends_with("?done=1"), "{led}");
+    assert!(led.starts_with("/dashboard/deliveries/wd_") && led.ends_with("?done"), "{led}");
     let again = member.send(&resend).await;
     assert_eq!(location(&again), format!("{page}?error=idempotency_key_reused"));
     wait_until("a second delivery", async || service.deliveries("").await.len() == 2).await;
@@ -450,13 +453,13 @@ async fn a_delivery_is_sent_again() {
     let of_delivery = timeline.iter().find(|item| !item.links_to(&page).is_empty()).unwrap();
     let sent = member.send(&of_delivery.press("Enviar de novo", &[])).await;
     let led = location(&sent);
-    assert!(led.starts_with("/dashboard/deliveries/wd_") && led.ends_with("?done=1"), "{led}");
+    assert!(led.starts_with("/dashboard/deliveries/wd_") && led.ends_with("?done"), "{led}");
     wait_until("a third delivery", async || service.deliveries("").await.len() == 3).await;
     // The forms of a page have one key. It counts once for each delivery.
     let other = led.split(['/', '?']).find(|part| part.starts_with("wd_")).unwrap();
     let of_other = Sent { action: format!("/dashboard/deliveries/{other}/resend"), ..resend.clone() };
     let sent = member.send(&of_other).await;
-    assert!(location(&sent).ends_with("?done=1"), "{sent:?}");
+    assert!(location(&sent).ends_with("?done"), "{sent:?}");
     wait_until("a fourth delivery", async || service.deliveries("").await.len() == 4).await;
     let of_event = async || member.page(&of_event).await.links_to("/dashboard/deliveries/wd_").len();
     wait_until("the deliveries of the event", async || of_event().await == 4).await;
@@ -475,7 +478,7 @@ async fn a_delivery_is_sent_again() {
     // A form that was refused counts when it is sent again.
     service.patch(&endpoint, &json!({"status": "ACTIVE"})).await.expect(200);
     let sent = member.post(resend, &[("mode", "test"), ("idempotency_key", "k-2")]).await;
-    assert!(location(&sent).ends_with("?done=1"), "{sent:?}");
+    assert!(location(&sent).ends_with("?done"), "{sent:?}");
     service.delete(&endpoint).await.expect(200);
     for path in [&page, &of_charge] {
         assert!(member.page(path).await.contains("Enviar de novo (o endpoint foi excluído)"), "{path}");
@@ -507,6 +510,6 @@ async fn a_key_is_issued_shown_once_and_revoked() {
     let list = owner.page("/dashboard/developers").await;
     assert!(!list.source().contains(&key), "{list}");
     let revoke = owner.send(&list.row("Loja <b>nova").press("Revogar", &[])).await;
-    assert_eq!(location(&revoke), "/dashboard/developers?done=1");
+    assert_eq!(location(&revoke), "/dashboard/developers?done");
     service.get_as(&key, "/v1/wallets").await.expect(401);
 }

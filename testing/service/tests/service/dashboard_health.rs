@@ -24,8 +24,9 @@ async fn home_counts_all_open_disputes_and_names_the_first_deadline() {
     let browser = Browser::owner(&service).await;
     let alert = async |number: &str| {
         let home = browser.page("/dashboard").await;
+        let waits = if number == "1" { "disputa espera" } else { "disputas esperam" };
         let expected =
-            format!("Disputas à espera da sua resposta: {number}. A mais próxima vence em 02/01/2030 12:00.");
+            format!("{number} {waits} sua resposta. O primeiro prazo termina em 02/01/2030 12:00.");
         assert!(home.contains(&expected), "{number}: {home}");
         assert_eq!(home.get(Role::Link, "Responder").target(), "/dashboard/disputes");
     };

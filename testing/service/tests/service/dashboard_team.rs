@@ -13,7 +13,7 @@ use crate::emails::MailDirectory;
 use crate::support::{Answer, Service, operator, wait_until};
 
 const TEAM: &str = "/dashboard/team";
-const DONE: &str = "/dashboard/team?done=1";
+const DONE: &str = "/dashboard/team?done";
 const PASSWORD: &str = "uma frase bem longa";
 const BIA: &str = "bia@loja.example";
 
@@ -286,7 +286,7 @@ async fn a_link_for_a_new_password_ends_with_another_password_and_with_the_user(
     assert_eq!(service.status_of_link(&first).await, 200);
     let change = [("mode", "test"), ("old", password.as_str()), ("new", PASSWORD)];
     let changed = member.post("/dashboard/security/password", &change).await;
-    assert_eq!(location(&changed), "/dashboard/security?done=1");
+    assert_eq!(location(&changed), "/dashboard/security?done");
     service.assert_unusable(&first).await;
 
     service.request_reset(email).await;
@@ -373,7 +373,7 @@ async fn a_new_password_is_set_by_a_link_in_a_mail() {
     assert_eq!(log_in.links_to("/dashboard/reset").len(), 1);
     let (known, unknown) =
         (service.request_reset(&email).await, service.request_reset("nobody@loja.example").await);
-    assert_eq!(location(&known), "/dashboard/reset?done=1");
+    assert_eq!(location(&known), "/dashboard/reset?done");
     assert_eq!((known.status, &known.bytes), (unknown.status, &unknown.bytes));
     assert_eq!(known.header("location"), unknown.header("location"));
 
@@ -387,7 +387,7 @@ async fn a_new_password_is_set_by_a_link_in_a_mail() {
         format!("{first}?error=weak_password")
     );
     let set = service.send_password(&first, PASSWORD).await;
-    assert_eq!((location(&set), set.header("set-cookie")), ("/dashboard/login?done=1", None));
+    assert_eq!((location(&set), set.header("set-cookie")), ("/dashboard/login?done", None));
     assert!(shown(&service.raw(Method::GET, location(&set), &[], "").await).contains("A senha foi trocada"));
     assert_eq!(location(&browser.answer("/dashboard", &[]).await), "/dashboard/login?next=%2Fdashboard");
     let old = service.log_in(&email, &service.stack.seed.first.password).await;
@@ -415,15 +415,15 @@ async fn links_for_a_new_password_are_limited_by_address_and_by_network() {
     service.begin_window().await;
     for email in [service.stack.seed.first.owner_email.as_str(), "nobody@loja.example"] {
         for _ in 0..3 {
-            assert_eq!(location(&service.request_reset(email).await), "/dashboard/reset?done=1");
+            assert_eq!(location(&service.request_reset(email).await), "/dashboard/reset?done");
         }
         // A stranger may have used up the links of an address, so its user is answered as before.
-        assert_eq!(location(&service.request_reset(email).await), "/dashboard/reset?done=1");
+        assert_eq!(location(&service.request_reset(email).await), "/dashboard/reset?done");
         assert_eq!(service.take_queued_emails().await.len(), 3, "{email}");
     }
     for number in 8..30 {
         let answer = service.request_reset(&format!("{number}@loja.example")).await;
-        assert_eq!(location(&answer), "/dashboard/reset?done=1", "{number}");
+        assert_eq!(location(&answer), "/dashboard/reset?done", "{number}");
     }
     let refused = service.request_reset("30@loja.example").await;
     assert!(refused.status == 429 && shown(&refused).contains("Requisições demais."), "{refused:?}");
@@ -435,7 +435,7 @@ async fn links_for_a_new_password_are_limited_by_address_and_by_network() {
         "/dashboard"
     );
     service.begin_window().await;
-    assert_eq!(location(&service.request_reset("30@loja.example").await), "/dashboard/reset?done=1");
+    assert_eq!(location(&service.request_reset("30@loja.example").await), "/dashboard/reset?done");
 }
 
 #[tokio::test]
