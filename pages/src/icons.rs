@@ -16,6 +16,7 @@ pub enum Icon {
     Code,
     Users,
     SlidersHorizontal,
+    CircleQuestionMark,
     Search,
     Copy,
     #[strum(serialize = "undo-2")]

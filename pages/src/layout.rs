@@ -37,7 +37,7 @@ pub struct Shell<'a> {
 }
 
 /// The menu: path, word and icon.
-const MENU: [(&str, Word, Icon); 9] = [
+const MENU: [(&str, Word, Icon); 10] = [
     ("/dashboard", w::HOME, Icon::House),
     ("/dashboard/charges", w::CHARGES, Icon::CreditCard),
     ("/dashboard/wallet", w::WALLET, Icon::Wallet),
@@ -47,6 +47,7 @@ const MENU: [(&str, Word, Icon); 9] = [
     ("/dashboard/developers", w::DEVELOPERS, Icon::Code),
     ("/dashboard/team", w::TEAM, Icon::Users),
     ("/dashboard/settings", w::SETTINGS, Icon::SlidersHorizontal),
+    ("/dashboard/help", w::HELP, Icon::CircleQuestionMark),
 ];
 
 /// Paths that belong to another item of the menu: `(path, item)`.

@@ -49,6 +49,7 @@ crate::words! { pub,
     WEBHOOKS = "Webhooks", "Webhooks", "Webhooks";
     DEVELOPERS = "Desenvolvedores", "Developers", "Desarrolladores";
     TEAM = "Equipe", "Team", "Equipo";
+    HELP = "Ajuda", "Help", "Ayuda";
     SETTINGS = "Configurações", "Settings", "Ajustes";
     TEST_MODE = "Modo teste", "Test mode", "Modo prueba";
     TEST_MODE_MEANS = "nenhum dinheiro é movimentado", "no money moves", "no se mueve dinero";

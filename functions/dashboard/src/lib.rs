@@ -6,6 +6,7 @@ mod charges;
 mod disputes;
 mod dossier;
 mod fields;
+mod help;
 mod home;
 mod money;
 mod reports;
@@ -142,6 +143,7 @@ pub fn router(app: App) -> Router {
         .route("/dashboard/team", get(team::team))
         .route("/dashboard/audit", get(account::audit))
         .route("/dashboard/notices", get(account::notices))
+        .route("/dashboard/help", get(help::show))
         .route("/dashboard/{*rest}", any(async || Problem::NotFound { what: "page" }))
         .layer(from_fn(with_etag))
         .layer(from_fn(errors_as_pages))

@@ -160,6 +160,7 @@ pub(crate) const PAGES: &[&str] = &[
     "/dashboard/confirm",
     "/dashboard/audit",
     "/dashboard/notices",
+    "/dashboard/help",
 ];
 
 #[tokio::test]
@@ -445,6 +446,7 @@ async fn pages_stay_within_their_budgets() {
         (event.as_str(), 5, 30.0),
         (delivery.as_str(), 5, 30.0),
         ("/dashboard/notices", 4, 30.0),
+        ("/dashboard/help", 2, 5.0),
     ] {
         proxy.reset();
         browser.page(path).await;
