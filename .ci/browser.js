@@ -245,6 +245,7 @@ async function main() {
     const outside = {
       docs: "/docs",
       "docs-page": "/docs/webhooks",
+      "docs-portuguese": "/docs/pt-charges",
       "docs-search": "/docs/search?q=signature+verify",
       checkout,
       "checkout-live": new URL(live.charges.open.checkout_url).pathname,

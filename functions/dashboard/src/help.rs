@@ -51,6 +51,7 @@ pages::words! { ,
     QUESTIONS = "Perguntas", "Questions", "Preguntas";
     CONTACTS = "Com quem falar", "Whom to ask", "Con quién hablar";
     TERMS = "Glossário", "Glossary", "Glosario";
+    GUIDE_IN_PORTUGUESE = "Primeiros passos, em português", "Quickstart, in Portuguese", "Primeros pasos, en portugués";
 }
 
 entries! {
@@ -125,7 +126,7 @@ entries! {
 
         "developer" "Quem programou a sua loja", "The developer of your shop", "Quien programó su tienda" {
             "Se o painel mostra a venda paga e o seu site não, ou se o {} avisa que um endpoint falha, a causa está entre o site e o serviço. A página {} e o guia ajudam a achá-la.", "If the dashboard shows a sale as paid and your site does not, or if {} says that an endpoint fails, the cause is between the site and the service. The page {} and the guide help to find it.", "Si el panel muestra la venta pagada y su sitio no, o si {} avisa que un endpoint falla, la causa está entre el sitio y el servicio. La página {} y la guía ayudan a encontrarla.", w::HOME, w::WEBHOOKS;
-        } ["/dashboard/webhooks" w::WEBHOOKS, "/docs" w::GUIDE]
+        } ["/dashboard/webhooks" w::WEBHOOKS, "/docs" w::GUIDE, "/docs/pt-quickstart" GUIDE_IN_PORTUGUESE]
 
         "bank" "O banco do cliente", "The customer's bank", "El banco del cliente" {
             "Só ele sabe por que um pagamento foi recusado no app, ou quando uma devolução já concluída aparece na conta ou na fatura.", "Only it knows why its app declined a payment, or when a refund that is completed appears in the account or on the bill.", "Solo él sabe por qué su app rechazó un pago, o cuándo una devolución ya concluida aparece en la cuenta o en el resumen.";

@@ -8,22 +8,27 @@ use include_dir::{Dir, include_dir};
 use super::reference::REFERENCE;
 use super::section::{Section, slug};
 
-/// A chapter: a file of `docs/guide`.
+/// A chapter: a file of `docs/guide`, or of its directory `pt`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chapter {
-    /// The name of the file without its extension.
+    /// The name of the file without its extension. A chapter in Portuguese has the prefix [`PORTUGUESE_PREFIX`].
     pub(super) name: &'static str,
-    source: &'static str,
+    pub(super) source: &'static str,
 }
 
 macro_rules! chapters {
-    ($($name:literal),+ $(,)?) => {
-        [$(Chapter { name: $name, source: include_str!(concat!("../../../../docs/guide/", $name, ".md")) }),+]
+    ($prefix:literal, $directory:literal, $($name:literal),+ $(,)?) => {
+        [$(Chapter {
+            name: concat!($prefix, $name),
+            source: include_str!(concat!("../../../../docs/guide/", $directory, $name, ".md")),
+        }),+]
     };
 }
 
 /// All chapters, in the order in which a reader needs them.
 pub(super) const CHAPTERS: [Chapter; 18] = chapters![
+    "",
+    "",
     "quickstart",
     "authentication",
     "requests",
@@ -43,6 +48,12 @@ pub(super) const CHAPTERS: [Chapter; 18] = chapters![
     "going-live",
     "changelog",
 ];
+
+pub(super) const PORTUGUESE_PREFIX: &str = "pt-";
+
+/// The first chapters in Portuguese. A test compares their codes and commands with those of the English ones.
+pub(super) const PORTUGUESE: [Chapter; 4] =
+    chapters!["pt-", "pt/", "quickstart", "charges", "refunds", "med"];
 
 pub(super) static SAMPLES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../docs/samples");
 
@@ -97,16 +108,32 @@ impl Chapter {
 
     fn with_links(self, line: &str) -> String {
         let mut line = line.replace("](#", &format!("](#{}-", self.name));
-        for Chapter { name, .. } in CHAPTERS {
-            line = line.replace(&format!("]({name}.md)"), &format!("](#{name})"));
-            line = line.replace(&format!("]({name}.md#"), &format!("](#{name}-"));
+        for chapter in all() {
+            let (name, file) = (chapter.name, self.path_to(chapter));
+            line = line.replace(&format!("]({file})"), &format!("](#{name})"));
+            line = line.replace(&format!("]({file}#"), &format!("](#{name}-"));
         }
         line.replace(DESCRIPTION_LINK, &format!("](#{REFERENCE})"))
     }
+
+    /// The path of a chapter's file from this one's.
+    fn path_to(self, chapter: Self) -> String {
+        let portuguese = |chapter: Self| chapter.name.strip_prefix(PORTUGUESE_PREFIX);
+        match (portuguese(self), portuguese(chapter)) {
+            (Some(_), Some(name)) => format!("{name}.md"),
+            (Some(_), None) => format!("../{}.md", chapter.name),
+            (None, Some(name)) => format!("pt/{name}.md"),
+            (None, None) => format!("{}.md", chapter.name),
+        }
+    }
+}
+
+fn all() -> impl Iterator<Item = Chapter> {
+    CHAPTERS.into_iter().chain(PORTUGUESE)
 }
 
 pub(super) fn sections() -> impl Iterator<Item = Section> {
-    CHAPTERS.into_iter().flat_map(Chapter::sections)
+    all().flat_map(Chapter::sections)
 }
 
 fn heading(line: &str) -> Option<(u8, &str)> {

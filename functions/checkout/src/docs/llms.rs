@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::description::Description;
-use super::guide::CHAPTERS;
+use super::guide::{CHAPTERS, PORTUGUESE};
 use super::reference::tag_id;
 
 pub(super) fn index(description: Description<'_>) -> String {
@@ -18,7 +18,7 @@ pub(super) fn index(description: Description<'_>) -> String {
         description.info("title"),
         description.info("summary"),
     );
-    for chapter in CHAPTERS {
+    for chapter in CHAPTERS.into_iter().chain(PORTUGUESE) {
         let (name, title) = (chapter.name, chapter.title());
         let _ = writeln!(index, "- [{title}](/docs.md#{name}): {}", chapter.first_sentence());
     }

@@ -8,7 +8,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, Options, Parser, Tag, TagEnd};
 
 use super::description::Description;
-use super::guide::CHAPTERS;
+use super::guide::{CHAPTERS, PORTUGUESE, PORTUGUESE_PREFIX};
 use super::reference::{REFERENCE, operation_id, tag_id};
 use super::section::Section;
 use super::{File, HTML};
@@ -128,7 +128,7 @@ impl Site {
                         p.jump { a href="#contents" { "Contents" } }
                     }
                     div.columns {
-                        main #content { article { (content) } }
+                        main #content lang=[name.starts_with(PORTUGUESE_PREFIX).then_some("pt-BR")] { article { (content) } }
                         nav #contents aria-label="Contents" { (PreEscaped(contents)) }
                     }
                 }
@@ -233,6 +233,12 @@ fn contents(description: Description<'_>) -> Markup {
         h2 { "Guide" }
         ul.chapters {
             @for chapter in CHAPTERS {
+                li { a href={ "#" (chapter.name) } { (chapter.title()) } }
+            }
+        }
+        h2 lang="pt-BR" { "Guia em português" }
+        ul.chapters lang="pt-BR" {
+            @for chapter in PORTUGUESE {
                 li { a href={ "#" (chapter.name) } { (chapter.title()) } }
             }
         }

@@ -4,7 +4,7 @@ use shared::http::{Detail, Problem};
 use strum::EnumCount as _;
 
 use super::description::Description;
-use super::guide::{CHAPTERS, SAMPLES};
+use super::guide::{CHAPTERS, PORTUGUESE, SAMPLES};
 use super::*;
 
 /// Returns the content of the page of each name.
@@ -47,7 +47,7 @@ fn every_link_has_a_target_on_the_page_that_it_names() {
 #[test]
 fn a_chapter_and_a_group_of_the_reference_have_a_page_each() {
     let contents = contents();
-    let chapters = CHAPTERS.iter().map(|chapter| chapter.name.to_owned());
+    let chapters = CHAPTERS.iter().chain(&PORTUGUESE).map(|chapter| chapter.name.to_owned());
     let document: Value = serde_json::from_str(DOCUMENT).unwrap();
     let tags = Description::new(&document).tags().into_iter().map(|(tag, ..)| reference::tag_id(tag));
     let others = ["", "reference", "events", "schemas"].map(str::to_owned);
@@ -79,11 +79,41 @@ fn every_sample_is_in_the_guide() {
 #[test]
 fn every_chapter_of_the_directory_is_in_the_guide() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide");
-    let files =
-        std::fs::read_dir(directory).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
-    let files: BTreeSet<String> = files.collect();
-    let chapters: BTreeSet<String> = CHAPTERS.iter().map(|chapter| format!("{}.md", chapter.name)).collect();
-    assert_eq!(files, chapters);
+    let names = |directory: &str, prefix: &str| -> Vec<String> {
+        let files = std::fs::read_dir(directory).unwrap().map(|file| file.unwrap().file_name());
+        let files = files.map(|name| name.into_string().unwrap());
+        files.filter_map(|name| Some(format!("{prefix}{}", name.strip_suffix(".md")?))).collect()
+    };
+    let mut files = names(directory, "");
+    files.extend(names(&format!("{directory}/pt"), "pt-"));
+    let files: BTreeSet<String> = files.into_iter().collect();
+    let chapters = CHAPTERS.iter().chain(&PORTUGUESE).map(|chapter| chapter.name.to_owned());
+    assert_eq!(files, chapters.collect());
+}
+
+/// What a translation leaves as it is: the blocks of code, the codes in the text, and the levels of the headings.
+fn untranslated(source: &str) -> (Vec<String>, BTreeSet<String>, Vec<usize>) {
+    let (mut blocks, mut text, mut levels) = (Vec::new(), String::new(), Vec::new());
+    for (index, part) in source.split("```").enumerate() {
+        if index % 2 == 1 {
+            blocks.push(part.to_owned());
+            continue;
+        }
+        text.push_str(part);
+        let headings = part.lines().filter(|line| line.starts_with('#'));
+        levels.extend(headings.map(|line| line.chars().take_while(|letter| *letter == '#').count()));
+    }
+    let codes = text.split('`').skip(1).step_by(2);
+    let codes = codes.map(|code| code.split_whitespace().collect::<Vec<_>>().join(" "));
+    (blocks, codes.collect(), levels)
+}
+
+#[test]
+fn a_chapter_in_portuguese_has_the_commands_codes_and_sections_of_the_english_one() {
+    for chapter in PORTUGUESE {
+        let english = CHAPTERS.iter().find(|english| chapter.name == format!("pt-{}", english.name)).unwrap();
+        assert_eq!(untranslated(chapter.source), untranslated(english.source), "{}", chapter.name);
+    }
 }
 
 #[test]
