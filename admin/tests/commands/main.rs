@@ -82,7 +82,11 @@ fn as_deployed(command: &mut Command, stack: &Stack) {
 
 impl AdminFixture {
     async fn start() -> Self {
-        let stack = Stack::start(Options::in_memory()).await.unwrap();
+        Self::start_with(Options::in_memory()).await
+    }
+
+    async fn start_with(options: Options) -> Self {
+        let stack = Stack::start(options).await.unwrap();
         // No hour and no day ends during a test.
         let seconds_left = 3_600 - stack.clock.now().seconds().rem_euclid(3_600);
         if seconds_left < 600 {

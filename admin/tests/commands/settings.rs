@@ -1,5 +1,8 @@
 //! A command that sets several things changes only those that are named, and prints them.
 
+use std::process::Command;
+
+use local::stack::Options;
 use serde_json::{Value, json};
 
 use crate::acquirers::BANK_SECRET;
@@ -36,6 +39,35 @@ async fn each_changes_only(service: &AdminFixture, show: &str, commands: &[(Stri
     }
 }
 
+/// The options that set nothing.
+const NOT_A_SETTING: [&str; 9] = [
+    "--name",
+    "--method",
+    "--help",
+    "--reason",
+    "--actor",
+    "--json",
+    "--no-check",
+    "--no-register-webhook",
+    "--widen-source-addresses",
+];
+
+/// Each option of a command that sets something must be in one of these lines.
+fn each_option_is_in(command: &str, lines: &[&str]) {
+    let mut help = Command::new(env!("CARGO_BIN_EXE_admin"));
+    let help = help.args(command.split(' ')).arg("--help").output().unwrap();
+    let help = text(&help.stdout);
+    let (of_command, _) = help.split_once("\nStack:").unwrap();
+    let options = of_command.lines().filter_map(|line| {
+        let option = line.trim_start().trim_start_matches("-h, ");
+        option.strip_prefix("--").and_then(|_| option.split([' ', '=']).next())
+    });
+    let words: Vec<&str> = lines.iter().flat_map(|line| line.split(' ')).collect();
+    let mut settings = options.filter(|option| !NOT_A_SETTING.contains(option)).peekable();
+    assert!(settings.peek().is_some(), "{help}");
+    settings.for_each(|option| assert!(words.contains(&option), "{command} {option}"));
+}
+
 #[tokio::test]
 async fn an_option_of_a_bank_changes_its_setting_alone() {
     let service = AdminFixture::start().await;
@@ -61,7 +93,7 @@ async fn an_option_of_a_bank_changes_its_setting_alone() {
     let set = service.run(&all).await;
     assert!(set.status.success(), "{set:?}");
     let show = format!("accounts show-acquirer {account}");
-    let options: [(String, &[&str]); 25] = [
+    let options: [(String, &[&str]); 27] = [
         (format!("--base-url {bank}/v3"), &["base_url", "callback.tokens"]),
         (format!("--token-url {bank}/token"), &["token_url"]),
         ("--client-id loja-2".to_owned(), &["callback.tokens", "client_id"]),
@@ -81,7 +113,11 @@ async fn an_option_of_a_bank_changes_its_setting_alone() {
         ("--max-period-seconds 3600".to_owned(), &["max_period_seconds"]),
         ("--requests-per-second 8".to_owned(), &["requests_per_second"]),
         ("--expire-after-seconds 301".to_owned(), &["expire_after_seconds"]),
-        ("--source-address 198.51.100.7".to_owned(), &["callback.source_addresses"]),
+        (
+            "--base-url http://127.0.0.1:9/v2 --send-pix local".to_owned(),
+            &["base_url", "callback.tokens", "send_pix"],
+        ),
+        ("--source-address 198.51.100.7 --widen-source-addresses".to_owned(), &["callback.source_addresses"]),
         (
             "--callback-base-url https://outro.example.com".to_owned(),
             &["callback.base_url", "callback.tokens"],
@@ -95,6 +131,7 @@ async fn an_option_of_a_bank_changes_its_setting_alone() {
             &["callback.authentication", "callback.certificate_subject"],
         ),
         ("--source-address 198.51.100.0/24".to_owned(), &["callback.source_addresses"]),
+        ("--source-address 198.51.100.0/25".to_owned(), &["callback.source_addresses"]),
         ("--no-source-address".to_owned(), &["callback.source_addresses"]),
         ("--unset scope --unset additional-ca".to_owned(), &["additional_ca_fingerprints", "scope"]),
         (
@@ -106,19 +143,27 @@ async fn an_option_of_a_bank_changes_its_setting_alone() {
             &["certificate_ends_at", "certificate_fingerprint", "private_key_fingerprint"],
         ),
     ];
+    each_option_is_in(
+        "accounts set-acquirer x pix",
+        &options.iter().map(|(options, _)| options.as_str()).collect::<Vec<_>>(),
+    );
     let set = format!("accounts set-acquirer {account} pix --no-check --no-register-webhook");
     let commands = options.map(|(options, fields)| (format!("{set} {options}"), fields));
     each_changes_only(&service, &show, &commands).await;
     assert_eq!(service.object(&show).await["kind"], "pix");
-    let renewed = format!(
-        "accounts set-certificate {account} --certificate {certificate} --private-key {key} --no-check \
-         --no-register-webhook"
-    );
-    let before = service.object(&show).await;
-    let output = service.run(&format!("{renewed} --reason renewed")).await;
-    assert!(text(&output.stderr).contains("certificate_fingerprint: null → "), "{output:?}");
     let of_certificate = ["certificate_ends_at", "certificate_fingerprint", "private_key_fingerprint"];
-    assert_eq!(changed(&before, &service.object(&show).await), of_certificate);
+    let renewals: [(String, &[&str]); 2] = [
+        (
+            format!(
+                "accounts set-certificate {account} --certificate {certificate} --private-key {key} --no-check"
+            ),
+            &of_certificate,
+        ),
+        (format!("accounts rotate-secret {account} --no-check"), &["client_secret_fingerprint"]),
+    ];
+    let set_secret = format!("{set} --client-secret-file {} --reason agreed", file("old", "0ld"));
+    service.objects(&set_secret).await;
+    each_changes_only(&service, &show, &renewals).await;
 
     // Widening needs a flag, and a name is of one kind of acquirer.
     let mtls = "--callback-auth mtls --certificate-subject CN=banco";
@@ -126,6 +171,7 @@ async fn an_option_of_a_bank_changes_its_setting_alone() {
     assert!(closed.status.success(), "{closed:?}");
     for (command, says) in [
         (format!("{set} --callback-auth token"), "--no-source-address"),
+        (format!("{set} --widen-source-addresses"), "--source-address"),
         (format!("{set} --source-address 0.0.0.0/0"), "not all addresses"),
         (
             format!("accounts set-acquirer {account} stripe --name pix --methods CREDIT_CARD"),
@@ -135,6 +181,54 @@ async fn an_option_of_a_bank_changes_its_setting_alone() {
     ] {
         service.refuses(&format!("{command} --reason agreed"), says).await;
     }
+    let narrow = format!("{set} --callback-auth token --source-address 198.51.100.0/25 --reason agreed");
+    service.objects(&narrow).await;
+    for wider in ["198.51.100.0/24", "198.51.100.0/26 --source-address 203.0.113.7"] {
+        let command = format!("{set} --source-address {wider} --reason agreed");
+        service.refuses(&command, "--widen-source-addresses permits them").await;
+    }
+}
+
+#[tokio::test]
+async fn an_option_of_btcpay_changes_its_setting_alone() {
+    let service = AdminFixture::start_with(Options { other_acquirers: true, ..Options::in_memory() }).await;
+    let account = service.account();
+    let seed = &service.stack.seed;
+    let key: String = seed.card_key.chars().filter(char::is_ascii_alphanumeric).collect();
+    let (key, wrong) = (service.file("key", key), service.file("wrong", "wrong"));
+    let set = format!("accounts set-acquirer {account} btcpay --name crypto");
+    // The account's other connections are in `others`.
+    let show = format!("accounts show-acquirer {account}");
+    let shown = async || {
+        let shown = service.object(&show).await;
+        let others = shown["others"].as_array().unwrap().clone();
+        others.into_iter().find(|each| each["name"] == "crypto").unwrap()
+    };
+    let before = shown().await;
+    let (url, store) = (before["base_url"].as_str().unwrap(), before["store"].as_str().unwrap());
+    let commands: [(String, &[&str]); 3] = [
+        (format!("--requests-per-second 8 --store {store}"), &["requests_per_second"]),
+        (format!("--base-url {url}/ --key-file {key}"), &[]),
+        (
+            "--callback-base-url http://127.0.0.1:9".to_owned(),
+            &["callback.base_url", "callback.tokens", "webhook_endpoint"],
+        ),
+    ];
+    each_option_is_in(
+        "accounts set-acquirer x btcpay",
+        &commands.iter().map(|(options, _)| options.as_str()).collect::<Vec<_>>(),
+    );
+    for (options, fields) in commands {
+        let before = shown().await;
+        service.objects(&format!("{set} {options} --reason agreed")).await;
+        assert_eq!(changed(&before, &shown().await), *fields, "{options}");
+    }
+    let rotate = format!("accounts rotate-secret {account} --name crypto --reason agreed");
+    let before = shown().await;
+    service.refuses(&format!("{rotate} --secret-file {wrong}"), "nothing was changed").await;
+    service.refuses(&format!("{rotate} --secret-file {key} --no-check"), "for banks of Pix only").await;
+    service.objects(&format!("{rotate} --secret-file {key}")).await;
+    assert_eq!(shown().await, before);
 }
 
 #[tokio::test]
@@ -158,7 +252,18 @@ async fn an_option_of_stripe_or_of_an_account_changes_its_setting_alone() {
             &["callback.base_url", "callback.tokens", "webhook_endpoint"],
         ),
     ];
+    each_option_is_in("accounts set-acquirer x stripe", &[&all, &options[1].0, &options[2].0]);
     each_changes_only(&service, &format!("accounts show-acquirer {account}"), &options).await;
+    let rotate = format!("accounts rotate-secret {account} --reason agreed");
+    let wrong = service.file("wrong", "sk_live_wrong");
+    service.refuses(&format!("{rotate} --secret-file {wrong}"), "nothing was changed").await;
+    service.objects(&format!("{rotate} --secret-file {key}")).await;
+    service
+        .refuses(
+            &format!("accounts set-certificate {account} --certificate {key} --private-key {key} --reason x"),
+            "no bank of Pix",
+        )
+        .await;
 
     let pix = format!("{account} --method pix");
     service.change(&format!("accounts set-fees {pix} --acquirer 10+99 --platform 0+50")).await;
@@ -175,6 +280,11 @@ async fn an_option_of_stripe_or_of_an_account_changes_its_setting_alone() {
             &["third_party_refund_limit.live"],
         ),
     ];
+    for command in ["set-fees", "set-velocity"] {
+        let of_command: Vec<&str> =
+            commands.iter().map(|(line, _)| line.as_str()).filter(|line| line.contains(command)).collect();
+        each_option_is_in(&format!("accounts {command}"), &of_command);
+    }
     let show = format!("accounts show {account}");
     each_changes_only(&service, &show, &commands).await;
     let terms = service.object(&show).await["terms"].clone();

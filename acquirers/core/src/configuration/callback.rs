@@ -44,6 +44,13 @@ pub enum CallbackAuthentication {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct AddressRange(IpNet);
 
+impl AddressRange {
+    /// Whether this range has all addresses of another one.
+    pub fn contains(&self, other: &Self) -> bool {
+        self.0.contains(&other.0)
+    }
+}
+
 impl fmt::Display for AddressRange {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(formatter)

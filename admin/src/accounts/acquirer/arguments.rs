@@ -39,6 +39,7 @@ pub(crate) enum Kind {
 }
 
 /// For a connection that exists, an option that is not named keeps its value.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(clap::Args, Debug)]
 pub(crate) struct SetPix {
     /// The name of the connection: the same name changes its settings, and another name is another connection
@@ -115,6 +116,9 @@ pub(crate) struct SetPix {
     /// Accept notifications from any address
     #[arg(long, conflicts_with = "source_address")]
     no_source_address: bool,
+    /// Permit --source-address to name addresses whose notifications were refused before
+    #[arg(long, requires = "source_address")]
+    widen_source_addresses: bool,
     /// The public base URL of the API for notifications [default: the one that was set before, or the service
     /// on this machine]
     #[arg(long, value_name = "URL")]
@@ -145,7 +149,7 @@ enum Unset {
 pub(crate) struct SetStripe {
     /// The name of the connection: the same name changes its settings, and another name is another connection
     #[arg(long)]
-    name: ConnectionName,
+    pub(super) name: ConnectionName,
     /// File with the restricted or secret key, one line; `-` is a prompt, or standard input [default: `-` for a
     /// new connection]
     #[arg(long, value_name = "FILE")]
@@ -260,12 +264,8 @@ impl SetPix {
         let base_url = parsed(self.base_url.as_deref(), "base-url", |url| AcquirerUrl::base(url, &policy))?;
         let token_url =
             parsed(self.token_url.as_deref(), "token-url", |url| AcquirerUrl::token(url, &policy))?;
-        let identity = match self.certificate.as_deref().zip(self.private_key.as_deref()) {
-            Some((certificate, key)) => {
-                Some(ClientIdentity::new(&read_pem_file(certificate)?, read_pem_file(key)?.into())?)
-            }
-            None => None,
-        };
+        let identity = self.certificate.as_deref().zip(self.private_key.as_deref());
+        let identity = identity.map(|(certificate, key)| read_identity(certificate, key)).transpose()?;
         let additional_ca = self.additional_ca.as_deref().map(read_pem_file).transpose()?;
         let additional_ca = parsed(additional_ca, "additional-ca", |pem| ServerAuthorities::new(&pem))?;
         let headers = read_extras(&self.header_file, NamedSecret::header, "header-file")?;
@@ -355,6 +355,15 @@ impl SetPix {
             }
             same => same.map(|same| same.source_addresses.clone()).unwrap_or_default(),
         };
+        let former = same.map(|same| &same.source_addresses[..]).unwrap_or_default();
+        let is_new = |range: &&AddressRange| !former.iter().any(|former| former.contains(range));
+        let added = source_addresses.iter().find(is_new).filter(|_| !former.is_empty());
+        if let Some(range) = added.filter(|_| !self.widen_source_addresses) {
+            return Err(format!(
+                "{range} has addresses whose notifications were refused before; --widen-source-addresses permits them"
+            )
+            .into());
+        }
         let subject = same.and_then(|same| same.certificate_subject.clone());
         let certificate_subject = self.certificate_subject.clone().or(subject);
         Ok(CallbackChoice { base_url, authentication, certificate_subject, source_addresses })
@@ -423,10 +432,6 @@ impl SetStripe {
         choice.check()?;
         Ok(choice)
     }
-
-    pub(super) fn name(&self) -> &ConnectionName {
-        &self.name
-    }
 }
 
 impl SetBtcpay {
@@ -478,10 +483,6 @@ impl SetBtcpay {
         choice.check()?;
         Ok(choice)
     }
-
-    pub(super) fn name(&self) -> &ConnectionName {
-        &self.name
-    }
 }
 
 /// That of notifications which are signed.
@@ -499,8 +500,13 @@ fn signed_callback(
     })
 }
 
+/// Reads a client certificate and its private key.
+pub(super) fn read_identity(certificate: &Path, key: &Path) -> Result<ClientIdentity> {
+    Ok(ClientIdentity::new(&read_pem_file(certificate)?, read_pem_file(key)?.into())?)
+}
+
 /// Reads a secret from a file. `-` or no file: from a prompt or standard input.
-fn read_named_secret(file: Option<&Path>, name: &str) -> Result<Secret> {
+pub(super) fn read_named_secret(file: Option<&Path>, name: &str) -> Result<Secret> {
     let secret = match file.filter(|file| *file != Path::new("-")) {
         Some(file) => read_secret_file(file)?,
         None => read_secret(name)?,

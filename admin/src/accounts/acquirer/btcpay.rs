@@ -7,12 +7,12 @@ use acquirer_core::configuration::{
 };
 use async_trait::async_trait;
 use btcpay_client::{ApiError, Client, EVENT_TYPES, PAYMENT_METHOD, RIGHT_TO_SEE_STORE, Webhook};
+use domain::audit::Operator;
 use domain::hex;
 use domain::ids::AccountId;
 use secrecy::SecretString;
 use shared::random;
 
-use super::arguments::SetBtcpay;
 use super::check::{Checked, Checks, Outcome, failed, ok};
 use super::signed::{self, Signing, has_token};
 use crate::Result;
@@ -37,18 +37,20 @@ pub(super) fn of(stack: &Stack, choice: &AcquirerChoice) -> Result<Server> {
     Ok(Server { client, webhook: btcpay.webhook_endpoint.clone() })
 }
 
-pub(super) async fn set(stack: &Stack, account: AccountId, arguments: &SetBtcpay) -> Result<()> {
-    let all = stack.acquirers()?.all(&account).await?;
-    let choice = arguments.choice(stack, &all)?;
-    let missing = of(stack, &choice)?.client.missing_rights().await;
+pub(super) async fn set(
+    stack: &Stack,
+    account: AccountId,
+    choice: &AcquirerChoice,
+    operator: &Operator,
+) -> Result<()> {
+    let missing = of(stack, choice)?.client.missing_rights().await;
     let refused = |why: String| format!("nothing was changed, because {why}");
     let missing =
         missing.map_err(|error| refused(format!("the server refused a trial of the key: {error}")))?;
     if !missing.is_empty() {
         return Err(refused(lacks_rights(&missing)).into());
     }
-    let operator = arguments.operator.clone().operator();
-    Box::pin(signed::set(stack, account, (&choice, arguments.name(), &operator))).await
+    Box::pin(signed::set(stack, account, choice, operator)).await
 }
 
 fn lacks_rights(missing: &[&str]) -> String {

@@ -12,16 +12,20 @@ mod stripe;
 
 use std::error::Error;
 use std::io::Write;
+use std::path::PathBuf;
 
-use acquirer_core::configuration::{ConfiguredAcquirer, ConnectionName, SettingsError};
+use acquirer_core::configuration::{
+    AcquirerChange, AcquirerChoice, ConfiguredAcquirer, ConnectionName, Credentials, KindSettings,
+    SettingsError,
+};
 use clap::Subcommand;
 use domain::account::terms::MethodTerms;
-use domain::audit::Action;
+use domain::audit::{Action, Operator};
 use domain::ids::{AccountId, ConnectionId};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
-use self::arguments::{Kind, SetAcquirer, SetPix, SetStripe, known};
+use self::arguments::{Kind, SetAcquirer, SetPix, SetStripe, known, read_identity, read_named_secret};
 use self::bank::{Registered, connect};
 use self::check::CheckAcquirer;
 use super::AccountArguments;
@@ -38,14 +42,12 @@ pub(crate) enum Command {
     /// URL with a new token is printed once.
     #[command(name = "set-acquirer")]
     Set(Box<SetAcquirer>),
-    /// Renew the client certificate of a bank: `set-acquirer … pix` with --certificate and --private-key alone
-    #[command(name = "set-certificate")]
-    SetCertificate {
-        /// The account (acc_…)
-        id: AccountId,
-        #[command(flatten)]
-        pix: Box<SetPix>,
-    },
+    /// Renew the client certificate of a bank after a trial; all else stays
+    SetCertificate(SetCertificate),
+    /// Renew the secret of a connection after a trial; all else stays
+    ///
+    /// It is the client secret of a bank, and the API key of another acquirer.
+    RotateSecret(RotateSecret),
     /// Show an account's acquirer, with fingerprints instead of its secrets
     #[command(name = "show-acquirer")]
     Show {
@@ -95,6 +97,33 @@ pub(crate) struct Changed {
 }
 
 #[derive(clap::Args, Debug)]
+pub(crate) struct SetCertificate {
+    #[command(flatten)]
+    changed: Changed,
+    /// PEM file with the client certificate for mutual TLS, followed by its chain of issuers
+    #[arg(long, value_name = "FILE")]
+    certificate: PathBuf,
+    /// PEM file with the private key of the client certificate
+    #[arg(long, value_name = "FILE")]
+    private_key: PathBuf,
+    /// Do not try the certificate at the bank before it replaces the earlier one
+    #[arg(long)]
+    no_check: bool,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct RotateSecret {
+    #[command(flatten)]
+    changed: Changed,
+    /// File with the new secret, one line; `-` is a prompt, or standard input
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    secret_file: PathBuf,
+    /// Do not try the secret before it replaces the earlier one; for banks of Pix only
+    #[arg(long)]
+    no_check: bool,
+}
+
+#[derive(clap::Args, Debug)]
 pub(crate) struct Rotate {
     #[command(flatten)]
     changed: Changed,
@@ -125,18 +154,41 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
     match command {
         Command::Set(arguments) => {
             let account = stack.existing_account(&arguments.id).await?.id;
+            let all = acquirers.all(&account).await?;
             match &arguments.kind {
-                Kind::Pix(pix) => Box::pin(set(stack, account, pix)).await?,
+                Kind::Pix(pix) => Box::pin(set(stack, account, &all, pix)).await?,
                 Kind::Stripe(stripe) => {
-                    Box::pin(stripe::set(stack, account, stripe)).await?;
+                    let (choice, operator) =
+                        (stripe.choice(stack, &all)?, stripe.operator.clone().operator());
+                    Box::pin(stripe::set(stack, account, choice, &operator)).await?;
                     Box::pin(keep_fees(stack, account, stripe)).await?;
                 }
-                Kind::Btcpay(btcpay) => Box::pin(btcpay::set(stack, account, btcpay)).await?,
+                Kind::Btcpay(btcpay) => {
+                    let (choice, operator) =
+                        (btcpay.choice(stack, &all)?, btcpay.operator.clone().operator());
+                    Box::pin(btcpay::set(stack, account, &choice, &operator)).await?;
+                }
             }
         }
-        Command::SetCertificate { id, pix } => {
-            let account = stack.existing_account(&id).await?.id;
-            Box::pin(set(stack, account, &pix)).await?;
+        Command::SetCertificate(SetCertificate { changed, certificate, private_key, no_check }) => {
+            let renew = |credentials: &mut Credentials| {
+                let pix = credentials.pix_mut().ok_or("the connection is to no bank of Pix")?;
+                pix.identity = Some(read_identity(&certificate, &private_key)?);
+                Ok(())
+            };
+            Box::pin(renew_credentials(stack, changed, no_check, renew)).await?;
+        }
+        Command::RotateSecret(RotateSecret { changed, secret_file, no_check }) => {
+            let renew = |credentials: &mut Credentials| {
+                let (secret, name) = match credentials {
+                    Credentials::Pix(pix) => (&mut pix.client_secret, "client secret"),
+                    Credentials::Stripe(stripe) => (&mut stripe.api_key, "key"),
+                    Credentials::Btcpay(btcpay) => (&mut btcpay.api_key, "key"),
+                };
+                *secret = read_named_secret(Some(&secret_file), name)?;
+                Ok(())
+            };
+            Box::pin(renew_credentials(stack, changed, no_check, renew)).await?;
         }
         Command::Show { id } => {
             let account = stack.existing_account(&id).await?.id;
@@ -176,26 +228,17 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
     Ok(CommandOutcome::Succeeded)
 }
 
-async fn set(stack: &Stack, account: AccountId, arguments: &SetPix) -> Result<()> {
-    let acquirers = stack.acquirers()?;
-    let now = stack.clock.now();
-    let operator = arguments.operator.clone().operator();
-    let all = acquirers.all(&account).await?;
-    let choice = arguments.choice(stack, &all)?;
-    let name = choice.settings.name.clone();
-    let pix =
-        choice.settings.pix_connection(&choice.credentials).ok_or("the connection is to no bank of Pix")?;
-    let client = connect(stack, &pix)?;
-    if arguments.no_check {
-        writeln!(std::io::stderr(), "the credentials were not tried")?;
-    } else {
-        let key = &choice.settings.pix().ok_or("the connection is to no bank of Pix")?.pix_key;
-        let tried = Box::pin(bank::try_credentials(&client, key, now)).await;
-        tried.map_err(at_bank(account, &name))?;
-    }
-    let set = Box::pin(acquirers.set(account, &choice, Some(&operator), now)).await?;
-    print_set(known(&all, &name), &set.current, &set.replaced)?;
-    print_json(&set.current.view())?;
+async fn set(
+    stack: &Stack,
+    account: AccountId,
+    all: &[ConfiguredAcquirer],
+    arguments: &SetPix,
+) -> Result<()> {
+    let choice = arguments.choice(stack, all)?;
+    let (name, operator) = (choice.settings.name.clone(), arguments.operator.clone().operator());
+    let before = known(all, &name);
+    let (client, set) =
+        Box::pin(set_bank(stack, account, (before, &choice, &operator), arguments.no_check)).await?;
     if let Some(url) = &set.new_callback_url {
         print_once(&json!({"callback_url": url.expose_secret()}))?;
     }
@@ -217,10 +260,59 @@ async fn set(stack: &Stack, account: AccountId, arguments: &SetPix) -> Result<()
     registered.map_err(at_bank(account, &name))
 }
 
+/// Tries the credentials of a bank, sets them, and prints what changed.
+async fn set_bank(
+    stack: &Stack,
+    account: AccountId,
+    (before, choice, operator): (Option<&ConfiguredAcquirer>, &AcquirerChoice, &Operator),
+    no_check: bool,
+) -> Result<(api_pix::Client, AcquirerChange)> {
+    let now = stack.clock.now();
+    let settings = &choice.settings;
+    let pix = settings.pix_connection(&choice.credentials).ok_or("the connection is to no bank of Pix")?;
+    let client = connect(stack, &pix)?;
+    if no_check {
+        writeln!(std::io::stderr(), "the credentials were not tried")?;
+    } else {
+        let key = &settings.pix().ok_or("the connection is to no bank of Pix")?.pix_key;
+        let tried = Box::pin(bank::try_credentials(&client, key, now)).await;
+        tried.map_err(at_bank(account, &settings.name))?;
+    }
+    let set = Box::pin(stack.acquirers()?.set(account, choice, Some(operator), now)).await?;
+    print_set(before, &set.current, &set.replaced)?;
+    print_json(&set.current.view())?;
+    Ok((client, set))
+}
+
+/// Renews a part of a connection's credentials. The settings and the registered URL stay.
+async fn renew_credentials(
+    stack: &Stack,
+    Changed { id, name, operator }: Changed,
+    no_check: bool,
+    renew: impl FnOnce(&mut Credentials) -> Result<()>,
+) -> Result<()> {
+    let account = stack.existing_account(&id).await?.id;
+    let found = stack.acquirers()?.named(account, name.as_ref()).await?;
+    if no_check && found.acquirer.settings.pix().is_none() {
+        return Err("--no-check is for banks of Pix only".into());
+    }
+    let (mut choice, operator) = (found.choice(), operator.operator());
+    renew(&mut choice.credentials)?;
+    choice.check()?;
+    match &choice.settings.kind {
+        KindSettings::Pix(_) => {
+            Box::pin(set_bank(stack, account, (Some(&found), &choice, &operator), no_check)).await?;
+            Ok(())
+        }
+        KindSettings::Stripe(_) => Box::pin(stripe::set(stack, account, choice, &operator)).await,
+        KindSettings::Btcpay(_) => Box::pin(btcpay::set(stack, account, &choice, &operator)).await,
+    }
+}
+
 /// Sets whether a refund returns the fees, which an operator must say, because Stripe keeps its own.
 async fn keep_fees(stack: &Stack, account: AccountId, arguments: &SetStripe) -> Result<()> {
     let Some(fees) = arguments.fees_on_refund else { return Ok(()) };
-    let found = stack.acquirers()?.named(account, Some(arguments.name())).await?;
+    let found = stack.acquirers()?.named(account, Some(&arguments.name)).await?;
     for method in found.acquirer.settings.methods() {
         let of = AccountArguments { id: account, operator: arguments.operator.clone() };
         let set = |terms: &mut MethodTerms| terms.fees_on_refund = fees;

@@ -4,7 +4,7 @@
 use std::error::Error;
 
 use acquirer_core::configuration::{
-    AccountAcquirer, AcquirerChoice, ConfiguredAcquirer, ConnectionName, KindSettings, SIGNED_PATH,
+    AccountAcquirer, AcquirerChoice, ConfiguredAcquirer, KindSettings, SIGNED_PATH,
 };
 use async_trait::async_trait;
 use domain::audit::Operator;
@@ -60,9 +60,10 @@ pub(super) fn has_token(acquirer: &AccountAcquirer, url: &str) -> bool {
 pub(super) async fn set(
     stack: &Stack,
     account: AccountId,
-    (choice, name, operator): (&AcquirerChoice, &ConnectionName, &Operator),
+    choice: &AcquirerChoice,
+    operator: &Operator,
 ) -> Result<()> {
-    let acquirers = stack.acquirers()?;
+    let (acquirers, name) = (stack.acquirers()?, &choice.settings.name);
     let all = acquirers.all(&account).await?;
     let set = Box::pin(acquirers.set(account, choice, Some(operator), stack.clock.now())).await?;
     let registered = match &set.new_callback_url {

@@ -7,6 +7,7 @@ use acquirer_core::configuration::{
     AccountAcquirer, AcquirerChoice, ConfiguredAcquirer, Credentials, KindSettings, StripeSettings,
 };
 use async_trait::async_trait;
+use domain::audit::Operator;
 use domain::hex;
 use domain::ids::AccountId;
 use domain::payment_method::PaymentMethod;
@@ -18,7 +19,6 @@ use stripe_client::{
     capability,
 };
 
-use super::arguments::SetStripe;
 use super::check::{Checked, Checks, Outcome, failed, ok};
 use super::signed::{self, Signing, has_token, is_of_account};
 use crate::Result;
@@ -53,17 +53,19 @@ pub(super) fn of(stack: &Stack, choice: &AcquirerChoice) -> Result<Stripe> {
     Ok(Stripe { client, settings: stripe.clone() })
 }
 
-pub(super) async fn set(stack: &Stack, account: AccountId, arguments: &SetStripe) -> Result<()> {
-    let all = stack.acquirers()?.all(&account).await?;
-    let mut choice = arguments.choice(stack, &all)?;
+pub(super) async fn set(
+    stack: &Stack,
+    account: AccountId,
+    mut choice: AcquirerChoice,
+    operator: &Operator,
+) -> Result<()> {
     let Stripe { client, settings } = of(stack, &choice)?;
     let seen = try_key(&client, &settings.methods)
         .await
         .map_err(|why| format!("nothing was changed, because {why}"))?;
     choice.settings.kind =
         KindSettings::Stripe(StripeSettings { stripe_account: seen.id.parse()?, ..settings });
-    let operator = arguments.operator.clone().operator();
-    Box::pin(signed::set(stack, account, (&choice, arguments.name(), &operator))).await
+    Box::pin(signed::set(stack, account, &choice, operator)).await
 }
 
 /// Returns the account of a key with all rights. The error says why the key or its account can't be used.
