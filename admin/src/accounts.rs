@@ -3,6 +3,7 @@
 
 mod acquirer;
 
+use std::io::Write;
 use std::pin::Pin;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -228,6 +229,9 @@ fn name(text: &str) -> Result<String, String> {
     crate::text_of_at_most(text, MAX_NAME_CHARS)
 }
 
+/// Fees above this share of a payment, 10 %, may be a mistake.
+const HIGH_BASIS_POINTS: u16 = 1_000;
+
 /// The greatest fixed part of a fee, in minor units: an amount in its place is a mistake.
 const MAX_FIXED_FEE: i64 = 1_000_000;
 
@@ -251,6 +255,13 @@ fn fee(text: &str) -> Result<Fee, String> {
         return Err(format!("the fixed part must be at most {MAX_FIXED_FEE} minor units"));
     }
     Fee::new(fixed, basis_points).map_err(str::to_owned)
+}
+
+impl Command {
+    /// Whether no other command undoes it.
+    pub(crate) fn is_final(&self) -> bool {
+        matches!(self, Self::SetShards { .. } | Self::Acquirer(acquirer::Command::Forget(_)))
+    }
 }
 
 impl AccountArguments {
@@ -327,7 +338,13 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
                 terms.acquirer_fee = acquirer.unwrap_or(terms.acquirer_fee);
                 terms.platform_fee = platform.unwrap_or(terms.platform_fee);
             };
-            account.terms(stack, Action::SetFees, method, set).await?
+            let changed = account.terms(stack, Action::SetFees, method, set).await?;
+            let MethodTerms { acquirer_fee, platform_fee, .. } = changed.settings.terms.for_method(method);
+            let points = acquirer_fee.basis_points.saturating_add(platform_fee.basis_points);
+            if points > HIGH_BASIS_POINTS {
+                writeln!(std::io::stderr(), "warning: both fees take {points} basis points of each payment")?;
+            }
+            changed
         }
         Command::SetHold { account, method, days } => {
             account.terms(stack, Action::SetHold, method, |terms| terms.hold_days = days).await?

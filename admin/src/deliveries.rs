@@ -38,16 +38,13 @@ pub(crate) enum Command {
         /// endpoint is now ACTIVE
         #[arg(long)]
         cancelled: bool,
-        /// List the deliveries without resending them
-        #[arg(long)]
-        dry_run: bool,
         #[command(flatten)]
         operator: OperatorArguments,
     },
 }
 
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome> {
-    let Command::Redrive { scope, since, endpoint, cancelled, dry_run, operator } = command;
+    let Command::Redrive { scope, since, endpoint, cancelled, operator } = command;
     let scope = stack.existing_scope(scope).await?;
     let (now, endpoints) = (stack.clock.now(), Endpoints::new(stack.store.clone()));
     if since > now {
@@ -75,7 +72,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         found.extend((count > 0).then_some((recovery, count)));
     }
     let deliveries: u64 = found.iter().map(|(_, count)| count).sum();
-    if !dry_run && deliveries > 0 {
+    if !stack.is_dry_run && deliveries > 0 {
         // The audit row is written before the first resend. So every resend has an actor and a reason, even
         // if the command fails.
         let subject = endpoint.map_or_else(|| scope.to_string(), |endpoint| endpoint.to_string());
@@ -88,8 +85,11 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
     let (mut resent, mut refused): (u64, usize) = (0, 0);
     for (recovery, count) in found {
         let endpoint = recovery.endpoint;
-        let outcome =
-            if dry_run { Ok(None) } else { recovered(stack, &recoveries, recovery).await?.map(Some) };
+        let outcome = if stack.is_dry_run {
+            Ok(None)
+        } else {
+            recovered(stack, &recoveries, recovery).await?.map(Some)
+        };
         match &outcome {
             Ok(Some(ended)) => resent = resent.saturating_add(ended.queued),
             Ok(None) => {}

@@ -13,18 +13,15 @@ pub(crate) enum Command {
     /// Process the quarantined stream records in the bucket
     ///
     /// Removes each object whose records all succeed. Prints the errors of the other objects; if there are
-    /// any, the exit code is 1.
+    /// any, the exit code is 1. A dry run lists the objects and whether their records can be read.
     Replay {
-        /// List the objects and whether their records can be read, without processing them
-        #[arg(long)]
-        dry_run: bool,
         #[command(flatten)]
         operator: OperatorArguments,
     },
 }
 
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome> {
-    let Command::Replay { dry_run, operator } = command;
+    let (Command::Replay { operator }, dry_run) = (command, stack.is_dry_run);
     let dispatcher = stack.dispatcher()?;
     let operator = operator.operator();
     let quarantined = dispatcher.list_quarantined().await?;

@@ -1,9 +1,12 @@
 //! `admin ledger`: verifies that balances equal the sums of the postings, shows balances, and adjusts a
 //! wallet by a posting.
 
+use std::io::Write;
+
 use clap::Subcommand;
 use domain::ids::{AccountId, Mode, PostingId, Scope};
 use domain::money::{Amount, Currency};
+use domain::reference::Reference;
 use money::payout::PayoutError;
 use money::wallet::verify::Verification;
 use money::wallet::view::{BalanceView, MovementView};
@@ -14,8 +17,7 @@ use shared::random;
 use crate::output::unknown_outcome;
 use crate::target::Stack;
 use crate::{
-    CommandOutcome, OperatorArguments, Result, ScopeArguments, print, print_id, print_json, progress_bar,
-    short_text,
+    CommandOutcome, OperatorArguments, Result, ScopeArguments, print, print_json, progress_bar, short_text,
 };
 
 #[derive(Subcommand, Debug)]
@@ -48,9 +50,9 @@ pub(crate) enum Command {
         /// Note that the merchant reads in the statement
         #[arg(long, value_parser = short_text)]
         note: Option<String>,
-        /// Id that an earlier attempt printed (mv_…), to repeat an adjustment whose outcome is unknown
+        /// Your name of the correction, such as 2026-11; unique among the account's payouts and corrections
         #[arg(long)]
-        id: Option<PostingId>,
+        reference: Reference,
         #[command(flatten)]
         operator: OperatorArguments,
     },
@@ -88,32 +90,27 @@ fn adjustment(text: &str) -> Result<i64, String> {
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome> {
     match command {
         Command::Verify { account, mode } => verify(stack, account, mode).await,
-        Command::Adjust { scope, amount, currency, over_limit, note, id, operator } => {
+        Command::Adjust { scope, amount, currency, over_limit, note, reference, operator } => {
             let (scope, now) = (stack.existing_scope(scope).await?, stack.clock.now());
             if amount.unsigned_abs() > ADJUSTMENT_LIMIT && !over_limit {
                 let message = format!("an amount above {ADJUSTMENT_LIMIT} minor units needs --over-limit");
                 return Err(message.into());
             }
-            let id = match id {
-                Some(id) if id.is_of_late(now) && !id.is_of_adjustment(&scope) => {
-                    return Err(format!(
-                        "the id belongs to the ledger of another account or mode, not to {scope}"
-                    )
-                    .into());
-                }
-                Some(id) => id,
-                None => PostingId::of_adjustment(now, random::bytes()?, &scope),
-            };
-            print_id(&id);
-            let adjustment = Adjustment { id, scope, currency, minor: amount, note };
+            let id = PostingId::new(now, random::bytes()?);
+            let adjustment = Adjustment { id, reference, scope, currency, minor: amount, note };
             let adjusted = stack.wallets.adjust(&adjustment, &operator.operator(), now).await;
-            match adjusted.map_err(|error| unknown_outcome(&error, &id))? {
-                AdjustmentOutcome::Done(posting) => print_json(&MovementView::new(&posting)?)?,
+            match adjusted.map_err(|error| unknown_outcome(&error))? {
+                AdjustmentOutcome::Done(posting) => {
+                    if posting.id != id {
+                        let hint = "the correction with this reference exists already; nothing changed";
+                        writeln!(std::io::stderr(), "{hint}")?;
+                    }
+                    print_json(&MovementView::new(&posting)?)?;
+                }
                 AdjustmentOutcome::Short { available } => {
                     return Err(PayoutError::InsufficientBalance { available }.into());
                 }
-                AdjustmentOutcome::IdTaken => return Err("another movement has that id".into()),
-                AdjustmentOutcome::IdNotRecent => return Err(PayoutError::IdNotRecent.into()),
+                AdjustmentOutcome::ReferenceTaken(of) => return Err(PayoutError::ReferenceTaken(of).into()),
             }
             Ok(CommandOutcome::Succeeded)
         }

@@ -33,7 +33,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ErrorKind};
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use domain::audit::Operator;
 use domain::ids::{AccountId, Mode};
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
@@ -66,8 +66,9 @@ enum Command {
     /// Check a deployed stack, or the service on this machine
     ///
     /// Prints one line for each finding, and one for each check without a finding. The exit code is 0 without
-    /// findings, 1 with findings, and 2 without findings if a check could not be made.
-    Doctor(doctor::Arguments),
+    /// findings, 1 with findings, and 2 without findings if a check could not be made. Without --stack, it checks
+    /// only rows: those of the service on this machine, or of the tables that are named.
+    Doctor,
     /// Print what a million charges cost at AWS
     ///
     /// Multiplies the quantities that a charge uses by published on-demand prices, and reads no stack. Tests
@@ -210,12 +211,15 @@ impl CommandOutcome {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
+    let parsed = Arguments::command().try_get_matches();
+    let parsed =
+        parsed.and_then(|matches| Ok((Arguments::from_arg_matches(&matches)?, has_reason(&matches))));
+    let (arguments, is_change) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => return print_usage_error(&error),
     };
     let failure = arguments.command.exit_code_of_failure();
-    match Box::pin(run(arguments)).await {
+    match Box::pin(run(arguments, is_change)).await {
         Ok(CommandOutcome::Succeeded) => ExitCode::SUCCESS,
         Ok(CommandOutcome::FoundFaults) => ExitCode::FAILURE,
         Ok(CommandOutcome::Incomplete) => ExitCode::from(INCOMPLETE),
@@ -229,6 +233,14 @@ async fn main() -> ExitCode {
             let _ = writeln!(std::io::stderr(), "error: {text}{hint}");
             failure
         }
+    }
+}
+
+/// Whether the command has a reason, as each command that changes something.
+fn has_reason(matches: &ArgMatches) -> bool {
+    match matches.subcommand() {
+        Some((_, inner)) => has_reason(inner),
+        None => matches.try_contains_id("reason").is_ok_and(|is_present| is_present),
     }
 }
 
@@ -250,7 +262,7 @@ impl Command {
     /// 1 for what they find, so that a script can distinguish that from a bank or a stack that can't be read.
     fn exit_code_of_failure(&self) -> ExitCode {
         match self {
-            Self::Doctor(_) | Self::OnStack(StackCommand::Reconcile(_)) => ExitCode::from(INCOMPLETE),
+            Self::Doctor | Self::OnStack(StackCommand::Reconcile(_)) => ExitCode::from(INCOMPLETE),
             Self::Cost(_) | Self::TokenKey | Self::OnStack(_) => ExitCode::FAILURE,
         }
     }
@@ -260,24 +272,44 @@ impl StackCommand {
     /// Whether the command moves money or ends something, so that no other command undoes it.
     fn is_final(&self) -> bool {
         match self {
-            Self::Accounts(command) => matches!(command, accounts::Command::SetShards { .. }),
+            Self::Accounts(command) => command.is_final(),
+            Self::Charges(command) => matches!(command, charges::Command::Expire { .. }),
             Self::Customers(customers::Command::Erase { apply, .. }) => *apply,
+            Self::Refunds(refunds::Command::Fail { .. })
+            | Self::Restore(restore::Command::RevokeKeys { .. }) => true,
             Self::Keys(command) => matches!(command, keys::Command::Revoke { .. }),
             Self::Ledger(command) => matches!(command, ledger::Command::Adjust { .. }),
-            Self::Med(command) => matches!(command, med::Command::Decide { .. }),
+            Self::Med(command) => command.is_final(),
+            Self::Notifications(command) => matches!(command, notifications::Command::Resolve { .. }),
             Self::Payouts(command) => {
                 use payouts::Command::{Create, Fail, Settle};
                 matches!(command, Create { .. } | Settle(_) | Fail(_))
             }
+            Self::Receipts(command) => !matches!(command, receipts::Command::List { .. }),
+            Self::Review(command) => !matches!(command, review::Command::List { .. }),
             Self::Users(command) => matches!(command, users::Command::Remove(_)),
-            _ => false,
+            Self::Deliveries(_)
+            | Self::Events(_)
+            | Self::LiveCharges(_)
+            | Self::Reconcile(_)
+            | Self::Audit(_) => false,
         }
     }
 }
 
-/// Asks on a terminal. A script is not asked.
-fn confirm(stack: &Stack) -> Result<()> {
-    write!(std::io::stderr(), "this can't be undone on {}; type yes to go on: ", stack.name)?;
+/// Asks before a final change, and before each change of a stack that only variables select. A script must name such a
+/// stack.
+fn confirm(stack: &Stack, is_final: bool, is_by_variables: bool) -> Result<()> {
+    if !std::io::stdin().is_terminal() {
+        let unnamed = || format!("variables select {}: add --stack and its name to change it", stack.name);
+        return if is_by_variables { Err(unnamed().into()) } else { Ok(()) };
+    }
+    let effect = match (is_final, is_by_variables) {
+        (true, _) => "this can't be undone on",
+        (false, true) => "this changes",
+        (false, false) => return Ok(()),
+    };
+    write!(std::io::stderr(), "{effect} {}; type yes to go on: ", stack.name)?;
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;
     if answer.trim() == "yes" { Ok(()) } else { Err("nothing was changed".into()) }
@@ -286,10 +318,10 @@ fn confirm(stack: &Stack) -> Result<()> {
 /// The exit code of a comparison or check that could not be made.
 const INCOMPLETE: u8 = 2;
 
-async fn run(arguments: Arguments) -> Result<CommandOutcome> {
+async fn run(arguments: Arguments, is_change: bool) -> Result<CommandOutcome> {
     let target = arguments.target;
     match arguments.command {
-        Command::Doctor(arguments) => doctor::run(&target, arguments).await,
+        Command::Doctor => doctor::run(&target).await,
         Command::Cost(cost) => cost::run(&cost).map(|()| CommandOutcome::Succeeded),
         Command::TokenKey => {
             let secret = std::io::read_to_string(std::io::stdin())?;
@@ -297,11 +329,20 @@ async fn run(arguments: Arguments) -> Result<CommandOutcome> {
             Ok(CommandOutcome::Succeeded)
         }
         Command::OnStack(command) => {
+            let is_final = command.is_final();
+            let resends = matches!(command, StackCommand::Deliveries(_) | StackCommand::Events(_));
+            if target.dry_run && !is_final && !resends {
+                return Err("--dry-run is for commands that move money, resend or can't be undone".into());
+            }
             let mut stack = target.open().await?;
             stack.prints_tables = !arguments.json && std::io::stdout().is_terminal();
             print_stack(&stack);
-            if command.is_final() && std::io::stdin().is_terminal() {
-                confirm(&stack)?;
+            if target.dry_run {
+                writeln!(std::io::stderr(), "dry run: what is printed is not done")?;
+            } else if is_change {
+                let is_by_variables =
+                    stack.local_base_url().is_none() && !target.names_tables() && target.stack.is_none();
+                confirm(&stack, is_final, is_by_variables)?;
             }
             Box::pin(run_on(&stack, command)).await
         }
@@ -349,14 +390,6 @@ async fn for_each<T: std::fmt::Display>(objects: &[T], change: impl AsyncFn(&T) 
 /// Prints the name of the stack to stderr, so that stdout contains only the command's result.
 fn print_stack(stack: &Stack) {
     let _ = writeln!(std::io::stderr(), "on {}", stack.name);
-}
-
-/// Prints the id of an idempotent change to stderr, before the change is made.
-///
-/// If the command's result is lost, the operator repeats the command with this id, and the change is made
-/// only once.
-fn print_id(id: &impl std::fmt::Display) {
-    let _ = writeln!(std::io::stderr(), "as {id}");
 }
 
 /// Returns a progress bar for a long command, which wraps the iterator of its loop. It is drawn only when stderr is a

@@ -82,6 +82,18 @@ pub(crate) enum Command {
     Notices(notices::Command),
 }
 
+impl Command {
+    /// Whether it moves money, or no other command undoes it.
+    pub(crate) fn is_final(&self) -> bool {
+        matches!(
+            self,
+            Self::Confirm(_)
+                | Self::Decide { .. }
+                | Self::Notices(notices::Command::Retry { .. } | notices::Command::Dismiss { .. })
+        )
+    }
+}
+
 /// A case that a command changes
 #[derive(Args, Debug)]
 pub(crate) struct CaseArguments {

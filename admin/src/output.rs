@@ -99,8 +99,8 @@ pub(crate) fn print_next(what: &str, after: Option<impl Display>) -> Result<()> 
 }
 
 /// Returns the error message for a change that may or may not have been made.
-pub(crate) fn unknown_outcome(error: &impl Display, id: &impl Display) -> String {
+pub(crate) fn unknown_outcome(error: &impl Display) -> String {
     format!(
-        "{error}\nThe outcome is unknown. Run the same command again with --id {id}: the change is made at most once."
+        "{error}\nThe outcome is unknown. Run the same command again: its reference makes the change at most once."
     )
 }

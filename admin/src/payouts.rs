@@ -7,23 +7,20 @@ use clap::{Args, Subcommand};
 use domain::ids::{PayoutId, Scope};
 use domain::money::{Amount, Currency};
 use domain::payout::{Payout, PayoutOutcome, PayoutStatus};
-use domain::time::Timestamp;
+use domain::reference::Reference;
 use money::payout::{PAGE_SIZE, PayoutError, PayoutView};
 use shared::random;
 
 use crate::enum_parser::enum_parser;
 use crate::output::{With, print_list, record, unknown_outcome};
 use crate::target::Stack;
-use crate::{OperatorArguments, Result, ScopeArguments, ledger, print_id, print_json};
-
-/// How long another payout of the same amount needs `--another`.
-const SAME_AMOUNT_SECONDS: i64 = 60 * 60;
+use crate::{OperatorArguments, Result, ScopeArguments, ledger, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// Create a payout and debit the wallet
     ///
-    /// Refused for a suspended account, and within an hour of another payout of the same amount.
+    /// Refused for a suspended account. A repetition with the same reference and content shows the existing payout.
     Create {
         #[command(flatten)]
         scope: ScopeArguments,
@@ -33,15 +30,12 @@ pub(crate) enum Command {
         /// The currency of the wallet
         #[arg(long, default_value = "BRL", value_parser = ledger::currency)]
         currency: Currency,
-        /// Id that an earlier attempt printed (po_…), to repeat a payout whose outcome is unknown
+        /// Your name of the payout, such as 2026-11; unique among the account's payouts and corrections
         #[arg(long)]
-        id: Option<PayoutId>,
+        reference: Reference,
         /// Create it although the account is suspended
         #[arg(long)]
         although_suspended: bool,
-        /// Create another payout of the same amount
-        #[arg(long)]
-        another: bool,
         #[command(flatten)]
         operator: OperatorArguments,
     },
@@ -81,26 +75,25 @@ pub(crate) struct PayoutArguments {
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
     let now = stack.clock.now();
     let payout = match command {
-        Command::Create { scope, amount, currency, id, although_suspended, another, operator } => {
+        Command::Create { scope, amount, currency, reference, although_suspended, operator } => {
             let scope = stack.existing_scope(scope).await?;
             if stack.existing_account(&scope.account).await?.settings.suspended && !although_suspended {
                 return Err("the account is suspended: --although-suspended creates the payout".into());
             }
-            let id = match id {
-                Some(id) => id,
-                None if another => PayoutId::new(now, random::bytes()?),
-                None => {
-                    refuse_repetition(stack, &scope, (amount, currency), now).await?;
-                    PayoutId::new(now, random::bytes()?)
-                }
-            };
-            print_id(&id);
+            let named = (PayoutId::new(now, random::bytes()?), &reference);
             let money = (amount, currency);
-            let created = stack.payouts.create(id, scope, money, &operator.operator(), now).await;
-            created.map_err(|error| match error {
-                PayoutError::Store(error) => unknown_outcome(&error, &id),
+            let created = stack.payouts.create(named, scope, money, &operator.operator(), now).await;
+            let payout = created.map_err(|error| match error {
+                PayoutError::Store(error) => unknown_outcome(&error),
                 refused => refused.to_string(),
-            })?
+            })?;
+            if payout.id != named.0 {
+                writeln!(
+                    std::io::stderr(),
+                    "the payout with this reference exists already; nothing changed"
+                )?;
+            }
+            payout
         }
         Command::Settle(PayoutArguments { id, operator }) => {
             stack.payouts.end(id, &PayoutOutcome::Paid, &operator.operator(), now).await?
@@ -118,30 +111,11 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
     print_json(&printed(&payout))
 }
 
-/// Refuses a payout of the amount of a former one that has not failed. A command that was typed twice pays twice.
-async fn refuse_repetition(
-    stack: &Stack,
-    scope: &Scope,
-    (amount, currency): (Amount, Currency),
-    now: Timestamp,
-) -> Result<()> {
-    let since = now.saturating_plus_seconds(-SAME_AMOUNT_SECONDS);
-    let is_same = |payout: &Payout| {
-        (payout.amount, payout.currency) == (amount, currency)
-            && payout.created_at > since
-            && payout.status != PayoutStatus::Failed
-    };
-    match stack.payouts.list(scope, None).await?.into_iter().find(is_same) {
-        None => Ok(()),
-        Some(Payout { id, created_at, .. }) => Err(format!(
-            "the payout {id} of the same amount was created at {created_at}; --id {id} repeats it, and --another creates a second one"
-        )
-        .into()),
-    }
-}
-
 fn printed(payout: &Payout) -> With<PayoutView<'_>> {
-    With { object: PayoutView::new(payout), more: record! { scope: payout.scope } }
+    With {
+        object: PayoutView::new(payout),
+        more: record! { scope: payout.scope, reference: payout.reference },
+    }
 }
 
 async fn list(

@@ -59,9 +59,16 @@ pub(crate) struct Target {
     /// [env: `DOCUMENTS_BUCKET`]
     #[arg(long, global = true, conflicts_with = "ready_file", help_heading = "Stack")]
     bucket: Option<String>,
+    /// Name of a deployed stack in CloudFormation, with which the name of the table begins. If variables name the
+    /// tables, commands that change something ask for it or need it. `doctor` also checks the stack's settings
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Stack")]
+    pub(crate) stack: Option<String>,
     /// Ready file of a service on this machine [default, unless tables are named: .local/ready.json]
     #[arg(long, global = true, value_name = "PATH", conflicts_with = "table", help_heading = "Stack")]
     ready_file: Option<PathBuf>,
+    /// Check everything and print the result, but change nothing. For commands that move money, resend or can't be undone
+    #[arg(long, global = true)]
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -76,6 +83,8 @@ pub(crate) struct Stack {
     pub(crate) name: String,
     /// Lists are printed as tables, not as JSON lines.
     pub(crate) prints_tables: bool,
+    /// The stores write nothing.
+    pub(crate) is_dry_run: bool,
     pub(crate) store: Store,
     pub(crate) accounts: Accounts,
     pub(crate) users: Users,
@@ -126,7 +135,19 @@ impl Target {
 
     pub(crate) async fn open(&self) -> Result<Stack> {
         if let Some(table) = self.deployed_table()? {
+            let is_of = |stack: &String| table.strip_prefix(stack).is_some_and(is_end_of_name);
+            if let Some(stack) = self.stack.as_ref().filter(|stack| !is_of(stack)) {
+                return Err(
+                    format!("the table {table} is not of the stack {stack}, which --stack names").into()
+                );
+            }
             return self.open_deployed(format!("the stack with the table {table}"), &|_| None);
+        }
+        if let Some(stack) = &self.stack {
+            return Err(format!(
+                "the tables of the stack {stack} are not named: set TABLE_NAME and API_KEYS_TABLE_NAME"
+            )
+            .into());
         }
         let path = self.ready_file.clone().unwrap_or_else(|| PathBuf::from(READY_FILE));
         let text = fs::read(&path).map_err(|error| not_running(&path, &error))?;
@@ -134,27 +155,43 @@ impl Target {
             serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))?;
         let clock = read_service_clock(&ready).await.map_err(|error| not_running(&path, &*error))?;
         let name = format!("the service on {}", ready.base_url);
-        stack(name, &|name| ready.variables.get(name).cloned(), clock, Some(ready.clone()))
+        let var = |name: &str| ready.variables.get(name).cloned();
+        stack(name, &var, (clock, self.dry_run), Some(ready.clone()))
     }
 
-    pub(crate) fn names_a_stack(&self) -> bool {
+    /// Whether options name the tables or the service.
+    pub(crate) fn names_tables(&self) -> bool {
         self.ready_file.is_some() || self.table.is_some()
     }
 
     /// `outputs`: the values of variables that the outputs of the stack determine.
     pub(crate) fn open_deployed(&self, name: String, outputs: Vars<'_>) -> Result<Stack> {
-        stack(name, &|name| outputs(name).or_else(|| self.var(name)), Clock::default(), None)
+        let var = |name: &str| outputs(name).or_else(|| self.var(name));
+        stack(name, &var, (Clock::default(), self.dry_run), None)
     }
 }
 
-fn stack(name: String, var: Vars<'_>, clock: Clock, local: Option<Ready>) -> Result<Stack> {
+/// Whether a table's name ends after that of its stack.
+fn is_end_of_name(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with('-')
+}
+
+fn stack(
+    name: String,
+    var: Vars<'_>,
+    (clock, is_dry_run): (Clock, bool),
+    local: Option<Ready>,
+) -> Result<Stack> {
     let aws = Aws::from_vars(var)?;
-    let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
-    let secrets = var("SECRETS_TABLE_NAME").map(|table| Store::new(store.client().clone(), table));
+    let client = aws.dynamodb();
+    let open = |table: String| Store::new(client.clone(), table).with_dry_run(is_dry_run);
+    let store = open(required(var, "TABLE_NAME")?);
+    let secrets = var("SECRETS_TABLE_NAME").map(open);
     let files = var("DOCUMENTS_BUCKET").map(|bucket| EvidenceFiles::new(aws.s3(), bucket));
     Ok(Stack {
         name,
         prints_tables: false,
+        is_dry_run,
         accounts: Accounts::new(store.clone()),
         users: Users::new(store.clone()),
         api_keys: ApiKeys::new(store.clone(), required(var, "API_KEYS_TABLE_NAME")?),

@@ -111,7 +111,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
             let user = user.change(stack, UserChange::Remove).await?;
             forget_seed(stack, &user).await;
             let left = stack.users.team(&account, stack.clock.now()).await?.users;
-            if left.iter().all(|left| left.role != Role::Owner) {
+            if left.iter().all(|left| left.role != Role::Owner || left.id == user.id) {
                 let hint = "the account has no owner any more: add one with `users add --role owner`";
                 writeln!(std::io::stderr(), "{hint}")?;
             }

@@ -22,14 +22,6 @@ use self::deployed::Deployed;
 use crate::target::{Stack, Target};
 use crate::{CommandOutcome, Result, print_json, print_stack};
 
-#[derive(clap::Args, Debug)]
-pub(crate) struct Arguments {
-    /// Name of a deployed stack in CloudFormation. Without it, only rows are checked: those of the service on
-    /// this machine, or of the tables that are named with --table and --api-keys-table
-    #[arg(long)]
-    stack: Option<String>,
-}
-
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum CheckResult {
@@ -109,9 +101,9 @@ impl Report {
 const SETTINGS: [&str; 8] =
     ["stack", "alarms", "email", "certificates", "schedules", "failed records", "functions", "concurrency"];
 
-pub(crate) async fn run(target: &Target, arguments: Arguments) -> Result<CommandOutcome> {
+pub(crate) async fn run(target: &Target) -> Result<CommandOutcome> {
     let mut report = Report::default();
-    let Some(name) = arguments.stack else {
+    let Some(name) = target.stack.clone() else {
         let stack = target.open().await?;
         print_stack(&stack);
         for check in SETTINGS {
@@ -120,7 +112,7 @@ pub(crate) async fn run(target: &Target, arguments: Arguments) -> Result<Command
         rows::check(&mut report, &stack).await?;
         return Ok(report.outcome());
     };
-    if target.names_a_stack() {
+    if target.names_tables() {
         return Err("--stack can't be combined with --ready-file and --table".into());
     }
     let deployed = Deployed::read(AwsCli::new(), name).await?;

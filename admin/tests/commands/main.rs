@@ -292,18 +292,22 @@ async fn an_operator_adjusts_a_balance_and_creates_settles_and_fails_payouts() {
     let service = AdminFixture::start().await;
     let account = service.account();
     let scope = format!("--account {account} --mode test");
-    let adjust = |amount: &str| format!("ledger adjust --amount {amount} {scope} --reason goodwill");
-    let adjusted = service.object(&adjust("1000")).await;
+    let adjust = |reference: &str, amount: &str| {
+        format!("ledger adjust --reference {reference} --amount {amount} {scope} --reason goodwill")
+    };
+    let adjusted = service.object(&adjust("c1", "1000")).await;
     assert_eq!(fields(&adjusted, &["type", "net", "note"]), json!(["adjustment", 1000, null]));
-    assert_eq!(service.object(&adjust("-100")).await["net"], -100);
-    service.refuses(&adjust("-901"), "is only 900 (minor units)").await;
+    assert_eq!(service.object(&adjust("c2", "-100")).await["net"], -100);
+    service.refuses(&adjust("c3", "-901"), "is only 900 (minor units)").await;
 
-    let create = |amount: &str| format!("payouts create --amount {amount} {scope} --reason goodwill");
-    let first = service.object(&create("600")).await;
-    let shown = fields(&first, &["object", "amount", "currency", "status"]);
-    assert_eq!(shown, json!(["payout", 600, "BRL", "pending"]));
-    let second = service.object(&create("300")).await;
-    service.refuses(&create("1"), "is only 0 (minor units)").await;
+    let create = |reference: &str, amount: &str| {
+        format!("payouts create --reference {reference} --amount {amount} {scope} --reason goodwill")
+    };
+    let first = service.object(&create("p1", "600")).await;
+    let shown = fields(&first, &["object", "amount", "currency", "status", "reference"]);
+    assert_eq!(shown, json!(["payout", 600, "BRL", "pending", "p1"]));
+    let second = service.object(&create("p2", "300")).await;
+    service.refuses(&create("p3", "1"), "is only 0 (minor units)").await;
     let (first, second) = (id(&first), id(&second));
     let settled = service.change(&format!("payouts settle {first}")).await;
     assert_eq!((&settled["status"], settled["paid_at"].is_string()), (&json!("paid"), true));
@@ -316,24 +320,15 @@ async fn an_operator_adjusts_a_balance_and_creates_settles_and_fails_payouts() {
     assert_eq!(fields(&shown, &["status", "scope"]), json!(["paid", format!("{account}:test")]));
     let shown = service.object(&format!("ledger show {scope}")).await;
     assert_eq!(fields(&shown, &["available", "total"]), json!([300, 300]));
-    let again = service.object(&format!("{} --id {first}", create("600"))).await;
-    assert_eq!(again["status"], "paid", "creating a payout again under its id returns the existing one");
-    service.refuses(&format!("{} --id {first}", create("601")), "belongs to a different payout").await;
-    // The time in a made-up id is arbitrary, so its payout or movement would be at an arbitrary place in the
-    // statement and the audit.
-    for made_up in ["00000000000000000000000000", "0zzzzzzzzz0000000000000000", "7zzzzzzzzz0000000000000000"]
-    {
-        for (command, prefix) in [(create("1"), "po"), (adjust("1"), "mv")] {
-            let command = format!("{command} --id {prefix}_{made_up}");
-            service.refuses(&command, "not made within the last day").await;
-        }
-    }
-    service.refuses(&adjust("0"), "must not be zero").await;
-    // The id is printed to standard error before the result, so the operator has it even if the result is
-    // lost.
-    let output = service.run(&adjust("1")).await;
-    assert!(text(&output.stderr).contains(&format!("as {}", id(&lines(&output)[0]))), "{output:?}");
-    service.object(&adjust("-1")).await;
+    let again = service.object(&create("p1", "600")).await;
+    assert_eq!((id(&again), &again["status"]), (first, &json!("paid")), "the existing payout is shown");
+    service.refuses(&create("p1", "601"), &format!("belongs to the payout {first}, which differs")).await;
+    service.refuses(&adjust("p1", "600"), &format!("belongs to the payout {first}, which differs")).await;
+    service.refuses(&create("c1", "1000"), "belongs to the correction mv_").await;
+    service.refuses(&adjust("'two words'", "1"), "must be 1 to 64").await;
+    service.refuses(&adjust("c4", "0"), "must not be zero").await;
+    service.object(&adjust("c4", "1")).await;
+    service.object(&adjust("c5", "-1")).await;
 
     let output = service.verify_ledger("test").await;
     assert_eq!(text(&output.stdout), "1 ledgers, 8 postings, 0 differences\n");
@@ -563,9 +558,11 @@ async fn an_invalid_command_is_refused_with_the_reason() {
     let add = "users add --reason x --role";
     for (command, says) in [
         (format!("{create} 100"), "--reason"),
-        (format!("{create} 0 --reason x"), "at least 1"),
-        (format!("{create} 1.5 --reason x"), "integer"),
-        (format!("{create} 100 --currency BLR --reason x"), "currency"),
+        (format!("{create} 100 --reason x"), "--reference"),
+        (format!("{create} 0 --reason x --reference x"), "at least 1"),
+        (format!("{create} 1.5 --reason x --reference x"), "integer"),
+        (format!("{create} 100 --currency BLR --reason x --reference x"), "currency"),
+        (format!("accounts suspend {account} --reason x --dry-run"), "--dry-run is for commands"),
         (
             "ledger verify --account acc_0000000000000000".to_owned(),
             "there is no account acc_0000000000000000",

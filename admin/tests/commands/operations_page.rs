@@ -135,7 +135,9 @@ async fn values_of(service: &AdminFixture) -> Values {
         service.audit(&account).await.into_iter().find(|row| row["action"] == "override-secret.rotate")
     });
     let key = audit.await["actor"].as_str().unwrap().to_owned();
-    service.change(&format!("ledger adjust --account {account} --mode live --amount 1000")).await;
+    service
+        .change(&format!("ledger adjust --account {account} --mode live --amount 1000 --reference c1"))
+        .await;
     Values { account, key, password: String::new(), token: String::new() }
 }
 

@@ -58,8 +58,8 @@ async fn keys_that_became_invalid_after_the_moment_are_revoked_in_the_restored_t
     let replacement = post(&format!("/v1/api-keys/{rotated}/rotate")).await;
     service.change(&format!("accounts set-rate-limit {account} --per-minute 7")).await;
     let ledger = format!("--account {account} --mode test --reason agreed");
-    service.object(&format!("ledger adjust --amount 1000 {ledger}")).await;
-    let payout = service.object(&format!("payouts create --amount 600 {ledger}")).await;
+    service.object(&format!("ledger adjust --amount 1000 --reference c1 {ledger}")).await;
+    let payout = service.object(&format!("payouts create --amount 600 --reference p1 {ledger}")).await;
     service.change(&format!("payouts settle {}", id(&payout))).await;
 
     let printed_keys = async || {

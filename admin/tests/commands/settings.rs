@@ -1,12 +1,12 @@
 //! A command that sets several things changes only those that are named, and prints them.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use local::stack::Options;
 use serde_json::{Value, json};
 
 use crate::acquirers::BANK_SECRET;
-use crate::{AdminFixture, lines, text};
+use crate::{AdminFixture, as_deployed, lines, text, words};
 
 /// Returns the names of the fields that differ.
 fn changed(before: &Value, after: &Value) -> Vec<String> {
@@ -40,13 +40,14 @@ async fn each_changes_only(service: &AdminFixture, show: &str, commands: &[(Stri
 }
 
 /// The options that set nothing.
-const NOT_A_SETTING: [&str; 9] = [
+const NOT_A_SETTING: [&str; 10] = [
     "--name",
     "--method",
     "--help",
     "--reason",
     "--actor",
     "--json",
+    "--dry-run",
     "--no-check",
     "--no-register-webhook",
     "--widen-source-addresses",
@@ -267,6 +268,10 @@ async fn an_option_of_stripe_or_of_an_account_changes_its_setting_alone() {
 
     let pix = format!("{account} --method pix");
     service.change(&format!("accounts set-fees {pix} --acquirer 10+99 --platform 0+50")).await;
+    let high = format!("accounts set-fees {pix} --reason agreed --platform");
+    let warns = async |fee| text(&service.run(&format!("{high} {fee}")).await.stderr).contains("warning: ");
+    assert!(!warns("0+901").await && warns("0+902").await);
+    service.change(&format!("accounts set-fees {pix} --platform 0+50")).await;
     service.change(&format!("accounts set-velocity {account} --per-customer 3 --per-account 50")).await;
     let commands: [(String, &[&str]); 7] = [
         (format!("accounts set-fees {pix} --acquirer 10+100"), &["terms"]),
@@ -314,16 +319,21 @@ async fn money_moves_once_in_one_ledger_and_not_for_a_suspended_account() {
     let adjust = |account: &str, mode: &str, more: &str| {
         format!("ledger adjust --account {account} --mode {mode} --reason agreed {more}")
     };
-    let output = service.run(&adjust(&account, "live", "--amount 1000")).await;
-    let id = lines(&output)[0]["id"].as_str().unwrap().to_owned();
-    let again = format!("--amount 1000 --id {id}");
-    assert_eq!(service.object(&adjust(&account, "live", &again)).await["id"], id);
+    let first = "--amount 1000 --reference 2026-11";
+    let id = service.object(&adjust(&account, "live", first)).await["id"].clone();
+    let again = service.run(&adjust(&account, "live", first)).await;
+    assert_eq!(lines(&again)[0]["id"], id);
+    assert!(text(&again.stderr).contains("exists already; nothing changed"), "{again:?}");
+    // Another account has references of its own.
+    assert_ne!(service.object(&adjust(&other, "live", first)).await["id"], id);
+    let taken = format!("the reference belongs to the correction {}, which differs", id.as_str().unwrap());
     for (command, says) in [
-        (adjust(&other, "live", &again), "another account or mode"),
-        (adjust(&account, "test", &again), "another account or mode"),
-        (adjust(&account, "live", &format!("--amount 900 --id {id}")), "another movement has that id"),
-        (adjust(&account, "live", "--amount 10000001"), "--over-limit"),
-        (adjust(&account, "live", "--amount 10,50"), "1000 is BRL 10.00, or JPY 1000"),
+        (adjust(&account, "test", first), &*taken),
+        (adjust(&account, "live", "--amount 900 --reference 2026-11"), &taken),
+        (adjust(&account, "live", &format!("{first} --note other")), &taken),
+        (adjust(&account, "live", &format!("{first} --currency EUR")), &taken),
+        (adjust(&account, "live", "--amount 10000001 --reference b"), "--over-limit"),
+        (adjust(&account, "live", "--amount 10,50 --reference b"), "1000 is BRL 10.00, or JPY 1000"),
         (
             format!("reconcile --account {account} --connection con_{} --date 2026-11-21", "z".repeat(26)),
             "con_",
@@ -350,17 +360,64 @@ async fn money_moves_once_in_one_ledger_and_not_for_a_suspended_account() {
         service.object(&format!("ledger show --account {account} --mode live")).await["available"].clone()
     };
     assert_eq!(available().await, 1000);
-    service.object(&adjust(&account, "live", "--amount 10000001 --over-limit")).await;
+    service.object(&adjust(&account, "live", "--amount 10000001 --over-limit --reference b")).await;
 
-    let create = format!("payouts create --account {account} --mode live --amount 300 --reason agreed");
-    let first = service.object(&create).await;
-    service.refuses(&create, &format!("--id {} repeats it", first["id"].as_str().unwrap())).await;
-    let repeated = service.object(&format!("{create} --id {}", first["id"].as_str().unwrap())).await;
-    assert_eq!(repeated["id"], first["id"]);
-    service.object(&format!("{create} --another")).await;
+    let create = |reference: &str, amount: u32| {
+        let ledger = format!("--account {account} --mode live --amount {amount}");
+        format!("payouts create {ledger} --reference {reference} --reason agreed")
+    };
+    let dry = format!("{} --dry-run", create("p1", 300));
+    let output = service.run(&dry).await;
+    assert_eq!(lines(&output)[0]["amount"], 300);
+    assert!(text(&output.stderr).contains("dry run"), "{output:?}");
+    service.refuses(&format!("{} --dry-run", create("p1", 20_000_000)), "is only 10001001").await;
+    let adjusted = service.run(&adjust(&account, "live", "--amount 5 --reference c --dry-run")).await;
+    assert_eq!(lines(&adjusted)[0]["net"], 5);
+    assert_eq!(available().await, 10_001_001, "a dry run moves nothing");
+
+    let first = service.object(&create("p1", 300)).await;
+    assert_eq!(service.object(&create("p1", 300)).await, first);
+    let taken = format!("belongs to the payout {}", first["id"].as_str().unwrap());
+    service.refuses(&create("p1", 301), &taken).await;
+    service.refuses(&create("p1", 300).replace("live", "test"), &taken).await;
+    let first = first["id"].as_str().unwrap();
+    let settle = format!("payouts settle {first} --reason agreed");
+    assert_eq!(service.object(&format!("{settle} --dry-run")).await["status"], "paid");
+    assert_eq!(service.object(&format!("payouts show {first}")).await["status"], "pending");
     service.change(&format!("accounts suspend {account}")).await;
-    let create = create.replace("300", "200");
-    service.refuses(&create, "--although-suspended").await;
-    service.object(&format!("{create} --although-suspended")).await;
-    assert_eq!(available().await, 10_000_201);
+    service.refuses(&create("p2", 200), "--although-suspended").await;
+    service.object(&format!("{} --although-suspended", create("p2", 200))).await;
+    assert_eq!(available().await, 10_000_501);
+    service.verify_ledger("live").await;
+}
+
+#[tokio::test]
+async fn a_stack_that_variables_select_is_changed_by_its_name_only() {
+    let service = AdminFixture::start().await;
+    let account = service.account();
+    let run = async |line: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_admin"));
+        as_deployed(command.args(words(line)), &service.stack);
+        command.env("TABLE_NAME", "StateTable").env("API_KEYS_TABLE_NAME", "ApiKeysTable");
+        command.stdin(Stdio::null());
+        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+    };
+    let suspend = format!("accounts suspend {account} --reason x");
+    let adjust = format!("ledger adjust --account {account} --mode live --amount 5 --reference c --reason x");
+    for (command, says) in [
+        (&suspend, "add --stack and its name"),
+        (&adjust, "add --stack and its name"),
+        (&format!("{suspend} --stack payments"), "is not of the stack payments"),
+        (&format!("{suspend} --stack State"), "is not of the stack State"),
+    ] {
+        let output = run(command).await;
+        assert!(!output.status.success() && text(&output.stderr).contains(says), "{command}: {output:?}");
+    }
+    let shown = run(&format!("accounts show {account}")).await;
+    assert_eq!(lines(&shown)[0]["suspended"], false);
+    let dry = run(&format!("{adjust} --dry-run")).await;
+    assert_eq!(lines(&dry)[0]["net"], 5);
+    let changed = run(&format!("{suspend} --stack StateTable")).await;
+    assert_eq!(lines(&changed)[0]["suspended"], true);
+    service.refuses("accounts list --stack payments", "the tables of the stack payments are not named").await;
 }

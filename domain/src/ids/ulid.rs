@@ -3,15 +3,9 @@
 
 use super::define::{digest, first_80_bits};
 use crate::base32;
-use crate::ids::Scope;
 use crate::time::Timestamp;
 
 const TAIL_BITS: u32 = 80;
-
-/// Maximum age of an id that a caller supplies for a new object, so that a retry finds the object.
-const MAX_AGE_MS: i64 = 24 * 60 * 60 * 1_000;
-
-const MAX_CLOCK_SKEW_MS: i64 = 60_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Ulid(pub(super) u128);
@@ -29,11 +23,6 @@ impl Ulid {
 
     pub(super) fn timestamp(self) -> Option<Timestamp> {
         i64::try_from(self.0 >> TAIL_BITS).ok().and_then(|millis| Timestamp::from_millis(millis).ok())
-    }
-
-    pub(super) fn is_of_late(self, now: Timestamp) -> bool {
-        let age_ms = self.timestamp().map(|made| now.millis_since(made));
-        age_ms.is_some_and(|age_ms| (-MAX_CLOCK_SKEW_MS..=MAX_AGE_MS).contains(&age_ms))
     }
 
     pub(super) fn first_at(at: Timestamp) -> Self {
@@ -63,12 +52,6 @@ macro_rules! ulid_id {
             /// `None` only for a forged id, whose 48 bits may exceed the range of times.
             pub fn timestamp(&self) -> Option<$crate::time::Timestamp> {
                 self.0.timestamp()
-            }
-
-            /// Whether the id's time is at most one day before `now`, or one minute after it (clock skew).
-            /// Objects are listed by the time in their ids, so forged times must be rejected.
-            pub fn is_of_late(&self, now: $crate::time::Timestamp) -> bool {
-                self.0.is_of_late(now)
             }
 
             /// Returns the lowest id of that millisecond.
@@ -156,24 +139,10 @@ impl PostingId {
         Self(Ulid::new(at, &digest("posting", &[row.as_bytes(), &version.to_be_bytes()])))
     }
 
-    /// The id of an operator's adjustment. It names its ledger, so that a repetition can't post in another one.
-    pub fn of_adjustment(at: Timestamp, random: [u8; 5], scope: &Scope) -> Self {
-        Self(Ulid::new(at, &[ledger_tag(scope), random.to_vec()].concat()))
-    }
-
-    /// Whether [`Self::of_adjustment`] made the id for this ledger.
-    pub fn is_of_adjustment(&self, scope: &Scope) -> bool {
-        self.0.0.to_be_bytes().get(6..11) == Some(ledger_tag(scope).as_slice())
-    }
-
     /// The last 8 bits. They select one of the rows that share the counters of a ledger.
     pub fn shard_byte(&self) -> u8 {
         self.0.0.to_be_bytes().last().copied().unwrap_or_default()
     }
-}
-
-fn ledger_tag(scope: &Scope) -> Vec<u8> {
-    digest("ledger", &[scope.to_string().as_bytes()]).into_iter().take(5).collect()
 }
 
 impl AuditId {
@@ -195,7 +164,6 @@ impl EmailId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{AccountId, Mode};
 
     fn at(text: &str) -> Timestamp {
         text.parse().unwrap()
@@ -214,10 +182,6 @@ mod tests {
 
     #[test]
     fn the_shard_byte_of_a_posting_is_the_last_of_its_randomness() {
-        let scope = |mode| Scope { account: AccountId::new([1; 10]), mode };
-        let adjustment = PostingId::of_adjustment(Timestamp::MIN, [7; 5], &scope(Mode::Live));
-        assert!(adjustment.is_of_adjustment(&scope(Mode::Live)));
-        assert!(!adjustment.is_of_adjustment(&scope(Mode::Test)));
         let id = PostingId::new(at("2026-11-21T01:02:03.004Z"), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
         assert_eq!(id.shard_byte(), 9);
     }

@@ -9,6 +9,7 @@ use strum::{IntoStaticStr, VariantArray};
 
 use crate::ids::{PayoutId, Scope};
 use crate::money::{Amount, Currency};
+use crate::reference::Reference;
 use crate::row::{Indexes, Key, Row};
 use crate::time::Timestamp;
 
@@ -40,6 +41,9 @@ pub struct Payout {
     /// Amount in minor units of `currency`.
     pub amount: Amount,
     pub currency: Currency,
+    /// Operators' name of the payout. Rows of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<Reference>,
     pub status: PayoutStatus,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_reason: Option<String>,

@@ -13,6 +13,7 @@ pub(crate) fn pending() -> Payout {
         scope: Scope { account: AccountId::new([7; 10]), mode: Mode::Test },
         amount: Amount::parse(1000).unwrap(),
         currency: Currency::BRL,
+        reference: None,
         status: PayoutStatus::Pending,
         failure_reason: None,
         created_at: noon,

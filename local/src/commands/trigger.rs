@@ -150,7 +150,10 @@ impl Steps<'_> {
         let payout_id = PayoutId::new(now, random::bytes().context(doing)?);
         let money = (self.amount, Currency::BRL);
         let scope = Scope { account: ready.account_id, mode: Mode::Test };
-        let mut payout = payouts.create(payout_id, scope, money, &operator, now).await.context(doing)?;
+        let mut payout = payouts
+            .create((payout_id, &payout_id.into()), scope, money, &operator, now)
+            .await
+            .context(doing)?;
         (self.print)(&format!("{}  {}  (a payout)", payout.id, payout.status.as_str()));
         if let Some(end) = end {
             payout = payouts.end(payout_id, &end, &operator, now).await.context(doing)?;

@@ -5,6 +5,7 @@ use domain::audit::{Action, Operator, Sum};
 use domain::ids::{PayoutId, PostingId, Scope};
 use domain::money::{Amount, Currency};
 use domain::payout::{Payout, PayoutOutcome, PayoutStatus};
+use domain::reference::{Reference, Referenced, UsedReference};
 use domain::row::Row;
 use domain::shard::{Shard, ShardedScope};
 use domain::time::Timestamp;
@@ -25,11 +26,8 @@ pub enum PayoutError {
     NotFound,
     #[error("the payout has already ended: it is {}", .0.as_str())]
     Ended(PayoutStatus),
-    #[error("the id belongs to a different payout")]
-    IdTaken,
-    /// The id's time is more than a day old or more than a minute in the future.
-    #[error("the id is unknown and was not made within the last day; omit it to get a new one")]
-    IdNotRecent,
+    #[error("the reference belongs to {0}, which differs; choose another one for another movement of money")]
+    ReferenceTaken(Referenced),
     /// Whether the change was written is unknown.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -38,11 +36,11 @@ pub enum PayoutError {
 shared::store::repository!(Payouts);
 
 impl Payouts {
-    /// Concurrent payouts cannot overdraw the wallet. A call with the id, scope, amount and currency of a
+    /// Concurrent payouts cannot overdraw the wallet. A call with the reference, scope, amount and currency of a
     /// stored payout returns that payout.
     pub async fn create(
         &self,
-        id: PayoutId,
+        (id, reference): (PayoutId, &Reference),
         scope: Scope,
         (amount, currency): (Amount, Currency),
         operator: &Operator,
@@ -53,6 +51,7 @@ impl Payouts {
             scope,
             amount,
             currency,
+            reference: Some(reference.clone()),
             status: PayoutStatus::Pending,
             failure_reason: None,
             created_at: now,
@@ -60,6 +59,7 @@ impl Payouts {
             paid_at: None,
             version: 1,
         };
+        let used = UsedReference { scope, reference: reference.clone(), of: Referenced::Payout(id) };
         let (posting, action) = posting_and_action(&payout);
         let audit = audit::by_operator(operator, scope.account, action, id, now)?;
         let wallets = Wallets::new(self.store.clone());
@@ -67,13 +67,10 @@ impl Payouts {
         let mut credits = CachedCredits::default();
         let mut update = self.store.start_update("a wallet");
         loop {
-            if let Some(stored) = self.find(id).await? {
-                return replayed(stored, scope, amount, currency);
+            if let Some(UsedReference { of, .. }) = self.store.get(&used.key()).await? {
+                return self.existing(of, &payout).await;
             }
-            if !id.is_of_late(now) {
-                return Err(PayoutError::IdNotRecent);
-            }
-            let change = vec![Write::insert(&payout)?, Write::audit(&audit)];
+            let change = vec![Write::insert(&payout)?, Write::insert(&used)?, Write::audit(&audit)];
             match wallets.plan_debit((update.failed(), &mut credits), shards, &posting, change).await? {
                 DebitPlan::Writes(writes) => {
                     if update.commit(writes).await? {
@@ -85,6 +82,17 @@ impl Payouts {
                 }
             }
         }
+    }
+
+    /// Returns what a reference names, if it is the requested payout.
+    async fn existing(&self, of: Referenced, requested: &Payout) -> Result<Payout, PayoutError> {
+        let stored = match of {
+            Referenced::Payout(id) => self.find(id).await?,
+            Referenced::Correction(_) => None,
+        };
+        let content = |payout: &Payout| (payout.scope, payout.amount, payout.currency);
+        let same = stored.filter(|stored| content(stored) == content(requested));
+        same.ok_or(PayoutError::ReferenceTaken(of))
     }
 
     /// A payout that already ended with the same status is returned unchanged.
@@ -120,12 +128,6 @@ impl Payouts {
         let page = PageRange::newest_first(("po_", "po_~"), after.as_deref(), PAGE_SIZE);
         Ok(self.store.rows_page((ListIndex::All, &[partition]), page).await?.0)
     }
-}
-
-/// A payout with other contents means that the id is in use.
-fn replayed(stored: Payout, scope: Scope, amount: Amount, currency: Currency) -> Result<Payout, PayoutError> {
-    let is_same = stored.scope == scope && stored.amount == amount && stored.currency == currency;
-    if is_same { Ok(stored) } else { Err(PayoutError::IdTaken) }
 }
 
 fn posting_and_action(payout: &Payout) -> (Posting, Action) {

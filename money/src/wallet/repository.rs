@@ -8,6 +8,7 @@ use futures_util::future::try_join_all;
 use domain::audit::{Action, Operator, Sum};
 use domain::ids::{PostingId, Scope};
 use domain::money::{Currency, MinorUnits};
+use domain::reference::{Reference, Referenced, UsedReference};
 use domain::row::{Key, Row};
 use domain::shard::{Shard, ShardCount, ShardedScope};
 use domain::time::Timestamp;
@@ -53,6 +54,7 @@ impl CachedCredits {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Adjustment {
     pub id: PostingId,
+    pub reference: Reference,
     pub scope: Scope,
     pub currency: Currency,
     /// The change of the available balance in minor units: a credit above zero, a debit below.
@@ -63,24 +65,14 @@ pub struct Adjustment {
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum AdjustmentOutcome {
-    /// Now, or by an earlier call with the same id.
+    /// Now, or by an earlier call with the same reference.
     Done(Box<Posting>),
     Short {
         /// It may be below zero.
         available: i64,
     },
-    IdTaken,
-    /// The id's time is more than a day old or more than a minute in the future.
-    IdNotRecent,
-}
-
-/// A posting with the requested id exists. With the same transfers, the request is a repetition.
-fn outcome_for_existing(stored: Posting, requested: &Posting) -> AdjustmentOutcome {
-    if stored.transfers == requested.transfers {
-        AdjustmentOutcome::Done(Box::new(stored))
-    } else {
-        AdjustmentOutcome::IdTaken
-    }
+    /// The reference names a payout or another adjustment.
+    ReferenceTaken(Referenced),
 }
 
 shared::store::repository!(Wallets);
@@ -209,33 +201,28 @@ impl Wallets {
         Ok(DebitPlan::Writes(writes))
     }
 
-    /// Idempotent by the adjustment's id.
+    /// Idempotent by the adjustment's reference.
     pub async fn adjust(
         &self,
         adjustment: &Adjustment,
         operator: &Operator,
         now: Timestamp,
     ) -> Result<AdjustmentOutcome, StoreError> {
-        let Adjustment { id, scope, currency, minor, note } = adjustment.clone();
+        let Adjustment { id, reference, scope, currency, minor, note } = adjustment.clone();
+        let used = UsedReference { scope, reference, of: Referenced::Correction(id) };
         let subject = Subject { note, ..Subject::default() };
-        // The statement is sorted by posting id, which begins with a timestamp. The posting takes that time,
-        // so its time agrees with its place, even when the adjustment is retried later.
-        let at = id.timestamp().unwrap_or(now);
-        let cause = Cause { id, scope, shard: Shard::FIRST, currency, at, subject };
+        let cause = Cause { id, scope, shard: Shard::FIRST, currency, at: now, subject };
         let posting = rules::adjusted(cause, MinorUnits::new(minor))?;
         let ShardedScope { shards, .. } = self.sharded_scope(&scope).await?;
         let mut credits = CachedCredits::default();
         let mut update = self.store.start_update("a wallet");
         loop {
-            if let Some(stored) = self.store.get::<Posting>(&posting.key()).await? {
-                return Ok(outcome_for_existing(stored, &posting));
-            }
-            if !id.is_of_late(now) {
-                return Ok(AdjustmentOutcome::IdNotRecent);
+            if let Some(existing) = self.store.get(&used.key()).await? {
+                return self.existing_adjustment(existing, &posting).await;
             }
             let action = Action::AdjustLedger(Sum { mode: scope.mode, currency, minor });
             let audit = audit::by_operator(operator, scope.account, action, id, now)?;
-            let change = vec![Write::audit(&audit)];
+            let change = vec![Write::insert(&used)?, Write::audit(&audit)];
             match self.plan_debit((update.failed(), &mut credits), shards, &posting, change).await? {
                 DebitPlan::Writes(writes) => {
                     if update.commit(writes).await? {
@@ -245,6 +232,24 @@ impl Wallets {
                 DebitPlan::Short { available, .. } => return Ok(AdjustmentOutcome::Short { available }),
             }
         }
+    }
+
+    /// Returns what a reference names, if it is the requested adjustment.
+    async fn existing_adjustment(
+        &self,
+        UsedReference { scope, of, .. }: UsedReference,
+        requested: &Posting,
+    ) -> Result<AdjustmentOutcome, StoreError> {
+        let stored = match of {
+            Referenced::Correction(id) if scope == requested.scope => {
+                self.store.get::<Posting>(&Posting { id, ..requested.clone() }.key()).await?
+            }
+            Referenced::Correction(_) | Referenced::Payout(_) => None,
+        };
+        let is_same =
+            |stored: &Posting| stored.transfers == requested.transfers && stored.subject == requested.subject;
+        let done = stored.filter(is_same).map(|posting| AdjustmentOutcome::Done(Box::new(posting)));
+        Ok(done.unwrap_or(AdjustmentOutcome::ReferenceTaken(of)))
     }
 
     /// The caller checks that the tranche's day has come. `false`: there is no such tranche. Concurrent calls

@@ -114,6 +114,9 @@ impl Store {
                 Request::transaction(items.collect::<Result<_, _>>()?)
             }
         };
+        if self.is_dry_run {
+            return Ok(WriteOutcome::Done);
+        }
         let mut attempt = 0;
         loop {
             let attempted = match &request {

@@ -162,11 +162,13 @@ pub struct Store {
     table: Arc<str>,
     /// How often a throttled transaction is retried.
     throttled_retries: u32,
+    /// Writes nothing, and reports each write as done.
+    is_dry_run: bool,
 }
 
 impl Store {
     pub fn new(client: aws_sdk_dynamodb::Client, table: impl AsRef<str>) -> Self {
-        Self { client, table: table.as_ref().into(), throttled_retries: MAX_WRITE_RETRIES }
+        Self { client, table: table.as_ref().into(), throttled_retries: MAX_WRITE_RETRIES, is_dry_run: false }
     }
 
     /// Creates a store for a function of the stream, with few retries of throttled requests. The function sets a
@@ -174,7 +176,14 @@ impl Store {
     pub fn for_stream(aws: &Aws, table: impl AsRef<str>) -> Self {
         let client = aws.dynamodb_for_stream();
         let throttled_retries = client::STREAM_ATTEMPTS.saturating_sub(1);
-        Self { client, table: table.as_ref().into(), throttled_retries }
+        Self { client, table: table.as_ref().into(), throttled_retries, is_dry_run: false }
+    }
+
+    /// Returns a store that writes nothing if `is_dry_run`, and reports each commit, insert and update of a row as
+    /// done. Conditions of writes are not checked.
+    #[must_use]
+    pub fn with_dry_run(self, is_dry_run: bool) -> Self {
+        Self { is_dry_run, ..self }
     }
 
     /// The DynamoDB client, for requests that a resource's module builds itself.

@@ -175,6 +175,9 @@ impl RowUpdate {
 
     /// Like [`Self::run`], on a row of another table.
     pub(crate) async fn run_in(self, table: &str, store: &Store) -> Result<UpdateOutcome, StoreError> {
+        if store.is_dry_run {
+            return Ok(UpdateOutcome::Done(Item::new()));
+        }
         let update = store
             .single_update(&self.into_update(table)?)
             .return_values(ReturnValue::AllNew)

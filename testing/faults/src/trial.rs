@@ -144,7 +144,7 @@ impl Trial {
         let random = shared::random::bytes().map_err(Error::of("a random number"))?;
         let id = PayoutId::new(self.now(), random);
         let create = async || match payouts
-            .create(id, scope, (amount, Currency::BRL), &operator(), self.now())
+            .create((id, &id.into()), scope, (amount, Currency::BRL), &operator(), self.now())
             .await
         {
             Err(PayoutError::InsufficientBalance { .. }) => Ok(false),

@@ -398,6 +398,8 @@ async fn forget(stack: &Stack, arguments: Forget) -> Result<()> {
     let found = acquirers.retired(account, connection).await?;
     if arguments.no_remove_webhook {
         writeln!(std::io::stderr(), "the URL was not removed at the bank")?;
+    } else if stack.is_dry_run {
+        writeln!(std::io::stderr(), "the URL is not removed in a dry run")?;
     } else if found.acquirer.settings.pix().is_none() {
         Box::pin(signed::unregister(stack, &found)).await?;
     } else {

@@ -564,7 +564,7 @@ async fn lists_find_what_the_filters_of_the_api_find() {
     let (operator, now) = (crate::support::operator(), service.stack.clock.now());
     let money = (domain::money::Amount::parse(100).unwrap(), domain::money::Currency::BRL);
     let payout = domain::ids::PayoutId::new(now, shared::random::bytes().unwrap());
-    payouts.create(payout, service.scope(), money, &operator, now).await.unwrap();
+    payouts.create((payout, &payout.into()), service.scope(), money, &operator, now).await.unwrap();
     let browser = Browser::owner(&service).await;
     // The filters by order, e-mail address and document are tested with the search.
     let path = format!("/dashboard/charges?end_to_end_id={end_to_end_id}");

@@ -260,7 +260,7 @@ async fn the_events_of_a_payout_are_found_by_its_id() {
     let now = service.stack.clock.now();
     let payout = domain::ids::PayoutId::new(now, random::bytes().unwrap());
     let money = (domain::money::Amount::parse(300).unwrap(), domain::money::Currency::BRL);
-    payouts.create(payout, service.scope(), money, &operator(), now).await.unwrap();
+    payouts.create((payout, &payout.into()), service.scope(), money, &operator(), now).await.unwrap();
     let later = now.plus_seconds(1).unwrap();
     payouts.end(payout, &domain::payout::PayoutOutcome::Paid, &operator(), later).await.unwrap();
     let events = wait_for_events(&service, &format!("&object={payout}"), 5).await;

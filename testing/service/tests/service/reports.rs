@@ -186,7 +186,10 @@ async fn each_type_and_format_lists_what_it_names() {
     service.open_case(&disputed, json!({"reason": "não reconheço"})).await;
     let now = service.stack.clock.now();
     let (payout, money) = (PayoutId::new(now, [7; 10]), (Amount::parse(100).unwrap(), Currency::BRL));
-    Payouts::new(service.store()).create(payout, service.scope(), money, &operator(), now).await.unwrap();
+    Payouts::new(service.store())
+        .create((payout, &payout.into()), service.scope(), money, &operator(), now)
+        .await
+        .unwrap();
     let names = |file: &str| {
         let value: Value = serde_json::from_str(file).unwrap();
         let rows = value["data"].as_array().unwrap();

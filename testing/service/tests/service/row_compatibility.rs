@@ -90,7 +90,7 @@ async fn each_kind_of_row_keeps_the_attributes_of_a_newer_version_while_it_is_pr
     let payouts = Payouts::new(service.store());
     let (id, now) = (PayoutId::new(service.stack.clock.now(), [7; 10]), service.stack.clock.now());
     let money = (Amount::parse(600).unwrap(), Currency::BRL);
-    payouts.create(id, service.scope(), money, &operator(), now).await.unwrap();
+    payouts.create((id, &id.into()), service.scope(), money, &operator(), now).await.unwrap();
     listener.received(1).await;
 
     let before = replaced_rows(service).await;

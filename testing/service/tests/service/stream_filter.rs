@@ -57,7 +57,10 @@ pub(crate) async fn service_with_one_row_of_each_kind() -> Service {
     let payout = PayoutId::new(service.stack.clock.now(), random::bytes().unwrap());
     let money = (domain::money::Amount::parse(100).unwrap(), domain::money::Currency::BRL);
     let now = service.stack.clock.now();
-    Payouts::new(service.store()).create(payout, service.scope(), money, &operator(), now).await.unwrap();
+    Payouts::new(service.store())
+        .create((payout, &payout.into()), service.scope(), money, &operator(), now)
+        .await
+        .unwrap();
     let report = json!({"type": "fees", "format": "csv", "from": "2026-01-01", "to": "2026-01-02"});
     let key = [("idempotency-key", "report-0001")];
     service.post_as(&service.key(), "/v1/reports", &report, &key).await.expect(202);

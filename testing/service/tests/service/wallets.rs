@@ -55,7 +55,9 @@ impl Service {
         let now = self.stack.clock.now();
         let id = PostingId::new(now, shared::random::bytes().unwrap());
         let note = Some(note.to_owned());
-        let adjustment = Adjustment { id, scope: self.scope(), currency: Currency::BRL, minor, note };
+        let reference = id.to_string().parse().unwrap();
+        let adjustment =
+            Adjustment { id, reference, scope: self.scope(), currency: Currency::BRL, minor, note };
         let adjusted = self.wallets().adjust(&adjustment, &operator(), now).await.unwrap();
         assert!(matches!(adjusted, AdjustmentOutcome::Done(_)), "{adjusted:?}");
         id
@@ -393,13 +395,16 @@ async fn concurrent_debits_and_credits_never_overdraw_a_wallet() {
     assert_eq!(service.chain_length().await, created);
 }
 
-/// Creates a payout of 70. If the retry budget is spent, the caller repeats the payout under the same id, as
-/// an operator does.
+/// Creates a payout of 70. If the retry budget is spent, the caller repeats the payout under the same reference,
+/// as an operator does.
 async fn create_payout(service: &Service, payouts: &Payouts) -> Result<Payout, PayoutError> {
     let (id, amount) = (payout_id(service), Amount::parse(70).unwrap());
     loop {
         let now = service.stack.clock.now();
-        match payouts.create(id, service.scope(), (amount, Currency::BRL), &operator(), now).await {
+        match payouts
+            .create((id, &id.into()), service.scope(), (amount, Currency::BRL), &operator(), now)
+            .await
+        {
             Err(PayoutError::Store(StoreError::Unavailable(_))) => {}
             outcome => return outcome,
         }
@@ -418,9 +423,10 @@ async fn payouts_move_money_and_emit_events() {
     let payouts = Payouts::new(service.store());
     let now = || service.stack.clock.now();
     let create = async |minor: i64| {
+        let id = payout_id(&service);
         payouts
             .create(
-                payout_id(&service),
+                (id, &id.into()),
                 service.scope(),
                 (Amount::parse(minor).unwrap(), Currency::BRL),
                 &operator(),
@@ -510,13 +516,14 @@ fn payout_id(service: &Service) -> PayoutId {
 }
 
 #[tokio::test]
-async fn an_operators_change_repeated_under_its_id_is_applied_once() {
+async fn an_operators_change_repeated_under_its_reference_is_applied_once() {
     let service = Service::without_event_sources().await;
     let proxy = service.proxy();
     let store = service.store_behind_proxy();
     let now = service.stack.clock.now();
     let adjustment = |minor| Adjustment {
-        id: PostingId::new(now, [7; 10]),
+        id: PostingId::new(now, shared::random::bytes().unwrap()),
+        reference: "2026-11".parse().unwrap(),
         scope: service.scope(),
         currency: Currency::BRL,
         minor,
@@ -530,20 +537,18 @@ async fn an_operators_change_repeated_under_its_id_is_applied_once() {
         let adjusted = wallets.adjust(&adjustment(1_000), &operator(), now).await.unwrap();
         assert!(matches!(adjusted, AdjustmentOutcome::Done(_)), "{adjusted:?}");
     }
-    assert_eq!(
-        wallets.adjust(&adjustment(2_000), &operator(), now).await.unwrap(),
-        AdjustmentOutcome::IdTaken
-    );
+    let other = wallets.adjust(&adjustment(2_000), &operator(), now).await.unwrap();
+    assert!(matches!(other, AdjustmentOutcome::ReferenceTaken(_)), "{other:?}");
     let payouts = Payouts::new(store);
-    let id = PayoutId::new(now, [7; 10]);
     let create = async |minor| {
         let money = (Amount::parse(minor).unwrap(), Currency::BRL);
-        payouts.create(id, service.scope(), money, &operator(), now).await
+        let reference = "2026-12".parse().unwrap();
+        payouts.create((payout_id(&service), &reference), service.scope(), money, &operator(), now).await
     };
     proxy.inject("TransactWriteItems", Fault::AnswerLost);
     let first = create(600).await.unwrap();
     assert_eq!(create(600).await.unwrap(), first);
-    assert!(matches!(create(601).await, Err(PayoutError::IdTaken)));
+    assert!(matches!(create(601).await, Err(PayoutError::ReferenceTaken(_))));
     assert_eq!(proxy.pending_faults(), 0);
     assert_eq!(service.balance().await["available"], 400);
     let audit = service.rows(&format!("audit#{}", service.scope().account), "seq_").await;
