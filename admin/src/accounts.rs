@@ -6,6 +6,7 @@ mod acquirer;
 use std::io::Write;
 use std::pin::Pin;
 
+use artefacts::text::folded;
 use clap::{Args, Subcommand, ValueEnum};
 use domain::account::terms::{Fee, FeesOnRefund, MAX_HOLD_DAYS, MethodTerms};
 use domain::account::{Account, AccountSettings, BoletoDueDays, Contact, MailAddress, VelocityLimits};
@@ -42,6 +43,11 @@ pub(crate) enum Command {
     },
     /// List all accounts, newest first
     List,
+    /// List the accounts whose merchant's name contains a text, newest first
+    Find {
+        /// A part of the name, without regard to case and accents
+        name: String,
+    },
     /// Suspend an account: its API keys are refused from the next request on
     ///
     /// Payments, refunds and returns in progress, webhooks and the dashboard go on. Payers can still pay open
@@ -323,6 +329,12 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         Command::List => {
             let accounts = stack.accounts.all().await?;
             print_list(stack, "accounts", accounts.iter().map(view))?;
+            return Ok(CommandOutcome::Succeeded);
+        }
+        Command::Find { name } => {
+            let (accounts, name) = (stack.accounts.all().await?, folded(&name));
+            let found = accounts.iter().filter(|of| folded(&of.settings.merchant_name).contains(&name));
+            print_list(stack, "accounts", found.map(view))?;
             return Ok(CommandOutcome::Succeeded);
         }
         Command::Show { id } => stack.existing_account(&id).await?,

@@ -4,20 +4,21 @@ use std::io::Write;
 
 use clap::Subcommand;
 use domain::audit::Operator;
-use domain::charge::Charge;
+use domain::charge::{Charge, PublicStatus};
 use domain::ids::{AccountId, ChargeId, Mode, Scope};
 use domain::shard::ShardedScope;
 use domain::snapshot::RemoteState;
 use domain::tax_id::{Document, TaxId};
 use domain::time::Timestamp;
-use money::charge::lost_cob_ends_at;
+use money::charge::{ChargeFilter, lost_cob_ends_at};
 use services::{ChargeRows, SearchHit, TimelineEntry, TimelinePart, charge_timeline, search};
 use shared::concurrently;
 use shared::store::ListEntry;
 
-use crate::output::{Record, print_list, record};
+use crate::enum_parser::enum_parser;
+use crate::output::{Record, print_list, print_next, record};
 use crate::target::Stack;
-use crate::{OperatorArguments, Result, print_json};
+use crate::{OperatorArguments, PeriodArguments, Result, ScopeArguments, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -35,6 +36,19 @@ pub(crate) enum Command {
         /// Search only this mode: test or live
         #[arg(long)]
         mode: Option<Mode>,
+    },
+    /// List the charges of an account in a mode, newest first, 100 at a time
+    List {
+        #[command(flatten)]
+        scope: ScopeArguments,
+        /// List only charges with this status
+        #[arg(long, value_parser = enum_parser::<PublicStatus>())]
+        status: Option<PublicStatus>,
+        #[command(flatten)]
+        period: PeriodArguments,
+        /// Continue after this charge, the last one of the previous page (ch_…)
+        #[arg(long, value_parser = charge_id)]
+        starting_after: Option<ChargeId>,
     },
     /// Show a charge: its states, payments, postings, refunds, MED cases, events and deliveries, oldest first
     Show {
@@ -95,6 +109,19 @@ fn masked(document: &Document) -> String {
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
     match command {
         Command::Find { query, account, mode } => find(stack, &query, account, mode).await,
+        Command::List { scope, status, period, starting_after } => {
+            let (scope, now) = (stack.existing_scope(scope).await?, stack.clock.now());
+            let query = period.query(&[
+                ("status", status.map(|status| <&str>::from(status).to_owned())),
+                ("starting_after", starting_after.map(|id| id.to_string())),
+            ]);
+            let (filter, cursor) = (ChargeFilter::parse(&query)?, stack.charges.find(starting_after).await?);
+            let salt = stack.existing_account(&scope.account).await?.salt;
+            let scope = stack.accounts.sharded_scope(&scope).await?;
+            let page = stack.charges.list(&scope, salt.as_bytes(), &filter, cursor, now).await?;
+            print_list(stack, "charges", page.items.iter().map(printed))?;
+            print_next("charges", page.next_cursor)
+        }
         Command::Show { charge } => {
             let rows = ChargeRows::read(&stack.store, charge).await?;
             let rows = rows.ok_or_else(|| format!("there is no charge {charge}"))?;

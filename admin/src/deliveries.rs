@@ -1,26 +1,46 @@
-//! `admin deliveries`: resends webhook deliveries that failed, as `POST /v1/webhooks/endpoints/{id}/recoveries` does for
+//! `admin deliveries`: lists webhook deliveries, and resends those that failed, as `POST /v1/webhooks/endpoints/{id}/recoveries` does for
 //! a merchant.
 
 use std::time::Duration;
 
 use clap::Subcommand;
 use domain::audit::Action;
-use domain::ids::EndpointId;
+use domain::ids::{DeliveryId, EndpointId, Scope};
 use domain::time::Timestamp;
 use effects::webhook::WebhookError;
+use effects::webhook::delivery::{Deliveries, DeliveryFilter, DeliveryStatus, DeliveryView};
 use effects::webhook::endpoint::Endpoints;
 use effects::webhook::recovery::{NewRecovery, Recoverable, Recoveries, Recovery, RecoveryStatus};
 use shared::{audit, random};
 
-use crate::output::record;
+use crate::enum_parser::enum_parser;
+use crate::output::{print_list, print_next, record};
 use crate::target::Stack;
-use crate::{CommandOutcome, OperatorArguments, Result, ScopeArguments, print, print_json};
+use crate::{CommandOutcome, OperatorArguments, PeriodArguments, Result, ScopeArguments, print, print_json};
 
 /// The pause before a recovery that another worker runs is read again.
 const POLL: Duration = Duration::from_millis(500);
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
+    /// List the webhook deliveries of an account in a mode, newest first
+    ///
+    /// Reads 100 of the days of the period at a time, so a page of hours may be short.
+    List {
+        #[command(flatten)]
+        scope: ScopeArguments,
+        /// List only deliveries with this status
+        #[arg(long, value_parser = enum_parser::<DeliveryStatus>())]
+        status: Option<DeliveryStatus>,
+        /// List only deliveries to this endpoint (wh_…)
+        #[arg(long)]
+        endpoint: Option<EndpointId>,
+        #[command(flatten)]
+        period: PeriodArguments,
+        /// Continue after this delivery, the last one of the previous page (wd_…)
+        #[arg(long)]
+        starting_after: Option<DeliveryId>,
+    },
     /// Resend FAILED deliveries as new deliveries
     ///
     /// Skips events that another delivery has already delivered to the same endpoint, and events whose latest
@@ -44,20 +64,28 @@ pub(crate) enum Command {
 }
 
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome> {
-    let Command::Redrive { scope, since, endpoint, cancelled, operator } = command;
+    let (scope, since, endpoint, cancelled, operator) = match command {
+        Command::List { scope, status, endpoint, period, starting_after } => {
+            list(stack, scope, (status, endpoint), (period, starting_after)).await?;
+            return Ok(CommandOutcome::Succeeded);
+        }
+        Command::Redrive { scope, since, endpoint, cancelled, operator } => {
+            (scope, since, endpoint, cancelled, operator)
+        }
+    };
     let scope = stack.existing_scope(scope).await?;
-    let (now, endpoints) = (stack.clock.now(), Endpoints::new(stack.store.clone()));
+    let now = stack.clock.now();
     if since > now {
         return Err(format!("--since {since} is in the future: it is now {now}").into());
     }
     let receivers: Vec<Option<EndpointId>> = if let Some(id) = endpoint {
-        let found = endpoints.find(&scope, id).await.map_err(|error| match error {
-            WebhookError::NoEndpoint => format!("{scope} has no endpoint {id}"),
-            other => other.to_string(),
-        })?;
-        vec![Some(found.id)]
+        vec![Some(existing_endpoint(stack, &scope, id).await?)]
     } else {
-        let all = endpoints.list(&scope).await?.into_iter().map(|endpoint| Some(endpoint.id));
+        let all = Endpoints::new(stack.store.clone())
+            .list(&scope)
+            .await?
+            .into_iter()
+            .map(|endpoint| Some(endpoint.id));
         all.chain([None]).collect()
     };
     let mut statuses = vec![Recoverable::Failed];
@@ -105,6 +133,39 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
     }
     print(&format!("{deliveries} deliveries, {resent} resent"))?;
     Ok(CommandOutcome::of(refused > 0))
+}
+
+async fn existing_endpoint(stack: &Stack, scope: &Scope, id: EndpointId) -> Result<EndpointId> {
+    let found = Endpoints::new(stack.store.clone()).find(scope, id).await;
+    Ok(found.map(|found| found.id).map_err(|error| match error {
+        WebhookError::NoEndpoint => format!("{scope} has no endpoint {id}"),
+        other => other.to_string(),
+    })?)
+}
+
+async fn list(
+    stack: &Stack,
+    scope: ScopeArguments,
+    (status, endpoint): (Option<DeliveryStatus>, Option<EndpointId>),
+    (period, starting_after): (PeriodArguments, Option<DeliveryId>),
+) -> Result<()> {
+    let (scope, now) = (stack.existing_scope(scope).await?, stack.clock.now());
+    if let Some(id) = endpoint {
+        existing_endpoint(stack, &scope, id).await?;
+    }
+    if let Some(since) = period.since.filter(|since| *since > now) {
+        return Err(format!("--since {since} is in the future: it is now {now}").into());
+    }
+    let filter = DeliveryFilter::parse(&period.query(&[
+        ("status", status.map(|status| status.as_str().to_owned())),
+        ("endpointId", endpoint.map(|id| id.to_string())),
+        ("starting_after", starting_after.map(|id| id.to_string())),
+    ]))?;
+    let scope = stack.accounts.sharded_scope(&scope).await?;
+    let page = Deliveries::new(stack.store.clone()).list(&scope, &filter, now).await?;
+    let in_period = page.deliveries().filter(|delivery| period.contains(delivery.dated_at()));
+    print_list(stack, "deliveries", in_period.map(|delivery| DeliveryView::new(delivery, None)))?;
+    print_next("deliveries", page.next())
 }
 
 /// Runs a recovery to its end, beside the scheduler. The error is the reason of a refusal.

@@ -10,6 +10,7 @@ mod cost;
 mod customers;
 mod deliveries;
 mod doctor;
+mod endpoints;
 mod enum_parser;
 mod events;
 mod keys;
@@ -36,9 +37,11 @@ use clap::error::{ContextKind, ErrorKind};
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use domain::audit::Operator;
 use domain::ids::{AccountId, Mode};
+use domain::time::Timestamp;
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use serde::Serialize;
 use shared::auth::dashboard::token::public_key_of;
+use shared::http::Query;
 
 use target::{Stack, Target};
 
@@ -88,15 +91,18 @@ enum StackCommand {
     /// Manage accounts: fees, hold periods, limits, contact and acquirer
     #[command(subcommand)]
     Accounts(accounts::Command),
-    /// Find charges, show all that is recorded about one, and expire those whose cob the bank has lost
+    /// Find and list charges, show all that is recorded about one, and expire those whose cob the bank has lost
     #[command(subcommand)]
     Charges(charges::Command),
     /// Erase a customer's personal data
     #[command(subcommand)]
     Customers(customers::Command),
-    /// Resend webhook deliveries that failed
+    /// List webhook deliveries, and resend those that failed
     #[command(subcommand)]
     Deliveries(deliveries::Command),
+    /// List webhook endpoints
+    #[command(subcommand)]
+    Endpoints(endpoints::Command),
     /// Replay stream records that the event dispatcher could not process
     #[command(subcommand)]
     Events(events::Command),
@@ -124,7 +130,7 @@ enum StackCommand {
     /// List, apply and return live payments that match no charge
     #[command(subcommand)]
     Receipts(receipts::Command),
-    /// Fail refunds whose Pix the bank has lost
+    /// List refunds, and fail those whose Pix the bank has lost
     #[command(subcommand)]
     Refunds(refunds::Command),
     /// Decide about payments that are held for a manual review
@@ -157,6 +163,33 @@ struct ScopeArguments {
     /// The mode: test or live
     #[arg(long)]
     mode: Mode,
+}
+
+/// The period of a list
+#[derive(Args, Clone, Copy, Debug)]
+struct PeriodArguments {
+    /// Earliest time of creation: 2026-11-21 (from midnight in São Paulo), or 2026-11-21T02:00:00-03:00
+    #[arg(long, value_parser = Timestamp::parse_ceil)]
+    since: Option<Timestamp>,
+    /// Latest time of creation: 2026-11-21 (to the end of the day in São Paulo), or 2026-11-21T04:00:00-03:00
+    #[arg(long, value_parser = Timestamp::parse_last)]
+    until: Option<Timestamp>,
+}
+
+impl PeriodArguments {
+    /// Returns a query of a list as merchants' programs send it, for a page of 100.
+    fn query(self, parameters: &[(&str, Option<String>)]) -> Query {
+        let times = [("created_after", self.since), ("created_before", self.until)];
+        let times = times.map(|(name, at)| (name, at.map(Timestamp::to_iso)));
+        let limit = [("limit", Some("100".to_owned()))];
+        let all = parameters.iter().chain(&times).chain(&limit);
+        let named = all.filter_map(|(name, value)| Some(format!("{name}={}", value.as_ref()?)));
+        Query::parse(Some(&named.collect::<Vec<_>>().join("&")))
+    }
+
+    fn contains(self, at: Timestamp) -> bool {
+        self.since.is_none_or(|since| since <= at) && self.until.is_none_or(|until| at <= until)
+    }
 }
 
 /// The actor of a change, and the reason for it
@@ -275,8 +308,8 @@ impl StackCommand {
             Self::Accounts(command) => command.is_final(),
             Self::Charges(command) => matches!(command, charges::Command::Expire { .. }),
             Self::Customers(customers::Command::Erase { apply, .. }) => *apply,
-            Self::Refunds(refunds::Command::Fail { .. })
-            | Self::Restore(restore::Command::RevokeKeys { .. }) => true,
+            Self::Refunds(command) => matches!(command, refunds::Command::Fail { .. }),
+            Self::Restore(restore::Command::RevokeKeys { .. }) => true,
             Self::Keys(command) => matches!(command, keys::Command::Revoke { .. }),
             Self::Ledger(command) => matches!(command, ledger::Command::Adjust { .. }),
             Self::Med(command) => command.is_final(),
@@ -289,6 +322,7 @@ impl StackCommand {
             Self::Review(command) => !matches!(command, review::Command::List { .. }),
             Self::Users(command) => matches!(command, users::Command::Remove(_)),
             Self::Deliveries(_)
+            | Self::Endpoints(_)
             | Self::Events(_)
             | Self::LiveCharges(_)
             | Self::Reconcile(_)
@@ -330,7 +364,10 @@ async fn run(arguments: Arguments, is_change: bool) -> Result<CommandOutcome> {
         }
         Command::OnStack(command) => {
             let is_final = command.is_final();
-            let resends = matches!(command, StackCommand::Deliveries(_) | StackCommand::Events(_));
+            let resends = matches!(
+                command,
+                StackCommand::Deliveries(deliveries::Command::Redrive { .. }) | StackCommand::Events(_)
+            );
             if target.dry_run && !is_final && !resends {
                 return Err("--dry-run is for commands that move money, resend or can't be undone".into());
             }
@@ -361,6 +398,7 @@ async fn run_on(stack: &Stack, command: StackCommand) -> Result<CommandOutcome> 
         StackCommand::Charges(command) => charges::run(stack, command).await,
         StackCommand::Customers(command) => customers::run(stack, command).await,
         StackCommand::Users(command) => users::run(stack, command).await,
+        StackCommand::Endpoints(command) => endpoints::run(stack, command).await,
         StackCommand::Keys(command) => keys::run(stack, command).await,
         StackCommand::LiveCharges(command) => live_charges::run(stack, command).await,
         StackCommand::Med(command) => med::run(stack, command).await,

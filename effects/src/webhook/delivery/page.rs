@@ -122,6 +122,17 @@ pub struct DeliveryPage {
     pub(super) next: Option<DeliveryId>,
 }
 
+impl DeliveryPage {
+    pub fn deliveries(&self) -> impl Iterator<Item = &Delivery> {
+        self.deliveries.iter().map(|(delivery, _body)| delivery)
+    }
+
+    /// The cursor of the next page.
+    pub fn next(&self) -> Option<DeliveryId> {
+        self.next
+    }
+}
+
 /// What a request has read.
 struct Found {
     scope: Scope,
