@@ -17,7 +17,7 @@ const SCREENS = {
   desktop: { width: 1280, height: 900 },
 };
 // Uncompressed bytes of the HTML and of all that a first view loads.
-const MOST_BYTES = { dashboard: [30_000, 60_000], checkout: [15_000, 30_000], docs: [120_000, 160_000] };
+const MOST_BYTES = { dashboard: [30_000, 60_000], checkout: [15_000, 30_000], pay: [15_000, 60_000], docs: [120_000, 160_000] };
 // The sessions and the languages take turns over the screens and schemes, so that each pair of them is opened, and each
 // page by each role in each mode and in each language. See `missingPairs`.
 const SCHEMES = ["light", "dark"];
@@ -30,7 +30,7 @@ const LEAST_EDGE = 3;
 // Milliseconds to the largest contentful paint on a slow phone.
 const MOST_PAINT_MS = 2_000;
 // Pages that answer with an error, which the browser reports.
-const IS_ERROR = /^(not-found|link-invalid|refused-.*)$/;
+const IS_ERROR = /^(not-found|link-invalid|pay-link-ended|refused-.*)$/;
 // Forms whose answer is a page: the page of the form, its action, and the fields.
 const ANSWERED = [
   ["/dashboard/charges/new", "/dashboard/charges", { amount: "1", document: "123", email: "x" }],
@@ -75,6 +75,12 @@ async function seed() {
   await api("POST", "/v1/reports", report, { "Idempotency-Key": "browser-report" });
   await api("POST", `/v1/webhooks/endpoints/${endpoint.id}/recoveries`, { since: today, missing: true }, { "Idempotency-Key": "browser-recovery" });
   await api("POST", "/v1/pix/charges", { amount: "R$ 12,90" }).catch(() => {});
+  const ask = ["name", "email", "document", "phone", "address"];
+  const description = "Aula de violão <b>a-very-long-word-of-a-description-without-a-space</b>";
+  const linkBody = { min_amount: 500, max_amount: 50_000, payment_methods: ["PIX", "CREDIT_CARD"], description, ask };
+  const link = await api("POST", "/v1/payment_links", linkBody, { "Idempotency-Key": "browser-link" });
+  const ended = await api("POST", "/v1/payment_links", { ...linkBody, description: "Ended" }, { "Idempotency-Key": "browser-link-ended" });
+  await api("PATCH", `/v1/payment_links/${ended.id}`, { active: false });
   const charges = {};
   const states = { open: null, paid: "pay", failed: "fail", expired: "expire", disputed: "pay", refunded: "pay" };
   for (const [state, action] of Object.entries(states)) {
@@ -103,7 +109,7 @@ async function seed() {
     return page.data.find((found) => found.attempts > 0);
   });
   const events = await api("GET", "/v1/events?limit=1");
-  return { endpoint, charges, payment, medCase, delivery, event: events.data[0] };
+  return { endpoint, charges, payment, medCase, delivery, event: events.data[0], links: { link, ended } };
 }
 
 // What a journey changes: a paid order with a delivery, and a disputed one.
@@ -235,7 +241,7 @@ async function main() {
     const sessions = await logInAll(browser);
     // The empty states are seen first.
     const empty = {};
-    for (const name of ["", "/charges", "/wallet", "/refunds", "/payouts", "/disputes", "/webhooks", "/events", "/notices", "/reports", "/requests"]) {
+    for (const name of ["", "/charges", "/wallet", "/refunds", "/payouts", "/disputes", "/webhooks", "/events", "/notices", "/reports", "/requests", "/links"]) {
       empty[`empty${name.replace("/", "-") || "-home"}`] = `/dashboard${name}`;
     }
     await inspectAll(sessions, empty);
@@ -247,6 +253,8 @@ async function main() {
       "docs-page": "/docs/webhooks",
       "docs-portuguese": "/docs/pt-charges",
       "docs-search": "/docs/search?q=signature+verify",
+      "pay-link": `/pay/${seeded.links.link.id}`,
+      "pay-link-ended": `/pay/${seeded.links.ended.id}`,
       checkout,
       "checkout-live": new URL(live.charges.open.checkout_url).pathname,
       "checkout-methods": `/checkout/${seeded.payment.id.replace("tx_", "")}`,
@@ -258,7 +266,7 @@ async function main() {
     for (const state of ["paid", "failed", "expired", "disputed"]) outside[`checkout-${state}`] = new URL(charges[state].checkout_url).pathname;
     await inspectAll(nobody, outside);
     const pages = { "not-found": "/dashboard/charges/ch_x" };
-    const lists = ["", "/charges", "/charges?status=paid&method=PIX", "/search", "/search?q=4712-%3Cb%3Enothing-with-a-long-number-0123456789012345678901234567890123456789", "/charges/new", "/charges?error=invalid_request&field=amount", "/wallet", "/refunds", "/payouts", "/disputes", "/webhooks", "/events", "/reports", "/requests", "/developers", "/team", "/team?error=last_owner", "/security", "/security?error=wrong_proof", "/settings", "/settings?done=1", "/confirm", "/audit", "/notices", "/help"];
+    const lists = ["", "/charges", "/charges?status=paid&method=PIX", "/search", "/search?q=4712-%3Cb%3Enothing-with-a-long-number-0123456789012345678901234567890123456789", "/charges/new", "/charges?error=invalid_request&field=amount", "/wallet", "/refunds", "/payouts", "/disputes", "/webhooks", "/events", "/reports", "/requests", "/developers", "/team", "/team?error=last_owner", "/security", "/security?error=wrong_proof", "/settings", "/settings?done=1", "/confirm", "/audit", "/notices", "/help", "/links"];
     for (const name of lists) pages[`list${name.replace(/[/?&=]/g, "-") || "-home"}`] = `/dashboard${name}`;
     for (const state of new Set([...Object.keys(charges), ...Object.keys(live.charges)])) {
       const url = (of) => of && `/dashboard/charges/${of.id}`;

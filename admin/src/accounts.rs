@@ -135,11 +135,14 @@ pub(crate) enum Command {
         account: AccountArguments,
         /// Charges per ten minutes for one customer, identified by tax document [default: as before]
         #[arg(long, value_parser = clap::value_parser!(u16).range(1..=i64::from(VelocityLimits::MAX_PER_CUSTOMER)))]
-        #[arg(required_unless_present = "per_account")]
+        #[arg(required_unless_present_any = ["per_account", "per_link"])]
         per_customer: Option<u16>,
         /// Charges per minute for the whole account [default: as before]
         #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
         per_account: Option<u32>,
+        /// Forms per minute of one payment link, which count for no other limit [default: as before]
+        #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+        per_link: Option<u16>,
     },
     /// Raise the number of shards over which an account's rows are spread, for charges from the next one on
     ///
@@ -381,10 +384,11 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         Command::SetRateLimit { account, per_minute } => {
             account.settings(stack, Action::SetRateLimit, |of| of.rate_limit_per_minute = per_minute).await?
         }
-        Command::SetVelocity { account, per_customer, per_account } => {
+        Command::SetVelocity { account, per_customer, per_account, per_link } => {
             let set = |AccountSettings { velocity, .. }: &mut AccountSettings| {
                 velocity.per_customer = per_customer.unwrap_or(velocity.per_customer);
                 velocity.per_account = per_account.unwrap_or(velocity.per_account);
+                velocity.per_link = per_link.unwrap_or(velocity.per_link);
             };
             account.settings(stack, Action::SetVelocity, set).await?
         }

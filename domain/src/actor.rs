@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{ApiKeyId, Fingerprint, UserId};
+use crate::ids::{ApiKeyId, Fingerprint, PaymentLinkId, UserId};
 use crate::source_address::SourceAddress;
 
 /// The operator who acts, and the reason.
@@ -24,7 +24,9 @@ pub const BY_API_KEY: &str = "requested with this API key";
 /// The `reason` of audit rows for a member's actions at the dashboard.
 pub const BY_MEMBER: &str = "requested at the dashboard";
 
-/// Who acts for the merchant.
+const BY_PAYER: &str = "requested at a payment link";
+
+/// Who acts for the merchant, or made a charge.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum ActorId {
     /// The API key with this fingerprint.
@@ -32,6 +34,9 @@ pub enum ActorId {
     Key(Fingerprint),
     #[serde(rename = "user")]
     Member(UserId),
+    /// A payer, at this payment link.
+    #[serde(rename = "link")]
+    Payer(PaymentLinkId),
 }
 
 impl ActorId {
@@ -40,17 +45,19 @@ impl ActorId {
         let reason = match self {
             Self::Key(_) => BY_API_KEY,
             Self::Member(_) => BY_MEMBER,
+            Self::Payer(_) => BY_PAYER,
         };
         Operator { actor: self.to_string(), reason: reason.to_owned(), source }
     }
 }
 
-/// `key_…` or `usr_…`.
+/// `key_…`, `usr_…` or `pl_…`.
 impl fmt::Display for ActorId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Key(fingerprint) => ApiKeyId::from(fingerprint.clone()).fmt(f),
             Self::Member(user) => user.fmt(f),
+            Self::Payer(link) => link.fmt(f),
         }
     }
 }

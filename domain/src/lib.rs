@@ -19,6 +19,7 @@ pub mod ids;
 pub mod masking;
 pub mod med;
 pub mod money;
+pub mod payment_link;
 pub mod payment_method;
 pub mod payout;
 pub mod pix_key;

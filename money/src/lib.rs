@@ -10,6 +10,7 @@ pub mod charge;
 mod errors;
 pub mod extract;
 pub mod med;
+pub mod payment_link;
 pub mod payout;
 pub mod refund;
 pub mod report;

@@ -19,6 +19,7 @@ use money::charge::payment::view::{CreatedPaymentView, DocumentView, PaymentView
 use money::charge::view::{ChargeListView, ChargeView};
 use money::med::evidence::{EvidenceListView, EvidenceView, UploadView};
 use money::med::{CaseListView, CaseView};
+use money::payment_link::{PaymentLinkListView, PaymentLinkView};
 use money::refund::{RefundListView, RefundView};
 use money::report::{DeletedReportView, ReportListView, ReportScheduleListView, ReportView};
 use money::wallet::view::{BalanceView, FlatBalanceView, StatementView, WalletView};
@@ -70,6 +71,7 @@ pub(crate) fn schemas() -> BTreeMap<String, Value> {
         ChargeListView<'_>, TimelineView, CaseView<'_>, CaseListView<'_>, EvidenceView<'_>,
         EvidenceListView<'_>, UploadView, CreatedPaymentView<'_>, PaymentView<'_>, PaymentListView<'_>,
         StatsView, MetricsView, ProviderStatusView, DocumentView, RefundView<'_>, RefundListView<'_>,
+        PaymentLinkView, PaymentLinkListView,
         ReportView, ReportListView, DeletedReportView, ReportScheduleListView<'_>,
         ResentView, NotificationView, NoticeView, BalanceView, FlatBalanceView, StatementView<'_>,
         EndpointView<'_>, EndpointListView<'_>, DeletedView, SecretView<'_>, OverrideSecretView<'_>,

@@ -9,6 +9,7 @@ use strum::{AsRefStr, VariantArray};
 pub enum Icon {
     House,
     CreditCard,
+    Link,
     Wallet,
     FileText,
     ShieldAlert,

@@ -4,8 +4,10 @@
 use domain::account::Brand;
 use domain::charge::Charge;
 use domain::ids::Mode;
-use domain::money::MinorUnits;
+use domain::money::{Currency, MinorUnits};
+use domain::payment_link::AskedField;
 use domain::payment_method::PaymentMethod;
+use domain::vocabulary::Vocabulary as _;
 use domain::webhook::event_type::{EventType, Family};
 use effects::webhook::endpoint::Endpoint;
 use maud::{Markup, html};
@@ -152,7 +154,7 @@ impl Form<'_> {
             div.f {
                 label for=(name) { (self.language.say(label)) }
                 input id=(name) name=(name) type=(kind) maxlength=(max) required[is_required] placeholder=[example]
-                    inputmode=[(name == "amount").then_some("decimal")]
+                    inputmode=[name.ends_with("amount").then_some("decimal")]
                     value=[self.value(name, present)] autocomplete="off" autofocus[error.is_some() || (is_first && self.refused.is_none())] aria-invalid=[error.as_ref().map(|_| "true")] aria-describedby=[described];
                 @if let Some(error) = error { (error) }
             }
@@ -227,6 +229,65 @@ pub fn charge_form(form: &Form<'_>) -> Markup {
             }
             div { button { (form.language.say(w::CREATE)) } }
         }
+    }
+}
+
+/// The form of a new payment link in BRL.
+pub fn link_form(form: &Form<'_>) -> Markup {
+    let say = |word| form.language.say(word);
+    let amount = |name, label| Input::new(name, "text", label, "32");
+    let hint = |word| html! { p.sm.soft { (say(word)) } };
+    let is_sent = |name: &str, value: &str| {
+        form.refused.as_ref().is_some_and(|refused| refused.typed.texts(name).any(|sent| sent == value))
+    };
+    let methods = PaymentMethod::all().filter(|method| method.supports_currency(Currency::BRL));
+    let is_chosen = |method: PaymentMethod| match form.refused {
+        Some(_) => is_sent("methods", method.as_str()),
+        None => method == PaymentMethod::Pix,
+    };
+    html! {
+        form.fields method="post" action="/dashboard/links" {
+            (form.hidden())
+            (form.input(&Input::new("description", "text", w::DESCRIPTION, "500"), None))
+            (form.input(&Input { example: Some("129,90"), ..amount("amount", w::AMOUNT_IN_BRL) }, None))
+            (hint(w::LINK_AMOUNT_MEANS))
+            (form.input(&amount("min_amount", w::MIN_AMOUNT), None))
+            (form.input(&amount("max_amount", w::MAX_AMOUNT), None))
+            @let error = form.error("payment_methods", None);
+            fieldset aria-describedby=[error.as_ref().map(|_| "payment_methods-error")] {
+                legend { (say(w::METHODS_OF_LINK)) }
+                @if let Some(error) = error { (error) }
+                @for method in methods {
+                    label {
+                        input type="checkbox" name="methods" value=(method.as_str()) checked[is_chosen(method)];
+                        " " (say(w::of_method(method)))
+                    }
+                }
+            }
+            fieldset {
+                legend { (say(w::LINK_ASKS)) }
+                @for field in AskedField::all() {
+                    label {
+                        input type="checkbox" name="ask" value=(field.as_str()) checked[is_sent("ask", field.as_str())];
+                        " " (say(asked(field)))
+                    }
+                }
+            }
+            (form.input(&Input::new("max_payments", "text", w::MAX_PAYMENTS, "5"), None))
+            (hint(w::MAX_PAYMENTS_MEANS))
+            (form.input(&Input::new("expires_at", "date", w::ENDS_ON, "10"), None))
+            div { (form.submit((w::MAKE_LINK, ""), Need::Member)) }
+        }
+    }
+}
+
+fn asked(field: AskedField) -> Word {
+    match field {
+        AskedField::Name => w::PAYER_NAME,
+        AskedField::Email => w::EMAIL,
+        AskedField::Document => w::TAX_ID,
+        AskedField::Phone => w::PHONE,
+        AskedField::Address => w::STREET,
     }
 }
 

@@ -37,9 +37,10 @@ pub struct Shell<'a> {
 }
 
 /// The menu: path, word and icon.
-const MENU: [(&str, Word, Icon); 10] = [
+const MENU: [(&str, Word, Icon); 11] = [
     ("/dashboard", w::HOME, Icon::House),
     ("/dashboard/charges", w::CHARGES, Icon::CreditCard),
+    ("/dashboard/links", w::PAYMENT_LINKS, Icon::Link),
     ("/dashboard/wallet", w::WALLET, Icon::Wallet),
     ("/dashboard/reports", w::REPORTS, Icon::FileText),
     ("/dashboard/disputes", w::DISPUTES, Icon::ShieldAlert),

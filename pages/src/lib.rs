@@ -11,6 +11,7 @@ pub mod forms;
 mod icons;
 pub mod kept;
 mod layout;
+pub mod pay;
 mod receipt;
 mod response;
 mod sent;

@@ -11,11 +11,14 @@ use std::time::{Duration, Instant};
 use domain::account::AccountSettings;
 use domain::charge::{Artefacts, Charge, Funds, StoredCharge, TransactionStatus, transition};
 use domain::ids::ChargeId;
+use domain::payment_link::{NoPlace, PaymentLink};
+use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 
 use acquirer_core::{AcquirerError, Connections, Legs};
 use money::charge::request::NewCharge;
 use money::charge::{ChargeError, Charges};
+use money::payment_link::PaymentLinks;
 use shared::auth::Caller;
 use shared::clock::Clock;
 use shared::config::PublicUrls;
@@ -29,6 +32,8 @@ pub enum IdempotencyNamespace {
     Charges,
     /// `/v1/payments`.
     Payments,
+    /// The forms of payment links.
+    Links,
 }
 
 impl IdempotencyNamespace {
@@ -36,6 +41,7 @@ impl IdempotencyNamespace {
         match self {
             Self::Charges => "charges",
             Self::Payments => "payments",
+            Self::Links => "links",
         }
     }
 }
@@ -50,6 +56,8 @@ pub enum CreateChargeError {
     Acquirer(#[from] AcquirerError),
     #[error(transparent)]
     Charge(#[from] ChargeError),
+    #[error(transparent)]
+    Link(#[from] NoPlace),
 }
 
 impl From<StoreError> for CreateChargeError {
@@ -72,6 +80,16 @@ pub struct ChargeCreation<'a> {
     pub connections: &'a Connections,
     pub public_urls: &'a PublicUrls,
     pub clock: &'a Clock,
+    /// `None`: a merchant makes the charge.
+    pub link: Option<OfLink<'a>>,
+}
+
+/// The payment link at which a payer makes a charge.
+#[derive(Clone, Copy, Debug)]
+pub struct OfLink<'a> {
+    pub links: &'a PaymentLinks,
+    pub link: &'a PaymentLink,
+    pub source: &'a SourceAddress,
 }
 
 /// A replay of the idempotency key returns the stored charge.
@@ -121,6 +139,7 @@ pub async fn create_charge(
         past: None,
         actor: None,
         created_by: Some(caller.by.clone()),
+        link: creation.link.map(|of| of.link.id),
     };
     legs.check(&charge)?;
     if legs.own().name().is_remote() {
@@ -134,7 +153,11 @@ pub async fn create_charge(
         let created = legs.create(&charge, settings, urls, (true, now), CREATE_TIME).await;
         transition::created_as(charge, created.map_err(AcquirerError::from)?)
     };
-    match creation.charges.insert(&charge).await? {
+    let inserted = match creation.link {
+        Some(of) => of.insert(&charge, now).await?,
+        None => creation.charges.insert(&charge).await?,
+    };
+    match inserted {
         Inserted::New => Ok(Created::New(charge)),
         Inserted::Existing(stored) => Ok(Created::Replayed(replayed(stored, &charge, now)?)),
     }
@@ -146,6 +169,19 @@ fn replayed(stored: StoredCharge, charge: &Charge, now: Timestamp) -> Result<Cha
         Ok(stored)
     } else {
         Err(CreateChargeError::IdempotencyKeyReused)
+    }
+}
+
+impl OfLink<'_> {
+    async fn insert(
+        &self,
+        charge: &Charge,
+        now: Timestamp,
+    ) -> Result<Inserted<StoredCharge>, CreateChargeError> {
+        match self.links.insert_charge(self.link, charge, self.source, now).await? {
+            Ok(inserted) => Ok(inserted),
+            Err(no_place) => Err(no_place.into()),
+        }
     }
 }
 
@@ -168,6 +204,8 @@ impl ChargeCreation<'_> {
         let inserted = if is_stopped {
             let stored = self.charges.find(Some(pending.id)).await?;
             Inserted::Existing(stored.ok_or(CreateChargeError::LiveChargesStopped)?)
+        } else if let Some(of) = self.link {
+            of.insert(&pending, now).await?
         } else {
             self.charges.insert_guarded(&pending, limits, now).await?
         };

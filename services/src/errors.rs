@@ -11,6 +11,9 @@ impl From<CreateChargeError> for Problem {
             CreateChargeError::LiveChargesStopped => Self::LiveChargesStopped,
             CreateChargeError::Acquirer(error) => error.into(),
             CreateChargeError::Charge(error) => error.into(),
+            CreateChargeError::Link(no_place) => {
+                Self::Unprocessable(format!("No charge was made: {no_place}."))
+            }
         }
     }
 }

@@ -37,7 +37,7 @@ pub use bank_payments::{BankPayments, PixHint};
 pub use bank_returns::{ReturnStep, Returns};
 pub use charge_cancellation::{ChargeCancellation, cancel_charge};
 pub use charge_creation::{
-    ChargeCreation, CreateChargeError, IdempotencyNamespace, LEASE_SECONDS, create_charge,
+    ChargeCreation, CreateChargeError, IdempotencyNamespace, LEASE_SECONDS, OfLink, create_charge,
 };
 pub use charge_timeline::{
     CaseEvent, ChargeRows, ChargeTimeline, TIMELINE_QUERY, TimelineEntry, TimelineFact, TimelineKind,

@@ -21,6 +21,9 @@ use money::med::request::{
     APPEAL_BODY, NOTICE_BODY, SANDBOX_CASE_BODY, appeal_reason, case_notification, notice_content,
 };
 use money::med::{CASES_QUERY, CaseQuery};
+use money::payment_link::request::{
+    PAYMENT_LINK_CHANGE_BODY, PAYMENT_LINKS_QUERY, PaymentLinkChange, PaymentLinkPage,
+};
 use money::refund::{NewRefund, REFUND_BODY};
 use money::report::request::{
     NewReport, NewSchedule, REPORT_BODY, REPORT_SCHEDULE_BODY, REPORTS_QUERY, ReportPage,
@@ -49,7 +52,7 @@ fn charge(body: &JsonObject, route: ChargeRoute) -> Result<(), Problem> {
 }
 
 /// The bodies with their parsers.
-const BODIES: [(BodyFields, Parser<JsonObject>); 17] = [
+const BODIES: [(BodyFields, Parser<JsonObject>); 18] = [
     (CHARGE_BODY, |body| charge(body, ChargeRoute::Charges)),
     (PIX_CHARGE_BODY, |body| charge(body, ChargeRoute::PixCharges)),
     (PAYMENT_BODY, |body| NewPayment::parse(body, &AddressPolicy::PublicOnly, Mode::Test).map(drop)),
@@ -60,6 +63,9 @@ const BODIES: [(BodyFields, Parser<JsonObject>); 17] = [
     (NOTICE_BODY, |body| notice_content(body, "2026-11-21T10:00:00.000Z".parse().unwrap()).map(drop)),
     (REPORT_BODY, |body| NewReport::parse(body, "2026-11-30T12:00:00.000Z".parse().unwrap()).map(drop)),
     (REPORT_SCHEDULE_BODY, |body| NewSchedule::parse(body).map(drop)),
+    (PAYMENT_LINK_CHANGE_BODY, |body| {
+        PaymentLinkChange::parse(body, "2026-11-30T12:00:00.000Z".parse().unwrap()).map(drop)
+    }),
     (ENDPOINT_BODY, |body| NewEndpoint::parse(body, &AddressPolicy::PublicOnly).map(drop)),
     (ENDPOINT_CHANGE_BODY, |body| EndpointChange::parse(body, &AddressPolicy::PublicOnly).map(drop)),
     (ROTATE_SECRET_BODY, |body| {
@@ -75,7 +81,7 @@ const BODIES: [(BodyFields, Parser<JsonObject>); 17] = [
 ];
 
 /// The query strings with their parsers.
-const QUERIES: [(Definitions, Parser<Query>); 12] = [
+const QUERIES: [(Definitions, Parser<Query>); 13] = [
     (CHARGES_QUERY, |query| ChargeFilter::parse(query).map(drop)),
     (PAYMENTS_QUERY, |query| PaymentFilter::parse(query).map(drop)),
     (STATS_QUERY, |query| StatsQuery::parse(query, STATS_QUERY).map(drop)),
@@ -84,6 +90,7 @@ const QUERIES: [(Definitions, Parser<Query>); 12] = [
     (STATEMENT_QUERY, |query| StatementFilter::parse(query, StatementFormat::Json).map(drop)),
     (CSV_STATEMENT_QUERY, |query| StatementFilter::parse(query, StatementFormat::Csv).map(drop)),
     (CASES_QUERY, |query| CaseQuery::parse(query).map(drop)),
+    (PAYMENT_LINKS_QUERY, |query| PaymentLinkPage::parse(query).map(drop)),
     (REPORTS_QUERY, |query| ReportPage::parse(query).map(drop)),
     (DELIVERIES_QUERY, |query| DeliveryFilter::parse(query).map(drop)),
     (REQUESTS_QUERY, |query| RequestFilter::parse(query).map(drop)),

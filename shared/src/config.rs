@@ -1,7 +1,7 @@
 //! Reads a function's configuration from its environment variables, which `template.yaml` sets, and builds
 //! the public URLs of charges.
 
-use domain::ids::ChargeId;
+use domain::ids::{ChargeId, PaymentLinkId};
 use domain::url_policy::{AddressPolicy, LocalNames};
 
 /// The longest URL in a BR Code, in characters without the scheme (API Pix: location).
@@ -84,6 +84,11 @@ impl PublicUrls {
 
     pub fn checkout_url(&self, id: ChargeId) -> String {
         format!("{}/{}", self.checkout_base_url, id.raw())
+    }
+
+    /// The public page of a payment link.
+    pub fn payment_link_url(&self, id: PaymentLinkId) -> String {
+        format!("{}/pay/{id}", self.api_base_url())
     }
 
     pub fn qr_code_url(&self, id: ChargeId) -> String {

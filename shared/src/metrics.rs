@@ -77,23 +77,23 @@ const ROUTE: Dimension = Dimension {
         "GET /v1/webhooks/deliveries/{id}/attempts",
         "POST /v1/webhooks/deliveries/{id}/resend",
         "GET /v1/webhooks/stats",
-        "GET /v1/events",
-        "GET /v1/events/{id}",
         "GET /v1/openapi.json",
         "GET /llms.txt",
         "/checkout",
         "/dashboard",
         "/docs",
+        "/pay",
         "/v1/acquirer-events",
         "/v1/api-keys",
         "/v1/auth",
+        "/v1/events",
         "/v1/infractions",
         "/v1/med",
+        "/v1/payment_links",
         "/v1/reports",
         "/v1/request",
         "/v1/sandbox",
-        "/v1/webhooks/endpoints",
-        "/v1/webhooks/override-secret",
+        "/v1/webhooks",
         OTHER,
     ],
 };
@@ -298,7 +298,7 @@ mod tests {
     fn a_route_has_its_own_name_or_that_of_its_family() {
         assert_eq!(route_name("POST", "/v1/charges"), "POST /v1/charges");
         assert_eq!(route_name("GET", "/v1/charges/{id}"), "GET /v1/charges/{id}");
-        assert_eq!(route_name("PATCH", "/v1/webhooks/endpoints/{id}"), "/v1/webhooks/endpoints");
+        assert_eq!(route_name("PATCH", "/v1/webhooks/endpoints/{id}"), "/v1/webhooks");
         assert_eq!(route_name("POST", "/v1/acquirer-events/{account}/{token}"), "/v1/acquirer-events");
         for (method, route) in [("DELETE", "/v1/charges"), ("BREW", "/v1/payments"), ("GET", "(no route)")] {
             assert_eq!(route_name(method, route), "other");

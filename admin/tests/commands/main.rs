@@ -408,7 +408,7 @@ async fn an_operator_opens_an_account_and_sets_its_limits() {
         (
             "set-velocity --per-customer 3 --per-account 50",
             "velocity",
-            json!({"per_customer": 3, "per_account": 50}),
+            json!({"per_customer": 3, "per_account": 50, "per_link": 60}),
         ),
         ("set-contact --email eva@padaria.example", "contact", json!("eva@padaria.example")),
         ("set-mail --mail off", "mail", json!("off")),

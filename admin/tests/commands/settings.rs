@@ -273,13 +273,14 @@ async fn an_option_of_stripe_or_of_an_account_changes_its_setting_alone() {
     assert!(!warns("0+901").await && warns("0+902").await);
     service.change(&format!("accounts set-fees {pix} --platform 0+50")).await;
     service.change(&format!("accounts set-velocity {account} --per-customer 3 --per-account 50")).await;
-    let commands: [(String, &[&str]); 7] = [
+    let commands: [(String, &[&str]); 8] = [
         (format!("accounts set-fees {pix} --acquirer 10+100"), &["terms"]),
         (format!("accounts set-fees {pix} --platform 0+51"), &["terms"]),
         (format!("accounts set-hold {pix} --days 2"), &["terms"]),
         (format!("accounts set-fees-on-refund {pix} --fees keep"), &["terms"]),
         (format!("accounts set-velocity {account} --per-customer 4"), &["velocity.per_customer"]),
         (format!("accounts set-velocity {account} --per-account 51"), &["velocity.per_account"]),
+        (format!("accounts set-velocity {account} --per-link 61"), &["velocity.per_link"]),
         (
             format!("accounts set-third-party-refund-limit {account} --mode live --centavos 5"),
             &["third_party_refund_limit.live"],

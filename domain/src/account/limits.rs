@@ -11,6 +11,13 @@ pub struct VelocityLimits {
     pub per_customer: u16,
     /// Maximum number of the account's live charges in one minute.
     pub per_account: u32,
+    /// Maximum number of forms of a payment link in one minute.
+    #[serde(default = "default_per_link")]
+    pub per_link: u16,
+}
+
+fn default_per_link() -> u16 {
+    60
 }
 
 impl VelocityLimits {
@@ -20,7 +27,7 @@ impl VelocityLimits {
 
 impl Default for VelocityLimits {
     fn default() -> Self {
-        Self { per_customer: 10, per_account: 1_000 }
+        Self { per_customer: 10, per_account: 1_000, per_link: default_per_link() }
     }
 }
 

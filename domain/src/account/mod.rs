@@ -183,7 +183,7 @@ mod tests {
         let two = ShardCount::try_from(2).unwrap();
         let changed = Account {
             settings: AccountSettings {
-                velocity: VelocityLimits { per_customer: 3, per_account: 20 },
+                velocity: VelocityLimits { per_customer: 3, per_account: 20, per_link: 5 },
                 third_party_refunds: ThirdPartyLimits { test: Some(5), live: None },
                 refund_overdraft: MinorUnits::new(50),
                 boleto_due_days: BoletoDueDays::new(7).unwrap(),
@@ -196,7 +196,7 @@ mod tests {
         };
         let row = stored(&changed);
         for (name, expected) in [
-            ("/settings/velocity", json!({"per_customer": 3, "per_account": 20})),
+            ("/settings/velocity", json!({"per_customer": 3, "per_account": 20, "per_link": 5})),
             ("/settings/third_party_refunds", json!({"test": 5})),
             ("/settings/refund_overdraft", json!(50)),
             ("/settings/boleto_due_days", json!(7)),

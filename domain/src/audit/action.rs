@@ -81,6 +81,8 @@ actions! {
     "med.retry-notice" RetryNotice(MedCaseId);
     "notification.resolve" ResolveNotification { read_back: Option<EndToEndId> };
     "override-secret.rotate" RotateOverrideSecret(Mode);
+    "payment-link.change" ChangePaymentLink(Mode);
+    "payment-link.create" CreatePaymentLink(Mode);
     "payout.create" CreatePayout(Sum);
     "payout.fail" FailPayout(Sum);
     "payout.settle" SettlePayout(Sum);

@@ -34,7 +34,7 @@ pub use stored::StoredCharge;
 use crate::acquirer::AcquirerName;
 use crate::actor::{Actor, ActorId};
 use crate::calendar::Day;
-use crate::ids::{AcquirerPaymentId, ChargeId, ConnectionId, PostingId, Scope, Scoped};
+use crate::ids::{AcquirerPaymentId, ChargeId, ConnectionId, PaymentLinkId, PostingId, Scope, Scoped};
 use crate::med::CaseUpdate;
 use crate::money::{Amount, Currency, MinorUnits};
 use crate::payment_method::PaymentMethod;
@@ -248,6 +248,8 @@ pub struct Charge {
     /// has it.
     #[serde(rename = "by")]
     pub created_by: Option<ActorId>,
+    /// The payment link for which the payer made it.
+    pub link: Option<PaymentLinkId>,
 }
 
 impl Serialize for Charge {

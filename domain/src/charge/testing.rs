@@ -60,6 +60,7 @@ pub(crate) fn waiting() -> Charge {
         past: None,
         actor: None,
         created_by: None,
+        link: None,
     }
 }
 

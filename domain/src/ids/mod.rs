@@ -10,6 +10,7 @@ mod charge;
 mod connection;
 mod define;
 mod payment;
+mod payment_link;
 mod report;
 mod request;
 mod ulid;
@@ -22,6 +23,7 @@ pub use connection::ConnectionId;
 pub use define::IdText;
 pub(crate) use define::lookup_hash;
 pub use payment::{AcquirerPaymentId, EndToEndId, ReturnId};
+pub use payment_link::PaymentLinkId;
 pub use report::{ReportId, ReportScheduleId};
 pub use request::LoggedRequestId;
 pub use ulid::{AuditId, EmailId, EvidenceId, PayoutId, PostingId};
@@ -48,7 +50,7 @@ mod tests {
     fn id_text() -> impl Strategy<Value = String> {
         let prefixes = [
             "", "acc_", "usr_", "key_", "con_", "ch_", "tx_", "re_", "med_", "mev_", "mv_", "po_", "aud_",
-            "ntc_", "evt_", "wd_", "wh_", "rs_", "rc_", "rp_", "rps_",
+            "ntc_", "evt_", "wd_", "wh_", "rs_", "rc_", "rp_", "rps_", "pl_",
         ];
         let rest = prop_oneof![
             "[0-7][0-9a-hjkmnp-tv-z]{25}",
@@ -106,6 +108,7 @@ mod tests {
                 has_one_spelling::<RecoveryId>,
                 has_one_spelling::<ReportId>,
                 has_one_spelling::<ReportScheduleId>,
+                has_one_spelling::<PaymentLinkId>,
             ];
             // No text is the id of two objects. Ids of banks have no prefix, so they are apart.
             prop_assert!(types.iter().filter(|parses| parses(&text)).count() <= 1, "{}", text);

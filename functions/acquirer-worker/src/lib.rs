@@ -160,6 +160,7 @@ impl AcquirerWorker {
             connections: &self.connections,
             public_urls: &self.public_urls,
             clock: &self.clock,
+            link: None,
         };
         let created = creation.finalise_remotely((&legs, false), &account.settings, leased, FINALISE_TIME);
         match Box::pin(created).await {

@@ -67,6 +67,7 @@ fn creation(app: &App) -> ChargeCreation<'_> {
         connections: &app.connections,
         public_urls: &app.public_urls,
         clock: &app.clock,
+        link: None,
     }
 }
 

@@ -1,4 +1,5 @@
-//! Serves `/checkout`: the hosted checkout page, its QR image, the boleto's PDF, the receipt and the logos of shops.
+//! Serves `/checkout`: the hosted checkout page, its QR image, the boleto's PDF, the receipt and the logos of shops;
+//! and `/pay`, the pages of payment links.
 //! The routes are public: anyone who knows a charge's URL can see its page. [`page`] renders the page.
 //!
 //! [`docs`] serves the documentation for merchants and the description of the API, which are public too.
@@ -9,6 +10,7 @@
 mod brand;
 pub mod docs;
 pub mod page;
+mod pay;
 mod words;
 
 use artefacts::pdf::{BoletoDocument, boleto_pdf};
@@ -25,7 +27,8 @@ use domain::money::{Amount, Currency};
 use domain::pt_br;
 use domain::time::Timestamp;
 use money::charge::Charges;
-use page::Back;
+use money::payment_link::PaymentLinks;
+use page::{Back, RenderedPage};
 use pages::Language;
 use shared::account::{Accounts, Logos};
 use shared::clock::Clock;
@@ -41,6 +44,7 @@ const QR_CACHE_CONTROL: &str = "public, max-age=3600, immutable";
 pub struct Checkout {
     pub accounts: Accounts,
     pub charges: Charges,
+    pub links: PaymentLinks,
     pub logos: Logos,
     pub clock: Clock,
     /// The public origin of the API, with the secrets of the CDN in front of it.
@@ -52,7 +56,8 @@ impl Checkout {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
         Ok(Self {
             accounts: Accounts::new(store.clone()),
-            charges: Charges::new(store),
+            charges: Charges::new(store.clone()),
+            links: PaymentLinks::new(store),
             logos: Logos::from_vars(aws, var)?,
             clock,
             origin: Origin::from_vars(var)?,
@@ -85,6 +90,7 @@ pub fn router(checkout: Checkout) -> Router {
         .route("/llms.txt", get(docs::index))
         .route("/v1/openapi.json", get(docs::description))
         .merge(brand::routes())
+        .merge(pay::routes())
         .with_state(checkout);
     with_middleware(routes, origin)
 }
@@ -202,6 +208,10 @@ fn page_of(
         Ok(None) => (StatusCode::NOT_FOUND, page::not_found(now, language)),
         Err(_logged) => (StatusCode::SERVICE_UNAVAILABLE, page::unavailable(now, language)),
     };
+    response_of(status, page, request)
+}
+
+fn response_of(status: StatusCode, page: RenderedPage, request: &HeaderMap) -> Response {
     let etag = [(header::ETAG, page.etag.as_str())];
     if is_known(request, &page.etag) {
         return (StatusCode::NOT_MODIFIED, etag).into_response();

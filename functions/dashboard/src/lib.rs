@@ -8,6 +8,7 @@ mod dossier;
 mod fields;
 mod help;
 mod home;
+mod links;
 mod money;
 mod reports;
 mod requests;
@@ -24,6 +25,7 @@ mod words;
 use ::money::charge::Charges;
 use ::money::med::MedCases;
 use ::money::med::evidence::{CaseEvidence, EvidenceFiles};
+use ::money::payment_link::PaymentLinks;
 use ::money::report::{ReportFiles, ReportSchedules, Reports};
 use ::money::wallet::Wallets;
 use axum::Router;
@@ -65,6 +67,7 @@ pub struct Uses {
     endpoints: Endpoints,
     recoveries: Recoveries,
     events: EventLog,
+    links: PaymentLinks,
     evidence: CaseEvidence,
     requests: RequestLog,
     reports: Reports,
@@ -91,6 +94,7 @@ pub fn app(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<App, ConfigError> {
             endpoints: Endpoints::new(store.clone()),
             recoveries: Recoveries::new(store.clone()),
             events: EventLog::new(store.clone()),
+            links: PaymentLinks::new(store.clone()),
             evidence: CaseEvidence::new(store.clone(), files),
             requests: RequestLog::new(store.clone()),
             reports: Reports::new(store.clone()),
@@ -122,6 +126,7 @@ pub fn router(app: App) -> Router {
         .route("/dashboard/charges/{id}", get(charges::show))
         .route("/dashboard/charges/{id}/receipt", get(charges::receipt))
         .route("/dashboard/assets/{name}", get(asset))
+        .route("/dashboard/links", get(links::list))
         .route("/dashboard/refunds", get(money::refunds))
         .route("/dashboard/settings", get(settings::show))
         .route("/dashboard/payouts", get(money::payouts))

@@ -82,6 +82,8 @@ pages::translate! {
         Action::RetryNotice(_) = "Aviso de disputa reprocessado", "Notice of a dispute processed again", "Aviso de disputa reprocesado";
         Action::ResolveNotification { .. } = "Notificação do banco resolvida", "Notification of the bank resolved", "Notificación del banco resuelta";
         Action::RotateOverrideSecret(_) = "Segredo de webhookUrl trocado", "Secret for webhookUrl rotated", "Secreto de webhookUrl rotado";
+        Action::ChangePaymentLink(_) = "Link de pagamento alterado", "Payment link changed", "Enlace de pago modificado";
+        Action::CreatePaymentLink(_) = "Link de pagamento criado", "Payment link created", "Enlace de pago creado";
         Action::CreatePayout(_) = "Repasse criado", "Payout created", "Retiro creado";
         Action::FailPayout(_) = "Repasse que falhou", "Payout failed", "Retiro fallido";
         Action::SettlePayout(_) = "Repasse transferido", "Payout transferred", "Retiro transferido";
@@ -340,7 +342,7 @@ pages::translate! {
         Action::RotateKey { replaced_by, key } = "trocada por {}, {}", "replaced by {}, {}", "reemplazada por {}, {}", replaced_by.as_str(), key_in(language, key);
         Action::RotateMedSecret(connection) = "{}", "{}", "{}", connection.to_string();
         Action::CancelCharge { sum, before } = "{}, antes: {}", "{}, before: {}", "{}, antes: {}", sum_in(language, sum), language.say(before.shown().1);
-        Action::RevealDocument(in_mode) | Action::RotateOverrideSecret(in_mode) | Action::DisableEndpoint(in_mode) = "{}", "{}", "{}", language.say(mode(*in_mode));
+        Action::ChangePaymentLink(in_mode) | Action::CreatePaymentLink(in_mode) | Action::RevealDocument(in_mode) | Action::RotateOverrideSecret(in_mode) | Action::DisableEndpoint(in_mode) = "{}", "{}", "{}", language.say(mode(*in_mode));
         Action::RedriveDeliveries { scope, deliveries, since } = "{}: {} entregas desde {}", "{}: {} deliveries since {}", "{}: {} entregas desde {}", language.say(mode(scope.mode)), deliveries.to_string(), format_short_minute(*since);
         Action::AdjustLedger(sum) | Action::AppealCase(sum) | Action::ConfirmCase(sum) | Action::CreatePayout(sum) | Action::FailPayout(sum)
         | Action::SettlePayout(sum) | Action::ApproveReview(sum) | Action::ReturnReview(sum) = "{}", "{}", "{}", sum_in(language, sum);

@@ -37,6 +37,7 @@ use domain::audit::{self, Audit};
 use domain::charge::{Charge, IncomingPayment, Lookups, StoredCharge, TransactionStatus};
 use domain::ids::{AccountId, ResendId, Scope};
 use domain::med::MedCase;
+use domain::payment_link::LinkPayment;
 use domain::payout::Payout;
 use domain::refund::{Refund, RefundStatus};
 use domain::report::{Report, ReportStatus};
@@ -48,6 +49,7 @@ use effects::webhook::endpoint::Endpoint;
 use effects::webhook::event::Event;
 use effects::webhook::queue::{CountQueue, DeliveryMessage, DeliveryQueues};
 use effects::webhook::resend::Resend;
+use money::payment_link::PaymentLinks;
 use money::report::{ReportMessage, ReportQueue};
 use serde_json::Value;
 use shared::clock::Clock;
@@ -109,6 +111,8 @@ struct StreamActions {
     figure: Option<Figure>,
     /// The values by which the new charge is found.
     lookups: Option<Lookups>,
+    /// The payment to add to the totals of its payment link.
+    link: Option<LinkPayment>,
 }
 
 impl Dispatcher {
@@ -169,7 +173,7 @@ impl Dispatcher {
     async fn work_on(&self, records: &[EventRecord], is_replay: bool) -> HashMap<String, Cause> {
         let mut scopes: HashMap<Scope, ScopeWork> = HashMap::new();
         let (mut acquirers, mut emails, mut reports) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut audits, mut new_lookups) = (Vec::new(), Vec::new());
+        let (mut audits, mut new_lookups, mut linked) = (Vec::new(), Vec::new(), Vec::new());
         let mut failures = Vec::new();
         for record in records {
             let sequence_number = sequence_number(record);
@@ -177,7 +181,7 @@ impl Dispatcher {
             match self.read(record) {
                 Ok(actions) => {
                     let StreamActions { events, resend, delivery, acquirer, email, audit, .. } = actions;
-                    let StreamActions { report, figure, lookups, .. } = actions;
+                    let StreamActions { report, figure, lookups, link, .. } = actions;
                     if let Some(scope) = events.first().map(|event| event.scope) {
                         let change = Change { number: number(), events, resend };
                         scopes.entry(scope).or_default().changes.push(change);
@@ -190,6 +194,7 @@ impl Dispatcher {
                     reports.extend(report.map(|message| (number(), message)));
                     audits.extend(audit.map(|audit| (number(), *audit)));
                     new_lookups.extend(lookups.map(|lookups| (number(), lookups)));
+                    linked.extend(link.map(|payment| (number(), payment)));
                     // The first pass of a record that is replayed has counted it.
                     figure.into_iter().filter(|_| !is_replay).for_each(Figure::write);
                 }
@@ -205,16 +210,29 @@ impl Dispatcher {
             }
         }
         let now = self.clock.now();
-        let (to_acquirers, mailed, reported, published, audited, found) = tokio::join!(
+        let (to_acquirers, mailed, reported, published, audited, found, counted) = tokio::join!(
             send(&self.acquirers, &acquirers, |_| Duration::ZERO),
             send(&self.emails, &emails, |email| email.delay(now)),
             send(&self.reports, &reports, |_| Duration::ZERO),
             self.publish_all(scopes),
             self.record_all(audits),
-            self.insert_lookups(new_lookups)
+            self.insert_lookups(new_lookups),
+            self.count_link_payments(linked)
         );
-        failures.extend([to_acquirers, mailed, reported, published, audited, found].concat());
+        failures.extend([to_acquirers, mailed, reported, published, audited, found, counted].concat());
         worst_causes(failures)
+    }
+
+    /// Adds payments to the totals of their links, each once. Returns the records that failed.
+    async fn count_link_payments(&self, payments: Vec<(String, LinkPayment)>) -> Vec<FailedRecord> {
+        let (links, mut failed) = (PaymentLinks::new(self.store.clone()), Vec::new());
+        for (number, payment) in payments {
+            if let Err(error) = links.record(&payment).await {
+                tracing::error!(link = %payment.link, %error, "can't count a payment of a payment link");
+                failed.push((number, Cause::from(&error)));
+            }
+        }
+        failed
     }
 
     /// Appends audit rows, unless they exist, those of some accounts concurrently. Returns those that failed.
@@ -264,6 +282,7 @@ impl Dispatcher {
                 audit: audit_trail::for_charge(old, new).map(Box::new),
                 figure: Figure::of_charge(old, new),
                 lookups: Lookups::of(new).filter(|_| is_new),
+                link: LinkPayment::of(old, new),
                 ..StreamActions::default()
             });
         }

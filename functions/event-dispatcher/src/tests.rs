@@ -70,7 +70,7 @@ fn modify<R: Row>(old: &R, new: &R) -> EventRecord {
 
 /// The actions that a record leads to, one a line.
 fn actions(record: &EventRecord) -> String {
-    let StreamActions { events, resend, delivery, acquirer, email, report, audit, figure, lookups } =
+    let StreamActions { events, resend, delivery, acquirer, email, report, audit, figure, lookups, link } =
         dispatcher().read(record).unwrap();
     let mut lines = Vec::new();
     for event in events {
@@ -98,6 +98,7 @@ fn actions(record: &EventRecord) -> String {
     lines.extend(report.map(|message| format!("report {}", message.body().unwrap())));
     lines.extend(audit.map(|audit| format!("audit {} {}", audit.action.name(), audit.subject)));
     lines.extend(figure.map(|figure| format!("metric {figure:?}")));
+    lines.extend(link.map(|payment| format!("count {} in {}", payment.amount.minor(), payment.link)));
     lines.extend(lookups.map(|lookups| format!("{} rows to find it by", lookups.rows(b"salt").count())));
     if lines.is_empty() { "nothing".to_owned() } else { lines.join("\n") }
 }

@@ -1,7 +1,9 @@
-//! Serves `/v1/payments`, which shows charges as payments.
+//! Serves `/v1/payments`, which shows charges as payments, and `/v1/payment_links`.
 
 mod forms;
+mod links;
 mod list;
+mod pay;
 mod refunds;
 mod resend;
 mod reveal;
@@ -27,11 +29,13 @@ use money::charge::Charges;
 use money::charge::payment::request::NewPayment;
 use money::charge::payment::view::{CreatedPaymentView, DocumentView, PaymentView};
 use money::extract::ScopedResource;
+use money::payment_link::PaymentLinks;
 use money::refund::Refunds;
 use services::{
-    BankPayments, ChargeCancellation, ChargeCreation, IdempotencyNamespace, PaymentList, RemoteCharges,
-    cancel_charge, create_charge,
+    BankPayments, ChargeCancellation, ChargeCreation, IdempotencyNamespace, OfLink, PaymentList,
+    RemoteCharges, cancel_charge, create_charge,
 };
+use shared::account::Accounts;
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, address_policy};
 use shared::http::{IdPath, JsonBody, Problem, RequestContext, Result, with_middleware};
@@ -40,6 +44,8 @@ use shared::store::{Aws, Store, StoreError};
 #[derive(Debug)]
 pub struct Uses {
     charges: Charges,
+    accounts: Accounts,
+    links: PaymentLinks,
     connections: Connections,
     remote: RemoteCharges,
     payment_list: PaymentList,
@@ -64,6 +70,8 @@ pub fn app(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<App, ConfigError> {
         let settings = AccountAcquirers::from_vars(aws, store.clone(), var)?;
         Ok(Uses {
             charges: Charges::new(store.clone()),
+            accounts: Accounts::new(store.clone()),
+            links: PaymentLinks::new(store.clone()),
             remote: RemoteCharges::new(store.clone(), BankPayments::new(store.clone(), settings.clone())),
             connections: Connections::new(settings, clock.clone()),
             payment_list: PaymentList::new(store.clone()),
@@ -89,6 +97,8 @@ pub fn router(app: App) -> Router {
         .route("/v1/payments/{id}/refunds", get(refunds::list))
         .route("/v1/payments/{id}/resend-webhook", post(resend::resend_webhook))
         .merge(forms::routes())
+        .merge(links::routes())
+        .merge(pay::routes())
         .merge(reveal::routes())
         .with_state(app);
     with_middleware(routes, origin)
@@ -113,6 +123,16 @@ impl ScopedResource for Payment {
     }
 }
 
+fn creation<'a>(app: &'a App, link: Option<OfLink<'a>>) -> ChargeCreation<'a> {
+    ChargeCreation {
+        charges: &app.charges,
+        connections: &app.connections,
+        public_urls: &app.public_urls,
+        clock: &app.clock,
+        link,
+    }
+}
+
 async fn create(
     Authenticated { app, caller, now }: Authenticated,
     context: RequestContext,
@@ -121,13 +141,7 @@ async fn create(
     let NewPayment { idempotency_key, charge: request } =
         NewPayment::parse(&body, &app.address_policy, caller.scope.mode)?;
     let key = (IdempotencyNamespace::Payments, idempotency_key.as_str());
-    let creation = ChargeCreation {
-        charges: &app.charges,
-        connections: &app.connections,
-        public_urls: &app.public_urls,
-        clock: &app.clock,
-    };
-    let created = create_charge(creation, &caller, key, request, now).await?;
+    let created = create_charge(creation(&app, None), &caller, key, request, now).await?;
     context.set_charge(created.get().id);
     Ok(created.respond(CreatedPaymentView::new(created.get())))
 }

@@ -59,7 +59,7 @@ shared::fields! {
         "The customer who is to pay. An empty text counts as absent.";
     EXPECTED_PAYER: Parsed<TaxId> = "expected_payer_tax_id", CPF_OR_CNPJ, Optional, "29537995593",
         "The payer lock: only a payment from this CPF or CNPJ is credited. It requires `customer.name`, and must equal `customer.document` when both are sent.";
-    pub(super) METADATA: Dictionary = "metadata",
+    pub(crate) METADATA: Dictionary = "metadata",
         Dictionary { max_keys: metadata::MAX_KEYS }, Optional, {"order_id": "1001"},
         "Data of your own, at most 16384 bytes of JSON. Keys that start with `_`, and the keys `med` and `failure`, are removed and do not count.";
 }
@@ -223,7 +223,7 @@ fn payer_lock(fields: &mut Fields, root: &Object<'_>, customer: &Customer) -> Op
     expected
 }
 
-pub(super) fn metadata(
+pub(crate) fn metadata(
     fields: &mut Fields,
     sent_map: Option<&JsonObject>,
     description: Option<&str>,

@@ -17,6 +17,7 @@ use money::charge::request::{CHARGE_BODY, PIX_CHARGE_BODY};
 use money::med::CASES_QUERY;
 use money::med::evidence::EVIDENCE_BODY;
 use money::med::request::{APPEAL_BODY, NOTICE_BODY};
+use money::payment_link::request::{PAYMENT_LINK_BODY, PAYMENT_LINK_CHANGE_BODY, PAYMENT_LINKS_QUERY};
 use money::refund::REFUND_BODY;
 use money::report::request::{REPORT_BODY, REPORT_SCHEDULE_BODY, REPORTS_QUERY};
 use money::wallet::statement::{BALANCE_QUERY, STATEMENT_QUERY};
@@ -118,6 +119,22 @@ operations! {
     "POST /v1/payments/{id}/resend-webhook" "resendPaymentEvents" "Send the events of the current status again"
         "Sends the events with the same ids and bodies to the endpoints that are subscribed now. `resent` is false if there is no event or no receiver."
         [200 [Json "ResentWebhook"]];
+    tag "Payment links": "Addresses at which payers make charges by a form, for shops without a checkout of their own.";
+    "POST /v1/payment_links" "createPaymentLink" "Make a payment link"
+        "Send `url` to payers. Each payer makes a charge of their own there, whose events are those of every charge. The charges count for no velocity guard: a link takes 60 forms a minute."
+        [201 [Json "PaymentLink"]] .request_headers(&["Idempotency-Key"]) .response_headers(REPLAYED)
+        .body(Body::Json(PAYMENT_LINK_BODY, r#"{"amount": 1990, "payment_methods": ["PIX"], "description": "Aula de violão", "ask": ["name", "email"], "max_payments": 30}"#))
+        errors [InvalidAmount, IdempotencyKeyReused];
+    "GET /v1/payment_links" "listPaymentLinks" "List payment links"
+        "Newest first. While `has_more` is true, pass `next_cursor` as `starting_after`."
+        [200 [Json "PaymentLinkList"]] .query(PAYMENT_LINKS_QUERY);
+    "GET /v1/payment_links/{id}" "getPaymentLink" "Read a payment link"
+        "With the number and the sum of its payments."
+        [200 [Json "PaymentLink"]];
+    "PATCH /v1/payment_links/{id}" "changePaymentLink" "Change or deactivate a payment link"
+        "Send only the fields to change; `null` removes one. `active: false` deactivates the link, and its page says so. Charges that were made before stay as they are."
+        [200 [Json "PaymentLink"]]
+        .body(Body::Json(PAYMENT_LINK_CHANGE_BODY, r#"{"active": false}"#));
     tag "Refunds": "Refunds of settled payments, whole or in parts.";
     "POST /v1/payments/{id}/refund" "createRefund" "Refund a settled payment"
         "The refund continues asynchronously; `refund.succeeded` or `refund.failed` reports its end. Without `amount`, all that can still be refunded is refunded."

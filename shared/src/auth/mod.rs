@@ -9,7 +9,7 @@ use std::fmt::Display;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use domain::account::AccountSettings;
+use domain::account::{Account, AccountSettings};
 use domain::audit::{Action, Actor, ActorId, Audit};
 use domain::ids::{Fingerprint, Mode, Scope};
 use domain::request_id::StoredRequestId;
@@ -64,6 +64,18 @@ impl Caller {
             salt: account.salt.clone().into_bytes(),
             settings: account.settings.clone(),
             by: ActorId::Member(session.user.id),
+            source: context.source,
+            request_id: context.id.stored(),
+        }
+    }
+
+    /// A payer at a payment link, whose account the caller has found open.
+    pub fn of_payer(account: &Account, mode: Mode, by: ActorId, context: &RequestContext) -> Self {
+        Self {
+            scope: Scope { account: account.id, mode },
+            salt: account.salt.clone().into_bytes(),
+            settings: account.settings.clone(),
+            by,
             source: context.source,
             request_id: context.id.stored(),
         }

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, Path, RawPathParams};
 use axum::http::request::Parts;
 use domain::ids::{
-    AccountId, ApiKeyId, ChargeId, DeliveryId, EndpointId, EventId, LoggedRequestId, MedCaseId, RawChargeId,
-    RefundId, ReportId, ReportScheduleId, UserId,
+    AccountId, ApiKeyId, ChargeId, DeliveryId, EndpointId, EventId, LoggedRequestId, MedCaseId,
+    PaymentLinkId, RawChargeId, RefundId, ReportId, ReportScheduleId, UserId,
 };
 
 use super::context::RequestContext;
@@ -39,6 +39,7 @@ path_ids! {
     ApiKeyId;
     EndpointId;
     LoggedRequestId;
+    PaymentLinkId;
     ReportId;
     ReportScheduleId;
     UserId;

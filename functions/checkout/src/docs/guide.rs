@@ -26,7 +26,7 @@ macro_rules! chapters {
 }
 
 /// All chapters, in the order in which a reader needs them.
-pub(super) const CHAPTERS: [Chapter; 18] = chapters![
+pub(super) const CHAPTERS: [Chapter; 19] = chapters![
     "",
     "",
     "quickstart",
@@ -36,6 +36,7 @@ pub(super) const CHAPTERS: [Chapter; 18] = chapters![
     "errors",
     "failed-requests",
     "charges",
+    "payment-links",
     "webhooks",
     "refunds",
     "wallets",

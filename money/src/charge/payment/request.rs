@@ -76,7 +76,7 @@ impl NewPayment {
         let currency = fields.read(&root, &CURRENCY);
         let methods = fields.read(&root, &METHODS);
         if let (Some(currency), Some(methods)) = (currency, &methods) {
-            check_currency(&mut fields, methods, currency);
+            check_currency(&mut fields, (METHODS.name, methods), currency);
         }
         let idempotency_key = fields.read(&root, &IDEMPOTENCY_KEY);
         let document = fields.read(&root, &CUSTOMER_DOCUMENT);
@@ -114,7 +114,12 @@ impl NewPayment {
     }
 }
 
-fn check_currency(fields: &mut Fields, methods: &[PaymentMethod], currency: Currency) {
+/// Rejects `param` if a method can't be paid in the currency.
+pub(crate) fn check_currency(
+    fields: &mut Fields,
+    (param, methods): (&str, &[PaymentMethod]),
+    currency: Currency,
+) {
     let unfit: Vec<&str> = methods
         .iter()
         .filter(|method| !method.supports_currency(currency))
@@ -122,7 +127,7 @@ fn check_currency(fields: &mut Fields, methods: &[PaymentMethod], currency: Curr
         .collect();
     if !unfit.is_empty() {
         fields.reject(
-            METHODS.name,
+            param,
             format!("must fit the currency: {} can't be paid in {currency}", unfit.join(", ")),
         );
     }
@@ -176,13 +181,18 @@ fn phone(fields: &mut Fields, metadata: Option<&JsonObject>, is_required: bool) 
     None
 }
 
-/// The normalised URL is stored, so that the browser is sent to exactly the URL that was checked. Without the
-/// method `CREDIT_CARD`, `returnUrl` is the merchant's own metadata and may have any value.
+/// Without the method `CREDIT_CARD`, `returnUrl` is the merchant's own metadata and may have any value.
 fn return_url(fields: &mut Fields, metadata: Option<&JsonObject>, by_card: bool) -> Option<String> {
     let value = key(metadata, RETURN_URL).filter(|_| by_card)?;
+    return_address(fields, &format!("metadata.{RETURN_URL}"), value.as_str())
+}
+
+/// Checks a URL to which a payer returns. The normalised URL is stored, so that the browser is sent to exactly the URL
+/// that was checked.
+pub(crate) fn return_address(fields: &mut Fields, param: &str, text: Option<&str>) -> Option<String> {
     // White space and control characters are rejected before parsing, because the URL parser would silently
     // drop or escape them.
-    let text = value.as_str().filter(|text| !text.contains(|c: char| c.is_whitespace() || c.is_control()));
+    let text = text.filter(|text| !text.contains(|c: char| c.is_whitespace() || c.is_control()));
     let url = text.and_then(|text| url::Url::parse(text).ok());
     let url = url.filter(|url| {
         matches!(url.scheme(), "http" | "https") && url.username().is_empty() && url.password().is_none()
@@ -193,7 +203,7 @@ fn return_url(fields: &mut Fields, metadata: Option<&JsonObject>, by_card: bool)
     });
     if url.is_none() {
         fields.reject(
-            format!("metadata.{RETURN_URL}"),
+            param,
             "must be an absolute http or https URL of at most 2048 bytes, without credentials, white space or control characters",
         );
     }

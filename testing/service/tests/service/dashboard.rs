@@ -144,6 +144,7 @@ pub(crate) async fn post(service: &Service, path: &str, cookies: &str, fields: &
 pub(crate) const PAGES: &[&str] = &[
     "/dashboard",
     "/dashboard/charges",
+    "/dashboard/links",
     "/dashboard/charges/new",
     "/dashboard/refunds",
     "/dashboard/payouts",

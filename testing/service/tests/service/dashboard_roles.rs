@@ -59,6 +59,7 @@ const ENDPOINTS: &str = "/dashboard/webhooks";
 const ENDPOINT: &str = "/dashboard/webhooks/{endpoint}";
 const DELIVERY: &str = "/dashboard/deliveries/{delivery}";
 const REPORTS: &str = "/dashboard/reports";
+const LINKS: &str = "/dashboard/links";
 const KEYS: &str = "/dashboard/developers";
 const TEAM: &str = "/dashboard/team";
 const SETTINGS: &str = "/dashboard/settings";
@@ -86,6 +87,8 @@ const FORMS: &[Row] = &[
     ("/dashboard/webhooks/{id}/delete", [Member, Admin], InLive, On(ENDPOINT), &[]),
     ("/dashboard/webhooks/{id}/recover", [Member, Member], Never, On(ENDPOINT), &[]),
     ("/dashboard/deliveries/{id}/resend", [Member, Member], Never, On(DELIVERY), &[]),
+    (LINKS, [Member, Member], Never, On(LINKS), &[("amount", "x")]),
+    ("/dashboard/links/{id}/active", [Member, Member], Never, Elsewhere, &[]),
     (REPORTS, [Viewer, Viewer], Never, On(REPORTS), &[("from", "x")]),
     ("/dashboard/reports/schedules", [Member, Member], Never, On(REPORTS), &[("interval", "x")]),
     ("/dashboard/reports/{id}/delete", [Member, Member], Never, Elsewhere, &[]),

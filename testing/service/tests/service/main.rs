@@ -70,6 +70,7 @@ mod med;
 mod med_deadlines;
 mod metrics;
 mod origin;
+mod payment_links;
 mod payment_list;
 mod payments;
 mod policies;

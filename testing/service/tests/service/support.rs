@@ -140,6 +140,14 @@ impl Client {
         Self { is_described: false, ..Self::new(base_url, "") }
     }
 
+    /// The same client at another address of this machine.
+    pub(crate) fn at_address(&self, address: std::net::IpAddr) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_local_address(Some(address));
+        let http = HttpClient::builder(TokioExecutor::new()).build(connector);
+        Self { http, ..Self::new(&self.base_url, &self.key) }
+    }
+
     pub(crate) fn key(&self) -> String {
         self.key.clone()
     }

@@ -18,7 +18,7 @@ const MARIA: &str = "29537995593";
 const JOAO: &str = "25524893033";
 
 /// Ten charges per customer, as in a new account. The account's limit is too high to be reached.
-const LIMITS: VelocityLimits = VelocityLimits { per_customer: 10, per_account: 1_000 };
+const LIMITS: VelocityLimits = VelocityLimits { per_customer: 10, per_account: 1_000, per_link: 60 };
 
 /// Inserts live charges of one account, with the velocity guard.
 struct VelocityFixture {
@@ -150,7 +150,7 @@ async fn of_a_hundred_concurrent_charges_of_an_account_ten_are_accepted() {
 #[tokio::test]
 async fn a_charge_that_may_have_been_inserted_keeps_its_place() {
     let fixture = VelocityFixture::start().await;
-    let limits = VelocityLimits { per_customer: 10, per_account: 1 };
+    let limits = VelocityLimits { per_account: 1, ..LIMITS };
     let proxy = fixture.service.proxy();
     let charges = Charges::new(fixture.service.store_behind_proxy());
     proxy.inject_where(&fixture.charge("first", None).id.to_string(), Fault::ServerError);
@@ -164,7 +164,7 @@ async fn a_charge_that_may_have_been_inserted_keeps_its_place() {
 #[tokio::test]
 async fn an_expired_or_cancelled_charge_no_longer_counts() {
     let fixture = VelocityFixture::start().await;
-    let limits = VelocityLimits { per_customer: 2, per_account: 2 };
+    let limits = VelocityLimits { per_customer: 2, per_account: 2, ..LIMITS };
     let insert =
         async |key: &str| fixture.insert(&fixture.charge(key, Some(MARIA)), limits, fixture.now).await;
     assert_eq!((insert("first").await, insert("second").await), (Ok(true), Ok(true)));

@@ -173,7 +173,10 @@ pub(crate) fn assert_described(method: &Method, path: &str, sent: &[u8], answer:
 fn check_answer(method: &Method, path: &str, sent: &[u8], answer: &Answer) -> Result<(), String> {
     let is_local = path.starts_with("/_local/") || (path == "/" && method == Method::GET);
     // Pages are for people; the description is of the API.
-    let is_page = path == "/dashboard" || path.starts_with("/dashboard/") || path.starts_with("/dashboard?");
+    let is_page = path == "/dashboard"
+        || path.starts_with("/dashboard/")
+        || path.starts_with("/dashboard?")
+        || path.starts_with("/pay/");
     let is_of_brand =
         path.starts_with("/checkout/logos/") || path.ends_with("/receipt") && path.starts_with("/checkout/");
     let is_page = is_page || is_of_brand;

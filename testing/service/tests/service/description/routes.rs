@@ -33,8 +33,9 @@ fn every_described_route_is_in_the_template_and_every_route_of_the_template_is_d
     for (method, path) in &described {
         assert!(routes.iter().any(|route| serves(*route, method, path)), "{method} {path}");
     }
-    // The dashboard is for people.
-    let is_described = |path: &str| !path.starts_with("/dashboard") && !is_of_acquirer(path);
+    // The dashboard and the pages of payment links are for people.
+    let is_described =
+        |path: &str| !path.starts_with("/dashboard") && !path.starts_with("/pay/") && !is_of_acquirer(path);
     for route in routes.into_iter().filter(|(_, path)| is_described(path)) {
         assert!(described.iter().any(|(method, path)| serves(route, method, path)), "{route:?}");
     }

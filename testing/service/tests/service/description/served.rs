@@ -15,6 +15,7 @@ const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 pub(super) fn served() -> BTreeSet<String> {
     let is_for_people = |route: &str| {
         route.contains(" /dashboard")
+            || route.contains(" /pay/")
             || route.contains(" /checkout/logos/")
             || route.ends_with(" /checkout/{raw_id}/receipt")
     };

@@ -1,0 +1,35 @@
+//! The id of a payment link.
+
+use super::define::digest;
+use crate::base32;
+use crate::ids::{IdText, Mode};
+use crate::text::text_schema;
+
+/// The id of a payment link: `pl_` and 26 characters. It is a hash of the idempotency key, so a repeated request finds
+/// the link. Who knows it can pay.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PaymentLinkId(u128);
+
+super::define::prefixed_id!(
+    PaymentLinkId,
+    "pl_",
+    "pl_ and 26 lower-case letters and digits",
+    base32::encode,
+    base32::decode
+);
+
+impl IdText for PaymentLinkId {
+    const CHARS: usize = "pl_".len() + 26;
+    const PATTERN: &'static str = "^pl_[0-7][0-9a-hjkmnp-tv-z]{25}$";
+}
+
+text_schema!(PaymentLinkId, "An id: `pl_` and 26 characters.", { "pattern": PaymentLinkId::PATTERN });
+
+impl PaymentLinkId {
+    /// The link of an idempotency key. The account's secret salt makes it unguessable.
+    pub fn derive(salt: &[u8], mode: Mode, key: &str) -> Self {
+        let hash = digest("payment-link", &[salt, mode.as_str().as_bytes(), key.as_bytes()]);
+        let (bytes, _) = hash.split_first_chunk::<16>().unwrap_or((&[0; 16], &[]));
+        Self(u128::from_be_bytes(*bytes))
+    }
+}

@@ -1,0 +1,110 @@
+//! Serves `/v1/payment_links`, and the dashboard's forms about links.
+
+use axum::middleware::from_fn;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use domain::ids::PaymentLinkId;
+use domain::money::Currency;
+use domain::payment_link::PaymentLink;
+use money::payment_link::PaymentLinkView;
+use money::payment_link::request::{NewPaymentLink, PaymentLinkChange, PaymentLinkPage};
+use pages::forms::{Need, answer, body, minor_units};
+use pages::kept::link_form;
+use pages::{errors_as_pages, words as w};
+use serde_json::{Value, json};
+use shared::http::{Fields, IdPath, JsonBody, ListView, RequestContext, Result};
+
+use crate::{App, Authenticated, AuthenticatedQuery, MemberForm};
+
+const PATH: &str = "/dashboard/links";
+
+pub(crate) fn routes() -> Router<App> {
+    let forms = Router::new()
+        .route(PATH, post(create_by_form))
+        .route("/dashboard/links/{id}/active", post(activate))
+        .layer(from_fn(errors_as_pages));
+    Router::new()
+        .route("/v1/payment_links", post(create).get(list))
+        .route("/v1/payment_links/{id}", get(read).patch(change))
+        .merge(forms)
+}
+
+async fn create(
+    Authenticated { app, caller, now }: Authenticated,
+    context: RequestContext,
+    body: Result<JsonBody>,
+) -> Result<Response> {
+    let (mut fields, key, body) = Fields::of_creation(&context, body)?;
+    let request = NewPaymentLink::from_body(&mut fields, &body, now);
+    let (key, request) = fields.finish(key.zip(request))?;
+    let created = app.links.create(&caller, key, request, now).await?;
+    let view = view(&app, created.get()).await?;
+    Ok(created.respond(view))
+}
+
+async fn view(app: &App, link: &PaymentLink) -> Result<PaymentLinkView> {
+    Ok(PaymentLinkView::new(link, app.links.totals(link.id).await?, &app.public_urls))
+}
+
+async fn list(AuthenticatedQuery { app, caller, query, .. }: AuthenticatedQuery) -> Result<Response> {
+    let page = app.links.list(&caller.scope, PaymentLinkPage::parse(&query)?).await?;
+    let totals = app.links.totals_of_all(&page.items).await?;
+    let shown = page.items.iter().zip(totals);
+    let data = shown.map(|(link, totals)| PaymentLinkView::new(link, totals, &app.public_urls)).collect();
+    Ok(Json(ListView::new(data, page.next_cursor)).into_response())
+}
+
+async fn read(
+    Authenticated { app, caller, .. }: Authenticated,
+    IdPath(id): IdPath<PaymentLinkId>,
+) -> Result<Response> {
+    let link = app.links.get(&caller.scope, id).await?;
+    Ok(Json(view(&app, &link).await?).into_response())
+}
+
+async fn change(
+    Authenticated { app, caller, now }: Authenticated,
+    IdPath(id): IdPath<PaymentLinkId>,
+    JsonBody(body): JsonBody,
+) -> Result<Response> {
+    let link = app.links.change(&caller, id, &PaymentLinkChange::parse(&body, now)?, now).await?;
+    Ok(Json(view(&app, &link).await?).into_response())
+}
+
+/// A form that is sent twice finds the link of its key.
+async fn create_by_form(member: MemberForm) -> Result<Response> {
+    member.require_role(Need::Member)?;
+    let MemberForm { app, caller, form, now, .. } = &member;
+    let created = async {
+        let text = |name| form.text(name);
+        let amount = |name| text(name).map(|typed| minor_units(typed, Currency::BRL)).transpose();
+        let mut request = json!({
+            "amount": amount("amount")?, "min_amount": amount("min_amount")?, "max_amount": amount("max_amount")?,
+            "payment_methods": form.texts("methods").collect::<Vec<_>>(),
+            "description": text("description"), "expires_at": text("expires_at"),
+            "max_payments": text("max_payments").map(|count| count.parse::<u32>().map_or(json!(count), Value::from)),
+            "ask": Some(form.texts("ask").collect::<Vec<_>>()).filter(|ask| !ask.is_empty()),
+        });
+        if let Some(fields) = request.as_object_mut() {
+            fields.retain(|_, value| !value.is_null());
+        }
+        let request = NewPaymentLink::parse(&body(request)?, *now)?;
+        // Keys of members and of programs are apart.
+        let key = format!("{} {}", caller.by, text("idempotency_key").unwrap_or_default());
+        app.links.create(caller, &key, request, *now).await?;
+        Ok(PATH.to_owned())
+    };
+    match Box::pin(created).await {
+        Err(problem) => member.kept(problem, (w::NEW_LINK, PATH), link_form),
+        made => answer(made, PATH),
+    }
+}
+
+async fn activate(IdPath(id): IdPath<PaymentLinkId>, member: MemberForm) -> Result<Response> {
+    member.require_role(Need::Member)?;
+    let MemberForm { app, caller, form, now, .. } = &member;
+    let change = PaymentLinkChange::of_active(form.text("active") == Some("true"));
+    let changed = Box::pin(app.links.change(caller, id, &change, *now)).await;
+    answer(changed.map(|_link| PATH.to_owned()), PATH)
+}

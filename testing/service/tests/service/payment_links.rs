@@ -1,0 +1,323 @@
+//! Tests of payment links: the API, the public page, and the places of a link with a maximum of payments.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+
+use axum::http::Method;
+use domain::ids::ChargeId;
+use screen_reader::Role;
+use serde_json::{Value, json};
+
+use crate::bank_books::Fates;
+use crate::dashboard::{Browser, FORM, cookie, encoded, location, shown, text};
+use crate::live_charges::Live;
+use crate::support::{Answer, Client, Service, id, wait_until};
+
+async fn make(client: &Client, key: &str, body: &Value) -> Answer {
+    client.post_as(&client.key(), "/v1/payment_links", body, &[("idempotency-key", key)]).await
+}
+
+async fn link(client: &Client, body: Value) -> Value {
+    let mut whole = json!({"amount": 1990, "payment_methods": ["PIX"], "description": "Aula de violão"});
+    whole.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
+    make(client, &format!("payment-link-{body}"), &whole).await.expect(201)
+}
+
+fn path(link: &Value) -> String {
+    format!("/v1/payment_links/{}", id(link))
+}
+
+fn page(link: &Value) -> String {
+    format!("/pay/{}", id(link))
+}
+
+/// A payer's browser at an address of its own.
+struct Payer {
+    client: Client,
+    key: String,
+}
+
+impl Payer {
+    fn new(client: &Client, number: u8) -> Self {
+        let client = client.at_address(IpAddr::V4(Ipv4Addr::new(127, 0, 0, number)));
+        Self { client, key: format!("key-of-{number}") }
+    }
+
+    async fn open(&self, link: &Value) -> Answer {
+        self.client.raw(Method::GET, &page(link), &[("accept-language", "pt-BR")], "").await
+    }
+
+    async fn send(&self, link: &Value, fields: &[(&str, &str)]) -> Answer {
+        let body = encoded(&[&[("key", &*self.key)], fields].concat());
+        self.client.raw(Method::POST, &page(link), &[FORM, ("accept-language", "pt-BR")], body).await
+    }
+}
+
+/// The charge to which an answer leads.
+fn charge_of(answer: &Answer) -> ChargeId {
+    ChargeId::parse_any(location(answer).strip_prefix("../checkout/").unwrap()).unwrap()
+}
+
+fn shown_charge(charge: ChargeId) -> Value {
+    json!({ "id": charge.to_string() })
+}
+
+#[tokio::test]
+async fn a_link_is_made_read_listed_changed_and_deactivated() {
+    let service = Service::start().await;
+    let body = json!({"min_amount": 500, "max_amount": 50_000, "payment_methods": ["PIX", "CREDIT_CARD"], "ask": ["email", "name"]});
+    let made = make(&service, "link-0001", &body).await.expect(201);
+    assert!(made["url"].as_str().unwrap().ends_with(&page(&made)), "{made}");
+    let shown = ["amount", "min_amount", "max_amount", "ask", "active", "payments", "amount_paid"];
+    let expected = json!([null, 500, 50_000, ["name", "email"], true, 0, 0]);
+    assert_eq!(Value::from(shown.map(|name| made[name].clone()).to_vec()), expected);
+    let replayed = make(&service, "link-0001", &body).await;
+    assert_eq!((replayed.header("idempotent-replayed"), &replayed.body), (Some("true"), &made));
+    let other = json!({"amount": 1, "payment_methods": ["PIX"]});
+    assert_eq!(make(&service, "link-0001", &other).await.code(), "idempotency_key_reused");
+    assert_eq!(service.get(&path(&made)).await.expect(200), made);
+    let second = link(&service, json!({})).await;
+    let list = service.all_pages("/v1/payment_links?limit=1").await;
+    assert_eq!(list.iter().map(id).collect::<Vec<_>>(), [id(&second), id(&made)]);
+    for stranger in [service.other_account(), service.live_client()] {
+        assert_eq!(stranger.get(&path(&made)).await.problem().0, 404);
+        assert_eq!(stranger.patch(&path(&made), &json!({"active": false})).await.problem().0, 404);
+    }
+    let changed = json!({"active": false, "description": "Outra aula", "ask": null});
+    let changed = service.patch(&path(&made), &changed).await.expect(200);
+    assert_eq!(
+        json!([changed["active"], changed["description"], changed["ask"], changed["min_amount"]]),
+        json!([false, "Outra aula", [], 500])
+    );
+    let audit: Vec<Value> = service
+        .rows(&format!("audit#{}", service.scope().account), "")
+        .await
+        .iter()
+        .map(|row| json!(row["action"].as_s().ok()))
+        .collect();
+    for action in ["payment-link.create", "payment-link.change"] {
+        assert!(
+            audit.iter().any(|row| row.as_str().is_some_and(|text| text.contains(action))),
+            "{action}: {audit:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn each_invalid_field_of_a_link_is_named() {
+    let service = Service::start().await;
+    for (body, params) in [
+        (json!({"payment_methods": ["PIX"]}), vec!["amount"]),
+        (json!({"amount": 1, "min_amount": 1, "payment_methods": ["PIX"]}), vec!["amount"]),
+        (json!({"min_amount": 2, "max_amount": 1, "payment_methods": ["PIX"]}), vec!["max_amount"]),
+        (json!({"min_amount": 2, "payment_methods": ["PIX"]}), vec!["max_amount"]),
+        (json!({"amount": 1}), vec!["payment_methods"]),
+        (json!({"amount": 1, "payment_methods": ["PIX"], "currency": "EUR"}), vec!["payment_methods"]),
+        (json!({"amount": 1, "payment_methods": ["BOLETO"], "max_payments": 3}), vec!["max_payments"]),
+        (json!({"amount": 1, "payment_methods": ["PIX"], "max_payments": 0}), vec!["max_payments"]),
+        (json!({"amount": 1, "payment_methods": ["PIX"], "expires_at": "2020-01-01"}), vec!["expires_at"]),
+        (
+            json!({"amount": 1, "payment_methods": ["PIX"], "success_url": "javascript:alert(1)"}),
+            vec!["success_url"],
+        ),
+        (json!({"amount": 1, "payment_methods": ["PIX"], "ask": ["age"]}), vec!["ask"]),
+        (json!({"amount": 1, "payment_methods": ["PIX"], "colour": "red"}), vec!["colour"]),
+    ] {
+        assert_eq!(make(&service, "link-0001", &body).await.params(), params, "{body}");
+    }
+    let missing = service.post("/v1/payment_links", &json!({"amount": 1, "payment_methods": ["PIX"]})).await;
+    assert_eq!(missing.params(), ["Idempotency-Key"]);
+    let without = link(&service, json!({})).await;
+    assert_eq!(service.patch(&path(&without), &json!({"max_payments": 3})).await.params(), ["max_payments"]);
+}
+
+#[tokio::test]
+async fn a_payer_makes_one_charge_finds_it_again_and_the_totals_follow_its_payment() {
+    let service = Service::start().await;
+    let link = link(&service, json!({"ask": ["name", "email"], "metadata": {"course": "7"}})).await;
+    let payer = Payer::new(&service, 1);
+    let opened = payer.open(&link).await;
+    assert_eq!((opened.status.as_u16(), opened.header("cache-control")), (200, Some("no-store")));
+    assert!(text(&opened).contains("Aula de violão") && text(&opened).contains("19,90"), "{}", text(&opened));
+    assert_eq!(service.get("/v1/charges").await.expect(200)["data"], json!([]), "opening makes no charge");
+    // What was typed stays when a field is refused.
+    let refused = payer.send(&link, &[("name", "Ana Souza"), ("email", "ana")]).await;
+    assert_eq!(refused.status.as_u16(), 422);
+    assert!(
+        text(&refused).contains("value=\"Ana Souza\"") && text(&refused).contains("email-error"),
+        "{}",
+        text(&refused)
+    );
+    let fields = [("name", "Ana Souza"), ("email", "ana@example.com")];
+    let sent = payer.send(&link, &fields).await;
+    let charge = charge_of(&sent);
+    assert_eq!(charge_of(&payer.send(&link, &fields).await), charge, "a form that is sent twice");
+    let stored = service.stored_charge(charge).await;
+    let read = service.get(&format!("/v1/charges/{charge}")).await.expect(200);
+    assert_eq!(
+        json!([
+            read["amount"],
+            stored.customer.email,
+            read["metadata"]["description"],
+            read["metadata"]["course"]
+        ]),
+        json!([1990, "ana@example.com", "Aula de violão", "7"])
+    );
+    assert_eq!(stored.link.map(|link| link.to_string()).as_deref(), Some(id(&link)));
+    let again = [("cookie", &*cookie(&sent))];
+    let again = service.raw(Method::GET, &page(&link), &again, "").await;
+    assert_eq!(charge_of(&again), charge, "the same browser finds its open charge");
+    service.sandbox(&shown_charge(charge), "pay", &json!({})).await;
+    wait_until("the totals", async || {
+        let read = service.get(&path(&link)).await.expect(200);
+        json!([read["payments"], read["amount_paid"]]) == json!([1, 1990])
+    })
+    .await;
+    let after = service.raw(Method::GET, &page(&link), &[("cookie", &cookie(&sent))], "").await;
+    assert_eq!(after.status.as_u16(), 200, "a paid charge is not opened again");
+    let browser = Browser::member(&service).await;
+    let list = browser.page("/dashboard/links").await;
+    let _shown = list.get(Role::Link, link["url"].as_str().unwrap());
+    let form = list.press("Criar link", &[("Descrição", "Rifa do colégio"), ("Valor (R$)", "x")]);
+    let refused = browser.send(&form).await;
+    assert_eq!(refused.status.as_u16(), 400);
+    assert!(text(&refused).contains("Rifa do colégio"), "{}", text(&refused));
+    let form = shown(&refused).press("Criar link", &[("Valor (R$)", "10,00")]);
+    browser.send(&form).await;
+    let listed = service.get("/v1/payment_links").await.expect(200);
+    assert_eq!(
+        json!([listed["data"][0]["description"], listed["data"][0]["amount"]]),
+        json!(["Rifa do colégio", 1000])
+    );
+}
+
+#[tokio::test]
+async fn an_amount_is_typed_within_its_bounds() {
+    let service = Service::start().await;
+    let open = make(
+        &service,
+        "link-0001",
+        &json!({"min_amount": 500, "max_amount": 50_000, "payment_methods": ["PIX"]}),
+    )
+    .await
+    .expect(201);
+    let payer = Payer::new(&service, 1);
+    for refused in ["4,99", "500,01", "", "x"] {
+        let answer = payer.send(&open, &[("amount", refused)]).await;
+        assert_eq!(answer.status.as_u16(), 422, "{refused}");
+        assert!(text(&answer).contains("amount-error"), "{refused}");
+    }
+    let charge = charge_of(&payer.send(&open, &[("amount", "129,90")]).await);
+    assert_eq!(service.stored_charge(charge).await.amount.minor(), 12_990);
+}
+
+#[tokio::test]
+async fn a_link_that_ended_says_so_and_makes_no_charge() {
+    let service = Service::start().await;
+    let payer = Payer::new(&service, 1);
+    let inactive = link(&service, json!({"description": "a"})).await;
+    service.patch(&path(&inactive), &json!({"active": false})).await.expect(200);
+    let end = service.stack.clock.now().plus_seconds(3_600).unwrap().to_iso();
+    let ended = link(&service, json!({"description": "b", "expires_at": end})).await;
+    let suspended = link(&service, json!({"description": "c"})).await;
+    let unknown = json!({"id": "pl_00000000000000000000000000"});
+    assert_eq!(payer.open(&ended).await.status.as_u16(), 200);
+    service.advance_seconds(3_601).await;
+    service.change_settings(|settings| settings.suspended = true).await;
+    for link in [&inactive, &ended, &suspended] {
+        for answer in [payer.open(link).await, payer.send(link, &[]).await] {
+            assert_eq!(answer.status.as_u16(), 410);
+            let page = shown(&answer);
+            let _title = page.get(Role::Heading, "Este link não está disponível");
+        }
+    }
+    assert_eq!(payer.open(&unknown).await.status.as_u16(), 404);
+}
+
+#[tokio::test]
+async fn a_hundred_payers_at_once_get_no_more_places_than_there_are() {
+    let service = Service::start().await;
+    let link = link(&service, json!({"max_payments": 7})).await;
+    let payers = (1..=60).map(|number| Payer::new(&service, number));
+    let answers = shared::concurrently(60, payers, |payer| {
+        let link = link.clone();
+        async move { payer.send(&link, &[]).await }
+    })
+    .await;
+    let (made, refused): (Vec<&Answer>, Vec<&Answer>) =
+        answers.iter().partition(|answer| answer.status == 303);
+    let charges: BTreeSet<ChargeId> = made.iter().map(|answer| charge_of(answer)).collect();
+    let busy = refused.iter().filter(|answer| answer.status == 503).count();
+    assert!(refused.iter().all(|answer| [410, 503].contains(&answer.status.as_u16())), "{refused:?}");
+    assert!(charges.len() <= 7 && (busy > 0 || charges.len() == 7), "{} of 60, {busy} busy", charges.len());
+    // A limit of forms of the link.
+    service.advance_seconds(60).await;
+    let mut charges = charges;
+    for number in 61..=120 {
+        let answer = Payer::new(&service, number).send(&link, &[]).await;
+        if answer.status == 303 {
+            charges.insert(charge_of(&answer));
+        }
+    }
+    assert_eq!(charges.len(), 7);
+    assert_eq!(Payer::new(&service, 121).send(&link, &[]).await.status.as_u16(), 429);
+    let charges: Vec<ChargeId> = charges.into_iter().collect();
+    for charge in &charges[..5] {
+        let stored = service.stored_charge(*charge).await;
+        assert_eq!(stored.artefacts.pix.as_ref().unwrap().ttl_seconds, 900);
+        service.sandbox(&shown_charge(*charge), "pay", &json!({})).await;
+    }
+    // Two places are free again after 15 minutes.
+    let late = Payer::new(&service, 200);
+    assert_eq!(late.open(&link).await.status.as_u16(), 410);
+    service.advance_seconds(901).await;
+    assert_eq!(late.open(&link).await.status.as_u16(), 200);
+    for number in [201, 202] {
+        let charge = charge_of(&Payer::new(&service, number).send(&link, &[]).await);
+        service.sandbox(&shown_charge(charge), "pay", &json!({})).await;
+    }
+    let full = late.send(&link, &[]).await;
+    assert_eq!(full.status.as_u16(), 410);
+    assert!(text(&full).contains("já foram feitos"), "{}", text(&full));
+    wait_until("the totals", async || service.get(&path(&link)).await.expect(200)["payments"] == 7).await;
+}
+
+#[tokio::test]
+async fn an_address_has_two_open_charges_of_a_link_with_places() {
+    let service = Service::start().await;
+    let link = link(&service, json!({"max_payments": 30})).await;
+    let mut payer = Payer::new(&service, 1);
+    for key in ["1", "2"] {
+        key.clone_into(&mut payer.key);
+        charge_of(&payer.send(&link, &[]).await);
+    }
+    "3".clone_into(&mut payer.key);
+    let third = payer.send(&link, &[]).await;
+    assert_eq!(third.status.as_u16(), 429);
+    let page = shown(&third);
+    let _form = page.get(Role::Button, "Pagar");
+    charge_of(&Payer::new(&service, 2).send(&link, &[]).await);
+}
+
+#[tokio::test]
+async fn a_payment_beyond_the_number_is_returned() {
+    let live = Live::start().await;
+    let link = link(&live.client, json!({"max_payments": 1})).await;
+    let unpaid = charge_of(&Payer::new(&live.service, 1).send(&link, &[]).await);
+    assert_eq!(Payer::new(&live.service, 2).send(&link, &[]).await.status.as_u16(), 410);
+    live.service.advance_seconds(20 * 60).await;
+    live.wait_for_status(&shown_charge(unpaid), "expired").await;
+    let charge = charge_of(&Payer::new(&live.service, 2).send(&link, &[]).await);
+    let shown = live.client.get(&format!("/v1/charges/{charge}")).await.expect(200);
+    live.pay(&shown, bank::PayRequest::default());
+    live.wait_for_status(&shown, "paid").await;
+    let second = live.pay(&shown, bank::PayRequest { again: true, ..bank::PayRequest::default() });
+    wait_until("the second one goes back", async || {
+        live.pix(&second)["devolucoes"][0]["status"] == "DEVOLVIDO"
+    })
+    .await;
+    assert_eq!(Payer::new(&live.service, 3).open(&link).await.status.as_u16(), 410);
+    wait_until("the totals", async || live.client.get(&path(&link)).await.expect(200)["payments"] == 1).await;
+    let expected = Fates { credited: 1, returned: 1, ..Fates::default() };
+    assert_eq!(live.check_books().await, expected);
+}
