@@ -175,6 +175,11 @@ def report():
     return request("POST", "/v1/reports", body, headers)["id"]
 
 
+def payment_link():
+    headers = {"apikey": KEY, "content-type": "application/json", "idempotency-key": new_key()}
+    return request("POST", "/v1/payment_links", {"amount": 1000, "payment_methods": ["PIX"]}, headers)["id"]
+
+
 def report_schedule():
     """An account has at most five."""
     found = request("GET", "/v1/reports/schedules")["data"]
@@ -229,6 +234,8 @@ OBJECTS = [
     ("POST /v1/webhooks/endpoints/", endpoint),
     ("GET /v1/events/", ONE_EVENT),
     ("GET /v1/requests/", ONE_REQUEST),
+    ("GET /v1/payment_links/", once(payment_link)),
+    ("PATCH /v1/payment_links/", once(payment_link)),
     ("DELETE /v1/reports/schedules/", report_schedule),
     ("DELETE /v1/reports/", report),
     ("GET /v1/reports/", once(report)),
