@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use domain::ids::{
     ApiKeyId, DeliveryId, EndpointId, EventId, EvidenceId, IdText as _, LoggedRequestId, MedCaseId,
-    RawChargeId, RecoveryId, RefundId, ReportId, ReportScheduleId,
+    PaymentLinkId, RawChargeId, RecoveryId, RefundId, ReportId, ReportScheduleId,
 };
 use effects::webhook::event::API_VERSION;
 use effects::webhook::samples::SAMPLES;
@@ -155,7 +155,7 @@ fn security(access: Access) -> Value {
 
 /// The variables of paths, each with its meaning, its pattern and an example. Where several kinds share a name, the text
 /// before the variable tells them apart. The first row that a path contains is its variable's.
-const PATH_VARIABLES: [(&str, &str, &str, &str); 16] = [
+const PATH_VARIABLES: [(&str, &str, &str, &str); 17] = [
     (
         "{raw_id}",
         "The charge's id without `ch_`.",
@@ -181,6 +181,12 @@ const PATH_VARIABLES: [(&str, &str, &str, &str); 16] = [
         "The service's id of the request.",
         LoggedRequestId::PATTERN,
         "req_7d3f0c1e-5a47-4b5e-9d52-6f0f5c1d2a3b",
+    ),
+    (
+        "/payment_links/{id}",
+        "The id of the payment link.",
+        PaymentLinkId::PATTERN,
+        "pl_4dq99pzz62a0r6jw8dmcg87w47",
     ),
     ("/reports/{id}", "The id of the report.", ReportId::PATTERN, "rp_4dq99pzz62a0r6jw8dmcg87w47"),
     (
