@@ -170,7 +170,8 @@ impl AccountAcquirers {
         if current.is_empty() { Ok(found) } else { Err(SettingsError::Several(account)) }
     }
 
-    /// Reads all connections of an account, those that take new charges first.
+    /// Reads all connections of an account: those that take new charges first, then in the order of the methods that each
+    /// takes.
     pub async fn all(&self, account: &AccountId) -> Result<Vec<ConfiguredAcquirer>> {
         let partition = AccountAcquirer::partition(account);
         let (acquirers, secrets) = Box::pin(async {
@@ -185,7 +186,7 @@ impl AccountAcquirers {
         };
         let all: Result<Vec<ConfiguredAcquirer>> = acquirers.into_iter().map(with_secrets).collect();
         let mut all = all?;
-        all.sort_by_key(|each| each.acquirer.is_retired);
+        all.sort_by_cached_key(|each| (each.acquirer.is_retired, each.acquirer.settings.methods().to_vec()));
         Ok(all)
     }
 
