@@ -3,13 +3,12 @@
 use axum::http::header::{HeaderValue, LOCATION};
 use axum::response::Response;
 
-use crate::Word;
-
 /// The end of a URL whose page says that a form was done, without the name of the action.
 pub(crate) const DONE: &str = "?done=1";
 
 crate::translate! {
-    fn words_of(&str) {
+    /// The words of the notice, by the value of `done`.
+    pub fn done_words(&str) {
         "charges" = "A cobrança foi criada.", "The charge was created.", "El cobro fue creado.";
         "charges-cancel" = "A cobrança foi cancelada.", "The charge was cancelled.", "El cobro fue cancelado.";
         "charges-refund" = "O pedido foi feito: o dinheiro volta a quem pagou.", "The refund was requested: the money goes back to the payer.", "El pedido fue hecho: el dinero vuelve a quien pagó.";
@@ -19,6 +18,8 @@ crate::translate! {
         "disputes-accept" = "A perda da disputa foi aceita.", "The loss of the dispute was accepted.", "La pérdida de la disputa fue aceptada.";
         "disputes-appeal" = "A contestação foi enviada.", "The appeal was sent.", "La apelación fue enviada.";
         "disputes-draft" = "O rascunho foi salvo.", "The draft was saved.", "El borrador fue guardado.";
+        "links" = "O link foi criado.", "The link was made.", "El enlace fue creado.";
+        "links-active" = "O link foi alterado.", "The link was changed.", "El enlace fue cambiado.";
         "reports" = "O relatório foi pedido.", "The report was asked for.", "El informe fue pedido.";
         "reports-delete" = "O relatório foi removido.", "The report was removed.", "El informe fue quitado.";
         "reports-schedules" = "O relatório automático foi agendado.", "The automatic report was scheduled.", "El informe automático fue programado.";
@@ -44,11 +45,6 @@ crate::translate! {
     }
 }
 
-/// The words of the notice, by the value of `done`.
-pub fn done_words(name: &str) -> Word {
-    words_of(name)
-}
-
 /// The name of the action of a form's path: its segments without the ids, which have a digit or `_`. So
 /// `/dashboard/charges/ch_1/refund` is `charges-refund`.
 fn name_of(path: &str) -> String {
@@ -62,7 +58,7 @@ pub(crate) fn name_done(response: &mut Response, path: &str) {
     let name = name_of(path);
     let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
     let Some(page) = location.and_then(|location| location.strip_suffix(DONE)) else { return };
-    if words_of(&name).pt == words_of("").pt {
+    if done_words(&name).pt == done_words("").pt {
         return;
     }
     if let Ok(location) = HeaderValue::try_from(format!("{page}?done={name}")) {

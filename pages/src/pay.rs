@@ -9,7 +9,7 @@ use shared::http::Query;
 
 use crate::components::{Tone, alert, announced, hidden, money};
 use crate::words as w;
-use crate::{Language, Word};
+use crate::{Document, Language, Word};
 
 /// The names of the fields of an address, which are those of `payerAddress` in a payment's metadata.
 pub const ADDRESS: [(&str, Word, &str); 4] = [
@@ -41,7 +41,12 @@ pub struct PayPage<'a> {
 }
 
 impl PayPage<'_> {
-    pub fn title(&self) -> &'static str {
+    /// The whole page.
+    pub fn render(&self) -> Markup {
+        Document { language: self.language, title: self.title(), shell: None, main: self.main() }.render()
+    }
+
+    fn title(&self) -> &'static str {
         self.say(if self.is_open() { w::PAY_LINK } else { w::LINK_ENDED })
     }
 
@@ -54,7 +59,7 @@ impl PayPage<'_> {
         self.language.say(word)
     }
 
-    pub fn main(&self) -> Markup {
+    fn main(&self) -> Markup {
         let Self { link, account, .. } = self;
         let brand = &account.brand;
         let name = brand.name.as_deref().unwrap_or(&account.settings.merchant_name);

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
-use super::define::{decode_80_bits, digest, encode_80_bits, first_80_bits, id_traits};
+use super::define::{decode_80_bits, digest, digest_128, encode_80_bits, first_80_bits, id_traits};
 use super::{IdError, IdText, Mode};
 use crate::base32;
 use crate::text::text_schema;
@@ -25,12 +25,8 @@ impl ChargeId {
     /// A `UUIDv8` (RFC 9562) made of a SHA-256. The account's secret salt prevents others from guessing ids;
     /// `surface` separates idempotency namespaces.
     pub fn derive(salt: &[u8], mode: Mode, surface: &str, idempotency_key: &str) -> Self {
-        let hash = digest(
-            "charge",
-            &[salt, mode.as_str().as_bytes(), surface.as_bytes(), idempotency_key.as_bytes()],
-        );
-        let (bytes, _) = hash.split_first_chunk::<16>().unwrap_or((&[0; 16], &[]));
-        Self(uuid::Builder::from_custom_bytes(*bytes).into_uuid())
+        let fields = [salt, mode.as_str().as_bytes(), surface.as_bytes(), idempotency_key.as_bytes()];
+        Self(uuid::Builder::from_custom_bytes(digest_128("charge", &fields).to_be_bytes()).into_uuid())
     }
 
     /// Parses `ch_<uuid>`, `tx_<uuid>` or the bare UUID, lower-case and hyphenated.

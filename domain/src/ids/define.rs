@@ -60,6 +60,13 @@ pub(super) fn digest(kind: &str, fields: &[&[u8]]) -> [u8; 32] {
     hasher.finalize().into()
 }
 
+/// The first 128 bits of [`digest`].
+pub(super) fn digest_128(kind: &str, fields: &[&[u8]]) -> u128 {
+    let hash = digest(kind, fields);
+    let (bytes, _) = hash.split_first_chunk::<16>().unwrap_or((&[0; 16], &[]));
+    u128::from_be_bytes(*bytes)
+}
+
 /// The number of characters that encode 80 bits: the last ones of those that encode 128 bits.
 const CHARS_OF_80_BITS: usize = 16;
 
@@ -83,7 +90,5 @@ pub(super) fn first_80_bits(bytes: &[u8]) -> u128 {
 pub(crate) fn lookup_hash(salt: &[u8], fields: &[&str]) -> u128 {
     let fields: Vec<&[u8]> =
         std::iter::once(salt).chain(fields.iter().map(|field| field.as_bytes())).collect();
-    let hash = digest("lookup", &fields);
-    let (bytes, _) = hash.split_first_chunk::<16>().unwrap_or((&[0; 16], &[]));
-    u128::from_be_bytes(*bytes)
+    digest_128("lookup", &fields)
 }

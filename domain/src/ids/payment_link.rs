@@ -1,6 +1,6 @@
 //! The id of a payment link.
 
-use super::define::digest;
+use super::define::digest_128;
 use crate::base32;
 use crate::ids::{IdText, Mode};
 use crate::text::text_schema;
@@ -28,8 +28,6 @@ text_schema!(PaymentLinkId, "An id: `pl_` and 26 characters.", { "pattern": Paym
 impl PaymentLinkId {
     /// The link of an idempotency key. The account's secret salt makes it unguessable.
     pub fn derive(salt: &[u8], mode: Mode, key: &str) -> Self {
-        let hash = digest("payment-link", &[salt, mode.as_str().as_bytes(), key.as_bytes()]);
-        let (bytes, _) = hash.split_first_chunk::<16>().unwrap_or((&[0; 16], &[]));
-        Self(u128::from_be_bytes(*bytes))
+        Self(digest_128("payment-link", &[salt, mode.as_str().as_bytes(), key.as_bytes()]))
     }
 }

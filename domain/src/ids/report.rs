@@ -1,6 +1,6 @@
 //! Ids of reports and of their schedules.
 
-use super::define::digest;
+use super::define::digest_128;
 use super::ulid::{random_ids, ulid_id};
 use crate::base32;
 use crate::ids::{IdText, Mode};
@@ -39,9 +39,7 @@ impl ReportId {
     }
 
     fn of(fields: &[&[u8]]) -> Self {
-        let hash = digest("report", fields);
-        let (bytes, _) = hash.split_first_chunk::<16>().unwrap_or((&[0; 16], &[]));
-        Self(u128::from_be_bytes(*bytes))
+        Self(digest_128("report", fields))
     }
 }
 

@@ -10,7 +10,6 @@ use domain::hex;
 use domain::ids::{ChargeId, PaymentLinkId};
 use domain::payment_link::PaymentLink;
 use domain::time::Timestamp;
-use pages::Document;
 use pages::pay::PayPage;
 use shared::http::{IdPath, RequestContext, Result, cookie};
 use shared::random;
@@ -57,8 +56,7 @@ async fn found(
     let (key, language) = (hex::encode(random), language(request, headers));
     let page = PayPage { link: &link, account: &account, standing, key: &key, refused: None, language };
     let status = if page.is_open() { StatusCode::OK } else { StatusCode::GONE };
-    let document = Document { language, title: page.title(), shell: None, main: page.main() };
-    let mut response = pages::html(status, document.render());
+    let mut response = pages::html(status, page.render());
     // Each form has a key of its own.
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(Some(response))

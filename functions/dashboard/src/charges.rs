@@ -371,12 +371,16 @@ pub(crate) async fn new(visitor: Visitor) -> Result<Response> {
     Ok(page.render(page.say(w::NEW_CHARGE), &main))
 }
 
+/// Opens `WhatsApp` with a text, for whom its user chooses.
+pub(crate) fn whatsapp(text: &str) -> String {
+    path_with("https://wa.me/", &[("text", text)])
+}
+
 /// How the payer gets the link of a charge that can be paid.
 fn share(page: &Page, charge: &Charge) -> Markup {
     let url = page.app.public_urls.checkout_url(charge.id);
     let amount = money(charge.amount.minor(), charge.currency);
     let text = page.language.fill(w::PAY_HERE, &[&amount, &url]);
-    let whatsapp = path_with("https://wa.me/", &[("text", &text)]);
     let percent = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let shop = &page.session.account.settings.merchant_name;
     let mail = format!(
@@ -398,7 +402,7 @@ fn share(page: &Page, charge: &Charge) -> Markup {
                         input #link type="text" readonly value=(url);
                     }
                     div.actions {
-                        a.btn.quiet href=(whatsapp) rel="noreferrer" { (page.say(w::BY_WHATSAPP)) }
+                        a.btn.quiet href=(whatsapp(&text)) rel="noreferrer" { (page.say(w::BY_WHATSAPP)) }
                         a.btn.quiet href=(mail) { (page.say(w::BY_EMAIL)) }
                         a.btn.quiet href=(url) { (page.say(w::AT_COUNTER)) }
                     }

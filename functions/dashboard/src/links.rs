@@ -7,9 +7,10 @@ use domain::payment_link::{LinkTotals, PaymentLink};
 use maud::{Markup, html};
 use pages::forms::Need;
 use pages::kept::link_form;
-use pages::{Cell, Tone, copy_button, hidden, money, path_with, tag, time};
+use pages::{Cell, Tone, copy_button, hidden, money, tag, time};
 use shared::http::Result;
 
+use crate::charges::whatsapp;
 use crate::visit::{Page, Visitor};
 use crate::words as w;
 
@@ -43,13 +44,13 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
     let main = html! {
         h1 { (page.say(w::PAYMENT_LINKS)) }
         @if page.may(Need::Member) {
-            section.card {
+            section.card #new {
                 h2 { (page.say(w::NEW_LINK)) }
                 p.soft { (page.say(w::LINKS_MEAN)) }
                 (link_form(&page.form()))
             }
         }
-        div #list { (page.list((w::PAYMENT_LINKS, &columns), rows, (w::NO_LINKS, None), next)) }
+        div #list { (page.list((w::PAYMENT_LINKS, &columns), rows, (w::NO_LINKS, page.may(Need::Member).then_some(("#new", w::NEW_LINK))), next)) }
     };
     Ok(page.render(page.say(w::PAYMENT_LINKS), &main))
 }
@@ -77,7 +78,7 @@ fn row(page: &Page, link: &PaymentLink, totals: LinkTotals, url: &str) -> Vec<Ma
         html! {
             @let text = [link.description.as_deref(), Some(url)].into_iter().flatten().collect::<Vec<_>>().join(" ");
             a href=(url) { (url) } " " (copy_button(page.language, w::COPY_LINK_OF, url)) " "
-            a href=(path_with("https://wa.me/", &[("text", &text)])) rel="noreferrer" { (page.say(w::BY_WHATSAPP)) }
+            a href=(whatsapp(&text)) rel="noreferrer" { (page.say(w::BY_WHATSAPP)) }
         },
         tag(tone, page.say(state)),
     ]

@@ -228,8 +228,11 @@ impl Dispatcher {
         let (links, mut failed) = (PaymentLinks::new(self.store.clone()), Vec::new());
         for (number, payment) in payments {
             if let Err(error) = links.record(&payment).await {
-                tracing::error!(link = %payment.link, %error, "can't count a payment of a payment link");
-                failed.push((number, Cause::from(&error)));
+                let cause = Cause::from(&error);
+                if cause != Cause::Throttled {
+                    tracing::error!(link = %payment.link, %error, "can't count a payment of a payment link");
+                }
+                failed.push((number, cause));
             }
         }
         failed

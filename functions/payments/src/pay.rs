@@ -16,7 +16,7 @@ use money::charge::payment::request::NewPayment;
 use money::payment_link::Standing;
 use pages::forms::{body, minor_units};
 use pages::pay::{ADDRESS, PayPage, RefusedPayer};
-use pages::{Document, Language, Word, words as w};
+use pages::{Language, Word, words as w};
 use serde_json::{Map, Value, json};
 use services::{CreateChargeError, IdempotencyNamespace, OfLink, create_charge};
 use shared::auth::Caller;
@@ -79,8 +79,7 @@ async fn pay(
             (*status, PayPage { refused: Some(refused), ..base })
         }
     };
-    let document = Document { language, title: page.title(), shell: None, main: page.main() };
-    Ok(pages::html(status, document.render()))
+    Ok(pages::html(status, page.render()))
 }
 
 fn key_of(form: &Query) -> Option<&str> {
@@ -101,13 +100,8 @@ async fn made(
     if app.links.count_form(link.id, account.settings.velocity.per_link, now).await?.is_err() {
         return refused(Vec::new(), w::of_code("rate_limited"), StatusCode::TOO_MANY_REQUESTS);
     }
-    let request = match request(link, form) {
-        Ok(request) => request,
-        Err(problem) => {
-            return refused(inputs(&problem), w::of_code(problem.code()), StatusCode::UNPROCESSABLE_ENTITY);
-        }
-    };
-    let parsed = NewPayment::parse(&request, &app.address_policy, link.scope.mode);
+    let parsed = request(link, form)
+        .and_then(|request| NewPayment::parse(&request, &app.address_policy, link.scope.mode));
     let NewPayment { idempotency_key, charge: mut request } = match parsed {
         Ok(parsed) => parsed,
         Err(problem) => {
@@ -117,7 +111,7 @@ async fn made(
     if link.max_payments.is_some() {
         request.pix_expires_in_seconds = Some(PLACE_SECONDS);
     }
-    let caller = Caller::of_payer(account, link.scope.mode, ActorId::Payer(link.id), context);
+    let caller = Caller::of_account(account, link.scope.mode, ActorId::Payer(link.id), context);
     let of = OfLink { links: &app.links, link, source: &context.source };
     let key = (IdempotencyNamespace::Links, idempotency_key.as_str());
     match create_charge(creation(app, Some(of)), &caller, key, request, now).await {

@@ -5,7 +5,7 @@ use domain::charge::{Charge, StoredCharge};
 use domain::hex;
 use domain::ids::{ChargeId, PaymentLinkId, Scope};
 use domain::payment_link::{LinkPayment, LinkTotals, NoPlace, PaymentLink, Places};
-use domain::row::Row as _;
+use domain::row::{Key, Row as _};
 use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 use sha2::{Digest, Sha256};
@@ -80,11 +80,9 @@ impl PaymentLinks {
 
     /// The totals of links, in their order.
     pub async fn totals_of_all(&self, links: &[PaymentLink]) -> Result<Vec<LinkTotals>, StoreError> {
-        let mut all = Vec::new();
-        for link in links {
-            all.push(self.totals(link.id).await?);
-        }
-        Ok(all)
+        let keys: Vec<Key> = links.iter().map(|link| LinkTotals::key_of(link.id)).collect();
+        let totals = self.store.get_each(&keys).await?;
+        Ok(totals.into_iter().map(Option::unwrap_or_default).collect())
     }
 
     /// Newest first.

@@ -11,8 +11,8 @@ use domain::vocabulary::Vocabulary as _;
 use crate::charge::payment::request::{check_currency, return_address};
 use crate::charge::request::{METADATA, canonical_hash, metadata};
 use shared::http::field::{
-    AtMost, BodyFields, Boolean, CURRENCY_CODE, Definitions, Dictionary, DistinctWords, Integer, LIMIT,
-    MinorAmount, Parsed, Text, instant,
+    AtMost, BodyFields, Boolean, CURRENCY_CODE, Definitions, DistinctWords, Integer, LIMIT, MinorAmount,
+    Parsed, Text, instant,
 };
 use shared::http::{Fields, JsonObject, JsonValue, Object, Problem, Query};
 
@@ -49,8 +49,6 @@ shared::fields! {
         "The cursor: the `next_cursor` of the previous page, a payment link id.";
 }
 
-const LINK_METADATA: shared::http::field::Field<Dictionary> = METADATA;
-
 pub const PAYMENT_LINK_BODY: BodyFields = BodyFields::strict(&[
     &AMOUNT,
     &MIN_AMOUNT,
@@ -62,17 +60,17 @@ pub const PAYMENT_LINK_BODY: BodyFields = BodyFields::strict(&[
     &SUCCESS_URL,
     &MAX_COUNT,
     &EXPIRES_AT,
-    &LINK_METADATA,
+    &METADATA,
 ]);
 
 /// The body of `PATCH /v1/payment_links/{id}`. A field that is absent stays as it is, and `null` removes it.
 pub const PAYMENT_LINK_CHANGE_BODY: BodyFields =
-    BodyFields::strict(&[&ACTIVE, &DESCRIPTION, &ASK, &SUCCESS_URL, &MAX_COUNT, &EXPIRES_AT, &LINK_METADATA]);
+    BodyFields::strict(&[&ACTIVE, &DESCRIPTION, &ASK, &SUCCESS_URL, &MAX_COUNT, &EXPIRES_AT, &METADATA]);
 
 pub const PAYMENT_LINKS_QUERY: Definitions = &[&LIMIT, &STARTING_AFTER];
 
 /// What may change of a link.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Terms {
     description: Option<String>,
     ask: Vec<AskedField>,
@@ -86,14 +84,13 @@ impl Terms {
     fn read(fields: &mut Fields, root: &Object<'_>, now: Timestamp) -> Self {
         let mut ask = fields.read(root, &ASK).unwrap_or_default();
         ask.sort_unstable();
-        ask.dedup();
         let success_url = fields.read(root, &SUCCESS_URL);
         let success_url = success_url.and_then(|text| return_address(fields, SUCCESS_URL.name, Some(&text)));
         let expires_at = fields.read(root, &EXPIRES_AT);
         if expires_at.is_some_and(|end| end <= now) {
             fields.reject(EXPIRES_AT.name, "must be in the future");
         }
-        let sent = fields.dictionary(root, &LINK_METADATA);
+        let sent = fields.dictionary(root, &METADATA);
         Self {
             description: fields.read(root, &DESCRIPTION),
             ask,
@@ -132,13 +129,7 @@ impl NewPaymentLink {
         let amount = amount(fields, &root);
         let (currency, methods) = (fields.read(&root, &CURRENCY), fields.read(&root, &METHODS));
         let terms = Terms::read(fields, &root, now);
-        let mut methods = methods?;
-        let mut seen = Vec::new();
-        methods.retain(|method| {
-            let is_new = !seen.contains(method);
-            seen.push(*method);
-            is_new
-        });
+        let methods = methods?;
         check_places(fields, &methods, terms.max_payments);
         let currency = currency?;
         check_currency(fields, (METHODS.name, &methods), currency);
@@ -214,15 +205,7 @@ pub struct PaymentLinkChange {
 impl PaymentLinkChange {
     /// The change that deactivates a link, or activates it again.
     pub fn of_active(active: bool) -> Self {
-        let terms = Terms {
-            description: None,
-            ask: Vec::new(),
-            success_url: None,
-            max_payments: None,
-            expires_at: None,
-            metadata: Metadata::default(),
-        };
-        Self { active: Some(active), sent: Vec::new(), terms }
+        Self { active: Some(active), sent: Vec::new(), terms: Terms::default() }
     }
 
     /// Reports every failing field at once.
@@ -234,14 +217,8 @@ impl PaymentLinkChange {
             fields.reject(ACTIVE.name, "must be true or false");
         }
         let terms = Terms::read(&mut fields, &root, now);
-        let names = [
-            DESCRIPTION.name,
-            ASK.name,
-            SUCCESS_URL.name,
-            MAX_COUNT.name,
-            EXPIRES_AT.name,
-            LINK_METADATA.name,
-        ];
+        let names =
+            [DESCRIPTION.name, ASK.name, SUCCESS_URL.name, MAX_COUNT.name, EXPIRES_AT.name, METADATA.name];
         let sent = names.into_iter().filter(|name| body.get(*name).is_some()).collect();
         fields.finish(Some(Self { active, sent, terms }))
     }
@@ -272,7 +249,7 @@ impl PaymentLinkChange {
         if is_sent(EXPIRES_AT.name) {
             next.expires_at = terms.expires_at;
         }
-        if is_sent(LINK_METADATA.name) {
+        if is_sent(METADATA.name) {
             next.metadata = terms.metadata;
         }
         let mut fields = Fields::new();

@@ -58,19 +58,11 @@ impl Caller {
     /// A member who acts at the dashboard in one mode of the account, for the use cases of the API. The caller has
     /// checked the member's role, and whether the account is suspended.
     pub fn of_member(session: &Session, mode: Mode, context: &RequestContext) -> Self {
-        let account = &session.account;
-        Self {
-            scope: Scope { account: account.id, mode },
-            salt: account.salt.clone().into_bytes(),
-            settings: account.settings.clone(),
-            by: ActorId::Member(session.user.id),
-            source: context.source,
-            request_id: context.id.stored(),
-        }
+        Self::of_account(&session.account, mode, ActorId::Member(session.user.id), context)
     }
 
-    /// A payer at a payment link, whose account the caller has found open.
-    pub fn of_payer(account: &Account, mode: Mode, by: ActorId, context: &RequestContext) -> Self {
+    /// Who acts without a key, such as a payer at a payment link. The caller has checked whether the account is suspended.
+    pub fn of_account(account: &Account, mode: Mode, by: ActorId, context: &RequestContext) -> Self {
         Self {
             scope: Scope { account: account.id, mode },
             salt: account.salt.clone().into_bytes(),

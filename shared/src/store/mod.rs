@@ -263,13 +263,18 @@ impl Store {
     /// Like [`Store::batch_get`], but deserialises the rows and returns them in the order of `keys`. The row of a
     /// repeated key has its first place.
     pub async fn get_in_order<R: DeserializeOwned>(&self, keys: &[Key]) -> Result<Vec<R>> {
+        Ok(self.get_each(keys).await?.into_iter().flatten().collect())
+    }
+
+    /// Like [`Store::get_in_order`], with `None` for a key without a row.
+    pub async fn get_each<R: DeserializeOwned>(&self, keys: &[Key]) -> Result<Vec<Option<R>>> {
         let mut rows = HashMap::new();
         for item in self.batch_get(keys).await? {
             if let Some(key) = key_of_item(&item) {
                 rows.insert(key, from_item(item)?);
             }
         }
-        Ok(keys.iter().filter_map(|key| rows.remove(key)).collect())
+        Ok(keys.iter().map(|key| rows.remove(key)).collect())
     }
 
     /// Reads the items with the keys of each table. Returns the items of each table.

@@ -608,7 +608,7 @@ impl<T: Copy + PartialEq + 'static> JsonKind for Words<T> {
     }
 }
 
-/// A list of at least one word of a vocabulary, and at most as many as it has. The caller has removed repeated words.
+/// A list of at least one word of a vocabulary, and at most as many as it has. A repeated word counts once.
 #[derive(Clone, Copy, Debug)]
 pub struct DistinctWords<T> {
     pub words: fn() -> Vec<(&'static str, T)>,
@@ -631,14 +631,20 @@ impl<T: 'static> Kind for DistinctWords<T> {
     }
 }
 
-impl<T: Copy + 'static> JsonKind for DistinctWords<T> {
+impl<T: Copy + PartialEq + 'static> JsonKind for DistinctWords<T> {
     fn read(&self, value: &JsonValue) -> Result<Vec<T>, Failures> {
         let vocabulary = (self.words)();
         let known = |word: &JsonValue| vocabulary.iter().find(|(known, _)| word.as_str() == Some(*known));
         let sent = value.as_array().unwrap_or_default();
         let found: Option<Vec<T>> = sent.iter().map(|word| Some(known(word)?.1)).collect();
         let found = found.filter(|found| (1..=vocabulary.len()).contains(&found.len()));
-        found.ok_or_else(|| self.missing().into())
+        let mut distinct = Vec::new();
+        for value in found.ok_or_else(|| self.missing())? {
+            if !distinct.contains(&value) {
+                distinct.push(value);
+            }
+        }
+        Ok(distinct)
     }
 }
 

@@ -76,7 +76,13 @@ async fn a_link_is_made_read_listed_changed_and_deactivated() {
     let other = json!({"amount": 1, "payment_methods": ["PIX"]});
     assert_eq!(make(&service, "link-0001", &other).await.code(), "idempotency_key_reused");
     assert_eq!(service.get(&path(&made)).await.expect(200), made);
-    let second = link(&service, json!({})).await;
+    let second = link(&service, json!({"payment_methods": ["PIX", "CREDIT_CARD", "PIX"]})).await;
+    assert_eq!(second["payment_methods"], json!(["PIX", "CREDIT_CARD"]), "a repeated method counts once");
+    let older = Browser::member(&service)
+        .await
+        .page(&format!("/dashboard/links?starting_after={}", id(&second)))
+        .await;
+    let _first = older.get(Role::Link, made["url"].as_str().unwrap());
     let list = service.all_pages("/v1/payment_links?limit=1").await;
     assert_eq!(list.iter().map(id).collect::<Vec<_>>(), [id(&second), id(&made)]);
     for stranger in [service.other_account(), service.live_client()] {
@@ -183,7 +189,8 @@ async fn a_payer_makes_one_charge_finds_it_again_and_the_totals_follow_its_payme
     assert_eq!(refused.status.as_u16(), 400);
     assert!(text(&refused).contains("Rifa do colégio"), "{}", text(&refused));
     let form = shown(&refused).press("Criar link", &[("Valor (R$)", "10,00")]);
-    browser.send(&form).await;
+    let made = browser.send(&form).await;
+    assert_eq!(made.header("location"), Some("/dashboard/links?done=links"));
     let listed = service.get("/v1/payment_links").await.expect(200);
     assert_eq!(
         json!([listed["data"][0]["description"], listed["data"][0]["amount"]]),
