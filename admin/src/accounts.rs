@@ -271,6 +271,12 @@ impl Command {
     pub(crate) fn is_final(&self) -> bool {
         matches!(self, Self::SetShards { .. } | Self::Acquirer(acquirer::Command::Forget(_)))
     }
+
+    /// Whether it changes where an account's money comes from.
+    pub(crate) fn sets_acquirer(&self) -> bool {
+        use acquirer::Command::{RotateSecret, Set, SetCertificate};
+        matches!(self, Self::Acquirer(Set(_) | SetCertificate(_) | RotateSecret(_)))
+    }
 }
 
 impl AccountArguments {
@@ -280,7 +286,7 @@ impl AccountArguments {
         action: fn(Changed) -> Action,
         change: impl Fn(&mut AccountSettings),
     ) -> Result<Account> {
-        let (tables, operator) = ((&stack.accounts, &stack.api_keys), self.operator.operator());
+        let (tables, operator) = ((&stack.accounts, &stack.api_keys), stack.operator(&self.operator));
         let now = stack.clock.now();
         let changed = change_account_settings(tables, &self.id, action, change, &operator, now);
         Box::pin(printing_changes(stack, self.id, Box::pin(changed))).await
@@ -303,7 +309,7 @@ impl AccountArguments {
         action: fn(Changed) -> Action,
         change: impl Fn(&mut Contact),
     ) -> Result<Account> {
-        let (operator, now) = (self.operator.operator(), stack.clock.now());
+        let (operator, now) = (stack.operator(&self.operator), stack.clock.now());
         let changed = stack.accounts.change(&self.id, action, |of| &mut of.contact, change, &operator, now);
         Box::pin(printing_changes(stack, self.id, Box::pin(changed))).await
     }
@@ -327,7 +333,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         Command::Open { merchant_name, merchant_city, contact, operator } => {
             let settings = AccountSettings::new(&merchant_name, &merchant_city);
             let contact = Contact { address: contact, mail_off: false };
-            stack.accounts.open(settings, contact, &operator.operator(), now).await?
+            stack.accounts.open(settings, contact, &stack.operator(&operator), now).await?
         }
         Command::List => {
             let accounts = stack.accounts.all().await?;
@@ -394,7 +400,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         }
         Command::SetShards { account: AccountArguments { id, operator }, shards } => {
             let tables = (&stack.accounts, &stack.api_keys);
-            let operator = operator.operator();
+            let operator = stack.operator(&operator);
             let raised = Box::pin(raise_shards(tables, &id, shards, &operator, now));
             Box::pin(printing_changes(stack, id, raised)).await?
         }

@@ -54,6 +54,7 @@ fn printed(row: &Audit) -> Record {
         id: row.id,
         at: row.at,
         actor: row.actor,
+        identity: row.identity,
         source: row.source,
         action: row.action.name(),
         subject: row.subject,

@@ -137,7 +137,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
             }
             Ok(())
         }
-        Command::Expire { charge, operator } => expire(stack, charge, &operator.operator()).await,
+        Command::Expire { charge, operator } => expire(stack, charge, &stack.operator(&operator)).await,
     }
 }
 

@@ -111,7 +111,7 @@ impl Customer {
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
     let Command::Erase { customer, account, mode, apply, operator } = command;
     let scopes = stack.scopes(Some(account), mode).await?;
-    let operator = Some(operator.operator()).filter(|_| apply);
+    let operator = Some(stack.operator(&operator)).filter(|_| apply);
     let mut lines = Vec::new();
     let mut kept: usize = 0;
     let charges = customer.charges(stack, account, &scopes).await?;

@@ -104,7 +104,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         // The audit row is written before the first resend. So every resend has an actor and a reason, even
         // if the command fails.
         let subject = endpoint.map_or_else(|| scope.to_string(), |endpoint| endpoint.to_string());
-        let (by, account) = (operator.operator(), scope.account);
+        let (by, account) = (stack.operator(&operator), scope.account);
         let deliveries = usize::try_from(deliveries).unwrap_or(usize::MAX);
         let action = Action::RedriveDeliveries { scope, deliveries, since };
         let audit = audit::by_operator(&by, account, action, subject, now)?;

@@ -23,7 +23,7 @@ pub(crate) enum Command {
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome> {
     let (Command::Replay { operator }, dry_run) = (command, stack.is_dry_run);
     let dispatcher = stack.dispatcher()?;
-    let operator = operator.operator();
+    let operator = stack.operator(&operator);
     let quarantined = dispatcher.list_quarantined().await?;
     let bar = progress_bar(quarantined.len(), "objects")?;
     let (mut records, mut failures): (usize, usize) = (0, 0);

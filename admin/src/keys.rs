@@ -35,7 +35,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
             print_list(stack, "keys", keys.iter().map(ListedKeyView::new))
         }
         Command::Revoke { account, id, operator } => {
-            let (operator, now) = (operator.operator(), stack.clock.now());
+            let (operator, now) = (stack.operator(&operator), stack.clock.now());
             let revoked = stack.api_keys.revoke(&account, Some(&id), &operator, now).await;
             revoked?;
             print_json(&json!({"id": id, "revoked": true}))

@@ -44,7 +44,7 @@ pub(crate) enum Command {
         /// The currency of the wallet
         #[arg(long, default_value = "BRL", value_parser = currency)]
         currency: Currency,
-        /// Permit an amount above 10000000 minor units (R$ 100.000,00)
+        /// Permit more than operators may move of an account in a day
         #[arg(long)]
         over_limit: bool,
         /// Note that the merchant reads in the statement
@@ -58,6 +58,12 @@ pub(crate) enum Command {
     },
     /// Show the balances of an account in a mode, as the merchant sees them
     Show(ScopeArguments),
+}
+
+impl Command {
+    pub(crate) fn is_live_correction(&self) -> bool {
+        matches!(self, Self::Adjust { scope, .. } if scope.mode == Mode::Live)
+    }
 }
 
 pub(crate) fn currency(text: &str) -> Result<Currency, String> {
@@ -75,9 +81,6 @@ fn minor_units(text: &str) -> Result<i64, String> {
     text.parse().map_err(|_| "must be an integer, in minor units: 1000 is BRL 10.00, or JPY 1000".to_owned())
 }
 
-/// The greatest adjustment without `--over-limit`, in minor units.
-const ADJUSTMENT_LIMIT: u64 = 10_000_000;
-
 /// Parses an amount in minor units, positive or negative, but not zero.
 fn adjustment(text: &str) -> Result<i64, String> {
     let minor = minor_units(text)?;
@@ -92,13 +95,10 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         Command::Verify { account, mode } => verify(stack, account, mode).await,
         Command::Adjust { scope, amount, currency, over_limit, note, reference, operator } => {
             let (scope, now) = (stack.existing_scope(scope).await?, stack.clock.now());
-            if amount.unsigned_abs() > ADJUSTMENT_LIMIT && !over_limit {
-                let message = format!("an amount above {ADJUSTMENT_LIMIT} minor units needs --over-limit");
-                return Err(message.into());
-            }
             let id = PostingId::new(now, random::bytes()?);
             let adjustment = Adjustment { id, reference, scope, currency, minor: amount, note };
-            let adjusted = stack.wallets.adjust(&adjustment, &operator.operator(), now).await;
+            let operator = stack.operator_over(over_limit, &operator);
+            let adjusted = stack.wallets.adjust(&adjustment, &operator, now).await;
             match adjusted.map_err(|error| unknown_outcome(&error))? {
                 AdjustmentOutcome::Done(posting) => {
                     if posting.id != id {
@@ -110,6 +110,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
                 AdjustmentOutcome::Short { available } => {
                     return Err(PayoutError::InsufficientBalance { available }.into());
                 }
+                AdjustmentOutcome::OverLimit(over) => return Err(over.into()),
                 AdjustmentOutcome::ReferenceTaken(of) => return Err(PayoutError::ReferenceTaken(of).into()),
             }
             Ok(CommandOutcome::Succeeded)

@@ -22,9 +22,9 @@ pub(crate) enum Command {
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
     let (acquirers, now) = (stack.acquirers()?, stack.clock.now());
     let stop = match command {
-        Command::Stop(operator) => Some(acquirers.stop_live_charges(&operator.operator(), now).await?),
+        Command::Stop(operator) => Some(acquirers.stop_live_charges(&stack.operator(&operator), now).await?),
         Command::Resume(operator) => {
-            acquirers.resume_live_charges(&operator.operator(), now).await?;
+            acquirers.resume_live_charges(&stack.operator(&operator), now).await?;
             None
         }
         Command::Show => acquirers.live_charges_stop().await?,

@@ -5,6 +5,7 @@
 
 mod accounts;
 mod audit;
+mod aws_cli;
 mod charges;
 mod cost;
 mod customers;
@@ -20,6 +21,8 @@ mod med;
 mod notifications;
 mod output;
 mod payouts;
+mod persons;
+mod proposals;
 mod receipts;
 mod reconcile;
 mod refunds;
@@ -35,7 +38,6 @@ use std::time::Duration;
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use domain::audit::Operator;
 use domain::ids::{AccountId, Mode};
 use domain::time::Timestamp;
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
@@ -43,6 +45,9 @@ use serde::Serialize;
 use shared::auth::dashboard::token::public_key_of;
 use shared::http::Query;
 
+use aws_cli::AwsCli;
+use persons::{Deciders, Need, Rules};
+use proposals::Proposed;
 use target::{Stack, Target};
 
 /// The error is a text for the operator.
@@ -57,6 +62,8 @@ type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 struct Arguments {
     #[command(flatten)]
     target: Target,
+    #[command(flatten)]
+    deciders: Deciders,
     /// Print lists as JSON lines, also on a terminal
     #[arg(long, global = true)]
     json: bool,
@@ -127,6 +134,9 @@ enum StackCommand {
     /// Manage payouts from wallets to merchants' banks
     #[command(subcommand)]
     Payouts(payouts::Command),
+    /// List, approve and reject commands that another operator proposes with --propose
+    #[command(subcommand)]
+    Proposals(proposals::Command),
     /// List, apply and return live payments that match no charge
     #[command(subcommand)]
     Receipts(receipts::Command),
@@ -220,12 +230,6 @@ fn text_of_at_most(text: &str, most: usize) -> Result<String, String> {
     }
 }
 
-impl OperatorArguments {
-    fn operator(self) -> Operator {
-        Operator { actor: self.actor, reason: self.reason, ..Operator::default() }
-    }
-}
-
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum CommandOutcome {
     /// The command succeeded: exit code 0.
@@ -245,14 +249,13 @@ impl CommandOutcome {
 #[tokio::main]
 async fn main() -> ExitCode {
     let parsed = Arguments::command().try_get_matches();
-    let parsed =
-        parsed.and_then(|matches| Ok((Arguments::from_arg_matches(&matches)?, has_reason(&matches))));
-    let (arguments, is_change) = match parsed {
+    let parsed = parsed.and_then(|matches| Ok((Arguments::from_arg_matches(&matches)?, matches)));
+    let (arguments, matches) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => return print_usage_error(&error),
     };
     let failure = arguments.command.exit_code_of_failure();
-    match Box::pin(run(arguments, is_change)).await {
+    match Box::pin(run(arguments, &matches)).await {
         Ok(CommandOutcome::Succeeded) => ExitCode::SUCCESS,
         Ok(CommandOutcome::FoundFaults) => ExitCode::FAILURE,
         Ok(CommandOutcome::Incomplete) => ExitCode::from(INCOMPLETE),
@@ -318,6 +321,7 @@ impl StackCommand {
                 use payouts::Command::{Create, Fail, Settle};
                 matches!(command, Create { .. } | Settle(_) | Fail(_))
             }
+            Self::Proposals(command) => matches!(command, proposals::Command::Approve { .. }),
             Self::Receipts(command) => !matches!(command, receipts::Command::List { .. }),
             Self::Review(command) => !matches!(command, review::Command::List { .. }),
             Self::Users(command) => matches!(command, users::Command::Remove(_)),
@@ -327,6 +331,30 @@ impl StackCommand {
             | Self::LiveCharges(_)
             | Self::Reconcile(_)
             | Self::Audit(_) => false,
+        }
+    }
+}
+
+impl StackCommand {
+    /// Why the command needs a second person; `None`: one is enough.
+    fn second_person(&self) -> Option<Need> {
+        match self {
+            Self::Ledger(command) => command.is_live_correction().then_some(Need::Correction),
+            Self::Payouts(command) => command.is_over_limit().then_some(Need::OverLimit),
+            Self::Accounts(command) => command.sets_acquirer().then_some(Need::Credentials),
+            Self::Users(command) => command.gives_access().then_some(Need::Access),
+            Self::Restore(_) => Some(Need::Restore),
+            _ => None,
+        }
+    }
+
+    /// Whether the limit of a day holds for the command, or for a proposed one.
+    fn has_limit(&self) -> bool {
+        match self {
+            Self::Ledger(command) => matches!(command, ledger::Command::Adjust { .. }),
+            Self::Payouts(command) => matches!(command, payouts::Command::Create { .. }),
+            Self::Proposals(command) => matches!(command, proposals::Command::Approve { .. }),
+            _ => false,
         }
     }
 }
@@ -349,11 +377,13 @@ fn confirm(stack: &Stack, is_final: bool, is_by_variables: bool) -> Result<()> {
     if answer.trim() == "yes" { Ok(()) } else { Err("nothing was changed".into()) }
 }
 
+const DRY_RUN: &str = "dry run: what is printed is not done";
+
 /// The exit code of a comparison or check that could not be made.
 const INCOMPLETE: u8 = 2;
 
-async fn run(arguments: Arguments, is_change: bool) -> Result<CommandOutcome> {
-    let target = arguments.target;
+async fn run(arguments: Arguments, matches: &ArgMatches) -> Result<CommandOutcome> {
+    let Arguments { target, deciders, .. } = arguments;
     match arguments.command {
         Command::Doctor => doctor::run(&target).await,
         Command::Cost(cost) => cost::run(&cost).map(|()| CommandOutcome::Succeeded),
@@ -374,12 +404,40 @@ async fn run(arguments: Arguments, is_change: bool) -> Result<CommandOutcome> {
             let mut stack = target.open().await?;
             stack.prints_tables = !arguments.json && std::io::stdout().is_terminal();
             print_stack(&stack);
+            let is_deployed = stack.local_base_url().is_none();
+            let need = command.second_person();
+            if need.is_none() && deciders.propose {
+                return Err("--propose is for commands that need two persons".into());
+            }
+            // A dry run of a stack that only variables select checks no limit of a day.
+            if (need.is_some() || command.has_limit())
+                && (!is_deployed || target.stack.is_some() || !target.dry_run)
+            {
+                stack.rules = Some(Rules::read(&target, &stack).await?);
+            }
             if target.dry_run {
-                writeln!(std::io::stderr(), "dry run: what is printed is not done")?;
-            } else if is_change {
-                let is_by_variables =
-                    stack.local_base_url().is_none() && !target.names_tables() && target.stack.is_none();
-                confirm(&stack, is_final, is_by_variables)?;
+                writeln!(std::io::stderr(), "{DRY_RUN}")?;
+            } else if has_reason(matches) {
+                let is_by_variables = is_deployed && !target.names_tables() && target.stack.is_none();
+                confirm(&stack, is_final && !deciders.propose, is_by_variables)?;
+                if is_deployed {
+                    stack.identity = Some(persons::identity(&AwsCli::new()).await?);
+                }
+                if let (Some(need), Some(rules), false) = (need, &stack.rules, deciders.propose) {
+                    rules.permit(need, deciders, &stack).await?;
+                }
+            }
+            if deciders.propose {
+                let proposed = Proposed::new(std::env::args().skip(1), matches)?;
+                if is_final {
+                    writeln!(std::io::stderr(), "{DRY_RUN}")?;
+                    let mut target = target;
+                    target.dry_run = true;
+                    let mut checking = target.open().await?;
+                    checking.rules.clone_from(&stack.rules);
+                    Box::pin(run_on(&checking, command)).await?;
+                }
+                return proposals::propose(&stack, proposed).await;
             }
             Box::pin(run_on(&stack, command)).await
         }
@@ -395,6 +453,7 @@ async fn run_on(stack: &Stack, command: StackCommand) -> Result<CommandOutcome> 
         StackCommand::Restore(command) => return restore::run(stack, command).await,
         StackCommand::Reconcile(arguments) => return reconcile::run(stack, arguments).await,
         StackCommand::Audit(arguments) => return audit::run(stack, arguments).await,
+        StackCommand::Proposals(command) => return proposals::run(stack, command).await,
         StackCommand::Charges(command) => charges::run(stack, command).await,
         StackCommand::Customers(command) => customers::run(stack, command).await,
         StackCommand::Users(command) => users::run(stack, command).await,

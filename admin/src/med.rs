@@ -171,11 +171,11 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
             if !case.unconfirmed {
                 return Err("the case does not await confirmation".into());
             }
-            stack.cases.confirm(case, &operator.operator(), now).await?
+            stack.cases.confirm(case, &stack.operator(&operator), now).await?
         }
         Command::Decide { case: CaseArguments { id, operator }, decision } => {
             let case = find(stack, id).await?;
-            let case = stack.cases.decide(case, decision, Some(&operator.operator()), now).await?;
+            let case = stack.cases.decide(case, decision, Some(&stack.operator(&operator)), now).await?;
             // Repeating the same decision has no effect and succeeds. A different decision fails, because the
             // case has ended.
             if !case.ended_by(decision) {
@@ -185,11 +185,12 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
         }
         Command::RequestEvidence(CaseArguments { id, operator }) => {
             let case = find_ongoing(stack, id).await?;
-            stack.cases.request_evidence(case, Some(&operator.operator()), now).await?
+            stack.cases.request_evidence(case, Some(&stack.operator(&operator)), now).await?
         }
         Command::Forward { case: CaseArguments { id, operator }, file, submit } => {
             let case = find(stack, id).await?;
-            return Box::pin(forward::run(stack, case, &file, submit.then(|| operator.operator()))).await;
+            return Box::pin(forward::run(stack, case, &file, submit.then(|| stack.operator(&operator))))
+                .await;
         }
         Command::Evidence(command) => return evidence(stack, command).await,
         Command::Notices(command) => return notices::run(stack, command).await,
@@ -228,7 +229,7 @@ async fn evidence(stack: &Stack, command: EvidenceCommand) -> Result<()> {
         EvidenceCommand::Add { case, file, operator } => {
             let (name, bytes) = read(&file)?;
             let case = find(stack, case).await?;
-            let added = evidence.add(case, (&name, bytes), &operator.operator(), now).await;
+            let added = evidence.add(case, (&name, bytes), &stack.operator(&operator), now).await;
             vec![added?]
         }
     };

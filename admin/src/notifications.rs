@@ -91,7 +91,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
         }
         Command::Resolve { item: ItemArguments { id, account }, read_back, operator } => {
             let account = stack.existing_account(&account).await?.id;
-            let (operator, now) = (operator.operator(), stack.clock.now());
+            let (operator, now) = (stack.operator(&operator), stack.clock.now());
             let (item, pix) = items.resolve(&account, &id, read_back.as_ref(), &operator, now).await?;
             // As the Pix was known before.
             let read_back = pix.as_ref().map(printed_pix);

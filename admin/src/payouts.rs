@@ -20,7 +20,8 @@ use crate::{OperatorArguments, Result, ScopeArguments, ledger, print_json};
 pub(crate) enum Command {
     /// Create a payout and debit the wallet
     ///
-    /// Refused for a suspended account. A repetition with the same reference and content shows the existing payout.
+    /// Refused for a suspended account, and of live money above the limit of a day. A repetition with the same reference
+    /// and content shows the existing payout.
     Create {
         #[command(flatten)]
         scope: ScopeArguments,
@@ -33,6 +34,9 @@ pub(crate) enum Command {
         /// Your name of the payout, such as 2026-11; unique among the account's payouts and corrections
         #[arg(long)]
         reference: Reference,
+        /// Permit more than operators may move of an account in a day, which needs a second person on a deployed stack
+        #[arg(long)]
+        over_limit: bool,
         /// Create it although the account is suspended
         #[arg(long)]
         although_suspended: bool,
@@ -63,6 +67,12 @@ pub(crate) enum Command {
     },
 }
 
+impl Command {
+    pub(crate) fn is_over_limit(&self) -> bool {
+        matches!(self, Self::Create { over_limit: true, .. })
+    }
+}
+
 /// A payout that a command ends
 #[derive(Args, Debug)]
 pub(crate) struct PayoutArguments {
@@ -75,14 +85,15 @@ pub(crate) struct PayoutArguments {
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
     let now = stack.clock.now();
     let payout = match command {
-        Command::Create { scope, amount, currency, reference, although_suspended, operator } => {
+        Command::Create { scope, amount, currency, reference, over_limit, although_suspended, operator } => {
             let scope = stack.existing_scope(scope).await?;
             if stack.existing_account(&scope.account).await?.settings.suspended && !although_suspended {
                 return Err("the account is suspended: --although-suspended creates the payout".into());
             }
             let named = (PayoutId::new(now, random::bytes()?), &reference);
             let money = (amount, currency);
-            let created = stack.payouts.create(named, scope, money, &operator.operator(), now).await;
+            let operator = stack.operator_over(over_limit, &operator);
+            let created = stack.payouts.create(named, scope, money, &operator, now).await;
             let payout = created.map_err(|error| match error {
                 PayoutError::Store(error) => unknown_outcome(&error),
                 refused => refused.to_string(),
@@ -96,11 +107,11 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
             payout
         }
         Command::Settle(PayoutArguments { id, operator }) => {
-            stack.payouts.end(id, &PayoutOutcome::Paid, &operator.operator(), now).await?
+            stack.payouts.end(id, &PayoutOutcome::Paid, &stack.operator(&operator), now).await?
         }
         Command::Fail(PayoutArguments { id, operator }) => {
             let end = PayoutOutcome::Failed { reason: operator.reason.clone() };
-            stack.payouts.end(id, &end, &operator.operator(), now).await?
+            stack.payouts.end(id, &end, &stack.operator(&operator), now).await?
         }
         Command::Show { id } => stack.payouts.find(id).await?.ok_or(PayoutError::NotFound)?,
         Command::List { scope, status, starting_after } => {

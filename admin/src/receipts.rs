@@ -95,7 +95,7 @@ pub(crate) struct AccountArguments {
 impl AccountArguments {
     /// Test payments are never unmatched.
     async fn live(self, stack: &Stack) -> Result<(Scope, Operator)> {
-        Ok((live(stack, self.account).await?, self.operator.operator()))
+        Ok((live(stack, self.account).await?, stack.operator(&self.operator)))
     }
 }
 

@@ -68,7 +68,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
     if connection.pix()?.knows_devolution(&refund).await? {
         return Err("the bank has the devolução or the Pix of this refund; the service ends it".into());
     }
-    let failed = Box::pin(refunds.fail_lost(refund, &operator.operator(), now)).await?;
+    let failed = Box::pin(refunds.fail_lost(refund, &stack.operator(&operator), now)).await?;
     print_json(&record! { refund: failed.id, status: failed.status, amount: failed.share.gross })
 }
 

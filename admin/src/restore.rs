@@ -77,7 +77,7 @@ async fn repeat(stack: &Stack, row: &Audit, operator: &OperatorArguments) -> Res
     // After these actions, a key is invalid permanently.
     let (Action::RevokeKey(_) | Action::RotateKey { .. }) = row.action else { return Ok(LOST) };
     let key: ApiKeyId = format!("key_{}", row.subject).parse()?;
-    let (operator, now) = (operator.clone().operator(), stack.clock.now());
+    let (operator, now) = (stack.operator(operator), stack.clock.now());
     match stack.api_keys.revoke(&row.account, Some(&key), &operator, now).await {
         Ok(_key) => Ok(REVOKED),
         Err(ApiKeyError::NotFound) => Ok(ABSENT),

@@ -71,7 +71,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
         Command::Approve(reviews) => (Decision::Approve, reviews),
         Command::Return(reviews) => (Decision::Return, reviews),
     };
-    let operator = operator.operator();
+    let operator = stack.operator(&operator);
     for_each(&charges, async |charge| end_review(stack, *charge, decision, &operator).await).await
 }
 

@@ -1,7 +1,7 @@
 //! Opens the stack that the commands work on: a deployed stack, identified by its tables, or the service that
 //! runs on this machine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::env;
 use std::error::Error;
 use std::fs;
@@ -11,8 +11,10 @@ use acquirer_core::Connections;
 use acquirer_core::configuration::AccountAcquirers;
 use clap::Args;
 use domain::account::Account;
+use domain::audit::Operator;
 use domain::charge::StoredCharge;
 use domain::ids::{AccountId, ChargeId, Mode, Scope};
+use domain::proposal::Person;
 use domain::time::Timestamp;
 use domain::url_policy::{AddressPolicy, LocalNames};
 use event_dispatcher::Dispatcher;
@@ -34,15 +36,18 @@ use shared::clock::Clock;
 use shared::config::{Vars, required};
 use shared::store::{Aws, Store};
 
-use crate::{Result, ScopeArguments};
+use crate::aws_cli::{AwsCli, Described};
+use crate::persons::Rules;
+use crate::{OperatorArguments, Result, ScopeArguments};
 
 const READY_FILE: &str = ".local/ready.json";
 
 /// The error of a command that needs the table of secrets, if it was not specified.
-const NO_SECRETS_TABLE: &str = "name the stack's table of secrets with --secrets-table or SECRETS_TABLE_NAME";
+pub(crate) const NO_SECRETS_TABLE: &str =
+    "name the stack's table of secrets with --secrets-table or SECRETS_TABLE_NAME";
 
 /// The stack to work on
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct Target {
     /// State table of a deployed stack (stack output `TableName`); AWS_* variables supply credentials and
     /// region [env: `TABLE_NAME`]
@@ -59,8 +64,8 @@ pub(crate) struct Target {
     /// [env: `DOCUMENTS_BUCKET`]
     #[arg(long, global = true, conflicts_with = "ready_file", help_heading = "Stack")]
     bucket: Option<String>,
-    /// Name of a deployed stack in CloudFormation, with which the name of the table begins. If variables name the
-    /// tables, commands that change something ask for it or need it. `doctor` also checks the stack's settings
+    /// Name of a deployed stack in CloudFormation, whose table must be the named one. If variables name the tables,
+    /// commands that change something ask for it or need it. `doctor` also checks the stack's settings
     #[arg(long, global = true, value_name = "NAME", help_heading = "Stack")]
     pub(crate) stack: Option<String>,
     /// Ready file of a service on this machine [default, unless tables are named: .local/ready.json]
@@ -100,6 +105,14 @@ pub(crate) struct Stack {
     acquirers: Option<AccountAcquirers>,
     /// A service on this machine may have advanced its clock.
     pub(crate) clock: Clock,
+    /// What one operator may do alone. `None`: the command has no need of it.
+    pub(crate) rules: Option<Rules>,
+    /// Who the operator is at AWS; `None` on a laptop.
+    pub(crate) identity: Option<String>,
+    /// The proposal whose command runs, in words.
+    pub(crate) approved: Option<String>,
+    /// The contents of files that its command reads, by path.
+    pub(crate) brought: HashMap<PathBuf, String>,
     aws: Aws,
     /// The service on this machine; `None` for a deployed stack.
     local: Option<Ready>,
@@ -135,11 +148,11 @@ impl Target {
 
     pub(crate) async fn open(&self) -> Result<Stack> {
         if let Some(table) = self.deployed_table()? {
-            let is_of = |stack: &String| table.strip_prefix(stack).is_some_and(is_end_of_name);
-            if let Some(stack) = self.stack.as_ref().filter(|stack| !is_of(stack)) {
-                return Err(
-                    format!("the table {table} is not of the stack {stack}, which --stack names").into()
-                );
+            let is_of = |stack: &str| table.strip_prefix(stack).is_some_and(is_end_of_name);
+            if let Some(stack) = self.stack.as_deref().filter(|stack| !is_of(stack)) {
+                // A restored table has a name of its own.
+                let described = Described::read(&AwsCli::new(), stack).await;
+                require_table(stack, described.ok().as_ref(), &table)?;
             }
             return self.open_deployed(format!("the stack with the table {table}"), &|_| None);
         }
@@ -168,6 +181,14 @@ impl Target {
     pub(crate) fn open_deployed(&self, name: String, outputs: Vars<'_>) -> Result<Stack> {
         let var = |name: &str| outputs(name).or_else(|| self.var(name));
         stack(name, &var, (Clock::default(), self.dry_run), None)
+    }
+}
+
+/// Errors: If the stack's output names another table.
+pub(crate) fn require_table(stack: &str, described: Option<&Described>, table: &str) -> Result<()> {
+    match described.and_then(|described| described.outputs.get("TableName")) {
+        Some(own) if own == table => Ok(()),
+        _ => Err(format!("the table {table} is not of the stack {stack}, which --stack names").into()),
     }
 }
 
@@ -204,6 +225,10 @@ fn stack(
         secrets,
         store,
         clock,
+        rules: None,
+        identity: None,
+        approved: None,
+        brought: HashMap::new(),
         aws,
         local,
     })
@@ -218,6 +243,28 @@ impl Stack {
             (name, None) => env::var(name).ok(),
         };
         Ok(Dispatcher::from_vars(&self.aws, self.clock.clone(), &var)?)
+    }
+
+    /// Who acts in an audit row. A second person, who carries out what another proposed, says so in the reason.
+    pub(crate) fn operator(&self, arguments: &OperatorArguments) -> Operator {
+        let reason = match &self.approved {
+            Some(proposal) => format!("{} ({proposal})", arguments.reason),
+            None => arguments.reason.clone(),
+        };
+        let most_a_day = self.rules.as_ref().map(|rules| rules.day_limit);
+        let (actor, identity) = (arguments.actor.clone(), self.identity.clone());
+        Operator { actor, reason, identity, most_a_day, ..Operator::default() }
+    }
+
+    /// The operator, for whom the limit of a day does not hold if `is_over_limit`.
+    pub(crate) fn operator_over(&self, is_over_limit: bool, arguments: &OperatorArguments) -> Operator {
+        let operator = self.operator(arguments);
+        let most_a_day = if is_over_limit { Some(u64::MAX) } else { operator.most_a_day };
+        Operator { most_a_day, ..operator }
+    }
+
+    pub(crate) fn person(&self, arguments: &OperatorArguments) -> Person {
+        Person { name: arguments.actor.clone(), identity: self.identity.clone() }
     }
 
     pub(crate) async fn existing_account(&self, id: &AccountId) -> Result<Account> {

@@ -49,6 +49,17 @@ pub(crate) enum Command {
     Remove(UserArguments),
 }
 
+impl Command {
+    /// Whether whoever runs it can act as an owner afterwards, or as the user.
+    pub(crate) fn gives_access(&self) -> bool {
+        match self {
+            Self::ResetPassword(_) | Self::RemoveSecondFactor(_) => true,
+            Self::Add { role, .. } | Self::SetRole { role, .. } => *role == Role::Owner,
+            Self::List { .. } | Self::Remove(_) => false,
+        }
+    }
+}
+
 /// A user of an account
 #[derive(Args, Clone, Debug)]
 pub(crate) struct UserArguments {
@@ -64,7 +75,7 @@ pub(crate) struct UserArguments {
 impl UserArguments {
     async fn change(self, stack: &Stack, change: UserChange) -> Result<User, UserError> {
         let user = (&self.account, UserId::from_email(&self.email));
-        stack.users.change(user, &change, &self.operator.operator().into(), stack.clock.now()).await
+        stack.users.change(user, &change, &stack.operator(&self.operator).into(), stack.clock.now()).await
     }
 }
 
@@ -88,7 +99,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
             let (password, hash) = new_password()?;
             let tokens = TokenGeneration::new(random::bytes()?);
             let user = User::new(&email, hash, account, role, tokens, now);
-            stack.users.add(&user, &operator.operator(), now).await?;
+            stack.users.add(&user, &stack.operator(&operator), now).await?;
             print_once(&with_password(&user, &password))
         }
         Command::SetRole { user, role } => {

@@ -16,6 +16,11 @@ pub struct Operator {
     pub reason: String,
     /// Unknown for an operator of the service.
     pub source: SourceAddress,
+    /// Who an operator of the service is at AWS, such as the ARN of a role's session.
+    pub identity: Option<String>,
+    /// The most that an operator of the service may pay out and correct of a live account in a day, in minor units of the
+    /// currency. `None`: what is moved is not counted.
+    pub most_a_day: Option<u64>,
 }
 
 /// The `reason` of audit rows for actions of an API key. API requests carry no reason.
@@ -47,7 +52,7 @@ impl ActorId {
             Self::Member(_) => BY_MEMBER,
             Self::Payer(_) => BY_PAYER,
         };
-        Operator { actor: self.to_string(), reason: reason.to_owned(), source }
+        Operator { actor: self.to_string(), reason: reason.to_owned(), source, ..Operator::default() }
     }
 }
 

@@ -31,6 +31,9 @@ pub struct Audit {
     /// The address that the request came from. Set for actions of API keys and users only.
     #[serde(default, skip_serializing_if = "SourceAddress::is_unknown")]
     pub source: SourceAddress,
+    /// Who the operator is at AWS, such as the ARN of a role's session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
     #[serde(flatten)]
     pub action: Action,
     /// The object of the action, for example a payout's id.
@@ -58,6 +61,7 @@ impl Audit {
             account,
             actor: operator.actor.clone(),
             source: operator.source,
+            identity: operator.identity.clone(),
             action,
             subject: subject.to_string(),
             reason: operator.reason.clone(),

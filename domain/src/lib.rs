@@ -23,6 +23,7 @@ pub mod payment_link;
 pub mod payment_method;
 pub mod payout;
 pub mod pix_key;
+pub mod proposal;
 pub mod pt_br;
 pub mod reference;
 pub mod refund;

@@ -129,7 +129,8 @@ pub fn for_endpoint(old: Option<&Endpoint>, new: &Endpoint) -> Option<Audit> {
 
 /// Derives the audit row for the failed log-in that used up a limit.
 pub fn for_lock_out(user: &User, source: SourceAddress, at: Timestamp) -> Audit {
-    let locked = Operator { actor: user.id.to_string(), reason: BY_LOG_IN.to_owned(), source };
+    let locked =
+        Operator { actor: user.id.to_string(), reason: BY_LOG_IN.to_owned(), source, ..Operator::default() };
     let id = AuditId::derive(at, &user.key().joined(), 0);
     Audit::by_operator(&locked, user.account, (id, at), Action::LockOut, user.id)
 }

@@ -1,11 +1,9 @@
 //! A deployed stack, as CloudFormation describes it.
 
-use std::collections::HashMap;
-
 use serde_json::Value;
 
-use super::aws_cli::{AwsCli, list, text};
 use crate::Result;
+use crate::aws_cli::{AwsCli, Described, list, text};
 
 pub(super) const ALARM: &str = "AWS::CloudWatch::Alarm";
 pub(super) const RULE: &str = "AWS::Events::Rule";
@@ -20,48 +18,36 @@ const GOOD_STATES: [&str; 4] =
 pub(super) struct Deployed {
     pub(super) cli: AwsCli,
     pub(super) name: String,
-    status: String,
-    parameters: HashMap<String, String>,
-    outputs: HashMap<String, String>,
+    described: Described,
     resources: Vec<Value>,
 }
 
 impl Deployed {
     pub(super) async fn read(cli: AwsCli, name: String) -> Result<Self> {
-        let words = |operation: &'static str| ["cloudformation", operation, "--stack-name", name.as_str()];
-        let (of_stack, of_resources) = (words("describe-stacks"), words("list-stack-resources"));
-        let (stacks, resources) =
-            tokio::join!(cli.read_existing(&of_stack), cli.read_existing(&of_resources));
-        let (stacks, resources) = (stacks?, resources?);
-        let stack = stacks.pointer("/Stacks/0").ok_or_else(|| format!("there is no stack {name}"))?;
-        let pairs = |members: &str, key: &str, value: &str| {
-            let pair = |member: &Value| (text(member, key).to_owned(), text(member, value).to_owned());
-            list(stack, members).iter().map(pair).collect()
-        };
-        Ok(Self {
-            cli,
-            name,
-            status: text(stack, "/StackStatus").to_owned(),
-            parameters: pairs("/Parameters", "/ParameterKey", "/ParameterValue"),
-            outputs: pairs("/Outputs", "/OutputKey", "/OutputValue"),
-            resources: list(&resources, "/StackResourceSummaries").to_vec(),
-        })
+        let of_resources = ["cloudformation", "list-stack-resources", "--stack-name", name.as_str()];
+        let (described, resources) =
+            tokio::join!(Described::read(&cli, &name), cli.read_existing(&of_resources));
+        let (described, resources) = (described?, resources?);
+        Ok(Self { cli, name, described, resources: list(&resources, "/StackResourceSummaries").to_vec() })
     }
 
     /// Returns the value of a parameter, unless it is empty.
     pub(super) fn parameter(&self, name: &str) -> Option<&str> {
-        self.parameters.get(name).map(String::as_str).filter(|value| !value.is_empty())
+        self.described.parameter(name)
     }
 
     /// Returns the parameters whose name ends like this and whose value is not empty.
     pub(super) fn parameters_ending(&self, end: &str) -> impl Iterator<Item = (&str, &str)> {
-        let given =
-            self.parameters.iter().filter(move |(name, value)| name.ends_with(end) && !value.is_empty());
+        let given = self
+            .described
+            .parameters
+            .iter()
+            .filter(move |(name, value)| name.ends_with(end) && !value.is_empty());
         given.map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     pub(super) fn output(&self, name: &str) -> Option<String> {
-        self.outputs.get(name).cloned()
+        self.described.outputs.get(name).cloned()
     }
 
     pub(super) fn of_type(&self, kind: &str) -> impl Iterator<Item = (&str, &str)> {
@@ -74,10 +60,10 @@ impl Deployed {
 
     pub(super) fn findings(&self) -> Vec<String> {
         let mut found = Vec::new();
-        if !GOOD_STATES.contains(&self.status.as_str()) {
+        if !GOOD_STATES.contains(&self.described.status.as_str()) {
             found.push(format!(
                 "the stack is in the state {}: its last deployment failed or has not ended",
-                self.status
+                self.described.status
             ));
         }
         if self.parameter("DeletionProtection") == Some("false") {

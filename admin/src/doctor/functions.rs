@@ -6,8 +6,8 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::Checked;
-use super::aws_cli::{AwsCli, text};
 use super::deployed::{Deployed, EVENT_SOURCE, FUNCTION, VERSION};
+use crate::aws_cli::{AwsCli, text};
 
 const ALIAS: &str = "live";
 

@@ -1,10 +1,9 @@
 //! `admin doctor`: checks a deployed stack, or the service on this machine. It checks what `template.yaml` can't
 //! state: settings made by hand, quotas, and rows.
 //!
-//! A check reads, and never changes anything. Settings of a stack are read by the AWS CLI ([`aws_cli`]), rows
+//! A check reads, and never changes anything. Settings of a stack are read by the AWS CLI ([`crate::aws_cli`]), rows
 //! by the same code as the functions use ([`rows`]).
 
-mod aws_cli;
 mod deployed;
 mod functions;
 mod rows;
@@ -17,8 +16,8 @@ use domain::time::Timestamp;
 use serde::Serialize;
 use shared::clock::Clock;
 
-use self::aws_cli::{AwsCli, CliError};
 use self::deployed::Deployed;
+use crate::aws_cli::{AwsCli, CliError};
 use crate::target::{Stack, Target};
 use crate::{CommandOutcome, Result, print_json, print_stack};
 

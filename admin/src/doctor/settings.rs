@@ -5,8 +5,8 @@ use domain::time::Timestamp;
 use serde_json::Value;
 
 use super::Checked;
-use super::aws_cli::{AwsCli, CliError, list, text, time};
 use super::deployed::{ALARM, Deployed, RULE};
+use crate::aws_cli::{AwsCli, CliError, list, text, time};
 
 /// ACM renews its own certificates 60 days before they end, so a certificate with less left was not renewed.
 const MIN_DAYS_LEFT: i64 = 30;

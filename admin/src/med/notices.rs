@@ -123,12 +123,12 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
         }
         Command::Retry { notice: NoticeArguments { id, account }, operator } => {
             let account = stack.existing_account(&account).await?.id;
-            let case = cases.retry_notice(&account, &id, &operator.operator(), now).await?;
+            let case = cases.retry_notice(&account, &id, &stack.operator(&operator), now).await?;
             print(&find(stack, case).await?)
         }
         Command::Dismiss { notice: NoticeArguments { id, account }, operator } => {
             let account = stack.existing_account(&account).await?.id;
-            let dismissed = cases.dismiss_notice(&account, &id, &operator.operator(), now).await?;
+            let dismissed = cases.dismiss_notice(&account, &id, &stack.operator(&operator), now).await?;
             print_json(&printed(&dismissed))
         }
     }

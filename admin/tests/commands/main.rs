@@ -25,8 +25,10 @@ mod restore;
 mod settings;
 mod stops;
 mod token_key;
+mod two_persons;
 
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
@@ -48,6 +50,21 @@ use serde_json::{Value, json};
 use shared::account::{Invite, LinkToken, Role, User, Users};
 use shared::language::Language;
 use shared::store::CommitOutcome;
+
+const FAKE_AWS: &str = r#"#!/bin/sh
+dir="$(dirname "$0")"
+case "$1 $2" in
+    "cloudformation describe-stacks")
+        [ "$4" = payments ] || { echo 'An error occurred (ValidationError): no such stack' >&2; exit 254; }
+        cat "$dir/stack.json" ;;
+    "sts get-caller-identity") printf '{"Arn": "arn:aws:sts::123456789012:assumed-role/%s"}' "${CALLER:-Operators/ana}" ;;
+    "iam get-role")
+        [ -f "$dir/role.json" ] || { echo 'An error occurred (AccessDenied): no' >&2; exit 254; }
+        cat "$dir/role.json" ;;
+    "sns publish") printf '%s\n' "$*" >> "$dir/pages"; echo '{"MessageId": "1"}' ;;
+    *) exit 1 ;;
+esac
+"#;
 
 /// A local service, and a directory with the ready file that points the commands to it.
 struct AdminFixture {
@@ -135,11 +152,27 @@ impl AdminFixture {
         tokio::task::spawn_blocking(run).await.unwrap()
     }
 
-    /// Runs a command on the state table and the table of API keys with these names, as on a deployed stack.
+    /// Writes a program in place of the AWS CLI, whose stack `payments` has this table and these parameters. Who calls is
+    /// the variable `CALLER`. Returns the variable `PATH` that leads to it.
+    fn fake_aws(&self, table: &str, parameters: &[(&str, &str)]) -> String {
+        let pairs =
+            parameters.iter().map(|(key, value)| json!({"ParameterKey": key, "ParameterValue": value}));
+        let outputs = json!([{"OutputKey": "TableName", "OutputValue": table}]);
+        let stack = json!({"Parameters": pairs.collect::<Vec<_>>(), "Outputs": outputs});
+        self.file("stack.json", json!({ "Stacks": [stack] }).to_string());
+        let program = self.file("aws", FAKE_AWS);
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        format!("{}:{}", self.directory.display(), std::env::var("PATH").unwrap())
+    }
+
+    /// Runs a command on the state table and the table of API keys with these names, as on a deployed stack where one
+    /// operator may act alone.
     async fn run_on_tables(&self, [state, api_keys]: [&str; 2], line: &str) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_admin"));
         command.args(["--table", state, "--api-keys-table", api_keys]).args(words(line));
+        command.args(["--stack", "payments", "--alone"]);
         as_deployed(&mut command, &self.stack);
+        command.env("PATH", self.fake_aws(state, &[("OperatorsMayActAlone", "true")]));
         tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
     }
 

@@ -365,14 +365,16 @@ async fn money_moves_once_in_one_ledger_and_not_for_a_suspended_account() {
 
     let create = |reference: &str, amount: u32| {
         let ledger = format!("--account {account} --mode live --amount {amount}");
-        format!("payouts create {ledger} --reference {reference} --reason agreed")
+        format!("payouts create {ledger} --over-limit --reference {reference} --reason agreed")
     };
     let dry = format!("{} --dry-run", create("p1", 300));
     let output = service.run(&dry).await;
     assert_eq!(lines(&output)[0]["amount"], 300);
     assert!(text(&output.stderr).contains("dry run"), "{output:?}");
     service.refuses(&format!("{} --dry-run", create("p1", 20_000_000)), "is only 10001001").await;
-    let adjusted = service.run(&adjust(&account, "live", "--amount 5 --reference c --dry-run")).await;
+    let correct = adjust(&account, "live", "--amount 5 --reference c --dry-run");
+    service.refuses(&correct, "have moved 10001001 of this account today, of 10000000").await;
+    let adjusted = service.run(&format!("{correct} --over-limit")).await;
     assert_eq!(lines(&adjusted)[0]["net"], 5);
     assert_eq!(available().await, 10_001_001, "a dry run moves nothing");
 
@@ -400,6 +402,7 @@ async fn a_stack_that_variables_select_is_changed_by_its_name_only() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_admin"));
         as_deployed(command.args(words(line)), &service.stack);
         command.env("TABLE_NAME", "StateTable").env("API_KEYS_TABLE_NAME", "ApiKeysTable");
+        command.env("PATH", service.fake_aws("StateTable", &[]));
         command.stdin(Stdio::null());
         tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
     };
@@ -408,7 +411,7 @@ async fn a_stack_that_variables_select_is_changed_by_its_name_only() {
     for (command, says) in [
         (&suspend, "add --stack and its name"),
         (&adjust, "add --stack and its name"),
-        (&format!("{suspend} --stack payments"), "is not of the stack payments"),
+        (&format!("{suspend} --stack other"), "is not of the stack other"),
         (&format!("{suspend} --stack State"), "is not of the stack State"),
     ] {
         let output = run(command).await;
@@ -418,7 +421,7 @@ async fn a_stack_that_variables_select_is_changed_by_its_name_only() {
     assert_eq!(lines(&shown)[0]["suspended"], false);
     let dry = run(&format!("{adjust} --dry-run")).await;
     assert_eq!(lines(&dry)[0]["net"], 5);
-    let changed = run(&format!("{suspend} --stack StateTable")).await;
+    let changed = run(&format!("{suspend} --stack payments")).await;
     assert_eq!(lines(&changed)[0]["suspended"], true);
     service.refuses("accounts list --stack payments", "the tables of the stack payments are not named").await;
 }

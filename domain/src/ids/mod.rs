@@ -26,7 +26,7 @@ pub use payment::{AcquirerPaymentId, EndToEndId, ReturnId};
 pub use payment_link::PaymentLinkId;
 pub use report::{ReportId, ReportScheduleId};
 pub use request::LoggedRequestId;
-pub use ulid::{AuditId, EmailId, EvidenceId, PayoutId, PostingId};
+pub use ulid::{AuditId, EmailId, EvidenceId, PayoutId, PostingId, ProposalId};
 pub use webhook::{DeliveryId, EndpointId, EventId, RecoveryId, ResendId};
 
 /// The error for a text that is not an id of the expected type. It does not repeat the text.
@@ -100,6 +100,7 @@ mod tests {
                 has_one_spelling::<PostingId>,
                 has_one_spelling::<PayoutId>,
                 has_one_spelling::<AuditId>,
+                has_one_spelling::<ProposalId>,
                 has_one_spelling::<EmailId>,
                 has_one_spelling::<EventId>,
                 has_one_spelling::<DeliveryId>,

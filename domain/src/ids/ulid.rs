@@ -131,7 +131,12 @@ ulid_id! {
     EmailId, "ntc_"
 }
 
-random_ids!(PostingId, PayoutId, EvidenceId, AuditId);
+ulid_id! {
+    /// The id of an operator's proposal: `pr_` and 26 characters.
+    ProposalId, "pr_"
+}
+
+random_ids!(PostingId, PayoutId, EvidenceId, AuditId, ProposalId);
 
 impl PostingId {
     /// The posting of a row's change to `version` at `at`.

@@ -167,7 +167,7 @@ pub(crate) async fn accept(
     let user = User::new(&invite.email, hash, invite.account, invite.role, generation, now);
     let user = User { language: Language::chosen(&headers), ..user };
     let (actor, reason) = (user.id.to_string(), "accepted an invite".to_owned());
-    let by = By::user(Operator { actor, reason, source: context.source });
+    let by = By::user(Operator { actor, reason, source: context.source, ..Operator::default() });
     if let Err(error) = app.users.accept(&invite, &user, &by, now).await {
         return refusal(&page, error);
     }
@@ -210,7 +210,12 @@ pub(crate) async fn reset(
     };
     let new = (app.dashboard.hash(password).await?, TokenGeneration::new(random::bytes()?));
     let reason = "by the link mailed to the user".to_owned();
-    let by = By::user(Operator { actor: user.id.to_string(), reason, source: context.source });
+    let by = By::user(Operator {
+        actor: user.id.to_string(),
+        reason,
+        source: context.source,
+        ..Operator::default()
+    });
     match app.users.reset_password(&token, new, &by, now).await {
         Ok(user) => tracing::info!(user = %user.id, account = %user.account, "a password was reset"),
         Err(error) => return refusal(&page, error),

@@ -12,7 +12,8 @@ use domain::time::Timestamp;
 use domain::wallet::{Cause, Posting, Subject, rules};
 
 use crate::wallet::counters::{self, DebitCheck};
-use crate::wallet::{CachedCredits, DebitPlan, Wallets};
+use crate::wallet::day_limit;
+use crate::wallet::{CachedCredits, DebitPlan, OverLimit, Wallets};
 use shared::audit;
 use shared::store::{ListIndex, PageRange, Plan, StoreError, Write};
 
@@ -22,6 +23,8 @@ pub const PAGE_SIZE: usize = 100;
 pub enum PayoutError {
     #[error("the wallet's available balance is only {available} (minor units)")]
     InsufficientBalance { available: i64 },
+    #[error(transparent)]
+    OverLimit(#[from] OverLimit),
     #[error("no payout has this id")]
     NotFound,
     #[error("the payout has already ended: it is {}", .0.as_str())]
@@ -70,7 +73,10 @@ impl Payouts {
             if let Some(UsedReference { of, .. }) = self.store.get(&used.key()).await? {
                 return self.existing(of, &payout).await;
             }
-            let change = vec![Write::insert(&payout)?, Write::insert(&used)?, Write::audit(&audit)];
+            let moved = (&scope, currency, amount.minor().unsigned_abs());
+            let counted = day_limit::plan(&self.store, moved, operator, now).await??;
+            let change = [Write::insert(&payout)?, Write::insert(&used)?, Write::audit(&audit)];
+            let change = change.into_iter().chain(counted).collect();
             match wallets.plan_debit((update.failed(), &mut credits), shards, &posting, change).await? {
                 DebitPlan::Writes(writes) => {
                     if update.commit(writes).await? {

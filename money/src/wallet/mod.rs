@@ -2,9 +2,11 @@
 //! against the postings. The ledger's rules are in [`domain::wallet`].
 
 pub mod counters;
+pub(crate) mod day_limit;
 mod repository;
 pub mod statement;
 pub mod verify;
 pub mod view;
 
+pub use day_limit::OverLimit;
 pub use repository::{Adjustment, AdjustmentOutcome, CachedCredits, DebitPlan, Wallets};

@@ -16,6 +16,7 @@ use domain::vocabulary::Vocabulary;
 use domain::wallet::{Cause, LedgerAccount, Posting, Subject, TrancheShare, Wallet, rules};
 
 use crate::wallet::counters::{self, CounterRow, DebitCheck, HELD, Tranche};
+use crate::wallet::day_limit::{self, OverLimit};
 use shared::account::Accounts;
 use shared::store::{Item, Order, StoreError, Write, from_item, key_of_item};
 use shared::{audit, random};
@@ -73,6 +74,7 @@ pub enum AdjustmentOutcome {
     },
     /// The reference names a payout or another adjustment.
     ReferenceTaken(Referenced),
+    OverLimit(OverLimit),
 }
 
 shared::store::repository!(Wallets);
@@ -222,7 +224,12 @@ impl Wallets {
             }
             let action = Action::AdjustLedger(Sum { mode: scope.mode, currency, minor });
             let audit = audit::by_operator(operator, scope.account, action, id, now)?;
-            let change = vec![Write::insert(&used)?, Write::audit(&audit)];
+            let moved = (&scope, currency, minor.unsigned_abs());
+            let counted = match day_limit::plan(&self.store, moved, operator, now).await? {
+                Ok(counted) => counted,
+                Err(over) => return Ok(AdjustmentOutcome::OverLimit(over)),
+            };
+            let change = [Write::insert(&used)?, Write::audit(&audit)].into_iter().chain(counted).collect();
             match self.plan_debit((update.failed(), &mut credits), shards, &posting, change).await? {
                 DebitPlan::Writes(writes) => {
                     if update.commit(writes).await? {

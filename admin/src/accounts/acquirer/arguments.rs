@@ -8,6 +8,7 @@ use acquirer_core::configuration::{
     Secret, SendPix, ServerAuthorities, StoreId, StripeAccount, StripeCredentials, StripeSettings,
     TokenAuthentication, TokenScope,
 };
+use clap::ValueHint;
 use domain::account::terms::FeesOnRefund;
 use domain::ids::AccountId;
 use domain::payment_method::PaymentMethod;
@@ -78,13 +79,13 @@ pub(crate) struct SetPix {
     additional_ca: Option<PathBuf>,
     /// An extra header of each request to the API, and a file with its value (repeatable); headers with other
     /// names stay
-    #[arg(long, value_name = "NAME=FILE", value_parser = named_file)]
+    #[arg(long, value_name = "NAME=FILE", value_parser = named_file, value_hint = ValueHint::FilePath)]
     header_file: Vec<NamedFile>,
     /// An extra query parameter of each request to the API, and a file with its value (repeatable)
-    #[arg(long, value_name = "NAME=FILE", value_parser = named_file)]
+    #[arg(long, value_name = "NAME=FILE", value_parser = named_file, value_hint = ValueHint::FilePath)]
     query_file: Vec<NamedFile>,
     /// An extra header of the request that registers the webhook, and a file with its value (repeatable)
-    #[arg(long, value_name = "NAME=FILE", value_parser = named_file)]
+    #[arg(long, value_name = "NAME=FILE", value_parser = named_file, value_hint = ValueHint::FilePath)]
     webhook_header_file: Vec<NamedFile>,
     /// First remove a setting that has no value otherwise (repeatable)
     #[arg(long, value_name = "SETTING")]
@@ -265,15 +266,18 @@ impl SetPix {
         let token_url =
             parsed(self.token_url.as_deref(), "token-url", |url| AcquirerUrl::token(url, &policy))?;
         let identity = self.certificate.as_deref().zip(self.private_key.as_deref());
-        let identity = identity.map(|(certificate, key)| read_identity(certificate, key)).transpose()?;
-        let additional_ca = self.additional_ca.as_deref().map(read_pem_file).transpose()?;
+        let identity =
+            identity.map(|(certificate, key)| read_identity(stack, certificate, key)).transpose()?;
+        let additional_ca =
+            self.additional_ca.as_deref().map(|file| read_pem_file(stack, file)).transpose()?;
         let additional_ca = parsed(additional_ca, "additional-ca", |pem| ServerAuthorities::new(&pem))?;
-        let headers = read_extras(&self.header_file, NamedSecret::header, "header-file")?;
-        let query = read_extras(&self.query_file, NamedSecret::query_parameter, "query-file")?;
-        let of_webhook = read_extras(&self.webhook_header_file, NamedSecret::header, "webhook-header-file")?;
+        let headers = read_extras(stack, &self.header_file, NamedSecret::header, "header-file")?;
+        let query = read_extras(stack, &self.query_file, NamedSecret::query_parameter, "query-file")?;
+        let of_webhook =
+            read_extras(stack, &self.webhook_header_file, NamedSecret::header, "webhook-header-file")?;
         let callback = self.callback(stack, all, before.map(|before| &before.acquirer.callback.choice))?;
         let (mut settings, mut credentials) =
-            or_new(before, || self.new_connection(base_url.clone(), token_url.clone()))?;
+            or_new(before, || self.new_connection(stack, base_url.clone(), token_url.clone()))?;
         set(&mut settings.base_url, base_url);
         set(&mut settings.requests_per_second, self.requests_per_second);
         set(&mut settings.expire_after_seconds, self.expire_after_seconds);
@@ -294,7 +298,7 @@ impl SetPix {
         add_extras(&mut secrets.query_parameters, query);
         add_extras(&mut secrets.webhook_headers, of_webhook);
         if before.is_some() && self.client_secret_file.is_some() {
-            secrets.client_secret = self.client_secret()?;
+            secrets.client_secret = self.client_secret(stack)?;
         }
         let choice = AcquirerChoice { settings, credentials, callback };
         choice.check()?;
@@ -303,6 +307,7 @@ impl SetPix {
 
     fn new_connection(
         &self,
+        stack: &Stack,
         base_url: Option<AcquirerUrl>,
         token_url: Option<AcquirerUrl>,
     ) -> Result<(AcquirerSettings, Credentials)> {
@@ -324,7 +329,7 @@ impl SetPix {
         };
         let credentials = PixCredentials {
             token_url: required(token_url, "token-url")?,
-            client_secret: self.client_secret()?,
+            client_secret: self.client_secret(stack)?,
             identity: None,
             headers: Vec::new(),
             query_parameters: Vec::new(),
@@ -369,8 +374,8 @@ impl SetPix {
         Ok(CallbackChoice { base_url, authentication, certificate_subject, source_addresses })
     }
 
-    fn client_secret(&self) -> Result<Secret> {
-        read_named_secret(self.client_secret_file.as_deref(), "client secret")
+    fn client_secret(&self, stack: &Stack) -> Result<Secret> {
+        read_named_secret(stack, self.client_secret_file.as_deref(), "client secret")
     }
 }
 
@@ -413,7 +418,7 @@ impl SetStripe {
                 expire_after_seconds: 0,
                 kind: KindSettings::Stripe(stripe),
             };
-            let api_key = read_named_secret(self.key_file.as_deref(), "key")?;
+            let api_key = read_named_secret(stack, self.key_file.as_deref(), "key")?;
             Ok((settings, Credentials::Stripe(StripeCredentials { api_key })))
         })?;
         set(&mut settings.base_url, base_url);
@@ -426,7 +431,7 @@ impl SetStripe {
         set(&mut stripe.methods, self.methods.clone());
         set(&mut stripe.files_url, files_url);
         if before.is_some() && self.key_file.is_some() {
-            secrets.api_key = read_named_secret(self.key_file.as_deref(), "key")?;
+            secrets.api_key = read_named_secret(stack, self.key_file.as_deref(), "key")?;
         }
         let choice = AcquirerChoice { settings, credentials, callback };
         choice.check()?;
@@ -456,7 +461,7 @@ impl SetBtcpay {
                 expire_after_seconds: 0,
                 kind: KindSettings::Btcpay(btcpay),
             };
-            let api_key = read_named_secret(self.key_file.as_deref(), "key")?;
+            let api_key = read_named_secret(stack, self.key_file.as_deref(), "key")?;
             Ok((settings, Credentials::Btcpay(BtcpayCredentials { api_key })))
         })?;
         set(&mut settings.base_url, base_url);
@@ -477,7 +482,7 @@ impl SetBtcpay {
             return Err("another --base-url needs --key-file, too".into());
         }
         if before.is_some() && self.key_file.is_some() {
-            secrets.api_key = read_named_secret(self.key_file.as_deref(), "key")?;
+            secrets.api_key = read_named_secret(stack, self.key_file.as_deref(), "key")?;
         }
         let choice = AcquirerChoice { settings, credentials, callback };
         choice.check()?;
@@ -501,14 +506,14 @@ fn signed_callback(
 }
 
 /// Reads a client certificate and its private key.
-pub(super) fn read_identity(certificate: &Path, key: &Path) -> Result<ClientIdentity> {
-    Ok(ClientIdentity::new(&read_pem_file(certificate)?, read_pem_file(key)?.into())?)
+pub(super) fn read_identity(stack: &Stack, certificate: &Path, key: &Path) -> Result<ClientIdentity> {
+    Ok(ClientIdentity::new(&read_pem_file(stack, certificate)?, read_pem_file(stack, key)?.into())?)
 }
 
 /// Reads a secret from a file. `-` or no file: from a prompt or standard input.
-pub(super) fn read_named_secret(file: Option<&Path>, name: &str) -> Result<Secret> {
+pub(super) fn read_named_secret(stack: &Stack, file: Option<&Path>, name: &str) -> Result<Secret> {
     let secret = match file.filter(|file| *file != Path::new("-")) {
-        Some(file) => read_secret_file(file)?,
+        Some(file) => read_secret_file(stack, file)?,
         None => read_secret(name)?,
     };
     Ok(Secret::credential(secret).map_err(|error| format!("the {name} {error}"))?)
@@ -532,12 +537,13 @@ fn callback_base_url(
 }
 
 fn read_extras(
+    stack: &Stack,
     files: &[NamedFile],
     parse: impl Fn(&str, SecretString) -> Result<NamedSecret, InvalidSetting>,
     argument: &'static str,
 ) -> Result<Vec<NamedSecret>> {
     let read = |extra: &NamedFile| -> Result<NamedSecret> {
-        Ok(parse(&extra.name, read_secret_file(&extra.file)?).map_err(named(argument))?)
+        Ok(parse(&extra.name, read_secret_file(stack, &extra.file)?).map_err(named(argument))?)
     };
     files.iter().map(read).collect()
 }

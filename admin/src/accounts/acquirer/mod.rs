@@ -158,14 +158,12 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
             match &arguments.kind {
                 Kind::Pix(pix) => Box::pin(set(stack, account, &all, pix)).await?,
                 Kind::Stripe(stripe) => {
-                    let (choice, operator) =
-                        (stripe.choice(stack, &all)?, stripe.operator.clone().operator());
+                    let (choice, operator) = (stripe.choice(stack, &all)?, stack.operator(&stripe.operator));
                     Box::pin(stripe::set(stack, account, choice, &operator)).await?;
                     Box::pin(keep_fees(stack, account, stripe)).await?;
                 }
                 Kind::Btcpay(btcpay) => {
-                    let (choice, operator) =
-                        (btcpay.choice(stack, &all)?, btcpay.operator.clone().operator());
+                    let (choice, operator) = (btcpay.choice(stack, &all)?, stack.operator(&btcpay.operator));
                     Box::pin(btcpay::set(stack, account, &choice, &operator)).await?;
                 }
             }
@@ -173,7 +171,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         Command::SetCertificate(SetCertificate { changed, certificate, private_key, no_check }) => {
             let renew = |credentials: &mut Credentials| {
                 let pix = credentials.pix_mut().ok_or("the connection is to no bank of Pix")?;
-                pix.identity = Some(read_identity(&certificate, &private_key)?);
+                pix.identity = Some(read_identity(stack, &certificate, &private_key)?);
                 Ok(())
             };
             Box::pin(renew_credentials(stack, changed, no_check, renew)).await?;
@@ -185,7 +183,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
                     Credentials::Stripe(stripe) => (&mut stripe.api_key, "key"),
                     Credentials::Btcpay(btcpay) => (&mut btcpay.api_key, "key"),
                 };
-                *secret = read_named_secret(Some(&secret_file), name)?;
+                *secret = read_named_secret(stack, Some(&secret_file), name)?;
                 Ok(())
             };
             Box::pin(renew_credentials(stack, changed, no_check, renew)).await?;
@@ -212,14 +210,14 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         Command::Remove { id, name, operator } => {
             let account = stack.existing_account(&id).await?.id;
             let removed =
-                Box::pin(acquirers.remove(account, name.as_ref(), &operator.operator(), now)).await?;
+                Box::pin(acquirers.remove(account, name.as_ref(), &stack.operator(&operator), now)).await?;
             print_json(&marked(&removed, "removed"))?;
         }
         Command::Forget(arguments) => Box::pin(forget(stack, arguments)).await?,
         Command::RotateCallbackToken(rotate) => Box::pin(rotate_callback_token(stack, rotate)).await?,
         Command::RotateMedSecret(Changed { id, name, operator }) => {
             let account = stack.existing_account(&id).await?.id;
-            let operator = operator.operator();
+            let operator = stack.operator(&operator);
             let rotated = acquirers.rotate_med_secret(account, name.as_ref(), &operator, now);
             let secret = Box::pin(rotated).await?;
             print_once(&json!({"account": account, "med_secret": secret.expose_secret()}))?;
@@ -235,7 +233,7 @@ async fn set(
     arguments: &SetPix,
 ) -> Result<()> {
     let choice = arguments.choice(stack, all)?;
-    let (name, operator) = (choice.settings.name.clone(), arguments.operator.clone().operator());
+    let (name, operator) = (choice.settings.name.clone(), stack.operator(&arguments.operator));
     let before = known(all, &name);
     let (client, set) =
         Box::pin(set_bank(stack, account, (before, &choice, &operator), arguments.no_check)).await?;
@@ -296,7 +294,7 @@ async fn renew_credentials(
     if no_check && found.acquirer.settings.pix().is_none() {
         return Err("--no-check is for banks of Pix only".into());
     }
-    let (mut choice, operator) = (found.choice(), operator.operator());
+    let (mut choice, operator) = (found.choice(), stack.operator(&operator));
     renew(&mut choice.credentials)?;
     choice.check()?;
     match &choice.settings.kind {
@@ -350,7 +348,7 @@ fn at_bank(account: AccountId, name: &ConnectionName) -> impl Fn(Box<dyn Error>)
 
 async fn rotate_callback_token(stack: &Stack, rotate: Rotate) -> Result<()> {
     let Changed { id, name, operator } = rotate.changed;
-    let (acquirers, operator, now) = (stack.acquirers()?, operator.operator(), stack.clock.now());
+    let (acquirers, operator, now) = (stack.acquirers()?, stack.operator(&operator), stack.clock.now());
     let account = stack.existing_account(&id).await?.id;
     let found = acquirers.named(account, name.as_ref()).await?;
     if found.acquirer.settings.pix().is_none() {
@@ -408,7 +406,7 @@ async fn forget(stack: &Stack, arguments: Forget) -> Result<()> {
         removed.map_err(at_bank(account, &found.acquirer.settings.name))?;
     }
     let forgotten =
-        Box::pin(acquirers.forget(account, connection, &arguments.operator.operator(), now)).await?;
+        Box::pin(acquirers.forget(account, connection, &stack.operator(&arguments.operator), now)).await?;
     print_json(&marked(&forgotten, "forgotten"))
 }
 

@@ -10,6 +10,7 @@ use acquirer_core::configuration::MAX_PEM_BYTES;
 use secrecy::SecretString;
 
 use crate::Result;
+use crate::target::Stack;
 
 /// The maximum length of a line that is read from standard input or a file, in bytes.
 const MAX_LINE_BYTES: u64 = 4_096;
@@ -30,18 +31,22 @@ pub(super) fn named_file(text: &str) -> Result<NamedFile, String> {
     }
 }
 
-pub(super) fn read_pem_file(path: &Path) -> Result<String> {
+pub(super) fn read_pem_file(stack: &Stack, path: &Path) -> Result<String> {
     // Reads at most one byte more than the limit. If the file is too long, the parser of the PEM then rejects
     // the text, because it is longer than the limit.
-    read_at_most(path, u64::try_from(MAX_PEM_BYTES)?.saturating_add(1))
+    read_at_most(stack, path, u64::try_from(MAX_PEM_BYTES)?.saturating_add(1))
 }
 
-pub(super) fn read_secret_file(path: &Path) -> Result<SecretString> {
-    let text = read_at_most(path, MAX_LINE_BYTES)?;
+pub(super) fn read_secret_file(stack: &Stack, path: &Path) -> Result<SecretString> {
+    let text = read_at_most(stack, path, MAX_LINE_BYTES)?;
     Ok(text.trim_end_matches(['\r', '\n']).into())
 }
 
-fn read_at_most(path: &Path, bytes: u64) -> Result<String> {
+/// Reads a file, or what a proposal took along in its place.
+fn read_at_most(stack: &Stack, path: &Path, bytes: u64) -> Result<String> {
+    if let Some(content) = stack.brought.get(path) {
+        return Ok(content.clone());
+    }
     let with_path = |error: &dyn Error| format!("{}: {error}", path.display());
     let mut text = String::new();
     let file = File::open(path).map_err(|error| with_path(&error))?;

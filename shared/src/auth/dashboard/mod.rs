@@ -349,6 +349,7 @@ fn audit_row(
     source: SourceAddress,
     now: Timestamp,
 ) -> Result<Audit> {
-    let operator = Operator { actor: user.to_string(), reason: reason.to_owned(), source };
+    let operator =
+        Operator { actor: user.to_string(), reason: reason.to_owned(), source, ..Operator::default() };
     Ok(audit::by_operator(&operator, account, action, user, now)?)
 }

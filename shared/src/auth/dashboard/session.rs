@@ -73,7 +73,7 @@ impl Session {
 
     pub fn operator(&self) -> Operator {
         let reason = "asked for at the dashboard".to_owned();
-        Operator { actor: self.user.id.to_string(), reason, source: self.source }
+        Operator { actor: self.user.id.to_string(), reason, source: self.source, ..Operator::default() }
     }
 
     /// Whether the user acts with this token.

@@ -1,6 +1,7 @@
-//! Reads a stack's settings by the AWS CLI: one command for each read, with an answer in JSON. The SDK would be
-//! six more crates for `admin doctor` alone.
+//! Reads a stack's settings, and who calls, by the AWS CLI: one command for each read, with an answer in JSON. The SDK would
+//! be seven more crates for `admin` alone.
 
+use std::collections::HashMap;
 use std::process::{Command, Output};
 use std::sync::Arc;
 
@@ -15,23 +16,23 @@ const AT_ONCE: usize = 8;
 
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("`aws {command}` failed: {reason}")]
-pub(super) struct CliError {
+pub(crate) struct CliError {
     command: String,
     reason: String,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct AwsCli {
+pub(crate) struct AwsCli {
     permits: Arc<Semaphore>,
 }
 
 impl AwsCli {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { permits: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
     /// `None`: the object that it names does not exist.
-    pub(super) async fn read(&self, words: &[&str]) -> Result<Option<Value>, CliError> {
+    pub(crate) async fn read(&self, words: &[&str]) -> Result<Option<Value>, CliError> {
         let error = |reason: String| CliError { command: words.join(" "), reason };
         let mut command = Command::new(PROGRAM);
         command.args(words).args(["--output", "json"]).env("AWS_PAGER", "");
@@ -53,10 +54,39 @@ impl AwsCli {
     }
 
     /// Runs a read of an object that must exist.
-    pub(super) async fn read_existing(&self, words: &[&str]) -> Result<Value, CliError> {
+    pub(crate) async fn read_existing(&self, words: &[&str]) -> Result<Value, CliError> {
         let missing =
             || CliError { command: words.join(" "), reason: "the object does not exist".to_owned() };
         self.read(words).await?.ok_or_else(missing)
+    }
+}
+
+/// A deployed stack, as CloudFormation describes it.
+#[derive(Debug)]
+pub(crate) struct Described {
+    pub(crate) status: String,
+    pub(crate) parameters: HashMap<String, String>,
+    pub(crate) outputs: HashMap<String, String>,
+}
+
+impl Described {
+    pub(crate) async fn read(cli: &AwsCli, name: &str) -> Result<Self, CliError> {
+        let stacks = cli.read_existing(&["cloudformation", "describe-stacks", "--stack-name", name]).await?;
+        let stack = stacks.pointer("/Stacks/0").unwrap_or(&Value::Null);
+        let pairs = |members: &str, key: &str, value: &str| {
+            let pair = |member: &Value| (text(member, key).to_owned(), text(member, value).to_owned());
+            list(stack, members).iter().map(pair).collect()
+        };
+        Ok(Self {
+            status: text(stack, "/StackStatus").to_owned(),
+            parameters: pairs("/Parameters", "/ParameterKey", "/ParameterValue"),
+            outputs: pairs("/Outputs", "/OutputKey", "/OutputValue"),
+        })
+    }
+
+    /// Returns the value of a parameter, unless it is empty.
+    pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
+        self.parameters.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 }
 
@@ -68,17 +98,17 @@ fn is_missing(message: &str) -> bool {
 }
 
 /// Returns a text of an answer; empty if there is none.
-pub(super) fn text<'a>(answer: &'a Value, pointer: &str) -> &'a str {
+pub(crate) fn text<'a>(answer: &'a Value, pointer: &str) -> &'a str {
     answer.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Returns a list of an answer; empty if there is none.
-pub(super) fn list<'a>(answer: &'a Value, pointer: &str) -> &'a [Value] {
+pub(crate) fn list<'a>(answer: &'a Value, pointer: &str) -> &'a [Value] {
     answer.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
 /// Version 2 of the CLI prints ISO 8601, version 1 also seconds since 1970.
-pub(super) fn time(answer: &Value, pointer: &str) -> Option<Timestamp> {
+pub(crate) fn time(answer: &Value, pointer: &str) -> Option<Timestamp> {
     match answer.pointer(pointer)? {
         Value::String(text) => text.parse().ok(),
         seconds => {
