@@ -58,19 +58,22 @@ pub(crate) enum Command {
         /// endpoint is now ACTIVE
         #[arg(long)]
         cancelled: bool,
+        /// Also make the next attempt of PENDING deliveries now; `deliveries list --status PENDING` shows when it is due
+        #[arg(long)]
+        pending: bool,
         #[command(flatten)]
         operator: OperatorArguments,
     },
 }
 
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome> {
-    let (scope, since, endpoint, cancelled, operator) = match command {
+    let (scope, since, endpoint, (cancelled, pending), operator) = match command {
         Command::List { scope, status, endpoint, period, starting_after } => {
             list(stack, scope, (status, endpoint), (period, starting_after)).await?;
             return Ok(CommandOutcome::Succeeded);
         }
-        Command::Redrive { scope, since, endpoint, cancelled, operator } => {
-            (scope, since, endpoint, cancelled, operator)
+        Command::Redrive { scope, since, endpoint, cancelled, pending, operator } => {
+            (scope, since, endpoint, (cancelled, pending), operator)
         }
     };
     let scope = stack.existing_scope(scope).await?;
@@ -90,6 +93,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
     };
     let mut statuses = vec![Recoverable::Failed];
     statuses.extend(cancelled.then_some(Recoverable::Cancelled));
+    statuses.extend(pending.then_some(Recoverable::Pending));
     let all = NewRecovery::of_failed(now);
     let request = NewRecovery { since: since.max(all.since), statuses, ..all };
     let (recoveries, mut found) = (Recoveries::new(stack.store.clone()), Vec::new());

@@ -14,7 +14,7 @@ use money::wallet::{Adjustment, AdjustmentOutcome};
 use services::verify_ledger;
 use shared::random;
 
-use crate::output::unknown_outcome;
+use crate::output::{With, record, unknown_outcome};
 use crate::target::Stack;
 use crate::{
     CommandOutcome, OperatorArguments, Result, ScopeArguments, print, print_json, progress_bar, short_text,
@@ -56,8 +56,18 @@ pub(crate) enum Command {
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// Show the balances of an account in a mode, as the merchant sees them
-    Show(ScopeArguments),
+    /// Show the balances of an account in a mode, as the merchant sees them, or those of all accounts
+    Show {
+        /// The account (acc_…)
+        #[arg(long, required_unless_present = "all", conflicts_with = "all")]
+        account: Option<AccountId>,
+        /// The balances of all accounts, one after the other
+        #[arg(long)]
+        all: bool,
+        /// The mode: test or live
+        #[arg(long)]
+        mode: Mode,
+    },
 }
 
 impl Command {
@@ -115,13 +125,24 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
             }
             Ok(CommandOutcome::Succeeded)
         }
-        Command::Show(scope) => {
-            let scope = stack.existing_scope(scope).await?;
-            let scope = stack.accounts.sharded_scope(&scope).await?;
-            print_json(&BalanceView::new(&stack.wallets.for_scope(&scope).await?)?)?;
+        Command::Show { account: Some(account), all: _, mode } => {
+            let scope = stack.existing_scope(ScopeArguments { account, mode }).await?;
+            print_json(&balance(stack, &scope).await?)?;
+            Ok(CommandOutcome::Succeeded)
+        }
+        Command::Show { account: None, all: _, mode } => {
+            for scope in stack.scopes(None, Some(mode)).await? {
+                let object = balance(stack, &scope).await?;
+                print_json(&With { object, more: record! { account: scope.account } })?;
+            }
             Ok(CommandOutcome::Succeeded)
         }
     }
+}
+
+async fn balance(stack: &Stack, scope: &Scope) -> Result<BalanceView> {
+    let scope = stack.accounts.sharded_scope(scope).await?;
+    Ok(BalanceView::new(&stack.wallets.for_scope(&scope).await?)?)
 }
 
 async fn verify(stack: &Stack, account: Option<AccountId>, mode: Option<Mode>) -> Result<CommandOutcome> {

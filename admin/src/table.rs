@@ -1,5 +1,7 @@
 //! Lays out JSON objects as a table. The tests of the commands include this file, so it uses no other module.
 
+use domain::pt_br::brasilia_time;
+use domain::time::Timestamp;
 use indexmap::IndexMap;
 use serde_json::Value;
 
@@ -40,7 +42,11 @@ pub(crate) fn table(rows: &[String], terminal: usize) -> Result<Vec<String>, ser
 /// The text of a single value. A terminal interprets control characters, so they are replaced.
 fn cell(value: &Value) -> Option<String> {
     match value {
-        Value::String(text) => Some(text.replace(char::is_control, "\u{fffd}")),
+        Value::String(text) => Some(match text.strip_suffix('Z').and(text.parse::<Timestamp>().ok()) {
+            // As clocks in São Paulo show it, with the zone, so that it can be pasted into `--since`.
+            Some(at) => brasilia_time(at).format("%Y-%m-%dT%H:%M:%S-03:00").to_string(),
+            None => text.replace(char::is_control, "\u{fffd}"),
+        }),
         Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
         Value::Null | Value::Array(_) | Value::Object(_) => None,
     }

@@ -13,6 +13,8 @@ fn a_table_has_the_fields_with_a_single_value_in_their_order_and_no_empty_column
         r#"{"id":"ch_1","amount":1000,"status":"PAID","reason":null,"terms":[1],"held":false}"#,
         r#"{"id":"ch_20","amount":5,"status":"EXPIRED\u001b[2J","reason":null,"note":"ç"}"#,
     ];
+    let at = r#"{"created_at":"2026-11-21T02:00:00.123Z","note":"Z"}"#.to_owned();
+    assert_eq!(table(&[at], 80).unwrap()[1], "2026-11-20T23:00:00-03:00  Z");
     let rows = rows.map(str::to_owned);
     let lines = table(&rows, 39).unwrap();
     assert_eq!(

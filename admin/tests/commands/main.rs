@@ -752,6 +752,13 @@ async fn failed_deliveries_are_redriven_once() {
     for _ in 0..2 {
         merchant.charge().await;
     }
+    let account = service.account();
+    let redrive = format!("deliveries redrive --account {account} --mode test --reason agreed");
+    let run = async |more: &str| {
+        let output = service.run(&format!("{redrive} --since 2026-01-01 {more}")).await;
+        assert!(output.status.success(), "{output:?}");
+        text(&output.stdout)
+    };
     for attempt in 1..=15 {
         eventually("each delivery's attempt ends", async || {
             let ended =
@@ -760,16 +767,14 @@ async fn failed_deliveries_are_redriven_once() {
             (deliveries.len() == 4 && deliveries.iter().all(ended)).then_some(())
         })
         .await;
+        if attempt == 1 {
+            assert_eq!(run("--dry-run").await, "0 deliveries, 0 resent\n");
+            let waiting = run("--pending --dry-run").await;
+            assert!(waiting.ends_with("\n4 deliveries, 0 resent\n"), "{waiting}");
+        }
         merchant.advance(54_000).await;
     }
     shop.up.store(true, Ordering::SeqCst);
-    let account = service.account();
-    let redrive = format!("deliveries redrive --account {account} --mode test --reason agreed");
-    let run = async |more: &str| {
-        let output = service.run(&format!("{redrive} --since 2026-01-01 {more}")).await;
-        assert!(output.status.success(), "{output:?}");
-        text(&output.stdout)
-    };
     let dry = run("--dry-run").await;
     assert!(dry.ends_with("\n4 deliveries, 0 resent\n") && dry.lines().count() == 3, "{dry}");
     assert_eq!(merchant.deliveries("").await.len(), 4, "a dry run creates no delivery");
