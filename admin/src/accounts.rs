@@ -15,6 +15,7 @@ use domain::ids::{AccountId, Mode};
 use domain::money::{Amount, MinorUnits};
 use domain::payment_method::PaymentMethod;
 use domain::shard::ShardCount;
+use domain::tax_id::TaxId;
 use serde_json::{Value, json};
 use services::{change_account_settings, raise_shards};
 use shared::account::AccountError;
@@ -112,6 +113,16 @@ pub(crate) enum Command {
         /// The email address of the account's contact
         #[arg(long)]
         email: MailAddress,
+    },
+    /// Set the merchant's CPF or CNPJ, which the holder of a payout key must have
+    ///
+    /// A payout key that was approved before stays approved.
+    SetDocument {
+        #[command(flatten)]
+        account: AccountArguments,
+        /// The CPF or CNPJ, without punctuation
+        #[arg(long)]
+        document: TaxId,
     },
     /// Switch emails to an account's contact on or off, from the next email on
     SetMail {
@@ -376,6 +387,12 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         Command::SetContact { account, email } => {
             account.contact(stack, Action::SetContact, |of| of.address = Some(email.clone())).await?
         }
+        Command::SetDocument { account: AccountArguments { id, operator }, document } => {
+            let (action, operator) = (Action::SetDocument, operator.operator());
+            let set = |of: &mut Option<TaxId>| *of = Some(document);
+            let changed = stack.accounts.change(&id, action, |of| &mut of.document, set, &operator, now);
+            Box::pin(printing_changes(stack, id, Box::pin(changed))).await?
+        }
         Command::SetMail { account, mail } => {
             account.contact(stack, Action::SetMail, |of| of.mail_off = mail == Switch::Off).await?
         }
@@ -443,6 +460,7 @@ fn view(account: &Account) -> Value {
         "id": account.id,
         "merchant_name": settings.merchant_name,
         "merchant_city": settings.merchant_city,
+        "document": account.document,
         "contact": account.contact.address,
         "brand": account.brand,
         "suspended": settings.suspended,

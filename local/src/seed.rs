@@ -207,6 +207,7 @@ impl SeededAccount {
             id: self.id,
             settings,
             contact,
+            document: None,
             brand: Brand::default(),
             requires_second_factor: false,
             salt,

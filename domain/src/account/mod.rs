@@ -16,6 +16,7 @@ use crate::ids::AccountId;
 use crate::money::MinorUnits;
 use crate::row::{Indexes, Key, Row, sortable};
 use crate::shard::ShardSettings;
+use crate::tax_id::TaxId;
 use crate::time::Timestamp;
 
 /// The settings of an account. The row of each of its API keys has a copy, so that one round trip authenticates
@@ -87,6 +88,9 @@ pub struct Account {
     /// The contact that receives the account's emails.
     #[serde(default, skip_serializing_if = "domain::row::is_default")]
     pub contact: Contact,
+    /// The merchant's CPF or CNPJ, which the holder of a payout key must have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document: Option<TaxId>,
     #[serde(default, skip_serializing_if = "domain::row::is_default")]
     pub brand: Brand,
     /// True when each user must turn on the second factor before anything else.
@@ -168,6 +172,7 @@ mod tests {
             id: AccountId::new([1; 10]),
             settings: AccountSettings::new("Loja", "São Paulo"),
             contact: Contact::default(),
+            document: None,
             brand: Brand::default(),
             requires_second_factor: false,
             salt: "5a17".to_owned(),

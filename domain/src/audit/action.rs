@@ -45,6 +45,7 @@ actions! {
     "account.set-charge-expiry" SetChargeExpiry(Changed);
     "account.set-boleto-due" SetBoletoDue(Changed);
     "account.set-contact" SetContact(Changed);
+    "account.set-document" SetDocument(Changed);
     "account.set-fees" SetFees(Changed);
     "account.set-fees-on-refund" SetFeesOnRefund(Changed);
     "account.set-hold" SetHold(Changed);

@@ -117,7 +117,8 @@ pages::translate! {
         Action::RotateEndpointSecret { .. } = "Segredo do endpoint trocado", "Secret of the endpoint rotated", "Secreto del endpoint rotado";
         Action::CheckAcquirer(_) | Action::DropOldCallbackTokens(_) | Action::ForgetAcquirer(_)
         | Action::RemoveAcquirer(_) | Action::RotateCallbackToken(_) | Action::RotateMedSecret(_)
-        | Action::SetAcquirer(_) | Action::SetBoletoDue(_) | Action::SetChargeExpiry(_) | Action::SetContact(_) | Action::SetFees(_)
+        | Action::SetAcquirer(_) | Action::SetBoletoDue(_) | Action::SetChargeExpiry(_) | Action::SetContact(_)
+        | Action::SetDocument(_) | Action::SetFees(_)
         | Action::SetFeesOnRefund(_) | Action::SetHold(_) | Action::SetMail(_) | Action::SetPixOutFee(_)
         | Action::SetRateLimit(_) | Action::SetRefundOverdraft(_) | Action::SetRefundsToPayerOnly(_)
         | Action::SetShards(_) | Action::SetShardsRead(_) | Action::SetThirdPartyRefundLimit(_)
@@ -333,7 +334,7 @@ pages::translate! {
         | Action::ConfirmSession | Action::LockOut | Action::LogIn | Action::LogOut | Action::SecondFactorOn
         | Action::ResolveNotification { read_back: None } = "", "", "";
         Action::RequireSecondFactor(changed) | Action::ResumeAccount(changed) | Action::SetAcquirer(changed) | Action::SetBrand(changed)
-        | Action::SetBoletoDue(changed) | Action::SetChargeExpiry(changed) | Action::SetContact(changed) | Action::SetFees(changed) | Action::SetFeesOnRefund(changed)
+        | Action::SetBoletoDue(changed) | Action::SetChargeExpiry(changed) | Action::SetContact(changed) | Action::SetDocument(changed) | Action::SetFees(changed) | Action::SetFeesOnRefund(changed)
         | Action::SetHold(changed) | Action::SetMail(changed) | Action::SetPixOutFee(changed) | Action::SetRateLimit(changed)
         | Action::SetRefundOverdraft(changed) | Action::SetRefundsToPayerOnly(changed) | Action::SetShards(changed)
         | Action::SetShardsRead(changed) | Action::SetThirdPartyRefundLimit(changed) | Action::SetVelocity(changed)

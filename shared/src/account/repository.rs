@@ -58,6 +58,7 @@ impl Accounts {
             id,
             settings,
             contact,
+            document: None,
             brand: Brand::default(),
             requires_second_factor: false,
             salt,

@@ -118,6 +118,7 @@ fn a_function_that_counts_requests_can_change_no_other_attribute_of_a_key() {
         id: AccountId::new([1; 10]),
         settings: AccountSettings::new("Loja", "Recife"),
         contact: Contact::default(),
+        document: None,
         brand: Brand::default(),
         requires_second_factor: false,
         salt: String::new(),
