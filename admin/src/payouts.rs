@@ -4,7 +4,7 @@
 use std::io::Write;
 
 use clap::{Args, Subcommand};
-use domain::ids::{PayoutId, Scope};
+use domain::ids::{AccountId, Mode, PayoutId};
 use domain::money::{Amount, Currency};
 use domain::payout::{Payout, PayoutOutcome, PayoutStatus};
 use domain::reference::Reference;
@@ -54,10 +54,17 @@ pub(crate) enum Command {
         /// The payout (po_…)
         id: PayoutId,
     },
-    /// List the payouts of an account in a mode, newest first, 100 at a time
+    /// List the payouts of an account in a mode, or the pending ones of all accounts, newest first, 100 at a time
     List {
-        #[command(flatten)]
-        scope: ScopeArguments,
+        /// The account (acc_…)
+        #[arg(long, required_unless_present = "all", conflicts_with = "all", requires = "mode")]
+        account: Option<AccountId>,
+        /// The pending payouts of all accounts; needs --status pending
+        #[arg(long, requires = "status")]
+        all: bool,
+        /// The mode: test or live [default with --all: both]
+        #[arg(long)]
+        mode: Option<Mode>,
         /// Print only the page's payouts with this status
         #[arg(long, value_parser = enum_parser::<PayoutStatus>())]
         status: Option<PayoutStatus>,
@@ -114,9 +121,8 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
             stack.payouts.end(id, &end, &stack.operator(&operator), now).await?
         }
         Command::Show { id } => stack.payouts.find(id).await?.ok_or(PayoutError::NotFound)?,
-        Command::List { scope, status, starting_after } => {
-            let scope = stack.existing_scope(scope).await?;
-            return list(stack, &scope, status, starting_after).await;
+        Command::List { account, all: _, mode, status, starting_after } => {
+            return list(stack, (account, mode), status, starting_after).await;
         }
     };
     print_json(&printed(&payout))
@@ -129,14 +135,25 @@ fn printed(payout: &Payout) -> With<PayoutView<'_>> {
     }
 }
 
+/// Without an account, those that are pending.
 async fn list(
     stack: &Stack,
-    scope: &Scope,
+    (account, mode): (Option<AccountId>, Option<Mode>),
     status: Option<PayoutStatus>,
     starting_after: Option<PayoutId>,
 ) -> Result<()> {
-    let payouts = stack.payouts.list(scope, starting_after).await?;
-    let wanted = |payout: &&Payout| status.is_none_or(|status| payout.status == status);
+    let payouts = match account.zip(mode) {
+        Some((account, mode)) => {
+            let scope = stack.existing_scope(ScopeArguments { account, mode }).await?;
+            stack.payouts.list(&scope, starting_after).await?
+        }
+        None if status == Some(PayoutStatus::Pending) => stack.payouts.pending(starting_after).await?,
+        None => return Err("--all lists only pending payouts: add --status pending".into()),
+    };
+    let wanted = |payout: &&Payout| {
+        status.is_none_or(|status| payout.status == status)
+            && mode.is_none_or(|mode| payout.scope.mode == mode)
+    };
     print_list(stack, "payouts", payouts.iter().filter(wanted).map(printed))?;
     if let Some(last) = payouts.last().filter(|_| payouts.len() == PAGE_SIZE) {
         writeln!(std::io::stderr(), "more payouts may follow: --starting-after {}", last.id)?;

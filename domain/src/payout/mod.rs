@@ -67,6 +67,9 @@ pub enum PayoutOutcome {
 }
 
 impl Payout {
+    /// The partition of all accounts' pending payouts in the `list_by_status` index.
+    pub const PENDING: &str = "payouts#pending";
+
     pub fn key_of(id: PayoutId) -> Key {
         Key { pk: format!("payout#{id}"), sk: "payout".to_owned() }
     }
@@ -111,7 +114,11 @@ impl Row for Payout {
 
     fn indexes(&self) -> Indexes {
         // Ids sort by time, so the id is the sort key of the list.
-        Indexes { list: Some((Self::list_partition(&self.scope), self.id.to_string())), ..Indexes::default() }
+        Indexes {
+            list: Some((Self::list_partition(&self.scope), self.id.to_string())),
+            status: (self.status == PayoutStatus::Pending).then(|| Self::PENDING.to_owned()),
+            ..Indexes::default()
+        }
     }
 }
 
@@ -131,6 +138,13 @@ mod tests {
         let scope = pending().scope;
         let other = Scope { mode: Mode::Live, ..scope };
         assert_ne!(Payout::list_partition(&scope), Payout::list_partition(&other));
+    }
+
+    #[test]
+    fn only_a_pending_payout_is_among_those_of_all_accounts() {
+        let paid = pending().ended(&PayoutOutcome::Paid, at(60)).unwrap().unwrap();
+        assert_eq!(pending().indexes().status.as_deref(), Some(Payout::PENDING));
+        assert_eq!(paid.indexes().status, None);
     }
 
     #[test]

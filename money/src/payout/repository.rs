@@ -129,10 +129,23 @@ impl Payouts {
 
     /// Newest first, at most 100 after the payout `after`.
     pub async fn list(&self, scope: &Scope, after: Option<PayoutId>) -> Result<Vec<Payout>, StoreError> {
-        let partition = Payout::list_partition(scope);
+        self.page(ListIndex::All, Payout::list_partition(scope), after).await
+    }
+
+    /// Returns the pending payouts of all accounts in both modes, newest first, at most 100 after the payout `after`.
+    pub async fn pending(&self, after: Option<PayoutId>) -> Result<Vec<Payout>, StoreError> {
+        self.page(ListIndex::ByStatus, Payout::PENDING.to_owned(), after).await
+    }
+
+    async fn page(
+        &self,
+        index: ListIndex,
+        partition: String,
+        after: Option<PayoutId>,
+    ) -> Result<Vec<Payout>, StoreError> {
         let after = after.map(|id| id.to_string());
         let page = PageRange::newest_first(("po_", "po_~"), after.as_deref(), PAGE_SIZE);
-        Ok(self.store.rows_page((ListIndex::All, &[partition]), page).await?.0)
+        Ok(self.store.rows_page((index, &[partition]), page).await?.0)
     }
 }
 
