@@ -388,7 +388,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
             account.contact(stack, Action::SetContact, |of| of.address = Some(email.clone())).await?
         }
         Command::SetDocument { account: AccountArguments { id, operator }, document } => {
-            let (action, operator) = (Action::SetDocument, operator.operator());
+            let (action, operator) = (Action::SetDocument, stack.operator(&operator));
             let set = |of: &mut Option<TaxId>| *of = Some(document);
             let changed = stack.accounts.change(&id, action, |of| &mut of.document, set, &operator, now);
             Box::pin(printing_changes(stack, id, Box::pin(changed))).await?

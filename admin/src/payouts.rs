@@ -1,18 +1,22 @@
 //! `admin payouts`: creates payouts to merchants' banks, records whether they were paid or failed, and lists
-//! them. Commands print a payout as its events contain it, plus its `scope`.
+//! them. Commands print a payout as its events contain it, plus its `scope`, and the Pix key of one that an owner
+//! requested. Also approves and rejects the keys.
 
 use std::io::Write;
 
 use clap::{Args, Subcommand};
+use domain::account::Account;
 use domain::ids::{AccountId, Mode, PayoutId};
 use domain::money::{Amount, Currency};
-use domain::payout::{Payout, PayoutOutcome, PayoutStatus};
+use domain::payout::{Payout, PayoutDestination, PayoutKey, PayoutOutcome, PayoutStatus};
+use domain::pix_key::PixKey;
 use domain::reference::Reference;
+use domain::tax_id::TaxId;
 use money::payout::{PAGE_SIZE, PayoutError, PayoutView};
 use shared::random;
 
 use crate::enum_parser::enum_parser;
-use crate::output::{With, print_list, record, unknown_outcome};
+use crate::output::{Record, With, print_list, record, unknown_outcome};
 use crate::target::Stack;
 use crate::{OperatorArguments, Result, ScopeArguments, ledger, print_json};
 
@@ -49,7 +53,7 @@ pub(crate) enum Command {
     ///
     /// The merchant reads the reason as `failure_reason`.
     Fail(PayoutArguments),
-    /// Show one payout
+    /// Show one payout, with the whole Pix key and its holder's document if an owner requested it
     Show {
         /// The payout (po_…)
         id: PayoutId,
@@ -72,6 +76,35 @@ pub(crate) enum Command {
         #[arg(long)]
         starting_after: Option<PayoutId>,
     },
+    /// List the payout keys of all accounts that wait for a check, the oldest first, at most 100
+    Keys,
+    /// Approve an account's payout key, after its holder's document was read at the bank
+    ///
+    /// Refused unless that document is the account's. The key works 48 hours after its registration at the earliest.
+    /// All owners are mailed.
+    ApproveKey {
+        #[command(flatten)]
+        key: KeyArguments,
+        /// The CPF or CNPJ of the key's holder at the bank, without punctuation
+        #[arg(long)]
+        holder_document: TaxId,
+    },
+    /// Reject an account's payout key, also one that is approved
+    ///
+    /// Owners read the reason, and are mailed. A payout that was requested before remains pending.
+    RejectKey(KeyArguments),
+}
+
+/// A payout key that was checked
+#[derive(Args, Debug)]
+pub(crate) struct KeyArguments {
+    /// The account (acc_…)
+    account: AccountId,
+    /// The whole key that was checked, because an owner may have replaced it meanwhile
+    #[arg(long)]
+    key: PixKey,
+    #[command(flatten)]
+    operator: OperatorArguments,
 }
 
 impl Command {
@@ -120,19 +153,65 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
             let end = PayoutOutcome::Failed { reason: operator.reason.clone() };
             stack.payouts.end(id, &end, &stack.operator(&operator), now).await?
         }
-        Command::Show { id } => stack.payouts.find(id).await?.ok_or(PayoutError::NotFound)?,
+        Command::Show { id } => {
+            let payout = stack.payouts.find(id).await?.ok_or(PayoutError::NotFound)?;
+            return print_json(&printed(&payout, |to| {
+                (to.key.as_str().to_owned(), to.holder.as_str().to_owned())
+            }));
+        }
         Command::List { account, all: _, mode, status, starting_after } => {
             return list(stack, (account, mode), status, starting_after).await;
         }
+        Command::Keys => return list_keys(stack).await,
+        Command::ApproveKey { key: KeyArguments { account, key, operator }, holder_document } => {
+            let document = stack.existing_account(&account).await?.document;
+            let (checked, operator) = ((&key, holder_document), stack.operator(&operator));
+            let key = stack.payout_keys.approve(account, checked, document, &operator, now).await?;
+            return print_json(&printed_key(&key));
+        }
+        Command::RejectKey(KeyArguments { account, key, operator }) => {
+            let account = stack.existing_account(&account).await?.id;
+            let key = stack.payout_keys.reject(account, &key, &stack.operator(&operator), now).await?;
+            return print_json(&printed_key(&key));
+        }
     };
-    print_json(&printed(&payout))
+    print_json(&printed(&payout, masked))
 }
 
-fn printed(payout: &Payout) -> With<PayoutView<'_>> {
-    With {
-        object: PayoutView::new(payout),
-        more: record! { scope: payout.scope, reference: payout.reference },
+fn masked(destination: &PayoutDestination) -> (String, String) {
+    (destination.key.masked(), destination.holder.masked())
+}
+
+/// `shown`: the key and its holder's document, whole or masked.
+fn printed(payout: &Payout, shown: fn(&PayoutDestination) -> (String, String)) -> With<PayoutView<'_>> {
+    let (key, holder) = payout.destination.as_ref().map(shown).unzip();
+    let more = record! {
+        scope: payout.scope,
+        reference: payout.reference,
+        key: key,
+        holder_document: holder,
+    };
+    With { object: PayoutView::new(payout), more }
+}
+
+fn printed_key(key: &PayoutKey) -> Record {
+    record! {
+        account: key.account,
+        key: key.key,
+        state: key.state,
+        registered_at: key.registered_at,
+        works_from: key.works_from(),
     }
+}
+
+async fn list_keys(stack: &Stack) -> Result<()> {
+    let mut rows = Vec::new();
+    for key in stack.payout_keys.waiting().await? {
+        let Account { document, settings, .. } = stack.existing_account(&key.account).await?;
+        let of_account = record! { merchant_name: settings.merchant_name, account_document: document };
+        rows.push(printed_key(&key).and(of_account));
+    }
+    print_list(stack, "payout keys", rows)
 }
 
 /// Without an account, those that are pending.
@@ -154,7 +233,7 @@ async fn list(
         status.is_none_or(|status| payout.status == status)
             && mode.is_none_or(|mode| payout.scope.mode == mode)
     };
-    print_list(stack, "payouts", payouts.iter().filter(wanted).map(printed))?;
+    print_list(stack, "payouts", payouts.iter().filter(wanted).map(|payout| printed(payout, masked)))?;
     if let Some(last) = payouts.last().filter(|_| payouts.len() == PAGE_SIZE) {
         writeln!(std::io::stderr(), "more payouts may follow: --starting-after {}", last.id)?;
     }

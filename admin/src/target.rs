@@ -26,7 +26,7 @@ use hyper_util::rt::TokioExecutor;
 use money::charge::Charges;
 use money::med::MedCases;
 use money::med::evidence::{CaseEvidence, EvidenceFiles};
-use money::payout::Payouts;
+use money::payout::{PayoutKeys, Payouts};
 use money::wallet::Wallets;
 use serde::Deserialize;
 use services::BankPayments;
@@ -97,6 +97,7 @@ pub(crate) struct Stack {
     pub(crate) charges: Charges,
     pub(crate) wallets: Wallets,
     pub(crate) payouts: Payouts,
+    pub(crate) payout_keys: PayoutKeys,
     pub(crate) cases: MedCases,
     /// `None` when no bucket was specified.
     evidence: Option<CaseEvidence>,
@@ -219,6 +220,7 @@ fn stack(
         charges: Charges::new(store.clone()),
         wallets: Wallets::new(store.clone()),
         payouts: Payouts::new(store.clone()),
+        payout_keys: PayoutKeys::new(store.clone()),
         cases: MedCases::new(store.clone()),
         evidence: files.map(|files| CaseEvidence::new(store.clone(), files)),
         acquirers: secrets.clone().map(|secrets| AccountAcquirers::new(store.clone(), secrets)),

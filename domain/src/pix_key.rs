@@ -1,5 +1,6 @@
 //! Pix keys. A Pix key addresses a bank account without an account number.
 
+use strum::{EnumString, IntoStaticStr, VariantArray};
 use uuid::Uuid;
 
 use crate::tax_id::TaxId;
@@ -15,11 +16,58 @@ pub struct PixKeyError;
 #[derive(Clone, Eq, PartialEq)]
 pub struct PixKey(Box<str>);
 
+/// The kind of a Pix key.
+#[derive(Clone, Copy, Debug, EnumString, Eq, IntoStaticStr, PartialEq, VariantArray)]
+#[strum(serialize_all = "snake_case")]
+pub enum PixKeyKind {
+    Cpf,
+    Cnpj,
+    Email,
+    Phone,
+    /// A UUID, which the Central Bank calls EVP.
+    Random,
+}
+
+crate::named!(PixKeyKind);
+
+/// The country code of the phones that are Pix keys.
+const BRAZIL: &str = "+55";
+
 impl PixKey {
     /// Maximum length in characters: that of an email address (Central Bank: DICT API).
     pub const MAX_CHARS: usize = 77;
 
     pub const RULE: &str = "must be a Pix key: a CPF or CNPJ without punctuation, a phone as +5511999999999, an e-mail address in lower-case ASCII, or a UUID";
+
+    /// Reads a key of a kind as a person types it: punctuation of a document or a phone and the case of letters do not
+    /// count. A phone begins with +55.
+    /// Errors: When the text is no key of this kind.
+    pub fn from_typed(kind: PixKeyKind, text: &str) -> Result<Self, PixKeyError> {
+        let text = text.trim();
+        let document = || TaxId::from_typed(text).ok_or(PixKeyError);
+        match kind {
+            PixKeyKind::Cpf => match document()? {
+                TaxId::Cpf(cpf) => cpf.as_str().parse(),
+                TaxId::Cnpj(_) => Err(PixKeyError),
+            },
+            PixKeyKind::Cnpj => match document()? {
+                TaxId::Cnpj(cnpj) => cnpj.as_str().parse(),
+                TaxId::Cpf(_) => Err(PixKeyError),
+            },
+            PixKeyKind::Phone => {
+                let bare: String = text.chars().filter(|c| !" ()-.".contains(*c)).collect();
+                if bare.starts_with(BRAZIL) { bare.parse() } else { Err(PixKeyError) }
+            }
+            PixKeyKind::Email if text.contains('@') => text.to_ascii_lowercase().parse(),
+            PixKeyKind::Random if is_random(&text.to_ascii_lowercase()) => text.to_ascii_lowercase().parse(),
+            PixKeyKind::Email | PixKeyKind::Random => Err(PixKeyError),
+        }
+    }
+
+    /// Returns the CPF or CNPJ that the key is. `None`: it is a key of another kind.
+    pub fn document(&self) -> Option<TaxId> {
+        self.0.parse().ok()
+    }
 
     /// Returns the key as it was sent.
     pub fn as_str(&self) -> &str {
@@ -118,6 +166,33 @@ mod tests {
         ] {
             assert_eq!(key.parse::<PixKey>().unwrap().masked(), masked);
         }
+    }
+
+    #[test]
+    fn a_typed_key_is_of_the_kind_that_was_chosen() {
+        for (kind, typed, key) in [
+            (PixKeyKind::Cpf, " 295.379.955-93", Some("29537995593")),
+            (PixKeyKind::Cnpj, "12.abc.345/01de-35", Some("12ABC34501DE35")),
+            (PixKeyKind::Cnpj, "29537995593", None),
+            (PixKeyKind::Cpf, "12ABC34501DE35", None),
+            (PixKeyKind::Phone, "+55 (11) 99999-9999", Some("+5511999999999")),
+            (PixKeyKind::Phone, "11999999999", None),
+            (PixKeyKind::Phone, "+351912345678", None),
+            (PixKeyKind::Phone, "29537995593", None),
+            (PixKeyKind::Email, "Maria@Example.com ", Some("maria@example.com")),
+            (PixKeyKind::Email, "29537995593", None),
+            (
+                PixKeyKind::Random,
+                "123E4567-E89B-12D3-A456-426655440000",
+                Some("123e4567-e89b-12d3-a456-426655440000"),
+            ),
+            (PixKeyKind::Random, "maria@example.com", None),
+        ] {
+            let read = PixKey::from_typed(kind, typed).ok();
+            assert_eq!(read.as_ref().map(PixKey::as_str), key, "{kind:?} {typed}");
+        }
+        assert!("29537995593".parse::<PixKey>().unwrap().document().is_some());
+        assert!("maria@example.com".parse::<PixKey>().unwrap().document().is_none());
     }
 
     #[test]

@@ -36,6 +36,8 @@ crate::translate! {
         "team-invites-withdraw" = "O convite foi retirado.", "The invitation was withdrawn.", "La invitación fue retirada.";
         "team-remove" = "O membro foi removido.", "The member was removed.", "El miembro fue quitado.";
         "team-role" = "A função do membro foi alterada.", "The member's role was changed.", "El rol del miembro fue cambiado.";
+        "wallet-key" = "A chave foi registrada. O suporte confere o titular, e ela funciona depois de 48 horas.", "The key was registered. Your operator checks its holder, and it works after 48 hours.", "La clave fue registrada. Su operador revisa el titular, y funciona después de 48 horas.";
+        "wallet-payout" = "O repasse foi pedido.", "The payout was requested.", "El retiro fue pedido.";
         "webhooks-change" = "O endpoint foi alterado.", "The endpoint was changed.", "El endpoint fue cambiado.";
         "webhooks-delete" = "O endpoint foi excluído.", "The endpoint was deleted.", "El endpoint fue eliminado.";
         "webhooks-recover" = "A recuperação começou.", "The recovery has begun.", "La recuperación comenzó.";

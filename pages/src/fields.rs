@@ -34,6 +34,7 @@ pub fn field_word(name: &str) -> Option<Word> {
         "name" => FIELD_NAME,
         "object" => w::OBJECT,
         "phone" => w::PHONE,
+        "pix_key" => w::PIX_KEY,
         "reason" => w::REASON,
         "request_id" => FIELD_REQUEST_ID,
         "role" => w::ROLE,

@@ -4,9 +4,10 @@
 use domain::account::Brand;
 use domain::charge::Charge;
 use domain::ids::Mode;
-use domain::money::{Currency, MinorUnits};
+use domain::money::{Currency, MinorUnits, Money};
 use domain::payment_link::AskedField;
 use domain::payment_method::PaymentMethod;
+use domain::pix_key::PixKeyKind;
 use domain::vocabulary::Vocabulary as _;
 use domain::webhook::event_type::{EventType, Family};
 use effects::webhook::endpoint::Endpoint;
@@ -317,6 +318,51 @@ pub fn refund_question(form: &Form<'_>, charge: &Charge, amount: i64) -> String 
     let question = if method == PaymentMethod::CreditCard { w::REVERSE_ASK } else { w::REFUND_ASK };
     let values = [&*money(amount, charge.currency), &payer, form.language.say(w::of_method(method))];
     form.language.fill(question, &values)
+}
+
+/// The form that registers the account's payout key.
+pub fn payout_key_form(form: &Form<'_>, action: &str) -> Markup {
+    let key = Input {
+        is_required: true,
+        rule: Some(w::RULE_PIX_KEY),
+        ..Input::new("pix_key", "text", w::PIX_KEY, "100")
+    };
+    let chosen = form.value("type", None).unwrap_or_default();
+    html! {
+        form.row method="post" action=(action) {
+            (form.hidden())
+            div.f {
+                label for="type" { (form.language.say(w::KIND)) }
+                select #type name="type" {
+                    @for kind in PixKeyKind::VARIANTS.iter().copied() {
+                        option value=(kind.as_str()) selected[kind.as_str() == chosen] {
+                            (form.language.say(w::of_key_kind(kind)))
+                        }
+                    }
+                }
+            }
+            (form.input(&key, None))
+            (form.submit((w::REGISTER_KEY, ""), Need::Owner))
+        }
+    }
+}
+
+/// The form that requests a payout.
+pub fn payout_form(form: &Form<'_>, action: &str, currency: Currency) -> Markup {
+    let amount = Input { is_required: true, ..Input::new("amount", "text", w::AMOUNT, "32") };
+    html! {
+        form.row method="post" action=(action) {
+            (form.hidden())
+            (hidden("currency", currency.as_str()))
+            (form.input(&amount, None))
+            (form.submit((w::REQUEST_PAYOUT, ""), Need::Owner))
+        }
+    }
+}
+
+/// The question before a request, with the amount as it was understood. `key`: masked.
+pub fn payout_question(form: &Form<'_>, amount: Money, key: &str) -> String {
+    form.language.fill(w::PAYOUT_ASK, &[&money(amount.minor.get(), amount.currency), key])
 }
 
 pub fn invite_form(form: &Form<'_>, action: &str) -> Markup {

@@ -1,6 +1,7 @@
 //! The words that more than one function's pages show.
 
 use domain::payment_method::PaymentMethod;
+use domain::pix_key::PixKeyKind;
 use shared::account::Role;
 
 use crate::Word;
@@ -168,6 +169,12 @@ crate::words! { pub,
     URL = "URL", "URL", "URL";
     RULE_URL = "Use uma URL https completa, de um servidor público, na porta 443 ou de 1024 a 65535, sem usuário, senha nem #.", "Use a complete https URL of a public server, on port 443 or 1024 to 65535, without user name, password or #.", "Use una URL https completa, de un servidor público, en el puerto 443 o de 1024 a 65535, sin usuario, contraseña ni #.";
     RULE_DOCUMENT = "Use um CPF ou CNPJ válido.", "Use a valid CPF or CNPJ.", "Use un CPF o CNPJ válido.";
+    PAYOUT_KEY = "Chave Pix para repasses", "Pix key for payouts", "Clave Pix para retiros";
+    PIX_KEY = "Chave Pix", "Pix key", "Clave Pix";
+    REGISTER_KEY = "Registrar chave", "Register the key", "Registrar la clave";
+    REQUEST_PAYOUT = "Pedir repasse", "Request a payout", "Pedir retiro";
+    PAYOUT_ASK = "Pedir o repasse de {} para a chave Pix {}? O valor sai do saldo agora.", "Request a payout of {} to the Pix key {}? The amount leaves the balance now.", "¿Pedir un retiro de {} a la clave Pix {}? El importe sale del saldo ahora.";
+    RULE_PIX_KEY = "Use uma chave válida do tipo escolhido. Um celular começa com +55.", "Use a valid key of the chosen type. A phone begins with +55.", "Use una clave válida del tipo elegido. Un celular empieza con +55.";
     RULE_EVENTS = "Escolha ao menos um evento.", "Choose at least one event.", "Elija al menos un evento.";
     RULE_COLOR = "Use uma cor como #0f6b5c.", "Use a colour such as #0f6b5c.", "Use un color como #0f6b5c.";
     RULE_PHONE = "Use de 3 a 15 dígitos, como (11) 4000-1234.", "Use 3 to 15 digits, such as (11) 4000-1234.", "Use de 3 a 15 dígitos, como (11) 4000-1234.";
@@ -192,6 +199,13 @@ crate::translate! {
         Role::Admin = "Administrador", "Administrator", "Administrador";
         Role::Member = "Membro", "Member", "Miembro";
         Role::Viewer = "Contador (só leitura)", "Accountant (read only)", "Contador (solo lectura)";
+    }
+    pub fn of_key_kind(PixKeyKind) {
+        PixKeyKind::Cpf = "CPF", "CPF", "CPF";
+        PixKeyKind::Cnpj = "CNPJ", "CNPJ", "CNPJ";
+        PixKeyKind::Email = "E-mail", "E-mail", "Correo";
+        PixKeyKind::Phone = "Celular", "Phone", "Celular";
+        PixKeyKind::Random = "Chave aleatória", "Random key", "Clave aleatoria";
     }
 }
 
@@ -240,6 +254,9 @@ crate::translate! {
         "payment_not_cancellable" = "Só uma cobrança ainda não paga pode ser cancelada. Uma paga pode ser devolvida ou estornada. Se o pagamento está em andamento, aguarde o resultado.", "Only an unpaid charge can be cancelled. A paid one can be refunded. If it is being paid, wait for the result.", "Solo un cobro no pagado puede cancelarse. Uno pagado puede devolverse. Si el pago está en curso, espere el resultado.";
         "payment_not_refundable" = "Só uma cobrança paga pode ser devolvida ou estornada.", "Only a paid charge can be refunded.", "Solo un cobro pagado puede devolverse.";
         "charge_disputed" = "A cobrança tem ou teve uma disputa. Ela não pode ser devolvida nem estornada.", "The charge is or was disputed. It can't be refunded.", "El cobro tiene o tuvo una disputa. No puede devolverse.";
+        "payout_key_missing" = "Nenhuma chave Pix para repasses funciona agora. Registre uma, ou aguarde a análise e as 48 horas.", "No Pix key for payouts works now. Register one, or wait for the check and the 48 hours.", "Ninguna clave Pix para retiros funciona ahora. Registre una, o espere la revisión y las 48 horas.";
+        "payout_requested" = "Já há um repasse pedido nesta moeda. Peça o próximo quando ele terminar.", "A payout is requested in this currency already. Request the next one when it has ended.", "Ya hay un retiro pedido en esta moneda. Pida el próximo cuando termine.";
+        "payout_exceeds_available" = "O valor é maior do que o saldo disponível.", "The amount is higher than the available balance.", "El importe es mayor que el saldo disponible.";
         "refund_exceeds_remaining" = "O valor é maior do que o que ainda pode voltar a quem pagou.", "The amount is higher than what is left to refund.", "El importe es mayor que lo que queda por devolver.";
         "insufficient_balance" = "O saldo da carteira não cobre a devolução ou o estorno.", "The wallet does not cover the refund.", "El saldo de la cartera no cubre la devolución.";
         "REFUND_NOT_SUPPORTED" = "Esta forma de pagamento não permite esta devolução ou este estorno.", "This payment method does not support this refund.", "Este medio de pago no permite esta devolución.";

@@ -51,6 +51,7 @@ async fn a_list_names_its_stack_and_says_if_nothing_was_found() {
         (format!("med list --account {account} --mode test --deadline-within 24h"), "no cases found"),
         (format!("payouts list --account {account} --mode live"), "no payouts found"),
         ("payouts list --all --status pending".to_owned(), "no payouts found"),
+        ("payouts keys".to_owned(), "no payout keys found"),
         (format!("review list --account {account} --mode live"), "no charges found"),
         (format!("charges list --account {account} --mode live"), "no charges found"),
         (format!("refunds list --account {account} --mode live"), "no refunds found"),

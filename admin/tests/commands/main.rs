@@ -21,6 +21,7 @@ mod live_payments;
 mod med_notices;
 mod notifications;
 mod operations_page;
+mod payout_requests;
 mod restore;
 mod settings;
 mod stops;

@@ -87,6 +87,10 @@ actions! {
     "payout.create" CreatePayout(Sum);
     "payout.fail" FailPayout(Sum);
     "payout.settle" SettlePayout(Sum);
+    // The masked key.
+    "payout-key.approve" ApprovePayoutKey(String);
+    "payout-key.register" RegisterPayoutKey(String);
+    "payout-key.reject" RejectPayoutKey(String);
     "receipt.apply" ApplyReceipt(ChargeId);
     "receipt.credit" CreditReceipt;
     "receipt.record" RecordReceipt;

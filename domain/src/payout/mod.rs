@@ -1,16 +1,21 @@
-//! Payouts: transfers of a merchant's money to the merchant's bank. Only operators create them; no route does.
+//! Payouts: transfers of a merchant's money to the merchant's bank. Operators create them, and owners request them at
+//! the dashboard, to their account's [`PayoutKey`]. Only operators end them.
 
+mod key;
 #[cfg(test)]
 mod testing;
 
+pub use key::{KeyRefusal, PayoutKey, PayoutKeyState};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
 use crate::ids::{PayoutId, Scope};
 use crate::money::{Amount, Currency};
+use crate::pix_key::PixKey;
 use crate::reference::Reference;
 use crate::row::{Indexes, Key, Row};
+use crate::tax_id::TaxId;
 use crate::time::Timestamp;
 
 /// Status of a payout.
@@ -41,9 +46,13 @@ pub struct Payout {
     /// Amount in minor units of `currency`.
     pub amount: Amount,
     pub currency: Currency,
-    /// Operators' name of the payout. Rows of earlier versions have none.
+    /// Operators' name of the payout, or `form/` and the key of the form that requested it. Rows of earlier versions have
+    /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<Reference>,
+    /// Where an owner's request sends the money, as the key was at the request. `None`: an operator created the payout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination: Option<PayoutDestination>,
     pub status: PayoutStatus,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_reason: Option<String>,
@@ -54,6 +63,36 @@ pub struct Payout {
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub paid_at: Option<Timestamp>,
     pub version: u64,
+}
+
+/// An approved payout key.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct PayoutDestination {
+    pub key: PixKey,
+    /// The document of the key's holder.
+    pub holder: TaxId,
+}
+
+/// The row of the last payout that an owner requested in a currency. The next request replaces it, on condition of its
+/// version, once that payout has ended. So one request at most is pending.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct LastRequest {
+    pub scope: Scope,
+    pub currency: Currency,
+    pub payout: PayoutId,
+    pub version: u64,
+}
+
+impl LastRequest {
+    pub fn key_of(scope: &Scope, currency: Currency) -> Key {
+        Key { pk: format!("payout-requests#{scope}"), sk: currency.to_string() }
+    }
+}
+
+impl Row for LastRequest {
+    fn key(&self) -> Key {
+        Self::key_of(&self.scope, self.currency)
+    }
 }
 
 /// The final outcome of a payout.

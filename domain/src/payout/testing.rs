@@ -14,6 +14,7 @@ pub(crate) fn pending() -> Payout {
         amount: Amount::parse(1000).unwrap(),
         currency: Currency::BRL,
         reference: None,
+        destination: None,
         status: PayoutStatus::Pending,
         failure_reason: None,
         created_at: noon,

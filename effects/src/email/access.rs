@@ -1,5 +1,5 @@
-//! Changes of who may act for an account, and of how its users log in. Owners are mailed of the first kind, a user of
-//! the second. Each such change has an audit row, from which the emails are made.
+//! Changes of who may act for an account or where its money goes, and of how its users log in. Owners are mailed of the
+//! first kind, a user of the second. Each such change has an audit row, from which the emails are made.
 //!
 //! The changes of a minute cause one email to each recipient. It is sent when no further row can have been written in
 //! that minute, so that it lists all of them.
@@ -29,6 +29,12 @@ pub enum AccessChange<'a> {
     OwnerLost(&'a str),
     /// The endpoint's server.
     LiveEndpoint(&'a str),
+    /// The masked key that an owner registered.
+    PayoutKey(&'a str),
+    /// The masked key that an operator approved.
+    PayoutKeyApproved(&'a str),
+    /// The masked key that an operator rejected.
+    PayoutKeyRejected(&'a str),
     Password,
     SecondFactorOff,
     SecondFactorOn,
@@ -51,6 +57,9 @@ impl<'a> AccessChange<'a> {
             Action::ChangeEndpoint { mode: Mode::Live, url: Some((_, server)), .. } => {
                 Self::LiveEndpoint(server)
             }
+            Action::RegisterPayoutKey(key) => Self::PayoutKey(key),
+            Action::ApprovePayoutKey(key) => Self::PayoutKeyApproved(key),
+            Action::RejectPayoutKey(key) => Self::PayoutKeyRejected(key),
             _ => return None,
         })
     }
@@ -137,6 +146,9 @@ mod tests {
             (registered(Mode::Test), None),
             (moved(Some((server(), server()))), Some(endpoint)),
             (moved(None), None),
+            (Action::RegisterPayoutKey("*93".to_owned()), Some(AccessChange::PayoutKey("*93"))),
+            (Action::ApprovePayoutKey("*93".to_owned()), Some(AccessChange::PayoutKeyApproved("*93"))),
+            (Action::RejectPayoutKey("*93".to_owned()), Some(AccessChange::PayoutKeyRejected("*93"))),
             (Action::SecondFactorOff { email: bia.to_owned() }, Some(AccessChange::SecondFactorOff)),
             (Action::LogIn, None),
         ] {

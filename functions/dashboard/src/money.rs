@@ -5,17 +5,18 @@ use domain::charge::{Charge, StoredCharge};
 use domain::ids::{ChargeId, PayoutId, PostingId, RefundId};
 use domain::money::{Currency, MinorUnits};
 use domain::payment_method::PaymentMethod;
-use domain::payout::Payout;
+use domain::payout::{Payout, PayoutKey, PayoutKeyState, PayoutStatus};
 use domain::refund::Refund;
 use domain::report::ReportKind;
 use domain::row::Key;
 use domain::wallet::{Posting, PostingKind, Wallet};
 use maud::{Markup, html};
-use money::payout::{PAGE_SIZE, Payouts};
+use money::payout::{PAGE_SIZE, PayoutKeys, Payouts};
 use money::wallet::statement::{STATEMENT_QUERY, StatementFilter, StatementFormat};
-use pages::forms::answer;
-use pages::{Cell, Word, time, without_documents};
-use shared::http::{Query, Result};
+use pages::forms::{Need, answer};
+use pages::kept::{payout_form, payout_key_form};
+use pages::{Cell, Tone, Word, tag, time, without_documents};
+use shared::http::{Problem, Query, Result};
 
 use crate::charges::{Titles, of_rows, titles};
 use crate::home::{balance, releases, shown};
@@ -28,6 +29,8 @@ use crate::words as w;
 const WALLET: &str = "/dashboard/wallet";
 const REFUNDS: &str = "/dashboard/refunds";
 const PAYOUTS: &str = "/dashboard/payouts";
+const KEY_FORM: &str = "/dashboard/wallet/key";
+const PAYOUT_FORM: &str = "/dashboard/wallet/payout";
 
 /// Release days that the page lists.
 const RELEASES: usize = 31;
@@ -44,17 +47,26 @@ pub(crate) async fn wallet(visitor: Visitor) -> Result<Response> {
     };
     let currency =
         query.text("currency").and_then(|code| Currency::parse(code).ok()).unwrap_or(Currency::BRL);
-    let (page, (wallets, statement, charges)) = visitor
+    let (page, (wallets, statement, charges, (key, request))) = visitor
         .load(async |visit| {
             let (wallets, scope) = (&visit.app.wallets, visit.sharded_scope());
-            let (found, statement) = tokio::join!(
+            let (keys, payouts) =
+                (PayoutKeys::new(visit.app.store.clone()), Payouts::new(visit.app.store.clone()));
+            let movements = async {
+                let statement = wallets.statement(&scope, &filter).await?;
+                let of = statement.items.iter().filter_map(|posting| posting.subject.charge);
+                let charges = of_rows(&visit.app.store, of).await?;
+                Ok::<_, Problem>((statement, charges))
+            };
+            let (found, movements, key, request) = tokio::join!(
                 Box::pin(wallets.for_scope(&scope)),
-                Box::pin(wallets.statement(&scope, &filter)),
+                Box::pin(movements),
+                Box::pin(keys.find(&scope.scope.account)),
+                Box::pin(payouts.last_request(&scope.scope, currency)),
             );
-            let statement = statement?;
-            let of = statement.items.iter().filter_map(|posting| posting.subject.charge);
-            let charges = of_rows(&visit.app.store, of).await?;
-            Ok((found?, statement, charges))
+            let (statement, charges) = movements?;
+            let request = request?.map(|(_, payout)| payout);
+            Ok((found?, statement, charges, (key?, request)))
         })
         .await?;
     let wallet = wallets.get(&currency).cloned().unwrap_or_else(|| Wallet::empty(currency));
@@ -99,10 +111,74 @@ pub(crate) async fn wallet(visitor: Visitor) -> Result<Response> {
                 }
             }
         }
+        (payout_request(&page, currency, key.as_ref(), request.as_ref()))
         (release_days(&page, &wallet))
         (page.list((w::STATEMENT, &columns), rows, (w::NO_MOVEMENTS, page.new_charge()), next))
     };
     Ok(page.render(page.say(w::WALLET), &main))
+}
+
+/// The payout key, the last request in a currency, and the forms of both.
+fn payout_request(
+    page: &Page,
+    currency: Currency,
+    key: Option<&PayoutKey>,
+    request: Option<&Payout>,
+) -> Markup {
+    let is_pending = request.is_some_and(|payout| payout.status == PayoutStatus::Pending);
+    let works = key.is_some_and(|key| key.destination(page.now).is_some());
+    html! {
+        section.card {
+            h2 { (page.say(w::REQUEST_PAYOUT)) }
+            @if let Some(key) = key { (payout_key(page, key)) } @else { p { (page.say(w::NO_PAYOUT_KEY)) } }
+            @if let Some(payout) = request { (last_request(page, payout)) }
+            @if page.session.account.settings.suspended {
+                p { (page.say(w::of_code("account_suspended"))) }
+            } @else if page.shows(Need::Owner) {
+                @if works && !is_pending { (payout_form(&page.form(), PAYOUT_FORM, currency)) }
+                details {
+                    summary { (page.say(if key.is_some() { w::REPLACE_KEY } else { w::REGISTER_KEY })) }
+                    @if key.is_some() { p.sm.soft { (page.say(w::REPLACE_KEY_MEANS)) } }
+                    (payout_key_form(&page.form(), KEY_FORM))
+                }
+            }
+        }
+    }
+}
+
+fn payout_key(page: &Page, key: &PayoutKey) -> Markup {
+    let from =
+        |word| html! { @if page.now < key.works_from() { (page.say(word)) " " (time(key.works_from())) } };
+    let (tone, word, more) = match &key.state {
+        PayoutKeyState::Waiting => (Tone::Info, w::KEY_WAITING, from(w::WORKS_IF_APPROVED_FROM)),
+        PayoutKeyState::Approved { .. } => (Tone::Good, w::KEY_APPROVED, from(w::WORKS_FROM)),
+        PayoutKeyState::Rejected { reason } => {
+            (Tone::Bad, w::KEY_REJECTED, html! { (without_documents(reason)) })
+        }
+    };
+    html! {
+        p {
+            (page.say(w::PIX_KEY)) ": " code { (key.key.masked()) } " " (tag(tone, page.say(word))) " " (more)
+        }
+    }
+}
+
+fn last_request(page: &Page, payout: &Payout) -> Markup {
+    html! {
+        p {
+            (page.say(w::LAST_REQUEST)) ": "
+            a href={ (PAYOUTS) "?id=" (payout.id) } { (shown(payout.amount.into(), payout.currency)) }
+            " " (payout.status.tag(page.language)) " " (page.say(w::REQUESTED_ON)) " " (time(payout.created_at))
+            @if payout.status != PayoutStatus::Pending { ", " (page.say(w::REQUEST_ENDED_ON)) " " (time(payout.updated_at)) }
+            (to_key(payout))
+            @if let Some(reason) = &payout.failure_reason { ": " (without_documents(reason)) }
+        }
+    }
+}
+
+/// The masked key of a requested payout.
+fn to_key(payout: &Payout) -> Markup {
+    html! { @if let Some(destination) = &payout.destination { " → " code.sm { (destination.key.masked()) } } }
 }
 
 fn release_days(page: &Page, wallet: &Wallet) -> Markup {
@@ -272,7 +348,7 @@ pub(crate) async fn payouts(visitor: Visitor) -> Result<Response> {
     let rows = found.iter().map(|payout| {
         vec![
             time(payout.created_at),
-            html! { code.sm { (payout.id) } @if let Some(reason) = &payout.failure_reason { " " (without_documents(reason)) } },
+            html! { code.sm { (payout.id) } (to_key(payout)) @if let Some(reason) = &payout.failure_reason { " " (without_documents(reason)) } },
             payout.status.tag(page.language),
             html! { (shown(payout.amount.into(), payout.currency)) },
         ]

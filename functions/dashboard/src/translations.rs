@@ -87,6 +87,9 @@ pages::translate! {
         Action::CreatePayout(_) = "Repasse criado", "Payout created", "Retiro creado";
         Action::FailPayout(_) = "Repasse que falhou", "Payout failed", "Retiro fallido";
         Action::SettlePayout(_) = "Repasse transferido", "Payout transferred", "Retiro transferido";
+        Action::ApprovePayoutKey(_) = "Chave Pix para repasses aprovada", "Pix key for payouts approved", "Clave Pix para retiros aprobada";
+        Action::RegisterPayoutKey(_) = "Chave Pix para repasses registrada", "Pix key for payouts registered", "Clave Pix para retiros registrada";
+        Action::RejectPayoutKey(_) = "Chave Pix para repasses recusada", "Pix key for payouts rejected", "Clave Pix para retiros rechazada";
         Action::ApplyReceipt(_) = "Pagamento atribuído a uma cobrança", "Payment applied to a charge", "Pago aplicado a un cobro";
         Action::CreditReceipt = "Valor deixado com a loja", "Receipt left to the shop", "Importe dejado a la tienda";
         Action::RecordReceipt = "Pagamento registrado", "Payment recorded", "Pago registrado";
@@ -353,6 +356,7 @@ pages::translate! {
         Action::DecideCase(of_case) = "{}", "{}", "{}", language.say(decision(*of_case));
         Action::DismissNotice(id) | Action::ResolveNotification { read_back: Some(id) } = "{}", "{}", "{}", id.as_str();
         Action::ForwardEvidence { files, .. } = "arquivos: {}", "files: {}", "archivos: {}", files.join(" ");
+        Action::ApprovePayoutKey(key) | Action::RegisterPayoutKey(key) | Action::RejectPayoutKey(key) = "{}", "{}", "{}", key;
         Action::RetryNotice(id) = "{}", "{}", "{}", id.to_string();
         Action::ApplyReceipt(id) = "{}", "{}", "{}", id.to_string();
         Action::CreateRefund { sum, charge, strategy: None, .. } = "{} da cobrança {}", "{} of the charge {}", "{} del cobro {}", sum_in(language, sum), short(&charge.to_string(), 14);

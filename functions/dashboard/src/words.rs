@@ -200,6 +200,17 @@ pages::words! { pub(crate),
     RELEASE_DAYS = "Liberações por dia", "Releases by day", "Liberaciones por día";
     PAYOUT = "Repasse", "Payout", "Retiro";
     PAYOUTS = "Repasses", "Payouts", "Retiros";
+    KEY_APPROVED = "Aprovada", "Approved", "Aprobada";
+    KEY_REJECTED = "Recusada", "Rejected", "Rechazada";
+    KEY_WAITING = "Em análise pelo suporte", "Being checked by your operator", "En revisión por su operador";
+    WORKS_FROM = "Funciona a partir de", "It works from", "Funciona desde";
+    WORKS_IF_APPROVED_FROM = "Se aprovada, funciona a partir de", "If approved, it works from", "Si se aprueba, funciona desde";
+    NO_PAYOUT_KEY = "Registre uma chave Pix do mesmo CPF ou CNPJ da conta. O suporte confere o titular, os proprietários recebem um e-mail, e ela funciona depois de 48 horas.", "Register a Pix key of the same CPF or CNPJ as the account. Your operator checks its holder, the owners get an e-mail, and it works after 48 hours.", "Registre una clave Pix del mismo CPF o CNPJ de la cuenta. Su operador revisa el titular, los dueños reciben un correo, y funciona después de 48 horas.";
+    REPLACE_KEY = "Trocar a chave Pix", "Replace the Pix key", "Cambiar la clave Pix";
+    REPLACE_KEY_MEANS = "A chave atual deixa de valer na hora, e a nova espera a análise e 48 horas. Um repasse já pedido segue para a chave com que foi pedido.", "The present key stops working at once, and the new one waits for the check and 48 hours. A payout that is requested already goes to the key it was requested with.", "La clave actual deja de valer enseguida, y la nueva espera la revisión y 48 horas. Un retiro ya pedido sigue hacia la clave con que se pidió.";
+    LAST_REQUEST = "Último repasse pedido", "Last requested payout", "Último retiro pedido";
+    REQUESTED_ON = "pedido em", "requested on", "pedido el";
+    REQUEST_ENDED_ON = "terminou em", "ended on", "terminó el";
     NO_PAYOUTS = "Nenhum repasse ainda: o saldo disponível é repassado à sua conta bancária.", "No payouts yet: your operator pays out the available balance.", "Aún no hay retiros: su operador transfiere el saldo disponible.";
     NO_REFUNDS = "Nenhuma devolução ou estorno neste período: para fazer um, abra a cobrança.", "No refunds in this period: to refund, open the charge.", "Ninguna devolución en este período: para devolver, abra el cobro.";
     CASE_OPENED = "Disputa aberta", "Dispute opened", "Disputa abierta";

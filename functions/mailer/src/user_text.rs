@@ -26,6 +26,9 @@ shared::words! { ,
     NEW_ADMIN = "novo administrador: {}", "new administrator: {}", "nuevo administrador: {}";
     OWNER_LOST = "deixou de ser proprietário: {}", "no longer an owner: {}", "dejó de ser dueño: {}";
     LIVE_ENDPOINT = "novo endereço de webhooks de produção: {}", "new address of live webhooks: {}", "nueva dirección de webhooks de producción: {}";
+    PAYOUT_KEY = "nova chave Pix para repasses: {}; funciona 48 horas depois, se o suporte a aprovar", "new Pix key for payouts: {}; it works 48 hours later, if the operator approves it", "nueva clave Pix para retiros: {}; funciona 48 horas después, si el operador la aprueba";
+    PAYOUT_KEY_APPROVED = "chave Pix para repasses aprovada: {}", "Pix key for payouts approved: {}", "clave Pix para retiros aprobada: {}";
+    PAYOUT_KEY_REJECTED = "chave Pix para repasses recusada: {}", "Pix key for payouts rejected: {}", "clave Pix para retiros rechazada: {}";
     PASSWORD = "a sua senha foi trocada, e as suas sessões terminaram", "your password was changed, and your sessions have ended", "su contraseña fue cambiada, y sus sesiones terminaron";
     FACTOR_OFF = "a sua verificação em duas etapas foi desativada", "your second factor was turned off", "su verificación en dos pasos fue desactivada";
     FACTOR_ON = "a sua verificação em duas etapas foi ativada", "your second factor was turned on", "su verificación en dos pasos fue activada";
@@ -78,6 +81,9 @@ impl Writer<'_> {
             AccessChange::Manager(email, _) => (NEW_ADMIN, email),
             AccessChange::OwnerLost(email) => (OWNER_LOST, email),
             AccessChange::LiveEndpoint(server) => (LIVE_ENDPOINT, server),
+            AccessChange::PayoutKey(key) => (PAYOUT_KEY, key),
+            AccessChange::PayoutKeyApproved(key) => (PAYOUT_KEY_APPROVED, key),
+            AccessChange::PayoutKeyRejected(key) => (PAYOUT_KEY_REJECTED, key),
             AccessChange::Password => (PASSWORD, ""),
             AccessChange::SecondFactorOff => (FACTOR_OFF, ""),
             AccessChange::SecondFactorOn => (FACTOR_ON, ""),

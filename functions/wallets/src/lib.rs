@@ -1,9 +1,12 @@
-//! Serves `/v1/wallets`: balances and the statement, as JSON or CSV.
+//! Serves `/v1/wallets`: balances and the statement, as JSON or CSV. Also the dashboard's forms about payouts.
+
+mod forms;
 
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use money::payout::{PayoutKeys, Payouts};
 use money::wallet::Wallets;
 use money::wallet::statement::{StatementFilter, StatementFormat, balance_currency};
 use money::wallet::view::{self, BalanceView, FlatBalanceView, WalletView, statement_csv};
@@ -18,6 +21,8 @@ const NEXT_CURSOR: HeaderName = HeaderName::from_static("x-next-cursor");
 #[derive(Debug)]
 pub struct Uses {
     wallets: Wallets,
+    payouts: Payouts,
+    keys: PayoutKeys,
 }
 
 pub type App = shared::app::App<Uses>;
@@ -27,7 +32,13 @@ type AuthenticatedQuery = shared::extract::AuthenticatedQuery<Uses>;
 /// Reads the variables of [`App::from_vars`].
 /// Errors: When a required variable is missing or a value is not valid.
 pub fn app(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<App, ConfigError> {
-    App::from_vars(aws, clock, var, |store, _| Ok(Uses { wallets: Wallets::new(store.clone()) }))
+    App::from_vars(aws, clock, var, |store, _| {
+        Ok(Uses {
+            wallets: Wallets::new(store.clone()),
+            payouts: Payouts::new(store.clone()),
+            keys: PayoutKeys::new(store.clone()),
+        })
+    })
 }
 
 pub fn router(app: App) -> Router {
@@ -36,6 +47,7 @@ pub fn router(app: App) -> Router {
         .route("/v1/wallets", get(list))
         .route("/v1/wallets/balance", get(balance))
         .route("/v1/wallets/transactions", get(statement))
+        .merge(forms::routes())
         .with_state(app);
     with_middleware(routes, origin)
 }

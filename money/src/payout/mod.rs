@@ -1,10 +1,12 @@
-//! Payouts. The type and its state machine are in [`domain::payout`].
+//! Payouts, and the keys to which owners request them. The types and their state machines are in [`domain::payout`].
 
+mod keys;
 mod repository;
 #[cfg(test)]
 #[path = "../../../domain/src/payout/testing.rs"]
 pub mod testing;
 mod view;
 
+pub use keys::{PayoutKeyError, PayoutKeys};
 pub use repository::{PAGE_SIZE, PayoutError, Payouts};
 pub use view::PayoutView;

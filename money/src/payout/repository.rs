@@ -1,16 +1,20 @@
-//! Each change of a payout is one transaction with its posting and an audit row. Only operators create and end
-//! payouts.
+//! Each change of a payout is one transaction with its posting and an audit row. Operators create and end payouts;
+//! owners request them.
+//!
+//! The transaction of a request also replaces the row of the last request in its currency, and checks the version of the
+//! payout key. So of two requests at once one succeeds, and a key that is replaced meanwhile gets no money.
 
 use domain::audit::{Action, Operator, Sum};
 use domain::ids::{PayoutId, PostingId, Scope};
 use domain::money::{Amount, Currency};
-use domain::payout::{Payout, PayoutOutcome, PayoutStatus};
+use domain::payout::{LastRequest, Payout, PayoutDestination, PayoutOutcome, PayoutStatus};
 use domain::reference::{Reference, Referenced, UsedReference};
 use domain::row::Row;
 use domain::shard::{Shard, ShardedScope};
 use domain::time::Timestamp;
 use domain::wallet::{Cause, Posting, Subject, rules};
 
+use crate::payout::PayoutKeys;
 use crate::wallet::counters::{self, DebitCheck};
 use crate::wallet::day_limit;
 use crate::wallet::{CachedCredits, DebitPlan, OverLimit, Wallets};
@@ -25,6 +29,10 @@ pub enum PayoutError {
     InsufficientBalance { available: i64 },
     #[error(transparent)]
     OverLimit(#[from] OverLimit),
+    #[error("the account has no payout key that works now")]
+    NoKey,
+    #[error("the payout {0}, which was requested before, is pending")]
+    Requested(PayoutId),
     #[error("no payout has this id")]
     NotFound,
     #[error("the payout has already ended: it is {}", .0.as_str())]
@@ -43,26 +51,37 @@ impl Payouts {
     /// stored payout returns that payout.
     pub async fn create(
         &self,
-        (id, reference): (PayoutId, &Reference),
+        named: (PayoutId, &Reference),
         scope: Scope,
-        (amount, currency): (Amount, Currency),
+        money: (Amount, Currency),
         operator: &Operator,
         now: Timestamp,
     ) -> Result<Payout, PayoutError> {
-        let payout = Payout {
-            id,
-            scope,
-            amount,
-            currency,
-            reference: Some(reference.clone()),
-            status: PayoutStatus::Pending,
-            failure_reason: None,
-            created_at: now,
-            updated_at: now,
-            paid_at: None,
-            version: 1,
-        };
-        let used = UsedReference { scope, reference: reference.clone(), of: Referenced::Payout(id) };
+        self.insert(pending(named, scope, money, now), false, operator, now).await
+    }
+
+    /// Like [`Self::create`], to the account's payout key, unless an earlier request in the currency is pending.
+    pub async fn request(
+        &self,
+        named: (PayoutId, &Reference),
+        scope: Scope,
+        money: (Amount, Currency),
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<Payout, PayoutError> {
+        self.insert(pending(named, scope, money, now), true, operator, now).await
+    }
+
+    async fn insert(
+        &self,
+        mut payout: Payout,
+        is_request: bool,
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<Payout, PayoutError> {
+        let (id, scope) = (payout.id, payout.scope);
+        let reference = payout.reference.clone().unwrap_or_else(|| id.into());
+        let used = UsedReference { scope, reference, of: Referenced::Payout(id) };
         let (posting, action) = posting_and_action(&payout);
         let audit = audit::by_operator(operator, scope.account, action, id, now)?;
         let wallets = Wallets::new(self.store.clone());
@@ -73,10 +92,15 @@ impl Payouts {
             if let Some(UsedReference { of, .. }) = self.store.get(&used.key()).await? {
                 return self.existing(of, &payout).await;
             }
-            let moved = (&scope, currency, amount.minor().unsigned_abs());
+            let mut conditions = Vec::new();
+            if is_request {
+                let (destination, of_request) = self.destination(&payout, now).await?;
+                (payout.destination, conditions) = (Some(destination), of_request);
+            }
+            let moved = (&scope, payout.currency, payout.amount.minor().unsigned_abs());
             let counted = day_limit::plan(&self.store, moved, operator, now).await??;
             let change = [Write::insert(&payout)?, Write::insert(&used)?, Write::audit(&audit)];
-            let change = change.into_iter().chain(counted).collect();
+            let change = change.into_iter().chain(conditions).chain(counted).collect();
             match wallets.plan_debit((update.failed(), &mut credits), shards, &posting, change).await? {
                 DebitPlan::Writes(writes) => {
                     if update.commit(writes).await? {
@@ -88,6 +112,40 @@ impl Payouts {
                 }
             }
         }
+    }
+
+    /// Returns where a requested payout goes, and the writes that make it the only pending request.
+    async fn destination(
+        &self,
+        payout: &Payout,
+        now: Timestamp,
+    ) -> Result<(PayoutDestination, Vec<Write>), PayoutError> {
+        let (scope, currency) = (payout.scope, payout.currency);
+        let last = self.last_request(&scope, currency).await?;
+        if let Some((_, last)) = last.as_ref().filter(|(_, last)| last.status == PayoutStatus::Pending) {
+            return Err(PayoutError::Requested(last.id));
+        }
+        let key = PayoutKeys::new(self.store.clone()).find(&scope.account).await?;
+        let key = key.ok_or(PayoutError::NoKey)?;
+        let destination = key.destination(now).ok_or(PayoutError::NoKey)?;
+        let replaced = last.map(|(row, _)| row.version);
+        let version = replaced.unwrap_or(0).saturating_add(1);
+        let request = LastRequest { scope, currency, payout: payout.id, version };
+        Ok((destination, vec![Write::put(&request, replaced)?, Write::check(key.key(), key.version)]))
+    }
+
+    /// Returns the last payout that an owner requested in a currency, with the row that names it.
+    pub async fn last_request(
+        &self,
+        scope: &Scope,
+        currency: Currency,
+    ) -> Result<Option<(LastRequest, Payout)>, StoreError> {
+        let row: Option<LastRequest> = self.store.get(&LastRequest::key_of(scope, currency)).await?;
+        let Some(row) = row else { return Ok(None) };
+        let payout = self.find(row.payout).await?;
+        let payout =
+            payout.ok_or_else(|| StoreError::Corrupt(format!("there is no payout {}", row.payout)))?;
+        Ok(Some((row, payout)))
     }
 
     /// Returns what a reference names, if it is the requested payout.
@@ -146,6 +204,28 @@ impl Payouts {
         let after = after.map(|id| id.to_string());
         let page = PageRange::newest_first(("po_", "po_~"), after.as_deref(), PAGE_SIZE);
         Ok(self.store.rows_page((index, &[partition]), page).await?.0)
+    }
+}
+
+fn pending(
+    (id, reference): (PayoutId, &Reference),
+    scope: Scope,
+    (amount, currency): (Amount, Currency),
+    now: Timestamp,
+) -> Payout {
+    Payout {
+        id,
+        scope,
+        amount,
+        currency,
+        reference: Some(reference.clone()),
+        destination: None,
+        status: PayoutStatus::Pending,
+        failure_reason: None,
+        created_at: now,
+        updated_at: now,
+        paid_at: None,
+        version: 1,
     }
 }
 

@@ -431,7 +431,7 @@ async fn pages_stay_within_their_budgets() {
         ("/dashboard/refunds", 5, 45.0),
         ("/dashboard/payouts", 4, 35.0),
         ("/dashboard/settings", 2, 5.0),
-        ("/dashboard/wallet", 5, 45.0),
+        ("/dashboard/wallet", 7, 45.0),
         ("/dashboard/disputes", 6, 45.0),
         (dispute.as_str(), 5, 20.0),
         ("/dashboard/webhooks", 5, 30.0),

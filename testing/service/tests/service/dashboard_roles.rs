@@ -59,6 +59,7 @@ const ENDPOINTS: &str = "/dashboard/webhooks";
 const ENDPOINT: &str = "/dashboard/webhooks/{endpoint}";
 const DELIVERY: &str = "/dashboard/deliveries/{delivery}";
 const REPORTS: &str = "/dashboard/reports";
+const WALLET: &str = "/dashboard/wallet";
 const LINKS: &str = "/dashboard/links";
 const KEYS: &str = "/dashboard/developers";
 const TEAM: &str = "/dashboard/team";
@@ -89,6 +90,8 @@ const FORMS: &[Row] = &[
     ("/dashboard/deliveries/{id}/resend", [Member, Member], Never, On(DELIVERY), &[]),
     (LINKS, [Member, Member], Never, On(LINKS), &[("amount", "x")]),
     ("/dashboard/links/{id}/active", [Member, Member], Never, Elsewhere, &[]),
+    ("/dashboard/wallet/key", [Owner, Owner], Always, On(WALLET), &[("pix_key", "x")]),
+    ("/dashboard/wallet/payout", [Owner, Owner], Always, Elsewhere, &[("amount", "x")]),
     (REPORTS, [Viewer, Viewer], Never, On(REPORTS), &[("from", "x")]),
     ("/dashboard/reports/schedules", [Member, Member], Never, On(REPORTS), &[("interval", "x")]),
     ("/dashboard/reports/{id}/delete", [Member, Member], Never, Elsewhere, &[]),

@@ -43,6 +43,7 @@ mod dashboard_disputes;
 mod dashboard_forms;
 mod dashboard_health;
 mod dashboard_limit;
+mod dashboard_payouts;
 mod dashboard_roles;
 mod dashboard_search;
 mod dashboard_security;

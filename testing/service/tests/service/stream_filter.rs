@@ -128,6 +128,9 @@ async fn the_filter_passes_the_rows_that_the_dispatcher_acts_on_and_no_others() 
     for action in [
         "api-key.issue",
         "api-key.rotate",
+        "payout-key.approve",
+        "payout-key.register",
+        "payout-key.reject",
         "user.add",
         "user.remove",
         "user.reset-password",
