@@ -1,9 +1,7 @@
 //! The parts of which the pages consist. None has an inline style or handler, which the content security policy
 //! forbids.
 
-use domain::account::Role;
 use domain::charge::Charge;
-use domain::masking::{masked_name, without_documents};
 use domain::money::{Currency, MinorUnits, Money};
 use domain::pt_br;
 use domain::time::Timestamp;
@@ -17,16 +15,6 @@ use crate::{Icon, Language, Word};
 /// Formats a sum in all languages alike: `R$ 1.234,56`.
 pub fn money(minor: i64, currency: Currency) -> String {
     pt_br::format_money(Money { minor: MinorUnits::new(minor), currency })
-}
-
-/// The customer's name, without documents: whole, or for a member masked.
-pub fn customer(charge: &Charge, role: Role) -> Option<String> {
-    let name = charge.customer.name.as_deref()?;
-    if role.sees_names() {
-        Some(without_documents(name)).filter(|name| !name.trim().is_empty())
-    } else {
-        masked_name(name)
-    }
 }
 
 /// The payer's document, masked.

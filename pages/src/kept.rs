@@ -18,7 +18,7 @@ use shared::http::Query;
 use strum::VariantArray;
 
 use crate::words as w;
-use crate::{Language, Word, customer, hidden, masked_payer, money};
+use crate::{Language, Word, hidden, masked_payer, money};
 
 /// What a role may do at least in live mode. In test mode, a member may do what needs no [`Need::Keys`] and no
 /// [`Need::Owner`].
@@ -312,7 +312,7 @@ pub fn refund_form(form: &Form<'_>, action: &str, charge: &Charge, rest: MinorUn
 
 /// The question before a refund, with the amount as it was understood.
 pub fn refund_question(form: &Form<'_>, charge: &Charge, amount: i64) -> String {
-    let payer = customer(charge, form.session.user.role).or_else(|| masked_payer(charge));
+    let payer = charge.customer_name(form.session.user.role).or_else(|| masked_payer(charge));
     let payer = payer.unwrap_or_else(|| form.language.say(w::THE_PAYER).to_owned());
     let method = charge.method();
     let question = if method == PaymentMethod::CreditCard { w::REVERSE_ASK } else { w::REFUND_ASK };

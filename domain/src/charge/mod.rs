@@ -31,10 +31,12 @@ use serde::{Deserialize, Serialize, Serializer};
 pub use status::{PublicStatus, TransactionStatus};
 pub use stored::StoredCharge;
 
+use crate::account::Role;
 use crate::acquirer::AcquirerName;
 use crate::actor::{Actor, ActorId};
 use crate::calendar::Day;
 use crate::ids::{AcquirerPaymentId, ChargeId, ConnectionId, PaymentLinkId, PostingId, Scope, Scoped};
+use crate::masking::{masked_name, without_documents};
 use crate::med::CaseUpdate;
 use crate::money::{Amount, Currency, MinorUnits};
 use crate::payment_method::PaymentMethod;
@@ -401,6 +403,16 @@ impl Charge {
     /// Returns the method that the charge was paid with. `None`: the charge has accepted no payment.
     pub fn paid_with(&self) -> Option<PaymentMethod> {
         self.applied_payment.as_ref().map(|applied| applied.method)
+    }
+
+    /// The customer's name, without documents: whole, or masked for a role that sees no names.
+    pub fn customer_name(&self, role: Role) -> Option<String> {
+        let name = self.customer.name.as_deref()?;
+        if role.sees_names() {
+            Some(without_documents(name)).filter(|name| !name.trim().is_empty())
+        } else {
+            masked_name(name)
+        }
     }
 
     /// Returns the method that the charge was paid with, else the first requested method.

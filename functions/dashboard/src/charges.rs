@@ -23,8 +23,8 @@ use money::refund::{RefundError, refusal};
 use pages::forms::Need;
 use pages::kept::{Form, charge_form, refund_form};
 use pages::{
-    Cell, Icon, ReceiptDetails, Tone, Word, alert, announced, copy_button, customer, facts, masked_payer,
-    money, path_with, tag, time, without_documents,
+    Cell, Icon, ReceiptDetails, Tone, Word, alert, announced, copy_button, facts, masked_payer, money,
+    path_with, tag, time, without_documents,
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use services::{ChargeRows, ChargeTimeline, TimelineEntry, TimelineFact, TimelinePart, charge_timeline};
@@ -158,7 +158,7 @@ pub(crate) fn row(page: &Page, charge: &Charge) -> Vec<Markup> {
 /// part of its id.
 pub(crate) fn title(page: &Page, charge: &Charge) -> String {
     let known: Vec<String> =
-        order(charge).into_iter().chain(customer(charge, page.session.user.role)).collect();
+        order(charge).into_iter().chain(charge.customer_name(page.session.user.role)).collect();
     if !known.is_empty() {
         return known.join(" · ");
     }
@@ -276,7 +276,7 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<ChargeId>) -> Resu
             @if charge.is_held_for_review() { (alert(Tone::Warn, &html! { (page.say(w::HELD_MEANS)) })) }
             p.soft {
                 (page.say(w::of_method(charge.method()))) " · " (time(charge.created_at))
-                @if let Some(customer) = customer(charge, page.session.user.role) { " · " span dir="auto" { (customer) } }
+                @if let Some(customer) = charge.customer_name(page.session.user.role) { " · " span dir="auto" { (customer) } }
             }
             (actions(&page, charge, cases.is_empty())?)
             @if charge.is_open() { (share(&page, charge)) }
@@ -337,7 +337,7 @@ pub(crate) async fn receipt(visitor: Visitor, IdPath(id): IdPath<ChargeId>) -> R
     let ChargeRows { charge, refunds, .. } = &rows;
     let charge = charge.as_stored();
     let details = ReceiptDetails {
-        payer: customer(charge, page.session.user.role),
+        payer: charge.customer_name(page.session.user.role),
         document: masked_payer(charge),
         refunds,
     };
@@ -506,7 +506,7 @@ fn kept_sum(page: &Page, timeline: &ChargeTimeline) -> Result<Markup> {
 /// document is never in a link.
 fn customer_card(page: &Page, charge: &Charge) -> Markup {
     let role = page.session.user.role;
-    let (name, email) = (customer(charge, role), charge.customer.email.as_deref());
+    let (name, email) = (charge.customer_name(role), charge.customer.email.as_deref());
     let document = masked_payer(charge);
     let text = |text: Option<&str>| html! { @if let Some(text) = text { span dir="auto" { (without_documents(text)) } } };
     let all = match (email, &charge.customer.name) {

@@ -10,9 +10,7 @@ use maud::{Markup, html};
 use money::med::evidence::{Evidence, EvidenceRow, MAX_BYTES, MimeType};
 use money::med::{CaseFilter, DeadlineFilter, SHOWN};
 use pages::forms::Need;
-use pages::{
-    Cell, Tone, Word, alert, copy_button, customer, facts, money, next_page, tag, time, without_documents,
-};
+use pages::{Cell, Tone, Word, alert, copy_button, facts, money, next_page, tag, time, without_documents};
 use shared::http::{IdPair, IdPath, Problem, Result};
 
 use crate::account::NOTICES;
@@ -221,7 +219,7 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<MedCaseId>) -> Res
                         h2 { (page.say(w::CHARGE)) }
                         (facts(vec![
                             (page.say(w::ORDER), text(order(&charge))),
-                            (page.say(w::CUSTOMER), text(customer(&charge, page.session.user.role))),
+                            (page.say(w::CUSTOMER), text(charge.customer_name(page.session.user.role))),
                             (page.say(w::DESCRIPTION), text(description(&charge))),
                             (page.say(w::EMAIL), text(charge.customer.email.clone())),
                             (page.say(w::AMOUNT), html! { (money(charge.amount.minor(), charge.currency)) }),
