@@ -19,6 +19,7 @@ mod charge_creation;
 #[path = "../../domain/src/charge/testing.rs"]
 mod charge_testing;
 mod charge_timeline;
+mod day_summary;
 mod erasure;
 mod errors;
 mod ledger_verification;
@@ -43,6 +44,7 @@ pub use charge_timeline::{
     CaseEvent, ChargeRows, ChargeTimeline, TIMELINE_QUERY, TimelineEntry, TimelineFact, TimelineKind,
     TimelinePage, TimelinePart, TimelineView, charge_timeline,
 };
+pub use day_summary::{DayMoney, DaySummary, EndpointTrouble, WaitingDisputes, day_summary};
 pub use erasure::{ErasureOutcome, erase_customer};
 pub use ledger_verification::verify_ledger;
 pub use movement_reconciliation::{MovementDifference, MovementReconciliation, reconcile_movements};

@@ -16,9 +16,10 @@ use effects::rollup::DayRow;
 use effects::webhook::endpoint::Endpoint;
 use maud::{Markup, html};
 use money::charge::ChargeFilter;
-use money::med::{MOST_SORTED, OpenCase};
+use money::med::OpenCase;
 use pages::forms::Need;
 use pages::{Bar, Chart, Icon, Tone, alert, code_block, money};
+use services::{DayMoney, EndpointTrouble, WaitingDisputes};
 use shared::http::{Problem, Query, Result};
 
 use crate::account::{NOTICES, keep_shown, notices_table};
@@ -120,19 +121,15 @@ fn first_due(cases: &[OpenCase], now: Timestamp) -> impl Iterator<Item = (MedCas
 }
 
 fn alerts(page: &Page, (cases, titles): (&[OpenCase], &Titles), endpoints: &[Endpoint]) -> Markup {
-    let waiting = cases.iter().filter(|case| case.due.is_none_or(|due| due > page.now));
+    let waiting = WaitingDisputes::of(cases, page.now);
     let due: Vec<(MedCaseId, Timestamp)> = first_due(cases, page.now).collect();
-    // The cases of the latest deadlines are not read.
-    let (waiting, has_more) = (waiting.count().min(MOST_SORTED), cases.len() > MOST_SORTED);
-    let number = format!("{waiting}{}", if has_more { "+" } else { "" });
-    let failing =
-        endpoints.iter().filter_map(|endpoint| match (&endpoint.disabled, endpoint.failing_since) {
-            (Some(disabled), _) => Some((endpoint, w::ENDPOINT_OFF, disabled.at)),
-            (None, Some(since)) => Some((endpoint, w::ENDPOINT_FAILS, since)),
-            (None, None) => None,
-        });
+    let number = waiting.to_string();
+    let failing = endpoints.iter().filter_map(|endpoint| match EndpointTrouble::of(endpoint)? {
+        EndpointTrouble::SwitchedOff(at) => Some((endpoint, w::ENDPOINT_OFF, at)),
+        EndpointTrouble::Fails(since) => Some((endpoint, w::ENDPOINT_FAILS, since)),
+    });
     html! {
-        @if waiting > 0 || has_more {
+        @if !waiting.is_none() {
             (alert(Tone::Warn, &html! {
                 (page.language.fill(if number == "1" { w::DISPUTE_WAITS } else { w::DISPUTES_WAIT }, &[&number]))
                 @if let Some((_, due)) = due.first() { " " (page.language.fill(w::FIRST_DUE, &[&minute(*due)])) }
@@ -159,33 +156,25 @@ fn minute(at: Timestamp) -> String {
 
 /// What was received on the day, by the day of payment, beside the day before; and the refunds that ended on it.
 fn today(page: &Page, days: &[DayRow], today: Day, counted_to: Option<Timestamp>) -> Markup {
-    let received = |day| sum(days, day, Counter::ReceivedVolume);
-    let refunded = sum(days, today, Counter::RefundedVolume);
-    let others = days.iter().filter(|row| row.day == today && row.currency != PRIMARY_CURRENCY);
-    let others = others.map(|row| (row.currency, row.sums.get(Counter::ReceivedVolume)));
-    let count = sum(days, today, Counter::Received);
+    let (received, others) = DayMoney::of(days, today);
+    let (before, _) = DayMoney::of(days, today.minus_days(1));
+    let count = received.sales;
     let sales = if count == 1 { w::ONE_SALE } else { w::SALES };
     html! {
         section.card {
             h2 { (page.say(w::RECEIVED_TODAY)) }
-            p.big { (money(received(today), PRIMARY_CURRENCY)) }
-            @for (currency, volume) in others.filter(|(_, volume)| *volume > 0) { p { (money(volume, currency)) } }
+            p.big { (money(received.received, received.currency)) }
+            @for other in others.iter().filter(|other| other.received > 0) { p { (money(other.received, other.currency)) } }
             p.sm.soft {
                 (page.language.fill(sales, &[&count.to_string()])) " · "
                 (page.language.fill(w::COUNTED_TO, &[&pt_br::format_time_of_day(counted_to.unwrap_or_else(|| page.now))]))
             }
-            @if refunded > 0 {
-                p.sm.soft { (page.language.fill(w::REFUNDED_TODAY, &[&money(refunded, PRIMARY_CURRENCY)])) }
+            @if received.refunded > 0 {
+                p.sm.soft { (page.language.fill(w::REFUNDED_TODAY, &[&money(received.refunded, received.currency)])) }
             }
-            p.sm.soft { (page.language.fill(w::RECEIVED_YESTERDAY, &[&money(received(today.minus_days(1)), PRIMARY_CURRENCY)])) }
+            p.sm.soft { (page.language.fill(w::RECEIVED_YESTERDAY, &[&money(before.received, before.currency)])) }
         }
     }
-}
-
-/// A day's sum in the primary currency.
-fn sum(days: &[DayRow], day: Day, counter: Counter) -> i64 {
-    let of_day = days.iter().filter(|row| row.day == day && row.currency == PRIMARY_CURRENCY);
-    of_day.map(|row| row.sums.get(counter)).fold(0, i64::saturating_add)
 }
 
 pub(crate) fn balance(page: &Page, wallet: &Wallet) -> Result<Markup> {
