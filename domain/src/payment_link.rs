@@ -300,8 +300,7 @@ pub struct LinkPayment {
 impl LinkPayment {
     /// The payment that a change of a charge made. `None`: the charge is of no link, or the change is another.
     pub fn of(old: Option<&Charge>, new: &Charge) -> Option<Self> {
-        let is_new = new.settlement.is_some() && old.is_none_or(|old| old.settlement.is_none());
-        let link = new.link.filter(|_| is_new)?;
+        let link = new.link.filter(|_| new.is_settled_since(old))?;
         Some(Self { link, charge: new.id, amount: new.amount })
     }
 }

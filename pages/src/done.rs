@@ -32,6 +32,7 @@ crate::translate! {
         "settings" = "A marca da loja foi salva.", "The brand of the shop was saved.", "La marca de la tienda fue guardada.";
         "settings-logo" = "O logo foi salvo.", "The logo was saved.", "El logo fue guardado.";
         "settings-logo-remove" = "O logo foi removido.", "The logo was removed.", "El logo fue quitado.";
+        "settings-sales-emails" = "A escolha dos e-mails de vendas foi salva.", "The choice of the e-mails about sales was saved.", "La elección de los correos de ventas fue guardada.";
         "team-invites" = "O convite foi enviado.", "The invitation was sent.", "La invitación fue enviada.";
         "team-invites-withdraw" = "O convite foi retirado.", "The invitation was withdrawn.", "La invitación fue retirada.";
         "team-remove" = "O membro foi removido.", "The member was removed.", "El miembro fue quitado.";

@@ -3,11 +3,13 @@
 mod brand;
 mod contact;
 mod limits;
+mod sales_emails;
 pub mod terms;
 
 pub use brand::{Brand, Color, LogoHash, Phone};
 pub use contact::{Contact, MailAddress, MailAddressError};
 pub use limits::{BoletoDueDays, ThirdPartyLimits, VelocityLimits};
+pub use sales_emails::SalesEmails;
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantArray};
 

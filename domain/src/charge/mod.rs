@@ -405,6 +405,11 @@ impl Charge {
         self.applied_payment.as_ref().map(|applied| applied.method)
     }
 
+    /// Checks whether the change from `old` settled the charge.
+    pub fn is_settled_since(&self, old: Option<&Self>) -> bool {
+        self.settlement.is_some() && old.is_none_or(|old| old.settlement.is_none())
+    }
+
     /// The customer's name, without documents: whole, or masked for a role that sees no names.
     pub fn customer_name(&self, role: Role) -> Option<String> {
         let name = self.customer.name.as_deref()?;

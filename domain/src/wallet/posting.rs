@@ -261,6 +261,16 @@ impl Posting {
         key.pk.starts_with(PARTITION)
     }
 
+    /// What the payer of a charge paid, before fees. `None`: the posting is no sale.
+    pub fn sale(&self) -> Result<Option<MinorUnits>, MoneyError> {
+        match self.kind {
+            PostingKind::Settlement => Ok(Some(self.amount)),
+            // To the merchant's own wallet; of a fee, the platform's fee of such a payment is part.
+            PostingKind::SelfCustody | PostingKind::Fee => self.change(LedgerAccount::SelfCustody).map(Some),
+            _ => Ok(None),
+        }
+    }
+
     /// The change of available, pending and retained balance together. The nets add up to the money that the
     /// merchant has.
     pub fn net(&self) -> Result<MinorUnits, MoneyError> {

@@ -4,20 +4,11 @@
 //! The changes of a minute cause one email to each recipient. It is sent when no further row can have been written in
 //! that minute, so that it lists all of them.
 
-use std::time::Duration;
-
 use domain::audit::{Action, Audit};
 use domain::ids::{Mode, Scope, UserId};
-use domain::time::Timestamp;
 
-use super::{Email, EmailTopic};
+use super::{Email, EmailTopic, Minute};
 use shared::account::Role;
-
-const MINUTE_SECONDS: i64 = 60;
-
-/// How long after its minute an email is sent, in seconds. The clock of the machine that writes a row may be a minute
-/// slow ([`shared::audit`]), and a function that is about to write it ends within 20 seconds.
-const WAIT_SECONDS: i64 = 90;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AccessChange<'a> {
@@ -81,23 +72,17 @@ impl Email {
     /// no such change.
     pub fn for_access(audit: &Audit) -> Option<Self> {
         AccessChange::of(audit)?;
-        let minute = audit.link.as_ref()?.written_at.seconds().div_euclid(MINUTE_SECONDS);
+        let minute = Minute::of(audit.link.as_ref()?.written_at);
         Some(Self {
             scope: Scope { account: audit.account, mode: Mode::Live },
             about: EmailTopic::TeamAccess,
-            version: u64::try_from(minute).ok()?,
-            at: Timestamp::MIN.plus_seconds(minute.saturating_mul(MINUTE_SECONDS)).ok()?,
+            version: minute.0,
+            at: minute.starts_at(),
         })
     }
 
     pub fn reports(&self, audit: &Audit) -> bool {
         Self::for_access(audit).is_some_and(|email| email.version == self.version)
-    }
-
-    /// How long the message waits before the mailer gets it.
-    pub fn delay(&self, now: Timestamp) -> Duration {
-        let wait = if self.about == EmailTopic::TeamAccess { MINUTE_SECONDS + WAIT_SECONDS } else { 0 };
-        self.at.plus_seconds(wait).unwrap_or(Timestamp::MAX).saturating_duration_since(now)
     }
 }
 
@@ -105,6 +90,7 @@ impl Email {
 mod tests {
     use domain::audit::{AuditedKey, Operator};
     use domain::ids::AuditId;
+    use domain::time::Timestamp;
 
     use super::*;
 

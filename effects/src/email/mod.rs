@@ -9,13 +9,17 @@
 
 pub mod access;
 mod repository;
+mod sales;
+
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 pub use repository::Emails;
+pub use sales::SalesMinute;
 
-use domain::account::Account;
+use domain::account::{Account, SalesEmails};
 use domain::ids::{AccountId, EmailId, EndpointId, MedCaseId, RefundId, ReportId, Scope, UserId};
 use domain::med::MedCase;
 use domain::refund::Refund;
@@ -33,6 +37,29 @@ use shared::queue::{Message, Queue};
 
 /// How long the lease of a claim lasts, in seconds. Sending times out after 6 s.
 const LEASE_SECONDS: i64 = 60;
+
+const MINUTE_SECONDS: i64 = 60;
+
+/// How long after its minute an email is sent that lists what was written in a minute, in seconds. The clock of the
+/// machine that writes a row may be a minute slow ([`shared::audit`]), and a function that is about to write it ends within
+/// 20 seconds.
+const WAIT_SECONDS: i64 = 90;
+
+/// A minute, as the number of minutes since 1970.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+struct Minute(u64);
+
+impl Minute {
+    fn of(at: Timestamp) -> Self {
+        // No timestamp is before 1970.
+        Self(u64::try_from(at.seconds().div_euclid(MINUTE_SECONDS)).unwrap_or_default())
+    }
+
+    fn starts_at(self) -> Timestamp {
+        let seconds = i64::try_from(self.0).unwrap_or(i64::MAX).saturating_mul(MINUTE_SECONDS);
+        Timestamp::MIN.saturating_plus_seconds(seconds)
+    }
+}
 
 /// The topic of an email, with the id of the row that changed.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize)]
@@ -61,6 +88,10 @@ pub enum EmailTopic {
     TeamAccess,
     /// What of them concerns this user.
     UserAccess(UserId),
+    /// The live sales of a minute ([`SalesMinute`]), to a subscriber.
+    Sales(UserId),
+    /// The morning's summary of the day before, to a subscriber.
+    SalesSummary(UserId),
 }
 
 impl EmailTopic {
@@ -78,6 +109,7 @@ impl EmailTopic {
             Self::ReportReady(id) => Report::key_of(scope, id),
             Self::TeamAccess => Account::key_of(&scope.account),
             Self::UserAccess(id) => User::key_of(&id),
+            Self::Sales(id) | Self::SalesSummary(id) => SalesEmails::key_of(&scope.account, id),
         }
     }
 }
@@ -196,6 +228,13 @@ impl Email {
         is_news.then_some(Self { scope: new.scope, about, version: new.version, at: new.updated_at })
     }
 
+    /// How long the message waits before the mailer gets it.
+    pub fn delay(&self, now: Timestamp) -> Duration {
+        let is_of_minute = matches!(self.about, EmailTopic::TeamAccess | EmailTopic::Sales(_));
+        let wait = if is_of_minute { MINUTE_SECONDS + WAIT_SECONDS } else { 0 };
+        self.at.plus_seconds(wait).unwrap_or(Timestamp::MAX).saturating_duration_since(now)
+    }
+
     /// Derives the email's id from the change, so that repeated stream records yield the same id.
     pub fn id(&self) -> EmailId {
         let row = self.about.row_key(&self.scope).joined();
@@ -280,6 +319,15 @@ impl EmailRecord {
     pub fn partition(account: &AccountId) -> String {
         format!("notices#{account}")
     }
+
+    /// A user's emails about sales are so many that they would hide the other ones in the account's list.
+    fn own_partition(&self) -> String {
+        let of_account = Self::partition(&self.scope.account);
+        match self.about {
+            EmailTopic::Sales(user) | EmailTopic::SalesSummary(user) => format!("{of_account}#{user}"),
+            _ => of_account,
+        }
+    }
 }
 
 fn claim_id(claim: u64) -> String {
@@ -292,7 +340,7 @@ fn lease_end(now: Timestamp) -> Timestamp {
 
 impl Row for EmailRecord {
     fn key(&self) -> Key {
-        Key { pk: Self::partition(&self.scope.account), sk: self.id.to_string() }
+        Key { pk: self.own_partition(), sk: self.id.to_string() }
     }
 
     /// The row is kept as long as events are, so that a stream record replayed late does not send the email

@@ -37,6 +37,7 @@ pub(crate) fn routes() -> Router<ApiKeysApp> {
         .route(LOG_IN, post(log_in))
         .route("/dashboard/logout", post(log_out))
         .route("/dashboard/language", post(team::choose_language))
+        .route("/dashboard/settings/sales-emails", post(team::choose_sales_emails))
         .route("/dashboard/team/invites", post(team::invite))
         .route("/dashboard/team/invites/{hash}/withdraw", post(team::withdraw))
         .route("/dashboard/team/{id}/role", post(team::set_role))

@@ -1,4 +1,5 @@
-//! The dashboard's forms about users: invites, roles, passwords, and the language of a user's pages.
+//! The dashboard's forms about users: invites, roles, passwords, the language of a user's pages, and the emails about sales
+//! that a user gets.
 
 use std::time::Duration;
 
@@ -26,6 +27,7 @@ const TEAM: &str = "/dashboard/team";
 const INVITES: &str = "/dashboard/team/invites";
 const RESET: &str = "/dashboard/reset";
 const INVITE: &str = "/dashboard/invite";
+const SETTINGS: &str = "/dashboard/settings";
 
 /// An error that the page does not explain is an error page.
 fn refusal(page: &str, error: UserError) -> Result<Response> {
@@ -221,6 +223,13 @@ pub(crate) async fn reset(
         Err(error) => return refusal(&page, error),
     }
     answer(Ok(LOG_IN.to_owned()), LOG_IN)
+}
+
+pub(crate) async fn choose_sales_emails(member: MemberForm<ApiKeysApp>) -> Result<Response> {
+    let MemberForm { app, session, form, now, .. } = &member;
+    let [each_sale, summary] = ["each_sale", "summary"].map(|name| form.text(name).is_some());
+    let done = app.users.set_sales_emails(&session.user, (each_sale, summary), *now).await;
+    answer(done.map(|()| SETTINGS.to_owned()).map_err(Problem::from), SETTINGS)
 }
 
 /// Keeps the choice in the browser, and in the user's row for other browsers.

@@ -18,6 +18,7 @@ use shared::http::Result;
 use shared::store::Store;
 
 use crate::charges::field;
+use crate::settings::SETTINGS;
 use crate::translations::{action, details};
 use crate::visit::{Page, Visitor};
 use crate::words as w;
@@ -266,6 +267,8 @@ pub(crate) fn notices_table(page: &Page, found: &[EmailRecord]) -> Markup {
             }
             EmailTopic::ReportReady(_) => (w::NOTICE_REPORT, crate::reports::PATH.to_owned()),
             EmailTopic::TeamAccess | EmailTopic::UserAccess(_) => (w::NOTICE_ACCESS, AUDIT.to_owned()),
+            // In the list of their user, which no page shows.
+            EmailTopic::Sales(_) | EmailTopic::SalesSummary(_) => (w::VOLUME, SETTINGS.to_owned()),
         };
         vec![
             time(email.created_at),

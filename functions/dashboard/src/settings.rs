@@ -1,21 +1,34 @@
-//! The settings of the account: the brand that payers see.
+//! The settings: the brand that payers see, and the emails about sales that the user gets.
 
 use axum::response::Response;
-use domain::account::Color;
+use domain::account::{Color, SalesEmails};
 use maud::{Markup, html};
 use pages::facts;
 use pages::forms::Need;
 use pages::kept::brand_form;
-use shared::account::MAX_LOGO_BYTES;
+use shared::account::{MAX_LOGO_BYTES, Users};
 use shared::http::Result;
 
 use crate::visit::{Page, Visitor};
 use crate::words as w;
 
-const PATH: &str = "/dashboard/settings";
+pub(crate) const SETTINGS: &str = "/dashboard/settings";
+
+pages::words! { ,
+    SALES_EMAILS = "E-mails sobre as suas vendas", "E-mails about your sales", "Correos sobre sus ventas";
+    SALES_EMAILS_MEAN = "Só para você, em {}, e só sobre vendas de produção.", "Only for you, to {}, and only about live sales.", "Solo para usted, a {}, y solo sobre ventas de producción.";
+    SAVE_CHOICE = "Salvar a escolha", "Save the choice", "Guardar la elección";
+    EACH_SALE = "A cada venda (no máximo um e-mail por minuto, com todas as vendas dele)", "At each sale (at most one e-mail a minute, with all its sales)", "En cada venta (como máximo un correo por minuto, con todas sus ventas)";
+    MORNING_SUMMARY = "Um resumo às 8h da manhã (horário de Brasília): vendas e devoluções da véspera, disputas que esperam resposta e endpoints que falham", "A summary at 8:00 in the morning (time of Brasília): sales and refunds of the day before, disputes that wait and endpoints that fail", "Un resumen a las 8 de la mañana (hora de Brasilia): ventas y devoluciones de la víspera, disputas que esperan respuesta y endpoints que fallan";
+}
 
 pub(crate) async fn show(visitor: Visitor) -> Result<Response> {
-    let (page, ()) = visitor.load(async |_| Ok(())).await?;
+    let (page, emails) = visitor
+        .load(async |visit| {
+            let (users, user) = (Users::new(visit.app.store.clone()), &visit.session.user);
+            Ok(users.sales_emails(&user.account, user.id).await?)
+        })
+        .await?;
     let account = &page.session.account;
     let (brand, settings) = (&account.brand, &account.settings);
     let main = html! {
@@ -23,17 +36,17 @@ pub(crate) async fn show(visitor: Visitor) -> Result<Response> {
         @if page.shows(Need::Settings) { section.card {
             h2 { (page.say(w::BRAND)) }
             p { (page.say(w::BRAND_MEANS)) }
-            (brand_form(&page.form(), PATH, brand, &brand.color.map(|color| preview(&page, color)).unwrap_or_default()))
+            (brand_form(&page.form(), SETTINGS, brand, &brand.color.map(|color| preview(&page, color)).unwrap_or_default()))
         }
         section.card {
             h2 { (page.say(w::LOGO)) }
             @if let Some(logo) = &brand.logo {
                 p { img.logo src={ "/checkout/" (logo.file()) } alt=(page.say(w::LOGO)); }
                 div.actions {
-                    (page.confirmed(&format!("{PATH}/logo/remove"), (w::REMOVE, "danger"), Need::Settings, w::REMOVE_LOGO_ASK))
+                    (page.confirmed(&format!("{SETTINGS}/logo/remove"), (w::REMOVE, "danger"), Need::Settings, w::REMOVE_LOGO_ASK))
                 }
             }
-            form.fields method="post" action={ (PATH) "/logo" } enctype="multipart/form-data" {
+            form.fields method="post" action={ (SETTINGS) "/logo" } enctype="multipart/form-data" {
                 (page.mode_field())
                 div {
                     label for="logo" { (page.say(w::LOGO_RULE)) }
@@ -51,6 +64,7 @@ pub(crate) async fn show(visitor: Visitor) -> Result<Response> {
                 ]))
             }
         }
+        (sales_emails(&page, &emails))
         section.card {
             h2 { (page.say(w::ACCOUNT)) }
             (facts(vec![
@@ -61,6 +75,28 @@ pub(crate) async fn show(visitor: Visitor) -> Result<Response> {
         }
     };
     Ok(page.render(page.say(w::SETTINGS), &main))
+}
+
+fn sales_emails(page: &Page, emails: &SalesEmails) -> Markup {
+    let choices = [
+        ("each_sale", EACH_SALE, emails.each_sale),
+        ("summary", MORNING_SUMMARY, emails.summary_on.is_some()),
+    ];
+    html! {
+        section.card {
+            h2 { (page.say(SALES_EMAILS)) }
+            form.fields method="post" action={ (SETTINGS) "/sales-emails" } {
+                (page.mode_field())
+                fieldset {
+                    legend { (page.language.fill(SALES_EMAILS_MEAN, &[&page.session.user.email])) }
+                    @for (name, word, is_chosen) in choices {
+                        label { input type="checkbox" name=(name) value="1" checked[is_chosen]; " " (page.say(word)) }
+                    }
+                }
+                div { (page.submit((SAVE_CHOICE, ""), Need::Viewer)) }
+            }
+        }
+    }
 }
 
 /// A picture, because the content security policy forbids an inline style.

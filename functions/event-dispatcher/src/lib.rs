@@ -23,6 +23,7 @@ mod quarantine;
 mod remembered;
 pub mod replay;
 mod rollups;
+mod sales;
 #[cfg(test)]
 mod tests;
 
@@ -32,6 +33,7 @@ use std::time::Duration;
 use acquirer_core::{AcquirerMessage, AcquirerQueue};
 use aws_lambda_events::dynamodb::{Event as StreamEvent, EventRecord};
 use aws_lambda_events::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
+use domain::account::SalesEmails;
 use domain::acquirer::{AcquirerName, ReportedPix};
 use domain::audit::{self, Audit};
 use domain::charge::{Charge, IncomingPayment, Lookups, StoredCharge, TransactionStatus};
@@ -43,7 +45,7 @@ use domain::refund::{Refund, RefundStatus};
 use domain::report::{Report, ReportStatus};
 use domain::row::Key;
 use effects::audit_trail;
-use effects::email::{Email, EmailQueue};
+use effects::email::{Email, EmailQueue, SalesMinute};
 use effects::webhook::delivery::{Delivery, DeliveryStatus};
 use effects::webhook::endpoint::Endpoint;
 use effects::webhook::event::Event;
@@ -89,6 +91,8 @@ pub struct Dispatcher {
     pub new_deliveries: NewDeliveries,
     /// Scopes whose deliveries are counted within seconds.
     pub due_counts: RememberedScopes,
+    /// Scopes whose emails about the sales of this minute are queued.
+    pub mailed_sales: RememberedScopes,
     pub salts: Salts,
 }
 
@@ -104,6 +108,7 @@ struct StreamActions {
     delivery: Option<DeliveryMessage>,
     acquirer: Option<AcquirerMessage>,
     email: Option<Email>,
+    sale: Option<SalesMinute>,
     report: Option<ReportMessage>,
     /// The audit row of an API key's action, or of an endpoint that was switched off.
     audit: Option<Box<Audit>>,
@@ -136,6 +141,7 @@ impl Dispatcher {
             noted_scopes: RememberedScopes::default(),
             new_deliveries: NewDeliveries::default(),
             due_counts: RememberedScopes::default(),
+            mailed_sales: RememberedScopes::default(),
             salts: Salts::default(),
         })
     }
@@ -174,6 +180,7 @@ impl Dispatcher {
         let mut scopes: HashMap<Scope, ScopeWork> = HashMap::new();
         let (mut acquirers, mut emails, mut reports) = (Vec::new(), Vec::new(), Vec::new());
         let (mut audits, mut new_lookups, mut linked) = (Vec::new(), Vec::new(), Vec::new());
+        let mut sales = Vec::new();
         let mut failures = Vec::new();
         for record in records {
             let sequence_number = sequence_number(record);
@@ -181,7 +188,7 @@ impl Dispatcher {
             match self.read(record) {
                 Ok(actions) => {
                     let StreamActions { events, resend, delivery, acquirer, email, audit, .. } = actions;
-                    let StreamActions { report, figure, lookups, link, .. } = actions;
+                    let StreamActions { report, figure, lookups, link, sale, .. } = actions;
                     if let Some(scope) = events.first().map(|event| event.scope) {
                         let change = Change { number: number(), events, resend };
                         scopes.entry(scope).or_default().changes.push(change);
@@ -195,6 +202,7 @@ impl Dispatcher {
                     audits.extend(audit.map(|audit| (number(), *audit)));
                     new_lookups.extend(lookups.map(|lookups| (number(), lookups)));
                     linked.extend(link.map(|payment| (number(), payment)));
+                    sales.extend(sale.map(|minute| (number(), minute)));
                     // The first pass of a record that is replayed has counted it.
                     figure.into_iter().filter(|_| !is_replay).for_each(Figure::write);
                 }
@@ -210,16 +218,17 @@ impl Dispatcher {
             }
         }
         let now = self.clock.now();
-        let (to_acquirers, mailed, reported, published, audited, found, counted) = tokio::join!(
+        let (to_acquirers, mailed, reported, published, audited, found, counted, sold) = tokio::join!(
             send(&self.acquirers, &acquirers, |_| Duration::ZERO),
             send(&self.emails, &emails, |email| email.delay(now)),
             send(&self.reports, &reports, |_| Duration::ZERO),
             self.publish_all(scopes),
             self.record_all(audits),
             self.insert_lookups(new_lookups),
-            self.count_link_payments(linked)
+            self.count_link_payments(linked),
+            self.mail_sales(sales)
         );
-        failures.extend([to_acquirers, mailed, reported, published, audited, found, counted].concat());
+        failures.extend([to_acquirers, mailed, reported, published, audited, found, counted, sold].concat());
         worst_causes(failures)
     }
 
@@ -286,6 +295,7 @@ impl Dispatcher {
                 figure: Figure::of_charge(old, new),
                 lookups: Lookups::of(new).filter(|_| is_new),
                 link: LinkPayment::of(old, new),
+                sale: SalesMinute::of(old, new),
                 ..StreamActions::default()
             });
         }
@@ -345,6 +355,9 @@ impl Dispatcher {
         if Report::is_at(&key) {
             return actions_of_report(record);
         }
+        if SalesEmails::is_at(&key) {
+            return actions_of_sales_emails(record);
+        }
         if audit::is_at(&key) && is_new {
             let email = Email::for_access(&row(image)?);
             return Ok(StreamActions { email, ..StreamActions::default() });
@@ -373,6 +386,11 @@ fn actions_of_report(record: &EventRecord) -> WorkResult<StreamActions> {
         report: starts.then_some(ReportMessage { scope: new.scope, report: new.id }),
         ..StreamActions::default()
     })
+}
+
+fn actions_of_sales_emails(record: &EventRecord) -> WorkResult<StreamActions> {
+    let (old, new): (Option<SalesEmails>, SalesEmails) = before_and_after(record)?;
+    Ok(StreamActions { email: Email::for_summary(old.as_ref(), &new), ..StreamActions::default() })
 }
 
 /// Sends messages. Returns those that were not sent.

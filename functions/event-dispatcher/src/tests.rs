@@ -4,7 +4,7 @@
 use self::payouts::pending;
 use domain::charge::RefundParameters;
 use domain::charge::transition::{self, IncomingPaymentWrite};
-use domain::ids::{ConnectionId, EndToEndId, EndpointId, MedCaseId, Mode, RefundId};
+use domain::ids::{ConnectionId, EndToEndId, EndpointId, MedCaseId, Mode, RefundId, UserId};
 use domain::med::{CaseKind, CaseNotification, CaseStep};
 use domain::money::{Amount, MinorUnits};
 use domain::refund::{RefundPlan, RefundStep};
@@ -70,8 +70,19 @@ fn modify<R: Row>(old: &R, new: &R) -> EventRecord {
 
 /// The actions that a record leads to, one a line.
 fn actions(record: &EventRecord) -> String {
-    let StreamActions { events, resend, delivery, acquirer, email, report, audit, figure, lookups, link } =
-        dispatcher().read(record).unwrap();
+    let StreamActions {
+        events,
+        resend,
+        delivery,
+        acquirer,
+        email,
+        sale,
+        report,
+        audit,
+        figure,
+        lookups,
+        link,
+    } = dispatcher().read(record).unwrap();
     let mut lines = Vec::new();
     for event in events {
         let names: Vec<&str> = event.types().map(EventType::as_str).collect();
@@ -95,6 +106,7 @@ fn actions(record: &EventRecord) -> String {
     lines.extend(delivery.map(|message| format!("deliver {}", message.body().unwrap())));
     lines.extend(acquirer.map(|message| format!("ask acquirer {}", message.body().unwrap())));
     lines.extend(email.map(|message| format!("mail {}", message.body().unwrap())));
+    lines.extend(sale.map(|minute| format!("mail the sales up to {}", minute.ends_at())));
     lines.extend(report.map(|message| format!("report {}", message.body().unwrap())));
     lines.extend(audit.map(|audit| format!("audit {} {}", audit.action.name(), audit.subject)));
     lines.extend(figure.map(|figure| format!("metric {figure:?}")));
@@ -188,6 +200,21 @@ fn a_new_charge_that_the_acquirer_must_finalise_is_queued_for_it_once() {
     count on 2026-11-21 in BRL: s_pe -1, s_wp +1
     count for all time: s_pe -1, s_wp +1
     ");
+}
+
+#[test]
+fn a_live_sale_and_a_summary_that_is_due_are_mailed() {
+    let live = |charge: Charge| Charge { scope: Scope { mode: Mode::Live, ..charge.scope }, ..charge };
+    let mailed = "mail the sales up to 2026-11-21T12:02:00.000Z";
+    assert!(actions(&modify(&live(waiting()), &live(paid()))).contains(mailed));
+    assert!(!actions(&modify(&waiting(), &paid())).contains("mail"));
+    let none = SalesEmails::none(waiting().scope.account, UserId::from_email("ana@loja.example"));
+    let chosen = none.chosen(true, true, at(0));
+    assert_eq!(actions(&insert(&chosen)), "nothing");
+    let due = chosen.summarised(at(23 * 60 * 60)).unwrap();
+    let email = actions(&modify(&chosen, &due));
+    assert!(email.contains(r#""about":{"sales_summary":"usr_"#), "{email}");
+    assert!(email.contains(r#""version":2,"at":"2026-11-22T11:00:00.000Z""#), "{email}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Sends emails to the contacts of accounts. An email reports that a MED case opened or ended, or that its
 //! deadline is near (to owners and administrators too), that an endpoint fails or works again, that the service
 //! disabled it, or that a refund is sent to a new Pix key of a third party. Also sends the links of
-//! invites and password resets to users of the dashboard, and reports changes of access to them.
+//! invites and password resets to users of the dashboard, reports changes of access to them, and live sales to those
+//! who are subscribed.
 //!
 //! A queue message identifies the change. The mailer writes the text from the rows as they are when it
 //! handles the message. A claim in the email's row prevents two workers from sending the email at once
@@ -22,14 +23,16 @@ use std::error::Error;
 
 use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
-use domain::account::{Account, MailAddress};
+use domain::account::{Account, MailAddress, SalesEmails};
 use domain::audit::Audit;
+use domain::calendar::Day;
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::{EmailId, MedCaseId, Mode, ReportId, UserId};
 use domain::med::MedCase;
 use domain::refund::Refund;
 use domain::report::Report;
 use domain::row::Row;
+use domain::shard::ShardedScope;
 use domain::time::Timestamp;
 use effects::audit_trail;
 use effects::email::access::AccessChange;
@@ -37,6 +40,8 @@ use effects::email::{Claim, Email, EmailQueue, EmailRecord, EmailTopic, Emails, 
 use effects::webhook::delivery::Deliveries;
 use effects::webhook::endpoint::Endpoint;
 use money::refund::third_party;
+use money::wallet::Wallets;
+use services::day_summary;
 use shared::account::{Role, User, Users};
 use shared::auth::dashboard::LockOut;
 use shared::clock::Clock;
@@ -266,10 +271,64 @@ impl Mailer {
         };
         let user = Users::new(self.store.clone()).find(&user).await?;
         let Some(user) = user.filter(|user| user.account == account.id) else { return Ok(None) };
-        let language = user.language.unwrap_or_default();
-        let writer = Writer { id: email.id(), language, dashboard: &self.dashboard };
-        let text = writer.report_ready(&account.settings.merchant_name, &report.spec);
+        let text = self.writer(email, &user).report_ready(&account.settings.merchant_name, &report.spec);
         Ok(user.email.parse().ok().map(|to| (to, text)))
+    }
+
+    /// In the user's language.
+    fn writer(&self, email: &Email, user: &User) -> Writer<'_> {
+        Writer { id: email.id(), language: user.language.unwrap_or_default(), dashboard: &self.dashboard }
+    }
+
+    /// The user of an email about sales and the address. `None`: the user has left the account or is not subscribed any
+    /// more, the account is suspended, or mail is off.
+    async fn subscriber(
+        &self,
+        id: UserId,
+        account: &Account,
+        is_subscribed: fn(&SalesEmails) -> bool,
+    ) -> WorkResult<Option<(User, MailAddress)>> {
+        let users = Users::new(self.store.clone());
+        let (user, chosen) = tokio::try_join!(users.find(&id), users.sales_emails(&account.id, id))?;
+        let is_mailed = !account.settings.suspended && !account.contact.mail_off && is_subscribed(&chosen);
+        let user = user.filter(|user| is_mailed && user.account == account.id);
+        Ok(user.and_then(|user| user.email.parse().ok().map(|to| (user, to))))
+    }
+
+    async fn compose_sales(
+        &self,
+        email: &Email,
+        id: UserId,
+        account: &Account,
+    ) -> WorkResult<Option<(MailAddress, Text)>> {
+        let Some((user, to)) = self.subscriber(id, account, |chosen| chosen.each_sale).await? else {
+            return Ok(None);
+        };
+        let scope = ShardedScope { scope: email.scope, shards: account.settings.shards.read };
+        let sales = Wallets::new(self.store.clone()).sales(&scope, email.minute()).await?;
+        let Some(charge) = sales.charge else { return Ok(None) };
+        let writer = self.writer(email, &user);
+        if sales.count() > 1 {
+            return Ok(Some((to, writer.sold(&account.settings.merchant_name, &sales, email.at))));
+        }
+        let charge: Option<StoredCharge> = self.store.get(&Charge::key_of(charge)).await?;
+        let charge = charge.ok_or(WorkError::Missing("the charge of an email does not exist"))?;
+        Ok(Some((to, writer.sale(&account.settings.merchant_name, charge.as_stored(), user.role))))
+    }
+
+    async fn compose_summary(
+        &self,
+        email: &Email,
+        id: UserId,
+        account: &Account,
+    ) -> WorkResult<Option<(MailAddress, Text)>> {
+        let is_subscribed = |chosen: &SalesEmails| chosen.summary_on.is_some();
+        let Some((user, to)) = self.subscriber(id, account, is_subscribed).await? else { return Ok(None) };
+        let scope = ShardedScope { scope: email.scope, shards: account.settings.shards.read };
+        let day = Day::of(email.at).minus_days(1);
+        let summary = Box::pin(day_summary(&self.store, &scope, day, self.clock.now())).await?;
+        let text = self.writer(email, &user).summary(&account.settings.merchant_name, &summary);
+        Ok(Some((to, text)))
     }
 
     /// Returns the recipient and the text of an email. `None` when the account has no contact that accepts
@@ -283,6 +342,12 @@ impl Mailer {
         }
         if let EmailTopic::ReportReady(report) = email.about {
             return self.compose_report(email, report, &account).await;
+        }
+        if let EmailTopic::Sales(user) = email.about {
+            return Box::pin(self.compose_sales(email, user, &account)).await;
+        }
+        if let EmailTopic::SalesSummary(user) = email.about {
+            return Box::pin(self.compose_summary(email, user, &account)).await;
         }
         let name = &account.settings.merchant_name;
         let text = text?.map(|text| text.addressed(name, email.scope.mode).signed(email.id()));
@@ -328,7 +393,11 @@ impl Mailer {
                 endpoint.and_then(|endpoint| text::recovered(&endpoint, email.at, &self.dashboard))
             }
             // These go to users, not to the contact.
-            EmailTopic::TeamAccess | EmailTopic::UserAccess(_) | EmailTopic::ReportReady(_) => None,
+            EmailTopic::TeamAccess
+            | EmailTopic::UserAccess(_)
+            | EmailTopic::ReportReady(_)
+            | EmailTopic::Sales(_)
+            | EmailTopic::SalesSummary(_) => None,
             // The key is recorded even if the contact accepts no emails, so that a later refund to the key is
             // not reported as the first.
             EmailTopic::RefundDestination(id) => {

@@ -279,7 +279,7 @@ pub(crate) fn recovered(endpoint: &Endpoint, at: Timestamp, dashboard: &str) -> 
     Some(Text::new(format!("Webhooks funcionando de novo: {host}"), &paragraphs))
 }
 
-fn host_of(endpoint: &Endpoint) -> String {
+pub(crate) fn host_of(endpoint: &Endpoint) -> String {
     let host = Url::parse(&endpoint.url).ok().and_then(|url| url.host_str().map(str::to_owned));
     host.unwrap_or_else(|| "endereço desconhecido".to_owned())
 }

@@ -2,15 +2,21 @@
 
 use std::collections::HashMap;
 
+use domain::account::Role;
 use domain::audit::Audit;
+use domain::charge::Charge;
 use domain::ids::{ApiKeyId, EmailId, UserId};
+use domain::money::{Currency, MinorUnits, Money};
 use domain::pt_br;
 use domain::report::ReportSpec;
+use domain::time::Timestamp;
 use effects::email::access::AccessChange;
-use shared::account::{LinkToken, Role};
+use money::wallet::Sales;
+use services::{DayMoney, DaySummary, EndpointTrouble};
+use shared::account::LinkToken;
 use shared::language::{Language, Word};
 
-use crate::text::{Text, quoted};
+use crate::text::{Text, host_of, quoted};
 
 shared::words! { ,
     INVITE_SUBJECT = "Convite para o painel de {}", "Invitation to the dashboard of {}", "Invitación al panel de {}";
@@ -34,6 +40,24 @@ shared::words! { ,
     FACTOR_ON = "a sua verificação em duas etapas foi ativada", "your second factor was turned on", "su verificación en dos pasos fue activada";
     BY = "por {}", "by {}", "por {}";
     BY_OPERATOR = "pela equipe do serviço", "by the service's team", "por el equipo del servicio";
+    SALE_SUBJECT = "Venda: {}", "Sale: {}", "Venta: {}";
+    SALE_BODY = "{} recebeu {} em {} (horário de Brasília).{}\n\nA cobrança no painel: {}/charges/{}\n\n{}", "{} received {} on {} (time of Brasília).{}\n\nThe charge at the dashboard: {}/charges/{}\n\n{}", "{} recibió {} el {} (hora de Brasilia).{}\n\nEl cobro en el panel: {}/charges/{}\n\n{}";
+    ORDER = "Pedido: {}", "Order: {}", "Pedido: {}";
+    CUSTOMER = "Cliente: {}", "Customer: {}", "Cliente: {}";
+    SALES_BODY = "{} recebeu estas vendas em {} (horário de Brasília):\n\n{}\n\nAs cobranças no painel: {}/charges?status=paid\n\n{}", "{} received these sales on {} (time of Brasília):\n\n{}\n\nThe charges at the dashboard: {}/charges?status=paid\n\n{}", "{} recibió estas ventas el {} (hora de Brasilia):\n\n{}\n\nLos cobros en el panel: {}/charges?status=paid\n\n{}";
+    ONE_SALE = "1 venda, {}", "1 sale, {}", "1 venta, {}";
+    MORE_SALES = "{} vendas, {}", "{} sales, {}", "{} ventas, {}";
+    NO_SALES = "Nenhuma venda", "No sales", "Ninguna venta";
+    SUMMARY_SUBJECT = "Resumo de {}: {}", "Summary of {}: {}", "Resumen del {}: {}";
+    SUMMARY_BODY = "{}, dia {}:\n\n{}\n\nAgora:\n\n{}\n\nO painel: {}\n\n{}", "{}, on {}:\n\n{}\n\nNow:\n\n{}\n\nThe dashboard: {}\n\n{}", "{}, el {}:\n\n{}\n\nAhora:\n\n{}\n\nEl panel: {}\n\n{}";
+    REFUNDED = "Devolvido ou estornado: {}", "Refunded: {}", "Devuelto: {}";
+    NO_REFUNDS = "Nenhuma devolução", "No refunds", "Ninguna devolución";
+    DISPUTES = "Disputas que esperam a sua resposta: {}", "Disputes that wait for your answer: {}", "Disputas que esperan su respuesta: {}";
+    NO_DISPUTES = "Nenhuma disputa espera a sua resposta", "No dispute waits for your answer", "Ninguna disputa espera su respuesta";
+    ENDPOINT_FAILS = "O endpoint de webhooks {} falha desde {}", "The webhook endpoint {} has been failing since {}", "El endpoint de webhooks {} falla desde el {}";
+    ENDPOINT_OFF = "O endpoint de webhooks {} foi desligado em {}", "The webhook endpoint {} was switched off on {}", "El endpoint de webhooks {} fue desactivado el {}";
+    NO_TROUBLE = "Nenhum endpoint de webhooks falha", "No webhook endpoint fails", "Ningún endpoint de webhooks falla";
+    HOW_TO_STOP = "Para mudar ou parar estes e-mails: {}/settings", "To change or stop these e-mails: {}/settings", "Para cambiar o detener estos correos: {}/settings";
     SIGNATURE = "Aviso automático {}. Não responda a este e-mail.", "Automatic e-mail {}. Do not reply to it.", "Aviso automático {}. No responda a este correo.";
 }
 
@@ -59,6 +83,93 @@ impl Writer<'_> {
         let [from, to] = [spec.from, spec.to].map(pt_br::format_day);
         let body = [&quoted(merchant_name), from.as_str(), &to, self.dashboard];
         self.text((REPORT_SUBJECT, &[&spec.file_name()]), (REPORT_BODY, &body))
+    }
+
+    /// The only sale of a minute.
+    pub(crate) fn sale(&self, merchant_name: &str, charge: &Charge, role: Role) -> Text {
+        let amount = pt_br::format_amount(charge.amount, charge.currency);
+        let order = charge.metadata.order_number().map(|order| (ORDER, order));
+        let known = order.into_iter().chain(charge.customer_name(role).map(|name| (CUSTOMER, name)));
+        let lines: Vec<String> =
+            known.map(|(word, value)| self.language.fill(word, &[&quoted(&value)])).collect();
+        let facts = if lines.is_empty() { String::new() } else { format!("\n\n{}", lines.join("\n")) };
+        let paid_at =
+            pt_br::format_short_minute(charge.settlement.map_or(charge.updated_at, |settled| settled.at));
+        let (name, id) = (quoted(merchant_name), charge.id.to_string());
+        let body = [&*name, &amount, &paid_at, &facts, self.dashboard, &id, &self.how_to_stop()];
+        self.text((SALE_SUBJECT, &[&amount]), (SALE_BODY, &body))
+    }
+
+    /// The sales of the minute that begins at `at`.
+    pub(crate) fn sold(&self, merchant_name: &str, sales: &Sales, at: Timestamp) -> Text {
+        let more = if sales.has_more { "+" } else { "" };
+        let money = |currency: Currency, minor: MinorUnits| {
+            format!("{}{more}", pt_br::format_money(Money { minor, currency }))
+        };
+        let sums: Vec<String> =
+            sales.sums.iter().map(|(currency, (_, minor))| money(*currency, *minor)).collect();
+        let lines: Vec<String> = sales
+            .sums
+            .iter()
+            .map(|(currency, (count, minor))| {
+                self.sales(&format!("{count}{more}"), &money(*currency, *minor))
+            })
+            .collect();
+        let count = format!("{}{more}", sales.count());
+        let (name, minute) = (quoted(merchant_name), pt_br::format_short_minute(at));
+        let body = [&*name, &minute, &listed(&lines), self.dashboard, &self.how_to_stop()];
+        self.text((MORE_SALES, &[&count, &sums.join(" + ")]), (SALES_BODY, &body))
+    }
+
+    pub(crate) fn summary(&self, merchant_name: &str, summary: &DaySummary) -> Text {
+        let money = |minor: i64, currency: Currency| {
+            pt_br::format_money(Money { minor: MinorUnits::new(minor), currency })
+        };
+        let all = || std::iter::once(&summary.primary).chain(&summary.others);
+        let sold = |day: &DayMoney| self.sales(&day.sales.to_string(), &money(day.received, day.currency));
+        let mut sales: Vec<String> = all().filter(|day| day.sales > 0).map(sold).collect();
+        if sales.is_empty() {
+            sales.push(self.language.say(NO_SALES).to_owned());
+        }
+        let subject = sales.join(" + ");
+        let refunded = all().filter(|day| day.refunded != 0);
+        let mut refunds: Vec<String> =
+            refunded.map(|day| self.language.fill(REFUNDED, &[&money(day.refunded, day.currency)])).collect();
+        if refunds.is_empty() {
+            refunds.push(self.language.say(NO_REFUNDS).to_owned());
+        }
+        let disputes = if summary.disputes.is_none() {
+            self.language.say(NO_DISPUTES).to_owned()
+        } else {
+            self.language.fill(DISPUTES, &[&summary.disputes.to_string()])
+        };
+        let mut waiting = vec![disputes];
+        waiting.extend(summary.endpoints.iter().map(|(endpoint, trouble)| {
+            let (word, at) = match *trouble {
+                EndpointTrouble::Fails(since) => (ENDPOINT_FAILS, since),
+                EndpointTrouble::SwitchedOff(at) => (ENDPOINT_OFF, at),
+            };
+            self.language.fill(word, &[&host_of(endpoint), &pt_br::format_short_minute(at)])
+        }));
+        if summary.endpoints.is_empty() {
+            waiting.push(self.language.say(NO_TROUBLE).to_owned());
+        }
+        let (name, day) = (quoted(merchant_name), pt_br::format_day(summary.day));
+        let money = listed(&[sales, refunds].concat());
+        let body = [&*name, &day, &money, &listed(&waiting), self.dashboard, &self.how_to_stop()];
+        self.text((SUMMARY_SUBJECT, &[&day, &subject]), (SUMMARY_BODY, &body))
+    }
+
+    fn sales(&self, count: &str, sum: &str) -> String {
+        if count == "1" {
+            self.language.fill(ONE_SALE, &[sum])
+        } else {
+            self.language.fill(MORE_SALES, &[count, sum])
+        }
+    }
+
+    fn how_to_stop(&self) -> String {
+        self.language.fill(HOW_TO_STOP, &[self.dashboard])
     }
 
     /// `rows`: of changes of access, the oldest first. `emails`: those of the users who made them.
@@ -106,11 +217,16 @@ impl Writer<'_> {
     }
 }
 
+fn listed(lines: &[String]) -> String {
+    lines.iter().map(|line| format!("- {line}")).collect::<Vec<_>>().join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use domain::audit::{Action, AuditedKey, Operator};
+    use domain::calendar::Day;
     use domain::ids::{AuditId, Mode};
-    use domain::time::Timestamp;
+    use services::WaitingDisputes;
     use shared::language::Language;
 
     use super::*;
@@ -148,7 +264,16 @@ mod tests {
                 !changed.body.contains("rita") && changed.body.matches("\n- 21/11/2026 15:04: ").count() == 2
             );
             assert!(changed.body.contains("ak_live_1…") && changed.body.contains(ANA), "{changed:?}");
-            for text in [invited, reset, changed] {
+            let sale = writer.sale("Loja", &crate::testing::paid(), Role::Member);
+            let sum = |minor| MinorUnits::new(minor);
+            let sums = [(Currency::BRL, (2, sum(3_050))), (Currency::EUR, (1, sum(700)))].into();
+            let sold = writer.sold("Loja", &Sales { sums, ..Sales::default() }, at);
+            assert!(sold.subject.starts_with("3 ") && sold.subject.ends_with(", R$ 30,50 + EUR 7,00"));
+            let primary = DayMoney { currency: Currency::BRL, sales: 1, received: 700, refunded: 0 };
+            let (disputes, day) = (WaitingDisputes { count: 3, has_more: false }, Day::of(at));
+            let summary = DaySummary { day, primary, others: Vec::new(), disputes, endpoints: Vec::new() };
+            let summary = writer.summary("Loja", &summary);
+            for text in [invited, reset, changed, sale, sold, summary] {
                 assert!(!text.body.contains("{}") && text.body.contains(&id.to_string()), "{text:?}");
             }
         }

@@ -1,7 +1,8 @@
 //! Runs the due work of one shard of the due index per invocation. It expires charges and releases tranches of
 //! held money. It sends the queue messages that poll acquirers for pending charges and unfinished refunds, and
 //! those that retry deliveries. These messages also replace lost ones. It cancels abandoned deliveries, counts
-//! deliveries that are done, folds the rollups, and reminds of the deadlines of MED cases.
+//! deliveries that are done, folds the rollups, and reminds of the deadlines of MED cases. It records that summaries of
+//! sales are due.
 //!
 //! Rows with due work are in a sparse index, sharded and sorted by due time. Each shard has a schedule, so that
 //! the shards are processed in invocations of their own. Each run reads the due rows and processes them by
@@ -17,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use acquirer_core::{AcquirerMessage, AcquirerQueue};
 use aws_lambda_events::sqs::SqsEvent;
+use domain::account::SalesEmails;
 use domain::acquirer::{ConnectionSweep, ReportedPix};
 use domain::backoff::Backoff;
 use domain::charge::transition::Command;
@@ -39,6 +41,7 @@ use money::wallet::counters::Tranche;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use shared::account::Users;
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, required};
 use shared::store::{Aws, DUE_SHARDS, DuePartition, DueRow, Store, StoreError, from_item};
@@ -360,6 +363,9 @@ impl Scheduler {
         } else if ReportSchedule::is_at(&due.key) {
             let schedules = ReportSchedules::new(self.store.clone());
             schedules.run(due, now).await.map(|()| DueAction::Nothing).map_err(WorkError::from)
+        } else if SalesEmails::is_at(&due.key) {
+            let users = Users::new(self.store.clone());
+            users.summarise(&due.key, now).await.map(|()| DueAction::Nothing).map_err(WorkError::from)
         } else if let Some(tranche) = Tranche::at(&due.key) {
             self.release(tranche, now).await.map(|()| DueAction::Nothing)
         } else if let Some(scope) = counted_scope(&due.key) {

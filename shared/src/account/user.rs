@@ -6,7 +6,7 @@ use std::fmt;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::{Deserialize, Serialize};
 
-use domain::account::Role;
+use domain::account::{Role, SalesEmails};
 use domain::audit::{Action, Operator};
 use domain::ids::{AccountId, UserId};
 use domain::row::{Indexes, Key, Row, sortable};
@@ -128,6 +128,7 @@ impl User {
         if matches!(change, UserChange::Remove) {
             let version = i64::try_from(self.version).unwrap_or(i64::MAX);
             writes.push(Write::remove(self.key(), "version", version));
+            writes.push(Write::remove_any(SalesEmails::key_of(&self.account, self.id)));
             // The audit goes on to name the user.
             let email = AttributeValue::S(self.email.clone());
             writes.push(Write::update(RowUpdate::of(removed_key_of(&self.id)).set(EMAIL, email)));
@@ -306,5 +307,51 @@ impl Users {
             Ok(Plan::Commit(vec![Write::replace(&next, version)?], ()))
         };
         self.store.update("a user", &User::key_of(id), plan).await
+    }
+
+    /// The emails about sales to which a user is subscribed.
+    pub async fn sales_emails(&self, account: &AccountId, id: UserId) -> Result<SalesEmails, StoreError> {
+        let found = self.store.get(&SalesEmails::key_of(account, id)).await?;
+        Ok(found.unwrap_or_else(|| SalesEmails::none(*account, id)))
+    }
+
+    /// Not audited, because it changes no rights.
+    pub async fn set_sales_emails(
+        &self,
+        user: &User,
+        (each_sale, summary): (bool, bool),
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let none = SalesEmails::none(user.account, user.id);
+        let plan = |stored: Option<SalesEmails>| {
+            let present = stored.as_ref().unwrap_or(&none);
+            let next = present.chosen(each_sale, summary, now);
+            let write = match &stored {
+                Some(stored) if next.is_none() => {
+                    let version = i64::try_from(stored.version).unwrap_or(i64::MAX);
+                    Write::remove(stored.key(), "version", version)
+                }
+                Some(stored) => Write::replace(&next, stored.version)?,
+                None if next.is_none() => return Ok(Plan::Finished(())),
+                None => Write::insert(&next)?,
+            };
+            Ok(Plan::Commit(vec![write], ()))
+        };
+        self.store.update("the emails of a user", &none.key(), plan).await
+    }
+
+    /// The users of an account who get an email after each sale.
+    pub async fn sale_subscribers(&self, account: &AccountId) -> Result<Vec<UserId>, StoreError> {
+        let rows: Vec<SalesEmails> =
+            self.store.rows_of_prefix(&SalesEmails::partition(account), "usr_").await?;
+        Ok(rows.into_iter().filter(|row| row.each_sale).map(|row| row.user).collect())
+    }
+
+    /// Records that a user's summary is due. The stream sends it. If another caller changed the row meanwhile, the row's
+    /// next time in the due index is that of the change.
+    pub async fn summarise(&self, key: &Key, now: Timestamp) -> Result<(), StoreError> {
+        let Some(row) = self.store.get::<SalesEmails>(key).await? else { return Ok(()) };
+        let Some(next) = row.summarised(now) else { return Ok(()) };
+        self.store.commit(vec![Write::replace(&next, row.version)?]).await.map(|_done_or_conflict| ())
     }
 }

@@ -430,7 +430,7 @@ async fn pages_stay_within_their_budgets() {
         (next.as_str(), 5, 35.0),
         ("/dashboard/refunds", 5, 45.0),
         ("/dashboard/payouts", 4, 35.0),
-        ("/dashboard/settings", 2, 5.0),
+        ("/dashboard/settings", 3, 5.0),
         ("/dashboard/wallet", 7, 45.0),
         ("/dashboard/disputes", 6, 45.0),
         (dispute.as_str(), 5, 20.0),

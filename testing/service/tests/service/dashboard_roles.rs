@@ -106,6 +106,7 @@ const FORMS: &[Row] = &[
     (SETTINGS, [Admin, Admin], Always, On(SETTINGS), &[("color", "x")]),
     (LOGO, [Admin, Admin], Always, On(SETTINGS), &[]),
     ("/dashboard/settings/logo/remove", [Admin, Admin], Always, On(SETTINGS), &[]),
+    ("/dashboard/settings/sales-emails", [Viewer, Viewer], Never, On(SETTINGS), &[]),
     ("/dashboard/security/totp", [Viewer, Viewer], Always, On(SECURITY), &[]),
     ("/dashboard/security/totp/on", [Viewer, Viewer], Always, On(SECURITY), &[("code", "x")]),
     // These prove the user themselves.

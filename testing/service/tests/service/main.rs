@@ -84,6 +84,7 @@ mod reset;
 mod restart;
 mod rollups;
 mod row_compatibility;
+mod sales_emails;
 mod seeding;
 mod set_aside;
 mod settlement;
