@@ -324,6 +324,14 @@ impl AccountArguments {
         let changed = stack.accounts.change(&self.id, action, |of| &mut of.contact, change, &operator, now);
         Box::pin(printing_changes(stack, self.id, Box::pin(changed))).await
     }
+
+    async fn document(self, stack: &Stack, document: TaxId) -> Result<Account> {
+        let (operator, now) = (stack.operator(&self.operator), stack.clock.now());
+        let set = |of: &mut Option<TaxId>| *of = Some(document);
+        let changed =
+            stack.accounts.change(&self.id, Action::SetDocument, |of| &mut of.document, set, &operator, now);
+        Box::pin(printing_changes(stack, self.id, Box::pin(changed))).await
+    }
 }
 
 /// Makes a change, and prints the fields that it changed.
@@ -387,12 +395,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         Command::SetContact { account, email } => {
             account.contact(stack, Action::SetContact, |of| of.address = Some(email.clone())).await?
         }
-        Command::SetDocument { account: AccountArguments { id, operator }, document } => {
-            let (action, operator) = (Action::SetDocument, stack.operator(&operator));
-            let set = |of: &mut Option<TaxId>| *of = Some(document);
-            let changed = stack.accounts.change(&id, action, |of| &mut of.document, set, &operator, now);
-            Box::pin(printing_changes(stack, id, Box::pin(changed))).await?
-        }
+        Command::SetDocument { account, document } => account.document(stack, document).await?,
         Command::SetMail { account, mail } => {
             account.contact(stack, Action::SetMail, |of| of.mail_off = mail == Switch::Off).await?
         }
