@@ -110,6 +110,7 @@ fn functions_with_sessions_receive_the_public_keys_and_one_the_token_secret_whic
         "MedFunction",
         "PaymentsFunction",
         "ReportsFunction",
+        "WalletsFunction",
         "WebhooksFunction",
     ];
     assert_eq!(receivers("a key"), readers);
