@@ -319,7 +319,7 @@ impl Soak {
                 1 => [&["accounts", "set-velocity", account][..], &limits].concat(),
                 2 => vec!["ledger", "verify"],
                 _ => {
-                    self.pay_out().await?;
+                    self.pay_out(&number.to_string()).await?;
                     continue;
                 }
             };
@@ -338,10 +338,11 @@ impl Soak {
 
     /// Creates a payout and settles it. Without available money, none is created. As an operator would, repeats a
     /// command that fails because the service is busy or killed.
-    async fn pay_out(&self) -> Result<()> {
+    async fn pay_out(&self, reference: &str) -> Result<()> {
         let account = self.world.scopes[FIRST].account.as_str();
         let scope = ["--account", account, "--mode", "test", "--amount", "100", "--reason", "soak"];
-        let created = self.service.admin(&[&["payouts", "create"][..], &scope].concat()).await?;
+        let scope = [&scope[..], &["--reference", reference]].concat();
+        let created = self.service.admin(&[&["payouts", "create"], &scope[..]].concat()).await?;
         let Some(payout) = created.json.first().map(|payout| text(payout, "id").to_owned()) else {
             self.world.count("payouts that were refused");
             return Ok(());
