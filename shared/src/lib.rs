@@ -14,6 +14,7 @@ pub mod checkpoint;
 pub mod clock;
 mod concurrently;
 pub mod config;
+pub mod day_sum;
 mod entry_point;
 pub mod errors;
 pub mod extract;

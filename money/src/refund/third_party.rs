@@ -13,12 +13,10 @@ use domain::refund::Refund;
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
 
-use shared::store::{Inserted, RowUpdate, Store, StoreError, Write, number, ttl};
+use shared::day_sum::DaySum;
+use shared::store::{Inserted, Store, StoreError, Write};
 
 const RESERVED: &str = "reserved";
-
-/// After the end of the day. Later changes do not extend this time.
-const KEPT_DAYS: u64 = 2;
 
 /// Without a payer document from the bank, every key counts as a third party's.
 pub(super) fn is_third_party(charge: &Charge, destination: &PixKey) -> bool {
@@ -26,33 +24,25 @@ pub(super) fn is_third_party(charge: &Charge, destination: &PixKey) -> bool {
     payer.is_none_or(|payer| payer.as_str() != destination.as_str())
 }
 
-fn key_of(scope: &Scope, day: Day) -> Key {
-    Key { pk: format!("third-party-refunds#{scope}"), sk: day.to_string() }
-}
-
-fn add(refund: &Refund, day: Day, minor: i64) -> RowUpdate {
-    let ttl = ttl(day.plus_days(KEPT_DAYS).ends_at().seconds());
-    RowUpdate::of(key_of(&refund.scope, day)).add(RESERVED, number(minor)).set_all(ttl)
+fn sum(scope: &Scope, day: Day) -> DaySum {
+    let key = Key { pk: format!("third-party-refunds#{scope}"), sk: day.to_string() };
+    DaySum { key, attribute: RESERVED, day }
 }
 
 /// The write fails if the limit would be exceeded. `None`: the refund alone exceeds the limit. Refunds made
 /// while the account had no limit do not count, because they wrote no reservation.
 pub(super) fn reserve(refund: &Refund, day: Day, limit: i64) -> Option<Write> {
-    let minor = refund.share.gross.minor();
-    let most = limit.checked_sub(minor).filter(|most| *most >= 0)?;
-    Some(Write::update(add(refund, day, minor).when_absent_or(RESERVED, "<=", number(most))))
+    sum(&refund.scope, day).add_up_to(refund.share.gross.minor(), limit)
 }
 
 /// `None` when the refund has no reservation.
 pub(super) fn release(refund: &Refund) -> Option<Write> {
     let day = refund.limited_on?;
-    Some(Write::update(add(refund, day, refund.share.gross.minor().saturating_neg())))
+    Some(sum(&refund.scope, day).add(refund.share.gross.minor().saturating_neg()))
 }
 
 pub(super) async fn reserved(store: &Store, scope: &Scope, day: Day) -> Result<i64, StoreError> {
-    let item = store.get_item(&key_of(scope, day)).await?.unwrap_or_default();
-    let reserved = item.get(RESERVED).and_then(|value| value.as_n().ok()?.parse().ok());
-    Ok(reserved.unwrap_or_default())
+    sum(scope, day).read(store).await
 }
 
 /// Never expires, and contains only a hash of the key.
