@@ -178,10 +178,7 @@ impl OfLink<'_> {
         charge: &Charge,
         now: Timestamp,
     ) -> Result<Inserted<StoredCharge>, CreateChargeError> {
-        match self.links.insert_charge(self.link, charge, self.source, now).await? {
-            Ok(inserted) => Ok(inserted),
-            Err(no_place) => Err(no_place.into()),
-        }
+        Ok(self.links.insert_charge(self.link, charge, self.source, now).await??)
     }
 }
 
