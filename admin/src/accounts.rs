@@ -16,6 +16,7 @@ use domain::money::{Amount, MinorUnits};
 use domain::payment_method::PaymentMethod;
 use domain::shard::ShardCount;
 use domain::tax_id::TaxId;
+use serde::Serialize;
 use serde_json::{Value, json};
 use services::{change_account_settings, raise_shards};
 use shared::account::AccountError;
@@ -320,16 +321,23 @@ impl AccountArguments {
         action: fn(Changed) -> Action,
         change: impl Fn(&mut Contact),
     ) -> Result<Account> {
-        let (operator, now) = (stack.operator(&self.operator), stack.clock.now());
-        let changed = stack.accounts.change(&self.id, action, |of| &mut of.contact, change, &operator, now);
-        Box::pin(printing_changes(stack, self.id, Box::pin(changed))).await
+        self.part(stack, action, |of| &mut of.contact, change).await
     }
 
     async fn document(self, stack: &Stack, document: TaxId) -> Result<Account> {
+        self.part(stack, Action::SetDocument, |of| &mut of.document, |of| *of = Some(document)).await
+    }
+
+    /// Changes a part of the account's row.
+    async fn part<P: Serialize + Clone + PartialEq>(
+        self,
+        stack: &Stack,
+        action: fn(Changed) -> Action,
+        part: fn(&mut Account) -> &mut P,
+        change: impl Fn(&mut P),
+    ) -> Result<Account> {
         let (operator, now) = (stack.operator(&self.operator), stack.clock.now());
-        let set = |of: &mut Option<TaxId>| *of = Some(document);
-        let changed =
-            stack.accounts.change(&self.id, Action::SetDocument, |of| &mut of.document, set, &operator, now);
+        let changed = stack.accounts.change(&self.id, action, part, change, &operator, now);
         Box::pin(printing_changes(stack, self.id, Box::pin(changed))).await
     }
 }
