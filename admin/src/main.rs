@@ -423,25 +423,29 @@ async fn run(arguments: Arguments, matches: &ArgMatches) -> Result<CommandOutcom
                 if is_deployed {
                     stack.identity = Some(persons::identity(&AwsCli::new()).await?);
                 }
-                if let (Some(need), Some(rules), false) = (need, &stack.rules, deciders.propose) {
-                    rules.permit(need, deciders, &stack).await?;
-                }
             }
             if deciders.propose {
                 let proposed = Proposed::new(std::env::args().skip(1), matches)?;
                 if is_final {
-                    writeln!(std::io::stderr(), "{DRY_RUN}")?;
-                    let mut target = target;
-                    target.dry_run = true;
-                    let mut checking = target.open().await?;
-                    checking.rules.clone_from(&stack.rules);
-                    Box::pin(run_on(&checking, command)).await?;
+                    check(target, &stack, command).await?;
                 }
                 return proposals::propose(&stack, proposed).await;
+            }
+            if let (Some(need), Some(rules), false) = (need, &stack.rules, target.dry_run) {
+                rules.permit(need, deciders, &stack).await?;
             }
             Box::pin(run_on(&stack, command)).await
         }
     }
+}
+
+/// Runs a command that is proposed as a dry run.
+async fn check(mut target: Target, stack: &Stack, command: StackCommand) -> Result<()> {
+    writeln!(std::io::stderr(), "{DRY_RUN}")?;
+    target.dry_run = true;
+    let mut checking = target.open().await?;
+    checking.rules.clone_from(&stack.rules);
+    Box::pin(run_on(&checking, command)).await.map(drop)
 }
 
 async fn run_on(stack: &Stack, command: StackCommand) -> Result<CommandOutcome> {

@@ -46,7 +46,7 @@ pub(crate) struct Deciders {
     /// Run a command that needs two persons alone, where the stack's parameter `OperatorsMayActAlone` permits it
     #[arg(long, global = true, help_heading = "Two persons", conflicts_with = "break_glass")]
     alone: bool,
-    /// Change an acquirer's settings alone in an emergency: everybody whom the alarms page is told first
+    /// Change an acquirer's settings alone in an emergency, after a message to the topic of the alarms
     #[arg(long, global = true, help_heading = "Two persons")]
     break_glass: bool,
 }

@@ -65,7 +65,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// End a proposal that nobody has approved
+    /// Reject a proposal before anybody approves it
     Reject {
         /// The proposal (pr_…)
         id: ProposalId,
@@ -280,7 +280,9 @@ async fn list(stack: &Stack, open: bool, after: Option<ProposalId>) -> Result<()
     let (found, has_more): (Vec<Proposal>, bool) =
         stack.store.rows_page((ListIndex::All, &partition), page).await?;
     let now = stack.clock.now();
-    for lapsed in found.iter().filter(|each| each.lapses_at() <= now) {
+    let may_have_contents =
+        |each: &&Proposal| !matches!(each.status, ProposalStatus::Done | ProposalStatus::Rejected);
+    for lapsed in found.iter().filter(|each| each.lapses_at() <= now).filter(may_have_contents) {
         forget(stack, lapsed).await?;
     }
     let wanted = |proposal: &&Proposal| !open || proposal.status_at(now) == ProposalStatus::Open;

@@ -50,7 +50,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Whether whoever runs it can act as an owner afterwards, or as the user.
+    /// Whether the operator who runs it could log in as an owner afterwards, or as the user.
     pub(crate) fn gives_access(&self) -> bool {
         match self {
             Self::ResetPassword(_) | Self::RemoveSecondFactor(_) => true,

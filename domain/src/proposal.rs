@@ -21,7 +21,7 @@ pub struct Person {
 }
 
 impl Person {
-    /// Whether both may be the same person. A name proves nothing, so it decides only where nobody has an identity.
+    /// Whether both can be the same person. Their identities decide; on a laptop, where there are none, their names do.
     pub fn may_be(&self, other: &Self) -> bool {
         match (&self.identity, &other.identity) {
             (None, None) => self.name.to_lowercase() == other.name.to_lowercase(),
@@ -51,7 +51,7 @@ pub enum ProposalStatus {
     /// The command succeeded.
     Done,
     Rejected,
-    /// Nobody approved it in time. No row has this status.
+    /// It was not approved within 24 hours. This status follows from the time and is not stored.
     Lapsed,
 }
 
