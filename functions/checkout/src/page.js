@@ -6,6 +6,9 @@
   // The state as the service sent it, without what this script changed.
   let shown = main.innerHTML;
   let isLooking = false;
+  // Looks since the page was shown, its state changed or the payer came back, and the seconds since the last.
+  let looks = 0;
+  let elapsed = 0;
   const announced = new Set();
 
   const prepare = () => {
@@ -50,6 +53,7 @@
     main.innerHTML = shown;
     document.title = page.title;
     Object.assign(document.body.dataset, { refresh: "", look: "", ...page.body.dataset });
+    looks = elapsed = 0;
     prepare();
     // A screen reader reads the new state out.
     if (title() !== before) document.getElementById("state")?.focus();
@@ -89,13 +93,21 @@
       }
     }
   };
-  let elapsed = 0;
   setInterval(() => {
     count();
+    if (document.hidden) return;
     elapsed += 1;
-    const seconds = Number(document.body.dataset.refresh);
-    if (seconds && elapsed % seconds === 0) refresh();
+    const waits = (document.body.dataset.refresh || "").split(" ");
+    const seconds = Number(waits[Math.min(looks, waits.length - 1)]);
+    if (seconds && elapsed >= seconds) {
+      looks += 1;
+      elapsed = 0;
+      refresh();
+    }
   }, 1000);
   // At once when the payer returns from the bank's app.
-  document.addEventListener("visibilitychange", refresh);
+  document.addEventListener("visibilitychange", () => {
+    looks = elapsed = 0;
+    refresh();
+  });
 })();

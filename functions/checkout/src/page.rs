@@ -36,15 +36,17 @@ const SCRIPT: &str = include_str!("page.js");
 
 static SCRIPT_SOURCE: LazyLock<String> = LazyLock::new(|| csp_source(SCRIPT));
 
-/// The seconds between two looks at a charge that can be paid. They are few, so that the page soon shows that the
-/// payment arrived.
-const REFRESH_WHILE_PENDING: Option<u32> = Some(3);
+/// The seconds before each look at a charge that can be paid; the last number repeats. Most payers pay within a minute
+/// or leave the page open. A payer who comes back to the page sees the state at once.
+const REFRESH_WHILE_PENDING: Refresh = Some("5 5 10 15 25 40");
 
-/// The seconds between two looks during a review. They are more, because a review may last hours.
-const REFRESH_WHILE_PROCESSING: Option<u32> = Some(60);
+/// The same during a review, which may last hours.
+const REFRESH_WHILE_PROCESSING: Refresh = Some("60");
 
-/// The seconds between two reloads without scripts. A reload loses the reader's place, so it is rarer.
-const RELOAD: u32 = 10;
+/// The seconds between two reloads without scripts. A reload loses the reader's place.
+const RELOAD: u32 = 30;
+
+type Refresh = Option<&'static str>;
 
 /// A rendered page, and the weak `ETag` of what it shows: two pages of one state differ in the time alone.
 #[derive(Debug)]
@@ -104,9 +106,9 @@ impl PageState {
         }
     }
 
-    /// The title, the message, the appearance, and the seconds between two looks. While the charge can be paid there
+    /// The title, the message, the appearance, and the seconds before the looks. While the charge can be paid there
     /// is no message, because each method says until when.
-    fn shown(self, charge: &Charge) -> (Word, Option<Word>, Appearance, Option<u32>) {
+    fn shown(self, charge: &Charge) -> (Word, Option<Word>, Appearance, Refresh) {
         match self {
             Self::Preparing => (w::PREPARING, Some(w::PREPARING_MEANS), WAITING, REFRESH_WHILE_PENDING),
             Self::Payable => {
@@ -220,7 +222,7 @@ impl CheckoutPage<'_> {
         let Self { charge, state, language, .. } = *self;
         let amount = pt_br::format_amount(charge.amount, charge.currency);
         let receiver = charge.artefacts.pix.as_ref().and_then(|pix| receiver(&pix.br_code));
-        let (title, message, appearance, refresh_seconds) = state.shown(charge);
+        let (title, message, appearance, refresh) = state.shown(charge);
         let message = message.or(self.notice);
         let title = self.say(title);
         let tab_title = match receiver {
@@ -272,7 +274,7 @@ impl CheckoutPage<'_> {
             color: self.brand.color,
             tab_title: &tab_title,
             appearance,
-            refresh_seconds,
+            refresh,
             look: self.look.as_deref(),
             is_test,
             now: self.now,
@@ -509,12 +511,12 @@ pub fn unavailable(now: Timestamp, language: Language) -> RenderedPage {
 fn error_page(
     (now, language): (Timestamp, Language),
     title: Word,
-    (appearance, refresh_seconds): (Appearance, Option<u32>),
+    (appearance, refresh): (Appearance, Refresh),
     content: &Markup,
 ) -> RenderedPage {
     let tab_title = language.say(title);
     let (color, look, is_test) = (None, None, false);
-    Frame { language, color, tab_title, appearance, refresh_seconds, look, is_test, now }.around(content)
+    Frame { language, color, tab_title, appearance, refresh, look, is_test, now }.around(content)
 }
 
 struct Frame<'a> {
@@ -523,7 +525,7 @@ struct Frame<'a> {
     color: Option<Color>,
     tab_title: &'a str,
     appearance: Appearance,
-    refresh_seconds: Option<u32>,
+    refresh: Refresh,
     look: Option<&'a str>,
     is_test: bool,
     now: Timestamp,
@@ -552,7 +554,7 @@ impl Frame<'_> {
                     meta name="robots" content="noindex, nofollow";
                     // Prevents mobile browsers from turning the code's digits into phone links.
                     meta name="format-detection" content="telephone=no";
-                    @if self.refresh_seconds.is_some() {
+                    @if self.refresh.is_some() {
                         @let look = self.look.map_or_else(String::new, |look| format!(";url={look}"));
                         noscript { meta http-equiv="refresh" content={ (RELOAD) (look) }; }
                     }
@@ -560,7 +562,7 @@ impl Frame<'_> {
                     link rel="icon" href="data:,";
                     style { (PreEscaped(&style)) }
                 }
-                body data-refresh=[self.refresh_seconds] data-look=[self.look] data-now=(self.now.millis()) data-etag=(etag) {
+                body data-refresh=[self.refresh] data-look=[self.look] data-now=(self.now.millis()) data-etag=(etag) {
                     @if self.is_test {
                         header { p.test { strong { (say(w::TEST)) } ": " (say(w::TEST_MEANS)) } }
                     }

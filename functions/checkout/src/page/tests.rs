@@ -54,7 +54,9 @@ fn a_payable_charge_shows_everything_that_is_needed_to_pay_it() {
     assert_eq!(page.get(Role::Field, "Pix copia e cola").value(), br_code("Loja do Bairro"));
     let qr_code = page.get(Role::Image, "QR code Pix desta cobrança");
     assert_eq!(qr_code.attribute("src"), Some(&*format!("{RAW_ID}/qr.png")));
-    for expected in ["Copiar código", r#"<meta http-equiv="refresh" content="10">"#, r#"data-refresh="3""#] {
+    for expected in
+        ["Copiar código", r#"<meta http-equiv="refresh" content="30">"#, r#"data-refresh="5 5 10 15 25 40""#]
+    {
         assert!(page.source().contains(expected), "{expected}");
     }
     assert!(!page.contains("Ambiente de teste"));
@@ -99,9 +101,15 @@ fn a_charge_that_the_sandbox_expires_early_shows_when_it_did() {
 fn a_charge_that_is_not_payable_has_a_page_for_its_state_without_a_code() {
     let (before, after) = (BEFORE_THE_DEADLINE, AFTER_THE_DEADLINE);
     for (now, status, title, message, refresh) in [
-        (before, "PENDING", "Preparando o pagamento", "em instantes", Some(3)),
-        (after, "WAITING_PAYMENT", "Verificando o pagamento", "terminou em 21/11/2026 às 15:04", Some(3)),
-        (before, "PROCESSING", "Pagamento em análise", "Não pague de novo", Some(60)),
+        (before, "PENDING", "Preparando o pagamento", "em instantes", Some("5 5 10 15 25 40")),
+        (
+            after,
+            "WAITING_PAYMENT",
+            "Verificando o pagamento",
+            "terminou em 21/11/2026 às 15:04",
+            Some("5 5 10 15 25 40"),
+        ),
+        (before, "PROCESSING", "Pagamento em análise", "Não pague de novo", Some("60")),
         (after, "PAID", "Pagamento confirmado", "Pago em 21/11/2026 às 15:02", None),
         (after, "APPROVED", "Pagamento confirmado", "Recebemos o seu pagamento", None),
         (after, "REFUSED", "Pagamento recusado", "peça uma nova", None),
@@ -119,7 +127,7 @@ fn a_charge_that_is_not_payable_has_a_page_for_its_state_without_a_code() {
         assert_eq!(page.names(Role::Heading), [title]);
         assert_eq!(page.title(), format!("{title}: R$ 1.234,56 para Loja do Bairro"));
         assert!(page.contains(message) && page.contains("Ambiente de teste"), "{title}");
-        let refreshes = refresh.map(|seconds: u32| format!(r#"<body data-refresh="{seconds}""#));
+        let refreshes = refresh.map(|seconds: &str| format!(r#"<body data-refresh="{seconds}""#));
         assert_eq!(page.source().contains("http-equiv"), refreshes.is_some(), "{title}");
         assert!(refreshes.is_none_or(|body| page.source().contains(&body)), "{title}");
         for only_when_payable in ["br.gov.bcb.pix", "qr.png", "<input", "<button", "<form", "Simular"] {
