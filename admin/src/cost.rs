@@ -18,14 +18,24 @@ pub(crate) struct Arguments {
     /// Webhooks for a charge, to all endpoints together
     #[arg(long, default_value_t = 2)]
     webhooks: u16,
-    /// Load under which the quantities were counted
-    #[arg(long, default_value = "busy", value_parser = ["busy", "alone"])]
+    /// What is counted: `busy` and `alone` are test charges under two loads; `live` adds a bank to `busy`,
+    /// `checkout` a payer who looks at the hosted checkout for a minute, `all` both
+    #[arg(long, default_value = "busy", value_parser = PROFILES.map(|(name, ..)| name))]
     profile: String,
     /// Price file of another region, in the format of admin/prices/us-east-1.json; without it, the prices are
     /// those of us-east-1
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
 }
+
+/// The profiles, each with that of the load and what is added to it.
+const PROFILES: [(&str, &str, &[&str]); 5] = [
+    ("busy", "busy", &[]),
+    ("alone", "alone", &[]),
+    ("live", "busy", &["live"]),
+    ("checkout", "busy", &["checkout"]),
+    ("all", "busy", &["live", "checkout"]),
+];
 
 /// The files and the last line of the output without `--prices`.
 const PRICES: &str = include_str!("../prices/us-east-1.json");
@@ -62,6 +72,8 @@ struct Usage {
     /// Memory of each function, in MB.
     memory_mb: u32,
     profiles: BTreeMap<String, Profile>,
+    /// What else a charge uses.
+    additions: BTreeMap<String, Counts>,
 }
 
 #[derive(Deserialize)]
@@ -74,6 +86,9 @@ struct Profile {
 
 #[derive(Deserialize)]
 struct Counts {
+    /// In words, for an addition.
+    #[serde(default)]
+    load: String,
     measured: BTreeMap<String, f64>,
     estimated: BTreeMap<String, f64>,
     functions: BTreeMap<String, Function>,
@@ -89,11 +104,13 @@ impl Counts {
     fn of(&self, meter: &str, memory_mb: u32) -> f64 {
         let gb = f64::from(memory_mb) / 1_024.0;
         let seconds = |used: &Function| used.invocations * f64::from(used.estimated_ms) / 1_000.0;
-        match meter {
+        let of_functions: f64 = match meter {
             "lambda_invocations" => self.functions.values().map(|used| used.invocations).sum(),
             "lambda_gb_seconds" => self.functions.values().map(|used| seconds(used) * gb).sum(),
-            _ => self.measured.get(meter).or(self.estimated.get(meter)).copied().unwrap_or_default(),
-        }
+            _ => 0.0,
+        };
+        let stated = self.measured.get(meter).or(self.estimated.get(meter)).copied().unwrap_or_default();
+        of_functions + stated
     }
 
     fn is_estimate(&self, meter: &str) -> bool {
@@ -107,8 +124,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let text = text.map_err(|error| format!("the price file can't be read: {error}"))?;
     let Prices { region, prices } =
         serde_json::from_str(&text).map_err(|error| format!("the price file is not valid: {error}"))?;
-    let Usage { memory_mb, profiles } = serde_json::from_str(USAGE)?;
-    let Profile { load, charge, delivery } = profiles.get(profile).ok_or("the profile has no quantities")?;
+    let Usage { memory_mb, profiles, additions } = serde_json::from_str(USAGE)?;
+    let (_, load, added) =
+        PROFILES.iter().find(|(name, ..)| name == profile).ok_or("the profile has no quantities")?;
+    let Profile { load, charge, delivery } = profiles.get(*load).ok_or("the profile has no quantities")?;
+    let mut of_charge = vec![charge];
+    for name in *added {
+        of_charge.push(additions.get(*name).ok_or("the profile has no quantities")?);
+    }
+    let loads = [load.as_str()].into_iter().chain(of_charge.iter().map(|counts| counts.load.as_str()));
+    let load = loads.filter(|load| !load.is_empty()).collect::<Vec<_>>().join("; ");
     let line = |name: &str, count: &str, price: &str, million: f64| {
         let month = million * f64::from(*charges) / 1e6;
         format!("{name:<28} {count:>12} {price:>24} {million:>14.2} {month:>14.2}\n")
@@ -121,10 +146,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     for (meter, name) in METERS {
         let Price { usd, per } =
             prices.get(meter).ok_or_else(|| format!("the price file must have a price of `{meter}`"))?;
-        let count = charge.of(meter, memory_mb) + delivery.of(meter, memory_mb) * f64::from(*webhooks);
+        let of_one: f64 = of_charge.iter().map(|counts| counts.of(meter, memory_mb)).sum();
+        let count = of_one + delivery.of(meter, memory_mb) * f64::from(*webhooks);
         let million = count * 1e6 * usd / f64::from(per.get());
         total += million;
-        let mark = if charge.is_estimate(meter) || delivery.is_estimate(meter) { "~" } else { "" };
+        let is_estimate = of_charge.iter().chain([&delivery]).any(|counts| counts.is_estimate(meter));
+        let mark = if is_estimate { "~" } else { "" };
         let count = format!("{mark}{}", (count * 1e3).round() / 1e3);
         table += &line(name, &count, &format!("{usd} per {per}"), million);
     }

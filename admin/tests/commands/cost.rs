@@ -48,8 +48,11 @@ fn a_cost_is_the_count_times_the_price_for_a_million_charges_and_for_those_of_a_
 }
 
 #[test]
-fn a_million_charges_stay_within_their_budget_of_30_dollars() {
-    assert!(total(&[])[0].parse::<f64>().unwrap() <= 30.0);
+fn a_million_charges_stay_within_their_budgets_also_with_payers_who_look_at_the_checkout() {
+    let cost = |profile: &str| total(&["--profile", profile])[0].parse::<f64>().unwrap();
+    assert!(cost("busy") <= 30.0 && cost("checkout") <= 42.0);
+    let parts = cost("live") + cost("checkout") - cost("busy");
+    assert!((cost("all") - parts).abs() < 0.02, "{} differs from {parts}", cost("all"));
 }
 
 #[test]
@@ -72,7 +75,7 @@ fn a_bad_file_or_an_unknown_profile_is_refused_with_the_rule() {
             "the price file must have a price of `dynamodb_write_units`",
         ),
         (["--prices", "/nonexistent"], "the price file can't be read"),
-        (["--profile", "idle"], "[possible values: busy, alone]"),
+        (["--profile", "idle"], "[possible values: busy, alone, live, checkout, all]"),
         (["--charges", "0"], "0 is not in 1.."),
     ] {
         let output = run(&arguments);

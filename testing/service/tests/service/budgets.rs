@@ -270,13 +270,14 @@ const USAGE: &str = include_str!("../../../../admin/usage.json");
 /// charges of a minute depend on the division into batches.
 const USAGE_TOLERANCE: f64 = 0.1;
 
-/// Compares a profile of the usage file with the quantities of a measured flow.
+/// Compares a profile of the usage file, with an addition or none, with the quantities of a measured flow.
 #[track_caller]
-fn assert_usage(profile: &str, cost: &Cost) {
+fn assert_usage(profile: &str, addition: &str, cost: &Cost) {
     let usage: Value = serde_json::from_str(USAGE).unwrap();
     let quantities = cost.quantities().map(|(path, measured)| {
-        let stated = usage["profiles"][profile].pointer(path).and_then(Value::as_f64);
-        let stated = stated.unwrap_or_else(|| panic!("{profile}{path} is missing"));
+        let added = path.strip_prefix("/charge").and_then(|path| usage["additions"][addition].pointer(path));
+        let parts = [usage["profiles"][profile].pointer(path), added];
+        let stated: f64 = parts.into_iter().flatten().filter_map(Value::as_f64).sum();
         (path, stated, measured)
     });
     assert!(
@@ -294,7 +295,7 @@ async fn a_thousand_charges_of_a_minute_stay_within_their_write_units_and_heat_n
     // The ids of the charges decide their partitions, so this figure differs by some hundredths between runs.
     let of_due_index = highest(&cost.by_due_partition());
     assert_holds("the hottest partition of the due index, per charge", of_due_index, 0.25, &cost);
-    assert_usage("busy", &cost);
+    assert_usage("busy", "", &cost);
 }
 
 #[tokio::test]
@@ -317,7 +318,26 @@ async fn charges_in_eight_shards_heat_no_partition() {
 async fn a_charge_alone_in_its_minute_stays_within_its_write_units() {
     let cost = unit_costs::charge_alone().await;
     assert_holds("a charge alone in its minute", cost.units(), 38.0, &cost);
-    assert_usage("alone", &cost);
+    assert_usage("alone", "", &cost);
+}
+
+#[tokio::test]
+async fn a_live_charge_and_a_look_at_the_checkout_page_add_what_the_usage_file_says() {
+    let cost = unit_costs::live_charge_alone().await;
+    println!("a live charge, created, paid and delivered\n{}", cost.describe());
+    assert_usage("alone", "live", &cost);
+
+    let service = Service::without_event_sources().await;
+    let page = service.charge().await["checkout_url"].as_str().unwrap().to_owned();
+    let look = async |path: &str| {
+        let (answer, report) = service.cost(service.raw(Method::GET, path, &[], "")).await;
+        assert_eq!(answer.status, 200);
+        report.read_units
+    };
+    let counted = 6.0 * look(&page).await + look(&format!("{page}/qr.png")).await;
+    let usage: Value = serde_json::from_str(USAGE).unwrap();
+    let stated = usage["additions"]["checkout"]["measured"]["dynamodb_read_units"].as_f64().unwrap();
+    assert!((stated - counted).abs() <= USAGE_TOLERANCE, "{stated}, measured {counted}");
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use std::time::Instant;
 
 use aws_sdk_sqs::types::MessageSystemAttributeName;
+use bank::PayRequest;
 use domain::account::terms::MethodTerms;
 use domain::payment_method::PaymentMethod;
 use domain::shard::{ShardCount, ShardSettings};
@@ -19,7 +20,7 @@ use local::template::{Function, Template, queue_arn};
 use serde_json::{Value, json};
 
 use crate::invocations::{invoke, run_acquirer_worker, run_counts, stream_records_after};
-use crate::support::{Listener, Service, id};
+use crate::support::{Listener, Service, id, wait_until};
 
 /// The number of charges of [`charges_of_a_minute`] that are created and paid in each second.
 const CHARGES_A_SECOND: usize = 17;
@@ -65,7 +66,7 @@ impl Cost {
 
     /// The measured quantities of a paid charge and of a delivery, by their paths in a profile of
     /// `admin/usage.json`.
-    pub(crate) fn quantities(&self) -> [(&'static str, f64); 8] {
+    pub(crate) fn quantities(&self) -> [(&'static str, f64); 9] {
         let delivery_units = self.units_of(is_delivery);
         let Counts { invocations, delivery_read_units, schedule_read_units } = &self.counts;
         let invocations = |function| self.per_one(invocations.get(function).copied().unwrap_or_default());
@@ -76,6 +77,7 @@ impl Cost {
             ("/charge/measured/http_api_requests", API_REQUESTS),
             ("/charge/functions/api/invocations", API_REQUESTS),
             ("/charge/functions/event_dispatcher/invocations", invocations("EventDispatcherFunction")),
+            ("/charge/functions/acquirer_worker/invocations", invocations("AcquirerWorkerFunction")),
             ("/delivery/measured/dynamodb_write_units", delivery_units / WEBHOOKS),
             ("/delivery/measured/dynamodb_read_units", self.per_one(*delivery_read_units) / WEBHOOKS),
             (
@@ -224,9 +226,16 @@ impl Flow {
 
     /// Runs the deliveries whose messages are in a queue. `false`: there are none.
     async fn deliver(&self) -> bool {
-        let mut has_delivered = false;
         let read_units_before = self.read_units();
-        for source in &self.function("WebhookWorkerFunction").queues {
+        let has_delivered = self.receive("WebhookWorkerFunction").await;
+        self.counts.borrow_mut().delivery_read_units += self.read_units() - read_units_before;
+        has_delivered
+    }
+
+    /// Invokes a function with the messages in its queues. `false`: there are none.
+    async fn receive(&self, function: &'static str) -> bool {
+        let mut has_received = false;
+        for source in &self.function(function).queues {
             let (sqs, url) = self.service.queue(&source.queue);
             loop {
                 let received = sqs
@@ -241,16 +250,15 @@ impl Flow {
                 let arn = queue_arn(&source.queue);
                 let records: Vec<Value> =
                     messages.iter().map(|message| lambda_record(message, &arn)).collect();
-                self.invoke("WebhookWorkerFunction", &records).await;
+                self.invoke(function, &records).await;
                 for message in &messages {
                     let handle = message.receipt_handle().unwrap();
                     sqs.delete_message().queue_url(&url).receipt_handle(handle).send().await.unwrap();
                 }
-                has_delivered = true;
+                has_received = true;
             }
         }
-        self.counts.borrow_mut().delivery_read_units += self.read_units() - read_units_before;
-        has_delivered
+        has_received
     }
 
     /// Invokes a function with stream records or messages. Fails if the function reports a failed one.
@@ -332,8 +340,18 @@ pub(crate) async fn charges_of_a_minute(charges: usize, shards: ShardCount, has_
 /// Measures one charge whose creation and payment are dispatched apart. One delivery in 64, chosen by its id,
 /// also makes the counts of deliveries due. Such a charge is measured again, because it is not the usual one.
 pub(crate) async fn charge_alone() -> Cost {
+    usual(one_charge).await
+}
+
+/// Measures a live charge that is created, paid at the bank, read there and delivered to one endpoint, like
+/// [`charge_alone`].
+pub(crate) async fn live_charge_alone() -> Cost {
+    usual(one_live_charge).await
+}
+
+async fn usual(measure: impl AsyncFn() -> Cost) -> Cost {
     loop {
-        let cost = Box::pin(one_charge()).await;
+        let cost = Box::pin(measure()).await;
         let is_of_counts = |key: &KeyUnits| key.partition.starts_with("deliveries#") && key.sort == "total";
         // On a busy machine, the scheduler may sum up between the charge's two changes, and must do it again.
         let schedules_sums = |key: &KeyUnits| key.partition.starts_with("rollup#") && key.sort == "total";
@@ -364,6 +382,24 @@ pub(crate) async fn live_charge() -> Cost {
     flow.reset();
     flow.service.live_client().new_charge("order-0001", &order()).await;
     flow.process_events().await;
+    flow.cost(1)
+}
+
+async fn one_live_charge() -> Cost {
+    let mut flow = Flow::start().await;
+    let (client, listener) = (flow.service.live_client(), Listener::start().await);
+    client.register_endpoint(&listener.url, &["charge.created", "charge.paid"]).await;
+    flow.process_events().await;
+    flow.reset();
+    let charge = client.new_charge("order-0001", &order()).await;
+    flow.process_events().await;
+    let txid = charge["pix"]["txid"].as_str().unwrap().to_owned();
+    flow.service.stack.bank.pay(&PayRequest { txid, ..PayRequest::default() }).unwrap();
+    wait_until("the bank's notification", async || flow.dispatch().await).await;
+    flow.receive("AcquirerWorkerFunction").await;
+    flow.process_events().await;
+    flow.pass_minutes(MINUTES_AFTERWARDS).await;
+    assert_eq!(listener.hooks().len(), 2);
     flow.cost(1)
 }
 
