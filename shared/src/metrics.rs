@@ -141,6 +141,9 @@ metrics! {
     EMAILS_SENT = Metric::count("EmailsSent");
     /// Payments that have waited for their review for more than a day, each once an hour.
     REVIEWS_OVERDUE = Metric::count("ReviewsOverdue");
+    /// Banks and other acquirers that have not been readable for 15 minutes and have live charges that wait for their
+    /// payment, each once a minute.
+    BANKS_UNREADABLE = Metric::count("BanksUnreadable");
     /// The days until the client certificate for a bank expires.
     BANK_CERTIFICATE_DAYS = Metric::count("BankCertificateDays");
     /// Ledgers that the daily verification has verified, written at its end.

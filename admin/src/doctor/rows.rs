@@ -1,6 +1,9 @@
 //! Checks the rows: stops that operators may have forgotten, and rows that are overdue.
 
+use std::collections::BTreeMap;
+
 use acquirer_core::configuration::LiveChargesStop;
+use domain::acquirer::ConnectionSweep;
 use shared::store::{DUE_SHARDS, DuePartition, StoreError};
 
 use super::Report;
@@ -11,10 +14,12 @@ use crate::target::Stack;
 const OVERDUE_SECONDS: i64 = 10 * 60;
 
 const STOPS: &str = "stops";
+const BANKS: &str = "banks";
 const DUE_ROWS: &str = "due rows";
 
 pub(super) async fn check(report: &mut Report, stack: &Stack) -> Result<()> {
     stops(report, stack).await?;
+    banks(report, stack).await?;
     report.left_out("ledgers", "run `ledger verify`")?;
     report.left_out("audit", "run `audit verify --all`")?;
     report.add(DUE_ROWS, vec![overdue(stack).await])
@@ -43,7 +48,30 @@ fn finding_about(stop: &LiveChargesStop) -> String {
 }
 
 pub(super) fn not_checked(report: &mut Report, reason: &str) -> Result<()> {
-    [STOPS, DUE_ROWS].iter().try_for_each(|check| report.add(check, vec![Err(reason)]))
+    [STOPS, BANKS, DUE_ROWS].iter().try_for_each(|check| report.add(check, vec![Err(reason)]))
+}
+
+/// Notes the connections that the sweep could not read. They are no findings, because a merchant's bank must not stop a
+/// deployment.
+async fn banks(report: &mut Report, stack: &Stack) -> Result<()> {
+    let (acquirers, accounts) = match (stack.acquirers(), stack.accounts.all().await) {
+        (Ok(acquirers), Ok(accounts)) => (acquirers, accounts),
+        (Err(error), _) => return report.left_out(BANKS, &error.to_string()),
+        (_, Err(error)) => return report.add(BANKS, vec![Err(error)]),
+    };
+    let (mut failing, mut failures) = (BTreeMap::new(), Vec::new());
+    for account in accounts {
+        match acquirers.sweeps(&account.id).await {
+            Ok(sweeps) => failing.extend(sweeps.into_iter().map(|sweep| (sweep.connection, sweep))),
+            Err(error) => failures.push(Err(error)),
+        }
+    }
+    for ConnectionSweep { connection, accounts, failing_since, .. } in failing.into_values() {
+        let Some(since) = failing_since else { continue };
+        let accounts = accounts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        report.note(BANKS, format!("{connection} of {accounts} has not been readable since {since}"))?;
+    }
+    report.add(BANKS, failures)
 }
 
 async fn overdue(stack: &Stack) -> Result<Vec<String>, StoreError> {

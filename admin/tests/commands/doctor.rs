@@ -5,9 +5,12 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
+use domain::acquirer::ConnectionSweep;
+use domain::time::Timestamp;
 use serde_json::{Value, json};
+use shared::store::{CommitOutcome, Write};
 
-use crate::{AdminFixture, as_deployed, fields, lines, text};
+use crate::{AdminFixture, as_deployed, eventually, fields, lines, text};
 
 /// Prints the answer that is stored under the words of the command. A file that begins with `An error` is an
 /// error of a service. Without a file, the named object does not exist.
@@ -119,9 +122,9 @@ async fn doctor_finds_nothing_in_a_stack_where_nothing_is_wrong() {
         "functions",
         "concurrency",
     ];
-    let rows = ["stops", "due rows"];
+    let rows = ["stops", "banks", "due rows"];
     assert_eq!(results(&output, "ok"), [&settings[..], &rows[..]].concat());
-    assert_eq!(lines(&output).len(), 12);
+    assert_eq!(lines(&output).len(), 13);
 }
 
 #[tokio::test]
@@ -184,7 +187,7 @@ async fn doctor_finds_a_forgotten_stop_and_notes_a_suspended_account_of_the_serv
     let service = AdminFixture::start().await;
     let output = service.run("doctor").await;
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert_eq!(results(&output, "ok"), ["stops", "due rows"]);
+    assert_eq!(results(&output, "ok"), ["stops", "banks", "due rows"]);
     assert_eq!(results(&output, "left_out").len(), 10);
     for command in ["run `ledger verify`", "run `audit verify --all`"] {
         assert!(text(&output.stdout).contains(command), "{output:?}");
@@ -206,6 +209,26 @@ async fn doctor_finds_a_forgotten_stop_and_notes_a_suspended_account_of_the_serv
 
     service.change("live-charges resume").await;
     assert_eq!(service.run("doctor").await.status.code(), Some(0));
+}
+
+#[tokio::test]
+async fn doctor_notes_a_connection_that_the_sweep_could_not_read() {
+    let service = AdminFixture::start().await;
+    let connection = service.bank_of(&service.account()).await.unwrap().acquirer.connection;
+    let (store, key) = (service.table("StateTable"), ConnectionSweep::key_of(connection));
+    eventually("the sweep fails", async || {
+        let sweep: ConnectionSweep = store.get(&key).await.unwrap().unwrap();
+        let failing_since = Some("2026-11-21T12:00:00Z".parse().unwrap());
+        let next = ConnectionSweep { next_at: Timestamp::MAX, failing_since, ..sweep.next_version() };
+        let stored = store.commit(vec![Write::replace(&next, sweep.version).unwrap()]).await.unwrap();
+        (stored == CommitOutcome::Done).then_some(())
+    })
+    .await;
+    let output = service.run("doctor").await;
+    assert_eq!((output.status.code(), results(&output, "note")), (Some(0), vec!["banks".to_owned()]));
+    let account = service.account();
+    let note = format!("{connection} of {account} has not been readable since 2026-11-21T12:00:00.000Z");
+    assert!(text(&output.stdout).contains(&note), "{output:?}");
 }
 
 #[tokio::test]

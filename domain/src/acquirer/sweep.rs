@@ -33,6 +33,9 @@ pub struct ConnectionSweep {
     /// Since when the bank could not be read. `None`: the last sweep succeeded.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Timestamp>,
+    /// The log says that the bank has not been readable for long.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_reported: bool,
     /// How far the bank's times are behind and ahead of ours, in seconds, if more than a minute since the last
     /// sweep for returns. A sweep reads a period that is so much longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,6 +57,7 @@ impl ConnectionSweep {
             late_from: None,
             next_at: now,
             failing_since: None,
+            is_reported: false,
             clock_offsets: None,
             version: 1,
         }
@@ -81,6 +85,12 @@ impl ConnectionSweep {
         let accounts: Vec<AccountId> =
             self.accounts.iter().copied().filter(|listed| *listed != account).collect();
         (accounts.len() < self.accounts.len()).then(|| Self { accounts, ..self.next_version() })
+    }
+
+    /// Returns the row after a sweep that read what the bank listed before `watermark`.
+    #[must_use]
+    pub fn read_until(&self, watermark: Timestamp, next_at: Timestamp) -> Self {
+        Self { watermark, next_at, failing_since: None, is_reported: false, ..self.next_version() }
     }
 
     #[must_use]

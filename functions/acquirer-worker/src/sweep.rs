@@ -12,8 +12,9 @@ use acquirer_core::configuration::{PixCredentials, days_left};
 use acquirer_core::{AcquirerMessage, Connection, PixBank, PixQuery};
 use domain::acquirer::{ConnectionSweep, OddObject};
 use domain::charge::{Charge, StoredCharge, TransactionStatus};
-use domain::ids::ConnectionId;
+use domain::ids::{ConnectionId, Mode, Scope};
 use domain::time::Timestamp;
+use shared::account::Accounts;
 use shared::metrics;
 use shared::store::{CommitOutcome, Write};
 use shared::{WorkError, WorkResult};
@@ -58,6 +59,9 @@ const RUN_TIME: Duration = Duration::from_secs(35);
 /// How long a bank may be unreachable before an alarm, in milliseconds: 15 minutes.
 const ALARM_AFTER_MS: i64 = 15 * 60 * 1_000;
 
+/// How long the bank of a retired connection may be unreachable before its sweep ends, in milliseconds: a week.
+const RETIRED_ENDS_AFTER_MS: i64 = 7 * 24 * 60 * 60 * 1_000;
+
 impl AcquirerWorker {
     /// Sweeps a connection up to now, or as far as one run of the function comes. A failure is recorded in
     /// the row, and the next sweep begins at the same watermark.
@@ -70,7 +74,9 @@ impl AcquirerWorker {
         let banks: Vec<(&Connection, &PixBank)> =
             connections.iter().filter_map(|each| Some((each, each.as_pix()?))).collect();
         let outcome = match connections.first() {
-            None => return Ok(()),
+            None => Err(WorkError::Missing(
+                "no account has credentials for it: set them with `admin accounts set-acquirer`",
+            )),
             Some(connection) if banks.is_empty() => self.sweep_changes(connection, &sweep).await,
             Some(_) => self.run_sweep((&connections, &banks), &mut sweep).await,
         };
@@ -131,8 +137,7 @@ impl AcquirerWorker {
             let is_done = to >= end;
             if is_done || to > sweep.watermark {
                 let watermark = to.min(newest).max(sweep.watermark);
-                let next =
-                    ConnectionSweep { watermark, next_at, failing_since: None, ..sweep.next_version() };
+                let next = sweep.read_until(watermark, next_at);
                 let Some(stored) = self.store_sweep(sweep, next).await? else { return Ok(()) };
                 *sweep = stored;
             }
@@ -202,8 +207,7 @@ impl AcquirerWorker {
         }
         let next_at = now.saturating_plus_seconds(PAUSE_SECONDS);
         let watermark = now.saturating_plus_seconds(-BEHIND_SECONDS).max(sweep.watermark);
-        let next = ConnectionSweep { watermark, next_at, failing_since: None, ..sweep.next_version() };
-        self.store_sweep(sweep, next).await.map(|_stored_or_superseded| ())
+        self.store_sweep(sweep, sweep.read_until(watermark, next_at)).await.map(|_stored_or_superseded| ())
     }
 
     /// Continues a sweep in another run of the function.
@@ -221,11 +225,6 @@ impl AcquirerWorker {
                 Ok(connection) => found.push(connection),
                 Err(error) => tracing::warn!(%error, "an account's credentials can't be used for a sweep"),
             }
-        }
-        if found.is_empty() {
-            tracing::error!(
-                "no account has credentials for the sweep of its bank; set them with `admin accounts set-acquirer`"
-            );
         }
         found
     }
@@ -286,19 +285,55 @@ impl AcquirerWorker {
         }
     }
 
-    /// Records that the bank could not be read. The next sweep begins at the same watermark.
+    /// Records that the bank could not be read. The next sweep begins at the same watermark. Once the bank has been
+    /// silent for long, the metric says so at each sweep while money may arrive there, and the log once. No line is an
+    /// error: a merchant's bank must not stop a deployment.
     async fn note_failure(&self, sweep: &ConnectionSweep, error: &WorkError) -> WorkResult<()> {
         let now = self.clock.now();
         let since = sweep.failing_since.unwrap_or(now);
-        if now.millis_since(since) > ALARM_AFTER_MS {
-            tracing::error!(%error, "a bank has not been readable for more than 15 minutes");
-        } else {
-            tracing::warn!(%error, "a bank could not be read; the sweep is repeated");
-        }
+        let silent_ms = now.millis_since(since);
         let next_at = now.saturating_plus_seconds(RETRY_SECONDS);
-        let next = ConnectionSweep { failing_since: Some(since), next_at, ..sweep.next_version() };
+        let mut next = ConnectionSweep { failing_since: Some(since), next_at, ..sweep.next_version() };
+        let ConnectionSweep { connection, accounts, .. } = sweep;
+        if silent_ms <= ALARM_AFTER_MS {
+            tracing::warn!(%connection, %error, "a bank could not be read; the sweep is repeated");
+        } else if silent_ms > RETIRED_ENDS_AFTER_MS && self.is_retired(sweep).await {
+            tracing::warn!(%connection, ?accounts, %error, "the sweep of a retired connection ends: its bank has not been readable for a week");
+            next.accounts = Vec::new();
+        } else {
+            if !sweep.is_reported {
+                tracing::warn!(%connection, ?accounts, %error, "a bank has not been readable for more than 15 minutes");
+                next.is_reported = true;
+            }
+            if self.any_open_at(sweep).await? {
+                metrics::increment(metrics::BANKS_UNREADABLE);
+            }
+        }
         // If another run changed the row meanwhile, its row stays.
         self.store_sweep(sweep, next).await.map(|_stored_or_superseded| ())
+    }
+
+    /// Whether all accounts have retired the connection.
+    async fn is_retired(&self, sweep: &ConnectionSweep) -> bool {
+        for account in &sweep.accounts {
+            let found = self.connections.at(*account, Some(sweep.connection)).await;
+            if !found.is_ok_and(|found| found.configured().is_some_and(|it| it.acquirer.is_retired)) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether a live charge of the connection may still be paid.
+    async fn any_open_at(&self, sweep: &ConnectionSweep) -> WorkResult<bool> {
+        let accounts = Accounts::new(self.store.clone());
+        for account in &sweep.accounts {
+            let scope = accounts.sharded_scope(&Scope { account: *account, mode: Mode::Live }).await?;
+            if self.charges.any_waiting_at(&scope, sweep.connection).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 

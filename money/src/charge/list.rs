@@ -6,7 +6,7 @@ use domain::charge::{
     Charge, IncomingPayment, Lookup, LookupValue, MAX_ORDER_CHARS, PublicStatus, StoredCharge,
     TransactionStatus,
 };
-use domain::ids::{ChargeId, EndToEndId};
+use domain::ids::{ChargeId, ConnectionId, EndToEndId};
 use domain::money::{Amount, TypedAmount};
 use domain::row::{Key, sortable};
 use domain::shard::ShardedScope;
@@ -338,6 +338,19 @@ impl Charges {
                 && cursor.is_none_or(|cursor| sort < cursor)
         };
         Ok(self.find(id).await?.into_iter().filter(is_listed).collect())
+    }
+
+    /// Whether a charge that waits for its payment is at this connection, among the newest 100 that wait.
+    pub async fn any_waiting_at(
+        &self,
+        scope: &ShardedScope,
+        connection: ConnectionId,
+    ) -> Result<bool, StoreError> {
+        let partitions = status_partitions(scope, TransactionStatus::WaitingPayment);
+        let list = (ListIndex::ByStatus, partitions.as_slice());
+        let page = PageRange::newest_first(("0", "~"), None, REVIEW_PAGE);
+        let (rows, _) = self.store.rows_page::<StoredCharge>(list, page).await?;
+        Ok(rows.iter().any(|charge| charge.as_stored().uses(connection)))
     }
 
     /// Newest first, after `cursor`. A page may contain few charges although more follow: charges whose card

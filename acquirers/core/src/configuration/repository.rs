@@ -190,6 +190,14 @@ impl AccountAcquirers {
         Ok(all)
     }
 
+    /// Reads the sweeps of an account's connections.
+    pub async fn sweeps(&self, account: &AccountId) -> Result<Vec<ConnectionSweep>> {
+        let items = self.state.partition(&AccountAcquirer::partition(account)).await?;
+        let acquirers: Result<Vec<AccountAcquirer>> = items.into_iter().map(from_item).collect();
+        let key = |each: &AccountAcquirer| ConnectionSweep::key_of(each.connection);
+        self.state.get_in_order(&acquirers?.iter().map(key).collect::<Vec<_>>()).await
+    }
+
     /// Whether an account uses a connection, or did so before.
     pub async fn uses(&self, account: &AccountId, connection: ConnectionId) -> Result<bool> {
         // The functions' roles permit `BatchGetItem` on these rows, as `find_with_stop` needs, and not `GetItem`.

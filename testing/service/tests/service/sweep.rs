@@ -4,15 +4,18 @@
 use std::collections::{BTreeSet, HashMap};
 
 use bank::{Cents, FaultKind, PayRequest, Profile, ReportedTxid};
+use domain::acquirer::ConnectionSweep;
+use domain::ids::ConnectionId;
 use domain::time::Timestamp;
 use local::stack::Options;
+use money::charge::Charges;
 use serde_json::{Value, json};
 
 use crate::bank_books::Fates;
 use crate::bank_proxy::BankProxy;
 use crate::invocations::run_acquirer_worker_with;
 use crate::live_charges::Live;
-use crate::support::{Service, wait_until};
+use crate::support::{CapturedLog, Service, eventually, operator, wait_until};
 
 const HOUR: i64 = 3_600;
 const DAY: i64 = 24 * HOUR;
@@ -204,4 +207,60 @@ async fn a_devolucao_in_the_last_hour_of_90_days_is_found() {
     assert_eq!(live.balance().await, 600);
     let reported = live.service.reported_pix(end_to_end_id).await.unwrap();
     assert_eq!(reported.returns.len(), 1, "no sweep processes the devolução again");
+}
+
+/// Lets time pass until another sweep of this connection fails.
+async fn let_a_sweep_fail(live: &Live, connection: ConnectionId, seconds: i64) -> ConnectionSweep {
+    let key = ConnectionSweep::key_of(connection);
+    let row = async || live.service.store().get::<ConnectionSweep>(&key).await.unwrap().unwrap();
+    live.service.advance_seconds(seconds).await;
+    // The scheduler moves the row on by five minutes, a sweep that fails by one.
+    let is_next = |row: &ConnectionSweep| {
+        (1..=60_000).contains(&row.next_at.millis_since(live.service.stack.clock.now()))
+    };
+    eventually("a sweep fails", async || {
+        Some(row().await).filter(|row| row.accounts.is_empty() || is_next(row))
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_bank_that_is_away_is_reported_once_and_that_of_a_removed_connection_is_given_up_after_a_week() {
+    let (live, proxy) = start_with_proxy(None).await;
+    let log = CapturedLog::start();
+    let acquirer = live.service.bank().await;
+    let (account, connection) = (acquirer.acquirer.account, acquirer.acquirer.connection);
+    let charges = Charges::new(live.service.store());
+    let scope = live.service.sharded(&live.scope()).await;
+    let waits = async || charges.any_waiting_at(&scope, connection).await.unwrap();
+    assert!(!waits().await);
+    let charge = live.create("order-00001", &json!({"amount": 1000, "expires_in": DAY})).await;
+    assert!(waits().await);
+    proxy.set_away(true);
+    live.pay_unnoticed(&charge, PayRequest::default());
+    let reports = || log.text().matches("a bank has not been readable for more than 15 minutes").count();
+    for (seconds, expected) in [(301, 0), (14 * 60, 0), (2 * 60, 1), (61, 1), (61, 1)] {
+        let sweep = let_a_sweep_fail(&live, connection, seconds).await;
+        assert_eq!((sweep.is_reported, reports()), (expected > 0, expected), "after {seconds} s");
+    }
+    // An error would stop the deployments of all merchants.
+    let text = log.text();
+    assert!(!text.lines().any(|line| line.contains("ERROR") && line.contains("a bank")), "{text}");
+
+    // A connection that takes charges is swept on, however long its bank is away.
+    assert_eq!(let_a_sweep_fail(&live, connection, 8 * DAY).await.accounts, [account]);
+    let (acquirers, now) = (live.service.acquirers(), live.service.stack.clock.now());
+    acquirers.remove(account, None, &operator(), now).await.unwrap();
+    // The functions cache the former settings for a minute.
+    live.service.advance_seconds(61).await;
+    assert_eq!(let_a_sweep_fail(&live, connection, 61).await.accounts, []);
+
+    proxy.set_away(false);
+    let now = live.service.stack.clock.now();
+    acquirers.set(account, &acquirer.choice(), Some(&operator()), now).await.unwrap();
+    live.service.advance_seconds(61).await;
+    live.wait_for_status(&charge, "paid").await;
+    let sweep = live.sweep_row().await;
+    assert_eq!((sweep.accounts, sweep.failing_since, sweep.is_reported), (vec![account], None, false));
+    assert_eq!(live.check_books().await, Fates::credited(1));
 }
