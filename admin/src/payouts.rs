@@ -13,6 +13,7 @@ use domain::pix_key::PixKey;
 use domain::reference::Reference;
 use domain::tax_id::TaxId;
 use money::payout::{PAGE_SIZE, PayoutError, PayoutView};
+use money::wallet::view::escape_formula;
 use shared::random;
 
 use crate::enum_parser::enum_parser;
@@ -76,6 +77,11 @@ pub(crate) enum Command {
         #[arg(long)]
         starting_after: Option<PayoutId>,
     },
+    /// Write the pending live payouts in reais that owners requested as a CSV file, for the upload at your bank
+    ///
+    /// Columns are separated by `;`, amounts have a decimal comma, keys and documents are whole. Payouts without a Pix
+    /// key and those of suspended accounts are left out, and named on stderr.
+    File,
     /// List the payout keys of all accounts that wait for a check, the oldest first, at most 100
     Keys,
     /// Approve an account's payout key, after its holder's document was read at the bank
@@ -162,6 +168,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
         Command::List { account, all: _, mode, status, starting_after } => {
             return list(stack, (account, mode), status, starting_after).await;
         }
+        Command::File => return write_file(stack).await,
         Command::Keys => return list_keys(stack).await,
         Command::ApproveKey { key: KeyArguments { account, key, operator }, holder_document } => {
             let document = stack.existing_account(&account).await?.document;
@@ -212,6 +219,47 @@ async fn list_keys(stack: &Stack) -> Result<()> {
         rows.push(printed_key(&key).and(of_account));
     }
     print_list(stack, "payout keys", rows)
+}
+
+const FILE_COLUMNS: [&str; 6] =
+    ["payout", "pix_key", "amount", "holder_document", "merchant_name", "account"];
+
+async fn write_file(stack: &Stack) -> Result<()> {
+    let mut writer =
+        csv::WriterBuilder::new().delimiter(b';').terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+    writer.write_record(FILE_COLUMNS)?;
+    let (mut left_out, mut after) = (Vec::new(), None);
+    loop {
+        let payouts = stack.payouts.pending(after).await?;
+        for payout in payouts.iter().filter(|payout| payout.scope.mode == Mode::Live) {
+            let Account { settings, .. } = stack.existing_account(&payout.scope.account).await?;
+            let Some(to) = payout.destination.as_ref().filter(|_| payout.currency == Currency::BRL) else {
+                left_out.push(format!("{}: without a Pix key", payout.id));
+                continue;
+            };
+            if settings.suspended {
+                left_out.push(format!("{}: {} is suspended", payout.id, payout.scope.account));
+                continue;
+            }
+            writer.write_record([
+                payout.id.to_string(),
+                to.key.as_str().to_owned(),
+                payout.amount.decimal(2).replace('.', ","),
+                to.holder.as_str().to_owned(),
+                escape_formula(&settings.merchant_name),
+                payout.scope.account.to_string(),
+            ])?;
+        }
+        match payouts.last().filter(|_| payouts.len() == PAGE_SIZE) {
+            Some(last) => after = Some(last.id),
+            None => break,
+        }
+    }
+    for why in left_out {
+        writeln!(std::io::stderr(), "left out {why}")?;
+    }
+    let file = writer.into_inner().map_err(csv::IntoInnerError::into_error)?;
+    Ok(std::io::stdout().write_all(&file)?)
 }
 
 /// Without an account, those that are pending.

@@ -84,6 +84,18 @@ async fn an_operator_checks_a_payout_key_and_pays_what_an_owner_requests() {
     let shown = service.object(&format!("payouts show {payout}")).await;
     assert_eq!(fields(&shown, &["key", "holder_document"]), json!([KEY, DOCUMENT]));
     assert!(service.objects("payouts list --all --status pending --mode test").await.is_empty());
+    let file = service.run("payouts file").await;
+    let rows = text(&file.stdout);
+    let row = rows.strip_prefix("payout;pix_key;amount;holder_document;merchant_name;account\r\n").unwrap();
+    assert!(row.starts_with(&format!("{payout};{KEY};60,00;{DOCUMENT};")), "{rows}");
+    assert!(row.ends_with(&format!(";{account}\r\n")) && row.lines().count() == 1, "{rows}");
+    let left_out = format!("left out {}: without a Pix key\n", id(&of_operator));
+    assert!(text(&file.stderr).ends_with(&left_out), "{file:?}");
+    service.change(&format!("accounts suspend {account}")).await;
+    let file = service.run("payouts file").await;
+    assert_eq!(text(&file.stdout).lines().count(), 1, "{file:?}");
+    assert!(text(&file.stderr).contains(&format!("left out {payout}: {account} is suspended")), "{file:?}");
+    service.change(&format!("accounts resume {account}")).await;
     service.refuses("payouts list --all --status paid", "add --status pending").await;
     service.refuses("payouts list --all", "--status").await;
     service.refuses(&format!("payouts list --account {account}"), "--mode").await;
