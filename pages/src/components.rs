@@ -154,10 +154,6 @@ pub fn empty(icon: Icon, text: &str, action: Option<(&str, &str)>) -> Markup {
     }
 }
 
-pub fn next_page(language: Language, label: Word, href: Option<String>) -> Markup {
-    html! { @if let Some(href) = href { p { a href=(href) rel="next" { (language.say(label)) " →" } } } }
-}
-
 /// Hidden until the script runs, because the button does nothing without it.
 pub fn copy_button(language: Language, label: Word, text: &str) -> Markup {
     html! {

@@ -21,7 +21,7 @@ pub mod words;
 pub use access::{Access, code_field, email_field, password_field};
 pub use components::{
     Bar, Cell, Chart, Tone, alert, announced, chips, code_block, copy_button, empty, facts, hidden,
-    masked_payer, money, next_page, product, table, tag, time,
+    masked_payer, money, product, table, tag, time,
 };
 pub use domain::masking::without_documents;
 pub use done::done_words;

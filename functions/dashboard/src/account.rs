@@ -11,7 +11,7 @@ use domain::time::Timestamp;
 use effects::email::{EmailRecord, EmailTopic, Emails};
 use maud::{Markup, html};
 use pages::forms::Need;
-use pages::{Cell, Tone, code_block, next_page, path_with, tag, time, without_documents};
+use pages::{Cell, Tone, code_block, path_with, tag, time, without_documents};
 use shared::account::Users;
 use shared::audit;
 use shared::http::Result;
@@ -233,7 +233,7 @@ pub(crate) async fn notices(visitor: Visitor) -> Result<Response> {
         p.crumb { a href=(TEAM) { (page.say(w::TEAM)) } }
         h1 { (page.say(w::NOTICES)) }
         @if found.is_empty() { (page.empty(w::NO_NOTICES, Some((TEAM, w::TEAM)))) } @else { section.card { (notices_table(&page, &found)) } }
-        (next_page(page.language, w::OLDER, next))
+        (page.paging((w::NEWER, w::OLDER), next))
     };
     Ok(page.render(page.say(w::NOTICES), &main))
 }

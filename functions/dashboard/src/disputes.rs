@@ -10,7 +10,7 @@ use maud::{Markup, html};
 use money::med::evidence::{Evidence, EvidenceRow, MAX_BYTES, MimeType};
 use money::med::{CaseFilter, DeadlineFilter, SHOWN};
 use pages::forms::Need;
-use pages::{Cell, Tone, Word, alert, copy_button, facts, money, next_page, tag, time, without_documents};
+use pages::{Cell, Tone, Word, alert, copy_button, facts, money, tag, time, without_documents};
 use shared::http::{IdPair, IdPath, Problem, Result};
 
 use crate::account::NOTICES;
@@ -83,7 +83,7 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
                 }
             }
             @if is_cut { p.soft { (page.say(w::MORE_DISPUTES)) } }
-            (next_page(page.language, if status == CaseStatus::Open { w::LATER } else { w::OLDER }, next))
+            (page.paging(if status == CaseStatus::Open { (w::EARLIER, w::LATER) } else { (w::NEWER, w::OLDER) }, next))
         }
     };
     Ok(page.render(page.say(w::DISPUTES), &main))

@@ -32,6 +32,9 @@ const PAYOUTS: &str = "/dashboard/payouts";
 const KEY_FORM: &str = "/dashboard/wallet/key";
 const PAYOUT_FORM: &str = "/dashboard/wallet/payout";
 
+/// The balance after the first movement of the page, from the page before it.
+const BALANCE: &str = "_balance";
+
 /// Release days that the page lists.
 const RELEASES: usize = 31;
 
@@ -52,38 +55,55 @@ pub(crate) async fn wallet(visitor: Visitor) -> Result<Response> {
             let (wallets, scope) = (&visit.app.wallets, visit.sharded_scope());
             let (keys, payouts) =
                 (PayoutKeys::new(visit.app.store.clone()), Payouts::new(visit.app.store.clone()));
+            let carried = query.text(BALANCE).and_then(|minor| minor.parse().ok()).map(MinorUnits::new);
             let movements = async {
+                let found = wallets.for_scope(&scope).await?;
                 let statement = wallets.statement(&scope, &filter).await?;
-                let of = statement.items.iter().filter_map(|posting| posting.subject.charge);
-                let charges = of_rows(&visit.app.store, of).await?;
-                Ok::<_, Problem>((statement, charges))
+                let of: Vec<ChargeId> =
+                    statement.items.iter().filter_map(|posting| posting.subject.charge).collect();
+                let charges = Box::pin(of_rows(&visit.app.store, of.into_iter()));
+                if carried.is_some() || !is_whole(&query) {
+                    return Ok::<_, Problem>((found, statement, charges.await?, carried));
+                }
+                let (charges, after) = tokio::join!(charges, Box::pin(wallets.for_scope(&scope)));
+                // A movement between the two reads may be on the page or not.
+                let after = after?;
+                let unchanged = after.get(&currency).filter(|after| found.get(&currency) == Some(after));
+                let all = |wallet: &Wallet| wallet.total()?.checked_add(wallet.retained()?);
+                let balance = unchanged.map(all).transpose()?;
+                Ok((found, statement, charges?, balance))
             };
-            let (found, movements, key, request) = tokio::join!(
-                Box::pin(wallets.for_scope(&scope)),
+            let (movements, key, request) = tokio::join!(
                 Box::pin(movements),
                 Box::pin(keys.find(&scope.scope.account)),
                 Box::pin(payouts.last_request(&scope.scope, currency)),
             );
-            let (statement, charges) = movements?;
+            let (found, statement, charges, balance) = movements?;
             let request = request?.map(|(_, payout)| payout);
-            Ok((found?, statement, charges, (key?, request)))
+            Ok((found, statement, (charges, balance), (key?, request)))
         })
         .await?;
+    let (charges, mut left) = charges;
     let wallet = wallets.get(&currency).cloned().unwrap_or_else(|| Wallet::empty(currency));
-    let next =
-        statement.next_cursor.map(|id| format!("{WALLET}?{}", query.with("starting_after", &id.to_string())));
     let titles = titles(&page, &charges);
-    let rows: Vec<Vec<Markup>> = statement
-        .items
-        .iter()
-        .map(|posting| movement(&page, (&titles, &charges), posting))
-        .collect::<Result<_>>()?;
+    let mut rows = Vec::new();
+    for posting in &statement.items {
+        rows.push(movement(&page, (&titles, &charges), posting, left)?);
+        left = left.map(|after| after.checked_sub(posting.net()?)).transpose()?;
+    }
+    let next = statement.next_cursor.map(|id| {
+        let next = query.with("starting_after", &id.to_string());
+        let with_balance = |left: MinorUnits| Query::parse(Some(&next)).with(BALANCE, &left.to_string());
+        format!("{WALLET}?{}", left.map_or_else(|| next.clone(), with_balance))
+    });
     let columns = [
         (Cell::Time, w::WHEN),
         (Cell::Main, w::MOVEMENT),
         (Cell::Other, w::FEE),
         (Cell::Other, w::PART),
-        (Cell::Amount, w::NET),
+        (Cell::Amount, w::MONEY_IN),
+        (Cell::Amount, w::MONEY_OUT),
+        (Cell::Other, w::BALANCE_AFTER),
     ];
     let currencies = wallets.keys().map(|each| (each.as_str(), each.as_str()));
     let main = html! {
@@ -204,11 +224,21 @@ fn charge_link(page: &Page, titles: &Titles, charge: ChargeId) -> Markup {
     html! { a href={ "/dashboard/charges/" (charge) } dir="auto" { (title) } }
 }
 
+/// Whether the page shows all movements of a currency, from the newest on.
+fn is_whole(query: &Query) -> bool {
+    query.only(|name| !["currency", "limit"].contains(&name) && !name.starts_with('_')).encoded().is_empty()
+}
+
+/// `balance`: after the movement, if it is known.
 fn movement(
     page: &Page,
     (titles, charges): (&Titles, &[StoredCharge]),
     posting: &Posting,
+    balance: Option<MinorUnits>,
 ) -> Result<Vec<Markup>> {
+    let net = posting.net()?;
+    // With its sign, because a phone shows no headings.
+    let amount = |is_shown: bool| html! { @if is_shown { (shown(net, posting.currency)) } };
     let fee = if posting.fee.is_zero() { String::new() } else { shown(posting.fee, posting.currency) };
     Ok(vec![
         time(posting.at),
@@ -220,7 +250,9 @@ fn movement(
         },
         html! { (fee) },
         html! { @for (word, minor) in parts(posting)? { span.sm { (page.say(word)) " " (shown(minor, posting.currency)) " " } } },
-        html! { (shown(posting.net()?, posting.currency)) },
+        amount(net.is_positive()),
+        amount(net.is_negative()),
+        html! { @if let Some(balance) = balance { (shown(balance, posting.currency)) } },
     ])
 }
 

@@ -16,7 +16,7 @@ use pages::forms::{Need, new_key};
 use pages::kept::Form;
 use pages::{
     ASK, Cell, Document, Language, Shell, Tone, Word, announced, done_words, empty, field_word, icon_of,
-    next_page, table,
+    table,
 };
 use shared::auth::dashboard::token::Claims;
 use shared::auth::dashboard::{PAGES, Session, shown_mode};
@@ -24,6 +24,14 @@ use shared::http::{Problem, Query, RequestContext, Result};
 
 use crate::App;
 use crate::words as w;
+
+const CURSOR: &str = "starting_after";
+
+/// Where the pages before the shown one began, but for the first. No list has a filter that begins with `_`.
+const BEFORE: &str = "_before";
+
+/// The oldest of more are dropped; the way back then ends at the first page.
+const MOST_BEFORE: usize = 20;
 
 /// A request with a signed token, which may have been revoked since.
 pub(crate) struct Visitor {
@@ -236,7 +244,41 @@ impl Page {
             @if !rows.is_empty() { section.card { (self.table(caption, columns, rows)) } }
             @else if older.is_some() { (self.empty(w::NONE_HERE, None)) }
             @else { (self.empty(none, action)) }
-            (next_page(self.language, w::OLDER, older))
+            (self.paging((w::NEWER, w::OLDER), older))
+        }
+    }
+
+    /// The links to the pages before and after the shown one. Lists are read forwards alone, so the URL has where each
+    /// page before began.
+    pub(crate) fn paging(&self, (back, on): (Word, Word), next: Option<String>) -> Markup {
+        let (path, query) = (self.here.split('?').next().unwrap_or_default(), self.query());
+        let began = query.text(CURSOR);
+        let before: Vec<&str> = query.text(BEFORE).map(|all| all.split(',').collect()).unwrap_or_default();
+        let others = |query: &Query| query.only(|name| ![BEFORE, CURSOR].contains(&name));
+        let previous = began.map(|_| match before.split_last() {
+            None => format!("{path}?{}", others(&query).encoded()),
+            Some((last, rest)) => {
+                let query = Query::parse(Some(&others(&query).with(CURSOR, last)));
+                let query =
+                    if rest.is_empty() { query.encoded() } else { query.with(BEFORE, &rest.join(",")) };
+                format!("{path}?{query}")
+            }
+        });
+        let next = next.map(|next| {
+            let trail: Vec<&str> = before.iter().copied().chain(began).collect();
+            let trail = trail.get(trail.len().saturating_sub(MOST_BEFORE)..).unwrap_or_default();
+            let (path, query) = next.split_once('?').unwrap_or((&next, ""));
+            let query = Query::parse(Some(query)).only(|name| name != BEFORE);
+            let query = if trail.is_empty() { query.encoded() } else { query.with(BEFORE, &trail.join(",")) };
+            format!("{path}?{query}")
+        });
+        html! {
+            @if previous.is_some() || next.is_some() {
+                p {
+                    @if let Some(href) = previous { a href=(href) rel="prev" { "← " (self.say(back)) } " " }
+                    @if let Some(href) = next { a href=(href) rel="next" { (self.say(on)) " →" } }
+                }
+            }
         }
     }
 

@@ -16,9 +16,7 @@ use effects::webhook::words::{attempt_failure, disabled_reason};
 use maud::{Markup, html};
 use pages::forms::{Need, disabled};
 use pages::kept::endpoint_form;
-use pages::{
-    Cell, Tone, Word, alert, code_block, copy_button, facts, next_page, tag, time, without_documents,
-};
+use pages::{Cell, Tone, Word, alert, code_block, copy_button, facts, tag, time, without_documents};
 use serde::Serialize;
 use serde_json::Value;
 use shared::http::{IdPath, Problem, Query, Result};
@@ -529,7 +527,7 @@ pub(crate) async fn event(visitor: Visitor, IdPath(id): IdPath<EventId>) -> Resu
                 ], rows.collect()))
             }
         }
-        (next_page(page.language, w::NEWER, next))
+        (page.paging((w::OLDER, w::NEWER), next))
         section.card {
             h2 { (page.say(w::BODY)) }
             (code_block(page.language, &pretty(&page, &event)))

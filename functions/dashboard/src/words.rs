@@ -43,6 +43,9 @@ pages::words! { pub(crate),
     RECEIVED = "Recebido em", "Received on", "Recibido el";
     HELD_MEANS = "O pagamento chegou e está em análise: o banco não informou o CPF ou CNPJ de quem pagou. O valor ainda não entrou no saldo. A equipe do serviço decide; não entregue antes.", "The payment has arrived and is in review: the bank did not name the CPF or CNPJ of the payer. The amount is not in the balance yet. The team of the service decides; do not deliver before.", "El pago llegó y está en revisión: el banco no informó el CPF o CNPJ de quien pagó. El importe aún no está en el saldo. El equipo del servicio decide; no entregue antes.";
     GIVEN_UP = "Perdido", "Lost", "Perdido";
+    BALANCE_AFTER = "Saldo depois", "Balance after", "Saldo después";
+    MONEY_IN = "Entrada", "In", "Entrada";
+    MONEY_OUT = "Saída", "Out", "Salida";
     BACK_IN_BALANCE = "Voltou ao saldo", "Back in the balance", "Volvió al saldo";
     NEGATIVE_MEANS = "O saldo está negativo por devoluções, estornos ou disputas. As próximas vendas o cobrem.", "Refunds or disputes have made the balance negative. The next sales cover it.", "El saldo es negativo por devoluciones o disputas. Las próximas ventas lo cubren.";
     ENDPOINT_OFF = "O serviço desligou o endpoint {} em {}: ele falhou por dias.", "The service switched the endpoint {} off on {}: it had failed for days.", "El servicio desactivó el endpoint {} el {}: falló durante días.";
@@ -121,9 +124,10 @@ pages::words! { pub(crate),
     FILTER = "Filtrar", "Filter", "Filtrar";
     ALL_METHODS = "Todos", "All", "Todos";
     ALL = "Todas", "All", "Todos";
+    EARLIER = "Prazos anteriores", "Earlier deadlines", "Plazos anteriores";
     LATER = "Prazos seguintes", "Later deadlines", "Plazos siguientes";
     NEWER = "Mais novas", "Newer", "Más nuevas";
-    OLDER = "Mais antigas", "Older", "Más antiguos";
+    OLDER = "Mais antigas", "Older", "Más antiguas";
     CREATED = "Criada", "Created", "Creado";
     ORDER_AND_CUSTOMER = "Pedido e cliente", "Order and customer", "Pedido y cliente";
     STATE = "Situação", "State", "Estado";

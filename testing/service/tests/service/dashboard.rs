@@ -304,6 +304,8 @@ async fn a_filtered_list_has_only_matching_charges_and_a_link_to_the_next_page()
     assert!(first.contains("N25") && !first.contains("N05"), "{first}");
     let second = browser.page(&next_of(&first).unwrap()).await;
     assert!(second.contains("N05") && !second.contains("N25"), "{second}");
+    assert_eq!(previous_of(&first), None);
+    assert!(browser.page(&previous_of(&second).unwrap()).await.contains("N25"));
     assert_eq!(browser.answer("/dashboard/charges?status=unknown", &[]).await.status, 400);
 
     let events = eventually("the events", async || {
@@ -320,6 +322,38 @@ async fn a_filtered_list_has_only_matching_charges_and_a_link_to_the_next_page()
     for (label, value) in [("De", "ontem"), ("Até", "x"), ("Tipo", "charge.paid")] {
         assert_eq!(page.get(Role::Field, label).value(), value);
     }
+}
+
+#[tokio::test]
+async fn a_wallet_shows_the_balance_after_each_movement_on_all_its_pages_and_the_way_back() {
+    let service = Service::start().await;
+    let browser = Browser::owner(&service).await;
+    for amount in [1_000, 250, 4_000, 70] {
+        service.pay(amount).await;
+    }
+    let charge = service.pay(500).await;
+    service.refund(&charge, "refund-01", json!({"amount": 200})).await.expect(201);
+    let whole = browser.page("/dashboard/wallet").await;
+    let balances = ["R$ 56,20", "R$ 58,20", "R$ 53,20", "R$ 52,50", "R$ 12,50", "R$ 10,00"];
+    assert_eq!(column(&whole, "Saldo depois"), balances);
+    let (money_in, money_out) = (column(&whole, "Entrada"), column(&whole, "Saída"));
+    assert_eq!(money_in, ["", "R$ 5,00", "R$ 0,70", "R$ 40,00", "R$ 2,50", "R$ 10,00"]);
+    assert_eq!(money_out, ["-R$ 2,00", "", "", "", "", ""]);
+    let (mut path, mut pages) = (Some("/dashboard/wallet?currency=BRL&limit=2".to_owned()), Vec::new());
+    while let Some(next) = path {
+        let page = browser.page(&next).await;
+        path = next_of(&page);
+        pages.push(page);
+    }
+    let columns = pages.iter().map(|page| column(page, "Saldo depois"));
+    assert_eq!(columns.collect::<Vec<_>>(), balances.chunks(2).collect::<Vec<_>>());
+    let second = browser.page(&previous_of(&pages[2]).unwrap()).await;
+    let first = browser.page(&previous_of(&second).unwrap()).await;
+    assert_eq!(column(&first, "Entrada"), ["", "R$ 5,00"]);
+    assert_eq!(previous_of(&first), None);
+    // With a filter, the page does not have all movements.
+    let filtered = browser.page("/dashboard/wallet?created_after=2020-01-01").await;
+    assert!(column(&filtered, "Saldo depois").iter().all(String::is_empty), "{filtered}");
 }
 
 #[tokio::test]
@@ -431,7 +465,7 @@ async fn pages_stay_within_their_budgets() {
         ("/dashboard/refunds", 5, 45.0),
         ("/dashboard/payouts", 4, 35.0),
         ("/dashboard/settings", 3, 5.0),
-        ("/dashboard/wallet", 7, 45.0),
+        ("/dashboard/wallet", 8, 45.0),
         ("/dashboard/disputes", 6, 45.0),
         (dispute.as_str(), 5, 20.0),
         ("/dashboard/webhooks", 5, 30.0),
@@ -453,8 +487,8 @@ async fn pages_stay_within_their_budgets() {
         browser.page(path).await;
         let report = proxy.report();
         assert!(report.requests() <= requests, "{path}: {report:?}");
-        // The charges of disputes are known only after the disputes.
-        let sequential = if path == "/dashboard/disputes" { 4 } else { 3 };
+        // The charges of disputes are known only after the disputes. The balance is read before and after the movements.
+        let sequential = if ["/dashboard/disputes", "/dashboard/wallet"].contains(&path) { 4 } else { 3 };
         assert!(report.sequential_requests <= sequential, "{path}: {report:?}");
         assert!(report.read_units <= read_units, "{path}: {report:?}");
         assert!(report.write_units <= 1.0, "{path}: {report:?}");
@@ -503,6 +537,17 @@ async fn pages_of_webhooks_stay_within_their_budgets_with_50_endpoints() {
     }
     let wallet = browser.page("/dashboard/wallet").await;
     assert!(wallet.contains("E mais 2 dias."), "{wallet}");
+}
+
+/// The texts of a column.
+fn column(page: &Page, header: &str) -> Vec<String> {
+    page.column(header).iter().map(Page::text).collect()
+}
+
+/// The link to the page before in a list.
+fn previous_of(page: &Page) -> Option<String> {
+    let links = page.all(Role::Link);
+    links.iter().find(|link| link.name().starts_with('←')).map(|link| link.target().to_owned())
 }
 
 /// The link to the next page of a list.
