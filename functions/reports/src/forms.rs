@@ -36,7 +36,7 @@ async fn create(member: MemberForm) -> Result<Response> {
         let request = NewReport::parse(&request, *now)?;
         // Keys of members and of programs are apart.
         let key = format!("{} {}", caller.by, text("idempotency_key").unwrap_or_default());
-        app.reports.create(caller, &key, request, *now).await?;
+        app.create(caller, &key, request, *now).await?;
         Ok(PATH.to_owned())
     };
     answer(Box::pin(created).await, PATH)

@@ -7,16 +7,20 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{delete as delete_at, get, post};
 use axum::{Json, Router};
 use domain::ids::{ReportId, ReportScheduleId};
-use domain::report::{Report, ReportStatus};
+use domain::report::{Report, ReportBasis, ReportFormat, ReportKind, ReportSpec, ReportStatus};
+use domain::rollup::Counter;
 use domain::time::Timestamp;
+use effects::rollup::Rollups;
 use money::report::request::{NewReport, NewSchedule, ReportPage};
 use money::report::{
     DeletedReportView, ReportFiles, ReportScheduleView, ReportSchedules, ReportView, Reports,
 };
+use shared::auth::Caller;
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, required};
 use shared::http::{
-    Fields, IdPath, JsonBody, ListView, RequestContext, Result, WholeListView, with_middleware,
+    Created, Fields, IdPath, JsonBody, ListView, Problem, RequestContext, Result, WholeListView,
+    with_middleware,
 };
 use shared::store::Aws;
 
@@ -24,6 +28,7 @@ use shared::store::Aws;
 #[derive(Debug)]
 pub struct Uses {
     reports: Reports,
+    rollups: Rollups,
     schedules: ReportSchedules,
     files: ReportFiles,
 }
@@ -33,12 +38,50 @@ type Authenticated = shared::extract::Authenticated<Uses>;
 type AuthenticatedQuery = shared::extract::AuthenticatedQuery<Uses>;
 type MemberForm = pages::forms::MemberForm<App>;
 
+impl Uses {
+    /// 422 also if the days have more charges than the format has lines. The worker counts all lines: a report that has
+    /// a few too many fails there.
+    async fn create(
+        &self,
+        caller: &Caller,
+        key: &str,
+        request: NewReport,
+        now: Timestamp,
+    ) -> Result<Created<Report>> {
+        let ReportSpec { kind, by, format, currency, from, to, .. } = request.spec;
+        let counter = match (kind, by) {
+            (ReportKind::Payments, ReportBasis::Created) => Some(Counter::Created),
+            (ReportKind::Payments, ReportBasis::Paid) | (ReportKind::Statement, _) => Some(Counter::Received),
+            (ReportKind::Refunds | ReportKind::Payouts | ReportKind::MedCases | ReportKind::Fees, _) => None,
+        };
+        if let Some((most, counter)) = format.max_lines().zip(counter) {
+            let (days, _) = self.rollups.for_days(&caller.scope, from, to).await?;
+            let of_currency = days.iter().filter(|day| day.currency == currency);
+            let least: i64 = of_currency.map(|day| day.sums.get(counter)).fold(0, i64::saturating_add);
+            if u64::try_from(least).is_ok_and(|least| least > most) {
+                return Err(too_many_lines(format, least));
+            }
+        }
+        self.reports.create(caller, key, request, now).await
+    }
+}
+
+fn too_many_lines(format: ReportFormat, least: i64) -> Problem {
+    let most = format.max_lines().unwrap_or_default();
+    let name = format.as_str();
+    let message = format!(
+        "The period has at least {least} lines, and a file of the `format` {name} at most {most}; choose a shorter period, or csv."
+    );
+    Problem::UnprocessableField { param: "format", message }
+}
+
 /// Reads the variables of [`App::from_vars`] and `DOCUMENTS_BUCKET`.
 /// Errors: When a required variable is missing or a value is not valid.
 pub fn app(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<App, ConfigError> {
     App::from_vars(aws, clock, var, |store, _| {
         Ok(Uses {
             reports: Reports::new(store.clone()),
+            rollups: Rollups::new(store.clone()),
             schedules: ReportSchedules::new(store.clone()),
             files: ReportFiles::new(aws.s3(), required(var, "DOCUMENTS_BUCKET")?),
         })
@@ -65,7 +108,7 @@ async fn create(
     let (mut fields, key, body) = Fields::of_creation(&context, body)?;
     let request = NewReport::from_body(&mut fields, &body, now);
     let (key, request) = fields.finish(key.zip(request))?;
-    let created = app.reports.create(&caller, key, request, now).await?;
+    let created = app.create(&caller, key, request, now).await?;
     let view = view(&app, created.get(), now).await?;
     Ok(created.respond_as(StatusCode::ACCEPTED, view))
 }

@@ -476,6 +476,41 @@ async fn a_member_asks_for_a_report_and_downloads_it_at_the_dashboard() {
 }
 
 #[tokio::test]
+async fn a_period_with_more_charges_than_lines_of_the_format_is_refused_at_once() {
+    let service = Service::start().await;
+    let yesterday = Day::of(service.stack.clock.now()).minus_days(1);
+    let key = domain::rollup::day_key(&service.scope(), yesterday, Currency::BRL);
+    let counts = [("in", number(20_001)), ("made", number(1_000_001))];
+    service.set_attributes(&key.pk, &key.sk, &counts).await;
+    let yesterday = yesterday.to_string();
+    for (kind, format, by, status) in [
+        ("statement", "pdf", "created", 422),
+        ("statement", "xlsx", "created", 202),
+        ("payments", "xlsx", "created", 422),
+        ("payments", "xlsx", "paid", 202),
+    ] {
+        let mut body = json!({"type": kind, "format": format, "from": yesterday, "to": yesterday});
+        if kind == "payments" {
+            body["by"] = json!(by);
+        }
+        let answer = service.ask(&format!("{kind}-{format}-{by}"), &body).await;
+        assert_eq!(answer.status, status, "{answer:?}");
+        if status == 422 {
+            assert_eq!(answer.body["error"]["param"], "format", "{answer:?}");
+            // Another day has no such number.
+            body["from"] = json!(service.today());
+            body["to"] = json!(service.today());
+            service.ask(&format!("{kind}-{format}-today"), &body).await.expect(202);
+            eventually("no report runs", async || {
+                let all = service.list("/v1/reports").await;
+                all.iter().all(|report| report["status"] != "pending").then_some(())
+            })
+            .await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn the_list_of_charges_leads_to_a_file_with_all_sales_of_its_days() {
     let service = Service::without_event_sources().await;
     let charge = service.stored_charge(id(&service.charge().await).parse().unwrap()).await;
