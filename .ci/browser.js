@@ -288,7 +288,7 @@ async function main() {
     findings.push(...await judgeAnswers(sessions[0].context));
     await setBrand(sessions[0].context);
     await inspectAll(sessions, { "branded-settings": "/dashboard/settings", "branded-receipt": pages.receipt });
-    await inspectAll(nobody, { "branded-checkout": checkout, "branded-expired": outside["checkout-expired"], "branded-paid": outside["checkout-paid"] });
+    await inspectAll(nobody, { "branded-checkout": checkout, "branded-expired": outside["checkout-expired"], "branded-paid": outside["checkout-paid"], "branded-pay-link": outside["pay-link"] });
     findings.push(...missingPairs(seen, looks, sessions));
     console.log(`${seen.length} pages opened`);
     for (const [name, url] of Object.entries({ home: "/dashboard", "charge-paid": pages["charge-paid"].test, checkout })) {

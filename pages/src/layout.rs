@@ -5,13 +5,11 @@ use maud::{DOCTYPE, Markup, html};
 use shared::auth::dashboard::Session;
 use url::form_urlencoded;
 
+use crate::assets::{self, ASSETS};
 use crate::components::{hidden, product};
 use crate::icons::shapes;
 use crate::words as w;
-use crate::{Icon, Language, Word, assets};
-
-/// The path under which `functions/dashboard` serves the assets.
-const ASSETS: &str = "/dashboard/assets";
+use crate::{Icon, Language, Word};
 
 const SEARCH: &str = "/dashboard/search";
 

@@ -19,6 +19,7 @@ pub mod upload;
 pub mod words;
 
 pub use access::{Access, code_field, email_field, password_field};
+pub use assets::accent;
 pub use components::{
     Bar, Cell, Chart, Tone, alert, announced, chips, code_block, copy_button, empty, facts, hidden,
     masked_payer, money, product, table, tag, time,

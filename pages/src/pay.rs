@@ -7,6 +7,7 @@ use maud::{Markup, html};
 use money::payment_link::Standing;
 use shared::http::Query;
 
+use crate::assets::accent_link;
 use crate::components::{Tone, alert, announced, hidden, money};
 use crate::words as w;
 use crate::{Document, Language, Word};
@@ -64,6 +65,7 @@ impl PayPage<'_> {
         let brand = &account.brand;
         let name = brand.name.as_deref().unwrap_or(&account.settings.merchant_name);
         html! {
+            @if let Some(color) = brand.color { (accent_link(color)) }
             section.card {
                 @if link.scope.mode == Mode::Test {
                     (alert(Tone::Warn, &html! { (self.say(w::TEST_MODE)) ": " (self.say(w::TEST_MODE_MEANS)) }))

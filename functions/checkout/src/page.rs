@@ -544,7 +544,7 @@ impl Frame<'_> {
             (content)
         };
         let etag = format!("W/{}", etag_of(&main.0));
-        let style = format!("{STYLE}{}", self.color.map(accent).unwrap_or_default());
+        let style = format!("{STYLE}{}", self.color.map(pages::accent).unwrap_or_default());
         let page = html! {
             (DOCTYPE)
             html lang=(self.language.tag()) {
@@ -584,14 +584,6 @@ impl Frame<'_> {
         );
         RenderedPage { html: page.into_string(), policy, etag }
     }
-}
-
-/// The rules for a shop's colour. The edge of the buttons keeps its contrast with the page, in light and dark.
-fn accent(color: Color) -> String {
-    let text = color.text();
-    format!(
-        ":root{{--brand:{color};--on:{text}}}button,.button{{border-color:var(--edge)}}main{{border-top:.25rem solid {color}}}"
-    )
 }
 
 fn mailto(address: &MailAddress) -> String {

@@ -79,6 +79,16 @@ async fn the_brand_of_the_settings_is_on_the_checkout_page() {
     let open = public(&service, &checkout(&charge)).await;
     assert!(open.contains("Loja <b>do</b> Bairro") && open.source().contains("--brand:#ffe08a;--on:#000000"));
     assert!(!open.source().contains("<b>do"), "{open}");
+    let link = json!({"amount": 1990, "payment_methods": ["PIX"]});
+    let link = service
+        .post_as(&service.key(), "/v1/payment_links", &link, &[("idempotency-key", "link-0001")])
+        .await
+        .expect(201);
+    let pay = public(&service, &format!("/pay/{}", id(&link))).await;
+    let style = "/dashboard/assets/accent-ffe08a.css";
+    assert!(pay.source().contains(&format!("href=\"{style}\"")), "{pay}");
+    let style = service.raw(Method::GET, style, &[], "").await;
+    assert!(String::from_utf8_lossy(&style.bytes).contains("--brand:#ffe08a;--on:#000000"), "{style:?}");
     // The audit names the member.
     let audit = owner.page("/dashboard/audit").await;
     assert!(audit.row("Marca alterada").contains("owner@loja.example"), "{audit}");
