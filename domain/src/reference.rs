@@ -69,8 +69,12 @@ pub struct UsedReference {
 }
 
 impl UsedReference {
+    pub fn partition(account: &AccountId) -> String {
+        format!("reference#{account}")
+    }
+
     pub fn key_of(account: &AccountId, reference: &Reference) -> Key {
-        Key { pk: format!("reference#{account}"), sk: reference.to_string() }
+        Key { pk: Self::partition(account), sk: reference.to_string() }
     }
 }
 

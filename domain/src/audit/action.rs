@@ -98,6 +98,9 @@ actions! {
     "refund.at-bank" RecordRefundAtBank;
     "refund.create" CreateRefund { sum: Sum, charge: ChargeId, strategy: Option<RefundStrategy>, to: Option<String> };
     "refund.fail" FailRefund;
+    // A payout or a correction that a restore had lost.
+    "restore.book-again" BookAgain(Sum);
+    "restore.copy-row" CopyRow { from: String };
     "review.approve" ApproveReview(Sum);
     "review.return" ReturnReview(Sum);
     "user.add" AddUser { email: String, role: Role };
@@ -124,6 +127,12 @@ actions! {
 impl Action {
     pub fn details(&self) -> Option<Value> {
         serde_json::to_value(self).ok()?.get_mut("details").map(Value::take)
+    }
+
+    /// Returns the sum in the details. `None`: they have none.
+    pub fn sum(&self) -> Option<Sum> {
+        let details = self.details()?;
+        serde_json::from_value(details.get("sum").unwrap_or(&details).clone()).ok()
     }
 }
 
@@ -159,4 +168,79 @@ pub enum AddedEvidence {
     Files(Mode, u32),
     /// By an operator: this file, with its name.
     File(EvidenceId, String),
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Where the sum is that an action on money moved.
+    #[derive(Debug, Eq, PartialEq)]
+    enum Sums {
+        InDetails,
+        /// The refund, case or incoming payment that the subject names has it.
+        InObject,
+        None,
+    }
+
+    /// A new action must be added here, and to `moved` of `admin restore` if its object has the sum.
+    #[rustfmt::skip]
+    fn sums_of(action: &Action) -> Sums {
+        use Action as A;
+        match action {
+            A::AdjustLedger(Sum { .. }) | A::CreatePayout(Sum { .. }) | A::FailPayout(Sum { .. }) | A::SettlePayout(Sum { .. })
+            | A::BookAgain(Sum { .. }) | A::AppealCase(Sum { .. }) | A::ConfirmCase(Sum { .. }) | A::ApproveReview(Sum { .. })
+            | A::ReturnReview(Sum { .. }) | A::AcceptCase { sum: Sum { .. }, .. } | A::CancelCharge { sum: Sum { .. }, .. }
+            | A::CreateRefund { sum: Sum { .. }, .. } => Sums::InDetails,
+            A::DecideCase(_) | A::ApplyReceipt(_) | A::CreditReceipt | A::RecordReceipt | A::ReturnReceipt | A::FailRefund
+            | A::RecordRefundAtBank => Sums::InObject,
+            A::CheckAcquirer(_) | A::DropOldCallbackTokens(_) | A::ForgetAcquirer(_) | A::OpenAccount { .. } | A::RemoveAcquirer(_)
+            | A::RequireSecondFactor(_) | A::ResumeAccount(_) | A::RotateCallbackToken(_) | A::RotateMedSecret(_)
+            | A::SetAcquirer(_) | A::SetBrand(_) | A::SetChargeExpiry(_) | A::SetBoletoDue(_) | A::SetContact(_) | A::SetDocument(_)
+            | A::SetFees(_) | A::SetFeesOnRefund(_) | A::SetHold(_) | A::SetMail(_) | A::SetPixOutFee(_) | A::SetRateLimit(_)
+            | A::SetRefundOverdraft(_) | A::SetRefundsToPayerOnly(_) | A::SetShards(_) | A::SetShardsRead(_)
+            | A::SetThirdPartyRefundLimit(_) | A::SetVelocity(_) | A::SuspendAccount(_) | A::IssueKey(_) | A::RevokeKey(_)
+            | A::RotateKey { .. } | A::ExpireCharge | A::RevealDocument(_) | A::EraseCustomer | A::RedriveDeliveries { .. }
+            | A::ReplayEvents | A::ResumeLiveCharges | A::StopLiveCharges | A::AddEvidence(_) | A::DismissNotice(_)
+            | A::ForwardEvidence { .. } | A::RequestEvidence | A::RetryNotice(_) | A::ResolveNotification { .. }
+            | A::RotateOverrideSecret(_) | A::ChangePaymentLink(_) | A::CreatePaymentLink(_) | A::ApprovePayoutKey(_)
+            | A::RegisterPayoutKey(_) | A::RejectPayoutKey(_) | A::CopyRow { .. } | A::AddUser { .. } | A::ConfirmSession
+            | A::EndSessions { .. } | A::InviteUser { .. } | A::LockOut | A::LogIn | A::LogOut | A::RemoveUser { .. }
+            | A::ResetPassword { .. } | A::SecondFactorOff { .. } | A::SecondFactorOn | A::SetRole { .. } | A::WithdrawInvite { .. }
+            | A::ChangeEndpoint { .. } | A::DeleteEndpoint { .. } | A::DisableEndpoint(_) | A::RegisterEndpoint { .. }
+            | A::RotateEndpointSecret { .. } => Sums::None,
+        }
+    }
+
+    #[test]
+    fn the_sum_of_each_action_on_money_is_in_its_details_or_in_its_object() {
+        let sum = Sum { mode: Mode::Live, currency: Currency::BRL, minor: -500 };
+        let charge: ChargeId = "ch_7d9f0335-8dcc-4054-9bf9-0dbd61d36906".parse().unwrap();
+        for action in [
+            Action::AdjustLedger(sum),
+            Action::CreatePayout(sum),
+            Action::FailPayout(sum),
+            Action::SettlePayout(sum),
+            Action::BookAgain(sum),
+            Action::AppealCase(sum),
+            Action::ConfirmCase(sum),
+            Action::ApproveReview(sum),
+            Action::ReturnReview(sum),
+            Action::AcceptCase { sum, lost: 1 },
+            Action::CancelCharge { sum, before: TransactionStatus::WaitingPayment },
+            Action::CreateRefund { sum, charge, strategy: None, to: None },
+        ] {
+            assert_eq!((sums_of(&action), action.sum()), (Sums::InDetails, Some(sum)), "{action:?}");
+        }
+        for (action, expected) in [
+            (Action::CreditReceipt, Sums::InObject),
+            (Action::ApplyReceipt(charge), Sums::InObject),
+            (Action::RevealDocument(Mode::Live), Sums::None),
+            (Action::SetHold(Changed { before: json!(1), after: json!(2) }), Sums::None),
+        ] {
+            assert_eq!((sums_of(&action), action.sum()), (expected, None), "{action:?}");
+        }
+    }
 }

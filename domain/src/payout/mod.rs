@@ -62,6 +62,9 @@ pub struct Payout {
     pub updated_at: Timestamp,
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub paid_at: Option<Timestamp>,
+    /// The version that an operator booked again after a restore. It was published before, so it is not published again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub booked_again: Option<u64>,
     pub version: u64,
 }
 
@@ -120,6 +123,24 @@ impl Payout {
     /// Returns the partition of a scope's payouts in the `list` index.
     pub fn list_partition(scope: &Scope) -> String {
         format!("payouts#{scope}")
+    }
+
+    /// The payout as its request created it.
+    #[must_use]
+    pub fn requested(&self) -> Self {
+        Self {
+            status: PayoutStatus::Pending,
+            failure_reason: None,
+            updated_at: self.created_at,
+            paid_at: None,
+            version: 1,
+            ..self.clone()
+        }
+    }
+
+    /// Whether the last change was booked again after a restore.
+    pub fn is_booked_again(&self) -> bool {
+        self.booked_again == Some(self.version)
     }
 
     /// `Ok(None)`: the payout already ended with that outcome. Fails with its status after the other outcome.

@@ -20,6 +20,7 @@ pub(crate) fn pending() -> Payout {
         created_at: noon,
         updated_at: noon,
         paid_at: None,
+        booked_again: None,
         version: 1,
     }
 }

@@ -234,8 +234,12 @@ impl Event {
         Ok(Self::new(&Origin::of_case(new, new.version, new.updated_at), objects, None))
     }
 
-    /// Returns the events of a payout's change; `None`: the status did not change.
+    /// Returns the events of a payout's change; `None`: the status did not change, or the change was published before a
+    /// restore lost it.
     pub fn of_payout(old: Option<&Payout>, new: &Payout) -> Result<Option<Self>, serde_json::Error> {
+        if new.is_booked_again() {
+            return Ok(None);
+        }
         let from = old.map(|payout| payout.status);
         let (canonical, legacy) = event_rules::payout_events(from, new.status);
         let objects = [

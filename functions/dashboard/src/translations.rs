@@ -98,6 +98,8 @@ pages::translate! {
         Action::CreateRefund { strategy: Some(_), .. } = "Devolução pedida", "Refund requested", "Devolución pedida";
         Action::CreateRefund { strategy: None, .. } = "Estorno pedido", "Refund requested", "Reembolso pedido";
         Action::FailRefund = "Devolução ou estorno encerrado pelo suporte", "Refund ended by the operator", "Devolución cerrada por el operador";
+        Action::BookAgain(_) = "Movimentação registrada de novo após restauração", "Movement recorded again after a restore", "Movimiento registrado de nuevo tras una restauración";
+        Action::CopyRow { .. } = "Registro restaurado de uma cópia", "Record restored from a copy", "Registro restaurado de una copia";
         Action::ApproveReview(_) = "Pagamento em análise aprovado", "Payment in review approved", "Pago en revisión aprobado";
         Action::ReturnReview(_) = "Pagamento em análise devolvido", "Payment in review returned", "Pago en revisión devuelto";
         Action::AddUser { .. } = "Membro adicionado", "Member added", "Miembro agregado";
@@ -335,7 +337,7 @@ pages::translate! {
         | Action::ReplayEvents | Action::ResumeLiveCharges | Action::StopLiveCharges | Action::RequestEvidence
         | Action::CreditReceipt | Action::RecordReceipt | Action::ReturnReceipt | Action::RecordRefundAtBank | Action::FailRefund
         | Action::ConfirmSession | Action::LockOut | Action::LogIn | Action::LogOut | Action::SecondFactorOn
-        | Action::ResolveNotification { read_back: None } = "", "", "";
+        | Action::CopyRow { .. } | Action::ResolveNotification { read_back: None } = "", "", "";
         Action::RequireSecondFactor(changed) | Action::ResumeAccount(changed) | Action::SetAcquirer(changed) | Action::SetBrand(changed)
         | Action::SetBoletoDue(changed) | Action::SetChargeExpiry(changed) | Action::SetContact(changed) | Action::SetDocument(changed) | Action::SetFees(changed) | Action::SetFeesOnRefund(changed)
         | Action::SetHold(changed) | Action::SetMail(changed) | Action::SetPixOutFee(changed) | Action::SetRateLimit(changed)
@@ -349,7 +351,7 @@ pages::translate! {
         Action::ChangePaymentLink(in_mode) | Action::CreatePaymentLink(in_mode) | Action::RevealDocument(in_mode) | Action::RotateOverrideSecret(in_mode) | Action::DisableEndpoint(in_mode) = "{}", "{}", "{}", language.say(mode(*in_mode));
         Action::RedriveDeliveries { scope, deliveries, since } = "{}: {} entregas desde {}", "{}: {} deliveries since {}", "{}: {} entregas desde {}", language.say(mode(scope.mode)), deliveries.to_string(), format_short_minute(*since);
         Action::AdjustLedger(sum) | Action::AppealCase(sum) | Action::ConfirmCase(sum) | Action::CreatePayout(sum) | Action::FailPayout(sum)
-        | Action::SettlePayout(sum) | Action::ApproveReview(sum) | Action::ReturnReview(sum) = "{}", "{}", "{}", sum_in(language, sum);
+        | Action::SettlePayout(sum) | Action::BookAgain(sum) | Action::ApproveReview(sum) | Action::ReturnReview(sum) = "{}", "{}", "{}", sum_in(language, sum);
         Action::AcceptCase { sum, lost } = "{}, perdido: {}", "{}, lost: {}", "{}, perdido: {}", sum_in(language, sum), money(*lost, sum.currency);
         Action::AddEvidence(AddedEvidence::Files(in_mode, files)) = "{}, arquivos: {}", "{}, files: {}", "{}, archivos: {}", language.say(mode(*in_mode)), files.to_string();
         Action::AddEvidence(AddedEvidence::File(id, name)) = "{} {}", "{} {}", "{} {}", id.to_string(), name;

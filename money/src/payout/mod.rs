@@ -1,5 +1,6 @@
 //! Payouts, and the keys to which owners request them. The types and their state machines are in [`domain::payout`].
 
+mod book_again;
 mod keys;
 mod repository;
 #[cfg(test)]

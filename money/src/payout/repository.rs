@@ -225,11 +225,12 @@ fn pending(
         created_at: now,
         updated_at: now,
         paid_at: None,
+        booked_again: None,
         version: 1,
     }
 }
 
-fn posting_and_action(payout: &Payout) -> (Posting, Action) {
+pub(super) fn posting_and_action(payout: &Payout) -> (Posting, Action) {
     let (cause, amount) = (cause(payout), payout.amount);
     let sum = Sum { mode: payout.scope.mode, currency: payout.currency, minor: amount.minor() };
     match payout.status {
