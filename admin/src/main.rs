@@ -312,7 +312,7 @@ impl StackCommand {
             Self::Charges(command) => matches!(command, charges::Command::Expire { .. }),
             Self::Customers(customers::Command::Erase { apply, .. }) => *apply,
             Self::Refunds(command) => matches!(command, refunds::Command::Fail { .. }),
-            Self::Restore(restore::Command::RevokeKeys { .. }) => true,
+            Self::Restore(command) => command.changes(),
             Self::Keys(command) => matches!(command, keys::Command::Revoke { .. }),
             Self::Ledger(command) => matches!(command, ledger::Command::Adjust { .. }),
             Self::Med(command) => command.is_final(),
@@ -343,7 +343,7 @@ impl StackCommand {
             Self::Payouts(command) => command.is_over_limit().then_some(Need::OverLimit),
             Self::Accounts(command) => command.sets_acquirer().then_some(Need::Credentials),
             Self::Users(command) => command.gives_access().then_some(Need::Access),
-            Self::Restore(_) => Some(Need::Restore),
+            Self::Restore(command) => command.changes().then_some(Need::Restore),
             _ => None,
         }
     }

@@ -1,8 +1,13 @@
 //! `admin restore`: what remains to be done after the tables were restored to an earlier moment.
 
-use clap::Subcommand;
-use domain::audit::{Action, Audit};
-use domain::ids::ApiKeyId;
+mod book_again;
+
+use clap::{Args, Subcommand};
+use domain::audit::{Action, Audit, Sum};
+use domain::charge::IncomingPayment;
+use domain::ids::{AccountId, ApiKeyId, Mode, Scope};
+use domain::med::MedCase;
+use domain::refund::Refund;
 use domain::time::Timestamp;
 use shared::account::Accounts;
 use shared::api_key::ApiKeyError;
@@ -22,41 +27,104 @@ pub(crate) enum Command {
     /// Revoke the keys that were revoked or rotated after the moment to which the tables were restored
     ///
     /// Reads the audit rows in the state table before the restore. Also prints the other actions that the
-    /// restore lost, with their details, such as mode, currency and minor units of a payout. The command can be
-    /// repeated.
+    /// restore lost, with their details, and in `moved` mode, currency and minor units of what moved money. The command can
+    /// be repeated.
     RevokeKeys {
-        /// Name of the state table before the restore
-        #[arg(long, value_name = "TABLE")]
-        audit_from: String,
-        /// The moment to which the tables were restored, such as 2026-11-21T10:00:00Z; a bare date means
-        /// midnight in São Paulo
+        #[command(flatten)]
+        former: FormerArguments,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+    /// Book payouts and operators' corrections again that were made, settled or failed after the moment
+    ///
+    /// Ids, references, times and postings are those of the state table before the restore. Pays nothing and sends nothing.
+    /// The available balance may fall below zero. Prints a line for each: `booked`, `exists` or `refused`. The command can be
+    /// repeated. If any is refused, the exit code is 1.
+    RepeatPayouts {
+        #[command(flatten)]
+        former: FormerArguments,
+        /// Only this account (acc_…)
         #[arg(long)]
-        since: Timestamp,
+        account: Option<AccountId>,
         #[command(flatten)]
         operator: OperatorArguments,
     },
 }
 
+/// The state table before the restore, and the moment
+#[derive(Args, Clone, Debug)]
+pub(crate) struct FormerArguments {
+    /// Name of the state table before the restore
+    #[arg(long, value_name = "TABLE")]
+    from: String,
+    /// The moment to which the tables were restored, such as 2026-11-21T10:00:00Z; a bare date means
+    /// midnight in São Paulo
+    #[arg(long)]
+    since: Timestamp,
+}
+
+impl FormerArguments {
+    /// Returns the table, the accounts in it, and the earliest time of audit rows that may be lost.
+    async fn open(
+        &self,
+        stack: &Stack,
+        only: Option<AccountId>,
+    ) -> Result<(Store, Vec<AccountId>, Timestamp)> {
+        let Self { from, since } = self;
+        if *since > stack.clock.now() {
+            return Err(format!("--since must not be in the future: {since}").into());
+        }
+        let former = other_table(stack, from)?;
+        let accounts = Accounts::new(former.clone()).all().await?.into_iter().map(|account| account.id);
+        let accounts: Vec<_> = accounts.filter(|account| only.is_none_or(|only| *account == only)).collect();
+        if accounts.is_empty() {
+            let which = only.map_or_else(|| "no accounts".to_owned(), |only| format!("no account {only}"));
+            return Err(format!("the table {from} has {which}: nothing was done").into());
+        }
+        Ok((former, accounts, since.saturating_plus_seconds(-BEFORE_MOMENT_SECONDS)))
+    }
+}
+
+impl Command {
+    pub(crate) fn changes(&self) -> bool {
+        match self {
+            Self::RevokeKeys { .. } | Self::RepeatPayouts { .. } => true,
+        }
+    }
+}
+
+/// Opens another state table, which is only read.
+fn other_table(stack: &Stack, name: &str) -> Result<Store> {
+    if name == stack.store.table() {
+        return Err(format!("--from must name another table: {name} is the one that is worked on").into());
+    }
+    Ok(Store::new(stack.store.client().clone(), name))
+}
+
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome> {
-    let Command::RevokeKeys { audit_from, since, operator } = command;
-    if audit_from == stack.store.table() {
-        return Err("--audit-from must name the state table before the restore, not the restored one".into());
+    match command {
+        Command::RevokeKeys { former, operator } => revoke_keys(stack, &former, &operator).await,
+        Command::RepeatPayouts { former, account, operator } => {
+            book_again::run(stack, &former, account, &operator).await
+        }
     }
-    let before = Store::new(stack.store.client().clone(), &audit_from);
-    let from = since.saturating_plus_seconds(-BEFORE_MOMENT_SECONDS);
-    let accounts = Accounts::new(before.clone()).all().await?;
-    if accounts.is_empty() {
-        return Err(format!("the table {audit_from} has no accounts: nothing was revoked").into());
-    }
+}
+
+async fn revoke_keys(
+    stack: &Stack,
+    former: &FormerArguments,
+    operator: &OperatorArguments,
+) -> Result<CommandOutcome> {
+    let (former, accounts, from) = former.open(stack, None).await?;
     let mut states = Vec::new();
     for account in accounts {
-        for row in audit::since(&before, &account.id, from).await? {
-            let state = repeat(stack, &row, &operator).await?;
+        for row in audit::since(&former, &account, from).await? {
+            let state = repeat(stack, &row, operator).await?;
             states.push(state);
             let Audit { account, at, actor, action, subject, .. } = &row;
             print_json(&record! {
                 account: account, at: at, actor: actor, action: action.name(), subject: subject,
-                details: action.details(), state: state,
+                moved: moved(&former, &row).await?, details: action.details(), state: state,
             })?;
         }
     }
@@ -83,4 +151,26 @@ async fn repeat(stack: &Stack, row: &Audit, operator: &OperatorArguments) -> Res
         Err(ApiKeyError::NotFound) => Ok(ABSENT),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Returns the sum of an action on money. Where its details have none, the object in the former table has it.
+async fn moved(former: &Store, row: &Audit) -> Result<Option<Sum>> {
+    let sum = |scope: Scope, currency, minor| Sum { mode: scope.mode, currency, minor };
+    Ok(match row.action {
+        Action::FailRefund | Action::RecordRefundAtBank => {
+            let refund: Option<Refund> = former.get(&Refund::key_of(row.subject.parse()?)).await?;
+            refund.map(|of| sum(of.scope, of.currency, of.share.gross.minor()))
+        }
+        Action::DecideCase(_) => {
+            let case: Option<MedCase> = former.get(&MedCase::key_of(row.subject.parse()?)).await?;
+            case.map(|of| sum(of.scope, of.currency, of.moved.get()))
+        }
+        Action::ApplyReceipt(_) | Action::CreditReceipt | Action::RecordReceipt | Action::ReturnReceipt => {
+            let (account, payment) = (row.account, row.subject.parse()?);
+            let of = |mode| IncomingPayment::key_of(&Scope { account, mode }, &payment);
+            let found: Vec<IncomingPayment> = former.get_in_order(&[Mode::Test, Mode::Live].map(of)).await?;
+            found.first().map(|of| sum(of.scope, of.currency, of.amount.minor()))
+        }
+        _ => row.action.sum(),
+    })
 }

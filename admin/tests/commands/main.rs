@@ -139,8 +139,13 @@ impl AdminFixture {
 
     /// Runs a command with this text on standard input.
     async fn run_with(&self, line: &str, input: &str) -> Output {
+        self.run_at("ready.json", line, input).await
+    }
+
+    /// Runs a command on the service of a ready file.
+    async fn run_at(&self, ready_file: &str, line: &str, input: &str) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_admin"));
-        command.args(["--ready-file", &self.path("ready.json")]).args(words(line));
+        command.args(["--ready-file", &self.path(ready_file)]).args(words(line));
         command.env_remove("TABLE_NAME").env_remove("API_KEYS_TABLE_NAME").env("USER", "ana");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let input = input.to_owned();

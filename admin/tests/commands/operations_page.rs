@@ -98,7 +98,19 @@ impl Values {
             .replace("--account …", &format!("--account {}", self.account))
             .replace("--mode …", "--mode test")
             .replace("--email …", "--email ana@padaria.example");
-        filled.replace("<the former state table>", "FormerTable")
+        [
+            ("$ACCOUNT", self.account.as_str()),
+            ("$COPY", "FormerTable"),
+            ("$FORMER", "FormerTable"),
+            ("$HASH", "absent"),
+            ("$MOMENT", "2026-11-21T10:00:00Z"),
+            ("$NEW", "payments-2"),
+            ("$PROPOSAL", "pr_00000000000000000000000000"),
+            ("$REASON", "agreed"),
+            ("$STACK", "payments-2"),
+        ]
+        .iter()
+        .fold(filled, |filled, (name, value)| filled.replace(name, value))
     }
 
     /// Reads the password and the token from the output of a command.

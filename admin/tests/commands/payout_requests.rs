@@ -16,8 +16,18 @@ impl AdminFixture {
         (status, headers)
     }
 
+    /// Registers a payout key, which works afterwards.
+    pub(crate) async fn register_approved_key(&self) {
+        let (account, owner) = (self.account(), self.owner_of_live().await);
+        let register = format!("mode=live&type=email&pix_key={KEY}");
+        assert_eq!(self.send_form(&owner, "/dashboard/wallet/key", &register).await.0, 303);
+        self.change(&format!("accounts set-document {account} --document {DOCUMENT}")).await;
+        self.change(&format!("payouts approve-key {account} --key {KEY} --holder-document {DOCUMENT}")).await;
+        self.stack.clock.advance(172_800_000);
+    }
+
     /// Logs the first account's owner in. Returns the cookies, with that of live mode.
-    async fn owner_of_live(&self) -> String {
+    pub(crate) async fn owner_of_live(&self) -> String {
         let seed = &self.stack.seed.first;
         let body = format!("email={}&password={}", seed.owner_email, seed.password);
         let (status, headers) = self.send_form("", "/dashboard/login", &body).await;
@@ -26,7 +36,7 @@ impl AdminFixture {
         format!("{session}; __Host-mode=live")
     }
 
-    async fn request_payout(&self, cookie: &str, amount: &str, key: &str) -> u16 {
+    pub(crate) async fn request_payout(&self, cookie: &str, amount: &str, key: &str) -> u16 {
         let body = format!("mode=live&confirmed=1&amount={amount}&idempotency_key={key}");
         self.send_form(cookie, "/dashboard/wallet/payout", &body).await.0
     }

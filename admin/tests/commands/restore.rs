@@ -1,12 +1,16 @@
 //! Tests of `admin restore`. Copies of the tables stand for the restored ones.
 
+use std::collections::HashMap;
 use std::process::Output;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{BillingMode, GlobalSecondaryIndex};
-use serde_json::json;
+use domain::row::Key;
+use serde_json::{Value, json};
+use shared::clock::Clock;
+use shared::store::{Item, key_attributes, key_of_item};
 
-use crate::{AdminFixture, fields, id, lines, text};
+use crate::{AdminFixture, Merchant, MerchantServer, eventually, fields, id, lines, text};
 
 /// Copies a table with its rows and indexes, as a restore does.
 async fn copy_table(client: &Client, from: &str, to: &str) {
@@ -27,8 +31,29 @@ async fn copy_table(client: &Client, from: &str, to: &str) {
         .set_global_secondary_indexes(Some(indexes.collect()))
         .billing_mode(BillingMode::PayPerRequest);
     created.send().await.unwrap();
-    for item in client.scan().table_name(from).send().await.unwrap().items.unwrap_or_default() {
+    for item in items(client, from).await {
         client.put_item().table_name(to).set_item(Some(item)).send().await.unwrap();
+    }
+}
+
+async fn items(client: &Client, table: &str) -> Vec<Item> {
+    client.scan().table_name(table).into_paginator().items().send().try_collect().await.unwrap()
+}
+
+/// Reads all rows of a state table, by their keys.
+async fn rows(client: &Client, table: &str) -> HashMap<Key, Item> {
+    items(client, table).await.into_iter().map(|item| (key_of_item(&item).unwrap(), item)).collect()
+}
+
+/// Makes the state table what the table `to` is, as if the operators had restored it to the moment of that copy.
+async fn roll_back(client: &Client, to: &str) {
+    let (present, earlier) = (rows(client, "StateTable").await, rows(client, to).await);
+    for key in present.keys().filter(|key| !earlier.contains_key(*key)) {
+        let delete = client.delete_item().table_name("StateTable");
+        delete.set_key(Some(key_attributes(key))).send().await.unwrap();
+    }
+    for (_, item) in earlier.into_iter().filter(|(key, item)| present.get(key) != Some(item)) {
+        client.put_item().table_name("StateTable").set_item(Some(item)).send().await.unwrap();
     }
 }
 
@@ -50,10 +75,16 @@ async fn keys_that_became_invalid_after_the_moment_are_revoked_in_the_restored_t
     let [revoked, rotated, kept] =
         [post("/v1/api-keys").await, post("/v1/api-keys").await, post("/v1/api-keys").await];
 
+    let merchant = Merchant::of(&service);
+    let charge = merchant.charge().await;
+    merchant.sandbox(&charge, "pay", json!({})).await;
+    let case = merchant.sandbox(&charge, "med-cases", json!({})).await;
+
     let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
     copy_table(&client, "StateTable", "RestoredState").await;
     copy_table(&client, "ApiKeysTable", "RestoredKeys").await;
-    let since = service.stack.clock.now().to_iso();
+    // Commands on deployed tables have another clock than the service, which may be ahead.
+    let since = Clock::default().now().to_iso();
     service.change(&format!("keys revoke {account} {revoked}")).await;
     let replacement = post(&format!("/v1/api-keys/{rotated}/rotate")).await;
     service.change(&format!("accounts set-rate-limit {account} --per-minute 7")).await;
@@ -61,6 +92,7 @@ async fn keys_that_became_invalid_after_the_moment_are_revoked_in_the_restored_t
     service.object(&format!("ledger adjust --amount 1000 --reference c1 {ledger}")).await;
     let payout = service.object(&format!("payouts create --amount 600 --reference p1 {ledger}")).await;
     service.change(&format!("payouts settle {}", id(&payout))).await;
+    service.change(&format!("med decide {} --decision closed-without-refund", id(&case))).await;
 
     let printed_keys = async || {
         let output = on_restored(&service, &format!("keys list {account}")).await;
@@ -71,7 +103,7 @@ async fn keys_that_became_invalid_after_the_moment_are_revoked_in_the_restored_t
         printed_keys().await.contains(&revoked) && printed_keys().await.contains(&rotated),
         "the restore revives both keys"
     );
-    let command = format!("restore revoke-keys --since {since} --reason restored --audit-from");
+    let command = format!("restore revoke-keys --since {since} --reason restored --from");
     let revoke = async || {
         let output = on_restored(&service, &format!("{command} StateTable")).await;
         assert!(output.status.success(), "{output:?}");
@@ -83,10 +115,12 @@ async fn keys_that_became_invalid_after_the_moment_are_revoked_in_the_restored_t
     assert_eq!(summary, json!([2, 0]));
     let lost = printed.iter().find(|line| line["action"] == "account.set-rate-limit").unwrap();
     assert_eq!(fields(lost, &["state", "account"]), json!(["lost", account]));
-    for (action, minor) in [("ledger.adjust", 1_000), ("payout.create", 600), ("payout.settle", 600)] {
-        let details = json!({"mode": "test", "currency": "BRL", "minor": minor});
+    for (action, minor) in
+        [("ledger.adjust", 1_000), ("payout.create", 600), ("payout.settle", 600), ("med.decide", 1_000)]
+    {
+        let moved = json!({"mode": "test", "currency": "BRL", "minor": minor});
         let lost = printed.iter().find(|line| line["action"] == action).unwrap();
-        assert_eq!(fields(lost, &["state", "details"]), json!(["lost", details]));
+        assert_eq!(fields(lost, &["state", "moved"]), json!(["lost", moved]));
     }
     let keys = printed_keys().await;
     assert!(!keys.contains(&revoked) && !keys.contains(&rotated), "{keys}");
@@ -97,5 +131,198 @@ async fn keys_that_became_invalid_after_the_moment_are_revoked_in_the_restored_t
     assert_eq!(revoke().await.0, json!([0, 2]), "repeating the command changes nothing");
 
     let output = on_restored(&service, &format!("{command} RestoredState")).await;
-    assert!(!output.status.success() && text(&output.stderr).contains("before the restore"), "{output:?}");
+    assert!(
+        !output.status.success() && text(&output.stderr).contains("must name another table"),
+        "{output:?}"
+    );
+}
+
+impl AdminFixture {
+    /// Runs a command on another state table of the service. Returns the first object that it prints.
+    async fn object_of(&self, table: &str, line: &str) -> Value {
+        let mut ready = self.stack.ready().await.unwrap();
+        ready["variables"]["TABLE_NAME"] = table.into();
+        self.file("other.json", ready.to_string());
+        let output = self.run_at("other.json", line, "").await;
+        assert!(output.status.success(), "{output:?}");
+        lines(&output).remove(0)
+    }
+
+    /// The numbers of the account's e-mails and of the deliveries in the mode of a merchant's key.
+    async fn sent(&self, merchant: &Merchant) -> (usize, usize) {
+        let emails =
+            self.table("StateTable").partition(&format!("notices#{}", self.account())).await.unwrap();
+        (emails.len(), merchant.deliveries("").await.len())
+    }
+}
+
+/// The states of lines by the object that they name.
+fn states(lines: &[Value]) -> HashMap<String, String> {
+    let state = |line: &Value| Some((line["id"].as_str()?.to_owned(), line["state"].as_str()?.to_owned()));
+    lines.iter().filter_map(state).collect()
+}
+
+#[tokio::test]
+async fn payouts_and_corrections_after_the_moment_are_booked_again_and_nothing_is_sent() {
+    let service = AdminFixture::start().await;
+    let (account, server) = (service.account(), MerchantServer::start().await);
+    server.up.store(true, std::sync::atomic::Ordering::SeqCst);
+    let (merchant, in_test) = (Merchant::live(&service), Merchant::of(&service));
+    let events = json!(["payout.created", "payout.paid", "payout.failed"]);
+    merchant.post("/v1/webhooks/endpoints", json!({"url": server.url, "events": events})).await;
+    service.change(&format!("accounts set-shards {account} --shards 4")).await;
+    service.register_approved_key().await;
+    let owner = service.owner_of_live().await;
+    let scope = format!("--account {account} --mode live --reason agreed");
+    let adjust =
+        |name: &str, amount: i64| format!("ledger adjust {scope} --reference {name} --amount {amount}");
+    let create = async |name: &str, amount: i64| {
+        let line = format!("payouts create {scope} --reference {name} --amount {amount}");
+        id(&service.object(&line).await).to_owned()
+    };
+    service.object(&adjust("c1", 50_000)).await;
+    let [to_settle, to_fail] = [create("p1", 1_000).await, create("p2", 2_000).await];
+    let delivered = async |count: usize| {
+        eventually("the events are delivered", async || {
+            let delivered = merchant.deliveries("&status=DELIVERED").await.len();
+            assert!(delivered <= count, "{delivered} deliveries");
+            (delivered == count).then_some(())
+        })
+        .await;
+    };
+    delivered(2).await;
+
+    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    copy_table(&client, "StateTable", "Moment").await;
+    service.stack.clock.advance(1);
+    let since = service.stack.clock.now().to_iso();
+    service.change(&format!("payouts settle {to_settle}")).await;
+    service.object(&format!("payouts fail {to_fail} --reason closed")).await;
+    let [pending, paid, failed] = [create("p3", 300).await, create("p4", 400).await, create("p5", 500).await];
+    service.change(&format!("payouts settle {paid}")).await;
+    service.object(&format!("payouts fail {failed} --reason refused")).await;
+    let corrections = [adjust("c2", -700), adjust("c3", 80)].map(|line| line + " --note carta");
+    for line in &corrections {
+        service.object(line).await;
+    }
+    assert_eq!(service.request_payout(&owner, "60", "k1").await, 303);
+    // The charge that this payout takes its money from is lost.
+    let charge = in_test.charge().await;
+    in_test.sandbox(&charge, "pay", json!({})).await;
+    service
+        .object(&format!(
+            "payouts create --account {account} --mode test --amount 900 --reference t1 --reason x"
+        ))
+        .await;
+    delivered(10).await;
+    copy_table(&client, "StateTable", "Former").await;
+    roll_back(&client, "Moment").await;
+    let before = service.sent(&merchant).await;
+
+    let repeat = format!("restore repeat-payouts --from Former --since {since} --reason restored");
+    let balances = async |table: &str, mode: &str| {
+        let shown = service.object_of(table, &format!("ledger show --account {account} --mode {mode}")).await;
+        fields(&shown, &["available", "pending", "retained", "total"])
+    };
+    let restored = balances("StateTable", "live").await;
+    let dry = service.objects(&format!("{repeat} --dry-run")).await;
+    assert_eq!(balances("StateTable", "live").await, restored, "a dry run changes nothing");
+    let booked = service.objects(&repeat).await;
+    assert_eq!(booked, dry);
+    let (summary, lines) = booked.split_last().unwrap();
+    assert_eq!(fields(summary, &["booked", "exists", "refused"]), json!([9, 1, 0]), "{booked:?}");
+    let line = lines.iter().find(|line| line["id"] == pending.as_str()).unwrap();
+    assert_eq!(
+        fields(line, &["state", "reference", "minor", "currency", "status", "scope"]),
+        json!(["booked", "p3", 300, "BRL", "pending", format!("{account}:live")])
+    );
+    assert!(!format!("{lines:?}").contains("financeiro"), "{lines:?}");
+
+    assert_eq!(balances("StateTable", "live").await, balances("Former", "live").await);
+    assert_eq!(balances("StateTable", "test").await[0], -900);
+    service.verify_ledger("live").await;
+    service.verify_ledger("test").await;
+    for id in [&to_settle, &to_fail, &pending, &paid, &failed] {
+        let show = format!("payouts show {id}");
+        assert_eq!(service.object(&show).await, service.object_of("Former", &show).await);
+    }
+    let again = service.objects(&repeat).await;
+    let (summary, lines) = again.split_last().unwrap();
+    assert_eq!(fields(summary, &["booked", "exists", "refused"]), json!([0, 10, 0]));
+    assert!(states(lines).values().all(|state| state == "exists"), "{lines:?}");
+    for line in &corrections {
+        service.object(line).await;
+    }
+    assert_eq!(service.request_payout(&owner, "1", "k2").await, 422, "the requested payout is pending");
+    assert_eq!(balances("StateTable", "live").await, balances("Former", "live").await);
+    let mut audit = service.audit(&account).await;
+    audit.retain(|row| row["action"] == "restore.book-again");
+    assert_eq!(audit.len(), 9);
+    assert!(
+        audit.iter().all(|row| fields(row, &["actor", "reason"]) == json!(["ana", "restored"])),
+        "{audit:?}"
+    );
+
+    // Only what happens after that is published.
+    assert_eq!(service.sent(&merchant).await, before);
+    service.change(&format!("payouts settle {pending}")).await;
+    eventually("the settlement is delivered", async || {
+        let delivered = merchant.deliveries("&status=DELIVERED").await;
+        delivered
+            .iter()
+            .any(|delivery| delivery["payload"]["data"]["object"]["id"] == pending.as_str())
+            .then_some(())
+    })
+    .await;
+    assert_eq!(service.sent(&merchant).await, (before.0, before.1 + 1));
+}
+
+#[tokio::test]
+async fn what_the_restored_tables_have_in_place_of_a_payout_is_refused_with_the_reason() {
+    let service = AdminFixture::start().await;
+    let (account, client) = (service.account(), local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url));
+    let scope = format!("--account {account} --mode test --reason agreed");
+    service.object(&format!("ledger adjust {scope} --reference c1 --amount 5000")).await;
+    let create = format!("payouts create {scope} --reference p1 --amount 100");
+    let payout = service.object(&create).await;
+    copy_table(&client, "StateTable", "Moment").await;
+    let since = service.stack.clock.now().to_iso();
+    service.change(&format!("payouts settle {}", id(&payout))).await;
+    service.object(&format!("payouts create {scope} --reference p2 --amount 200")).await;
+    let opened = service.change("accounts open --merchant-name Padaria --merchant-city Recife").await;
+    let of_new = format!(
+        "ledger adjust --account {} --mode test --reason agreed --reference c1 --amount 1",
+        id(&opened)
+    );
+    service.object(&of_new).await;
+    copy_table(&client, "StateTable", "Former").await;
+    roll_back(&client, "Moment").await;
+    // Operators repeated them by hand, and differently.
+    service.change(&format!("payouts fail {}", id(&payout))).await;
+    service.object(&format!("payouts create {scope} --reference p2 --amount 300")).await;
+
+    let repeat = format!("restore repeat-payouts --from Former --since {since} --reason restored");
+    let output = service.run(&repeat).await;
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let printed = lines(&output);
+    let (summary, refused) = printed.split_last().unwrap();
+    assert_eq!(fields(summary, &["booked", "exists", "refused"]), json!([0, 1, 3]));
+    let why: String = refused.iter().filter_map(|line| line["why"].as_str()).collect();
+    for says in ["already ended: it is failed", "the reference belongs to the payout po_", "no such account"]
+    {
+        assert!(why.contains(says), "{why}");
+    }
+    service.verify_ledger("test").await;
+    let only = format!("{repeat} --account {}", id(&opened));
+    assert_eq!(lines(&service.run(&only).await).len(), 2);
+
+    for (wrong, says) in [
+        (repeat.replace("Former", "StateTable"), "StateTable is the one that is worked on"),
+        (repeat.replace("Former", "Nowhere"), "DynamoDB has no such table"),
+        (repeat.replace(&since, "2999-01-01"), "--since must not be in the future"),
+        (format!("{repeat} --account acc_0123456789abcdef"), "has no account acc_0123456789abcdef"),
+        (format!("{repeat} --account acc_1"), "acc_ and 16"),
+    ] {
+        service.refuses(&wrong, says).await;
+    }
 }

@@ -136,7 +136,8 @@ async fn what_opens_a_door_needs_two_persons_and_an_emergency_pages_the_others()
         &format!("users remove-second-factor {account} --email {owner}"),
         &format!("users add {account} --email eva@loja.example --role owner"),
         &rotate,
-        "restore revoke-keys --audit-from other --since 2026-11-21",
+        "restore revoke-keys --from other --since 2026-11-21",
+        "restore repeat-payouts --from other --since 2026-11-21",
         &format!("payouts create --account {account} --mode live --amount 1 --reference a --over-limit"),
     ] {
         stack.refuses(ANA, command, "needs two persons: add --propose").await;
