@@ -1,6 +1,8 @@
-//! `admin restore`: what remains to be done after the tables were restored to an earlier moment.
+//! `admin restore`: what remains to be done after the tables were restored to an earlier moment, and the comparison of
+//! rows with those of a copy.
 
 mod book_again;
+mod compare;
 
 use clap::{Args, Subcommand};
 use domain::audit::{Action, Audit, Sum};
@@ -49,6 +51,12 @@ pub(crate) enum Command {
         #[command(flatten)]
         operator: OperatorArguments,
     },
+    /// Compare an account's rows with those in a copy of the state table, or copy single rows from it
+    ///
+    /// Prints a line for each row that differs, or that only one table has. Texts are shown as `hidden`, unless they are
+    /// states and names of the service. Leaves out events, deliveries, e-mails, logs, sums and counters of a time, and
+    /// the audit, which `audit verify` checks.
+    Compare(compare::Arguments),
 }
 
 /// The state table before the restore, and the moment
@@ -89,6 +97,7 @@ impl Command {
     pub(crate) fn changes(&self) -> bool {
         match self {
             Self::RevokeKeys { .. } | Self::RepeatPayouts { .. } => true,
+            Self::Compare(arguments) => arguments.copies(),
         }
     }
 }
@@ -107,6 +116,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         Command::RepeatPayouts { former, account, operator } => {
             book_again::run(stack, &former, account, &operator).await
         }
+        Command::Compare(arguments) => compare::run(stack, arguments).await,
     }
 }
 

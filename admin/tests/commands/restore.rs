@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::process::Output;
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::types::{BillingMode, GlobalSecondaryIndex};
+use aws_sdk_dynamodb::types::{AttributeValue, BillingMode, GlobalSecondaryIndex};
 use domain::row::Key;
 use serde_json::{Value, json};
 use shared::clock::Clock;
-use shared::store::{Item, key_attributes, key_of_item};
+use shared::store::{Item, key_attributes, key_of_item, number};
 
 use crate::{AdminFixture, Merchant, MerchantServer, eventually, fields, id, lines, text};
 
@@ -246,6 +246,16 @@ async fn payouts_and_corrections_after_the_moment_are_booked_again_and_nothing_i
         let show = format!("payouts show {id}");
         assert_eq!(service.object(&show).await, service.object_of("Former", &show).await);
     }
+    let compare = format!("restore compare --from Former --account {account} --mode live");
+    let compared = service.objects(&compare).await;
+    let of = |kind: &str| compared.iter().filter(|line| line["kind"] == kind).collect::<Vec<_>>();
+    for kind in ["ledger", "wallet", "reference", "payout-requests"] {
+        assert!(of(kind).is_empty(), "{compared:?}");
+    }
+    let payouts = of("payout");
+    let is_only_marked = |line: &&Value| line["changes"].as_object().unwrap().keys().eq(["booked_again"]);
+    assert!(payouts.len() == 6 && payouts.iter().all(is_only_marked), "{payouts:?}");
+
     let again = service.objects(&repeat).await;
     let (summary, lines) = again.split_last().unwrap();
     assert_eq!(fields(summary, &["booked", "exists", "refused"]), json!([0, 10, 0]));
@@ -325,4 +335,152 @@ async fn what_the_restored_tables_have_in_place_of_a_payout_is_refused_with_the_
     ] {
         service.refuses(&wrong, says).await;
     }
+}
+
+#[tokio::test]
+async fn damaged_rows_are_compared_with_a_copy_and_copied_one_by_one() {
+    let service = AdminFixture::start().await;
+    let (account, merchant) = (service.account(), Merchant::of(&service));
+    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let customer = json!({"name": "Maria Souza", "document": "29537995593"});
+    let charge = merchant.post("/v1/pix/charges", json!({"amount": 1000, "customer": customer})).await;
+    let other = merchant.charge().await;
+    merchant.sandbox(&other, "pay", json!({})).await;
+    let endpoint = merchant.register_endpoint("http://127.0.0.1:9/hook", "payout.created").await;
+    service.change(&format!("accounts set-rate-limit {account} --per-minute 70")).await;
+    copy_table(&client, "StateTable", "Copy").await;
+
+    let rows = rows(&client, "StateTable").await;
+    let damage = async |begins: &str, change: &dyn Fn(&mut Item)| {
+        let (key, item) = rows.iter().find(|(key, _)| key.joined().starts_with(begins)).unwrap();
+        let mut item = item.clone();
+        change(&mut item);
+        client.put_item().table_name("StateTable").set_item(Some(item)).send().await.unwrap();
+        key.clone()
+    };
+    let text_of = |value: &str| AttributeValue::S(value.to_owned());
+    let set = |item: &mut Item, map: &str, name: &str, value: AttributeValue| {
+        let AttributeValue::M(fields) = item.get_mut(map).unwrap() else { panic!("{map} is no map") };
+        fields.insert(name.to_owned(), value);
+    };
+    let of_charge = |charge: &Value| format!("charge#{}#charge", crate::raw_id(charge));
+    let of_account = format!("account#{account}");
+    let rename = |item: &mut Item| set(item, "customer", "name", text_of("???"));
+    let redirect = |item: &mut Item| drop(item.insert("url".to_owned(), text_of("http://127.0.0.1:9/x")));
+    let slow_down = |item: &mut Item| set(item, "settings", "rate_limit_per_minute", number(1));
+    let expire = |item: &mut Item| drop(item.insert("status".to_owned(), text_of("EXPIRED")));
+    let damaged = [
+        damage(&of_charge(&charge), &rename).await,
+        damage("endpoints#", &redirect).await,
+        damage(&of_account, &slow_down).await,
+    ];
+    let expired = damage(&of_charge(&other), &expire).await;
+    let posting = rows.keys().find(|key| key.pk.starts_with("ledger#")).unwrap();
+    let delete = client.delete_item().table_name("StateTable").set_key(Some(key_attributes(posting)));
+    delete.send().await.unwrap();
+    let newer = merchant.charge().await;
+
+    let compare = format!("restore compare --from Copy --account {account}");
+    let compared = service.objects(&format!("{compare} --mode test")).await;
+    let of = |key: &Key| compared.iter().find(|line| line["pk"] == key.pk && line["sk"] == key.sk).unwrap();
+    let changes = |key: &Key| of(key)["changes"].clone();
+    assert_eq!(changes(&damaged[0]), json!({"customer.name": ["hidden", "hidden"]}));
+    assert_eq!(changes(&damaged[1]), json!({"url": ["hidden", "hidden"]}));
+    assert_eq!(changes(&damaged[2]), json!({"settings.rate_limit_per_minute": [1, 70]}));
+    assert_eq!(changes(&expired), json!({"status": ["EXPIRED", "PAID"]}));
+    let lost = fields(of(posting), &["state", "kind", "hash"]);
+    assert_eq!(lost, json!(["only_in_copy", "ledger", "absent"]));
+    let is_new_charge = |line: &&Value| line["state"] == "only_here" && line["sk"] == "charge";
+    let pk = format!("charge#{}", crate::raw_id(&newer));
+    assert!(compared.iter().filter(is_new_charge).map(|line| &line["pk"]).eq([&pk]), "{compared:?}");
+    let printed = format!("{compared:?}");
+    for secret in ["Maria", "29537995593", "127.0.0.1", "argon2"] {
+        assert!(!printed.contains(secret), "{secret}: {printed}");
+    }
+
+    let named =
+        |key: &Key, hash: &str| format!("{compare} --reason defect --copy-row {} {} {hash}", key.pk, key.sk);
+    let hash = |key: &Key| of(key)["hash"].as_str().unwrap();
+    for key in &damaged {
+        let copy = named(key, hash(key));
+        let dry = service.object(&format!("{copy} --dry-run")).await;
+        let copied = service.object(&copy).await;
+        assert_eq!(copied, dry);
+        assert_eq!(fields(&copied, &["state", "changes"]), json!(["copied", changes(key)]));
+        service.refuses(&copy, "has changed since it was compared").await;
+    }
+    let shown = merchant.get(&format!("/v1/charges/{}", id(&charge))).await;
+    assert_eq!(shown["customer"]["name"], "Maria Souza");
+    assert_eq!(merchant.get("/v1/webhooks/endpoints").await["data"][0]["url"], endpoint["url"]);
+    let (_, headers, _) = service.send("GET", "/v1/charges", ("apikey", merchant.key.as_str())).await;
+    let limit = headers["x-ratelimit-limit-minute"].to_str().unwrap();
+    assert_eq!(limit, "70", "the rows of API keys have the setting too");
+    let again = service.objects(&format!("{compare} --mode test")).await;
+    for line in
+        again.iter().filter(|line| damaged.iter().any(|key| line["pk"] == key.pk && line["sk"] == key.sk))
+    {
+        assert!(line["changes"].as_object().unwrap().keys().eq(["version"]), "{line}");
+    }
+    let mut copies = service.audit(&account).await;
+    copies.retain(|row| row["action"] == "restore.copy-row");
+    let details = json!([{"from": "Copy"}, "defect", "ana"]);
+    assert!(copies.iter().all(|row| fields(row, &["details", "reason", "actor"]) == details), "{copies:?}");
+    assert_eq!(copies.len(), 3);
+
+    let key = |pk: &str, sk: &str| Key { pk: pk.to_owned(), sk: sk.to_owned() };
+    let first = |begins: &str| rows.keys().find(|key| key.pk.starts_with(begins)).unwrap().clone();
+    let of_other = format!("account#{}", service.stack.seed.other.id);
+    for (command, says) in [
+        (named(posting, "absent"), "correct it with `ledger adjust`"),
+        (named(&first("wallet#"), "x"), "correct it with `ledger adjust`"),
+        (named(&first("audit#"), "x"), "can only be appended to"),
+        (named(&key("payout#po_1", "payout"), "x"), "restore repeat-payouts"),
+        (named(&key("receipts#x", "x"), "x"), "use `receipts`"),
+        (named(&expired, hash(&expired)), "status differs, and other rows must agree with it"),
+        (named(&key("charge#x", "charge"), "x"), "only a row of both tables"),
+        (named(&key(&of_other, "account"), "x"), "not of the account"),
+        (named(&damaged[0], "x").replace("Copy", "StateTable"), "is the one that is worked on"),
+        (compare.replace("Copy", "Nowhere"), "DynamoDB has no such table"),
+        (compare.replace(&account, "acc_0123456789abcdef"), "neither table has an account"),
+        (format!("{compare} --copy-row a b c"), "--reason"),
+        (format!("{compare} --reason x"), "--copy-row"),
+        (format!("{compare} --dry-run"), "--dry-run is for commands"),
+    ] {
+        service.refuses(&command, says).await;
+    }
+}
+
+#[tokio::test]
+async fn rows_of_several_pages_are_compared_in_the_order_of_their_keys() {
+    let service = AdminFixture::start().await;
+    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let account = service.account();
+    copy_table(&client, "StateTable", "Copy").await;
+    let (only_here, only_in_copy) = ([0, 99, 100, 101, 329], [1, 98, 102, 200, 328]);
+    let put = async |table: &str, list: &str, pk: &str, sk: &str| {
+        let item = [("pk", pk), ("sk", sk), ("list_pk", list), ("list_sk", pk)];
+        let item = item.map(|(name, value)| (name.to_owned(), AttributeValue::S(value.to_owned())));
+        client.put_item().table_name(table).set_item(Some(item.into())).send().await.unwrap();
+    };
+    for n in 0..330 {
+        for (table, left_out) in [("StateTable", &only_in_copy), ("Copy", &only_here)] {
+            if !left_out.contains(&n) {
+                put(table, "none", &format!("destinations#{account}:test"), &format!("{n:03}")).await;
+                put(table, &format!("charges#{account}:test"), &format!("charge#{n:03}"), "charge").await;
+            }
+        }
+    }
+    let printed = service.objects(&format!("restore compare --from Copy --account {account}")).await;
+    let of = |kind: &str, state: &str, field: &str| {
+        let lines = printed.iter().filter(|line| line["kind"] == kind && line["state"] == state);
+        let number = |line: &Value| line[field].as_str()?.rsplit('#').next()?.parse().ok();
+        let mut numbers: Vec<u32> = lines.filter_map(number).collect();
+        numbers.sort_unstable();
+        numbers
+    };
+    for (kind, field) in [("destinations", "sk"), ("charge", "pk")] {
+        assert_eq!(of(kind, "only_here", field), only_here, "{kind}");
+        assert_eq!(of(kind, "only_in_copy", field), only_in_copy, "{kind}");
+    }
+    assert_eq!(printed.len(), 20);
 }

@@ -138,6 +138,7 @@ async fn what_opens_a_door_needs_two_persons_and_an_emergency_pages_the_others()
         &rotate,
         "restore revoke-keys --from other --since 2026-11-21",
         "restore repeat-payouts --from other --since 2026-11-21",
+        &format!("restore compare --from other --account {account} --copy-row pk sk hash"),
         &format!("payouts create --account {account} --mode live --amount 1 --reference a --over-limit"),
     ] {
         stack.refuses(ANA, command, "needs two persons: add --propose").await;
