@@ -13,7 +13,7 @@ use shared::store::{Item, key_attributes, key_of_item, number};
 use crate::{AdminFixture, Merchant, MerchantServer, eventually, fields, id, lines, text};
 
 /// Copies a table with its rows and indexes, as a restore does.
-async fn copy_table(client: &Client, from: &str, to: &str) {
+pub(crate) async fn copy_table(client: &Client, from: &str, to: &str) {
     let described = client.describe_table().table_name(from).send().await.unwrap().table.unwrap();
     let indexes = described.global_secondary_indexes.unwrap_or_default().into_iter().map(|index| {
         GlobalSecondaryIndex::builder()
@@ -46,7 +46,7 @@ async fn rows(client: &Client, table: &str) -> HashMap<Key, Item> {
 }
 
 /// Makes the state table what the table `to` is, as if the operators had restored it to the moment of that copy.
-async fn roll_back(client: &Client, to: &str) {
+pub(crate) async fn roll_back(client: &Client, to: &str) {
     let (present, earlier) = (rows(client, "StateTable").await, rows(client, to).await);
     for key in present.keys().filter(|key| !earlier.contains_key(*key)) {
         let delete = client.delete_item().table_name("StateTable");

@@ -4,6 +4,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::restore::{copy_table, roll_back};
 use crate::{AdminFixture, as_deployed, fields, id, lines, text, words};
 
 const ANA: &str = "Operators/ana";
@@ -151,6 +152,29 @@ async fn what_opens_a_door_needs_two_persons_and_an_emergency_pages_the_others()
     let proposed = stack.object(ANA, &format!("{reset} --propose")).await;
     let printed = stack.object(BIA, &format!("proposals approve {}", id(&proposed))).await;
     assert!(printed["password"].is_string(), "who approves reads the password: {printed}");
+}
+
+#[tokio::test]
+async fn two_persons_book_a_correction_again_that_a_restore_lost() {
+    let stack = DeployedFixture::start(&[]).await;
+    let client = local::sdk::dynamodb(&stack.service.stack.endpoints.dynamodb_url);
+    let account = stack.service.account();
+    copy_table(&client, "StateTable", "Moment").await;
+    let adjust = format!("ledger adjust --account {account} --mode live --amount 1000 --reference c1");
+    stack.service.change(&adjust).await;
+    copy_table(&client, "StateTable", "Former").await;
+    roll_back(&client, "Moment").await;
+    let repeat = "restore repeat-payouts --from Former --since 2026-01-01";
+    let proposed = stack.object(ANA, &format!("{repeat} --propose")).await;
+    assert_eq!(stack.available().await, 0, "a proposal books nothing");
+    let approve = format!("proposals approve {}", id(&proposed));
+    stack.refuses(ANA, &approve, "who proposes can't approve").await;
+    let summary = stack.object(BIA, &approve).await;
+    assert_eq!(fields(&summary, &["booked", "refused"]), json!([1, 0]));
+    assert_eq!(stack.available().await, 1_000);
+    let row = stack.service.audit(&account).await.remove(0);
+    assert_eq!(fields(&row, &["action", "actor"]), json!(["restore.book-again", "bia"]));
+    assert_eq!(row["reason"], format!("agreed ({}, proposed by ana)", id(&proposed)));
 }
 
 #[tokio::test]
