@@ -163,7 +163,7 @@ async fn repeat(stack: &Stack, row: &Audit, operator: &OperatorArguments) -> Res
     }
 }
 
-/// Returns the sum of an action on money. Where its details have none, the object in the former table has it.
+/// Returns the sum that an action moved. Where its details have none, the object in the former table has it.
 async fn moved(former: &Store, row: &Audit) -> Result<Option<Sum>> {
     let sum = |scope: Scope, currency, minor| Sum { mode: scope.mode, currency, minor };
     Ok(match row.action {
@@ -181,6 +181,7 @@ async fn moved(former: &Store, row: &Audit) -> Result<Option<Sum>> {
             let found: Vec<IncomingPayment> = former.get_in_order(&[Mode::Test, Mode::Live].map(of)).await?;
             found.first().map(|of| sum(of.scope, of.currency, of.amount.minor()))
         }
+        Action::CancelCharge { .. } | Action::AppealCase(_) => None,
         _ => row.action.sum(),
     })
 }

@@ -62,10 +62,8 @@ const ROWS_PER_READ: usize = 100;
 const CONCURRENT: usize = 16;
 
 /// The attributes whose texts are states and names of the service, not of persons.
-const SHOWN: [&str; 14] = [
-    "account", "acquirer", "currency", "events", "id", "kind", "list_pk", "method", "methods", "mode",
-    "role", "scope", "state", "status",
-];
+const SHOWN: [&str; 11] =
+    ["account", "acquirer", "currency", "id", "kind", "list_pk", "method", "mode", "role", "state", "status"];
 
 /// The attributes of charges, refunds and MED cases that other rows must agree with.
 const OF_MONEY: &str = "amount costs currency disputes funds lost lost_later money_outcome moved movements receipt \
@@ -301,15 +299,12 @@ fn add_changes(path: &str, here: &Value, copy: &Value, changes: &mut BTreeMap<St
     }
 }
 
-/// Hides texts, which may be secret or personal.
+/// Hides texts and lists, which may be secret or personal.
 fn masked(name: &str, value: &Value) -> Value {
     match value {
-        Value::String(_) if !SHOWN.contains(&name) => "hidden".into(),
-        Value::Array(items) => items.iter().map(|item| masked(name, item)).collect(),
-        Value::Object(fields) => {
-            fields.iter().map(|(name, value)| (name.clone(), masked(name, value))).collect()
-        }
-        Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Null => value.clone(),
+        Value::Number(_) | Value::Bool(_) | Value::Null => value.clone(),
+        Value::String(_) if SHOWN.contains(&name) => value.clone(),
+        Value::String(_) | Value::Array(_) | Value::Object(_) => "hidden".into(),
     }
 }
 

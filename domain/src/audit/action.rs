@@ -176,7 +176,7 @@ mod tests {
 
     use super::*;
 
-    /// Where the sum is that an action on money moved.
+    /// Where the sum is that an action concerns.
     #[derive(Debug, Eq, PartialEq)]
     enum Sums {
         InDetails,
