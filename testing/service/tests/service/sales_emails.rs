@@ -220,12 +220,16 @@ async fn a_live_sale_costs_no_write_unit_more_and_its_mail_two_for_each_subscrib
         dispatch(&service.stack).await;
         let charge: ChargeId = id(&created).parse().unwrap();
         credit(&service, charge, &format!("E{}", charge.txid())).await;
+        service.proxy().count_partitions();
         let (_, report) = service.cost(dispatch(&service.stack)).await;
+        // The ids of some charges also make the sums of the days due.
+        let written = report.units_by_key.iter().filter(|key| !key.partition.starts_with("rollup#"));
+        let units: f64 = written.map(|key| key.units).sum();
         println!(
-            "dispatch of a live sale, subscribed: {is_subscribed}: {} WU, {} RU",
-            report.write_units, report.read_units
+            "dispatch of a live sale, subscribed: {is_subscribed}: {units} WU, {} RU",
+            report.read_units
         );
-        of_dispatch.push(report);
+        of_dispatch.push(units);
         let messages = service.take_queued_emails().await;
         let delayed = count_messages(&service, "MailQueue").await[2];
         assert_eq!((messages.len(), delayed), (0, usize::from(is_subscribed)), "{messages:?}");
@@ -243,5 +247,5 @@ async fn a_live_sale_costs_no_write_unit_more_and_its_mail_two_for_each_subscrib
         assert_eq!(mails.all().len(), 1);
     }
     let [none, one] = of_dispatch.as_slice() else { panic!("{of_dispatch:?}") };
-    assert!((none.write_units - one.write_units).abs() < f64::EPSILON, "{none:?} {one:?}");
+    assert!((none - one).abs() < f64::EPSILON, "{none} {one}");
 }
