@@ -125,7 +125,7 @@ metrics! {
     /// Notifications of acquirers with a valid token in the URL, whose signature, certificate or address is wrong.
     NOTIFICATIONS_REFUSED = Metric::count("NotificationsRefused");
     DELIVERY_ATTEMPTS = Metric::count("DeliveryAttempts").by(OUTCOME);
-    /// The time from a payment's settlement to the first attempt to deliver its event.
+    /// The time from a live payment's settlement to the first attempt to deliver its event.
     PAID_TO_FIRST_ATTEMPT = Metric::count("PaidToFirstAttempt").in_unit("Milliseconds");
     CHARGES_CREATED = Metric::count("ChargesCreated").by(CURRENCY);
     CHARGES_PAID = Metric::count("ChargesPaid").by(CURRENCY);

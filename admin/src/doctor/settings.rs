@@ -39,28 +39,28 @@ async fn topic(deployed: &Deployed) -> Checked {
 
 /// One command names up to 100 alarms, which is more than the template has.
 async fn states_of_alarms(deployed: &Deployed) -> Checked {
-    let declared: Vec<(&str, &str)> = deployed.of_type(ALARM).collect();
-    let names = declared.iter().map(|(_, name)| *name);
-    let words = ["cloudwatch", "describe-alarms", "--alarm-names"].into_iter().chain(names);
+    let declared: Vec<&str> = deployed.of_type(ALARM).map(|(_, name)| name).collect();
+    let words =
+        ["cloudwatch", "describe-alarms", "--alarm-names"].into_iter().chain(declared.iter().copied());
     let read = deployed.cli.read_existing(&words.collect::<Vec<_>>()).await?;
     let alarms = list(&read, "/MetricAlarms");
-    let findings = declared.into_iter().flat_map(|(logical_id, name)| {
+    let findings = declared.into_iter().flat_map(|name| {
         match alarms.iter().find(|alarm| text(alarm, "/AlarmName") == name) {
-            None => vec![format!("{logical_id}: the alarm {name} does not exist")],
-            Some(alarm) => about_alarm(logical_id, alarm),
+            None => vec![format!("the alarm {name} does not exist")],
+            Some(alarm) => about_alarm(name, alarm),
         }
     });
     Ok(findings.collect())
 }
 
-fn about_alarm(logical_id: &str, alarm: &Value) -> Vec<String> {
+fn about_alarm(name: &str, alarm: &Value) -> Vec<String> {
     let mut found = Vec::new();
     if alarm.get("ActionsEnabled") != Some(&Value::Bool(true)) {
-        found.push(format!("{logical_id}: its actions were disabled by hand"));
+        found.push(format!("{name}: its actions were disabled by hand"));
     }
     if text(alarm, "/StateValue") == "ALARM" {
         let since = time(alarm, "/StateUpdatedTimestamp").map(|at| format!(" since {at}"));
-        found.push(format!("{logical_id}: it is on{}", since.unwrap_or_default()));
+        found.push(format!("{name}: it is on{}", since.unwrap_or_default()));
     }
     found
 }

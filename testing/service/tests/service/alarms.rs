@@ -1,8 +1,7 @@
 //! Tests that the template's alarms notify operators with a severity and a runbook, and cover each function, queue,
 //! table and index.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_yaml_ng::Value;
 
@@ -28,59 +27,41 @@ fn text_of(names: &[&str]) -> String {
     texts.concat()
 }
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// Returns the links to a page's headings: lower case, without punctuation, with hyphens for spaces.
-fn headings(page: &str) -> BTreeSet<String> {
-    let titles =
-        page.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
-    let letter = |letter: char| match letter {
-        ' ' => Some('-'),
-        letter => (letter.is_alphanumeric() || letter == '-').then_some(letter),
-    };
-    titles.map(|title| title.to_lowercase().chars().filter_map(letter).collect()).collect()
-}
-
-/// Returns the pages for operators.
-fn operations() -> String {
-    let docs = root().join("docs");
-    let pages = std::fs::read_dir(docs.join("operations")).into_iter().flatten();
-    let pages = pages
-        .map(|page| page.unwrap().path())
-        .chain(["operations.md", "pix.md", "cards.md", "crypto.md"].map(|name| docs.join(name)));
-    pages.map(|page| std::fs::read_to_string(page).unwrap()).collect()
-}
-
 #[test]
-fn each_alarm_notifies_the_topic_with_a_severity_and_a_runbook_that_exists() {
-    let (alarms, operations) = (alarms(), operations());
+fn each_alarm_notifies_the_topic_and_links_its_row_on_the_page_of_alarms() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let page = std::fs::read_to_string(docs.join("operations/alarms.md")).unwrap();
+    let mut rows: Vec<&str> =
+        page.split("<a id=\"").skip(1).filter_map(|row| row.split('"').next()).collect();
+    rows.sort_unstable();
     let expected: Value =
         serde_yaml_ng::from_str("!If [HasAlarmTopic, [!Ref AlarmTopicArn], !Ref AWS::NoValue]").unwrap();
-    for (name, alarm) in &alarms {
+    let mut names = Vec::new();
+    for (id, alarm) in alarms() {
         let properties = &alarm["Properties"];
         for actions in ["AlarmActions", "OKActions"] {
-            assert_eq!(properties[actions], expected, "{name}");
+            assert_eq!(properties[actions], expected, "{id}");
         }
-        let Value::Tagged(shown) = &properties["AlarmName"] else { panic!("{name} has no name of its own") };
-        let shown = shown.value.as_str().unwrap();
-        let severities = ["${AWS::StackName}-page-", "${AWS::StackName}-ticket-"];
-        assert!(severities.iter().any(|severity| shown.starts_with(severity)), "{name}: {shown}");
+        let Value::Tagged(name) = &properties["AlarmName"] else { panic!("{id} has no name of its own") };
+        let name = name.value.as_str().unwrap().strip_prefix("${AWS::StackName}-").unwrap();
+        assert!(["page-", "ticket-"].iter().any(|severity| name.starts_with(severity)), "{name}");
         let description = properties["AlarmDescription"].as_str().unwrap();
-        let (_, runbook) = description.split_once(" Runbook at ").unwrap();
-        let (page, heading) = runbook.split_once('#').unwrap();
-        let page = std::fs::read_to_string(root().join(page)).unwrap();
-        assert!(headings(&page).contains(heading), "{name}: there is no {runbook}");
-        let row =
-            operations.lines().find(|line| line.starts_with('|') && line.contains(&format!("`{name}`")));
-        assert!(row.is_some(), "the operators' pages do not explain {name}");
+        let link = format!(". Runbook at docs/operations/alarms.md#{name}");
+        assert!(description.ends_with(&link), "{name}: {description}");
+        assert!(page.contains(&format!("<a id=\"{name}\"></a>`{name}`")), "{name}");
+        names.push(name.to_owned());
     }
-    let known: BTreeSet<&str> = alarms.iter().map(|(name, _)| name.as_str()).collect();
-    let named =
-        operations.split('`').filter(|text| text.ends_with("Alarm") && !text.contains(char::is_whitespace));
-    for name in named {
-        assert!(known.contains(name), "the operators' pages name {name}, which the template does not have");
+    names.sort_unstable();
+    assert_eq!(names, rows);
+    let pages = std::fs::read_dir(docs.join("operations")).unwrap().map(|page| page.unwrap().path());
+    for page in pages.chain(["pix.md", "cards.md", "crypto.md"].map(|name| docs.join(name))) {
+        let text = std::fs::read_to_string(&page).unwrap();
+        let spans = text.split('`').filter(|span| !span.contains(char::is_whitespace));
+        for span in spans {
+            let is_name = ["page-", "ticket-"].iter().any(|severity| span.starts_with(severity));
+            assert!(!is_name || rows.contains(&span), "{}: there is no alarm {span}", page.display());
+            assert!(!span.ends_with("Alarm"), "{}: the pager does not show {span}", page.display());
+        }
     }
 }
 
