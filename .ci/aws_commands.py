@@ -89,17 +89,18 @@ def check_answer(where, shape, answer):
 
 def commands_of(text):
     """Yields the words of each `aws` command in blocks and in spans of code, and whether it is in a block."""
+    # Blocks in a language have no commands.
+    text = re.sub(r"^```\w+\n.*?^```$", "", text, flags=re.S | re.M)
     joined = re.sub(r"\\\n\s*", " ", text)
     blocks = re.findall(r"^```\n(.*?)^```", joined, re.S | re.M)
     spans = re.findall(r"`(aws [a-z0-9-]+ [^`]*)`", re.sub(r"^```\n.*?^```", "", joined, flags=re.S | re.M))
-    lines = [(line.removeprefix("$ "), True) for block in blocks for line in block.splitlines()]
+    lines = [(line, True) for block in blocks for line in block.splitlines()]
     for line, is_block in lines + [(span, False) for span in spans]:
-        inner = re.search(r"\$\((aws [^)]*)\)", line)
-        line = inner.group(1) if inner else line
-        if line.startswith("aws "):
-            # A placeholder such as <ARN of the topic> is one word.
-            line = re.sub(r"<[^>]*>", "PLACEHOLDER", line.split("  #")[0])
-            yield shlex.split(" ".join(line.split()))[1:], is_block
+        # A placeholder such as <ARN of the topic>, or the output of another command, is one word.
+        line = re.sub(r"<[^>]*>|\$\((?!aws )[^()]*\)", "PLACEHOLDER", line.split("  #")[0])
+        # Commands also begin in functions, substitutions and loops.
+        for command in re.findall(r"(?:^(?:\$ )?|\$\(|\{ |\| )(aws [^)|;]*)", line.strip()):
+            yield shlex.split(command)[1:], is_block
 
 
 count = 0

@@ -6,6 +6,7 @@
 3. With a gradual deployment, CodeDeploy moves each alias, and an alarm of the function's new version stops it.
 4. Reserved concurrency is never lower than the maximum concurrency of the function's queues together. Otherwise
    Lambda would throttle the messages that the event sources receive.
+5. samconfig.toml names each parameter, so that no value of an earlier deployment remains.
 
 Needs the package aws-sam-translator, which aws-sam-cli installs.
 """
@@ -15,6 +16,7 @@ import logging
 import os
 import re
 import sys
+import tomllib
 
 logging.disable(logging.WARNING)
 os.environ.setdefault("AWS_DEFAULT_REGION", "sa-east-1")
@@ -127,7 +129,10 @@ def check_rollback():
     template = expand(DeploymentType="Canary10Percent5Minutes")
     alarms = of_type(template, "AWS::CloudWatch::Alarm")
     names = {json.dumps(r["Properties"].get("AlarmName")) for r in alarms.values()}
+    role = json.dumps(template["Resources"]["CodeDeployRole"])
     for function in versions(template):
+        if f"${{{function}.Arn}}*" not in role:
+            yield f"CodeDeployRole may not move the alias of {function}"
         if "UpdatePolicy" not in template["Resources"][f"{function}Alias{ALIAS}"]:
             yield f"CodeDeploy does not move the alias of {function}"
         group = template["Resources"][f"{function}DeploymentGroup"]["Properties"]
@@ -162,6 +167,17 @@ def check_concurrency():
             yield f"{name}: reserved concurrency must be empty or at least {maximum}"
 
 
-failures = [f for check in (check_parameters, check_aliases, check_rollback, check_concurrency) for f in check()]
+def check_settings():
+    with open("samconfig.toml", "rb") as file:
+        settings = tomllib.load(file)
+    for environment in ("dev", "prod"):
+        pairs = settings[environment]["deploy"]["parameters"]["parameter_overrides"]
+        named = {pair.split("=")[0] for pair in pairs}
+        for parameter in sorted(named ^ set(read()["Parameters"])):
+            yield f"samconfig.toml: {environment} must name each parameter of the template and no other: {parameter}"
+
+
+checks = (check_parameters, check_aliases, check_rollback, check_concurrency, check_settings)
+failures = [f for check in checks for f in check()]
 print(*failures or ["versions and aliases: no failure"], sep="\n")
 sys.exit(bool(failures))

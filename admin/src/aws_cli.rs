@@ -65,6 +65,8 @@ impl AwsCli {
 #[derive(Debug)]
 pub(crate) struct Described {
     pub(crate) status: String,
+    /// No one can delete the stack.
+    pub(crate) is_protected: bool,
     pub(crate) parameters: HashMap<String, String>,
     pub(crate) outputs: HashMap<String, String>,
 }
@@ -79,6 +81,7 @@ impl Described {
         };
         Ok(Self {
             status: text(stack, "/StackStatus").to_owned(),
+            is_protected: stack.get("EnableTerminationProtection") == Some(&Value::Bool(true)),
             parameters: pairs("/Parameters", "/ParameterKey", "/ParameterValue"),
             outputs: pairs("/Outputs", "/OutputKey", "/OutputValue"),
         })

@@ -58,6 +58,15 @@ impl Deployed {
         })
     }
 
+    /// What is intended for a stack for tests.
+    pub(super) fn notes(&self) -> Vec<&'static str> {
+        let tables = "the tables can be deleted: the parameter DeletionProtection is false";
+        let stack = "the stack can be deleted: run `aws cloudformation update-termination-protection`";
+        let are_unprotected = self.parameter("DeletionProtection") == Some("false");
+        let notes = [are_unprotected.then_some(tables), (!self.described.is_protected).then_some(stack)];
+        notes.into_iter().flatten().collect()
+    }
+
     pub(super) fn findings(&self) -> Vec<String> {
         let mut found = Vec::new();
         if !GOOD_STATES.contains(&self.described.status.as_str()) {
@@ -65,9 +74,6 @@ impl Deployed {
                 "the stack is in the state {}: its last deployment failed or has not ended",
                 self.described.status
             ));
-        }
-        if self.parameter("DeletionProtection") == Some("false") {
-            found.push("the tables can be deleted: the parameter DeletionProtection is false".to_owned());
         }
         if self.parameter("DashboardTokenPublicKeys").is_none() {
             found.push("the dashboard is closed: the parameter DashboardTokenPublicKeys is empty".to_owned());

@@ -135,6 +135,9 @@ fn open(target: &Target, deployed: &Deployed) -> Result<Stack> {
 
 async fn check_settings(report: &mut Report, deployed: &Deployed, now: Timestamp) -> Result<()> {
     report.add("stack", vec![Ok::<_, CliError>(deployed.findings())])?;
+    for note in deployed.notes() {
+        report.note("stack", note.to_owned())?;
+    }
     report.add("alarms", settings::alarms(deployed).await)?;
     match deployed.parameter("MailFrom") {
         Some(sender) => report.add("email", vec![settings::email(&deployed.cli, sender).await])?,

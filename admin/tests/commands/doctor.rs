@@ -131,7 +131,6 @@ async fn doctor_finds_nothing_in_a_stack_where_nothing_is_wrong() {
 async fn doctor_prints_each_fault_of_settings_and_exits_with_1() {
     let mut stack = DeployedFixture::start().await;
     stack.set("describe-stacks", "/Stacks/0/StackStatus", json!("UPDATE_ROLLBACK_COMPLETE"));
-    stack.set_parameter("DeletionProtection", "false");
     stack.set_parameter("DashboardTokenPublicKeys", "");
     stack.set_parameter("DeliveryConcurrency", "141");
     stack.set("get-topic-attributes", "/Attributes/SubscriptionsConfirmed", json!("0"));
@@ -152,7 +151,6 @@ async fn doctor_prints_each_fault_of_settings_and_exits_with_1() {
             "stack: the dashboard is closed: the parameter DashboardTokenPublicKeys is empty",
             "stack: the parameter WebhookWorkerReservedConcurrency is 140, but the queues start up to 141 runs: the others are throttled",
             "stack: the stack is in the state UPDATE_ROLLBACK_COMPLETE: its last deployment failed or has not ended",
-            "stack: the tables can be deleted: the parameter DeletionProtection is false",
             &format!("alarms: 2 subscriptions of {topic} are not confirmed"),
             &format!("alarms: no one is notified: {topic} has no confirmed subscription"),
             "alarms: payments-page-api-errors: it is on since 2026-11-20T10:00:00.123Z",
@@ -173,9 +171,11 @@ async fn doctor_reports_settings_that_are_missing() {
     let mut stack = DeployedFixture::start().await;
     stack.set_parameter("AlarmTopicArn", "");
     stack.set_parameter("MailFrom", "");
+    stack.set_parameter("DeletionProtection", "false");
+    stack.set("describe-stacks", "/Stacks/0/EnableTerminationProtection", json!(false));
     let missing = "alarms: no one is notified: the parameter AlarmTopicArn is not set".to_owned();
     assert_eq!(stack.findings().await, (1, vec![missing]));
-    assert_eq!(results(&stack.doctor().await, "note"), ["email"]);
+    assert_eq!(results(&stack.doctor().await, "note"), ["stack", "stack", "email"]);
     stack.set_parameter("AlarmTopicArn", "arn:aws:sns:sa-east-1:123456789012:deleted");
     let deleted =
         "alarms: no one is notified: the topic arn:aws:sns:sa-east-1:123456789012:deleted does not exist";

@@ -1,6 +1,7 @@
 //! Tests that the commands on the operators' pages work. A command in a block of code is run against a local
 //! service, in the order of the pages, unless the page marks it as not run. A command in a sentence or a table
-//! must have names that the command line knows. `.ci/aws_commands.py` checks the commands of the AWS CLI.
+//! must have names that the command line knows. `.ci/aws_commands.py` checks the commands of the AWS CLI, and
+//! `.ci/ministack` runs the blocks of the first deployment.
 
 use std::path::Path;
 use std::process::{Command, Output};

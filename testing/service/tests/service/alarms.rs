@@ -48,6 +48,8 @@ fn each_alarm_notifies_the_topic_and_links_its_row_on_the_page_of_alarms() {
         let description = properties["AlarmDescription"].as_str().unwrap();
         let link = format!(". Runbook at docs/operations/alarms.md#{name}");
         assert!(description.ends_with(&link), "{name}: {description}");
+        // CloudWatch refuses more.
+        assert!(serde_yaml_ng::to_string(&alarm).unwrap().matches("MetricStat").count() <= 10, "{name}");
         assert!(page.contains(&format!("<a id=\"{name}\"></a>`{name}`")), "{name}");
         names.push(name.to_owned());
     }
