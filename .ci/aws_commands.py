@@ -14,7 +14,7 @@ import botocore.session
 from botocore import xform_name
 
 # Commands that the CLI itself implements.
-OWN_COMMANDS = {"configure", "s3"}
+OWN_COMMANDS = {"configure", "s3", "cloudtrail validate-logs"}
 # Names that the CLI changes.
 SERVICES = {"s3api": "s3"}
 OPTIONS = {("sns", "subscribe", "notification-endpoint"): "endpoint"}
@@ -48,7 +48,7 @@ def model_of(words):
 
 def check_command(words, is_complete=True):
     """Returns the model of a command's operation. A command within a sentence may lack parameters."""
-    if words[0] in OWN_COMMANDS:
+    if OWN_COMMANDS & {words[0], " ".join(words[:2])}:
         return None
     operation = model_of(words)
     if operation is None:

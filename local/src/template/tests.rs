@@ -24,7 +24,7 @@ fn the_deployed_template_declares_the_expected_resources_and_event_sources() {
     assert_eq!(state.create["StreamSpecification"]["StreamEnabled"], true);
     assert_eq!(state.create["GlobalSecondaryIndexes"].as_array().unwrap().len(), 5);
     let buckets: Vec<String> = template.buckets.iter().map(|bucket| bucket_name(bucket)).collect();
-    assert_eq!(buckets, ["documents-bucket", "failed-records-bucket"]);
+    assert_eq!(buckets, ["documents-bucket", "failed-records-bucket", "trail-bucket"]);
 
     let worker = template.function("WebhookWorkerFunction").unwrap();
     let names = ["DeliveryQueue", "TestDeliveryQueue"];

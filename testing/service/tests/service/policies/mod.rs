@@ -230,6 +230,25 @@ fn the_table_of_secrets_has_no_stream_and_a_key_of_its_own() {
 }
 
 #[test]
+fn the_trail_records_writes_to_all_tables_without_those_of_the_functions() {
+    let template = template();
+    let trail = &template["Resources"]["WritesTrail"]["Properties"];
+    assert_eq!(trail["EnableLogFileValidation"], true);
+    let selectors = trail["AdvancedEventSelectors"][0]["FieldSelectors"].as_sequence().unwrap();
+    let selector = |field: &str| selectors.iter().find(|selector| selector["Field"] == field).unwrap();
+    assert_eq!(texts(&selector("readOnly")["Equals"]), ["false"]);
+    let mut tables = texts(&selector("resources.ARN")["Equals"]);
+    tables.sort();
+    assert_eq!(tables, ["ApiKeysTable", "SecretsTable", "StateTable"]);
+    let excluded = serde_yaml_ng::to_string(&selector("userIdentity.arn")["NotStartsWith"]).unwrap();
+    for (function, properties) in functions(&template) {
+        let role = text(&properties["Role"]);
+        assert!(excluded.contains(&format!(":assumed-role/${{{role}}}/")), "{function}");
+    }
+    assert_eq!(excluded.matches(":assumed-role/").count(), functions(&template).len());
+}
+
+#[test]
 fn each_bucket_refuses_requests_without_tls_1_2() {
     let template = template();
     let resources = template["Resources"].as_mapping().unwrap();
