@@ -2,7 +2,9 @@
 """Compares commands of the AWS CLI with the service models of botocore: those in docs/*.md, docs/operations/*.md
 and README.md, and those of `admin doctor`, whose sample answers are compared too. No command is run.
 
-A name in the models is PascalCase, and the CLI's option is its kebab-case. A value is not checked."""
+A name in the models is PascalCase, and the CLI's option is its kebab-case. A value is not checked.
+
+Also compares OnCallPolicy of template.yaml with the commands of runbooks and of `admin`."""
 
 import json
 import pathlib
@@ -12,6 +14,7 @@ import sys
 
 import botocore.session
 from botocore import xform_name
+from samtranslator.yaml_helper import yaml_parse
 
 # Commands that the CLI itself implements.
 OWN_COMMANDS = {"configure", "s3", "cloudtrail validate-logs"}
@@ -20,6 +23,13 @@ SERVICES = {"s3api": "s3"}
 OPTIONS = {("sns", "subscribe", "notification-endpoint"): "endpoint"}
 # Options of every command.
 GLOBAL_OPTIONS = {"output", "region", "query", "profile", "no-paginate", "max-items"}
+# Commands that operators on call run: all of these pages, and some of another. The others are for a deployer.
+RUNBOOKS = {"alarms.md", "emails.md", "events.md", "ledger.md"}
+ON_CALL = {"lambda list-versions-by-function", "lambda update-alias"}
+NOT_ON_CALL = {"sesv2 create-email-identity", "sns publish", "sns subscribe", "sts get-caller-identity"}
+# Actions of IAM with other names than the operation.
+ACTIONS = {"Invoke": "InvokeFunction", "ListObjectsV2": "ListBucket"}
+ACTION_SERVICES = {"sesv2": "ses", "s3api": "s3"}
 SAMPLES = pathlib.Path("admin/tests/commands/doctor-answers.json")
 
 session = botocore.session.get_session()
@@ -103,17 +113,35 @@ def commands_of(text):
             yield shlex.split(command)[1:], is_block
 
 
+def action(words, operation):
+    return f"{ACTION_SERVICES.get(words[0], words[0])}:{ACTIONS.get(operation.name, operation.name)}"
+
+
 count = 0
+used = set()
 PAGES = [pathlib.Path("README.md"), *pathlib.Path("docs").glob("*.md"), *pathlib.Path("docs/operations").glob("*.md")]
 for page in sorted(PAGES):
     for words, is_block in commands_of(page.read_text()):
         count += 1
-        check_command(words, is_block)
+        operation = check_command(words, is_block)
+        name = " ".join(words[:2])
+        if operation is not None and (page.name in RUNBOOKS or name in ON_CALL) and name not in NOT_ON_CALL:
+            used.add(action(words, operation))
 for sample in json.loads(SAMPLES.read_text()):
     count += 1
     operation = check_command(sample["command"])
     if operation is not None:
         check_answer(" ".join(sample["command"][:2]), operation.output_shape, sample["answer"])
+        if " ".join(sample["command"][:2]) not in NOT_ON_CALL:
+            used.add(action(sample["command"], operation))
+policy = yaml_parse(pathlib.Path("template.yaml").read_text())["Resources"]["OnCallPolicy"]["Properties"]
+granted = set()
+for statement in policy["PolicyDocument"]["Statement"]:
+    granted |= {statement["Action"]} if isinstance(statement["Action"], str) else set(statement["Action"])
+# A test of `admin` compares the rights on rows and those of `events replay`. StartMessageMoveTask needs two more.
+by_admin = {"kms:Decrypt", "s3:DeleteObject", "s3:GetObject", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:SendMessage"}
+for name in sorted(used ^ {name for name in granted - by_admin if not name.startswith("dynamodb:")}):
+    faults.append(f"OnCallPolicy: {name} is {'not granted' if name in used else 'granted, and no command uses it'}")
 if faults:
     sys.exit("\n".join(faults))
 print(f"{count} commands of the AWS CLI agree with the service models")

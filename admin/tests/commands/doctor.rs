@@ -10,7 +10,7 @@ use domain::time::Timestamp;
 use serde_json::{Value, json};
 use shared::store::{CommitOutcome, Write};
 
-use crate::{AdminFixture, as_deployed, eventually, fields, lines, text};
+use crate::{AdminFixture, eventually, fields, lines, text};
 
 /// Prints the answer that is stored under the words of the command. A file that begins with `An error` is an
 /// error of a service. Without a file, the named object does not exist.
@@ -86,7 +86,7 @@ impl DeployedFixture {
         }
         let mut doctor = Command::new(env!("CARGO_BIN_EXE_admin"));
         doctor.args(["doctor", "--stack", "payments"]);
-        as_deployed(&mut doctor, &self.service.stack);
+        self.service.as_deployed(&mut doctor);
         let path = format!("{}:{}", self.service.directory.display(), std::env::var("PATH").unwrap());
         doctor.env("PATH", path);
         tokio::task::spawn_blocking(move || doctor.output().unwrap()).await.unwrap()

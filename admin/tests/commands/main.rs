@@ -22,12 +22,14 @@ mod med_notices;
 mod notifications;
 mod operations_page;
 mod payout_requests;
+mod policies;
 mod restore;
 mod settings;
 mod stops;
 mod token_key;
 mod two_persons;
 
+use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -41,12 +43,15 @@ use axum::http::request::Builder;
 use axum::http::{HeaderMap, StatusCode};
 use domain::audit::Operator;
 use domain::ids::UserId;
+use faults::proxy::FaultProxy;
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
+use local::fronts::Upstream;
 use local::stack::{Options, Stack};
+use policies::command_of;
 use serde_json::{Value, json};
 use shared::account::{Invite, LinkToken, Role, User, Users};
 use shared::language::Language;
@@ -67,15 +72,21 @@ case "$1 $2" in
 esac
 "#;
 
-/// A local service, and a directory with the ready file that points the commands to it.
+/// A local service, and a directory with the ready file that points the commands to it. A proxy records the calls of
+/// the commands to DynamoDB, whose policies are checked when it is dropped.
 struct AdminFixture {
     stack: Stack,
     directory: PathBuf,
+    proxy: FaultProxy,
+    proxy_url: String,
 }
 
 impl Drop for AdminFixture {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.directory);
+        if !std::thread::panicking() {
+            policies::check(&self.proxy.calls());
+        }
     }
 }
 
@@ -90,15 +101,31 @@ fn words(line: &str) -> Vec<&str> {
     words.flatten().collect()
 }
 
-/// Points a command on deployed tables to the local service.
-fn as_deployed(command: &mut Command, stack: &Stack) {
-    command.env_remove("TABLE_NAME").env_remove("API_KEYS_TABLE_NAME").env_remove("SECRETS_TABLE_NAME");
-    command.env("USER", "ana").env("AWS_REGION", "sa-east-1");
-    command.env("AWS_ACCESS_KEY_ID", "local").env("AWS_SECRET_ACCESS_KEY", "local-secret");
-    command.env("AWS_ENDPOINT_URL_DYNAMODB", &stack.endpoints.dynamodb_url);
+/// The ready file of a command; that of others without a name.
+fn ready_file(command: &str) -> String {
+    if command.is_empty() { "ready.json".to_owned() } else { format!("{}.json", command.replace(' ', "-")) }
 }
 
 impl AdminFixture {
+    /// Points a command on deployed tables to the local service.
+    fn as_deployed(&self, command: &mut Command) {
+        let caller = command_of(command.get_args().filter_map(OsStr::to_str));
+        command.env_remove("TABLE_NAME").env_remove("API_KEYS_TABLE_NAME").env_remove("SECRETS_TABLE_NAME");
+        command.env("USER", "ana").env("AWS_REGION", "sa-east-1");
+        command.env("AWS_ACCESS_KEY_ID", "local").env("AWS_SECRET_ACCESS_KEY", "local-secret");
+        command.env("AWS_SESSION_TOKEN", caller).env("AWS_ENDPOINT_URL_DYNAMODB", &self.proxy_url);
+    }
+
+    /// Writes a ready file for each command whose calls the proxy records: their session token is its name.
+    fn write_ready_files(&self, mut ready: Value) {
+        self.file("ready.json", ready.to_string());
+        ready["variables"]["AWS_ENDPOINT_URL_DYNAMODB"] = json!(self.proxy_url);
+        for command in policies::COMMANDS.values().flatten() {
+            ready["variables"]["AWS_SESSION_TOKEN"] = json!(command);
+            self.file(&ready_file(command), ready.to_string());
+        }
+    }
+
     async fn start() -> Self {
         Self::start_with(Options::in_memory()).await
     }
@@ -112,9 +139,11 @@ impl AdminFixture {
         }
         let directory = std::env::temp_dir().join(format!("admin-{}", stack.seed.first.id));
         std::fs::create_dir_all(&directory).unwrap();
-        let ready = serde_json::to_vec(&stack.ready().await.unwrap()).unwrap();
-        let service = Self { stack, directory };
-        service.file("ready.json", ready);
+        let ready = stack.ready().await.unwrap();
+        let proxy = FaultProxy::start().await.unwrap();
+        let proxy_url = proxy.fronts().url(Upstream::DynamoDb, &stack.endpoints.dynamodb_url);
+        let service = Self { stack, directory, proxy, proxy_url };
+        service.write_ready_files(ready);
         service
     }
 
@@ -139,7 +168,7 @@ impl AdminFixture {
 
     /// Runs a command with this text on standard input.
     async fn run_with(&self, line: &str, input: &str) -> Output {
-        self.run_at("ready.json", line, input).await
+        self.run_at(&ready_file(command_of(words(line))), line, input).await
     }
 
     /// Runs a command on the service of a ready file.
@@ -177,7 +206,7 @@ impl AdminFixture {
         let mut command = Command::new(env!("CARGO_BIN_EXE_admin"));
         command.args(["--table", state, "--api-keys-table", api_keys]).args(words(line));
         command.args(["--stack", "payments", "--alone"]);
-        as_deployed(&mut command, &self.stack);
+        self.as_deployed(&mut command);
         command.env("PATH", self.fake_aws(state, &[("OperatorsMayActAlone", "true")]));
         tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
     }

@@ -6,7 +6,7 @@ use local::stack::Options;
 use serde_json::{Value, json};
 
 use crate::acquirers::BANK_SECRET;
-use crate::{AdminFixture, as_deployed, lines, text, words};
+use crate::{AdminFixture, lines, text, words};
 
 /// Returns the names of the fields that differ.
 fn changed(before: &Value, after: &Value) -> Vec<String> {
@@ -400,7 +400,7 @@ async fn a_stack_that_variables_select_is_changed_by_its_name_only() {
     let account = service.account();
     let run = async |line: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_admin"));
-        as_deployed(command.args(words(line)), &service.stack);
+        service.as_deployed(command.args(words(line)));
         command.env("TABLE_NAME", "StateTable").env("API_KEYS_TABLE_NAME", "ApiKeysTable");
         command.env("PATH", service.fake_aws("StateTable", &[]));
         command.stdin(Stdio::null());

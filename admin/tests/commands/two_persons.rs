@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::{Value, json};
 
 use crate::restore::{copy_table, roll_back};
-use crate::{AdminFixture, as_deployed, fields, id, lines, text, words};
+use crate::{AdminFixture, fields, id, lines, text, words};
 
 const ANA: &str = "Operators/ana";
 const BIA: &str = "Operators/bia";
@@ -36,7 +36,7 @@ impl DeployedFixture {
     async fn run(&self, caller: &str, line: &str) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_admin"));
         let line = format!("{line} --stack payments --reason agreed");
-        as_deployed(command.args(words(&line)), &self.service.stack);
+        self.service.as_deployed(command.args(words(&line)));
         command.env("TABLE_NAME", "StateTable").env("API_KEYS_TABLE_NAME", "ApiKeysTable");
         command.env("SECRETS_TABLE_NAME", "SecretsTable").env("CALLER", caller);
         command.env("USER", caller.rsplit('/').next().unwrap());

@@ -6,6 +6,7 @@
 pub mod call;
 pub mod fault;
 pub mod front;
+pub mod iam;
 pub mod proxy;
 pub mod pump;
 pub mod scenarios;

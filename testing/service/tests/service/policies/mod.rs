@@ -2,9 +2,7 @@
 //! the functions' calls, and an evaluator of the roles decides on them: each call must be allowed, and after the
 //! whole suite each right on rows must have been used by a call.
 
-mod evaluator;
 mod page;
-mod roles;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,30 +12,13 @@ use std::sync::{LazyLock, Mutex};
 use domain::account::{Account, AccountSettings, Brand, Contact};
 use domain::ids::{AccountId, Mode};
 use domain::time::Timestamp;
+use faults::iam::evaluator::{Decision, Effect, decide};
+use faults::iam::{ATTRIBUTES, Grant, LEADING_KEYS, Role, functions, request, roles, template, text, texts};
 use faults::proxy::Call;
 use serde_yaml_ng::Value;
 use shared::api_key::ApiKey;
 
-use self::evaluator::{Decision, Effect, decide, is_like};
-use self::roles::{ATTRIBUTES, Grant, LEADING_KEYS, Role, functions, request, roles, template, text, texts};
 use self::rules::is_on_rows;
-
-impl Role {
-    /// Whether the role allows a recorded call.
-    fn allows(&self, call: &Call) -> bool {
-        let keys = call.leading_keys.iter().map(String::as_str);
-        let mut request = request(&call.action, &call.resource, keys);
-        request.context.insert(ATTRIBUTES.to_owned(), call.attributes.iter().cloned().collect());
-        decide(&self.statements, &request) == Decision::Allowed
-    }
-}
-
-impl Grant {
-    fn is_needed_by(&self, call: &Call) -> bool {
-        let fits = |pattern: &String| call.leading_keys.iter().any(|key| is_like(pattern, key));
-        self.action == call.action && self.resource == call.resource && self.keys.as_ref().is_none_or(fits)
-    }
-}
 
 static ROLES: LazyLock<BTreeMap<String, Role>> = LazyLock::new(|| roles(&template()));
 

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+use faults::iam::Role;
+
 use super::ROLES;
-use super::roles::Role;
 use super::rules::{granted, is_on_rows};
 
 const HEADER: &str = "# Permissions of the functions

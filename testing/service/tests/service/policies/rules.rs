@@ -3,10 +3,9 @@
 
 use std::collections::BTreeSet;
 
+use faults::iam::evaluator::Statement;
+use faults::iam::{Role, text};
 use serde_yaml_ng::Value;
-
-use super::evaluator::Statement;
-use super::roles::{Role, text};
 
 /// A permission on something else than rows: action, resource and conditions.
 pub(super) type Permission = (String, String, Vec<String>);

@@ -5,38 +5,38 @@ use std::collections::BTreeMap;
 
 /// A request that IAM decides on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Request {
-    pub(super) action: String,
-    pub(super) resource: String,
+pub struct Request {
+    pub action: String,
+    pub resource: String,
     /// The values of the request's condition keys. A key without values is absent.
-    pub(super) context: BTreeMap<String, Vec<String>>,
+    pub context: BTreeMap<String, Vec<String>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
+pub enum Effect {
     Allow,
     Deny,
 }
 
 /// A statement of a policy. Actions, resources and the values of `StringLike` are patterns.
 #[derive(Clone, Debug)]
-pub(super) struct Statement {
-    pub(super) effect: Effect,
-    pub(super) actions: Vec<String>,
-    pub(super) resources: Vec<String>,
-    pub(super) conditions: Vec<Condition>,
+pub struct Statement {
+    pub effect: Effect,
+    pub actions: Vec<String>,
+    pub resources: Vec<String>,
+    pub conditions: Vec<Condition>,
 }
 
 /// One key of a condition, for example `{"ForAllValues:StringLike": {key: values}}`.
 #[derive(Clone, Debug)]
-pub(super) struct Condition {
-    pub(super) operator: String,
-    pub(super) key: String,
-    pub(super) values: Vec<String>,
+pub struct Condition {
+    pub operator: String,
+    pub key: String,
+    pub values: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Decision {
+pub enum Decision {
     Allowed,
     /// No statement allows the request.
     NotAllowed,
@@ -46,7 +46,7 @@ pub(super) enum Decision {
 
 /// Decides on a request as IAM does: a `Deny` wins over every `Allow`, and without an `Allow` the request is
 /// refused.
-pub(super) fn decide(statements: &[Statement], request: &Request) -> Decision {
+pub fn decide(statements: &[Statement], request: &Request) -> Decision {
     let has = |effect: Effect| {
         statements.iter().any(|statement| statement.effect == effect && statement.matches(request))
     };
@@ -99,7 +99,7 @@ impl Condition {
 }
 
 /// Matches a text with a pattern: `*` stands for any characters, `?` for one.
-pub(super) fn is_like(pattern: &str, text: &str) -> bool {
+pub fn is_like(pattern: &str, text: &str) -> bool {
     match pattern.chars().next() {
         None => text.is_empty(),
         Some('*') => {

@@ -1,26 +1,37 @@
-//! Reads the functions' roles from `template.yaml`. Names of resources are logical ids: the ARN of `X` is `X`,
-//! and that of its index `y` is `X/index/y`.
+//! Reads roles and policies from `template.yaml`, and decides whether they allow the calls that the proxy recorded.
+//! Names of resources are logical ids: the ARN of `X` is `X`, and that of its index `y` is `X/index/y`.
+#![allow(
+    clippy::missing_panics_doc,
+    clippy::panic,
+    clippy::string_slice,
+    clippy::unwrap_used,
+    reason = "tests call it, and a test that fails may panic"
+)]
+
+pub mod evaluator;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_yaml_ng::Value;
 
-use super::evaluator::{Condition, Effect, Request, Statement};
+use self::evaluator::{Condition, Decision, Effect, Request, Statement, decide, is_like};
+use crate::proxy::Call;
 
-pub(super) const LEADING_KEYS: &str = "dynamodb:LeadingKeys";
-pub(super) const ATTRIBUTES: &str = "dynamodb:Attributes";
+pub const LEADING_KEYS: &str = "dynamodb:LeadingKeys";
+pub const ATTRIBUTES: &str = "dynamodb:Attributes";
 
-/// The function's permissions.
-pub(super) struct Role {
-    pub(super) statements: Vec<Statement>,
+/// The permissions of a function or of operators.
+#[derive(Clone, Debug)]
+pub struct Role {
+    pub statements: Vec<Statement>,
 }
 
 /// A permission: an action on a resource. On rows it is restricted to partition keys that match a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Grant {
-    pub(super) action: String,
-    pub(super) resource: String,
-    pub(super) keys: Option<String>,
+pub struct Grant {
+    pub action: String,
+    pub resource: String,
+    pub keys: Option<String>,
 }
 
 impl std::fmt::Display for Grant {
@@ -30,12 +41,12 @@ impl std::fmt::Display for Grant {
     }
 }
 
-pub(super) fn template() -> Value {
+pub fn template() -> Value {
     serde_yaml_ng::from_str(local::template::TEMPLATE).unwrap()
 }
 
 /// Returns the functions' declarations by logical id.
-pub(super) fn functions(template: &Value) -> BTreeMap<String, Value> {
+pub fn functions(template: &Value) -> BTreeMap<String, Value> {
     let resources = template["Resources"].as_mapping().unwrap().iter();
     let functions = resources.filter(|(_, resource)| resource["Type"] == "AWS::Serverless::Function");
     functions
@@ -45,7 +56,7 @@ pub(super) fn functions(template: &Value) -> BTreeMap<String, Value> {
 
 /// Returns each function's role by the function's logical id. Fails unless each function has a role of its own
 /// that only Lambda can assume and that has no managed policy.
-pub(super) fn roles(template: &Value) -> BTreeMap<String, Role> {
+pub fn roles(template: &Value) -> BTreeMap<String, Role> {
     let mut known = BTreeSet::new();
     let role_of = |(function, properties): (String, Value)| {
         let role_name = text(&properties["Role"]).trim_end_matches(".Arn").to_owned();
@@ -68,8 +79,16 @@ pub(super) fn roles(template: &Value) -> BTreeMap<String, Role> {
 }
 
 impl Role {
+    /// Whether the role allows a recorded call.
+    pub fn allows(&self, call: &Call) -> bool {
+        let keys = call.leading_keys.iter().map(String::as_str);
+        let mut request = request(&call.action, &call.resource, keys);
+        request.context.insert(ATTRIBUTES.to_owned(), call.attributes.iter().cloned().collect());
+        decide(&self.statements, &request) == Decision::Allowed
+    }
+
     /// Returns the permissions of the `Allow` statements.
-    pub(super) fn grants(&self) -> BTreeSet<Grant> {
+    pub fn grants(&self) -> BTreeSet<Grant> {
         let allowed = self.statements.iter().filter(|statement| statement.effect == Effect::Allow);
         let mut grants = BTreeSet::new();
         for statement in allowed {
@@ -91,9 +110,16 @@ impl Role {
     }
 }
 
+impl Grant {
+    pub fn is_needed_by(&self, call: &Call) -> bool {
+        let fits = |pattern: &String| call.leading_keys.iter().any(|key| is_like(pattern, key));
+        self.action == call.action && self.resource == call.resource && self.keys.as_ref().is_none_or(fits)
+    }
+}
+
 impl Statement {
     /// Returns the patterns of the partition keys that the statement is restricted to.
-    pub(super) fn leading_keys(&self) -> Option<&[String]> {
+    pub fn leading_keys(&self) -> Option<&[String]> {
         let condition = self.conditions.iter().find(|condition| {
             condition.key == LEADING_KEYS && condition.operator == "ForAllValues:StringLike"
         });
@@ -102,11 +128,7 @@ impl Statement {
 }
 
 /// Creates the request of an action on rows.
-pub(super) fn request<'a>(
-    action: &str,
-    resource: &str,
-    leading_keys: impl IntoIterator<Item = &'a str>,
-) -> Request {
+pub fn request<'a>(action: &str, resource: &str, leading_keys: impl IntoIterator<Item = &'a str>) -> Request {
     let keys = leading_keys.into_iter().map(str::to_owned).collect();
     Request {
         action: action.to_owned(),
@@ -115,7 +137,8 @@ pub(super) fn request<'a>(
     }
 }
 
-fn statement(yaml: &Value) -> Statement {
+/// Reads a statement of a policy.
+pub fn statement(yaml: &Value) -> Statement {
     let conditions = yaml["Condition"].as_mapping().into_iter().flatten().flat_map(|(operator, keys)| {
         keys.as_mapping().unwrap().iter().map(move |(key, values)| Condition {
             operator: text(operator),
@@ -136,7 +159,7 @@ fn statement(yaml: &Value) -> Statement {
 }
 
 /// Returns the texts of a value or of a sequence.
-pub(super) fn texts(value: &Value) -> Vec<String> {
+pub fn texts(value: &Value) -> Vec<String> {
     match value {
         Value::Sequence(values) => values.iter().map(text).collect(),
         value => vec![text(value)],
@@ -145,7 +168,7 @@ pub(super) fn texts(value: &Value) -> Vec<String> {
 
 /// Returns a text with the ARN of each resource replaced by the resource's logical id. `!GetAtt X.Arn` becomes
 /// `X`, and `!Sub ${X.Arn}/index/y` becomes `X/index/y`.
-pub(super) fn text(value: &Value) -> String {
+pub fn text(value: &Value) -> String {
     match value {
         Value::Tagged(tagged) if tagged.tag == "Sub" => {
             tagged.value.as_str().unwrap().replace(".Arn}", "}").replace("${", "").replace('}', "")
