@@ -79,7 +79,7 @@ pub(crate) fn check(calls: &BTreeSet<Call>) {
         tables.contains(&call.resource.split('/').next().unwrap_or_default())
     };
     let calls: Vec<&Call> = calls.iter().filter(is_of_stack).collect();
-    let mut unused = UNUSED.lock().unwrap();
+    let mut unused = UNUSED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut refused = Vec::new();
     for (name, commands) in COMMANDS.iter() {
         let statements = [READS, *name].map(|policy| POLICIES[policy].statements.clone()).concat();
