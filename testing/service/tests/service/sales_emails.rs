@@ -15,7 +15,7 @@ use crate::dashboard::Browser;
 use crate::emails::{MailDirectory, ParsedMail};
 use crate::invocations::{count_messages, dispatch};
 use crate::live_charges::{Live, MARIA};
-use crate::support::{Listener, Service, advance_until, eventually, id, operator};
+use crate::support::{Listener, Service, advance_until, eventually, id, operator, wait_until};
 
 const SETTINGS: &str = "/dashboard/settings";
 const DONE: &str = "/dashboard/settings?done";
@@ -129,6 +129,10 @@ async fn the_live_sales_of_a_minute_are_mailed_in_one_mail_to_each_subscriber() 
     })
     .await;
     service.advance_seconds(UNTIL_MAILED).await;
+    wait_until("the mailer has read of the sale", async || {
+        count_messages(service, "MailQueue").await == [0; 3]
+    })
+    .await;
     service.begin_minute().await;
     service.change_settings(|settings| settings.suspended = false).await;
     live.sell("order-0008", &order(903)).await;
