@@ -121,14 +121,15 @@ pub struct WaitingDeliveries {
 }
 
 impl Deliveries {
-    /// Counts the pending deliveries of an endpoint among the newest 1,000 of its scope.
+    /// Counts the deliveries of an endpoint without an outcome, among the newest 1,000 of its scope.
     pub async fn waiting_for(
         &self,
         scope: &Scope,
         endpoint: EndpointId,
     ) -> Result<WaitingDeliveries, StoreError> {
-        let (list, pending) = (Delivery::partition(scope), ("PENDING#", "PENDING#~"));
-        let read = self.store.list(ListIndex::All, &list, pending, Order::NewestFirst, MAX_WAITING).await?;
+        // Also those whose attempt is in progress.
+        let (list, open) = (Delivery::partition(scope), ("PENDING#", "PROCESSING#~"));
+        let read = self.store.list(ListIndex::All, &list, open, Order::NewestFirst, MAX_WAITING).await?;
         let waiting: Vec<Entry> =
             read.iter().filter_map(Entry::of).filter(|entry| entry.endpoint == Some(endpoint)).collect();
         let newest = match waiting.first() {
