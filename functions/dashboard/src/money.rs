@@ -23,7 +23,7 @@ use crate::home::{balance, releases, shown};
 use crate::reports;
 use crate::states::{BackWords, State as _};
 use crate::translations::refund_reason;
-use crate::visit::{Page, Visitor};
+use crate::visit::{CARRIED, Page, Visitor};
 use crate::words as w;
 
 const WALLET: &str = "/dashboard/wallet";
@@ -31,9 +31,6 @@ const REFUNDS: &str = "/dashboard/refunds";
 const PAYOUTS: &str = "/dashboard/payouts";
 const KEY_FORM: &str = "/dashboard/wallet/key";
 const PAYOUT_FORM: &str = "/dashboard/wallet/payout";
-
-/// The balance after the first movement of the page, from the page before it.
-const BALANCE: &str = "_balance";
 
 /// Release days that the page lists.
 const RELEASES: usize = 31;
@@ -55,7 +52,8 @@ pub(crate) async fn wallet(visitor: Visitor) -> Result<Response> {
             let (wallets, scope) = (&visit.app.wallets, visit.sharded_scope());
             let (keys, payouts) =
                 (PayoutKeys::new(visit.app.store.clone()), Payouts::new(visit.app.store.clone()));
-            let carried = query.text(BALANCE).and_then(|minor| minor.parse().ok()).map(MinorUnits::new);
+            // The balance after the first movement of the page.
+            let carried = query.text(CARRIED).and_then(|minor| minor.parse().ok()).map(MinorUnits::new);
             let movements = async {
                 let found = wallets.for_scope(&scope).await?;
                 let statement = wallets.statement(&scope, &filter).await?;
@@ -92,9 +90,9 @@ pub(crate) async fn wallet(visitor: Visitor) -> Result<Response> {
         left = left.map(|after| after.checked_sub(posting.net()?)).transpose()?;
     }
     let next = statement.next_cursor.map(|id| {
-        let next = query.with("starting_after", &id.to_string());
-        let with_balance = |left: MinorUnits| Query::parse(Some(&next)).with(BALANCE, &left.to_string());
-        format!("{WALLET}?{}", left.map_or_else(|| next.clone(), with_balance))
+        let next = query.only(|name| name != CARRIED).set("starting_after", &id.to_string());
+        let next = if let Some(left) = left { next.set(CARRIED, &left.to_string()) } else { next };
+        format!("{WALLET}?{}", next.encoded())
     });
     let columns = [
         (Cell::Time, w::WHEN),

@@ -30,6 +30,9 @@ const CURSOR: &str = "starting_after";
 /// Where the pages before the shown one began, but for the first. No list has a filter that begins with `_`.
 const BEFORE: &str = "_before";
 
+/// What a page needs from the one before it, beside the cursor.
+pub(crate) const CARRIED: &str = "_carried";
+
 /// The oldest of more are dropped; the way back then ends at the first page.
 const MOST_BEFORE: usize = 20;
 
@@ -249,28 +252,28 @@ impl Page {
     }
 
     /// The links to the pages before and after the shown one. Lists are read forwards alone, so the URL has where each
-    /// page before began.
+    /// page before began, with what it carried.
     pub(crate) fn paging(&self, (back, on): (Word, Word), next: Option<String>) -> Markup {
         let (path, query) = (self.here.split('?').next().unwrap_or_default(), self.query());
-        let began = query.text(CURSOR);
+        let carried = query.text(CARRIED).map_or_else(String::new, |carried| format!(":{carried}"));
+        let began = query.text(CURSOR).map(|cursor| format!("{cursor}{carried}"));
         let before: Vec<&str> = query.text(BEFORE).map(|all| all.split(',').collect()).unwrap_or_default();
-        let others = |query: &Query| query.only(|name| ![BEFORE, CURSOR].contains(&name));
-        let previous = began.map(|_| match before.split_last() {
-            None => format!("{path}?{}", others(&query).encoded()),
-            Some((last, rest)) => {
-                let query = Query::parse(Some(&others(&query).with(CURSOR, last)));
-                let query =
-                    if rest.is_empty() { query.encoded() } else { query.with(BEFORE, &rest.join(",")) };
-                format!("{path}?{query}")
-            }
+        let link = |path: &str, query: Query, before: &[&str]| {
+            let query = if before.is_empty() { query } else { query.set(BEFORE, &before.join(",")) };
+            format!("{path}?{}", query.encoded())
+        };
+        let previous = began.as_ref().map(|_| {
+            let first = query.only(|name| ![BEFORE, CURSOR, CARRIED].contains(&name));
+            let Some((last, rest)) = before.split_last() else { return link(path, first, &[]) };
+            let (cursor, carried) = last.split_once(':').unwrap_or((last, ""));
+            let page = first.set(CURSOR, cursor);
+            link(path, if carried.is_empty() { page } else { page.set(CARRIED, carried) }, rest)
         });
         let next = next.map(|next| {
-            let trail: Vec<&str> = before.iter().copied().chain(began).collect();
-            let trail = trail.get(trail.len().saturating_sub(MOST_BEFORE)..).unwrap_or_default();
+            let trail: Vec<&str> = before.iter().copied().chain(began.as_deref()).collect();
             let (path, query) = next.split_once('?').unwrap_or((&next, ""));
             let query = Query::parse(Some(query)).only(|name| name != BEFORE);
-            let query = if trail.is_empty() { query.encoded() } else { query.with(BEFORE, &trail.join(",")) };
-            format!("{path}?{query}")
+            link(path, query, trail.get(trail.len().saturating_sub(MOST_BEFORE)..).unwrap_or_default())
         });
         html! {
             @if previous.is_some() || next.is_some() {

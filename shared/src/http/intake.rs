@@ -363,12 +363,17 @@ impl Query {
         url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.pairs).finish()
     }
 
+    /// With another value of one parameter.
+    #[must_use]
+    pub fn set(&self, name: &str, value: &str) -> Self {
+        let mut set = self.only(|given| given != name);
+        set.pairs.push((name.to_owned(), value.to_owned()));
+        set
+    }
+
     /// Percent-encoded, with another value of one parameter.
     pub fn with(&self, name: &str, value: &str) -> String {
-        let mut encoded = url::form_urlencoded::Serializer::new(String::new());
-        encoded.extend_pairs(self.pairs.iter().filter(|(given, _)| given != name));
-        encoded.append_pair(name, value);
-        encoded.finish()
+        self.set(name, value).encoded()
     }
 
     pub fn has<K>(&self, field: &Field<K>) -> bool {

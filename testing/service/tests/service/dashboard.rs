@@ -348,8 +348,10 @@ async fn a_wallet_shows_the_balance_after_each_movement_on_all_its_pages_and_the
     let columns = pages.iter().map(|page| column(page, "Saldo depois"));
     assert_eq!(columns.collect::<Vec<_>>(), balances.chunks(2).collect::<Vec<_>>());
     let second = browser.page(&previous_of(&pages[2]).unwrap()).await;
+    assert_eq!(column(&second, "Saldo depois"), balances[2..4]);
     let first = browser.page(&previous_of(&second).unwrap()).await;
     assert_eq!(column(&first, "Entrada"), ["", "R$ 5,00"]);
+    assert_eq!(column(&first, "Saldo depois"), balances[..2]);
     assert_eq!(previous_of(&first), None);
     // With a filter, the page does not have all movements.
     let filtered = browser.page("/dashboard/wallet?created_after=2020-01-01").await;
