@@ -232,11 +232,11 @@ async fn write_file(stack: &Stack) -> Result<()> {
     loop {
         let payouts = stack.payouts.pending(after).await?;
         for payout in payouts.iter().filter(|payout| payout.scope.mode == Mode::Live) {
-            let Account { settings, .. } = stack.existing_account(&payout.scope.account).await?;
             let Some(to) = payout.destination.as_ref().filter(|_| payout.currency == Currency::BRL) else {
                 left_out.push(format!("{}: without a Pix key", payout.id));
                 continue;
             };
+            let Account { settings, .. } = stack.existing_account(&payout.scope.account).await?;
             if settings.suspended {
                 left_out.push(format!("{}: {} is suspended", payout.id, payout.scope.account));
                 continue;

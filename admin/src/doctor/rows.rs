@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use acquirer_core::configuration::LiveChargesStop;
+use domain::account::Account;
 use domain::acquirer::ConnectionSweep;
 use shared::store::{DUE_SHARDS, DuePartition, StoreError};
 
@@ -18,14 +19,17 @@ const BANKS: &str = "banks";
 const DUE_ROWS: &str = "due rows";
 
 pub(super) async fn check(report: &mut Report, stack: &Stack) -> Result<()> {
-    stops(report, stack).await?;
-    banks(report, stack).await?;
+    let accounts = stack.accounts.all().await;
+    stops(report, stack, &accounts).await?;
+    banks(report, stack, &accounts).await?;
     report.left_out("ledgers", "run `ledger verify`")?;
     report.left_out("audit", "run `audit verify --all`")?;
     report.add(DUE_ROWS, vec![overdue(stack).await])
 }
 
-async fn stops(report: &mut Report, stack: &Stack) -> Result<()> {
+type Accounts = Result<Vec<Account>, StoreError>;
+
+async fn stops(report: &mut Report, stack: &Stack, accounts: &Accounts) -> Result<()> {
     match stack.acquirers() {
         Err(error) => report.left_out(STOPS, &error.to_string())?,
         Ok(acquirers) => {
@@ -33,7 +37,7 @@ async fn stops(report: &mut Report, stack: &Stack) -> Result<()> {
             report.add(STOPS, vec![stop.map(|stop| stop.iter().map(finding_about).collect())])?;
         }
     }
-    match stack.accounts.all().await {
+    match accounts {
         Err(error) => report.add(STOPS, vec![Err(error)]),
         Ok(accounts) => accounts
             .iter()
@@ -53,8 +57,8 @@ pub(super) fn not_checked(report: &mut Report, reason: &str) -> Result<()> {
 
 /// Notes the connections that the sweep could not read. They are no findings, because a merchant's bank must not stop a
 /// deployment.
-async fn banks(report: &mut Report, stack: &Stack) -> Result<()> {
-    let (acquirers, accounts) = match (stack.acquirers(), stack.accounts.all().await) {
+async fn banks(report: &mut Report, stack: &Stack, accounts: &Accounts) -> Result<()> {
+    let (acquirers, accounts) = match (stack.acquirers(), accounts) {
         (Ok(acquirers), Ok(accounts)) => (acquirers, accounts),
         (Err(error), _) => return report.left_out(BANKS, &error.to_string()),
         (_, Err(error)) => return report.add(BANKS, vec![Err(error)]),

@@ -19,8 +19,6 @@ use crate::output::{Record, record, unknown_outcome};
 use crate::target::Stack;
 use crate::{CommandOutcome, OperatorArguments, Result, print_json};
 
-const REFERENCES_PER_READ: i32 = 1_000;
-
 /// It was absent, or in an earlier state, and is now as in the former table.
 const BOOKED: &str = "booked";
 /// The restored table has it.
@@ -116,18 +114,11 @@ async fn movements(
 
 /// Reads the references of all corrections of an account.
 async fn references(former: &Store, account: &AccountId) -> Result<BTreeMap<PostingId, Reference>> {
-    let (partition, mut found, mut after) =
-        (UsedReference::partition(account), BTreeMap::new(), None::<String>);
-    loop {
-        let (items, next) = former.page(&partition, after.as_deref(), REFERENCES_PER_READ).await?;
-        for item in items {
-            if let UsedReference { reference, of: Referenced::Correction(id), .. } = from_item(item)? {
-                found.insert(id, reference);
-            }
-        }
-        after = next;
-        if after.is_none() {
-            return Ok(found);
-        }
-    }
+    let used = former.partition(&UsedReference::partition(account)).await?.into_iter();
+    let used: Vec<UsedReference> = used.map(from_item).collect::<Result<_, _>>()?;
+    let of_correction = |UsedReference { reference, of, .. }| match of {
+        Referenced::Correction(id) => Some((id, reference)),
+        Referenced::Payout(_) => None,
+    };
+    Ok(used.into_iter().filter_map(of_correction).collect())
 }

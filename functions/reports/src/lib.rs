@@ -59,15 +59,14 @@ impl Uses {
             let of_currency = days.iter().filter(|day| day.currency == currency);
             let least: i64 = of_currency.map(|day| day.sums.get(counter)).fold(0, i64::saturating_add);
             if u64::try_from(least).is_ok_and(|least| least > most) {
-                return Err(too_many_lines(format, least));
+                return Err(too_many_lines(format, most, least));
             }
         }
         self.reports.create(caller, key, request, now).await
     }
 }
 
-fn too_many_lines(format: ReportFormat, least: i64) -> Problem {
-    let most = format.max_lines().unwrap_or_default();
+fn too_many_lines(format: ReportFormat, most: u64, least: i64) -> Problem {
     let name = format.as_str();
     let message = format!(
         "The period has at least {least} lines, and a file of the `format` {name} at most {most}; choose a shorter period, or csv."

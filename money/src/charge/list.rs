@@ -24,7 +24,7 @@ use shared::store::{ListIndex, ListPage, Order, PageError, PageRange, StoreError
 /// Charges read for a page with a filter that no index or lookup row covers together with the others. That filter
 /// is checked after the rows are read, and the page may have fewer charges than `limit` although more follow.
 const FILTERED_WINDOW: usize = 200;
-const REVIEW_PAGE: usize = 100;
+const STATUS_PAGE: usize = 100;
 
 shared::fields! {
     STARTING_AFTER: Parsed<ChargeId> = "starting_after",
@@ -348,7 +348,7 @@ impl Charges {
     ) -> Result<bool, StoreError> {
         let partitions = status_partitions(scope, TransactionStatus::WaitingPayment);
         let list = (ListIndex::ByStatus, partitions.as_slice());
-        let page = PageRange::newest_first(("0", "~"), None, REVIEW_PAGE);
+        let page = PageRange::newest_first(("0", "~"), None, STATUS_PAGE);
         let (rows, _) = self.store.rows_page::<StoredCharge>(list, page).await?;
         Ok(rows.iter().any(|charge| charge.as_stored().uses(connection)))
     }
@@ -364,9 +364,9 @@ impl Charges {
         let cursor = cursor.map(|charge| charge.as_stored().list_sort());
         let partitions = status_partitions(scope, TransactionStatus::Processing);
         let list = (ListIndex::ByStatus, partitions.as_slice());
-        let page = PageRange::newest_first(("0", "~"), cursor.as_deref(), REVIEW_PAGE);
+        let page = PageRange::newest_first(("0", "~"), cursor.as_deref(), STATUS_PAGE);
         let rows = self.store.rows_page(list, page).await?;
-        Ok(ListPage::of_matching(read_at(rows, now), REVIEW_PAGE, Charge::is_held_for_review, |charge| {
+        Ok(ListPage::of_matching(read_at(rows, now), STATUS_PAGE, Charge::is_held_for_review, |charge| {
             charge.id
         }))
     }
