@@ -333,24 +333,38 @@ function missingPairs(seen, looks, sessions) {
   return [...needed].filter((pair) => !opened.has(pair)).map((pair) => `not opened: ${pair}`);
 }
 
+// The selector of a control by its role and its accessible name.
+const named = (role, name) => `::-p-aria([name="${name}"][role="${role}"])`;
+
+async function newPageInPortuguese(context) {
+  const page = await context.newPage();
+  await page.setExtraHTTPHeaders({ "Accept-Language": "pt-BR" });
+  return page;
+}
+
 // Fills in the forms of the settings.
 async function setBrand(context) {
-  const page = await context.newPage();
+  const page = await newPageInPortuguese(context);
   await page.goto(`${ready.base_url}/dashboard/settings`);
-  const fields = { name: "Loja do Bairro <b>& Filhos</b>", color: "#ffe08a", email: "atendimento@loja-do-bairro.example", phone: "(11) 4000-1234" };
-  for (const [name, value] of Object.entries(fields)) await page.type(`#${name}`, value);
-  await Promise.all([page.waitForNavigation(), page.click('form[action="/dashboard/settings"] button')]);
+  const fields = {
+    "Nome da loja": "Loja do Bairro <b>& Filhos</b>",
+    "Cor dos botões, como #0f6b5c": "#ffe08a",
+    "E-mail de atendimento": "atendimento@loja-do-bairro.example",
+    "Telefone de atendimento, como (11) 4000-1234": "(11) 4000-1234",
+  };
+  for (const [label, value] of Object.entries(fields)) await page.type(named("textbox", label), value);
+  await Promise.all([page.waitForNavigation(), page.click(named("button", "Salvar"))]);
   const logo = path.join(work, "logo.png");
   fs.writeFileSync(logo, Buffer.from("iVBORw0KGgoAAAANSUhEUgAAACAAAAAQCAIAAAD4YuoOAAAAHUlEQVR4nGPgz46hKWIYtWDUglELRi0YtWAoWAAAGA+sEFhgz1oAAAAASUVORK5CYII=", "base64"));
-  await (await page.$("#logo")).uploadFile(logo);
-  await Promise.all([page.waitForNavigation(), page.click('form[enctype] button')]);
+  await (await page.$("input[type=file]")).uploadFile(logo);
+  await Promise.all([page.waitForNavigation(), page.click(named("button", "Enviar logo"))]);
   if (!page.url().endsWith("?done=settings-logo")) throw new Error(`the logo led to ${page.url()}`);
   await page.close();
 }
 
 // Sends forms without the browser's own checks, and judges the pages that answer them.
 async function judgeAnswers(context) {
-  const page = await context.newPage();
+  const page = await newPageInPortuguese(context);
   const found = [];
   const send = (action, fields) => {
     const form = document.querySelector(`form[action="${action}"]`);
@@ -360,7 +374,7 @@ async function judgeAnswers(context) {
   for (const [from, action, fields] of ANSWERED) {
     await page.goto(`${ready.base_url}${from}`);
     await Promise.all([page.waitForNavigation(), page.evaluate(send, action, fields)]);
-    if (!await page.$("[aria-invalid], #secret")) found.push(`${action} answers neither a refused field nor a key`);
+    if (!await page.$("[aria-invalid]") && !await page.$(named("heading", "Chave da API"))) found.push(`${action} answers neither a refused field nor a key`);
     found.push(...(await judge(page)).map((finding) => `the answer to ${action}: ${finding}`));
   }
   await page.close();

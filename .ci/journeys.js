@@ -133,7 +133,7 @@ async function journey(browser, shop, hasScript) {
         const file = path.join(shop.work, "nota-fiscal.pdf");
         fs.writeFileSync(file, "%PDF-1.4\n1 0 obj<<>>endobj\ntrailer<<>>\n%%EOF\n");
         await user.reach("Anexar provas");
-        await (await user.page.$("#file")).uploadFile(file);
+        await (await user.page.$("input[type=file]")).uploadFile(file);
         await shop.until("evidence", async () => (await user.page.evaluate(() => document.body.innerText)).includes("nota-fiscal.pdf"));
         await user.open(`/dashboard/disputes/${shop.medCase.id}`);
       } else {
