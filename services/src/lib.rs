@@ -46,7 +46,7 @@ pub use charge_timeline::{
 };
 pub use day_summary::{DayMoney, DaySummary, EndpointTrouble, WaitingDisputes, day_summary};
 pub use erasure::{ErasureOutcome, erase_customer};
-pub use ledger_verification::verify_ledger;
+pub use ledger_verification::{verify_ledger, verify_newest};
 pub use movement_reconciliation::{MovementDifference, MovementReconciliation, reconcile_movements};
 pub use payment_list::{
     PAYMENTS_QUERY, PaymentFilter, PaymentList, PaymentListView, PaymentPage, too_many_to_sort,

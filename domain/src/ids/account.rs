@@ -6,6 +6,7 @@ use std::str::FromStr;
 use super::IdError;
 use super::define::{decode_80_bits, digest, encode_80_bits, first_80_bits, id_traits, prefixed_id};
 use crate::base32;
+use crate::calendar::Day;
 use crate::text::{serde_as_text, text_schema};
 
 /// An API key cannot access data of the other mode.
@@ -60,6 +61,12 @@ impl AccountId {
     /// Creates the id of a new account from 80 random bits.
     pub fn new(random: [u8; 10]) -> Self {
         Self(first_80_bits(&random))
+    }
+
+    /// Checks whether the account's turn is on this day, which each account has once in seven days.
+    pub fn has_turn_on(self, day: Day) -> bool {
+        let turn = u64::try_from(self.0.checked_rem(7).unwrap_or_default()).unwrap_or_default();
+        day.number().rem_euclid(7).unsigned_abs() == turn
     }
 }
 

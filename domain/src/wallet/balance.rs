@@ -105,6 +105,13 @@ impl Wallet {
         self.held.get(&day).copied().unwrap_or_default()
     }
 
+    /// Leaves out the tranches that hold nothing.
+    #[must_use]
+    pub fn without_released(&self) -> Self {
+        let held = self.held.iter().filter(|(_, minor)| **minor != MinorUnits::ZERO);
+        Self { held: held.map(|(day, minor)| (*day, *minor)).collect(), ..self.clone() }
+    }
+
     /// Applies a posting as its transaction does in the table. Fails when a counter would not fit 64 bits.
     pub fn post(&mut self, posting: &Posting) -> Result<(), MoneyError> {
         for transfer in &posting.transfers {

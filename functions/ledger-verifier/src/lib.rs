@@ -1,6 +1,6 @@
 //! Verifies the ledgers of all accounts once a day: compares balances with the sums of their postings, account
-//! after account. Without it, a balance that a fault made wrong is shown until a merchant notices it. It only reads,
-//! so a repeated or failed invocation does no harm.
+//! after account. Without it, a balance that a fault made wrong is shown until a merchant notices it. It writes only
+//! the sums from which its next run goes on, so a repeated or failed invocation does no harm.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use money::charge::Charges;
 use money::wallet::Wallets;
 use money::wallet::verify::{Difference, Verification};
 use serde::Serialize;
-use services::verify_ledger;
+use services::verify_newest;
 use shared::account::Accounts;
 use shared::clock::Clock;
 use shared::config::{ConfigError, Vars, required};
@@ -83,7 +83,7 @@ impl LedgerVerifier {
 
     async fn verify(&self, scope: &Scope, totals: &mut Totals) -> Result<(), StoreError> {
         let sources = (&Wallets::new(self.store.clone()), &Charges::new(self.store.clone()));
-        let differences = match verify_ledger(sources, scope, self.clock.now(), &|_| {}).await {
+        let differences = match verify_newest(sources, scope, self.clock.now()).await {
             Err(error @ StoreError::Corrupt(_)) => {
                 let Scope { account, mode } = scope;
                 tracing::error!(%account, %mode, %error, "a ledger can't be verified");

@@ -9,19 +9,26 @@
 //! 4. If they still differ, the first read is a lower bound of the sums, and the second an upper bound, because
 //!    counters only grow, and a posting and its counters are written in one transaction.
 //!
+//! With [`VerifiedSums`], step 1 only reads the postings after them. Then only the charges that were created after
+//! them are compared.
+//!
 //! A query may see only some rows of a transaction. So the caller repeats a comparison that finds differences.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use aws_sdk_dynamodb::types::AttributeValue;
+use domain::calendar::Day;
 use domain::ids::{ChargeId, PostingId, Scope};
 use domain::money::{Currency, MinorUnits, MoneyError};
 use domain::shard::{Shard, ShardedScope};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::wallet::{LedgerAccount, Posting, PostingKind, Transfer, Wallet, add_to_counter};
+use serde::{Deserialize, Serialize};
 
 use crate::wallet::Wallets;
-use shared::store::{Result, from_item};
+use domain::row::Key;
+use shared::store::{Result, RowUpdate, StoreError, from_item};
 
 const MAX_TAIL_READS: usize = 10;
 
@@ -37,7 +44,25 @@ pub struct Verification {
     /// True if postings kept arriving. Then their sums were compared with two reads of the counters as bounds,
     /// and the tranches were not compared.
     pub is_moving: bool,
+    /// From which the next verification may go on if there was no difference.
+    pub sums: VerifiedSums,
 }
+
+/// The sums of all postings of a scope before an id, as a verification without a difference left them. So the next one
+/// need not read these postings.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct VerifiedSums {
+    before: Option<PostingId>,
+    wallets: Vec<Wallet>,
+    /// When all postings were read.
+    pub whole_on: Option<Day>,
+}
+
+fn sums_key(scope: &Scope) -> Key {
+    Key { pk: format!("verified#{scope}"), sk: "sums".to_owned() }
+}
+
+const SUMS: &str = "sums";
 
 pub type SumsByCharge = BTreeMap<ChargeId, ChargeSums>;
 
@@ -148,6 +173,8 @@ fn newest_from(at: Timestamp) -> PostingId {
 pub struct Postings {
     count: u64,
     wallets: BTreeMap<Currency, Wallet>,
+    /// The first of those that are not in sums which an earlier verification left. `None`: all are read.
+    read_from: Option<PostingId>,
     newest_from: PostingId,
     newest_of_charges: SumsByCharge,
     /// So that repeated reads do not add the newest postings twice.
@@ -155,11 +182,12 @@ pub struct Postings {
 }
 
 impl Postings {
-    /// `now` determines which postings are the newest.
-    pub fn before(now: Timestamp) -> Self {
+    /// `now` determines which postings are the newest. Those of `since` are in its sums.
+    pub fn before(now: Timestamp, since: VerifiedSums) -> Self {
         Self {
             count: 0,
-            wallets: BTreeMap::new(),
+            wallets: since.wallets.into_iter().map(|wallet| (wallet.currency, wallet)).collect(),
+            read_from: since.before,
             newest_from: newest_from(now),
             newest_of_charges: SumsByCharge::new(),
             added: BTreeSet::new(),
@@ -172,6 +200,17 @@ impl Postings {
 
     pub fn newest_of_charges(&self) -> &SumsByCharge {
         &self.newest_of_charges
+    }
+
+    /// All postings of a charge that was created since then are read.
+    pub fn read_from(&self) -> Timestamp {
+        self.read_from.and_then(|id| id.timestamp()).unwrap_or(Timestamp::MIN)
+    }
+
+    /// The sums of all but the newest postings. `whole_on`: when all of them were read.
+    pub fn sums(&self, whole_on: Option<Day>) -> VerifiedSums {
+        let wallets = self.wallets.values().map(Wallet::without_released).collect();
+        VerifiedSums { before: Some(self.newest_from), wallets, whole_on }
     }
 
     /// Leaves out the newest postings of wallets in the sums, which the comparison reads.
@@ -223,6 +262,41 @@ impl Wallets {
     ) -> Result<(Vec<Posting>, Option<String>)> {
         let (items, next) = self.store.page(&Posting::partition(scope, shard), after, limit).await?;
         Ok((items.into_iter().map(from_item).collect::<Result<_, _>>()?, next))
+    }
+
+    /// Adds the postings after the sums from which `posted` began, and before the newest ones. Returns what they add to
+    /// charges.
+    pub async fn add_since(&self, scope: &ShardedScope, posted: &mut Postings) -> Result<SumsByCharge> {
+        let mut charges = SumsByCharge::new();
+        let counted = self.for_scope(scope).await?;
+        let currencies: BTreeSet<Currency> = counted.keys().chain(posted.wallets.keys()).copied().collect();
+        let range = (posted.read_from.unwrap_or(PostingId::first_at(Timestamp::MIN)), posted.newest_from);
+        for currency in currencies {
+            let (mut last, mut added) = (None, Ok(()));
+            self.each_posting(scope, currency, range, |posting| {
+                // The last one of a page is read twice.
+                if last.replace(posting.id) != Some(posting.id) && added.is_ok() {
+                    added = posted.add_older(&posting, &mut charges);
+                }
+            })
+            .await?;
+            added?;
+        }
+        Ok(charges)
+    }
+
+    /// `None`: none are kept, so all postings must be read.
+    pub async fn verified_sums(&self, scope: &Scope) -> Result<Option<VerifiedSums>> {
+        let Some(row) = self.store.get_item(&sums_key(scope)).await? else { return Ok(None) };
+        let sums = row.get(SUMS).and_then(|sums| sums.as_s().ok());
+        // What another version of the service wrote is not used.
+        Ok(sums.and_then(|sums| serde_json::from_str(sums).ok()))
+    }
+
+    /// Keeps the sums for the next verification. `None`: it must read all postings.
+    pub async fn keep_verified_sums(&self, scope: &Scope, sums: Option<&VerifiedSums>) -> Result<()> {
+        let sums = serde_json::to_string(&sums).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+        RowUpdate::of(sums_key(scope)).set(SUMS, AttributeValue::S(sums)).run(&self.store).await.map(drop)
     }
 
     pub async fn compare(&self, scope: &ShardedScope, posted: &mut Postings) -> Result<Comparison> {
@@ -332,7 +406,7 @@ mod tests {
     #[test]
     fn the_newest_postings_are_those_of_two_minutes_and_are_left_to_the_comparison() {
         for (second, is_older) in [(479, true), (480, false), (481, false)] {
-            let mut posted = Postings::before(at(600));
+            let mut posted = Postings::before(at(600), VerifiedSums::default());
             posted.add_older(&posting_at(second), &mut SumsByCharge::default()).unwrap();
             let wallet = posted.wallets.get(&pending().currency).unwrap();
             let debits = wallet.totals(LedgerAccount::MerchantAvailable).debits;
@@ -342,7 +416,7 @@ mod tests {
 
     #[test]
     fn a_newest_posting_that_is_read_twice_is_added_once() {
-        let mut posted = Postings::before(at(600));
+        let mut posted = Postings::before(at(600), VerifiedSums::default());
         posted.add_newest(&posting_at(600)).unwrap();
         posted.add_newest(&posting_at(600)).unwrap();
         assert_eq!(posted.count(), 1);
