@@ -2,6 +2,8 @@
 //! them. Commands print a payout as its events contain it, plus its `scope`, and the Pix key of one that an owner
 //! requested. Also approves and rejects the keys.
 
+mod itau;
+
 use std::io::Write;
 
 use clap::{Args, Subcommand};
@@ -16,6 +18,7 @@ use money::payout::{PAGE_SIZE, PayoutError, PayoutView};
 use money::wallet::view::escape_formula;
 use shared::random;
 
+use self::itau::ItauArguments;
 use crate::enum_parser::enum_parser;
 use crate::output::{Record, With, print_list, record, unknown_outcome};
 use crate::target::Stack;
@@ -77,11 +80,14 @@ pub(crate) enum Command {
         #[arg(long)]
         starting_after: Option<PayoutId>,
     },
-    /// Write the pending live payouts in reais that owners requested as a CSV file, for the upload at your bank
+    /// Write the pending live payouts in reais that owners requested as a file, for the upload at your bank
     ///
-    /// Columns are separated by `;`, amounts have a decimal comma, keys and documents are whole. Payouts without a Pix
-    /// key and those of suspended accounts are left out, and named on stderr.
-    File,
+    /// As CSV: columns are separated by `;`, amounts have a decimal comma, keys and documents are whole. Payouts without
+    /// a Pix key and those of suspended accounts are left out, and named on stderr.
+    File {
+        #[command(flatten)]
+        itau: Option<ItauArguments>,
+    },
     /// List the payout keys of all accounts that wait for a check, the oldest first, at most 100
     Keys,
     /// Approve an account's payout key, after its holder's document was read at the bank
@@ -168,7 +174,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
         Command::List { account, all: _, mode, status, starting_after } => {
             return list(stack, (account, mode), status, starting_after).await;
         }
-        Command::File => return write_file(stack).await,
+        Command::File { itau } => return write_file(stack, itau.as_ref()).await,
         Command::Keys => return list_keys(stack).await,
         Command::ApproveKey { key: KeyArguments { account, key, operator }, holder_document } => {
             let document = stack.existing_account(&account).await?.document;
@@ -224,15 +230,13 @@ async fn list_keys(stack: &Stack) -> Result<()> {
 const FILE_COLUMNS: [&str; 6] =
     ["payout", "pix_key", "amount", "holder_document", "merchant_name", "account"];
 
-async fn write_file(stack: &Stack) -> Result<()> {
-    let mut writer =
-        csv::WriterBuilder::new().delimiter(b';').terminator(csv::Terminator::CRLF).from_writer(Vec::new());
-    writer.write_record(FILE_COLUMNS)?;
-    let (mut left_out, mut after) = (Vec::new(), None);
+async fn write_file(stack: &Stack, itau: Option<&ItauArguments>) -> Result<()> {
+    let (mut payable, mut left_out, mut after) = (Vec::new(), Vec::new(), None);
     loop {
         let payouts = stack.payouts.pending(after).await?;
-        for payout in payouts.iter().filter(|payout| payout.scope.mode == Mode::Live) {
-            let Some(to) = payout.destination.as_ref().filter(|_| payout.currency == Currency::BRL) else {
+        after = payouts.last().filter(|_| payouts.len() == PAGE_SIZE).map(|last| last.id);
+        for payout in payouts.into_iter().filter(|payout| payout.scope.mode == Mode::Live) {
+            let Some(to) = payout.destination.clone().filter(|_| payout.currency == Currency::BRL) else {
                 left_out.push(format!("{}: without a Pix key", payout.id));
                 continue;
             };
@@ -241,25 +245,37 @@ async fn write_file(stack: &Stack) -> Result<()> {
                 left_out.push(format!("{}: {} is suspended", payout.id, payout.scope.account));
                 continue;
             }
-            writer.write_record([
-                payout.id.to_string(),
-                to.key.as_str().to_owned(),
-                payout.amount.decimal(2).replace('.', ","),
-                to.holder.as_str().to_owned(),
-                escape_formula(&settings.merchant_name),
-                payout.scope.account.to_string(),
-            ])?;
+            payable.push((payout, to, settings.merchant_name));
         }
-        match payouts.last().filter(|_| payouts.len() == PAGE_SIZE) {
-            Some(last) => after = Some(last.id),
-            None => break,
+        if after.is_none() {
+            break;
         }
     }
     for why in left_out {
         writeln!(std::io::stderr(), "left out {why}")?;
     }
-    let file = writer.into_inner().map_err(csv::IntoInnerError::into_error)?;
+    let file = match itau {
+        Some(itau) => itau::file(itau, &payable, stack.clock.now())?.into_bytes(),
+        None => csv_file(&payable)?,
+    };
     Ok(std::io::stdout().write_all(&file)?)
+}
+
+fn csv_file(payable: &[(Payout, PayoutDestination, String)]) -> Result<Vec<u8>> {
+    let mut writer =
+        csv::WriterBuilder::new().delimiter(b';').terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+    writer.write_record(FILE_COLUMNS)?;
+    for (payout, to, merchant_name) in payable {
+        writer.write_record([
+            payout.id.to_string(),
+            to.key.as_str().to_owned(),
+            payout.amount.decimal(2).replace('.', ","),
+            to.holder.as_str().to_owned(),
+            escape_formula(merchant_name),
+            payout.scope.account.to_string(),
+        ])?;
+    }
+    Ok(writer.into_inner().map_err(csv::IntoInnerError::into_error)?)
 }
 
 /// Without an account, those that are pending.

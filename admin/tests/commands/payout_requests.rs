@@ -101,7 +101,25 @@ async fn an_operator_checks_a_payout_key_and_pays_what_an_owner_requests() {
     assert!(row.ends_with(&format!(";{account}\r\n")) && row.lines().count() == 1, "{rows}");
     let left_out = format!("left out {}: without a Pix key\n", id(&of_operator));
     assert!(text(&file.stderr).ends_with(&left_out), "{file:?}");
+    let itau = "payouts file --itau-account 1234/56789-0 --company 'Pagamentos São José S.A.' \
+                --company-document 11444777000161";
+    let file = text(&service.run(itau).await.stdout).to_owned();
+    let lines: Vec<&str> = file.split_terminator("\r\n").collect();
+    assert!(lines.len() == 6 && lines.iter().all(|line| line.len() == 240), "{file}");
+    assert_eq!(
+        lines[0][..102].trim_end(),
+        "34100000      081211444777000161                    01234 000000056789 0PAGAMENTOS SAO JOSE S.A."
+    );
+    assert_eq!(&lines[2][73..93], &payout[payout.len() - 20..]);
+    assert_eq!(&lines[2][119..134], "000000000006000");
+    assert_eq!((&lines[3][14..32], lines[3][127..].trim_end()), ("02 211222333000181", KEY));
+    // `.ci/payout_file.py` reads it.
+    std::fs::write(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("itau.rem"), &file).unwrap();
+    service.refuses(&format!("{itau} --pay-on 2020-01-01"), "2020-01-01 is over").await;
+    service.refuses("payouts file --itau-account 1234/56789", "a branch, an account and its digit").await;
+    service.refuses("payouts file --itau-account 1234/56789-0", "--company").await;
     service.change(&format!("accounts suspend {account}")).await;
+    service.refuses(itau, "there is no payout for the file").await;
     let file = service.run("payouts file").await;
     assert_eq!(text(&file.stdout).lines().count(), 1, "{file:?}");
     assert!(text(&file.stderr).contains(&format!("left out {payout}: {account} is suspended")), "{file:?}");
