@@ -263,11 +263,18 @@ async fn payouts_and_corrections_after_the_moment_are_booked_again_and_nothing_i
     for line in &corrections {
         service.object(line).await;
     }
+    // Somebody deletes the row of a payout alone. Its postings remain.
+    let row = Key { pk: format!("payout#{paid}"), sk: "payout".to_owned() };
+    let delete = client.delete_item().table_name("StateTable").set_key(Some(key_attributes(&row)));
+    delete.send().await.unwrap();
+    let again = service.objects(&repeat).await;
+    let (summary, _) = again.split_last().unwrap();
+    assert_eq!(fields(summary, &["booked", "exists", "refused"]), json!([1, 9, 0]), "{again:?}");
     assert_eq!(service.request_payout(&owner, "1", "k2").await, 422, "the requested payout is pending");
     assert_eq!(balances("StateTable", "live").await, balances("Former", "live").await);
     let mut audit = service.audit(&account).await;
     audit.retain(|row| row["action"] == "restore.book-again");
-    assert_eq!(audit.len(), 9);
+    assert_eq!(audit.len(), 10);
     assert!(
         audit.iter().all(|row| fields(row, &["actor", "reason"]) == json!(["ana", "restored"])),
         "{audit:?}"

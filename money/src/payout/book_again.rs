@@ -55,7 +55,10 @@ impl Payouts {
             }
             for state in &states {
                 let (posting, _) = posting_and_action(state);
-                writes.extend(counters::posting_writes(&posting, DebitCheck::Unchecked)?);
+                // The row alone may be lost. A posting is in its counters.
+                if self.store.get_item(&posting.key()).await?.is_none() {
+                    writes.extend(counters::posting_writes(&posting, DebitCheck::Unchecked)?);
+                }
             }
             if update.commit(writes).await? {
                 return Ok(true);
