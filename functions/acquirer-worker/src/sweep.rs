@@ -111,7 +111,7 @@ impl AcquirerWorker {
         }
         if now.millis_since(sweep.returns_swept_at) >= RETURNS_PAUSE_SECONDS.saturating_mul(1_000) {
             for warning in credentials().filter_map(|bank| bank.certificate_warning(now)) {
-                tracing::warn!("{warning}; request a new one, then run `admin accounts set-certificate`");
+                tracing::warn!(connection = %sweep.connection, accounts = ?sweep.accounts, "{warning}; request a new one, then run `admin accounts set-certificate`");
             }
             self.sweep_returns(banks, first, now).await?;
             let next = ConnectionSweep {
