@@ -258,9 +258,10 @@ impl TimelineFact {
             Self::Delivery(delivery) => {
                 let receiver = delivery.endpoint.map_or_else(|| "webhookUrl".to_owned(), |id| id.to_string());
                 let (name, attempts) = (delivery.event_type.as_str(), delivery.attempts);
-                let sent = format!("{name} to {receiver}, {attempts} attempts");
-                let answer = delivery.last_status_code.map(|code| format!("answered {code}"));
-                let details = joined([Some(sent), answer, delivery.error()]);
+                let plural = if attempts == 1 { "" } else { "s" };
+                let sent = format!("{name} to {receiver}, {attempts} attempt{plural}");
+                let answer = || delivery.last_status_code.map(|code| format!("answered {code}"));
+                let details = joined([Some(sent), delivery.error().or_else(answer)]);
                 (TimelineKind::Delivery, delivery.status.as_str().to_owned(), details)
             }
         }
