@@ -1,20 +1,23 @@
 //! `admin deliveries`: lists webhook deliveries, and resends those that failed, as `POST /v1/webhooks/endpoints/{id}/recoveries` does for
 //! a merchant.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 use std::time::Duration;
 
 use clap::Subcommand;
 use domain::audit::Action;
-use domain::ids::{DeliveryId, EndpointId, Scope};
+use domain::charge::{Charge, StoredCharge};
+use domain::ids::{ChargeId, DeliveryId, EndpointId, Scope};
 use domain::time::Timestamp;
 use effects::webhook::WebhookError;
-use effects::webhook::delivery::{Deliveries, DeliveryFilter, DeliveryStatus, DeliveryView};
+use effects::webhook::delivery::{Deliveries, Delivery, DeliveryFilter, DeliveryStatus, DeliveryView};
 use effects::webhook::endpoint::Endpoints;
 use effects::webhook::recovery::{NewRecovery, Recoverable, Recoveries, Recovery, RecoveryStatus};
 use shared::{audit, random};
 
 use crate::enum_parser::enum_parser;
-use crate::output::{print_list, print_next, record};
+use crate::output::{With, print_list, print_next, record};
 use crate::target::Stack;
 use crate::{CommandOutcome, OperatorArguments, PeriodArguments, Result, ScopeArguments, print, print_json};
 
@@ -58,7 +61,7 @@ pub(crate) enum Command {
         /// endpoint is now ACTIVE
         #[arg(long)]
         cancelled: bool,
-        /// Also make the next attempt of PENDING deliveries now; `deliveries list --status PENDING` shows when it is due
+        /// Also make the next attempt of PENDING deliveries now; `deliveries list --status pending` shows when it is due
         #[arg(long)]
         pending: bool,
         #[command(flatten)]
@@ -96,10 +99,15 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
     statuses.extend(pending.then_some(Recoverable::Pending));
     let all = NewRecovery::of_failed(now);
     let request = NewRecovery { since: since.max(all.since), statuses, ..all };
-    let (recoveries, mut found) = (Recoveries::new(stack.store.clone()), Vec::new());
+    let (recoveries, mut found, mut waiting) = (Recoveries::new(stack.store.clone()), Vec::new(), 0_u64);
     for receiver in receivers {
         let name = format!("{:032x}", u128::from_le_bytes(random::bytes()?));
         let recovery = Recovery::new((scope, receiver, None), &name, request.clone(), now);
+        if !pending {
+            let of_pending = NewRecovery { statuses: vec![Recoverable::Pending], ..request.clone() };
+            let of_pending = Recovery::new((scope, receiver, None), &name, of_pending, now);
+            waiting = waiting.saturating_add(recoveries.count(of_pending, now).await?);
+        }
         let count = recoveries.count(recovery.clone(), now).await?;
         found.extend((count > 0).then_some((recovery, count)));
     }
@@ -136,6 +144,12 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         })?;
     }
     print(&format!("{deliveries} deliveries, {resent} resent"))?;
+    if waiting > 0 {
+        writeln!(
+            std::io::stderr(),
+            "{waiting} deliveries wait for their next attempt: --pending makes it now"
+        )?;
+    }
     Ok(CommandOutcome::of(refused > 0))
 }
 
@@ -167,8 +181,17 @@ async fn list(
     ]))?;
     let scope = stack.accounts.sharded_scope(&scope).await?;
     let page = Deliveries::new(stack.store.clone()).list(&scope, &filter, now).await?;
-    let in_period = page.deliveries().filter(|delivery| period.contains(delivery.dated_at()));
-    print_list(stack, "deliveries", in_period.map(|delivery| DeliveryView::new(delivery, None)))?;
+    let in_period = page.deliveries().filter(|(delivery, _)| period.contains(delivery.dated_at()));
+    let in_period: Vec<(&Delivery, Option<ChargeId>)> = in_period.collect();
+    let charges: BTreeSet<ChargeId> = in_period.iter().filter_map(|(_, charge)| *charge).collect();
+    let charges = stack.charges.find_all(&charges.into_iter().collect::<Vec<_>>()).await?;
+    let charges: BTreeMap<ChargeId, &Charge> =
+        charges.iter().map(StoredCharge::as_stored).map(|charge| (charge.id, charge)).collect();
+    let rows = in_period.into_iter().map(|(delivery, charge)| {
+        let order = charge.and_then(|id| charges.get(&id)?.metadata.order_number());
+        With { object: DeliveryView::new(delivery, None), more: record! { charge: charge, order: order } }
+    });
+    print_list(stack, "deliveries", rows)?;
     print_next("deliveries", page.next())
 }
 

@@ -4,6 +4,7 @@
 
 mod itau;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use clap::{Args, Subcommand};
@@ -22,7 +23,7 @@ use self::itau::ItauArguments;
 use crate::enum_parser::enum_parser;
 use crate::output::{Record, With, print_list, record, unknown_outcome};
 use crate::target::Stack;
-use crate::{OperatorArguments, Result, ScopeArguments, ledger, print_json};
+use crate::{OperatorArguments, Result, ScopeArguments, for_each, ledger, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -51,11 +52,11 @@ pub(crate) enum Command {
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// Record that a payout reached the merchant's bank
+    /// Record that payouts reached the merchants' banks
     Settle(PayoutArguments),
-    /// Record that a payout failed, and credit its money back to the wallet
+    /// Record that payouts failed, and credit their money back to the wallets
     ///
-    /// The merchant reads the reason as `failure_reason`.
+    /// The merchants read the reason as `failure_reason`.
     Fail(PayoutArguments),
     /// Show one payout, with the whole Pix key and its holder's document if an owner requested it
     Show {
@@ -125,11 +126,12 @@ impl Command {
     }
 }
 
-/// A payout that a command ends
+/// The payouts that a command ends
 #[derive(Args, Debug)]
 pub(crate) struct PayoutArguments {
-    /// The payout (po_…)
-    id: PayoutId,
+    /// The payouts (po_…)
+    #[arg(required = true)]
+    ids: Vec<PayoutId>,
     #[command(flatten)]
     operator: OperatorArguments,
 }
@@ -158,12 +160,12 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
             }
             payout
         }
-        Command::Settle(PayoutArguments { id, operator }) => {
-            stack.payouts.end(id, &PayoutOutcome::Paid, &stack.operator(&operator), now).await?
+        Command::Settle(PayoutArguments { ids, operator }) => {
+            return end_each(stack, &ids, &PayoutOutcome::Paid, &operator).await;
         }
-        Command::Fail(PayoutArguments { id, operator }) => {
-            let end = PayoutOutcome::Failed { reason: operator.reason.clone() };
-            stack.payouts.end(id, &end, &stack.operator(&operator), now).await?
+        Command::Fail(PayoutArguments { ids, operator }) => {
+            let outcome = PayoutOutcome::Failed { reason: operator.reason.clone() };
+            return end_each(stack, &ids, &outcome, &operator).await;
         }
         Command::Show { id } => {
             let payout = stack.payouts.find(id).await?.ok_or(PayoutError::NotFound)?;
@@ -189,6 +191,20 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
         }
     };
     print_json(&printed(&payout, masked))
+}
+
+async fn end_each(
+    stack: &Stack,
+    ids: &[PayoutId],
+    outcome: &PayoutOutcome,
+    operator: &OperatorArguments,
+) -> Result<()> {
+    let operator = stack.operator(operator);
+    for_each(ids, async |id| {
+        let ended = stack.payouts.end(*id, outcome, &operator, stack.clock.now()).await?;
+        print_json(&printed(&ended, masked))
+    })
+    .await
 }
 
 fn masked(destination: &PayoutDestination) -> (String, String) {
@@ -297,7 +313,21 @@ async fn list(
         status.is_none_or(|status| payout.status == status)
             && mode.is_none_or(|mode| payout.scope.mode == mode)
     };
-    print_list(stack, "payouts", payouts.iter().filter(wanted).map(|payout| printed(payout, masked)))?;
+    let (mut rows, mut sums) = (Vec::new(), BTreeMap::<(Currency, Mode), (usize, u64)>::new());
+    for payout in payouts.iter().filter(wanted) {
+        let With { object, mut more } = printed(payout, masked);
+        if account.is_none() {
+            let merchant = stack.existing_account(&payout.scope.account).await?.settings.merchant_name;
+            more = more.and(record! { merchant_name: merchant });
+        }
+        rows.push(With { object, more });
+        let (count, sum) = sums.entry((payout.currency, payout.scope.mode)).or_default();
+        (*count, *sum) = (count.saturating_add(1), sum.saturating_add(payout.amount.minor_unsigned()));
+    }
+    print_list(stack, "payouts", rows)?;
+    for ((currency, mode), (count, sum)) in sums {
+        writeln!(std::io::stderr(), "{mode}: {count} payouts, {currency} {sum} in minor units")?;
+    }
     if let Some(last) = payouts.last().filter(|_| payouts.len() == PAGE_SIZE) {
         writeln!(std::io::stderr(), "more payouts may follow: --starting-after {}", last.id)?;
     }

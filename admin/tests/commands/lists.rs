@@ -103,6 +103,7 @@ async fn support_lists_what_a_merchant_has_by_time_and_status() {
     let deliveries = list("deliveries", &to_it).await;
     assert_eq!(deliveries.len(), 1, "{deliveries:?}");
     assert_eq!(deliveries[0]["eventType"], "charge.created");
+    assert_eq!(deliveries[0]["charge"], charge["id"], "{deliveries:?}");
     assert!(list("deliveries", "--status delivered").await.is_empty());
     let deliveries = format!("deliveries list --account {account} --mode test");
     let unknown = format!("{deliveries} --endpoint wh_00000000000000000000000000");

@@ -808,6 +808,8 @@ async fn failed_deliveries_are_redriven_once() {
             assert_eq!(run("--dry-run").await, "0 deliveries, 0 resent\n");
             let waiting = run("--pending --dry-run").await;
             assert!(waiting.ends_with("\n4 deliveries, 0 resent\n"), "{waiting}");
+            let output = service.run(&format!("{redrive} --since 2026-01-01")).await;
+            assert!(text(&output.stderr).contains("4 deliveries wait for their next attempt: --pending"));
         }
         merchant.advance(54_000).await;
     }

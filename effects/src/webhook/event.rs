@@ -331,6 +331,11 @@ impl Event {
         Some(&object.json)
     }
 
+    /// Returns the charge that the object sent under an event type is, or belongs to; `None`: it is another object.
+    pub(crate) fn charge_as(&self, event_type: EventType) -> Option<ChargeId> {
+        charge_of(&serde_json::from_str(self.object_as(event_type)?).ok()?)
+    }
+
     /// Returns the body that is sent under an event type; `None`: the row has no such event.
     pub fn body_as(&self, event_type: EventType) -> Option<String> {
         let (object, name) = (self.object_as(event_type)?, event_type.as_str());
@@ -371,6 +376,18 @@ impl Event {
     pub fn partition(scope: &Scope, shard: Shard) -> String {
         shard.partition(format!("events#{scope}"))
     }
+}
+
+/// Returns the charge that the body of an event is about; `None`: it is about another object.
+pub(crate) fn charge_of_body(body: &str) -> Option<ChargeId> {
+    let body: serde_json::Value = serde_json::from_str(body).ok()?;
+    body.pointer("/data/object").or_else(|| body.get("data")).and_then(charge_of)
+}
+
+fn charge_of(object: &serde_json::Value) -> Option<ChargeId> {
+    let mut ids =
+        ["charge_id", "transactionId", "id"].into_iter().filter_map(|name| object.get(name)?.as_str());
+    ids.find_map(|id| ChargeId::parse_any(id).ok())
 }
 
 impl Event {

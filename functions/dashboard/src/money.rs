@@ -217,7 +217,7 @@ fn release_days(page: &Page, wallet: &Wallet) -> Markup {
 }
 
 /// The link to a charge, with what people know it by.
-fn charge_link(page: &Page, titles: &Titles, charge: ChargeId) -> Markup {
+pub(crate) fn charge_link(page: &Page, titles: &Titles, charge: ChargeId) -> Markup {
     let title = titles.get(&charge).map_or(page.say(w::CHARGE), String::as_str);
     html! { a href={ "/dashboard/charges/" (charge) } dir="auto" { (title) } }
 }

@@ -21,7 +21,8 @@ use serde::Serialize;
 use serde_json::Value;
 use shared::http::{IdPath, Problem, Query, Result};
 
-use crate::charges::field;
+use crate::charges::{Titles, field, of_rows, titles};
+use crate::money::charge_link;
 use crate::states::{State as _, all};
 use crate::visit::{Page, Visitor};
 use crate::words as w;
@@ -35,9 +36,11 @@ const EVENTS: &str = "/dashboard/events";
 pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
     let query = visitor.query();
     let filter = recent_filter(&query, None);
-    let (page, deliveries) = visitor
+    let (page, (deliveries, charges)) = visitor
         .load(async |visit| {
-            Ok(visit.app.deliveries.recent(&visit.sharded_scope(), &filter, visit.now).await?)
+            let recent = visit.app.deliveries.recent(&visit.sharded_scope(), &filter, visit.now).await?;
+            let charges = of_rows(&visit.app.store, recent.charges.values().copied()).await?;
+            Ok((recent, charges))
         })
         .await?;
     let endpoints = &deliveries.endpoints;
@@ -71,7 +74,7 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
             }
         }
         (registration(&page, endpoints.is_empty()))
-        (delivery_list(&page, PATH, &query, &deliveries))
+        (delivery_list(&page, PATH, &query, (&deliveries, &titles(&page, &charges))))
     };
     Ok(page.render(page.say(w::WEBHOOKS), &main))
 }
@@ -176,13 +179,21 @@ fn at(object: &Value, name: &str) -> Markup {
     at.map(time).unwrap_or_default()
 }
 
-fn delivery_list(page: &Page, path: &str, query: &Query, list: &RecentDeliveries) -> Markup {
+fn delivery_list(
+    page: &Page,
+    path: &str,
+    query: &Query,
+    (list, titles): (&RecentDeliveries, &Titles),
+) -> Markup {
     let next = list.next.map(|id| format!("{path}?{}", query.with("starting_after", &id.to_string())));
     let chosen = query.text("status").unwrap_or_default();
     let rows = list.deliveries.iter().map(|delivery| {
         vec![
             time(delivery.created_at),
             html! { a href={ "/dashboard/deliveries/" (delivery.id) } { (delivery.event_type.as_str()) } },
+            html! {
+                @if let Some(charge) = list.charges.get(&delivery.id) { (charge_link(page, titles, *charge)) }
+            },
             delivery.status.tag(page.language),
             html! { (delivery.attempts.min(delivery.max_attempts)) },
             html! { @if let Some(error) = delivery.error_in(page.language) { (error) } },
@@ -193,6 +204,7 @@ fn delivery_list(page: &Page, path: &str, query: &Query, list: &RecentDeliveries
     let columns = [
         (Cell::Time, w::WHEN),
         (Cell::Main, w::KIND_EVENT),
+        (Cell::Other, w::CHARGE),
         (Cell::State, w::STATE),
         (Cell::Amount, w::ATTEMPTS),
         (Cell::Other, w::LAST_ANSWER),
@@ -249,7 +261,7 @@ pub(crate) async fn endpoint(visitor: Visitor, IdPath(id): IdPath<EndpointId>) -
     let unknown = || Problem::NotFound { what: "webhook endpoint" };
     let id = id.ok_or_else(unknown)?;
     let filter = recent_filter(&query, Some(id));
-    let (page, (recent, recoveries, waiting)) = visitor
+    let (page, (recent, charges, recoveries, waiting)) = visitor
         .load(async |visit| {
             let (sharded, scope) = (visit.sharded_scope(), visit.scope());
             let recent = visit.app.deliveries.recent(&sharded, &filter, visit.now);
@@ -257,9 +269,16 @@ pub(crate) async fn endpoint(visitor: Visitor, IdPath(id): IdPath<EndpointId>) -
             let (recent, recoveries) = tokio::try_join!(recent, recoveries)?;
             let is_failing =
                 recent.endpoints.first().is_some_and(|endpoint| endpoint.failing_since.is_some());
-            let waiting =
-                if is_failing { Some(visit.app.deliveries.waiting_for(&scope, id).await?) } else { None };
-            Ok((recent, recoveries, waiting))
+            let waiting = async {
+                if is_failing {
+                    Ok(Some(visit.app.deliveries.waiting_for(&scope, id).await?))
+                } else {
+                    Ok(None)
+                }
+            };
+            let charges = of_rows(&visit.app.store, recent.charges.values().copied());
+            let (waiting, charges) = tokio::try_join!(waiting, charges)?;
+            Ok((recent, charges, recoveries, waiting))
         })
         .await?;
     let endpoint = recent.endpoints.first().ok_or_else(unknown)?;
@@ -290,7 +309,7 @@ pub(crate) async fn endpoint(visitor: Visitor, IdPath(id): IdPath<EndpointId>) -
         } }
         (figures(&page, &recent, waiting.as_ref()))
         (recovery_card(&page, endpoint, &recoveries))
-        (delivery_list(&page, &format!("{PATH}/{}", endpoint.id), &query, &recent))
+        (delivery_list(&page, &format!("{PATH}/{}", endpoint.id), &query, (&recent, &titles(&page, &charges))))
     };
     Ok(page.render(&endpoint.url, &main))
 }

@@ -17,7 +17,7 @@ pub use recent::{DayFigures, RecentDeliveries, RecentFilter};
 use std::collections::BTreeMap;
 
 use domain::calendar::Day;
-use domain::ids::{DeliveryId, EndpointId, Scope};
+use domain::ids::{ChargeId, DeliveryId, EndpointId, Scope};
 use domain::row::Key;
 use domain::shard::ShardedScope;
 use domain::time::Timestamp;
@@ -29,6 +29,7 @@ use super::log::{ENTRIES_PER_QUERY, IdRange, LogPage, rows_of};
 use super::rows::Rows;
 use super::{Deliveries, Delivery, DeliveryFilter, DeliveryStats, DeliveryStatus};
 use crate::webhook::endpoint::Endpoint;
+use crate::webhook::event::charge_of_body;
 use shared::checkpoint::Loaded;
 use shared::store::{ListIndex, Order, PageError, Result};
 
@@ -123,8 +124,10 @@ pub struct DeliveryPage {
 }
 
 impl DeliveryPage {
-    pub fn deliveries(&self) -> impl Iterator<Item = &Delivery> {
-        self.deliveries.iter().map(|(delivery, _body)| delivery)
+    /// The deliveries, and the charge that each is about. `None`: it is about another object, or the event has expired.
+    pub fn deliveries(&self) -> impl Iterator<Item = (&Delivery, Option<ChargeId>)> {
+        let about = |body: &Option<String>| body.as_deref().and_then(charge_of_body);
+        self.deliveries.iter().map(move |(delivery, body)| (delivery, about(body)))
     }
 
     /// The cursor of the next page.

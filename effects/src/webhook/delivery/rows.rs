@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use domain::ids::{DeliveryId, EndpointId, EventId, Scope};
+use domain::ids::{ChargeId, DeliveryId, EndpointId, EventId, Scope};
 use domain::row::Key;
 use domain::time::Timestamp;
 
@@ -78,6 +78,12 @@ impl Rows {
     /// Whether the row of an endpoint was read, or found to be missing.
     fn knows(&self, endpoint: EndpointId) -> bool {
         self.read.contains(&Endpoint::key_of(&self.scope, endpoint))
+    }
+
+    /// Returns the charge that a delivery is about; `None`: it is about another object, or its event was not read or has
+    /// expired.
+    pub(super) fn charge(&self, delivery: &Delivery) -> Option<ChargeId> {
+        self.events.get(&delivery.event)?.charge_as(delivery.event_type)
     }
 
     /// Returns the stored status of a delivery; `None`: only its entry in the log was read, or its row has expired.

@@ -2,9 +2,10 @@
 //! units at any number of deliveries.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
 use domain::calendar::Day;
-use domain::ids::{DeliveryId, EndpointId};
+use domain::ids::{ChargeId, DeliveryId, EndpointId};
 use domain::shard::ShardedScope;
 use domain::time::Timestamp;
 
@@ -43,6 +44,8 @@ pub struct DayFigures {
 pub struct RecentDeliveries {
     /// Newest first.
     pub deliveries: Vec<Delivery>,
+    /// The charges that they are about.
+    pub charges: HashMap<DeliveryId, ChargeId>,
     pub next: Option<DeliveryId>,
     /// All of the scope, or only that of the filter if it exists.
     pub endpoints: Vec<Endpoint>,
@@ -109,7 +112,7 @@ impl Deliveries {
         matching.sort_by_key(|entry| Reverse(entry.id));
         let on_page = || matching.iter().take(PAGE);
         let receiver = filter.endpoint.map(|id| Endpoint::key_of(&scope.scope, id));
-        let keys = on_page().map(|entry| Delivery::key_of(&scope.scope, entry.id)).chain(receiver).collect();
+        let keys = on_page().flat_map(|entry| entry.keys(&scope.scope)).chain(receiver).collect();
         let mut rows = Rows::of(scope.scope);
         self.load(&mut rows, keys).await?;
         let endpoints =
@@ -125,16 +128,19 @@ impl Deliveries {
             [of(today), of(today.minus_days(1))]
         });
         let is_shown = |delivery: &Delivery| filter.status.is_none_or(|status| delivery.status == status);
+        let deliveries: Vec<Delivery> = on_page()
+            .filter_map(|entry| Some(rows.stored(entry.id)?.clone().shown(&endpoints)))
+            .filter(is_shown)
+            .collect();
+        let charges = deliveries.iter().filter_map(|delivery| Some((delivery.id, rows.charge(delivery)?)));
         Ok(RecentDeliveries {
+            charges: charges.collect(),
             next: if matching.len() > PAGE {
                 on_page().next_back().map(|entry| entry.id)
             } else {
                 entries.read_to
             },
-            deliveries: on_page()
-                .filter_map(|entry| Some(rows.stored(entry.id)?.clone().shown(&endpoints)))
-                .filter(is_shown)
-                .collect(),
+            deliveries,
             endpoints,
             days,
         })
