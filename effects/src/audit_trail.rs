@@ -81,15 +81,18 @@ pub fn for_refund(new: &Refund) -> Option<Audit> {
     change.audit_row(action, new.id)
 }
 
-/// Derives the audit row for a MED case that an API key or a member appeals or accepts, or to which a member adds
-/// evidence.
-pub fn for_case(new: &MedCase) -> Option<Audit> {
+/// Derives the audit row for a MED case that an API key or a member appeals or accepts, or whose evidence a member adds
+/// or removes.
+pub fn for_case(old: Option<&MedCase>, new: &MedCase) -> Option<Audit> {
     let change = Change::of(new, new.scope, (new.version, new.updated_at), new.actor.as_ref());
     let mode = new.scope.mode;
     let sum = Sum { mode, currency: new.currency, minor: new.amount.minor() };
     let action = match new.status {
         CaseStatus::Appealed => Action::AppealCase(sum),
         CaseStatus::Accepted => Action::AcceptCase { sum, lost: new.moved.get() },
+        CaseStatus::Open if old.is_some_and(|old| old.evidence_count > new.evidence_count) => {
+            Action::RemoveEvidence { mode, left: new.evidence_count }
+        }
         CaseStatus::Open if new.evidence_count > 0 => {
             Action::AddEvidence(AddedEvidence::Files(mode, new.evidence_count))
         }

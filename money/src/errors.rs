@@ -92,7 +92,9 @@ impl From<CaseError> for Problem {
 impl From<EvidenceError> for Problem {
     fn from(error: EvidenceError) -> Self {
         match error {
-            EvidenceError::Refused(EvidenceRefused::CaseOver(_)) => Self::Unreadable(error.to_string()),
+            EvidenceError::Refused(EvidenceRefused::CaseOver(_) | EvidenceRefused::Sent(_)) => {
+                Self::Unreadable(error.to_string())
+            }
             EvidenceError::Refused(EvidenceRefused::Full | EvidenceRefused::TooManyUploads) => {
                 Self::Unprocessable(error.to_string())
             }

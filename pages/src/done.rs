@@ -17,8 +17,10 @@ crate::translate! {
         "developers-keys-revoke" = "A chave foi revogada.", "The key was revoked.", "La clave fue revocada.";
         "disputes-accept" = "A perda da disputa foi aceita.", "The loss of the dispute was accepted.", "La pérdida de la disputa fue aceptada.";
         "disputes-appeal" = "A contestação foi enviada.", "The appeal was sent.", "La apelación fue enviada.";
+        "disputes-evidence-remove" = "O arquivo foi removido.", "The file was removed.", "El archivo fue quitado.";
         "disputes-draft" = "O rascunho foi salvo.", "The draft was saved.", "El borrador fue guardado.";
         "links" = "O link foi criado.", "The link was made.", "El enlace fue creado.";
+        "links-change" = "O link foi alterado.", "The link was changed.", "El enlace fue cambiado.";
         "links-active" = "O link foi alterado.", "The link was changed.", "El enlace fue cambiado.";
         "reports" = "O relatório foi pedido.", "The report was asked for.", "El informe fue pedido.";
         "reports-delete" = "O relatório foi removido.", "The report was removed.", "El informe fue quitado.";

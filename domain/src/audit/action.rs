@@ -78,6 +78,8 @@ actions! {
     "med.decide" DecideCase(Decision);
     "med.dismiss-notice" DismissNotice(EndToEndId);
     "med.forward" ForwardEvidence { text: bool, files: Vec<String> };
+    // How many files are left.
+    "med.remove-evidence" RemoveEvidence { mode: Mode, left: u32 };
     "med.request-evidence" RequestEvidence;
     "med.retry-notice" RetryNotice(MedCaseId);
     "notification.resolve" ResolveNotification { read_back: Option<EndToEndId> };
@@ -204,7 +206,7 @@ mod tests {
             | A::SetThirdPartyRefundLimit(_) | A::SetVelocity(_) | A::SuspendAccount(_) | A::IssueKey(_) | A::RevokeKey(_)
             | A::RotateKey { .. } | A::ExpireCharge | A::RevealDocument(_) | A::EraseCustomer | A::RedriveDeliveries { .. }
             | A::ReplayEvents | A::ResumeLiveCharges | A::StopLiveCharges | A::AddEvidence(_) | A::DismissNotice(_)
-            | A::ForwardEvidence { .. } | A::RequestEvidence | A::RetryNotice(_) | A::ResolveNotification { .. }
+            | A::ForwardEvidence { .. } | A::RemoveEvidence { .. } | A::RequestEvidence | A::RetryNotice(_) | A::ResolveNotification { .. }
             | A::RotateOverrideSecret(_) | A::ChangePaymentLink(_) | A::CreatePaymentLink(_) | A::ApprovePayoutKey(_)
             | A::RegisterPayoutKey(_) | A::RejectPayoutKey(_) | A::CopyRow { .. } | A::AddUser { .. } | A::ConfirmSession
             | A::EndSessions { .. } | A::InviteUser { .. } | A::LockOut | A::LogIn | A::LogOut | A::RemoveUser { .. }

@@ -348,6 +348,9 @@ pub enum EvidenceRefused {
     /// The case is over: it is neither open nor appealed. The response is a 400.
     #[error("The MED case is {}. Evidence can be added only until the case is closed.", .0.as_str())]
     CaseOver(CaseStatus),
+    /// The case is no longer open, so that a file can't be removed. The response is a 400.
+    #[error("The MED case is {}. Evidence can be removed only while the case is open.", .0.as_str())]
+    Sent(CaseStatus),
     /// The case has the maximum number of files. The response is a 422.
     #[error("The MED case already has {MAX_EVIDENCE} files, the maximum.")]
     Full,
@@ -824,6 +827,14 @@ impl MedCase {
     pub fn with_evidence(&self, now: Timestamp) -> Result<Self, EvidenceRefused> {
         self.check_evidence_allowed()?;
         Ok(Self { evidence_count: self.evidence_count.saturating_add(1), ..self.next_version(now) })
+    }
+
+    /// Counts one file less. Fails unless the case is open: the files of an appeal are sent.
+    pub fn without_evidence(&self, now: Timestamp) -> Result<Self, EvidenceRefused> {
+        if self.status != CaseStatus::Open {
+            return Err(EvidenceRefused::Sent(self.status));
+        }
+        Ok(Self { evidence_count: self.evidence_count.saturating_sub(1), ..self.next_version(now) })
     }
 
     /// `now`, or the first millisecond after the last change of the case or its charge.

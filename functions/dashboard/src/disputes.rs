@@ -104,6 +104,16 @@ pub(crate) fn deadline(page: &Page, due: Timestamp, is_open: bool) -> Markup {
     }
 }
 
+pages::words! { ,
+    STEPS = "Etapas da disputa", "Steps of the dispute", "Etapas de la disputa";
+    YOUR_ANSWER = "Sua resposta", "Your answer", "Su respuesta";
+    NOT_APPEALED = "Sem contestação", "Not appealed", "Sin apelación";
+    ANALYSIS_OF_BANKS = "Análise dos bancos", "Analysis by the banks", "Análisis de los bancos";
+    ANALYSIS = "Análise do banco do cartão", "Analysis by the card's bank", "Análisis del banco de la tarjeta";
+    DECISION = "Decisão", "Decision", "Decisión";
+    REMOVE_FILE_ASK = "Remover este arquivo?", "Remove this file?", "¿Quitar este archivo?";
+}
+
 pages::translate! {
     pub(crate) fn outcome_name(MoneyOutcome) {
         MoneyOutcome::RefundedToMerchant = "O dinheiro voltou ao saldo", "The money is back in the balance", "El dinero volvió al saldo";
@@ -173,6 +183,7 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<MedCaseId>) -> Res
         p.crumb { a href=(PATH) { (page.say(w::DISPUTES)) } " / " (page.say(kind_name(case.kind))) }
         div #case data-refresh=[refresh] {
             h1 { (heading) " " (case.status.tag(page.language)) }
+            (steps(&page, &case))
             @if let Some(due) = case.response_deadline.filter(|_| case.status == CaseStatus::Open) {
                 (alert(Tone::Warn, &html! {
                     p { strong { (page.say(w::ANSWER_BY)) } " " (deadline(&page, due, true)) " " (page.say(w::ZONE)) }
@@ -241,12 +252,53 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<MedCaseId>) -> Res
     Ok(pages::connecting_to(response, &storage))
 }
 
+/// How far the case has come: what was done, what is next, and how it ended.
+fn steps(page: &Page, case: &MedCase) -> Markup {
+    let due = case.response_deadline.map(time);
+    let (answered, is_over) = (case.appealed_at.is_some(), case.status.is_over());
+    let answer = match (case.appealed_at, due) {
+        (Some(at), _) => html! { (page.say(w::APPEALED_ON)) " " (time(at)) },
+        (None, _) if is_over => html! { (page.say(NOT_APPEALED)) },
+        (None, Some(due)) => html! { (page.say(w::ANSWER_BY)) " " (due) },
+        (None, None) => html! { (page.say(YOUR_ANSWER)) },
+    };
+    let end = html! {
+        @if let Some(at) = case.closed_at {
+            (page.say(w::ENDED_ON)) " " (time(at))
+            @if let Some(outcome) = case.money_outcome { ": " (page.say(outcome_name(outcome))) }
+        } @else { (page.say(DECISION)) }
+    };
+    let analysis =
+        html! { (page.say(if case.kind == CaseKind::Med { ANALYSIS_OF_BANKS } else { ANALYSIS })) };
+    let opened = html! { (page.say(w::CASE_OPENED)) " " (time(case.created_at)) };
+    let now = match (is_over, answered) {
+        (true, _) => 3,
+        (false, true) => 2,
+        (false, false) => 1,
+    };
+    html! {
+        ol.line aria-label=(page.say(STEPS)) {
+            @for (number, step) in [opened, answer, analysis, end].into_iter().enumerate() {
+                li.soft[number > now] aria-current=[(number == now).then_some("step")] {
+                    @if number == now { strong { (step) } } @else { (step) }
+                }
+            }
+        }
+    }
+}
+
 fn file_list(page: &Page, case: &MedCase, files: &[Evidence]) -> Markup {
+    let may_remove = case.status == CaseStatus::Open && page.shows(Need::Admin);
     let rows = files.iter().map(|evidence| {
         let path = format!("{PATH}/{}/evidence/{}", case.id, evidence.id);
         let kilobytes = evidence.file.size.div_ceil(1024);
         vec![
-            html! { a href=(path) dir="auto" { (without_documents(evidence.file.name.as_str())) } },
+            html! {
+                a href=(path) dir="auto" { (without_documents(evidence.file.name.as_str())) }
+                @if may_remove {
+                    " " (page.confirmed(&format!("{path}/remove"), (w::REMOVE, "quiet sm"), Need::Admin, REMOVE_FILE_ASK))
+                }
+            },
             html! { (kilobytes) " KB" },
             time(evidence.uploaded_at),
         ]

@@ -73,6 +73,7 @@ pages::translate! {
         Action::StopLiveCharges = "Cobranças em produção paradas", "Live charges stopped", "Cobros en producción detenidos";
         Action::AcceptCase { .. } = "Perda da disputa aceita", "Loss of the dispute accepted", "Pérdida de la disputa aceptada";
         Action::AddEvidence(_) = "Prova anexada", "Evidence attached", "Prueba adjuntada";
+        Action::RemoveEvidence { .. } = "Prova removida", "Evidence removed", "Prueba quitada";
         Action::AppealCase(_) = "Disputa contestada", "Dispute appealed", "Disputa apelada";
         Action::ConfirmCase(_) = "Disputa confirmada", "Dispute confirmed", "Disputa confirmada";
         Action::DecideCase(_) = "Disputa decidida", "Dispute decided", "Disputa decidida";
@@ -354,6 +355,7 @@ pages::translate! {
         | Action::SettlePayout(sum) | Action::BookAgain(sum) | Action::ApproveReview(sum) | Action::ReturnReview(sum) = "{}", "{}", "{}", sum_in(language, sum);
         Action::AcceptCase { sum, lost } = "{}, perdido: {}", "{}, lost: {}", "{}, perdido: {}", sum_in(language, sum), money(*lost, sum.currency);
         Action::AddEvidence(AddedEvidence::Files(in_mode, files)) = "{}, arquivos: {}", "{}, files: {}", "{}, archivos: {}", language.say(mode(*in_mode)), files.to_string();
+        Action::RemoveEvidence { mode: in_mode, left } = "{}, arquivos: {}", "{}, files: {}", "{}, archivos: {}", language.say(mode(*in_mode)), left.to_string();
         Action::AddEvidence(AddedEvidence::File(id, name)) = "{} {}", "{} {}", "{} {}", id.to_string(), name;
         Action::DecideCase(of_case) = "{}", "{}", "{}", language.say(decision(*of_case));
         Action::DismissNotice(id) | Action::ResolveNotification { read_back: Some(id) } = "{}", "{}", "{}", id.as_str();

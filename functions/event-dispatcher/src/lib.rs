@@ -315,7 +315,7 @@ impl Dispatcher {
             let event = Event::of_case(old.as_ref(), &new, self.med_outcome_notices)?;
             let email = Email::for_case(&new, event.as_ref());
             let events = event.into_iter().collect();
-            let audit = audit_trail::for_case(&new).map(Box::new);
+            let audit = audit_trail::for_case(old.as_ref(), &new).map(Box::new);
             let figure = Figure::of_case(old.as_ref(), &new);
             return Ok(StreamActions { events, email, audit, figure, ..StreamActions::default() });
         }

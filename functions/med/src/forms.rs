@@ -21,6 +21,7 @@ pub(crate) fn routes() -> Router<App> {
         .route("/dashboard/disputes/{id}/accept", post(accept))
         .route("/dashboard/disputes/{id}/evidence", post(announce_file))
         .route("/dashboard/disputes/{id}/evidence/{file}/complete", post(complete_file))
+        .route("/dashboard/disputes/{id}/evidence/{file}/remove", post(remove_file))
         .layer(from_fn(errors_as_pages))
 }
 
@@ -123,4 +124,15 @@ async fn complete_file(
     let found = found.ok_or(Problem::NotFound { what: "evidence of this case" })?;
     Box::pin(member.app.evidence.complete(case, found, Some(&member.caller), member.now)).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+async fn remove_file(
+    IdPair(id, file): IdPair<MedCaseId, EvidenceId>,
+    member: MemberForm,
+) -> Result<Response> {
+    member.require_role(Need::Admin)?;
+    let (case, page) = own_case(&member, id).await?;
+    let file = file.ok_or(Problem::NotFound { what: "evidence of this case" })?;
+    let removed = Box::pin(member.app.evidence.remove(case.id, file, &member.caller, member.now)).await;
+    answer(removed.map(|()| page.clone()).map_err(Problem::from), &page)
 }

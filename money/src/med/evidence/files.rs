@@ -84,6 +84,11 @@ impl EvidenceFiles {
         }
     }
 
+    pub(crate) async fn delete(&self, evidence: &Evidence) -> Result<(), ObjectStoreError> {
+        self.client.delete_object().bucket(&self.bucket).key(evidence.object()).send().await?;
+        Ok(())
+    }
+
     /// The copy is conditional on the version and the `ETag` that were checked, so a file uploaded later to the
     /// same URL is never copied. In a bucket without versions, it then fails.
     pub async fn copy_confirmed(

@@ -79,6 +79,9 @@ pub struct Evidence {
     content: String,
     /// The SHA-256 of the file in hex.
     pub sha256: String,
+    /// A member has removed it: the row remains, but not the file.
+    #[serde(default, rename = "removed", skip_serializing_if = "std::ops::Not::not")]
+    pub is_removed: bool,
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -129,6 +132,7 @@ impl Upload {
             uploaded_at: now,
             content: arrived.content_hash(),
             sha256: arrived.sha256.clone(),
+            is_removed: false,
         })
     }
 }

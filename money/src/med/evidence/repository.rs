@@ -1,3 +1,4 @@
+use aws_sdk_dynamodb::types::AttributeValue;
 use domain::audit::{Action, AddedEvidence, Audit, Operator};
 use domain::ids::{EvidenceId, MedCaseId};
 use domain::med::{EvidenceRefused, MAX_UPLOADS, MedCase};
@@ -9,7 +10,7 @@ use crate::med::repository::{audit_row, replacement_writes};
 use crate::med::{EvidenceError, MedCases};
 use shared::auth::Caller;
 use shared::random;
-use shared::store::{Inserted, Result, Store, StoreError, Write, from_item, reuse_or_read, text};
+use shared::store::{Inserted, Result, RowUpdate, Store, StoreError, Write, from_item, reuse_or_read, text};
 
 #[derive(Clone, Debug)]
 pub struct CaseEvidence {
@@ -37,7 +38,8 @@ impl CaseEvidence {
         let mut found = None;
         for item in items {
             if text(&item, "sk").as_deref() == Some(&evidence.sk) {
-                return from_item(item).map(|evidence| Some(EvidenceRow::Confirmed(evidence)));
+                let confirmed: Evidence = from_item(item)?;
+                return Ok((!confirmed.is_removed).then_some(EvidenceRow::Confirmed(confirmed)));
             }
             found = Some(EvidenceRow::Pending(from_item(item)?));
         }
@@ -146,10 +148,41 @@ impl CaseEvidence {
         }
     }
 
+    /// Removes a file of an open case. Its row is marked and the case counts it no more, in one transaction. Nothing
+    /// happens if it was removed before.
+    pub async fn remove(
+        &self,
+        case: MedCaseId,
+        id: EvidenceId,
+        member: &Caller,
+        now: Timestamp,
+    ) -> Result<(), EvidenceError> {
+        let mut update = self.store.start_update("a MED case");
+        let evidence = loop {
+            let stored: Option<Evidence> = self.store.get(&Evidence::key_of(case, id)).await?;
+            let Some(evidence) = stored.filter(|evidence| !evidence.is_removed) else { return Ok(()) };
+            let case = self.cases.get_existing(case).await?;
+            let next = case.without_evidence(now)?;
+            let next = MedCase { actor: Some(member.actor(next.version)), ..next };
+            let mut writes = replacement_writes(&next, &case, None)?;
+            let removed = RowUpdate::of(evidence.key()).set("removed", AttributeValue::Bool(true));
+            writes.push(Write::update(removed.when_exists().when_absent("removed")));
+            if update.commit(writes).await? {
+                break evidence;
+            }
+        };
+        // Nothing leads to the file any more.
+        if let Err(error) = self.files.delete(&evidence).await {
+            tracing::error!(file = evidence.object(), %error, "the file of removed evidence was not deleted");
+        }
+        Ok(())
+    }
+
     /// Newest first.
     pub async fn for_case(&self, case: MedCaseId) -> Result<Vec<Evidence>> {
         let Key { pk, .. } = MedCase::key_of(case);
         let mut files: Vec<Evidence> = self.store.rows_of_prefix(&pk, &Evidence::prefix(case)).await?;
+        files.retain(|evidence| !evidence.is_removed);
         files.reverse();
         Ok(files)
     }

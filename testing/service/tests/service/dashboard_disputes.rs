@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::bank_med::{credit, unexplained_case};
 use crate::dashboard::{Browser, location, shown};
-use crate::support::{Answer, Client, Listener, Service, eventually, id};
+use crate::support::{Answer, Client, Listener, Service, eventually, id, wait_until};
 
 const APPEAL: &str = "Conte o que foi vendido, quando e como foi entregue";
 const CONFIRM: &str = "Para confirmar, digite R$ 30,90";
@@ -210,7 +210,7 @@ async fn a_page_uploads_evidence_to_the_storage_and_links_to_it() {
     let answer = member.answer(&page, &[]).await;
     let open = member.page(&page).await;
     assert!(offers_upload(&open) && open.contains("Anexar exige JavaScript."), "{open}");
-    let ticket = ticket(&member, &page, PDF, "application/pdf").await;
+    let ticket = self::ticket(&member, &page, PDF, "application/pdf").await;
     let url = ticket["upload_url"].as_str().unwrap();
     // The policy of the page permits the storage, and the storage permits the page.
     let storage = url::Url::parse(url).unwrap().origin().ascii_serialization();
@@ -250,10 +250,39 @@ async fn a_page_uploads_evidence_to_the_storage_and_links_to_it() {
     for (browser, path) in [(&live, &link), (&member, &format!("{page}/evidence/mev_x"))] {
         assert_eq!(browser.answer(path, &[]).await.status, 404, "{path}");
     }
-    // After the end of the case, nothing is attached.
+    // A wrong file is removed, once, with its row, count and object.
+    let wrong = self::ticket(&member, &page, PDF, "application/pdf").await;
+    let sent = service.raw(
+        Method::PUT,
+        wrong["upload_url"].as_str().unwrap(),
+        &[("content-type", "application/pdf")],
+        PDF,
+    );
+    assert_eq!(sent.await.status, 200);
+    let path = format!("{page}/evidence/{}", id(&wrong));
+    assert_eq!(member.post(&format!("{path}/complete"), &[("mode", "test")]).await.status, 204);
+    let object = location(&member.answer(&path, &[]).await).to_owned();
+    for left in [1, 1] {
+        let removed = member.post(&format!("{path}/remove"), &[("mode", "test"), ("confirmed", "1")]).await;
+        assert_eq!(location(&removed), format!("{page}?done"));
+        let case = service.get(&format!("/v1/med/cases/{}", id(&case))).await.expect(200);
+        assert_eq!(case["evidence_count"], left);
+    }
+    assert_eq!(service.raw(Method::GET, &object, &[], "").await.status, 404);
+    assert_eq!(member.page(&page).await.links_to(&format!("{page}/evidence/")), [link.as_str()]);
+    wait_until("the audit", async || {
+        let rows = service.rows(&format!("audit#{}", service.scope().account), "").await;
+        rows.iter().filter(|row| row["action"].as_s().unwrap() == "med.remove-evidence").count() == 1
+    })
+    .await;
+    // After the end of the case, nothing is attached or removed.
     service.decide_case(&case, "merchant").await.expect(200);
     let ended = member.page(&page).await;
     assert!(ended.links_to(&link) == [link.as_str()] && !offers_upload(&ended), "{ended}");
+    let refused = member.post(&format!("{link}/remove"), &[("mode", "test"), ("confirmed", "1")]).await;
+    assert!(location(&refused).contains("?error="), "{refused:?}");
+    assert!(ended.contains("Sem contestação") && ended.contains("Encerrada em"), "{ended}");
+    assert_eq!(member.page(&page).await.links_to(&link), [link.as_str()]);
     let answer = member.answer(&page, &[]).await;
     assert!(answer.header("content-security-policy").unwrap().contains("connect-src 'self';"));
 }

@@ -80,6 +80,7 @@ const FORMS: &[Row] = &[
     ("/dashboard/disputes/{id}/accept", [Member, Admin], InLive, On(CASE), &[("amount", "0,01")]),
     ("/dashboard/disputes/{id}/evidence", [Member, Admin], Never, Elsewhere, &[]),
     ("/dashboard/disputes/{id}/evidence/{file}/complete", [Member, Admin], Never, Elsewhere, &[]),
+    ("/dashboard/disputes/{id}/evidence/{file}/remove", [Member, Admin], Never, Elsewhere, &[]),
     ("/dashboard/webhooks", [Member, Admin], InLive, On(ENDPOINTS), &[("url", "x")]),
     ("/dashboard/webhooks/{id}/change", [Member, Admin], InLive, On(ENDPOINT), &[]),
     ("/dashboard/webhooks/{id}/status", [Member, Admin], InLive, On(ENDPOINT), &[]),

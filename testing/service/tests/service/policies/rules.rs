@@ -11,7 +11,7 @@ use serde_yaml_ng::Value;
 pub(super) type Permission = (String, String, Vec<String>);
 
 /// The files of each function that uses a bucket: actions and key prefixes.
-const FILES: [(&str, &str, &str); 19] = [
+const FILES: [(&str, &str, &str); 20] = [
     ("ApiKeysFunction", "s3:DeleteObject", "DocumentsBucket/logos/*"),
     ("ApiKeysFunction", "s3:PutObject", "DocumentsBucket/logos/*"),
     ("CheckoutFunction", "s3:GetObject", "DocumentsBucket/logos/*"),
@@ -24,6 +24,7 @@ const FILES: [(&str, &str, &str); 19] = [
     ("MedFunction", "s3:GetObjectVersion", "DocumentsBucket/evidence-pending/*"),
     ("MedFunction", "s3:PutObject", "DocumentsBucket/evidence-pending/*"),
     ("MedFunction", "s3:GetObject", "DocumentsBucket/evidence/*"),
+    ("MedFunction", "s3:DeleteObject", "DocumentsBucket/evidence/*"),
     ("MedFunction", "s3:PutObject", "DocumentsBucket/evidence/*"),
     // Without this permission, S3 reports a missing file as AccessDenied.
     ("MedFunction", "s3:ListBucket", "DocumentsBucket"),
