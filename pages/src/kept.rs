@@ -2,10 +2,11 @@
 //! typed is in a URL.
 
 use domain::account::Brand;
+use domain::calendar::Day;
 use domain::charge::Charge;
 use domain::ids::Mode;
 use domain::money::{Currency, MinorUnits, Money};
-use domain::payment_link::AskedField;
+use domain::payment_link::{AskedField, PaymentLink};
 use domain::payment_method::PaymentMethod;
 use domain::pix_key::PixKeyKind;
 use domain::vocabulary::Vocabulary as _;
@@ -265,19 +266,51 @@ pub fn link_form(form: &Form<'_>) -> Markup {
                     }
                 }
             }
-            fieldset {
-                legend { (say(w::LINK_ASKS)) }
-                @for field in AskedField::all() {
-                    label {
-                        input type="checkbox" name="ask" value=(field.as_str()) checked[is_sent("ask", field.as_str())];
-                        " " (say(asked(field)))
-                    }
-                }
-            }
+            (asks(form, &[]))
             (form.input(&Input::new("max_payments", "text", w::MAX_PAYMENTS, "5"), None))
             (hint(w::MAX_PAYMENTS_MEANS))
             (form.input(&Input::new("expires_at", "date", w::ENDS_ON, "10"), None))
             div { (form.submit((w::MAKE_LINK, ""), Need::Member)) }
+        }
+    }
+}
+
+/// The form that changes a link. Its amounts and methods stay.
+pub fn link_change_form(form: &Form<'_>, action: &str, link: &PaymentLink) -> Markup {
+    let max = link.max_payments.map(|max| max.to_string());
+    let ends_on = link.expires_at.map(|at| Day::of(at).to_string());
+    let url = Input {
+        example: Some("https://loja.example/obrigado"),
+        ..Input::new("success_url", "url", w::SUCCESS_URL, "2048")
+    };
+    html! {
+        form.fields method="post" action=(action) {
+            (form.hidden())
+            (form.input(&Input::new("description", "text", w::DESCRIPTION, "500"), link.description.as_deref()))
+            (asks(form, &link.ask))
+            @if let Some(max) = &max { (form.input(&Input::new("max_payments", "text", w::MAX_PAYMENTS, "5"), Some(max))) }
+            (form.input(&Input::new("expires_at", "date", w::ENDS_ON, "10"), ends_on.as_deref()))
+            (form.input(&url, link.success_url.as_deref()))
+            div { (form.submit((w::SAVE, ""), Need::Member)) }
+        }
+    }
+}
+
+/// What a link asks of its payers.
+fn asks(form: &Form<'_>, present: &[AskedField]) -> Markup {
+    let is_chosen = |field: AskedField| match &form.refused {
+        Some(refused) => refused.typed.texts("ask").any(|sent| sent == field.as_str()),
+        None => present.contains(&field),
+    };
+    html! {
+        fieldset {
+            legend { (form.language.say(w::LINK_ASKS)) }
+            @for field in AskedField::all() {
+                label {
+                    input type="checkbox" name="ask" value=(field.as_str()) checked[is_chosen(field)];
+                    " " (form.language.say(asked(field)))
+                }
+            }
         }
     }
 }

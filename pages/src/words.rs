@@ -26,6 +26,8 @@ crate::words! { pub,
     MAX_AMOUNT = "Valor máximo", "Largest amount", "Importe máximo";
     METHODS_OF_LINK = "Formas de pagamento", "Payment methods", "Medios de pago";
     LINK_ASKS = "Perguntar a quem paga", "Ask the payer", "Preguntar a quien paga";
+    SUCCESS_URL = "Página depois do pagamento (opcional)", "Page after the payment (optional)", "Página después del pago (opcional)";
+    CHANGE_LINK = "Alterar o link", "Change the link", "Cambiar el enlace";
     MAX_PAYMENTS = "Máximo de pagamentos", "Most payments", "Máximo de pagos";
     MAX_PAYMENTS_MEANS = "Vazio: sem limite. Com limite, cada código Pix vale 15 minutos, e boleto não serve.", "Empty: no limit. With a limit, each Pix code lives 15 minutes, and boletos can't be used.", "Vacío: sin límite. Con límite, cada código Pix vale 15 minutos, y el boleto no sirve.";
     ENDS_ON = "Encerra no início de", "Ends at the start of", "Termina al inicio de";

@@ -10,6 +10,7 @@ mod help;
 mod home;
 mod links;
 mod money;
+mod received;
 mod reports;
 mod requests;
 mod search;
@@ -127,6 +128,7 @@ pub fn router(app: App) -> Router {
         .route("/dashboard/charges/{id}/receipt", get(charges::receipt))
         .route("/dashboard/assets/{name}", get(asset))
         .route("/dashboard/links", get(links::list))
+        .route("/dashboard/links/{id}", get(links::show))
         .route("/dashboard/refunds", get(money::refunds))
         .route("/dashboard/settings", get(settings::show))
         .route("/dashboard/payouts", get(money::payouts))

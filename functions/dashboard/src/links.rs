@@ -6,9 +6,9 @@ use domain::ids::PaymentLinkId;
 use domain::payment_link::{LinkTotals, PaymentLink};
 use maud::{Markup, html};
 use pages::forms::Need;
-use pages::kept::link_form;
-use pages::{Cell, Tone, copy_button, hidden, money, tag, time};
-use shared::http::Result;
+use pages::kept::{link_change_form, link_form};
+use pages::{Cell, Tone, Word, copy_button, facts, hidden, money, tag, time};
+use shared::http::{IdPath, Result};
 
 use crate::charges::whatsapp;
 use crate::visit::{Page, Visitor};
@@ -55,30 +55,102 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
     Ok(page.render(page.say(w::PAYMENT_LINKS), &main))
 }
 
-fn row(page: &Page, link: &PaymentLink, totals: LinkTotals, url: &str) -> Vec<Markup> {
+/// One link: how to send it, what it received, and the form that changes it.
+pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<PaymentLinkId>) -> Result<Response> {
+    let (page, (link, totals)) = visitor
+        .load(async |visit| {
+            let link = visit.app.links.get(&visit.scope(), id).await?;
+            let totals = visit.app.links.totals(link.id).await?;
+            Ok((link, totals))
+        })
+        .await?;
+    let url = page.app.public_urls.payment_link_url(link.id);
+    let name = link.description.as_deref().unwrap_or(page.say(w::PAYMENT_LINK));
+    let (tone, state) = state_of(&page, &link);
+    let action = |name: &str| format!("{PATH}/{}/{name}", link.id);
+    let of = html! { (hidden("active", if link.active { "false" } else { "true" })) (hidden("of", "link")) };
+    let methods: Vec<&str> = link.methods.iter().map(|method| page.say(w::of_method(*method))).collect();
+    let main = html! {
+        p.crumb { a href=(PATH) { (page.say(w::PAYMENT_LINKS)) } }
+        h1 { span dir="auto" { (name) } " " (tag(tone, page.say(state))) }
+        section.card {
+            h2 { (page.say(w::SEND_LINK_TO_CUSTOMER)) }
+            div.share {
+                @if let Ok((side, path)) = artefacts::qr::svg_path(&url) {
+                    svg width="160" height="160" viewBox={ "0 0 " (side) " " (side) } role="img" aria-label=(page.say(w::QR_OF_LINK)) {
+                        rect width=(side) height=(side) fill="#fff" {}
+                        path d=(path) fill="#000" {}
+                    }
+                }
+                div.fields {
+                    div.f { label for="link" { (page.say(w::LINK)) } input #link type="text" readonly value=(url); }
+                    div.actions {
+                        (copy_button(page.language, w::COPY_LINK_OF, &url))
+                        a.btn.quiet href=(whatsapp(&sent_text(&link, &url))) rel="noreferrer" { (page.say(w::BY_WHATSAPP)) }
+                        a.btn.quiet href=(url) { (page.say(w::AT_COUNTER)) }
+                        (page.button(&action("active"), (if link.active { w::DEACTIVATE } else { w::ACTIVATE }, "quiet"), Need::Member, &of))
+                    }
+                }
+            }
+        }
+        section.card {
+            h2 { (page.say(w::DATA)) }
+            (facts(vec![
+                ("Id", html! { code { (link.id) } }),
+                (page.say(w::AMOUNT), html! { (amount_of(&link)) }),
+                (page.say(w::LINK_RECEIVED), received(&link, totals)),
+                (page.say(w::METHOD), html! { (methods.join(", ")) }),
+                (page.say(w::CREATED_ON), time(link.created_at)),
+                (page.say(w::ENDS_ON), link.expires_at.map(time).unwrap_or_default()),
+            ]))
+        }
+        @if page.shows(Need::Member) {
+            section.card {
+                h2 { (page.say(w::CHANGE_LINK)) }
+                (link_change_form(&page.form(), &action("change"), &link))
+            }
+        }
+    };
+    Ok(page.render(name, &main))
+}
+
+fn state_of(page: &Page, link: &PaymentLink) -> (Tone, Word) {
+    if link.is_open(page.now) { (Tone::Good, w::LINK_OPEN) } else { (Tone::Calm, w::LINK_CLOSED) }
+}
+
+fn amount_of(link: &PaymentLink) -> String {
     let in_currency = |minor| money(minor, link.currency);
-    let amount = match link.amount.bounds() {
+    match link.amount.bounds() {
         Some((min, max)) => format!("{} – {}", in_currency(min.minor()), in_currency(max.minor())),
         None => link.amount.fixed().map(|amount| in_currency(amount.minor())).unwrap_or_default(),
-    };
-    let (tone, state) =
-        if link.is_open(page.now) { (Tone::Good, w::LINK_OPEN) } else { (Tone::Calm, w::LINK_CLOSED) };
+    }
+}
+
+fn received(link: &PaymentLink, totals: LinkTotals) -> Markup {
+    html! {
+        (money(totals.amount_paid, link.currency)) " "
+        span.soft { (totals.payments) @if let Some(max) = link.max_payments { "/" (max) } }
+    }
+}
+
+fn sent_text(link: &PaymentLink, url: &str) -> String {
+    [link.description.as_deref(), Some(url)].into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+fn row(page: &Page, link: &PaymentLink, totals: LinkTotals, url: &str) -> Vec<Markup> {
+    let (tone, state) = state_of(page, link);
     let (active, word) = if link.active { ("false", w::DEACTIVATE) } else { ("true", w::ACTIVATE) };
     vec![
         html! {
-            span dir="auto" { (link.description.as_deref().unwrap_or(page.say(w::PAYMENT_LINK))) }
-            " " span.soft { (amount) }
+            a href={ (PATH) "/" (link.id) } dir="auto" { (link.description.as_deref().unwrap_or(page.say(w::PAYMENT_LINK))) }
+            " " span.soft { (amount_of(link)) }
             " " (page.button(&format!("{PATH}/{}/active", link.id), (word, "quiet sm"), Need::Member, &hidden("active", active)))
         },
-        html! {
-            (in_currency(totals.amount_paid)) " "
-            span.soft { (totals.payments) @if let Some(max) = link.max_payments { "/" (max) } }
-        },
+        received(link, totals),
         time(link.created_at),
         html! {
-            @let text = [link.description.as_deref(), Some(url)].into_iter().flatten().collect::<Vec<_>>().join(" ");
             a href=(url) { (url) } " " (copy_button(page.language, w::COPY_LINK_OF, url)) " "
-            a href=(whatsapp(&text)) rel="noreferrer" { (page.say(w::BY_WHATSAPP)) }
+            a href=(whatsapp(&sent_text(link, url))) rel="noreferrer" { (page.say(w::BY_WHATSAPP)) }
         },
         tag(tone, page.say(state)),
     ]

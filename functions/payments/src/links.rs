@@ -4,13 +4,14 @@ use axum::middleware::from_fn;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use domain::calendar::Day;
 use domain::ids::PaymentLinkId;
 use domain::money::Currency;
 use domain::payment_link::PaymentLink;
 use money::payment_link::PaymentLinkView;
 use money::payment_link::request::{NewPaymentLink, PaymentLinkChange, PaymentLinkPage};
 use pages::forms::{Need, answer, body, minor_units};
-use pages::kept::link_form;
+use pages::kept::{link_change_form, link_form};
 use pages::{errors_as_pages, words as w};
 use serde_json::{Value, json};
 use shared::http::{Fields, IdPath, JsonBody, ListView, RequestContext, Result};
@@ -23,6 +24,7 @@ pub(crate) fn routes() -> Router<App> {
     let forms = Router::new()
         .route(PATH, post(create_by_form))
         .route("/dashboard/links/{id}/active", post(activate))
+        .route("/dashboard/links/{id}/change", post(change_by_form))
         .layer(from_fn(errors_as_pages));
     Router::new()
         .route("/v1/payment_links", post(create).get(list))
@@ -92,12 +94,45 @@ async fn create_by_form(member: MemberForm) -> Result<Response> {
         let request = NewPaymentLink::parse(&body(request)?, *now)?;
         // Keys of members and of programs are apart.
         let key = format!("{} {}", caller.by, text("idempotency_key").unwrap_or_default());
-        app.links.create(caller, &key, request, *now).await?;
-        Ok(PATH.to_owned())
+        Ok(format!("{PATH}/{}", app.links.create(caller, &key, request, *now).await?.get().id))
     };
     match Box::pin(created).await {
         Err(problem) => member.kept(problem, (w::NEW_LINK, PATH), link_form),
         made => answer(made, PATH),
+    }
+}
+
+/// The fields of the form are all that it can change, so an empty one is removed. A day that is not changed keeps its time.
+async fn change_by_form(IdPath(id): IdPath<PaymentLinkId>, member: MemberForm) -> Result<Response> {
+    member.require_role(Need::Member)?;
+    let MemberForm { app, caller, form, now, .. } = &member;
+    let link = app.links.get(&caller.scope, id).await?;
+    let page = format!("{PATH}/{}", link.id);
+    let changed = async {
+        let text = |name| form.text(name);
+        let asked = Some(form.texts("ask").collect::<Vec<_>>()).filter(|ask| !ask.is_empty());
+        let mut request: Vec<(&str, Value)> = vec![
+            ("description", json!(text("description"))),
+            ("ask", json!(asked)),
+            ("success_url", json!(text("success_url"))),
+        ];
+        if link.max_payments.is_some() {
+            let count = |count: &str| count.parse::<u32>().map_or(json!(count), Value::from);
+            request.push(("max_payments", json!(text("max_payments").map(count))));
+        }
+        if text("expires_at") != link.expires_at.map(|at| Day::of(at).to_string()).as_deref() {
+            request.push(("expires_at", json!(text("expires_at"))));
+        }
+        let request = request.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let change = PaymentLinkChange::parse(&body(Value::Object(request.collect()))?, *now)?;
+        app.links.change(caller, id, &change, *now).await?;
+        Ok(page.clone())
+    };
+    match Box::pin(changed).await {
+        Err(problem) => member.kept(problem, (w::CHANGE_LINK, &page), |form| {
+            link_change_form(form, &format!("{page}/change"), &link)
+        }),
+        changed => answer(changed, &page),
     }
 }
 
@@ -106,5 +141,11 @@ async fn activate(IdPath(id): IdPath<PaymentLinkId>, member: MemberForm) -> Resu
     let MemberForm { app, caller, form, now, .. } = &member;
     let change = PaymentLinkChange::of_active(form.text("active") == Some("true"));
     let changed = Box::pin(app.links.change(caller, id, &change, *now)).await;
-    answer(changed.map(|_link| PATH.to_owned()), PATH)
+    // Back to the page of the form.
+    let page = if form.text("of") == Some("link") {
+        id.map_or_else(|| PATH.to_owned(), |id| format!("{PATH}/{id}"))
+    } else {
+        PATH.to_owned()
+    };
+    answer(changed.map(|_link| page.clone()), &page)
 }

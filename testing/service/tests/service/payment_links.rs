@@ -190,11 +190,33 @@ async fn a_payer_makes_one_charge_finds_it_again_and_the_totals_follow_its_payme
     assert!(text(&refused).contains("Rifa do colégio"), "{}", text(&refused));
     let form = shown(&refused).press("Criar link", &[("Valor (R$)", "10,00")]);
     let made = browser.send(&form).await;
-    assert_eq!(made.header("location"), Some("/dashboard/links?done=links"));
+    let led = made.header("location").unwrap();
+    assert!(led.starts_with("/dashboard/links/pl_") && led.ends_with("?done=links"), "{led}");
+    let own = browser.page(led).await;
+    assert!(own.has(Role::Image, "QR code deste link") && own.contains("R$ 10,00"), "{own}");
+    let path = led.split('?').next().unwrap();
+    for (typed, status) in
+        [([("Encerra no início de", "2020-01-01")], 400), ([("Encerra no início de", "2030-01-01")], 303)]
+    {
+        let sent = browser.send(&browser.page(path).await.press("Salvar", &typed)).await;
+        assert_eq!(sent.status.as_u16(), status, "{sent:?}");
+    }
+    let again = browser.page(path).await.press("Salvar", &[("Descrição", "Rifa da turma")]);
+    assert_eq!(browser.send(&again).await.header("location"), Some(&*format!("{path}?done=links-change")));
+    let changed = service.get(&path.replace("/dashboard/links", "/v1/payment_links")).await.expect(200);
+    assert_eq!(
+        json!([changed["description"], changed["expires_at"], changed["ask"], changed["active"]]),
+        json!(["Rifa da turma", "2030-01-01T03:00:00.000Z", [], true])
+    );
+    let closed = browser.send(&browser.page(path).await.press("Desativar", &[])).await;
+    assert_eq!(closed.header("location"), Some(&*format!("{path}?done=links-active")));
+    assert!(browser.page(path).await.has(Role::Button, "Ativar"));
+    let live = Browser::owner(&service).await.in_mode(domain::ids::Mode::Live);
+    assert_eq!(live.answer(path, &[]).await.status, 404);
     let listed = service.get("/v1/payment_links").await.expect(200);
     assert_eq!(
         json!([listed["data"][0]["description"], listed["data"][0]["amount"]]),
-        json!(["Rifa do colégio", 1000])
+        json!(["Rifa da turma", 1000])
     );
 }
 
