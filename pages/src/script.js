@@ -13,6 +13,11 @@ d.querySelector("[data-print]")?.addEventListener("click",()=>print());
 d.querySelector("nav.menu [aria-current]")?.scrollIntoView({inline:"center",block:"nearest"});
 for(const b of d.querySelectorAll("[data-noscript]"))b.hidden=true;
 d.addEventListener("keydown",e=>{const q=d.getElementById("q");if(q&&e.key==="/"&&!/^(INPUT|TEXTAREA|SELECT)$/.test(d.activeElement.tagName)){e.preventDefault();q.focus()}});
+// The picture of the checkout shows what is typed. Its text is black or white, whichever has the greater contrast.
+d.addEventListener("input",e=>{const{name,value}=e.target;for(const n of d.querySelectorAll(`[data-shows="${name}"]`))n.textContent=value;
+if(name!=="color"||!/^#[0-9a-f]{6}$/i.test(value))return;
+const[r,g,b]=[1,3,5].map(i=>parseInt(value.slice(i,i+2),16)/255).map(c=>c<=.04045?c/12.92:((c+.055)/1.055)**2.4);
+d.querySelector("[data-fills]")?.setAttribute("fill",value);d.querySelector("[data-inks]")?.setAttribute("fill",.2126*r+.7152*g+.0722*b>.179?"#000":"#fff")});
 // Makes a picture small enough for a logo.
 const lg=d.querySelector("[data-logo]");
 lg?.addEventListener("change",async()=>{const f=lg.files[0],most=+lg.dataset.logo;if(!f||f.type==="image/png"&&f.size<=most)return;

@@ -1,7 +1,7 @@
 //! The settings: the brand that payers see, and the emails about sales that the user gets.
 
 use axum::response::Response;
-use domain::account::{Color, SalesEmails};
+use domain::account::{Brand, SalesEmails};
 use maud::{Markup, html};
 use pages::facts;
 use pages::forms::Need;
@@ -17,6 +17,7 @@ pub(crate) const SETTINGS: &str = "/dashboard/settings";
 pages::words! { ,
     SALES_EMAILS = "E-mails sobre as suas vendas", "E-mails about your sales", "Correos sobre sus ventas";
     SALES_EMAILS_MEAN = "Só para você, em {}, e só sobre vendas de produção.", "Only for you, to {}, and only about live sales.", "Solo para usted, a {}, y solo sobre ventas de producción.";
+    PAY = "Pagar", "Pay", "Pagar";
     SAVE_CHOICE = "Salvar a escolha", "Save the choice", "Guardar la elección";
     EACH_SALE = "A cada venda (no máximo um e-mail por minuto, com todas as vendas dele)", "At each sale (at most one e-mail a minute, with all its sales)", "En cada venta (como máximo un correo por minuto, con todas sus ventas)";
     MORNING_SUMMARY = "Um resumo às 8h da manhã (horário de Brasília): vendas e devoluções da véspera, disputas que esperam resposta e endpoints que falham", "A summary at 8:00 in the morning (time of Brasília): sales and refunds of the day before, disputes that wait and endpoints that fail", "Un resumen a las 8 de la mañana (hora de Brasilia): ventas y devoluciones de la víspera, disputas que esperan respuesta y endpoints que fallan";
@@ -36,7 +37,7 @@ pub(crate) async fn show(visitor: Visitor) -> Result<Response> {
         @if page.shows(Need::Settings) { section.card {
             h2 { (page.say(w::BRAND)) }
             p { (page.say(w::BRAND_MEANS)) }
-            (brand_form(&page.form(), SETTINGS, brand, &brand.color.map(|color| preview(&page, color)).unwrap_or_default()))
+            (brand_form(&page.form(), SETTINGS, brand, &preview(&page, brand)))
         }
         section.card {
             h2 { (page.say(w::LOGO)) }
@@ -99,13 +100,30 @@ fn sales_emails(page: &Page, emails: &SalesEmails) -> Markup {
     }
 }
 
-/// A picture, because the content security policy forbids an inline style.
-fn preview(page: &Page, color: Color) -> Markup {
-    let label = page.say(w::COLOR_PREVIEW);
+/// The colour of the checkout's buttons without one of the shop's.
+const USUAL_COLOR: &str = "#0f6b5c";
+
+/// The checkout with this brand. A picture, because the content security policy forbids an inline style. The script shows
+/// in it what is typed in the fields that the attributes name.
+fn preview(page: &Page, brand: &Brand) -> Markup {
+    let (name, color) =
+        (brand.name.as_ref().unwrap_or(&page.session.account.settings.merchant_name), brand.color);
+    let fill = color.map_or_else(|| USUAL_COLOR.to_owned(), |color| color.to_string());
+    let ink = color.map_or_else(|| "#ffffff".to_owned(), |color| color.text().to_string());
     html! {
-        svg viewBox="0 0 240 44" width="240" height="44" role="img" aria-label=(label) {
-            rect width="240" height="44" rx="8" fill=(color) {}
-            text x="120" y="27" text-anchor="middle" font-weight="600" fill=(color.text()) { (label) }
+        p.sm.soft { (page.say(w::PREVIEW)) }
+        svg viewBox="0 0 280 196" width="280" height="196" role="img" aria-label=(page.say(w::PREVIEW)) {
+            rect x="1" y="1" width="278" height="194" rx="12" fill="#fff" stroke="#77838f" {}
+            @if let Some(logo) = &brand.logo {
+                image href={ "/checkout/" (logo.file()) } x="20" y="14" width="96" height="32" preserveAspectRatio="xMinYMid" {}
+            }
+            text x="20" y="66" font-weight="600" fill="#16202c" data-shows="name" { (name) }
+            text x="20" y="98" font-size="24" font-weight="600" fill="#16202c" { "R$ 129,90" }
+            rect x="20" y="112" width="240" height="44" rx="8" fill=(fill) data-fills="color" {}
+            text x="140" y="139" text-anchor="middle" font-weight="600" fill=(ink) data-inks="color" { (page.say(PAY)) }
+            text x="20" y="180" font-size="12" fill="#4b5867" data-shows="email" {
+                @if let Some(email) = &brand.email { (email) }
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ pub(crate) use pages::words::*;
 
 pages::words! { pub(crate),
     BRAND_MEANS = "O pagador vê isto na página de pagamento e no comprovante, nos modos teste e produção. Um campo vazio não aparece.", "Payers see this on the checkout page and on the receipt, in test and live mode. An empty field is not shown.", "El pagador ve esto en la página de pago y en el comprobante, en los modos prueba y producción. Un campo vacío no aparece.";
-    COLOR_PREVIEW = "Um botão nesta cor", "A button in this colour", "Un botón en este color";
+    PREVIEW = "A página de pagamento, como quem paga a vê", "The checkout, as payers see it", "La página de pago, como la ve quien paga";
     LOGO_RULE = "Uma imagem PNG, JPEG ou WebP de até 2 MB. O navegador a reduz; sem JavaScript, um PNG de até 30 KB e 1.024 pixels de lado.", "A PNG, JPEG or WebP picture of at most 2 MB. The browser makes it smaller; without JavaScript, a PNG of at most 30 KB and 1,024 pixels a side.", "Una imagen PNG, JPEG o WebP de hasta 2 MB. El navegador la reduce; sin JavaScript, un PNG de hasta 30 KB y 1.024 píxeles por lado.";
     UPLOAD_LOGO = "Enviar logo", "Upload the logo", "Subir el logo";
     REMOVE = "Remover", "Remove", "Quitar";

@@ -74,7 +74,8 @@ async fn the_brand_of_the_settings_is_on_the_checkout_page() {
         assert_eq!(settings.get(Role::Field, label).value(), value);
     }
     assert!(
-        settings.source().contains("fill=\"#000000\"") && settings.has(Role::Image, "Um botão nesta cor")
+        settings.source().contains("fill=\"#000000\"")
+            && settings.has(Role::Image, "A página de pagamento, como quem paga a vê")
     );
     let open = public(&service, &checkout(&charge)).await;
     assert!(open.contains("Loja <b>do</b> Bairro") && open.source().contains("--brand:#ffe08a;--on:#000000"));
