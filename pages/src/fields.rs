@@ -33,6 +33,8 @@ pub fn field_word(name: &str) -> Option<Word> {
         "metadata.order_id" | "order_id" => w::ORDER,
         "name" => FIELD_NAME,
         "object" => w::OBJECT,
+        "paid_after" => w::PAID_FROM,
+        "paid_before" => w::PAID_TO,
         "phone" => w::PHONE,
         "pix_key" => w::PIX_KEY,
         "reason" => w::REASON,

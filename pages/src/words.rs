@@ -12,6 +12,8 @@ crate::words! { pub,
     DAY = "Dia", "Day", "Día";
     END_TO_END_ID = "End-to-end id", "End-to-end id", "End-to-end id";
     FORGOTTEN = "Esqueci a senha", "I forgot my password", "Olvidé la contraseña";
+    PAID_FROM = "Paga de", "Paid from", "Pagado desde";
+    PAID_TO = "Paga até", "Paid to", "Pagado hasta";
     FROM = "De", "From", "Desde";
     KIND = "Tipo", "Type", "Tipo";
     LABEL = "Nome", "Label", "Nombre";

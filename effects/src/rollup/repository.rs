@@ -118,6 +118,21 @@ impl Rollups {
         Ok((loaded.total, Checkpoint(loaded.counted_to)))
     }
 
+    /// Like [`Rollups::all_time`], with at most `changes` of a shard after the checkpoint, in one query. Also returns up to
+    /// which time the sums have all changes; `None`: up to now.
+    pub async fn all_time_latest(
+        &self,
+        scope: &ShardedScope,
+        changes: i32,
+    ) -> Result<(Sums, Option<Timestamp>)> {
+        let (mut sums, checkpoint) = self.all_time(&scope.scope).await?;
+        let (changes, ended_at) = self.some_changes_after(scope, checkpoint, (1, changes)).await?;
+        for change in &changes {
+            sums.add_all(&change.of_all_time());
+        }
+        Ok((sums, ended_at))
+    }
+
     /// Reads the changes after the checkpoint: up to `MAX_PAGES_AFTER` queries for each shard.
     pub async fn changes_after(
         &self,

@@ -34,6 +34,7 @@ use shared::store::Store;
 
 use crate::account::{AUDIT, ActorEmails, short};
 use crate::fields::rule;
+use crate::received::{self, Totals};
 use crate::reports;
 use crate::states::{BackWords, State as _, all, charge_tag};
 use crate::translations::{details_of, failure_reason, refund_failure, refund_reason, sentence, words_of};
@@ -41,7 +42,7 @@ use crate::visit::{Page, Visitor};
 use crate::webhooks::{pretty, resend_button};
 use crate::words as w;
 
-const PATH: &str = "/dashboard/charges";
+pub(crate) const PATH: &str = "/dashboard/charges";
 
 /// How long after the last change a charge still refreshes, in milliseconds.
 const SETTLED_AFTER_MS: i64 = 60_000;
@@ -52,7 +53,7 @@ const METHOD: &str = "method";
 /// Parts of the list that are read until one has a charge that the filters leave.
 const MOST_PAGES: usize = 5;
 
-const FILTERS: [&str; 10] = [
+const FILTERS: [&str; 12] = [
     METHOD,
     "amount",
     "order_id",
@@ -63,22 +64,35 @@ const FILTERS: [&str; 10] = [
     "txid",
     "created_after",
     "created_before",
+    "paid_after",
+    "paid_before",
 ];
 
 pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
     let query = visitor.query();
-    let (filter, method) = match filter_of(&query) {
+    let is_received = received::is_asked(&query);
+    let (filter, method) = match filter_of(&query, is_received) {
         Ok(filter) => filter,
-        Err(problem) => return refused(visitor, &query, &problem).await,
+        Err(problem) => return refused(visitor, &query, &problem, "created").await,
     };
+    if is_received {
+        return match received::statement_of(&query) {
+            Ok(statement) => received::list(visitor, (filter, method), statement).await,
+            Err(problem) => refused(visitor, &query, &problem, "paid").await,
+        };
+    }
     let (visit, cursor) =
         visitor.enter(async |visitor| Ok(visitor.app.charges.find(filter.starting_after).await?)).await?;
-    let (page, found) = visit
+    let (page, (found, totals)) = visit
         .load(async |visit| {
             let charges = &visit.app.charges;
             let salt = visit.session.account.salt.as_bytes();
-            let part = (&filter, cursor);
-            Ok(charges.list_on(&visit.sharded_scope(), salt, part, MOST_PAGES, visit.now).await?)
+            let (part, scope) = ((&filter, cursor), visit.sharded_scope());
+            let (found, totals) = tokio::join!(
+                Box::pin(charges.list_on(&scope, salt, part, MOST_PAGES, visit.now)),
+                Box::pin(Totals::of_list(&visit.app.rollups, visit, &query, method)),
+            );
+            Ok((found?, totals?))
         })
         .await?;
     let shown =
@@ -102,19 +116,24 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
         }
         (chips(&page, &query))
         (filters(&page, &query, None))
-        div #list data-refresh="10" { (page.list((w::CHARGES, &COLUMNS), rows, none, next)) }
+        div #list data-refresh="10" {
+            (totals.render(&page))
+            (page.list((w::CHARGES, &COLUMNS), rows, none, next))
+        }
+        (page.sizes())
     };
     Ok(page.render(page.say(w::CHARGES), &main))
 }
 
 /// The form with what was typed and the rule beside each refused field, in place of the list.
-async fn refused(visitor: Visitor, query: &Query, problem: &Problem) -> Result<Response> {
+/// `dates`: whether the days of the problem are those of the creation or of the payment.
+async fn refused(visitor: Visitor, query: &Query, problem: &Problem, dates: &str) -> Result<Response> {
     let (page, ()) = visitor.load(async |_| Ok(())).await?;
     let main = html! {
         h1 { (page.say(w::CHARGES)) }
         (announced(Tone::Bad, &html! { (page.say(w::of_code(problem.code()))) }))
         (chips(&page, query))
-        (filters(&page, query, Some(problem)))
+        (filters(&page, query, Some((problem, dates))))
         p { a href=(PATH) { (page.say(w::CLEAR_FILTERS)) } }
     };
     let mut response = page.render(page.say(w::CHARGES), &main);
@@ -123,8 +142,9 @@ async fn refused(visitor: Visitor, query: &Query, problem: &Problem) -> Result<R
 }
 
 /// The filter of the API, and the method, which is a filter of the page alone. People write amounts with a comma.
-fn filter_of(query: &Query) -> Result<(ChargeFilter, Option<PaymentMethod>)> {
-    let known = query.known(CHARGES_QUERY);
+/// `is_received`: the cursor is a movement.
+fn filter_of(query: &Query, is_received: bool) -> Result<(ChargeFilter, Option<PaymentMethod>)> {
+    let known = query.known(CHARGES_QUERY).only(|name| !is_received || name != "starting_after");
     Ok((
         ChargeFilter::parse_typed(&known)?.with_bare_documents(),
         query.text(METHOD).and_then(PaymentMethod::named),
@@ -210,16 +230,23 @@ fn chips(page: &Page, query: &Query) -> Markup {
     pages::chips(page.say(w::STATE), (path.trim_end_matches('?'), "status"), chosen, all(page).chain(choices))
 }
 
-fn filters(page: &Page, query: &Query, problem: Option<&Problem>) -> Markup {
+pub(crate) fn filters(page: &Page, query: &Query, problem: Option<(&Problem, &str)>) -> Markup {
     let method = query.text(METHOD).and_then(PaymentMethod::named);
     let field = |name: &str, kind: &str, label: &str| {
-        let is_refused = problem.is_some_and(|problem| problem.params().contains(&name));
+        let is_refused = problem.is_some_and(|(problem, dates)| {
+            let (of, rest) = name.split_once('_').unwrap_or((name, ""));
+            let is_date = ["after", "before"].contains(&rest);
+            let named = if is_date && of == dates { format!("created_{rest}") } else { name.to_owned() };
+            (!is_date || of == dates) && problem.params().contains(&named.as_str())
+        });
         field((name, kind, label), query, is_refused.then(|| page.say(rule(name))))
     };
     let fields = html! {
         @if let Some(status) = query.text("status") { (pages::hidden("status", status)) }
         (field("created_after", "date", page.say(w::FROM)))
         (field("created_before", "date", page.say(w::TO)))
+        (field("paid_after", "date", page.say(w::PAID_FROM)))
+        (field("paid_before", "date", page.say(w::PAID_TO)))
         (field("amount", "text", page.say(w::AMOUNT)))
         (field("order_id", "text", page.say(w::ORDER)))
         (field("customer_id", "text", page.say(w::DOCUMENT)))

@@ -15,7 +15,7 @@ pages::words! { ,
 /// What the value of a filter must be.
 pub(crate) fn rule(field: &str) -> Word {
     match field {
-        "created_after" | "created_before" => DATE_RULE,
+        "created_after" | "created_before" | "paid_after" | "paid_before" => DATE_RULE,
         "amount" => w::of_code("invalid_amount"),
         "customer_id" => DOCUMENT_RULE,
         "customer_email" => w::of_code("invalid_email"),

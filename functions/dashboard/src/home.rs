@@ -162,7 +162,7 @@ fn today(page: &Page, days: &[DayRow], today: Day, counted_to: Option<Timestamp>
     let sales = if count == 1 { w::ONE_SALE } else { w::SALES };
     html! {
         section.card {
-            h2 { (page.say(w::RECEIVED_TODAY)) }
+            h2 { a href={ "/dashboard/charges?paid_after=" (today) "&paid_before=" (today) } { (page.say(w::RECEIVED_TODAY)) } }
             p.big { (money(received.received, received.currency)) }
             @for other in others.iter().filter(|other| other.received > 0) { p { (money(other.received, other.currency)) } }
             p.sm.soft {

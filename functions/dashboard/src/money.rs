@@ -132,6 +132,7 @@ pub(crate) async fn wallet(visitor: Visitor) -> Result<Response> {
         (payout_request(&page, currency, key.as_ref(), request.as_ref()))
         (release_days(&page, &wallet))
         (page.list((w::STATEMENT, &columns), rows, (w::NO_MOVEMENTS, page.new_charge()), next))
+        (page.sizes())
     };
     Ok(page.render(page.say(w::WALLET), &main))
 }

@@ -30,6 +30,9 @@ const CURSOR: &str = "starting_after";
 /// Where the pages before the shown one began, but for the first. No list has a filter that begins with `_`.
 const BEFORE: &str = "_before";
 
+/// How many rows a page has.
+const LIMIT: &str = "limit";
+
 /// What a page needs from the one before it, beside the cursor.
 pub(crate) const CARRIED: &str = "_carried";
 
@@ -283,6 +286,21 @@ impl Page {
                 }
             }
         }
+    }
+
+    /// How many rows a page of a list has, for a list whose filter is that of the API.
+    pub(crate) fn sizes(&self) -> Markup {
+        let query = self.query().only(|name| ![BEFORE, CURSOR, CARRIED, LIMIT].contains(&name));
+        let path = self.here.split('?').next().unwrap_or_default();
+        let path = format!("{path}?{}", query.encoded());
+        let chosen = self.query().text(LIMIT).map(ToOwned::to_owned).unwrap_or_default();
+        let sizes = [("", "25"), ("50", "50"), ("100", "100")];
+        pages::chips(
+            self.say(w::ROWS_A_PAGE),
+            (path.trim_end_matches('?'), LIMIT),
+            &chosen,
+            sizes.into_iter(),
+        )
     }
 
     /// The filters of a list. The list comes first, so they are open only if one is refused; the heading names those

@@ -127,6 +127,7 @@ pages::words! { pub(crate),
     ALL = "Todas", "All", "Todos";
     EARLIER = "Prazos anteriores", "Earlier deadlines", "Plazos anteriores";
     LATER = "Prazos seguintes", "Later deadlines", "Plazos siguientes";
+    ROWS_A_PAGE = "Linhas por página", "Rows a page", "Filas por página";
     NEWER = "Mais novas", "Newer", "Más nuevas";
     OLDER = "Mais antigas", "Older", "Más antiguas";
     CREATED = "Criada", "Created", "Creado";

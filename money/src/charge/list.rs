@@ -167,7 +167,8 @@ impl ChargeFilter {
         Ok(Self { typed_amount: typed.flatten(), ..filter })
     }
 
-    fn matches(&self, charge: &Charge) -> bool {
+    /// Whether a charge has all values of the filter but the time of its creation and the end-to-end id.
+    pub fn matches(&self, charge: &Charge) -> bool {
         self.status.is_none_or(|status| charge.status.public() == status)
             && (self.customers.is_empty()
                 || self.customers.iter().any(|customer| charge.payer() == Some(customer.as_str())))

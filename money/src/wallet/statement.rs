@@ -76,6 +76,12 @@ impl StatementFilter {
         };
         fields.finish(Some(filter))
     }
+
+    /// The page after a movement.
+    #[must_use]
+    pub fn after(self, last: PostingId) -> Self {
+        Self { starting_after: Some(last), ..self }
+    }
 }
 
 const BALANCE_CURRENCY: Field<Parsed<Currency>> = Field {

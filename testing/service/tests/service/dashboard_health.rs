@@ -2,12 +2,13 @@
 
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
+use domain::calendar::Day;
 use domain::ids::{Mode, Scope};
 use domain::med::MedCase;
 use domain::pt_br;
 use effects::email::{Email, EmailTopic, Emails};
 use faults::proxy::FaultProxy;
-use screen_reader::Role;
+use screen_reader::{Page, Role};
 use serde_json::json;
 use shared::store::{Item, to_item};
 
@@ -118,6 +119,62 @@ async fn money_counts_on_the_day_on_which_it_is_received() {
     service.advance_seconds(24 * 60 * 60).await;
     let home = Browser::member(&service).await.page("/dashboard").await;
     assert!(home.contains("Recebido hoje R$ 0,00") && home.contains("Ontem: R$ 319,15"), "{home}");
+}
+
+/// Two sales of one day, of which one was created the day before, one unpaid charge, and one sale in another currency.
+#[tokio::test]
+async fn charges_are_listed_by_the_day_of_their_payment_with_what_they_add_up_to() {
+    let service = Service::without_event_sources().await;
+    let late = service.new_charge(&json!({"amount": 31_415, "expires_in": 86_400})).await;
+    let created = Day::of(service.stack.clock.now());
+    service.advance_seconds(23 * 60 * 60).await;
+    service.sandbox(&late, "pay", &json!({})).await;
+    let other = service.pay(500).await;
+    service.charge().await;
+    let in_euros = json!({
+        "amount": 700, "currency": "EUR", "paymentMethods": ["CREDIT_CARD"], "customerName": "Ana",
+        "customerEmail": "ana@example.com", "idempotencyKey": "euros-0001",
+    });
+    let in_euros = service.post("/v1/payments", &in_euros).await.expect(201);
+    service.sandbox(&in_euros, "pay", &json!({})).await;
+    dispatch(&service.stack).await;
+    let (browser, paid) = (Browser::member(&service).await, Day::of(service.stack.clock.now()));
+    assert!(created < paid);
+    let list = async |query: &str| browser.page(&format!("/dashboard/charges?{query}")).await;
+    let ids = |page: &Page| page.links_to("/dashboard/charges/ch_");
+    let received = list(&format!("paid_after={paid}&paid_before={paid}")).await;
+    let expected = [id(&other), id(&late)].map(|id| format!("/dashboard/charges/{id}"));
+    assert_eq!(ids(&received), expected, "{received}");
+    assert!(received.contains("2 vendas: R$ 319,15 · 1 venda: EUR 7,00"), "{received}");
+    let euros = list(&format!("paid_after={paid}&currency=EUR")).await;
+    assert_eq!(ids(&euros).len(), 1, "{euros}");
+    // The other filters leave some of them, and then nothing is added up.
+    let filtered = list(&format!("paid_after={created}&amount=5,00")).await;
+    assert_eq!(ids(&filtered), expected[..1]);
+    assert!(!filtered.contains("vendas:"), "{filtered}");
+    let before = list(&format!("paid_before={created}")).await;
+    assert!(ids(&before).is_empty() && before.contains("Nenhuma cobrança"), "{before}");
+    let refused = browser.answer("/dashboard/charges?paid_after=ontem", &[]).await;
+    let shown = Page::read(&String::from_utf8_lossy(&refused.bytes));
+    assert_eq!(refused.status, 400);
+    assert!(shown.get(Role::Field, "Paga de").is_invalid(), "{shown}");
+
+    // By the day of their creation, and in all.
+    let day = |day: Day, more: &str| format!("created_after={day}&created_before={day}{more}");
+    for (query, adds_up_to) in [
+        (day(created, ""), "1 cobrança · 1 venda: R$ 314,15"),
+        (day(paid, ""), "3 cobranças · 1 venda: R$ 5,00 · 1 venda: EUR 7,00"),
+        (day(paid, "&method=PIX"), "1 venda: R$ 5,00"),
+        (day(paid, "&status=pending"), "1 cobrança"),
+        (String::new(), "4 cobranças"),
+        ("status=paid".to_owned(), "3 cobranças"),
+    ] {
+        let page = list(&query).await;
+        assert!(page.contains(&format!("{adds_up_to} (")), "{query}: {page}");
+    }
+    let sized = list("limit=50&status=paid").await;
+    let hundred = sized.get(Role::Link, "100");
+    assert_eq!(hundred.target(), "/dashboard/charges?status=paid&limit=100");
 }
 
 #[tokio::test]
