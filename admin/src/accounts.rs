@@ -93,8 +93,8 @@ pub(crate) enum Command {
     SetPixOutFee {
         #[command(flatten)]
         account: AccountArguments,
-        /// The fee in centavos
-        #[arg(long, value_parser = clap::value_parser!(i64).range(0..=Amount::MAX.minor()))]
+        /// The fee in centavos, at most R$ 100,00
+        #[arg(long, value_parser = clap::value_parser!(i64).range(0..=10_000))]
         centavos: i64,
     },
     /// Set how far below zero a refund may take an account's available balance, from the next refund on
@@ -103,8 +103,8 @@ pub(crate) enum Command {
     SetRefundOverdraft {
         #[command(flatten)]
         account: AccountArguments,
-        /// The sum in minor units of each wallet's currency; 0: not below zero
-        #[arg(long, value_parser = clap::value_parser!(i64).range(0..=Amount::MAX.minor()))]
+        /// The sum in minor units of each wallet's currency, at most 10000000 (R$ 100.000,00); 0: not below zero
+        #[arg(long, value_parser = clap::value_parser!(i64).range(0..=10_000_000))]
         minor_units: i64,
     },
     /// Set the address that an account's emails go to, from the next email on
@@ -285,6 +285,11 @@ impl Command {
     }
 
     /// Whether it changes where an account's money comes from.
+    /// Whether it tries the acquirer, and so creates something there.
+    pub(crate) fn tries_acquirer(&self) -> bool {
+        matches!(self, Self::Acquirer(acquirer::Command::Check(_)))
+    }
+
     pub(crate) fn sets_acquirer(&self) -> bool {
         use acquirer::Command::{RotateSecret, Set, SetCertificate};
         matches!(self, Self::Acquirer(Set(_) | SetCertificate(_) | RotateSecret(_)))
@@ -302,6 +307,21 @@ impl AccountArguments {
         let now = stack.clock.now();
         let changed = change_account_settings(tables, &self.id, action, change, &operator, now);
         Box::pin(printing_changes(stack, self.id, Box::pin(changed))).await
+    }
+
+    /// The keys' rows are changed after the account's.
+    async fn suspended(
+        self,
+        stack: &Stack,
+        action: fn(Changed) -> Action,
+        suspended: bool,
+    ) -> Result<Account> {
+        let changed = self.settings(stack, action, |settings| settings.suspended = suspended).await;
+        let changed = changed.map_err(|error| format!("{error}\nIt may be done in part: run it again"))?;
+        let keys =
+            if suspended { "each key of the account is refused" } else { "the keys of the account work" };
+        writeln!(std::io::stderr(), "{keys} from the next request on")?;
+        Ok(changed)
     }
 
     pub(crate) async fn terms(
@@ -375,12 +395,8 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         }
         Command::Show { id } => stack.existing_account(&id).await?,
         Command::Acquirer(command) => return Box::pin(acquirer::run(stack, command)).await,
-        Command::Suspend(account) => {
-            account.settings(stack, Action::SuspendAccount, |settings| settings.suspended = true).await?
-        }
-        Command::Resume(account) => {
-            account.settings(stack, Action::ResumeAccount, |settings| settings.suspended = false).await?
-        }
+        Command::Suspend(account) => account.suspended(stack, Action::SuspendAccount, true).await?,
+        Command::Resume(account) => account.suspended(stack, Action::ResumeAccount, false).await?,
         Command::SetFees { account, method, acquirer, platform } => {
             let set = |terms: &mut MethodTerms| {
                 terms.acquirer_fee = acquirer.unwrap_or(terms.acquirer_fee);

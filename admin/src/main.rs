@@ -45,7 +45,7 @@ use serde::Serialize;
 use shared::auth::dashboard::token::public_key_of;
 use shared::http::Query;
 
-use aws_cli::AwsCli;
+use aws_cli::{AwsCli, Described};
 use persons::{Deciders, Need, Rules};
 use proposals::Proposed;
 use target::{Stack, Target};
@@ -336,6 +336,15 @@ impl StackCommand {
 }
 
 impl StackCommand {
+    /// Whether a command that takes no reason changes something.
+    fn changes_without_reason(&self) -> bool {
+        match self {
+            Self::Reconcile(arguments) => arguments.applies(),
+            Self::Accounts(command) => command.tries_acquirer(),
+            _ => false,
+        }
+    }
+
     /// Why the command needs a second person; `None`: one is enough.
     fn second_person(&self) -> Option<Need> {
         match self {
@@ -409,15 +418,28 @@ async fn run(arguments: Arguments, matches: &ArgMatches) -> Result<CommandOutcom
             if need.is_none() && deciders.propose {
                 return Err("--propose is for commands that need two persons".into());
             }
+            let changes = has_reason(matches) || command.changes_without_reason();
+            let mut described = None;
+            if let Some(name) = target.stack.as_deref().filter(|_| is_deployed && (changes || need.is_some()))
+            {
+                let read = Described::read(&AwsCli::new(), name).await?;
+                stack.require_own_tables(name, &read)?;
+                described = Some(read);
+            }
             // A dry run of a stack that only variables select checks no limit of a day.
             if (need.is_some() || command.has_limit())
                 && (!is_deployed || target.stack.is_some() || !target.dry_run)
             {
-                stack.rules = Some(Rules::read(&target, &stack).await?);
+                stack.rules = Some(Rules::of(described.as_ref(), &stack)?);
             }
             if target.dry_run {
                 writeln!(std::io::stderr(), "{DRY_RUN}")?;
-            } else if has_reason(matches) {
+                if let Some(need) = need.filter(|_| is_deployed) {
+                    writeln!(std::io::stderr(), "{need} needs two persons")?;
+                } else if command.has_limit() && stack.rules.is_none() {
+                    writeln!(std::io::stderr(), "the limit of a day is not checked: add --stack")?;
+                }
+            } else if changes {
                 let is_by_variables = is_deployed && !target.names_tables() && target.stack.is_none();
                 confirm(&stack, is_final && !deciders.propose, is_by_variables)?;
                 if is_deployed {

@@ -88,6 +88,7 @@ impl Command {
         matches!(
             self,
             Self::Confirm(_)
+                | Self::Forward { submit: true, .. }
                 | Self::Decide { .. }
                 | Self::Notices(notices::Command::Retry { .. } | notices::Command::Dismiss { .. })
         )
@@ -189,8 +190,8 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
         }
         Command::Forward { case: CaseArguments { id, operator }, file, submit } => {
             let case = find(stack, id).await?;
-            return Box::pin(forward::run(stack, case, &file, submit.then(|| stack.operator(&operator))))
-                .await;
+            let by = (submit && !stack.is_dry_run).then(|| stack.operator(&operator));
+            return Box::pin(forward::run(stack, case, &file, by)).await;
         }
         Command::Evidence(command) => return evidence(stack, command).await,
         Command::Notices(command) => return notices::run(stack, command).await,

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use domain::account::Account;
 use domain::ids::{AccountId, Mode, PayoutId};
 use domain::money::{Amount, Currency};
-use domain::payout::{Payout, PayoutDestination, PayoutKey, PayoutOutcome, PayoutStatus};
+use domain::payout::{Payout, PayoutDestination, PayoutKey, PayoutKeyState, PayoutOutcome, PayoutStatus};
 use domain::pix_key::PixKey;
 use domain::reference::Reference;
 use domain::tax_id::TaxId;
@@ -141,7 +141,9 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
     let payout = match command {
         Command::Create { scope, amount, currency, reference, over_limit, although_suspended, operator } => {
             let scope = stack.existing_scope(scope).await?;
-            if stack.existing_account(&scope.account).await?.settings.suspended && !although_suspended {
+            let is_suspended = stack.existing_account(&scope.account).await?.settings.suspended;
+            if is_suspended && !although_suspended && !stack.payouts.has_reference(&scope, &reference).await?
+            {
                 return Err("the account is suspended: --although-suspended creates the payout".into());
             }
             let named = (PayoutId::new(now, random::bytes()?), &reference);
@@ -201,7 +203,15 @@ async fn end_each(
 ) -> Result<()> {
     let operator = stack.operator(operator);
     for_each(ids, async |id| {
-        let ended = stack.payouts.end(*id, outcome, &operator, stack.clock.now()).await?;
+        let before = stack.payouts.find(*id).await?.map(|payout| payout.status);
+        let ended = stack.payouts.end(*id, outcome, &operator, stack.clock.now()).await;
+        let ended = ended.map_err(|error| match error {
+            PayoutError::Store(error) => unknown_outcome(&error),
+            refused => refused.to_string(),
+        })?;
+        if before == Some(ended.status) {
+            writeln!(std::io::stderr(), "{id} is {} already; nothing changed", ended.status.as_str())?;
+        }
         print_json(&printed(&ended, masked))
     })
     .await
@@ -259,6 +269,13 @@ async fn write_file(stack: &Stack, itau: Option<&ItauArguments>) -> Result<()> {
             let Account { settings, .. } = stack.existing_account(&payout.scope.account).await?;
             if settings.suspended {
                 left_out.push(format!("{}: {} is suspended", payout.id, payout.scope.account));
+                continue;
+            }
+            let key = stack.payout_keys.find(&payout.scope.account).await?;
+            let is_approved =
+                |key: &PayoutKey| key.key == to.key && matches!(key.state, PayoutKeyState::Approved { .. });
+            if !key.as_ref().is_some_and(is_approved) {
+                left_out.push(format!("{}: its Pix key was rejected or replaced since", payout.id));
                 continue;
             }
             payable.push((payout, to, settings.merchant_name));

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::Result;
 use crate::aws_cli::{AwsCli, CliError, Described, text};
-use crate::target::{Stack, Target, require_table};
+use crate::target::Stack;
 
 /// The most that operators move of a live account in a day on a laptop, in minor units: the parameter's default.
 const DEFAULT_DAY_LIMIT: u64 = 10_000_000;
@@ -62,14 +62,12 @@ pub(crate) struct Rules {
 
 impl Rules {
     /// On a laptop everybody may act alone. A deployed stack must be named, because its parameters are the rules.
-    pub(crate) async fn read(target: &Target, stack: &Stack) -> Result<Self> {
+    pub(crate) fn of(described: Option<&Described>, stack: &Stack) -> Result<Self> {
         if stack.local_base_url().is_some() {
             return Ok(Self { day_limit: DEFAULT_DAY_LIMIT, may_be_alone: true, alarm_topic: None });
         }
-        let name = target.stack.as_deref();
-        let name = name.ok_or("add --stack and its name: its parameters say what one person may do")?;
-        let described = Described::read(&AwsCli::new(), name).await?;
-        require_table(name, Some(&described), stack.store.table())?;
+        let described =
+            described.ok_or("add --stack and its name: its parameters say what one person may do")?;
         // A stack of an earlier version has no such parameters.
         let day_limit = described.parameter("OperatorDayLimit").and_then(|limit| limit.parse().ok());
         Ok(Self {
@@ -118,7 +116,8 @@ impl Rules {
 }
 
 /// Who calls, as an ARN. Sessions of one role are one identity, because who assumes a role may choose the session's name;
-/// unless the role's trust policy pins it (`sts:RoleSessionName`), or IAM Identity Center names the session.
+/// unless the role's trust policy pins it to who assumes the role (`sts:RoleSessionName` must be a variable, such as
+/// `${aws:username}`), or IAM Identity Center names the session.
 pub(crate) async fn identity(cli: &AwsCli) -> Result<String, CliError> {
     let caller = cli.read_existing(&["sts", "get-caller-identity"]).await?;
     let arn = text(&caller, "/Arn").to_owned();
@@ -144,10 +143,25 @@ async fn pins_session_names(cli: &AwsCli, role: &str) -> bool {
     let is_pinned = |statement: &Value| {
         let operators = statement.get("Condition").and_then(Value::as_object);
         operators.into_iter().flatten().any(|(operator, conditions)| {
-            let names = conditions.as_object().into_iter().flatten().map(|(name, _)| name);
+            let mut conditions = conditions.as_object().into_iter().flatten();
             ["StringEquals", "StringLike"].contains(&operator.as_str())
-                && names.into_iter().any(|name| name.eq_ignore_ascii_case("sts:RoleSessionName"))
+                && conditions.any(|(name, values)| {
+                    name.eq_ignore_ascii_case("sts:RoleSessionName") && names_the_caller(values)
+                })
         })
     };
     allows.peek().is_some() && allows.all(is_pinned)
+}
+
+/// Whether each value is a variable of who calls. With a pattern or a list of names, the caller chooses.
+fn names_the_caller(values: &Value) -> bool {
+    let is_variable = |value: &Value| {
+        value
+            .as_str()
+            .is_some_and(|text| text.starts_with("${") && text.ends_with('}') && !text.contains('*'))
+    };
+    match values {
+        Value::Array(all) => !all.is_empty() && all.iter().all(is_variable),
+        one => is_variable(one),
+    }
 }

@@ -174,6 +174,7 @@ pub(crate) async fn propose(stack: &Stack, proposed: Proposed) -> Result<Command
         proposer: Person { name: actor, identity: stack.identity.clone() },
         status: ProposalStatus::Open,
         decider: None,
+        because: None,
         created_at: now,
         updated_at: now,
         version: 1,
@@ -204,7 +205,8 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         Command::Approve { id, operator } => return Box::pin(approve(stack, id, &operator)).await,
         Command::Reject { id, operator } => {
             let (by, now) = (stack.person(&operator), stack.clock.now());
-            let rejected = update(stack, id, |proposal| proposal.rejected(&by, now)).await?;
+            let rejected =
+                update(stack, id, |proposal| proposal.rejected(&by, &operator.reason, now)).await?;
             forget(stack, &rejected).await?;
             print_json(&printed(stack, &rejected))?;
         }
@@ -225,9 +227,15 @@ async fn approve(stack: &Stack, id: ProposalId, operator: &OperatorArguments) ->
     };
     let approved = update(stack, id, |proposal| proposal.approved(&by, now)).await?;
     let mut approving = stack.clone();
-    approving.approved = Some(format!("{id}, proposed by {}", approved.proposer.name));
+    let (proposer, reason) = (&approved.proposer.name, &operator.reason);
+    approving.approved = Some(format!("{id}, proposed by {proposer}, approved because {reason}"));
     approving.brought = contents.into_iter().map(|(path, content)| (path.into(), content)).collect();
-    let outcome = Box::pin(crate::run_on(&approving, command)).await?;
+    let outcome = Box::pin(crate::run_on(&approving, command)).await;
+    if !matches!(outcome, Ok(CommandOutcome::Succeeded)) {
+        // Others may approve it, or end it. What was done in part is done once, by its reference.
+        update(stack, id, |proposal| Ok(proposal.failed(&by, stack.clock.now()))).await?;
+    }
+    let outcome = outcome?;
     if outcome == CommandOutcome::Succeeded {
         let done = update(stack, id, |proposal| Ok(proposal.done(&by, stack.clock.now()))).await?;
         forget(stack, &done).await?;
@@ -297,6 +305,7 @@ fn printed(stack: &Stack, proposal: &Proposal) -> Record {
         command: line_of(&proposal.words),
         proposer: proposal.proposer,
         decider: proposal.decider,
+        because: proposal.because,
         files: proposal.files,
         created_at: proposal.created_at,
         lapses_at: proposal.lapses_at(),

@@ -31,6 +31,13 @@ pub(crate) struct Arguments {
     apply: bool,
 }
 
+impl Arguments {
+    /// Whether it records what it finds.
+    pub(crate) fn applies(&self) -> bool {
+        self.apply
+    }
+}
+
 fn day(text: &str) -> Result<Day, String> {
     text.parse().map_err(|_| "must be a day such as 2026-11-21".to_owned())
 }

@@ -153,7 +153,7 @@ impl Target {
             if let Some(stack) = self.stack.as_deref().filter(|stack| !is_of(stack)) {
                 // A restored table has a name of its own.
                 let described = Described::read(&AwsCli::new(), stack).await;
-                require_table(stack, described.ok().as_ref(), &table)?;
+                require_tables(stack, described.ok().as_ref(), &[("TableName", &table)])?;
             }
             return self.open_deployed(format!("the stack with the table {table}"), &|_| None);
         }
@@ -185,12 +185,14 @@ impl Target {
     }
 }
 
-/// Errors: If the stack's output names another table.
-pub(crate) fn require_table(stack: &str, described: Option<&Described>, table: &str) -> Result<()> {
-    match described.and_then(|described| described.outputs.get("TableName")) {
-        Some(own) if own == table => Ok(()),
-        _ => Err(format!("the table {table} is not of the stack {stack}, which --stack names").into()),
+/// Errors: If an output of the stack names another table than the one that is used.
+fn require_tables(stack: &str, described: Option<&Described>, used: &[(&str, &str)]) -> Result<()> {
+    for (output, table) in used {
+        if described.and_then(|described| described.outputs.get(*output)).is_none_or(|own| own != table) {
+            return Err(format!("the table {table} is not of the stack {stack}, which --stack names").into());
+        }
     }
+    Ok(())
 }
 
 /// Whether a table's name ends after that of its stack.
@@ -263,6 +265,13 @@ impl Stack {
         let operator = self.operator(arguments);
         let most_a_day = if is_over_limit { Some(u64::MAX) } else { operator.most_a_day };
         Operator { most_a_day, ..operator }
+    }
+
+    /// Checks that all tables of the command are those of the stack that `--stack` names.
+    pub(crate) fn require_own_tables(&self, stack: &str, described: &Described) -> Result<()> {
+        let secrets = self.secrets.as_ref().map(|secrets| ("SecretsTableName", secrets.table()));
+        let others = [("TableName", self.store.table()), ("ApiKeysTableName", self.api_keys.table())];
+        require_tables(stack, Some(described), &others.into_iter().chain(secrets).collect::<Vec<_>>())
     }
 
     pub(crate) fn person(&self, arguments: &OperatorArguments) -> Person {

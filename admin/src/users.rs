@@ -103,7 +103,10 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
             print_once(&with_password(&user, &password))
         }
         Command::SetRole { user, role } => {
-            print_json(&view(&user.change(stack, UserChange::Role(role)).await?))
+            let account = user.account;
+            let changed = user.change(stack, UserChange::Role(role)).await?;
+            warn_without_owner(stack, &account, None).await?;
+            print_json(&view(&changed))
         }
         Command::ResetPassword(user) => {
             let (password, hash) = new_password()?;
@@ -121,14 +124,20 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
             let account = user.account;
             let user = user.change(stack, UserChange::Remove).await?;
             forget_seed(stack, &user).await;
-            let left = stack.users.team(&account, stack.clock.now()).await?.users;
-            if left.iter().all(|left| left.role != Role::Owner || left.id == user.id) {
-                let hint = "the account has no owner any more: add one with `users add --role owner`";
-                writeln!(std::io::stderr(), "{hint}")?;
-            }
+            warn_without_owner(stack, &account, Some(user.id)).await?;
             print_json(&view(&user).and(record! { removed: true }))
         }
     }
+}
+
+/// Says if an account has no owner any more. `removed`: a user who is still listed.
+async fn warn_without_owner(stack: &Stack, account: &AccountId, removed: Option<UserId>) -> Result<()> {
+    let left = stack.users.team(account, stack.clock.now()).await?.users;
+    if left.iter().all(|left| left.role != Role::Owner || Some(left.id) == removed) {
+        let hint = "the account has no owner any more: add one with `users add --role owner`";
+        writeln!(std::io::stderr(), "{hint}")?;
+    }
+    Ok(())
 }
 
 /// Without the table of secrets, the seed stays. It has no effect.

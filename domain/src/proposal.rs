@@ -44,9 +44,9 @@ pub struct ProposedFile {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum ProposalStatus {
-    /// It waits for a second person.
+    /// It waits for a second person. A decider: the command of an approval failed.
     Open,
-    /// A second person has approved it, and the command began. It may have failed.
+    /// A second person has approved it, and the command began. It runs, or was interrupted.
     Approved,
     /// The command succeeded.
     Done,
@@ -81,6 +81,9 @@ pub struct Proposal {
     /// Who approved or rejected it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decider: Option<Person>,
+    /// Why it was rejected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
     #[serde(with = "domain::time::millis")]
@@ -134,10 +137,18 @@ impl Proposal {
         self.next(ProposalStatus::Done, by, now)
     }
 
+    /// The proposal whose command failed: it waits again, and can be approved or rejected.
+    #[must_use]
+    pub fn failed(&self, by: &Person, now: Timestamp) -> Self {
+        self.next(ProposalStatus::Open, by, now)
+    }
+
     /// The rejected proposal. Who proposed it can do so too. What began can't be rejected.
-    pub fn rejected(&self, by: &Person, now: Timestamp) -> Result<Self, ProposalError> {
+    pub fn rejected(&self, by: &Person, because: &str, now: Timestamp) -> Result<Self, ProposalError> {
         match self.status_at(now) {
-            ProposalStatus::Open => Ok(self.next(ProposalStatus::Rejected, by, now)),
+            ProposalStatus::Open => {
+                Ok(Self { because: Some(because.to_owned()), ..self.next(ProposalStatus::Rejected, by, now) })
+            }
             ended => Err(ProposalError::Ended(ended)),
         }
     }
@@ -175,6 +186,7 @@ mod tests {
             proposer,
             status: ProposalStatus::Open,
             decider: None,
+            because: None,
             created_at: at(0),
             updated_at: at(0),
             version: 1,
@@ -202,16 +214,16 @@ mod tests {
         let end = LAPSES_AFTER_SECONDS;
         assert_eq!(open.approved(&ana, at(1)), Err(ProposalError::SamePerson));
         assert_eq!(open.approved(&bia, at(end)), Err(ProposalError::Ended(ProposalStatus::Lapsed)));
-        assert_eq!(open.rejected(&bia, at(end)), Err(ProposalError::Ended(ProposalStatus::Lapsed)));
+        assert_eq!(open.rejected(&bia, "no", at(end)), Err(ProposalError::Ended(ProposalStatus::Lapsed)));
         let approved = open.approved(&bia, at(end - 1)).unwrap();
         assert_eq!((approved.status, approved.version), (ProposalStatus::Approved, 2));
         assert_eq!(approved.approved(&cid, at(end - 1)), Err(ProposalError::ApprovedByAnother));
         assert!(approved.approved(&bia, at(end - 1)).is_ok(), "the command failed");
         assert_eq!(approved.approved(&bia, at(end)), Err(ProposalError::Ended(ProposalStatus::Lapsed)));
-        assert_eq!(approved.rejected(&ana, at(2)), Err(ProposalError::Ended(ProposalStatus::Approved)));
+        assert_eq!(approved.rejected(&ana, "no", at(2)), Err(ProposalError::Ended(ProposalStatus::Approved)));
         let done = approved.done(&bia, at(end));
         assert_eq!(done.approved(&bia, at(2)), Err(ProposalError::Ended(ProposalStatus::Done)));
-        let rejected = open.rejected(&ana, at(1)).unwrap();
+        let rejected = open.rejected(&ana, "no", at(1)).unwrap();
         assert_eq!(rejected.approved(&bia, at(2)), Err(ProposalError::Ended(ProposalStatus::Rejected)));
     }
 }

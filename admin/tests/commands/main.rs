@@ -189,10 +189,12 @@ impl AdminFixture {
 
     /// Writes a program in place of the AWS CLI, whose stack `payments` has this table and these parameters. Who calls is
     /// the variable `CALLER`. Returns the variable `PATH` that leads to it.
-    fn fake_aws(&self, table: &str, parameters: &[(&str, &str)]) -> String {
+    fn fake_aws(&self, [table, api_keys]: [&str; 2], parameters: &[(&str, &str)]) -> String {
         let pairs =
             parameters.iter().map(|(key, value)| json!({"ParameterKey": key, "ParameterValue": value}));
-        let outputs = json!([{"OutputKey": "TableName", "OutputValue": table}]);
+        let tables =
+            [("TableName", table), ("ApiKeysTableName", api_keys), ("SecretsTableName", "SecretsTable")];
+        let outputs = tables.map(|(key, value)| json!({"OutputKey": key, "OutputValue": value}));
         let stack = json!({"Parameters": pairs.collect::<Vec<_>>(), "Outputs": outputs});
         self.file("stack.json", json!({ "Stacks": [stack] }).to_string());
         let program = self.file("aws", FAKE_AWS);
@@ -207,7 +209,7 @@ impl AdminFixture {
         command.args(["--table", state, "--api-keys-table", api_keys]).args(words(line));
         command.args(["--stack", "payments", "--alone"]);
         self.as_deployed(&mut command);
-        command.env("PATH", self.fake_aws(state, &[("OperatorsMayActAlone", "true")]));
+        command.env("PATH", self.fake_aws([state, api_keys], &[("OperatorsMayActAlone", "true")]));
         tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
     }
 

@@ -104,16 +104,16 @@ async fn an_operator_checks_a_payout_key_and_pays_what_an_owner_requests() {
     assert!(text(&file.stderr).ends_with(&left_out), "{file:?}");
     let itau = "payouts file --itau-account 1234/56789-0 --company 'Pagamentos São José S.A.' \
                 --company-document 11444777000161";
-    let file = text(&service.run(itau).await.stdout).to_owned();
+    let file = text(&service.run(itau).await.stdout);
     let lines: Vec<&str> = file.split_terminator("\r\n").collect();
     assert!(lines.len() == 6 && lines.iter().all(|line| line.len() == 240), "{file}");
-    assert_eq!(
-        lines[0][..102].trim_end(),
-        "34100000      081211444777000161                    01234 000000056789 0PAGAMENTOS SAO JOSE S.A."
-    );
-    assert_eq!(&lines[2][73..93], &payout[payout.len() - 20..]);
-    assert_eq!(&lines[2][119..134], "000000000006000");
-    assert_eq!((&lines[3][14..32], lines[3][127..].trim_end()), ("02 211222333000181", KEY));
+    let at = |line: usize, range: std::ops::Range<usize>| lines[line].get(range).unwrap().trim_end();
+    let payer =
+        "34100000      081211444777000161                    01234 000000056789 0PAGAMENTOS SAO JOSE S.A.";
+    assert_eq!(at(0, 0..102), payer);
+    assert!(payout.ends_with(at(2, 73..93)) && at(2, 73..93).len() == 20, "{file}");
+    assert_eq!(at(2, 119..134), "000000000006000");
+    assert_eq!((at(3, 14..32), at(3, 127..227)), ("02 211222333000181", KEY));
     // `.ci/payout_file.py` reads it.
     std::fs::write(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("itau.rem"), &file).unwrap();
     service.refuses(&format!("{itau} --pay-on 2020-01-01"), "2020-01-01 is over").await;
@@ -136,8 +136,13 @@ async fn an_operator_checks_a_payout_key_and_pays_what_an_owner_requests() {
     assert_eq!(rejected["state"], json!({"rejected": {"reason": "the holder changed"}}));
     assert_eq!(service.object(&reject).await, rejected);
     service.refuses(&approve(KEY, DOCUMENT), "an owner must register it again").await;
-    let failed = service.object(&format!("payouts fail {payout} --reason 'the bank refused it'")).await;
+    let file = service.run("payouts file").await;
+    assert!(text(&file.stderr).contains(&format!("left out {payout}: its Pix key was rejected")), "{file:?}");
+    assert_eq!(text(&file.stdout).lines().count(), 1, "{file:?}");
+    let fail = format!("payouts fail {payout} --reason 'the bank refused it'");
+    let failed = service.object(&fail).await;
     assert_eq!(fields(&failed, &["status", "key"]), json!(["failed", MASKED]));
+    assert!(text(&service.run(&fail).await.stderr).contains("is failed already; nothing changed"));
     assert_eq!(service.request_payout(&owner, "60", "k3").await, 422, "the key is rejected");
     assert_eq!(service.send_form(&owner, "/dashboard/wallet/key", &register).await.0, 303);
     service.object(&approve(KEY, DOCUMENT)).await;

@@ -402,7 +402,7 @@ async fn a_stack_that_variables_select_is_changed_by_its_name_only() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_admin"));
         service.as_deployed(command.args(words(line)));
         command.env("TABLE_NAME", "StateTable").env("API_KEYS_TABLE_NAME", "ApiKeysTable");
-        command.env("PATH", service.fake_aws("StateTable", &[]));
+        command.env("PATH", service.fake_aws(["StateTable", "ApiKeysTable"], &[]));
         command.stdin(Stdio::null());
         tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
     };
@@ -417,6 +417,14 @@ async fn a_stack_that_variables_select_is_changed_by_its_name_only() {
         let output = run(command).await;
         assert!(!output.status.success() && text(&output.stderr).contains(says), "{command}: {output:?}");
     }
+    // All tables must be those of the stack, and what changes without a reason is asked too.
+    let foreign = run(&format!(
+        "{suspend} --stack payments --table StateTable --api-keys-table payments-test-ApiKeysTable"
+    ))
+    .await;
+    assert!(text(&foreign.stderr).contains("payments-test-ApiKeysTable is not of the stack"), "{foreign:?}");
+    let apply = run(&format!("reconcile --account {account} --date 2026-11-21 --apply")).await;
+    assert!(text(&apply.stderr).contains("add --stack and its name"), "{apply:?}");
     let shown = run(&format!("accounts show {account}")).await;
     assert_eq!(lines(&shown)[0]["suspended"], false);
     let dry = run(&format!("{adjust} --dry-run")).await;

@@ -25,8 +25,11 @@ impl DeployedFixture {
     }
 
     fn pin_sessions(&self, is_pinned: bool) {
-        let condition = json!({"StringLike": {"sts:RoleSessionName": "${aws:username}"}});
-        let condition = if is_pinned { condition } else { json!({}) };
+        let named = |name: Value| json!({"StringLike": {"sts:RoleSessionName": name}});
+        self.trust(&if is_pinned { named(json!("${aws:username}")) } else { json!({}) });
+    }
+
+    fn trust(&self, condition: &Value) {
         let allow = json!({"Effect": "Allow", "Action": "sts:AssumeRole", "Condition": condition});
         let role = json!({"Role": {"AssumeRolePolicyDocument": {"Statement": [allow]}}});
         self.service.file("role.json", role.to_string());
@@ -40,7 +43,7 @@ impl DeployedFixture {
         command.env("TABLE_NAME", "StateTable").env("API_KEYS_TABLE_NAME", "ApiKeysTable");
         command.env("SECRETS_TABLE_NAME", "SecretsTable").env("CALLER", caller);
         command.env("USER", caller.rsplit('/').next().unwrap());
-        command.env("PATH", self.service.fake_aws("StateTable", &self.parameters));
+        command.env("PATH", self.service.fake_aws(["StateTable", "ApiKeysTable"], &self.parameters));
         command.stdin(Stdio::null());
         tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
     }
@@ -92,6 +95,12 @@ async fn two_persons_correct_live_money_once() {
     let open = stack.object(ANA, &format!("{} --propose", adjust("c2", 100))).await;
     let approve_other = format!("proposals approve {}", id(&open));
     stack.refuses(BIA, &approve_other, "who proposes can't approve").await;
+    // The caller chooses among these.
+    for name in [json!("*"), json!(["ana", "bia"]), json!("${aws:username}*"), json!([])] {
+        stack.trust(&json!({"StringLike": {"sts:RoleSessionName": name}}));
+        stack.refuses(BIA, &approve_other, "who proposes can't approve").await;
+    }
+    stack.pin_sessions(false);
     stack.object(ANA, &format!("proposals reject {}", id(&open))).await;
     stack.refuses("Other/bia", &approve_other, "the proposal is rejected").await;
 
@@ -106,7 +115,8 @@ async fn two_persons_correct_live_money_once() {
     assert_eq!(stack.available().await, 1_000);
     let rows = stack.service.audit(&account).await;
     let row = rows.iter().find(|row| row["details"]["mode"] == "live").unwrap();
-    assert_eq!(row["reason"], format!("agreed ({}, proposed by ana)", id(&proposed)));
+    let reason = format!("agreed ({}, proposed by ana, approved because agreed)", id(&proposed));
+    assert_eq!(row["reason"], reason);
     let name = row["actor"].as_str().unwrap();
     assert_eq!(row["identity"], format!("arn:aws:sts::123456789012:assumed-role/Operators/{name}"));
 
@@ -116,9 +126,23 @@ async fn two_persons_correct_live_money_once() {
     let with_flag = stack.object(ANA, &format!("{} --over-limit --propose", adjust("c3", 501))).await;
     stack.object(BIA, &format!("proposals approve {}", id(&with_flag))).await;
     assert_eq!(stack.available().await, 1_501);
+    // What fails waits again, for whoever approves or rejects it.
+    let payout =
+        format!("payouts create --account {account} --mode live --amount 1501 --reference p --over-limit");
+    let short = stack.object(ANA, &format!("{payout} --propose")).await;
+    stack
+        .service
+        .change(&format!("ledger adjust --account {account} --mode live --amount -1 --reference c4"))
+        .await;
+    let approve = format!("proposals approve {}", id(&short));
+    stack.refuses(BIA, &approve, "available balance is only 1500").await;
+    assert_eq!(id(&stack.service.objects("proposals list --open").await[0]), id(&short));
+    let rejected = stack.object(ANA, &format!("proposals reject {}", id(&short))).await;
+    assert_eq!(fields(&rejected, &["status", "because"]), json!(["rejected", "agreed"]));
+    stack.refuses(BIA, &approve, "the proposal is rejected").await;
     let list = stack.service.objects("proposals list").await;
     let states: Vec<&Value> = list.iter().map(|proposal| &proposal["status"]).collect();
-    assert_eq!(states, ["done", "rejected", "done"]);
+    assert_eq!(states, ["rejected", "done", "rejected", "done"]);
     assert!(stack.service.objects("proposals list --open").await.is_empty());
     stack.service.verify_ledger("live").await;
 }
@@ -174,7 +198,8 @@ async fn two_persons_book_a_correction_again_that_a_restore_lost() {
     assert_eq!(stack.available().await, 1_000);
     let row = stack.service.audit(&account).await.remove(0);
     assert_eq!(fields(&row, &["action", "actor"]), json!(["restore.book-again", "bia"]));
-    assert_eq!(row["reason"], format!("agreed ({}, proposed by ana)", id(&proposed)));
+    let reason = format!("agreed ({}, proposed by ana, approved because agreed)", id(&proposed));
+    assert_eq!(row["reason"], reason);
 }
 
 #[tokio::test]

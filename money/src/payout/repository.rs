@@ -181,6 +181,11 @@ impl Payouts {
         self.store.update("a payout", &Payout::key_of(id), plan).await
     }
 
+    /// Whether a payout or correction of the account has this reference.
+    pub async fn has_reference(&self, scope: &Scope, reference: &Reference) -> Result<bool, StoreError> {
+        Ok(self.store.get_item(&UsedReference::key_of(&scope.account, reference)).await?.is_some())
+    }
+
     pub async fn find(&self, id: PayoutId) -> Result<Option<Payout>, StoreError> {
         self.store.get(&Payout::key_of(id)).await
     }

@@ -49,6 +49,10 @@ impl ApiKeys {
         Self { store, table: table.into(), logged: RowCount::default() }
     }
 
+    pub fn table(&self) -> &str {
+        &self.table
+    }
+
     /// Has no condition and no audit row. Only the seed of a local stack and tests use it.
     pub async fn put(&self, key: &ApiKey) -> Result<()> {
         let put = self.store.client().put_item().table_name(&self.table).set_item(Some(item(key)?));

@@ -361,11 +361,15 @@ async fn rotate_callback_token(stack: &Stack, rotate: Rotate) -> Result<()> {
     let client = connect(stack, &found.pix_connection()?)?;
     let acquirer = found.acquirer;
     let name = &acquirer.settings.name;
-    let in_use = if rotate.no_register_webhook {
-        None
-    } else {
-        let in_use = Box::pin(bank::token_in_use(&client, &acquirer)).await;
-        in_use.map_err(at_bank(account, name))?
+    let in_use = match Box::pin(bank::token_in_use(&client, &acquirer)).await {
+        // The token that the bank uses must not be dropped.
+        Err(_) if rotate.no_register_webhook && !rotate.drop_old && acquirer.callback.tokens.len() > 1 => {
+            let why = "two tokens are valid, and the bank does not say which one it uses: register the newest \
+                       URL there, then run the command with --drop-old";
+            return Err(why.into());
+        }
+        Err(_) if rotate.no_register_webhook => None,
+        in_use => in_use.map_err(at_bank(account, name))?,
     };
     if rotate.drop_old {
         let newest = acquirer.callback.tokens.last().map(|token| &token.sha256);
