@@ -266,13 +266,14 @@ async function main() {
     for (const state of ["paid", "failed", "expired", "disputed"]) outside[`checkout-${state}`] = new URL(charges[state].checkout_url).pathname;
     await inspectAll(nobody, outside);
     const pages = { "not-found": "/dashboard/charges/ch_x" };
-    const lists = ["", "/charges", "/charges?status=paid&method=PIX", "/search", "/search?q=4712-%3Cb%3Enothing-with-a-long-number-0123456789012345678901234567890123456789", "/charges/new", "/charges?error=invalid_request&field=amount", "/wallet", "/refunds", "/payouts", "/disputes", "/webhooks", "/events", "/reports", "/requests", "/developers", "/team", "/team?error=last_owner", "/security", "/security?error=wrong_proof", "/settings", "/settings?done=1", "/confirm", "/audit", "/notices", "/help", "/links"];
+    const lists = ["", "/charges", "/charges?status=paid&method=PIX", "/charges?paid_after=2026-01-01", "/search", "/search?q=4712-%3Cb%3Enothing-with-a-long-number-0123456789012345678901234567890123456789", "/charges/new", "/charges?error=invalid_request&field=amount", "/wallet", "/refunds", "/payouts", "/disputes", "/webhooks", "/events", "/reports", "/requests", "/developers", "/team", "/team?error=last_owner", "/security", "/security?error=wrong_proof", "/settings", "/settings?done=1", "/confirm", "/audit", "/notices", "/help", "/links"];
     for (const name of lists) pages[`list${name.replace(/[/?&=]/g, "-") || "-home"}`] = `/dashboard${name}`;
     for (const state of new Set([...Object.keys(charges), ...Object.keys(live.charges)])) {
       const url = (of) => of && `/dashboard/charges/${of.id}`;
       pages[`charge-${state}`] = { test: url(charges[state]), live: url(live.charges[state]) };
     }
     const both = (route, of) => ({ test: `/dashboard/${route}/${of(seeded)}`, live: `/dashboard/${route}/${of(live)}` });
+    pages.link = { test: `/dashboard/links/${seeded.links.link.id}` };
     pages.dispute = { test: `/dashboard/disputes/${seeded.medCase.id}` };
     pages["dispute-refused"] = { test: `${pages.dispute.test}?error=invalid_request&field=reason` };
     pages.endpoint = both("webhooks", ({ endpoint }) => endpoint.id);

@@ -80,7 +80,9 @@ fn kept(key: &Key) -> Result<&'static str> {
         ("user", "user") => return Ok("account password_hash password_set_at second_factor_at tokens"),
         ("endpoints", _) => return Ok("secret_version"),
         ("payment-link", "link") => return Ok("scope"),
-        ("wallet" | "ledger", _) => "a balance is the sum of its postings; correct it with `ledger adjust`",
+        ("wallet" | "ledger", _) => {
+            "a balance is the sum of its postings: see Mend a difference in docs/operations/ledger.md"
+        }
         ("payout" | "payout-requests" | "reference", _) => "use `payouts` and `restore repeat-payouts`",
         ("receipts", _) => "use `receipts`",
         ("audit", _) => "the audit can only be appended to",

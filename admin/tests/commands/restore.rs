@@ -438,8 +438,8 @@ async fn damaged_rows_are_compared_with_a_copy_and_copied_one_by_one() {
     let first = |begins: &str| rows.keys().find(|key| key.pk.starts_with(begins)).unwrap().clone();
     let of_other = format!("account#{}", service.stack.seed.other.id);
     for (command, says) in [
-        (named(posting, "absent"), "correct it with `ledger adjust`"),
-        (named(&first("wallet#"), "x"), "correct it with `ledger adjust`"),
+        (named(posting, "absent"), "Mend a difference"),
+        (named(&first("wallet#"), "x"), "Mend a difference"),
         (named(&first("audit#"), "x"), "can only be appended to"),
         (named(&key("payout#po_1", "payout"), "x"), "restore repeat-payouts"),
         (named(&key("receipts#x", "x"), "x"), "use `receipts`"),

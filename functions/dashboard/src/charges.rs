@@ -155,6 +155,11 @@ fn is_filtered(query: &Query) -> bool {
     FILTERS.iter().chain(&["status", "starting_after"]).any(|name| query.text(name).is_some())
 }
 
+/// Whether the list has another filter than its status and these. A form sends empty fields, too.
+pub(crate) fn is_filtered_but(query: &Query, names: &[&str]) -> bool {
+    FILTERS.iter().any(|name| !names.contains(name) && query.text(name).is_some())
+}
+
 /// The columns of [`row`].
 pub(crate) const COLUMNS: [(Cell, Word); 5] = [
     (Cell::Time, w::CREATED),

@@ -98,7 +98,7 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<PaymentLinkId>) ->
             (facts(vec![
                 ("Id", html! { code { (link.id) } }),
                 (page.say(w::AMOUNT), html! { (amount_of(&link)) }),
-                (page.say(w::LINK_RECEIVED), received(&link, totals)),
+                (page.say(w::LINK_RECEIVED), received(&page, &link, totals)),
                 (page.say(w::METHOD), html! { (methods.join(", ")) }),
                 (page.say(w::CREATED_ON), time(link.created_at)),
                 (page.say(w::ENDS_ON), link.expires_at.map(time).unwrap_or_default()),
@@ -126,10 +126,12 @@ fn amount_of(link: &PaymentLink) -> String {
     }
 }
 
-fn received(link: &PaymentLink, totals: LinkTotals) -> Markup {
+fn received(page: &Page, link: &PaymentLink, totals: LinkTotals) -> Markup {
+    let of = link.max_payments.map_or_else(String::new, |max| format!("/{max}"));
+    let word = if totals.payments == 1 && of.is_empty() { w::ONE_SALE } else { w::SALES };
     html! {
         (money(totals.amount_paid, link.currency)) " "
-        span.soft { (totals.payments) @if let Some(max) = link.max_payments { "/" (max) } }
+        span.soft { (page.language.fill(word, &[&format!("{}{of}", totals.payments)])) }
     }
 }
 
@@ -146,7 +148,7 @@ fn row(page: &Page, link: &PaymentLink, totals: LinkTotals, url: &str) -> Vec<Ma
             " " span.soft { (amount_of(link)) }
             " " (page.button(&format!("{PATH}/{}/active", link.id), (word, "quiet sm"), Need::Member, &hidden("active", active)))
         },
-        received(link, totals),
+        received(page, link, totals),
         time(link.created_at),
         html! {
             a href=(url) { (url) } " " (copy_button(page.language, w::COPY_LINK_OF, url)) " "

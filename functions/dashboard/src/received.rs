@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use axum::response::Response;
 use domain::calendar::{BusinessDayRange, Day};
-use domain::charge::{Charge, PublicStatus};
+use domain::charge::{Charge, PublicStatus, StoredCharge};
 use domain::ids::ChargeId;
 use domain::money::Currency;
 use domain::payment_method::PaymentMethod;
@@ -35,8 +35,8 @@ const MOST_PARTS: usize = 5;
 /// The most days whose sums are read for a total. Each takes a read unit for each currency at most.
 const MOST_DAYS: u64 = 92;
 
-/// Changes that are counted after the checkpoint: about 8 read units.
-const MOST_CHANGES: i32 = 50;
+/// Changes that are counted after the checkpoint, as on the home page.
+const MOST_CHANGES: i32 = 100;
 
 /// Above this number a list of all time says only that there are more.
 const MOST_COUNTED: i64 = 1_000;
@@ -48,6 +48,7 @@ pages::words! { pub(crate),
     ONE_CHARGE = "{} cobrança", "{} charge", "{} cobro";
     CHARGES_OF = "{} cobranças", "{} charges", "{} cobros";
     MORE_THAN = "mais de {} cobranças", "more than {} charges", "más de {} cobros";
+    COUNTED_TO = "contadas até {}, sem as mais novas", "counted up to {}, without the newest", "contadas hasta {}, sin las más nuevas";
     BY_CREATION = "vendas pelo dia da criação", "sales by the day of creation", "ventas por el día de creación";
     BY_PAYMENT = "pelo dia do pagamento", "by the day of payment", "por el día del pago";
 }
@@ -71,8 +72,7 @@ impl Totals {
         query: &Query,
         method: Option<PaymentMethod>,
     ) -> Result<Self> {
-        let known = ["created_after", "created_before", "status", "method", "limit", "starting_after"];
-        if !query.only(|name| !known.contains(&name) && !name.starts_with('_')).encoded().is_empty() {
+        if charges::is_filtered_but(query, &["created_after", "created_before", "method"]) {
             return Ok(Self::default());
         }
         let status = query.text("status").and_then(PublicStatus::named);
@@ -103,8 +103,7 @@ impl Totals {
 
     /// Of the charges that were paid in a period, if nothing else is filtered.
     async fn received(rollups: &Rollups, visit: &Visit, query: &Query) -> Result<Self> {
-        let known = ["limit", "starting_after", "currency", PAID[0], PAID[1]];
-        if !query.only(|name| !known.contains(&name) && !name.starts_with('_')).encoded().is_empty() {
+        if charges::is_filtered_but(query, &PAID) || query.text("status").is_some() {
             return Ok(Self::default());
         }
         let Some((rows, counted_to)) = rows_of(rollups, visit, PAID.map(|name| query.text(name))).await?
@@ -128,11 +127,15 @@ impl Totals {
         });
         let parts: Vec<String> = charges.into_iter().chain(sales).collect();
         let by = self.by.filter(|_| !self.sales.is_empty()).map(|word| page.say(word));
-        let at = pt_br::format_time_of_day(self.counted_to.unwrap_or(page.now));
-        let ends = by.map(str::to_owned).into_iter().chain([page.language.fill(w::COUNTED_TO, &[&at])]);
+        // More changes than are read at once: within a minute, the sums have them.
+        let to = self.counted_to.map(|at| page.language.fill(COUNTED_TO, &[&pt_br::format_second(at)]));
+        let more: Vec<String> = by.map(str::to_owned).into_iter().chain(to).collect();
         html! {
             @if !parts.is_empty() {
-                p { strong { (parts.join(" · ")) } " " span.sm.soft { "(" (ends.collect::<Vec<_>>().join(", ")) ")" } }
+                p {
+                    strong { (parts.join(" · ")) }
+                    @if !more.is_empty() { " " span.sm.soft { "(" (more.join("; ")) ")" } }
+                }
             }
         }
     }
@@ -219,7 +222,7 @@ pub(crate) async fn list(
                     let ids: Vec<ChargeId> = sales.iter().map(|(_, _, id)| *id).collect();
                     let read = of_rows(&app.store, ids.into_iter()).await?;
                     for (id, at, charge) in sales {
-                        let charge = read.iter().map(|row| row.as_stored()).find(|row| row.id == charge);
+                        let charge = read.iter().map(StoredCharge::as_stored).find(|row| row.id == charge);
                         let matching = charge.filter(|charge| {
                             filter.matches(charge)
                                 && method.is_none_or(|method| charge.methods.contains(&method))
