@@ -26,7 +26,10 @@ GLOBAL_OPTIONS = {"output", "region", "query", "profile", "no-paginate", "max-it
 # Commands that operators on call run: all of these pages, and some of another. The others are for a deployer.
 RUNBOOKS = {"alarms.md", "emails.md", "events.md", "ledger.md"}
 ON_CALL = {"lambda list-versions-by-function", "lambda update-alias"}
-NOT_ON_CALL = {"sesv2 create-email-identity", "sns publish", "sns subscribe", "sts get-caller-identity"}
+NOT_ON_CALL = {
+    "dynamodb get-item", "dynamodb put-item", "dynamodb update-item", "sesv2 create-email-identity", "sns publish",
+    "sns subscribe", "sts get-caller-identity",
+}
 # Actions of IAM with other names than the operation.
 ACTIONS = {"Invoke": "InvokeFunction", "ListObjectsV2": "ListBucket"}
 ACTION_SERVICES = {"sesv2": "ses", "s3api": "s3"}
@@ -109,7 +112,7 @@ def commands_of(text):
         # A placeholder such as <ARN of the topic>, or the output of another command, is one word.
         line = re.sub(r"<[^>]*>|\$\((?!aws )[^()]*\)", "PLACEHOLDER", line.split("  #")[0])
         # Commands also begin in functions, substitutions and loops.
-        for command in re.findall(r"(?:^(?:\$ )?|\$\(|\{ |\| )(aws [^)|;]*)", line.strip()):
+        for command in re.findall(r"""(?:^(?:\$ )?|\$\(|\{ |\| )(aws (?:'[^']*'|"[^"]*"|[^)|;'"])*)""", line.strip()):
             yield shlex.split(command)[1:], is_block
 
 
