@@ -50,19 +50,19 @@ pub(crate) async fn pages(charges: usize) {
     );
     let mut opened = 0;
     for (path, requests, read_units) in [
-        ("", 8, 60),
+        ("", 11, 60),
         (search.as_str(), 4, 30),
         ("search?q=nothing", 4, 30),
-        ("charges", 4, 35),
-        ("charges?status=pending", 5, 35),
+        ("charges", 6, 60),
+        ("charges?status=pending", 7, 60),
         (charge.as_str(), 7, 20),
         ("refunds", 4, 35),
         ("payouts", 4, 35),
-        ("wallet", 4, 30),
+        ("wallet", 8, 45),
         ("disputes", 5, 40),
-        ("webhooks", 5, 30),
+        ("webhooks", 6, 60),
         ("developers", 3, 10),
-        ("team", 4, 30),
+        ("team", 5, 30),
     ] {
         let path = format!("/dashboard/{path}");
         let path = path.trim_end_matches('/');
