@@ -41,6 +41,10 @@ impl Statement {
         }
         let (time, balance) = (pt_br::format_time_of_day(line.at), self.sum(line.balance));
         self.parts.push(Part::Row([time, line.description(), self.sum(line.net), balance]));
+        // A dispute that holds money and a release move it inside the wallet.
+        if [line.fee, line.net].iter().all(|sum| sum.is_none_or(|sum| sum == MinorUnits::ZERO)) {
+            return Ok(());
+        }
         let method = line.method.map_or("Sem cobrança", |method| method.0.facts().name);
         let totals = self.totals.entry(method).or_default();
         for (total, sum) in totals.iter_mut().zip([line.gross, line.fee, line.net]) {

@@ -229,6 +229,12 @@ async fn each_type_and_format_lists_what_it_names() {
     for (format, magic) in [("xlsx", b"PK\x03\x04"), ("pdf", b"%PDF")] {
         let (_, file) = service.report_bytes(&service.of_today("statement", format)).await;
         assert!(file.starts_with(magic), "{format}");
+        let text: String = file.iter().map(|byte| char::from(*byte)).collect();
+        // A line that has other than ASCII is in hexadecimal digits.
+        let totals = "bruto R$ 36,00, tarifas R$ 0,16".bytes().map(|byte| format!("{byte:02X}"));
+        let totals = totals.collect::<Vec<_>>().concat();
+        let sales = format == "xlsx" || text.contains(&totals);
+        assert!(sales, "what a dispute holds is no negative sale: {text}");
     }
     for (kind, format, currency, param) in [
         ("payments", "ofx", "BRL", "format"),
