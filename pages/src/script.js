@@ -2,7 +2,7 @@
 // 1 copy; 2 questions; 3 refresh of fragments; 4 keys; 5 pictures; 6 uploads. Every page works without it, but for uploads.
 const d=document;
 d.addEventListener("click",async e=>{const b=e.target.closest("[data-copy]");if(!b)return;const t=b.lastElementChild;b.dataset.usual??=t.textContent;if(e.detail)b.blur();try{await navigator.clipboard.writeText(b.dataset.copy);t.textContent=b.dataset.done}catch{t.textContent="✕"}setTimeout(()=>{t.textContent=b.dataset.usual},2000)});
-d.addEventListener("submit",e=>{const f=e.target;if(f.dataset.confirm&&!confirm(f.dataset.confirm)){e.preventDefault();return}f.elements.ask?.remove();if(f.method==="post")setTimeout(()=>f.querySelectorAll("button:enabled").forEach(b=>{b.disabled=true;b.dataset.off=""}),0)});
+d.addEventListener("submit",e=>{const f=e.target;if(f.dataset.confirm&&!confirm(f.dataset.confirm)){e.preventDefault();return}f.elements.question?.remove();if(f.method==="post")setTimeout(()=>f.querySelectorAll("button:enabled").forEach(b=>{b.disabled=true;b.dataset.off=""}),0)});
 // A page that the browser shows again from its memory has its buttons back.
 addEventListener("pageshow",e=>{if(e.persisted)for(const b of d.querySelectorAll("[data-off]"))b.disabled=false});
 // What was typed is never lost by a reload.

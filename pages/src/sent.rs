@@ -26,7 +26,7 @@ const SECRETS: [&str; 5] = ["password", "old", "new", "code", "own-code"];
 const HIDDEN: [&str; 6] = ["mode", "back", "user", "idempotency_key", "before", "next"];
 
 /// The question that a form with this field asks before it is done. The page's script asks it, and removes the field.
-pub const ASK: &str = "ask";
+pub const ASK: &str = "question";
 
 /// The form was sent by the page that asked its question.
 pub const CONFIRMED: &str = "confirmed";

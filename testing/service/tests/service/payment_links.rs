@@ -201,12 +201,13 @@ async fn a_payer_makes_one_charge_finds_it_again_and_the_totals_follow_its_payme
         let sent = browser.send(&browser.page(path).await.press("Salvar", &typed)).await;
         assert_eq!(sent.status.as_u16(), status, "{sent:?}");
     }
-    let again = browser.page(path).await.press("Salvar", &[("Descrição", "Rifa da turma")]);
+    let again =
+        browser.page(path).await.press("Salvar", &[("Descrição", "Rifa da turma"), ("Nome completo", "on")]);
     assert_eq!(browser.send(&again).await.header("location"), Some(&*format!("{path}?done=links-change")));
     let changed = service.get(&path.replace("/dashboard/links", "/v1/payment_links")).await.expect(200);
     assert_eq!(
         json!([changed["description"], changed["expires_at"], changed["ask"], changed["active"]]),
-        json!(["Rifa da turma", "2030-01-01T03:00:00.000Z", [], true])
+        json!(["Rifa da turma", "2030-01-01T03:00:00.000Z", ["name"], true])
     );
     let closed = browser.send(&browser.page(path).await.press("Desativar", &[])).await;
     assert_eq!(closed.header("location"), Some(&*format!("{path}?done=links-active")));
