@@ -282,9 +282,13 @@ fn first_steps(page: &Page, has_no_endpoint: bool) -> Markup {
         section.card {
             h2 { (page.say(w::FIRST_STEPS)) }
             ol {
-                li { p { (page.say(w::STEP_KEY)) } }
-                li { p { (page.say(w::STEP_CHARGE)) } (code_block(page.language, &command)) }
-                li { p { (page.say(w::STEP_PAY)) } }
+                @if page.is_test() {
+                    li { p { (page.say(w::STEP_KEY)) } }
+                    li { p { (page.say(w::STEP_CHARGE)) } (code_block(page.language, &command)) }
+                    li { p { (page.say(w::STEP_PAY)) } }
+                } @else {
+                    li { p { a href="/dashboard/charges/new" { (page.say(w::NEW_CHARGE)) } } }
+                }
                 @if has_no_endpoint { li { p { (page.say(w::STEP_WEBHOOK)) } } }
             }
             p { a href="/docs" { (page.say(w::GUIDE)) } }

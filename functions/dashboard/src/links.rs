@@ -66,7 +66,7 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<PaymentLinkId>) ->
         .await?;
     let url = page.app.public_urls.payment_link_url(link.id);
     let name = link.description.as_deref().unwrap_or(page.say(w::PAYMENT_LINK));
-    let (tone, state) = state_of(&page, &link);
+    let (tone, state) = state_of(&page, &link, totals);
     let action = |name: &str| format!("{PATH}/{}/{name}", link.id);
     let of = html! { (hidden("active", if link.active { "false" } else { "true" })) (hidden("of", "link")) };
     let methods: Vec<&str> = link.methods.iter().map(|method| page.say(w::of_method(*method))).collect();
@@ -93,7 +93,7 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<PaymentLinkId>) ->
                 }
             }
         }
-        section.card {
+        section.card #data data-refresh="10" {
             h2 { (page.say(w::DATA)) }
             (facts(vec![
                 ("Id", html! { code { (link.id) } }),
@@ -114,8 +114,9 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<PaymentLinkId>) ->
     Ok(page.render(name, &main))
 }
 
-fn state_of(page: &Page, link: &PaymentLink) -> (Tone, Word) {
-    if link.is_open(page.now) { (Tone::Good, w::LINK_OPEN) } else { (Tone::Calm, w::LINK_CLOSED) }
+fn state_of(page: &Page, link: &PaymentLink, totals: LinkTotals) -> (Tone, Word) {
+    let is_full = link.max_payments.is_some_and(|max| totals.payments >= u64::from(max));
+    if link.is_open(page.now) && !is_full { (Tone::Good, w::LINK_OPEN) } else { (Tone::Calm, w::LINK_CLOSED) }
 }
 
 fn amount_of(link: &PaymentLink) -> String {
@@ -140,7 +141,7 @@ fn sent_text(link: &PaymentLink, url: &str) -> String {
 }
 
 fn row(page: &Page, link: &PaymentLink, totals: LinkTotals, url: &str) -> Vec<Markup> {
-    let (tone, state) = state_of(page, link);
+    let (tone, state) = state_of(page, link, totals);
     let (active, word) = if link.active { ("false", w::DEACTIVATE) } else { ("true", w::ACTIVATE) };
     vec![
         html! {
