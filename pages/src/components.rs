@@ -163,6 +163,16 @@ pub fn copy_button(language: Language, label: Word, text: &str) -> Markup {
     }
 }
 
+/// A QR code as the side and the path of its modules, in a picture of this width. It is black on white in the dark, too.
+pub fn qr_picture((side, path): (usize, &str), width: u32, label: &str) -> Markup {
+    html! {
+        svg width=(width) height=(width) viewBox={ "0 0 " (side) " " (side) } role="img" aria-label=(label) {
+            rect width=(side) height=(side) fill="#fff" {}
+            path d=(path) fill="#000" {}
+        }
+    }
+}
+
 pub fn code_block(language: Language, text: &str) -> Markup {
     html! {
         pre tabindex="0" { code { (text) } }

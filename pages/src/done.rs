@@ -20,8 +20,7 @@ crate::translate! {
         "disputes-evidence-remove" = "O arquivo foi removido.", "The file was removed.", "El archivo fue quitado.";
         "disputes-draft" = "O rascunho foi salvo.", "The draft was saved.", "El borrador fue guardado.";
         "links" = "O link foi criado.", "The link was made.", "El enlace fue creado.";
-        "links-change" = "O link foi alterado.", "The link was changed.", "El enlace fue cambiado.";
-        "links-active" = "O link foi alterado.", "The link was changed.", "El enlace fue cambiado.";
+        "links-active" | "links-change" = "O link foi alterado.", "The link was changed.", "El enlace fue cambiado.";
         "reports" = "O relatório foi pedido.", "The report was asked for.", "El informe fue pedido.";
         "reports-delete" = "O relatório foi removido.", "The report was removed.", "El informe fue quitado.";
         "reports-schedules" = "O relatório automático foi agendado.", "The automatic report was scheduled.", "El informe automático fue programado.";

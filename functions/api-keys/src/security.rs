@@ -9,7 +9,9 @@ use axum::response::Response;
 use axum::routing::post;
 use maud::{Markup, html};
 use pages::forms::{ContainmentForm, MemberForm, Need, OpenForm, UnenrolledForm, answer};
-use pages::{Access, Language, SentForm, code_block, errors_as_pages, hidden, safe_path, words as w};
+use pages::{
+    Access, Language, SentForm, code_block, errors_as_pages, hidden, qr_picture, safe_path, words as w,
+};
 use secrecy::{ExposeSecret, SecretString};
 use shared::account::password::is_acceptable;
 use shared::auth::dashboard::{BROWSER_COOKIE, Enrolment, PENDING_COOKIE, SESSION_COOKIE};
@@ -133,10 +135,7 @@ fn seed(member: &MemberForm<ApiKeysApp>, enrolment: &Enrolment) -> Markup {
             p { (say(SCAN_MEANS)) }
             // A URL that is too long for a QR code has the longest of addresses. Its user types the key.
             @if let Ok((side, path)) = artefacts::qr::svg_path(enrolment.url.expose_secret()) {
-                svg width="240" height="240" viewBox={ "0 0 " (side) " " (side) } role="img" aria-label=(say(SCAN)) {
-                    rect width=(side) height=(side) fill="#fff" {}
-                    path d=(path) fill="#000" {}
-                }
+                (qr_picture((side, &path), 240, say(SCAN)))
             }
             (code_block(member.language, enrolment.seed.expose_secret()))
             form.fields method="post" action="/dashboard/security/totp/on" {

@@ -73,12 +73,12 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
     let is_received = received::is_asked(&query);
     let (filter, method) = match filter_of(&query, is_received) {
         Ok(filter) => filter,
-        Err(problem) => return refused(visitor, &query, &problem, "created").await,
+        Err(problem) => return refused(visitor, &query, &problem).await,
     };
     if is_received {
         return match received::statement_of(&query) {
             Ok(statement) => received::list(visitor, (filter, method), statement).await,
-            Err(problem) => refused(visitor, &query, &problem, "paid").await,
+            Err(problem) => refused(visitor, &query, &problem).await,
         };
     }
     let (visit, cursor) =
@@ -90,7 +90,7 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
             let (part, scope) = ((&filter, cursor), visit.sharded_scope());
             let (found, totals) = tokio::join!(
                 Box::pin(charges.list_on(&scope, salt, part, MOST_PAGES, visit.now)),
-                Box::pin(Totals::of_list(&visit.app.rollups, visit, &query, method)),
+                Box::pin(Totals::of_list(&visit.app.rollups, visit, &query, (filter.status, method))),
             );
             Ok((found?, totals?))
         })
@@ -126,14 +126,13 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
 }
 
 /// The form with what was typed and the rule beside each refused field, in place of the list.
-/// `dates`: whether the days of the problem are those of the creation or of the payment.
-async fn refused(visitor: Visitor, query: &Query, problem: &Problem, dates: &str) -> Result<Response> {
+async fn refused(visitor: Visitor, query: &Query, problem: &Problem) -> Result<Response> {
     let (page, ()) = visitor.load(async |_| Ok(())).await?;
     let main = html! {
         h1 { (page.say(w::CHARGES)) }
         (announced(Tone::Bad, &html! { (page.say(w::of_code(problem.code()))) }))
         (chips(&page, query))
-        (filters(&page, query, Some((problem, dates))))
+        (filters(&page, query, Some(problem)))
         p { a href=(PATH) { (page.say(w::CLEAR_FILTERS)) } }
     };
     let mut response = page.render(page.say(w::CHARGES), &main);
@@ -235,15 +234,10 @@ fn chips(page: &Page, query: &Query) -> Markup {
     pages::chips(page.say(w::STATE), (path.trim_end_matches('?'), "status"), chosen, all(page).chain(choices))
 }
 
-pub(crate) fn filters(page: &Page, query: &Query, problem: Option<(&Problem, &str)>) -> Markup {
+pub(crate) fn filters(page: &Page, query: &Query, problem: Option<&Problem>) -> Markup {
     let method = query.text(METHOD).and_then(PaymentMethod::named);
     let field = |name: &str, kind: &str, label: &str| {
-        let is_refused = problem.is_some_and(|(problem, dates)| {
-            let (of, rest) = name.split_once('_').unwrap_or((name, ""));
-            let is_date = ["after", "before"].contains(&rest);
-            let named = if is_date && of == dates { format!("created_{rest}") } else { name.to_owned() };
-            (!is_date || of == dates) && problem.params().contains(&named.as_str())
-        });
+        let is_refused = problem.is_some_and(|problem| problem.params().contains(&name));
         field((name, kind, label), query, is_refused.then(|| page.say(rule(name))))
     };
     let fields = html! {

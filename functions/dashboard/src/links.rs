@@ -7,7 +7,7 @@ use domain::payment_link::{LinkTotals, PaymentLink};
 use maud::{Markup, html};
 use pages::forms::Need;
 use pages::kept::{link_change_form, link_form};
-use pages::{Cell, Tone, Word, copy_button, facts, hidden, money, tag, time};
+use pages::{Cell, Tone, Word, copy_button, facts, hidden, money, qr_picture, tag, time};
 use shared::http::{IdPath, Result};
 
 use crate::charges::whatsapp;
@@ -67,8 +67,6 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<PaymentLinkId>) ->
     let url = page.app.public_urls.payment_link_url(link.id);
     let name = link.description.as_deref().unwrap_or(page.say(w::PAYMENT_LINK));
     let (tone, state) = state_of(&page, &link, totals);
-    let action = |name: &str| format!("{PATH}/{}/{name}", link.id);
-    let of = html! { (hidden("active", if link.active { "false" } else { "true" })) (hidden("of", "link")) };
     let methods: Vec<&str> = link.methods.iter().map(|method| page.say(w::of_method(*method))).collect();
     let main = html! {
         p.crumb { a href=(PATH) { (page.say(w::PAYMENT_LINKS)) } }
@@ -77,10 +75,7 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<PaymentLinkId>) ->
             h2 { (page.say(w::SEND_LINK_TO_CUSTOMER)) }
             div.share {
                 @if let Ok((side, path)) = artefacts::qr::svg_path(&url) {
-                    svg width="160" height="160" viewBox={ "0 0 " (side) " " (side) } role="img" aria-label=(page.say(w::QR_OF_LINK)) {
-                        rect width=(side) height=(side) fill="#fff" {}
-                        path d=(path) fill="#000" {}
-                    }
+                    (qr_picture((side, &path), 160, page.say(w::QR_OF_LINK)))
                 }
                 div.fields {
                     div.f { label for="link" { (page.say(w::LINK)) } input #link type="text" readonly value=(url); }
@@ -88,7 +83,7 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<PaymentLinkId>) ->
                         (copy_button(page.language, w::COPY_LINK_OF, &url))
                         a.btn.quiet href=(whatsapp(&sent_text(&link, &url))) rel="noreferrer" { (page.say(w::BY_WHATSAPP)) }
                         a.btn.quiet href=(url) { (page.say(w::AT_COUNTER)) }
-                        (page.button(&action("active"), (if link.active { w::DEACTIVATE } else { w::ACTIVATE }, "quiet"), Need::Member, &of))
+                        (activation(&page, &link, "quiet", &hidden("of", "link")))
                     }
                 }
             }
@@ -107,7 +102,7 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<PaymentLinkId>) ->
         @if page.shows(Need::Member) {
             section.card {
                 h2 { (page.say(w::CHANGE_LINK)) }
-                (link_change_form(&page.form(), &action("change"), &link))
+                (link_change_form(&page.form(), &format!("{PATH}/{}/change", link.id), &link))
             }
         }
     };
@@ -136,18 +131,24 @@ fn received(page: &Page, link: &PaymentLink, totals: LinkTotals) -> Markup {
     }
 }
 
+/// `more`: fields that say to which page the button leads back.
+fn activation(page: &Page, link: &PaymentLink, class: &str, more: &Markup) -> Markup {
+    let (active, word) = if link.active { ("false", w::DEACTIVATE) } else { ("true", w::ACTIVATE) };
+    let fields = html! { (hidden("active", active)) (more) };
+    page.button(&format!("{PATH}/{}/active", link.id), (word, class), Need::Member, &fields)
+}
+
 fn sent_text(link: &PaymentLink, url: &str) -> String {
     [link.description.as_deref(), Some(url)].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 fn row(page: &Page, link: &PaymentLink, totals: LinkTotals, url: &str) -> Vec<Markup> {
     let (tone, state) = state_of(page, link, totals);
-    let (active, word) = if link.active { ("false", w::DEACTIVATE) } else { ("true", w::ACTIVATE) };
     vec![
         html! {
             a href={ (PATH) "/" (link.id) } dir="auto" { (link.description.as_deref().unwrap_or(page.say(w::PAYMENT_LINK))) }
             " " span.soft { (amount_of(link)) }
-            " " (page.button(&format!("{PATH}/{}/active", link.id), (word, "quiet sm"), Need::Member, &hidden("active", active)))
+            " " (activation(page, link, "quiet sm", &html! {}))
         },
         received(page, link, totals),
         time(link.created_at),

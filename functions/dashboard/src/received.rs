@@ -11,7 +11,6 @@ use domain::payment_method::PaymentMethod;
 use domain::pt_br;
 use domain::rollup::{Counter, Sums};
 use domain::time::Timestamp;
-use domain::vocabulary::Vocabulary as _;
 use domain::wallet::PostingKind;
 use effects::rollup::{DayRow, Rollups};
 use maud::{Markup, html};
@@ -70,12 +69,11 @@ impl Totals {
         rollups: &Rollups,
         visit: &Visit,
         query: &Query,
-        method: Option<PaymentMethod>,
+        (status, method): (Option<PublicStatus>, Option<PaymentMethod>),
     ) -> Result<Self> {
         if charges::is_filtered_but(query, &["created_after", "created_before", "method"]) {
             return Ok(Self::default());
         }
-        let status = query.text("status").and_then(PublicStatus::named);
         let scope = visit.sharded_scope();
         let days = ["created_after", "created_before"].map(|name| query.text(name));
         if days == [None, None] && method.is_none() {
@@ -185,7 +183,7 @@ pub(crate) fn is_asked(query: &Query) -> bool {
     PAID.iter().any(|name| query.text(name).is_some())
 }
 
-/// The statement in which the settlements of the period are. Its fields have the names of those of the creation.
+/// The statement in which the settlements of the period are. In a problem, its fields have the names of the form.
 pub(crate) fn statement_of(query: &Query) -> Result<StatementFilter> {
     let fields = [("created_after", PAID[0]), ("created_before", PAID[1])];
     let same = ["currency", "starting_after"].map(|name| (name, name));
@@ -195,7 +193,15 @@ pub(crate) fn statement_of(query: &Query) -> Result<StatementFilter> {
             asked = asked.set(name, value);
         }
     }
-    StatementFilter::parse(&asked, StatementFormat::Json)
+    StatementFilter::parse(&asked, StatementFormat::Json).map_err(|mut problem| {
+        if let Problem::Invalid(details) = &mut problem {
+            for detail in details {
+                let typed = fields.iter().find(|(name, _)| *name == detail.param);
+                detail.param = typed.map_or(detail.param.as_str(), |(_, typed)| *typed).to_owned();
+            }
+        }
+        problem
+    })
 }
 
 /// The list of charges by the time of their payment. The other filters leave some of them.
@@ -205,8 +211,7 @@ pub(crate) async fn list(
     mut statement: StatementFilter,
 ) -> Result<Response> {
     let query = visitor.query();
-    let currency =
-        query.text("currency").and_then(|code| Currency::parse(code).ok()).unwrap_or(Currency::BRL);
+    let currency = statement.currency;
     let (page, (wallets, totals, (rows, next))) = visitor
         .load(async |visit| {
             let (app, scope) = (&visit.app, visit.sharded_scope());

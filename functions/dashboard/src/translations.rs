@@ -354,8 +354,7 @@ pages::translate! {
         Action::AdjustLedger(sum) | Action::AppealCase(sum) | Action::ConfirmCase(sum) | Action::CreatePayout(sum) | Action::FailPayout(sum)
         | Action::SettlePayout(sum) | Action::BookAgain(sum) | Action::ApproveReview(sum) | Action::ReturnReview(sum) = "{}", "{}", "{}", sum_in(language, sum);
         Action::AcceptCase { sum, lost } = "{}, perdido: {}", "{}, lost: {}", "{}, perdido: {}", sum_in(language, sum), money(*lost, sum.currency);
-        Action::AddEvidence(AddedEvidence::Files(in_mode, files)) = "{}, arquivos: {}", "{}, files: {}", "{}, archivos: {}", language.say(mode(*in_mode)), files.to_string();
-        Action::RemoveEvidence { mode: in_mode, left } = "{}, arquivos: {}", "{}, files: {}", "{}, archivos: {}", language.say(mode(*in_mode)), left.to_string();
+        Action::AddEvidence(AddedEvidence::Files(in_mode, files)) | Action::RemoveEvidence { mode: in_mode, left: files } = "{}, arquivos: {}", "{}, files: {}", "{}, archivos: {}", language.say(mode(*in_mode)), files.to_string();
         Action::AddEvidence(AddedEvidence::File(id, name)) = "{} {}", "{} {}", "{} {}", id.to_string(), name;
         Action::DecideCase(of_case) = "{}", "{}", "{}", language.say(decision(*of_case));
         Action::DismissNotice(id) | Action::ResolveNotification { read_back: Some(id) } = "{}", "{}", "{}", id.as_str();

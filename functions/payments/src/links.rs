@@ -14,7 +14,7 @@ use pages::forms::{Need, answer, body, minor_units};
 use pages::kept::{link_change_form, link_form};
 use pages::{errors_as_pages, words as w};
 use serde_json::{Value, json};
-use shared::http::{Fields, IdPath, JsonBody, ListView, RequestContext, Result};
+use shared::http::{Fields, IdPath, JsonBody, ListView, Query, RequestContext, Result};
 
 use crate::{App, Authenticated, AuthenticatedQuery, MemberForm};
 
@@ -74,6 +74,18 @@ async fn change(
     Ok(Json(view(&app, &link).await?).into_response())
 }
 
+/// As the API takes it. What is no number is refused there.
+fn max_payments(form: &Query) -> Value {
+    let count = |typed: &str| typed.parse::<u32>().map_or(json!(typed), Value::from);
+    form.text("max_payments").map_or(Value::Null, count)
+}
+
+/// What the link asks of its payers; null: nothing.
+fn asked(form: &Query) -> Value {
+    let asked: Vec<&str> = form.texts("ask").collect();
+    if asked.is_empty() { Value::Null } else { json!(asked) }
+}
+
 /// A form that is sent twice finds the link of its key.
 async fn create_by_form(member: MemberForm) -> Result<Response> {
     member.require_role(Need::Member)?;
@@ -85,8 +97,7 @@ async fn create_by_form(member: MemberForm) -> Result<Response> {
             "amount": amount("amount")?, "min_amount": amount("min_amount")?, "max_amount": amount("max_amount")?,
             "payment_methods": form.texts("methods").collect::<Vec<_>>(),
             "description": text("description"), "expires_at": text("expires_at"),
-            "max_payments": text("max_payments").map(|count| count.parse::<u32>().map_or(json!(count), Value::from)),
-            "ask": Some(form.texts("ask").collect::<Vec<_>>()).filter(|ask| !ask.is_empty()),
+            "max_payments": max_payments(form), "ask": asked(form),
         });
         if let Some(fields) = request.as_object_mut() {
             fields.retain(|_, value| !value.is_null());
@@ -110,15 +121,13 @@ async fn change_by_form(IdPath(id): IdPath<PaymentLinkId>, member: MemberForm) -
     let page = format!("{PATH}/{}", link.id);
     let changed = async {
         let text = |name| form.text(name);
-        let asked = Some(form.texts("ask").collect::<Vec<_>>()).filter(|ask| !ask.is_empty());
         let mut request: Vec<(&str, Value)> = vec![
             ("description", json!(text("description"))),
-            ("ask", json!(asked)),
+            ("ask", asked(form)),
             ("success_url", json!(text("success_url"))),
         ];
         if link.max_payments.is_some() {
-            let count = |count: &str| count.parse::<u32>().map_or(json!(count), Value::from);
-            request.push(("max_payments", json!(text("max_payments").map(count))));
+            request.push(("max_payments", max_payments(form)));
         }
         if text("expires_at") != link.expires_at.map(|at| Day::of(at).to_string()).as_deref() {
             request.push(("expires_at", json!(text("expires_at"))));
@@ -142,10 +151,7 @@ async fn activate(IdPath(id): IdPath<PaymentLinkId>, member: MemberForm) -> Resu
     let change = PaymentLinkChange::of_active(form.text("active") == Some("true"));
     let changed = Box::pin(app.links.change(caller, id, &change, *now)).await;
     // Back to the page of the form.
-    let page = if form.text("of") == Some("link") {
-        id.map_or_else(|| PATH.to_owned(), |id| format!("{PATH}/{id}"))
-    } else {
-        PATH.to_owned()
-    };
+    let link = id.filter(|_| form.text("of") == Some("link"));
+    let page = link.map_or_else(|| PATH.to_owned(), |id| format!("{PATH}/{id}"));
     answer(changed.map(|_link| page.clone()), &page)
 }

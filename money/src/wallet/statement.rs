@@ -43,7 +43,7 @@ pub const CSV_STATEMENT_QUERY: Definitions =
 
 #[derive(Clone, Debug)]
 pub struct StatementFilter {
-    currency: Currency,
+    pub currency: Currency,
     limit: usize,
     starting_after: Option<PostingId>,
     created_after: Option<Timestamp>,

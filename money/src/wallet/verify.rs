@@ -20,6 +20,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use domain::calendar::Day;
 use domain::ids::{ChargeId, PostingId, Scope};
 use domain::money::{Currency, MinorUnits, MoneyError};
+use domain::row::Key;
 use domain::shard::{Shard, ShardedScope};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
@@ -27,7 +28,6 @@ use domain::wallet::{LedgerAccount, Posting, PostingKind, Transfer, Wallet, add_
 use serde::{Deserialize, Serialize};
 
 use crate::wallet::Wallets;
-use domain::row::Key;
 use shared::store::{Result, RowUpdate, StoreError, from_item};
 
 const MAX_TAIL_READS: usize = 10;
