@@ -284,12 +284,12 @@ impl Command {
         matches!(self, Self::SetShards { .. } | Self::Acquirer(acquirer::Command::Forget(_)))
     }
 
-    /// Whether it changes where an account's money comes from.
     /// Whether it tries the acquirer, and so creates something there.
     pub(crate) fn tries_acquirer(&self) -> bool {
         matches!(self, Self::Acquirer(acquirer::Command::Check(_)))
     }
 
+    /// Whether it changes where an account's money comes from.
     pub(crate) fn sets_acquirer(&self) -> bool {
         use acquirer::Command::{RotateSecret, Set, SetCertificate};
         matches!(self, Self::Acquirer(Set(_) | SetCertificate(_) | RotateSecret(_)))

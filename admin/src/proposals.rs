@@ -231,16 +231,14 @@ async fn approve(stack: &Stack, id: ProposalId, operator: &OperatorArguments) ->
     approving.approved = Some(format!("{id}, proposed by {proposer}, approved because {reason}"));
     approving.brought = contents.into_iter().map(|(path, content)| (path.into(), content)).collect();
     let outcome = Box::pin(crate::run_on(&approving, command)).await;
-    if !matches!(outcome, Ok(CommandOutcome::Succeeded)) {
+    if matches!(outcome, Ok(CommandOutcome::Succeeded)) {
+        let done = update(stack, id, |proposal| Ok(proposal.done(&by, stack.clock.now()))).await?;
+        forget(stack, &done).await?;
+    } else {
         // Others may approve it, or end it. What was done in part is done once, by its reference.
         update(stack, id, |proposal| Ok(proposal.failed(&by, stack.clock.now()))).await?;
     }
-    let outcome = outcome?;
-    if outcome == CommandOutcome::Succeeded {
-        let done = update(stack, id, |proposal| Ok(proposal.done(&by, stack.clock.now()))).await?;
-        forget(stack, &done).await?;
-    }
-    Ok(outcome)
+    outcome
 }
 
 /// The command of a proposal, whose actor is who approves.

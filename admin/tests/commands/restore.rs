@@ -263,7 +263,7 @@ async fn payouts_and_corrections_after_the_moment_are_booked_again_and_nothing_i
     for line in &corrections {
         service.object(line).await;
     }
-    // Somebody deletes the row of a payout alone. Its postings remain.
+    // The row of a payout is deleted, and its postings remain.
     let row = Key { pk: format!("payout#{paid}"), sk: "payout".to_owned() };
     let delete = client.delete_item().table_name("StateTable").set_key(Some(key_attributes(&row)));
     delete.send().await.unwrap();

@@ -126,7 +126,7 @@ async fn two_persons_correct_live_money_once() {
     let with_flag = stack.object(ANA, &format!("{} --over-limit --propose", adjust("c3", 501))).await;
     stack.object(BIA, &format!("proposals approve {}", id(&with_flag))).await;
     assert_eq!(stack.available().await, 1_501);
-    // What fails waits again, for whoever approves or rejects it.
+    // A proposal whose command failed is open again: it can be approved or rejected.
     let payout =
         format!("payouts create --account {account} --mode live --amount 1501 --reference p --over-limit");
     let short = stack.object(ANA, &format!("{payout} --propose")).await;
