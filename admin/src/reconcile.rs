@@ -1,13 +1,13 @@
 //! `admin reconcile`: compares a day at the acquirer with the records of the service. The comparisons themselves are in
 //! [`services`].
 
-use acquirer_core::Connection;
 use clap::Args;
 use domain::calendar::Day;
 use domain::ids::{AccountId, ConnectionId};
 use domain::payment_method::PaymentMethod;
-use services::reconciliation::{ReconciliationError, reconcile, record_listed};
-use services::{RemoteCharges, reconcile_movements};
+use services::reconciliation::Reconciliation;
+use services::reconciliation::movements::MovementReconciliation;
+use services::reconciliation::pix::Comparison;
 
 use crate::output::{With, record};
 use crate::receipts::printed_pix;
@@ -42,36 +42,9 @@ fn day(text: &str) -> Result<Day, String> {
     text.parse().map_err(|_| "must be a day such as 2026-11-21".to_owned())
 }
 
-/// Compares the acquirer's balance transactions of a day.
-async fn movements(stack: &Stack, connection: &Connection, arguments: &Arguments) -> Result<CommandOutcome> {
-    let (day, now) = (arguments.date, stack.clock.now());
-    if now < day.starts_at() {
-        return Err(ReconciliationError::NotBegun(day).into());
-    }
-    let charges = RemoteCharges::new(stack.store.clone(), stack.bank_payments()?);
-    let what = (day, arguments.apply);
-    let connections = stack.connections()?;
-    let at = (&connections, connection);
-    let found = Box::pin(reconcile_movements(&stack.store, &charges, at, what, now)).await?;
-    for difference in &found.differences {
-        print_json(difference)?;
-    }
-    for exchanged in &found.exchanged {
-        print_json(&With { object: record! { state: "exchanged" }, more: exchanged })?;
-    }
-    print_json(&record! {
-        date: day,
-        connection: connection.id(),
-        payments: found.payments,
-        others: found.others,
-        differences: found.differences.len(),
-    })?;
-    Ok(CommandOutcome::of(!found.differences.is_empty()))
-}
-
 pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOutcome> {
     let account = stack.existing_account(&arguments.account).await?.id;
-    let (acquirers, day, now) = (stack.acquirers()?, arguments.date, stack.clock.now());
+    let acquirers = stack.acquirers()?;
     let named = match arguments.connection {
         None => acquirers.current(&account, PaymentMethod::Pix).await?,
         Some(named) => {
@@ -85,15 +58,19 @@ pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOu
         }
     };
     let id = named.ok_or_else(|| format!("the account {account} has no acquirer"))?.acquirer.connection;
-    let connection = stack.connections()?.at(account, Some(id)).await?;
-    let Some(bank) = connection.as_pix() else { return movements(stack, &connection, &arguments).await };
-    let failed = |error: ReconciliationError| format!("account {account}, connection {id}: {error}");
-    let mut found = reconcile(&stack.store, bank, day, now).await.map_err(failed)?;
-    if arguments.apply {
-        for recorded in record_listed(&stack.bank_payments()?, bank, &found, now).await? {
-            print_json(&printed_pix(&recorded))?;
-        }
-        found = reconcile(&stack.store, bank, day, stack.clock.now()).await.map_err(failed)?;
+    let reconciler = stack.reconciler()?;
+    let connection = reconciler.connections().at(account, Some(id)).await?;
+    let what = (arguments.date, arguments.apply);
+    match Box::pin(reconciler.reconcile(&connection, what, stack.clock.now())).await {
+        Ok(Reconciliation::Pix(found)) => print_pix(&found, id, arguments.date),
+        Ok(Reconciliation::Movements(found)) => print_movements(&found, id, arguments.date),
+        Err(error) => Err(format!("account {account}, connection {id}: {error}").into()),
+    }
+}
+
+fn print_pix(found: &Comparison, connection: ConnectionId, date: Day) -> Result<CommandOutcome> {
+    for recorded in &found.recorded {
+        print_json(&printed_pix(recorded))?;
     }
     // A pending difference is younger than an hour, so it may disappear without any action.
     let found_by_state = [
@@ -107,8 +84,8 @@ pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOu
         }
     }
     print_json(&record! {
-        date: day,
-        connection: id,
+        date: date,
+        connection: connection,
         pix: found.pix,
         amount: found.amount,
         returns: found.returns,
@@ -116,6 +93,27 @@ pub(crate) async fn run(stack: &Stack, arguments: Arguments) -> Result<CommandOu
         differences: found.differences.len(),
         pending: found.pending.len(),
         other_keys: found.of_other_keys.len(),
+    })?;
+    Ok(CommandOutcome::of(!found.differences.is_empty()))
+}
+
+fn print_movements(
+    found: &MovementReconciliation,
+    connection: ConnectionId,
+    date: Day,
+) -> Result<CommandOutcome> {
+    for difference in &found.differences {
+        print_json(difference)?;
+    }
+    for exchanged in &found.exchanged {
+        print_json(&With { object: record! { state: "exchanged" }, more: exchanged })?;
+    }
+    print_json(&record! {
+        date: date,
+        connection: connection,
+        payments: found.payments,
+        others: found.others,
+        differences: found.differences.len(),
     })?;
     Ok(CommandOutcome::of(!found.differences.is_empty()))
 }

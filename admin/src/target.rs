@@ -30,6 +30,7 @@ use money::payout::{PayoutKeys, Payouts};
 use money::wallet::Wallets;
 use serde::Deserialize;
 use services::BankPayments;
+use services::reconciliation::Reconciler;
 use shared::account::{Accounts, Users};
 use shared::api_key::ApiKeys;
 use shared::clock::Clock;
@@ -316,6 +317,10 @@ impl Stack {
 
     pub(crate) fn connections(&self) -> Result<Connections> {
         Ok(Connections::new(self.acquirers()?.clone(), self.clock.clone()))
+    }
+
+    pub(crate) fn reconciler(&self) -> Result<Reconciler> {
+        Ok(Reconciler::new(self.store.clone(), self.acquirers()?.clone(), self.clock.clone()))
     }
 
     pub(crate) fn bank_payments(&self) -> Result<BankPayments> {

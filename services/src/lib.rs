@@ -23,7 +23,6 @@ mod day_summary;
 mod erasure;
 mod errors;
 mod ledger_verification;
-mod movement_reconciliation;
 mod payment_list;
 mod receipts;
 pub mod reconciliation;
@@ -47,7 +46,6 @@ pub use charge_timeline::{
 pub use day_summary::{DayMoney, DaySummary, EndpointTrouble, WaitingDisputes, day_summary};
 pub use erasure::{ErasureOutcome, erase_customer};
 pub use ledger_verification::{verify_ledger, verify_newest};
-pub use movement_reconciliation::{MovementDifference, MovementReconciliation, reconcile_movements};
 pub use payment_list::{
     PAYMENTS_QUERY, PaymentFilter, PaymentList, PaymentListView, PaymentPage, too_many_to_sort,
 };

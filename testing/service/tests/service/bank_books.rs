@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use acquirer_core::Connections;
 use domain::acquirer::{ReportedPix, ReportedPixStatus};
 use domain::calendar::Day;
 use domain::charge::IncomingPayment;
@@ -12,7 +11,8 @@ use domain::time::Timestamp;
 use domain::wallet::ReturnStatus;
 use serde_json::Value;
 use services::Receipts;
-use services::reconciliation::{Comparison, reconcile};
+use services::reconciliation::pix::Comparison;
+use services::reconciliation::{Reconciler, Reconciliation};
 
 use crate::live_charges::Live;
 use crate::support::eventually;
@@ -134,10 +134,13 @@ impl Live {
 
     async fn compare(&self, day: Day) -> Comparison {
         let stack = &self.service.stack;
-        let connections = Connections::new(self.service.acquirers(), stack.clock.clone());
-        let connection = connections.at(self.service.scope().account, None).await.unwrap();
-        let bank = connection.pix().unwrap();
-        reconcile(&self.service.store(), bank, day, stack.clock.now()).await.unwrap()
+        let reconciler = Reconciler::new(self.service.store(), self.service.acquirers(), stack.clock.clone());
+        let account = self.service.scope().account;
+        let connection = reconciler.connections().at(account, None).await.unwrap();
+        match reconciler.reconcile(&connection, (day, false), stack.clock.now()).await.unwrap() {
+            Reconciliation::Pix(found) => found,
+            other @ Reconciliation::Movements(_) => panic!("{other:?}"),
+        }
     }
 
     /// Reconciles today, and the days of all Pix and devoluções.

@@ -8,7 +8,8 @@ use domain::ids::ChargeId;
 use domain::payment_method::PaymentMethod;
 use local::stack::Options;
 use serde_json::{Value, json};
-use services::{BankPayments, Receipts, RemoteCharges, reconcile_movements};
+use services::Receipts;
+use services::reconciliation::{Reconciler, Reconciliation};
 
 use crate::live_charges::Live;
 use crate::support::{Answer, Client, advance_until, id, operator, raw_id, wait_until};
@@ -109,16 +110,16 @@ impl Crypto {
     /// Each payment there in the days of the test is recorded once, and no other is.
     async fn check_reconciled(&self) {
         let service = &self.live.service;
-        let (acquirers, store, now) = (service.acquirers(), service.store(), service.stack.clock.now());
+        let (acquirers, now) = (service.acquirers(), service.stack.clock.now());
         let account = self.live.scope().account;
         let found = acquirers.current(&account, PaymentMethod::Crypto).await.unwrap().unwrap();
-        let connections = Connections::new(acquirers.clone(), service.stack.clock.clone());
-        let connection = connections.at(account, Some(found.acquirer.connection)).await.unwrap();
-        let charges = RemoteCharges::new(store.clone(), BankPayments::new(store.clone(), acquirers));
+        let reconciler = Reconciler::new(service.store(), acquirers, service.stack.clock.clone());
+        let id = Some(found.acquirer.connection);
+        let connection = reconciler.connections().at(account, id).await.unwrap();
         let mut payments = 0;
         for day in [now.plus_seconds(-24 * HOUR).unwrap(), now].map(Day::of) {
-            let at = (&connections, &connection);
-            let found = Box::pin(reconcile_movements(&store, &charges, at, (day, false), now)).await.unwrap();
+            let found = Box::pin(reconciler.reconcile(&connection, (day, false), now)).await.unwrap();
+            let Reconciliation::Movements(found) = found else { panic!("{found:?}") };
             assert_eq!(found.differences, []);
             payments += found.payments;
         }

@@ -16,7 +16,7 @@ use domain::wallet::ReturnStatus;
 use faults::proxy::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
-use services::reconciliation::DifferenceKind;
+use services::reconciliation::pix::DifferenceKind;
 use services::{BankPayments, PixHint, Receipts};
 use shared::store::{CommitOutcome, Write};
 use tokio::task::JoinSet;

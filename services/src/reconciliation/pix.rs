@@ -1,5 +1,4 @@
-//! Compares the Pix that a bank connection lists for a day with the payments that are recorded for its
-//! accounts. Without it, money that the bank moved and the ledger does not show goes unnoticed.
+//! Compares the Pix that a bank connection lists for a day with the payments that are recorded for its accounts.
 //!
 //! A Pix belongs to the São Paulo day of its `horario`, and a devolução to the day of its `horario.liquidacao`.
 //! The returned Pix of the 91 days before are read too, because a devolução may be much later than its Pix.
@@ -16,16 +15,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use api_pix::{Devolucao, DevolucaoStatus, MalformedItem, Pix, PixOut, PixOutStatus, PixQuery};
 use serde::Serialize;
 
-use domain::acquirer::{ConnectionSweep, ReportedPix, ReportedPixStatus};
+use domain::acquirer::{ReportedPix, ReportedPixStatus};
 use domain::calendar::Day;
 use domain::charge::{IncomingPayment, StoredCharge};
-use domain::ids::{AccountId, AcquirerPaymentId, ChargeId, ConnectionId, EndToEndId, Mode, PostingId, Scope};
+use domain::ids::{AccountId, AcquirerPaymentId, ChargeId, EndToEndId, PostingId, Scope};
 use domain::money::{Amount, Currency, MinorUnits};
 use domain::refund::RefundStatus;
 use domain::row::Key;
 use domain::time::Timestamp;
 use domain::wallet::{Posting, PostingKind, RefundStrategy, ReturnStatus};
 
+use super::{ReconciliationError, accounts_of, live};
 use crate::bank_payments::{BankPayments, is_med};
 use acquirer_core::configuration::PixKeyClaim;
 use acquirer_core::{KitError, PixBank};
@@ -33,7 +33,7 @@ use money::charge::Charges;
 use money::refund::Refunds;
 use money::wallet::Wallets;
 use shared::WorkResult;
-use shared::store::{Result, Store, StoreError};
+use shared::store::{Result, Store};
 
 /// One hour. The sweep needs some minutes to find a Pix whose notification was lost, and a bank may list a Pix
 /// late.
@@ -147,19 +147,8 @@ pub struct Comparison {
     pub pending: Vec<Difference>,
     /// Pix that are not the service's business, because no account has their key.
     pub of_other_keys: Vec<Difference>,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum ReconciliationError {
-    #[error("the day {0} has not begun in São Paulo")]
-    NotBegun(Day),
-    #[error("the bank can't be read: {0}")]
-    Bank(#[from] KitError),
-    /// The number of Pix changed while the list was read, so an item may have been skipped.
-    #[error("the bank's list kept changing while it was read; repeat the command")]
-    KeepsChanging,
-    #[error(transparent)]
-    Store(#[from] StoreError),
+    /// What was recorded before the comparison.
+    pub recorded: Vec<ReportedPix>,
 }
 
 fn is_returned(item: &Devolucao) -> bool {
@@ -333,15 +322,12 @@ fn differences_of(day: Day, bank: &BankRecords, ours: &RecordedPix) -> Vec<Diffe
 }
 
 /// The records are those of all accounts of the bank's connection. After an error nothing was compared.
-pub async fn reconcile(
+pub(super) async fn reconcile(
     store: &Store,
     bank: &PixBank,
     day: Day,
     now: Timestamp,
 ) -> Result<Comparison, ReconciliationError> {
-    if now < day.starts_at() {
-        return Err(ReconciliationError::NotBegun(day));
-    }
     // The bank is read first: a Pix that is recorded meanwhile is then found in the records.
     let mut listed = read_bank(bank, day, now).await?;
     let records = Records { store, bank, day };
@@ -367,9 +353,9 @@ pub async fn reconcile(
     Ok(compare(day, now, &listed, &recorded))
 }
 
-/// Records the Pix whose money or devoluções the bank lists and the records lack. After an error, what was
-/// recorded before remains.
-pub async fn record_listed(
+/// Records the Pix whose money or devoluções the bank lists and the records lack. After an error, what was recorded
+/// before remains.
+pub(super) async fn record_listed(
     payments: &BankPayments,
     bank: &PixBank,
     found: &Comparison,
@@ -526,20 +512,6 @@ impl Records<'_> {
         let med_lost = credited.map_or(MinorUnits::ZERO, |(charge, _)| charge.funds.med_lost);
         Ok(RecordedPix { sent, med_lost, is_returned_by_bank, ..ours })
     }
-}
-
-/// Returns the accounts that use a connection. `own`: one of them.
-pub(super) async fn accounts_of(
-    store: &Store,
-    connection: ConnectionId,
-    own: AccountId,
-) -> Result<BTreeSet<AccountId>> {
-    let sweep: Option<ConnectionSweep> = store.get(&ConnectionSweep::key_of(connection)).await?;
-    Ok(sweep.into_iter().flat_map(|sweep| sweep.accounts).chain([own]).collect())
-}
-
-pub(super) fn live(account: AccountId) -> Scope {
-    Scope { account, mode: Mode::Live }
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Compares the movements that an acquirer lists for a day with what is recorded. It is for acquirers that list their
-//! balance; [`crate::reconciliation`] is for banks of Pix. Without it, money that the acquirer moved and the
-//! ledger does not show goes unnoticed.
+//! balance; [`super::pix`] is for banks of Pix.
 //!
 //! A charge whose only movement is its payment is compared with its rows. Any other charge with movements or postings of
 //! the day is read at the acquirer. It differs if [`next_step`](domain::snapshot::next_step) finds a change that is
@@ -24,7 +23,7 @@ use domain::time::Timestamp;
 use domain::wallet::{LedgerAccount, Posting, PostingKind, Transfer, add_to_counter};
 use serde::Serialize;
 
-use crate::reconciliation::{accounts_of, live};
+use super::{accounts_of, live};
 use crate::{ChargeRows, RemoteCharges};
 use acquirer_core::{Connection, Connections, Legs, Movement};
 use money::charge::Charges;
@@ -88,7 +87,7 @@ impl MovementDifference {
 }
 
 /// With `apply`, records what is missing first.
-pub async fn reconcile_movements(
+pub(super) async fn reconcile(
     store: &Store,
     charges: &RemoteCharges,
     (connections, connection): (&Connections, &Connection),
