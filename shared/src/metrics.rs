@@ -150,6 +150,8 @@ metrics! {
     LEDGERS_VERIFIED = Metric::count("LedgersVerified");
     /// Differences between ledgers and their postings that the daily verification found.
     LEDGER_DIFFERENCES = Metric::count("LedgerDifferences");
+    /// Differences between the days at acquirers and the records, which the daily reconciliation found.
+    ACQUIRER_DIFFERENCES = Metric::count("AcquirerDifferences");
 }
 
 /// Returns the number of metrics that CloudWatch bills if every metric has a value for every value of its

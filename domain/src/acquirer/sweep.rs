@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::calendar::Day;
 use crate::ids::{AccountId, ConnectionId};
 use crate::row::{Indexes, Key, Row};
 use crate::time::Timestamp;
@@ -40,6 +41,9 @@ pub struct ConnectionSweep {
     /// sweep for returns. A sweep reads a period that is so much longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_offsets: Option<(i64, i64)>,
+    /// The last day that was reconciled automatically.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reconciled: Option<Day>,
     pub version: u64,
 }
 
@@ -59,6 +63,7 @@ impl ConnectionSweep {
             failing_since: None,
             is_reported: false,
             clock_offsets: None,
+            reconciled: None,
             version: 1,
         }
     }
@@ -93,6 +98,15 @@ impl ConnectionSweep {
         Self { watermark, next_at, failing_since: None, is_reported: false, ..self.next_version() }
     }
 
+    /// Returns the days to reconcile up to yesterday: those since the last one, or since the connection exists, but at
+    /// most the newest `most`.
+    pub fn days_to_reconcile(&self, most: u64, now: Timestamp) -> Vec<Day> {
+        let today = Day::of(now);
+        let first = self.reconciled.map_or(Day::of(self.created_at), |last| last.plus_days(1));
+        let days = first.max(today.minus_days(most)).days_until(today);
+        (1..=days).rev().map(|before| today.minus_days(before)).collect()
+    }
+
     #[must_use]
     pub fn next_version(&self) -> Self {
         Self { version: self.version.saturating_add(1), ..self.clone() }
@@ -114,6 +128,24 @@ impl Row for ConnectionSweep {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_day_since_the_last_is_reconciled_once() {
+        let at = |text: &str| Timestamp::parse_floor(text).unwrap();
+        let connection = ConnectionId::derive("pix", "https://pix.example.com/v2", "loja");
+        let created_at = at("2026-11-22T12:00:00Z");
+        let new = ConnectionSweep::new(connection, AccountId::new([1; 10]), created_at);
+        let days = |sweep: &ConnectionSweep, now: &str| -> Vec<String> {
+            sweep.days_to_reconcile(3, at(now)).iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(days(&new, "2026-11-23T02:59:59Z"), [""; 0]);
+        assert_eq!(days(&new, "2026-11-23T03:00:00Z"), ["2026-11-22"]);
+        assert_eq!(days(&new, "2026-11-24T06:00:00Z"), ["2026-11-22", "2026-11-23"]);
+        let later = ConnectionSweep { reconciled: Some("2026-11-23".parse().unwrap()), ..new.clone() };
+        assert_eq!(days(&later, "2026-11-24T06:00:00Z"), [""; 0]);
+        assert_eq!(days(&later, "2026-11-20T06:00:00Z"), [""; 0]);
+        assert_eq!(days(&new, "2026-12-24T06:00:00Z"), ["2026-12-21", "2026-12-22", "2026-12-23"]);
+    }
 
     #[test]
     fn a_sweep_runs_only_while_an_account_uses_the_connection() {

@@ -1,9 +1,14 @@
 //! Verifies the ledgers of all accounts once a day: compares balances with the sums of their postings, account
-//! after account. Without it, a balance that a fault made wrong is shown until a merchant notices it. It writes only
-//! the sums from which its next run goes on, so a repeated or failed invocation does no harm.
+//! after account, and meanwhile the records with the days at the acquirers that have ended. Without it, a balance that a
+//! fault made wrong is shown until a merchant notices it. It writes only where its next run goes on, so a repeated or
+//! failed invocation does no harm.
+
+mod acquirers;
 
 use std::time::Duration;
 
+use acquirer_core::configuration::AccountAcquirers;
+use domain::account::Account;
 use domain::ids::{Mode, Scope};
 use money::charge::Charges;
 use money::wallet::Wallets;
@@ -17,6 +22,8 @@ use shared::metrics;
 use shared::store::{Aws, Store, StoreError};
 use tokio::time::Instant;
 
+use crate::acquirers::Acquirers;
+
 /// How long an invocation verifies ledgers. Lambda ends it after 15 minutes, the most that it permits.
 pub const TIME_LIMIT: Duration = Duration::from_mins(14);
 
@@ -25,10 +32,10 @@ const DESCRIBED_DIFFERENCES: usize = 10;
 
 #[derive(Clone, Debug)]
 pub struct LedgerVerifier {
-    pub store: Store,
-    pub clock: Clock,
-    /// How long an invocation works; [`TIME_LIMIT`], except in tests.
-    pub time_limit: Duration,
+    store: Store,
+    acquirers: Acquirers,
+    clock: Clock,
+    time_limit: Duration,
 }
 
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
@@ -42,9 +49,17 @@ pub struct Totals {
 }
 
 impl LedgerVerifier {
+    /// Reads `TABLE_NAME` and `SECRETS_TABLE_NAME`.
     pub fn from_vars(aws: &Aws, clock: Clock, var: Vars<'_>) -> Result<Self, ConfigError> {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
-        Ok(Self { store, clock, time_limit: TIME_LIMIT })
+        let acquirers = AccountAcquirers::from_vars(aws, store.clone(), var)?;
+        Ok(Self::new(store, acquirers, clock, TIME_LIMIT))
+    }
+
+    /// `time_limit`: how long an invocation works; [`TIME_LIMIT`], except in tests.
+    pub fn new(store: Store, acquirers: AccountAcquirers, clock: Clock, time_limit: Duration) -> Self {
+        let acquirers = Acquirers::new(store.clone(), acquirers, clock.clone());
+        Self { store, acquirers, clock, time_limit }
     }
 
     /// Verifies the live ledgers of all accounts, then the test ledgers. Each day begins with another account. If
@@ -53,7 +68,12 @@ impl LedgerVerifier {
     /// Errors: When DynamoDB did not answer for a ledger; the others are verified. Lambda repeats the invocation.
     pub async fn run(&self) -> Result<Totals, StoreError> {
         let deadline = Instant::now().checked_add(self.time_limit).unwrap_or_else(Instant::now);
-        let mut accounts = Accounts::new(self.store.clone()).all().await?;
+        let accounts = Accounts::new(self.store.clone()).all().await?;
+        let reconciled = self.acquirers.reconcile(&accounts, deadline);
+        tokio::join!(self.verify_all(accounts.clone(), deadline), Box::pin(reconciled)).0
+    }
+
+    async fn verify_all(&self, mut accounts: Vec<Account>, deadline: Instant) -> Result<Totals, StoreError> {
         let day = usize::try_from(self.clock.now().seconds().div_euclid(86_400)).unwrap_or_default();
         let first = day.checked_rem(accounts.len()).unwrap_or_default();
         accounts.rotate_left(first);

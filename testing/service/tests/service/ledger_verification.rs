@@ -22,7 +22,7 @@ const LEDGERS: u64 = 4;
 
 impl Service {
     fn verifier(&self, time_limit: Duration) -> LedgerVerifier {
-        LedgerVerifier { store: self.store(), clock: self.stack.clock.clone(), time_limit }
+        LedgerVerifier::new(self.store(), self.acquirers(), self.stack.clock.clone(), time_limit)
     }
 
     /// Pays charges. Some of them have refunds, some a MED case. Returns the paid charges.
