@@ -454,7 +454,7 @@ async fn run(arguments: Arguments, matches: &ArgMatches) -> Result<CommandOutcom
                 return proposals::propose(&stack, proposed).await;
             }
             if let (Some(need), Some(rules), false) = (need, &stack.rules, target.dry_run) {
-                rules.permit(need, deciders, &stack).await?;
+                stack.page = rules.permit(need, deciders, &stack)?;
             }
             Box::pin(run_on(&stack, command)).await
         }

@@ -46,7 +46,7 @@ pub(crate) struct Deciders {
     /// Run a command that needs two persons alone, where the stack's parameter `OperatorsMayActAlone` permits it
     #[arg(long, global = true, help_heading = "Two persons", conflicts_with = "break_glass")]
     alone: bool,
-    /// Change an acquirer's settings alone in an emergency, after a message to the topic of the alarms
+    /// Change an acquirer's settings alone in an emergency, after a trial and a message to the topic of the alarms
     #[arg(long, global = true, help_heading = "Two persons")]
     break_glass: bool,
 }
@@ -77,10 +77,11 @@ impl Rules {
         })
     }
 
-    /// Whether the operator may run a command that needs two persons. Pages the others before an emergency.
-    pub(crate) async fn permit(&self, need: Need, deciders: Deciders, stack: &Stack) -> Result<()> {
+    /// Checks that the operator may run a command that needs two persons. Returns the message of an emergency, which the
+    /// command sends right before its change.
+    pub(crate) fn permit(&self, need: Need, deciders: Deciders, stack: &Stack) -> Result<Option<Page>> {
         if self.may_be_alone && (deciders.alone || stack.local_base_url().is_some()) {
-            return Ok(());
+            return Ok(None);
         }
         if deciders.alone {
             return Err("the stack's parameter OperatorsMayActAlone does not permit --alone".into());
@@ -95,22 +96,29 @@ impl Rules {
             return Err(format!("--break-glass is not for {need}").into());
         }
         let topic =
-            self.alarm_topic.as_deref().ok_or("--break-glass needs the stack's parameter AlarmTopicArn")?;
+            self.alarm_topic.clone().ok_or("--break-glass needs the stack's parameter AlarmTopicArn")?;
         let who = stack.identity.as_deref().unwrap_or("an operator");
         let message = format!(
             "{who} changes the settings of an acquirer without a second person. `admin audit` shows what."
         );
-        let publish = [
-            "sns",
-            "publish",
-            "--topic-arn",
-            topic,
-            "--subject",
-            "admin --break-glass",
-            "--message",
-            &message,
-        ];
-        AwsCli::new().read_existing(&publish).await?;
+        Ok(Some(Page { topic, message }))
+    }
+}
+
+/// The message about an emergency, to everybody whom the alarms page.
+#[derive(Clone, Debug)]
+pub(crate) struct Page {
+    topic: String,
+    message: String,
+}
+
+impl Page {
+    pub(crate) async fn send(&self) -> Result<()> {
+        let Self { topic, message } = self;
+        let subject = "admin --break-glass";
+        let publish = ["sns", "publish", "--topic-arn", topic, "--subject", subject, "--message", message];
+        let sent = AwsCli::new().read_existing(&publish).await;
+        sent.map_err(|error| format!("nothing was changed, because the message was not sent: {error}"))?;
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use acquirer_core::Connections;
-use acquirer_core::configuration::AccountAcquirers;
+use acquirer_core::configuration::{AccountAcquirers, AcquirerChange, AcquirerChoice};
 use clap::Args;
 use domain::account::Account;
 use domain::audit::Operator;
@@ -38,7 +38,7 @@ use shared::config::{Vars, required};
 use shared::store::{Aws, Store};
 
 use crate::aws_cli::{AwsCli, Described};
-use crate::persons::Rules;
+use crate::persons::{Page, Rules};
 use crate::{OperatorArguments, Result, ScopeArguments};
 
 const READY_FILE: &str = ".local/ready.json";
@@ -109,6 +109,8 @@ pub(crate) struct Stack {
     pub(crate) clock: Clock,
     /// What one operator may do alone. `None`: the command has no need of it.
     pub(crate) rules: Option<Rules>,
+    /// What [`Self::set_acquirer`] sends before its change, if one person makes it in an emergency.
+    pub(crate) page: Option<Page>,
     /// Who the operator is at AWS; `None` on a laptop.
     pub(crate) identity: Option<String>,
     /// The proposal whose command runs, in words.
@@ -231,6 +233,7 @@ fn stack(
         store,
         clock,
         rules: None,
+        page: None,
         identity: None,
         approved: None,
         brought: HashMap::new(),
@@ -313,6 +316,25 @@ impl Stack {
 
     pub(crate) fn acquirers(&self) -> Result<&AccountAcquirers> {
         self.acquirers.as_ref().ok_or_else(|| NO_SECRETS_TABLE.into())
+    }
+
+    /// Sets an acquirer whose credentials were tried. In an emergency, the same change must succeed as a dry run before
+    /// the others are paged, so that a mistyped command pages nobody.
+    pub(crate) async fn set_acquirer(
+        &self,
+        account: AccountId,
+        choice: &AcquirerChoice,
+        operator: &Operator,
+    ) -> Result<AcquirerChange> {
+        let (acquirers, now) = (self.acquirers()?, self.clock.now());
+        if let Some(page) = &self.page {
+            let dry = |store: &Store| store.clone().with_dry_run(true);
+            let secrets = self.secrets.as_ref().ok_or(NO_SECRETS_TABLE)?;
+            let checked = AccountAcquirers::new(dry(&self.store), dry(secrets));
+            Box::pin(checked.set(account, choice, Some(operator), now)).await?;
+            page.send().await?;
+        }
+        Ok(Box::pin(acquirers.set(account, choice, Some(operator), now)).await?)
     }
 
     pub(crate) fn connections(&self) -> Result<Connections> {

@@ -67,7 +67,9 @@ case "$1 $2" in
     "iam get-role")
         [ -f "$dir/role.json" ] || { echo 'An error occurred (AccessDenied): no' >&2; exit 254; }
         cat "$dir/role.json" ;;
-    "sns publish") printf '%s\n' "$*" >> "$dir/pages"; echo '{"MessageId": "1"}' ;;
+    "sns publish")
+        [ ! -f "$dir/no-pager" ] || { echo 'An error occurred (AuthorizationError): no' >&2; exit 254; }
+        printf '%s\n' "$*" >> "$dir/pages"; echo '{"MessageId": "1"}' ;;
     *) exit 1 ;;
 esac
 "#;

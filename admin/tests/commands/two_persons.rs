@@ -61,6 +61,39 @@ impl DeployedFixture {
         lines(&output).pop().unwrap()
     }
 
+    /// The messages to the alarms' topic, one a line.
+    fn pages(&self) -> String {
+        std::fs::read_to_string(self.service.path("pages")).unwrap_or_default()
+    }
+
+    /// Runs changes of an acquirer's settings in an emergency that fail, each without a message.
+    async fn pages_no_one_before_a_change_is_checked(&self, rotate: &str) {
+        let (account, other) = (self.service.account(), self.service.stack.seed.other.id);
+        let wrong = self.service.file("wrong", "sk_live_unknown");
+        let bank = self.service.bank_of(&account).await.unwrap().acquirer.settings;
+        let claimed = bank.pix().unwrap().pix_key.as_str();
+        let set = format!(
+            "accounts set-acquirer {other} pix --base-url https://pix.banco.example/ --client-id loja-1 \
+             --token-url https://pix.banco.example/token --callback-auth token --callback-base-url https://eventos.example.com --pix-key {claimed} \
+             --client-secret-file {wrong} --no-check --no-register-webhook"
+        );
+        for (command, says) in [
+            (rotate.replace("--name cards", "--name carsd"), "no current acquirer with the name carsd"),
+            (rotate.replace(&self.service.path("key"), "absent.txt"), "absent.txt"),
+            (rotate.replace(&self.service.path("key"), &wrong), "nothing was changed"),
+            (set, "the Pix key is claimed by the account"),
+        ] {
+            self.refuses(ANA, &format!("{command} --break-glass"), says).await;
+        }
+        assert_eq!(self.pages(), "");
+        let actions = self.service.actions(&account).await;
+        self.service.file("no-pager", "");
+        let unsent = "nothing was changed, because the message was not sent";
+        self.refuses(ANA, &format!("{rotate} --break-glass"), unsent).await;
+        std::fs::remove_file(self.service.path("no-pager")).unwrap();
+        assert_eq!(self.service.actions(&account).await, actions);
+    }
+
     async fn available(&self) -> Value {
         let show = format!("ledger show --account {} --mode live", self.service.account());
         self.service.object(&show).await["available"].clone()
@@ -170,8 +203,10 @@ async fn what_opens_a_door_needs_two_persons_and_an_emergency_pages_the_others()
     }
     stack.object(ANA, &format!("users add {account} --email eva@loja.example --role member")).await;
     stack.refuses(ANA, &format!("{reset} --break-glass"), "is not for access").await;
+    stack.pages_no_one_before_a_change_is_checked(&rotate).await;
     stack.object(ANA, &format!("{rotate} --break-glass")).await;
-    let pages = std::fs::read_to_string(stack.service.path("pages")).unwrap();
+    let pages = stack.pages();
+    assert_eq!(pages.lines().count(), 1, "{pages}");
     assert!(pages.contains(topic) && pages.contains("assumed-role/Operators/ana changes"), "{pages}");
     let proposed = stack.object(ANA, &format!("{reset} --propose")).await;
     let printed = stack.object(BIA, &format!("proposals approve {}", id(&proposed))).await;

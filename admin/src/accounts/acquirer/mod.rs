@@ -276,7 +276,7 @@ async fn set_bank(
         let tried = Box::pin(bank::try_credentials(&client, key, now)).await;
         tried.map_err(at_bank(account, &settings.name))?;
     }
-    let set = Box::pin(stack.acquirers()?.set(account, choice, Some(operator), now)).await?;
+    let set = Box::pin(stack.set_acquirer(account, choice, operator)).await?;
     print_set(before, &set.current, &set.replaced)?;
     print_json(&set.current.view())?;
     Ok((client, set))

@@ -65,7 +65,7 @@ pub(super) async fn set(
 ) -> Result<()> {
     let (acquirers, name) = (stack.acquirers()?, &choice.settings.name);
     let all = acquirers.all(&account).await?;
-    let set = Box::pin(acquirers.set(account, choice, Some(operator), stack.clock.now())).await?;
+    let set = Box::pin(stack.set_acquirer(account, choice, operator)).await?;
     let registered = match &set.new_callback_url {
         Some(url) => Box::pin(register(stack, (account, &set.current), url)).await,
         None if set.current.acquirer.settings.clone().webhook_endpoint().is_some() => Ok(()),
