@@ -11,7 +11,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use domain::account::terms::{Fee, FeesOnRefund, MAX_HOLD_DAYS, MethodTerms};
 use domain::account::{Account, AccountSettings, BoletoDueDays, Contact, MailAddress, VelocityLimits};
 use domain::audit::{Action, Changed};
-use domain::ids::{AccountId, Mode};
+use domain::ids::{AccountId, Mode, UserId};
 use domain::money::{Amount, MinorUnits};
 use domain::payment_method::PaymentMethod;
 use domain::shard::ShardCount;
@@ -29,6 +29,9 @@ use crate::{CommandOutcome, OperatorArguments, Result, print_json};
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// Open an account without users and API keys; add its owner next
+    ///
+    /// Refused if an account has the same merchant's name, without regard to case and accents, or if the contact is that
+    /// of an account or a user of one.
     Open {
         /// The merchant's name, shown to payers and written into BR Codes, which truncate it to 25 characters
         #[arg(long, value_parser = name)]
@@ -40,6 +43,9 @@ pub(crate) enum Command {
         /// without it, no email is sent
         #[arg(long)]
         contact: Option<MailAddress>,
+        /// Open it although an account has the same name or contact
+        #[arg(long)]
+        another: bool,
         #[command(flatten)]
         operator: OperatorArguments,
     },
@@ -117,13 +123,16 @@ pub(crate) enum Command {
     },
     /// Set the merchant's CPF or CNPJ, which the holder of a payout key must have
     ///
-    /// A payout key that was approved before stays approved.
+    /// A payout key that was approved before stays approved. Refused if another account has the document.
     SetDocument {
         #[command(flatten)]
         account: AccountArguments,
         /// The CPF or CNPJ, without punctuation
         #[arg(long)]
         document: TaxId,
+        /// Set it although another account has it
+        #[arg(long)]
+        another: bool,
     },
     /// Switch emails to an account's contact on or off, from the next email on
     SetMail {
@@ -344,8 +353,15 @@ impl AccountArguments {
         self.part(stack, action, |of| &mut of.contact, change).await
     }
 
-    async fn document(self, stack: &Stack, document: TaxId) -> Result<Account> {
-        self.part(stack, Action::SetDocument, |of| &mut of.document, |of| *of = Some(document)).await
+    /// Refused if another account has the document, unless `another`.
+    async fn document(self, stack: &Stack, document: TaxId, another: bool) -> Result<Account> {
+        let has_it = |of: &Account| of.id != self.id && of.document.as_ref() == Some(&document);
+        match stack.accounts.all().await?.iter().find(|of| !another && has_it(of)) {
+            Some(other) => Err(exists(other, "document").into()),
+            None => {
+                self.part(stack, Action::SetDocument, |of| &mut of.document, |of| *of = Some(document)).await
+            }
+        }
     }
 
     /// Changes a part of the account's row.
@@ -377,7 +393,8 @@ async fn printing_changes(
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome> {
     let now = stack.clock.now();
     let account = match command {
-        Command::Open { merchant_name, merchant_city, contact, operator } => {
+        Command::Open { merchant_name, merchant_city, contact, another, operator } => {
+            require_unlike_others(stack, (&merchant_name, contact.as_ref()), another).await?;
             let settings = AccountSettings::new(&merchant_name, &merchant_city);
             let contact = Contact { address: contact, mail_off: false };
             stack.accounts.open(settings, contact, &stack.operator(&operator), now).await?
@@ -419,7 +436,9 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
         Command::SetContact { account, email } => {
             account.contact(stack, Action::SetContact, |of| of.address = Some(email.clone())).await?
         }
-        Command::SetDocument { account, document } => account.document(stack, document).await?,
+        Command::SetDocument { account, document, another } => {
+            account.document(stack, document, another).await?
+        }
         Command::SetMail { account, mail } => {
             account.contact(stack, Action::SetMail, |of| of.mail_off = mail == Switch::Off).await?
         }
@@ -469,6 +488,39 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
     };
     print_json(&view(&account))?;
     Ok(CommandOutcome::Succeeded)
+}
+
+/// Checks that no account has this merchant's name or contact, unless `another`, so that a repeated `open` opens no second
+/// account. The list may lack an account that was opened in the same second.
+async fn require_unlike_others(
+    stack: &Stack,
+    (name, contact): (&str, Option<&MailAddress>),
+    another: bool,
+) -> Result<()> {
+    let user_of = |address: Option<&MailAddress>| address.map(|address| UserId::from_email(address.as_str()));
+    let (name, contact) = (folded(name), user_of(contact));
+    let user = match &contact {
+        Some(id) => stack.users.find(id).await?,
+        None => None,
+    };
+    for of in stack.accounts.all().await?.iter().filter(|_| !another) {
+        if folded(&of.settings.merchant_name) == name {
+            return Err(exists(of, "name").into());
+        }
+        let has_user = user.as_ref().is_some_and(|user| user.account == of.id);
+        if has_user || (contact.is_some() && user_of(of.contact.address.as_ref()) == contact) {
+            return Err(exists(of, "e-mail address").into());
+        }
+    }
+    Ok(())
+}
+
+fn exists(account: &Account, what: &str) -> String {
+    let Account { id, settings, .. } = account;
+    let name = &settings.merchant_name;
+    format!(
+        "the account {id} ({name}) has this {what}: nothing was changed. --another permits two accounts with it"
+    )
 }
 
 fn view(account: &Account) -> Value {

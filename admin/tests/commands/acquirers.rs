@@ -190,7 +190,8 @@ impl AdminFixture {
     }
 
     pub(crate) async fn open_account(&self) -> String {
-        id(&self.change("accounts open --merchant-name Padaria --merchant-city Recife").await).to_owned()
+        let open = "accounts open --merchant-name Padaria --merchant-city Recife --another";
+        id(&self.change(open).await).to_owned()
     }
 
     /// The accounts in the sweep of the connection of an account's acquirer. `None`: there is no sweep.

@@ -462,11 +462,19 @@ async fn an_operator_opens_an_account_and_sets_its_limits() {
         json!(["Padaria", 600, null, "on"])
     );
     assert_eq!(service.object(&format!("accounts show {account}")).await, opened);
-    let open = "accounts open --merchant-name Padaria --merchant-city Recife --contact Ana@padaria.example";
-    assert_eq!(service.change(open).await["contact"], "Ana@padaria.example");
+    let open = |more: &str| format!("accounts open --merchant-city Recife {more} --reason agreed");
+    let contact = "--contact Ana@padaria.example";
+    let has = |what: &str| format!("the account {account} (Padaria) has this {what}: nothing was changed");
+    service.refuses(&open(&format!("--merchant-name pádaria {contact}")), &has("name")).await;
+    let second = service.object(&open(&format!("--merchant-name Padaria --another {contact}"))).await;
+    assert_eq!(second["contact"], "Ana@padaria.example");
+    let same_contact = open("--merchant-name Loja --contact ana@PADARIA.example");
+    service.refuses(&same_contact, "has this e-mail address: nothing was changed. --another permits").await;
 
     // A new owner can manage API keys immediately.
     let token = service.add_owner(account).await;
+    let of_owner = open("--merchant-name Loja --contact Bia@padaria.example");
+    service.refuses(&of_owner, &has("e-mail address")).await;
     let (status, key) = service.request_of(&token, "POST", "/v1/api-keys").await;
     assert_eq!((status, &key["mode"]), (201, &json!("live")));
     let api_key = key["apiKey"].as_str().unwrap();
@@ -500,6 +508,10 @@ async fn an_operator_opens_an_account_and_sets_its_limits() {
     ] {
         assert_eq!(service.change(&format!("accounts {set} {account}")).await[field], value, "{set}");
     }
+    let set_document =
+        format!("accounts set-document {} --document 11222333000181 --reason agreed", id(&second));
+    service.refuses(&set_document, &has("document")).await;
+    service.object(&format!("{set_document} --another")).await;
     let neither = format!("accounts set-third-party-refund-limit {account} --mode live --reason x");
     let neither = service.failure(&neither).await;
     assert!(neither.contains("--centavos") && neither.contains("--no-limit"), "{neither}");
