@@ -13,6 +13,7 @@ mod acquirers;
 mod audit;
 mod cards;
 mod cost;
+mod crypto;
 mod doctor;
 mod erasure;
 mod find_charges;

@@ -125,17 +125,17 @@ fn support_only_reads_and_no_operator_changes_audit_rows() {
 
 /// The rights that the proxy does not see. `.ci/aws_commands.py` compares those of the AWS CLI.
 #[test]
-fn operators_decrypt_secrets_and_replay_records_with_the_rights_of_the_functions() {
+fn operators_decrypt_secrets_replay_records_and_add_evidence_with_the_rights_of_the_functions() {
     for (name, policy) in POLICIES.iter() {
         let grants = policy.grants();
         let decrypts = grants.iter().any(|grant| grant.action == "kms:Decrypt");
         assert_eq!(decrypts, grants.iter().any(|grant| grant.resource == "SecretsTable"), "{name}");
     }
-    let of = |prefix: &str| -> BTreeSet<(String, String)> {
-        let grants = POLICIES["OnCallPolicy"].grants().into_iter();
-        let of_service = grants.filter(|grant| grant.action.starts_with(prefix));
+    let service_grants = |grants: BTreeSet<Grant>, prefix: &str| -> BTreeSet<(String, String)> {
+        let of_service = grants.into_iter().filter(|grant| grant.action.starts_with(prefix));
         of_service.map(|grant| (grant.action, grant.resource)).collect()
     };
+    let of = |prefix: &str| service_grants(POLICIES["OnCallPolicy"].grants(), prefix);
     let template = template();
     let dispatcher = &functions(&template)["EventDispatcherFunction"];
     let variables = dispatcher["Environment"]["Variables"].as_mapping().unwrap().iter();
@@ -153,5 +153,9 @@ fn operators_decrypt_secrets_and_replay_records_with_the_rights_of_the_functions
         ("s3:GetObject", "TrailBucket/*"),
         ("s3:ListBucket", "TrailBucket"),
     ];
+    // Operators add evidence like merchants, and remove none.
+    let mut evidence = service_grants(roles(&template)["MedFunction"].grants(), "s3:");
+    evidence.retain(|(action, _)| !["s3:DeleteObject", "s3:ListBucket"].contains(&action.as_str()));
+    assert_eq!(service_grants(POLICIES["FinancePolicy"].grants(), "s3:"), evidence);
     assert_eq!(of("s3:"), files.map(|(action, resource)| (action.to_owned(), resource.to_owned())).into());
 }
