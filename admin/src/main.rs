@@ -46,6 +46,7 @@ use shared::auth::dashboard::token::public_key_of;
 use shared::http::Query;
 
 use aws_cli::{AwsCli, Described};
+use output::{With, record};
 use persons::{Deciders, Need, Rules};
 use proposals::Proposed;
 use target::{Stack, Target};
@@ -471,6 +472,10 @@ async fn check(mut target: Target, stack: &Stack, command: StackCommand) -> Resu
 }
 
 async fn run_on(stack: &Stack, command: StackCommand) -> Result<CommandOutcome> {
+    IS_DRY_RUN.scope(stack.is_dry_run, Box::pin(run_command(stack, command))).await
+}
+
+async fn run_command(stack: &Stack, command: StackCommand) -> Result<CommandOutcome> {
     match command {
         StackCommand::Accounts(command) => return accounts::run(stack, command).await,
         StackCommand::Deliveries(command) => return deliveries::run(stack, command).await,
@@ -526,8 +531,22 @@ fn progress_bar(length: usize, unit: &str) -> Result<ProgressBar> {
     Ok(bar)
 }
 
+tokio::task_local! {
+    /// Whether the command that runs is a dry run. Each line that it prints on stdout says so.
+    static IS_DRY_RUN: bool;
+}
+
+fn is_dry_run() -> bool {
+    IS_DRY_RUN.try_with(|is_dry_run| *is_dry_run).unwrap_or_default()
+}
+
+/// Prints a text.
+fn print(text: &str) -> std::io::Result<()> {
+    if is_dry_run() { print_line(&format!("dry run: {text}")) } else { print_line(text) }
+}
+
 /// A closed pipe is not an error: its reader, such as `head`, needs no more lines.
-fn print(line: &str) -> std::io::Result<()> {
+fn print_line(line: &str) -> std::io::Result<()> {
     match writeln!(std::io::stdout(), "{line}") {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(std::io::Error::other(format!(
@@ -540,9 +559,18 @@ fn print(line: &str) -> std::io::Result<()> {
 /// Prints an object that is shown only once, such as a new password. Unlike [`print_json`], it also fails on
 /// a closed pipe, because the object would be lost.
 fn print_once(object: &impl Serialize) -> Result<()> {
-    Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string(object)?)?)
+    Ok(writeln!(std::io::stdout(), "{}", json_line(object)?)?)
 }
 
 fn print_json(object: &impl Serialize) -> Result<()> {
-    Ok(print(&serde_json::to_string(object)?)?)
+    Ok(print_line(&json_line(object)?)?)
+}
+
+/// Returns an object as JSON. In a dry run, its first field says so.
+fn json_line(object: &impl Serialize) -> serde_json::Result<String> {
+    if is_dry_run() {
+        serde_json::to_string(&With { object: record! { dry_run: true }, more: object })
+    } else {
+        serde_json::to_string(object)
+    }
 }

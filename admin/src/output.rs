@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::table::table;
 use crate::target::Stack;
-use crate::{Result, print};
+use crate::{Result, json_line, print_line};
 
 /// A printed object. Its fields are printed in this order.
 #[derive(Debug, Default)]
@@ -48,8 +48,7 @@ pub(crate) fn print_list<T: Serialize>(
     what: &str,
     rows: impl IntoIterator<Item = T>,
 ) -> Result<()> {
-    let rows: Vec<String> =
-        rows.into_iter().map(|row| serde_json::to_string(&row)).collect::<Result<_, _>>()?;
+    let rows: Vec<String> = rows.into_iter().map(|row| json_line(&row)).collect::<Result<_, _>>()?;
     if rows.is_empty() {
         writeln!(std::io::stderr(), "no {what} found")?;
     }
@@ -59,7 +58,7 @@ pub(crate) fn print_list<T: Serialize>(
     } else {
         rows
     };
-    Ok(lines.iter().try_for_each(|line| print(line))?)
+    Ok(lines.iter().try_for_each(|line| print_line(line))?)
 }
 
 /// Prints each field that differs, with both values, to stderr.

@@ -384,6 +384,7 @@ async fn an_operator_adjusts_a_balance_and_creates_settles_and_fails_payouts() {
     let (first, second) = (id(&first), id(&second));
     let settled = service.change(&format!("payouts settle {first}")).await;
     assert_eq!((&settled["status"], settled["paid_at"].is_string()), (&json!("paid"), true));
+    assert!(settled["dry_run"].is_null(), "{settled}");
     let failed = service.object(&format!("payouts fail {second} --reason 'account closed'")).await;
     assert_eq!(fields(&failed, &["status", "failure_reason"]), json!(["failed", "account closed"]));
     service.refuses(&format!("payouts fail {first} --reason late"), "already ended: it is paid").await;
@@ -822,9 +823,9 @@ async fn failed_deliveries_are_redriven_once() {
         })
         .await;
         if attempt == 1 {
-            assert_eq!(run("--dry-run").await, "0 deliveries, 0 resent\n");
+            assert_eq!(run("--dry-run").await, "dry run: 0 deliveries, 0 resent\n");
             let waiting = run("--pending --dry-run").await;
-            assert!(waiting.ends_with("\n4 deliveries, 0 resent\n"), "{waiting}");
+            assert!(waiting.ends_with("\ndry run: 4 deliveries, 0 resent\n"), "{waiting}");
             let output = service.run(&format!("{redrive} --since 2026-01-01")).await;
             assert!(text(&output.stderr).contains("4 deliveries wait for their next attempt: --pending"));
         }
@@ -832,7 +833,8 @@ async fn failed_deliveries_are_redriven_once() {
     }
     shop.up.store(true, Ordering::SeqCst);
     let dry = run("--dry-run").await;
-    assert!(dry.ends_with("\n4 deliveries, 0 resent\n") && dry.lines().count() == 3, "{dry}");
+    assert!(dry.ends_with("\ndry run: 4 deliveries, 0 resent\n") && dry.lines().count() == 3, "{dry}");
+    assert!(dry.lines().take(2).all(|line| line.starts_with(r#"{"dry_run":true,"#)), "{dry}");
     assert_eq!(merchant.deliveries("").await.len(), 4, "a dry run creates no delivery");
     let to_shop = format!("--endpoint {}", id(&endpoint));
     let printed = run(&to_shop).await;
@@ -923,7 +925,8 @@ async fn quarantined_records_are_replayed_and_removed_and_unreadable_records_sta
     let dry = service.run("events replay --dry-run --reason look").await;
     assert!(!dry.status.success(), "one record is unreadable");
     let message = text(&dry.stdout);
-    assert!(message.ends_with("3 objects, 2 records could be replayed, 1 objects left\n"), "{message}");
+    let summary = "\ndry run: 3 objects, 2 records could be replayed, 1 objects left\n";
+    assert!(message.ends_with(summary), "{message}");
     assert_eq!((keys().await.len(), audit_of_replays().await.len()), (4, 0), "a dry run changes nothing");
 
     let output = service.run("events replay --reason mended").await;
