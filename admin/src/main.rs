@@ -32,6 +32,7 @@ mod table;
 mod target;
 mod users;
 
+use std::collections::HashSet;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -501,8 +502,10 @@ async fn run_command(stack: &Stack, command: StackCommand) -> Result<CommandOutc
     .map(|()| CommandOutcome::Succeeded)
 }
 
-/// A failure is printed and does not prevent the others.
+/// A failure is printed and does not prevent the others. Refused if an object is named twice: a dry run could not judge the
+/// second by what the first changes.
 async fn for_each<T: std::fmt::Display>(objects: &[T], change: impl AsyncFn(&T) -> Result<()>) -> Result<()> {
+    require_distinct(objects.iter().map(ToString::to_string))?;
     let mut failed: usize = 0;
     for object in objects {
         let Err(error) = change(object).await else { continue };
@@ -513,6 +516,14 @@ async fn for_each<T: std::fmt::Display>(objects: &[T], change: impl AsyncFn(&T) 
         failed = failed.saturating_add(1);
     }
     if failed > 0 { Err(format!("{failed} of {} failed", objects.len()).into()) } else { Ok(()) }
+}
+
+fn require_distinct(names: impl IntoIterator<Item = String>) -> Result<()> {
+    let mut seen = HashSet::new();
+    match names.into_iter().find(|name| !seen.insert(name.clone())) {
+        Some(twice) => Err(format!("{twice} is named twice: nothing was changed").into()),
+        None => Ok(()),
+    }
 }
 
 /// Prints the name of the stack to stderr, so that stdout contains only the command's result.

@@ -17,7 +17,7 @@ use services::{PixHint, ReceiptError, Receipts};
 
 use crate::output::{Record, print_list, print_next, record};
 use crate::target::Stack;
-use crate::{OperatorArguments, Result, for_each, print_json};
+use crate::{OperatorArguments, Result, for_each, print_json, require_distinct};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -165,6 +165,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
         }
         Command::Apply { pairs, account } => {
             let pairs = pairs.chunks(2).map(Pair::parse).collect::<Result<Vec<Pair>, _>>()?;
+            require_distinct(pairs.iter().flat_map(|Pair(id, charge)| [id.to_string(), charge.to_string()]))?;
             let (scope, operator) = account.live(stack).await?;
             for_each(&pairs, async |Pair(id, charge)| {
                 let applied = receipts.apply(&scope, id, *charge, Some(&operator), now).await?;

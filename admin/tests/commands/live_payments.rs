@@ -543,7 +543,13 @@ async fn several_payments_are_decided_by_one_command_and_a_failure_prevents_no_o
     let apply =
         format!("receipts apply --account {} --reason proofs {} {}", live.account, pix[0], id(&first));
     live.service.refuses(&format!("{apply} {}", pix[1]), "must be followed by a charge").await;
-    let unknown = format!("E0000000020261121150000000000009 {}", id(&first));
+    let twice = format!("{apply} {} {}", pix[1], id(&first));
+    for dry_run in ["", "--dry-run"] {
+        let named = format!("{} is named twice: nothing was changed", id(&first));
+        live.service.refuses(&format!("{twice} {dry_run}"), &named).await;
+    }
+    let third = live.charge(1000).await;
+    let unknown = format!("E0000000020261121150000000000009 {}", id(&third));
     let apply = format!("{apply} {unknown} {} {}", pix[1], id(&second));
     let output = live.service.run(&apply).await;
     assert_eq!((output.status.code(), lines(&output).len()), (Some(1), 2), "{output:?}");

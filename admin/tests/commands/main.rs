@@ -382,6 +382,13 @@ async fn an_operator_adjusts_a_balance_and_creates_settles_and_fails_payouts() {
     let second = service.object(&create("p2", "300")).await;
     service.refuses(&create("p3", "1"), "is only 0 (minor units)").await;
     let (first, second) = (id(&first), id(&second));
+    for dry_run in ["", "--dry-run"] {
+        let twice = format!("payouts settle {first} {second} {first} --reason paid {dry_run}");
+        service.refuses(&twice, &format!("{first} is named twice: nothing was changed")).await;
+    }
+    let dry = service.run(&format!("payouts fail {first} {second} --reason x --dry-run")).await;
+    let marks: Vec<Value> = lines(&dry).iter().map(|line| line["dry_run"].clone()).collect();
+    assert_eq!(marks, [true, true], "{dry:?}");
     let settled = service.change(&format!("payouts settle {first}")).await;
     assert_eq!((&settled["status"], settled["paid_at"].is_string()), (&json!("paid"), true));
     assert!(settled["dry_run"].is_null(), "{settled}");
