@@ -190,7 +190,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
         }
         Command::Forward { case: CaseArguments { id, operator }, file, submit } => {
             let case = find(stack, id).await?;
-            let by = (submit && !stack.is_dry_run).then(|| stack.operator(&operator));
+            let by = submit.then(|| stack.operator(&operator));
             return Box::pin(forward::run(stack, case, &file, by)).await;
         }
         Command::Evidence(command) => return evidence(stack, command).await,

@@ -74,7 +74,7 @@ pub(super) async fn run(
     if by.is_some() && chosen.len() < fields.len() {
         return Err("nothing was sent: a file that --file names can't be sent, or is not of this case".into());
     }
-    let Some(by) = by else {
+    let Some(by) = by.filter(|_| !stack.is_dry_run) else {
         return print_json(&record! { case: case.id, text: has_text, files: count, submitted: false });
     };
     let mut to_send = Vec::new();

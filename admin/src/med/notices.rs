@@ -8,7 +8,7 @@ use domain::ids::AccountId;
 use domain::med::{MedNotice, NoticeStatus};
 use money::med::ContestedPix;
 
-use super::{find, print};
+use super::print;
 use crate::output::{Record, print_list, record};
 use crate::target::Stack;
 use crate::{OperatorArguments, Result, print_json};
@@ -124,7 +124,11 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<()> {
         Command::Retry { notice: NoticeArguments { id, account }, operator } => {
             let account = stack.existing_account(&account).await?.id;
             let case = cases.retry_notice(&account, &id, &stack.operator(&operator), now).await?;
-            print(&find(stack, case).await?)
+            match cases.find(Some(case)).await? {
+                Some(case) => print(&case),
+                // A dry run opens no case.
+                None => print_json(&record! { notice_id: id, case: case }),
+            }
         }
         Command::Dismiss { notice: NoticeArguments { id, account }, operator } => {
             let account = stack.existing_account(&account).await?.id;

@@ -274,8 +274,10 @@ async fn the_evidence_of_a_dispute_is_submitted_once() {
         format!("{submit} --file {}=refund_policy", ids[1]),
         format!("--file {}=receipt --file {}=receipt --submit", ids[0], ids[2]),
     ] {
-        let refused = forward(&unsendable).await;
-        assert!(text(&refused.stderr).contains("nothing was sent"), "{refused:?}");
+        for dry_run in ["", " --dry-run"] {
+            let refused = forward(&format!("{unsendable}{dry_run}")).await;
+            assert!(text(&refused.stderr).contains("nothing was sent"), "{refused:?}");
+        }
     }
     // Stripe stores a failure, and repeats it for the key.
     let stored = json!({"kind": "stored_500", "on": "POST /v1/disputes/", "count": 1});

@@ -76,7 +76,10 @@ async fn an_operator_retries_a_notice_once_its_pix_is_credited() {
     let shown = service.object(&show).await;
     assert_eq!(shown["pix"], json!({"state": "credited", "charge": charge["id"]}));
     service.refuses(&dismiss, "retry the notice instead").await;
+    let dry = service.object(&format!("{retry} --dry-run")).await;
+    assert_eq!(service.object(&show).await["state"], "unmatched");
     let case = service.object(&retry).await;
+    assert_eq!(dry["case"], case["id"]);
     assert_eq!(fields(&case, &["status", "charge_id", "moved"]), json!(["open", charge["id"], 1000]));
     assert_eq!(service.object(&retry).await, case, "repeating the command changes nothing");
     assert_eq!(live.post_notice("n-1", &pix).await, (200, json!({"case": case["id"]})));
