@@ -456,6 +456,11 @@ async fn an_account_that_changes_its_bank_finishes_the_charges_of_the_former_one
     let (notified, swept, cancelled) =
         (live.charge(700).await, live.charge(800).await, live.charge(900).await);
     let former = live.move_to(&second).await;
+    let forget = |connection: &str| format!("accounts forget-acquirer {} {connection}", live.account);
+    for dry_run in ["", "--dry-run"] {
+        let needed = "these can't end without it: open charges: 3. Nothing was changed";
+        live.service.refuses(&format!("{} --reason left {dry_run}", forget(&former)), needed).await;
+    }
 
     // New charges are created at the second bank, and those of the former one end there.
     let moved = live.charge(500).await;
@@ -492,7 +497,6 @@ async fn an_account_that_changes_its_bank_finishes_the_charges_of_the_former_one
     let retired = acquirers.retired(live.scope().account, current.parse().unwrap()).await.unwrap();
     let (client, key) = (live.service.client_of(&retired), &retired.acquirer.settings.pix().unwrap().pix_key);
     assert!(client.get_webhook(key).await.unwrap().is_some());
-    let forget = |connection: &str| format!("accounts forget-acquirer {} {connection}", live.account);
     // More than one, because the service may meet one too.
     second.inject_fault(FaultKind::Http500, 100);
     live.service.refuses(&format!("{} --reason left", forget(current)), "nothing was changed").await;
@@ -504,6 +508,33 @@ async fn an_account_that_changes_its_bank_finishes_the_charges_of_the_former_one
     live.merchant.advance(CACHED_SECONDS).await;
     assert_eq!(live.refund_all(&notified).await, 503);
     live.service.refuses(&of_former, "has no connection").await;
+}
+
+#[tokio::test]
+async fn a_bank_is_forgotten_with_what_is_open_there_only_by_a_flag() {
+    let live = Live::start().await;
+    let second = live.service.start_bank(Profile::Complete, &[SECOND_KEY]).await;
+    let (paid, disputed) = (live.paid(1000).await, live.charge(1000).await);
+    let pix = live.pay(&disputed, PayRequest::default()).end_to_end_id;
+    live.pay_unmatched(&live.charge(800).await).await;
+    live.wait_for_status(&disputed, "paid").await;
+    assert_eq!(live.post_notice("n-1", &pix).await.0, 200);
+    live.service.stack.bank.inject_fault(FaultKind::DevolucaoStuck, 1);
+    assert_eq!(live.refund_all(&paid).await, 201);
+    live.hold_for_review().await;
+    let former = live.move_to(&second).await;
+    let forget =
+        format!("accounts forget-acquirer {} {former} --no-remove-webhook --reason left", live.account);
+    let needed = "the connection is still needed, and these can't end without it: open charges: 2, \
+                  refunds in progress: 1, payments that wait for an operator: 1, charges in dispute: 1";
+    for dry_run in ["", "--dry-run"] {
+        live.service.refuses(&format!("{forget} {dry_run}"), needed).await;
+    }
+    let shown = live.service.object(&format!("accounts show-acquirer {}", live.account)).await;
+    assert_eq!(shown["retired"][0]["connection"], former);
+    let forgotten = live.service.run(&format!("{forget} --although-needed")).await;
+    let warning = format!("warning: {needed}");
+    assert!(forgotten.status.success() && text(&forgotten.stderr).contains(&warning), "{forgotten:?}");
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ const OVER_A_DAY_SECONDS: i64 = 86_460;
 
 impl Live {
     /// Posts a notice that opens an infraction about a Pix. Returns the status and the body of the answer.
-    async fn post_notice(&self, notice_id: &str, end_to_end_id: &str) -> (u16, Value) {
+    pub(crate) async fn post_notice(&self, notice_id: &str, end_to_end_id: &str) -> (u16, Value) {
         let stack = &self.service.stack;
         let now = stack.clock.now();
         let body = json!({

@@ -6,6 +6,7 @@ mod arguments;
 mod bank;
 mod btcpay;
 mod check;
+mod needed;
 mod secret_files;
 mod signed;
 mod stripe;
@@ -73,7 +74,7 @@ pub(crate) enum Command {
     },
     /// Remove the credentials of an acquirer that the account replaced or removed, and its URL there
     ///
-    /// Afterwards the account's charges, refunds and returns at this acquirer can't end.
+    /// Afterwards the account's charges, refunds and returns at this acquirer can't end. So it is refused while any is open.
     #[command(name = "forget-acquirer")]
     Forget(Forget),
     /// Create another token for the URL of notifications, and register that URL at the acquirer
@@ -144,6 +145,9 @@ pub(crate) struct Forget {
     /// Do not call the bank: the URL for notifications remains registered there
     #[arg(long)]
     no_remove_webhook: bool,
+    /// Forget it although charges, refunds, returns or disputes there are open and then can't end
+    #[arg(long)]
+    although_needed: bool,
     #[command(flatten)]
     operator: OperatorArguments,
 }
@@ -398,6 +402,13 @@ async fn forget(stack: &Stack, arguments: Forget) -> Result<()> {
     let account = stack.existing_account(&arguments.id).await?.id;
     let connection = arguments.connection;
     let found = acquirers.retired(account, connection).await?;
+    if let Some(counts) = needed::count(stack, account, connection).await? {
+        let needed = format!("the connection is still needed, and these can't end without it: {counts}");
+        if !arguments.although_needed {
+            return Err(format!("{needed}. Nothing was changed: wait, or add --although-needed").into());
+        }
+        writeln!(std::io::stderr(), "warning: {needed}")?;
+    }
     if arguments.no_remove_webhook {
         writeln!(std::io::stderr(), "the URL was not removed at the bank")?;
     } else if stack.is_dry_run {
