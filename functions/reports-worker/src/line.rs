@@ -34,6 +34,11 @@ pub(crate) struct Line {
     /// `None`, as fee and net: the line is a balance.
     pub(crate) gross: Option<MinorUnits>,
     pub(crate) fee: Option<MinorUnits>,
+    /// What refunds, those in progress too, and lost disputes took from a payment; `None`: another line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) refunded: Option<MinorUnits>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) dispute_lost: Option<MinorUnits>,
     pub(crate) net: Option<MinorUnits>,
     /// The merchant's money after a movement: available, pending and retained.
     pub(crate) balance: Option<MinorUnits>,
@@ -134,6 +139,8 @@ impl Line {
             payer: text(charge.and_then(|charge| charge.customer.name.clone())),
             gross: None,
             fee: None,
+            refunded: None,
+            dispute_lost: None,
             net: None,
             balance: None,
             note: None,
@@ -163,11 +170,18 @@ impl Line {
 
     pub(crate) fn of_charge(charge: &Charge, at: Timestamp) -> Result<Self, MoneyError> {
         let gross = MinorUnits::from(charge.amount);
-        let net = charge.settlement.map(|settlement| settlement.net(charge.amount));
-        let fee = net.map(|net| gross.checked_sub(net)).transpose()?;
-        let line =
-            Self::of(charge.id.to_string(), at, LineKind::Payment(charge.status.public()), Some(charge));
-        Ok(line.with_sums(gross, fee.unwrap_or_default(), net.unwrap_or_default(), None))
+        let kind = LineKind::Payment(charge.status.public());
+        let line = Self::of(charge.id.to_string(), at, kind, Some(charge));
+        let Some(settlement) = charge.settlement else {
+            return Ok(line.with_sums(gross, MinorUnits::ZERO, MinorUnits::ZERO, None));
+        };
+        let funds = &charge.funds;
+        let fee_back = funds.acquirer_fee_returned.checked_add(funds.platform_fee_returned)?;
+        let fee = gross.checked_sub(settlement.net(charge.amount))?.checked_sub(fee_back)?;
+        let (refunded, lost) = (funds.refunded()?.checked_add(funds.in_progress()?)?, funds.med_lost);
+        let net = gross.checked_sub(MinorUnits::checked_sum([fee, refunded, lost])?)?;
+        let line = Self { refunded: Some(refunded), dispute_lost: Some(lost), ..line };
+        Ok(line.with_sums(gross, fee, net, None))
     }
 
     pub(crate) fn of_payout(payout: &Payout) -> Self {
@@ -176,11 +190,13 @@ impl Line {
         line.with_sums(amount, MinorUnits::ZERO, amount, payout.failure_reason.clone())
     }
 
-    pub(crate) fn of_case(case: &MedCase, charges: &Charges) -> Self {
+    /// Its net is what the movements of the case add up to in the statement: nothing until money is lost.
+    pub(crate) fn of_case(case: &MedCase, charges: &Charges) -> Result<Self, MoneyError> {
         let charge = charges.get(&case.id.charge()).map(StoredCharge::as_stored);
         let line = Self::of(case.id.to_string(), case.created_at, LineKind::Case(case.status), charge);
-        let line = line.with_sums(case.amount.into(), MinorUnits::ZERO, case.moved, case.reason.clone());
-        Self { charge: Some(case.id.charge()), ..line }
+        let net = MinorUnits::ZERO.checked_sub(case.loss()?)?;
+        let line = line.with_sums(case.amount.into(), MinorUnits::ZERO, net, case.reason.clone());
+        Ok(Self { charge: Some(case.id.charge()), ..line })
     }
 
     /// The words of the kind. A card payment that goes back is reversed, another one is returned.

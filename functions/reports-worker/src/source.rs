@@ -122,7 +122,7 @@ impl Source {
                 let cases: Vec<MedCase> = self.listed(found).await?;
                 let charges = self.charges(cases.iter().map(|case| case.id.charge())).await?;
                 let own = cases.iter().filter(|case| case.currency == self.currency);
-                own.map(|case| Line::of_case(case, &charges)).collect()
+                own.map(|case| Line::of_case(case, &charges)).collect::<Result<_, _>>()?
             }
         };
         Ok(Some(lines))

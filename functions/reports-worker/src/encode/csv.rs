@@ -12,7 +12,7 @@ use domain::pt_br;
 use domain::report::{Report, ReportLocale};
 use money::wallet::view::escape_formula;
 
-use super::{COLUMNS, Encoder, Result, money};
+use super::{Encoder, Result, columns, money, sums};
 use crate::line::Line;
 
 const BYTE_ORDER_MARK: &str = "\u{feff}";
@@ -28,9 +28,10 @@ fn quoted(text: &str) -> String {
 impl CsvFile {
     pub(super) fn new(report: &Report, out: &mut Vec<u8>) -> Result<Self> {
         let file = Self { report: report.clone() };
-        let header = COLUMNS.map(|(english, portuguese)| quoted(file.say(english, portuguese)));
+        let header = columns(report).map(|(english, portuguese, _)| quoted(file.say(english, portuguese)));
+        let header = header.collect();
         out.extend(file.say("", BYTE_ORDER_MARK).bytes());
-        file.write([header].into_iter(), out)?;
+        file.write(std::iter::once(header), out)?;
         Ok(file)
     }
 
@@ -41,7 +42,7 @@ impl CsvFile {
         }
     }
 
-    fn write(&self, rows: impl Iterator<Item = [String; 12]>, out: &mut Vec<u8>) -> Result<()> {
+    fn write(&self, rows: impl Iterator<Item = Vec<String>>, out: &mut Vec<u8>) -> Result<()> {
         let mut writer = WriterBuilder::new()
             .delimiter(self.report.spec.delimiter().byte())
             // The cells are quoted already, but for numbers.
@@ -55,7 +56,7 @@ impl CsvFile {
         Ok(())
     }
 
-    fn row(&self, line: &Line) -> [String; 12] {
+    fn row(&self, line: &Line) -> Vec<String> {
         let text = |text: Option<&str>| text.map(quoted).unwrap_or_default();
         let sum = |minor: Option<MinorUnits>| {
             let decimal = minor.map(|minor| money(minor, &self.report).decimal()).unwrap_or_default();
@@ -63,7 +64,7 @@ impl CsvFile {
         };
         let method =
             line.method.map(|UpperCaseMethod(method)| self.say(method.as_str(), method.facts().name));
-        [
+        let texts = [
             self.say(&line.at.to_iso(), &pt_br::format_second(line.at)).to_owned(),
             quoted(self.say(line.kind.name(), line.in_portuguese())),
             text(line.order.as_deref()),
@@ -71,12 +72,9 @@ impl CsvFile {
             text(line.end_to_end_id.as_deref()),
             text(method),
             text(line.payer.as_deref()),
-            sum(line.gross),
-            sum(line.fee),
-            sum(line.net),
-            sum(line.balance),
-            text(line.note.as_deref()),
-        ]
+        ];
+        let sums = sums(line, &self.report).map(sum);
+        texts.into_iter().chain(sums).chain([text(line.note.as_deref())]).collect()
     }
 }
 

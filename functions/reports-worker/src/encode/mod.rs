@@ -8,28 +8,51 @@ mod pdf;
 mod xlsx;
 
 use std::fs::File;
+use std::ops::Range;
 
 use domain::money::{MinorUnits, Money};
-use domain::report::{Report, ReportFormat};
+use domain::report::{Report, ReportFormat, ReportKind};
 use domain::work::WorkFailure;
 
 use crate::line::Line;
 
-/// The columns of a sheet, in English and in Portuguese.
-const COLUMNS: [(&str, &str); 12] = [
-    ("date", "Data"),
-    ("type", "Tipo"),
-    ("order_id", "Pedido"),
-    ("charge_id", "Cobrança"),
-    ("end_to_end_id", "Id fim a fim"),
-    ("method", "Método"),
-    ("payer_name", "Pagador"),
-    ("gross", "Bruto"),
-    ("fee", "Tarifa"),
-    ("net", "Líquido"),
-    ("balance", "Saldo"),
-    ("note", "Observação"),
+/// The columns of a sheet, in English and in Portuguese, with their widths in characters.
+const COLUMNS: [(&str, &str, u16); 14] = [
+    ("date", "Data", 19),
+    ("type", "Tipo", 22),
+    ("order_id", "Pedido", 18),
+    ("charge_id", "Cobrança", 40),
+    ("end_to_end_id", "Id fim a fim", 34),
+    ("method", "Método", 12),
+    ("payer_name", "Pagador", 28),
+    ("gross", "Bruto", 14),
+    ("fee", "Tarifa", 12),
+    ("refunded", "Devolvido", 14),
+    ("dispute_lost", "Perdido em disputa", 18),
+    ("net", "Líquido", 14),
+    ("balance", "Saldo", 14),
+    ("note", "Observação", 30),
 ];
+
+/// The columns that only a report of payments has. In the others, these sums are lines.
+const OF_PAYMENTS: Range<u16> = 9..11;
+
+fn has_column(report: &Report, index: u16) -> bool {
+    report.spec.kind == ReportKind::Payments || !OF_PAYMENTS.contains(&index)
+}
+
+fn columns(report: &Report) -> impl Iterator<Item = (&'static str, &'static str, u16)> {
+    let shown = (0..).zip(COLUMNS).filter(|(index, _)| has_column(report, *index));
+    shown.map(|(_, column)| column)
+}
+
+/// The sums of a line, in the order of their columns, of which the first is [`FIRST_SUM`].
+fn sums(line: &Line, report: &Report) -> impl Iterator<Item = Option<MinorUnits>> {
+    let sums = [line.gross, line.fee, line.refunded, line.dispute_lost, line.net, line.balance];
+    (FIRST_SUM..).zip(sums).filter(|(index, _)| has_column(report, *index)).map(|(_, sum)| sum)
+}
+
+const FIRST_SUM: u16 = 7;
 
 /// Why a file can't be written.
 #[derive(Debug, thiserror::Error)]

@@ -7,11 +7,8 @@ use domain::pt_br;
 use domain::report::Report;
 use rust_xlsxwriter::{Format, Workbook};
 
-use super::{COLUMNS, Encoder, Result, money};
+use super::{Encoder, FIRST_SUM, Result, columns, money, sums};
 use crate::line::Line;
-
-/// The widths of the columns, in characters.
-const WIDTHS: [u16; 12] = [19, 22, 18, 40, 34, 12, 28, 14, 12, 14, 14, 30];
 
 pub(super) struct Sheet {
     workbook: Workbook,
@@ -29,7 +26,7 @@ impl Sheet {
         let sum = Format::new().set_num_format(format!("#,##0{}", decimals.trim_end_matches('.')));
         let date = Format::new().set_num_format("dd/mm/yyyy hh:mm:ss");
         let sheet = workbook.add_worksheet_with_constant_memory()?;
-        for ((column, width), (_, name)) in (0..).zip(WIDTHS).zip(COLUMNS) {
+        for (column, (_, name, width)) in (0..).zip(columns(report)) {
             sheet.set_column_width(column, width)?;
             sheet.write_string_with_format(0, column, name, &Format::new().set_bold())?;
         }
@@ -57,15 +54,17 @@ impl Encoder for Sheet {
                     sheet.write_string(row, column, text)?;
                 }
             }
-            for (column, minor) in (7..).zip([line.gross, line.fee, line.net, line.balance]) {
+            let mut note_column = FIRST_SUM;
+            for minor in sums(line, &self.report) {
                 if let Some(minor) = minor {
                     // A cell has a double: the one nearest to the amount.
                     let number: f64 = money(minor, &self.report).decimal().parse().unwrap_or_default();
-                    sheet.write_number_with_format(row, column, number, &self.sum)?;
+                    sheet.write_number_with_format(row, note_column, number, &self.sum)?;
                 }
+                note_column = note_column.saturating_add(1);
             }
             if let Some(note) = &line.note {
-                sheet.write_string(row, 11, note)?;
+                sheet.write_string(row, note_column, note)?;
             }
             self.next = row.saturating_add(1);
         }

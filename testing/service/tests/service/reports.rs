@@ -183,7 +183,7 @@ async fn each_type_and_format_lists_what_it_names() {
     service.new_charge(&json!({"amount": 2_000, "metadata": {"order_id": "2"}})).await;
     service.refund(&sold, "refund-0001", json!({"amount": 400})).await.expect(201);
     let disputed = service.sale(3_000, "3", "Caio & <Lia>").await;
-    service.open_case(&disputed, json!({"reason": "não reconheço"})).await;
+    let case = service.open_case(&disputed, json!({"reason": "não reconheço"})).await;
     let now = service.stack.clock.now();
     let (payout, money) = (PayoutId::new(now, [7; 10]), (Amount::parse(100).unwrap(), Currency::BRL));
     Payouts::new(service.store())
@@ -215,7 +215,21 @@ async fn each_type_and_format_lists_what_it_names() {
     }
     let mut by_paid = service.of_today("payments", "json");
     by_paid["by"] = json!("paid");
-    assert_eq!(names(&service.report(&by_paid).await.1), "paid 1 1000, disputed 3 3000");
+    let sums = |file: &str, names: &[&str]| {
+        let value: Value = serde_json::from_str(file).unwrap();
+        let sums = |row: &Value| names.iter().map(|name| row[*name].as_i64().unwrap()).collect::<Vec<_>>();
+        value["data"].as_array().unwrap().iter().map(sums).collect::<Vec<_>>()
+    };
+    let payments = service.report(&by_paid).await.1;
+    assert_eq!(names(&payments), "paid 1 1000, disputed 3 3000");
+    let columns = ["gross", "fee", "refunded", "dispute_lost", "net"];
+    let kept = sums(&payments, &columns);
+    assert_eq!(
+        kept,
+        [[1_000, 6, 400, 0, 594], [3_000, 10, 0, 0, 2_990]],
+        "a dispute that is open took nothing"
+    );
+    assert_eq!(sums(&service.report(&service.of_today("med_cases", "json")).await.1, &["net"]), [[0]]);
 
     let (report, ofx) = service.report_bytes(&service.of_today("statement", "ofx")).await;
     let ofx: String = ofx.iter().map(|byte| char::from(*byte)).collect();
@@ -236,6 +250,23 @@ async fn each_type_and_format_lists_what_it_names() {
         let sales = format == "xlsx" || text.contains(&totals);
         assert!(sales, "what a dispute holds is no negative sale: {text}");
     }
+    // What a refund returned and a dispute took is neither a part of the sale's net nor of the statement's.
+    service.decide_case(&case, "payer").await.expect(200);
+    let payments = service.report(&by_paid).await.1;
+    let kept = sums(&payments, &columns);
+    assert_eq!(kept, [[1_000, 6, 400, 0, 594], [3_000, 10, 0, 3_000, -10]]);
+    let cases = service.report(&service.of_today("med_cases", "json")).await.1;
+    assert_eq!(sums(&cases, &["net"]), [[-3_000]]);
+    by_paid["format"] = json!("csv");
+    let (_, file) = service.report(&by_paid).await;
+    let rows = cells(&file, ',');
+    assert_eq!(rows[0][7..12], ["gross", "fee", "refunded", "dispute_lost", "net"]);
+    assert_eq!(rows[2][7..12], ["30.00", "0.10", "0.00", "30.00", "-0.10"]);
+    // All movements but the payout of 1,00.
+    let (_, statement) = service.report(&service.of_today("statement", "csv")).await;
+    let rest = cells(&statement, ',').last().unwrap()[10].replace('.', "");
+    assert_eq!(kept.iter().map(|row| row[4]).sum::<i64>() - 100, rest.parse::<i64>().unwrap());
+
     for (kind, format, currency, param) in [
         ("payments", "ofx", "BRL", "format"),
         ("fees", "pdf", "BRL", "format"),
