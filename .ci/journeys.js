@@ -141,6 +141,7 @@ async function journey(browser, shop, hasScript) {
       }
       await user.type("Conte o que foi vendido", "Camiseta azul, entregue em 20/11 na portaria, com assinatura.");
       await user.follow("Contestar");
+      await user.follow("Confirmar");
       await user.expect("Contestada");
     },
     invite: async () => {

@@ -7,13 +7,18 @@ use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::post;
 use domain::ids::{EvidenceId, MedCaseId};
-use domain::med::{CaseStatus, MedCase};
+use domain::med::{AppealReason, CaseStatus, MedCase};
 use money::med::CaseError;
 use money::med::request::appeal_reason;
-use pages::errors_as_pages;
 use pages::forms::{Need, answer, body, done_as, invalid_amount, minor_units};
+use pages::{CONFIRMED, SentForm, Word, errors_as_pages};
 use serde_json::json;
 use shared::http::{IdPair, IdPath, Problem, Result};
+
+pages::words! { ,
+    APPEAL = "Contestar", "Appeal", "Apelar";
+    APPEAL_ASK = "Enviar a contestação? Depois de enviada, o texto não pode ser mudado. Arquivos anexados: {}.", "Send the appeal? Its text can't be changed afterwards. Attached files: {}.", "¿Enviar la apelación? Después de enviada, el texto no puede cambiarse. Archivos adjuntos: {}.";
+}
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -44,8 +49,8 @@ fn require_before_deadline(case: &MedCase, member: &MemberForm) -> Result<()> {
     if case.is_past_deadline(member.now) { Err(Problem::Unprocessable(text())) } else { Ok(()) }
 }
 
-/// Sends the appeal, or only stores its text. The text of an appeal that is refused is stored too, so that it
-/// need not be written again.
+/// Sends the appeal after a question, or only stores its text. The text of an appeal that is asked about or refused is
+/// stored too, so that it need not be written again.
 async fn appeal(IdPath(id): IdPath<MedCaseId>, member: MemberForm) -> Result<Response> {
     member.require_role(Need::Admin)?;
     let (case, page) = own_case(&member, id).await?;
@@ -53,26 +58,49 @@ async fn appeal(IdPath(id): IdPath<MedCaseId>, member: MemberForm) -> Result<Res
     // A browser sends a line break as two characters, which would count twice.
     let text = member.form.text("reason").unwrap_or_default().replace("\r\n", "\n");
     let is_draft = member.form.text("draft").is_some();
-    let mut sent = if is_draft { Ok(()) } else { Box::pin(send(&member, case, &text)).await };
-    if sent.is_err() {
-        // A form that is sent twice is answered alike.
-        let stored = member.app.cases.find(Some(id)).await?.and_then(|case| case.appeal_reason);
-        sent = if stored.as_deref() == Some(text.as_str()) { Ok(()) } else { sent };
-    }
-    if is_draft || sent.is_err() {
+    let is_asked = member.form.text(CONFIRMED).is_none() && may_send(&member, &case, &text).is_ok();
+    if is_draft || is_asked {
         member.app.cases.save_draft(id, &text, member.now).await?;
     }
     if is_draft {
         return Ok(done_as("disputes-draft", &page));
     }
+    if is_asked {
+        let files = case.evidence_count.to_string();
+        return ask(&member, &format!("{page}/appeal"), &page, (APPEAL, APPEAL_ASK, &files));
+    }
+    let mut sent = Box::pin(send(&member, case, &text)).await;
+    if sent.is_err() {
+        // A form that is sent twice is answered alike.
+        let stored = member.app.cases.find(Some(id)).await?.and_then(|case| case.appeal_reason);
+        sent = if stored.as_deref() == Some(text.as_str()) { Ok(()) } else { sent };
+    }
+    if sent.is_err() {
+        member.app.cases.save_draft(id, &text, member.now).await?;
+    }
     answer(sent.map(|()| page.clone()), &page)
 }
 
-async fn send(member: &MemberForm, case: MedCase, text: &str) -> Result<()> {
+fn ask(
+    member: &MemberForm,
+    action: &str,
+    page: &str,
+    (title, question, value): (Word, Word, &str),
+) -> Result<Response> {
+    let sent = SentForm::typed(action, &member.typed);
+    let sent = sent.ok_or_else(|| Problem::field("idempotency_key", "must be that of the page's form"))?;
+    member.asking((title, page), &sent, |form| form.language.fill(question, &[value]))
+}
+
+fn may_send(member: &MemberForm, case: &MedCase, text: &str) -> Result<AppealReason> {
     member.require(Need::Admin)?;
-    require_open(&case)?;
-    require_before_deadline(&case, member)?;
-    let reason = appeal_reason(&body(json!({ "reason": text }))?)?;
+    require_open(case)?;
+    require_before_deadline(case, member)?;
+    appeal_reason(&body(json!({ "reason": text }))?)
+}
+
+async fn send(member: &MemberForm, case: MedCase, text: &str) -> Result<()> {
+    let reason = may_send(member, &case, text)?;
     member.app.cases.appeal(case, &reason, &member.caller, member.now).await?;
     Ok(())
 }

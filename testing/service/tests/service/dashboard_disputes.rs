@@ -65,6 +65,13 @@ async fn a_draft_is_kept_until_the_appeal_is_sent() {
     assert_eq!(case_of(&service, &page).await["status"], "open");
     // A browser sends a line break as two characters.
     let sent = TEXT.replace('\n', "\r\n");
+    // It is asked first, and who goes back finds the text.
+    let form = member.page(&page).await.press("Contestar", &[(APPEAL, &sent)]);
+    let asked = shown(&member.post(&form.action, &form.pairs()).await);
+    assert!(asked.contains("Depois de enviada, o texto não pode ser mudado"), "{asked}");
+    assert_eq!(asked.named(Role::Link, "Voltar")[0].target(), page);
+    assert_eq!(case_of(&service, &page).await["status"], "open");
+    assert_eq!(appeal_text(&member.page(&page).await), TEXT);
     assert_eq!(member.submit(&page, "Contestar", &[(APPEAL, &sent)]).await, done);
     let appealed = case_of(&service, &page).await;
     assert_eq!((&appealed["status"], &appealed["appeal_reason"]), (&json!("appealed"), &json!(TEXT)));
