@@ -26,6 +26,9 @@ const SECONDS_AN_HOUR: i64 = 3_600;
 
 const HOURS_A_DAY: i64 = 24;
 
+/// The id of the form that has the text of the appeal.
+const APPEAL_FORM: &str = "appeal";
+
 /// Hours before the deadline from which it is marked.
 const URGENT_HOURS: i64 = 48;
 
@@ -111,7 +114,6 @@ pages::words! { ,
     ANALYSIS_OF_BANKS = "Análise dos bancos", "Analysis by the banks", "Análisis de los bancos";
     ANALYSIS = "Análise do banco do cartão", "Analysis by the card's bank", "Análisis del banco de la tarjeta";
     DECISION = "Decisão", "Decision", "Decisión";
-    REMOVE_FILE_ASK = "Remover este arquivo?", "Remove this file?", "¿Quitar este archivo?";
 }
 
 pages::translate! {
@@ -292,11 +294,16 @@ fn file_list(page: &Page, case: &MedCase, files: &[Evidence]) -> Markup {
     let rows = files.iter().map(|evidence| {
         let path = format!("{PATH}/{}/evidence/{}", case.id, evidence.id);
         let kilobytes = evidence.file.size.div_ceil(1024);
+        let (name, remove) = (without_documents(evidence.file.name.as_str()), format!("{path}/remove"));
         vec![
             html! {
-                a href=(path) dir="auto" { (without_documents(evidence.file.name.as_str())) }
+                a href=(path) dir="auto" { (name) }
                 @if may_remove {
-                    " " (page.confirmed(&format!("{path}/remove"), (w::REMOVE, "quiet sm"), Need::Admin, REMOVE_FILE_ASK))
+                    " "
+                    // With the form of the appeal, so that its text is kept.
+                    @if page.may(Need::Admin) && !case.is_past_deadline(page.now) {
+                        button.quiet.sm form=(APPEAL_FORM) formaction=(remove) formnovalidate aria-label={ (page.say(w::REMOVE)) " " (name) } { (page.say(w::REMOVE)) }
+                    } @else { (page.button(&remove, (w::REMOVE, "quiet sm"), Need::Admin, &html! {})) }
                 }
             },
             html! { (kilobytes) " KB" },
@@ -367,7 +374,7 @@ fn answer(page: &Page, case: &MedCase) -> Markup {
                 @if let Some(draft) = case.appeal_draft.as_deref().filter(|_| !may) {
                     p.soft dir="auto" { (without_documents(draft)) }
                 }
-                form.fields method="post" action=(action("appeal")) {
+                form.fields id=(APPEAL_FORM) method="post" action=(action("appeal")) {
                     (page.mode_field())
                     div {
                         label for="reason" { (page.say(w::APPEAL_TEXT)) }

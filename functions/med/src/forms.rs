@@ -18,6 +18,8 @@ use shared::http::{IdPair, IdPath, Problem, Result};
 pages::words! { ,
     APPEAL = "Contestar", "Appeal", "Apelar";
     APPEAL_ASK = "Enviar a contestação? Depois de enviada, o texto não pode ser mudado. Arquivos anexados: {}.", "Send the appeal? Its text can't be changed afterwards. Attached files: {}.", "¿Enviar la apelación? Después de enviada, el texto no puede cambiarse. Archivos adjuntos: {}.";
+    REMOVE_FILE = "Remover o arquivo", "Remove the file", "Quitar el archivo";
+    REMOVE_FILE_ASK = "Remover este arquivo? O texto da contestação fica salvo.", "Remove this file? The text of the appeal is kept.", "¿Quitar este archivo? El texto de la apelación queda guardado.";
 }
 
 pub(crate) fn routes() -> Router<App> {
@@ -161,6 +163,14 @@ async fn remove_file(
     member.require_role(Need::Admin)?;
     let (case, page) = own_case(&member, id).await?;
     let file = file.ok_or(Problem::NotFound { what: "evidence of this case" })?;
+    if member.form.text(CONFIRMED).is_none() {
+        // The button belongs to the form of the appeal.
+        if let Some(text) = member.typed.text("reason") {
+            member.app.cases.save_draft(case.id, &text.replace("\r\n", "\n"), member.now).await?;
+        }
+        let path = format!("{page}/evidence/{file}/remove");
+        return ask(&member, &path, &page, (REMOVE_FILE, REMOVE_FILE_ASK, ""));
+    }
     let removed = Box::pin(member.app.evidence.remove(case.id, file, &member.caller, member.now)).await;
     answer(removed.map(|()| page.clone()).map_err(Problem::from), &page)
 }

@@ -250,10 +250,14 @@ impl Page {
         }
     }
 
-    /// The one form that has a button of this name.
+    /// The one form that has a button of this name, inside it or by its id.
     #[must_use]
     pub fn form(&self, button: &str) -> Self {
-        let forms = self.all(Role::Form).into_iter().filter(|form| form.has(Role::Button, button));
+        let ids = self.named(Role::Button, button);
+        let ids: Vec<&str> = ids.iter().filter_map(|button| button.attribute("form")).collect();
+        let is_named = |form: &Self| form.attribute("id").is_some_and(|id| ids.contains(&id));
+        let forms = self.all(Role::Form).into_iter();
+        let forms = forms.filter(|form| is_named(form) || form.has(Role::Button, button));
         only(forms.collect(), &format!("the form of {button:?} of {:?}", self.names(Role::Button)), self)
     }
 
@@ -261,7 +265,8 @@ impl Page {
     /// checked by "on", and unchecked by "".
     pub fn press(&self, button: &str, typed: &[(&str, &str)]) -> Sent {
         let form = if Role::of(&self.part) == Some(Role::Form) { self.clone() } else { self.form(button) };
-        let pressed = form.get(Role::Button, button);
+        let inside = form.named(Role::Button, button);
+        let pressed = if inside.is_empty() { self } else { &form }.get(Role::Button, button);
         assert!(!pressed.is_disabled(), "{button:?} can't be pressed: {self}");
         let filled: Vec<_> =
             typed.iter().map(|(label, text)| (form.get(Role::Field, label).part, *text)).collect();
@@ -289,6 +294,7 @@ impl Page {
             };
             fields.extend(is_sent.then(|| (name.to_owned(), value)));
         }
-        Sent { action: form.attribute("action").unwrap_or_default().to_owned(), fields }
+        let action = pressed.attribute("formaction").or(form.attribute("action"));
+        Sent { action: action.unwrap_or_default().to_owned(), fields }
     }
 }

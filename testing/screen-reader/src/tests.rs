@@ -15,6 +15,7 @@ const SHOP: &str = r#"<!doctype html><html lang="pt-BR"><head><title>Loja</title
 duas
 linhas</textarea></label>
         <button name="draft" value="1">Guardar</button><button>Enviar</button><button disabled>Apagar</button></form>
+        <form id="f" action="a/c"><input name="text" value="t"></form><button form="f" formaction="a/d">Tirar</button>
         </body></html>"#;
 
 #[test]
@@ -43,6 +44,8 @@ fn a_form_is_sent_with_its_hidden_fields_and_the_pressed_button() {
     let typed = text(page.press("Guardar", &typed));
     assert_eq!(typed, ["key=k\"1", "name=Ana", "box=2", "role=D", "text=", "draft=1"]);
     assert!(page.form("Enviar").get(Role::Button, "Apagar").is_disabled());
+    let outside = page.press("Tirar", &[]);
+    assert_eq!((&*outside.action, outside.pairs()), ("a/d", vec![("text", "t")]));
 }
 
 #[test]

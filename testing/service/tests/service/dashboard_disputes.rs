@@ -199,6 +199,7 @@ fn offers_upload(page: &Page) -> bool {
 
 /// With a document, which pages mask.
 const FILE: &str = "nota <b> 295.379.955-93.pdf";
+const MASKED: &str = "nota <b> ***.379.955-**.pdf";
 const PDF: &[u8] = b"%PDF-1.7\nnota fiscal";
 
 /// The ticket of an upload that the page's script announces.
@@ -248,7 +249,7 @@ async fn a_page_uploads_evidence_to_the_storage_and_links_to_it() {
     }
     let with_file = member.page(&page).await;
     let link = format!("{page}/evidence/{}", id(&ticket));
-    assert_eq!(with_file.get(Role::Link, "nota <b> ***.379.955-**.pdf").target(), link);
+    assert_eq!(with_file.get(Role::Link, MASKED).target(), link);
     assert!(!with_file.source().contains("X-Amz-Signature"), "{with_file}");
     let signed = member.answer(&link, &[]).await;
     let file = service.raw(Method::GET, location(&signed), &[], "").await;
@@ -269,6 +270,18 @@ async fn a_page_uploads_evidence_to_the_storage_and_links_to_it() {
     let path = format!("{page}/evidence/{}", id(&wrong));
     assert_eq!(member.post(&format!("{path}/complete"), &[("mode", "test")]).await.status, 204);
     let object = location(&member.answer(&path, &[]).await).to_owned();
+    // The button sends the text of the appeal too, which is kept.
+    let both = member.page(&page).await;
+    let buttons: Vec<Page> = both.named(Role::Button, &format!("Remover {MASKED}"));
+    assert_eq!(buttons.len(), 2, "{both}");
+    let remove =
+        buttons.iter().find(|button| button.attribute("formaction") == Some(&format!("{path}/remove")));
+    assert_eq!(remove.unwrap().attribute("form"), Some("appeal"));
+    let mut form = both.press("Contestar", &[(APPEAL, TEXT)]);
+    form.action = format!("{path}/remove");
+    let asked = shown(&member.post(&form.action, &form.pairs()).await);
+    assert!(asked.contains("Remover este arquivo?"), "{asked}");
+    assert_eq!(appeal_text(&member.page(&page).await), TEXT);
     for left in [1, 1] {
         let removed = member.post(&format!("{path}/remove"), &[("mode", "test"), ("confirmed", "1")]).await;
         assert_eq!(location(&removed), format!("{page}?done"));
