@@ -314,7 +314,7 @@ pub(crate) async fn endpoint(visitor: Visitor, IdPath(id): IdPath<EndpointId>) -
     Ok(page.render(&endpoint.url, &main))
 }
 
-/// The button that sends everything again that failed, and the last recoveries.
+/// The button that sends everything again that did not arrive, and the last recoveries.
 fn recovery_card(page: &Page, endpoint: &Endpoint, recoveries: &[Recovery]) -> Markup {
     let is_running = |recovery: &Recovery| recovery.status == RecoveryStatus::Running;
     let rows = recoveries.iter().map(|recovery| {
@@ -335,8 +335,8 @@ fn recovery_card(page: &Page, endpoint: &Endpoint, recoveries: &[Recovery]) -> M
             h2 { (page.say(w::RECOVER)) }
             p { (page.say(w::RECOVER_MEANS)) }
             @match inactive(endpoint) {
-                Some(reason) => (disabled(page.language, w::RESEND_ALL_FAILED, reason)),
-                None => (page.button(&format!("{PATH}/{}/recover", endpoint.id), (w::RESEND_ALL_FAILED, ""), Need::Member, &html! {})),
+                Some(reason) => (disabled(page.language, w::RESEND_MISSED, reason)),
+                None => (page.button(&format!("{PATH}/{}/recover", endpoint.id), (w::RESEND_MISSED, ""), Need::Member, &html! {})),
             }
             @if !recoveries.is_empty() { (page.table(w::RECOVERIES, &columns, rows.collect())) }
         }

@@ -286,8 +286,8 @@ pages::words! { pub(crate),
     ATTEMPTS = "Tentativas", "Attempts", "Intentos";
     RECOVER = "Recuperação", "Recovery", "Recuperación";
     RECOVERIES = "Recuperações", "Recoveries", "Recuperaciones";
-    RECOVER_MEANS = "Depois de uma queda do seu servidor, envia de novo todos os eventos dos últimos 90 dias que falharam em definitivo e não chegaram depois.", "After an outage of your server, sends again all events of the last 90 days that failed for good and did not arrive later.", "Después de una caída de su servidor, envía de nuevo todos los eventos de los últimos 90 días que fallaron en definitiva y no llegaron después.";
-    RESEND_ALL_FAILED = "Reenviar tudo o que falhou", "Resend everything that failed", "Reenviar todo lo que falló";
+    RECOVER_MEANS = "Depois de uma queda do seu servidor, envia de novo todos os eventos dos últimos 90 dias que não chegaram: os que falharam em definitivo, os que foram cancelados e, sem esperar a próxima tentativa, os que estão pendentes.", "After an outage of your server, sends again all events of the last 90 days that did not arrive: those that failed for good, those that were cancelled and, without waiting for the next attempt, those that are pending.", "Después de una caída de su servidor, envía de nuevo todos los eventos de los últimos 90 días que no llegaron: los que fallaron en definitiva, los cancelados y, sin esperar el próximo intento, los pendientes.";
+    RESEND_MISSED = "Reenviar tudo o que não chegou", "Resend everything that did not arrive", "Reenviar todo lo que no llegó";
     RESENT_OF_FOUND = "Reenviadas / encontradas", "Resent / found", "Reenviadas / encontradas";
     RECOVERY_RUNS = "Em andamento", "In progress", "En curso";
     RECOVERY_DONE = "Concluída", "Completed", "Concluida";

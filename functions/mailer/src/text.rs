@@ -222,7 +222,7 @@ pub(crate) fn disabled(endpoint: &Endpoint, at: Timestamp, dashboard: &str) -> O
             .to_owned(),
         lines(&fields),
         "Ele não recebe mais eventos novos. O que já esperava por ele ainda é tentado até o fim.".to_owned(),
-        "O que fazer, depois de corrigir o servidor: abra o endpoint no painel, escolha Reativar, e depois Reenviar tudo o que falhou."
+        "O que fazer, depois de corrigir o servidor: abra o endpoint no painel, escolha Reativar, e depois Reenviar tudo o que não chegou."
             .to_owned(),
         endpoint_link(endpoint, dashboard),
     ];
@@ -574,7 +574,7 @@ Disputa: med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw";
 
         Ele não recebe mais eventos novos. O que já esperava por ele ainda é tentado até o fim.
 
-        O que fazer, depois de corrigir o servidor: abra o endpoint no painel, escolha Reativar, e depois Reenviar tudo o que falhou.
+        O que fazer, depois de corrigir o servidor: abra o endpoint no painel, escolha Reativar, e depois Reenviar tudo o que não chegou.
 
         O endpoint no painel: https://pay.example.com/dashboard/webhooks/wh_01kdvdna000w3ge1r70w3ge1r7
         "#);

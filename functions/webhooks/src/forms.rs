@@ -9,7 +9,7 @@ use domain::ids::{DeliveryId, EndpointId, ResendId};
 use domain::webhook::event_type::EventType;
 use domain::webhook::signature::EndpointSecret;
 use effects::webhook::endpoint::{EndpointChange, Endpoints, NewEndpoint};
-use effects::webhook::recovery::NewRecovery;
+use effects::webhook::recovery::{NewRecovery, Recoverable};
 use pages::forms::{ContainmentForm, Need, OpenForm, answer, body};
 use pages::kept::endpoint_form;
 use pages::{errors_as_pages, words as w};
@@ -118,7 +118,8 @@ async fn recover(IdPath(id): IdPath<EndpointId>, member: MemberForm) -> Result<R
     let recovered = async {
         let endpoint = app.endpoints.find(&caller.scope, id).await?;
         let key = format!("dashboard#{}", form.text("idempotency_key").unwrap_or_default());
-        let request = NewRecovery::of_failed(*now);
+        let statuses = vec![Recoverable::Failed, Recoverable::Cancelled, Recoverable::Pending];
+        let request = NewRecovery { statuses, ..NewRecovery::of_failed(*now) };
         let recover = Box::pin(app.recoveries.request_by(caller, &endpoint, (&key, request), *now));
         member.once(&format!("recover#{id}"), recover).await??;
         Ok(path.clone())

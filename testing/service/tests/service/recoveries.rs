@@ -162,18 +162,27 @@ async fn a_member_recovers_an_endpoint_on_its_page() {
     let endpoint = service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
     exhaust(&service, 1).await;
+    // One has failed for good, and one waits for its next attempt.
+    service.charge().await;
+    eventually("one waits", async || {
+        let waiting = service.deliveries("&status=PENDING").await.into_iter().next()?;
+        waiting["nextRetryAt"].is_string().then_some(())
+    })
+    .await;
     is_up.store(true, Ordering::SeqCst);
     let page = format!("/dashboard/webhooks/{}", id(&endpoint));
     let browser = Browser::owner(&service).await;
-    browser.submit(&page, "Reenviar tudo o que falhou", &[]).await;
+    browser.submit(&page, "Reenviar tudo o que não chegou", &[]).await;
     let done = eventually("the recovery ends", async || {
         let page = browser.page(&page).await;
         page.contains("Concluída").then_some(page)
     })
     .await;
-    assert!(done.contains("1 / 1"), "{done}");
-    eventually("it is delivered", async || (count(&service, "&status=DELIVERED").await == 1).then_some(()))
-        .await;
+    assert!(done.contains("2 / 2"), "{done}");
+    eventually("both are delivered", async || {
+        (count(&service, "&status=DELIVERED").await == 2).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
