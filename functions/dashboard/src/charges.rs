@@ -48,7 +48,7 @@ pub(crate) const PATH: &str = "/dashboard/charges";
 const SETTLED_AFTER_MS: i64 = 60_000;
 
 /// A filter of the page alone: charges of the other methods are left out, so a page may be short.
-const METHOD: &str = "method";
+pub(crate) const METHOD: &str = "method";
 
 /// Parts of the list that are read until one has a charge that the filters leave.
 const MOST_PAGES: usize = 5;

@@ -19,7 +19,7 @@ use money::wallet::statement::{StatementFilter, StatementFormat};
 use pages::{Cell, Word, money, time};
 use shared::http::{Problem, Query, Result};
 
-use crate::charges::{self, of_rows};
+use crate::charges::{self, METHOD, of_rows};
 use crate::states::charge_tag;
 use crate::visit::{Page, Visit, Visitor};
 use crate::words as w;
@@ -48,8 +48,9 @@ pages::words! { pub(crate),
     CHARGES_OF = "{} cobranças", "{} charges", "{} cobros";
     MORE_THAN = "mais de {} cobranças", "more than {} charges", "más de {} cobros";
     COUNTED_TO = "contadas até {}, sem as mais novas", "counted up to {}, without the newest", "contadas hasta {}, sin las más nuevas";
-    BY_CREATION = "vendas pelo dia da criação", "sales by the day of creation", "ventas por el día de creación";
-    BY_PAYMENT = "pelo dia do pagamento", "by the day of payment", "por el día del pago";
+    BY_CREATION = "antes de devoluções; vendas pelo dia da criação", "before refunds; sales by the day of creation", "antes de devoluciones; ventas por el día de creación";
+    BY_PAYMENT = "antes de devoluções; pelo dia do pagamento", "before refunds; by the day of payment", "antes de devoluciones; por el día del pago";
+    OF_ALL_METHODS = "de todos os métodos juntos, antes de devoluções; pelo dia do pagamento não há soma de um só método", "of all methods together, before refunds; by the day of payment there is no sum of one method", "de todos los métodos juntos, antes de devoluciones; por el día del pago no hay suma de un solo método";
 }
 
 /// What a list adds up to, from the sums of days.
@@ -71,7 +72,7 @@ impl Totals {
         query: &Query,
         (status, method): (Option<PublicStatus>, Option<PaymentMethod>),
     ) -> Result<Self> {
-        if charges::is_filtered_but(query, &["created_after", "created_before", "method"]) {
+        if charges::is_filtered_but(query, &["created_after", "created_before", METHOD]) {
             return Ok(Self::default());
         }
         let scope = visit.sharded_scope();
@@ -99,9 +100,14 @@ impl Totals {
         })
     }
 
-    /// Of the charges that were paid in a period, if nothing else is filtered.
-    async fn received(rollups: &Rollups, visit: &Visit, query: &Query) -> Result<Self> {
-        if charges::is_filtered_but(query, &PAID) || query.text("status").is_some() {
+    /// Of the charges that were paid in a period, if nothing but their method is filtered. The sums of a day of payment
+    /// are of all methods.
+    async fn received(
+        rollups: &Rollups,
+        visit: &Visit,
+        (query, method): (&Query, Option<PaymentMethod>),
+    ) -> Result<Self> {
+        if charges::is_filtered_but(query, &[PAID[0], PAID[1], METHOD]) || query.text("status").is_some() {
             return Ok(Self::default());
         }
         let Some((rows, counted_to)) = rows_of(rollups, visit, PAID.map(|name| query.text(name))).await?
@@ -109,7 +115,8 @@ impl Totals {
             return Ok(Self::default());
         };
         let sales = sales(&rows, (Counter::Received, Counter::ReceivedVolume));
-        Ok(Self { sales, counted_to, by: Some(BY_PAYMENT), ..Self::default() })
+        let by = Some(if method.is_some() { OF_ALL_METHODS } else { BY_PAYMENT });
+        Ok(Self { sales, counted_to, by, ..Self::default() })
     }
 
     pub(crate) fn render(&self, page: &Page) -> Markup {
@@ -246,7 +253,7 @@ pub(crate) async fn list(
             };
             let (wallets, totals, rows) = tokio::join!(
                 Box::pin(app.wallets.for_scope(&scope)),
-                Box::pin(Totals::received(&app.rollups, visit, &query)),
+                Box::pin(Totals::received(&app.rollups, visit, (&query, method))),
                 Box::pin(rows),
             );
             Ok((wallets?, totals?, rows?))

@@ -8,7 +8,9 @@ use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::Response;
+use domain::calendar::Day;
 use domain::ids::{Mode, Scope};
+use domain::pt_br;
 use domain::shard::ShardedScope;
 use domain::time::Timestamp;
 use maud::{Markup, html};
@@ -304,7 +306,7 @@ impl Page {
     }
 
     /// The filters of a list. The list comes first, so they are open only if one is refused; the heading names those
-    /// that are set.
+    /// that are set, with their days.
     pub(crate) fn filters(
         &self,
         path: &str,
@@ -312,7 +314,12 @@ impl Page {
         fields: &Markup,
     ) -> Markup {
         let set = names.iter().filter(|name| query.text(name).is_some());
-        let set: Vec<&str> = set.map(|name| field_word(name).map_or(*name, |word| self.say(word))).collect();
+        let set = set.map(|name| {
+            let word = field_word(name).map_or(*name, |word| self.say(word));
+            let day = query.text(name).and_then(|day| day.parse::<Day>().ok()).map(pt_br::format_day);
+            day.map_or_else(|| word.to_owned(), |day| format!("{word} {day}"))
+        });
+        let set: Vec<String> = set.collect();
         html! {
             details.card open[is_refused] {
                 summary { (self.say(w::FILTERS)) @if !set.is_empty() { ": " strong { (set.join(", ")) } } }

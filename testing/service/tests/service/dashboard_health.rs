@@ -145,7 +145,19 @@ async fn charges_are_listed_by_the_day_of_their_payment_with_what_they_add_up_to
     let received = list(&format!("paid_after={paid}&paid_before={paid}")).await;
     let expected = [id(&other), id(&late)].map(|id| format!("/dashboard/charges/{id}"));
     assert_eq!(ids(&received), expected, "{received}");
-    assert!(received.contains("2 vendas: R$ 319,15 · 1 venda: EUR 7,00"), "{received}");
+    let sums = "2 vendas: R$ 319,15 · 1 venda: EUR 7,00";
+    assert!(received.contains(&format!("{sums} (antes de devoluções; pelo dia do pagamento)")), "{received}");
+    // The heading of the filters has their days.
+    let shown_day = domain::pt_br::format_day(paid);
+    let heading = format!("Filtros: Paga de {shown_day}, Paga até {shown_day}");
+    assert!(received.contains(&heading), "{heading}: {received}");
+    // The sums of a day of payment are of all methods.
+    let by_card = list(&format!("paid_after={paid}&paid_before={paid}&method=CREDIT_CARD")).await;
+    assert!(ids(&by_card).is_empty(), "{by_card}");
+    assert!(
+        by_card.contains(&format!("{sums} (de todos os métodos juntos, antes de devoluções;")),
+        "{by_card}"
+    );
     let euros = list(&format!("paid_after={paid}&currency=EUR")).await;
     assert_eq!(ids(&euros).len(), 1, "{euros}");
     // The other filters leave some of them, and then nothing is added up.
