@@ -35,6 +35,7 @@ pub fn field_word(name: &str) -> Option<Word> {
         "object" => w::OBJECT,
         "paid_after" => w::PAID_FROM,
         "paid_before" => w::PAID_TO,
+        "payment_link" => w::PAYMENT_LINK,
         "phone" => w::PHONE,
         "pix_key" => w::PIX_KEY,
         "reason" => w::REASON,

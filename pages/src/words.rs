@@ -94,6 +94,7 @@ crate::words! { pub,
     BY_WHATSAPP = "WhatsApp", "WhatsApp", "WhatsApp";
     BY_EMAIL = "E-mail", "E-mail", "Correo";
     AT_COUNTER = "Mostrar no balcão", "Show at the counter", "Mostrar en el mostrador";
+    PAYMENT_LINK = "Link de pagamento", "Payment link", "Enlace de pago";
     PAY_HERE = "Pague {} aqui: {}", "Pay {} here: {}", "Pague {} aquí: {}";
     QR_OF_CHARGE = "QR code Pix desta cobrança", "Pix QR code of this charge", "Código QR Pix de este cobro";
     LAST_SALES = "Últimas vendas", "Last sales", "Últimas ventas";

@@ -1,4 +1,4 @@
-//! Rows by which a charge is found by its order number, or its customer's e-mail address or name. A row's key has a keyed
+//! Rows by which a charge is found by its order number, its payment link, or its customer's e-mail address or name. A row's key has a keyed
 //! hash of the value: neither the table nor a stream record has a second copy of personal data.
 
 use serde::Serialize;
@@ -7,7 +7,7 @@ use artefacts::text::folded;
 
 use super::Charge;
 use crate::base32;
-use crate::ids::{ChargeId, Scope, lookup_hash};
+use crate::ids::{ChargeId, PaymentLinkId, Scope, lookup_hash};
 use crate::row::{Key, Row};
 
 /// The longest order number by which a charge is found, in characters.
@@ -20,6 +20,8 @@ pub enum LookupValue {
     Order(String),
     /// `customer.email`, in lower case.
     Email(String),
+    /// The payment link at which the payer made the charge.
+    Link(PaymentLinkId),
     /// The first or last word of `customer.name`, or both, without accents and in lower case.
     Name(Vec<String>),
 }
@@ -53,6 +55,7 @@ impl LookupValue {
             },
             Self::Order(_) => Self::order_of(charge).as_ref() == Some(self),
             Self::Email(_) => Self::email_of(charge).as_ref() == Some(self),
+            Self::Link(link) => charge.link == Some(*link),
         }
     }
 
@@ -67,12 +70,13 @@ impl LookupValue {
     /// Returns the partition of the charges that are found by the value. `salt`: the account's.
     pub fn partition(&self, scope: &Scope, salt: &[u8]) -> String {
         let (kind, value) = match self {
-            Self::Order(order) => ("order", order.as_str()),
-            Self::Email(email) => ("email", email.as_str()),
+            Self::Order(order) => ("order", order.clone()),
+            Self::Email(email) => ("email", email.clone()),
+            Self::Link(link) => ("link", link.to_string()),
             // A last name has fewer charges than a first one.
-            Self::Name(words) => ("name", words.last().map_or("", String::as_str)),
+            Self::Name(words) => ("name", words.last().cloned().unwrap_or_default()),
         };
-        let hash = lookup_hash(salt, &[&scope.to_string(), kind, value]);
+        let hash = lookup_hash(salt, &[&scope.to_string(), kind, &value]);
         format!("{PREFIX}{scope}#{}", base32::encode(hash).as_str())
     }
 }
@@ -112,8 +116,8 @@ impl Row for Lookup {
     }
 }
 
-/// The values by which a charge is found: its order number, and the e-mail address and two words of the name of its
-/// customer.
+/// The values by which a charge is found: its order number, its payment link, and the e-mail address and two words of the
+/// name of its customer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Lookups {
     pub scope: Scope,
@@ -125,7 +129,9 @@ impl Lookups {
     /// Returns the values of a charge. `None`: it has none.
     pub fn of(charge: &Charge) -> Option<Self> {
         let words = name_of(charge).into_iter().map(|word| LookupValue::Name(vec![word]));
-        let values = [LookupValue::order_of(charge), LookupValue::email_of(charge)].into_iter().flatten();
+        let link = charge.link.map(LookupValue::Link);
+        let values =
+            [LookupValue::order_of(charge), LookupValue::email_of(charge), link].into_iter().flatten();
         let values: Vec<LookupValue> = values.chain(words).collect();
         (!values.is_empty()).then(|| Self { scope: charge.scope, sort: charge.list_sort(), values })
     }

@@ -53,8 +53,12 @@ pub(crate) const METHOD: &str = "method";
 /// Parts of the list that are read until one has a charge that the filters leave.
 const MOST_PAGES: usize = 5;
 
-const FILTERS: [&str; 12] = [
+/// The filter of the charges of a payment link, which its page has.
+pub(crate) const LINK: &str = "payment_link";
+
+const FILTERS: [&str; 13] = [
     METHOD,
+    LINK,
     "amount",
     "order_id",
     "customer_id",
@@ -241,7 +245,9 @@ pub(crate) fn filters(page: &Page, query: &Query, problem: Option<&Problem>) -> 
         field((name, kind, label), query, is_refused.then(|| page.say(rule(name))))
     };
     let fields = html! {
-        @if let Some(status) = query.text("status") { (pages::hidden("status", status)) }
+        @for name in ["status", LINK] {
+            @if let Some(value) = query.text(name) { (pages::hidden(name, value)) }
+        }
         (field("created_after", "date", page.say(w::FROM)))
         (field("created_before", "date", page.say(w::TO)))
         (field("paid_after", "date", page.say(w::PAID_FROM)))

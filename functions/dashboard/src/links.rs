@@ -1,16 +1,21 @@
 //! Payment links: a new one, and those that there are.
 
 use ::money::payment_link::request::PaymentLinkPage;
+use axum::http::StatusCode;
 use axum::response::Response;
+use domain::charge::LookupValue;
 use domain::ids::PaymentLinkId;
 use domain::payment_link::{LinkTotals, PaymentLink};
 use maud::{Markup, html};
+use money::charge::ChargeFilter;
 use pages::forms::Need;
 use pages::kept::{link_change_form, link_form};
-use pages::{Cell, Tone, Word, copy_button, facts, hidden, money, qr_picture, tag, time};
-use shared::http::{IdPath, Result};
+use pages::{
+    Cell, Document, Tone, Word, copy_button, facts, hidden, money, path_with, qr_picture, tag, time,
+};
+use shared::http::{IdPath, Query, Result};
 
-use crate::charges::whatsapp;
+use crate::charges::{self, whatsapp};
 use crate::visit::{Page, Visitor};
 use crate::words as w;
 
@@ -18,6 +23,19 @@ const PATH: &str = "/dashboard/links";
 
 /// Links on a page.
 const SHOWN: usize = 25;
+
+/// Charges on the page of a link. The list of charges has the others.
+const CHARGES_SHOWN: usize = 10;
+
+/// The parameter of a link's page by which it is shown to a customer in the shop.
+const AT_COUNTER: &str = "counter";
+
+pages::words! { ,
+    CHARGES_OF_LINK = "Cobranças deste link", "Charges of this link", "Cobros de este enlace";
+    ALL_OF_LINK = "Todas as cobranças deste link", "All charges of this link", "Todos los cobros de este enlace";
+    NONE_OF_LINK = "Este link ainda não gerou cobranças.", "This link has made no charges yet.", "Este enlace aún no generó cobros.";
+    SCAN = "Aponte a câmera do celular para o QR code e pague na página que abrir.", "Point the phone's camera at the QR code and pay on the page that opens.", "Apunte la cámara del teléfono al código QR y pague en la página que se abre.";
+}
 
 pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
     let after = visitor.query().text("starting_after").and_then(|id| id.parse::<PaymentLinkId>().ok());
@@ -57,15 +75,25 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
 
 /// One link: how to send it, what it received, and the form that changes it.
 pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<PaymentLinkId>) -> Result<Response> {
-    let (page, (link, totals)) = visitor
+    let is_at_counter = visitor.query().text(AT_COUNTER).is_some();
+    let (page, (link, totals, made)) = visitor
         .load(async |visit| {
             let link = visit.app.links.get(&visit.scope(), id).await?;
-            let totals = visit.app.links.totals(link.id).await?;
-            Ok((link, totals))
+            let mut filter = ChargeFilter::parse(&Query::parse(None))?.reading(CHARGES_SHOWN);
+            filter.link = Some(LookupValue::Link(link.id));
+            let (scope, salt) = (visit.sharded_scope(), visit.session.account.salt.as_bytes());
+            let (totals, made) = tokio::join!(
+                Box::pin(visit.app.links.totals(link.id)),
+                Box::pin(visit.app.charges.list(&scope, salt, &filter, None, visit.now)),
+            );
+            Ok((link, totals?, made?.items))
         })
         .await?;
     let url = page.app.public_urls.payment_link_url(link.id);
     let name = link.description.as_deref().unwrap_or(page.say(w::PAYMENT_LINK));
+    if is_at_counter {
+        return Ok(at_counter(&page, &link, (name, &url)));
+    }
     let (tone, state) = state_of(&page, &link, totals);
     let methods: Vec<&str> = link.methods.iter().map(|method| page.say(w::of_method(*method))).collect();
     let main = html! {
@@ -82,7 +110,7 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<PaymentLinkId>) ->
                     div.actions {
                         (copy_button(page.language, w::COPY_LINK_OF, &url))
                         a.btn.quiet href=(whatsapp(&sent_text(&link, &url))) rel="noreferrer" { (page.say(w::BY_WHATSAPP)) }
-                        a.btn.quiet href=(url) { (page.say(w::AT_COUNTER)) }
+                        a.btn.quiet href={ (PATH) "/" (link.id) "?" (AT_COUNTER) "=1" } { (page.say(w::AT_COUNTER)) }
                         (activation(&page, &link, "quiet", &hidden("of", "link")))
                     }
                 }
@@ -99,6 +127,13 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<PaymentLinkId>) ->
                 (page.say(w::ENDS_ON), link.expires_at.map(time).unwrap_or_default()),
             ]))
         }
+        section.card #charges data-refresh="10" {
+            @if made.is_empty() { h2 { (page.say(CHARGES_OF_LINK)) } p.soft { (page.say(NONE_OF_LINK)) } }
+            @else {
+                (page.table(CHARGES_OF_LINK, &charges::COLUMNS, made.iter().map(|charge| charges::row(&page, charge)).collect()))
+                p { a href=(path_with(charges::PATH, &[(charges::LINK, &link.id.to_string())])) { (page.say(ALL_OF_LINK)) } }
+            }
+        }
         @if page.shows(Need::Member) {
             section.card {
                 h2 { (page.say(w::CHANGE_LINK)) }
@@ -107,6 +142,26 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<PaymentLinkId>) ->
         }
     };
     Ok(page.render(name, &main))
+}
+
+/// The link as a customer in the shop sees it, on the shop's screen.
+fn at_counter(page: &Page, link: &PaymentLink, (name, url): (&str, &str)) -> Response {
+    let account = &page.session.account;
+    let main = html! {
+        section.card.empty {
+            p.soft dir="auto" { (account.brand.name.as_deref().unwrap_or(&account.settings.merchant_name)) }
+            h1 dir="auto" { (name) }
+            p.big { (amount_of(link)) }
+            @if let Ok((side, path)) = artefacts::qr::svg_path(url) {
+                (qr_picture((side, &path), 264, page.say(w::QR_OF_LINK)))
+            }
+            p { (page.say(SCAN)) }
+            p.sm { a href=(url) { (url) } }
+        }
+        p { a href={ (PATH) "/" (link.id) } { (page.say(w::BACK)) } }
+    };
+    let document = Document { language: page.language, title: name, shell: None, main };
+    pages::html(StatusCode::OK, document.render())
 }
 
 fn state_of(page: &Page, link: &PaymentLink, totals: LinkTotals) -> (Tone, Word) {

@@ -10,7 +10,6 @@ pages::words! { pub(crate),
     REMOVE = "Remover", "Remove", "Quitar";
     REMOVE_LOGO_ASK = "Remover o logo?", "Remove the logo?", "¿Quitar el logo?";
     QR_OF_LINK = "QR code deste link", "QR code of this link", "Código QR de este enlace";
-    PAYMENT_LINK = "Link de pagamento", "Payment link", "Enlace de pago";
     LINKS_MEAN = "Um link serve para muitos pagamentos: mande-o por WhatsApp ou ponha-o no seu site. Cada pessoa que paga faz uma cobrança própria.", "A link serves for many payments: send it by WhatsApp or put it on your site. Each person who pays makes a charge of their own.", "Un enlace sirve para muchos pagos: envíelo por WhatsApp o póngalo en su sitio. Cada persona que paga hace un cobro propio.";
     NO_LINKS = "Nenhum link de pagamento ainda.", "No payment links yet.", "Aún no hay enlaces de pago.";
     LINK_RECEIVED = "Recebido", "Received", "Recibido";

@@ -6,7 +6,7 @@ use domain::charge::{
     Charge, IncomingPayment, Lookup, LookupValue, MAX_ORDER_CHARS, PublicStatus, StoredCharge,
     TransactionStatus,
 };
-use domain::ids::{ChargeId, ConnectionId, EndToEndId};
+use domain::ids::{ChargeId, ConnectionId, EndToEndId, PaymentLinkId};
 use domain::money::{Amount, TypedAmount};
 use domain::row::{Key, sortable};
 use domain::shard::ShardedScope;
@@ -55,6 +55,9 @@ shared::fields! {
         Parsed::of((1, 200), None, LookupValue::name, "must be letters and spaces, such as Maria Souza"),
         Optional, "Maria Souza",
         "Only charges whose `customer.name` begins or ends with this word, or begins with the first and ends with the last of these words, without regard to accents and case. A charge is found about a second after its creation.";
+    PAYMENT_LINK: Parsed<PaymentLinkId> = "payment_link",
+        Parsed::id("must be a payment link id (pl_…)"), Optional, "pl_2yh2rd0p8dsvt5w7ywyqx4k21r",
+        "Only charges that payers made at this payment link. A charge is found about a second after its creation.";
     END_TO_END_ID: Parsed<EndToEndId> = "end_to_end_id",
         bank_id(), Optional, "E00000000202611211000abcdefghijk",
         "Only the charge of the Pix with this end-to-end id, also if the payment was returned.";
@@ -75,6 +78,7 @@ pub const CHARGES_QUERY: Definitions = &[
     &ORDER_ID,
     &CUSTOMER_EMAIL,
     &CUSTOMER_NAME,
+    &PAYMENT_LINK,
     &END_TO_END_ID,
     &TXID,
     &AMOUNT,
@@ -97,6 +101,7 @@ pub struct ChargeFilter {
     pub(crate) customers: Vec<Document>,
     pub order: Option<LookupValue>,
     pub email: Option<LookupValue>,
+    pub link: Option<LookupValue>,
     pub name: Option<LookupValue>,
     pub end_to_end_id: Option<EndToEndId>,
     pub txid: Option<ChargeId>,
@@ -145,6 +150,7 @@ impl ChargeFilter {
             customers: query.read(&mut fields, &CUSTOMER_ID).into_iter().collect(),
             order: query.read(&mut fields, &ORDER_ID),
             email: query.read(&mut fields, &CUSTOMER_EMAIL),
+            link: query.read(&mut fields, &PAYMENT_LINK).map(LookupValue::Link),
             name: query.read(&mut fields, &CUSTOMER_NAME),
             end_to_end_id: query.read(&mut fields, &END_TO_END_ID),
             txid: query.read(&mut fields, &TXID),
@@ -181,7 +187,7 @@ impl ChargeFilter {
     }
 
     fn lookups(&self) -> impl Iterator<Item = &LookupValue> {
-        self.order.iter().chain(&self.email).chain(&self.name)
+        self.order.iter().chain(&self.email).chain(&self.link).chain(&self.name)
     }
 
     /// The one that has the fewest charges.

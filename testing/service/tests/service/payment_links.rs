@@ -182,6 +182,24 @@ async fn a_payer_makes_one_charge_finds_it_again_and_the_totals_follow_its_payme
     let after = service.raw(Method::GET, &page(&link), &[("cookie", &cookie(&sent))], "").await;
     assert_eq!(after.status.as_u16(), 200, "a paid charge is not opened again");
     let browser = Browser::member(&service).await;
+    // The link's own page leads to its charges alone.
+    let of_link = format!("/dashboard/links/{}", id(&link));
+    let other = service.charge().await;
+    let own = browser.page(&of_link).await;
+    let to_charge = format!("/dashboard/charges/{}", id(&shown_charge(charge)));
+    assert_eq!(own.get(Role::Table, "Cobranças deste link").links_to("/dashboard/charges/"), [&*to_charge]);
+    let all = own.get(Role::Link, "Todas as cobranças deste link").target().to_owned();
+    let all = browser.page(&all).await;
+    assert_eq!(all.links_to("/dashboard/charges/ch_"), [&*to_charge], "{} is of no link", id(&other));
+    assert!(all.contains("Filtros: Link de pagamento"), "{all}");
+    let again = all.press("Filtrar", &[]).fields;
+    assert!(again.contains(&("payment_link".to_owned(), id(&link).to_owned())), "{again:?}");
+    let by_api = service.get(&format!("/v1/charges?payment_link={}", id(&link))).await.expect(200);
+    assert_eq!(by_api["data"].as_array().unwrap().len(), 1);
+    // At the counter, a customer scans the link and sees nothing else of the shop.
+    let counter = browser.page(own.get(Role::Link, "Mostrar no balcão").target()).await;
+    assert!(counter.has(Role::Image, "QR code deste link") && counter.contains("R$ 19,90"), "{counter}");
+    assert!(!counter.has(Role::Navigation, "Menu"), "{counter}");
     let list = browser.page("/dashboard/links").await;
     let _shown = list.get(Role::Link, link["url"].as_str().unwrap());
     let form = list.press("Criar link", &[("Descrição", "Rifa do colégio"), ("Valor (R$)", "x")]);
