@@ -438,7 +438,8 @@ fn new_session(new: &NewCharge<'_>) -> NewSession {
         currency: charge.currency,
         product_name: Hidden(if name.is_empty() { "Pagamento".to_owned() } else { name }),
         success_url: Hidden(new.return_url.to_owned()),
-        cancel_url: Hidden(new.return_url.to_owned()),
+        // So that a payer who gives up is asked to pay again at once.
+        cancel_url: Hidden(format!("{}&cancelled=1", new.return_url)),
         expires_at: charge.created_at.seconds().saturating_add(PAGE_SECONDS),
         client_reference_id: id.clone(),
         metadata: Metadata::from([("charge".to_owned(), id)]),

@@ -238,7 +238,8 @@ async fn a_charge_becomes_a_page_that_ends_within_a_day() {
     let made = world.books("sessions").remove(0);
     assert_eq!(made["metadata"]["charge"], charge.id.to_string());
     assert_eq!(made["client_reference_id"], charge.id.to_string());
-    assert_eq!((&made["success_url"], &made["cancel_url"]), (&json!(RETURN_URL), &json!(RETURN_URL)));
+    let cancelled = json!(format!("{RETURN_URL}&cancelled=1"));
+    assert_eq!((&made["success_url"], &made["cancel_url"]), (&json!(RETURN_URL), &cancelled));
     assert_eq!((&made["amount_total"], &made["currency"]), (&json!(10_000), &json!("brl")));
     assert_eq!(world.read(&charge).await.state, RemoteState::Open);
     let status = world.connector.status(&charge).await.unwrap().unwrap();

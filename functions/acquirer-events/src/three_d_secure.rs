@@ -67,7 +67,7 @@ pub(crate) async fn show(
 
 /// 303 to the acquirer's page while the charge can be paid there, else to the checkout page. With `back`, the payer
 /// comes from the acquirer's page, and goes on to `metadata.returnUrl` or to the checkout page. `back` has the time of
-/// the return, once it is known: then the checkout page looks again.
+/// the return, once it is known: then the checkout page looks again. `cancelled`: the payer gave up there.
 async fn live(app: &App, charge: &Charge, request: &RequestContext, now: Timestamp) -> Response {
     let card = charge.artefacts.card.as_ref();
     let checkout = format!("../{}", charge.id.raw());
@@ -82,7 +82,8 @@ async fn live(app: &App, charge: &Charge, request: &RequestContext, now: Timesta
     }
     let return_url = card.and_then(|card| card.return_url.clone()).filter(|_| known.is_none());
     let at = known.unwrap_or(now).millis();
-    see_other(&return_url.unwrap_or_else(|| format!("{checkout}?back={at}")))
+    let cancelled = if request.query.text("cancelled").is_some() { "&cancelled=1" } else { "" };
+    see_other(&return_url.unwrap_or_else(|| format!("{checkout}?back={at}{cancelled}")))
 }
 
 /// Requests a read of the charge at its acquirer. A failure is only logged, because the notification and the sweep lead

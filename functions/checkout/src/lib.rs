@@ -121,7 +121,8 @@ async fn back(checkout: &Checkout, request: &RequestContext, charge: &Charge) ->
     }
     let seen = checkout.charges.last_look(charge.id).await;
     let seen = seen.inspect_err(|error| tracing::error!(%error, "what an acquirer said last can't be read"));
-    Some(Back { at, seen: seen.unwrap_or_default() })
+    let cancelled = request.query.text("cancelled").is_some();
+    Some(Back { at, seen: seen.unwrap_or_default(), cancelled })
 }
 
 type Found = Result<Option<StoredCharge>, StoreError>;

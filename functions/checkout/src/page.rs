@@ -166,6 +166,8 @@ pub struct Back {
     pub at: Timestamp,
     /// What the acquirer said last, and when.
     pub seen: Option<(Seen, Timestamp)>,
+    /// The payer gave up there.
+    pub cancelled: bool,
 }
 
 impl Back {
@@ -177,6 +179,7 @@ impl Back {
             Some((Seen::Open, _)) => (PageState::Payable, Some(w::NOT_PAID_BY_CARD), false),
             // Another payment would be a second one.
             Some((Seen::Paid, _)) => (PageState::Confirming, None, is_looking),
+            None if self.cancelled => (PageState::Payable, Some(w::NOT_PAID_BY_CARD), is_looking),
             _ if passed_ms < CONFIRMING_MS => (PageState::Confirming, None, is_looking),
             _ => (PageState::Payable, Some(w::CARD_UNKNOWN), is_looking),
         }
@@ -197,8 +200,10 @@ pub fn render(
         Some(back) if state == PageState::Payable => back.shown(now),
         _ => (state, None, false),
     };
-    let look =
-        back.filter(|_| is_looking).map(|back| format!("{}/card?back={}", charge.id.raw(), back.at.millis()));
+    let look = back.filter(|_| is_looking).map(|Back { at, cancelled, .. }| {
+        let cancelled = if cancelled { "&cancelled=1" } else { "" };
+        format!("{}/card?back={}{cancelled}", charge.id.raw(), at.millis())
+    });
     CheckoutPage { charge, brand, now, language, state, notice, look }.render()
 }
 

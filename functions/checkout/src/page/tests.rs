@@ -77,7 +77,7 @@ fn a_payer_who_came_back_is_asked_to_pay_again_only_if_the_acquirer_says_so() {
     ] {
         let now = came_at.plus_seconds(after_s).unwrap();
         let seen = seen.map(|(seen, at_s)| (seen, came_at.plus_seconds(at_s).unwrap()));
-        let back = Some(Back { at: came_at, seen });
+        let back = Some(Back { at: came_at, seen, cancelled: false });
         let expires_at = now.plus_seconds(60).unwrap().millis();
         let pix = json!({"br_code": br_code("Loja"), "expires_at": expires_at, "ttl_seconds": 3600});
         let charge = charge(&json!({"artefacts": {"pix": pix}}));
@@ -86,6 +86,22 @@ fn a_payer_who_came_back_is_asked_to_pay_again_only_if_the_acquirer_says_so() {
         assert!(page.contains(title) && page.contains(message), "{after_s}: {page}");
         let shown = (page.source().contains(&look), !page.all(Role::Image).is_empty());
         assert_eq!(shown, (looks, has_code), "{after_s}: {page}");
+    }
+    // Who gave up on the acquirer's page pays again at once, unless the acquirer says otherwise.
+    for (seen, message, has_code) in [
+        (None, "não foi concluído", true),
+        (Some((Seen::Open, came_at)), "não foi concluído", true),
+        (Some((Seen::InProgress, came_at)), "Não pague de novo", false),
+        (Some((Seen::Paid, came_at)), "Não pague de novo", false),
+    ] {
+        let back = Some(Back { at: came_at, seen, cancelled: true });
+        let pix =
+            json!({"br_code": br_code("Loja"), "expires_at": came_at.millis() + 60_000, "ttl_seconds": 3600});
+        let charge = charge(&json!({"artefacts": {"pix": pix}}));
+        let page = render(charge.as_stored(), &Brand::default(), back, came_at, Language::Portuguese).html;
+        let page = Page::read(&page);
+        assert!(page.contains(message), "{seen:?}: {page}");
+        assert_eq!(!page.all(Role::Image).is_empty(), has_code, "{seen:?}: {page}");
     }
 }
 

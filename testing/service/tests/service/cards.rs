@@ -121,7 +121,11 @@ impl Cards {
 
     /// Sends the payer from the acquirer's page back. Returns where the service sends them on.
     async fn come_back(&self, charge: &Value) -> String {
-        let url = self.session(charge)["success_url"].as_str().unwrap().to_owned();
+        self.come_back_by("success_url", charge).await
+    }
+
+    async fn come_back_by(&self, link: &str, charge: &Value) -> String {
+        let url = self.session(charge)[link].as_str().unwrap().to_owned();
         let answer = Client::of_other_server("").raw(Method::GET, &url, &[], "").await;
         assert_eq!(answer.status, 303, "{answer:?}");
         answer.header("location").unwrap().replace("../", "/checkout/")
@@ -256,6 +260,10 @@ async fn a_payer_who_comes_back_sees_the_result_without_a_notification() {
     cards.control("POST", "/faults", &json!({"kind": "http_500", "on": "GET /v1/checkout", "count": 90}));
     let page = cards.come_back(&silent).await;
     assert!(cards.page(&page).await.contains("Confirmando o pagamento"));
+    // A payer who gave up on the acquirer's page can pay again, although the acquirer does not answer.
+    let page = cards.come_back_by("cancel_url", &silent).await;
+    assert!(cards.page(&page).await.contains("O pagamento com cartão não foi concluído. Pague de novo."));
+    let page = cards.come_back(&silent).await;
     cards.live.service.advance_seconds(60).await;
     assert!(cards.page(&page).await.contains("Ainda não sabemos"));
 }
