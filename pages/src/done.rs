@@ -21,6 +21,7 @@ crate::translate! {
         "disputes-draft" = "O rascunho foi salvo.", "The draft was saved.", "El borrador fue guardado.";
         "links" = "O link foi criado.", "The link was made.", "El enlace fue creado.";
         "links-active" | "links-change" = "O link foi alterado.", "The link was changed.", "El enlace fue cambiado.";
+        "mode" = "O que estava aberto só existe no outro modo. Esta é a lista deste modo.", "What was open exists only in the other mode. This is the list of this mode.", "Lo que estaba abierto solo existe en el otro modo. Esta es la lista de este modo.";
         "reports" = "O relatório foi pedido.", "The report was asked for.", "El informe fue pedido.";
         "reports-delete" = "O relatório foi removido.", "The report was removed.", "El informe fue quitado.";
         "reports-schedules" = "O relatório automático foi agendado.", "The automatic report was scheduled.", "El informe automático fue programado.";

@@ -132,7 +132,7 @@ impl Shell<'_> {
                         div.card {
                             p { a href="/dashboard/security" { (say(w::OWN_ACCESS)) } }
                             form method="post" action="/dashboard/mode" {
-                                (hidden("next", self.here))
+                                (hidden("next", &in_other_mode(self.here)))
                                 button.quiet name="mode" value=(other.as_str()) { (say(switch)) }
                             }
                             form method="post" action="/dashboard/language" {
@@ -178,10 +178,25 @@ fn current(here: &str, item: &str) -> Option<&'static str> {
     (is_other || (item != "/dashboard" && is_below(item))).then_some("true")
 }
 
+fn item_of(here: &str) -> Option<&'static (&'static str, Word, Icon)> {
+    MENU.iter().find(|(path, ..)| current(here, path).is_some())
+}
+
 /// The icon of the menu's item to which a page belongs.
 pub fn icon_of(here: &str) -> Icon {
-    let item = MENU.iter().find(|(path, ..)| current(here, path).is_some());
-    item.map_or(Icon::Inbox, |(_, _, icon)| *icon)
+    item_of(here).map_or(Icon::Inbox, |(_, _, icon)| *icon)
+}
+
+/// Where the choice of the other mode leads. An object and a place in a list exist only in their mode.
+fn in_other_mode(here: &str) -> String {
+    let path = here.split('?').next().unwrap_or_default();
+    // Such as `/dashboard/charges/ch_1`.
+    let is_object = path.matches('/').count() > 2 && !path.ends_with("/new");
+    match item_of(here) {
+        Some((list, ..)) if is_object => format!("{list}?done=mode"),
+        _ if here.contains("starting_after=") => path.to_owned(),
+        _ => here.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -205,5 +220,15 @@ mod tests {
         assert!(header.contains("&lt;m&gt;") && header.contains("Servicio de pago"), "{header}");
         assert_eq!(icon_of("/dashboard/audit?day=2026-11-30"), Icon::Users);
         assert_eq!(icon_of("/dashboard/search"), Icon::Inbox);
+        for (here, next) in [
+            ("/dashboard/charges/ch_1/receipt", "/dashboard/charges?done=mode"),
+            ("/dashboard/deliveries/wd_1?x=1", "/dashboard/webhooks?done=mode"),
+            ("/dashboard/charges?status=paid&starting_after=ch_1", "/dashboard/charges"),
+            ("/dashboard/charges?status=paid", "/dashboard/charges?status=paid"),
+            ("/dashboard/charges/new", "/dashboard/charges/new"),
+            ("/dashboard", "/dashboard"),
+        ] {
+            assert_eq!(in_other_mode(here), next);
+        }
     }
 }

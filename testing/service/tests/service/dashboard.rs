@@ -583,8 +583,13 @@ async fn every_object_has_a_page_in_its_own_account_and_mode_alone() {
         ("events", &event),
     ] {
         let path = format!("/dashboard/{list}/{}", id(object));
-        browser.page(&path).await;
+        let page = browser.page(&path).await;
         assert_eq!(live.answer(&path, &[]).await.status, 404, "{path}");
+        // The choice of the other mode leads to the list of that mode, and says so.
+        let chosen = page.press("Ver produção", &[]);
+        let led = browser.post(&chosen.action, &chosen.pairs()).await;
+        let in_live = live.page(led.header("location").unwrap()).await;
+        assert!(in_live.contains("O que estava aberto só existe no outro modo"), "{path}: {in_live}");
     }
     let other = service.other_account().new_charge("order-0001", &json!({"amount": 777})).await;
     assert!(!browser.page("/dashboard/charges").await.contains("R$ 7,77"));
