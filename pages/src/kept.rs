@@ -215,8 +215,16 @@ pub fn charge_form(form: &Form<'_>) -> Markup {
         Input::new("description", "text", w::DESCRIPTION, "500"),
     ];
     let sent = form.value("expires_in", None).unwrap_or_default();
-    let expiries =
-        [("", w::USUAL_EXPIRY), ("15", w::QUARTER_HOUR), ("60", w::ONE_HOUR), ("1440", w::ONE_DAY)];
+    let usual = form.session.account.settings.charge_expires_in_seconds;
+    let choices = [("15", w::QUARTER_HOUR, 900), ("60", w::ONE_HOUR, 3_600), ("1440", w::ONE_DAY, 86_400)];
+    let named = choices.iter().find(|(.., seconds)| *seconds == usual);
+    let minutes = usual.saturating_add(59).div_euclid(60).to_string();
+    let usual_word = named.map_or_else(
+        || form.language.fill(w::MINUTES, &[&minutes]),
+        |(_, word, _)| form.language.say(*word).to_owned(),
+    );
+    let usual_word = form.language.fill(w::USUAL_EXPIRY, &[&usual_word]);
+    let others = choices.iter().filter(|(.., seconds)| *seconds != usual);
     html! {
         form.fields method="post" action="/dashboard/charges" {
             (form.hidden())
@@ -224,8 +232,9 @@ pub fn charge_form(form: &Form<'_>) -> Markup {
             div.f {
                 label for="expires_in" { (form.language.say(w::EXPIRES_AFTER)) }
                 select #expires_in name="expires_in" {
-                    @for (minutes, word) in expiries {
-                        option value=(minutes) selected[minutes == sent] { (form.language.say(word)) }
+                    option value="" { (usual_word) }
+                    @for (minutes, word, _) in others {
+                        option value=(minutes) selected[*minutes == sent] { (form.language.say(*word)) }
                     }
                 }
             }

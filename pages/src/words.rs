@@ -99,7 +99,8 @@ crate::words! { pub,
     QR_OF_CHARGE = "QR code Pix desta cobrança", "Pix QR code of this charge", "Código QR Pix de este cobro";
     LAST_SALES = "Últimas vendas", "Last sales", "Últimas ventas";
     EXPIRES_AFTER = "Vence em", "Expires after", "Vence en";
-    USUAL_EXPIRY = "prazo padrão da conta", "the account's usual time", "plazo habitual de la cuenta";
+    USUAL_EXPIRY = "{} (padrão da conta)", "{} (usual for the account)", "{} (habitual de la cuenta)";
+    MINUTES = "{} minutos", "{} minutes", "{} minutos";
     QUARTER_HOUR = "15 minutos", "15 minutes", "15 minutos";
     ONE_HOUR = "1 hora", "1 hour", "1 hora";
     ONE_DAY = "24 horas", "24 hours", "24 horas";

@@ -114,6 +114,13 @@ async fn a_refund_is_typed_in_the_currency_of_the_charge() {
 async fn a_refused_new_charge_keeps_what_was_typed_and_its_expiry_is_in_minutes() {
     let service = Service::start().await;
     let browser = Browser::member(&service).await;
+    // The form names what the account's usual time is.
+    for (seconds, usual) in [(3_600, "1 hora (padrão da conta)"), (7_200, "120 minutos (padrão da conta)")]
+    {
+        service.change_settings(|settings| settings.charge_expires_in_seconds = seconds).await;
+        let form = browser.page("/dashboard/charges/new").await.get(Role::Field, "Vence em").text();
+        assert!(form.starts_with(usual) && form.matches("1 hora").count() == 1, "{form}");
+    }
     let typed = [("amount", "129,90"), ("document", "123"), ("name", "Maria <b>"), ("expires_in", "15")];
     let sent = [&[("mode", "test"), ("idempotency_key", "0123456789abcdef")], &typed[..]].concat();
     // Each refused field is marked.
