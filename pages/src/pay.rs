@@ -63,7 +63,6 @@ impl PayPage<'_> {
     fn main(&self) -> Markup {
         let Self { link, account, .. } = self;
         let brand = &account.brand;
-        let name = brand.name.as_deref().unwrap_or(&account.settings.merchant_name);
         html! {
             @if let Some(color) = brand.color { (accent_link(color)) }
             section.card {
@@ -71,7 +70,7 @@ impl PayPage<'_> {
                     (alert(Tone::Warn, &html! { (self.say(w::TEST_MODE)) ": " (self.say(w::TEST_MODE_MEANS)) }))
                 }
                 @if let Some(logo) = &brand.logo { p { img.logo src={ "/checkout/" (logo.file()) } alt=""; } }
-                p.soft dir="auto" { (name) }
+                p.soft dir="auto" { (account.shop_name()) }
                 h1 { (self.title()) }
                 @if let Some(description) = &link.description { p.pre dir="auto" { (description) } }
                 @if self.is_open() { (self.form()) } @else { p { (self.say(self.reason())) } }

@@ -109,6 +109,11 @@ pub struct Account {
 pub const ACCOUNTS: &str = "accounts";
 
 impl Account {
+    /// The name by which payers know the shop.
+    pub fn shop_name(&self) -> &str {
+        self.brand.name.as_deref().unwrap_or(&self.settings.merchant_name)
+    }
+
     pub fn key_of(id: &AccountId) -> Key {
         Key { pk: format!("account#{id}"), sk: "account".to_owned() }
     }

@@ -403,9 +403,17 @@ pub(crate) async fn new(visitor: Visitor) -> Result<Response> {
     Ok(page.render(page.say(w::NEW_CHARGE), &main))
 }
 
-/// Opens `WhatsApp` with a text, for whom its user chooses.
-pub(crate) fn whatsapp(text: &str) -> String {
-    path_with("https://wa.me/", &[("text", text)])
+/// A text in a URL. Other programs show `+` as it is.
+fn percent(text: &str) -> String {
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
+}
+
+/// Opens `WhatsApp` with a text, for whom its user chooses. The page stays open beside it.
+pub(crate) fn whatsapp(page: &Page, class: &str, text: &str) -> Markup {
+    html! {
+        a class=[Some(class).filter(|class| !class.is_empty())] href={ "https://wa.me/?text=" (percent(text)) }
+            target="_blank" rel="noopener" { (page.say(w::BY_WHATSAPP)) }
+    }
 }
 
 /// How the payer gets the link of a charge that can be paid.
@@ -413,8 +421,7 @@ fn share(page: &Page, charge: &Charge) -> Markup {
     let url = page.app.public_urls.checkout_url(charge.id);
     let amount = money(charge.amount.minor(), charge.currency);
     let text = page.language.fill(w::PAY_HERE, &[&amount, &url]);
-    let percent = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
-    let shop = &page.session.account.settings.merchant_name;
+    let shop = page.session.account.shop_name();
     let mail = format!(
         "mailto:{}?subject={}&body={}",
         percent(charge.customer.email.as_deref().unwrap_or_default()).replace("%40", "@"),
@@ -434,9 +441,9 @@ fn share(page: &Page, charge: &Charge) -> Markup {
                         input #link type="text" readonly value=(url);
                     }
                     div.actions {
-                        a.btn.quiet href=(whatsapp(&text)) rel="noreferrer" { (page.say(w::BY_WHATSAPP)) }
+                        (whatsapp(page, "btn quiet", &text))
                         a.btn.quiet href=(mail) { (page.say(w::BY_EMAIL)) }
-                        a.btn.quiet href=(url) { (page.say(w::AT_COUNTER)) }
+                        a.btn.quiet href=(url) target="_blank" rel="noopener" { (page.say(w::AT_COUNTER)) }
                     }
                 }
             }
@@ -480,7 +487,7 @@ fn actions(page: &Page, charge: &Charge, has_no_case: bool) -> Result<Markup> {
             details.pop {
                 summary.btn.quiet { (Icon::Ellipsis) (page.say(w::MORE)) }
                 div.card {
-                    a href=(checkout) { (page.say(w::CHECKOUT_PAGE)) }
+                    a href=(checkout) target="_blank" rel="noopener" { (page.say(w::CHECKOUT_PAGE)) }
                     @if charge.settlement.is_some() { a href={ (PATH) "/" (charge.id) "/receipt" } { (page.say(w::RECEIPT)) } }
                     (copy_button(page.language, w::COPY_ID, &charge.id.to_string()))
                     @for other in others { (simulate(*other, "quiet")) }

@@ -109,8 +109,8 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<PaymentLinkId>) ->
                     div.f { label for="link" { (page.say(w::LINK)) } input #link type="text" readonly value=(url); }
                     div.actions {
                         (copy_button(page.language, w::COPY_LINK_OF, &url))
-                        a.btn.quiet href=(whatsapp(&sent_text(&link, &url))) rel="noreferrer" { (page.say(w::BY_WHATSAPP)) }
-                        a.btn.quiet href={ (PATH) "/" (link.id) "?" (AT_COUNTER) "=1" } { (page.say(w::AT_COUNTER)) }
+                        (whatsapp(&page, "btn quiet", &sent_text(&link, &url)))
+                        a.btn.quiet href={ (PATH) "/" (link.id) "?" (AT_COUNTER) "=1" } target="_blank" rel="noopener" { (page.say(w::AT_COUNTER)) }
                         (activation(&page, &link, "quiet", &hidden("of", "link")))
                     }
                 }
@@ -146,10 +146,9 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<PaymentLinkId>) ->
 
 /// The link as a customer in the shop sees it, on the shop's screen.
 fn at_counter(page: &Page, link: &PaymentLink, (name, url): (&str, &str)) -> Response {
-    let account = &page.session.account;
     let main = html! {
         section.card.empty {
-            p.soft dir="auto" { (account.brand.name.as_deref().unwrap_or(&account.settings.merchant_name)) }
+            p.soft dir="auto" { (page.session.account.shop_name()) }
             h1 dir="auto" { (name) }
             p.big { (amount_of(link)) }
             @if let Ok((side, path)) = artefacts::qr::svg_path(url) {
@@ -209,7 +208,7 @@ fn row(page: &Page, link: &PaymentLink, totals: LinkTotals, url: &str) -> Vec<Ma
         time(link.created_at),
         html! {
             a href=(url) { (url) } " " (copy_button(page.language, w::COPY_LINK_OF, url)) " "
-            a href=(whatsapp(&sent_text(link, url))) rel="noreferrer" { (page.say(w::BY_WHATSAPP)) }
+            (whatsapp(page, "", &sent_text(link, url)))
         },
         tag(tone, page.say(state)),
     ]

@@ -164,6 +164,24 @@ async fn a_refused_new_charge_keeps_what_was_typed_and_its_expiry_is_in_minutes(
 }
 
 #[tokio::test]
+async fn a_charge_is_shared_beside_its_page_in_the_name_of_the_brand() {
+    let service = Service::start().await;
+    let browser = Browser::owner(&service).await;
+    browser.submit("/dashboard/settings", "Salvar", &[("Nome da loja", "Café & Cia")]).await;
+    let page = browser.page(&format!("/dashboard/charges/{}", id(&service.charge().await))).await;
+    for name in ["WhatsApp", "Mostrar no balcão", "Página de pagamento"] {
+        let link = page.get(Role::Link, name);
+        let opens = ["target", "rel"].map(|attribute| link.attribute(attribute));
+        assert_eq!(opens, [Some("_blank"), Some("noopener")], "{name}");
+    }
+    // A plus sign would be shown as one.
+    let text = page.get(Role::Link, "WhatsApp").target().to_owned();
+    assert!(text.starts_with("https://wa.me/?text=Pague%20R%24%20") && !text.contains('+'), "{text}");
+    let mail = page.get(Role::Link, "E-mail").target().to_owned();
+    assert!(mail.starts_with("mailto:?subject=Caf%C3%A9%20%26%20Cia%3A%20R%24"), "{mail}");
+}
+
+#[tokio::test]
 async fn an_action_that_would_be_refused_is_disabled_and_says_why() {
     let service = Service::start().await;
     let page_of = |charge: &Value| format!("/dashboard/charges/{}", id(charge));
