@@ -1,6 +1,6 @@
 //! The search of the dashboard and of `admin charges find`: finds objects by what a person pastes from a receipt, an
-//! e-mail or a log. It takes at most four requests and about 30 read units, and one more request and 25 read units for a
-//! number that may be an amount.
+//! e-mail or a log. It takes at most four requests and about 30 read units, one more request and 25 read units for a
+//! number that may be an amount, and two more requests for a name of several words.
 
 use std::str::FromStr;
 

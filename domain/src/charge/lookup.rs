@@ -22,7 +22,7 @@ pub enum LookupValue {
     Email(String),
     /// The payment link at which the payer made the charge.
     Link(PaymentLinkId),
-    /// The first or last word of `customer.name`, or both, without accents and in lower case.
+    /// A word of `customer.name`, or several, without accents and in lower case.
     Name(Vec<String>),
 }
 
@@ -38,21 +38,26 @@ impl LookupValue {
         Self::Email(text.trim().to_lowercase())
     }
 
-    /// Reads a name: its first and last word. `None`: it has no letter, or another sign than those of names.
+    /// Reads words of a name. `None`: it has no letter, or another sign than those of names.
     pub fn name(text: &str) -> Option<Self> {
         let is_of_name =
             |c: char| c.is_alphabetic() || c.is_whitespace() || matches!(c, '.' | '-' | '\'' | '’');
-        let words = ends_of(text);
+        let words = words_of(text);
         (text.chars().all(is_of_name) && !words.is_empty()).then_some(Self::Name(words))
     }
 
-    /// Checks whether a charge is found by the value.
+    /// Checks whether a charge is found by the value. One word must begin or end the name; several must be in it in their
+    /// order.
     pub fn is_of(&self, charge: &Charge) -> bool {
         match self {
-            Self::Name(words) => match (words.as_slice(), name_of(charge).as_slice()) {
-                ([word], ends) => ends.contains(word),
-                (words, ends) => words == ends,
-            },
+            Self::Name(typed) => {
+                let name = charge.customer.name.as_deref().map(words_of).unwrap_or_default();
+                let mut rest = name.iter();
+                match typed.as_slice() {
+                    [word] => [name.first(), name.last()].contains(&Some(word)),
+                    typed => typed.iter().all(|word| rest.any(|other| other == word)),
+                }
+            }
             Self::Order(_) => Self::order_of(charge).as_ref() == Some(self),
             Self::Email(_) => Self::email_of(charge).as_ref() == Some(self),
             Self::Link(link) => charge.link == Some(*link),
@@ -67,13 +72,24 @@ impl LookupValue {
         charge.customer.email.as_deref().map(Self::email)
     }
 
-    /// Returns the partition of the charges that are found by the value. `salt`: the account's.
+    /// Returns the partitions of which the first with a charge has those that are found by the value: a charge has rows of
+    /// the first and the last word of its name alone. A last name has fewer charges than a first one. `salt`: the account's.
+    pub fn partitions(&self, scope: &Scope, salt: &[u8]) -> Vec<String> {
+        match self {
+            Self::Name(words) => {
+                let ends = [words.last(), words.first().filter(|_| words.len() > 1)].into_iter().flatten();
+                ends.map(|word| Self::Name(vec![word.clone()]).partition(scope, salt)).collect()
+            }
+            Self::Order(_) | Self::Email(_) | Self::Link(_) => vec![self.partition(scope, salt)],
+        }
+    }
+
+    /// Returns the partition of the charges that have the value, of which a name has one word.
     pub fn partition(&self, scope: &Scope, salt: &[u8]) -> String {
         let (kind, value) = match self {
             Self::Order(order) => ("order", order.clone()),
             Self::Email(email) => ("email", email.clone()),
             Self::Link(link) => ("link", link.to_string()),
-            // A last name has fewer charges than a first one.
             Self::Name(words) => ("name", words.last().cloned().unwrap_or_default()),
         };
         let hash = lookup_hash(salt, &[&scope.to_string(), kind, &value]);
@@ -81,17 +97,17 @@ impl LookupValue {
     }
 }
 
-/// The first and the last word with a letter, without accents, in lower case; one of them if they are equal.
-fn ends_of(name: &str) -> Vec<String> {
-    let name = folded(name);
+/// The words with a letter, without accents, in lower case.
+fn words_of(name: &str) -> Vec<String> {
     let has_letter = |word: &&str| word.chars().any(char::is_alphabetic);
-    let mut words = name.split_whitespace().filter(has_letter);
-    let (first, last) = (words.next(), words.next_back());
-    first.into_iter().chain(last.filter(|last| Some(*last) != first)).map(str::to_owned).collect()
+    folded(name).split_whitespace().filter(has_letter).map(str::to_owned).collect()
 }
 
-fn name_of(charge: &Charge) -> Vec<String> {
-    charge.customer.name.as_deref().map(ends_of).unwrap_or_default()
+/// The first and the last word of a name; one of them if they are equal.
+fn ends_of(name: &str) -> Vec<String> {
+    let words = words_of(name);
+    let (first, last) = (words.first(), words.last());
+    first.into_iter().chain(last.filter(|last| Some(*last) != first)).cloned().collect()
 }
 
 const PREFIX: &str = "lookup#";
@@ -128,7 +144,8 @@ pub struct Lookups {
 impl Lookups {
     /// Returns the values of a charge. `None`: it has none.
     pub fn of(charge: &Charge) -> Option<Self> {
-        let words = name_of(charge).into_iter().map(|word| LookupValue::Name(vec![word]));
+        let ends = charge.customer.name.as_deref().map(ends_of).unwrap_or_default();
+        let words = ends.into_iter().map(|word| LookupValue::Name(vec![word]));
         let link = charge.link.map(LookupValue::Link);
         let values =
             [LookupValue::order_of(charge), LookupValue::email_of(charge), link].into_iter().flatten();
@@ -194,6 +211,8 @@ mod tests {
             ("GONCALVES", true),
             ("Maria Gonçalves", true),
             ("maria da silva goncalves", true),
+            ("Maria José", true),
+            ("silva gonçalves", true),
             ("Gonçalves Maria", false),
             ("Silva", false),
             ("Ana Gonçalves", false),
@@ -205,8 +224,11 @@ mod tests {
         }
         let rows = |name: &str| Lookups::of(&named(name)).map_or(0, |lookups| lookups.rows(b"salt").count());
         assert_eq!([rows("Maria José Gonçalves"), rows("Maria"), rows("Ana ANÁ"), rows("  ")], [2, 1, 1, 0]);
-        let by_last = Lookups::of(&charge).unwrap().rows(b"salt").last().unwrap().key().pk;
-        assert_eq!(LookupValue::name("Maria Goncalves").unwrap().partition(&charge.scope, b"salt"), by_last);
+        let rows: Vec<String> = Lookups::of(&charge).unwrap().rows(b"salt").map(|row| row.key().pk).collect();
+        let partitions = |typed| LookupValue::name(typed).unwrap().partitions(&charge.scope, b"salt");
+        assert_eq!(partitions("Maria Goncalves"), [&*rows[1], &*rows[0]]);
+        assert_eq!(partitions("Maria José")[1], rows[0]);
+        assert_eq!(partitions("silva gonçalves")[0], rows[1]);
     }
 
     #[test]

@@ -102,6 +102,7 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
     let shown =
         found.items.iter().filter(|charge| method.is_none_or(|method| charge.methods.contains(&method)));
     let rows: Vec<Vec<Markup>> = shown.map(|charge| row(&page, charge)).collect();
+    let is_by_name = rows.is_empty() && query.text("customer_name").is_some();
     let next =
         found.next_cursor.map(|id| format!("{PATH}?{}", query.with("starting_after", &id.to_string())));
     let none = if is_filtered(&query) {
@@ -123,6 +124,7 @@ pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
         div #list data-refresh="10" {
             (totals.render(&page))
             (page.list((w::CHARGES, &COLUMNS), rows, none, next))
+            @if is_by_name { p.soft { (page.say(w::NAMES_FOUND)) } }
         }
         (page.sizes())
     };

@@ -9,7 +9,7 @@ pages::words! { ,
     DOCUMENT_RULE = "Use o CPF ou o CNPJ, com ou sem pontos, de até 32 caracteres.", "Use the CPF or CNPJ, with or without points, of at most 32 characters.", "Use el CPF o el CNPJ, con o sin puntos, de hasta 32 caracteres.";
     END_TO_END_RULE = "Use os 32 caracteres do comprovante do Pix, que começam com E.", "Use the 32 characters of the Pix receipt, which begin with E.", "Use los 32 caracteres del comprobante del Pix, que empiezan con E.";
     TXID_RULE = "Use as 26 letras e números do txid da cobrança.", "Use the 26 letters and digits of the charge's txid.", "Use las 26 letras y números del txid del cobro.";
-    NAME_RULE = "Use o primeiro nome, o último, ou os dois, como Maria Souza.", "Use the first name, the last one, or both, such as Maria Souza.", "Use el primer nombre, el último, o ambos, como Maria Souza.";
+    NAME_RULE = "Use só letras e espaços, como Maria Souza.", "Use letters and spaces alone, such as Maria Souza.", "Use solo letras y espacios, como Maria Souza.";
 }
 
 /// What the value of a filter must be.

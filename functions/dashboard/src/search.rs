@@ -36,7 +36,7 @@ pub(crate) async fn search(visitor: Visitor) -> Result<Response> {
                 (empty(Icon::Search, page.say(w::SEARCH_HELP), None))
             },
         }
-        p.soft { (page.say(w::SEARCH_NOT)) }
+        p.soft { (page.say(w::NAMES_FOUND)) " " (page.say(w::SEARCH_NOT)) }
     };
     Ok(page.render(page.say(w::SEARCH_TITLE), &main))
 }

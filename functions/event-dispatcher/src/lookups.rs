@@ -1,4 +1,4 @@
-//! Inserts the rows by which new charges are found by order number and e-mail address
+//! Inserts the rows by which new charges are found by order number, payment link, e-mail address and name
 //! ([`domain::charge::Lookup`]).
 
 use std::collections::HashMap;

@@ -54,7 +54,7 @@ shared::fields! {
     CUSTOMER_NAME: Parsed<LookupValue> = "customer_name",
         Parsed::of((1, 200), None, LookupValue::name, "must be letters and spaces, such as Maria Souza"),
         Optional, "Maria Souza",
-        "Only charges whose `customer.name` begins or ends with this word, or begins with the first and ends with the last of these words, without regard to accents and case. A charge is found about a second after its creation.";
+        "Only charges whose `customer.name` begins or ends with this word, without regard to accents and case. Several words must be in the name in this order, and the name begins with the first or ends with the last of them. A charge is found about a second after its creation.";
     PAYMENT_LINK: Parsed<PaymentLinkId> = "payment_link",
         Parsed::id("must be a payment link id (pl_…)"), Optional, "pl_2yh2rd0p8dsvt5w7ywyqx4k21r",
         "Only charges that payers made at this payment link. A charge is found about a second after its creation.";
@@ -263,11 +263,17 @@ impl Charges {
         let rows = match filter.source(scope) {
             Source::Index(index, partitions) => self.store.rows_page((index, &partitions), page).await?,
             Source::Lookup(value) => {
-                let partition = value.partition(&scope.scope, salt);
-                let (lookups, has_more) = self.store.items_page(&[partition], page).await?;
-                let charges = lookups.iter().filter_map(|item| Lookup::charge_of(&text(item, "sk")?));
-                let keys: Vec<Key> = charges.map(Charge::key_of).collect();
-                (self.store.get_in_order(&keys).await?, has_more)
+                let mut found: (Vec<StoredCharge>, bool) = (Vec::new(), false);
+                for partition in value.partitions(&scope.scope, salt) {
+                    let (lookups, has_more) = self.store.items_page(&[partition], page).await?;
+                    let charges = lookups.iter().filter_map(|item| Lookup::charge_of(&text(item, "sk")?));
+                    let keys: Vec<Key> = charges.map(Charge::key_of).collect();
+                    found = (self.store.get_in_order(&keys).await?, has_more);
+                    if has_more || found.0.iter().any(|charge| filter.matches(charge.as_stored())) {
+                        break;
+                    }
+                }
+                found
             }
             Source::Charge(id) => (self.one_of(scope, Some(id), range, cursor).await?, false),
             Source::Payment(id) => {
