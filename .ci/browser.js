@@ -437,6 +437,10 @@ async function inspect({ name, url, session, screen, scheme, language }) {
     if (shown > width) found.push(`the page is ${shown} wide${when}`);
   };
   await isWider(viewport.width, "");
+  if (screen === "desktop") {
+    const isCut = await page.evaluate(() => [...document.querySelectorAll("nav.menu ul")].some((menu) => menu.scrollWidth > menu.clientWidth));
+    if (isCut) found.push("the menu is cut");
+  }
   await page.evaluate(() => {
     for (const fold of document.querySelectorAll("details")) {
       fold.removeAttribute("name"); // Folds with one name close each other.
