@@ -438,8 +438,16 @@ async function inspect({ name, url, session, screen, scheme, language }) {
   };
   await isWider(viewport.width, "");
   if (screen === "desktop") {
-    const isCut = await page.evaluate(() => [...document.querySelectorAll("nav.menu ul")].some((menu) => menu.scrollWidth > menu.clientWidth));
-    if (isCut) found.push("the menu is cut");
+    // All of the menu is seen, and the picture of the checkout is beside the fields.
+    const badly = await page.evaluate(() => {
+      const menu = document.querySelector("nav.menu ul");
+      const [field, picture] = ["#color", ".preview"].map((part) => document.querySelector(part)?.getBoundingClientRect());
+      return [
+        menu && menu.scrollWidth > menu.clientWidth && "the menu is cut",
+        field && picture && picture.left < field.right && "the picture is not beside the fields",
+      ].filter(Boolean);
+    });
+    found.push(...badly);
   }
   await page.evaluate(() => {
     for (const fold of document.querySelectorAll("details")) {
