@@ -14,7 +14,7 @@ use pages::{Cell, Tone, Word, alert, copy_button, facts, money, tag, time, witho
 use shared::http::{IdPair, IdPath, Problem, Result};
 
 use crate::account::NOTICES;
-use crate::charges::{description, of_rows, order, paid_word, titles};
+use crate::charges::{description, of_rows, order, paid_word, title, titles};
 use crate::states::{State as _, charge_tag};
 use crate::translations::case_reason;
 use crate::visit::{Page, Visitor};
@@ -123,8 +123,8 @@ pages::translate! {
         MoneyOutcome::Lost = "O dinheiro foi para o pagador", "The money went to the payer", "El dinero fue al pagador";
     }
     pub(crate) fn kind_name(CaseKind) {
-        CaseKind::Med = "Disputa MED", "MED dispute", "Disputa MED";
-        CaseKind::Chargeback = "Chargeback", "Chargeback", "Contracargo";
+        CaseKind::Med = "Disputa de Pix (MED)", "Pix dispute (MED)", "Disputa de Pix (MED)";
+        CaseKind::Chargeback = "Disputa de cartão (chargeback)", "Card dispute (chargeback)", "Disputa de tarjeta (contracargo)";
         CaseKind::Dispute = "Disputa", "Dispute", "Disputa";
         CaseKind::Fraud = "Suspeita de fraude", "Report of fraud", "Sospecha de fraude";
     }
@@ -179,6 +179,8 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<MedCaseId>) -> Res
     let may_attach = !case.status.is_over() && !case.is_past_deadline(page.now);
     let heading = format!("{} {}", page.say(kind_name(case.kind)), money(case.amount.minor(), case.currency));
     let outcome = case.money_outcome.map(outcome_name);
+    let name_of_charge =
+        charge.as_ref().map_or_else(|| case.id.charge().to_string(), |charge| title(&page, charge));
     let refresh = case.closed_at.is_none().then_some("10");
     let text = |text: Option<String>| html! { @if let Some(text) = text { span dir="auto" { (without_documents(&text)) } } };
     let main = html! {
@@ -214,7 +216,7 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<MedCaseId>) -> Res
                     h2 { (page.say(w::DATA)) }
                     (facts(vec![
                         ("Id", html! { code { (case.id) } }),
-                        (page.say(w::CHARGE), html! { a href={ "/dashboard/charges/" (case.id.charge()) } { (case.id.charge()) } }),
+                        (page.say(w::CHARGE), html! { a href={ "/dashboard/charges/" (case.id.charge()) } dir="auto" { (name_of_charge) } }),
                         (page.say(w::AMOUNT), html! { (money(case.amount.minor(), case.currency)) }),
                         (page.say(moved_word(&case)), if case.moved.is_zero() { html! {} } else { html! { (money(case.moved.get(), case.currency)) } }),
                         (page.say(w::REASON), html! { @if let Some(reason) = &case.reason { (case_reason(page.language, reason)) } }),

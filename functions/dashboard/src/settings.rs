@@ -20,7 +20,7 @@ pages::words! { ,
     PAY = "Pagar", "Pay", "Pagar";
     SAVE_CHOICE = "Salvar a escolha", "Save the choice", "Guardar la elección";
     EACH_SALE = "A cada venda (no máximo um e-mail por minuto, com todas as vendas dele)", "At each sale (at most one e-mail a minute, with all its sales)", "En cada venta (como máximo un correo por minuto, con todas sus ventas)";
-    MORNING_SUMMARY = "Um resumo às 8h da manhã (horário de Brasília): vendas e devoluções da véspera, disputas que esperam resposta e endpoints que falham", "A summary at 8:00 in the morning (time of Brasília): sales and refunds of the day before, disputes that wait and endpoints that fail", "Un resumen a las 8 de la mañana (hora de Brasilia): ventas y devoluciones de la víspera, disputas que esperan respuesta y endpoints que fallan";
+    MORNING_SUMMARY = "Um resumo às 8h da manhã (horário de Brasília): vendas e devoluções da véspera, disputas que esperam resposta e falhas na entrega ao seu sistema", "A summary at 8:00 in the morning (time of Brasília): sales and refunds of the day before, disputes that wait and failures of deliveries to your system", "Un resumen a las 8 de la mañana (hora de Brasilia): ventas y devoluciones de la víspera, disputas que esperan respuesta y fallas en la entrega a su sistema";
 }
 
 pub(crate) async fn show(visitor: Visitor) -> Result<Response> {

@@ -118,7 +118,7 @@ pages::translate! {
     fn may(Role) {
         Role::Owner = "tudo, e também convidar e remover membros", "everything, and also invite and remove members", "todo, y también invitar y quitar miembros";
         Role::Admin = "tudo, também em produção, menos mudar a equipe", "everything, also in live mode, but change the team", "todo, también en producción, menos cambiar el equipo";
-        Role::Member = "ver tudo, criar cobranças e reenviar entregas; no modo teste, também devolver, estornar, cancelar, responder disputas e mudar endpoints", "see everything, create charges and send deliveries again; in test mode also refund, cancel, answer disputes and change endpoints", "ver todo, crear cobros y reenviar entregas; en modo prueba, también devolver, cancelar, responder disputas y cambiar endpoints";
+        Role::Member = "ver tudo, criar cobranças e repetir entregas ao seu sistema; no modo teste, também devolver, estornar, cancelar, responder disputas e mudar os endereços dessas entregas", "see everything, create charges and repeat deliveries to your system; in test mode also refund, cancel, answer disputes and change the addresses of these deliveries", "ver todo, crear cobros y repetir entregas a su sistema; en modo prueba, también devolver, cancelar, responder disputas y cambiar las direcciones de esas entregas";
         Role::Viewer = "ver e baixar tudo, com os documentos dos pagadores mascarados, sem mudar nada", "see and download everything, with the payers' documents masked, and change nothing", "ver y descargar todo, con los documentos de los pagadores enmascarados, sin cambiar nada";
     }
 }

@@ -25,7 +25,7 @@ pages::words! { pub(crate),
 
     SEARCH_TITLE = "Busca", "Search", "Búsqueda";
     SEARCH_NOTHING = "Nada com “{}” neste modo.", "Nothing with “{}” in this mode.", "Nada con “{}” en este modo.";
-    SEARCH_HELP = "A busca encontra: número do pedido, com ou sem #; nome do cliente; endereço da página de pagamento; id de cobrança, devolução, disputa, evento, entrega, endpoint, movimento ou repasse (ch_, tx_, re_, med_, evt_, wd_, wh_, mv_, po_); txid; end-to-end id; CPF ou CNPJ; e-mail; valor, como 129,90.", "The search finds: order number, with or without #; the customer's name; address of a checkout page; id of a charge, refund, dispute, event, delivery, endpoint, movement or payout (ch_, tx_, re_, med_, evt_, wd_, wh_, mv_, po_); txid; end-to-end id; CPF or CNPJ; e-mail address; amount, such as 129,90.", "La búsqueda encuentra: número de pedido, con o sin #; nombre del cliente; dirección de la página de pago; id de cobro, devolución, disputa, evento, entrega, endpoint, movimiento o retiro (ch_, tx_, re_, med_, evt_, wd_, wh_, mv_, po_); txid; end-to-end id; CPF o CNPJ; correo; importe, como 129,90.";
+    SEARCH_HELP = "A busca encontra: número do pedido, com ou sem #; nome do cliente; CPF ou CNPJ; e-mail; valor, como 129,90; endereço da página de pagamento; códigos do Pix (txid, end-to-end id) e do painel, como ch_… e re_….", "The search finds: order number, with or without #; the customer's name; CPF or CNPJ; e-mail address; amount, such as 129,90; address of a checkout page; ids of the Pix (txid, end-to-end id) and of the dashboard, such as ch_… and re_….", "La búsqueda encuentra: número de pedido, con o sin #; nombre del cliente; CPF o CNPJ; correo; importe, como 129,90; dirección de la página de pago; códigos del Pix (txid, end-to-end id) y del panel, como ch_… y re_….";
     NAMES_FOUND = "Um cliente é encontrado pelo primeiro ou pelo último nome: Maria Souza Lima, por Maria, por Lima ou por Maria Souza.", "A customer is found by the first or the last name: Maria Souza Lima by Maria, by Lima or by Maria Souza.", "Un cliente se encuentra por el primer o el último nombre: Maria Souza Lima, por Maria, por Lima o por Maria Souza.";
     SEARCH_NOT = "Um pedido novo é encontrado depois de um segundo. O outro modo (teste ou produção) tem a sua própria busca.", "A new order is found after a second. The other mode (test or live) has its own search.", "Un pedido nuevo se encuentra después de un segundo. El otro modo (prueba o producción) tiene su propia búsqueda.";
 
@@ -49,7 +49,7 @@ pages::words! { pub(crate),
     MONEY_OUT = "Saída", "Out", "Salida";
     BACK_IN_BALANCE = "Voltou ao saldo", "Back in the balance", "Volvió al saldo";
     NEGATIVE_MEANS = "O saldo está negativo por devoluções, estornos ou disputas. As próximas vendas o cobrem.", "Refunds or disputes have made the balance negative. The next sales cover it.", "El saldo es negativo por devoluciones o disputas. Las próximas ventas lo cubren.";
-    ENDPOINT_OFF = "O serviço desligou o endpoint {} em {}: ele falhou por dias.", "The service switched the endpoint {} off on {}: it had failed for days.", "El servicio desactivó el endpoint {} el {}: falló durante días.";
+    ENDPOINT_OFF = "Os avisos ao seu sistema em {} foram desligados em {}: falharam por dias.", "Notices to your system at {} were switched off on {}: they had failed for days.", "Los avisos a su sistema en {} fueron desactivados el {}: fallaron durante días.";
     DISPUTED = "Em disputa", "Disputed", "En disputa";
     IN_PROGRESS = "Em andamento", "In progress", "En curso";
     FAILED = "Falhou", "Failed", "Falló";
@@ -108,16 +108,16 @@ pages::words! { pub(crate),
     DISPUTES_WAIT = "{} disputas esperam sua resposta.", "{} disputes wait for your answer.", "{} disputas esperan su respuesta.";
     FIRST_DUE = "O primeiro prazo termina em {}.", "The first deadline is {}.", "El primer plazo termina el {}.";
     ANSWER = "Responder", "Answer", "Responder";
-    ENDPOINT_FAILS = "O endpoint {} falha desde {}.", "The endpoint {} has been failing since {}.", "El endpoint {} falla desde {}.";
+    ENDPOINT_FAILS = "O seu sistema em {} não recebe avisos de vendas: a entrega falha desde {}.", "Your system at {} gets no notices of sales: the delivery has been failing since {}.", "Su sistema en {} no recibe avisos de ventas: la entrega falla desde {}.";
     SEE_CAUSE = "Ver a causa", "See the cause", "Ver la causa";
     FIRST_STEPS = "Primeiros passos", "First steps", "Primeros pasos";
     STEP_CHARGE = "Crie uma cobrança de teste com este comando", "Create a test charge with this command", "Cree un cobro de prueba con este comando";
     STEP_KEY = "A sua chave de teste está em Desenvolvedores.", "Your test key is on the page Developers.", "Su clave de prueba está en Desarrolladores.";
     STEP_PAY = "Abra a página de pagamento da cobrança e simule o pagamento.", "Open the checkout page of the charge and simulate the payment.", "Abra la página de pago del cobro y simule el pago.";
-    STEP_WEBHOOK = "Registre um endpoint para receber os eventos.", "Register an endpoint to receive the events.", "Registre un endpoint para recibir los eventos.";
+    STEP_WEBHOOK = "Se o seu site ou sistema deve saber das vendas, registre o endereço que as recebe (webhooks).", "If your site or system must know of sales, register the address that receives them (webhooks).", "Si su sitio o sistema debe saber de las ventas, registre la dirección que las recibe (webhooks).";
     GUIDE = "Guia da integração", "Integration guide", "Guía de integración";
 
-    NO_CHARGES = "Nenhuma cobrança ainda: crie a primeira aqui ou pela API.", "No charges yet: create the first one here or with the API.", "Aún no hay cobros: cree el primero aquí o con la API.";
+    NO_CHARGES = "Nenhuma cobrança ainda: crie a primeira aqui ou pelo seu sistema.", "No charges yet: create the first one here or with your system.", "Aún no hay cobros: cree el primero aquí o con su sistema.";
     NO_CHARGES_FOUND = "Nenhuma cobrança com estes filtros.", "No charges with these filters.", "Ningún cobro con estos filtros.";
     NONE_HERE = "Nenhuma nesta parte da lista. Continue em Mais antigas, ou escolha datas.", "None in this part of the list. Go on to Older, or choose dates.", "Ninguno en esta parte de la lista. Siga en Más antiguos, o elija fechas.";
     CLEAR_FILTERS = "Limpar filtros", "Clear the filters", "Quitar los filtros";
@@ -356,14 +356,14 @@ pages::words! { pub(crate),
     NO_AUDIT = "Nenhuma ação com estes filtros.", "No actions for these filters.", "Ninguna acción con estos filtros.";
     ACTION = "Ação", "Action", "Acción";
     ADDRESS = "IP", "IP", "IP";
-    NO_NOTICES = "Nenhum aviso nos últimos 90 dias: avisamos por e-mail de disputas, de endpoints que falham e de mudanças de acesso.", "No notices in the last 90 days: we send e-mails about disputes, endpoints that fail and changes of access.", "Ningún aviso en los últimos 90 días: avisamos por correo de disputas, de endpoints que fallan y de cambios de acceso.";
+    NO_NOTICES = "Nenhum aviso nos últimos 90 dias: avisamos por e-mail de disputas, de falhas na entrega ao seu sistema e de mudanças de acesso.", "No notices in the last 90 days: we send e-mails about disputes, failures of deliveries to your system and changes of access.", "Ningún aviso en los últimos 90 días: avisamos por correo de disputas, de fallas en la entrega a su sistema y de cambios de acceso.";
     SENT = "Enviado", "Sent", "Enviado";
     NOT_SENT = "Não enviado", "Not sent", "No enviado";
     NOTICE_MED_RESOLVED = "Disputa encerrada", "Dispute closed", "Disputa cerrada";
-    NOTICE_FAILING = "Endpoint falhando", "Endpoint fails", "Endpoint con fallas";
-    NOTICE_RECOVERED = "Endpoint funcionando de novo", "Endpoint works again", "Endpoint funciona de nuevo";
+    NOTICE_FAILING = "Entrega ao seu sistema falhando", "Delivery to your system fails", "Entrega a su sistema con fallas";
+    NOTICE_RECOVERED = "Entrega ao seu sistema funcionando de novo", "Delivery to your system works again", "Entrega a su sistema funciona de nuevo";
     NOTICE_MED_DEADLINE = "Prazo de uma disputa", "Deadline of a dispute", "Plazo de una disputa";
-    NOTICE_ENDPOINT = "Endpoint desligado", "Endpoint switched off", "Endpoint desactivado";
+    NOTICE_ENDPOINT = "Entrega ao seu sistema desligada", "Delivery to your system switched off", "Entrega a su sistema desactivada";
     NOTICE_DESTINATION = "Devolução a uma chave de terceiro", "Refund to a third party's key", "Devolución a la clave de un tercero";
     NOTICE_ACCESS = "Mudança de acesso", "Change of access", "Cambio de acceso";
     PARTIAL = "Há mais eventos e entregas do que os mostrados aqui.", "There are more events and deliveries than are shown here.", "Hay más eventos y entregas que los mostrados aquí.";

@@ -20,7 +20,7 @@ use crate::support::{Listener, Service, advance_until, eventually, id, operator,
 const SETTINGS: &str = "/dashboard/settings";
 const DONE: &str = "/dashboard/settings?done";
 const EACH_SALE: &str = "A cada venda (no máximo um e-mail por minuto, com todas as vendas dele)";
-const SUMMARY: &str = "Um resumo às 8h da manhã (horário de Brasília): vendas e devoluções da véspera, disputas que esperam resposta e endpoints que falham";
+const SUMMARY: &str = "Um resumo às 8h da manhã (horário de Brasília): vendas e devoluções da véspera, disputas que esperam resposta e falhas na entrega ao seu sistema";
 
 const HOUR: i64 = 60 * 60;
 
