@@ -6,9 +6,7 @@ use crate::words as w;
 crate::words! { ,
     FIELD_CODE = "Código", "Code", "Código";
     FIELD_COLOR = "Cor", "Colour", "Color";
-    FIELD_NAME = "Nome", "Name", "Nombre";
     FIELD_REQUEST_ID = "X-Request-Id", "X-Request-Id", "X-Request-Id";
-    FIELD_STATUS = "Status HTTP", "HTTP status", "Estado HTTP";
 }
 
 /// `None`: people do not see the field.
@@ -31,7 +29,7 @@ pub fn field_word(name: &str) -> Option<Word> {
         "logo" => w::LOGO,
         "method" => w::METHOD,
         "metadata.order_id" | "order_id" => w::ORDER,
-        "name" => FIELD_NAME,
+        "name" => w::NAME,
         "object" => w::OBJECT,
         "paid_after" => w::PAID_FROM,
         "paid_before" => w::PAID_TO,
@@ -42,7 +40,7 @@ pub fn field_word(name: &str) -> Option<Word> {
         "request_id" => FIELD_REQUEST_ID,
         "role" => w::ROLE,
         "route" => w::ROUTE,
-        "status" => FIELD_STATUS,
+        "status" => w::HTTP_STATUS,
         "txid" => w::TXID,
         "type" => w::KIND,
         "url" => w::URL,

@@ -148,6 +148,31 @@ impl Form<'_> {
         Some(html! { p.alert.bad id={ (name) "-error" } { (self.language.say(rule)) } })
     }
 
+    /// A choice of several values: each with what is shown, and whether it is chosen at first. `field`: what a refusal
+    /// names.
+    fn boxes<'v>(
+        &self,
+        field: &str,
+        (name, legend): (&str, Word),
+        values: impl Iterator<Item = (&'v str, Markup, bool)>,
+    ) -> Markup {
+        let error = self.error(field, (field == "events").then_some(w::RULE_EVENTS));
+        let is_chosen = |value: &str, present| {
+            self.refused
+                .as_ref()
+                .map_or(present, |refused| refused.typed.texts(name).any(|sent| sent == value))
+        };
+        html! {
+            fieldset aria-describedby=[error.as_ref().map(|_| format!("{field}-error"))] {
+                legend { (self.language.say(legend)) }
+                @if let Some(error) = error { (error) }
+                @for (value, shown, present) in values {
+                    label { input type="checkbox" name=(name) value=(value) checked[is_chosen(value, present)]; " " (shown) }
+                }
+            }
+        }
+    }
+
     fn input(&self, input: &Input<'_>, present: Option<&str>) -> Markup {
         let Input { name, kind, label, max, is_required, is_first, example, rule } = *input;
         let error = self.error(name, rule);
@@ -172,10 +197,9 @@ pub fn endpoint_form(form: &Form<'_>, (action, button): (&str, Word), endpoint: 
         rule: Some(w::RULE_URL),
         ..Input::new("url", "url", w::URL, "2048")
     };
-    let is_chosen = |event: EventType| match (&form.refused, endpoint) {
-        (Some(refused), _) => refused.typed.texts("events").any(|name| name == event.as_str()),
-        (None, Some(endpoint)) => endpoint.events.contains(&event),
-        (None, None) => event.family() == Family::Canonical,
+    let is_chosen = |event: EventType| match endpoint {
+        Some(endpoint) => endpoint.events.contains(&event),
+        None => event.family() == Family::Canonical,
     };
     let present = endpoint.map(|endpoint| endpoint.url.as_str());
     html! {
@@ -184,17 +208,9 @@ pub fn endpoint_form(form: &Form<'_>, (action, button): (&str, Word), endpoint: 
             // A change of other fields does not count as one of the URL.
             @if let Some(before) = form.value("before", present) { (hidden("before", before)) }
             (form.input(&url, present))
-            @let error = form.error("events", Some(w::RULE_EVENTS));
-            fieldset aria-describedby=[error.as_ref().map(|_| "events-error")] {
-                legend { (form.language.say(w::EVENTS)) }
-                @if let Some(error) = error { (error) }
-                @for event in EventType::subscribable() {
-                    label {
-                        input type="checkbox" name="events" value=(event.as_str()) checked[is_chosen(event)];
-                        " " code { (event.as_str()) }
-                    }
-                }
-            }
+            (form.boxes("events", ("events", w::EVENTS), EventType::subscribable().map(|event| {
+                (event.as_str(), html! { code { (event.as_str()) } }, is_chosen(event))
+            })))
             div { (form.submit((button, ""), Need::Admin)) }
         }
     }
@@ -248,14 +264,7 @@ pub fn link_form(form: &Form<'_>) -> Markup {
     let say = |word| form.language.say(word);
     let amount = |name, label| Input::new(name, "text", label, "32");
     let hint = |word| html! { p.sm.soft { (say(word)) } };
-    let is_sent = |name: &str, value: &str| {
-        form.refused.as_ref().is_some_and(|refused| refused.typed.texts(name).any(|sent| sent == value))
-    };
     let methods = PaymentMethod::all().filter(|method| method.supports_currency(Currency::BRL));
-    let is_chosen = |method: PaymentMethod| match form.refused {
-        Some(_) => is_sent("methods", method.as_str()),
-        None => method == PaymentMethod::Pix,
-    };
     html! {
         form.fields method="post" action="/dashboard/links" {
             (form.hidden())
@@ -264,17 +273,9 @@ pub fn link_form(form: &Form<'_>) -> Markup {
             (hint(w::LINK_AMOUNT_MEANS))
             (form.input(&amount("min_amount", w::MIN_AMOUNT), None))
             (form.input(&amount("max_amount", w::MAX_AMOUNT), None))
-            @let error = form.error("payment_methods", None);
-            fieldset aria-describedby=[error.as_ref().map(|_| "payment_methods-error")] {
-                legend { (say(w::METHODS_OF_LINK)) }
-                @if let Some(error) = error { (error) }
-                @for method in methods {
-                    label {
-                        input type="checkbox" name="methods" value=(method.as_str()) checked[is_chosen(method)];
-                        " " (say(w::of_method(method)))
-                    }
-                }
-            }
+            (form.boxes("payment_methods", ("methods", w::METHODS_OF_LINK), methods.map(|method| {
+                (method.as_str(), html! { (say(w::of_method(method))) }, method == PaymentMethod::Pix)
+            })))
             (asks(form, &[]))
             (form.input(&Input::new("max_payments", "text", w::MAX_PAYMENTS, "5"), None))
             (hint(w::MAX_PAYMENTS_MEANS))
@@ -307,21 +308,10 @@ pub fn link_change_form(form: &Form<'_>, action: &str, link: &PaymentLink) -> Ma
 
 /// What a link asks of its payers.
 fn asks(form: &Form<'_>, present: &[AskedField]) -> Markup {
-    let is_chosen = |field: AskedField| match &form.refused {
-        Some(refused) => refused.typed.texts("ask").any(|sent| sent == field.as_str()),
-        None => present.contains(&field),
+    let field = |field: AskedField| {
+        (field.as_str(), html! { (form.language.say(asked(field))) }, present.contains(&field))
     };
-    html! {
-        fieldset {
-            legend { (form.language.say(w::LINK_ASKS)) }
-            @for field in AskedField::all() {
-                label {
-                    input type="checkbox" name="ask" value=(field.as_str()) checked[is_chosen(field)];
-                    " " (form.language.say(asked(field)))
-                }
-            }
-        }
-    }
+    form.boxes("ask", ("ask", w::LINK_ASKS), AskedField::all().map(field))
 }
 
 fn asked(field: AskedField) -> Word {

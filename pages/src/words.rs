@@ -90,11 +90,11 @@ crate::words! { pub,
     OWN_ACCESS = "Segurança e acesso", "Security and access", "Seguridad y acceso";
     PRINT = "Imprimir", "Print", "Imprimir";
     SEND_LINK_TO_CUSTOMER = "Enviar ao cliente", "Send to the customer", "Enviar al cliente";
-    LINK = "Link de pagamento", "Payment link", "Enlace de pago";
     BY_WHATSAPP = "WhatsApp", "WhatsApp", "WhatsApp";
-    BY_EMAIL = "E-mail", "E-mail", "Correo";
     AT_COUNTER = "Mostrar no balcão", "Show at the counter", "Mostrar en el mostrador";
     PAYMENT_LINK = "Link de pagamento", "Payment link", "Enlace de pago";
+    NAME = "Nome", "Name", "Nombre";
+    HTTP_STATUS = "Status HTTP", "HTTP status", "Estado HTTP";
     PAY_HERE = "Pague {} aqui: {}", "Pay {} here: {}", "Pague {} aquí: {}";
     QR_OF_CHARGE = "QR code Pix desta cobrança", "Pix QR code of this charge", "Código QR Pix de este cobro";
     LAST_SALES = "Últimas vendas", "Last sales", "Últimas ventas";

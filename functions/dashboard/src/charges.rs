@@ -430,22 +430,33 @@ fn share(page: &Page, charge: &Charge) -> Markup {
         percent(&format!("{shop}: {amount}")),
         percent(&text),
     );
+    let picture = html! {
+        @if charge.artefacts.pix.is_some() {
+            img src={ "/checkout/" (charge.id.raw()) "/qr.png" } width="160" height="160" alt=(page.say(w::QR_OF_CHARGE));
+        }
+    };
+    let more = html! { a.btn.quiet href=(mail) { (page.say(w::EMAIL)) } };
+    share_card(page, &picture, (&url, &text), (&url, &more))
+}
+
+/// How a customer gets a link: by a message, or on the screen of the shop, whose page is `counter`.
+pub(crate) fn share_card(
+    page: &Page,
+    picture: &Markup,
+    (url, text): (&str, &str),
+    (counter, more): (&str, &Markup),
+) -> Markup {
     html! {
         section.card {
             h2 { (page.say(w::SEND_LINK_TO_CUSTOMER)) }
             div.share {
-                @if charge.artefacts.pix.is_some() {
-                    img src={ "/checkout/" (charge.id.raw()) "/qr.png" } width="160" height="160" alt=(page.say(w::QR_OF_CHARGE));
-                }
+                (picture)
                 div.fields {
-                    div.f {
-                        label for="link" { (page.say(w::LINK)) }
-                        input #link type="text" readonly value=(url);
-                    }
+                    div.f { label for="link" { (page.say(w::PAYMENT_LINK)) } input #link type="text" readonly value=(url); }
                     div.actions {
-                        (whatsapp(page, "btn quiet", &text))
-                        a.btn.quiet href=(mail) { (page.say(w::BY_EMAIL)) }
-                        a.btn.quiet href=(url) target="_blank" rel="noopener" { (page.say(w::AT_COUNTER)) }
+                        (whatsapp(page, "btn quiet", text))
+                        a.btn.quiet href=(counter) target="_blank" rel="noopener" { (page.say(w::AT_COUNTER)) }
+                        (more)
                     }
                 }
             }

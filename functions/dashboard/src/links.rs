@@ -15,7 +15,7 @@ use pages::{
 };
 use shared::http::{IdPath, Query, Result};
 
-use crate::charges::{self, whatsapp};
+use crate::charges::{self, share_card, whatsapp};
 use crate::visit::{Page, Visitor};
 use crate::words as w;
 
@@ -39,22 +39,19 @@ pages::words! { ,
 
 pub(crate) async fn list(visitor: Visitor) -> Result<Response> {
     let after = visitor.query().text("starting_after").and_then(|id| id.parse::<PaymentLinkId>().ok());
-    let (page, (found, totals, urls)) = visitor
+    let (page, (found, totals)) = visitor
         .load(async |visit| {
             let part = PaymentLinkPage { limit: SHOWN, starting_after: after };
             let found = visit.app.links.list(&visit.scope(), part).await?;
             let totals = visit.app.links.totals_of_all(&found.items).await?;
-            let urls: Vec<String> =
-                found.items.iter().map(|link| visit.app.public_urls.payment_link_url(link.id)).collect();
-            Ok((found, totals, urls))
+            Ok((found, totals))
         })
         .await?;
     let next = found.next_cursor.map(|id| format!("{PATH}?starting_after={id}"));
-    let shown = found.items.iter().zip(totals).zip(&urls);
-    let rows = shown.map(|((link, totals), url)| row(&page, link, totals, url)).collect();
+    let rows = found.items.iter().zip(totals).map(|(link, totals)| row(&page, link, totals)).collect();
     let columns = [
         (Cell::Main, w::PAYMENT_LINK),
-        (Cell::Amount, w::LINK_RECEIVED),
+        (Cell::Amount, w::RECEIVED_SUM),
         (Cell::Time, w::WHEN),
         (Cell::Other, w::URL),
         (Cell::State, w::STATE),
@@ -94,34 +91,23 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<PaymentLinkId>) ->
     if is_at_counter {
         return Ok(at_counter(&page, &link, (name, &url)));
     }
+    let counter = format!("{PATH}/{}?{AT_COUNTER}=1", link.id);
+    let more = html! {
+        (copy_button(page.language, w::COPY_LINK_OF, &url))
+        (activation(&page, &link, "quiet", &hidden("of", "link")))
+    };
     let (tone, state) = state_of(&page, &link, totals);
     let methods: Vec<&str> = link.methods.iter().map(|method| page.say(w::of_method(*method))).collect();
     let main = html! {
         p.crumb { a href=(PATH) { (page.say(w::PAYMENT_LINKS)) } }
         h1 { span dir="auto" { (name) } " " (tag(tone, page.say(state))) }
-        section.card {
-            h2 { (page.say(w::SEND_LINK_TO_CUSTOMER)) }
-            div.share {
-                @if let Ok((side, path)) = artefacts::qr::svg_path(&url) {
-                    (qr_picture((side, &path), 160, page.say(w::QR_OF_LINK)))
-                }
-                div.fields {
-                    div.f { label for="link" { (page.say(w::LINK)) } input #link type="text" readonly value=(url); }
-                    div.actions {
-                        (copy_button(page.language, w::COPY_LINK_OF, &url))
-                        (whatsapp(&page, "btn quiet", &sent_text(&link, &url)))
-                        a.btn.quiet href={ (PATH) "/" (link.id) "?" (AT_COUNTER) "=1" } target="_blank" rel="noopener" { (page.say(w::AT_COUNTER)) }
-                        (activation(&page, &link, "quiet", &hidden("of", "link")))
-                    }
-                }
-            }
-        }
+        (share_card(&page, &qr(&page, &url, 160), (&url, &sent_text(&link, &url)), (&counter, &more)))
         section.card #data data-refresh="10" {
             h2 { (page.say(w::DATA)) }
             (facts(vec![
                 ("Id", html! { code { (link.id) } }),
                 (page.say(w::AMOUNT), html! { (amount_of(&link)) }),
-                (page.say(w::LINK_RECEIVED), received(&page, &link, totals)),
+                (page.say(w::RECEIVED_SUM), received(&page, &link, totals)),
                 (page.say(w::METHOD), html! { (methods.join(", ")) }),
                 (page.say(w::CREATED_ON), time(link.created_at)),
                 (page.say(w::ENDS_ON), link.expires_at.map(time).unwrap_or_default()),
@@ -144,6 +130,11 @@ pub(crate) async fn show(visitor: Visitor, IdPath(id): IdPath<PaymentLinkId>) ->
     Ok(page.render(name, &main))
 }
 
+fn qr(page: &Page, url: &str, width: u32) -> Markup {
+    let code = artefacts::qr::svg_path(url).ok();
+    code.map(|(side, path)| qr_picture((side, &path), width, page.say(w::QR_OF_LINK))).unwrap_or_default()
+}
+
 /// The link as a customer in the shop sees it, on the shop's screen.
 fn at_counter(page: &Page, link: &PaymentLink, (name, url): (&str, &str)) -> Response {
     let main = html! {
@@ -151,9 +142,7 @@ fn at_counter(page: &Page, link: &PaymentLink, (name, url): (&str, &str)) -> Res
             p.soft dir="auto" { (page.session.account.shop_name()) }
             h1 dir="auto" { (name) }
             p.big { (amount_of(link)) }
-            @if let Ok((side, path)) = artefacts::qr::svg_path(url) {
-                (qr_picture((side, &path), 264, page.say(w::QR_OF_LINK)))
-            }
+            (qr(page, url, 264))
             p { (page.say(SCAN)) }
             p.sm { a href=(url) { (url) } }
         }
@@ -165,7 +154,7 @@ fn at_counter(page: &Page, link: &PaymentLink, (name, url): (&str, &str)) -> Res
 
 fn state_of(page: &Page, link: &PaymentLink, totals: LinkTotals) -> (Tone, Word) {
     let is_full = link.max_payments.is_some_and(|max| totals.payments >= u64::from(max));
-    if link.is_open(page.now) && !is_full { (Tone::Good, w::LINK_OPEN) } else { (Tone::Calm, w::LINK_CLOSED) }
+    if link.is_open(page.now) && !is_full { (Tone::Good, w::ACTIVE) } else { (Tone::Calm, w::LINK_CLOSED) }
 }
 
 fn amount_of(link: &PaymentLink) -> String {
@@ -196,7 +185,8 @@ fn sent_text(link: &PaymentLink, url: &str) -> String {
     [link.description.as_deref(), Some(url)].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-fn row(page: &Page, link: &PaymentLink, totals: LinkTotals, url: &str) -> Vec<Markup> {
+fn row(page: &Page, link: &PaymentLink, totals: LinkTotals) -> Vec<Markup> {
+    let url = &page.app.public_urls.payment_link_url(link.id);
     let (tone, state) = state_of(page, link, totals);
     vec![
         html! {

@@ -160,7 +160,7 @@ fn scheduled(page: &Page, schedules: &[ReportSchedule]) -> Markup {
     };
     let columns = [
         (Cell::Main, w::REPORT),
-        (Cell::Other, w::INTERVAL),
+        (Cell::Other, w::WHEN),
         (Cell::Other, w::EMAIL),
         (Cell::Other, w::NEXT_REPORT),
         (Cell::State, w::ACTION),
@@ -175,7 +175,7 @@ fn schedule_form(page: &Page) -> Markup {
     html! {
         form.row method="post" action={ (PATH) "/schedules" } {
             (page.mode_field())
-            (choice(page, ("schedule-", "interval", None), w::INTERVAL, interval_name))
+            (choice(page, ("schedule-", "interval", None), w::WHEN, interval_name))
             (choice(page, ("schedule-", "type", None), w::REPORT, name_of))
             (choice(page, ("schedule-", "format", None), w::FORMAT, format_name))
             (currency(page, "schedule-", None))

@@ -17,7 +17,6 @@ pub(crate) const SETTINGS: &str = "/dashboard/settings";
 pages::words! { ,
     SALES_EMAILS = "E-mails sobre as suas vendas", "E-mails about your sales", "Correos sobre sus ventas";
     SALES_EMAILS_MEAN = "Só para você, em {}, e só sobre vendas de produção.", "Only for you, to {}, and only about live sales.", "Solo para usted, a {}, y solo sobre ventas de producción.";
-    PAY = "Pagar", "Pay", "Pagar";
     SAVE_CHOICE = "Salvar a escolha", "Save the choice", "Guardar la elección";
     EACH_SALE = "A cada venda (no máximo um e-mail por minuto, com todas as vendas dele)", "At each sale (at most one e-mail a minute, with all its sales)", "En cada venta (como máximo un correo por minuto, con todas sus ventas)";
     MORNING_SUMMARY = "Um resumo às 8h da manhã (horário de Brasília): vendas e devoluções da véspera, disputas que esperam resposta e falhas na entrega ao seu sistema", "A summary at 8:00 in the morning (time of Brasília): sales and refunds of the day before, disputes that wait and failures of deliveries to your system", "Un resumen a las 8 de la mañana (hora de Brasilia): ventas y devoluciones de la víspera, disputas que esperan respuesta y fallas en la entrega a su sistema";
@@ -70,7 +69,7 @@ pub(crate) async fn show(visitor: Visitor) -> Result<Response> {
             h2 { (page.say(w::ACCOUNT)) }
             (facts(vec![
                 (page.say(w::RECEIVER), html! { span dir="auto" { (settings.merchant_name) } }),
-                (page.say(w::CITY), html! { span dir="auto" { (settings.merchant_city) } }),
+                (page.say(w::PAYER_CITY), html! { span dir="auto" { (settings.merchant_city) } }),
             ]))
             p.sm.soft { (page.say(w::ACCOUNT_MEANS)) }
         }
@@ -120,7 +119,7 @@ fn preview(page: &Page, brand: &Brand) -> Markup {
             text x="20" y="66" font-weight="600" fill="#16202c" data-shows="name" { (name) }
             text x="20" y="98" font-size="24" font-weight="600" fill="#16202c" { "R$ 129,90" }
             rect x="20" y="112" width="240" height="44" rx="8" fill=(fill) data-fills="color" {}
-            text x="140" y="139" text-anchor="middle" font-weight="600" fill=(ink) data-inks="color" { (page.say(PAY)) }
+            text x="140" y="139" text-anchor="middle" font-weight="600" fill=(ink) data-inks="color" { (page.say(w::PAY_NOW)) }
             text x="20" y="180" font-size="12" fill="#4b5867" data-shows="email" {
                 @if let Some(email) = &brand.email { (email) }
             }

@@ -137,7 +137,7 @@ const REVERSAL: BackWords = BackWords {
     in_progress: w::REVERSAL_IN_PROGRESS,
     left: w::REVERSIBLE,
     nothing_left: w::NOTHING_TO_REVERSE,
-    done: w::REVERSAL_DONE,
+    done: w::REVERSED_SUM,
 };
 
 impl BackWords {

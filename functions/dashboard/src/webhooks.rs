@@ -319,7 +319,7 @@ fn recovery_card(page: &Page, endpoint: &Endpoint, recoveries: &[Recovery]) -> M
     let is_running = |recovery: &Recovery| recovery.status == RecoveryStatus::Running;
     let rows = recoveries.iter().map(|recovery| {
         let (tone, word) = match recovery.status {
-            RecoveryStatus::Running => (Tone::Warn, w::RECOVERY_RUNS),
+            RecoveryStatus::Running => (Tone::Warn, w::IN_PROGRESS),
             RecoveryStatus::Completed => (Tone::Good, w::RECOVERY_DONE),
             RecoveryStatus::Cancelled => (Tone::Bad, w::RECOVERY_ENDED),
         };
@@ -409,7 +409,7 @@ fn attempt_table(page: &Page, delivery: &Delivery) -> Markup {
     let rows = delivery.attempts_made().into_iter().rev().map(|attempt| {
         let result = match (&attempt.failure, attempt.status) {
             (Some(failure), _) => attempt_failure(page.language, failure),
-            (None, AttemptStatus::Running) => page.say(w::ATTEMPT_RUNS).to_owned(),
+            (None, AttemptStatus::Running) => page.say(w::IN_PROGRESS).to_owned(),
             (None, AttemptStatus::Succeeded | AttemptStatus::Failed) => page.say(w::ATTEMPT_TAKEN).to_owned(),
         };
         vec![

@@ -12,15 +12,12 @@ pages::words! { pub(crate),
     QR_OF_LINK = "QR code deste link", "QR code of this link", "Código QR de este enlace";
     LINKS_MEAN = "Um link serve para muitos pagamentos: mande-o por WhatsApp ou ponha-o no seu site. Cada pessoa que paga faz uma cobrança própria.", "A link serves for many payments: send it by WhatsApp or put it on your site. Each person who pays makes a charge of their own.", "Un enlace sirve para muchos pagos: envíelo por WhatsApp o póngalo en su sitio. Cada persona que paga hace un cobro propio.";
     NO_LINKS = "Nenhum link de pagamento ainda.", "No payment links yet.", "Aún no hay enlaces de pago.";
-    LINK_RECEIVED = "Recebido", "Received", "Recibido";
-    LINK_OPEN = "Ativo", "Active", "Activo";
     LINK_CLOSED = "Encerrado", "Ended", "Terminado";
     DEACTIVATE = "Desativar", "Deactivate", "Desactivar";
     ACTIVATE = "Ativar", "Activate", "Activar";
     COPY_LINK_OF = "Copiar link", "Copy the link", "Copiar el enlace";
     ACCOUNT = "Conta", "Account", "Cuenta";
     RECEIVER = "Nome no banco do pagador", "Name at the payer's bank", "Nombre en el banco del pagador";
-    CITY = "Cidade", "City", "Ciudad";
     ACCOUNT_MEANS = "Para alterar estes dados, fale com o suporte.", "Your operator changes these data.", "Su operador cambia estos datos.";
 
     SEARCH_TITLE = "Busca", "Search", "Búsqueda";
@@ -81,7 +78,6 @@ pages::words! { pub(crate),
     STOP = "Parar", "Stop", "Detener";
     SCHEDULE = "Agendar", "Schedule", "Programar";
     REMOVE_SCHEDULE_ASK = "Parar estes relatórios?", "Stop these reports?", "¿Detener estos informes?";
-    INTERVAL = "Quando", "When", "Cuándo";
     NEXT_REPORT = "Próximo", "Next", "Próximo";
     NOTICE_REPORT = "Relatório pronto", "Report ready", "Informe listo";
     EXPORT = "Exportar", "Export", "Exportar";
@@ -147,7 +143,6 @@ pages::words! { pub(crate),
     KEPT = "Fica com a loja", "The shop keeps", "Queda para la tienda";
     REFUND_IN_PROGRESS = "Devolução em andamento", "Refund in progress", "Devolución en curso";
     REVERSAL_IN_PROGRESS = "Estorno em andamento", "Refund in progress", "Reembolso en curso";
-    NAME = "Nome", "Name", "Nombre";
     ALL_OF_CUSTOMER = "Todas as cobranças deste cliente", "All charges of this customer", "Todos los cobros de este cliente";
     TECHNICAL = "Detalhes técnicos ({})", "Technical details ({})", "Detalles técnicos ({})";
     DELIVERY_FAILED = "Uma entrega falhou", "A delivery failed", "Una entrega falló";
@@ -161,7 +156,6 @@ pages::words! { pub(crate),
     KIND_PAYMENT = "Pagamento recebido", "Payment received", "Pago recibido";
     KIND_REFUND = "Devolução", "Refund", "Devolución";
     KIND_REVERSAL = "Estorno", "Refund", "Reembolso";
-    REVERSAL_DONE = "Estornado", "Refunded", "Reembolsado";
     REVERSAL_FAILED = "Estorno que falhou", "Refund that failed", "Reembolso fallido";
     REFUNDED_OR_REVERSED = "Devolvida ou estornada", "Refunded", "Devuelto";
     KIND_CASE = "Disputa", "Dispute", "Disputa";
@@ -289,15 +283,12 @@ pages::words! { pub(crate),
     RECOVER_MEANS = "Depois de uma queda do seu servidor, envia de novo todos os eventos dos últimos 90 dias que não chegaram: os que falharam em definitivo, os que foram cancelados e, sem esperar a próxima tentativa, os que estão pendentes.", "After an outage of your server, sends again all events of the last 90 days that did not arrive: those that failed for good, those that were cancelled and, without waiting for the next attempt, those that are pending.", "Después de una caída de su servidor, envía de nuevo todos los eventos de los últimos 90 días que no llegaron: los que fallaron en definitiva, los cancelados y, sin esperar el próximo intento, los pendientes.";
     RESEND_MISSED = "Reenviar tudo o que não chegou", "Resend everything that did not arrive", "Reenviar todo lo que no llegó";
     RESENT_OF_FOUND = "Reenviadas / encontradas", "Resent / found", "Reenviadas / encontradas";
-    RECOVERY_RUNS = "Em andamento", "In progress", "En curso";
     RECOVERY_DONE = "Concluída", "Completed", "Concluida";
     RECOVERY_ENDED = "Encerrada antes", "Ended early", "Terminada antes";
     RESULT = "Resultado", "Result", "Resultado";
-    HTTP_STATUS = "Status HTTP", "HTTP status", "Estado HTTP";
     STARTED_ON = "Início", "Started", "Inicio";
     DURATION = "Duração", "Duration", "Duración";
     RECEIVER_ANSWER = "Resposta", "Answer", "Respuesta";
-    ATTEMPT_RUNS = "Em andamento", "In progress", "En curso";
     ATTEMPT_TAKEN = "Recebido pelo servidor", "Taken by the server", "Recibido por el servidor";
     LAST_ANSWER = "Última resposta", "Last answer", "Última respuesta";
     LAST_STATUS = "Último status HTTP", "Last HTTP status", "Último estado HTTP";
