@@ -180,6 +180,23 @@ pub fn code_block(language: Language, text: &str) -> Markup {
     }
 }
 
+/// A choice of one value, each with its word.
+pub fn choice<T: AsRef<str>>(
+    label: &str,
+    (id, name): (&str, &str),
+    chosen: &str,
+    values: impl IntoIterator<Item = (&'static str, T)>,
+) -> Markup {
+    html! {
+        div.f {
+            label for=(id) { (label) }
+            select id=(id) name=(name) {
+                @for (value, word) in values { option value=(value) selected[value == chosen] { (word.as_ref()) } }
+            }
+        }
+    }
+}
+
 pub fn hidden(name: &str, value: &str) -> Markup {
     html! { input type="hidden" name=(name) value=(value); }
 }

@@ -19,7 +19,7 @@ use shared::http::Query;
 use strum::VariantArray;
 
 use crate::words as w;
-use crate::{Language, Word, hidden, masked_payer, money};
+use crate::{Language, Word, choice, hidden, masked_payer, money};
 
 /// What a role may do at least in live mode. In test mode, a member may do what needs no [`Need::Keys`] and no
 /// [`Need::Owner`].
@@ -233,27 +233,18 @@ pub fn charge_form(form: &Form<'_>) -> Markup {
     let sent = form.value("expires_in", None).unwrap_or_default();
     let usual = form.session.account.settings.charge_expires_in_seconds;
     let choices = [("15", w::QUARTER_HOUR, 900), ("60", w::ONE_HOUR, 3_600), ("1440", w::ONE_DAY, 86_400)];
-    let named = choices.iter().find(|(.., seconds)| *seconds == usual);
+    let (others, named): (Vec<_>, Vec<_>) = choices.into_iter().partition(|(.., seconds)| *seconds != usual);
     let minutes = usual.saturating_add(59).div_euclid(60).to_string();
-    let usual_word = named.map_or_else(
-        || form.language.fill(w::MINUTES, &[&minutes]),
-        |(_, word, _)| form.language.say(*word).to_owned(),
-    );
-    let usual_word = form.language.fill(w::USUAL_EXPIRY, &[&usual_word]);
-    let others = choices.iter().filter(|(.., seconds)| *seconds != usual);
+    let minutes = form.language.fill(w::MINUTES, &[&minutes]);
+    let usual = named.first().map_or(&*minutes, |(_, word, _)| form.language.say(*word));
+    let usual = std::iter::once(("", form.language.fill(w::USUAL_EXPIRY, &[usual])));
+    let others = others.into_iter().map(|(minutes, word, _)| (minutes, form.language.say(word).to_owned()));
+    let expiries = usual.chain(others);
     html! {
         form.fields method="post" action="/dashboard/charges" {
             (form.hidden())
             @for input in &inputs { (form.input(input, None)) }
-            div.f {
-                label for="expires_in" { (form.language.say(w::EXPIRES_AFTER)) }
-                select #expires_in name="expires_in" {
-                    option value="" { (usual_word) }
-                    @for (minutes, word, _) in others {
-                        option value=(minutes) selected[*minutes == sent] { (form.language.say(*word)) }
-                    }
-                }
-            }
+            (choice(form.language.say(w::EXPIRES_AFTER), ("expires_in", "expires_in"), sent, expiries))
             div { button { (form.language.say(w::CREATE)) } }
         }
     }
@@ -360,19 +351,12 @@ pub fn payout_key_form(form: &Form<'_>, action: &str) -> Markup {
         ..Input::new("pix_key", "text", w::PIX_KEY, "100")
     };
     let chosen = form.value("type", None).unwrap_or_default();
+    let kinds =
+        PixKeyKind::VARIANTS.iter().map(|kind| (kind.as_str(), form.language.say(w::of_key_kind(*kind))));
     html! {
         form.row method="post" action=(action) {
             (form.hidden())
-            div.f {
-                label for="type" { (form.language.say(w::KIND)) }
-                select #type name="type" {
-                    @for kind in PixKeyKind::VARIANTS.iter().copied() {
-                        option value=(kind.as_str()) selected[kind.as_str() == chosen] {
-                            (form.language.say(w::of_key_kind(kind)))
-                        }
-                    }
-                }
-            }
+            (choice(form.language.say(w::KIND), ("type", "type"), chosen, kinds))
             (form.input(&key, None))
             (form.submit((w::REGISTER_KEY, ""), Need::Owner))
         }

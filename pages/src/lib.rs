@@ -21,7 +21,7 @@ pub mod words;
 pub use access::{Access, code_field, email_field, password_field};
 pub use assets::accent;
 pub use components::{
-    Bar, Cell, Chart, Tone, alert, announced, chips, code_block, copy_button, empty, facts, hidden,
+    Bar, Cell, Chart, Tone, alert, announced, chips, choice, code_block, copy_button, empty, facts, hidden,
     masked_payer, money, product, qr_picture, table, tag, time,
 };
 pub use domain::masking::without_documents;

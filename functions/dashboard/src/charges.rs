@@ -241,7 +241,10 @@ fn chips(page: &Page, query: &Query) -> Markup {
 }
 
 pub(crate) fn filters(page: &Page, query: &Query, problem: Option<&Problem>) -> Markup {
-    let method = query.text(METHOD).and_then(PaymentMethod::named);
+    let method = query.text(METHOD).unwrap_or_default();
+    let all = std::iter::once(("", page.say(w::ALL_METHODS)));
+    let methods =
+        PaymentMethod::vocabulary().into_iter().map(|(name, each)| (name, page.say(w::of_method(each))));
     let field = |name: &str, kind: &str, label: &str| {
         let is_refused = problem.is_some_and(|problem| problem.params().contains(&name));
         field((name, kind, label), query, is_refused.then(|| page.say(rule(name))))
@@ -261,15 +264,7 @@ pub(crate) fn filters(page: &Page, query: &Query, problem: Option<&Problem>) -> 
         (field("customer_name", "text", page.say(w::CUSTOMER)))
         (field("end_to_end_id", "text", "End-to-end id"))
         (field("txid", "text", "txid"))
-        div.f {
-            label for="method" { (page.say(w::METHOD)) }
-            select #method name="method" {
-                option value="" { (page.say(w::ALL_METHODS)) }
-                @for (name, each) in PaymentMethod::vocabulary() {
-                    option value=(name) selected[method == Some(each)] { (page.say(w::of_method(each))) }
-                }
-            }
-        }
+        (pages::choice(page.say(w::METHOD), (METHOD, METHOD), method, all.chain(methods)))
     };
     page.filters(PATH, (query, &FILTERS, problem.is_some()), &fields)
 }

@@ -103,16 +103,8 @@ fn choice<T: Vocabulary>(
     label: Word,
     word: fn(T) -> Word,
 ) -> Markup {
-    html! {
-        div.f {
-            label for={ (form) (name) } { (page.say(label)) }
-            select id={ (form) (name) } name=(name) {
-                @for (value, each) in T::vocabulary() {
-                    option value=(value) selected[chosen == Some(value)] { (page.say(word(each))) }
-                }
-            }
-        }
-    }
+    let values = T::vocabulary().into_iter().map(|(value, each)| (value, page.say(word(each))));
+    pages::choice(page.say(label), (&format!("{form}{name}"), name), chosen.unwrap_or_default(), values)
 }
 
 fn currency(page: &Page, form: &str, typed: Option<&str>) -> Markup {

@@ -476,15 +476,11 @@ pub(crate) async fn events(visitor: Visitor) -> Result<Response> {
 }
 
 fn event_filters(page: &Page, query: &Query) -> Markup {
+    let all = std::iter::once(("", page.say(w::ALL_METHODS)));
+    let names = EventType::ALL.iter().map(|(name, _)| (*name, *name));
     let fields = html! {
         @if let Some(object) = query.text("object") { (pages::hidden("object", object)) }
-        div.f {
-            label for="type" { (page.say(w::KIND)) }
-            select #type name="type" {
-                option value="" { (page.say(w::ALL_METHODS)) }
-                @for (name, _) in EventType::ALL { option value=(name) selected[query.text("type") == Some(*name)] { (name) } }
-            }
-        }
+        (pages::choice(page.say(w::KIND), ("type", "type"), query.text("type").unwrap_or_default(), all.chain(names)))
         (field(("created_after", "date", page.say(w::FROM)), query, None))
         (field(("created_before", "date", page.say(w::TO)), query, None))
     };

@@ -285,7 +285,18 @@ async fn every_page_has_the_security_headers_nothing_inline_and_the_users_langua
     }
     assert!(browser.page("/dashboard").await.form("Trocar idioma").has(Role::Field, "Idioma"));
     // The pages of a shop owner have no developers' words.
-    for page in ["", "/charges", "/links", "/wallet", "/reports", "/disputes", "/settings", "/team", "/notices", "/search"] {
+    for page in [
+        "",
+        "/charges",
+        "/links",
+        "/wallet",
+        "/reports",
+        "/disputes",
+        "/settings",
+        "/team",
+        "/notices",
+        "/search",
+    ] {
         let text = browser.page(&format!("/dashboard{page}")).await.text_without_code().to_lowercase();
         for word in ["endpoint", "payload", "pela api"] {
             assert!(!text.contains(word), "{page}: {word}: {text}");
