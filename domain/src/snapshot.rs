@@ -228,6 +228,8 @@ pub struct Known<'a> {
     pub payments: &'a [AcquirerPaymentId],
     pub refunds: &'a [Refund],
     pub cases: &'a [MedCase],
+    /// The fees of payments that were applied to other charges, whose settlements have them.
+    pub fees_elsewhere: MinorUnits,
     pub terms: &'a Terms,
     /// Why the caller closes the charge at its acquirer. `None`: it only reads.
     pub closing: Option<Closing>,
@@ -362,7 +364,8 @@ fn costs(known: &Known<'_>, snapshot: &Snapshot) -> Option<Step> {
     snapshot.charged(charge.currency).ok()?.into_iter().find_map(|(of, charged)| {
         let is_posted = of == (charge.currency, false);
         let posted = if is_posted { posted_fees(charge, snapshot).ok()? } else { MinorUnits::ZERO };
-        let total = charged.checked_sub(posted).ok()?;
+        let elsewhere = if is_posted { known.fees_elsewhere } else { MinorUnits::ZERO };
+        let total = charged.checked_sub(posted).ok()?.checked_sub(elsewhere).ok()?;
         let (borne, at) = charge.costs_of(of);
         let is_news = total != borne && movements >= at;
         is_news.then(|| Step::Charge(Box::new(Command::BearCosts { of, total, movements })))

@@ -110,6 +110,7 @@ impl Receipts {
                 // The bank may have returned a part of the Pix while it waited. That is recorded now.
                 if by.is_some() { next.due(now) } else { next }
             });
+            writes.extend(self.read_again_writes(&incoming, next.id, now).await?);
             if let Some((known, next)) = reported.as_ref().zip(next_reported.as_ref()) {
                 writes.push(Write::replace(next, known.version)?);
             }
@@ -122,6 +123,21 @@ impl Receipts {
                 return Ok(Applied { charge: next, reported: next_reported });
             }
         }
+    }
+
+    /// The platform bore the fee of the payment. If another charge takes it, and its settlement the fee, the one that it
+    /// came for must be read again, so that the platform gets the fee back.
+    async fn read_again_writes(
+        &self,
+        incoming: &IncomingPayment,
+        applied_to: ChargeId,
+        now: Timestamp,
+    ) -> Result<Vec<Write>> {
+        let came_for = incoming.meant_for().filter(|id| *id != applied_to && incoming.has_fee());
+        let Some(stored) = self.charges.find(came_for).await? else { return Ok(Vec::new()) };
+        let stored = stored.as_stored();
+        let next = stored.with_all_read(false, now);
+        next.map(|next| Write::replace(&next, stored.version)).into_iter().collect()
     }
 
     /// Requests the return of a payment that matched no charge, or a stopped return again. Without an operator,

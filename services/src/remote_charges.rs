@@ -7,17 +7,19 @@ use domain::charge::transition::{Command, Payment};
 use domain::charge::{Charge, IncomingPayment, StoredCharge};
 use domain::ids::{AcquirerPaymentId, ChargeId, Scoped as _};
 use domain::med::{CASE_SORT, CaseNotification, MedCase};
+use domain::money::MinorUnits;
 use domain::payment_method::PaymentMethod;
 use domain::refund::{Refund, RefundOutcome, RefundReason};
 use domain::snapshot::{Closing, Known, RemoteRefund, Snapshot, Step, contradictions, next_step};
 use domain::time::Timestamp;
+use domain::wallet::add_to_counter;
 
 use crate::BankPayments;
 use acquirer_core::{Legs, RefundEnd};
 use money::charge::{Charges, recorded_payment_writes};
 use money::med::MedCases;
 use money::refund::{MadeThere, RefundError, Refunds};
-use shared::store::Store;
+use shared::store::{Store, StoreError};
 use shared::{WorkError, WorkResult, metrics};
 
 /// The most changes that one read causes. Only a charge with more refunds and disputes needs a second read.
@@ -109,6 +111,9 @@ impl RemoteCharges {
         let mut recorded = Recorded::default();
         for remote in &snapshot.payments {
             let incoming = self.charges.find_payment(&charge.scope, &remote.payment.id).await?;
+            let elsewhere = incoming.as_ref().map(|incoming| incoming.fee_elsewhere(charge.id));
+            add_to_counter(&mut recorded.fees_elsewhere, elsewhere.unwrap_or_default())
+                .map_err(StoreError::from)?;
             // A Pix that named no charge waits for this one.
             let is_pix = remote.payment.method == PaymentMethod::Pix;
             if incoming.is_some_and(|incoming| !is_pix || incoming.charge_id() == Some(charge.id)) {
@@ -217,12 +222,13 @@ struct Recorded {
     payments: Vec<AcquirerPaymentId>,
     refunds: Vec<Refund>,
     cases: Vec<MedCase>,
+    fees_elsewhere: MinorUnits,
 }
 
 impl Recorded {
     fn known<'a>(&'a self, charge: &'a Charge, terms: &'a Terms, closing: Option<Closing>) -> Known<'a> {
-        let Self { payments, refunds, cases } = self;
-        Known { charge, payments, refunds, cases, terms, closing }
+        let Self { payments, refunds, cases, fees_elsewhere } = self;
+        Known { charge, payments, refunds, cases, fees_elsewhere: *fees_elsewhere, terms, closing }
     }
 }
 

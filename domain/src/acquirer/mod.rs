@@ -28,11 +28,12 @@ pub enum AcquirerName {
 }
 
 /// What an acquirer took for a payment, in place of the plan's fee and hold.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Charged {
     /// Fee in minor units of the charge's currency.
     pub fee: MinorUnits,
     /// When the acquirer pays the net.
+    #[serde(with = "domain::time::millis")]
     pub available_at: Timestamp,
 }
 

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Charge;
 use super::transition::{IncomingPaymentWrite, Payment, RecordedPayment};
-use crate::acquirer::AcquirerName;
+use crate::acquirer::{AcquirerName, Charged};
 use crate::ids::{AcquirerPaymentId, ChargeId, ConnectionId, PostingId, ReturnId, Scope, Scoped};
-use crate::money::{Amount, Currency};
+use crate::money::{Amount, Currency, MinorUnits};
 use crate::payment_method::PaymentMethod;
 use crate::row::{Indexes, Key, Row, sortable};
 use crate::shard::Shard;
@@ -133,6 +133,9 @@ pub struct IncomingPayment {
     pub leased_until: Option<Timestamp>,
     /// The payer's document, if the bank reported it. It is never shown to merchants.
     pub payer_document: Option<TaxId>,
+    /// What the acquirer took for a payment that no charge took at first. `None`: nothing, or it was not known.
+    #[serde(default)]
+    pub charged: Option<Charged>,
     /// The return of the payment. `None`: the payment was credited, or is held for review.
     pub returned: Option<Return>,
     pub version: u64,
@@ -160,6 +163,7 @@ impl IncomingPayment {
             first_recorded_at: None,
             leased_until: None,
             payer_document: payment.payer_document,
+            charged: None,
             returned: None,
             version: 1,
         }
@@ -226,6 +230,7 @@ impl IncomingPayment {
         now: Timestamp,
     ) -> Self {
         let incoming = Self::of((scope, Some(connection)), payment, now);
+        let incoming = Self { charged: payment.charged, ..incoming };
         let Some(charge) = of else { return incoming };
         Self { meant_for: Some(charge.id.raw()), currency: charge.currency, ..incoming }
     }
@@ -242,8 +247,19 @@ impl IncomingPayment {
             payer_document: self.payer_document,
             paid_at: self.paid_at,
             is_in_time: false,
-            charged: None,
+            charged: self.charged,
         }
+    }
+
+    /// Whether its acquirer took a fee, which the platform bears until a charge takes the payment.
+    pub fn has_fee(&self) -> bool {
+        self.charged.is_some_and(|charged| !charged.fee.is_zero())
+    }
+
+    /// The fee of a payment that was applied to another charge than the one that it came for. Its settlement has the fee.
+    pub fn fee_elsewhere(&self, came_for: ChargeId) -> MinorUnits {
+        let is_elsewhere = self.charge_id().is_some_and(|charge| charge != came_for);
+        self.charged.filter(|_| is_elsewhere).map_or(MinorUnits::ZERO, |charged| charged.fee)
     }
 
     /// Checks whether the payment matches no charge and waits for an operator.

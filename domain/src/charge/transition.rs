@@ -396,8 +396,16 @@ pub fn apply_receipt(
     }
     let payment = incoming.payment();
     let accepted = with_applied_payment(charge, &payment, now);
-    let (settled, settlement) =
-        settled(Charge { failure: None, lease_until: None, ..accepted }, terms, None, now);
+    // The platform gets the fee back when the charge is read again.
+    let is_its = incoming.meant_for() == Some(charge.id);
+    let unread_since = charge.unread_since.or((is_its && incoming.has_fee()).then_some(now));
+    let accepted = Charge { unread_since, ..accepted };
+    let (settled, settlement) = settled(
+        Charge { failure: None, lease_until: None, ..accepted },
+        terms,
+        payment.charged.as_ref(),
+        now,
+    );
     let of_charge = cause(&settled, &payment.id);
     let posting = rules::receipt_applied(of_charge, payment.method, payment.amount, &settlement);
     let incoming_payment = IncomingPaymentWrite::Replace(incoming.applied_to(charge, now));

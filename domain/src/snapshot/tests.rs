@@ -80,8 +80,15 @@ impl World {
     fn next(&self, snapshot: &Snapshot, now: Timestamp) -> Option<Step> {
         let payments: Vec<AcquirerPaymentId> = self.incoming.keys().cloned().collect();
         let (refunds, cases, terms) = (&self.refunds, &self.cases, &Terms::default());
-        let known =
-            Known { charge: &self.charge, payments: &payments, refunds, cases, terms, closing: self.closing };
+        let known = Known {
+            charge: &self.charge,
+            payments: &payments,
+            refunds,
+            cases,
+            fees_elsewhere: MinorUnits::ZERO,
+            terms,
+            closing: self.closing,
+        };
         assert_eq!(contradictions(&known, snapshot), Vec::<OddObject>::new());
         next_step(&known, snapshot, now)
     }
@@ -444,7 +451,15 @@ fn a_charge_that_was_closed_here_ends_as_its_closer_wanted() {
     let charge = World::new().charge;
     let step = |state, closing| {
         let (payments, refunds, cases, terms) = (&[], &[], &[], &Terms::default());
-        let known = Known { charge: &charge, payments, refunds, cases, terms, closing };
+        let known = Known {
+            charge: &charge,
+            payments,
+            refunds,
+            cases,
+            fees_elsewhere: MinorUnits::ZERO,
+            terms,
+            closing,
+        };
         next_step(&known, &Snapshot { state, ..open() }, charge.expires_at())
     };
     let command = |command| Some(Step::Charge(Box::new(command)));
@@ -518,6 +533,7 @@ fn what_no_step_can_make_right_is_reported() {
     let opened = MedCase::open(id, &ended.charge, &notification, now).unwrap();
     let won = opened.case.decided(&opened.charge, Decision::Merchant, now).unwrap().unwrap();
     let known = Known {
+        fees_elsewhere: MinorUnits::ZERO,
         charge: &won.charge,
         payments: &[],
         refunds: &[ended.refund],
@@ -563,7 +579,15 @@ fn a_second_refund_with_one_name_is_one_that_was_made_there() {
     let second = made_there(&step.charge, there("re2"));
     let next = |refunds: &[Refund]| {
         let (payments, cases, terms) = (&[], &[], &Terms::default());
-        let known = Known { charge: &step.charge, payments, refunds, cases, terms, closing: None };
+        let known = Known {
+            charge: &step.charge,
+            payments,
+            refunds,
+            cases,
+            fees_elsewhere: MinorUnits::ZERO,
+            terms,
+            closing: None,
+        };
         next_step(&known, &snapshot, now)
     };
     assert_eq!(next(std::slice::from_ref(&ours)), Some(Step::RefundMadeThere(remote("re2"))));

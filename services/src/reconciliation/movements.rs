@@ -314,7 +314,11 @@ impl Books {
             };
             let fees = self.postings.iter().filter(is_it);
             let posted = fees.map(|posting| posting.change(LedgerAccount::AcquirerFees));
-            let posted = MinorUnits::checked_sum(posted.collect::<Result<Vec<_>, MoneyError>>()?)?;
+            let is_own = currency == self.charge.currency && !of_disputes;
+            let elsewhere = self.payments.iter().filter(|_| is_own);
+            let elsewhere = elsewhere.map(|payment| Ok(payment.fee_elsewhere(self.charge.id)));
+            let posted = posted.chain(elsewhere).collect::<Result<Vec<_>, MoneyError>>()?;
+            let posted = MinorUnits::checked_sum(posted)?;
             if charged != posted {
                 let reason = "the acquirer charged other fees than the postings";
                 let object = format!("{}fees {currency}", if of_disputes { "dispute " } else { "" });

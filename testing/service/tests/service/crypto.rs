@@ -1,6 +1,5 @@
 //! Tests of live charges by crypto at a stand-in of BTCPay Server.
 
-use acquirer_core::Connections;
 use axum::http::Method;
 use domain::calendar::Day;
 use domain::charge::Charge;

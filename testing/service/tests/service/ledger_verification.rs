@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::charge::Charge;
+use bank::FaultKind;
+use domain::calendar::Day;
+use domain::charge::{Charge, IncomingPayment};
 use ledger_verifier::{LedgerVerifier, TIME_LIMIT, Totals};
 use money::charge::Charges;
 use money::wallet::Wallets;
@@ -14,6 +16,7 @@ use serde_json::{Value, json};
 use services::verify_ledger;
 use tokio::task::JoinSet;
 
+use crate::live_charges::Live;
 use crate::support::{CapturedLog, Service, id, wait_until};
 use crate::wallets::tamper;
 
@@ -246,4 +249,38 @@ async fn refunds_during_each_comparison_are_no_differences() {
     is_over.store(true, Ordering::SeqCst);
     merchants.join_all().await;
     service.check_ledger().await;
+}
+
+#[tokio::test]
+async fn each_ended_day_is_compared_with_the_bank_once_and_made_up_for_after_it_was_silent() {
+    let live = Live::start().await;
+    let first = Day::of(live.service.stack.clock.now());
+    live.paid("books-0001").await;
+    let log = CapturedLog::start();
+    let lines = |text: &str| log.text().matches(text).count();
+    let reconciled = async |day: Day| live.sweep_row().await.reconciled == Some(day);
+    live.service.advance_seconds(86_400).await;
+    wait_until("the first day", async || reconciled(first).await).await;
+    assert_eq!(
+        (lines("differences=0 failed=0"), lines("differs from the records")),
+        (1, 0),
+        "{}",
+        log.text()
+    );
+
+    let paid = live.paid("books-0002").await;
+    let row = live.service.stored_charge(id(&paid).parse().unwrap()).await;
+    let key = IncomingPayment::key_of(&row.scope, &row.applied_payment.unwrap().payment_id);
+    live.service.set_attributes(&key.pk, &key.sk, &[("amount", AttributeValue::N("1001".to_owned()))]).await;
+    live.fault(FaultKind::Http500, 100_000);
+    live.service.advance_seconds(86_400).await;
+    wait_until("the bank is silent", async || lines("a day can't be reconciled") == 1).await;
+    assert!(reconciled(first).await);
+
+    live.service.stack.bank.clear_faults();
+    live.service.advance_seconds(86_400).await;
+    wait_until("both days", async || reconciled(first.plus_days(2)).await).await;
+    let differing = format!("day={} differences=1", first.plus_days(1));
+    assert_eq!((lines("differs from the records"), lines(&differing)), (1, 1), "{}", log.text());
+    assert_eq!(lines("the bank reports another amount"), 1);
 }

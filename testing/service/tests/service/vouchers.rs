@@ -1,17 +1,23 @@
 //! Tests of live charges by boleto, Multibanco and MB WAY at two stand-ins of Stripe, in Brazil and in Portugal.
 
+use bank::PayRequest;
+use domain::calendar::Day;
 use domain::charge::Charge;
 use domain::ids::ChargeId;
 use domain::payment_method::PaymentMethod;
 use local::stack::Options;
 use serde_json::{Value, json};
 use services::Receipts;
+use services::reconciliation::Reconciler;
 use stripe_stand_in::Stripe;
 
 use crate::live_charges::{Live, MARIA};
 use crate::support::{Answer, CapturedLog, advance_until, id, operator, raw_id, wait_until};
 
 const DAY: i64 = 24 * 60 * 60;
+
+/// What Stripe takes of a boleto of R$ 100,00.
+const FEE: i64 = 438;
 
 /// As the payer's data are sent.
 fn body(key: &str, methods: &[&str]) -> Value {
@@ -103,6 +109,26 @@ impl Vouchers {
         }
     }
 
+    /// The fees of the charge that the platform bears.
+    async fn borne(&self, charge: &Value) -> i64 {
+        self.row(charge).await.costs.iter().map(|costs| costs.minor.get()).sum()
+    }
+
+    /// Compares the last days with the books of Stripe in Brazil.
+    async fn check_reconciled(&self, days: u64) {
+        let service = &self.live.service;
+        let (account, now) = (self.live.scope().account, service.stack.clock.now());
+        let reconciler = Reconciler::new(service.store(), service.acquirers(), service.stack.clock.clone());
+        let found = service.acquirers().current(&account, PaymentMethod::Boleto).await.unwrap().unwrap();
+        let id = Some(found.acquirer.connection);
+        let connection = reconciler.connections().at(account, id).await.unwrap();
+        for before in 0..=days {
+            let day = Day::of(now).minus_days(before);
+            let found = Box::pin(reconciler.reconcile(&connection, (day, false), now)).await.unwrap();
+            assert_eq!(found.first_differences(9), "[]", "{day}");
+        }
+    }
+
     async fn check_ledger(&self) {
         self.live.service.check_ledger_of(&self.live.scope()).await;
     }
@@ -172,9 +198,47 @@ async fn a_boleto_of_the_last_day_is_confirmed_later_and_one_after_the_close_wai
     let refused = receipts.give_back(&scope, &receipt.payment_id, Some(&by), now).await.unwrap_err();
     assert!(refused.to_string().contains("no acquirer returns"), "{refused}");
     let charge = ChargeId::parse_any(id(&late)).unwrap();
+    let borne = async || vouchers.borne(&late).await;
+    wait_until("the platform bears the fee", async || borne().await == FEE).await;
     receipts.apply(&scope, &receipt.payment_id, charge, Some(&by), now).await.unwrap();
-    assert_eq!(vouchers.read(&late).await["status"], "PAID");
+    let paid = vouchers.read(&late).await;
+    assert_eq!((&paid["status"], &paid["providerFee"]), (&json!("PAID"), &json!(FEE)), "{paid}");
+    assert!(vouchers.row(&late).await.settlement.unwrap().release_on.is_some());
+    advance_until((&vouchers.live.service, 600), "the fee back", async || borne().await == 0).await;
     vouchers.check_ledger().await;
+    vouchers.check_reconciled(2).await;
+}
+
+#[tokio::test]
+async fn a_boleto_that_is_applied_to_another_charge_pays_its_fee_there_and_is_held() {
+    let vouchers = Vouchers::start().await;
+    let first = vouchers.create("boleto-5", &["BOLETO", "PIX"]).await;
+    let other = vouchers.create("boleto-6", &["BOLETO", "PIX"]).await;
+    let lost = json!({"kind": "lost_notification", "count": 50});
+    let (status, answer) = vouchers.stripe(PaymentMethod::Boleto).control("POST", "/faults", &lost);
+    assert!(status < 300, "{status} {answer}");
+    vouchers.act("/pay", &first, PaymentMethod::Boleto, json!({})).await;
+    let txid = vouchers.row(&first).await.id.txid();
+    vouchers.live.service.stack.bank.pay(&PayRequest { txid, ..PayRequest::default() }).unwrap();
+    let paid = vouchers.until(&first, "PAID").await;
+    assert_eq!(paid["paidWith"], "PIX", "{paid}");
+    let scope = vouchers.live.scope();
+    let receipts = Receipts::new(vouchers.live.service.store());
+    let waiting = async || receipts.waiting(&scope, None).await.unwrap().0.pop();
+    advance_until((&vouchers.live.service, 600), "the receipt", async || waiting().await.is_some()).await;
+    let receipt = waiting().await.unwrap();
+    wait_until("the platform bears the fee", async || vouchers.borne(&first).await == FEE).await;
+
+    let (now, by) = (vouchers.live.service.stack.clock.now(), operator());
+    let charge = ChargeId::parse_any(id(&other)).unwrap();
+    receipts.apply(&scope, &receipt.payment_id, charge, Some(&by), now).await.unwrap();
+    let paid = vouchers.read(&other).await;
+    assert_eq!((&paid["paidWith"], &paid["providerFee"]), (&json!("BOLETO"), &json!(FEE)), "{paid}");
+    assert!(vouchers.row(&other).await.settlement.unwrap().release_on.is_some());
+    let is_back = async || vouchers.borne(&first).await == 0;
+    advance_until((&vouchers.live.service, 600), "the fee back", is_back).await;
+    vouchers.check_ledger().await;
+    vouchers.check_reconciled(2).await;
 }
 
 #[tokio::test]
