@@ -117,6 +117,11 @@ impl PaymentMethod {
         self == Self::Crypto
     }
 
+    /// Whether a bank accepts the payment at once and confirms it up to some days later.
+    pub fn is_voucher(self) -> bool {
+        matches!(self, Self::Boleto | Self::Multibanco)
+    }
+
     /// Whether an acquirer can return a payment that was not credited. Others wait for an operator.
     pub fn is_returnable(self) -> bool {
         !matches!(self, Self::Boleto | Self::Crypto)

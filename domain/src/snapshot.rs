@@ -117,6 +117,14 @@ impl Snapshot {
         Some(one)
     }
 
+    /// The methods by which the payer has begun to pay, and neither failed nor succeeded.
+    pub fn methods_in_progress(&self, charge: &Charge) -> impl Iterator<Item = PaymentMethod> {
+        let is_only = self.legs.is_empty() && self.state == RemoteState::InProgress;
+        let only = charge.methods.iter().copied().filter(move |_| is_only);
+        let of_legs = self.legs.iter().filter(|(_, state)| *state == RemoteState::InProgress);
+        only.chain(of_legs.map(|(method, _)| *method))
+    }
+
     /// What the acquirer has charged, by the currency of its balance and whether it is for disputes. The costs of
     /// exchange count as fees: what is left of a payment at its own rate, less what is left on the balance.
     pub fn charged(&self, currency: Currency) -> Result<BTreeMap<(Currency, bool), MinorUnits>, MoneyError> {
@@ -424,12 +432,17 @@ fn end(known: &Known<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<Step> {
         None => Command::Expire { at },
     };
     let command = match (&snapshot.state, known.closing) {
-        (RemoteState::InProgress, _) => {
-            let is_waiting = charge.status == TransactionStatus::WaitingPayment;
-            if is_waiting && is_unconfirmed(charge, snapshot) {
-                Command::AwaitConfirmation
+        (RemoteState::InProgress, _)
+            if snapshot.methods_in_progress(charge).any(|method| !method.is_voucher()) =>
+        {
+            if charge.status != TransactionStatus::WaitingPayment {
+                return None;
+            }
+            let is_by_card = |method| method == PaymentMethod::CreditCard;
+            if snapshot.methods_in_progress(charge).filter(|method| !method.is_voucher()).all(is_by_card) {
+                charge.is_payable_by_card(now).then_some(Command::Authenticate)?
             } else {
-                (is_waiting && charge.is_payable_by_card(now)).then_some(Command::Authenticate)?
+                Command::AwaitConfirmation
             }
         }
         _ if snapshot.is_partial => return None,
@@ -439,11 +452,13 @@ fn end(known: &Known<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<Step> {
         (RemoteState::Expired, _) | (RemoteState::ClosedByUs | RemoteState::Paid, Some(Closing::Expire)) => {
             expire()
         }
-        (RemoteState::Open, _) => {
+        // A voucher that awaits its confirmation leaves the charge waiting.
+        (RemoteState::Open | RemoteState::InProgress, _) => {
             let is_declined = snapshot.last_decline.is_some() && snapshot.last_decline != charge.last_decline;
             let ended = charge.status == TransactionStatus::Processing || is_declined;
             let decline = snapshot.last_decline.clone();
-            // The only transfer that was replaced stays processed: its payer has no other way.
+            // A transfer that was replaced and a push that ended leave the other methods. The only transfer that was
+            // replaced stays processed: its payer has no other way.
             let is_replaced = charge.status == TransactionStatus::Processing && charge.methods.len() > 1;
             (ended && (charge.is_payable_by_card(now) || is_replaced))
                 .then_some(Command::EndTry { decline })?
@@ -451,15 +466,6 @@ fn end(known: &Known<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<Step> {
         (RemoteState::ClosedByUs | RemoteState::Paid, _) => return None,
     };
     Some(Step::Charge(Box::new(command)))
-}
-
-/// Whether the try of the payer is a payment to the merchant's own wallet.
-fn is_unconfirmed(charge: &Charge, snapshot: &Snapshot) -> bool {
-    let is_only = matches!(*charge.methods, [method] if method.is_self_custody());
-    let is_leg = |(method, state): &(PaymentMethod, RemoteState)| {
-        method.is_self_custody() && *state == RemoteState::InProgress
-    };
-    is_only || snapshot.legs.iter().any(is_leg)
 }
 
 /// A leg that its acquirer ended, while another may be paid. One whose time is over needs no step.

@@ -55,7 +55,7 @@ pub enum Command {
     },
     /// The card holder began to authenticate.
     Authenticate,
-    /// The payer sent the money to the merchant's own wallet, and its network has not confirmed it.
+    /// The payer has paid by a method other than card, and the bank or the network has not confirmed it.
     AwaitConfirmation,
     /// A try to pay ended unpaid, and the payer may try again.
     EndTry {
@@ -473,9 +473,10 @@ fn await_confirmation(charge: &Charge, now: Timestamp) -> Outcome {
 }
 
 fn end_try(charge: &Charge, decline: Option<&FailureReason>, now: Timestamp) -> Result<Outcome, Rejection> {
-    // A transfer of crypto that was replaced leaves the other methods.
-    let is_replaced = charge.is_open() && charge.methods.iter().any(|method| method.is_self_custody());
-    if !is_replaced && !charge.is_payable_by_card(now) {
+    // A transfer of crypto that was replaced, or a push that ended, leaves the other methods.
+    let is_pushed = |method: &PaymentMethod| method.is_self_custody() || *method == PaymentMethod::Mbway;
+    let leaves_others = charge.is_open() && charge.methods.iter().any(is_pushed);
+    if !leaves_others && !charge.is_payable_by_card(now) {
         return Err(Rejection::NotPayableByCard);
     }
     let last_decline = decline.or(charge.last_decline.as_ref()).cloned();

@@ -447,6 +447,55 @@ fn a_declined_try_waits_for_the_next_and_becomes_the_failure_of_the_expiry() {
 }
 
 #[test]
+fn the_method_in_progress_decides_whether_the_charge_is_processed() {
+    use PaymentMethod::{Boleto, CreditCard, Crypto, Mbway, Multibanco, Pix};
+    use RemoteState::{InProgress, Open};
+    use TransactionStatus::{Processing, WaitingPayment};
+
+    let next = |status, legs: &[(PaymentMethod, RemoteState)]| {
+        let methods = legs.iter().map(|(method, _)| *method).collect();
+        let charge = Charge { status, methods, ..World::new().charge };
+        let states = legs.iter().map(|(_, state)| state.clone());
+        let state = states.max_by_key(RemoteState::rank).unwrap();
+        let legs = if legs.len() > 1 { legs.to_vec() } else { Vec::new() };
+        let (payments, refunds, cases, terms) = (&[], &[], &[], &Terms::default());
+        let known = Known { charge: &charge, payments, refunds, cases, terms, closing: None };
+        next_step(&known, &Snapshot { state, legs, ..open() }, at(120))
+    };
+    let command = |command| Some(Step::Charge(Box::new(command)));
+    for (legs, processed) in [
+        (vec![(CreditCard, InProgress)], Some(Command::Authenticate)),
+        (vec![(Pix, Open), (CreditCard, InProgress)], Some(Command::Authenticate)),
+        (vec![(Mbway, InProgress)], Some(Command::AwaitConfirmation)),
+        (vec![(Mbway, InProgress), (CreditCard, Open)], Some(Command::AwaitConfirmation)),
+        (vec![(Mbway, InProgress), (Multibanco, InProgress)], Some(Command::AwaitConfirmation)),
+        (vec![(Crypto, InProgress), (CreditCard, Open)], Some(Command::AwaitConfirmation)),
+        (vec![(Boleto, InProgress)], None),
+        (vec![(Boleto, InProgress), (CreditCard, Open)], None),
+        (vec![(Multibanco, InProgress), (Mbway, Open)], None),
+        (vec![(Boleto, InProgress), (CreditCard, InProgress)], Some(Command::Authenticate)),
+    ] {
+        assert_eq!(next(WaitingPayment, &legs), processed.clone().and_then(command), "{legs:?}");
+        if processed.is_some() {
+            assert_eq!(next(Processing, &legs), None, "{legs:?}");
+        }
+    }
+    // A try that ends leaves the charge waiting, also beside a voucher that awaits its confirmation.
+    for legs in [
+        vec![(Boleto, InProgress), (CreditCard, Open)],
+        vec![(Multibanco, InProgress), (Mbway, RemoteState::ClosedByUs)],
+        vec![(Multibanco, Open), (Mbway, RemoteState::Expired)],
+    ] {
+        let ended = Command::EndTry { decline: None };
+        assert_eq!(next(Processing, &legs), command(ended.clone()), "{legs:?}");
+        let methods = legs.iter().map(|(method, _)| *method).collect();
+        let processed = Charge { status: Processing, methods, ..World::new().charge };
+        let Ok(Outcome::Changed(waits)) = transition::apply(&processed, &ended, at(120)) else { panic!() };
+        assert_eq!(waits.status, WaitingPayment);
+    }
+}
+
+#[test]
 fn a_charge_that_was_closed_here_ends_as_its_closer_wanted() {
     let charge = World::new().charge;
     let step = |state, closing| {

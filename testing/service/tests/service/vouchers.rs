@@ -103,6 +103,18 @@ impl Vouchers {
         intents.into_iter().find(|known| known["id"] == *intent).unwrap()["status"].clone()
     }
 
+    /// Waits until the service has read what the charge's acquirer notified.
+    async fn until_read(&self, charge: &Value) {
+        let service = &self.live.service.stack;
+        let acquirers = [&service.cards, &service.others.as_ref().unwrap().europe];
+        wait_until(id(charge), async || {
+            let unsent =
+                |stripe: &&Stripe| stripe.control("GET", "/books", &json!({})).1["unsent_notifications"] != 0;
+            !acquirers.iter().any(unsent) && service.functions.running_invocations() == 0
+        })
+        .await;
+    }
+
     async fn days(&self, days: i64) {
         for _ in 0..days {
             self.live.service.advance_seconds(DAY).await;
@@ -298,6 +310,35 @@ async fn a_second_payment_by_multibanco_goes_back_by_a_refund_at_the_acquirer() 
         vouchers.read(&charge).await["returnedPayments"][0]["status"] == "returned"
     })
     .await;
+    vouchers.check_ledger().await;
+}
+
+#[tokio::test]
+async fn a_push_that_the_payer_accepted_is_processed_and_a_voucher_waits_also_beside_a_card() {
+    let vouchers = Vouchers::start().await;
+    let processing = json!({"voucher_processing": "when_accepted"});
+    for method in [PaymentMethod::Boleto, PaymentMethod::Multibanco] {
+        vouchers.stripe(method).control("POST", "/behaviour", &processing);
+    }
+    let boleto = vouchers.create("accepted-1", &["BOLETO", "CREDIT_CARD"]).await;
+    vouchers.act("/pay", &boleto, PaymentMethod::Boleto, json!({"processing_s": DAY})).await;
+    let push = vouchers.create("accepted-2", &["MBWAY"]).await;
+    vouchers.act("/pay", &push, PaymentMethod::Mbway, json!({"processing_s": 60})).await;
+    let both = vouchers.create("accepted-3", &["MULTIBANCO", "MBWAY"]).await;
+    vouchers.act("/pay", &both, PaymentMethod::Multibanco, json!({"processing_s": DAY})).await;
+    vouchers.act("/pay", &both, PaymentMethod::Mbway, json!({"processing_s": 0})).await;
+    for charge in [&push, &both] {
+        vouchers.until(charge, "PROCESSING").await;
+    }
+    vouchers.until_read(&boleto).await;
+    assert_eq!(vouchers.read(&boleto).await["status"], "WAITING_PAYMENT");
+    // The voucher stays when the push fails.
+    vouchers.act("/decline", &both, PaymentMethod::Mbway, json!({})).await;
+    vouchers.until(&both, "WAITING_PAYMENT").await;
+    vouchers.days(2).await;
+    for charge in [&boleto, &push, &both] {
+        vouchers.until(charge, "PAID").await;
+    }
     vouchers.check_ledger().await;
 }
 
