@@ -459,7 +459,15 @@ fn the_method_in_progress_decides_whether_the_charge_is_processed() {
         let state = states.max_by_key(RemoteState::rank).unwrap();
         let legs = if legs.len() > 1 { legs.to_vec() } else { Vec::new() };
         let (payments, refunds, cases, terms) = (&[], &[], &[], &Terms::default());
-        let known = Known { charge: &charge, payments, refunds, cases, terms, closing: None };
+        let known = Known {
+            charge: &charge,
+            payments,
+            refunds,
+            cases,
+            fees_elsewhere: MinorUnits::ZERO,
+            terms,
+            closing: None,
+        };
         next_step(&known, &Snapshot { state, legs, ..open() }, at(120))
     };
     let command = |command| Some(Step::Charge(Box::new(command)));
