@@ -121,13 +121,17 @@ pub struct CurrencyError;
 pub struct TypedAmount {
     digits: i64,
     decimals: u32,
+    /// A lone point before three digits, such as in `1.500`.
+    may_divide_thousands: bool,
     /// The currency that was typed before it.
     currency: Option<Currency>,
 }
 
 impl TypedAmount {
-    /// A comma begins the decimals. So does a point, unless it divides thousands: three digits follow it. `None`: the
-    /// text is no amount, or what the points mean is not certain.
+    /// A comma begins the decimals. So does a lone point, unless it divides thousands: three digits follow it, and the
+    /// currency has fewer decimals. Where a currency has three decimals or more, `1.500` is one and a half. Read as
+    /// thousands, it would be 1000 times what a person meant who types decimals there; read as decimals, it is never more
+    /// than was meant. Two points always divide thousands. `None`: the text is no amount.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let (symbol, number) = text.split_at(text.find(|c: char| c.is_ascii_digit())?);
@@ -136,20 +140,24 @@ impl TypedAmount {
             "R$" => Some(Currency::BRL),
             code => Some(Currency::parse(code).ok()?),
         };
-        let (whole, fraction) = match (number.rsplit_once(','), number.rsplit_once('.')) {
+        let (whole, fraction) = match (number.rsplit_once(','), number.split_once('.')) {
             (Some((whole, fraction)), _) => (without_points(whole)?, fraction),
-            (None, Some((whole, fraction))) if fraction.len() != 3 => (whole.to_owned(), fraction),
+            (None, Some((whole, fraction))) if !fraction.contains('.') => (whole.to_owned(), fraction),
             (None, _) => (without_points(number)?, ""),
         };
+        let is_grouped = !number.contains(',') && without_points(number).is_some();
+        let may_divide_thousands = is_grouped && fraction.len() == 3;
         let digits = whole + fraction;
         let is_number = digits.bytes().all(|digit| digit.is_ascii_digit());
         let decimals = u32::try_from(fraction.len()).ok()?;
-        is_number.then_some(Self { digits: digits.parse().ok()?, decimals, currency })
+        is_number.then_some(Self { digits: digits.parse().ok()?, decimals, may_divide_thousands, currency })
     }
 
     /// The amount in smallest units. `None`: it has more decimals than the currency, or another currency was typed.
     pub fn minor(self, currency: Currency) -> Option<i64> {
-        let missing = currency.exponent().checked_sub(self.decimals)?;
+        let exponent = currency.exponent();
+        let is_thousands = self.may_divide_thousands && exponent < self.decimals;
+        let missing = if is_thousands { exponent } else { exponent.checked_sub(self.decimals)? };
         let is_named = self.currency.is_none_or(|named| named == currency);
         is_named.then(|| self.digits.checked_mul(10_i64.checked_pow(missing)?))?
     }
@@ -436,12 +444,27 @@ mod tests {
             ("R$ 10", jpy, None),
             ("1,50", kwd, Some(1_500)),
             ("1,505", kwd, Some(1_505)),
+            ("1.505", kwd, Some(1_505)),
+            ("KWD 1.250", kwd, Some(1_250)),
+            ("0.500", kwd, Some(500)),
+            ("1234.500", kwd, Some(1_234_500)),
+            ("1.5000", kwd, None),
+            ("1.250,000", kwd, Some(1_250_000)),
+            ("1.250.000", kwd, Some(1_250_000_000)),
+            ("1.500", Currency::USDT, Some(1_500_000)),
+            ("1,500", Currency::USDT, Some(1_500_000)),
+            ("0.125", Currency::BTC, Some(12_500_000)),
+            ("0.500", brl, None),
+            ("1234.567", brl, None),
+            ("1,500", brl, None),
+            ("1.500", jpy, Some(1_500)),
+            ("1.5", jpy, None),
             ("0,00000001", Currency::BTC, Some(1)),
             ("99999999999", Currency::BTC, None),
         ] {
             assert_eq!(read(text, currency), minor, "{text} {currency}");
         }
-        let refused = "abc -5 1,2,3 1.2.3x 99999999999999999999 0.500 1.2.345 1.23,45 ,50 brl10";
+        let refused = "abc -5 1,2,3 1.2.3x 99999999999999999999 1.2.345 0.500.000 1.23,45 ,50 brl10";
         for text in refused.split_whitespace().chain(["", "5 0"]) {
             assert_eq!(TypedAmount::parse(text), None, "{text}");
         }

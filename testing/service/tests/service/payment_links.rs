@@ -257,6 +257,15 @@ async fn an_amount_is_typed_within_its_bounds() {
     }
     let charge = charge_of(&payer.send(&open, &[("amount", "129,90")]).await);
     assert_eq!(service.stored_charge(charge).await.amount.minor(), 12_990);
+    // Three decimals: a lone point begins them.
+    let dinar = json!({
+        "min_amount": 10, "max_amount": 5_000_000, "currency": "KWD", "payment_methods": ["CREDIT_CARD"],
+    });
+    let dinar = make(&service, "link-0002", &dinar).await.expect(201);
+    for (typed, minor) in [("1.250", 1_250), ("0.500", 500), ("1.250,000", 1_250_000)] {
+        let charge = charge_of(&payer.send(&dinar, &[("amount", typed)]).await);
+        assert_eq!(service.stored_charge(charge).await.amount.minor(), minor, "{typed}");
+    }
 }
 
 #[tokio::test]
