@@ -13,7 +13,8 @@ use money::payment_link::request::{NewPaymentLink, PaymentLinkChange, PaymentLin
 use pages::forms::{Need, answer, body, minor_units};
 use pages::kept::{link_change_form, link_form};
 use pages::{errors_as_pages, words as w};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use shared::http::json::parse_object;
 use shared::http::{Fields, IdPath, JsonBody, ListView, Query, RequestContext, Result};
 
 use crate::{App, Authenticated, AuthenticatedQuery, MemberForm};
@@ -132,8 +133,11 @@ async fn change_by_form(IdPath(id): IdPath<PaymentLinkId>, member: MemberForm) -
         if text("expires_at") != link.expires_at.map(|at| Day::of(at).to_string()).as_deref() {
             request.push(("expires_at", json!(text("expires_at"))));
         }
-        let request = request.into_iter().map(|(name, value)| (name.to_owned(), value));
-        let change = PaymentLinkChange::parse(&body(Value::Object(request.collect()))?, *now)?;
+        // `null` removes a field, so it stays in the body.
+        let request: Map<String, Value> =
+            request.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let request = parse_object(Value::Object(request).to_string().as_bytes())?;
+        let change = PaymentLinkChange::parse(&request, *now)?;
         app.links.change(caller, id, &change, *now).await?;
         Ok(page.clone())
     };

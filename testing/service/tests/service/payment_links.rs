@@ -240,6 +240,32 @@ async fn a_payer_makes_one_charge_finds_it_again_and_the_totals_follow_its_payme
 }
 
 #[tokio::test]
+async fn a_field_that_is_emptied_in_the_form_is_removed() {
+    let service = Service::start().await;
+    let whole = json!({
+        "ask": ["name", "email"], "success_url": "https://loja.example/obrigado", "max_payments": 5,
+        "expires_at": "2030-01-01",
+    });
+    let link = link(&service, whole).await;
+    let page = Browser::member(&service).await;
+    let own = page.page(&format!("/dashboard/links/{}", id(&link))).await;
+    let emptied = [
+        ("Descrição", ""),
+        ("Nome completo", ""),
+        ("E-mail", ""),
+        ("Máximo de pagamentos", ""),
+        ("Encerra no início de", ""),
+        ("Página depois do pagamento (opcional)", ""),
+    ];
+    assert_eq!(page.send(&own.press("Salvar", &emptied)).await.status.as_u16(), 303);
+    let changed = service.get(&path(&link)).await.expect(200);
+    for name in ["description", "success_url", "max_payments", "expires_at"] {
+        assert_eq!(changed[name], Value::Null, "{name}");
+    }
+    assert_eq!((&changed["ask"], &changed["amount"]), (&json!([]), &json!(1990)));
+}
+
+#[tokio::test]
 async fn an_amount_is_typed_within_its_bounds() {
     let service = Service::start().await;
     let open = make(
