@@ -15,7 +15,7 @@ use crate::payment_method::PaymentMethod;
 use crate::row::{Indexes, Key, Row, sortable};
 use crate::time::Timestamp;
 
-/// How long the Pix code of a charge lives that has a place, in seconds: 15 minutes.
+/// How long a charge can be paid that has a place, in seconds: 15 minutes.
 pub const PLACE_SECONDS: i64 = 15 * 60;
 
 /// The most open charges with a place that one address has.

@@ -31,7 +31,7 @@ crate::words! { pub,
     SUCCESS_URL = "Página depois do pagamento (opcional)", "Page after the payment (optional)", "Página después del pago (opcional)";
     CHANGE_LINK = "Alterar o link", "Change the link", "Cambiar el enlace";
     MAX_PAYMENTS = "Máximo de pagamentos", "Most payments", "Máximo de pagos";
-    MAX_PAYMENTS_MEANS = "Vazio: sem limite. Com limite, cada código Pix vale 15 minutos, e boleto não serve.", "Empty: no limit. With a limit, each Pix code lives 15 minutes, and boletos can't be used.", "Vacío: sin límite. Con límite, cada código Pix vale 15 minutos, y el boleto no sirve.";
+    MAX_PAYMENTS_MEANS = "Vazio: sem limite. Com limite, cada cobrança vale 15 minutos, e boleto não serve.", "Empty: no limit. With a limit, each charge lives 15 minutes, and boletos can't be used.", "Vacío: sin límite. Con límite, cada cobro vale 15 minutos, y el boleto no sirve.";
     ENDS_ON = "Encerra no início de", "Ends at the start of", "Termina al inicio de";
     MAKE_LINK = "Criar link", "Make the link", "Crear el enlace";
     NEW_LINK = "Novo link", "New link", "Nuevo enlace";
@@ -48,7 +48,7 @@ crate::words! { pub,
     LINK_ENDED = "Este link não está disponível", "This link is not available", "Este enlace no está disponible";
     LINK_ENDED_MEANS = "Ele terminou ou foi desativado. Peça outro à loja.", "It has ended or was deactivated. Ask the shop for another.", "Terminó o fue desactivado. Pida otro a la tienda.";
     LINK_FULL = "Todos os pagamentos deste link já foram feitos.", "All payments of this link have been made.", "Todos los pagos de este enlace ya se hicieron.";
-    LINK_TAKEN = "Outras pessoas estão pagando agora. Tente de novo em alguns minutos: uma vaga não paga volta em até 15 minutos.", "Other people are paying now. Retry in some minutes: a place that is not paid is free again after 15 minutes.", "Otras personas están pagando ahora. Inténtelo en unos minutos: un lugar no pagado se libera en 15 minutos.";
+    LINK_TAKEN = "Outras pessoas estão pagando agora. Tente de novo em alguns minutos: uma vaga não paga volta em cerca de 15 minutos.", "Other people are paying now. Retry in some minutes: a place that is not paid is free again after about 15 minutes.", "Otras personas están pagando ahora. Inténtelo en unos minutos: un lugar no pagado se libera en unos 15 minutos.";
     LINK_TWO_OPEN = "Você já abriu dois pagamentos deste link. Conclua um deles, ou espere 15 minutos.", "You have opened two payments of this link. Complete one, or wait 15 minutes.", "Ya abrió dos pagos de este enlace. Complete uno, o espere 15 minutos.";
     ROUTE = "Rota", "Route", "Ruta";
     TO = "Até", "To", "Hasta";

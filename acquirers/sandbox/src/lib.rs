@@ -130,11 +130,13 @@ fn artefacts(&NewCharge { charge, settings, pix_location, now, .. }: &NewCharge<
             }
             PaymentMethod::CreditCard => {
                 let return_url = charge.return_url();
-                artefacts.card = Some(Card { page: None, return_url, expires_at: after(CARD_TTL_SECONDS)? });
+                let expires_at = after(charge.lifetime_seconds(CARD_TTL_SECONDS))?;
+                artefacts.card = Some(Card { page: None, return_url, expires_at });
             }
             PaymentMethod::Mbway => {
                 let phone = charge.customer.phone.clone().unwrap_or_default();
-                artefacts.mbway = Some(Mbway { phone, intent: None, expires_at: after(MBWAY_TTL_SECONDS)? });
+                let expires_at = after(charge.lifetime_seconds(MBWAY_TTL_SECONDS))?;
+                artefacts.mbway = Some(Mbway { phone, intent: None, expires_at });
             }
             PaymentMethod::Multibanco => {
                 let reference = multibanco::sandbox_reference(id.bytes(), amount.minor_unsigned())

@@ -284,7 +284,10 @@ impl Connector for StripeConnector {
             return Ok(NOT_FINALISED_IN_TIME);
         }
         // A session that is complete has no URL: there is nothing to pay.
-        let expires_at = time(&session.id, session.expires_at)?;
+        // The page is closed there when a shorter life is over: Stripe takes no `expires_at` of less than 30 minutes.
+        let lifetime = charge.lifetime_seconds(PAGE_SECONDS);
+        let ends_at = charge.created_at.saturating_plus_seconds(lifetime);
+        let expires_at = time(&session.id, session.expires_at)?.min(ends_at);
         let url = session.url.map_or_else(|| new.return_url.to_owned(), |Hidden(url)| url);
         let card = Card {
             page: Some(HostedPage { id: session.id, url }),

@@ -207,7 +207,7 @@ pub struct Charge {
     #[serde(default, rename = "ended", skip_serializing_if = "Vec::is_empty")]
     pub ended_legs: Vec<EndedLeg>,
     /// Requested lifetime of the Pix code in seconds, until the acquirer has created it. `None`: the account's
-    /// default.
+    /// default. A charge with a place of a payment link ends after it by every method.
     pub pix_expires_in_seconds: Option<i64>,
     /// Fields that only the payments surface accepts. `None`: the charges surface created the charge.
     #[serde(default, rename = "transaction")]
@@ -487,6 +487,11 @@ impl Charge {
     pub fn ends_at(&self) -> Timestamp {
         let ends = self.expiries().filter_map(|(method, _)| self.artefacts.ends_at(method));
         ends.max().unwrap_or(self.created_at)
+    }
+
+    /// The lifetime of what a new charge is paid with, in seconds: at most the requested one.
+    pub fn lifetime_seconds(&self, longest: i64) -> i64 {
+        self.pix_expires_in_seconds.map_or(longest, |requested| requested.min(longest))
     }
 
     /// Returns the latest expiry of the charge's methods; the creation time when no method has one.

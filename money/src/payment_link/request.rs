@@ -37,7 +37,7 @@ shared::fields! {
         "An http or https URL to which the page leads after a payment.";
     MAX_COUNT: Integer = "max_payments",
         Integer { min: 1, max: AtMost::Refused(MAX_PAYMENTS), unit: "payments" }, Optional, 30,
-        "The most payments. Then a Pix code lives 15 minutes, and the methods must be `PIX`, `CREDIT_CARD` or `MBWAY`.";
+        "The most payments. Then a charge can be paid for 15 minutes, and the methods must be `PIX`, `CREDIT_CARD` or `MBWAY`.";
     EXPIRES_AT: Parsed<Timestamp> = "expires_at",
         instant("must be an ISO 8601 date (a day in America/Sao_Paulo) or date-time, such as 2026-12-24 or 2026-12-24T18:00:00-03:00"),
         Optional, "2026-12-24T18:00:00-03:00",

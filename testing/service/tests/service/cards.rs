@@ -18,7 +18,7 @@ use screen_reader::{Page, Role};
 use services::Receipts;
 use shared::store::{CommitOutcome, Write};
 
-use crate::dashboard::shown;
+use crate::dashboard::{FORM, encoded, location, shown};
 use crate::invocations::count_messages;
 use crate::live_charges::Live;
 use crate::support::{CapturedLog, Client, Listener, ReceivedWebhook, eventually, id, wait_until};
@@ -224,6 +224,25 @@ async fn a_declined_payer_may_try_again_until_the_page_expires() {
     let failure = &read["metadata"]["failure"];
     assert_ne!(failure["providerErrorCode"], "expired", "{read}");
     assert!(!failure.to_string().to_lowercase().contains("stripe"), "{failure}");
+}
+
+#[tokio::test]
+async fn a_card_charge_with_a_place_of_a_link_is_closed_after_15_minutes() {
+    let cards = Cards::start().await;
+    let link = json!({"amount": 10_000, "payment_methods": ["CREDIT_CARD"], "max_payments": 1});
+    let key = [("idempotency-key", "link-0001")];
+    let client = &cards.live.client;
+    let link = client.post_as(&client.key(), "/v1/payment_links", &link, &key).await.expect(201);
+    let page = format!("/pay/{}", id(&link));
+    let send = async |key: &str| client.raw(Method::POST, &page, &[FORM], encoded(&[("key", key)])).await;
+    let made = send("1").await;
+    let charge = location(&made).strip_prefix("../checkout/").unwrap();
+    let charge = cards.read(&json!({ "id": charge })).await;
+    assert_eq!(send("2").await.status, 410);
+    cards.live.service.advance_seconds(16 * 60).await;
+    cards.until(&charge, "EXPIRED").await;
+    assert_eq!(cards.session(&charge)["status"], "expired");
+    assert_eq!(send("2").await.status, 303);
 }
 
 #[tokio::test]

@@ -366,6 +366,22 @@ async fn a_hundred_payers_at_once_get_no_more_places_than_there_are() {
 }
 
 #[tokio::test]
+async fn a_place_that_is_not_paid_is_free_after_15_minutes_whatever_the_method() {
+    let service = Service::start().await;
+    for (number, methods) in [(1, json!(["CREDIT_CARD"])), (3, json!(["PIX", "CREDIT_CARD"]))] {
+        let link = link(&service, json!({"max_payments": 1, "payment_methods": methods})).await;
+        let charge = charge_of(&Payer::new(&service, number).send(&link, &[]).await);
+        let late = Payer::new(&service, number + 1);
+        service.advance_seconds(899).await;
+        assert_eq!(late.open(&link).await.status.as_u16(), 410, "{methods}");
+        service.advance_seconds(2).await;
+        assert_eq!(late.open(&link).await.status.as_u16(), 200, "{methods}");
+        let read = service.get(&format!("/v1/charges/{charge}")).await.expect(200);
+        assert_eq!(read["status"], "expired", "{methods}");
+    }
+}
+
+#[tokio::test]
 async fn an_address_has_two_open_charges_of_a_link_with_places() {
     let service = Service::start().await;
     let link = link(&service, json!({"max_payments": 30})).await;
