@@ -44,6 +44,14 @@ impl LinkAmount {
         if let Self::Fixed(amount) = self { Some(amount) } else { None }
     }
 
+    /// The smallest and the largest amount of a payment.
+    pub fn range(self) -> (Amount, Amount) {
+        match self {
+            Self::Fixed(amount) => (amount, amount),
+            Self::Between { min, max } => (min, max),
+        }
+    }
+
     /// The smallest and the largest amount that the payer may type.
     pub fn bounds(self) -> Option<(Amount, Amount)> {
         if let Self::Between { min, max } = self { Some((min, max)) } else { None }

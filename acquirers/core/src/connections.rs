@@ -15,6 +15,7 @@ use tracing::field::display;
 use domain::acquirer::AcquirerName;
 use domain::charge::Charge;
 use domain::ids::{AccountId, ConnectionId, Mode, Scope};
+use domain::money::Currency;
 use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
 
@@ -116,25 +117,37 @@ impl Connection {
         self.as_pix().ok_or_else(|| AcquirerError::unavailable("the connection is to no bank of Pix"))
     }
 
-    pub(crate) fn check(&self, method: PaymentMethod, charge: &Charge) -> Result<(), AcquirerError> {
-        let Some(taken) = self.connector.capabilities(method, charge.currency) else {
+    /// Returns the part of a range of amounts that the acquirer takes by a method, in minor units. An error if it takes
+    /// none of them.
+    pub(crate) fn taken(
+        &self,
+        method: PaymentMethod,
+        currency: Currency,
+        (min, max): (i64, i64),
+    ) -> Result<(i64, i64), AcquirerError> {
+        let Some(taken) = self.connector.capabilities(method, currency) else {
             return Err(AcquirerError::MethodNotConfigured { supported: "other methods".to_owned() });
         };
-        let (name, amount, currency) = (method.as_str(), charge.amount.minor(), charge.currency);
+        let name = method.as_str();
         let refused = |why: String| Err(AcquirerError::NotTaken(why));
         let Some((least, greatest)) = taken.amounts else {
             return refused(format!("`currency`: {name} does not take {currency}."));
         };
-        if !(least..=greatest).contains(&amount) {
+        let (min, max) = (least.max(min), greatest.min(max));
+        if min > max {
             return refused(format!(
                 "`amount`: {name} takes {least} to {greatest} minor units of {currency}."
             ));
         }
         let step = taken.multiple_of;
-        if amount.checked_rem(step) != Some(0) {
+        let above = max.checked_rem(step).unwrap_or_default();
+        let below =
+            min.checked_rem(step).filter(|over| *over > 0).map_or(0, |over| step.saturating_sub(over));
+        let (min, max) = (min.saturating_add(below), max.saturating_sub(above));
+        if min > max {
             return refused(format!("`amount`: {name} takes multiples of {step} minor units of {currency}."));
         }
-        Ok(())
+        Ok((min, max))
     }
 }
 

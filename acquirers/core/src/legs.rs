@@ -11,6 +11,7 @@ use domain::acquirer::AcquirerName;
 use domain::charge::transition::{Finalised, MadeLegs};
 use domain::charge::{Charge, FailureReason, TransactionStatus};
 use domain::ids::ConnectionId;
+use domain::money::Currency;
 use domain::payment_method::PaymentMethod;
 use domain::snapshot::{RemoteState, Snapshot};
 use domain::time::Timestamp;
@@ -105,9 +106,21 @@ impl Legs {
 
     /// Checks what the acquirers take, so that a charge that one would refuse is not stored.
     pub fn check(&self, charge: &Charge) -> Result<(), AcquirerError> {
+        let amount = charge.amount.minor();
+        self.check_amounts(&charge.methods, charge.currency, (amount, amount))
+    }
+
+    /// Checks that all methods take an amount of a range, which is in minor units.
+    pub fn check_amounts(
+        &self,
+        methods: &[PaymentMethod],
+        currency: Currency,
+        range: (i64, i64),
+    ) -> Result<(), AcquirerError> {
         let of = |method: PaymentMethod| self.legs.iter().find(|leg| leg.method == method);
         let connection = |method| of(method).map_or(&self.own, |leg| &leg.connection);
-        charge.methods.iter().try_for_each(|method| connection(*method).check(*method, charge))
+        let narrowed = |range, method: &PaymentMethod| connection(*method).taken(*method, currency, range);
+        methods.iter().try_fold(range, narrowed).map(drop)
     }
 
     /// Creates the legs that are missing, or finds what an earlier call created. Those that are not answered in time, and

@@ -8,8 +8,8 @@ use domain::calendar::Day;
 use domain::ids::PaymentLinkId;
 use domain::money::Currency;
 use domain::payment_link::PaymentLink;
-use money::payment_link::PaymentLinkView;
 use money::payment_link::request::{NewPaymentLink, PaymentLinkChange, PaymentLinkPage};
+use money::payment_link::{PaymentLinkView, PaymentLinks};
 use pages::forms::{Need, answer, body, minor_units};
 use pages::kept::{link_change_form, link_form};
 use pages::{errors_as_pages, words as w};
@@ -17,6 +17,7 @@ use serde_json::{Map, Value, json};
 use shared::http::json::parse_object;
 use shared::http::{Fields, IdPath, JsonBody, ListView, Query, RequestContext, Result};
 
+use crate::pay::check_charges;
 use crate::{App, Authenticated, AuthenticatedQuery, MemberForm};
 
 const PATH: &str = "/dashboard/links";
@@ -41,7 +42,9 @@ async fn create(
     let (mut fields, key, body) = Fields::of_creation(&context, body)?;
     let request = NewPaymentLink::from_body(&mut fields, &body, now);
     let (key, request) = fields.finish(key.zip(request))?;
-    let created = app.links.create(&caller, key, request, now).await?;
+    let link = PaymentLinks::draft(&caller, key, request, now);
+    check(&app, &link).await?;
+    let created = app.links.create(&caller, link, now).await?;
     let view = view(&app, created.get()).await?;
     Ok(created.respond(view))
 }
@@ -71,8 +74,17 @@ async fn change(
     IdPath(id): IdPath<PaymentLinkId>,
     JsonBody(body): JsonBody,
 ) -> Result<Response> {
-    let link = app.links.change(&caller, id, &PaymentLinkChange::parse(&body, now)?, now).await?;
+    let change = PaymentLinkChange::parse(&body, now)?;
+    let link = app.links.change(&caller, id, (&change, |link| check_charges(&app, link)), now).await?;
     Ok(Json(view(&app, &link).await?).into_response())
+}
+
+/// 400 or 422, as `POST /v1/payments` answers, if no payer could make a charge at the link.
+async fn check(app: &App, link: &PaymentLink) -> Result<()> {
+    check_charges(app, link)?;
+    let (legs, _is_stopped) = app.connections.for_new(&link.scope, &link.methods).await?;
+    let (min, max) = link.amount.range();
+    Ok(legs.check_amounts(&link.methods, link.currency, (min.minor(), max.minor()))?)
 }
 
 /// As the API takes it. What is no number is refused there.
@@ -106,7 +118,9 @@ async fn create_by_form(member: MemberForm) -> Result<Response> {
         let request = NewPaymentLink::parse(&body(request)?, *now)?;
         // Keys of members and of programs are apart.
         let key = format!("{} {}", caller.by, text("idempotency_key").unwrap_or_default());
-        Ok(format!("{PATH}/{}", app.links.create(caller, &key, request, *now).await?.get().id))
+        let link = PaymentLinks::draft(caller, &key, request, *now);
+        check(app, &link).await?;
+        Ok(format!("{PATH}/{}", app.links.create(caller, link, *now).await?.get().id))
     };
     match Box::pin(created).await {
         Err(problem) => member.kept(problem, (w::NEW_LINK, PATH), link_form),
@@ -138,7 +152,7 @@ async fn change_by_form(IdPath(id): IdPath<PaymentLinkId>, member: MemberForm) -
             request.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let request = parse_object(Value::Object(request).to_string().as_bytes())?;
         let change = PaymentLinkChange::parse(&request, *now)?;
-        app.links.change(caller, id, &change, *now).await?;
+        app.links.change(caller, id, (&change, |link| check_charges(app, link)), *now).await?;
         Ok(page.clone())
     };
     match Box::pin(changed).await {
@@ -153,7 +167,7 @@ async fn activate(IdPath(id): IdPath<PaymentLinkId>, member: MemberForm) -> Resu
     member.require_role(Need::Member)?;
     let MemberForm { app, caller, form, now, .. } = &member;
     let change = PaymentLinkChange::of_active(form.text("active") == Some("true"));
-    let changed = Box::pin(app.links.change(caller, id, &change, *now)).await;
+    let changed = Box::pin(app.links.change(caller, id, (&change, |_link| Ok(())), *now)).await;
     // Back to the page of the form.
     let link = id.filter(|_| form.text("of") == Some("link"));
     let page = link.map_or_else(|| PATH.to_owned(), |id| format!("{PATH}/{id}"));

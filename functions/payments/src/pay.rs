@@ -129,6 +129,28 @@ async fn made(
     }
 }
 
+/// What a payer with valid data types.
+const VALID_PAYER: [(&str, &str); 8] = [
+    ("name", "Ana Souza"),
+    ("email", "ana@loja.example"),
+    ("document", "29537995593"),
+    ("phone", "+5511999999999"),
+    ("line1", "Rua das Flores, 10"),
+    ("city", "São Paulo"),
+    ("state", "SP"),
+    ("postal_code", "01001000"),
+];
+
+/// 400 if the charge of a payer with valid data would be refused, such as for metadata that are too large.
+pub(crate) fn check_charges(app: &App, link: &PaymentLink) -> Result<()> {
+    let amount = link.amount.range().0.decimal(link.currency.exponent());
+    let typed = VALID_PAYER.into_iter().chain([("amount", &*amount)]);
+    let form =
+        typed.fold(Query::parse(None), |form, (name, value)| Query::parse(Some(&form.with(name, value))));
+    let request = request(link, &form)?;
+    NewPayment::parse(&request, &app.address_policy, link.scope.mode).map(drop)
+}
+
 /// The request of the payment. The same text in all fields makes the same charge.
 fn request(link: &PaymentLink, form: &Query) -> Result<JsonObject> {
     let text = |name: &str| form.text(name).map(str::trim).filter(|text| !text.is_empty());

@@ -41,16 +41,20 @@ pub enum Standing {
 }
 
 impl PaymentLinks {
+    /// The link of a request, which is not stored.
+    pub fn draft(caller: &Caller, key: &str, request: NewPaymentLink, now: Timestamp) -> PaymentLink {
+        let id = PaymentLinkId::derive(&caller.salt, caller.scope.mode, key);
+        request.link(id, caller.scope, now)
+    }
+
     /// A replay of the key returns the link as it is now.
     pub async fn create(
         &self,
         caller: &Caller,
-        key: &str,
-        request: NewPaymentLink,
+        link: PaymentLink,
         now: Timestamp,
     ) -> Result<Created<PaymentLink>, Problem> {
-        let id = PaymentLinkId::derive(&caller.salt, caller.scope.mode, key);
-        let link = request.link(id, caller.scope, now);
+        let id = link.id;
         let audit = caller.audit(Action::CreatePaymentLink(caller.scope.mode), id, now)?;
         match self.store.commit(vec![Write::insert(&link)?, Write::audit(&audit)]).await? {
             CommitOutcome::Done => Ok(Created::New(link)),
@@ -105,18 +109,22 @@ impl PaymentLinks {
         Ok(ListPage::of_matching(rows, page.limit, |_| true, |link: &PaymentLink| link.id))
     }
 
-    /// Charges that were made before stay as they are.
+    /// Charges that were made before stay as they are. `check`: refuses a link whose charges would be refused.
     pub async fn change(
         &self,
         caller: &Caller,
         id: Option<PaymentLinkId>,
-        change: &PaymentLinkChange,
+        (change, check): (&PaymentLinkChange, impl Fn(&PaymentLink) -> Result<(), Problem>),
         now: Timestamp,
     ) -> Result<PaymentLink, Problem> {
         let link = self.get(&caller.scope, id).await?;
         let plan = |stored: Option<PaymentLink>| {
             let stored = stored.ok_or(Problem::NotFound { what: "payment link" })?;
             let next = change.apply(&stored, now)?;
+            // A link that was made under other rules can be deactivated.
+            if change.is_of_charges() {
+                check(&next)?;
+            }
             let audit = caller.audit(Action::ChangePaymentLink(caller.scope.mode), next.id, now)?;
             Ok(Plan::Commit(vec![Write::replace(&next, stored.version)?, Write::audit(&audit)], next))
         };

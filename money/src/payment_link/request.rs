@@ -223,6 +223,12 @@ impl PaymentLinkChange {
         fields.finish(Some(Self { active, sent, terms }))
     }
 
+    /// Whether the link's charges will be others.
+    pub(crate) fn is_of_charges(&self) -> bool {
+        let of_charges = [DESCRIPTION.name, ASK.name, SUCCESS_URL.name, METADATA.name];
+        self.sent.iter().any(|name| of_charges.contains(name))
+    }
+
     /// The changed link. 400 if the result is not a valid link.
     pub(crate) fn apply(&self, link: &PaymentLink, now: Timestamp) -> Result<PaymentLink, Problem> {
         let Self { active, sent, terms } = self;

@@ -124,7 +124,7 @@ operations! {
         "Send `url` to payers. Each payer makes a charge of their own there, whose events are those of every charge. The charges count for no velocity guard: a link takes 60 forms a minute."
         [201 [Json "PaymentLink"]] .request_headers(&["Idempotency-Key"]) .response_headers(REPLAYED)
         .body(Body::Json(PAYMENT_LINK_BODY, r#"{"amount": 1990, "payment_methods": ["PIX"], "description": "Aula de violão", "ask": ["name", "email"], "max_payments": 30}"#))
-        errors [InvalidAmount, IdempotencyKeyReused];
+        errors [InvalidAmount, IdempotencyKeyReused, Unprocessable];
     "GET /v1/payment_links" "listPaymentLinks" "List payment links"
         "Newest first. While `has_more` is true, pass `next_cursor` as `starting_after`."
         [200 [Json "PaymentLinkList"]] .query(PAYMENT_LINKS_QUERY);

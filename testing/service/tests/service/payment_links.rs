@@ -138,6 +138,67 @@ async fn each_invalid_field_of_a_link_is_named() {
 }
 
 #[tokio::test]
+async fn a_link_at_which_no_payer_could_pay_is_refused_as_its_charges_would_be() {
+    let service = Service::start().await;
+    let of = |method: &str, currency: &str, amount: Value| {
+        let mut body = json!({"payment_methods": [method], "currency": currency});
+        body.as_object_mut().unwrap().extend(amount.as_object().unwrap().clone());
+        body
+    };
+    let long = json!({"amount": 1000, "metadata": {"a": "x".repeat(16_000)}, "description": "y".repeat(500)});
+    let refused = [
+        (of("MBWAY", "EUR", json!({"amount": 10})), "MBWAY takes 50 to 500000"),
+        (of("MBWAY", "EUR", json!({"amount": 500_001})), "MBWAY takes 50 to 500000"),
+        (of("BOLETO", "BRL", json!({"amount": 499})), "BOLETO takes 500 to"),
+        (of("BOLETO", "BRL", json!({"min_amount": 1, "max_amount": 499})), "BOLETO takes 500 to"),
+        (of("PIX", "BRL", long), "metadata"),
+        (
+            of(
+                "CREDIT_CARD",
+                "BRL",
+                json!({"amount": 1000, "metadata": {"returnUrl": "javascript:alert(1)"}}),
+            ),
+            "metadata.returnUrl",
+        ),
+    ];
+    for (body, said) in refused {
+        let answer = make(&service, "link-0001", &body).await;
+        assert!([400, 422].contains(&answer.status.as_u16()), "{said}: {answer:?}");
+        assert!(answer.body.to_string().contains(said), "{said}: {}", answer.body);
+    }
+    for body in [
+        of("BOLETO", "BRL", json!({"min_amount": 1, "max_amount": 500})),
+        of("MBWAY", "EUR", json!({"amount": 50, "ask": ["phone"]})),
+        of("PIX", "BRL", json!({"amount": 1, "metadata": {"returnUrl": "/pedido/7"}})),
+        of("CREDIT_CARD", "KWD", json!({"min_amount": 1_001, "max_amount": 1_005})),
+        of("CRYPTO", "USDT", json!({"min_amount": 500, "max_amount": 1_234_567})),
+    ] {
+        make(&service, &format!("valid-{body}"), &body).await.expect(201);
+    }
+    // A live link needs an acquirer.
+    let live = make(&service.live_client(), "link-0001", &of("CRYPTO", "BRL", json!({"amount": 1000}))).await;
+    assert_eq!(live.status.as_u16(), 422, "{live:?}");
+    // A change is checked too. A link can be deactivated whatever it has.
+    let card = link(&service, json!({"payment_methods": ["CREDIT_CARD"]})).await;
+    let change = json!({"metadata": {"returnUrl": "javascript:alert(1)"}});
+    assert_eq!(service.patch(&path(&card), &change).await.params(), ["metadata.returnUrl"]);
+}
+
+#[tokio::test]
+async fn a_live_link_by_card_takes_what_the_acquirer_takes() {
+    let live = Live::start().await;
+    let of = |amount: i64| json!({"amount": amount, "currency": "KWD", "payment_methods": ["CREDIT_CARD"]});
+    let refused = make(&live.client, "link-0001", &of(1_234)).await;
+    assert_eq!(refused.status.as_u16(), 422);
+    assert!(refused.body.to_string().contains("multiples of 10"), "{}", refused.body);
+    make(&live.client, "link-0002", &of(1_230)).await.expect(201);
+    let range = json!({
+        "min_amount": 1_231, "max_amount": 1_239, "currency": "KWD", "payment_methods": ["CREDIT_CARD"],
+    });
+    assert_eq!(make(&live.client, "link-0003", &range).await.status.as_u16(), 422);
+}
+
+#[tokio::test]
 async fn a_payer_makes_one_charge_finds_it_again_and_the_totals_follow_its_payment() {
     let service = Service::start().await;
     let link = link(&service, json!({"ask": ["name", "email"], "metadata": {"course": "7"}})).await;
