@@ -234,6 +234,11 @@ impl Places {
         Self { link, paid: 0, taken: Vec::new(), version: 0 }
     }
 
+    /// How many are paid or taken.
+    pub fn used(&self) -> u32 {
+        self.paid.saturating_add(u32::try_from(self.taken.len()).unwrap_or(u32::MAX))
+    }
+
     /// Whether a place is left for an address. `None`: for any.
     pub fn check(&self, max: u32, address: Option<&str>) -> Result<(), NoPlace> {
         let left = usize::try_from(max.saturating_sub(self.paid)).unwrap_or(usize::MAX);

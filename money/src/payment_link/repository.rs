@@ -4,20 +4,19 @@ use domain::audit::Action;
 use domain::charge::{Charge, StoredCharge};
 use domain::hex;
 use domain::ids::{ChargeId, PaymentLinkId, Scope};
-use domain::payment_link::{LinkPayment, LinkTotals, NoPlace, PaymentLink, Places};
-use domain::row::{Key, Row as _};
+use domain::payment_link::{LinkPayment, LinkTotals, MAX_PAYMENTS, NoPlace, PaymentLink, Places};
+use domain::row::Key;
 use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 use sha2::{Digest, Sha256};
 
 use crate::charge::{ChargeError, Charges};
-use crate::payment_link::request::{NewPaymentLink, PaymentLinkChange, PaymentLinkPage};
+use crate::payment_link::request::{NewPaymentLink, PaymentLinkChange, PaymentLinkPage, below_used};
 use shared::auth::Caller;
 use shared::http::{Created, Problem};
 use shared::request_limit::Window;
 use shared::store::{
-    CommitOutcome, Inserted, ListIndex, ListPage, PageError, PageRange, Plan, RowUpdate, StoreError, Write,
-    number,
+    CommitOutcome, Inserted, ListIndex, ListPage, PageError, PageRange, RowUpdate, StoreError, Write, number,
 };
 
 /// The places of the writes of a creation, and of a charge.
@@ -117,18 +116,38 @@ impl PaymentLinks {
         (change, check): (&PaymentLinkChange, impl Fn(&PaymentLink) -> Result<(), Problem>),
         now: Timestamp,
     ) -> Result<PaymentLink, Problem> {
-        let link = self.get(&caller.scope, id).await?;
-        let plan = |stored: Option<PaymentLink>| {
-            let stored = stored.ok_or(Problem::NotFound { what: "payment link" })?;
+        let mut update = self.store.start_update("a payment link");
+        loop {
+            let stored = self.get(&caller.scope, id).await?;
             let next = change.apply(&stored, now)?;
             // A link that was made under other rules can be deactivated.
             if change.is_of_charges() {
                 check(&next)?;
             }
             let audit = caller.audit(Action::ChangePaymentLink(caller.scope.mode), next.id, now)?;
-            Ok(Plan::Commit(vec![Write::replace(&next, stored.version)?, Write::audit(&audit)], next))
-        };
-        self.store.update("a payment link", &link.key(), plan).await
+            let mut writes = vec![Write::replace(&next, stored.version)?, Write::audit(&audit)];
+            if let Some(max) =
+                next.max_payments.filter(|max| stored.max_payments.is_some_and(|old| *max < old))
+            {
+                writes.push(self.fewer_places(next.id, max, now).await?);
+            }
+            if update.commit(writes).await? {
+                return Ok(next);
+            }
+        }
+    }
+
+    /// The write of the places of a link that gets fewer. It conflicts with a charge that takes a place meanwhile, so the
+    /// open charges and the payments are never more than the places. 400 if they are now.
+    async fn fewer_places(&self, id: PaymentLinkId, max: u32, now: Timestamp) -> Result<Write, Problem> {
+        let read = self.places(id).await?;
+        let known = (read.version > 0).then_some(read.version);
+        let places = self.updated(read, now).await?;
+        let least = places.used();
+        if least > max {
+            return Err(below_used(least));
+        }
+        Ok(Write::put(&Places { version: places.version.saturating_add(1), ..places }, known)?)
     }
 
     /// Whether a payer can make a charge now. It writes nothing.
@@ -178,7 +197,9 @@ impl PaymentLinks {
         now: Timestamp,
     ) -> Result<Result<Inserted<StoredCharge>, NoPlace>, ChargeError> {
         let charges = Charges::new(self.store.clone());
-        let Some(max) = link.max_payments else { return Ok(Ok(charges.insert(charge).await?)) };
+        if link.max_payments.is_none() {
+            return Ok(Ok(charges.insert(charge).await?));
+        }
         let address = (!source.is_unknown()).then(|| hash(link.id, source));
         let mut update = self.store.start_update("the places of a payment link");
         loop {
@@ -188,6 +209,9 @@ impl PaymentLinks {
             let read = self.places(link.id).await?;
             let version = (read.version > 0).then_some(read.version);
             let mut places = read;
+            // After the places, whose version changes when their number is lowered.
+            let link = self.find(Some(link.id)).await?;
+            let max = link.and_then(|link| link.max_payments).unwrap_or(MAX_PAYMENTS);
             if places.check(max, address.as_deref()).is_err() {
                 places = self.updated(places, now).await?;
                 if let Err(no_place) = places.check(max, address.as_deref()) {

@@ -267,6 +267,12 @@ impl PaymentLinkChange {
     }
 }
 
+/// A maximum that is less than the payments that were made and the open charges.
+pub(crate) fn below_used(used: u32) -> Problem {
+    let rule = format!("must be at least {used}: the payments that were made, and the open charges");
+    Problem::field(MAX_COUNT.name, rule)
+}
+
 /// A page of the list of links.
 #[derive(Clone, Copy, Debug)]
 pub struct PaymentLinkPage {

@@ -460,6 +460,53 @@ async fn an_address_has_two_open_charges_of_a_link_with_places() {
 }
 
 #[tokio::test]
+async fn a_maximum_is_never_below_the_payments_and_open_charges() {
+    let service = Service::start().await;
+    let link = link(&service, json!({"max_payments": 10})).await;
+    let charges: Vec<ChargeId> = {
+        let mut charges = Vec::new();
+        for number in 1..=4 {
+            charges.push(charge_of(&Payer::new(&service, number).send(&link, &[]).await));
+        }
+        charges
+    };
+    service.sandbox(&shown_charge(charges[0]), "pay", &json!({})).await;
+    let lower = async |max: u32| service.patch(&path(&link), &json!({ "max_payments": max })).await;
+    let refused = lower(3).await;
+    assert_eq!(refused.params(), ["max_payments"]);
+    assert!(refused.body.to_string().contains("at least 4"), "{}", refused.body);
+    assert_eq!(lower(4).await.expect(200)["max_payments"], 4);
+    assert_eq!(Payer::new(&service, 5).send(&link, &[]).await.status.as_u16(), 410);
+    // Charges that ended free their places.
+    service.advance_seconds(901).await;
+    assert_eq!(lower(1).await.expect(200)["max_payments"], 1);
+    assert_eq!(Payer::new(&service, 5).send(&link, &[]).await.status.as_u16(), 410);
+}
+
+#[tokio::test]
+async fn places_that_are_taken_while_a_maximum_is_lowered_are_no_more_than_it() {
+    let service = Service::start().await;
+    let link = link(&service, json!({"max_payments": 30})).await;
+    let payers = (1..=20).map(|number| Payer::new(&service, number));
+    let sent = shared::concurrently(20, payers, |payer| {
+        let link = link.clone();
+        async move { payer.send(&link, &[]).await.status == 303 }
+    });
+    let lowered = async {
+        let mut last = 30;
+        for max in (1..30).rev() {
+            if service.patch(&path(&link), &json!({ "max_payments": max })).await.status == 200 {
+                last = max;
+            }
+        }
+        last
+    };
+    let (sent, last) = tokio::join!(sent, lowered);
+    let made = sent.into_iter().filter(|is_made| *is_made).count();
+    assert!(made <= last, "{made} charges, {last} places");
+}
+
+#[tokio::test]
 async fn a_payment_beyond_the_number_is_returned() {
     let live = Live::start().await;
     let link = link(&live.client, json!({"max_payments": 1})).await;
