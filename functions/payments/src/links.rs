@@ -129,8 +129,9 @@ async fn create_by_form(member: MemberForm) -> Result<Response> {
 }
 
 /// The fields of the form are all that it can change, so an empty one is removed. A day that is not changed keeps its time.
+/// The log-in must be recent in live mode: another `success_url` would lead the payers of a link that is in use elsewhere.
 async fn change_by_form(IdPath(id): IdPath<PaymentLinkId>, member: MemberForm) -> Result<Response> {
-    member.require_role(Need::Member)?;
+    member.require(Need::Member)?;
     let MemberForm { app, caller, form, now, .. } = &member;
     let link = app.links.get(&caller.scope, id).await?;
     let page = format!("{PATH}/{}", link.id);

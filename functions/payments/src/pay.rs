@@ -156,10 +156,14 @@ fn request(link: &PaymentLink, form: &Query) -> Result<JsonObject> {
     let text = |name: &str| form.text(name).map(str::trim).filter(|text| !text.is_empty());
     let mut missing = Vec::new();
     let mut asked = |name: &'static str| {
-        if text(name).is_none() {
+        // A text without a digit is no phone number and no postal code.
+        let typed = text(name).filter(|typed| {
+            !["phone", "postal_code"].contains(&name) || typed.contains(|c: char| c.is_ascii_digit())
+        });
+        if typed.is_none() {
             missing.push(name);
         }
-        text(name)
+        typed
     };
     let amount = match link.amount {
         LinkAmount::Fixed(amount) => amount.minor(),

@@ -170,7 +170,7 @@ impl NewCharge {
 /// empty texts of the customer and an empty description, a currency in lower case, a method named twice, and PHP's empty array
 /// as metadata.
 /// So all notations of a request have one hash. `expected_payer_tax_id` and amounts stay as they were sent.
-pub(super) fn normalised(body: &JsonObject) -> JsonObject {
+pub(crate) fn normalised(body: &JsonObject) -> JsonObject {
     let mut body = body.clone();
     let of_customer = ["customerName", "customerDocument", "customerEmail", DESCRIPTION.name];
     normalise(&mut body, &of_customer, "customerDocument");

@@ -9,7 +9,7 @@ use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary as _;
 
 use crate::charge::payment::request::{check_currency, return_address};
-use crate::charge::request::{METADATA, canonical_hash, metadata};
+use crate::charge::request::{METADATA, canonical_hash, metadata, normalised};
 use shared::http::field::{
     AtMost, BodyFields, Boolean, CURRENCY_CODE, Definitions, DistinctWords, Integer, LIMIT, MinorAmount,
     Parsed, Text, instant,
@@ -125,6 +125,7 @@ pub struct NewPaymentLink {
 impl NewPaymentLink {
     /// Adds every failing field to `fields`.
     pub fn from_body(fields: &mut Fields, body: &JsonObject, now: Timestamp) -> Option<Self> {
+        let body = &normalised(body);
         let root = fields.body(body, PAYMENT_LINK_BODY);
         let amount = amount(fields, &root);
         let (currency, methods) = (fields.read(&root, &CURRENCY), fields.read(&root, &METHODS));
@@ -290,5 +291,23 @@ impl PaymentLinkPage {
             starting_after: query.read(&mut fields, &STARTING_AFTER),
         };
         fields.finish(Some(page))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::object;
+
+    #[test]
+    fn a_currency_in_lower_case_is_the_same_request() {
+        let parse = |currency: &str| {
+            let body = json!({"amount": 1, "payment_methods": ["PIX"], "currency": currency});
+            NewPaymentLink::parse(&object(&body), Timestamp::MIN).unwrap()
+        };
+        let (lower, upper) = (parse("brl"), parse("BRL"));
+        assert_eq!((lower.currency, &lower.hash), (Currency::BRL, &upper.hash));
     }
 }

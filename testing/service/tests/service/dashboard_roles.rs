@@ -91,7 +91,7 @@ const FORMS: &[Row] = &[
     ("/dashboard/deliveries/{id}/resend", [Member, Member], Never, On(DELIVERY), &[]),
     (LINKS, [Member, Member], Never, On(LINKS), &[("amount", "x")]),
     ("/dashboard/links/{id}/active", [Member, Member], Never, Elsewhere, &[]),
-    ("/dashboard/links/{id}/change", [Member, Member], Never, Elsewhere, &[]),
+    ("/dashboard/links/{id}/change", [Member, Member], InLive, Elsewhere, &[]),
     ("/dashboard/wallet/key", [Owner, Owner], Always, On(WALLET), &[("pix_key", "x")]),
     ("/dashboard/wallet/payout", [Owner, Owner], Always, Elsewhere, &[("amount", "x")]),
     (REPORTS, [Viewer, Viewer], Never, On(REPORTS), &[("from", "x")]),

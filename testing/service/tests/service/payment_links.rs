@@ -443,6 +443,37 @@ async fn a_place_that_is_not_paid_is_free_after_15_minutes_whatever_the_method()
 }
 
 #[tokio::test]
+async fn what_is_asked_must_have_digits_where_only_digits_count() {
+    let service = Service::start().await;
+    let link = link(&service, json!({"ask": ["phone", "address"]})).await;
+    let payer = Payer::new(&service, 1);
+    let address = [("line1", "Rua A, 1"), ("city", "São Paulo"), ("state", "sp")];
+    for (phone, code, field) in [("abc", "01001-000", "phone"), ("11 99999-9999", "abc", "postal_code")] {
+        let typed = [&address[..], &[("phone", phone), ("postal_code", code)]].concat();
+        let refused = payer.send(&link, &typed).await;
+        assert_eq!(refused.status.as_u16(), 422, "{field}");
+        assert!(text(&refused).contains(&format!("{field}-error")), "{}", text(&refused));
+    }
+    let typed = [&address[..], &[("phone", "11 99999-9999"), ("postal_code", "01001-000")]].concat();
+    charge_of(&payer.send(&link, &typed).await);
+}
+
+#[tokio::test]
+async fn a_change_of_a_live_link_in_the_dashboard_needs_a_recent_log_in() {
+    let live = Live::start().await;
+    let link = link(&live.client, json!({})).await;
+    let browser = Browser::member(&live.service).await.in_mode(domain::ids::Mode::Live);
+    let path = format!("/dashboard/links/{}", id(&link));
+    live.service.advance_seconds(601).await;
+    let typed = [("Página depois do pagamento (opcional)", "https://other.example/")];
+    let form = browser.page(&path).await.press("Salvar", &typed);
+    assert_eq!(browser.send(&form).await.status.as_u16(), 401);
+    assert_eq!(live.client.get(&self::path(&link)).await.expect(200)["success_url"], Value::Null);
+    let form = browser.page(&path).await.press("Desativar", &[]);
+    assert_eq!(browser.send(&form).await.status.as_u16(), 303);
+}
+
+#[tokio::test]
 async fn an_address_has_two_open_charges_of_a_link_with_places() {
     let service = Service::start().await;
     let link = link(&service, json!({"max_payments": 30})).await;
