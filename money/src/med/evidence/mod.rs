@@ -64,6 +64,16 @@ pub struct Upload {
     pub created_at: Timestamp,
 }
 
+/// The last upload of a case. Each upload replaces it, on condition of its version, so that none is counted with others
+/// that are not stored yet.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+struct LastUpload {
+    case: MedCaseId,
+    #[serde(with = "domain::time::millis")]
+    at: Timestamp,
+    version: u64,
+}
+
 /// It never changes.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Evidence {
@@ -173,6 +183,22 @@ impl Row for Upload {
 
     fn removable_at(&self) -> Option<Timestamp> {
         self.created_at.plus_seconds(UPLOAD_KEPT_SECONDS).ok()
+    }
+}
+
+impl LastUpload {
+    fn key_of(case: MedCaseId) -> Key {
+        Key { sk: format!("last-upload#{}", case.key()), ..MedCase::key_of(case) }
+    }
+}
+
+impl Row for LastUpload {
+    fn key(&self) -> Key {
+        Self::key_of(self.case)
+    }
+
+    fn removable_at(&self) -> Option<Timestamp> {
+        self.at.plus_seconds(UPLOAD_KEPT_SECONDS).ok()
     }
 }
 

@@ -5,12 +5,12 @@ use domain::med::{EvidenceRefused, MAX_UPLOADS, MedCase};
 use domain::row::{Key, Row as _};
 use domain::time::Timestamp;
 
-use crate::med::evidence::{Evidence, EvidenceFile, EvidenceFiles, Upload, UploadedBy};
+use crate::med::evidence::{Evidence, EvidenceFile, EvidenceFiles, LastUpload, Upload, UploadedBy};
 use crate::med::repository::{audit_row, replacement_writes};
 use crate::med::{EvidenceError, MedCases};
 use shared::auth::Caller;
 use shared::random;
-use shared::store::{Inserted, Result, RowUpdate, Store, StoreError, Write, from_item, reuse_or_read, text};
+use shared::store::{Result, RowUpdate, Store, StoreError, Write, from_item, reuse_or_read, text};
 
 #[derive(Clone, Debug)]
 pub struct CaseEvidence {
@@ -55,16 +55,20 @@ impl CaseEvidence {
     ) -> Result<Upload, EvidenceError> {
         case.check_evidence_allowed()?;
         let Key { pk, .. } = MedCase::key_of(case.id);
-        // Concurrent requests may exceed the limit by as many as there are.
-        if self.store.partition_prefix(&pk, &Upload::prefix(case.id)).await?.len() >= MAX_UPLOADS {
-            return Err(EvidenceRefused::TooManyUploads.into());
-        }
         let id = EvidenceId::new(now, random::bytes().map_err(StoreError::from)?);
         let upload = Upload { id, case: case.id, file, uploaded_by, created_at: now };
-        match self.store.insert(&upload).await? {
-            Inserted::New => Ok(upload),
-            Inserted::Existing(_) => {
-                Err(StoreError::Corrupt(format!("the random id {id} is in use already")).into())
+        let mut update = self.store.start_update("the uploads of a MED case");
+        loop {
+            // Before the others are counted.
+            let last: Option<LastUpload> = self.store.get(&LastUpload::key_of(case.id)).await?;
+            if self.store.partition_prefix(&pk, &Upload::prefix(case.id)).await?.len() >= MAX_UPLOADS {
+                return Err(EvidenceRefused::TooManyUploads.into());
+            }
+            let replaced = last.map(|last| last.version);
+            let version = replaced.unwrap_or(0).saturating_add(1);
+            let last = LastUpload { case: case.id, at: now, version };
+            if update.commit(vec![Write::insert(&upload)?, Write::put(&last, replaced)?]).await? {
+                return Ok(upload);
             }
         }
     }

@@ -356,10 +356,23 @@ fn without_url(evidence: Value) -> Value {
 async fn a_case_has_a_hundred_upload_urls_within_a_week() {
     let service = Service::start().await;
     let case = service.case().await;
-    for _ in 0..100 {
+    let body = json!({"file_name": "prova.bin", "file_size": PNG.len(), "mime_type": "image/png"});
+    for _ in 0..95 {
         service.request_upload(&case, PNG, "image/png").await;
     }
-    let body = json!({"file_name": "prova.bin", "file_size": PNG.len(), "mime_type": "image/png"});
+    // At the same time too.
+    let path = evidence_path(&case);
+    let posts = (0..20).map(|_| {
+        let (client, path, body) =
+            (Client::new(&service.base_url, &service.key()), path.clone(), body.clone());
+        async move { client.post(&path, &body).await.status }
+    });
+    let answers = posts.collect::<tokio::task::JoinSet<_>>().join_all().await;
+    let accepted = answers.iter().filter(|status| **status == 201).count();
+    assert!(accepted <= 5, "{answers:?}");
+    for _ in accepted..5 {
+        service.request_upload(&case, PNG, "image/png").await;
+    }
     let refused = service.post(&evidence_path(&case), &body).await;
     assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"));
     // Another case of the account is not affected.
