@@ -2,12 +2,14 @@
 
 use crate::{App, MemberForm, cancellation};
 use axum::Router;
+use axum::http::StatusCode;
 use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::post;
 use domain::charge::{Charge, StoredCharge, TransactionStatus};
 use domain::ids::ChargeId;
 use domain::money::MinorUnits;
+use domain::refund::RefundStatus;
 use money::refund::{NewRefund, safe_strategy};
 use pages::forms::{Need, answer, body, invalid_amount, minor_units};
 use pages::kept::{refund_form, refund_question};
@@ -35,10 +37,17 @@ async fn refund(IdPath(id): IdPath<ChargeId>, member: MemberForm) -> Result<Resp
         Err(problem) => Err(problem),
     };
     match done {
+        // The form was sent before. It gets a new key.
+        Ok(RefundStatus::Failed) => {
+            let (status, refused) = (StatusCode::CONFLICT, ("refund_failed", &[][..]));
+            member.refused(status, refused, (w::REFUND, &path), |form| {
+                refund_form(form, &action, &stored, rest)
+            })
+        }
         Err(problem) if is_about_input(&problem) => {
             member.kept(problem, (w::REFUND, &path), |form| refund_form(form, &action, &stored, rest))
         }
-        done => answer(done.map(|()| path.clone()), &path),
+        done => answer(done.map(|_status| path.clone()), &path),
     }
 }
 
@@ -68,7 +77,7 @@ fn is_about_input(problem: &Problem) -> bool {
     is_amount || !problem.params().is_empty()
 }
 
-async fn refunded(member: &MemberForm, charge: StoredCharge, amount: i64) -> Result<()> {
+async fn refunded(member: &MemberForm, charge: StoredCharge, amount: i64) -> Result<RefundStatus> {
     let MemberForm { app, caller, form, .. } = member;
     let request = NewRefund::parse(&body(json!({
         "amount": amount,
@@ -79,8 +88,8 @@ async fn refunded(member: &MemberForm, charge: StoredCharge, amount: i64) -> Res
     let stored = app.refunds.find(Some(request.id(charge.as_stored().id))).await?;
     let capabilities =
         app.connections.acquirer_of_payment(charge.as_stored()).await?.connector().refund_capabilities();
-    Box::pin(app.refunds.create(caller, (charge, stored), &request, capabilities, &app.clock)).await?;
-    Ok(())
+    let created = app.refunds.create(caller, (charge, stored), &request, capabilities, &app.clock);
+    Ok(Box::pin(created).await?.get().status)
 }
 
 async fn cancel(IdPath(id): IdPath<ChargeId>, member: MemberForm) -> Result<Response> {

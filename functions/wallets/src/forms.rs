@@ -51,6 +51,8 @@ enum Refusal {
     NoKey,
     Requested,
     ExceedsAvailable,
+    /// The form was sent before, and its payout has failed since.
+    Failed,
 }
 
 impl Refusal {
@@ -60,6 +62,17 @@ impl Refusal {
             Self::NoKey => "payout_key_missing",
             Self::Requested => "payout_requested",
             Self::ExceedsAvailable => "payout_exceeds_available",
+            Self::Failed => "payout_failed",
+        }
+    }
+
+    /// After a conflict, the form has a new key.
+    fn status(self) -> StatusCode {
+        match self {
+            Self::Failed => StatusCode::CONFLICT,
+            Self::Suspended | Self::NoKey | Self::Requested | Self::ExceedsAvailable => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
         }
     }
 }
@@ -94,8 +107,7 @@ async fn request(OpenForm(member): OpenForm<App, true>) -> Result<Response> {
             Err(refusal) => refusal,
         }
     };
-    let status = StatusCode::UNPROCESSABLE_ENTITY;
-    member.refused(status, (refusal.code(), &[]), title, |form| payout_form(form, PAYOUT, currency))
+    member.refused(refusal.status(), (refusal.code(), &[]), title, |form| payout_form(form, PAYOUT, currency))
 }
 
 fn amount(member: &MemberForm, currency: Currency) -> Result<Amount> {
@@ -129,6 +141,7 @@ async fn requested(member: &MemberForm, money: (Amount, Currency)) -> Result<Opt
     let reference = reference.map_err(|rule| Problem::field("idempotency_key", rule))?;
     let (id, by) = (PayoutId::new(*now, random::bytes()?), caller.by.as_operator(caller.source));
     match app.payouts.request((id, &reference), caller.scope, money, &by, *now).await {
+        Ok(payout) if payout.status == PayoutStatus::Failed => Ok(Some(Refusal::Failed)),
         Ok(_) => Ok(None),
         Err(PayoutError::NoKey) => Ok(Some(Refusal::NoKey)),
         Err(PayoutError::Requested(_)) => Ok(Some(Refusal::Requested)),

@@ -10,6 +10,24 @@ use crate::support::{Listener, Service, eventually, id, wait_until};
 use crate::webhooks::endpoint_path;
 
 #[tokio::test]
+async fn a_refund_form_that_is_sent_again_after_its_refund_failed_says_so() {
+    let service = Service::start().await;
+    let charge = service.pay(1_000).await;
+    let browser = Browser::member(&service).await;
+    let page = format!("/dashboard/charges/{}", id(&charge));
+    let form = browser.page(&page).await.press("Devolver", &[("Motivo", "sandbox:fail")]);
+    assert_eq!(location(&browser.send(&form).await), format!("{page}?done"));
+    service.wait_for_refund_status(&charge, "FAILED").await;
+    let again = browser.send(&form).await;
+    assert_eq!(again.status, 409, "{again:?}");
+    let again = shown(&again);
+    assert!(again.names(Role::Alert)[0].starts_with("Esta devolução já foi pedida e falhou"), "{again}");
+    let retried = browser.send(&again.press("Devolver", &[("Motivo", "Troca")])).await;
+    assert_eq!(location(&retried), format!("{page}?done"));
+    assert_eq!(service.refunds(&charge).await.len(), 2);
+}
+
+#[tokio::test]
 async fn a_charge_is_created_paid_and_refunded_in_part() {
     let service = Service::start().await;
     let browser = Browser::member(&service).await;

@@ -189,6 +189,14 @@ async fn an_owner_requests_payouts_to_a_key_that_an_operator_approved_one_at_a_t
     service.end(&first, &PayoutOutcome::Failed { reason: "the key was closed".to_owned() }).await;
     listener.wait_for_event("payout.failed").await;
     assert_eq!(service.centavos(MerchantAvailable).await, 10_000);
+    // The same form is not answered as done any more, and requests no other payout.
+    let answer = browser.post(&confirmed.action, &confirmed.pairs()).await;
+    assert_eq!(answer.status, 409, "{}", text(&answer));
+    let page = shown(&answer);
+    assert!(page.names(Part::Alert)[0].starts_with("Este repasse já foi pedido e falhou"), "{page}");
+    let again = page.press(REQUEST, &[]).fields;
+    assert!(!again.iter().any(|field| confirmed.fields.contains(field) && field.0 == "idempotency_key"));
+    assert_eq!(service.centavos(MerchantAvailable).await, 10_000);
     let page = browser.page(WALLET).await;
     for shown in ["Último repasse pedido: R$ 60,00 Falhou", MASKED, "the key was closed", "************81"] {
         assert!(page.contains(shown), "{shown}: {page}");

@@ -31,7 +31,7 @@ impl Client {
     }
 
     /// Waits until the newest refund of a charge has this status.
-    async fn wait_for_refund_status(&self, charge: &Value, status: &str) -> Value {
+    pub(crate) async fn wait_for_refund_status(&self, charge: &Value, status: &str) -> Value {
         eventually(&format!("the refund becomes {status}"), async || {
             self.refunds(charge).await.into_iter().next().filter(|refund| refund["status"] == status)
         })
