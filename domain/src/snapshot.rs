@@ -39,6 +39,8 @@ pub struct Snapshot {
     pub disputes: Vec<RemoteDispute>,
     /// One of several acquirers did not answer: there may be more, and the charge may be payable there.
     pub is_partial: bool,
+    /// The card holder authenticates, and can open the acquirer's page again. Nothing is paid yet.
+    pub is_authenticating: bool,
     /// The states of the legs, if there are several.
     pub legs: Vec<(PaymentMethod, RemoteState)>,
     /// Objects that can't be used. They are set aside.
@@ -82,6 +84,7 @@ impl Snapshot {
             state,
             payments: Vec::new(),
             last_decline: None,
+            is_authenticating: false,
             refunds: Vec::new(),
             disputes: Vec::new(),
             is_partial: false,
@@ -111,6 +114,7 @@ impl Snapshot {
         one.refunds.extend(other.refunds);
         one.disputes.extend(other.disputes);
         one.is_partial |= other.is_partial;
+        one.is_authenticating |= other.is_authenticating;
         one.legs.extend(other.legs);
         one.odd.extend(other.odd);
         one.movements.extend(other.movements);
@@ -426,6 +430,9 @@ fn end(known: &Known<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<Step> {
     if let Some((method, why)) = ended_leg(charge, snapshot, now) {
         return Some(Step::Charge(Box::new(Command::EndLeg(method, why))));
     }
+    if let Some(method) = unconfirmed(charge, snapshot, now).filter(|method| !charge.awaits(*method)) {
+        return Some(Step::Charge(Box::new(Command::AwaitConfirmation(method))));
+    }
     let at = charge.ends_at().min(now);
     let expire = || match &snapshot.last_decline {
         Some(last) => Command::ExpireDeclined { at, last: last.clone() },
@@ -435,15 +442,9 @@ fn end(known: &Known<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<Step> {
         (RemoteState::InProgress, _)
             if snapshot.methods_in_progress(charge).any(|method| !method.is_voucher()) =>
         {
-            if charge.status != TransactionStatus::WaitingPayment {
-                return None;
-            }
-            let is_by_card = |method| method == PaymentMethod::CreditCard;
-            if snapshot.methods_in_progress(charge).filter(|method| !method.is_voucher()).all(is_by_card) {
-                charge.is_payable_by_card(now).then_some(Command::Authenticate)?
-            } else {
-                Command::AwaitConfirmation
-            }
+            let may_begin =
+                charge.status == TransactionStatus::WaitingPayment && charge.is_payable_by_card(now);
+            may_begin.then_some(Command::Authenticate)?
         }
         _ if snapshot.is_partial => return None,
         (RemoteState::ClosedByAcquirer(why), _) => Command::Decline(why.clone()),
@@ -466,6 +467,21 @@ fn end(known: &Known<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<Step> {
         (RemoteState::ClosedByUs | RemoteState::Paid, _) => return None,
     };
     Some(Step::Charge(Box::new(command)))
+}
+
+/// The method of a payment that its acquirer has accepted and not confirmed. One that a bank decides at once comes
+/// before a voucher.
+fn unconfirmed(charge: &Charge, snapshot: &Snapshot, now: Timestamp) -> Option<PaymentMethod> {
+    let is_accepted = |method: &PaymentMethod| match method {
+        PaymentMethod::CreditCard => !snapshot.is_authenticating,
+        // After its expiry, each voucher is processed, paid or not.
+        PaymentMethod::Boleto | PaymentMethod::Multibanco => {
+            charge.artefacts.expires_at(*method).is_some_and(|end| now <= end)
+        }
+        PaymentMethod::Pix | PaymentMethod::Mbway | PaymentMethod::Crypto => true,
+    };
+    let accepted = snapshot.methods_in_progress(charge).filter(is_accepted);
+    accepted.min_by_key(|method| method.is_voucher())
 }
 
 /// A leg that its acquirer ended, while another may be paid. One whose time is over needs no step.

@@ -133,6 +133,7 @@ pub async fn create_charge(
         costs: Vec::new(),
         returned: Vec::new(),
         failure: None,
+        unconfirmed: None,
         last_decline: None,
         reviewed: None,
         disputes: None,

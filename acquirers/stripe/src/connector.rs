@@ -223,6 +223,7 @@ impl StripeConnector {
         let Some(intent) = intent else { return Ok(snapshot) };
         if snapshot.state != RemoteState::Paid {
             snapshot.last_decline = intent.last_payment_error.as_ref().map(decline);
+            snapshot.is_authenticating = intent.status == PaymentIntentStatus::RequiresAction;
             return Ok(snapshot);
         }
         self.client.add_payment(&mut snapshot, charge, PaymentMethod::CreditCard, &intent, is_whole).await?;

@@ -236,6 +236,8 @@ pub struct Charge {
     pub returned: Vec<ReturnedPayment>,
     /// Why the charge ended unpaid.
     pub failure: Option<Failure>,
+    /// The method of a payment that an acquirer has accepted and not confirmed, while the charge is open.
+    pub unconfirmed: Option<PaymentMethod>,
     /// Why the payer's last try was declined, after which the payer could try again. It is the failure of an expiry.
     pub last_decline: Option<FailureReason>,
     /// Decision of the manual review. `None`: there was none.
@@ -528,6 +530,12 @@ impl Charge {
             | TransactionStatus::Chargeback
             | TransactionStatus::Dispute => false,
         }
+    }
+
+    /// Whether it is recorded that a payment by this method was accepted and is not confirmed.
+    pub(crate) fn awaits(&self, method: PaymentMethod) -> bool {
+        let has_status = method.is_voucher() || self.status == TransactionStatus::Processing;
+        self.unconfirmed == Some(method) && has_status
     }
 
     /// Checks whether the charge can expire: it is open, and its acquirer has finalised it.

@@ -54,6 +54,7 @@ pub(crate) fn waiting() -> Charge {
         costs: Vec::new(),
         returned: Vec::new(),
         failure: None,
+        unconfirmed: None,
         last_decline: None,
         reviewed: None,
         disputes: None,

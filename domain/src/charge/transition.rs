@@ -55,8 +55,9 @@ pub enum Command {
     },
     /// The card holder began to authenticate.
     Authenticate,
-    /// The payer has paid by a method other than card, and the bank or the network has not confirmed it.
-    AwaitConfirmation,
+    /// An acquirer has accepted a payment by this method, and not confirmed it. By a boleto or Multibanco, the charge
+    /// stays as it is.
+    AwaitConfirmation(PaymentMethod),
     /// A try to pay ended unpaid, and the payer may try again.
     EndTry {
         /// Why it was declined. `None`: it was abandoned.
@@ -172,7 +173,7 @@ pub fn apply(charge: &Charge, command: &Command, now: Timestamp) -> Result<Outco
         Command::EndLeg(method, why) => Ok(end_leg(charge, *method, why, now)),
         Command::Pay { payment, terms } => Ok(pay(charge, payment, terms, now)),
         Command::Authenticate => authenticate(charge, now),
-        Command::AwaitConfirmation => Ok(await_confirmation(charge, now)),
+        Command::AwaitConfirmation(method) => Ok(await_confirmation(charge, *method, now)),
         Command::EndTry { decline } => end_try(charge, decline.as_ref(), now),
         Command::Cancel => cancel(charge, now),
         Command::Decline(reason) => Ok(decline(charge, reason, now)),
@@ -250,8 +251,13 @@ fn end_leg(charge: &Charge, method: PaymentMethod, why: &FailureReason, now: Tim
         return decline(charge, why, now);
     }
     let mut next = next_version(charge.clone(), now);
-    // A transfer of crypto may be processed beside it.
-    if method == PaymentMethod::CreditCard && !charge.methods.iter().any(|other| other.is_self_custody()) {
+    next.unconfirmed = next.unconfirmed.filter(|other| *other != method);
+    // A transfer of crypto or a push may be processed beside it.
+    let is_processed = next.unconfirmed.is_some_and(|other| !other.is_voucher());
+    if method == PaymentMethod::CreditCard
+        && !is_processed
+        && !charge.methods.iter().any(|other| other.is_self_custody())
+    {
         next.status = TransactionStatus::WaitingPayment;
     }
     next.ended_legs.push(EndedLeg { method, why: why.clone(), at: now });
@@ -464,12 +470,12 @@ fn authenticate(charge: &Charge, now: Timestamp) -> Result<Outcome, Rejection> {
     Ok(changed(Charge { status: TransactionStatus::Processing, ..next }))
 }
 
-fn await_confirmation(charge: &Charge, now: Timestamp) -> Outcome {
-    if charge.status != TransactionStatus::WaitingPayment {
+fn await_confirmation(charge: &Charge, method: PaymentMethod, now: Timestamp) -> Outcome {
+    if !charge.can_expire() || charge.awaits(method) {
         return Outcome::Unchanged;
     }
-    let next = next_version(charge.clone(), now);
-    changed(Charge { status: TransactionStatus::Processing, ..next })
+    let status = if method.is_voucher() { charge.status } else { TransactionStatus::Processing };
+    changed(Charge { status, unconfirmed: Some(method), ..next_version(charge.clone(), now) })
 }
 
 fn end_try(charge: &Charge, decline: Option<&FailureReason>, now: Timestamp) -> Result<Outcome, Rejection> {
@@ -484,7 +490,8 @@ fn end_try(charge: &Charge, decline: Option<&FailureReason>, now: Timestamp) -> 
         return Ok(Outcome::Unchanged);
     }
     let next = next_version(charge.clone(), now);
-    Ok(changed(Charge { status: TransactionStatus::WaitingPayment, last_decline, ..next }))
+    let unconfirmed = next.unconfirmed.filter(|method| method.is_voucher());
+    Ok(changed(Charge { status: TransactionStatus::WaitingPayment, unconfirmed, last_decline, ..next }))
 }
 
 fn cancel(charge: &Charge, now: Timestamp) -> Result<Outcome, Rejection> {
@@ -631,7 +638,7 @@ fn with_applied_payment(charge: &Charge, payment: &Payment, now: Timestamp) -> C
         paid_at: payment.paid_at.min(now).max(charge.created_at),
         payer_document: payment.payer_document,
     };
-    Charge { applied_payment: Some(applied), ..next_version(charge.clone(), now) }
+    Charge { applied_payment: Some(applied), unconfirmed: None, ..next_version(charge.clone(), now) }
 }
 
 /// The next version, at `at` or the first millisecond after the previous version's change time.

@@ -8,7 +8,7 @@ use super::*;
 use crate::acquirer::Charged;
 use crate::charge::testing::{at, paid, payment as pix, waiting};
 use crate::charge::transition::{self, IncomingPaymentWrite, Outcome, RecordedPayment};
-use crate::charge::{Card, IncomingPayment};
+use crate::charge::{Card, IncomingPayment, Multibanco as MultibancoVoucher};
 use crate::money::{Currency, MinorUnits};
 use crate::payment_method::PaymentMethod;
 use crate::refund::RefundReason;
@@ -448,19 +448,25 @@ fn a_declined_try_waits_for_the_next_and_becomes_the_failure_of_the_expiry() {
 
 #[test]
 fn the_method_in_progress_decides_whether_the_charge_is_processed() {
-    use PaymentMethod::{Boleto, CreditCard, Crypto, Mbway, Multibanco, Pix};
+    use PaymentMethod::{CreditCard, Crypto, Mbway, Multibanco, Pix};
     use RemoteState::{InProgress, Open};
     use TransactionStatus::{Processing, WaitingPayment};
 
-    let next = |status, legs: &[(PaymentMethod, RemoteState)]| {
+    let charge = |status, legs: &[(PaymentMethod, RemoteState)]| {
         let methods = legs.iter().map(|(method, _)| *method).collect();
-        let charge = Charge { status, methods, ..World::new().charge };
+        let mut charge = Charge { status, methods, ..World::new().charge };
+        let (entity, reference) = ("00000".to_owned(), "123456789".to_owned());
+        let voucher = MultibancoVoucher { entity, reference, expires_at: at(3600), intent: None };
+        charge.artefacts.multibanco = Some(voucher);
+        charge
+    };
+    let next = |charge: &Charge, legs: &[(PaymentMethod, RemoteState)], is_authenticating, now| {
         let states = legs.iter().map(|(_, state)| state.clone());
         let state = states.max_by_key(RemoteState::rank).unwrap();
         let legs = if legs.len() > 1 { legs.to_vec() } else { Vec::new() };
         let (payments, refunds, cases, terms) = (&[], &[], &[], &Terms::default());
         let known = Known {
-            charge: &charge,
+            charge,
             payments,
             refunds,
             cases,
@@ -468,38 +474,47 @@ fn the_method_in_progress_decides_whether_the_charge_is_processed() {
             terms,
             closing: None,
         };
-        next_step(&known, &Snapshot { state, legs, ..open() }, at(120))
+        next_step(&known, &Snapshot { state, is_authenticating, legs, ..open() }, at(now))
     };
     let command = |command| Some(Step::Charge(Box::new(command)));
-    for (legs, processed) in [
-        (vec![(CreditCard, InProgress)], Some(Command::Authenticate)),
-        (vec![(Pix, Open), (CreditCard, InProgress)], Some(Command::Authenticate)),
-        (vec![(Mbway, InProgress)], Some(Command::AwaitConfirmation)),
-        (vec![(Mbway, InProgress), (CreditCard, Open)], Some(Command::AwaitConfirmation)),
-        (vec![(Mbway, InProgress), (Multibanco, InProgress)], Some(Command::AwaitConfirmation)),
-        (vec![(Crypto, InProgress), (CreditCard, Open)], Some(Command::AwaitConfirmation)),
-        (vec![(Boleto, InProgress)], None),
-        (vec![(Boleto, InProgress), (CreditCard, Open)], None),
-        (vec![(Multibanco, InProgress), (Mbway, Open)], None),
-        (vec![(Boleto, InProgress), (CreditCard, InProgress)], Some(Command::Authenticate)),
+    let awaits = Command::AwaitConfirmation;
+    for (legs, is_authenticating, first, status) in [
+        (vec![(CreditCard, InProgress)], true, Command::Authenticate, Processing),
+        (vec![(Pix, Open), (CreditCard, InProgress)], true, Command::Authenticate, Processing),
+        (vec![(CreditCard, InProgress)], false, awaits(CreditCard), Processing),
+        (vec![(Mbway, InProgress)], false, awaits(Mbway), Processing),
+        (vec![(Mbway, InProgress), (CreditCard, Open)], false, awaits(Mbway), Processing),
+        (vec![(Multibanco, InProgress), (Mbway, InProgress)], false, awaits(Mbway), Processing),
+        (vec![(Crypto, InProgress), (CreditCard, Open)], false, awaits(Crypto), Processing),
+        (vec![(Multibanco, InProgress)], false, awaits(Multibanco), WaitingPayment),
+        (vec![(Multibanco, InProgress), (CreditCard, Open)], false, awaits(Multibanco), WaitingPayment),
+        (vec![(Multibanco, InProgress), (Mbway, Open)], false, awaits(Multibanco), WaitingPayment),
     ] {
-        assert_eq!(next(WaitingPayment, &legs), processed.clone().and_then(command), "{legs:?}");
-        if processed.is_some() {
-            assert_eq!(next(Processing, &legs), None, "{legs:?}");
-        }
+        let waiting = charge(WaitingPayment, &legs);
+        assert_eq!(next(&waiting, &legs, is_authenticating, 120), command(first.clone()), "{legs:?}");
+        let Ok(Outcome::Changed(after)) = transition::apply(&waiting, &first, at(120)) else {
+            panic!("{legs:?}")
+        };
+        assert_eq!(after.status, status, "{legs:?}");
+        assert_eq!(next(&after, &legs, is_authenticating, 120), None, "{legs:?}");
+        assert_eq!(transition::apply(&after, &first, at(120)), Ok(Outcome::Unchanged));
     }
+    // After its expiry, a voucher is processed, paid or not.
+    let legs = vec![(Multibanco, InProgress), (CreditCard, Open)];
+    assert_eq!(next(&charge(WaitingPayment, &legs), &legs, false, 3601), None);
     // A try that ends leaves the charge waiting, also beside a voucher that awaits its confirmation.
     for legs in [
-        vec![(Boleto, InProgress), (CreditCard, Open)],
+        vec![(Multibanco, InProgress), (CreditCard, Open)],
         vec![(Multibanco, InProgress), (Mbway, RemoteState::ClosedByUs)],
         vec![(Multibanco, Open), (Mbway, RemoteState::Expired)],
     ] {
         let ended = Command::EndTry { decline: None };
-        assert_eq!(next(Processing, &legs), command(ended.clone()), "{legs:?}");
-        let methods = legs.iter().map(|(method, _)| *method).collect();
-        let processed = Charge { status: Processing, methods, ..World::new().charge };
-        let Ok(Outcome::Changed(waits)) = transition::apply(&processed, &ended, at(120)) else { panic!() };
-        assert_eq!(waits.status, WaitingPayment);
+        let processed = Charge { unconfirmed: Some(Multibanco), ..charge(Processing, &legs) };
+        assert_eq!(next(&processed, &legs, false, 120), command(ended.clone()), "{legs:?}");
+        let Ok(Outcome::Changed(waits)) = transition::apply(&processed, &ended, at(120)) else {
+            panic!("{legs:?}")
+        };
+        assert_eq!((waits.status, waits.unconfirmed), (WaitingPayment, Some(Multibanco)));
     }
 }
 

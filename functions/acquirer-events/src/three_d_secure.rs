@@ -65,14 +65,17 @@ pub(crate) async fn show(
     }
 }
 
-/// 303 to the acquirer's page while the charge can be paid there, else to the checkout page. With `back`, the payer
+/// 303 to the acquirer's page while the charge can be paid there and no payment awaits its confirmation, else to the
+/// checkout page. With `back`, the payer
 /// comes from the acquirer's page, and goes on to `metadata.returnUrl` or to the checkout page. `back` has the time of
 /// the return, once it is known: then the checkout page looks again. `cancelled`: the payer gave up there.
 async fn live(app: &App, charge: &Charge, request: &RequestContext, now: Timestamp) -> Response {
     let card = charge.artefacts.card.as_ref();
     let checkout = format!("../{}", charge.id.raw());
     let Some(back) = request.query.text("back") else {
-        let page = card.and_then(|card| card.page.as_ref()).filter(|_| charge.is_payable_by_card(now));
+        let page = card
+            .and_then(|card| card.page.as_ref())
+            .filter(|_| charge.is_payable_by_card(now) && charge.unconfirmed.is_none());
         return see_other(&page.map_or(checkout, |page| page.url.clone()));
     };
     let known = back.parse().ok().and_then(|millis| Timestamp::from_millis(millis).ok());

@@ -67,7 +67,9 @@ enum PageState {
     Confirming,
     /// The time to pay is over, but the bank has not confirmed yet whether a payment arrived in time.
     Closing,
-    /// The payer sent crypto, and the network has not confirmed it.
+    /// The payer has begun to pay by card, and can go on.
+    Authenticating,
+    /// A payment was accepted, and its bank or network has not confirmed it.
     Unconfirmed,
     Processing,
     Paid,
@@ -84,14 +86,8 @@ impl PageState {
     fn of(charge: &Charge, now: Timestamp) -> Self {
         match charge.status {
             TransactionStatus::Pending => Self::Preparing,
-            // A charge that can be paid by card stays payable.
-            TransactionStatus::Processing
-                if charge.is_open() && !charge.methods.contains(&PaymentMethod::CreditCard) =>
-            {
-                Self::Unconfirmed
-            }
             TransactionStatus::WaitingPayment | TransactionStatus::Processing if charge.is_open() => {
-                if now > charge.expires_at() { Self::Closing } else { Self::Payable }
+                Self::of_open(charge, now)
             }
             TransactionStatus::WaitingPayment | TransactionStatus::Processing => Self::Processing,
             TransactionStatus::Paid | TransactionStatus::Approved => Self::Paid,
@@ -103,6 +99,18 @@ impl PageState {
                 Self::DisputeEnded
             }
             TransactionStatus::Chargeback | TransactionStatus::Dispute => Self::Disputed,
+        }
+    }
+
+    fn of_open(charge: &Charge, now: Timestamp) -> Self {
+        let is_processed = charge.status == TransactionStatus::Processing;
+        let is_by_card = charge.methods.contains(&PaymentMethod::CreditCard);
+        match (charge.unconfirmed, is_processed) {
+            (Some(_), _) => Self::Unconfirmed,
+            (None, true) if !is_by_card => Self::Unconfirmed,
+            _ if now > charge.expires_at() => Self::Closing,
+            (None, true) => Self::Authenticating,
+            (None, false) => Self::Payable,
         }
     }
 
@@ -121,9 +129,23 @@ impl PageState {
                 (w::COLLECTING, Some(w::CLOSING_MEANS), WAITING, REFRESH_WHILE_PROCESSING)
             }
             Self::Closing => (w::CLOSING, Some(w::CLOSING_MEANS), WAITING, REFRESH_WHILE_PENDING),
-            Self::Unconfirmed => {
-                (w::CONFIRMING, Some(w::UNCONFIRMED_MEANS), WAITING, REFRESH_WHILE_PROCESSING)
+            Self::Authenticating => {
+                (w::CONFIRMING, Some(w::AUTHENTICATING_MEANS), WAITING, REFRESH_WHILE_PENDING)
             }
+            Self::Unconfirmed => match charge.unconfirmed.unwrap_or(charge.method()) {
+                PaymentMethod::CreditCard => {
+                    (w::CONFIRMING, Some(w::CONFIRMING_MEANS), WAITING, REFRESH_WHILE_PENDING)
+                }
+                PaymentMethod::Mbway => {
+                    (w::CONFIRMING, Some(w::MBWAY_UNCONFIRMED_MEANS), WAITING, REFRESH_WHILE_PENDING)
+                }
+                PaymentMethod::Boleto | PaymentMethod::Multibanco => {
+                    (w::CONFIRMING, Some(w::VOUCHER_UNCONFIRMED_MEANS), WAITING, REFRESH_WHILE_PROCESSING)
+                }
+                PaymentMethod::Pix | PaymentMethod::Crypto => {
+                    (w::CONFIRMING, Some(w::UNCONFIRMED_MEANS), WAITING, REFRESH_WHILE_PROCESSING)
+                }
+            },
             Self::Processing => (w::PROCESSING, Some(w::PROCESSING_MEANS), WAITING, REFRESH_WHILE_PROCESSING),
             Self::Paid => (w::PAID, Some(w::PAID_MEANS), GOOD, None),
             Self::Refused => (w::PAYMENT_REFUSED, Some(w::REFUSED_MEANS), ENDED, None),
@@ -197,7 +219,7 @@ pub fn render(
 ) -> RenderedPage {
     let state = PageState::of(charge, now);
     let (state, notice, is_looking) = match back {
-        Some(back) if state == PageState::Payable => back.shown(now),
+        Some(back) if matches!(state, PageState::Payable | PageState::Authenticating) => back.shown(now),
         _ => (state, None, false),
     };
     let look = back.filter(|_| is_looking).map(|Back { at, cancelled, .. }| {
@@ -263,6 +285,9 @@ impl CheckoutPage<'_> {
             }
             @if state == PageState::Payable {
                 (self.payment_methods())
+                @if is_test { (self.simulation()) }
+            } @else if state == PageState::Authenticating {
+                (self.ways_on())
                 @if is_test { (self.simulation()) }
             } @else {
                 @if is_paid && charge.settlement.is_some() {
@@ -348,6 +373,25 @@ impl CheckoutPage<'_> {
                 }
             }
             p #announcement .hidden role="status" {}
+        }
+    }
+
+    /// The ways on for a payer who began to pay by card: the acquirer does not report that they left its page. The other
+    /// methods are shown as to a payer who came back without a result.
+    fn ways_on(&self) -> Markup {
+        let Self { charge, now, .. } = *self;
+        let has_others = charge.payable_methods(now).any(|(method, _)| method != PaymentMethod::CreditCard);
+        html! {
+            @if charge.is_payable_by_card(now) {
+                section.way { a.button href={ (charge.id.raw()) "/card" } { (self.say(w::GO_ON_BY_CARD)) } }
+            }
+            @if charge.acquirer.is_remote() && has_others {
+                p.back {
+                    a href={ (charge.id.raw()) "?back=" (charge.updated_at.millis()) } {
+                        (self.say(w::OTHER_WAYS))
+                    }
+                }
+            }
         }
     }
 

@@ -25,6 +25,17 @@ pages::words! { pub(crate),
     CONFIRMING_MEANS = "Estamos confirmando o pagamento com cartão. Não pague de novo: o resultado aparece aqui.",
         "We are confirming the payment by card. Do not pay again: the result appears here.",
         "Estamos confirmando el pago con tarjeta. No pague de nuevo: el resultado aparece aquí.";
+    AUTHENTICATING_MEANS = "O pagamento com cartão começou. Se você já o autorizou no banco, não pague de novo: o resultado aparece aqui. Se não, continue.",
+        "The payment by card has begun. If you have authorised it at your bank, do not pay again: the result appears here. If not, go on.",
+        "El pago con tarjeta comenzó. Si ya lo autorizó en su banco, no pague de nuevo: el resultado aparece aquí. Si no, continúe.";
+    GO_ON_BY_CARD = "Continuar o pagamento com cartão", "Go on with the payment by card", "Continuar el pago con tarjeta";
+    OTHER_WAYS = "Pagar de outra forma", "Pay in another way", "Pagar de otra forma";
+    MBWAY_UNCONFIRMED_MEANS = "Estamos confirmando o pagamento com MB WAY. Se o aplicativo ainda pedir, confirme nele. Não pague de novo: o resultado aparece aqui.",
+        "We are confirming the payment by MB WAY. If the app still asks, confirm it there. Do not pay again: the result appears here.",
+        "Estamos confirmando el pago con MB WAY. Si la aplicación aún lo pide, confírmelo en ella. No pague de nuevo: el resultado aparece aquí.";
+    VOUCHER_UNCONFIRMED_MEANS = "Um banco aceitou o pagamento. A confirmação pode levar alguns dias úteis. Não pague de novo: o resultado aparece aqui.",
+        "A bank has accepted the payment. The confirmation may take some business days. Do not pay again: the result appears here.",
+        "Un banco aceptó el pago. La confirmación puede tardar algunos días hábiles. No pague de nuevo: el resultado aparece aquí.";
     NOT_PAID_BY_CARD = "O pagamento com cartão não foi concluído. Pague de novo.",
         "The payment by card was not completed. Pay again.",
         "El pago con tarjeta no se completó. Pague de nuevo.";

@@ -165,7 +165,7 @@ impl Charges {
                 | Command::EndLeg(..)
                 | Command::Pay { .. }
                 | Command::Authenticate
-                | Command::AwaitConfirmation
+                | Command::AwaitConfirmation(_)
                 | Command::EndTry { .. }
                 | Command::Cancel
                 | Command::Decline(_)

@@ -366,7 +366,6 @@ fn the_page_is_small() {
 fn each_method_is_shown_until_it_expires() {
     let ends = |text: &str| at(text).millis();
     let differs = json!({
-        "status": "PROCESSING",
         "currency": "EUR",
         "methods": ["multibanco", "mbway", "credit_card"],
         "artefacts": {
@@ -375,7 +374,6 @@ fn each_method_is_shown_until_it_expires() {
             "card": {"expires_at": ends("2026-11-22T17:04:30Z")},
         },
     });
-    // A card payment in progress does not close the other methods.
     let first = page_at("2026-11-21T17:05:00Z", &differs);
     assert!(first.has(Role::Heading, "Pague esta cobrança"), "{first}");
     for (name, value) in [("Valor", "EUR 1.234,56"), ("Entidade", "00000"), ("Referência", "123456789")] {

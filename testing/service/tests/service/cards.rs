@@ -851,6 +851,18 @@ async fn a_payment_in_progress_is_neither_paid_nor_cancelled_until_it_ends() {
     cards.until(&charge, "PROCESSING").await;
     cards.until_quiet().await;
     assert_eq!(cards.settlements().await, 0);
+    // The session is finished, so nothing leads there.
+    let checkout = format!("/checkout/{}", id(&charge));
+    let page = cards.page(&checkout).await;
+    assert!(page.contains("Estamos confirmando o pagamento com cartão. Não pague de novo"), "{page}");
+    assert!(
+        page.links_to("card").is_empty() && !page.has(Role::Image, "QR code Pix desta cobrança"),
+        "{page}"
+    );
+    let payer = Client::of_other_server("");
+    let read = cards.read(&charge).await;
+    let to = payer.raw(Method::GET, read["cardRedirectUrl"].as_str().unwrap(), &[], "").await;
+    assert_eq!(to.header("location"), Some(&*format!("../{}", id(&charge))));
     let refused = cards.live.cancel(&charge).await;
     assert_eq!(refused.problem(), (422, "invalid_request_error", "payment_not_cancellable"));
     assert!(refused.body["error"]["message"].as_str().unwrap().contains("if it is APPROVED, refund it"));
@@ -863,14 +875,32 @@ async fn a_payment_in_progress_is_neither_paid_nor_cancelled_until_it_ends() {
     cards.until(&authenticates, "PROCESSING").await;
     // A payer who left finds the same page again.
     let read = cards.read(&authenticates).await;
-    let payer = Client::of_other_server("");
     let page = payer.raw(Method::GET, read["cardRedirectUrl"].as_str().unwrap(), &[], "").await;
     assert_eq!(page.header("location"), cards.session(&authenticates)["url"].as_str());
-    assert!(
-        cards.page(&format!("/checkout/{}", id(&authenticates))).await.has(Role::Link, "Pagar com cartão")
-    );
+    let page = cards.page(&format!("/checkout/{}", id(&authenticates))).await;
+    assert!(page.contains("Se não, continue.") && !page.contains("Pagar de outra forma"), "{page}");
+    let way_on = page.get(Role::Link, "Continuar o pagamento com cartão");
+    assert_eq!(way_on.target(), format!("{}/card", id(&authenticates)));
     assert_eq!(cards.live.cancel(&authenticates).await.expect(200)["status"], "CANCELLED");
     assert_eq!(cards.session(&authenticates)["status"], "expired");
+
+    // A payer who gave it up a minute ago pays in another way.
+    let left = cards.of_both("both-0010").await;
+    cards.act("/3ds", &left, json!({"outcome": "challenge"}));
+    cards.until(&left, "PROCESSING").await;
+    let page = cards.page(&format!("/checkout/{}", id(&left))).await;
+    assert!(!page.has(Role::Image, "QR code Pix desta cobrança"), "{page}");
+    let other = page.get(Role::Link, "Pagar de outra forma").target().to_owned();
+    cards.live.service.advance_seconds(61).await;
+    let page = cards.page(&format!("/checkout/{other}")).await;
+    assert!(
+        page.has(Role::Image, "QR code Pix desta cobrança") && page.contains("não pague de novo"),
+        "{page}"
+    );
+    cards.act("/3ds", &left, json!({"outcome": "fail"}));
+    cards.until(&left, "WAITING_PAYMENT").await;
+    let page = cards.page(&format!("/checkout/{}", id(&left))).await;
+    assert!(page.has(Role::Link, "Pagar com cartão"), "{page}");
 
     // A refused cancellation leaves the Pix code payable.
     let both = cards.of_both("both-0009").await;

@@ -103,18 +103,6 @@ impl Vouchers {
         intents.into_iter().find(|known| known["id"] == *intent).unwrap()["status"].clone()
     }
 
-    /// Waits until the service has read what the charge's acquirer notified.
-    async fn until_read(&self, charge: &Value) {
-        let service = &self.live.service.stack;
-        let acquirers = [&service.cards, &service.others.as_ref().unwrap().europe];
-        wait_until(id(charge), async || {
-            let unsent =
-                |stripe: &&Stripe| stripe.control("GET", "/books", &json!({})).1["unsent_notifications"] != 0;
-            !acquirers.iter().any(unsent) && service.functions.running_invocations() == 0
-        })
-        .await;
-    }
-
     async fn days(&self, days: i64) {
         for _ in 0..days {
             self.live.service.advance_seconds(DAY).await;
@@ -330,8 +318,14 @@ async fn a_push_that_the_payer_accepted_is_processed_and_a_voucher_waits_also_be
     for charge in [&push, &both] {
         vouchers.until(charge, "PROCESSING").await;
     }
-    vouchers.until_read(&boleto).await;
+    wait_until("accepted", async || vouchers.row(&boleto).await.unconfirmed.is_some()).await;
     assert_eq!(vouchers.read(&boleto).await["status"], "WAITING_PAYMENT");
+    for (charge, says) in [(&boleto, "Um banco aceitou o pagamento"), (&push, "pagamento com MB WAY")] {
+        let page = vouchers.live.client.get(&format!("/checkout/{}", raw_id(charge))).await;
+        let page = String::from_utf8_lossy(&page.bytes).into_owned();
+        assert!(page.contains(says) && page.contains("Não pague de novo"), "{page}");
+        assert!(!page.contains("Pague até"), "{page}");
+    }
     // The voucher stays when the push fails.
     vouchers.act("/decline", &both, PaymentMethod::Mbway, json!({})).await;
     vouchers.until(&both, "WAITING_PAYMENT").await;
