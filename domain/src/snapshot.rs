@@ -290,6 +290,11 @@ fn payment(known: &Known<'_>, snapshot: &Snapshot, now: Timestamp) -> Option<Ste
     let remote = snapshot.payments.iter().find(is_new)?;
     let paid_at = remote.payment.paid_at.min(now);
     if remote.lacks_fee && known.charge.is_open() && now < paid_at.saturating_plus_seconds(FEE_SECONDS) {
+        let (charge, payment) = (known.charge, &remote.payment);
+        // The payer has paid, and must not be asked to pay again.
+        if charge.can_expire() && payment.amount == charge.amount && !charge.awaits(payment.method) {
+            return Some(Step::Charge(Box::new(Command::AwaitConfirmation(payment.method))));
+        }
         return Some(Step::ReadAgain(now.saturating_plus_seconds(FEE_PAUSE_SECONDS)));
     }
     let terms = known.terms.for_method(remote.payment.method);

@@ -417,7 +417,9 @@ fn a_payment_waits_two_hours_for_its_fee_and_is_then_credited_by_the_plan() {
     let mut world = World::new();
     let mut snapshot = Snapshot { state: RemoteState::Paid, payments: vec![card_payment(1, 1000)], ..open() };
     assert_eq!(world.read(&snapshot, at(120)), Some(at(180)));
-    assert_eq!(world.charge.status, TransactionStatus::WaitingPayment);
+    let charge = &world.charge;
+    let expected = (TransactionStatus::Processing, Some(PaymentMethod::CreditCard), None);
+    assert_eq!((charge.status, charge.unconfirmed, charge.settlement), expected);
     learn_fees(&mut snapshot);
     assert_eq!(world.read(&snapshot, at(180)), None);
     let settlement = world.charge.settlement.unwrap();

@@ -6,7 +6,7 @@ use domain::charge::{Charge, TransactionStatus};
 use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId, Scope};
 use domain::payment_method::PaymentMethod;
 use domain::refund::Refund;
-use domain::snapshot::{Closing, Snapshot};
+use domain::snapshot::{Closing, RemoteState, Snapshot};
 use domain::time::Timestamp;
 use money::charge::{Seen, lost_cob_ends_at};
 use services::{Followed, LEASE_SECONDS, PixHint, ReturnStep};
@@ -19,6 +19,16 @@ const READ_BACK_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// How long an overdue charge may wait for its bank before an alarm, in milliseconds: an hour.
 const OVERDUE_ALARM_MS: i64 = 60 * 60 * 1_000;
+
+/// Whether the charge is paid and waits for the fee alone, while another of its legs can be paid.
+fn must_close_others(followed: &Followed, snapshot: &Snapshot) -> bool {
+    let paid = followed.read_again_at.and(followed.charge.as_stored().unconfirmed);
+    let is_paid = paid.is_some_and(|method| {
+        snapshot.payments.iter().any(|remote| remote.lacks_fee && remote.payment.method == method)
+    });
+    let is_payable = |state: &RemoteState| matches!(state, RemoteState::Open | RemoteState::InProgress);
+    is_paid && snapshot.legs.iter().any(|(_, state)| is_payable(state))
+}
 
 /// Whether the acquirer asks the payer itself: by a push, or by e-mail.
 fn is_pushed(method: PaymentMethod) -> bool {
@@ -188,6 +198,11 @@ impl AcquirerWorker {
             return Ok((None, None));
         };
         let followed = self.remote.follow(&legs, &charge, (&snapshot, None), now).await?;
+        if must_close_others(&followed, &snapshot)
+            && let Err(error) = legs.close(&charge, Priority::Background, now).await
+        {
+            tracing::warn!(charge = %id, %error, "the other methods of a paid charge are not closed yet");
+        }
         let read_again_at = self.noted(&legs, followed, &snapshot, now).await?;
         let seen = Some(Seen::of(&snapshot.state)).filter(|_| !snapshot.is_partial);
         Ok((seen, read_again_at))

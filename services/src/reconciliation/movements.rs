@@ -417,6 +417,7 @@ fn missing_step(step: &Step) -> Option<&'static str> {
     match step {
         Step::Charge(command) => match **command {
             Command::Pay { .. } => Some("a payment is not recorded"),
+            Command::AwaitConfirmation(_) => Some("a payment awaits its confirmation"),
             Command::BearCosts { .. } => Some("fees that the platform bears are not recorded"),
             _ => None,
         },

@@ -925,6 +925,23 @@ async fn a_payment_in_progress_is_neither_paid_nor_cancelled_until_it_ends() {
 }
 
 #[tokio::test]
+async fn a_paid_charge_whose_fee_is_unknown_is_processed_and_closed_elsewhere() {
+    let cards = Cards::start().await;
+    cards.control("POST", "/behaviour", &json!({"balance_transaction_after_s": 1800}));
+    let charge = cards.of_both("both-0011").await;
+    cards.act("/pay", &charge, json!({}));
+    cards.until(&charge, "PROCESSING").await;
+    let page = cards.page(&format!("/checkout/{}", id(&charge))).await;
+    assert!(page.contains("Não pague de novo") && !page.contains("Pix copia e cola"), "{page}");
+    wait_until("the Pix code is closed", async || cards.cob(&charge)["status"] != "ATIVA").await;
+    assert_eq!((cards.settlements().await, cards.live.cancel(&charge).await.status.as_u16()), (0, 422));
+    cards.live.service.advance_seconds(1_860).await;
+    let paid = cards.until(&charge, "APPROVED").await;
+    assert_eq!(paid["providerFee"], 438, "{paid}");
+    cards.check_ledger().await;
+}
+
+#[tokio::test]
 async fn a_refund_that_waits_for_days_is_requested_once_and_keeps_its_money_reserved() {
     let cards = Cards::start().await;
     // The acquirer pays the net at once.
