@@ -26,6 +26,7 @@ impl From<ChargeError> for Problem {
                     )),
                     Rejection::NotCancellable => Self::PaymentNotCancellable { status },
                     Rejection::BeingPaid => Self::PaymentInProgress,
+                    Rejection::AwaitsConfirmation { until } => Self::VoucherAwaitsConfirmation { until },
                     Rejection::Money(error) => StoreError::from(error).into(),
                     Rejection::NotPayableByCard => {
                         Self::Unprocessable(format!("The charge is {status}. It can't be paid by card now."))

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use domain::charge::transition::Rejection;
 use domain::charge::{Charge, StoredCharge};
-use domain::snapshot::RemoteState;
+use domain::payment_method::PaymentMethod;
+use domain::snapshot::{RemoteState, Snapshot};
 use domain::time::Timestamp;
 
 use crate::RemoteCharges;
@@ -63,8 +64,8 @@ impl ChargeCancellation<'_> {
         // If the acquirer ended the charge, a payment is in progress there, or the fee of its payment is not known yet, the
         // cancellation is refused here. A charge that a payment settled refuses it itself.
         let rejection = match snapshot.state {
-            RemoteState::InProgress => Some(Rejection::BeingPaid),
-            _ if followed.read_again_at.is_some() => Some(Rejection::BeingPaid),
+            RemoteState::InProgress => Some(being_paid(&charge, &snapshot)),
+            _ if followed.read_again_at.is_some() => Some(being_paid(&charge, &snapshot)),
             RemoteState::ClosedByAcquirer(_) => Some(Rejection::NotCancellable),
             _ => None,
         };
@@ -74,4 +75,13 @@ impl ChargeCancellation<'_> {
         }
         Ok(self.charges.cancel(followed.charge, caller, now).await?)
     }
+}
+
+/// A voucher is confirmed days after its payment, and can't be refunded.
+fn being_paid(charge: &Charge, snapshot: &Snapshot) -> Rejection {
+    let paid = snapshot.payments.iter().map(|remote| remote.payment.method);
+    let ends_at = |method: PaymentMethod| charge.artefacts.ends_at(method).filter(|_| method.is_voucher());
+    let ends: Option<Vec<_>> = snapshot.methods_in_progress(charge).chain(paid).map(ends_at).collect();
+    let until = ends.and_then(|ends| ends.into_iter().max());
+    until.map_or(Rejection::BeingPaid, |until| Rejection::AwaitsConfirmation { until })
 }

@@ -143,6 +143,9 @@ pub enum Rejection {
     /// The payer has paid at the acquirer, which processes the payment.
     #[error("a payment of the charge is being processed")]
     BeingPaid,
+    /// The payer may have paid by a boleto or Multibanco, which is confirmed until then.
+    #[error("a voucher of the charge may have been paid, and is confirmed until {until}")]
+    AwaitsConfirmation { until: Timestamp },
     /// A sum does not fit 64 bits.
     #[error(transparent)]
     Money(#[from] MoneyError),

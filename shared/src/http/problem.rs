@@ -10,6 +10,8 @@ use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use domain::time::Timestamp;
+
 use super::context::{RATE_LIMIT, RATE_LIMIT_REMAINING, RequestId};
 use super::origin::Origin;
 use crate::random;
@@ -203,6 +205,11 @@ pub enum Problem {
         "The payer is paying at this moment, so the payment can't be cancelled. Wait for the webhook: if it is APPROVED, refund it; if it is WAITING_PAYMENT again, cancel it."
     )]
     PaymentInProgress,
+    /// 422 `payment_not_cancellable`: the payer may have paid a boleto or Multibanco, and the bank confirms it later.
+    #[error(
+        "The boleto or Multibanco may have been paid, and its confirmation takes until {until} at most, so the payment can't be cancelled now. Wait for the webhook: the payment becomes PAID, or EXPIRED."
+    )]
+    VoucherAwaitsConfirmation { until: Timestamp },
     /// 422 `payment_not_refundable`: only a settled payment that is not fully refunded can be refunded.
     #[error("The payment is {status}. Only a PAID or APPROVED payment can be refunded.")]
     PaymentNotRefundable {
@@ -348,7 +355,9 @@ impl ProblemKind {
             Self::EvidenceSizeMismatch => (StatusCode::CONFLICT, "EVIDENCE_SIZE_MISMATCH"),
             Self::Unprocessable | Self::UnprocessableField => (REFUSED, "unprocessable_entity"),
             Self::EndpointInactive => (REFUSED, "endpoint_inactive"),
-            Self::PaymentNotCancellable | Self::PaymentInProgress => (REFUSED, "payment_not_cancellable"),
+            Self::PaymentNotCancellable | Self::PaymentInProgress | Self::VoucherAwaitsConfirmation => {
+                (REFUSED, "payment_not_cancellable")
+            }
             Self::PaymentNotRefundable | Self::ReturnWindowOver => (REFUSED, "payment_not_refundable"),
             Self::ChargeDisputed => (REFUSED, "charge_disputed"),
             Self::RefundExceedsRemaining => (REFUSED, "refund_exceeds_remaining"),

@@ -424,6 +424,7 @@ proptest! {
                     Rejection::NotHeldForReview
                     | Rejection::NotCancellable
                     | Rejection::BeingPaid
+                    | Rejection::AwaitsConfirmation { .. }
                     | Rejection::NotPayableByCard,
                 ) => (None, None, None),
                 Err(Rejection::Money(error)) => panic!("{error}"),

@@ -162,6 +162,7 @@ fn problems() -> Vec<Problem> {
         Problem::UnprocessableField { param: "amount", message: text() },
         Problem::PaymentNotCancellable { status: "PAID" },
         Problem::PaymentInProgress,
+        Problem::VoucherAwaitsConfirmation { until: domain::time::Timestamp::MIN },
         Problem::PaymentNotRefundable { status: "PENDING" },
         Problem::ReturnWindowOver(text()),
         Problem::ChargeDisputed { is_over: false },

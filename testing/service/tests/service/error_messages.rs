@@ -108,6 +108,7 @@ fn constructed(messages: &mut Messages) {
         rejected(Rejection::NotHeldForReview),
         rejected(Rejection::NotCancellable),
         rejected(Rejection::BeingPaid),
+        rejected(Rejection::AwaitsConfirmation { until: "2026-12-10T02:59:59Z".parse().unwrap() }),
         rejected(Rejection::NotPayableByCard),
         too_many_to_sort(),
     ] {

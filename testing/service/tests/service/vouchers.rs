@@ -326,6 +326,12 @@ async fn a_push_that_the_payer_accepted_is_processed_and_a_voucher_waits_also_be
         assert!(page.contains(says) && page.contains("Não pague de novo"), "{page}");
         assert!(!page.contains("Pague até"), "{page}");
     }
+    // It may be paid until the bank has confirmed it.
+    let refused = vouchers.live.cancel(&boleto).await;
+    assert_eq!(refused.problem(), (422, "invalid_request_error", "payment_not_cancellable"));
+    let until = vouchers.row(&boleto).await.artefacts.ends_at(PaymentMethod::Boleto).unwrap().to_string();
+    let message = refused.body["error"]["message"].as_str().unwrap();
+    assert!(message.contains("may have been paid") && message.contains(&until), "{message}");
     // The voucher stays when the push fails.
     vouchers.act("/decline", &both, PaymentMethod::Mbway, json!({})).await;
     vouchers.until(&both, "WAITING_PAYMENT").await;
