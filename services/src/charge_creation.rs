@@ -132,6 +132,7 @@ pub async fn create_charge(
         funds: Funds::default(),
         costs: Vec::new(),
         returned: Vec::new(),
+        unapplied: Vec::new(),
         failure: None,
         unconfirmed: None,
         last_decline: None,

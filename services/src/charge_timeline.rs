@@ -155,7 +155,7 @@ pub struct TimelineEntry {
     /// of the charge, and for a payment by another method.
     pub id: Option<String>,
     /// The status that it led to: of the charge as `/v1/payments` shows it, or of the refund, case or delivery;
-    /// of a payment `accepted`, or `return` with the return's status; of a movement or event its type.
+    /// of a payment `accepted`, `unapplied`, or `return` with the return's status; of a movement or event its type.
     pub state: String,
     /// The amount in minor units. For a movement the change of the wallet, which may be negative. `null` where no
     /// money is concerned.
@@ -202,6 +202,9 @@ pub enum TimelineFact {
     Status(TransactionStatus, Option<FailureReason>),
     /// If it was not credited: how far its return has come, and why.
     Payment(Option<(ReturnStatus, UnappliedReason)>),
+    /// A payment that the charge did not take and no acquirer returns: it waits for the operator, or was credited to
+    /// this other charge.
+    Unapplied(Option<ChargeId>),
     Refund {
         status: RefundStatus,
         strategy: Option<RefundStrategy>,
@@ -234,6 +237,13 @@ impl TimelineFact {
             Self::Payment(None) => (TimelineKind::Payment, "accepted".to_owned(), None),
             Self::Payment(Some((status, reason))) => {
                 (TimelineKind::Payment, format!("return {}", word(status)), Some(word(reason)))
+            }
+            Self::Unapplied(other) => {
+                let details = other.map_or_else(
+                    || "it waits for the operator".to_owned(),
+                    |other| format!("credited to {other}"),
+                );
+                (TimelineKind::Payment, "unapplied".to_owned(), Some(details))
             }
             Self::Refund { status, strategy, failure } => {
                 let failure = failure.as_ref().map(ToString::to_string);
@@ -400,7 +410,7 @@ pub async fn charge_timeline(
     deliveries.sort_by_key(|delivery| delivery.id);
     let creator = stored.created_by.as_ref().or_else(|| events.iter().find_map(|event| event.by.as_ref()));
     let mut entries = statuses(stored, creator);
-    entries.extend(payments.iter().map(payment));
+    entries.extend(payments.iter().map(|of| payment(stored.id, of)));
     entries.extend(refunds.iter().flat_map(steps_of_refund));
     entries.extend(cases.iter().flat_map(steps_of_case));
     entries.extend(postings.iter().map(|of| {
@@ -430,7 +440,8 @@ pub async fn charge_timeline(
 /// The keys of the payments that arrived, whose times the rows alone have. They are few.
 fn payment_keys(charge: &Charge) -> Vec<Key> {
     let applied = charge.applied_payment.iter().map(|applied| &applied.payment_id);
-    let payments = applied.chain(charge.returned.iter().map(|returned| &returned.payment_id));
+    let returned = charge.returned.iter().map(|returned| &returned.payment_id);
+    let payments = applied.chain(returned).chain(&charge.unapplied);
     payments.map(|id| IncomingPayment::key_of(&charge.scope, id)).collect()
 }
 
@@ -519,8 +530,14 @@ fn steps_of_case(case: &MedCase) -> Vec<TimelineEntry> {
     [Some(opened), requested, appealed, ended].into_iter().flatten().collect()
 }
 
-fn payment(payment: &IncomingPayment) -> TimelineEntry {
+fn payment(of: ChargeId, payment: &IncomingPayment) -> TimelineEntry {
     let returned = payment.returned.as_ref().map(|returned| (returned.status, returned.reason));
+    let is_of_other = payment.charge_id().is_some_and(|charge| charge != of);
+    let fact = if payment.is_unmatched() || is_of_other {
+        TimelineFact::Unapplied(payment.charge_id())
+    } else {
+        TimelineFact::Payment(returned)
+    };
     let payer = payment.payer_document.as_ref().map(|payer| format!("payer {}", TaxId::masked(payer)));
     let id = payment.payment_id.to_string();
     let (end_to_end_id, acquirers_id) = match payment.method {
@@ -532,7 +549,7 @@ fn payment(payment: &IncomingPayment) -> TimelineEntry {
     TimelineEntry {
         amount: Some(payment.amount.minor()),
         internal: joined([acquirers_id, payer, returned_as, Some(recorded)]),
-        ..TimelineEntry::new(payment.paid_at, end_to_end_id, TimelineFact::Payment(returned))
+        ..TimelineEntry::new(payment.paid_at, end_to_end_id, fact)
     }
 }
 

@@ -234,6 +234,10 @@ pub struct Charge {
     /// The payments that were not credited and go back to their payers, oldest first: the newest ten.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub returned: Vec<ReturnedPayment>,
+    /// The payments that came for the charge, that it does not take and no acquirer returns, oldest first: the newest
+    /// ten.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unapplied: Vec<AcquirerPaymentId>,
     /// Why the charge ended unpaid.
     pub failure: Option<Failure>,
     /// The method of a payment that an acquirer has accepted and not confirmed, while the charge is open.
@@ -386,6 +390,13 @@ impl Charge {
         self.returned.extend(ReturnedPayment::of(incoming));
         let excess = self.returned.len().saturating_sub(MAX_RETURNED);
         self.returned.drain(..excess);
+        self
+    }
+
+    pub(crate) fn with_unapplied(mut self, payment: &AcquirerPaymentId) -> Self {
+        self.unapplied.push(payment.clone());
+        let excess = self.unapplied.len().saturating_sub(MAX_RETURNED);
+        self.unapplied.drain(..excess);
         self
     }
 

@@ -53,6 +53,7 @@ pub(crate) fn waiting() -> Charge {
         funds: Funds::default(),
         costs: Vec::new(),
         returned: Vec::new(),
+        unapplied: Vec::new(),
         failure: None,
         unconfirmed: None,
         last_decline: None,

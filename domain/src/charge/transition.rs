@@ -326,7 +326,7 @@ fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) 
         let connection = charge.connection_of(payment.method).filter(|_| !payment.method.is_returnable());
         if let Some(connection) = connection {
             let moved = unmatched((charge.scope, connection), payment, Some(charge), now);
-            return paid(next_version(charge.clone(), now), moved);
+            return paid(next_version(charge.clone(), now).with_unapplied(&payment.id), moved);
         }
         let (next, moved) = return_unapplied(charge, payment, reason, next_version(charge.clone(), now), now);
         paid(next, moved)

@@ -36,6 +36,9 @@ pages::words! { ,
     SAYS_DECLINED = "O pagamento foi recusado", "The payment was declined", "El pago fue rechazado";
     SAYS_EXPIRED = "A cobrança venceu sem pagamento", "The charge expired unpaid", "El cobro venció sin pago";
     SAYS_CANCELLED = "A cobrança foi cancelada", "The charge was cancelled", "El cobro fue cancelado";
+    UNAPPLIED = "Não creditado aqui", "Not credited here", "No acreditado aquí";
+    UNAPPLIED_MEANS = "Aguarda o operador, que decide a quem pertence", "It waits for the operator, who decides whose it is", "Espera al operador, que decide de quién es";
+    CREDITED_TO = "Creditado à cobrança {}", "Credited to charge {}", "Acreditado al cobro {}";
     SAYS_HELD = "Um pagamento de {} chegou e está em análise", "A payment of {} arrived and is in review", "Un pago de {} llegó y está en revisión";
     SAYS_RECEIVED = "Pagamento de {} recebido: {}", "Payment of {} received: {}", "Pago de {} recibido: {}";
     SAYS_NOT_CREDITED = "Um pagamento de {} chegou e não foi creditado", "A payment of {} arrived and was not credited", "Un pago de {} llegó y no fue acreditado";
@@ -252,6 +255,7 @@ pub(crate) fn words_of(charge: &Charge, entry: &TimelineEntry) -> (Word, Option<
         TimelineFact::Status(status, _) => (w::CHARGE, Some(status.shown())),
         TimelineFact::Payment(None) => (w::KIND_PAYMENT, Some((Tone::Good, ACCEPTED))),
         TimelineFact::Payment(Some((status, _))) => (w::KIND_PAYMENT, Some(status.shown())),
+        TimelineFact::Unapplied(_) => (w::KIND_PAYMENT, Some((Tone::Warn, UNAPPLIED))),
         TimelineFact::Refund { status, .. } => {
             (BackWords::of(charge).kind, Some(BackWords::of(charge).shown(*status)))
         }
@@ -282,6 +286,10 @@ pub(crate) fn sentence(
         TimelineFact::Payment(None) => Some(SAYS_RECEIVED),
         TimelineFact::Payment(Some((status, _))) => {
             state = Some(status.shown());
+            Some(SAYS_NOT_CREDITED)
+        }
+        TimelineFact::Unapplied(_) => {
+            state = Some((Tone::Warn, UNAPPLIED));
             Some(SAYS_NOT_CREDITED)
         }
         TimelineFact::Refund { status: RefundStatus::Pending, .. } => by_method(SAYS_REVERSAL, SAYS_REFUND),
@@ -316,6 +324,10 @@ pub(crate) fn details_of(language: Language, entry: &TimelineEntry) -> Option<St
         TimelineFact::Payment(returned) => {
             returned.map(|(_, reason)| language.say(unapplied(reason)).to_owned())
         }
+        TimelineFact::Unapplied(other) => Some(other.map_or_else(
+            || language.say(UNAPPLIED_MEANS).to_owned(),
+            |other| language.fill(CREDITED_TO, &[&other.to_string()]),
+        )),
         TimelineFact::Refund { strategy: by, failure, .. } => {
             let by = by.map(|by| language.say(strategy(by)).to_owned());
             let failure = failure.as_ref().map(|failure| refund_failure(language, failure));

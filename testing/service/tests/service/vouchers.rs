@@ -193,6 +193,14 @@ async fn a_boleto_of_the_last_day_is_confirmed_later_and_one_after_the_close_wai
     .await;
     wait_until("the error", async || log.text().contains("its acquirer can't return it")).await;
     let receipt = receipts.waiting(&scope, None).await.unwrap().0.remove(0);
+    let arrived = async || {
+        let timeline = format!("/v1/charges/ch_{}/timeline", raw_id(&late));
+        let entries = vouchers.live.client.get(&timeline).await.expect(200)["data"].clone();
+        let entries = entries.as_array().unwrap().clone();
+        let of_payments = entries.into_iter().filter(|entry| entry["type"] == "payment");
+        of_payments.map(|entry| (entry["state"].clone(), entry["amount"].clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(arrived().await, [(json!("unapplied"), json!(10_000))]);
     let now = vouchers.live.service.stack.clock.now();
     let by = operator();
     let refused = receipts.give_back(&scope, &receipt.payment_id, Some(&by), now).await.unwrap_err();
@@ -205,6 +213,7 @@ async fn a_boleto_of_the_last_day_is_confirmed_later_and_one_after_the_close_wai
     assert_eq!((&paid["status"], &paid["providerFee"]), (&json!("PAID"), &json!(FEE)), "{paid}");
     assert!(vouchers.row(&late).await.settlement.unwrap().release_on.is_some());
     advance_until((&vouchers.live.service, 600), "the fee back", async || borne().await == 0).await;
+    assert_eq!(arrived().await, [(json!("accepted"), json!(10_000))]);
     vouchers.check_ledger().await;
     vouchers.check_reconciled(2).await;
 }
